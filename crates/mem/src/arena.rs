@@ -1,0 +1,359 @@
+//! Large zeroed slices, in huge pages when there are any.
+//!
+//! Lookup tables are hit at random; in 4 KiB pages nearly every access misses the TLB as well as the cache.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::atomic::{
+    AtomicBool, AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32,
+    AtomicU64, AtomicUsize,
+};
+
+use crate::CacheAligned;
+
+/// Types of which all-zero bytes are a valid value and that need no drop.
+///
+/// # Safety
+///
+/// A value whose bytes are all zero must be valid, and the type must not implement `Drop` nor hold what does.
+pub unsafe trait Zeroable {}
+
+macro_rules! zeroable {
+    ($($type:ty),*) => { $(
+        // SAFETY: an integer, or an atomic one with the same representation: any bytes are a value; nothing to drop.
+        unsafe impl Zeroable for $type {}
+    )* };
+}
+zeroable!(
+    u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize
+);
+zeroable!(
+    AtomicU8,
+    AtomicU16,
+    AtomicU32,
+    AtomicU64,
+    AtomicUsize,
+    AtomicI8,
+    AtomicI16,
+    AtomicI32,
+    AtomicI64
+);
+// SAFETY: zero is `false`.
+unsafe impl Zeroable for bool {}
+// SAFETY: the same representation as `bool`.
+unsafe impl Zeroable for AtomicBool {}
+// SAFETY: an array of zeroes is zeroes; it drops nothing but its elements.
+unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
+// SAFETY: the inner value and padding.
+unsafe impl<T: Zeroable> Zeroable for CacheAligned<T> {}
+
+/// What kind of pages hold a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// 2 MiB pages from the reserved pool.
+    Huge,
+    /// Base pages that the kernel was asked to merge to huge ones; whether it did is its choice.
+    Transparent,
+    /// Base pages: too small to gain, or the kernel has no transparent huge pages.
+    Base,
+}
+
+impl fmt::Display for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Huge => "huge pages",
+            Self::Transparent => "transparent huge pages",
+            Self::Base => "base pages",
+        })
+    }
+}
+
+/// Why there is no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The slice would be larger than an address can say.
+    TooLarge {
+        /// How many elements were asked for.
+        elements: usize,
+    },
+    /// The kernel refused.
+    Refused {
+        /// How many bytes were asked for.
+        bytes: usize,
+        /// The kernel's error number.
+        errno: i32,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { elements } => write!(
+                f,
+                "a slice of {elements} elements is larger than the address space"
+            ),
+            Self::Refused { bytes, errno } => {
+                let reason = std::io::Error::from_raw_os_error(*errno);
+                write!(f, "no memory for {} MiB: {reason}", bytes.div_ceil(1 << 20))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Size of a huge page, and what makes a slice large enough for one.
+const HUGE: usize = 2 << 20;
+const BASE: usize = 4 << 10;
+
+/// A fixed number of `T`, zero at first, in memory mapped for them alone.
+pub struct HugeSlice<T> {
+    start: NonNull<T>,
+    elements: usize,
+    /// Bytes mapped: a multiple of the page size.
+    bytes: usize,
+    pages: Pages,
+}
+
+// SAFETY: the slice owns its elements, like `Box<[T]>`.
+unsafe impl<T: Send> Send for HugeSlice<T> {}
+// SAFETY: shared access only hands out `&[T]`, like `Box<[T]>`.
+unsafe impl<T: Sync> Sync for HugeSlice<T> {}
+
+impl<T: Zeroable> HugeSlice<T> {
+    /// Maps memory for `elements` zeroes: from the huge page pool, else aligned for transparent huge pages, else as
+    /// it comes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the kernel has no address space or no memory left; nothing is mapped then.
+    pub fn new(elements: usize) -> Result<Self, Error> {
+        const { assert!(align_of::<T>() <= BASE, "pages are aligned to 4 KiB") };
+        let too_large = Error::TooLarge { elements };
+        let size = elements.checked_mul(size_of::<T>()).ok_or(too_large)?;
+        if size > isize::MAX as usize - 2 * HUGE {
+            return Err(too_large);
+        }
+        if size == 0 {
+            return Ok(Self {
+                start: NonNull::dangling(),
+                elements,
+                bytes: 0,
+                pages: Pages::Base,
+            });
+        }
+        let (start, bytes, pages) = if size < HUGE {
+            base(size)?
+        } else {
+            huge(size).or_else(|_| transparent(size))?
+        };
+        Ok(Self {
+            start: start.cast(),
+            elements,
+            bytes,
+            pages,
+        })
+    }
+}
+
+impl<T> HugeSlice<T> {
+    /// Bytes mapped, a multiple of the page size.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The kind of pages it lies in.
+    pub fn pages(&self) -> Pages {
+        self.pages
+    }
+}
+
+impl<T> Deref for HugeSlice<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `start` is aligned (to a page, or dangling when nothing is held) and maps `elements` initialised
+        // values (zeroes are valid: `T: Zeroable`) until drop; `&self` keeps writers without interior mutability out.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.elements) }
+    }
+}
+
+impl<T> DerefMut for HugeSlice<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as for `deref`, and `&mut self` makes the access unique.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.elements) }
+    }
+}
+
+impl<T> fmt::Debug for HugeSlice<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            elements,
+            bytes,
+            pages,
+            ..
+        } = self;
+        write!(f, "HugeSlice({elements} elements, {bytes} bytes, {pages})")
+    }
+}
+
+impl<T> Drop for HugeSlice<T> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            unmap(self.start.cast(), self.bytes);
+        }
+    }
+}
+
+type Mapped = (NonNull<u8>, usize, Pages);
+
+fn huge(size: usize) -> Result<Mapped, Error> {
+    let bytes = size.next_multiple_of(HUGE);
+    // The pool is charged when mapping, so that a first touch can not fail later (it would be a SIGBUS).
+    let start = map(bytes, libc::MAP_HUGETLB | libc::MAP_HUGE_2MB)?;
+    Ok((start, bytes, Pages::Huge))
+}
+
+/// Maps one huge page more than needed and gives back what lies outside the aligned part.
+fn transparent(size: usize) -> Result<Mapped, Error> {
+    let bytes = size.next_multiple_of(HUGE);
+    let all = map(bytes + HUGE, 0)?;
+    let before = all.addr().get().next_multiple_of(HUGE) - all.addr().get();
+    // SAFETY: `before` is at most `HUGE` minus a page, so the result lies within the `bytes + HUGE` mapped.
+    let start = unsafe { all.add(before) };
+    // SAFETY: as above: `before + bytes` is less than what was mapped.
+    let end = unsafe { start.add(bytes) };
+    if before > 0 {
+        unmap(all, before);
+    }
+    unmap(end, HUGE - before);
+    // SAFETY: the range is mapped and ours; the advice changes no content.
+    let advised = unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+    let pages = if advised == 0 {
+        Pages::Transparent
+    } else {
+        Pages::Base
+    };
+    Ok((start, bytes, pages))
+}
+
+fn base(size: usize) -> Result<Mapped, Error> {
+    let bytes = size.next_multiple_of(BASE);
+    Ok((map(bytes, 0)?, bytes, Pages::Base))
+}
+
+/// Maps private, zeroed, readable and writable memory.
+fn map(bytes: usize, flags: i32) -> Result<NonNull<u8>, Error> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
+    // SAFETY: an anonymous mapping at an address that the kernel chooses touches no memory in use.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    let errno = || std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    if start == libc::MAP_FAILED {
+        return Err(Error::Refused {
+            bytes,
+            errno: errno(),
+        });
+    }
+    NonNull::new(start.cast()).ok_or(Error::Refused {
+        bytes,
+        errno: libc::EFAULT,
+    })
+}
+
+fn unmap(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: the callers pass whole pages of a mapping of their own that nothing refers to any more. It can only
+    // fail on ranges that are not pages; then the memory stays mapped, which is harmless.
+    unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn zeroed_and_writable_at_every_size() {
+        for elements in [
+            1,
+            511,
+            512,
+            513,
+            (HUGE / 8) - 1,
+            HUGE / 8,
+            HUGE / 8 + 1,
+            3 * HUGE / 8,
+        ] {
+            let mut slice = HugeSlice::<u64>::new(elements).unwrap();
+            assert_eq!(slice.len(), elements);
+            assert!(slice.iter().all(|&value| value == 0));
+            slice.fill(u64::MAX);
+            assert!(slice.iter().all(|&value| value == u64::MAX));
+            assert!(slice.bytes() >= elements * 8 && slice.bytes().is_multiple_of(BASE));
+            if elements * 8 >= HUGE {
+                assert_eq!(slice.as_ptr().addr() % HUGE, 0);
+                assert_eq!(slice.bytes() % HUGE, 0);
+            } else {
+                assert_eq!(slice.pages(), Pages::Base);
+            }
+        }
+    }
+
+    #[test]
+    fn holds_nothing() {
+        let slice = HugeSlice::<u32>::new(0).unwrap();
+        assert!(slice.is_empty());
+        assert_eq!(slice.bytes(), 0);
+    }
+
+    #[test]
+    fn refuses_what_cannot_be() {
+        assert!(matches!(
+            HugeSlice::<u64>::new(usize::MAX),
+            Err(Error::TooLarge { .. })
+        ));
+        assert!(matches!(
+            HugeSlice::<u64>::new(usize::MAX / 16),
+            Err(Error::TooLarge { .. })
+        ));
+        let error = HugeSlice::<u64>::new(1 << 57).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::Refused {
+                    errno: libc::ENOMEM,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert!(error.to_string().contains("no memory for"));
+    }
+
+    #[test]
+    fn is_shared_between_threads() {
+        let slice = HugeSlice::<AtomicU32>::new(1 << 20).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    slice
+                        .iter()
+                        .for_each(|word| _ = word.fetch_add(1, Ordering::Relaxed))
+                });
+            }
+        });
+        assert!(slice.iter().all(|word| word.load(Ordering::Relaxed) == 2));
+    }
+
+    #[test]
+    fn memory_comes_back() {
+        // 64 GiB in all: would not fit if drops leaked what was touched.
+        for _ in 0..1024 {
+            let mut slice = HugeSlice::<u8>::new(64 << 20).unwrap();
+            slice[0] = 1;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Cache hints. A hint never faults and changes nothing but time; on architectures without one here it does nothing.
+
+/// Asks for the line that holds the first byte of `p`, to be read soon.
+#[inline(always)]
+pub fn prefetch_read<T: ?Sized>(p: &T) {
+    hint::<false>(std::ptr::from_ref(p).cast());
+}
+
+/// Asks for the line that holds the first byte of `p`, to be written soon.
+#[inline(always)]
+pub fn prefetch_write<T: ?Sized>(p: &T) {
+    hint::<true>(std::ptr::from_ref(p).cast());
+}
+
+/// Asks for the line where `s[index]` starts, to be read soon.
+///
+/// An index out of range is harmless: a hint for an address that is not mapped is ignored, so no check is paid for.
+#[inline(always)]
+pub fn prefetch_slice<T>(s: &[T], index: usize) {
+    hint::<false>(s.as_ptr().wrapping_add(index).cast());
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn hint<const WRITE: bool>(p: *const i8) {
+    use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+    if WRITE {
+        // SAFETY: PREFETCHW takes any address and never faults; it is a no-op on CPUs that lack it (all x86-64 CPUs
+        // decode it).
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(p) }
+    } else {
+        // SAFETY: PREFETCHT0 is part of SSE, which every x86-64 CPU has; it takes any address and never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p) }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn hint<const WRITE: bool>(_: *const i8) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_never_fault_and_change_nothing() {
+        let values = [7u64; 4];
+        prefetch_read(&values);
+        prefetch_write(&values);
+        for index in [0, 3, 4, 1 << 40, usize::MAX] {
+            prefetch_slice(&values, index);
+        }
+        prefetch_slice::<u64>(&[], 0);
+        assert_eq!(values, [7; 4]);
+    }
+}
