@@ -162,11 +162,7 @@ impl<T> Producer<T> {
     #[inline]
     pub fn push_from(&mut self, items: &mut impl Iterator<Item = T>) -> usize {
         let room = self.room();
-        let publish = PublishTail {
-            producer: self,
-            start: 0,
-        };
-        publish.fill(items, room)
+        PublishTail { producer: self }.fill(items, room)
     }
 }
 
