@@ -1,0 +1,111 @@
+/* DPDK's inline functions and macros as functions that Rust can call. The data path calls each once
+ * per burst, never once per packet. */
+#define _GNU_SOURCE
+#include "weir_dpdk.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+
+uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
+{
+	return rte_eth_rx_burst(port, queue, bufs, n);
+}
+
+uint16_t weir_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
+{
+	return rte_eth_tx_burst(port, queue, bufs, n);
+}
+
+uint16_t weir_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
+{
+	return rte_eth_tx_prepare(port, queue, bufs, n);
+}
+
+int weir_pktmbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n)
+{
+	return rte_pktmbuf_alloc_bulk(pool, bufs, n);
+}
+
+void weir_mempool_put_bulk(struct rte_mempool *pool, struct rte_mbuf *const *bufs, unsigned int n)
+{
+	rte_mempool_put_bulk(pool, (void *const *)bufs, n);
+}
+
+void weir_pktmbuf_free(struct rte_mbuf *buf)
+{
+	rte_pktmbuf_free(buf);
+}
+
+int weir_pktmbuf_linearize(struct rte_mbuf *buf)
+{
+	return rte_pktmbuf_linearize(buf);
+}
+
+int weir_pktmbuf_is_sole(const struct rte_mbuf *buf)
+{
+	return RTE_MBUF_DIRECT(buf) && rte_mbuf_refcnt_read(buf) == 1;
+}
+
+int weir_errno(void)
+{
+	return rte_errno;
+}
+
+unsigned int weir_lcore_id(void)
+{
+	return rte_lcore_id();
+}
+
+int weir_link_get(uint16_t port, int *up, uint32_t *speed)
+{
+	struct rte_eth_link link = {0};
+	int rc = rte_eth_link_get_nowait(port, &link);
+
+	*up = link.link_status == RTE_ETH_LINK_UP;
+	*speed = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
+	return rc;
+}
+
+uint32_t weir_mempool_obj_size(uint32_t elt_size)
+{
+	struct rte_mempool_objsz size;
+
+	return rte_mempool_calc_obj_size(elt_size, 0, &size);
+}
+
+unsigned int weir_mempool_chunks(const struct rte_mempool *pool)
+{
+	return pool->nb_mem_chunks;
+}
+
+/* libbpf and libxdp have one printer per process. The file outlives it: EAL's log is never closed. */
+static FILE *bpf_log;
+
+static int bpf_print(int level, const char *format, va_list args)
+{
+	(void)level;
+	return vfprintf(bpf_log, format, args);
+}
+
+void weir_quiet_bpf(FILE *to)
+{
+	static const char *const libraries[][2] = {
+		{"libbpf.so.1", "libbpf_set_print"},
+		{"libbpf.so.0", "libbpf_set_print"},
+		{"libxdp.so.1", "libxdp_set_print"},
+	};
+	typedef int (*print_fn)(int, const char *, va_list);
+	typedef print_fn (*set_print_fn)(print_fn);
+
+	bpf_log = to;
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+		/* Present only when a plugin of DPDK's brought it in. */
+		void *library = dlopen(libraries[i][0], RTLD_NOW | RTLD_NOLOAD);
+		if (library == NULL)
+			continue;
+		set_print_fn set = (set_print_fn)dlsym(library, libraries[i][1]);
+		if (set != NULL)
+			set(bpf_print);
+		dlclose(library);
+	}
+}

@@ -1,0 +1,109 @@
+/* What bindgen reads: DPDK's public headers, the shim's functions, and the macros that bindgen
+ * cannot evaluate, as constants. Only names that 22.11 to 25.11 share are used. */
+#ifndef WEIR_DPDK_H
+#define WEIR_DPDK_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_log.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_thread.h>
+#include <rte_version.h>
+
+/* --- constants ------------------------------------------------------------------------------- */
+
+static const uint64_t WEIR_RX_OFFLOAD_IPV4_CKSUM = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
+static const uint64_t WEIR_RX_OFFLOAD_UDP_CKSUM = RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+static const uint64_t WEIR_RX_OFFLOAD_TCP_CKSUM = RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
+static const uint64_t WEIR_RX_OFFLOAD_RSS_HASH = RTE_ETH_RX_OFFLOAD_RSS_HASH;
+static const uint64_t WEIR_RX_OFFLOAD_SCATTER = RTE_ETH_RX_OFFLOAD_SCATTER;
+static const uint64_t WEIR_TX_OFFLOAD_IPV4_CKSUM = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
+static const uint64_t WEIR_TX_OFFLOAD_UDP_CKSUM = RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+static const uint64_t WEIR_TX_OFFLOAD_TCP_CKSUM = RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
+static const uint64_t WEIR_TX_OFFLOAD_MBUF_FAST_FREE = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+
+static const uint64_t WEIR_RSS_IP = RTE_ETH_RSS_IP;
+static const uint64_t WEIR_RSS_TCP = RTE_ETH_RSS_TCP;
+static const uint64_t WEIR_RSS_UDP = RTE_ETH_RSS_UDP;
+static const uint32_t WEIR_MQ_RX_NONE = RTE_ETH_MQ_RX_NONE;
+static const uint32_t WEIR_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
+
+static const uint64_t WEIR_MBUF_F_RX_RSS_HASH = RTE_MBUF_F_RX_RSS_HASH;
+static const uint64_t WEIR_MBUF_F_RX_IP_CKSUM_MASK = RTE_MBUF_F_RX_IP_CKSUM_MASK;
+static const uint64_t WEIR_MBUF_F_RX_IP_CKSUM_BAD = RTE_MBUF_F_RX_IP_CKSUM_BAD;
+static const uint64_t WEIR_MBUF_F_RX_IP_CKSUM_GOOD = RTE_MBUF_F_RX_IP_CKSUM_GOOD;
+static const uint64_t WEIR_MBUF_F_RX_L4_CKSUM_MASK = RTE_MBUF_F_RX_L4_CKSUM_MASK;
+static const uint64_t WEIR_MBUF_F_RX_L4_CKSUM_BAD = RTE_MBUF_F_RX_L4_CKSUM_BAD;
+static const uint64_t WEIR_MBUF_F_RX_L4_CKSUM_GOOD = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+static const uint64_t WEIR_MBUF_F_TX_IP_CKSUM = RTE_MBUF_F_TX_IP_CKSUM;
+static const uint64_t WEIR_MBUF_F_TX_IPV4 = RTE_MBUF_F_TX_IPV4;
+static const uint64_t WEIR_MBUF_F_TX_IPV6 = RTE_MBUF_F_TX_IPV6;
+static const uint64_t WEIR_MBUF_F_TX_TCP_CKSUM = RTE_MBUF_F_TX_TCP_CKSUM;
+static const uint64_t WEIR_MBUF_F_TX_UDP_CKSUM = RTE_MBUF_F_TX_UDP_CKSUM;
+static const uint64_t WEIR_MBUF_F_TX_L4_MASK = RTE_MBUF_F_TX_L4_MASK;
+
+static const uint32_t WEIR_HEADROOM = RTE_PKTMBUF_HEADROOM;
+static const uint32_t WEIR_MAX_ETHPORTS = RTE_MAX_ETHPORTS;
+static const uint32_t WEIR_MEMPOOL_CACHE_MAX = RTE_MEMPOOL_CACHE_MAX_SIZE;
+
+/* Where rte_mbuf keeps what weir-packet reads and writes: its own declaration is checked against
+ * these. */
+static const size_t WEIR_MBUF_SIZE = sizeof(struct rte_mbuf);
+static const size_t WEIR_MBUF_BUF_ADDR = offsetof(struct rte_mbuf, buf_addr);
+static const size_t WEIR_MBUF_DATA_OFF = offsetof(struct rte_mbuf, data_off);
+static const size_t WEIR_MBUF_REFCNT = offsetof(struct rte_mbuf, refcnt);
+static const size_t WEIR_MBUF_NB_SEGS = offsetof(struct rte_mbuf, nb_segs);
+static const size_t WEIR_MBUF_PORT = offsetof(struct rte_mbuf, port);
+static const size_t WEIR_MBUF_OL_FLAGS = offsetof(struct rte_mbuf, ol_flags);
+static const size_t WEIR_MBUF_PACKET_TYPE = offsetof(struct rte_mbuf, packet_type);
+static const size_t WEIR_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len);
+static const size_t WEIR_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len);
+static const size_t WEIR_MBUF_VLAN_TCI = offsetof(struct rte_mbuf, vlan_tci);
+static const size_t WEIR_MBUF_HASH = offsetof(struct rte_mbuf, hash);
+static const size_t WEIR_MBUF_BUF_LEN = offsetof(struct rte_mbuf, buf_len);
+static const size_t WEIR_MBUF_POOL = offsetof(struct rte_mbuf, pool);
+static const size_t WEIR_MBUF_NEXT = offsetof(struct rte_mbuf, next);
+static const size_t WEIR_MBUF_TX_OFFLOAD = offsetof(struct rte_mbuf, tx_offload);
+static const size_t WEIR_MBUF_PRIV_SIZE = offsetof(struct rte_mbuf, priv_size);
+
+/* --- once per burst -------------------------------------------------------------------------- */
+
+uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
+uint16_t weir_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
+uint16_t weir_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
+
+/* All n buffers, reset as rte_pktmbuf_alloc leaves them, or none: 0, or -ENOENT. */
+int weir_pktmbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n);
+/* Buffers whose next is NULL, nb_segs and refcnt are 1 and that are direct: straight to the pool. */
+void weir_mempool_put_bulk(struct rte_mempool *pool, struct rte_mbuf *const *bufs, unsigned int n);
+/* A chain of any kind. */
+void weir_pktmbuf_free(struct rte_mbuf *buf);
+/* 0 when the chain is one segment now; -1 when its first segment is too small. */
+int weir_pktmbuf_linearize(struct rte_mbuf *buf);
+/* Whether the buffer is direct and nobody else refers to it. */
+int weir_pktmbuf_is_sole(const struct rte_mbuf *buf);
+
+/* --- control --------------------------------------------------------------------------------- */
+
+/* The error number that DPDK left for this thread. */
+int weir_errno(void);
+/* DPDK's id of this thread; UINT32_MAX when it has none. */
+unsigned int weir_lcore_id(void);
+/* Link state without waiting: 0 or -errno. Speed in Mbit/s, 0 when unknown. */
+int weir_link_get(uint16_t port, int *up, uint32_t *speed);
+/* The size of a pool's elements in memory, headers and padding included. */
+uint32_t weir_mempool_obj_size(uint32_t elt_size);
+/* Contents of one memory chunk: whether a pool is one piece, as AF_XDP needs. */
+unsigned int weir_mempool_chunks(const struct rte_mempool *pool);
+/* What libbpf and libxdp would print on stderr goes to the file instead. */
+void weir_quiet_bpf(FILE *to);
+
+#endif
