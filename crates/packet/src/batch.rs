@@ -1,0 +1,219 @@
+//! Up to 64 packets, a mask of the live ones, and their lanes.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+
+use crate::lanes::{Lanes, Slot};
+use crate::packet::{Held, Packet};
+use crate::{BATCH, Burst};
+
+/// Up to 64 packets that take the same path.
+///
+/// A slot whose packet has left cannot be reached: only the visitors hand out packets, and they follow the mask.
+pub struct Batch {
+    /// Bit `i` is set exactly when `slots[i]` is initialised.
+    live: u64,
+    slots: [MaybeUninit<Packet>; BATCH],
+    /// What is known about each packet.
+    pub lanes: Lanes,
+}
+
+/// The slots in a mask, from the lowest on.
+#[derive(Clone, Copy, Debug)]
+pub struct Slots(pub u64);
+
+impl Iterator for Slots {
+    type Item = Slot;
+    #[inline(always)]
+    fn next(&mut self) -> Option<Slot> {
+        if self.0 == 0 {
+            return None;
+        }
+        let slot = Slot::new(self.0.trailing_zeros() as usize);
+        self.0 &= self.0 - 1;
+        Some(slot)
+    }
+}
+
+impl Batch {
+    /// A batch without packets.
+    pub fn new() -> Box<Batch> {
+        Box::new(Batch {
+            live: 0,
+            slots: [const { MaybeUninit::uninit() }; BATCH],
+            lanes: Lanes::new(),
+        })
+    }
+
+    /// The mask of slots that hold a packet.
+    #[inline(always)]
+    pub fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Packets in the batch.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.live.count_ones() as usize
+    }
+
+    /// Whether no packet is in the batch.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Packets that still fit.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        BATCH - self.len()
+    }
+
+    /// The slots that hold a packet.
+    #[inline(always)]
+    pub fn slots(&self) -> Slots {
+        Slots(self.live)
+    }
+
+    /// Adds a packet in the lowest free slot; its lanes are whatever was there. A full batch gives it back.
+    #[inline(always)]
+    pub fn push(&mut self, packet: Packet) -> Result<Slot, Packet> {
+        if self.live == u64::MAX {
+            return Err(packet);
+        }
+        let slot = Slot::new(self.live.trailing_ones() as usize);
+        self.slots[slot.index()].write(packet);
+        self.live |= slot.bit();
+        Ok(slot)
+    }
+
+    /// Adds a packet that was held, with the lanes saved in its buffer. A full batch gives it back.
+    pub fn restore(&mut self, held: Held) -> Result<Slot, Held> {
+        let mut held = held;
+        let row = held.0.saved();
+        let slot = self.push(held.0).map_err(Held)?;
+        self.lanes.set_row(slot, &row);
+        Ok(slot)
+    }
+
+    /// Takes a packet out. Its lanes are lost.
+    #[inline(always)]
+    pub fn take(&mut self, slot: Slot) -> Option<Packet> {
+        if self.live & slot.bit() == 0 {
+            return None;
+        }
+        self.live &= !slot.bit();
+        // SAFETY: the bit was set, so the slot was initialised; it is cleared now, so nobody reads the slot again.
+        Some(unsafe { self.slots[slot.index()].assume_init_read() })
+    }
+
+    /// Takes a packet out and saves its lanes in its buffer.
+    pub fn hold(&mut self, slot: Slot) -> Option<Held> {
+        let mut packet = self.take(slot)?;
+        packet.save(self.lanes.row(slot));
+        Some(Held(packet))
+    }
+
+    /// Moves the packets in `mask` that are live here into `to`, with their lanes, as long as there is room.
+    /// Returns how many went.
+    pub fn move_to(&mut self, mask: u64, to: &mut Batch) -> usize {
+        let mut moved = 0;
+        for slot in Slots(self.live & mask) {
+            if to.room() == 0 {
+                break;
+            }
+            let Some(packet) = self.take(slot) else { break };
+            if let Ok(place) = to.push(packet) {
+                to.lanes.set_row(place, &self.lanes.row(slot));
+                moved += 1;
+            }
+        }
+        moved
+    }
+
+    /// Moves the packets in `mask` that are live here to the end of a burst; their lanes are lost. Returns how many went:
+    /// fewer only when the burst is full.
+    #[inline]
+    pub fn move_to_burst(&mut self, mask: u64, to: &mut Burst) -> usize {
+        let mut moved = 0;
+        for slot in Slots(self.live & mask) {
+            if to.is_full() {
+                break;
+            }
+            let Some(packet) = self.take(slot) else { break };
+            to.push_within_room(packet);
+            moved += 1;
+        }
+        moved
+    }
+
+    /// Fills the free slots in order with packets from the front of a burst. Returns the mask of the slots filled.
+    #[inline]
+    pub fn fill_from_burst(&mut self, from: &mut Burst) -> u64 {
+        let before = self.live;
+        from.drain(|packet| self.push(packet));
+        self.live & !before
+    }
+
+    /// The packet in a slot.
+    #[inline(always)]
+    pub fn get(&self, slot: Slot) -> Option<&Packet> {
+        if self.live & slot.bit() == 0 {
+            return None;
+        }
+        // SAFETY: the bit is set, so the slot is initialised.
+        Some(unsafe { self.slots[slot.index()].assume_init_ref() })
+    }
+
+    /// The packet in a slot, to change.
+    #[inline(always)]
+    pub fn get_mut(&mut self, slot: Slot) -> Option<&mut Packet> {
+        if self.live & slot.bit() == 0 {
+            return None;
+        }
+        // SAFETY: the bit is set, so the slot is initialised.
+        Some(unsafe { self.slots[slot.index()].assume_init_mut() })
+    }
+
+    /// Visits the live packets in slot order, with all lanes at hand.
+    #[inline(always)]
+    pub fn each(&mut self, mut visit: impl FnMut(Slot, &mut Packet, &mut Lanes)) {
+        for slot in Slots(self.live) {
+            // SAFETY: the bit is set, so the slot is initialised; no visitor can reach the mask while the loop runs.
+            let packet = unsafe { self.slots[slot.index()].assume_init_mut() };
+            visit(slot, packet, &mut self.lanes);
+        }
+    }
+
+    /// Visits the live packets in `mask` in slot order, with all lanes at hand.
+    #[inline(always)]
+    pub fn each_in(&mut self, mask: u64, mut visit: impl FnMut(Slot, &mut Packet, &mut Lanes)) {
+        for slot in Slots(self.live & mask) {
+            // SAFETY: the bit is set, so the slot is initialised; no visitor can reach the mask while the loop runs.
+            let packet = unsafe { self.slots[slot.index()].assume_init_mut() };
+            visit(slot, packet, &mut self.lanes);
+        }
+    }
+
+    /// Bytes of the live packets in `mask`.
+    pub fn bytes_in(&self, mask: u64) -> u64 {
+        Slots(self.live & mask)
+            .filter_map(|slot| self.get(slot))
+            .map(|packet| packet.len() as u64)
+            .sum()
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        for slot in Slots(self.live) {
+            drop(self.take(slot)); // each goes home and is counted as a defect
+        }
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Batch({} packets)", self.len())
+    }
+}

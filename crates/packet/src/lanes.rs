@@ -1,0 +1,278 @@
+//! What is known about each packet of a batch: one array per fact, indexed by the packet's slot.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
+
+use crate::BATCH;
+
+/// The place of a packet in its batch: always less than [`BATCH`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot(u8);
+
+impl Slot {
+    /// Slot `n` modulo [`BATCH`].
+    #[inline(always)]
+    pub const fn new(n: usize) -> Slot {
+        Slot((n % BATCH) as u8)
+    }
+
+    /// Its number, below [`BATCH`].
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        // The mask repeats what the type promises, so that array accesses need no check.
+        self.0 as usize % BATCH
+    }
+
+    /// The mask with only this slot's bit.
+    #[inline(always)]
+    pub const fn bit(self) -> u64 {
+        1 << self.index()
+    }
+}
+
+/// One fact about each packet of a batch.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub struct Lane<T>([T; BATCH]);
+
+impl<T: Copy> Lane<T> {
+    const fn filled(value: T) -> Lane<T> {
+        Lane([value; BATCH])
+    }
+
+    /// The values of all slots, dead ones too (whose values mean nothing).
+    #[inline(always)]
+    pub fn all(&self) -> &[T; BATCH] {
+        &self.0
+    }
+
+    /// The values of all slots, for kernels that write whole lanes.
+    #[inline(always)]
+    pub fn all_mut(&mut self) -> &mut [T; BATCH] {
+        &mut self.0
+    }
+}
+
+impl<T> Index<Slot> for Lane<T> {
+    type Output = T;
+    #[inline(always)]
+    fn index(&self, slot: Slot) -> &T {
+        &self.0[slot.index()]
+    }
+}
+
+impl<T> IndexMut<Slot> for Lane<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, slot: Slot) -> &mut T {
+        &mut self.0[slot.index()]
+    }
+}
+
+/// Lanes that functions may claim for themselves.
+pub const USER_LANES: usize = 4;
+
+/// The metadata of a batch. Each lane has one writer upstream of its readers; the graph check sees to it.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    /// Time of receipt, nanoseconds of the engine's clock. Written at receive.
+    pub time: Lane<u64>,
+    /// Flow hash.
+    pub hash: Lane<u32>,
+    /// Next hop: an index, and where it may be held a generation, packed by the function that owns it.
+    pub next_hop: Lane<u32>,
+    /// Offload state: [`Lanes::CHECKSUM_GOOD`] and other flags of the receiving device. Written at receive.
+    pub offload: Lane<u32>,
+    user: [Lane<u32>; USER_LANES],
+    /// Index of the port it came in by. Written at receive.
+    pub port: Lane<u16>,
+    /// Offset of the network header from the packet's first byte.
+    pub l3: Lane<u8>,
+    /// Offset of the transport header from the packet's first byte.
+    pub l4: Lane<u8>,
+    /// Traffic class.
+    pub class: Lane<u8>,
+    /// Colour of a meter (RFC 2697): 0 green, 1 yellow, 2 red.
+    pub colour: Lane<u8>,
+    /// How often it went round by an `again` way. The engine's.
+    pub passes: Lane<u8>,
+}
+
+impl Lanes {
+    /// In `offload`: the device checked the IPv4 header checksum and found it right.
+    pub const CHECKSUM_GOOD: u32 = 1;
+
+    /// Lanes with every value 0.
+    pub const fn new() -> Lanes {
+        Lanes {
+            time: Lane::filled(0),
+            hash: Lane::filled(0),
+            next_hop: Lane::filled(0),
+            offload: Lane::filled(0),
+            user: [Lane::filled(0); USER_LANES],
+            port: Lane::filled(0),
+            l3: Lane::filled(0),
+            l4: Lane::filled(0),
+            class: Lane::filled(0),
+            colour: Lane::filled(0),
+            passes: Lane::filled(0),
+        }
+    }
+
+    /// The value of a claimed lane.
+    #[inline(always)]
+    pub fn get<T: From<u32>>(&self, key: Key<T>, slot: Slot) -> T {
+        T::from(self.user[key.index()][slot])
+    }
+
+    /// Sets the value of a claimed lane.
+    #[inline(always)]
+    pub fn set<T: Into<u32>>(&mut self, key: Key<T>, slot: Slot, value: T) {
+        self.user[key.index()][slot] = value.into();
+    }
+
+    /// Everything known about one packet.
+    #[inline]
+    pub(crate) fn row(&self, slot: Slot) -> Row {
+        Row {
+            time: self.time[slot],
+            hash: self.hash[slot],
+            next_hop: self.next_hop[slot],
+            offload: self.offload[slot],
+            user: [
+                self.user[0][slot],
+                self.user[1][slot],
+                self.user[2][slot],
+                self.user[3][slot],
+            ],
+            port: self.port[slot],
+            l3: self.l3[slot],
+            l4: self.l4[slot],
+            class: self.class[slot],
+            colour: self.colour[slot],
+            passes: self.passes[slot],
+        }
+    }
+
+    /// Sets everything known about one packet.
+    #[inline]
+    pub(crate) fn set_row(&mut self, slot: Slot, row: &Row) {
+        self.time[slot] = row.time;
+        self.hash[slot] = row.hash;
+        self.next_hop[slot] = row.next_hop;
+        self.offload[slot] = row.offload;
+        for (lane, value) in self.user.iter_mut().zip(row.user) {
+            lane[slot] = value;
+        }
+        self.port[slot] = row.port;
+        self.l3[slot] = row.l3;
+        self.l4[slot] = row.l4;
+        self.class[slot] = row.class;
+        self.colour[slot] = row.colour;
+        self.passes[slot] = row.passes;
+    }
+}
+
+impl Default for Lanes {
+    fn default() -> Lanes {
+        Lanes::new()
+    }
+}
+
+/// All lanes of one packet, as saved in its buffer.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Row {
+    pub(crate) time: u64,
+    pub(crate) hash: u32,
+    pub(crate) next_hop: u32,
+    pub(crate) offload: u32,
+    pub(crate) user: [u32; USER_LANES],
+    pub(crate) port: u16,
+    pub(crate) l3: u8,
+    pub(crate) l4: u8,
+    pub(crate) class: u8,
+    pub(crate) colour: u8,
+    pub(crate) passes: u8,
+}
+
+impl Row {
+    pub(crate) const EMPTY: Row = Row {
+        time: 0,
+        hash: 0,
+        next_hop: 0,
+        offload: 0,
+        user: [0; USER_LANES],
+        port: 0,
+        l3: 0,
+        l4: 0,
+        class: 0,
+        colour: 0,
+        passes: 0,
+    };
+}
+
+/// A claimed lane and the type of what is in it. Claimed while a graph is built; see `weir_stage::Graph::claim`.
+pub struct Key<T> {
+    lane: u8,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Key<T> {
+    /// The key of claimed lane `lane`, below [`USER_LANES`]; `None` beyond. Only the graph's builder hands these out.
+    pub fn new(lane: usize) -> Option<Key<T>> {
+        (lane < USER_LANES).then_some(Key {
+            lane: lane as u8,
+            of: PhantomData,
+        })
+    }
+
+    /// The claimed lane's number.
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        self.lane as usize % USER_LANES
+    }
+}
+
+impl<T> Clone for Key<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Key<T> {}
+impl<T> fmt::Debug for Key<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "user lane {}", self.lane)
+    }
+}
+
+/// The name of a lane, for the declarations of who reads and who writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LaneId {
+    /// [`Lanes::time`]
+    Time,
+    /// [`Lanes::hash`]
+    Hash,
+    /// [`Lanes::next_hop`]
+    NextHop,
+    /// [`Lanes::offload`]
+    Offload,
+    /// [`Lanes::port`]
+    Port,
+    /// [`Lanes::l3`]
+    L3,
+    /// [`Lanes::l4`]
+    L4,
+    /// [`Lanes::class`]
+    Class,
+    /// [`Lanes::colour`]
+    Colour,
+    /// A claimed lane, by its number.
+    User(u8),
+}
+
+impl<T> From<Key<T>> for LaneId {
+    fn from(key: Key<T>) -> LaneId {
+        LaneId::User(key.lane)
+    }
+}

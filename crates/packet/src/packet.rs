@@ -1,0 +1,335 @@
+//! The unique owner of one buffer.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::header::{Header, PRIVATE_SIZE, Private};
+use crate::lanes::Row;
+use crate::{HEADROOM, REACH};
+
+/// Packets that were dropped by accident since the process started.
+static DEFECTS: AtomicU64 = AtomicU64::new(0);
+
+/// How many packets went home because their owner lost them (a bug in a stage, not a fate of a packet). 0 in a sound program.
+pub fn defects() -> u64 {
+    DEFECTS.load(Ordering::Relaxed)
+}
+
+/// A packet: the unique handle to one buffer.
+///
+/// It is not `Clone`. Give it to a port, a link or a pool; dropped instead, the buffer goes home all the same and
+/// [`defects`] counts one.
+#[repr(transparent)]
+pub struct Packet(NonNull<Header>);
+
+// SAFETY: a Packet owns its buffer alone (invariant 4 of Header), and a buffer is plain memory without thread affinity.
+unsafe impl Send for Packet {}
+
+impl Packet {
+    /// Takes ownership of a buffer.
+    ///
+    /// # Safety
+    ///
+    /// `header` satisfies the invariants of [`Header`], and nobody else owns or uses the buffer from here on.
+    #[inline(always)]
+    pub const unsafe fn from_raw(header: NonNull<Header>) -> Packet {
+        Packet(header)
+    }
+
+    /// Gives up ownership without returning the buffer: for pools and ports that keep or pass on raw buffers.
+    #[inline(always)]
+    pub fn into_raw(self) -> NonNull<Header> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// Bytes in the packet.
+    #[inline(always)]
+    #[allow(
+        clippy::len_without_is_empty,
+        reason = "an empty packet is of no interest to anybody"
+    )]
+    pub fn len(&self) -> usize {
+        self.header().data_len as usize
+    }
+
+    /// The packet's bytes.
+    #[inline(always)]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: data_off + data_len <= buf_len (invariant 3) and the bytes are ours alone and initialised (invariant 1).
+        unsafe { std::slice::from_raw_parts(self.data(), self.len()) }
+    }
+
+    /// The packet's bytes, to change.
+    #[inline(always)]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`; `&mut self` makes the borrow exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.data(), self.len()) }
+    }
+
+    /// The `N` bytes at `offset`, whatever the packet's length: bytes past the length are stale, so check it first.
+    ///
+    /// `offset` is taken modulo 128 and `N` is at most 128, so the window is always inside the buffer.
+    #[inline(always)]
+    pub fn window<const N: usize>(&self, offset: usize) -> &[u8; N] {
+        const { assert!(N <= REACH / 2) };
+        // SAFETY: offset % 128 < 128 <= REACH, and data_off + REACH <= buf_len (invariant 2): still inside the buffer.
+        let start = unsafe { self.data().add(offset % (REACH / 2)) };
+        // SAFETY: 128 + N <= REACH bytes behind data_off are inside the buffer (invariant 2) and initialised (invariant 1).
+        unsafe { &*start.cast::<[u8; N]>() }
+    }
+
+    /// The `N` bytes at `offset`, to change; see [`Packet::window`].
+    #[inline(always)]
+    pub fn window_mut<const N: usize>(&mut self, offset: usize) -> &mut [u8; N] {
+        const { assert!(N <= REACH / 2) };
+        // SAFETY: as in `window`.
+        let start = unsafe { self.data().add(offset % (REACH / 2)) };
+        // SAFETY: as in `window`; `&mut self` makes the borrow exclusive.
+        unsafe { &mut *start.cast::<[u8; N]>() }
+    }
+
+    /// Free bytes in front of the first one.
+    pub fn headroom(&self) -> usize {
+        self.header().data_off as usize
+    }
+
+    /// How long the packet may become where it starts now.
+    pub fn room(&self) -> usize {
+        (self.header().buf_len - self.header().data_off) as usize
+    }
+
+    /// Prepends `n` bytes of unspecified content. False, and nothing done, if the headroom is smaller.
+    #[inline]
+    pub fn prepend(&mut self, n: usize) -> bool {
+        let header = self.header_mut();
+        if n > header.data_off as usize {
+            return false;
+        }
+        header.data_off -= n as u16;
+        header.data_len += n as u16;
+        header.pkt_len += n as u32;
+        true
+    }
+
+    /// Cuts `n` bytes off the front. False, and nothing done, if the packet is shorter or would start too deep in its buffer.
+    #[inline]
+    pub fn trim_front(&mut self, n: usize) -> bool {
+        let header = self.header_mut();
+        if n > header.data_len as usize
+            || header.data_off as usize + n + REACH > header.buf_len as usize
+        {
+            return false;
+        }
+        header.data_off += n as u16;
+        header.data_len -= n as u16;
+        header.pkt_len -= n as u32;
+        true
+    }
+
+    /// Sets the length. Bytes that come into the packet are zeroed: what is stale must never be sent.
+    /// False, and nothing done, if the buffer is too small.
+    #[inline]
+    pub fn set_len(&mut self, len: usize) -> bool {
+        let before = self.len();
+        if len > self.room() {
+            return false;
+        }
+        let header = self.header_mut();
+        header.data_len = len as u16;
+        header.pkt_len = len as u32;
+        if let Some(fresh) = self.bytes_mut().get_mut(before..) {
+            fresh.fill(0);
+        }
+        true
+    }
+
+    /// Makes the packet hold a copy of `bytes`, from the usual headroom on. False, and nothing done, if it does not fit.
+    #[inline]
+    pub fn fill(&mut self, bytes: &[u8]) -> bool {
+        if bytes.len() + HEADROOM > self.header().buf_len as usize {
+            return false;
+        }
+        self.reset();
+        let header = self.header_mut();
+        header.data_len = bytes.len() as u16;
+        header.pkt_len = bytes.len() as u32;
+        self.bytes_mut().copy_from_slice(bytes);
+        true
+    }
+
+    /// Makes the packet empty, with the usual headroom and no offload flags, as a fresh one is.
+    #[inline]
+    pub fn reset(&mut self) {
+        let header = self.header_mut();
+        header.data_off = HEADROOM as u16;
+        header.data_len = 0;
+        header.pkt_len = 0;
+        header.ol_flags = 0;
+    }
+
+    /// A number that names this buffer among all others for as long as it is owned: for tracing.
+    pub fn id(&self) -> usize {
+        self.0.as_ptr() as usize
+    }
+
+    /// Hints that the header line of the buffer will be read soon.
+    #[inline(always)]
+    pub fn prefetch_header(&self) {
+        weir_mem::prefetch::prefetch_read(self.header());
+    }
+
+    /// Hints that the first bytes of the packet will be read soon. Reads the header line.
+    #[inline(always)]
+    pub fn prefetch_data(&self) {
+        weir_mem::prefetch::prefetch_read(self.window::<1>(0));
+    }
+
+    /// The buffer header, for ports that need a device's fields.
+    #[inline(always)]
+    pub fn header(&self) -> &Header {
+        // SAFETY: the packet owns a valid buffer; its header lives as long as the packet does.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline(always)]
+    fn header_mut(&mut self) -> &mut Header {
+        // SAFETY: as in `header`; `&mut self` makes the borrow exclusive. Private, so that callers cannot break invariants.
+        unsafe { self.0.as_mut() }
+    }
+
+    /// Sets the offload flags and header lengths that a device reads at transmit.
+    pub fn set_offload(&mut self, ol_flags: u64, tx_offload: u64) {
+        let header = self.header_mut();
+        header.ol_flags = ol_flags;
+        header.tx_offload = tx_offload;
+    }
+
+    #[inline(always)]
+    fn data(&self) -> *mut u8 {
+        let header = self.header();
+        // SAFETY: data_off <= buf_len (invariant 2), so the address is inside the buffer.
+        unsafe { header.buf_addr.add(header.data_off as usize) }
+    }
+
+    fn private(&mut self) -> &mut Private {
+        // SAFETY: a Private follows the header (invariant 5), inside the same buffer.
+        let private = unsafe { self.0.as_ptr().add(1) }.cast::<Private>();
+        // SAFETY: initialised by the pool (invariant 5); `&mut self` makes the borrow exclusive.
+        unsafe { &mut *private }
+    }
+
+    pub(crate) fn save(&mut self, row: Row) {
+        self.private().row = row;
+    }
+
+    pub(crate) fn saved(&mut self) -> Row {
+        self.private().row
+    }
+}
+
+const _: () = assert!(PRIVATE_SIZE.is_multiple_of(64));
+
+impl Drop for Packet {
+    #[cold]
+    fn drop(&mut self) {
+        DEFECTS.fetch_add(1, Ordering::Relaxed);
+        let home = self.private().home;
+        // SAFETY: the buffer satisfies the invariants, carries `home` in its own private area, and is used by nobody after this.
+        unsafe { home(self.0.as_ptr()) }
+    }
+}
+
+impl fmt::Debug for Packet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Packet({} bytes)", self.len())
+    }
+}
+
+/// A packet outside a batch whose lanes are saved in its buffer: held by a stage, or on its way across a link.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Held(pub(crate) Packet);
+
+impl Held {
+    /// A packet about which nothing is known yet but the port it belongs to and the time.
+    pub fn fresh(mut packet: Packet, port: u16, time: u64) -> Held {
+        packet.save(Row {
+            port,
+            time,
+            ..Row::EMPTY
+        });
+        Held(packet)
+    }
+
+    /// The packet. Its saved lanes are given up.
+    pub fn into_packet(self) -> Packet {
+        self.0
+    }
+
+    /// The packet, to look at.
+    pub fn packet(&self) -> &Packet {
+        &self.0
+    }
+
+    /// The packet, to change.
+    pub fn packet_mut(&mut self) -> &mut Packet {
+        &mut self.0
+    }
+
+    /// The saved ingress port.
+    pub fn port(&mut self) -> u16 {
+        self.0.saved().port
+    }
+
+    /// The saved time of receipt.
+    pub fn time(&mut self) -> u64 {
+        self.0.saved().time
+    }
+
+    /// The saved offset of the network header.
+    pub fn l3(&mut self) -> u8 {
+        self.0.saved().l3
+    }
+
+    /// The saved next hop.
+    pub fn next_hop(&mut self) -> u32 {
+        self.0.saved().next_hop
+    }
+
+    /// The saved traffic class.
+    pub fn class(&mut self) -> u8 {
+        self.0.saved().class
+    }
+
+    /// The saved flow hash.
+    pub fn hash(&mut self) -> u32 {
+        self.0.saved().hash
+    }
+
+    /// The saved value of a claimed lane.
+    pub fn get<T: From<u32>>(&mut self, key: crate::Key<T>) -> T {
+        T::from(self.0.saved().user[key.index()])
+    }
+
+    /// Changes the saved lanes that a stage writes before it sends a packet on.
+    pub fn set_next_hop(&mut self, next_hop: u32) {
+        self.0.private().row.next_hop = next_hop;
+    }
+
+    /// Changes the saved offset of the network header.
+    pub fn set_l3(&mut self, l3: u8) {
+        self.0.private().row.l3 = l3;
+    }
+
+    /// Changes the saved traffic class.
+    pub fn set_class(&mut self, class: u8) {
+        self.0.private().row.class = class;
+    }
+
+    /// Changes the saved value of a claimed lane.
+    pub fn set<T: Into<u32>>(&mut self, key: crate::Key<T>, value: T) {
+        self.0.private().row.user[key.index()] = value.into();
+    }
+}

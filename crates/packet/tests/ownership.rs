@@ -1,0 +1,170 @@
+//! What the types promise: windows stay inside the buffer, every buffer comes home exactly once, lanes travel with a packet.
+
+use proptest::prelude::*;
+use weir_packet::{BATCH, Batch, Burst, HEADROOM, HeapPool, Held, Key, Packet, Pool, Slot, Slots};
+
+fn pool(capacity: usize) -> HeapPool {
+    HeapPool::new(capacity, 2048)
+}
+
+fn packet(pool: &mut HeapPool, bytes: &[u8]) -> Packet {
+    let mut packet = pool.alloc().unwrap();
+    assert!(packet.fill(bytes));
+    packet
+}
+
+#[test]
+fn a_pool_hands_out_what_it_has_and_takes_all_of_it_back() {
+    let mut pool = pool(1000);
+    let packets: Vec<Packet> = std::iter::from_fn(|| pool.alloc()).collect();
+    assert_eq!(packets.len(), 1000);
+    let ids: std::collections::HashSet<usize> = packets.iter().map(Packet::id).collect();
+    assert_eq!(ids.len(), 1000, "a buffer was handed out twice");
+    packets.into_iter().for_each(|packet| pool.free(packet));
+    assert_eq!(pool.taken() - pool.at_hand(), 0);
+}
+
+#[test]
+fn a_burst_is_allocated_whole_or_not_at_all() {
+    let mut pool = pool(10);
+    let mut burst = Burst::new();
+    assert!(!pool.alloc_burst(11, &mut burst));
+    assert!(burst.is_empty());
+    assert!(pool.alloc_burst(10, &mut burst));
+    assert_eq!(burst.len(), 10);
+    pool.free_burst(&mut burst);
+    assert_eq!(pool.taken() - pool.at_hand(), 0);
+}
+
+#[test]
+fn buffers_move_between_the_handles_of_two_workers() {
+    let mut one = pool(600);
+    let mut two = one.another();
+    for _ in 0..5 {
+        let packets: Vec<Packet> = std::iter::from_fn(|| one.alloc()).collect();
+        assert!(packets.len() >= 300, "{} of 600", packets.len());
+        packets.into_iter().for_each(|packet| two.free(packet));
+    }
+    assert_eq!(one.taken() - one.at_hand() - two.at_hand(), 0);
+}
+
+#[test]
+fn windows_reach_past_the_packet_but_never_past_the_buffer() {
+    let mut pool = HeapPool::new(1, 256);
+    let mut packet = packet(&mut pool, &[7; 256]);
+    assert!(!packet.trim_front(1), "a window would leave the buffer");
+    packet.window_mut::<128>(127)[127] = 9;
+    assert_eq!(packet.bytes()[254], 9);
+    pool.free(packet);
+}
+
+#[test]
+fn growing_shows_zeros_and_not_what_was_there_before() {
+    let mut pool = pool(1);
+    let mut packet = packet(&mut pool, &[0xaa; 100]);
+    assert!(packet.set_len(10));
+    assert!(packet.set_len(100));
+    assert_eq!(packet.bytes()[..10], [0xaa; 10]);
+    assert_eq!(packet.bytes()[10..], [0; 90]);
+    assert!(!packet.set_len(2049));
+    pool.free(packet);
+}
+
+#[test]
+fn prepending_ends_with_the_headroom() {
+    let mut pool = pool(1);
+    let mut packet = packet(&mut pool, &[1; 60]);
+    assert!(packet.prepend(HEADROOM));
+    assert!(!packet.prepend(1));
+    assert_eq!(packet.len(), 60 + HEADROOM);
+    assert!(packet.trim_front(HEADROOM));
+    assert_eq!(packet.bytes(), [1; 60]);
+    pool.free(packet);
+}
+
+#[test]
+fn lanes_are_saved_and_restored_with_a_held_packet() {
+    let mut pool = pool(2);
+    let mut batch = Batch::new();
+    let key = Key::<u32>::new(3).unwrap();
+    let slot = batch.push(packet(&mut pool, &[1; 60])).unwrap();
+    batch.lanes.port[slot] = 5;
+    batch.lanes.time[slot] = 123_456_789_012;
+    batch.lanes.next_hop[slot] = 77;
+    batch.lanes.set(key, slot, 0xdead_beef_u32);
+    let held: Held = batch.hold(slot).unwrap();
+    assert!(batch.is_empty());
+    batch.lanes.port[slot] = 0;
+    batch.lanes.set(key, slot, 0_u32);
+
+    let mut other = Batch::new();
+    let first = other.push(packet(&mut pool, &[2; 60])).unwrap();
+    let place = other.restore(held).unwrap();
+    assert_ne!(first, place);
+    assert_eq!(other.lanes.port[place], 5);
+    assert_eq!(other.lanes.time[place], 123_456_789_012);
+    assert_eq!(other.lanes.next_hop[place], 77);
+    assert_eq!(other.lanes.get(key, place), 0xdead_beef_u32);
+    pool.free_batch(&mut other, u64::MAX);
+    assert_eq!(pool.taken() - pool.at_hand(), 0);
+}
+
+#[test]
+fn a_burst_keeps_the_order_of_what_was_not_taken() {
+    let mut pool = pool(100);
+    let mut burst = Burst::new();
+    for n in 0..100 {
+        burst.push(packet(&mut pool, &[n; 60])).unwrap();
+    }
+    let mut left = 30;
+    let gone = burst.drain(|packet| {
+        if left == 0 {
+            return Err(packet);
+        }
+        left -= 1;
+        pool.free(packet);
+        Ok(())
+    });
+    assert_eq!(gone, 30);
+    let first: Vec<u8> = burst
+        .packets()
+        .iter()
+        .map(|packet| packet.bytes()[0])
+        .collect();
+    assert_eq!(first, (30..100).collect::<Vec<u8>>());
+    pool.free_burst(&mut burst);
+}
+
+proptest! {
+    /// Whatever is pushed, taken, moved between two batches: every packet is in exactly one place, and none is lost.
+    #[test]
+    fn packets_are_neither_lost_nor_doubled(steps in prop::collection::vec((0_u8..5, any::<u64>()), 1..200)) {
+        let before = weir_packet::defects();
+        let mut pool = pool(100);
+        let (mut a, mut b, mut burst) = (Batch::new(), Batch::new(), Burst::new());
+        for (step, mask) in steps {
+            match step {
+                0 => { if let Some(packet) = pool.alloc() && let Err(packet) = a.push(packet) { pool.free(packet) } }
+                1 => { let expected = (a.live() & mask).count_ones().min(b.room() as u32) as usize;
+                       prop_assert_eq!(a.move_to(mask, &mut b), expected); }
+                2 => { b.move_to_burst(mask, &mut burst); }
+                3 => { a.fill_from_burst(&mut burst); }
+                _ => pool.free_batch(&mut b, mask),
+            }
+            prop_assert_eq!(Slots(a.live()).count(), a.len());
+            prop_assert_eq!(pool.taken() - pool.at_hand(), a.len() + b.len() + burst.len());
+        }
+        pool.free_batch(&mut a, u64::MAX);
+        pool.free_batch(&mut b, u64::MAX);
+        pool.free_burst(&mut burst);
+        prop_assert_eq!(pool.taken() - pool.at_hand(), 0);
+        prop_assert_eq!(weir_packet::defects(), before);
+    }
+}
+
+#[test]
+fn slots_are_visited_from_the_lowest_on() {
+    let found: Vec<usize> = Slots(1 | 1 << 5 | 1 << 63).map(Slot::index).collect();
+    assert_eq!(found, [0, 5, 63]);
+    assert_eq!(Slot::new(BATCH + 1).index(), 1);
+}
