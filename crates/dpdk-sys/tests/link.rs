@@ -5,8 +5,10 @@ use std::ffi::CStr;
 
 #[test]
 fn the_library_answers_with_its_version() {
-    // SAFETY: returns a constant string of the library.
-    let version = unsafe { CStr::from_ptr(weir_dpdk_sys::rte_version()) };
+    // SAFETY: takes nothing and changes nothing.
+    let version = unsafe { weir_dpdk_sys::rte_version() };
+    // SAFETY: a constant string of the library.
+    let version = unsafe { CStr::from_ptr(version) };
     let text = version.to_str().expect("ASCII");
     let year: u32 = text
         .strip_prefix("DPDK ")
