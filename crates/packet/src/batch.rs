@@ -38,11 +38,7 @@ impl Iterator for Slots {
 impl Batch {
     /// A batch without packets.
     pub fn new() -> Box<Batch> {
-        Box::new(Batch {
-            live: 0,
-            slots: [const { MaybeUninit::uninit() }; BATCH],
-            lanes: Lanes::new(),
-        })
+        Box::new(Batch { live: 0, slots: [const { MaybeUninit::uninit() }; BATCH], lanes: Lanes::new() })
     }
 
     /// The mask of slots that hold a packet.
@@ -197,10 +193,7 @@ impl Batch {
 
     /// Bytes of the live packets in `mask`.
     pub fn bytes_in(&self, mask: u64) -> u64 {
-        Slots(self.live & mask)
-            .filter_map(|slot| self.get(slot))
-            .map(|packet| packet.len() as u64)
-            .sum()
+        Slots(self.live & mask).filter_map(|slot| self.get(slot)).map(|packet| packet.len() as u64).sum()
     }
 }
 

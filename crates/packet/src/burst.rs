@@ -24,10 +24,7 @@ impl Burst {
 
     /// A burst without packets.
     pub const fn new() -> Burst {
-        Burst {
-            len: 0,
-            slots: [const { MaybeUninit::uninit() }; ROOM],
-        }
+        Burst { len: 0, slots: [const { MaybeUninit::uninit() }; ROOM] }
     }
 
     /// Packets in it.
@@ -127,10 +124,7 @@ impl Burst {
     /// `take` returns at most the length of what it was given, has become the owner of exactly the first so many, and
     /// leaves the others as they were.
     #[inline(always)]
-    pub unsafe fn take_front(
-        &mut self,
-        take: impl FnOnce(&mut [NonNull<Header>]) -> usize,
-    ) -> usize {
+    pub unsafe fn take_front(&mut self, take: impl FnOnce(&mut [NonNull<Header>]) -> usize) -> usize {
         let len = self.len.min(ROOM);
         let slots = std::ptr::from_mut(&mut self.slots[..len]);
         // SAFETY: the first `len` slots are initialised, Packet is a transparent NonNull<Header>, and the borrow of self is
@@ -149,10 +143,7 @@ impl Burst {
     /// `fill` returns at most the length of what it was given and has written as many distinct buffers that satisfy the
     /// invariants of [`Header`] and are owned by nobody else.
     #[inline(always)]
-    pub unsafe fn fill_back(
-        &mut self,
-        fill: impl FnOnce(&mut [MaybeUninit<NonNull<Header>>]) -> usize,
-    ) -> usize {
+    pub unsafe fn fill_back(&mut self, fill: impl FnOnce(&mut [MaybeUninit<NonNull<Header>>]) -> usize) -> usize {
         let len = self.len.min(ROOM);
         let slots = std::ptr::from_mut(&mut self.slots[len..]);
         // SAFETY: MaybeUninit<Packet> has the layout of MaybeUninit<NonNull<Header>>; the borrow of self is exclusive.

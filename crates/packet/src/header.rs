@@ -86,9 +86,6 @@ impl Private {
     /// `home` must accept any buffer that satisfies the invariants of [`Header`] and carries this private area, from any
     /// thread.
     pub const unsafe fn new(home: unsafe fn(*mut Header)) -> Private {
-        Private {
-            home,
-            row: Row::EMPTY,
-        }
+        Private { home, row: Row::EMPTY }
     }
 }

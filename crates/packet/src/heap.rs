@@ -40,15 +40,8 @@ impl HeapPool {
     pub fn new(capacity: usize, data_room: usize) -> HeapPool {
         let buf_len = HEADROOM + data_room.clamp(REACH, MAX_FRAME).next_multiple_of(64);
         let home = (0..capacity).map(|_| new_buffer(buf_len)).collect();
-        let store = Arc::new(Store {
-            home: Mutex::new(home),
-            capacity,
-            buf_len,
-        });
-        HeapPool {
-            store,
-            cache: Vec::with_capacity(CACHE),
-        }
+        let store = Arc::new(Store { home: Mutex::new(home), capacity, buf_len });
+        HeapPool { store, cache: Vec::with_capacity(CACHE) }
     }
 
     fn pop(&mut self) -> Option<NonNull<Header>> {
@@ -83,9 +76,7 @@ impl Pool for HeapPool {
         }
         for got in 0..n {
             let Some(packet) = self.alloc() else {
-                (0..got)
-                    .filter_map(|_| burst.pop())
-                    .for_each(|packet| self.push(packet.into_raw()));
+                (0..got).filter_map(|_| burst.pop()).for_each(|packet| self.push(packet.into_raw()));
                 return false;
             };
             if let Err(packet) = burst.push(packet) {
@@ -107,10 +98,7 @@ impl Pool for HeapPool {
     }
 
     fn another(&self) -> Box<dyn Pool> {
-        Box::new(HeapPool {
-            store: Arc::clone(&self.store),
-            cache: Vec::with_capacity(CACHE),
-        })
+        Box::new(HeapPool { store: Arc::clone(&self.store), cache: Vec::with_capacity(CACHE) })
     }
 
     fn capacity(&self) -> usize {
@@ -162,9 +150,7 @@ fn new_buffer(buf_len: usize) -> NonNull<Header> {
     let layout = layout(buf_len);
     // SAFETY: the layout's size is not zero.
     let memory = unsafe { alloc_zeroed(layout) };
-    let Some(header) = NonNull::new(memory.cast::<Header>()) else {
-        handle_alloc_error(layout)
-    };
+    let Some(header) = NonNull::new(memory.cast::<Header>()) else { handle_alloc_error(layout) };
     // SAFETY: Header and Private fit at the front of the allocation.
     let private = unsafe { header.as_ptr().add(1) };
     // SAFETY: the data room follows them, inside the allocation.

@@ -139,12 +139,7 @@ impl Lanes {
             hash: self.hash[slot],
             next_hop: self.next_hop[slot],
             offload: self.offload[slot],
-            user: [
-                self.user[0][slot],
-                self.user[1][slot],
-                self.user[2][slot],
-                self.user[3][slot],
-            ],
+            user: [self.user[0][slot], self.user[1][slot], self.user[2][slot], self.user[3][slot]],
             port: self.port[slot],
             l3: self.l3[slot],
             l4: self.l4[slot],
@@ -221,10 +216,7 @@ pub struct Key<T> {
 impl<T> Key<T> {
     /// The key of claimed lane `lane`, below [`USER_LANES`]; `None` beyond. Only the graph's builder hands these out.
     pub fn new(lane: usize) -> Option<Key<T>> {
-        (lane < USER_LANES).then_some(Key {
-            lane: lane as u8,
-            of: PhantomData,
-        })
+        (lane < USER_LANES).then_some(Key { lane: lane as u8, of: PhantomData })
     }
 
     /// The claimed lane's number.

@@ -46,10 +46,7 @@ impl Packet {
 
     /// Bytes in the packet.
     #[inline(always)]
-    #[allow(
-        clippy::len_without_is_empty,
-        reason = "an empty packet is of no interest to anybody"
-    )]
+    #[allow(clippy::len_without_is_empty, reason = "an empty packet is of no interest to anybody")]
     pub fn len(&self) -> usize {
         self.header().data_len as usize
     }
@@ -117,9 +114,7 @@ impl Packet {
     #[inline]
     pub fn trim_front(&mut self, n: usize) -> bool {
         let header = self.header_mut();
-        if n > header.data_len as usize
-            || header.data_off as usize + n + REACH > header.buf_len as usize
-        {
+        if n > header.data_len as usize || header.data_off as usize + n + REACH > header.buf_len as usize {
             return false;
         }
         header.data_off += n as u16;
@@ -255,11 +250,7 @@ pub struct Held(pub(crate) Packet);
 impl Held {
     /// A packet about which nothing is known yet but the port it belongs to and the time.
     pub fn fresh(mut packet: Packet, port: u16, time: u64) -> Held {
-        packet.save(Row {
-            port,
-            time,
-            ..Row::EMPTY
-        });
+        packet.save(Row { port, time, ..Row::EMPTY });
         Held(packet)
     }
 

@@ -1,5 +1,7 @@
 //! A process of its own, because the count of defects is the process's.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 use weir_packet::{HeapPool, Pool};
 
 #[test]

@@ -1,5 +1,7 @@
 //! What the types promise: windows stay inside the buffer, every buffer comes home exactly once, lanes travel with a packet.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 use proptest::prelude::*;
 use weir_packet::{BATCH, Batch, Burst, HEADROOM, HeapPool, Held, Key, Packet, Pool, Slot, Slots};
 
@@ -126,11 +128,7 @@ fn a_burst_keeps_the_order_of_what_was_not_taken() {
         Ok(())
     });
     assert_eq!(gone, 30);
-    let first: Vec<u8> = burst
-        .packets()
-        .iter()
-        .map(|packet| packet.bytes()[0])
-        .collect();
+    let first: Vec<u8> = burst.packets().iter().map(|packet| packet.bytes()[0]).collect();
     assert_eq!(first, (30..100).collect::<Vec<u8>>());
     pool.free_burst(&mut burst);
 }

@@ -1,0 +1,127 @@
+//! Tests of single stages: packets in, packets per way out.
+
+use std::collections::BTreeMap;
+
+use weir_packet::{BATCH, Batch, HeapPool, Held, Lanes, Pool, Slot};
+
+use crate::stage::{Out, OutStore, Stage};
+
+/// Runs one stage on packets given as bytes, and tells what became of each.
+pub struct Harness<S> {
+    /// The stage under test.
+    pub stage: S,
+    pool: Box<dyn Pool>,
+    store: OutStore,
+    lanes: Lanes,
+}
+
+/// What came out of a stage.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Packets per way or reason, by name, in order of their slots and then of being sent.
+    pub ways: BTreeMap<String, Vec<Vec<u8>>>,
+    /// New packets per reason of their creation.
+    pub created: BTreeMap<String, u64>,
+    /// What the stage's poll returned.
+    pub next_poll: Option<u64>,
+    /// The lanes of the batch after the call.
+    pub lanes: Lanes,
+}
+
+impl Outcome {
+    /// Packets that took a way (or met a reason), none if the name did not occur.
+    pub fn way(&self, name: &str) -> &[Vec<u8>] {
+        self.ways.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Packets per way, as counts.
+    pub fn counts(&self) -> BTreeMap<&str, usize> {
+        self.ways.iter().map(|(name, packets)| (name.as_str(), packets.len())).collect()
+    }
+}
+
+impl<S: Stage> Harness<S> {
+    /// A harness with plenty of heap buffers, each with a data room of 9,216 bytes.
+    pub fn new(stage: S) -> Harness<S> {
+        let pool = Box::new(HeapPool::new(2 * crate::SEND_LIMIT, weir_packet::MAX_FRAME));
+        Harness { stage, pool, store: OutStore::new(), lanes: Lanes::new() }
+    }
+
+    /// The lanes that every batch starts with: set what an upstream stage would have written.
+    pub fn lanes(&mut self) -> &mut Lanes {
+        &mut self.lanes
+    }
+
+    /// Hands the stage at most [`BATCH`] packets at time `now` and collects what it answers.
+    pub fn run(&mut self, now: u64, packets: &[impl AsRef<[u8]>]) -> Outcome {
+        let mut batch = Batch::new();
+        batch.lanes = self.lanes.clone();
+        for (n, bytes) in packets.iter().take(BATCH).enumerate() {
+            let Some(mut packet) = self.pool.alloc() else { break };
+            packet.fill(bytes.as_ref());
+            batch.lanes.time[Slot::new(n)] = now;
+            if let Err(packet) = batch.push(packet) {
+                self.pool.free(packet);
+            }
+        }
+        let ways = self.stage.declare().ways.len();
+        let mut out = Out::new(now, ways, &mut self.store, &mut *self.pool, &[]);
+        self.stage.run(&mut batch, &mut out);
+        let leaving = out.leaving();
+        self.collect(batch, leaving, None)
+    }
+
+    /// Polls the stage at time `now`.
+    pub fn poll(&mut self, now: u64) -> Outcome {
+        let ways = self.stage.declare().ways.len();
+        let mut out = Out::new(now, ways, &mut self.store, &mut *self.pool, &[]);
+        let next = self.stage.poll(&mut out);
+        self.collect(Batch::new(), 0, Some(next))
+    }
+
+    /// Takes what the stage holds.
+    pub fn clear(&mut self) -> Vec<Vec<u8>> {
+        let mut held = Vec::new();
+        self.stage.clear(&mut |packet: Held| held.push(packet));
+        held.into_iter().map(|packet| self.bytes_of(packet)).collect()
+    }
+
+    fn bytes_of(&mut self, packet: Held) -> Vec<u8> {
+        let packet = packet.into_packet();
+        let bytes = packet.bytes().to_vec();
+        self.pool.free(packet);
+        bytes
+    }
+
+    fn collect(&mut self, mut batch: Box<Batch>, leaving: u64, next_poll: Option<u64>) -> Outcome {
+        let declaration = self.stage.declare();
+        let mut outcome = Outcome { next_poll, lanes: batch.lanes.clone(), ..Outcome::default() };
+        for slot in batch.slots() {
+            let straight = leaving & slot.bit() == 0;
+            let code = if straight { 0 } else { self.store.codes().get(slot.index()).copied().unwrap_or(0) };
+            let Some(packet) = batch.take(slot) else { continue };
+            let name = declaration.name_of(code as usize);
+            outcome.ways.entry(name).or_default().push(packet.bytes().to_vec());
+            self.pool.free(packet);
+        }
+        for sent in std::mem::take(self.store.sent()) {
+            if let Some(reason) = sent.created {
+                *outcome.created.entry(declaration.name_of(reason as usize)).or_default() += 1;
+            }
+            let bytes = self.bytes_of(sent.packet);
+            outcome.ways.entry(declaration.name_of(sent.code as usize)).or_default().push(bytes);
+        }
+        outcome
+    }
+}
+
+impl<S> Drop for Harness<S> {
+    fn drop(&mut self) {
+        let lost = self.pool.taken() - self.pool.at_hand();
+        // A stage that is dropped with packets in hand loses them too: tests clear it first.
+        assert!(
+            std::thread::panicking() || lost == 0,
+            "{lost} packets are neither held nor sent; did the test clear the stage?"
+        );
+    }
+}

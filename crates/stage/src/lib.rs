@@ -1,0 +1,19 @@
+//! The contract between network functions and the engine.
+//!
+//! - [`Stage`]: one step on a batch of packets; [`Out`]: what it may answer; [`ways!`]: the named ways out.
+//! - [`Graph`]: stages wired by their ways, with the check of what must hold.
+//! - [`Port`], [`Rx`], [`Tx`]: where packets enter and leave.
+//! - [`harness`]: packets in, packets per way out, for tests of single stages.
+
+#![forbid(unsafe_code)]
+
+pub mod graph;
+pub mod harness;
+pub mod port;
+pub mod stage;
+pub mod ways;
+
+pub use graph::{Graph, GraphError, NodeId, Place, To};
+pub use port::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
+pub use stage::{Declaration, Out, OutStore, SEND_LIMIT, Sent, Stage};
+pub use ways::{Fate, MAX_PASSES, WayInfo, Ways};

@@ -1,0 +1,126 @@
+//! Where packets enter and leave.
+
+use std::fmt;
+
+use weir_packet::{Batch, Burst, Pool};
+
+/// Packets and bytes that went through a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, without preamble, frame check sequence and gap.
+    pub bytes: u64,
+}
+
+/// What is known about a port once it is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortFacts {
+    /// The device as the configuration names it.
+    pub device: String,
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+    /// The largest IP packet it carries, bytes.
+    pub mtu: u16,
+    /// Receive queues it can have at most.
+    pub max_rx_queues: u16,
+    /// Transmit queues it can have at most.
+    pub max_tx_queues: u16,
+    /// Whether it spreads flows over its receive queues by a hash (RSS).
+    pub rss: bool,
+    /// What the device does in hardware, for people: `rx-ipv4-checksum`.
+    pub offloads: Vec<String>,
+}
+
+/// The port's own figures; `None` where a device cannot tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceStats {
+    /// Packets the device lost because its receive ring was full.
+    pub missed: Option<u64>,
+    /// Packets lost because no buffer was free at receive.
+    pub no_buffer: Option<u64>,
+    /// Frames received with errors.
+    pub rx_errors: Option<u64>,
+    /// Frames that could not be sent.
+    pub tx_errors: Option<u64>,
+    /// Buffers that the device's rings hold now.
+    pub in_rings: Option<u64>,
+}
+
+/// Why a port cannot be had: a sentence that says what, where, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortError(pub String);
+
+impl fmt::Display for PortError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PortError {}
+
+/// The queues of an open port, each with one owner.
+pub type Queues = (Vec<Box<dyn Rx>>, Vec<Box<dyn Tx>>);
+
+/// A port, as the control side sees it.
+pub trait Port: Send {
+    /// What is known about it.
+    fn facts(&self) -> PortFacts;
+
+    /// Opens it with so many queues of either kind, and buffers from `pool`. Called once.
+    ///
+    /// # Errors
+    ///
+    /// The device does not have so many queues, is busy, is gone, or does not start; nothing is open then.
+    fn open(&mut self, rx_queues: u16, tx_queues: u16, pool: &dyn Pool) -> Result<Queues, PortError>;
+
+    /// The device's own figures.
+    fn stats(&self) -> DeviceStats;
+
+    /// Whether the link is up.
+    fn link_up(&mut self) -> bool;
+
+    /// Stops and releases the device, once its queues have come back.
+    fn close(&mut self);
+}
+
+/// A receive queue.
+pub trait Rx: Send {
+    /// Receives into the free slots of `batch`, in order, as many packets as there are and fit. Does not wait.
+    fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Traffic;
+
+    /// Whether nothing will come any more: a file that was read to its end.
+    fn exhausted(&self) -> bool {
+        false
+    }
+
+    /// When the next packet is due, where that is known (files replayed with their timing): for the virtual clock.
+    fn next_at(&self) -> Option<u64> {
+        None
+    }
+
+    /// What was lost at receive for a reason of the software's own: (reason, help, packets so far). Never in the account,
+    /// which starts when a packet is received.
+    fn lost(&self) -> Vec<(&'static str, &'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// A transmit queue.
+pub trait Tx: Send {
+    /// Sends packets from the front of `burst`, as many as the device takes now. The rest stays. Returns what was accepted.
+    fn transmit(&mut self, burst: &mut Burst, pool: &mut dyn Pool, now: u64) -> Traffic;
+
+    /// Packets that the device takes now for certain.
+    fn room(&mut self) -> usize {
+        Burst::ROOM
+    }
+
+    /// Whether the port is there at all; when it is not, packets are dropped as `link-down`.
+    fn alive(&mut self) -> bool {
+        true
+    }
+
+    /// Makes what was accepted visible outside (files).
+    fn flush(&mut self) {}
+}
