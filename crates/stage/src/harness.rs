@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_mem::{Domain, Reader};
 use weir_packet::{BATCH, Batch, HeapPool, Held, Lanes, Pool, Slot};
 
 use crate::stage::{Out, OutStore, Stage};
@@ -13,6 +14,7 @@ pub struct Harness<S> {
     pool: Box<dyn Pool>,
     store: OutStore,
     lanes: Lanes,
+    reader: Reader,
 }
 
 /// What came out of a stage.
@@ -42,9 +44,20 @@ impl Outcome {
 
 impl<S: Stage> Harness<S> {
     /// A harness with plenty of heap buffers, each with a data room of 9,216 bytes.
-    pub fn new(stage: S) -> Harness<S> {
+    ///
+    /// # Panics
+    ///
+    /// When `domain`, in which the stage's tables are published, has no room for a reader.
+    #[allow(clippy::expect_used, reason = "only tests use a harness")]
+    pub fn reading(stage: S, domain: &Domain) -> Harness<S> {
         let pool = Box::new(HeapPool::new(2 * crate::SEND_LIMIT, weir_packet::MAX_FRAME));
-        Harness { stage, pool, store: OutStore::new(), lanes: Lanes::new() }
+        let reader = domain.reader().expect("a free reader");
+        Harness { stage, pool, store: OutStore::new(), lanes: Lanes::new(), reader }
+    }
+
+    /// A harness for a stage that reads no published tables.
+    pub fn new(stage: S) -> Harness<S> {
+        Harness::reading(stage, &Domain::new())
     }
 
     /// The lanes that every batch starts with: set what an upstream stage would have written.
@@ -65,7 +78,7 @@ impl<S: Stage> Harness<S> {
             }
         }
         let ways = self.stage.declare().ways.len();
-        let mut out = Out::new(now, ways, &mut self.store, &mut *self.pool, &[]);
+        let mut out = Out::new(now, ways, &mut self.store, &mut *self.pool, &self.reader, &[]);
         self.stage.run(&mut batch, &mut out);
         let leaving = out.leaving();
         self.collect(batch, leaving, None)
@@ -74,7 +87,7 @@ impl<S: Stage> Harness<S> {
     /// Polls the stage at time `now`.
     pub fn poll(&mut self, now: u64) -> Outcome {
         let ways = self.stage.declare().ways.len();
-        let mut out = Out::new(now, ways, &mut self.store, &mut *self.pool, &[]);
+        let mut out = Out::new(now, ways, &mut self.store, &mut *self.pool, &self.reader, &[]);
         let next = self.stage.poll(&mut out);
         self.collect(Batch::new(), 0, Some(next))
     }

@@ -1,5 +1,6 @@
 //! What a stage is, and what it may do with packets.
 
+use weir_mem::Reader;
 use weir_packet::{BATCH, Batch, Held, LaneId, Lanes, Packet, Pool, Slot};
 
 use crate::ways::{Fate, WayInfo, Ways};
@@ -163,6 +164,7 @@ pub struct Out<'a> {
     indexed_from: u8,
     store: &'a mut OutStore,
     pool: &'a mut dyn Pool,
+    reader: &'a Reader,
     room: &'a [u32],
 }
 
@@ -170,8 +172,21 @@ impl<'a> Out<'a> {
     /// For one call of a stage at `now`. `ways` is how many ways and reasons are in its list, `room` how many packets each
     /// code can take (empty: no bound is known but [`SEND_LIMIT`]).
     #[inline(always)]
-    pub fn new(now: u64, ways: usize, store: &'a mut OutStore, pool: &'a mut dyn Pool, room: &'a [u32]) -> Out<'a> {
-        Out { now, leaving: 0, indexed_from: ways as u8, store, pool, room }
+    pub fn new(
+        now: u64,
+        ways: usize,
+        store: &'a mut OutStore,
+        pool: &'a mut dyn Pool,
+        reader: &'a Reader,
+        room: &'a [u32],
+    ) -> Out<'a> {
+        Out { now, leaving: 0, indexed_from: ways as u8, store, pool, reader, room }
+    }
+
+    /// This worker's right to read published tables, until it answers.
+    #[inline(always)]
+    pub fn reader(&self) -> &'a Reader {
+        self.reader
     }
 
     /// The time, in nanoseconds of the engine's clock: one reading per loop.
