@@ -1,0 +1,204 @@
+//! The flow hash of an IPv4 packet: what spreads flows over equal-cost paths, workers and links.
+//!
+//! Packets of one flow get one hash, so that they keep their order on one path. A flow is (source, destination,
+//! protocol) and, where the packet is whole and the protocol has ports, both ports. Fragments are hashed without ports, **the
+//! first one too**: only it carries them, and it must go the way of the others.
+
+use crate::{Ipv4, View, ipv4};
+
+/// Odd numbers without structure (the fractional parts of the square roots of 2 and 3): they keep zeroes in the packet from making
+/// a product of zero.
+const KEY_A: u64 = 0x6a09_e667_f3bc_c909;
+const KEY_B: u64 = 0xbb67_ae85_84ca_a73b;
+
+/// Whether a protocol starts with two 16-bit port numbers.
+#[inline]
+const fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, ipv4::UDP | ipv4::TCP | ipv4::SCTP | ipv4::DCCP | ipv4::UDP_LITE)
+}
+
+/// The flow hash of the packet at the start of `window`, of which `received` bytes arrived. Every value of every packet
+/// is answered; what lies beyond `received` is not looked at.
+///
+/// `seed` should differ between routers that follow each other: with the same hash the second one would see only the
+/// flows that the first one gave the same number, and use one of its paths. All bits of the result are equally good.
+///
+/// `N` is at least 64, so that the ports behind the longest header are inside (checked when compiled).
+#[inline(always)]
+pub fn hash<const N: usize>(window: &[u8; N], received: usize, seed: u64) -> u32 {
+    const { assert!(N >= ipv4::MAX_HEADER + 4) };
+    let Some(ip) = Ipv4::view(window) else { return 0 };
+    let received = received.min(ip.total_len());
+    let whole = has_ports(ip.protocol) && !ip.is_fragment();
+    let ports = if !whole || received < ip.header_len() + 4 {
+        0
+    } else if ip.version_ihl == 0x45 {
+        window.get(20..24).and_then(|bytes| bytes.first_chunk()).map_or(0, |ports| u32::from_ne_bytes(*ports))
+    } else {
+        ports_after_options(window, ip.header_len())
+    };
+    if received < Ipv4::LEN { 0 } else { mix(addresses(ip), u64::from(ip.protocol) << 32 | u64::from(ports), seed) }
+}
+
+/// Both addresses as they lie in memory; byte order does not matter to a hash.
+#[inline]
+fn addresses(ip: &Ipv4) -> u64 {
+    let source = u32::from_ne_bytes(ip.source.to_bytes());
+    let destination = u32::from_ne_bytes(ip.destination.to_bytes());
+    u64::from(source) | u64::from(destination) << 32
+}
+
+#[cold]
+fn ports_after_options(window: &[u8], at: usize) -> u32 {
+    let bytes = window.get(at..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |ports| u32::from_ne_bytes(*ports))
+}
+
+/// Multiplies to 128 bits and folds, twice: the first product spreads each input bit, the second evens out what the low bits of a
+/// product know little about.
+#[inline]
+fn mix(addresses: u64, rest: u64, seed: u64) -> u32 {
+    let fold = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
+        product as u64 ^ (product >> 64) as u64
+    };
+    let hash = fold(addresses ^ KEY_A, rest ^ KEY_B ^ seed);
+    (fold(hash, KEY_A) >> 16) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Copy, Debug)]
+    struct Flow {
+        addresses: [u8; 8],
+        protocol: u8,
+        ports: [u8; 4],
+    }
+
+    /// A packet of `flow` with `words` words of options and `fill` everywhere else.
+    fn packet(flow: Flow, words: usize, fill: u8) -> [u8; 64] {
+        let mut bytes = [fill; 64];
+        bytes[0] = 0x45 + words as u8;
+        bytes[2..4].copy_from_slice(&64u16.to_be_bytes());
+        bytes[6..8].fill(0);
+        bytes[9] = flow.protocol;
+        bytes[12..20].copy_from_slice(&flow.addresses);
+        bytes[20 + words * 4..24 + words * 4].copy_from_slice(&flow.ports);
+        bytes
+    }
+
+    fn flow() -> impl Strategy<Value = Flow> {
+        let protocol = prop_oneof![Just(6), Just(17), Just(1), any::<u8>()];
+        (any::<[u8; 8]>(), protocol, any::<[u8; 4]>()).prop_map(|(addresses, protocol, ports)| Flow {
+            addresses,
+            protocol,
+            ports,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn only_the_five_tuple_counts(flow in flow(), words in 0usize..=10, fill: u8, other: u8, seed: u64) {
+            let one = hash(&packet(flow, words, fill), 64, seed);
+            prop_assert_eq!(one, hash(&packet(flow, words, other), 64, seed));
+            prop_assert_eq!(one, hash(&packet(flow, 0, other), 64, seed), "options do not matter");
+        }
+
+        #[test]
+        fn all_fragments_of_a_packet_hash_alike_whatever_they_carry(
+            flow in flow(), words in 0usize..=10, ports: [u8; 4], offset in 1u16..0x2000, seed: u64,
+        ) {
+            let mut first = packet(flow, words, 1);
+            first[6] = 0x20;
+            let mut later = packet(Flow { ports, ..flow }, 0, 2);
+            later[6..8].copy_from_slice(&offset.to_be_bytes());
+            prop_assert_eq!(hash(&first, 64, seed), hash(&later, 64, seed));
+            let mut shorter = later;
+            shorter[2..4].copy_from_slice(&20u16.to_be_bytes());
+            prop_assert_eq!(hash(&shorter, 20, seed), hash(&later, 64, seed));
+        }
+
+        #[test]
+        fn any_bytes_are_answered_and_what_did_not_arrive_is_not_looked_at(
+            bytes in proptest::array::uniform32(any::<u16>()), received in 0usize..64, stale: u8,
+        ) {
+            let mut window = [0; 64];
+            for (to, from) in window.chunks_mut(2).zip(bytes) {
+                to.copy_from_slice(&from.to_be_bytes());
+            }
+            let before = hash(&window, received, 1);
+            window[received..].fill(stale);
+            prop_assert!(received < 20 || before == hash(&window, received, 1));
+        }
+
+        #[test]
+        fn each_bit_of_the_tuple_changes_the_hash(flow in flow(), bit in 0usize..64) {
+            let one = hash(&packet(flow, 0, 0), 64, 0);
+            let mut other = flow;
+            other.addresses[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_ne!(one, hash(&packet(other, 0, 0), 64, 0));
+            let mut other = flow;
+            other.ports[bit / 16] ^= 1 << (bit % 8);
+            prop_assert_eq!(one != hash(&packet(other, 0, 0), 64, 0), has_ports(flow.protocol));
+        }
+    }
+
+    /// Counts in `buckets` buckets must look like chance: the chi-squared statistic has mean `buckets` - 1 and deviation
+    /// sqrt(2 (buckets - 1)); six deviations is far out, and the test is deterministic.
+    fn assert_even(hashes: impl Iterator<Item = u32>, buckets: u32, what: &str) {
+        let mut counts = vec![0u32; buckets as usize];
+        let mut total = 0u32;
+        for hash in hashes {
+            counts[(hash % buckets) as usize] += 1;
+            total += 1;
+        }
+        let expected = f64::from(total) / f64::from(buckets);
+        let chi: f64 = counts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum();
+        let freedom = f64::from(buckets - 1);
+        assert!(chi < freedom + 6.0 * (2.0 * freedom).sqrt(), "{what}: chi-squared {chi:.0} over {buckets} buckets");
+    }
+
+    type Vary = fn(u32, &mut Flow);
+
+    #[test]
+    fn neighbouring_flows_spread_evenly() {
+        let udp = |number: u32, vary: Vary| {
+            let mut flow = Flow { addresses: [10, 0, 0, 1, 10, 0, 0, 2], protocol: 17, ports: [0; 4] };
+            vary(number, &mut flow);
+            packet(flow, 0, 0)
+        };
+        let variations: [(&str, Vary); 4] = [
+            ("source ports", |n, flow| flow.ports[..2].copy_from_slice(&(n as u16).to_be_bytes())),
+            ("destination ports", |n, flow| flow.ports[2..].copy_from_slice(&(n as u16).to_be_bytes())),
+            ("hosts", |n, flow| flow.addresses[2..4].copy_from_slice(&(n as u16).to_be_bytes())),
+            ("both addresses", |n, flow| {
+                flow.addresses[3] = n as u8;
+                flow.addresses[7] = (n >> 8) as u8;
+            }),
+        ];
+        for (what, vary) in variations {
+            for buckets in [2, 3, 7, 64, 256] {
+                for shift in [0, 16, 24] {
+                    let hashes = (0..65_536).map(|n| hash(&udp(n, vary), 64, 0) >> shift);
+                    if buckets == 256 || shift < 24 {
+                        assert_even(hashes, buckets, what);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The flows that one router sends down one of its two paths must spread again at a router with another seed.
+    #[test]
+    fn seeds_decorrelate_routers() {
+        let of = |n: u32, seed| {
+            let flow = Flow { addresses: [10, 0, 0, 1, 10, 0, 0, 2], protocol: 6, ports: n.to_be_bytes() };
+            hash(&packet(flow, 0, 0), 64, seed)
+        };
+        let one_path = (0..100_000).filter(|&n| of(n, 1) % 2 == 0);
+        assert_even(one_path.map(|n| of(n, 2)), 2, "second router");
+    }
+}

@@ -1,0 +1,75 @@
+//! Header layouts, checksums, parsing and building: bytes in, fields out.
+//!
+//! One protocol is one file. A header is a plain struct over the bytes where they lie ([`View`]): it exists only if the
+//! bytes are long enough, its byte order is in its field types ([`U16`], [`U32`]), and nothing here can panic on any input.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`ethernet`] | [`MacAddr`], the Ethernet II header, EtherType numbers |
+//! | [`vlan`] | IEEE 802.1Q tags |
+//! | [`arp`] | RFC 826 for Ethernet and IPv4 |
+//! | [`ipv4`] | RFC 791 header, TTL and checksum arithmetic |
+//! | [`validity`] | is it valid IPv4? RFC 1812 section 5.2.2 |
+//! | [`options`] | RFC 791 options, one by one |
+//! | [`martian`] | addresses that no packet may carry, RFC 1812 section 5.3.7 |
+//! | [`icmp`], [`udp`], [`tcp`] | what IPv4 carries |
+//! | [`checksum`] | RFC 1071 sum, RFC 1624 update |
+//! | [`flow`] | flow hash of an IPv4 packet |
+//! | [`build`] | whole frames, for generators and tests |
+//! | [`describe`] | a frame in one line |
+
+#![forbid(unsafe_code)]
+
+pub mod arp;
+pub mod build;
+pub mod checksum;
+pub mod describe;
+pub mod ethernet;
+pub mod flow;
+pub mod icmp;
+pub mod ipv4;
+pub mod martian;
+pub mod options;
+pub mod tcp;
+pub mod udp;
+pub mod validity;
+pub mod vlan;
+
+pub use ethernet::{Ethernet, MacAddr};
+pub use ipv4::Ipv4;
+pub use zerocopy::network_endian::{U16, U32};
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// A fixed-size header that can be looked at, and changed, where it lies in a packet.
+///
+/// None of the four functions copies; each is a length check and a pointer. On a fixed window (`&[u8; 64]`) the check
+/// is decided by the compiler.
+pub trait View: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + Sized {
+    /// Bytes that the header takes.
+    const LEN: usize = size_of::<Self>();
+
+    /// The header at the start of `bytes`; `None` if they are too few.
+    #[inline(always)]
+    fn view(bytes: &[u8]) -> Option<&Self> {
+        Self::split(bytes).map(|(header, _)| header)
+    }
+
+    /// The header at the start of `bytes`, to be changed; `None` if they are too few.
+    #[inline(always)]
+    fn view_mut(bytes: &mut [u8]) -> Option<&mut Self> {
+        Self::split_mut(bytes).map(|(header, _)| header)
+    }
+
+    /// The header at the start of `bytes` and all bytes after it; `None` if they are too few.
+    #[inline(always)]
+    fn split(bytes: &[u8]) -> Option<(&Self, &[u8])> {
+        Self::ref_from_prefix(bytes).ok()
+    }
+
+    /// As [`View::split`], to be changed.
+    #[inline(always)]
+    fn split_mut(bytes: &mut [u8]) -> Option<(&mut Self, &mut [u8])> {
+        Self::mut_from_prefix(bytes).ok()
+    }
+}
