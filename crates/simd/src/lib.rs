@@ -1,0 +1,14 @@
+//! Vector kernels, each beside its scalar twin.
+//!
+//! This crate is an unsafe island. One binary serves every CPU: a [`Kernel`] says what the CPU has been found to have,
+//! the kernels take it as an argument and choose by it, and tests force each by name against the scalar twin.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`cpu`] | what this CPU has, and running safe code compiled for it |
+//! | [`ipv4_check`] | validates the fixed IPv4 headers of up to 64 packets at once |
+
+pub mod cpu;
+pub mod ipv4_check;
+
+pub use cpu::Kernel;
