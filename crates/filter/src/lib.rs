@@ -1,0 +1,89 @@
+//! Packet filter expressions, as tcpdump's users know them.
+//!
+//! The language is that of pcap-filter(7), and libpcap is its definition: `tests/libpcap.rs` compares
+//! the two on a corpus of frames. An expression is parsed to a typed tree (`ast`), lowered to tests of
+//! bytes at offsets that no longer depend on the order of words (`lower`), and evaluated over a frame
+//! (`test`). Frames are Ethernet frames, from the destination address on.
+//!
+//! Three rules of libpcap surprise, and are kept:
+//! - `and` and `or` have equal precedence and associate to the left; parentheses say what was meant.
+//! - `vlan`, `mpls` and `pppoes` shift the offsets of everything written after them, to the end of the
+//!   expression, whatever joins them.
+//! - A test that needs bytes which the frame does not have rejects the frame, also below `not`.
+//!
+//! What is left out, each with an error that says so: names of hosts and networks (nothing here asks a
+//! name server), and the words for link layers other than Ethernet.
+
+#![forbid(unsafe_code)]
+
+mod ast;
+mod error;
+mod lexer;
+mod lower;
+mod names;
+mod parser;
+mod test;
+
+pub use error::FilterError;
+
+use test::{Frame, Test};
+
+/// The longest expression that is read, in bytes.
+pub const MAX_LENGTH: usize = 4096;
+
+/// A filter expression, ready to be put to frames.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    text: String,
+    test: Option<Test>,
+}
+
+impl Filter {
+    /// Reads a filter expression. The empty expression matches every frame.
+    ///
+    /// # Errors
+    ///
+    /// The first thing in the expression that cannot be understood or cannot match, with its column, what
+    /// was expected there, and what to write instead.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
+        let test = match parser::parse(text)? {
+            Some(expression) => Some(lower::lower(&expression)?),
+            None => None,
+        };
+        Ok(Self { text: text.to_owned(), test })
+    }
+
+    /// Whether a whole Ethernet frame matches.
+    #[must_use]
+    pub fn matches(&self, frame: &[u8]) -> bool {
+        self.matches_captured(frame, u32::try_from(frame.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Whether a frame matches of which only the first bytes were captured. `length` is its length on
+    /// the wire in bytes, which is what `len`, `less` and `greater` look at.
+    #[must_use]
+    pub fn matches_captured(&self, bytes: &[u8], length: u32) -> bool {
+        let frame = Frame { bytes, length };
+        self.test.as_ref().is_none_or(|test| test.holds(frame) == Some(true))
+    }
+
+    /// The expression as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl std::str::FromStr for Filter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text)
+    }
+}
+
+impl std::fmt::Display for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
