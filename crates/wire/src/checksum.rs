@@ -42,11 +42,10 @@ impl Sum {
     /// Folded to 16 bits, in host order: what a checksum makes 0xffff. It is 0 only for a sum of zeroes.
     #[inline]
     pub const fn fold(self) -> u16 {
-        let sum = (self.0 >> 32) + (self.0 & 0xffff_ffff);
-        let sum = (sum >> 32) + (sum & 0xffff_ffff);
-        let sum = (sum >> 16) + (sum & 0xffff);
-        let sum = (sum >> 16) + (sum & 0xffff);
-        let sum = (sum >> 16) + (sum & 0xffff);
+        // Adding a number to itself with its halves swapped gives, in the upper half, the sum of the halves and the carry
+        // out of the lower one: the end-around carry.
+        let sum = (self.0.wrapping_add(self.0.rotate_left(32)) >> 32) as u32;
+        let sum = sum.wrapping_add(sum.rotate_left(16)) >> 16;
         u16::from_be(sum as u16)
     }
 

@@ -1,0 +1,214 @@
+//! An IPv4 address on a port, and what other addresses are to it.
+
+use ipnet::Ipv4Net;
+use std::fmt;
+use std::net::Ipv4Addr;
+use weir_wire::martian;
+
+/// The number of a port.
+pub type PortId = u16;
+
+/// What an address is, seen from one interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressKind {
+    /// The interface's own address.
+    Own,
+    /// The broadcast address of its subnet.
+    SubnetBroadcast,
+    /// The address of the subnet itself, all host bits zero: obsolete form of a broadcast, for no host. RFC 1812 section
+    /// 4.2.3.1: packets to it SHOULD be silently discarded, else be treated as broadcasts.
+    Network,
+    /// Another host of its subnet.
+    OnLink,
+    /// Outside its subnet.
+    Elsewhere,
+}
+
+/// An address cannot be given to an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadInterface {
+    /// Not a unicast address that may appear as a source (RFC 1812 section 5.3.7).
+    NotUnicast(Ipv4Addr),
+    /// The address is the network's own (all host bits zero).
+    NetworkAddress(Ipv4Net),
+    /// The address is the subnet's broadcast address (all host bits one).
+    BroadcastAddress(Ipv4Net),
+}
+
+impl fmt::Display for BadInterface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadInterface::NotUnicast(address) => write!(f, "{address} is not a unicast address"),
+            BadInterface::NetworkAddress(net) => {
+                write!(f, "{} is the address of the network {} itself; choose one inside it", net.addr(), net.trunc())
+            }
+            BadInterface::BroadcastAddress(net) => {
+                write!(f, "{} is the broadcast address of {}; choose one inside it", net.addr(), net.trunc())
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadInterface {}
+
+/// One address of one port, with the subnet that is reached there.
+///
+/// A prefix of 31 bits joins exactly two routers and has neither network nor broadcast address (RFC 3021 section 2.2); one
+/// of 32 bits has only the address itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Interface {
+    port: PortId,
+    net: Ipv4Net,
+}
+
+impl Interface {
+    /// The address of `net`, with its subnet, on `port`.
+    ///
+    /// # Errors
+    /// The address is not one that a host can have.
+    pub fn new(port: PortId, net: Ipv4Net) -> Result<Self, BadInterface> {
+        let interface = Interface { port, net };
+        if martian::is_martian_source(net.addr().to_bits()) {
+            Err(BadInterface::NotUnicast(net.addr()))
+        } else if interface.is_network_address(net.addr()) {
+            Err(BadInterface::NetworkAddress(net))
+        } else if interface.is_subnet_broadcast(net.addr()) {
+            Err(BadInterface::BroadcastAddress(net))
+        } else {
+            Ok(interface)
+        }
+    }
+
+    /// The port.
+    pub const fn port(&self) -> PortId {
+        self.port
+    }
+
+    /// The interface's own address.
+    pub const fn address(&self) -> Ipv4Addr {
+        self.net.addr()
+    }
+
+    /// Address and prefix length as they were given.
+    pub const fn net(&self) -> Ipv4Net {
+        self.net
+    }
+
+    /// The connected network: host bits are zero.
+    pub fn network(&self) -> Ipv4Net {
+        self.net.trunc()
+    }
+
+    /// Whether `address` is the interface's own.
+    pub fn is_own(&self, address: Ipv4Addr) -> bool {
+        address == self.net.addr()
+    }
+
+    /// Whether `address` lies in the interface's subnet, be it the own, broadcast or network address.
+    pub fn is_on_link(&self, address: Ipv4Addr) -> bool {
+        self.net.contains(&address)
+    }
+
+    /// The subnet's broadcast address; `None` for /31 and /32.
+    pub fn subnet_broadcast(&self) -> Option<Ipv4Addr> {
+        (self.net.prefix_len() < 31).then(|| self.net.broadcast())
+    }
+
+    /// Whether `address` is the subnet's broadcast address.
+    pub fn is_subnet_broadcast(&self, address: Ipv4Addr) -> bool {
+        self.subnet_broadcast() == Some(address)
+    }
+
+    /// Whether `address` is that of the subnet itself; never for /31 and /32.
+    pub fn is_network_address(&self, address: Ipv4Addr) -> bool {
+        self.net.prefix_len() < 31 && address == self.net.network()
+    }
+
+    /// What `address` is to this interface.
+    pub fn kind(&self, address: Ipv4Addr) -> AddressKind {
+        if self.is_own(address) {
+            AddressKind::Own
+        } else if self.is_subnet_broadcast(address) {
+            AddressKind::SubnetBroadcast
+        } else if self.is_network_address(address) {
+            AddressKind::Network
+        } else if self.is_on_link(address) {
+            AddressKind::OnLink
+        } else {
+            AddressKind::Elsewhere
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn interface(net: &str) -> Result<Interface, BadInterface> {
+        Interface::new(1, net.parse().unwrap())
+    }
+
+    #[test]
+    fn an_ordinary_subnet_has_network_and_broadcast_address() {
+        let interface = interface("192.0.2.9/24").unwrap();
+        let kind = |last| interface.kind(Ipv4Addr::new(192, 0, 2, last));
+        assert_eq!(kind(9), AddressKind::Own);
+        assert_eq!(kind(0), AddressKind::Network);
+        assert_eq!(kind(255), AddressKind::SubnetBroadcast);
+        assert!((0..=255).filter(|&last| kind(last) == AddressKind::OnLink).count() == 253);
+        assert_eq!(interface.kind(Ipv4Addr::new(192, 0, 3, 9)), AddressKind::Elsewhere);
+        assert_eq!(interface.network(), "192.0.2.0/24".parse().unwrap());
+    }
+
+    #[test]
+    fn a_slash_31_is_two_hosts_and_nothing_else() {
+        for (own, other) in [("10.0.0.0", "10.0.0.1"), ("10.0.0.1", "10.0.0.0")] {
+            let interface = interface(&format!("{own}/31")).unwrap();
+            assert_eq!(interface.kind(own.parse().unwrap()), AddressKind::Own);
+            assert_eq!(interface.kind(other.parse().unwrap()), AddressKind::OnLink);
+            assert_eq!(interface.kind(Ipv4Addr::new(10, 0, 0, 2)), AddressKind::Elsewhere);
+            assert_eq!(interface.subnet_broadcast(), None);
+        }
+    }
+
+    #[test]
+    fn a_slash_32_is_one_host() {
+        let interface = interface("10.0.0.255/32").unwrap();
+        assert_eq!(interface.kind(Ipv4Addr::new(10, 0, 0, 255)), AddressKind::Own);
+        assert_eq!(interface.kind(Ipv4Addr::new(10, 0, 0, 254)), AddressKind::Elsewhere);
+        assert_eq!(interface.subnet_broadcast(), None);
+    }
+
+    #[test]
+    fn addresses_that_no_host_can_have_are_refused() {
+        let net = |text: &str| text.parse::<Ipv4Net>().unwrap();
+        assert_eq!(interface("10.0.0.0/30"), Err(BadInterface::NetworkAddress(net("10.0.0.0/30"))));
+        assert_eq!(interface("10.0.0.3/30"), Err(BadInterface::BroadcastAddress(net("10.0.0.3/30"))));
+        for martian in ["0.0.0.1", "127.0.0.1", "224.0.0.1", "255.255.255.255", "240.0.0.1"] {
+            let address = martian.parse().unwrap();
+            assert_eq!(interface(&format!("{martian}/32")), Err(BadInterface::NotUnicast(address)));
+        }
+        let text = interface("10.0.0.3/30").unwrap_err().to_string();
+        assert_eq!(text, "10.0.0.3 is the broadcast address of 10.0.0.0/30; choose one inside it");
+    }
+
+    proptest! {
+        #[test]
+        fn kinds_follow_the_bits(own: u32, length in 0u8..=32, other: u32) {
+            let net = Ipv4Net::new(own.into(), length).unwrap();
+            let Ok(interface) = Interface::new(0, net) else { return Ok(()) };
+            let host_bits = if length == 0 { u32::MAX } else { (1u64 << (32 - length)) as u32 - 1 };
+            for other in [other, own & !host_bits | other & host_bits, own & !host_bits, own | host_bits, own] {
+                let expected = match other & host_bits {
+                    _ if other == own => AddressKind::Own,
+                    _ if other & !host_bits != own & !host_bits => AddressKind::Elsewhere,
+                    0 if length < 31 => AddressKind::Network,
+                    bits if bits == host_bits && length < 31 => AddressKind::SubnetBroadcast,
+                    _ => AddressKind::OnLink,
+                };
+                prop_assert_eq!(interface.kind(other.into()), expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! IPv4 routes, next hops and neighbours as data, and the control messages that go with them.
+//!
+//! Nothing here does I/O, reads a clock or knows a packet buffer: a caller feeds what happened (`now` in nanoseconds
+//! where time matters) and carries out what is answered.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`author`] | who made an entry, and who is preferred |
+//! | [`interface`] | an address on a port: own, broadcast, network, on link |
+//! | [`rib`] | the routes of all authors; what of them the FIB must hold, as a list of changes |
+//! | [`nexthop`] | (port, gateway) pairs behind numbers that know when they were reused |
+//! | [`group`] | equal-cost sets with sticky buckets |
+//! | [`neighbor`] | ARP: RFC 826 with the states of RFC 4861, own addresses after RFC 5227 |
+//! | [`icmp`] | echo replies and errors, and when none may be sent |
+//! | [`fragment`] | RFC 791 fragmentation |
+//! | [`limit`] | token buckets |
+
+#![forbid(unsafe_code)]
+
+pub mod author;
+pub mod fragment;
+pub mod icmp;
+pub mod interface;
+pub mod limit;
+
+pub use author::Author;
+pub use interface::{Interface, PortId};
