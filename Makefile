@@ -1,0 +1,51 @@
+# Weir's tasks. `make help` lists them.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+weir := target/release/weir
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build test run demo lint layers panics sanitize install clean
+
+help: ## Lists the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+deps: ## Installs the Debian packages that are missing; says how to get Rust
+	@tools/deps.sh
+
+build: ## Builds the release program, target/release/weir
+	cargo build --release --locked --bin weir
+
+test: ## Runs every tier of tests; the last line sums them up
+	@tools/test.sh
+
+run: deps build ## Routes real traffic between two network namespaces (needs root)
+	@scenarios/run.sh
+
+demo: build ## Routes a capture file: no root, huge pages or NIC
+	@scenarios/demo.sh
+
+lint: ## Checks format, lints, imports, unsafe code and panics
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@$(MAKE) --no-print-directory layers panics
+
+layers: ## Checks who imports whom, and where unsafe code may be
+	cargo run --quiet --locked -p weir-layers
+
+panics: ## Checks that stages and tables cannot panic
+	cargo run --quiet --locked -p weir-panic-check
+
+sanitize: ## Runs the tests of buffers under the address sanitizer (needs a nightly)
+	@tools/sanitize.sh
+
+install: build ## Installs weir and its shell completion under PREFIX
+	install -D -m 755 $(weir) $(DESTDIR)$(PREFIX)/bin/weir
+	$(weir) completion bash | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir
+	$(weir) completion zsh | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weir
+	$(weir) completion fish | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weir.fish
+
+clean: ## Removes what was built
+	cargo clean

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Runs every tier of tests and sums them up. The last line is `N passed, N failed, N skipped`.
+#
+#   tools/test.sh [TIER...]     tiers: cargo loom scripts; all of them by default
+#
+# A cargo test that skips itself prints a line that begins with `skipped: ` and says why. A script is an executable
+# test.sh in scenarios/, fuzz/ or nf/*/scenarios/; its last line is `N passed, N failed, N skipped`, or else its exit
+# status counts as one test (77: skipped). The full output is kept in target/test-logs/.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+exec </dev/null
+
+logs=target/test-logs
+mkdir -p "$logs"
+passed=0 failed=0 skipped=0
+
+# Shows what is worth reading of cargo's output: no passed tests, but their reasons for skipping themselves.
+interesting() {
+    awk '
+        /^skipped: /                          { print "  " $0; fflush(); next }
+        /^successes:$/                        { quiet = 1 }
+        /^(failures:|test result: |running )/ { quiet = 0 }
+        /^successes:$/ || quiet               { next }
+        /^test .* \.\.\. ok$/ || /^$/ || /^running 0 tests$/ || /^ *(Doc-tests|Compiling|Downloaded|Downloading) / { next }
+        /^test result: ok. 0 passed; 0 failed; 0 ignored/ { next }
+        { print; fflush() }'
+}
+
+# Adds up the result lines in cargo's log; a run that failed without saying so is one failed test.
+count_cargo() { # LOG STATUS
+    local p f s quiet
+    read -r p f s quiet < <(awk '
+        /^test result: / { p += $4; f += $6; i += $8 }
+        /^skipped: /     { q++ }
+        END              { print p + 0, f + 0, i + 0, q + 0 }' "$1")
+    [ "$2" -ne 0 ] && [ "$f" -eq 0 ] && f=1
+    [ "$quiet" -gt "$p" ] && quiet=$p
+    passed=$((passed + p - quiet)) failed=$((failed + f)) skipped=$((skipped + s + quiet))
+}
+
+cargo_tests() { # NAME MINUTES COMMAND...
+    local log=$logs/$1.log minutes=$2
+    echo "== $1"
+    shift 2
+    timeout --foreground -k 10 "${minutes}m" "$@" 2>&1 | tee "$log" | interesting
+    local status=${PIPESTATUS[0]}
+    [ "$status" -eq 124 ] && echo "ran longer than $minutes minutes and was stopped"
+    count_cargo "$log" "$status"
+}
+
+script() { # PATH
+    local log="$logs/${1//\//-}.log"
+    echo "== $1"
+    timeout --foreground -k 10 15m "$1" 2>&1 | tee "$log"
+    local status=${PIPESTATUS[0]} line
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -n 1)
+    local p=0 f=0 s=0
+    if [ -n "$line" ]; then
+        read -r p _ f _ s _ <<<"$line"
+        [ "$status" -ne 0 ] && [ "$f" -eq 0 ] && f=1
+    else
+        case $status in
+        0) p=1 ;;
+        77) s=1 ;;
+        *) f=1 ;;
+        esac
+    fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
+tier_cargo() {
+    # Tests of devices and namespaces share them: they say so themselves, the rest runs in parallel.
+    cargo_tests cargo 25 cargo test --workspace --locked --no-fail-fast -- --show-output
+}
+
+tier_loom() {
+    local manifest package
+    for manifest in crates/*/tests/loom.rs; do
+        [ -e "$manifest" ] || continue
+        package=weir-$(basename "$(dirname "$(dirname "$manifest")")")
+        RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 cargo_tests "loom-$package" 10 \
+            cargo test -p "$package" --locked --release --target-dir target/loom --test loom -- --show-output
+    done
+}
+
+tier_scripts() {
+    local path
+    for path in scenarios/test.sh fuzz/test.sh nf/*/scenarios/test.sh; do
+        if [ -x "$path" ]; then
+            script "$path"
+        fi
+    done
+}
+
+tiers=("$@")
+[ ${#tiers[@]} -eq 0 ] && tiers=(cargo loom scripts)
+for tier in "${tiers[@]}"; do
+    case $tier in
+    cargo | loom | scripts) "tier_$tier" ;;
+    *)
+        echo "no such tier: $tier (cargo, loom, scripts)" >&2
+        exit 2
+        ;;
+    esac
+done
+
+echo
+echo "$passed passed, $failed failed, $skipped skipped" | tee "$logs/summary"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
