@@ -1,0 +1,228 @@
+//! A fault injector around any queue: it drops, duplicates, reorders, truncates, corrupts and delays by a seed.
+//!
+//! What it holds back is inside the device as far as the account goes: it is counted in
+//! [`in_rings`](weir_stage::DeviceStats::in_rings).
+
+mod random;
+mod rx;
+mod tx;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_packet::Packet;
+
+pub use rx::FaultRx;
+pub use tx::FaultTx;
+
+use random::Random;
+
+/// How likely each fault is, from 0 (never) to 1 (always), and the seed that decides.
+///
+/// Each packet meets the faults in the order of the fields; several may strike the same packet. The same seed and the same
+/// packets give the same faults.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Faults {
+    /// Where the pseudo-random numbers start.
+    pub seed: u64,
+    /// The packet is lost.
+    pub drop: f64,
+    /// A copy follows the packet.
+    pub duplicate: f64,
+    /// The packet is cut to a random shorter length, at least 1.
+    pub truncate: f64,
+    /// One random bit of the packet is inverted.
+    pub corrupt: f64,
+    /// One to [`Faults::REORDER_DEPTH`] later packets overtake the packet.
+    pub reorder: f64,
+    /// The packet is delayed by [`Faults::delay_time`].
+    pub delay: f64,
+    /// How long delayed packets are late, nanoseconds; reordered ones are late by that much at most.
+    pub delay_time: u64,
+}
+
+impl Faults {
+    /// Packets that overtake a reordered one at most.
+    pub const REORDER_DEPTH: u64 = 16;
+
+    /// Whether no fault can occur.
+    pub fn is_none(&self) -> bool {
+        [self.drop, self.duplicate, self.truncate, self.corrupt, self.reorder, self.delay]
+            .iter()
+            .all(|&odds| odds <= 0.0)
+    }
+
+    /// The same faults with a seed for one queue, so that queues differ.
+    pub fn for_queue(&self, queue: usize, transmit: bool) -> Faults {
+        let mut random = Random::new(self.seed ^ ((queue as u64) << 1 | u64::from(transmit)));
+        Faults { seed: random.next(), ..*self }
+    }
+}
+
+impl Default for Faults {
+    /// No faults; if any is made likely, delays are of 1 ms.
+    fn default() -> Faults {
+        Faults {
+            seed: 0,
+            drop: 0.0,
+            duplicate: 0.0,
+            truncate: 0.0,
+            corrupt: 0.0,
+            reorder: 0.0,
+            delay: 0.0,
+            delay_time: 1_000_000,
+        }
+    }
+}
+
+/// Faults that have struck so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCounts {
+    /// Packets lost.
+    pub dropped: u64,
+    /// Copies made.
+    pub duplicated: u64,
+    /// Copies that were due but for which no buffer was free.
+    pub not_duplicated: u64,
+    /// Packets cut.
+    pub truncated: u64,
+    /// Packets with an inverted bit.
+    pub corrupted: u64,
+    /// Packets held back so that others overtake.
+    pub reordered: u64,
+    /// Packets delayed.
+    pub delayed: u64,
+}
+
+/// What happens to one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Verdict {
+    drop: bool,
+    duplicate: bool,
+    late: Option<Late>,
+}
+
+/// Until when a packet is held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Late {
+    /// Packets that overtake it; `u64::MAX`: any number.
+    behind: u64,
+    /// For so long at most, nanoseconds.
+    time: u64,
+}
+
+/// Decides about packets, changes their bytes, counts.
+struct Injector {
+    faults: Faults,
+    random: Random,
+    counts: FaultCounts,
+}
+
+impl Injector {
+    fn new(faults: Faults) -> Injector {
+        Injector { faults, random: Random::new(faults.seed), counts: FaultCounts::default() }
+    }
+
+    /// Draws what happens to a packet, and changes its bytes where that is what happens.
+    fn strike(&mut self, packet: &mut Packet) -> Verdict {
+        let odds = self.faults;
+        if self.random.chance(odds.drop) {
+            self.counts.dropped += 1;
+            return Verdict { drop: true, duplicate: false, late: None };
+        }
+        let duplicate = self.random.chance(odds.duplicate);
+        if self.random.chance(odds.truncate) && packet.len() > 1 {
+            let len = 1 + self.random.below(packet.len() as u64 - 1) as usize;
+            self.counts.truncated += u64::from(packet.set_len(len));
+        }
+        if self.random.chance(odds.corrupt) {
+            self.corrupt(packet);
+        }
+        Verdict { drop: false, duplicate, late: self.lateness() }
+    }
+
+    fn corrupt(&mut self, packet: &mut Packet) {
+        let bit = self.random.below(8 * packet.len() as u64);
+        if let Some(byte) = packet.bytes_mut().get_mut((bit / 8) as usize) {
+            *byte ^= 1 << (bit % 8);
+            self.counts.corrupted += 1;
+        }
+    }
+
+    fn lateness(&mut self) -> Option<Late> {
+        let time = self.faults.delay_time;
+        if self.random.chance(self.faults.reorder) {
+            self.counts.reordered += 1;
+            return Some(Late { behind: 1 + self.random.below(Faults::REORDER_DEPTH), time });
+        }
+        if self.random.chance(self.faults.delay) {
+            self.counts.delayed += 1;
+            return Some(Late { behind: u64::MAX, time });
+        }
+        None
+    }
+
+    fn count_copy(&mut self, made: bool) {
+        if made {
+            self.counts.duplicated += 1;
+        } else {
+            self.counts.not_duplicated += 1;
+        }
+    }
+}
+
+/// A packet that is held back, as it is in a queue of either direction.
+struct Waiting<P> {
+    packet: P,
+    /// Packets that have yet to overtake it.
+    behind: u64,
+    /// When it is released in any case.
+    until: u64,
+}
+
+/// Packets that are held back, in the order they came.
+struct Waiters<P>(Vec<Waiting<P>>);
+
+impl<P> Waiters<P> {
+    fn add(&mut self, packet: P, late: Late, now: u64) {
+        self.0.push(Waiting { packet, behind: late.behind, until: now.saturating_add(late.time) });
+    }
+
+    /// One packet has overtaken all of these.
+    fn overtaken(&mut self) {
+        for waiting in &mut self.0 {
+            // Those delayed by time alone count too, from a number that no number of packets brings to 0.
+            waiting.behind = waiting.behind.saturating_sub(1);
+        }
+    }
+
+    /// Releases those that have waited long enough, in the order they came.
+    fn release(&mut self, now: u64) -> impl Iterator<Item = P> + '_ {
+        self.0.extract_if(.., move |waiting| waiting.behind == 0 || waiting.until <= now).map(|waiting| waiting.packet)
+    }
+
+    /// When the next is released at the latest.
+    fn next_at(&self) -> Option<u64> {
+        self.0.iter().map(|waiting| waiting.until).min()
+    }
+}
+
+/// Keeps the number of held packets of one queue within the sum of all.
+struct Gauge {
+    held: u64,
+    shared: std::sync::Arc<crate::handle::Shared>,
+}
+
+impl Gauge {
+    fn sum(&self) -> &AtomicU64 {
+        &self.shared.in_faults
+    }
+
+    fn set(&mut self, held: usize) {
+        let held = held as u64;
+        if held != self.held {
+            // Wrapping: the difference may be negative.
+            self.sum().fetch_add(held.wrapping_sub(self.held), Ordering::Relaxed);
+            self.held = held;
+        }
+    }
+}

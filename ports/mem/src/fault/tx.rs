@@ -1,0 +1,145 @@
+//! Faults on the way out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_packet::{Burst, Packet, Pool};
+use weir_stage::{Traffic, Tx};
+
+use super::rx::copy_of;
+use super::{FaultCounts, Faults, Gauge, Injector, Waiters};
+use crate::handle::Shared;
+
+/// Packets that are through the faults and not yet in the inner queue, at most; more are not accepted.
+const READY: usize = 2 * Burst::ROOM;
+
+/// Packets that are held back at most; more are not accepted.
+const LATE: usize = 4096;
+
+/// A transmit queue with faults. Packets count as transmitted once they are in it, as with a device that loses some.
+///
+/// What it holds back leaves with a later call of `transmit`, or with `flush`.
+pub struct FaultTx {
+    inner: Box<dyn Tx>,
+    injector: Injector,
+    waiting: Waiters<Packet>,
+    ready: VecDeque<Packet>,
+    gauge: Gauge,
+    home: Box<dyn Pool>,
+    now: u64,
+}
+
+impl FaultTx {
+    /// Puts faults between whoever transmits and `inner`.
+    pub(crate) fn new(inner: Box<dyn Tx>, faults: Faults, pool: &dyn Pool, shared: Arc<Shared>) -> FaultTx {
+        FaultTx {
+            inner,
+            injector: Injector::new(faults),
+            waiting: Waiters(Vec::new()),
+            ready: VecDeque::new(),
+            gauge: Gauge { held: 0, shared },
+            home: pool.another(),
+            now: 0,
+        }
+    }
+
+    /// Faults that have struck so far.
+    pub fn counts(&self) -> FaultCounts {
+        self.injector.counts
+    }
+
+    fn accept(&mut self, mut packet: Packet, pool: &mut dyn Pool) {
+        let verdict = self.injector.strike(&mut packet);
+        if verdict.drop {
+            return pool.free(packet);
+        }
+        if verdict.duplicate {
+            let copy = copy_of(packet.bytes(), pool);
+            self.injector.count_copy(copy.is_some());
+            self.ready.extend(copy);
+        }
+        match verdict.late {
+            Some(late) => self.waiting.add(packet, late, self.now),
+            None => {
+                self.ready.push_back(packet);
+                self.waiting.overtaken();
+            }
+        }
+        self.ready.extend(self.waiting.release(self.now));
+    }
+
+    /// Hands what is ready to the inner queue, as much as it takes.
+    fn pass_on(&mut self, pool: &mut dyn Pool) {
+        let mut burst = Burst::new();
+        loop {
+            while !burst.is_full()
+                && let Some(packet) = self.ready.pop_front()
+            {
+                if let Err(packet) = burst.push(packet) {
+                    self.ready.push_front(packet);
+                }
+            }
+            if burst.is_empty() || self.inner.transmit(&mut burst, pool, self.now).packets == 0 {
+                break;
+            }
+        }
+        while let Some(packet) = burst.pop() {
+            self.ready.push_front(packet);
+        }
+        self.gauge.set(self.ready.len() + self.waiting.0.len());
+    }
+
+    fn space(&self) -> usize {
+        // Each packet may become two.
+        (READY.saturating_sub(self.ready.len()) / 2).min(LATE.saturating_sub(self.waiting.0.len()))
+    }
+}
+
+impl Tx for FaultTx {
+    fn transmit(&mut self, burst: &mut Burst, pool: &mut dyn Pool, now: u64) -> Traffic {
+        self.now = now;
+        self.ready.extend(self.waiting.release(now));
+        self.pass_on(pool);
+        let mut traffic = Traffic::default();
+        let mut left = self.room();
+        burst.drain(|packet| {
+            if left == 0 {
+                return Err(packet);
+            }
+            left -= 1;
+            traffic.packets += 1;
+            traffic.bytes += packet.len() as u64;
+            self.accept(packet, pool);
+            Ok(())
+        });
+        self.pass_on(pool);
+        traffic
+    }
+
+    fn room(&mut self) -> usize {
+        self.space().min(self.inner.room())
+    }
+
+    fn alive(&mut self) -> bool {
+        self.inner.alive()
+    }
+
+    fn flush(&mut self) {
+        let late = self.waiting.release(u64::MAX);
+        self.ready.extend(late);
+        if !self.ready.is_empty() {
+            // A handle that goes at once keeps no buffer at hand that nobody counts.
+            let mut pool = self.home.another();
+            self.pass_on(&mut *pool);
+        }
+        self.inner.flush();
+    }
+}
+
+impl Drop for FaultTx {
+    fn drop(&mut self) {
+        let waiting = self.waiting.0.drain(..).map(|waiting| waiting.packet);
+        self.ready.drain(..).chain(waiting).for_each(|packet| self.home.free(packet));
+        self.gauge.set(0);
+    }
+}

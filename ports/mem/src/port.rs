@@ -1,0 +1,339 @@
+//! The port in memory itself.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weir_packet::{BATCH, Pool};
+use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx};
+
+use crate::fault::{FaultRx, FaultTx, Faults};
+use crate::handle::{Check, MemHandle, Shared};
+use crate::loopback::Mirror;
+use crate::pattern::{Frames, Pattern};
+use crate::recycle::Loop;
+use crate::sink::Sink;
+use crate::source::{Fed, Pace, Replay};
+
+/// Receive or transmit queues that a port in memory has at most.
+pub const MAX_QUEUES: u16 = 64;
+
+/// Frames that the outside keeps until it takes them, unless told otherwise.
+const KEEP: usize = 1 << 20;
+
+/// Where a port's received packets come from.
+enum Input {
+    /// Nowhere.
+    Nothing,
+    /// The handle.
+    Fed,
+    /// The port's own transmit queues.
+    Mirrored,
+    /// Frames, spread over the receive queues by flow.
+    Frames(Vec<Vec<u8>>, Pace),
+    /// A pattern for each receive queue.
+    Patterns(Vec<Box<dyn Pattern>>, Pace),
+}
+
+/// A port in memory: it receives what a test sends, a replayed set of packets or nothing, and counts, checks and keeps what it
+/// transmits.
+///
+/// Made by one of its constructors, changed by the `with_` methods, then opened like any port.
+pub struct MemPort {
+    device: String,
+    mac: [u8; 6],
+    mtu: u16,
+    input: Input,
+    keeps: bool,
+    every: u64,
+    recycle: Option<Loop>,
+    faults: Faults,
+    shared: Arc<Shared>,
+    /// Where the buffers of each queue go round, once the port is open.
+    loops: Vec<Loop>,
+    /// Those of which this port reports the buffers as its own.
+    reports: Vec<Loop>,
+    mirrors: Vec<Mirror>,
+}
+
+impl MemPort {
+    fn new_with(name: &str, device: &str, input: Input) -> MemPort {
+        MemPort {
+            device: device.to_owned(),
+            mac: mac_of(name),
+            mtu: 1500,
+            input,
+            keeps: false,
+            every: 0,
+            recycle: None,
+            faults: Faults::default(),
+            shared: Shared::new(KEEP),
+            loops: Vec::new(),
+            reports: Vec::new(),
+            mirrors: Vec::new(),
+        }
+    }
+
+    /// A port that receives what its handle sends and keeps what it transmits for the handle: for tests.
+    pub fn fed(name: &str) -> (MemPort, MemHandle) {
+        let mut port = MemPort::new_with(name, "mem:fed", Input::Fed);
+        port.keeps = true;
+        let handle = port.handle();
+        (port, handle)
+    }
+
+    /// A port that receives nothing, and counts what it transmits.
+    pub fn null(name: &str) -> MemPort {
+        MemPort::new_with(name, "mem:null", Input::Nothing)
+    }
+
+    /// A port that receives what it transmits, as with a cable from its transmit to its receive side.
+    pub fn mirror(name: &str) -> MemPort {
+        MemPort::new_with(name, "mem:loop", Input::Mirrored)
+    }
+
+    /// A port that receives these frames, over and over or as often as `pace` says, and counts what it transmits. Each frame is
+    /// copied whole; several receive queues get a share each, by flow, and `pace` holds for each.
+    pub fn frames(name: &str, frames: Vec<Vec<u8>>, pace: Pace) -> MemPort {
+        MemPort::new_with(name, "mem:replay", Input::Frames(frames, pace))
+    }
+
+    /// A port that receives the packets of these patterns, one per receive queue, and counts what it transmits: for
+    /// measurements.
+    pub fn replay(name: &str, patterns: Vec<Box<dyn Pattern>>, pace: Pace) -> MemPort {
+        MemPort::new_with(name, "mem:replay", Input::Patterns(patterns, pace))
+    }
+
+    /// With this name of the device in messages and facts.
+    pub fn with_device(mut self, device: &str) -> MemPort {
+        device.clone_into(&mut self.device);
+        self
+    }
+
+    /// With this Ethernet address; one made from the name otherwise.
+    pub fn with_mac(mut self, mac: [u8; 6]) -> MemPort {
+        self.mac = mac;
+        self
+    }
+
+    /// With this largest IP packet, bytes; 1500 otherwise. It is what the port says of itself: frames of any length pass.
+    pub fn with_mtu(mut self, mtu: u16) -> MemPort {
+        self.mtu = mtu;
+        self
+    }
+
+    /// Takes buffers for a replay from `recycle`, and gives the buffers of transmitted packets there. Without it, a
+    /// replaying port has one of its own for each queue.
+    pub fn with_loop(mut self, recycle: &Loop) -> MemPort {
+        self.recycle = Some(recycle.clone());
+        self
+    }
+
+    /// Shows one transmitted packet in `every` (at least 1) of each transmit queue to `check`.
+    pub fn with_check(mut self, every: u64, check: Check) -> MemPort {
+        self.every = every.max(1);
+        self.shared.set_check(check);
+        self
+    }
+
+    /// Keeps up to `most` transmitted frames that the handle has not taken yet.
+    pub fn with_keeping(mut self, most: usize) -> MemPort {
+        self.keeps = most > 0;
+        self.shared.set_keep(most);
+        self
+    }
+
+    /// Puts a fault injector around each queue.
+    pub fn with_faults(mut self, faults: Faults) -> MemPort {
+        self.faults = faults;
+        self
+    }
+
+    /// The outside of the port.
+    pub fn handle(&self) -> MemHandle {
+        MemHandle(Arc::clone(&self.shared))
+    }
+
+    fn rx_limit(&self) -> u16 {
+        match &self.input {
+            Input::Patterns(patterns, _) => patterns.len().min(MAX_QUEUES as usize) as u16,
+            _ => MAX_QUEUES,
+        }
+    }
+
+    fn open_rx(&mut self, queues: u16, pool: &dyn Pool) -> Result<Vec<Box<dyn Rx>>, PortError> {
+        match std::mem::replace(&mut self.input, Input::Nothing) {
+            Input::Nothing => Ok(each(queues, |_| Box::new(Silent) as Box<dyn Rx>)),
+            Input::Fed => {
+                self.shared.inbox().respread(queues as usize);
+                Ok(each(queues, |queue| Box::new(Fed { shared: Arc::clone(&self.shared), queue }) as Box<dyn Rx>))
+            }
+            Input::Mirrored => Ok(each(queues, |queue| match self.mirrors.get(queue) {
+                Some(mirror) => Box::new(mirror.clone()) as Box<dyn Rx>,
+                None => Box::new(Silent),
+            })),
+            Input::Frames(frames, pace) => {
+                let patterns = spread(frames, queues as usize);
+                self.open_replay(patterns, pace, pool)
+            }
+            Input::Patterns(mut patterns, pace) => {
+                patterns.truncate(queues as usize);
+                self.open_replay(patterns, pace, pool)
+            }
+        }
+    }
+
+    fn open_replay(
+        &mut self,
+        patterns: Vec<Box<dyn Pattern>>,
+        pace: Pace,
+        pool: &dyn Pool,
+    ) -> Result<Vec<Box<dyn Rx>>, PortError> {
+        let longest = patterns.iter().map(|pattern| pattern.longest()).max().unwrap_or(0);
+        if longest > pool.data_room() {
+            return Err(PortError(format!(
+                "{}: a packet to replay has {longest} bytes, and the pool's buffers hold {}; raise the MTU of the port, or \
+                 leave the packet out",
+                self.device,
+                pool.data_room()
+            )));
+        }
+        self.loops = patterns.iter().map(|_| self.recycle.clone().unwrap_or(Loop::new(Loop::DEPTH))).collect();
+        self.loops.iter().for_each(|recycle| recycle.set_home(pool));
+        self.reports = self.loops.iter().filter(|recycle| recycle.claim_report()).cloned().collect();
+        let queue = |(pattern, recycle): (_, &Loop)| {
+            Box::new(Replay::new(Arc::clone(&self.shared), pattern, recycle.clone(), pace)) as Box<dyn Rx>
+        };
+        Ok(patterns.into_iter().zip(&self.loops).map(queue).collect())
+    }
+
+    fn open_tx(&self, queues: u16) -> Vec<Box<dyn Tx>> {
+        each(queues, |queue| match self.mirrors.get(queue) {
+            Some(mirror) => Box::new(mirror.clone()) as Box<dyn Tx>,
+            None => Box::new(Sink {
+                shared: Arc::clone(&self.shared),
+                recycle: self.loop_of(queue),
+                every: self.every,
+                until: self.every.saturating_sub(1),
+                keeps: self.keeps,
+            }),
+        })
+    }
+
+    fn loop_of(&self, queue: usize) -> Option<Loop> {
+        let own = self.loops.get(queue % self.loops.len().max(1));
+        self.recycle.as_ref().or(own).cloned()
+    }
+
+    fn injected(&self, queues: Queues, pool: &dyn Pool) -> Queues {
+        if self.faults.is_none() {
+            return queues;
+        }
+        let held = || Arc::clone(&self.shared);
+        let (rx, tx) = queues;
+        let rx = rx.into_iter().enumerate().map(|(queue, rx)| {
+            let faults = self.faults.for_queue(queue, false);
+            Box::new(FaultRx::new(rx, faults, pool, held())) as Box<dyn Rx>
+        });
+        let tx = tx.into_iter().enumerate().map(|(queue, tx)| {
+            let faults = self.faults.for_queue(queue, true);
+            Box::new(FaultTx::new(tx, faults, pool, held())) as Box<dyn Tx>
+        });
+        (rx.collect(), tx.collect())
+    }
+}
+
+fn each<T>(queues: u16, make: impl FnMut(usize) -> T) -> Vec<T> {
+    (0..queues as usize).map(make).collect()
+}
+
+/// A share of the frames for each queue, by flow.
+fn spread(frames: Vec<Vec<u8>>, queues: usize) -> Vec<Box<dyn Pattern>> {
+    let mut shares = vec![Vec::new(); queues];
+    for frame in frames {
+        let queue = crate::flow::flow_of(&frame) as usize % queues.max(1);
+        if let Some(share) = shares.get_mut(queue) {
+            share.push(frame);
+        }
+    }
+    shares.into_iter().map(|share| Box::new(Frames::whole(share)) as Box<dyn Pattern>).collect()
+}
+
+/// A locally administered address that the same name always gets.
+fn mac_of(name: &str) -> [u8; 6] {
+    // FNV-1a, 64 bits: the same on every machine and in every version.
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    let [a, b, c, d, e, ..] = hash.to_be_bytes();
+    [0x02, a, b, c, d, e]
+}
+
+/// The receive queue of a port to which nothing comes.
+struct Silent;
+
+impl Rx for Silent {
+    fn receive(&mut self, _: &mut weir_packet::Batch, _: &mut dyn Pool, _: u64) -> weir_stage::Traffic {
+        weir_stage::Traffic::default()
+    }
+
+    fn exhausted(&self) -> bool {
+        true
+    }
+}
+
+impl Port for MemPort {
+    fn facts(&self) -> PortFacts {
+        PortFacts {
+            device: self.device.clone(),
+            mac: self.mac,
+            mtu: self.mtu,
+            max_rx_queues: self.rx_limit(),
+            max_tx_queues: MAX_QUEUES,
+            rss: true,
+            offloads: Vec::new(),
+        }
+    }
+
+    fn open(&mut self, rx_queues: u16, tx_queues: u16, pool: &dyn Pool) -> Result<Queues, PortError> {
+        let limit = self.rx_limit();
+        if rx_queues > limit || tx_queues > MAX_QUEUES {
+            return Err(PortError(format!(
+                "{}: {rx_queues} receive and {tx_queues} transmit queues were asked for; the port has at most {limit} and \
+                 {MAX_QUEUES}; use fewer workers on it",
+                self.device
+            )));
+        }
+        if matches!(self.input, Input::Mirrored) {
+            self.mirrors = each(rx_queues.max(tx_queues), |_| Mirror::new(Arc::clone(&self.shared), pool));
+        }
+        let rx = self.open_rx(rx_queues, pool)?;
+        let tx = self.open_tx(tx_queues);
+        Ok(self.injected((rx, tx), pool))
+    }
+
+    fn stats(&self) -> DeviceStats {
+        let round: usize = self.reports.iter().map(Loop::len).sum();
+        let mirrored: usize = self.mirrors.iter().map(Mirror::len).sum();
+        let in_faults = self.shared.in_faults.load(Ordering::Relaxed);
+        DeviceStats {
+            missed: Some(0),
+            no_buffer: Some(0),
+            rx_errors: Some(self.shared.rx_unfit.load(Ordering::Relaxed)),
+            tx_errors: Some(0),
+            in_rings: Some((round + mirrored) as u64 + in_faults),
+        }
+    }
+
+    fn link_up(&mut self) -> bool {
+        self.shared.up()
+    }
+
+    fn close(&mut self) {
+        self.mirrors.clear();
+        self.loops.clear();
+        self.reports.clear();
+        self.recycle = None;
+    }
+}
+
+const _: () = assert!(BATCH <= Loop::DEPTH);

@@ -1,0 +1,135 @@
+//! Buffers that go round: from a replaying source through the graph to a sink, and back.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_packet::{Burst, Packet, Pool};
+
+/// A queue of buffers that sources take from and sinks give back to, so that a source hands out the least recently used
+/// one, as a device does whose descriptor ring is that long.
+///
+/// Cloning it gives another handle to the same queue. Ports on one worker may share one; between workers it would be
+/// contended.
+#[derive(Clone)]
+pub struct Loop(Arc<Inner>);
+
+struct Inner {
+    depth: usize,
+    state: Mutex<State>,
+    /// The shortest queue from which a buffer was handed out.
+    fewest: AtomicUsize,
+    /// Whether a port already reports the queue's buffers among its own.
+    reported: AtomicBool,
+}
+
+struct State {
+    queue: VecDeque<Packet>,
+    home: Option<Box<dyn Pool>>,
+}
+
+impl Loop {
+    /// The buffers that a source must have at least so that none is handed out while its lines are still in the first cache.
+    pub const DEPTH: usize = 2048;
+
+    /// A queue that is kept at `depth` buffers or more (at least 64).
+    pub fn new(depth: usize) -> Loop {
+        let depth = depth.max(weir_packet::BATCH);
+        let state = State { queue: VecDeque::with_capacity(2 * depth), home: None };
+        Loop(Arc::new(Inner {
+            depth,
+            state: Mutex::new(state),
+            fewest: AtomicUsize::new(usize::MAX),
+            reported: AtomicBool::new(false),
+        }))
+    }
+
+    /// Buffers in the queue now.
+    pub fn len(&self) -> usize {
+        self.lock().queue.len()
+    }
+
+    /// Whether no buffer is in the queue.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The length of the shortest queue from which a buffer was handed out; `usize::MAX` before the first. Below the depth
+    /// when the pool had too few buffers: then what was measured had its buffers in a nearer cache than it should.
+    pub fn fewest(&self) -> usize {
+        self.0.fewest.load(Ordering::Relaxed)
+    }
+
+    /// The pool that gets the buffers back when the last handle goes.
+    pub(crate) fn set_home(&self, pool: &dyn Pool) {
+        self.lock().home.get_or_insert_with(|| pool.another());
+    }
+
+    /// Whether the caller is the first to ask: it reports the queue's buffers as its own.
+    pub(crate) fn claim_report(&self) -> bool {
+        !self.0.reported.swap(true, Ordering::Relaxed)
+    }
+
+    /// Moves the `n` least recently used buffers into `burst`, as many as there are and fit.
+    #[inline]
+    pub(crate) fn take(&self, n: usize, burst: &mut Burst, pool: &mut dyn Pool) {
+        let mut state = self.lock();
+        if state.queue.len() < self.0.depth {
+            top_up(&mut state.queue, self.0.depth, pool);
+        }
+        let len = state.queue.len();
+        if len < self.fewest() {
+            self.0.fewest.store(len, Ordering::Relaxed);
+        }
+        for packet in state.queue.drain(..n.min(len).min(burst.room())) {
+            // The room was counted above, so that no packet comes back.
+            if let Err(packet) = burst.push(packet) {
+                pool.free(packet);
+            }
+        }
+    }
+
+    /// Puts all packets of `burst` at the end. What the queue does not need goes home.
+    #[inline]
+    pub(crate) fn give(&self, burst: &mut Burst, pool: &mut dyn Pool) {
+        let mut state = self.lock();
+        let most = 2 * self.0.depth;
+        burst.drain(|packet| {
+            if state.queue.len() < most {
+                state.queue.push_back(packet);
+            } else {
+                pool.free(packet);
+            }
+            Ok::<(), Packet>(())
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere does not spoil a queue: it is whole between any two operations.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cold]
+fn top_up(queue: &mut VecDeque<Packet>, depth: usize, pool: &mut dyn Pool) {
+    while queue.len() < depth
+        && let Some(packet) = pool.alloc()
+    {
+        queue.push_back(packet);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = &mut state.home {
+            state.queue.drain(..).for_each(|packet| pool.free(packet));
+        }
+    }
+}
+
+impl std::fmt::Debug for Loop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Loop({} of {} buffers)", self.len(), self.0.depth)
+    }
+}
