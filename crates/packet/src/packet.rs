@@ -304,7 +304,15 @@ impl Held {
         T::from(self.0.saved().user[key.index()])
     }
 
-    /// Changes the saved lanes that a stage writes before it sends a packet on.
+    /// Counts one more pass by an `again` way; false when it has had `most` already. The engine's.
+    pub fn pass_again(&mut self, most: u8) -> bool {
+        let passes = &mut self.0.private().row.passes;
+        let may = *passes < most;
+        *passes = passes.saturating_add(1);
+        may
+    }
+
+    /// Changes the saved next hop.
     pub fn set_next_hop(&mut self, next_hop: u32) {
         self.0.private().row.next_hop = next_hop;
     }

@@ -1,0 +1,91 @@
+//! The numbers that a worker keeps, private to it until it is asked.
+
+use weir_stage::{Declaration, Traffic, Ways};
+
+use crate::reason::Reason;
+
+/// Packets and bytes so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Count {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Count {
+    #[inline(always)]
+    pub(crate) fn add(&mut self, packets: u64, bytes: u64) {
+        self.packets += packets;
+        self.bytes += bytes;
+    }
+
+    #[inline(always)]
+    pub(crate) fn add_traffic(&mut self, traffic: Traffic) {
+        self.add(traffic.packets, traffic.bytes);
+    }
+}
+
+/// What one stage did on this worker.
+#[derive(Clone, Debug)]
+pub(crate) struct StageCounters {
+    pub(crate) batches: u64,
+    pub(crate) packets: u64,
+    /// Cycles of the sampled batches, the time stamps' own cost taken off.
+    pub(crate) sampled_cycles: u64,
+    pub(crate) sampled_packets: u64,
+    /// Per code: packets that left by it, or were created for it.
+    pub(crate) codes: Vec<Count>,
+}
+
+impl StageCounters {
+    pub(crate) fn new(declaration: &Declaration) -> StageCounters {
+        StageCounters {
+            batches: 0,
+            packets: 0,
+            sampled_cycles: 0,
+            sampled_packets: 0,
+            codes: vec![Count::default(); declaration.codes()],
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn count(&mut self, code: usize, packets: u64, bytes: u64) {
+        if let Some(count) = self.codes.get_mut(code) {
+            count.add(packets, bytes);
+        }
+    }
+}
+
+/// What the engine itself dropped at one place (a port, a link, a stage that went).
+#[derive(Clone, Debug)]
+pub(crate) struct Drops([Count; Reason::LIST.len()]);
+
+impl Drops {
+    pub(crate) fn new() -> Drops {
+        Drops([Count::default(); Reason::LIST.len()])
+    }
+
+    pub(crate) fn count(&mut self, reason: Reason, packets: u64, bytes: u64) {
+        if let Some(count) = self.0.get_mut(reason.code() as usize) {
+            count.add(packets, bytes);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static weir_stage::WayInfo, Count)> {
+        Reason::LIST.iter().zip(self.0)
+    }
+
+    pub(crate) fn packets(&self) -> u64 {
+        self.0.iter().map(|count| count.packets).sum()
+    }
+}
+
+/// Where a worker's time went, TSC cycles. Their sum is the time since it started.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cycles {
+    pub(crate) receive: u64,
+    pub(crate) graph: u64,
+    pub(crate) transmit: u64,
+    pub(crate) housekeeping: u64,
+    pub(crate) idle: u64,
+    pub(crate) asleep: u64,
+}

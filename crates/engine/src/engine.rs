@@ -1,0 +1,345 @@
+//! The engine as the program sees it: workers that are started, given blueprints, asked for their numbers, and stopped.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_mem::{Clock, Domain, tsc};
+use weir_packet::Pool;
+use weir_stage::GraphError;
+
+use crate::layout::{Blueprint, lay_out};
+use crate::observe::Observer;
+use crate::plan::Leftover;
+use crate::seat::{Command, Idle, Mailbox, Seat, ThreadSettings, obey, run};
+use crate::snapshot::WorkerSnapshot;
+use crate::worker::Worker;
+
+/// How long a worker may take to answer before it counts as stalled.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// How long the engine waits for packets in flight when it stops.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// What workers do on their own thread before and as long as they run: registering with DPDK, for example.
+pub type ThreadHook = Arc<dyn Fn(&str) -> Box<dyn std::any::Any> + Send + Sync>;
+
+/// What an engine is started with.
+pub struct Settings {
+    /// Cores of the data-path workers, in order; `None` for a worker that is not pinned.
+    pub cores: Vec<Option<usize>>,
+    /// What workers do when there is nothing to do.
+    pub idle: Idle,
+    /// Whether time is that of the world, or runs as fast as the work allows, in this thread.
+    pub virtual_clock: bool,
+    /// Called on every worker's thread.
+    pub hook: Option<ThreadHook>,
+}
+
+/// Why the engine refuses.
+#[derive(Debug)]
+pub enum EngineError {
+    /// A worker cannot be pinned.
+    Core {
+        /// The core asked for.
+        core: usize,
+        /// What the system says.
+        cause: String,
+    },
+    /// More workers than grace periods can watch.
+    TooManyWorkers,
+    /// A thread cannot be started.
+    Thread(String),
+    /// The graphs do not fit together.
+    Graph(GraphError),
+    /// A worker does not answer.
+    Stalled(String),
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EngineError::Core { core, cause } => {
+                write!(
+                    f,
+                    "cannot run a worker on core {core}: {cause}; choose one of the cores that `weir doctor` lists"
+                )
+            }
+            EngineError::TooManyWorkers => write!(f, "too many workers; 63 are possible"),
+            EngineError::Thread(cause) => write!(f, "cannot start a worker's thread: {cause}"),
+            EngineError::Graph(error) => error.fmt(f),
+            EngineError::Stalled(id) => {
+                write!(f, "worker {id} does not answer; it is stuck in a stage or gets no time")
+            }
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+/// Running workers.
+pub struct Engine {
+    /// Data-path workers, then the control side.
+    seats: Vec<(String, Seat)>,
+    links: HashSet<String>,
+    clock: Clock,
+    epoch: u64,
+    virtual_now: Option<u64>,
+    domain: Domain,
+    last: Vec<WorkerSnapshot>,
+}
+
+impl Engine {
+    /// Starts the workers, without anything to do yet. `domain` is where tables are published, `pool` where buffers come from.
+    ///
+    /// # Errors
+    ///
+    /// A core that does not exist or may not be used, too many workers, no thread to be had.
+    pub fn start(settings: Settings, pool: &dyn Pool, domain: &Domain) -> Result<Engine, EngineError> {
+        let clock = Clock::calibrate();
+        let epoch = tsc::now();
+        let mut engine = Engine {
+            seats: Vec::new(),
+            links: HashSet::new(),
+            clock,
+            epoch,
+            virtual_now: settings.virtual_clock.then_some(0),
+            domain: domain.clone(),
+            last: Vec::new(),
+        };
+        for (n, core) in settings.cores.iter().enumerate() {
+            let id = core.map_or_else(|| n.to_string(), |core| core.to_string());
+            engine.seat(id, *core, settings.idle, &settings, pool)?;
+        }
+        engine.seat("control".to_owned(), None, Idle::Sleep, &settings, pool)?;
+        Ok(engine)
+    }
+
+    fn seat(
+        &mut self,
+        id: String,
+        core: Option<usize>,
+        idle: Idle,
+        settings: &Settings,
+        pool: &dyn Pool,
+    ) -> Result<(), EngineError> {
+        let reader = self.domain.reader().map_err(|_| EngineError::TooManyWorkers)?;
+        let worker = Worker::new(id.clone(), core, pool.another(), reader);
+        let seat = if settings.virtual_clock {
+            Seat::Inline(Box::new(worker))
+        } else {
+            let hook = settings.hook.clone();
+            start_thread(worker, ThreadSettings { idle, clock: self.clock, epoch: self.epoch }, hook)?
+        };
+        self.seats.push((id, seat));
+        Ok(())
+    }
+
+    /// Data-path workers.
+    pub fn workers(&self) -> usize {
+        self.seats.len() - 1
+    }
+
+    /// Runs the blueprint from here on, keeping what it says to keep. Everything is laid out before any worker is told, so an
+    /// error changes nothing. Returns once all workers run it.
+    ///
+    /// # Errors
+    ///
+    /// What [`weir_stage::Graph::check`] refuses, links that would wait for themselves, and a worker that does not answer.
+    pub fn install(&mut self, blueprint: Blueprint) -> Result<(), EngineError> {
+        let laid = lay_out(blueprint, &self.links).map_err(EngineError::Graph)?;
+        let mut answers = Vec::new();
+        for ((id, seat), plan) in self.seats.iter_mut().zip(laid.plans) {
+            answers.push((id.clone(), seat.post(|to| Command::Install(Box::new(plan), to))));
+        }
+        self.links = laid.links;
+        let mut left: Vec<Leftover> = Vec::new();
+        for (id, answer) in answers {
+            left.push(answer.recv_timeout(ANSWER).map_err(|_| EngineError::Stalled(id))?);
+        }
+        self.drain_old_links(left);
+        Ok(())
+    }
+
+    /// Packets in links that are gone belong to the workers that would have got them.
+    fn drain_old_links(&mut self, left: Vec<Leftover>) {
+        for ((_, seat), leftover) in self.seats.iter_mut().zip(left) {
+            for (name, consumer) in leftover.consumers {
+                seat.ask(ANSWER, |to| Command::DrainLink(name, consumer, to));
+            }
+        }
+    }
+
+    /// The numbers of all workers, the control side's last: of each worker all of one moment. A worker that does not answer
+    /// is shown as it was last seen.
+    pub fn snapshot(&mut self) -> Vec<WorkerSnapshot> {
+        let asked: Vec<_> = self.seats.iter_mut().map(|(_, seat)| seat.post(Command::Snapshot)).collect();
+        let last = std::mem::take(&mut self.last);
+        let seen = asked
+            .into_iter()
+            .enumerate()
+            .map(|(at, answer)| answer.recv_timeout(ANSWER).ok().or_else(|| last.get(at).cloned()).unwrap_or_default());
+        self.last = seen.collect();
+        self.last.clone()
+    }
+
+    /// Times round the loop of each worker, for a watchdog: a number that stays the same belongs to a worker that is stuck.
+    pub fn beats(&self) -> Vec<(String, u64)> {
+        let beat = |seat: &Seat| match seat {
+            Seat::Thread { mailbox, .. } => mailbox.beat(),
+            Seat::Inline(worker) => worker.loops,
+        };
+        self.seats.iter().map(|(id, seat)| (id.clone(), beat(seat))).collect()
+    }
+
+    /// Tells `observer` of every packet from here on.
+    pub fn observe(&mut self, observer: &Arc<dyn Observer>) {
+        for (_, seat) in &mut self.seats {
+            seat.ask(ANSWER, |to| Command::Observe(Arc::clone(observer), to));
+        }
+    }
+
+    /// Tells `observer` no more.
+    pub fn unobserve(&mut self, observer: &Arc<dyn Observer>) {
+        for (_, seat) in &mut self.seats {
+            seat.ask(ANSWER, |to| Command::Unobserve(Arc::clone(observer), to));
+        }
+    }
+
+    /// Now, nanoseconds of the engine's clock.
+    pub fn now(&self) -> u64 {
+        self.virtual_now.unwrap_or_else(|| self.clock.nanos(tsc::now().wrapping_sub(self.epoch)))
+    }
+
+    /// Frequency of the time stamp counter, Hz.
+    pub fn hz(&self) -> u64 {
+        self.clock.hz()
+    }
+
+    /// Whether the engine runs under the virtual clock.
+    pub fn is_virtual(&self) -> bool {
+        self.virtual_now.is_some()
+    }
+
+    /// Under the virtual clock: lets every worker go round once. Time moves on by a microsecond, or, when nobody had
+    /// anything to do, to when something is due, at most 10 ms. Returns whether anybody was busy.
+    pub fn step(&mut self) -> bool {
+        const BUSY: u64 = 1_000;
+        const LEAP: u64 = 10_000_000;
+        let Some(now) = self.virtual_now else { return false };
+        let mut busy = false;
+        let mut next = u64::MAX;
+        for (_, seat) in &mut self.seats {
+            if let Seat::Inline(worker) = seat {
+                busy |= worker.turn(now, tsc::now()).busy;
+                next = next.min(worker.next_at());
+            }
+        }
+        self.domain.collect();
+        let idle_until = next.clamp(now + BUSY, now + LEAP);
+        self.virtual_now = Some(if busy { now + BUSY } else { idle_until });
+        busy
+    }
+
+    /// Whether all input has come to its end and nothing is on its way.
+    pub fn drained(&mut self) -> bool {
+        self.snapshot().iter().all(|worker| worker.quiet && worker.exhausted)
+    }
+
+    /// Stops: no worker receives any more, what is on its way leaves, what cannot leave within a second is dropped by name.
+    /// Returns the last numbers.
+    pub fn stop(mut self) -> Vec<WorkerSnapshot> {
+        for (_, seat) in &mut self.seats {
+            seat.ask(ANSWER, Command::StopReceiving);
+        }
+        self.wait_until_quiet();
+        for (_, seat) in &mut self.seats {
+            seat.ask(ANSWER, Command::Halt);
+        }
+        let last = self.seats.iter_mut().map(|(_, seat)| seat.ask(ANSWER, Command::Stop)).collect::<Vec<_>>();
+        for (_, seat) in &mut self.seats {
+            if let Seat::Thread { thread, .. } = seat
+                && let Some(thread) = thread.take()
+                && thread.is_finished()
+            {
+                drop(thread.join());
+            }
+        }
+        last.into_iter().map(Option::unwrap_or_default).collect()
+    }
+
+    fn wait_until_quiet(&mut self) {
+        let mut waited = Duration::ZERO;
+        let pause = Duration::from_millis(1);
+        while waited < DRAIN {
+            if self.snapshot().iter().all(|worker| worker.quiet) {
+                return;
+            }
+            if self.is_virtual() {
+                self.step();
+                waited += pause / 10;
+            } else {
+                std::thread::park_timeout(pause);
+                waited += pause;
+            }
+        }
+    }
+}
+
+/// Starts a worker's thread, and waits until it is pinned.
+fn start_thread(worker: Worker, settings: ThreadSettings, hook: Option<ThreadHook>) -> Result<Seat, EngineError> {
+    let mailbox = Arc::new(Mailbox::default());
+    let (started, starts) = std::sync::mpsc::channel();
+    let theirs = Arc::clone(&mailbox);
+    let name = format!("weir-{}", worker.id);
+    let body = move || {
+        let mut worker = worker;
+        let pinned = worker.core.map_or(Ok(()), pin);
+        let failed = pinned.is_err();
+        drop(started.send(pinned));
+        if failed {
+            return;
+        }
+        let _registered = hook.map(|hook| hook(&worker.id));
+        run(&mut worker, &theirs, &settings);
+    };
+    let thread = std::thread::Builder::new().name(name).spawn(body);
+    let thread = thread.map_err(|error| EngineError::Thread(error.to_string()))?;
+    match starts.recv() {
+        Ok(Ok(())) => Ok(Seat::Thread { mailbox, thread: Some(thread) }),
+        Ok(Err(error)) => Err(error),
+        Err(error) => Err(EngineError::Thread(error.to_string())),
+    }
+}
+
+/// Pins the calling thread to a core.
+fn pin(core: usize) -> Result<(), EngineError> {
+    let wrong = |cause: String| EngineError::Core { core, cause };
+    if core >= rustix::thread::CpuSet::MAX_CPU {
+        return Err(wrong("there is no such core".to_owned()));
+    }
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    rustix::thread::sched_setaffinity(None, &set).map_err(|error| wrong(error.to_string()))
+}
+
+impl Drop for Engine {
+    /// Ends the threads of an engine that was not stopped.
+    fn drop(&mut self) {
+        for (_, seat) in &mut self.seats {
+            match seat {
+                Seat::Thread { mailbox, thread: Some(thread) } => {
+                    let (to, _) = std::sync::mpsc::channel();
+                    mailbox.post(Command::Stop(to));
+                    thread.thread().unpark();
+                }
+                Seat::Thread { .. } => {}
+                Seat::Inline(worker) => {
+                    let (to, _) = std::sync::mpsc::channel();
+                    obey(worker, Command::Stop(to));
+                }
+            }
+        }
+    }
+}

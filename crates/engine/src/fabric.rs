@@ -1,0 +1,204 @@
+//! How packets get from stage to stage on one worker.
+
+use std::collections::VecDeque;
+
+use weir_mem::Reader;
+use weir_packet::{BATCH, Batch, Held, Pool};
+
+use crate::link::LinkOut;
+use crate::observe::Observers;
+use crate::transmit::{Around, Sink};
+
+/// Batches that are kept for reuse.
+const SPARE: usize = 16;
+
+/// Everything a stage's packets can go to, and what moving them needs.
+pub(crate) struct Fabric {
+    /// Per stage: batches that wait for it, in order.
+    inputs: Vec<VecDeque<Box<Batch>>>,
+    /// Stages for which batches wait.
+    pending: Pending,
+    /// Packets that enter a stage in the next loop.
+    pub(crate) again: Vec<(u16, Held)>,
+    #[allow(clippy::vec_box, reason = "batches are 4 KiB and move between queues by their address")]
+    spare: Vec<Box<Batch>>,
+    pub(crate) sinks: Vec<Sink>,
+    pub(crate) links: Vec<LinkOut>,
+    pub(crate) pool: Box<dyn Pool>,
+    pub(crate) reader: Reader,
+    pub(crate) observers: Observers,
+    pub(crate) now: u64,
+}
+
+impl Fabric {
+    pub(crate) fn new(pool: Box<dyn Pool>, reader: Reader) -> Fabric {
+        Fabric {
+            inputs: Vec::new(),
+            pending: Pending::default(),
+            again: Vec::new(),
+            spare: Vec::new(),
+            sinks: Vec::new(),
+            links: Vec::new(),
+            pool,
+            reader,
+            observers: Observers::default(),
+            now: 0,
+        }
+    }
+
+    /// Makes room for the inputs of so many stages. Only between loops, when no input waits.
+    pub(crate) fn set_stages(&mut self, stages: usize) {
+        self.inputs.resize_with(stages, VecDeque::new);
+        self.pending = Pending::new(stages);
+    }
+
+    #[inline]
+    pub(crate) fn spare(&mut self) -> Box<Batch> {
+        self.spare.pop().unwrap_or_else(Batch::new)
+    }
+
+    /// Takes an empty batch back.
+    #[inline]
+    pub(crate) fn put_spare(&mut self, batch: Box<Batch>) {
+        if self.spare.len() < SPARE && batch.is_empty() {
+            self.spare.push(batch);
+        }
+    }
+
+    /// The next stage in topological order for which batches wait.
+    #[inline]
+    pub(crate) fn next_pending(&self) -> Option<usize> {
+        self.pending.first()
+    }
+
+    /// Takes the first batch that waits for a stage.
+    #[inline]
+    pub(crate) fn take_input(&mut self, stage: usize) -> Option<Box<Batch>> {
+        let queue = self.inputs.get_mut(stage)?;
+        let batch = queue.pop_front();
+        if queue.is_empty() {
+            self.pending.clear(stage);
+        }
+        batch
+    }
+
+    /// A batch for a receive queue to add to: the last that waits for `stage` when it is at most half full, else a fresh one.
+    /// It comes back by [`Fabric::deliver`].
+    #[inline]
+    pub(crate) fn open_input(&mut self, stage: usize) -> Box<Batch> {
+        let last = self.inputs.get_mut(stage).and_then(|queue| queue.pop_back_if(|last| last.room() >= BATCH / 2));
+        last.unwrap_or_else(|| self.spare())
+    }
+
+    /// Puts a batch into a stage's input: joined to what waits there when it fits.
+    #[inline]
+    pub(crate) fn deliver(&mut self, stage: usize, mut batch: Box<Batch>) {
+        let Some(queue) = self.inputs.get_mut(stage) else { return };
+        if batch.is_empty() {
+            return self.put_spare(batch);
+        }
+        self.pending.set(stage);
+        if let Some(last) = queue.back_mut()
+            && last.room() >= batch.len()
+        {
+            batch.move_to(u64::MAX, last);
+            return self.put_spare(batch);
+        }
+        queue.push_back(batch);
+    }
+
+    /// Moves the packets in `mask` to a stage's input, one by one.
+    pub(crate) fn deliver_some(&mut self, stage: usize, batch: &mut Batch, mask: u64) {
+        while batch.live() & mask != 0 {
+            let mut to = self.collecting(stage);
+            batch.move_to(mask, &mut to);
+            self.put_back(stage, to);
+        }
+    }
+
+    /// Puts one held packet into a stage's input.
+    pub(crate) fn deliver_held(&mut self, stage: usize, held: Held) {
+        let mut to = self.collecting(stage);
+        if let Err(held) = to.restore(held) {
+            self.pool.free(held.into_packet()); // not reached: the batch has room
+        }
+        self.put_back(stage, to);
+    }
+
+    /// The last batch that waits for a stage if it has any room, else a fresh one.
+    fn collecting(&mut self, stage: usize) -> Box<Batch> {
+        let last = self.inputs.get_mut(stage).and_then(|queue| queue.pop_back_if(|last| last.room() > 0));
+        last.unwrap_or_else(|| self.spare())
+    }
+
+    fn put_back(&mut self, stage: usize, batch: Box<Batch>) {
+        if let Some(queue) = self.inputs.get_mut(stage) {
+            queue.push_back(batch);
+            self.pending.set(stage);
+        }
+    }
+
+    /// What sinks and links need, with a sink.
+    #[inline]
+    pub(crate) fn sink(&mut self, index: u16) -> Option<(&mut Sink, Around<'_>)> {
+        let around = Around { pool: &mut *self.pool, now: self.now, observers: &self.observers };
+        Some((self.sinks.get_mut(index as usize)?, around))
+    }
+
+    /// What sinks and links need, with a link.
+    #[inline]
+    pub(crate) fn link(&mut self, index: u16) -> Option<(&mut LinkOut, Around<'_>)> {
+        let around = Around { pool: &mut *self.pool, now: self.now, observers: &self.observers };
+        Some((self.links.get_mut(index as usize)?, around))
+    }
+
+    /// Does `work` for every sink.
+    #[inline]
+    pub(crate) fn each_sink(&mut self, mut work: impl FnMut(&mut Sink, &mut Around<'_>)) {
+        let mut around = Around { pool: &mut *self.pool, now: self.now, observers: &self.observers };
+        self.sinks.iter_mut().for_each(|sink| work(sink, &mut around));
+    }
+
+    /// Does `work` for every link.
+    pub(crate) fn each_link(&mut self, mut work: impl FnMut(&mut LinkOut, &mut Around<'_>)) {
+        let mut around = Around { pool: &mut *self.pool, now: self.now, observers: &self.observers };
+        self.links.iter_mut().for_each(|link| work(link, &mut around));
+    }
+
+    /// Packets that wait in transmit bursts, at links and for the next loop.
+    pub(crate) fn held(&self) -> u64 {
+        let sinks: u64 = self.sinks.iter().map(Sink::held).sum();
+        let links: u64 = self.links.iter().map(LinkOut::held).sum();
+        sinks + links + self.again.len() as u64
+    }
+}
+
+/// A set of stages, ordered.
+#[derive(Default)]
+struct Pending(Vec<u64>);
+
+impl Pending {
+    fn new(stages: usize) -> Pending {
+        Pending(vec![0; stages.div_ceil(64)])
+    }
+
+    #[inline]
+    fn set(&mut self, stage: usize) {
+        if let Some(word) = self.0.get_mut(stage / 64) {
+            *word |= 1 << (stage % 64);
+        }
+    }
+
+    #[inline]
+    fn clear(&mut self, stage: usize) {
+        if let Some(word) = self.0.get_mut(stage / 64) {
+            *word &= !(1 << (stage % 64));
+        }
+    }
+
+    #[inline]
+    fn first(&self) -> Option<usize> {
+        let (at, word) = self.0.iter().enumerate().find(|(_, word)| **word != 0)?;
+        Some(at * 64 + word.trailing_zeros() as usize)
+    }
+}

@@ -1,0 +1,392 @@
+//! From graphs and the workers they are placed on to a plan for each worker: wires that cross workers become links.
+
+use std::collections::{HashMap, HashSet};
+
+use weir_mem::ring;
+use weir_packet::Held;
+use weir_stage::{Declaration, Fate, Graph, GraphError, Place, Rx, Stage, To, Tx};
+
+use crate::link::LINK_ROOM;
+use crate::node::Exit;
+use crate::plan::{Entry, PlanLink, PlanSink, PlanSource, PlanStage, WorkerPlan};
+
+/// One port of a [`Blueprint`]: its queues, each with the worker that owns it.
+pub struct PortPart {
+    /// Its name.
+    pub name: String,
+    /// Its index, by which graphs refer to it.
+    pub index: u16,
+    /// Receive queues: owner, and the queue itself unless the owner has it already.
+    pub rx: Vec<(usize, Option<Box<dyn Rx>>)>,
+    /// Transmit queues: owner, and the queue itself unless the owner has it already. At least one; workers without a queue
+    /// of their own send over a link to the owner of the first.
+    pub tx: Vec<(usize, Option<Box<dyn Tx>>)>,
+}
+
+/// One graph of a [`Blueprint`], once per replica.
+pub struct GraphPart {
+    /// The stages.
+    pub graph: Graph,
+    /// The worker of each section; stages of later sections run on the last.
+    pub workers: Vec<usize>,
+    /// Whether this replica's entries are fed by the receive queues of the worker that has its first section.
+    pub receives: bool,
+    /// Names of stages that stay as they are if they run already; all others are replaced.
+    pub keep: HashSet<String>,
+}
+
+/// A stage that spreads what one receive queue gives over the replicas of a graph.
+pub struct Distributor {
+    /// Its name.
+    pub name: String,
+    /// The stage: indexed ways, one per replica.
+    pub stage: Box<dyn Stage>,
+    /// The worker it runs on, which owns the receive queues.
+    pub worker: usize,
+    /// The graphs, as positions in [`Blueprint::graphs`], in the order of the ways.
+    pub replicas: Vec<usize>,
+    /// Whether a stage of this name that runs already stays.
+    pub keep: bool,
+}
+
+/// Everything that is to run.
+#[derive(Default)]
+pub struct Blueprint {
+    /// Data-path workers; the control side comes after them.
+    pub workers: usize,
+    /// Ports.
+    pub ports: Vec<PortPart>,
+    /// Graphs.
+    pub graphs: Vec<GraphPart>,
+    /// Distributors.
+    pub distributors: Vec<Distributor>,
+}
+
+/// Where a target lies once all graphs are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Goal {
+    Stage(usize),
+    Port(u16),
+}
+
+struct Placed {
+    name: String,
+    stage: Box<dyn Stage>,
+    declaration: Declaration,
+    worker: usize,
+    keep: bool,
+    goals: Vec<Option<Goal>>,
+}
+
+/// What crosses from one worker to another: a link for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Crossing {
+    from: usize,
+    to: usize,
+    goal: Goal,
+}
+
+pub(crate) struct Layout<'a> {
+    placed: Vec<Placed>,
+    /// (port, worker that receives, entry)
+    entries: Vec<(u16, usize, usize)>,
+    ports: HashMap<u16, (String, Vec<usize>)>,
+    workers: usize,
+    /// Names of links that exist already.
+    known_links: &'a HashSet<String>,
+}
+
+/// What a layout made: plans for the workers, the control side's last, and the names of all links.
+pub(crate) struct Laid {
+    pub(crate) plans: Vec<WorkerPlan>,
+    pub(crate) links: HashSet<String>,
+}
+
+/// Makes the plans of all workers.
+pub(crate) fn lay_out(blueprint: Blueprint, known_links: &HashSet<String>) -> Result<Laid, GraphError> {
+    let ports = blueprint.ports.iter();
+    let ports = ports
+        .map(|port| (port.index, (port.name.clone(), port.tx.iter().map(|(owner, _)| *owner).collect())))
+        .collect();
+    let mut layout = Layout { placed: Vec::new(), entries: Vec::new(), ports, workers: blueprint.workers, known_links };
+    let distributed: HashSet<usize> = blueprint.distributors.iter().flat_map(|d| d.replicas.clone()).collect();
+    let mut graph_entries = Vec::new();
+    for (at, part) in blueprint.graphs.into_iter().enumerate() {
+        graph_entries.push(layout.place(part, distributed.contains(&at))?);
+    }
+    for distributor in blueprint.distributors {
+        layout.distribute(distributor, &graph_entries);
+    }
+    layout.check_rings()?;
+    Ok(layout.into_plans(blueprint.ports))
+}
+
+impl Layout<'_> {
+    /// Adds the stages of one replica. Stages of the control side exist once, however many replicas lead to them.
+    fn place(&mut self, part: GraphPart, distributed: bool) -> Result<Vec<(u16, usize)>, GraphError> {
+        let order = part.graph.check()?;
+        let (nodes, entries) = part.graph.into_parts();
+        let mut position = vec![0; nodes.len()];
+        let mut at_control: HashMap<String, usize> = HashMap::new();
+        for (at, placed) in self.placed.iter().enumerate().filter(|(_, placed)| placed.worker == self.workers) {
+            at_control.insert(placed.name.clone(), at);
+        }
+        let mut slots: Vec<Option<weir_stage::graph::Node>> = nodes.into_iter().map(Some).collect();
+        let mut fresh = Vec::new();
+        for id in order {
+            let Some(node) = slots.get_mut(id.0).and_then(Option::take) else { continue };
+            let worker = self.worker_of(node.place, &part.workers);
+            let existing = at_control.get(&node.name).copied().filter(|_| node.place == Place::Control);
+            let place = existing.unwrap_or(self.placed.len());
+            if let Some(slot) = position.get_mut(id.0) {
+                *slot = place;
+            }
+            if existing.is_none() {
+                fresh.push((place, node.targets));
+                let keep = part.keep.contains(&node.name);
+                let goals = Vec::new();
+                let (name, stage, declaration) = (node.name, node.stage, node.declaration);
+                self.placed.push(Placed { name, stage, declaration, worker, keep, goals });
+            }
+        }
+        let goal = |to: &Option<To>| match to {
+            Some(To::Stage(id)) => position.get(id.0).copied().map(Goal::Stage),
+            Some(To::Port(port)) => Some(Goal::Port(*port)),
+            None => None,
+        };
+        for (place, targets) in fresh {
+            if let Some(placed) = self.placed.get_mut(place) {
+                placed.goals = targets.iter().map(goal).collect();
+            }
+        }
+        let entries: Vec<(u16, usize)> =
+            entries.into_iter().filter_map(|(port, id)| Some((port, *position.get(id.0)?))).collect();
+        if part.receives && !distributed {
+            let receiver = part.workers.first().copied().unwrap_or(0);
+            self.entries.extend(entries.iter().map(|&(port, at)| (port, receiver, at)));
+        }
+        Ok(entries)
+    }
+
+    fn worker_of(&self, place: Place, workers: &[usize]) -> usize {
+        match place {
+            Place::Control => self.workers,
+            Place::Worker { section } => workers.get(section as usize).or(workers.last()).copied().unwrap_or(0),
+        }
+    }
+
+    /// Puts a distributor in front of replicas: way `n` leads to where the port's packets enter replica `n`.
+    fn distribute(&mut self, distributor: Distributor, graph_entries: &[Vec<(u16, usize)>]) {
+        let of = |replica: &usize| graph_entries.get(*replica).map_or(&[][..], Vec::as_slice);
+        let declaration = distributor.stage.declare();
+        let fixed = declaration.ways.len();
+        let mut goals = vec![None; declaration.codes()];
+        for (n, replica) in distributor.replicas.iter().enumerate() {
+            let entry = of(replica).first().map(|&(_, at)| Goal::Stage(at));
+            if let Some(goal) = goals.get_mut(fixed + n) {
+                *goal = entry;
+            }
+        }
+        // Way 0, the straight path, is the first replica too.
+        if let (Some(first), Some(Some(goal))) = (distributor.replicas.first(), goals.get(fixed).copied())
+            && !of(first).is_empty()
+            && let Some(straight) = goals.first_mut()
+        {
+            *straight = Some(goal);
+        }
+        let at = self.placed.len();
+        let Distributor { name, stage, worker, keep, replicas } = distributor;
+        self.placed.push(Placed { name, stage, declaration, worker, keep, goals });
+        let ports: HashSet<u16> = replicas.iter().flat_map(of).map(|&(port, _)| port).collect();
+        self.entries.extend(ports.into_iter().map(|port| (port, worker, at)));
+    }
+
+    /// Where a stage's goal is reached from its worker: there, or over a crossing.
+    fn crossing(&self, from: usize, goal: Goal) -> Option<Crossing> {
+        let to = match goal {
+            Goal::Stage(at) => self.placed.get(at).map(|placed| placed.worker),
+            Goal::Port(port) => {
+                let owners = &self.ports.get(&port)?.1;
+                if owners.contains(&from) { Some(from) } else { owners.first().copied() }
+            }
+        }?;
+        (to != from).then_some(Crossing { from, to, goal })
+    }
+
+    fn crossings(&self) -> Vec<Crossing> {
+        let mut found = Vec::new();
+        for placed in &self.placed {
+            for goal in placed.goals.iter().flatten() {
+                if let Some(crossing) = self.crossing(placed.worker, *goal)
+                    && !found.contains(&crossing)
+                {
+                    found.push(crossing);
+                }
+            }
+        }
+        // Packets received by one worker for a graph whose first stage is another's.
+        for &(_, receiver, at) in &self.entries {
+            if let Some(crossing) = self.crossing(receiver, Goal::Stage(at))
+                && !found.contains(&crossing)
+            {
+                found.push(crossing);
+            }
+        }
+        found
+    }
+
+    /// Links that may not drop must not lead round: a worker that waits for room would wait for itself. Links to a port do
+    /// not count, because what comes out of them always goes somewhere.
+    fn check_rings(&self) -> Result<(), GraphError> {
+        let mut leads: HashMap<usize, HashSet<usize>> = HashMap::new();
+        for crossing in self.crossings() {
+            if matches!(crossing.goal, Goal::Stage(_)) && !self.may_drop(&crossing) {
+                leads.entry(crossing.from).or_default().insert(crossing.to);
+            }
+        }
+        for start in 0..self.workers {
+            let mut reached: HashSet<usize> = leads.get(&start).cloned().unwrap_or_default();
+            for _ in 0..self.workers {
+                let further: Vec<usize> = reached.iter().filter_map(|at| leads.get(at)).flatten().copied().collect();
+                reached.extend(further);
+            }
+            if reached.contains(&start) {
+                return Err(GraphError(vec![format!(
+                    "worker {start}: links that may not drop lead from it back to it; put the stages of one section on one worker"
+                )]));
+            }
+        }
+        Ok(())
+    }
+
+    /// Links to and from the control side drop when they are full: it must neither stop the data path nor be stopped by it.
+    fn may_drop(&self, crossing: &Crossing) -> bool {
+        crossing.from == self.workers || crossing.to == self.workers
+    }
+
+    fn worker_name(&self, worker: usize) -> String {
+        if worker == self.workers { "control".to_owned() } else { worker.to_string() }
+    }
+
+    fn link_name(&self, crossing: &Crossing) -> String {
+        let goal = match crossing.goal {
+            Goal::Stage(at) => self.placed.get(at).map_or("", |placed| placed.name.as_str()).to_owned(),
+            Goal::Port(port) => format!("port {}", self.ports.get(&port).map_or("", |(name, _)| name.as_str())),
+        };
+        format!("{} -> {}: {goal}", self.worker_name(crossing.from), self.worker_name(crossing.to))
+    }
+
+    fn into_plans(self, ports: Vec<PortPart>) -> Laid {
+        let crossings = self.crossings();
+        let mut plans: Vec<WorkerPlan> = (0..=self.workers).map(|_| WorkerPlan::default()).collect();
+        let local = self.local_positions();
+        let mut sinks: HashMap<(usize, u16), u16> = HashMap::new();
+        let mut entries: HashMap<u16, Vec<(usize, usize)>> = HashMap::new();
+        for &(port, receiver, at) in &self.entries {
+            entries.entry(port).or_default().push((receiver, at));
+        }
+        for port in ports {
+            for (owner, tx) in port.tx {
+                let Some(plan) = plans.get_mut(owner) else { continue };
+                sinks.insert((owner, port.index), plan.sinks.len() as u16);
+                plan.sinks.push(PlanSink { name: port.name.clone(), port: port.index, tx });
+            }
+            for (owner, rx) in port.rx {
+                let entry =
+                    entries.get(&port.index).and_then(|list| list.iter().find(|(receiver, _)| *receiver == owner));
+                let (Some(&(_, at)), Some(plan)) = (entry, plans.get_mut(owner)) else { continue };
+                let entry = local.get(at).copied().unwrap_or(0);
+                plan.sources.push(PlanSource::Port {
+                    name: format!("port {}", port.name),
+                    port: port.index,
+                    rx,
+                    entry,
+                });
+            }
+        }
+        let mut link_positions: HashMap<Crossing, u16> = HashMap::new();
+        let mut links = HashSet::new();
+        for crossing in &crossings {
+            let name = self.link_name(crossing);
+            let (producer, consumer) = if self.known_links.contains(&name) {
+                (None, None)
+            } else {
+                let (producer, consumer) = ring::<Held>(LINK_ROOM);
+                (Some(producer), Some(consumer))
+            };
+            let entry = match crossing.goal {
+                Goal::Stage(at) => Entry::Stage(local.get(at).copied().unwrap_or(0)),
+                Goal::Port(port) => Entry::Sink(sinks.get(&(crossing.to, port)).copied().unwrap_or(0)),
+            };
+            if let Some(plan) = plans.get_mut(crossing.from) {
+                link_positions.insert(*crossing, plan.links.len() as u16);
+                let may_drop = self.may_drop(crossing);
+                plan.links.push(PlanLink { name: name.clone(), producer, may_drop });
+            }
+            if let Some(plan) = plans.get_mut(crossing.to) {
+                plan.sources.push(PlanSource::Link { name: name.clone(), consumer, entry });
+            }
+            links.insert(name);
+        }
+        let exits: Vec<Vec<Exit>> = self
+            .placed
+            .iter()
+            .map(|placed| {
+                let exit = |(code, goal): (usize, &Option<Goal>)| {
+                    let Some(goal) = goal else { return Exit::End };
+                    if let Some(crossing) = self.crossing(placed.worker, *goal) {
+                        return link_positions.get(&crossing).map_or(Exit::End, |&at| Exit::Link(at));
+                    }
+                    match *goal {
+                        Goal::Port(port) => sinks.get(&(placed.worker, port)).map_or(Exit::End, |&at| Exit::Sink(at)),
+                        Goal::Stage(at) => {
+                            let at = local.get(at).copied().unwrap_or(0);
+                            let again = placed.declaration.fate_of(code) == Fate::Again;
+                            if again { Exit::Again(at) } else { Exit::Stage(at) }
+                        }
+                    }
+                };
+                placed.goals.iter().enumerate().map(exit).collect()
+            })
+            .collect();
+        for (at, (placed, exits)) in self.in_order(exits) {
+            debug_assert!(local.get(at).is_some());
+            if let Some(plan) = plans.get_mut(placed.worker) {
+                let Placed { name, stage, declaration, keep, .. } = placed;
+                plan.stages.push(PlanStage { name, stage, declaration, exits, keep });
+            }
+        }
+        Laid { plans, links }
+    }
+
+    /// Each stage's position on its worker. Distributors, placed last, come first: they lead to the graphs.
+    fn local_positions(&self) -> Vec<u16> {
+        let mut next = vec![0_u16; self.workers + 1];
+        let mut local = vec![0; self.placed.len()];
+        for at in self.order() {
+            let Some(placed) = self.placed.get(at) else { continue };
+            if let (Some(next), Some(slot)) = (next.get_mut(placed.worker), local.get_mut(at)) {
+                *slot = *next;
+                *next += 1;
+            }
+        }
+        local
+    }
+
+    fn order(&self) -> Vec<usize> {
+        let entry: HashSet<usize> = self.entries.iter().map(|&(_, _, at)| at).collect();
+        let goals_of = |at: usize| self.placed.get(at).into_iter().flat_map(|placed| placed.goals.iter().flatten());
+        let leads_to_entry = |at: usize| goals_of(at).any(|goal| matches!(goal, Goal::Stage(next) if *next < at));
+        // Within a graph every goal lies behind, except by `again`; only a distributor leads to stages placed before it.
+        let distributor = |at: &usize| entry.contains(at) && leads_to_entry(*at);
+        let (mut first, rest): (Vec<usize>, Vec<usize>) = (0..self.placed.len()).partition(distributor);
+        first.extend(rest);
+        first
+    }
+
+    fn in_order(self, exits: Vec<Vec<Exit>>) -> Vec<(usize, (Placed, Vec<Exit>))> {
+        let order = self.order();
+        let mut parts: Vec<Option<(Placed, Vec<Exit>)>> = self.placed.into_iter().zip(exits).map(Some).collect();
+        order.into_iter().filter_map(|at| Some((at, parts.get_mut(at)?.take()?))).collect()
+    }
+}

@@ -1,0 +1,34 @@
+//! The engine: workers that run graphs of stages, links between them, and the account of every packet and every cycle.
+//!
+//! - [`Engine`]: starts workers, gives them a [`Blueprint`], asks for [`snapshot`]s, stops them.
+//! - [`Blueprint`]: graphs, the workers they are placed on and the queues of the ports; laid out into a plan per worker, in
+//!   which wires that cross workers are links.
+//! - [`observe`]: who watches packets (traces, captures).
+//!
+//! A worker alone changes its counters, its stages and its packets; whoever wants to know or change something leaves a command
+//! that the worker does between two loops.
+
+#![forbid(unsafe_code)]
+
+mod counters;
+mod engine;
+mod fabric;
+mod install;
+mod layout;
+mod link;
+mod node;
+pub mod observe;
+mod plan;
+mod reason;
+mod report;
+mod retired;
+mod seat;
+pub mod snapshot;
+mod transmit;
+mod worker;
+
+pub use engine::{Engine, EngineError, Settings, ThreadHook};
+pub use layout::{Blueprint, Distributor, GraphPart, PortPart};
+pub use observe::{Event, Observer, What};
+pub use seat::Idle;
+pub use snapshot::{Account, WorkerSnapshot};

@@ -1,0 +1,84 @@
+//! Links: single-producer, single-consumer rings between workers.
+
+use std::collections::VecDeque;
+
+use weir_mem::Producer;
+use weir_packet::Held;
+
+use crate::counters::Drops;
+use crate::reason::Reason;
+use crate::transmit::Around;
+
+/// Packets that a link has room for.
+pub(crate) const LINK_ROOM: usize = 1024;
+
+/// The end of a link where packets go in.
+pub(crate) struct LinkOut {
+    pub(crate) name: String,
+    pub(crate) drops: Drops,
+    pub(crate) packets: u64,
+    pub(crate) may_drop: bool,
+    producer: Producer<Held>,
+    /// What found the ring full although it must not be dropped: goes in before anything new is received. Bounded by what
+    /// one loop can send, because a worker with anything here does not receive.
+    staged: VecDeque<Held>,
+}
+
+impl LinkOut {
+    pub(crate) fn new(name: String, producer: Producer<Held>, may_drop: bool) -> LinkOut {
+        LinkOut { name, drops: Drops::new(), packets: 0, may_drop, producer, staged: VecDeque::new() }
+    }
+
+    /// Packets that wait at this end.
+    pub(crate) fn held(&self) -> u64 {
+        self.staged.len() as u64
+    }
+
+    pub(crate) fn occupancy(&self) -> u64 {
+        self.producer.len() as u64
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.producer.capacity() as u64
+    }
+
+    /// Packets that find room in the ring for certain.
+    pub(crate) fn room(&mut self) -> usize {
+        if self.staged.is_empty() { self.producer.room() } else { 0 }
+    }
+
+    pub(crate) fn push(&mut self, held: Held, around: &mut Around<'_>) {
+        let refused = if self.staged.is_empty() { self.producer.push(held) } else { Err(held) };
+        match refused {
+            Ok(()) => self.packets += 1,
+            Err(held) if self.may_drop => self.refuse(held, Reason::LinkFull, around),
+            Err(held) => self.staged.push_back(held),
+        }
+    }
+
+    /// Moves what waits into the ring, as far as there is room.
+    #[inline]
+    pub(crate) fn unstage(&mut self) {
+        while let Some(held) = self.staged.pop_front() {
+            if let Err(held) = self.producer.push(held) {
+                self.staged.push_front(held);
+                return;
+            }
+            self.packets += 1;
+        }
+    }
+
+    /// Drops what waits at this end.
+    pub(crate) fn drop_all(&mut self, reason: Reason, around: &mut Around<'_>) {
+        while let Some(held) = self.staged.pop_front() {
+            self.refuse(held, reason, around);
+        }
+    }
+
+    fn refuse(&mut self, held: Held, reason: Reason, around: &mut Around<'_>) {
+        let packet = held.into_packet();
+        self.drops.count(reason, 1, packet.len() as u64);
+        around.observers.dropped(&self.name, reason, &packet, around.now);
+        around.pool.free(packet);
+    }
+}

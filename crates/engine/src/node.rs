@@ -1,0 +1,327 @@
+//! A stage on a worker: runs it and sends its packets where its ways are wired.
+
+use weir_mem::tsc;
+use weir_packet::{BATCH, Batch, Held, Slots};
+use weir_stage::{Declaration, Fate, MAX_PASSES, Out, OutStore, Sent, Stage};
+
+use crate::counters::{Drops, StageCounters};
+use crate::fabric::Fabric;
+use crate::observe::What;
+use crate::reason::Reason;
+use crate::transmit::push_held;
+
+/// What a code of a stage leads to on its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Another stage.
+    Stage(u16),
+    /// Another stage, or the same, in the next loop.
+    Again(u16),
+    /// A transmit queue.
+    Sink(u16),
+    /// A link to another worker.
+    Link(u16),
+    /// Nowhere: the packet ends here and is counted.
+    End,
+}
+
+/// A stage on a worker.
+pub(crate) struct RunNode {
+    pub(crate) name: String,
+    pub(crate) stage: Box<dyn Stage>,
+    pub(crate) declaration: Declaration,
+    pub(crate) exits: Vec<Exit>,
+    pub(crate) counters: StageCounters,
+    pub(crate) drops: Drops,
+    /// When it wants to be polled next; `u64::MAX` for never.
+    pub(crate) wake: u64,
+    store: OutStore,
+}
+
+/// Cycles that two readings of the time stamp counter in a row are apart: what sampling itself costs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadingCost(pub(crate) u64);
+
+impl RunNode {
+    pub(crate) fn new(name: String, stage: Box<dyn Stage>, declaration: Declaration, exits: Vec<Exit>) -> RunNode {
+        let counters = StageCounters::new(&declaration);
+        let wake = if declaration.polled { 0 } else { u64::MAX };
+        RunNode { name, stage, declaration, exits, counters, drops: Drops::new(), wake, store: OutStore::new() }
+    }
+
+    /// Runs the stage on one batch and passes its packets on.
+    #[inline]
+    pub(crate) fn run(&mut self, mut batch: Box<Batch>, fabric: &mut Fabric, sample: Option<ReadingCost>) {
+        let packets = batch.len() as u64;
+        self.counters.batches += 1;
+        self.counters.packets += packets;
+        let started = sample.map(|cost| (cost, tsc::now()));
+        if fabric.observers.any() {
+            return self.run_observed(batch, fabric);
+        }
+        let leaving = self.call(&mut batch, fabric);
+        if let Some((cost, started)) = started {
+            let spent = tsc::now().wrapping_sub(started).saturating_sub(cost.0);
+            self.counters.sampled_cycles += spent;
+            self.counters.sampled_packets += packets;
+        }
+        self.pass_on(batch, leaving, fabric);
+    }
+
+    /// Calls the stage; returns the mask of packets that do not go straight on.
+    #[inline]
+    fn call(&mut self, batch: &mut Batch, fabric: &mut Fabric) -> u64 {
+        let ways = self.declaration.ways.len();
+        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, &[]);
+        self.stage.run(batch, &mut out);
+        if self.declaration.polled {
+            self.wake = 0;
+        }
+        out.leaving()
+    }
+
+    /// Sends the packets of a batch where the stage's answers lead.
+    #[inline]
+    fn pass_on(&mut self, mut batch: Box<Batch>, leaving: u64, fabric: &mut Fabric) {
+        let leaving = leaving & batch.live();
+        if leaving != 0 {
+            self.route_leaving(&mut batch, leaving, fabric);
+        }
+        if !self.store.sent().is_empty() {
+            self.route_sent(fabric);
+        }
+        self.route_straight(batch, fabric);
+    }
+
+    #[inline]
+    fn route_straight(&mut self, mut batch: Box<Batch>, fabric: &mut Fabric) {
+        let live = batch.live();
+        if live == 0 {
+            return fabric.put_spare(batch);
+        }
+        match self.exits.first() {
+            Some(&Exit::Stage(stage)) => {
+                self.counters.count(0, u64::from(live.count_ones()), 0);
+                fabric.deliver(stage as usize, batch);
+            }
+            _ => {
+                self.route(0, live, &mut batch, fabric);
+                fabric.put_spare(batch);
+            }
+        }
+    }
+
+    /// Sends packets on that left the straight path, together those with the same answer.
+    fn route_leaving(&mut self, batch: &mut Batch, leaving: u64, fabric: &mut Fabric) {
+        let mut rest = leaving;
+        while rest != 0 {
+            let code = self.store.codes()[rest.trailing_zeros() as usize % BATCH];
+            let same = rest & equal_mask(self.store.codes(), code);
+            rest &= !same;
+            self.route(code as usize, same, batch, fabric);
+        }
+    }
+
+    /// Sends the packets in `mask` where `code` leads.
+    #[inline]
+    fn route(&mut self, code: usize, mask: u64, batch: &mut Batch, fabric: &mut Fabric) {
+        let packets = u64::from(mask.count_ones());
+        match self.exits.get(code).copied().unwrap_or(Exit::End) {
+            Exit::Sink(sink) => {
+                self.counters.count(code, packets, 0);
+                if let Some((sink, mut around)) = fabric.sink(sink) {
+                    sink.push_batch(batch, mask, &mut around);
+                }
+            }
+            Exit::Stage(stage) => {
+                self.counters.count(code, packets, 0);
+                fabric.deliver_some(stage as usize, batch, mask);
+            }
+            Exit::End => {
+                self.counters.count(code, packets, batch.bytes_in(mask));
+                fabric.pool.free_batch(batch, mask);
+            }
+            Exit::Link(link) => {
+                self.counters.count(code, packets, 0);
+                if let Some((link, mut around)) = fabric.link(link) {
+                    for held in Slots(mask).filter_map(|slot| batch.hold(slot)) {
+                        link.push(held, &mut around);
+                    }
+                }
+            }
+            Exit::Again(stage) => self.route_again(code, stage, mask, batch, fabric),
+        }
+    }
+
+    fn route_again(&mut self, code: usize, stage: u16, mask: u64, batch: &mut Batch, fabric: &mut Fabric) {
+        for held in Slots(mask).filter_map(|slot| batch.hold(slot)) {
+            self.counters.count(code, 1, 0);
+            self.again(stage, held, fabric);
+        }
+    }
+
+    /// Puts a packet off to the next loop, unless it went round too often.
+    fn again(&mut self, stage: u16, mut held: Held, fabric: &mut Fabric) {
+        if held.pass_again(MAX_PASSES) {
+            return fabric.again.push((stage, held));
+        }
+        let packet = held.into_packet();
+        self.drops.count(Reason::LoopLimit, 1, packet.len() as u64);
+        fabric.observers.dropped(&self.name, Reason::LoopLimit, &packet, fabric.now);
+        fabric.pool.free(packet);
+    }
+
+    /// Sends on what the stage sent beside its batch.
+    fn route_sent(&mut self, fabric: &mut Fabric) {
+        let mut sent = std::mem::take(self.store.sent());
+        for item in sent.drain(..) {
+            self.route_one(item, fabric);
+        }
+        *self.store.sent() = sent; // keeps its memory
+    }
+
+    fn route_one(&mut self, sent: Sent, fabric: &mut Fabric) {
+        let Sent { packet: held, code, created } = sent;
+        let (code, bytes) = (code as usize, held.packet().len() as u64);
+        if let Some(reason) = created {
+            self.counters.count(reason as usize, 1, bytes);
+        }
+        match self.exits.get(code).copied().unwrap_or(Exit::End) {
+            Exit::Stage(stage) => fabric.deliver_held(stage as usize, held),
+            Exit::Again(stage) => self.again(stage, held, fabric),
+            Exit::Sink(sink) => {
+                if let Some((sink, mut around)) = fabric.sink(sink) {
+                    push_held(sink, held, &mut around);
+                }
+            }
+            Exit::Link(link) => {
+                if let Some((link, mut around)) = fabric.link(link) {
+                    link.push(held, &mut around);
+                }
+            }
+            Exit::End => fabric.pool.free(held.into_packet()),
+        }
+        self.counters.count(code, 1, bytes);
+    }
+
+    /// Polls the stage if its time has come; whether it sent anything.
+    #[inline]
+    pub(crate) fn poll(&mut self, fabric: &mut Fabric, room: &mut Vec<u32>) -> bool {
+        if self.wake > fabric.now {
+            return false;
+        }
+        room.clear();
+        room.extend(self.exits.iter().map(|exit| room_behind(*exit, fabric)));
+        let ways = self.declaration.ways.len();
+        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, room);
+        self.wake = self.stage.poll(&mut out);
+        if self.store.sent().is_empty() {
+            return false;
+        }
+        if fabric.observers.any() {
+            self.tell_sent(fabric);
+        }
+        self.route_sent(fabric);
+        true
+    }
+
+    /// Takes everything the stage holds and drops it.
+    pub(crate) fn clear(&mut self, reason: Reason, fabric: &mut Fabric) {
+        let RunNode { name, stage, drops, .. } = self;
+        stage.clear(&mut |held| {
+            let packet = held.into_packet();
+            drops.count(reason, 1, packet.len() as u64);
+            fabric.observers.dropped(name, reason, &packet, fabric.now);
+            fabric.pool.free(packet);
+        });
+    }
+
+    /// What becomes of packets that leave with `code`: a way that is not wired drops them.
+    pub(crate) fn fate(&self, code: usize) -> Fate {
+        match (self.declaration.fate_of(code), self.exits.get(code)) {
+            (Fate::Way | Fate::Again, Some(Exit::End) | None) => Fate::Drop,
+            (fate, _) => fate,
+        }
+    }
+
+    /// As [`RunNode::run`], telling the observers what became of every packet.
+    #[cold]
+    fn run_observed(&mut self, mut batch: Box<Batch>, fabric: &mut Fabric) {
+        let before: Vec<_> = batch.slots().filter_map(|slot| Some((slot, batch.get(slot)?.id()))).collect();
+        let leaving = self.call(&mut batch, fabric);
+        for (slot, id) in before {
+            let Some(packet) = batch.get(slot) else {
+                if self.store.sent().iter().all(|sent| sent.packet.packet().id() != id) {
+                    let what = What::Taken { stage: &self.name };
+                    fabric.observers.tell(&crate::observe::Event { now: fabric.now, packet: id, bytes: &[], what });
+                }
+                continue;
+            };
+            let left = leaving & slot.bit() != 0;
+            let code = if left { self.store.codes()[slot.index()] as usize } else { 0 };
+            let way = self.declaration.name_of(code);
+            let what = What::Left { stage: &self.name, way: &way, fate: self.fate(code) };
+            fabric.observers.packet(what, packet, fabric.now);
+        }
+        self.tell_sent(fabric);
+        self.pass_on(batch, leaving, fabric);
+    }
+
+    fn tell_sent(&mut self, fabric: &Fabric) {
+        for sent in std::mem::take(self.store.sent()) {
+            let packet = sent.packet.packet();
+            if let Some(reason) = sent.created {
+                let reason = self.declaration.name_of(reason as usize);
+                fabric.observers.packet(What::Created { stage: &self.name, reason: &reason }, packet, fabric.now);
+            }
+            let way = self.declaration.name_of(sent.code as usize);
+            let what = What::Left { stage: &self.name, way: &way, fate: self.fate(sent.code as usize) };
+            fabric.observers.packet(what, packet, fabric.now);
+            self.store.sent().push(sent);
+        }
+    }
+}
+
+fn room_behind(exit: Exit, fabric: &mut Fabric) -> u32 {
+    let room = match exit {
+        Exit::Sink(sink) => fabric.sinks.get_mut(sink as usize).map_or(0, |sink| sink.room()),
+        Exit::Link(link) => fabric.links.get_mut(link as usize).map_or(0, |link| link.room()),
+        _ => weir_stage::SEND_LIMIT,
+    };
+    u32::try_from(room).unwrap_or(u32::MAX)
+}
+
+/// The mask of those bytes that equal `code`: eight bytes at a time, a byte that differs nowhere is found by the carry.
+fn equal_mask(codes: &[u8; BATCH], code: u8) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let mut mask = 0;
+    let (eights, _) = codes.as_chunks::<8>();
+    for (n, eight) in eights.iter().enumerate() {
+        let differ = u64::from_le_bytes(*eight) ^ ONES.wrapping_mul(u64::from(code));
+        // The high bit of a byte stays 0 exactly when its seven low bits and itself are 0.
+        let differs = ((differ & !HIGH).wrapping_add(!HIGH) | differ) & HIGH;
+        let equal = !differs & HIGH;
+        // Gathers the eight high bits into one byte.
+        let bits = (equal >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        mask |= bits << (8 * n);
+    }
+    mask
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn equal_mask_is_what_comparing_says(seed in prop::collection::vec(0_u8..4, BATCH), high in any::<bool>(), code in 0_u8..4) {
+            let shift = |n: u8| if high { n.wrapping_add(126) } else { n };
+            let codes: [u8; BATCH] = std::array::from_fn(|n| shift(seed[n]));
+            let expected = codes.iter().enumerate().fold(0, |mask, (n, other)| mask | u64::from(*other == shift(code)) << n);
+            prop_assert_eq!(equal_mask(&codes, shift(code)), expected);
+        }
+    }
+}

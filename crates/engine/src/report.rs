@@ -1,0 +1,159 @@
+//! A worker's counters as a snapshot.
+
+use weir_mem::tsc;
+use weir_stage::Fate;
+
+use crate::counters::{Count, Drops};
+use crate::node::RunNode;
+use crate::retired::help_of;
+use crate::snapshot::{
+    Account, CycleAccount, DropSnapshot, FateSnapshot, LinkSnapshot, QueueSnapshot, StageSnapshot, WorkerSnapshot,
+};
+use crate::worker::{Source, Worker};
+
+impl Worker {
+    /// Everything counted so far. Between two loops only.
+    pub(crate) fn snapshot(&self) -> WorkerSnapshot {
+        let mut snapshot = WorkerSnapshot {
+            id: self.id.clone(),
+            core: self.core,
+            cycles: self.cycle_account(),
+            elapsed: tsc::now().wrapping_sub(self.started),
+            loops: self.loops,
+            packets: self.entered,
+            account: self.account(),
+            backpressure: self.backpressure,
+            stages: self.nodes.iter().map(stage_snapshot).collect(),
+            buffers_at_hand: self.fabric.pool.at_hand() as u64,
+            quiet: self.held() == 0 && self.links_empty() && self.fabric.next_pending().is_none(),
+            exhausted: self.exhausted(),
+            receiving: self.receiving,
+            next_at: self.next_at(),
+            ..WorkerSnapshot::default()
+        };
+        self.report_fates(&mut snapshot);
+        self.report_queues(&mut snapshot);
+        snapshot
+    }
+
+    /// Both sides of the account, from the counters of those who did it.
+    pub(crate) fn account(&self) -> Account {
+        let mut account = self.retired.account();
+        for node in &self.nodes {
+            account.add(&node.totals());
+        }
+        for source in &self.sources {
+            match source {
+                Source::Port { received, .. } => account.received += received.packets,
+                Source::Link { packets, .. } => account.links_in += packets,
+            }
+        }
+        for sink in &self.fabric.sinks {
+            account.transmitted += sink.sent.packets;
+            account.dropped += sink.drops.packets();
+        }
+        for link in &self.fabric.links {
+            account.links_out += link.packets;
+            account.dropped += link.drops.packets();
+        }
+        account.held = self.held();
+        account
+    }
+
+    fn cycle_account(&self) -> CycleAccount {
+        let cycles = self.cycles;
+        CycleAccount {
+            receive: cycles.receive,
+            graph: cycles.graph,
+            transmit: cycles.transmit,
+            housekeeping: cycles.housekeeping,
+            idle: cycles.idle,
+            asleep: cycles.asleep,
+        }
+    }
+
+    fn report_fates(&self, snapshot: &mut WorkerSnapshot) {
+        for node in &self.nodes {
+            report_stage(node, snapshot);
+            report_drops(&node.name, &node.drops, &mut snapshot.drops);
+        }
+        for sink in &self.fabric.sinks {
+            report_drops(&sink.name, &sink.drops, &mut snapshot.drops);
+        }
+        for link in &self.fabric.links {
+            report_drops(&link.name, &link.drops, &mut snapshot.drops);
+        }
+        self.retired.report(&mut snapshot.drops, &mut snapshot.fates);
+    }
+
+    fn report_queues(&self, snapshot: &mut WorkerSnapshot) {
+        for source in &self.sources {
+            if let Source::Port { port, rx, received, .. } = source {
+                let lost = rx.lost().into_iter().map(|(reason, _, packets)| (reason.to_owned(), packets)).collect();
+                let Count { packets, bytes } = *received;
+                snapshot.receive.push(QueueSnapshot { port: *port, packets, bytes, held: 0, lost });
+            }
+        }
+        for sink in &self.fabric.sinks {
+            let Count { packets, bytes } = sink.sent;
+            let queue = QueueSnapshot { port: sink.port, packets, bytes, held: sink.held(), lost: Vec::new() };
+            snapshot.transmit.push(queue);
+        }
+        for link in &self.fabric.links {
+            snapshot.links.push(LinkSnapshot {
+                name: link.name.clone(),
+                packets: link.packets,
+                occupancy: link.occupancy(),
+                capacity: link.capacity(),
+                drops: link.may_drop,
+            });
+        }
+    }
+}
+
+fn stage_snapshot(node: &RunNode) -> StageSnapshot {
+    let counters = &node.counters;
+    let scaled = u128::from(counters.sampled_cycles) * u128::from(counters.packets);
+    let cycles = scaled.checked_div(u128::from(counters.sampled_packets)).unwrap_or(0);
+    let ways = counters.codes.iter().enumerate();
+    let ways = ways.filter(|(code, count)| count.packets > 0 && matches!(node.fate(*code), Fate::Way | Fate::Again));
+    StageSnapshot {
+        name: node.name.clone(),
+        batches: counters.batches,
+        packets: counters.packets,
+        cycles: u64::try_from(cycles).unwrap_or(u64::MAX),
+        sampled: counters.sampled_packets,
+        held: node.stage.held(),
+        ways: ways.map(|(code, count)| (node.declaration.name_of(code), count.packets)).collect(),
+    }
+}
+
+fn report_stage(node: &RunNode, snapshot: &mut WorkerSnapshot) {
+    for (code, count) in node.counters.codes.iter().enumerate().filter(|(_, count)| count.packets > 0) {
+        let (stage, reason) = (node.name.clone(), node.declaration.name_of(code));
+        let Count { packets, bytes } = *count;
+        let help = help_of(node, code);
+        let fate = match node.fate(code) {
+            Fate::Drop => {
+                snapshot.drops.push(DropSnapshot { stage, reason, packets, bytes, help });
+                continue;
+            }
+            Fate::Consume => "consumed",
+            Fate::Create => "created",
+            Fate::Way | Fate::Again => continue,
+        };
+        snapshot.fates.push(FateSnapshot { stage, reason, fate, packets, bytes, help });
+    }
+}
+
+fn report_drops(place: &str, drops: &Drops, into: &mut Vec<DropSnapshot>) {
+    for (info, Count { packets, bytes }) in drops.iter().filter(|(_, count)| count.packets > 0) {
+        into.push(DropSnapshot {
+            stage: place.to_owned(),
+            reason: info.name.to_owned(),
+            packets,
+            bytes,
+            help: info.help.trim().to_owned(),
+        });
+    }
+}

@@ -1,0 +1,198 @@
+//! Where a worker sits: on a thread of its own, or, under the virtual clock, in the hands of the engine.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use weir_mem::{CacheAligned, Clock, Consumer, tsc};
+use weir_packet::Held;
+
+use crate::observe::Observer;
+use crate::plan::{Leftover, WorkerPlan};
+use crate::reason::Reason;
+use crate::snapshot::WorkerSnapshot;
+use crate::worker::Worker;
+
+/// What a worker does when there is nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// Looks again at once. Lowest latency, the core is never free.
+    Spin,
+    /// Looks again after a `pause` instruction, which leaves a sibling hyper-thread more of the core.
+    Relax,
+    /// Spins; once nothing came for 1 ms, nothing is held and nothing is due within 100 us, sleeps for about that long. Adds
+    /// up to about 0.2 ms to the latency of a packet that ends a pause.
+    Sleep,
+}
+
+/// Nothing came for so long, nanoseconds, before a worker sleeps.
+const QUIET_BEFORE_SLEEP: u64 = 1_000_000;
+
+/// How long a worker sleeps, nanoseconds; nothing may be due in that time.
+const SLEEP: u64 = 100_000;
+
+/// What the control side asks of a worker.
+pub(crate) enum Command {
+    Snapshot(Sender<WorkerSnapshot>),
+    Install(Box<WorkerPlan>, Sender<Leftover>),
+    DrainLink(String, Consumer<Held>, Sender<()>),
+    Observe(Arc<dyn Observer>, Sender<()>),
+    Unobserve(Arc<dyn Observer>, Sender<()>),
+    StopReceiving(Sender<()>),
+    /// Drops what is in hand and does nothing any more.
+    Halt(Sender<()>),
+    /// Once all have halted: drops what is in the links that lead here, hands in the last numbers, and ends.
+    Stop(Sender<WorkerSnapshot>),
+}
+
+/// Where commands lie until the worker's next loop, and where it shows that it is alive.
+#[derive(Default)]
+pub(crate) struct Mailbox {
+    waiting: CacheAligned<AtomicBool>,
+    beat: CacheAligned<AtomicU64>,
+    commands: Mutex<Vec<Command>>,
+}
+
+impl Mailbox {
+    pub(crate) fn post(&self, command: Command) {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).push(command);
+        // M1: whoever sees the flag sees the command, by the lock.
+        self.waiting.store(true, Ordering::Release);
+    }
+
+    /// Times round the loop, as last shown.
+    pub(crate) fn beat(&self) -> u64 {
+        self.beat.load(Ordering::Relaxed)
+    }
+
+    fn take(&self) -> Vec<Command> {
+        // M1.
+        self.waiting.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.commands.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Does what a command says; false when the worker is to end.
+pub(crate) fn obey(worker: &mut Worker, command: Command) -> bool {
+    // A receiver that went away does not want the answer any more.
+    match command {
+        Command::Snapshot(to) => drop(to.send(worker.snapshot())),
+        Command::Install(plan, to) => drop(to.send(worker.install(*plan))),
+        Command::DrainLink(name, consumer, to) => {
+            worker.drain_link(&name, consumer, Reason::Reload);
+            done(&to);
+        }
+        Command::Observe(observer, to) => {
+            worker.fabric.observers.add(observer);
+            done(&to);
+        }
+        Command::Unobserve(observer, to) => {
+            worker.fabric.observers.remove(&observer);
+            done(&to);
+        }
+        Command::StopReceiving(to) => {
+            worker.receiving = false;
+            done(&to);
+        }
+        Command::Halt(to) => {
+            worker.halt();
+            done(&to);
+        }
+        Command::Stop(to) => {
+            worker.halt();
+            worker.drain_links();
+            drop(to.send(worker.snapshot()));
+            return false;
+        }
+    }
+    true
+}
+
+fn done(to: &Sender<()>) {
+    let _not_waited_for = to.send(());
+}
+
+/// A worker's place.
+pub(crate) enum Seat {
+    Thread { mailbox: Arc<Mailbox>, thread: Option<JoinHandle<()>> },
+    Inline(Box<Worker>),
+}
+
+impl Seat {
+    /// Asks a worker and waits for its answer, at most `wait`; `None` when it does not answer.
+    pub(crate) fn ask<R>(&mut self, wait: Duration, command: impl FnOnce(Sender<R>) -> Command) -> Option<R> {
+        self.post(command).recv_timeout(wait).ok()
+    }
+
+    /// Asks a worker without waiting for its answer.
+    pub(crate) fn post<R>(&mut self, command: impl FnOnce(Sender<R>) -> Command) -> Receiver<R> {
+        let (to, from) = channel();
+        match self {
+            Seat::Thread { mailbox, thread } => {
+                mailbox.post(command(to));
+                if let Some(thread) = thread {
+                    thread.thread().unpark();
+                }
+            }
+            Seat::Inline(worker) => {
+                obey(worker, command(to));
+            }
+        }
+        from
+    }
+}
+
+/// How a worker's thread runs.
+pub(crate) struct ThreadSettings {
+    pub(crate) idle: Idle,
+    pub(crate) clock: Clock,
+    /// Reading of the time stamp counter that is time 0.
+    pub(crate) epoch: u64,
+}
+
+/// The loop of a worker's thread.
+pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSettings) {
+    let mut began = tsc::now();
+    worker.started = began;
+    let mut last_busy = began;
+    let quiet_before_sleep = settings.clock.cycles(QUIET_BEFORE_SLEEP);
+    loop {
+        // M1.
+        if mailbox.waiting.load(Ordering::Acquire) {
+            if mailbox.take().into_iter().any(|command| !obey(worker, command)) {
+                return;
+            }
+            let after = tsc::now();
+            worker.cycles.housekeeping += after.wrapping_sub(began);
+            began = after;
+        }
+        let now = settings.clock.nanos(began.wrapping_sub(settings.epoch));
+        let turn = worker.turn(now, began);
+        began = turn.ended;
+        mailbox.beat.store(worker.loops, Ordering::Relaxed);
+        if turn.busy {
+            last_busy = began;
+            continue;
+        }
+        match settings.idle {
+            Idle::Spin => {}
+            Idle::Relax => std::hint::spin_loop(),
+            Idle::Sleep if began.wrapping_sub(last_busy) > quiet_before_sleep => {
+                if worker.next_at() > now + SLEEP && worker.fabric.held() == 0 {
+                    sleep(worker);
+                    let after = tsc::now();
+                    worker.cycles.asleep += after.wrapping_sub(began);
+                    began = after;
+                }
+            }
+            Idle::Sleep => std::hint::spin_loop(),
+        }
+    }
+}
+
+/// Waits in the kernel, out of the way of grace periods; a command ends the wait.
+fn sleep(worker: &mut Worker) {
+    worker.fabric.reader.offline(|| std::thread::park_timeout(Duration::from_nanos(SLEEP)));
+}

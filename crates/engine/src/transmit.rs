@@ -1,0 +1,176 @@
+//! The last step of a packet on a worker: it waits for a burst to fill, then goes to its port.
+
+use weir_packet::{BATCH, Batch, Burst, Held, Packet, Pool, Slots};
+use weir_stage::Tx;
+
+use crate::counters::{Count, Drops};
+use crate::observe::{Event, Observers, What};
+use crate::reason::Reason;
+
+/// Attempts to hand packets to a port without any progress before packets that find no room are dropped.
+const TRIES: usize = 4;
+
+/// A burst is handed over when it has so many packets, however young it is.
+const FULL: usize = BATCH;
+
+/// A burst that more packets may still join is handed over at this age, nanoseconds.
+const MAX_WAIT: u64 = 100_000;
+
+/// A transmit queue and the packets that wait for it.
+pub(crate) struct Sink {
+    pub(crate) name: String,
+    pub(crate) port: u16,
+    pub(crate) tx: Box<dyn Tx>,
+    pub(crate) sent: Count,
+    pub(crate) drops: Drops,
+    burst: Burst,
+    /// When the oldest packet joined the burst.
+    since: u64,
+    /// Packets that joined since the last flush.
+    joined: usize,
+}
+
+/// What sinks and links share while packets move: the pool, the time, and who watches.
+pub(crate) struct Around<'a> {
+    pub(crate) pool: &'a mut dyn Pool,
+    pub(crate) now: u64,
+    pub(crate) observers: &'a Observers,
+}
+
+impl Sink {
+    pub(crate) fn new(name: String, port: u16, tx: Box<dyn Tx>) -> Sink {
+        Sink { name, port, tx, sent: Count::default(), drops: Drops::new(), burst: Burst::new(), since: 0, joined: 0 }
+    }
+
+    pub(crate) fn held(&self) -> u64 {
+        self.burst.len() as u64
+    }
+
+    /// Packets that find room for certain.
+    pub(crate) fn room(&mut self) -> usize {
+        self.tx.room().saturating_sub(self.burst.len())
+    }
+
+    /// Takes the packets in `mask` out of `batch`; those that find no room are dropped.
+    #[inline]
+    pub(crate) fn push_batch(&mut self, batch: &mut Batch, mask: u64, around: &mut Around<'_>) {
+        let mut tries = 0;
+        loop {
+            if self.burst.is_empty() {
+                self.since = around.now;
+            }
+            self.joined += batch.move_to_burst(mask, &mut self.burst);
+            if self.burst.len() < FULL {
+                return;
+            }
+            let accepted = self.transmit(around);
+            if batch.live() & mask == 0 {
+                return;
+            }
+            tries = if accepted == 0 { tries + 1 } else { 0 };
+            if tries >= TRIES {
+                return self.refuse_batch(batch, mask, around);
+            }
+        }
+    }
+
+    /// Takes one packet; when it finds no room it is dropped.
+    pub(crate) fn push(&mut self, packet: Packet, around: &mut Around<'_>) {
+        if self.burst.is_empty() {
+            self.since = around.now;
+        }
+        let mut packet = packet;
+        for _ in 0..=TRIES {
+            match self.burst.push(packet) {
+                Ok(()) => {
+                    self.joined += 1;
+                    return;
+                }
+                Err(back) => packet = back,
+            }
+            self.transmit(around);
+        }
+        self.refuse(packet, Reason::TxFull, around);
+    }
+
+    /// At the end of a loop: hands over what should not wait longer.
+    #[inline]
+    pub(crate) fn end_of_loop(&mut self, around: &mut Around<'_>) {
+        if self.burst.is_empty() {
+            return;
+        }
+        let joined = std::mem::take(&mut self.joined);
+        let more_may_come = joined > 0 && self.burst.len() < FULL / 2;
+        if more_may_come && around.now.saturating_sub(self.since) < MAX_WAIT {
+            return;
+        }
+        self.transmit(around);
+    }
+
+    /// Hands packets to the port; returns how many it accepted or, being gone, lost.
+    fn transmit(&mut self, around: &mut Around<'_>) -> usize {
+        let before = self.burst.len();
+        if around.observers.any() {
+            self.transmit_observed(around);
+        } else {
+            let traffic = self.tx.transmit(&mut self.burst, around.pool, around.now);
+            self.sent.add_traffic(traffic);
+        }
+        if self.burst.len() == before && !self.tx.alive() {
+            self.drop_all(Reason::LinkDown, around);
+        }
+        before - self.burst.len()
+    }
+
+    /// As [`Sink::transmit`], with a copy of every packet for the observers.
+    #[cold]
+    fn transmit_observed(&mut self, around: &mut Around<'_>) {
+        let copies: Vec<(usize, Vec<u8>)> =
+            self.burst.packets().iter().map(|packet| (packet.id(), packet.bytes().to_vec())).collect();
+        let traffic = self.tx.transmit(&mut self.burst, around.pool, around.now);
+        self.sent.add_traffic(traffic);
+        let accepted = copies.len() - self.burst.len();
+        for (id, bytes) in copies.iter().take(accepted) {
+            let what = What::Transmitted { port: self.port };
+            around.observers.tell(&Event { now: around.now, packet: *id, bytes, what });
+        }
+    }
+
+    fn refuse_batch(&mut self, batch: &mut Batch, mask: u64, around: &mut Around<'_>) {
+        for slot in Slots(batch.live() & mask) {
+            if let Some(packet) = batch.take(slot) {
+                self.refuse(packet, Reason::TxFull, around);
+            }
+        }
+    }
+
+    fn refuse(&mut self, packet: Packet, reason: Reason, around: &mut Around<'_>) {
+        self.drops.count(reason, 1, packet.len() as u64);
+        around.observers.dropped(&self.name, reason, &packet, around.now);
+        around.pool.free(packet);
+    }
+
+    /// Drops everything that waits.
+    pub(crate) fn drop_all(&mut self, reason: Reason, around: &mut Around<'_>) {
+        while let Some(packet) = self.burst.pop() {
+            self.refuse(packet, reason, around);
+        }
+    }
+
+    /// Hands over everything that waits, and drops what the port does not take.
+    pub(crate) fn finish(&mut self, reason: Reason, around: &mut Around<'_>) {
+        for _ in 0..TRIES {
+            if self.burst.is_empty() {
+                break;
+            }
+            self.transmit(around);
+        }
+        self.drop_all(reason, around);
+        self.tx.flush();
+    }
+}
+
+/// Takes a held packet whose way leads to a port.
+pub(crate) fn push_held(sink: &mut Sink, held: Held, around: &mut Around<'_>) {
+    sink.push(held.into_packet(), around);
+}

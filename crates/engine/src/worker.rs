@@ -1,0 +1,339 @@
+//! One worker: its stages, its queues, its packets, its counters; and one time round its loop.
+
+use weir_mem::{Consumer, Reader, tsc};
+use weir_packet::{BATCH, Held, Pool, Slots};
+use weir_stage::Rx;
+
+use crate::counters::{Count, Cycles};
+use crate::fabric::Fabric;
+use crate::node::{ReadingCost, RunNode};
+use crate::observe::What;
+use crate::plan::Entry;
+use crate::reason::Reason;
+use crate::retired::Retired;
+use crate::transmit::push_held;
+
+/// One loop in so many with work in it has its stages timed.
+const SAMPLE_EVERY: u32 = 64;
+
+/// Where packets come from.
+pub(crate) enum Source {
+    Port { name: String, port: u16, rx: Box<dyn Rx>, entry: u16, received: Count },
+    Link { name: String, consumer: Consumer<Held>, entry: Entry, packets: u64 },
+}
+
+/// One data-plane thread's all.
+pub(crate) struct Worker {
+    pub(crate) id: String,
+    pub(crate) core: Option<usize>,
+    pub(crate) nodes: Vec<RunNode>,
+    pub(crate) sources: Vec<Source>,
+    pub(crate) fabric: Fabric,
+    pub(crate) cycles: Cycles,
+    pub(crate) started: u64,
+    pub(crate) loops: u64,
+    pub(crate) entered: u64,
+    pub(crate) backpressure: u64,
+    pub(crate) receiving: bool,
+    halted: bool,
+    pub(crate) retired: Retired,
+    /// Whether any link may not drop, and so has to have room before anything is received.
+    pub(crate) must_have_room: bool,
+    /// Positions of the stages that are polled.
+    pub(crate) polled: Vec<usize>,
+    room: Vec<u32>,
+    sample_in: u32,
+    reading_cost: ReadingCost,
+}
+
+/// What a loop did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// Whether anything came, was due or went.
+    pub(crate) busy: bool,
+    /// The time stamp counter at its end.
+    pub(crate) ended: u64,
+}
+
+impl Worker {
+    pub(crate) fn new(id: String, core: Option<usize>, pool: Box<dyn Pool>, reader: Reader) -> Worker {
+        Worker {
+            id,
+            core,
+            nodes: Vec::new(),
+            sources: Vec::new(),
+            fabric: Fabric::new(pool, reader),
+            cycles: Cycles::default(),
+            started: tsc::now(),
+            loops: 0,
+            entered: 0,
+            backpressure: 0,
+            receiving: true,
+            halted: false,
+            retired: Retired::default(),
+            must_have_room: false,
+            polled: Vec::new(),
+            room: Vec::new(),
+            sample_in: SAMPLE_EVERY,
+            reading_cost: reading_cost(),
+        }
+    }
+
+    /// Once round the loop, at `now` nanoseconds, begun when the time stamp counter was `began`.
+    pub(crate) fn turn(&mut self, now: u64, began: u64) -> Turn {
+        self.fabric.now = now;
+        self.fabric.reader.quiescent();
+        self.loops += 1;
+        if self.halted {
+            let ended = tsc::now();
+            self.cycles.idle += ended.wrapping_sub(began);
+            return Turn { busy: false, ended };
+        }
+        let waiting = self.fabric.held() > 0;
+        let received = self.receive();
+        let after_receive = tsc::now();
+        let ran = self.run_graph();
+        let after_graph = tsc::now();
+        self.fabric.each_sink(|sink, around| sink.end_of_loop(around));
+        let ended = tsc::now();
+        let busy = received > 0 || ran || waiting;
+        if busy {
+            self.cycles.receive += after_receive.wrapping_sub(began);
+            self.cycles.graph += after_graph.wrapping_sub(after_receive);
+            self.cycles.transmit += ended.wrapping_sub(after_graph);
+        } else {
+            self.cycles.idle += ended.wrapping_sub(began);
+        }
+        Turn { busy, ended }
+    }
+
+    /// Receives from every source that its links have room for; returns the packets that came.
+    fn receive(&mut self) -> u64 {
+        let mut room = if self.must_have_room { self.link_room() } else { usize::MAX };
+        let mut came = 0;
+        let sources = self.sources.len();
+        let first = if self.must_have_room { self.loops as usize } else { 0 };
+        for n in 0..sources {
+            let at = (n + first) % sources;
+            let Some(source) = self.sources.get_mut(at) else { break };
+            let gated = !matches!(source, Source::Link { entry: Entry::Sink(_), .. });
+            if gated && room < BATCH {
+                self.backpressure += 1;
+                continue;
+            }
+            let got = match source {
+                Source::Port { rx, port, entry, received, .. } if self.receiving => {
+                    receive_port(&mut **rx, *port, *entry as usize, received, &mut self.fabric)
+                }
+                Source::Port { .. } => 0,
+                Source::Link { consumer, entry, packets, .. } => {
+                    receive_link(consumer, *entry, packets, &mut self.fabric)
+                }
+            };
+            if gated {
+                room = room.saturating_sub(got as usize);
+                self.entered += got;
+            }
+            came += got;
+        }
+        came
+    }
+
+    /// The least room of all links that may not drop, after what waits for them was moved in.
+    fn link_room(&mut self) -> usize {
+        let mut least = usize::MAX;
+        self.fabric.each_link(|link, _| {
+            if !link.may_drop {
+                link.unstage();
+                least = least.min(link.room());
+            }
+        });
+        least
+    }
+
+    /// Runs every stage for which packets wait or whose time has come; whether there was any.
+    fn run_graph(&mut self) -> bool {
+        self.deliver_again();
+        let mut ran = self.run_pending();
+        for n in 0..self.polled.len() {
+            let Some(node) = self.polled.get(n).and_then(|&at| self.nodes.get_mut(at)) else { continue };
+            if node.poll(&mut self.fabric, &mut self.room) {
+                ran |= true;
+                self.run_pending();
+            }
+        }
+        ran
+    }
+
+    #[inline]
+    fn run_pending(&mut self) -> bool {
+        let Some(first) = self.fabric.next_pending() else { return false };
+        let sample = self.sample();
+        let mut next = Some(first);
+        while let Some(at) = next {
+            let Some(node) = self.nodes.get_mut(at) else { break };
+            while let Some(batch) = self.fabric.take_input(at) {
+                node.run(batch, &mut self.fabric, sample);
+            }
+            next = self.fabric.next_pending();
+        }
+        true
+    }
+
+    #[inline]
+    fn sample(&mut self) -> Option<ReadingCost> {
+        self.sample_in -= 1;
+        if self.sample_in > 0 {
+            return None;
+        }
+        self.sample_in = SAMPLE_EVERY;
+        Some(self.reading_cost)
+    }
+
+    fn deliver_again(&mut self) {
+        if self.fabric.again.is_empty() {
+            return;
+        }
+        for (stage, held) in std::mem::take(&mut self.fabric.again) {
+            self.fabric.deliver_held(stage as usize, held);
+        }
+    }
+
+    /// Packets in the hands of this worker, as every holder reports it.
+    pub(crate) fn held(&self) -> u64 {
+        self.nodes.iter().map(|node| node.stage.held()).sum::<u64>() + self.fabric.held()
+    }
+
+    /// When something is due, if nothing comes: the next poll of a stage, or the next packet of a file.
+    pub(crate) fn next_at(&self) -> u64 {
+        let polls = self.polled.iter().filter_map(|&at| self.nodes.get(at)).map(|node| node.wake);
+        let packets = self.sources.iter().filter_map(|source| match source {
+            Source::Port { rx, .. } if self.receiving => rx.next_at(),
+            _ => None,
+        });
+        polls.chain(packets).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether all receive queues have come to the end of their input.
+    pub(crate) fn exhausted(&self) -> bool {
+        self.sources.iter().all(|source| match source {
+            Source::Port { rx, .. } => rx.exhausted(),
+            Source::Link { .. } => true,
+        })
+    }
+
+    /// Whether nothing waits in the links that lead here.
+    pub(crate) fn links_empty(&self) -> bool {
+        self.sources.iter().all(|source| match source {
+            Source::Port { .. } => true,
+            Source::Link { consumer, .. } => consumer.is_empty(),
+        })
+    }
+
+    /// Hands over or drops everything in hand, and does nothing any more.
+    pub(crate) fn halt(&mut self) {
+        if std::mem::replace(&mut self.halted, true) {
+            return;
+        }
+        for node in &mut self.nodes {
+            node.clear(Reason::Shutdown, &mut self.fabric);
+        }
+        for (stage, held) in std::mem::take(&mut self.fabric.again) {
+            let packet = held.into_packet();
+            if let Some(node) = self.nodes.get_mut(stage as usize) {
+                node.drops.count(Reason::Shutdown, 1, packet.len() as u64);
+            }
+            self.fabric.pool.free(packet);
+        }
+        self.fabric.each_sink(|sink, around| sink.finish(Reason::TxFull, around));
+        self.fabric.each_link(|link, around| {
+            link.unstage();
+            link.drop_all(Reason::Shutdown, around);
+        });
+    }
+
+    /// Drops what is in the links that lead here, once nobody puts anything in any more.
+    pub(crate) fn drain_links(&mut self) {
+        for source in std::mem::take(&mut self.sources) {
+            match source {
+                Source::Link { name, consumer, packets, .. } => {
+                    self.retired.link_in(packets);
+                    self.drain_link(&name, consumer, Reason::Shutdown);
+                }
+                port => self.sources.push(port),
+            }
+        }
+    }
+
+    /// Drops what is still in a link whose way to its stage is gone.
+    pub(crate) fn drain_link(&mut self, name: &str, mut consumer: Consumer<Held>, reason: Reason) {
+        while let Some(held) = consumer.pop() {
+            let packet = held.into_packet();
+            self.retired.link_packet(name, reason, packet.len() as u64);
+            self.fabric.pool.free(packet);
+        }
+    }
+}
+
+/// Receives from a port into the input of its entry stage.
+#[inline]
+fn receive_port(rx: &mut dyn Rx, port: u16, entry: usize, received: &mut Count, fabric: &mut Fabric) -> u64 {
+    let mut batch = fabric.open_input(entry);
+    let before = batch.live();
+    if before == 0 {
+        batch.lanes.offload.all_mut().fill(0);
+    }
+    let now = fabric.now;
+    let traffic = rx.receive(&mut batch, &mut *fabric.pool, now);
+    if traffic.packets > 0 {
+        received.add_traffic(traffic);
+        if before == 0 {
+            batch.lanes.port.all_mut().fill(port);
+            batch.lanes.time.all_mut().fill(now);
+            batch.lanes.passes.all_mut().fill(0);
+        } else {
+            for slot in Slots(batch.live() & !before) {
+                batch.lanes.port[slot] = port;
+                batch.lanes.time[slot] = now;
+                batch.lanes.passes[slot] = 0;
+            }
+        }
+        if fabric.observers.any() {
+            let fresh = Slots(batch.live() & !before);
+            fresh.filter_map(|slot| batch.get(slot)).for_each(|packet| {
+                fabric.observers.packet(What::Received { port }, packet, now);
+            });
+        }
+    }
+    fabric.deliver(entry, batch);
+    traffic.packets
+}
+
+/// Takes at most a batch from a link.
+fn receive_link(consumer: &mut Consumer<Held>, entry: Entry, packets: &mut u64, fabric: &mut Fabric) -> u64 {
+    let mut got = 0;
+    while got < BATCH as u64
+        && let Some(held) = consumer.pop()
+    {
+        got += 1;
+        match entry {
+            Entry::Stage(stage) => fabric.deliver_held(stage as usize, held),
+            Entry::Sink(sink) => {
+                if let Some((sink, mut around)) = fabric.sink(sink) {
+                    push_held(sink, held, &mut around);
+                }
+            }
+        }
+    }
+    *packets += got;
+    got
+}
+
+/// The least of a few distances between two readings in a row.
+fn reading_cost() -> ReadingCost {
+    let distance = |_| {
+        let first = tsc::now();
+        tsc::now().wrapping_sub(first)
+    };
+    ReadingCost((0..64).map(distance).min().unwrap_or(0))
+}
