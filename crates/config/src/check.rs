@@ -97,8 +97,11 @@ impl Checker<'_> {
             (Type::Number { min, max }, Value::Number(number)) => {
                 self.in_range(holds, value, path, min <= number && number <= max)
             }
-            // Integers this large are rounded; all that a person writes are exact.
-            (Type::Number { .. }, Value::Integer(integer)) => self.value(holds, &Value::Number(*integer as f64), path),
+            // Lua has no others than floating-point numbers, so that none is rounded here.
+            (Type::Number { min, max }, Value::Integer(integer)) => {
+                let number = *integer as f64;
+                self.in_range(holds, value, path, *min <= number && number <= *max).map(|_| Value::Number(number))
+            }
             (Type::Text { .. }, Value::Text(text)) => self.text(holds, text, value, path),
             (Type::Choice(words), Value::Text(text)) => self.choice(holds, words, text, path),
             (Type::Quantity { units, min, max }, _) => self.quantity(holds, units, (*min, *max), value, path),

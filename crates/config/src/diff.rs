@@ -8,7 +8,7 @@ use crate::document::{Catalogue, Checked, Element};
 use crate::path::Path;
 use crate::schema::{Change, Schema};
 use crate::types::Type;
-use crate::value::{Table, Value};
+use crate::value::{Key, Table, Value};
 
 /// What happens to one element.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -137,12 +137,7 @@ fn either_side(
         (Some(old), Some(new)) if old == new => {}
         (Some(old), Some(new)) => value(holds, old, new, path, change, keys),
         (None, None) => {}
-        (old, new) => keys.push(KeyChange {
-            path: path.to_string(),
-            from: old.map(Value::brief),
-            to: new.map(Value::brief),
-            change,
-        }),
+        (old, new) => keys.push(KeyChange { path: path.to_string(), from: old.map(shown), to: new.map(shown), change }),
     }
 }
 
@@ -161,7 +156,30 @@ fn value(holds: &Type, old: &Value, new: &Value, path: &Path<'_>, change: Change
                 either_side(of, Some(old), Some(new), &path.index(index), change, keys);
             }
         }
-        _ => keys.push(KeyChange { path: path.to_string(), from: Some(old.brief()), to: Some(new.brief()), change }),
+        (Type::Either(types), Value::Table(before), Value::Table(after)) => {
+            let known = |schema: &&Schema| {
+                let mut all = before.0.keys().chain(after.0.keys());
+                all.all(|key| matches!(key, Key::Name(name) if schema.key(name).is_some()))
+            };
+            match types.iter().filter_map(Type::as_table).find(known) {
+                Some(schema) => table(schema, before, after, path, keys),
+                None => replaced(old, new, path, change, keys),
+            }
+        }
+        _ => replaced(old, new, path, change, keys),
+    }
+}
+
+fn replaced(old: &Value, new: &Value, path: &Path<'_>, change: Change, keys: &mut Vec<KeyChange>) {
+    keys.push(KeyChange { path: path.to_string(), from: Some(shown(old)), to: Some(shown(new)), change });
+}
+
+/// The value in full where it is short.
+fn shown(value: &Value) -> String {
+    const SHORT: usize = 4;
+    match value {
+        Value::List(list) if list.len() <= SHORT => value.to_string(),
+        other => other.brief(),
     }
 }
 

@@ -109,8 +109,9 @@ impl<R: BufRead> Rows<R> {
                     .remedy(near.map_or_else(expected, |near| format!("did you mean {near:?}?")))
                     .into());
             };
-            if let Some(place) = self.positions.get_mut(known) {
-                *place = Some(position);
+            let place = self.positions.get_mut(known).and_then(|place| place.replace(position));
+            if place.is_some() {
+                return Err(self.error(column_of(line, range), "is a column twice").found(&Value::text(name)).into());
             }
         }
         let missing = required.iter().zip(&self.positions).find(|(_, position)| position.is_none());

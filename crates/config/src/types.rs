@@ -143,6 +143,14 @@ impl Type {
         Self::Scalar(ScalarType::of::<T>())
     }
 
+    /// The schema, if this is a table with known keys.
+    pub fn as_table(&self) -> Option<&Schema> {
+        match self {
+            Self::Table(schema) => Some(schema),
+            _ => None,
+        }
+    }
+
     /// What is allowed, as a phrase that follows `expected`.
     pub fn expected(&self) -> String {
         match self {

@@ -223,8 +223,24 @@ fn wrong_type(holds: &Type, keys: &mut Vec<Key>, path: &Path<'_>, found: &mut Ve
             }
         }
         Type::Table(schema) => wrong_table(schema, keys, path, found),
-        Type::Bool | Type::Number { .. } | Type::Either(_) => {}
+        Type::Either(types) => types.iter().for_each(|each| wrong_alternative(each, keys, path, found)),
+        Type::Bool | Type::Number { .. } => {}
     }
+}
+
+/// The wrong values of a table that is one of several types: the others do not take tables, so its errors are told.
+fn wrong_alternative(holds: &Type, keys: &[Key], path: &Path<'_>, found: &mut Vec<WrongValue>) {
+    let Type::Table(schema) = holds else {
+        return;
+    };
+    let mut inner = Vec::new();
+    wrong_table(schema, &mut Vec::new(), path, &mut inner);
+    let example = schema.example();
+    found.extend(inner.into_iter().map(|wrong| WrongValue {
+        value: Some(wrong.apply(&example)),
+        keys: keys.to_vec(),
+        ..wrong
+    }));
 }
 
 /// Lengths just outside the allowed ones, as far as they can be tried.
