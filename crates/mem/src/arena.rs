@@ -6,8 +6,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{
-    AtomicBool, AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32,
-    AtomicU64, AtomicUsize,
+    AtomicBool, AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
 };
 
 use crate::CacheAligned;
@@ -25,20 +24,8 @@ macro_rules! zeroable {
         unsafe impl Zeroable for $type {}
     )* };
 }
-zeroable!(
-    u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize
-);
-zeroable!(
-    AtomicU8,
-    AtomicU16,
-    AtomicU32,
-    AtomicU64,
-    AtomicUsize,
-    AtomicI8,
-    AtomicI16,
-    AtomicI32,
-    AtomicI64
-);
+zeroable!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
+zeroable!(AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, AtomicI8, AtomicI16, AtomicI32, AtomicI64);
 // SAFETY: zero is `false`.
 unsafe impl Zeroable for bool {}
 // SAFETY: the same representation as `bool`.
@@ -89,10 +76,7 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLarge { elements } => write!(
-                f,
-                "a slice of {elements} elements is larger than the address space"
-            ),
+            Self::TooLarge { elements } => write!(f, "a slice of {elements} elements is larger than the address space"),
             Self::Refused { bytes, errno } => {
                 let reason = std::io::Error::from_raw_os_error(*errno);
                 write!(f, "no memory for {} MiB: {reason}", bytes.div_ceil(1 << 20))
@@ -136,24 +120,11 @@ impl<T: Zeroable> HugeSlice<T> {
             return Err(too_large);
         }
         if size == 0 {
-            return Ok(Self {
-                start: NonNull::dangling(),
-                elements,
-                bytes: 0,
-                pages: Pages::Base,
-            });
+            return Ok(Self { start: NonNull::dangling(), elements, bytes: 0, pages: Pages::Base });
         }
-        let (start, bytes, pages) = if size < HUGE {
-            base(size)?
-        } else {
-            huge(size).or_else(|_| transparent(size))?
-        };
-        Ok(Self {
-            start: start.cast(),
-            elements,
-            bytes,
-            pages,
-        })
+        let (start, bytes, pages) =
+            if size < HUGE { base(size)? } else { huge(size).or_else(|_| transparent(size))? };
+        Ok(Self { start: start.cast(), elements, bytes, pages })
     }
 }
 
@@ -190,12 +161,7 @@ impl<T> DerefMut for HugeSlice<T> {
 
 impl<T> fmt::Debug for HugeSlice<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            elements,
-            bytes,
-            pages,
-            ..
-        } = self;
+        let Self { elements, bytes, pages, .. } = self;
         write!(f, "HugeSlice({elements} elements, {bytes} bytes, {pages})")
     }
 }
@@ -232,11 +198,7 @@ fn transparent(size: usize) -> Result<Mapped, Error> {
     unmap(end, HUGE - before);
     // SAFETY: the range is mapped and ours; the advice changes no content.
     let advised = unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
-    let pages = if advised == 0 {
-        Pages::Transparent
-    } else {
-        Pages::Base
-    };
+    let pages = if advised == 0 { Pages::Transparent } else { Pages::Base };
     Ok((start, bytes, pages))
 }
 
@@ -253,15 +215,9 @@ fn map(bytes: usize, flags: i32) -> Result<NonNull<u8>, Error> {
     let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
     let errno = || std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
     if start == libc::MAP_FAILED {
-        return Err(Error::Refused {
-            bytes,
-            errno: errno(),
-        });
+        return Err(Error::Refused { bytes, errno: errno() });
     }
-    NonNull::new(start.cast()).ok_or(Error::Refused {
-        bytes,
-        errno: libc::EFAULT,
-    })
+    NonNull::new(start.cast()).ok_or(Error::Refused { bytes, errno: libc::EFAULT })
 }
 
 fn unmap(start: NonNull<u8>, bytes: usize) {
@@ -277,16 +233,7 @@ mod tests {
 
     #[test]
     fn zeroed_and_writable_at_every_size() {
-        for elements in [
-            1,
-            511,
-            512,
-            513,
-            (HUGE / 8) - 1,
-            HUGE / 8,
-            HUGE / 8 + 1,
-            3 * HUGE / 8,
-        ] {
+        for elements in [1, 511, 512, 513, (HUGE / 8) - 1, HUGE / 8, HUGE / 8 + 1, 3 * HUGE / 8] {
             let mut slice = HugeSlice::<u64>::new(elements).unwrap();
             assert_eq!(slice.len(), elements);
             assert!(slice.iter().all(|&value| value == 0));
@@ -311,25 +258,10 @@ mod tests {
 
     #[test]
     fn refuses_what_cannot_be() {
-        assert!(matches!(
-            HugeSlice::<u64>::new(usize::MAX),
-            Err(Error::TooLarge { .. })
-        ));
-        assert!(matches!(
-            HugeSlice::<u64>::new(usize::MAX / 16),
-            Err(Error::TooLarge { .. })
-        ));
+        assert!(matches!(HugeSlice::<u64>::new(usize::MAX), Err(Error::TooLarge { .. })));
+        assert!(matches!(HugeSlice::<u64>::new(usize::MAX / 16), Err(Error::TooLarge { .. })));
         let error = HugeSlice::<u64>::new(1 << 57).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                Error::Refused {
-                    errno: libc::ENOMEM,
-                    ..
-                }
-            ),
-            "{error}"
-        );
+        assert!(matches!(error, Error::Refused { errno: libc::ENOMEM, .. }), "{error}");
         assert!(error.to_string().contains("no memory for"));
     }
 
@@ -338,11 +270,7 @@ mod tests {
         let slice = HugeSlice::<AtomicU32>::new(1 << 20).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..2 {
-                scope.spawn(|| {
-                    slice
-                        .iter()
-                        .for_each(|word| _ = word.fetch_add(1, Ordering::Relaxed))
-                });
+                scope.spawn(|| slice.iter().for_each(|word| _ = word.fetch_add(1, Ordering::Relaxed)));
             }
         });
         assert!(slice.iter().all(|word| word.load(Ordering::Relaxed) == 2));

@@ -93,10 +93,7 @@ impl Domain {
             return Err(TooManyReaders);
         }
         control.claimed |= 1 << slot;
-        let reader = Reader {
-            domain: self.clone(),
-            slot,
-        };
+        let reader = Reader { domain: self.clone(), slot };
         reader.online();
         Ok(reader)
     }
@@ -109,13 +106,18 @@ impl Domain {
 
     /// Whether every reader has been quiescent or offline since `epoch` began. Does not wait.
     pub fn passed(&self, epoch: Epoch) -> bool {
+        self.frontier() >= epoch
+    }
+
+    /// The latest epoch that every reader has passed. Does not wait; looks at each reader's line once, so ask once for
+    /// many epochs.
+    pub fn frontier(&self) -> Epoch {
+        let now = self.0.epoch.load(Ordering::Acquire);
         // A2.
         fence(Ordering::SeqCst);
-        self.0.slots.iter().all(|slot| {
-            // A3: the reads of a reader that has passed happened before what the caller does next.
-            let seen = slot.load(Ordering::Acquire);
-            seen == OFFLINE || seen >= epoch.0
-        })
+        // A3: the reads of a reader that has passed happened before what the caller does next.
+        let seen = self.0.slots.iter().map(|slot| slot.load(Ordering::Acquire));
+        Epoch(seen.filter(|&seen| seen != OFFLINE).fold(now, u64::min))
     }
 
     /// Drops `value` when all readers have passed; the caller has taken it out of their reach already. Never waits:
@@ -132,11 +134,8 @@ impl Domain {
         // Dropped after the lock is released: a value's drop may itself retire.
         let mut free = Vec::new();
         let mut control = self.control();
-        while control
-            .garbage
-            .front()
-            .is_some_and(|(epoch, _)| self.passed(*epoch))
-        {
+        let frontier = self.frontier();
+        while control.garbage.front().is_some_and(|(epoch, _)| *epoch <= frontier) {
             free.extend(control.garbage.pop_front());
         }
         let waiting = control.garbage.len();
@@ -152,10 +151,7 @@ impl Domain {
 
     fn control(&self) -> MutexGuard<'_, Control> {
         // Nothing panics while it is held, and the state is valid at each step.
-        self.0
-            .control
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.control.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -240,10 +236,7 @@ pub struct Published<T: Send + Sync + 'static> {
 impl<T: Send + Sync + 'static> Published<T> {
     /// Publishes the first version, to readers of `domain`.
     pub fn new(domain: &Domain, first: Box<T>) -> Self {
-        Self {
-            current: AtomicPtr::new(Box::into_raw(first)),
-            domain: domain.clone(),
-        }
+        Self { current: AtomicPtr::new(Box::into_raw(first)), domain: domain.clone() }
     }
 
     /// The version of now. The reference ends before the reader is next quiescent.
@@ -253,10 +246,7 @@ impl<T: Send + Sync + 'static> Published<T> {
     /// When `reader` is of another domain, which would protect nothing.
     #[inline]
     pub fn load<'r>(&'r self, reader: &'r Reader) -> &'r T {
-        assert!(
-            std::ptr::eq(&raw const *self.domain.0, &raw const *reader.domain.0),
-            "a reader of another domain"
-        );
+        assert!(std::ptr::eq(&raw const *self.domain.0, &raw const *reader.domain.0), "a reader of another domain");
         // Pairs with the release in `publish`: the value is seen whole.
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: the pointer came from a Box and is freed only after all readers of the domain have been quiescent

@@ -16,27 +16,14 @@ use crate::sync::{Arc, AtomicUsize, Ordering, UnsafeCell};
 /// Makes a queue that holds `capacity` items, rounded up to a power of two (at least 1).
 pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     let capacity = capacity.max(1).next_power_of_two();
-    let slots = (0..capacity)
-        .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
-        .collect();
+    let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
     let shared = Arc::new(Shared {
         head: CacheAligned::new(AtomicUsize::new(0)),
         tail: CacheAligned::new(AtomicUsize::new(0)),
         slots,
     });
-    let producer = Producer {
-        shared: Arc::clone(&shared),
-        tail: 0,
-        head: 0,
-    };
-    (
-        producer,
-        Consumer {
-            shared,
-            head: 0,
-            tail: 0,
-        },
-    )
+    let producer = Producer { shared: Arc::clone(&shared), tail: 0, head: 0 };
+    (producer, Consumer { shared, head: 0, tail: 0 })
 }
 
 struct Shared<T> {
@@ -117,8 +104,7 @@ impl<T> Producer<T> {
 
     /// How many items are in the queue; the consumer may be taking some meanwhile.
     pub fn len(&self) -> usize {
-        self.tail
-            .wrapping_sub(self.shared.head.load(Ordering::Relaxed))
+        self.tail.wrapping_sub(self.shared.head.load(Ordering::Relaxed))
     }
 
     /// Whether the queue is empty.
@@ -189,10 +175,7 @@ impl<T> Drop for PublishTail<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         // P1: publishes all items at once.
-        self.producer
-            .shared
-            .tail
-            .store(self.producer.tail, Ordering::Release);
+        self.producer.shared.tail.store(self.producer.tail, Ordering::Release);
     }
 }
 
@@ -213,10 +196,7 @@ impl<T> Consumer<T> {
 
     /// How many items are in the queue; the producer may be putting more meanwhile.
     pub fn len(&self) -> usize {
-        self.shared
-            .tail
-            .load(Ordering::Relaxed)
-            .wrapping_sub(self.head)
+        self.shared.tail.load(Ordering::Relaxed).wrapping_sub(self.head)
     }
 
     /// Whether there is nothing to take.
@@ -254,11 +234,7 @@ impl<T> Consumer<T> {
     /// Takes up to `max` items, oldest first, gives each to `sink`, frees their room at once, and answers how many.
     #[inline]
     pub fn pop_into(&mut self, max: usize, sink: impl FnMut(T)) -> usize {
-        let ready = if self.ready_seen() < max {
-            self.ready()
-        } else {
-            self.ready_seen()
-        };
+        let ready = if self.ready_seen() < max { self.ready() } else { self.ready_seen() };
         PublishHead { consumer: self }.drain(ready.min(max), sink)
     }
 }
@@ -286,9 +262,6 @@ impl<T> Drop for PublishHead<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         // C2: the slots may be overwritten from here on.
-        self.consumer
-            .shared
-            .head
-            .store(self.consumer.head, Ordering::Release);
+        self.consumer.shared.head.store(self.consumer.head, Ordering::Release);
     }
 }

@@ -17,14 +17,10 @@ pub fn now() -> u64 {
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, the kernel's own clock: never steps back.
 pub fn monotonic() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec. The call cannot fail: every Linux has CLOCK_MONOTONIC.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    u64::try_from(time.tv_sec).unwrap_or(0) * NANOS_PER_SECOND
-        + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(time.tv_sec).unwrap_or(0) * NANOS_PER_SECOND + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -61,13 +57,7 @@ impl Moment {
             let nanos = monotonic();
             let width = now().saturating_sub(before);
             if width < best.0 {
-                best = (
-                    width,
-                    Self {
-                        tsc: before + width / 2,
-                        nanos,
-                    },
-                );
+                best = (width, Self { tsc: before + width / 2, nanos });
             }
         }
         best.1
@@ -113,11 +103,7 @@ impl Clock {
     fn at(origin: Moment, hz: u64) -> Self {
         let hz = hz.max(1_000_000);
         let scale = (u128::from(NANOS_PER_SECOND) << SHIFT) / u128::from(hz);
-        Self {
-            hz,
-            scale: u64::try_from(scale).unwrap_or(u64::MAX),
-            origin,
-        }
+        Self { hz, scale: u64::try_from(scale).unwrap_or(u64::MAX), origin }
     }
 
     /// Cycles per second.
@@ -171,12 +157,7 @@ mod tests {
     #[test]
     fn counts_forwards() {
         let first = now();
-        assert!(
-            (0..1000)
-                .map(|_| now())
-                .try_fold(first, |last, t| (t >= last).then_some(t))
-                .is_some()
-        );
+        assert!((0..1000).map(|_| now()).try_fold(first, |last, t| (t >= last).then_some(t)).is_some());
     }
 
     #[test]
@@ -195,20 +176,12 @@ mod tests {
         let clock = Clock::fixed(2_000_000_000);
         let year = 365 * 24 * 3600;
         for seconds in [0, 1, 59, year, 100 * year] {
-            assert_eq!(
-                clock.nanos(seconds * 2_000_000_000),
-                seconds * NANOS_PER_SECOND
-            );
+            assert_eq!(clock.nanos(seconds * 2_000_000_000), seconds * NANOS_PER_SECOND);
         }
         // A rate whose factor is not exact is off by less than one part in 10^11: 3 ms in ten years.
         let clock = Clock::fixed(2_596_140_001);
-        let off = clock
-            .nanos(10 * year * 2_596_140_001)
-            .abs_diff(10 * year * NANOS_PER_SECOND);
-        assert!(
-            off < 10 * year * NANOS_PER_SECOND / 100_000_000_000,
-            "{off}"
-        );
+        let off = clock.nanos(10 * year * 2_596_140_001).abs_diff(10 * year * NANOS_PER_SECOND);
+        assert!(off < 10 * year * NANOS_PER_SECOND / 100_000_000_000, "{off}");
         assert_eq!(clock.cycles(NANOS_PER_SECOND), 2_596_140_001);
         assert_eq!(clock.span_nanos(0), 0);
     }
@@ -216,9 +189,6 @@ mod tests {
     #[test]
     fn readings_before_the_origin_answer_the_origin() {
         let clock = Clock::at(Moment { tsc: 100, nanos: 7 }, 1_000_000_000);
-        assert_eq!(
-            [clock.nanos(0), clock.nanos(100), clock.nanos(150)],
-            [7, 7, 57]
-        );
+        assert_eq!([clock.nanos(0), clock.nanos(100), clock.nanos(150)], [7, 7, 57]);
     }
 }

@@ -11,22 +11,14 @@ use weir_mem::{Domain, Published, ring};
 fn ring_one_by_one() {
     loom::model(|| {
         let (mut producer, mut consumer) = ring(1);
-        let other = thread::spawn(move || {
-            (0..3)
-                .map(|item| producer.push(Box::new(item)).is_ok())
-                .collect::<Vec<_>>()
-        });
+        let other = thread::spawn(move || (0..3).map(|item| producer.push(Box::new(item)).is_ok()).collect::<Vec<_>>());
         let mut taken = Vec::new();
         taken.extend(consumer.pop());
         taken.extend(consumer.pop());
         let put = other.join().unwrap();
         taken.extend(consumer.pop());
         assert!(consumer.pop().is_none());
-        let expected = (0..3)
-            .zip(put)
-            .filter(|(_, put)| *put)
-            .map(|(item, _)| Box::new(item))
-            .collect::<Vec<_>>();
+        let expected = (0..3).zip(put).filter(|(_, put)| *put).map(|(item, _)| Box::new(item)).collect::<Vec<_>>();
         assert_eq!(taken, expected);
     });
 }
@@ -69,9 +61,7 @@ struct Watched {
 
 impl Watched {
     fn boxed(value: u32) -> Box<Self> {
-        Box::new(Self {
-            value: UnsafeCell::new(value),
-        })
+        Box::new(Self { value: UnsafeCell::new(value) })
     }
 
     fn read(&self) -> u32 {

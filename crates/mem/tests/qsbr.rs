@@ -112,13 +112,7 @@ impl Drop for Version {
 #[test]
 fn versions_are_whole_under_change() {
     let domain = Domain::new();
-    let published = Published::new(
-        &domain,
-        Box::new(Version {
-            number: 0,
-            twice: 0,
-        }),
-    );
+    let published = Published::new(&domain, Box::new(Version { number: 0, twice: 0 }));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -139,10 +133,7 @@ fn versions_are_whole_under_change() {
             });
         }
         for number in 1..20_000 {
-            published.publish(Box::new(Version {
-                number,
-                twice: number * 2,
-            }));
+            published.publish(Box::new(Version { number, twice: number * 2 }));
             domain.collect();
         }
         stop.store(true, Ordering::Relaxed);

@@ -1,0 +1,323 @@
+//! DIR-24-8 whose first level is run-length coded, so that the part in use of a full Internet table is a few MiB.
+//!
+//! The /24 networks are taken 32 at a time: a *piece* is a /19, described by one 64-bit word:
+//!
+//! ```text
+//!  63                              32 31                               0
+//! +----------------------------------+----------------------------------+
+//! | value, or where its block starts | bit i: /24 i differs from i - 1  |
+//! +----------------------------------+----------------------------------+
+//! ```
+//!
+//! Without a bit, all 32 networks have the value. Otherwise the piece has a *block*: a value for each run, the first one
+//! and one more for each bit. A network's place in the block is the number of bits up to its own, a population count.
+//! (Lulea, Poptrie and DXR compress alike; here a change is one store of the piece's word, with no tree above it.)
+
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use weir_mem::prefetch::prefetch_slice;
+use weir_mem::{Domain, HugeSlice, arena};
+use weir_simd::Kernel;
+
+use super::table::{First, SLOTS, Table};
+use super::{Config, Memory, Refused};
+use crate::quarantine::Quarantine;
+
+/// A table whose lookups are two accesses to a few MiB (three below a /24 with longer prefixes).
+pub type Packed = Table<Runs>;
+
+/// /24 networks in a piece.
+const PIECE: usize = 32;
+const PIECES: usize = SLOTS / PIECE;
+/// Words for blocks: enough for every piece to have the largest, and as much again as a sixteenth of that to wait for
+/// readers. Mapped, but backed only as far as it is used.
+const ROOM: usize = SLOTS + SLOTS / 16;
+/// Lookups are worked through this many at a time.
+const BATCH: usize = 64;
+
+/// Pieces and their blocks.
+#[derive(Debug)]
+pub struct Runs {
+    pieces: HugeSlice<AtomicU64>,
+    /// The first word is 0 and in no block: what pieces without one add to their value.
+    blocks: HugeSlice<AtomicU32>,
+    kernel: Kernel,
+}
+
+/// The word of a piece.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Piece(u64);
+
+impl Piece {
+    fn new(bits: u32, base: u32) -> Self {
+        Self(u64::from(base) << 32 | u64::from(bits))
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The value of all networks, or where the block starts.
+    #[inline(always)]
+    fn base(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Two words whose sum is the value of a network of the piece: one to add, and one at a place in the blocks.
+    #[inline(always)]
+    fn parts(self, slot: usize) -> (u32, u32) {
+        // Bits above the network's own are shifted out.
+        let runs = (self.bits() << (PIECE - 1 - slot % PIECE)).count_ones();
+        // Without a branch: which kind a piece is, is as good as random.
+        let has_block = u32::from(self.bits() != 0).wrapping_neg();
+        (self.base() & !has_block, self.base().wrapping_add(runs) & has_block)
+    }
+}
+
+impl Runs {
+    #[inline(always)]
+    fn piece(&self, slot: usize) -> Piece {
+        // Acquire, with the release of `store`: a block and a group are seen filled.
+        Piece(self.pieces.get(slot / PIECE).map_or(0, |piece| piece.load(Ordering::Acquire)))
+    }
+
+    #[inline(always)]
+    fn block_word(&self, at: u32) -> u32 {
+        // Acquire, with the release of `store_in_place`: a group is seen filled.
+        self.blocks.get(at as usize).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    fn unpack(&self, number: usize) -> [u32; PIECE] {
+        let piece = self.piece(number * PIECE);
+        std::array::from_fn(|i| {
+            let (value, at) = piece.parts(i);
+            value + self.block_word(at)
+        })
+    }
+
+    /// Stores a piece's networks: in place when the runs stay, else in a new block.
+    fn store(&self, writer: &mut Blocks, number: usize, networks: &[u32; PIECE]) {
+        let old = self.piece(number * PIECE);
+        let bits = changes(networks);
+        let new = if bits == old.bits() {
+            Piece::new(bits, old.base())
+        } else {
+            // Always found after `reserve`.
+            let Some(base) = writer.take(bits) else { return };
+            Piece::new(bits, base)
+        };
+        let new = if bits == 0 { Piece::new(0, networks[0]) } else { self.fill(new, networks) };
+        if let Some(piece) = self.pieces.get(number).filter(|_| new != old) {
+            // Release: the block, and a group that a value points to, were filled before.
+            piece.store(new.0, Ordering::Release);
+            writer.give_back(old, new);
+        }
+    }
+
+    /// Writes the block of a piece.
+    fn fill(&self, piece: Piece, networks: &[u32; PIECE]) -> Piece {
+        let starts = networks.iter().enumerate().filter(|(i, _)| *i == 0 || piece.bits() >> i & 1 == 1);
+        let block = self.blocks.get(piece.base() as usize..).unwrap_or_default();
+        for (place, (_, &value)) in block.iter().zip(starts) {
+            // Release: readers may be in the block already, and a group that the value points to was filled before.
+            place.store(value, Ordering::Release);
+        }
+        piece
+    }
+}
+
+/// A bit for each network that differs from the one before.
+fn changes(networks: &[u32; PIECE]) -> u32 {
+    let pairs = networks.iter().zip(&networks[1..]);
+    pairs.enumerate().fold(0, |bits, (i, (before, after))| bits | u32::from(before != after) << (i + 1))
+}
+
+impl First for Runs {
+    type Writer = Blocks;
+
+    fn new(config: &Config, domain: &Domain) -> Result<(Self, Blocks), arena::Error> {
+        let mut pieces = HugeSlice::<AtomicU64>::new(PIECES)?;
+        pieces.iter_mut().for_each(|piece| *piece.get_mut() = Piece::new(0, config.miss).0);
+        let blocks = HugeSlice::new(ROOM)?;
+        Ok((Self { pieces, blocks, kernel: config.kernel }, Blocks::new(domain)))
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, slot: usize) {
+        prefetch_slice(&self.pieces, slot / PIECE);
+    }
+
+    #[inline(always)]
+    fn word(&self, slot: usize) -> u32 {
+        let (value, at) = self.piece(slot).parts(slot);
+        value + self.block_word(at)
+    }
+
+    #[inline(always)]
+    fn words(&self, addresses: &[u32], words: &mut [u32], finish: impl Fn(u32, u32) -> u32) {
+        self.kernel.run(
+            #[inline(always)]
+            || {
+                for (addresses, words) in addresses.chunks(BATCH).zip(words.chunks_mut(BATCH)) {
+                    self.batch(addresses, words, &finish);
+                }
+            },
+        );
+    }
+
+    fn reserve(
+        &self,
+        writer: &mut Blocks,
+        slots: RangeInclusive<usize>,
+        mut change: impl FnMut(usize, u32) -> u32,
+    ) -> Result<(), Refused> {
+        let pieces = slots.end() / PIECE - slots.start() / PIECE + 1;
+        if writer.has_plenty(pieces) {
+            return Ok(());
+        }
+        let mut needed = [0; SIZES.len()];
+        self.each_change(slots, &mut change, |number, networks| {
+            let bits = changes(networks);
+            if bits != 0 && bits != self.piece(number * PIECE).bits() {
+                needed[class_of(bits)] += 1;
+            }
+        });
+        if writer.has_room(&needed) { Ok(()) } else { Err(Refused::NoRoom) }
+    }
+
+    fn change(&self, writer: &mut Blocks, slots: RangeInclusive<usize>, mut change: impl FnMut(usize, u32) -> u32) {
+        self.each_change(slots, &mut change, |number, networks| self.store(writer, number, networks));
+    }
+
+    fn memory(&self, writer: &Blocks) -> Memory {
+        Memory {
+            lookup: self.pieces.bytes() + self.blocks.bytes(),
+            used: self.pieces.bytes() + 4 * writer.used,
+            control: writer.free.iter().map(|free| 4 * free.capacity()).sum(),
+            groups: 0,
+            waiting: writer.freed.len(),
+        }
+    }
+}
+
+impl Runs {
+    /// Gives `then` the number and the new networks of each piece that `change` changes in these slots.
+    fn each_change(
+        &self,
+        slots: RangeInclusive<usize>,
+        change: &mut impl FnMut(usize, u32) -> u32,
+        mut then: impl FnMut(usize, &[u32; PIECE]),
+    ) {
+        for number in slots.start() / PIECE..=slots.end() / PIECE {
+            let mut networks = self.unpack(number);
+            let before = networks;
+            let numbered = (number * PIECE..).zip(&mut networks);
+            for (slot, word) in numbered.filter(|(slot, _)| slots.contains(slot)) {
+                *word = change(slot, *word);
+            }
+            if networks != before {
+                then(number, &networks);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn batch(&self, addresses: &[u32], words: &mut [u32], finish: &impl Fn(u32, u32) -> u32) {
+        let mut places = [0; BATCH];
+        for ((word, place), &address) in words.iter_mut().zip(&mut places).zip(addresses) {
+            let slot = address as usize >> 8;
+            (*word, *place) = self.piece(slot).parts(slot);
+        }
+        for ((word, &place), &address) in words.iter_mut().zip(&places).zip(addresses) {
+            *word = finish(address, *word + self.block_word(place));
+        }
+    }
+}
+
+/// Which words of the blocks are free.
+#[derive(Debug)]
+pub struct Blocks {
+    /// Words from here on were never used.
+    fresh: usize,
+    /// Starts of freed blocks, for each of [`SIZES`].
+    free: [Vec<u32>; SIZES.len()],
+    freed: Quarantine<Block>,
+    /// Words in blocks that pieces refer to.
+    used: usize,
+}
+
+/// A block that was freed.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    start: u32,
+    class: usize,
+}
+
+/// Sizes of blocks: few, so that freed ones are found again.
+const SIZES: [usize; 9] = [2, 3, 4, 6, 8, 12, 16, 24, 32];
+/// When that many wait, look whether readers have passed before using fresh words.
+const MANY_WAIT: usize = 64;
+
+impl Blocks {
+    fn new(domain: &Domain) -> Self {
+        Self { fresh: 1, free: Default::default(), freed: Quarantine::new(domain), used: 0 }
+    }
+
+    /// Whether so many blocks can be taken whatever their sizes, from fresh words alone.
+    fn has_plenty(&self, blocks: usize) -> bool {
+        blocks * SIZES[SIZES.len() - 1] <= ROOM - self.fresh
+    }
+
+    /// Whether so many blocks of each class can be taken.
+    fn has_room(&mut self, needed: &[usize; SIZES.len()]) -> bool {
+        self.release();
+        let classes = needed.iter().zip(&self.free).zip(SIZES);
+        let fresh: usize = classes.map(|((needed, free), size)| needed.saturating_sub(free.len()) * size).sum();
+        fresh <= ROOM - self.fresh
+    }
+
+    /// A block for a piece with these bits; 0 when it needs none.
+    fn take(&mut self, bits: u32) -> Option<u32> {
+        if bits == 0 {
+            return Some(0);
+        }
+        let class = class_of(bits);
+        if self.free[class].is_empty() && self.freed.len() >= MANY_WAIT {
+            self.release();
+        }
+        let size = SIZES[class];
+        let start = match self.free[class].pop() {
+            Some(start) => start,
+            None if self.fresh + size <= ROOM => {
+                self.fresh += size;
+                (self.fresh - size) as u32
+            }
+            None => return None,
+        };
+        self.used += size;
+        Some(start)
+    }
+
+    /// Takes back the block that a piece had, unless it has it still.
+    fn give_back(&mut self, old: Piece, new: Piece) {
+        if old.bits() == 0 || old == new {
+            return;
+        }
+        let class = class_of(old.bits());
+        self.used -= SIZES[class];
+        self.freed.put(Block { start: old.base(), class });
+    }
+
+    fn release(&mut self) {
+        let free = &mut self.free;
+        self.freed.release(|Block { start, class }| free[class].push(start));
+    }
+}
+
+/// The class of the smallest size that holds the values of a piece with these bits.
+fn class_of(bits: u32) -> usize {
+    let runs = bits.count_ones() as usize + 1;
+    SIZES.partition_point(|&size| size < runs).min(SIZES.len() - 1)
+}
