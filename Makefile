@@ -10,7 +10,7 @@ weir := target/release/weir
 .PHONY: help deps build test run demo lint layers panics sanitize install clean
 
 help: ## Lists the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## Installs the Debian packages that are missing; says how to get Rust
 	@tools/deps.sh
@@ -24,7 +24,7 @@ test: ## Runs every tier of tests; the last line sums them up
 run: deps build ## Routes real traffic between two network namespaces (needs root)
 	@scenarios/run.sh
 
-demo: build ## Routes a capture file: no root, huge pages or NIC
+demo: deps build ## Routes a capture file: no root, huge pages or NIC
 	@scenarios/demo.sh
 
 lint: ## Checks format, lints, imports, unsafe code and panics

@@ -1,0 +1,203 @@
+//! Who sees whom.
+
+use std::collections::BTreeSet;
+
+use crate::{Edge, Member};
+
+/// What each member may see; a star stands for every member of a folder. Tests may also see what is below these,
+/// and the ports in memory if `crates/stage` is below.
+const EDGES: &[(&str, &[&str])] = &[
+    ("crates/mem", &[]),
+    ("crates/wire", &[]),
+    ("crates/config", &[]),
+    ("crates/dpdk-sys", &[]),
+    ("crates/stat", &["crates/mem"]),
+    ("crates/simd", &["crates/mem", "crates/wire"]),
+    ("crates/table", &["crates/mem", "crates/simd"]),
+    ("crates/packet", &["crates/mem"]),
+    ("crates/net", &["crates/wire", "crates/table", "crates/config"]),
+    ("crates/measure", &["crates/stat", "crates/wire"]),
+    ("crates/filter", &["crates/wire"]),
+    ("crates/stage", &["crates/packet", "crates/stat", "crates/config", "crates/mem"]),
+    ("crates/jit", &["crates/wire", "crates/packet"]),
+    ("crates/lua", &["crates/config", "crates/stage", "crates/packet"]),
+    ("crates/engine", &["crates/stage", "crates/packet", "crates/stat", "crates/config", "crates/mem"]),
+    ("crates/host", &["crates/net", "crates/config"]),
+    // Ports read the options of their device as configuration values.
+    ("ports/dpdk", &["crates/stage", "crates/packet", "crates/config", "crates/dpdk-sys"]),
+    ("ports/*", &["crates/stage", "crates/packet", "crates/config"]),
+    ("nf/*", &["crates/*"]),
+    ("tools/*", &["crates/*"]),
+    ("app", &["*"]),
+];
+
+/// What the stars above do not include.
+const EXCEPT: &[(&str, &[&str])] =
+    &[("nf/*", &["crates/lua", "crates/engine", "crates/host", "crates/dpdk-sys"]), ("tools/*", &["crates/engine"])];
+
+const PORTS_IN_MEMORY: &str = "ports/mem";
+
+fn is(folder: &str, pattern: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => folder.starts_with(start),
+        None => folder == pattern,
+    }
+}
+
+/// The first entry for `folder`, so that a name goes before a star.
+fn entry<'a>(table: &[(&str, &'a [&'a str])], folder: &str) -> Option<&'a [&'a str]> {
+    table.iter().find(|(pattern, _)| is(folder, pattern)).map(|(_, to)| *to)
+}
+
+/// Whether `from` may see `to` outside its tests.
+fn may_see(from: &str, to: &str) -> bool {
+    let any = |table| entry(table, from).is_some_and(|list| list.iter().any(|pattern| is(to, pattern)));
+    any(EDGES) && !any(EXCEPT)
+}
+
+/// Every member of `members` that is below `from`: what it may see, what that may see, and so on.
+fn below<'a>(from: &str, members: &'a [Member]) -> BTreeSet<&'a str> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(next) = open.pop() {
+        for member in members.iter().map(|member| member.folder.as_str()) {
+            if may_see(next, member) && found.insert(member) {
+                open.push(member);
+            }
+        }
+    }
+    found
+}
+
+fn allowed(from: &str, edge: &Edge, members: &[Member]) -> bool {
+    if may_see(from, &edge.to) {
+        return true;
+    }
+    if !edge.dev {
+        return false;
+    }
+    let below = below(from, members);
+    below.contains(edge.to.as_str()) || (edge.to == PORTS_IN_MEMORY && below.contains("crates/stage"))
+}
+
+/// The edges that are not allowed, each with what to do about it.
+pub(crate) fn faults(members: &[Member]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for Member { folder, edges, .. } in members {
+        let Some(list) = entry(EDGES, folder) else {
+            faults
+                .push(format!("{folder} has no place in the house: say in tools/layers/src/edges.rs what it may see"));
+            continue;
+        };
+        for edge in edges.iter().filter(|edge| !allowed(folder, edge, members)) {
+            let list = if list.is_empty() { "nothing of ours".to_owned() } else { list.join(", ") };
+            let whose = if edge.dev { "the tests of " } else { "" };
+            faults.push(format!(
+                "{whose}{folder} must not see {}: it may see {list}. Remove the dependency: hand what is needed in as \
+                 an argument or a trait, or move it below both",
+                edge.to
+            ));
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(folder: &str, edges: &[(&str, bool)]) -> Member {
+        let edges = edges.iter().map(|&(to, dev)| Edge { to: to.to_owned(), dev }).collect();
+        Member { folder: folder.to_owned(), roots: Vec::new(), edges }
+    }
+
+    fn house(last: Member) -> Vec<Member> {
+        let mut members: Vec<Member> = EDGES
+            .iter()
+            .map(|(folder, _)| folder.replace('*', "mem"))
+            .filter(|folder| *folder != last.folder)
+            .map(|folder| member(&folder, &[]))
+            .collect();
+        members.push(last);
+        members
+    }
+
+    fn refused(from: &str, to: &str, dev: bool) -> bool {
+        let faults = faults(&house(member(from, &[(to, dev)])));
+        assert!(faults.iter().all(|fault| fault.contains(from) && fault.contains(to)), "{faults:?}");
+        !faults.is_empty()
+    }
+
+    #[test]
+    fn the_design_holds() {
+        for (from, to) in [
+            ("crates/stat", "crates/mem"),
+            ("crates/net", "crates/table"),
+            ("ports/dpdk", "crates/dpdk-sys"),
+            ("ports/pcap", "crates/stage"),
+            ("nf/router", "crates/jit"),
+            ("nf/router", "crates/net"),
+            ("tools/bench", "crates/stage"),
+            ("app", "nf/router"),
+            ("app", "ports/dpdk"),
+        ] {
+            assert!(!refused(from, to, false), "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn what_points_up_or_sideways_is_refused() {
+        for (from, to) in [
+            ("crates/mem", "crates/wire"),
+            ("crates/wire", "crates/packet"),
+            ("crates/packet", "crates/stage"),
+            ("crates/stage", "crates/engine"),
+            ("crates/engine", "ports/mem"),
+            ("crates/engine", "nf/router"),
+            ("crates/net", "crates/mem"),
+            ("ports/pcap", "crates/dpdk-sys"),
+            ("ports/mem", "ports/pcap"),
+            ("nf/router", "nf/forward"),
+            ("nf/router", "crates/lua"),
+            ("nf/router", "crates/engine"),
+            ("nf/router", "crates/host"),
+            ("nf/router", "crates/dpdk-sys"),
+            ("nf/router", "ports/mem"),
+            ("tools/bench", "crates/engine"),
+            ("tools/bench", "nf/router"),
+            ("tools/bench", "ports/mem"),
+            ("tools/bench", "app"),
+        ] {
+            assert!(refused(from, to, false), "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn tests_see_more() {
+        for (from, to) in [
+            ("crates/net", "crates/mem"),
+            ("crates/engine", "ports/mem"),
+            ("nf/router", "ports/mem"),
+            ("ports/pcap", "ports/mem"),
+            ("crates/host", "crates/simd"),
+        ] {
+            assert!(!refused(from, to, true), "{from} {to}");
+        }
+        for (from, to) in [
+            ("crates/wire", "ports/mem"),
+            ("crates/mem", "crates/packet"),
+            ("nf/router", "nf/forward"),
+            ("nf/router", "crates/engine"),
+            ("nf/router", "ports/pcap"),
+            ("crates/engine", "nf/forward"),
+        ] {
+            assert!(refused(from, to, true), "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn a_stranger_is_noticed() {
+        let faults = faults(&[member("crates/novel", &[])]);
+        assert!(faults[0].contains("crates/novel has no place"), "{faults:?}");
+    }
+}
