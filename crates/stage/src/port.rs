@@ -104,6 +104,11 @@ pub trait Rx: Send {
     fn lost(&self) -> Vec<(&'static str, &'static str, u64)> {
         Vec::new()
     }
+
+    /// What went wrong for good, as a sentence for people: a file that is damaged, and where.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A transmit queue.
@@ -123,4 +128,9 @@ pub trait Tx: Send {
 
     /// Makes what was accepted visible outside (files).
     fn flush(&mut self) {}
+
+    /// What went wrong for good, as a sentence for people: a file that cannot be written any more, and why.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
