@@ -141,7 +141,7 @@ impl First for Runs {
         let mut pieces = HugeSlice::<AtomicU64>::new(PIECES)?;
         pieces.iter_mut().for_each(|piece| *piece.get_mut() = Piece::new(0, config.miss).0);
         let blocks = HugeSlice::new(ROOM)?;
-        Ok((Self { pieces, blocks, kernel: config.kernel }, Blocks::new(domain)))
+        Ok((Self { pieces, blocks, kernel: config.kernel }, Blocks::new(ROOM, domain)))
     }
 
     #[inline(always)]
@@ -239,6 +239,8 @@ impl Runs {
 /// Which words of the blocks are free.
 #[derive(Debug)]
 pub struct Blocks {
+    /// Words there are.
+    room: usize,
     /// Words from here on were never used.
     fresh: usize,
     /// Starts of freed blocks, for each of [`SIZES`].
@@ -261,13 +263,13 @@ const SIZES: [usize; 9] = [2, 3, 4, 6, 8, 12, 16, 24, 32];
 const MANY_WAIT: usize = 64;
 
 impl Blocks {
-    fn new(domain: &Domain) -> Self {
-        Self { fresh: 1, free: Default::default(), freed: Quarantine::new(domain), used: 0 }
+    fn new(room: usize, domain: &Domain) -> Self {
+        Self { room, fresh: 1, free: Default::default(), freed: Quarantine::new(domain), used: 0 }
     }
 
     /// Whether so many blocks can be taken whatever their sizes, from fresh words alone.
     fn has_plenty(&self, blocks: usize) -> bool {
-        blocks * SIZES[SIZES.len() - 1] <= ROOM - self.fresh
+        blocks * SIZES[SIZES.len() - 1] <= self.room - self.fresh
     }
 
     /// Whether so many blocks of each class can be taken.
@@ -275,7 +277,7 @@ impl Blocks {
         self.release();
         let classes = needed.iter().zip(&self.free).zip(SIZES);
         let fresh: usize = classes.map(|((needed, free), size)| needed.saturating_sub(free.len()) * size).sum();
-        fresh <= ROOM - self.fresh
+        fresh <= self.room - self.fresh
     }
 
     /// A block for a piece with these bits; 0 when it needs none.
@@ -290,7 +292,7 @@ impl Blocks {
         let size = SIZES[class];
         let start = match self.free[class].pop() {
             Some(start) => start,
-            None if self.fresh + size <= ROOM => {
+            None if self.fresh + size <= self.room => {
                 self.fresh += size;
                 (self.fresh - size) as u32
             }
@@ -320,4 +322,81 @@ impl Blocks {
 fn class_of(bits: u32) -> usize {
     let runs = bits.count_ones() as usize + 1;
     SIZES.partition_point(|&size| size < runs).min(SIZES.len() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lpm4::{Lookup4, Lpm4, Prefix4};
+
+    fn small(room: usize, domain: &Domain) -> Packed {
+        let config = Config { max_groups: 2, ..Config::new(0) };
+        let (runs, _) = Runs::new(&config, domain).unwrap();
+        Table::assemble(&config, domain, runs, Blocks::new(room, domain)).unwrap()
+    }
+
+    #[test]
+    fn every_pattern_of_runs_reads_back() {
+        let domain = Domain::new();
+        let (runs, mut writer) = Runs::new(&Config::new(9), &domain).unwrap();
+        for seed in 0..2000u32 {
+            let pattern = seed.wrapping_mul(0x9e37_79b9) ^ seed << 7;
+            let networks: [u32; PIECE] = std::array::from_fn(|i| (pattern >> i & 1) + (i as u32 / 8) * (seed & 2));
+            runs.store(&mut writer, 5, &networks);
+            assert_eq!(runs.unpack(5), networks);
+            assert_eq!((runs.unpack(4), runs.unpack(6)), ([9; PIECE], [9; PIECE]));
+        }
+        runs.store(&mut writer, 5, &[9; PIECE]);
+        assert_eq!(writer.used, 0);
+    }
+
+    #[test]
+    fn classes_hold_what_they_must() {
+        for runs in 2..=32 {
+            let bits = u32::MAX << 1 & ((1u64 << runs) - 1) as u32;
+            let size = SIZES[class_of(bits)];
+            assert!(size >= runs && size < 2 * runs, "{runs} runs in {size}");
+        }
+    }
+
+    #[test]
+    fn without_room_nothing_changes_until_readers_pass() {
+        let domain = Domain::new();
+        let mut reader = domain.reader().unwrap();
+        let mut table = small(40, &domain);
+        let prefix = |third: u32| Prefix4::new(0x0a00_0000 | third << 8, 24).unwrap();
+        let mut held = Vec::new();
+        let refused = (0..32).step_by(2).find_map(|third| {
+            let refused = table.insert(prefix(third), 7).err();
+            if refused.is_none() {
+                held.push(third);
+            }
+            refused
+        });
+        assert_eq!(refused, Some(Refused::NoRoom));
+        let seen =
+            |table: &Packed| (0..33).map(|third| table.reader().lookup(prefix(third).last())).collect::<Vec<_>>();
+        let expected: Vec<u32> = (0..33).map(|third| if held.contains(&third) { 7 } else { 0 }).collect();
+        assert_eq!(seen(&table), expected);
+        assert_eq!(table.remove(prefix(held[1])), Err(Refused::NoRoom));
+        assert_eq!(table.insert(Prefix4::new(0x0a00_1d80, 25).unwrap(), 1), Err(Refused::NoRoom));
+        assert_eq!((seen(&table), table.len()), (expected, held.len()));
+        assert_eq!(table.memory().groups, 0);
+        reader.quiescent();
+        assert_eq!(table.remove(prefix(held[1])), Ok(Some(7)));
+        assert_eq!(table.get(prefix(held[1])), None);
+    }
+
+    #[test]
+    fn a_short_prefix_needs_no_more_room_than_its_runs() {
+        let domain = Domain::new();
+        let mut table = small(64, &domain);
+        table.insert(Prefix4::new(0x0a00_0000, 24).unwrap(), 7).unwrap();
+        for value in 1..4 {
+            table.insert(Prefix4::DEFAULT, value).unwrap();
+            assert_eq!(table.reader().lookup(0), value);
+            assert_eq!(table.reader().lookup(0x0a00_0001), 7);
+        }
+        assert_eq!(table.memory().used, PIECES * 8 + 4 * SIZES[class_of(2)]);
+    }
 }

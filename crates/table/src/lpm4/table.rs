@@ -108,11 +108,15 @@ impl<F: First> Table<F> {
     ///
     /// [`Error`] when the miss value is too large or there is no memory.
     pub fn new(config: &Config, domain: &Domain) -> Result<Self, Error> {
+        let (first, writer) = F::new(config, domain)?;
+        Self::assemble(config, domain, first, writer)
+    }
+
+    pub(crate) fn assemble(config: &Config, domain: &Domain, first: F, writer: F::Writer) -> Result<Self, Error> {
         if config.miss > MAX_VALUE {
             return Err(Error::MissTooLarge(config.miss));
         }
         let max_groups = config.max_groups.min(1 << 24);
-        let (first, writer) = F::new(config, domain)?;
         Ok(Self {
             compiled: Arc::new(Compiled { first, groups: Words::new(max_groups)? }),
             first: writer,
