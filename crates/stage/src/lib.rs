@@ -3,16 +3,24 @@
 //! - [`Stage`]: one step on a batch of packets; [`Out`]: what it may answer; [`ways!`]: the named ways out.
 //! - [`Graph`]: stages wired by their ways, with the check of what must hold.
 //! - [`Port`], [`Rx`], [`Tx`]: where packets enter and leave.
+//! - [`Function`], [`Instance`]: what a network function is to the program.
+//! - [`device`]: the texts that name devices.
 //! - [`harness`]: packets in, packets per way out, for tests of single stages.
 
 #![forbid(unsafe_code)]
 
+pub mod device;
+pub mod function;
 pub mod graph;
 pub mod harness;
 pub mod port;
 pub mod stage;
 pub mod ways;
 
+pub use device::{DeviceText, local_mac};
+pub use function::{
+    Argument, Case, Env, Function, Instance, Layout, Placement, PortConfig, PortInfo, RequestError, Saved, Show, Verb,
+};
 pub use graph::{Graph, GraphError, NodeId, Place, To};
 pub use port::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
 pub use stage::{Declaration, Out, OutStore, SEND_LIMIT, Sent, Stage};

@@ -1,0 +1,276 @@
+//! What a network function is to the program: its configuration, its graph, its requests and shows, its measured cases.
+
+use std::any::Any;
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use weir_config::{ConfigError, Element, Folder, InterfaceAddress, OneOrMany, PortName, Schema, config};
+use weir_mem::Domain;
+
+use crate::graph::{Graph, GraphError};
+use crate::port::PortFacts;
+
+config! {
+    /// A port: where packets enter and leave.
+    pub struct PortConfig {
+        /// What drives the port: `af_xdp:IF`, `af_packet:IF`, `tap:NAME`, `memif:...`, `vhost:PATH`, `virtio_user:PATH`,
+        /// `pci:ADDRESS`, `vdev:ARGUMENTS`, `null`, `pcap:IN,OUT` or `mem:...`.
+        pub device: String = required, restart_port;
+        /// Addresses of the port, each with the length of its network: `"192.0.2.1/24"`.
+        pub address: OneOrMany<InterfaceAddress> = empty, live;
+        /// The largest IP packet the port carries, in bytes; that of the device when absent.
+        pub mtu: Option<u16> = optional, restart_port, range(68..=9198);
+    }
+}
+
+/// How a function's stages are spread over its workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// Every worker runs the whole graph on receive queues of its own.
+    RunToCompletion,
+    /// The first worker receives and spreads flows over the others, each of which runs the whole graph.
+    Distributor,
+    /// Each worker runs a section of the graph.
+    Pipeline,
+}
+
+/// The workers of a function, as its configuration names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// How the stages are spread.
+    pub layout: Layout,
+    /// Cores of the workers, in order.
+    pub workers: Vec<u16>,
+}
+
+/// A port as functions see it.
+#[derive(Clone, Debug)]
+pub struct PortInfo {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its index, by which graphs and the port lane refer to it. It stays the same as long as the port exists.
+    pub index: u16,
+    /// What is known about the device.
+    pub facts: PortFacts,
+    /// Its addresses.
+    pub addresses: Vec<InterfaceAddress>,
+    /// Whether its link is up.
+    pub link_up: bool,
+}
+
+/// What a function may use while it is built.
+pub struct Env<'a> {
+    /// All ports of the configuration. When a configuration is only checked, their facts are those of a usual device.
+    pub ports: &'a [PortInfo],
+    /// Where tables are published.
+    pub domain: &'a Domain,
+    /// The configuration's folder, below which its files lie.
+    pub folder: Option<&'a Folder>,
+    /// The engine's time, nanoseconds.
+    pub now: u64,
+}
+
+impl Env<'_> {
+    /// The port of a name that the schema has checked.
+    pub fn port(&self, name: &PortName) -> Option<&PortInfo> {
+        self.ports.iter().find(|port| port.name == name.as_str())
+    }
+}
+
+/// A kind of network function. The catalogue of the program lists one value for each.
+pub trait Function: Sync {
+    /// The name of its declaration in a configuration: `router`.
+    fn kind(&self) -> &'static str;
+
+    /// Its configuration: keys, help, manual.
+    fn schema(&self) -> Schema;
+
+    /// Its workers, from a checked configuration.
+    fn placement(&self, element: &Element) -> Placement;
+
+    /// Names of the ports that belong to it, from a checked configuration. A port belongs to one function.
+    fn ports(&self, element: &Element) -> Vec<PortName>;
+
+    /// Builds an instance, tables and all, without touching anything that runs. With `old`, the running instance of the same
+    /// name, it takes over what is not the configuration's: entries of other authors, learned state.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the configuration beyond its schema, at once.
+    fn build(
+        &self,
+        element: &Element,
+        env: &Env<'_>,
+        old: Option<&dyn Instance>,
+    ) -> Result<Box<dyn Instance>, Vec<ConfigError>>;
+
+    /// The changes that can be asked of a running instance; the command line is made from them.
+    fn verbs(&self) -> &'static [Verb] {
+        &[]
+    }
+
+    /// The tables that a running instance shows; the command line is made from them.
+    fn shows(&self) -> &'static [Show] {
+        &[]
+    }
+
+    /// What `weir bench cpp` measures.
+    fn cases(&self) -> Vec<Case> {
+        Vec::new()
+    }
+}
+
+/// A configured network function.
+pub trait Instance: Send {
+    /// The stages of one replica of its data path, and those of its control side, which all replicas share by their names.
+    ///
+    /// # Errors
+    ///
+    /// What a builder of graphs may run out of.
+    fn graph(&self, replica: usize) -> Result<Graph, GraphError>;
+
+    /// Prepares to run with a configuration that differs in `live` keys only. Nothing changes before the result is called,
+    /// which cannot fail.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the configuration beyond its schema, at once.
+    fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>>;
+
+    /// Carries out a request: the verb's arguments by name, see [`Verb`].
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the request; nothing has changed then.
+    fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError>;
+
+    /// The rows of a table, objects with the columns of [`Show`], those first that `filter` (a word) selects.
+    ///
+    /// # Errors
+    ///
+    /// An unknown table or a filter that means nothing.
+    fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Vec<Value>, RequestError>;
+
+    /// What was added at run time by others than the configuration, as verbs that would add it again.
+    fn save(&self) -> Vec<Saved> {
+        Vec::new()
+    }
+
+    /// A port's link went up or down.
+    fn link_changed(&self, _port: u16, _up: bool, _now: u64) {}
+
+    /// Facts for metrics: (name, help, value), each a gauge.
+    fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
+        Vec::new()
+    }
+
+    /// Itself, for the next instance that takes over its state.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// A change that can be asked of a running function: `weir route add PREFIX via ADDRESS...`.
+#[derive(Clone, Copy, Debug)]
+pub struct Verb {
+    /// What it is about: `route`.
+    pub noun: &'static str,
+    /// What is done: `add`.
+    pub action: &'static str,
+    /// Its arguments, in order.
+    pub arguments: &'static [Argument],
+    /// A sentence of help.
+    pub help: &'static str,
+    /// Whether many can be given at once: one per line of a file or of the standard input.
+    pub batch: bool,
+}
+
+impl Verb {
+    /// Its name in requests: `route add`.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.noun, self.action)
+    }
+}
+
+/// An argument of a [`Verb`].
+#[derive(Clone, Copy, Debug)]
+pub struct Argument {
+    /// Its name in requests, and, in capitals, in help.
+    pub name: &'static str,
+    /// The word that stands before each value; `None` for a positional argument.
+    pub keyword: Option<&'static str>,
+    /// Whether it must be given.
+    pub required: bool,
+    /// Whether it may be given several times; the request then has a list.
+    pub many: bool,
+    /// A sentence of help.
+    pub help: &'static str,
+}
+
+/// A table that a running function shows: `weir show routes`.
+#[derive(Clone, Copy, Debug)]
+pub struct Show {
+    /// Its name.
+    pub what: &'static str,
+    /// The keys of its rows, in the order of display.
+    pub columns: &'static [&'static str],
+    /// A sentence of help.
+    pub help: &'static str,
+}
+
+/// A change to be written to a configuration: a verb and the words of its arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Saved {
+    /// The verb's name: `route add`.
+    pub verb: String,
+    /// The request's arguments.
+    pub arguments: Value,
+    /// The key of the function's configuration that holds such entries: `routes`.
+    pub key: String,
+}
+
+/// Why a request is refused: a sentence that says what, where, what is allowed, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestError(pub String);
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RequestError {}
+
+/// One case that `weir bench cpp` measures: a configuration over memory ports, and the packets to send through it.
+pub struct Case {
+    /// Its name: `fib-410k`.
+    pub name: &'static str,
+    /// A sentence of help.
+    pub help: &'static str,
+    /// Files that it needs; the user says where they lie.
+    pub needs: &'static [&'static str],
+    /// The configuration, as a script without its `port` and `engine` declarations, of ports `in` and `out`.
+    pub script: String,
+    /// Makes the traffic, and whatever must be in the tables before it: given the instance, the ports, and the folder of
+    /// the needed files.
+    pub prepare: fn(&dyn Instance, &[PortInfo], Option<&std::path::Path>) -> Result<Traffic, String>,
+}
+
+/// The packets of a [`Case`], and how to know that they came out right.
+pub struct Traffic {
+    /// The `n`-th frame: given its number, writes its bytes to a cleared 64-byte buffer and returns its length.
+    pub frame: Box<dyn FnMut(u64, &mut [u8; 64]) -> usize + Send>,
+    /// How many frames make a round; then they repeat.
+    pub frames: u64,
+    /// Whether a frame that came out is right.
+    pub check: Box<dyn FnMut(&[u8]) -> Result<(), String> + Send>,
+}
+
+/// The first IPv4 address of a port.
+pub fn first_ipv4(port: &PortInfo) -> Option<Ipv4Addr> {
+    port.addresses.iter().find_map(|address| match address.address() {
+        std::net::IpAddr::V4(address) => Some(address),
+        std::net::IpAddr::V6(_) => None,
+    })
+}
