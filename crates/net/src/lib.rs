@@ -19,9 +19,13 @@
 
 pub mod author;
 pub mod fragment;
+pub mod group;
 pub mod icmp;
 pub mod interface;
 pub mod limit;
+pub mod nexthop;
+
+mod slots;
 
 pub use author::Author;
 pub use interface::{Interface, PortId};

@@ -1,0 +1,208 @@
+//! Next hops behind numbers: what a forwarding table holds instead of (port, gateway).
+
+use crate::interface::PortId;
+use crate::slots::{Place, Slots};
+use std::collections::HashMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+
+/// Where a packet goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NextHop {
+    /// The port it leaves by.
+    pub port: PortId,
+    /// The router it is handed to; `None` if the destination itself is on the link.
+    pub gateway: Option<Ipv4Addr>,
+}
+
+impl fmt::Display for NextHop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.gateway {
+            Some(gateway) => write!(f, "via {gateway} port {}", self.port),
+            None => write!(f, "port {}", self.port),
+        }
+    }
+}
+
+/// The number of a next hop. Whoever holds one for longer than a batch compares generations before use: the place may
+/// have got another next hop since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NextHopId {
+    index: u32,
+    generation: u32,
+}
+
+impl NextHopId {
+    /// Refers to no next hop.
+    pub(crate) const NONE: NextHopId = NextHopId { index: u32::MAX, generation: 0 };
+
+    /// The place, below the store's capacity.
+    pub const fn index(self) -> u32 {
+        self.index
+    }
+
+    /// How often the place was reused.
+    pub const fn generation(self) -> u32 {
+        self.generation
+    }
+
+    const fn place(self) -> Place {
+        (self.index, self.generation)
+    }
+}
+
+/// What [`NextHopStore::acquire`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquired {
+    /// The next hop's number.
+    pub id: NextHopId,
+    /// Whether nobody had it before: its place must be filled in before it is used.
+    pub fresh: bool,
+}
+
+#[derive(Debug)]
+struct Held {
+    next_hop: NextHop,
+    references: u32,
+}
+
+/// All next hops in use, each once, with a count of its users.
+#[derive(Debug)]
+pub struct NextHopStore {
+    slots: Slots<Held>,
+    by_next_hop: HashMap<NextHop, NextHopId>,
+}
+
+impl NextHopStore {
+    /// Most next hops that a store can be made for.
+    pub const MAX_CAPACITY: u32 = 1 << 20;
+
+    /// An empty store for up to `capacity` next hops; more than [`NextHopStore::MAX_CAPACITY`] counts as that.
+    pub fn new(capacity: u32) -> Self {
+        let capacity = capacity.min(Self::MAX_CAPACITY);
+        NextHopStore { slots: Slots::new(capacity), by_next_hop: HashMap::new() }
+    }
+
+    /// The number of `next_hop`, with one user more; `None` if it is new and all places are taken or wait for
+    /// [`NextHopStore::recycle`].
+    pub fn acquire(&mut self, next_hop: NextHop) -> Option<Acquired> {
+        if let Some(&id) = self.by_next_hop.get(&next_hop) {
+            let held = self.slots.get_mut(id.place())?;
+            held.references += 1;
+            return Some(Acquired { id, fresh: false });
+        }
+        let (index, generation) = self.slots.insert(Held { next_hop, references: 1 })?;
+        let id = NextHopId { index, generation };
+        self.by_next_hop.insert(next_hop, id);
+        Some(Acquired { id, fresh: true })
+    }
+
+    /// One user less. Answers whether that was the last: the next hop is gone then, and its place is used again only
+    /// after [`NextHopStore::recycle`].
+    pub fn release(&mut self, id: NextHopId) -> bool {
+        let Some(held) = self.slots.get_mut(id.place()) else { return false };
+        held.references -= 1;
+        if held.references > 0 {
+            return false;
+        }
+        if let Some(held) = self.slots.remove(id.place()) {
+            self.by_next_hop.remove(&held.next_hop);
+        }
+        true
+    }
+
+    /// What `id` stands for; `None` if it is gone.
+    pub fn get(&self, id: NextHopId) -> Option<NextHop> {
+        self.slots.get(id.place()).map(|held| held.next_hop)
+    }
+
+    /// The number of `next_hop`, if it is in use.
+    pub fn find(&self, next_hop: NextHop) -> Option<NextHopId> {
+        self.by_next_hop.get(&next_hop).copied()
+    }
+
+    /// All next hops in use, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (NextHopId, NextHop)> {
+        self.slots.iter().map(|((index, generation), held)| (NextHopId { index, generation }, held.next_hop))
+    }
+
+    /// Next hops in use.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether no next hop is in use.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many next hops were given up so far: hand it to [`NextHopStore::recycle`] once every reader passed a quiescent
+    /// point after this was read.
+    pub const fn retired(&self) -> u64 {
+        self.slots.retired()
+    }
+
+    /// Lets the places of the first `upto` next hops that were given up be used again.
+    pub fn recycle(&mut self, upto: u64) {
+        self.slots.recycle(upto);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hop(port: PortId) -> NextHop {
+        NextHop { port, gateway: Some(Ipv4Addr::new(10, 0, 0, 1)) }
+    }
+
+    #[test]
+    fn a_reused_place_is_noticed() {
+        let mut store = NextHopStore::new(1);
+        let first = store.acquire(hop(1)).unwrap().id;
+        assert_eq!(store.acquire(hop(2)), None);
+        assert!(store.release(first));
+        store.recycle(store.retired());
+        let second = store.acquire(hop(2)).unwrap().id;
+        assert_eq!((first.index(), second.index()), (0, 0));
+        assert_ne!(first.generation(), second.generation());
+        assert_eq!((store.get(first), store.get(second)), (None, Some(hop(2))));
+        assert!(!store.release(first), "a stale number releases nothing");
+        assert_eq!(store.get(second), Some(hop(2)));
+    }
+
+    #[test]
+    fn gateways_and_ports_tell_next_hops_apart() {
+        let mut store = NextHopStore::new(u32::MAX);
+        let ids: Vec<_> = (0..100_000u32)
+            .map(|n| NextHop { port: (n % 7) as u16, gateway: (n % 5 != 0).then(|| Ipv4Addr::from_bits(n)) })
+            .map(|next_hop| (next_hop, store.acquire(next_hop).unwrap()))
+            .collect();
+        assert_eq!(store.len(), 80_000 + 7);
+        assert!(ids.iter().all(|(next_hop, acquired)| store.get(acquired.id) == Some(*next_hop)));
+        assert_eq!(hop(3).to_string(), "via 10.0.0.1 port 3");
+    }
+
+    proptest! {
+        #[test]
+        fn users_are_counted(operations in proptest::collection::vec((any::<bool>(), 0u16..4), 1..100)) {
+            let mut store = NextHopStore::new(4);
+            let mut users = [0u32; 4];
+            for (acquire, port) in operations {
+                let users = &mut users[usize::from(port)];
+                if acquire {
+                    store.recycle(store.retired());
+                    let acquired = store.acquire(hop(port)).unwrap();
+                    prop_assert_eq!(acquired.fresh, *users == 0);
+                    *users += 1;
+                } else if let Some(id) = store.find(hop(port)) {
+                    *users -= 1;
+                    prop_assert_eq!(store.release(id), *users == 0);
+                }
+                prop_assert_eq!(store.find(hop(port)).is_some(), *users > 0);
+            }
+            prop_assert_eq!(store.iter().count(), users.iter().filter(|&&users| users > 0).count());
+        }
+    }
+}
