@@ -3,10 +3,11 @@
 use std::any::Any;
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use weir_config::{ConfigError, Element, Folder, InterfaceAddress, OneOrMany, PortName, Schema, config};
+use weir_config::{ConfigError, Element, Folder, InterfaceAddress, OneOrMany, PortName, Schema, choice, config};
 use weir_mem::Domain;
 
 use crate::graph::{Graph, GraphError};
@@ -25,16 +26,16 @@ config! {
     }
 }
 
-/// How a function's stages are spread over its workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Layout {
-    /// Every worker runs the whole graph on receive queues of its own.
-    RunToCompletion,
-    /// The first worker receives and spreads flows over the others, each of which runs the whole graph.
-    Distributor,
-    /// Each worker runs a section of the graph.
-    Pipeline,
+choice! {
+    /// How a function's stages are spread over its workers.
+    pub enum Layout {
+        /// Every worker runs the whole graph, on receive queues of its own.
+        RunToCompletion = "run-to-completion",
+        /// The first worker receives and spreads flows over the others, each of which runs the whole graph.
+        Distributor = "distributor",
+        /// Each worker runs a section of the graph.
+        Pipeline = "pipeline",
+    }
 }
 
 /// The workers of a function, as its configuration names them.
@@ -92,7 +93,7 @@ pub trait Function: Sync {
     fn placement(&self, element: &Element) -> Placement;
 
     /// Names of the ports that belong to it, from a checked configuration. A port belongs to one function.
-    fn ports(&self, element: &Element) -> Vec<PortName>;
+    fn ports(&self, element: &Element) -> Vec<String>;
 
     /// Builds an instance, tables and all, without touching anything that runs. With `old`, the running instance of the same
     /// name, it takes over what is not the configuration's: entries of other authors, learned state.
@@ -254,18 +255,27 @@ pub struct Case {
     pub script: String,
     /// Makes the traffic, and whatever must be in the tables before it: given the instance, the ports, and the folder of
     /// the needed files.
-    pub prepare: fn(&dyn Instance, &[PortInfo], Option<&std::path::Path>) -> Result<Traffic, String>,
+    pub prepare: Prepare,
 }
+
+/// See [`Case::prepare`].
+pub type Prepare = fn(&dyn Instance, &[PortInfo], Option<&Path>) -> Result<Traffic, String>;
 
 /// The packets of a [`Case`], and how to know that they came out right.
 pub struct Traffic {
     /// The `n`-th frame: given its number, writes its bytes to a cleared 64-byte buffer and returns its length.
-    pub frame: Box<dyn FnMut(u64, &mut [u8; 64]) -> usize + Send>,
+    pub frame: MakeFrame,
     /// How many frames make a round; then they repeat.
     pub frames: u64,
     /// Whether a frame that came out is right.
-    pub check: Box<dyn FnMut(&[u8]) -> Result<(), String> + Send>,
+    pub check: CheckFrame,
 }
+
+/// See [`Traffic::frame`].
+pub type MakeFrame = Box<dyn FnMut(u64, &mut [u8; 64]) -> usize + Send>;
+
+/// See [`Traffic::check`].
+pub type CheckFrame = Box<dyn FnMut(&[u8]) -> Result<(), String> + Send>;
 
 /// The first IPv4 address of a port.
 pub fn first_ipv4(port: &PortInfo) -> Option<Ipv4Addr> {
