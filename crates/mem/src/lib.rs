@@ -9,7 +9,7 @@
 //! | [`tsc`] | the time stamp counter, and nanoseconds from it |
 //! | [`cell`] | values that share no cache line with others |
 //! | [`arena`] | large zeroed slices, in huge pages when there are any |
-//! | [`ring`] | bounded single-producer, single-consumer queue |
+//! | [`mod@ring`] | bounded single-producer, single-consumer queue |
 //! | [`qsbr`] | grace periods: when may what readers could see be freed |
 
 pub mod arena;
