@@ -24,6 +24,7 @@ pub mod icmp;
 pub mod interface;
 pub mod limit;
 pub mod nexthop;
+pub mod rib;
 
 mod slots;
 

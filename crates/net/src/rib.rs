@@ -1,0 +1,443 @@
+//! The routing information base: what every author wants, and what of it the forwarding table must hold.
+//!
+//! A route is a prefix, an [`Author`], and a set of hops ([`Hop`]). Per prefix the most preferred author wins who has a
+//! usable hop. A hop is usable while the link of its port is up; a gateway without a port is looked up among the connected
+//! networks (routes of [`Author::Connected`] out of a port), and only there. Hops of one set share the traffic; those
+//! that are not usable are left out, and come back by themselves.
+//!
+//! Equal sets are kept once. So a link that goes down changes the few groups it is a member of, and of the routes
+//! only those that have no usable hop left:
+//!
+//! ```text
+//! (prefix, author) --> set of hops --> target: one next hop, or a group of them
+//!                        hop --> next hop (port, gateway)
+//! ```
+//!
+//! Every operation appends to a list what the forwarding table has to do, in an order that is safe at each step: a next
+//! hop or group is filled in before a route points to it, and given up only after no route does. Its number is used
+//! again only after [`Rib::recycle`].
+
+mod connected;
+mod hops;
+mod routes;
+mod sets;
+mod slab;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use crate::author::Author;
+use crate::group::{Buckets, GroupId, GroupStore, MAX_MEMBERS};
+use crate::interface::PortId;
+use crate::nexthop::{NextHop, NextHopId, NextHopStore};
+use connected::Connected;
+use hops::Hops;
+use ipnet::Ipv4Net;
+use routes::Routes;
+use sets::{Set, Sets};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::Ipv4Addr;
+pub use view::RouteView;
+
+/// One way on, as an author states it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Hop {
+    /// The destination is on the link of this port.
+    On(PortId),
+    /// By this router, on whichever connected network it is.
+    Via(Ipv4Addr),
+    /// By this router, on the link of this port, whatever networks are connected there.
+    ViaOn(Ipv4Addr, PortId),
+}
+
+impl fmt::Display for Hop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Hop::On(port) => write!(f, "port {port}"),
+            Hop::Via(gateway) => write!(f, "via {gateway}"),
+            Hop::ViaOn(gateway, port) => write!(f, "via {gateway} port {port}"),
+        }
+    }
+}
+
+/// What a route leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// One next hop.
+    NextHop(NextHopId),
+    /// An equal-cost set.
+    Group(GroupId),
+}
+
+/// Something that the forwarding table has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The place of this next hop holds this from now on; `None`: nothing points to it any more.
+    NextHop {
+        /// Which place.
+        id: NextHopId,
+        /// What it holds.
+        now: Option<NextHop>,
+    },
+    /// The place of this group holds these buckets from now on; `None`: nothing points to it any more.
+    Group {
+        /// Which place.
+        id: GroupId,
+        /// What it holds.
+        now: Option<Box<Buckets>>,
+    },
+    /// The prefix leads here from now on; `None`: nowhere.
+    Route {
+        /// Which prefix; host bits are zero.
+        prefix: Ipv4Net,
+        /// Where it leads.
+        now: Option<Target>,
+    },
+}
+
+/// How much a RIB may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Routes: pairs of prefix and author.
+    pub routes: u32,
+    /// Next hops, at most [`NextHopStore::MAX_CAPACITY`].
+    pub next_hops: u32,
+    /// Groups: different sets of two hops or more.
+    pub groups: u32,
+}
+
+impl Default for Limits {
+    /// Two million routes, 131,072 next hops, 16,384 groups.
+    fn default() -> Self {
+        Limits { routes: 2_000_000, next_hops: 1 << 17, groups: 1 << 14 }
+    }
+}
+
+/// Why a route was refused; nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouteError {
+    /// The route has no hops.
+    NoHops,
+    /// The route has more hops than the limit given.
+    TooManyHops {
+        /// Most hops of a route.
+        limit: usize,
+    },
+    /// The RIB is full.
+    TooManyRoutes {
+        /// Most routes, as configured.
+        limit: u32,
+    },
+    /// No place for another next hop.
+    TooManyNextHops,
+    /// No place for another group.
+    TooManyGroups,
+    /// There is no such route of this author.
+    NotFound,
+}
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RouteError::NoHops => f.write_str("a route needs a next hop or a port"),
+            RouteError::TooManyHops { limit } => write!(f, "a route can have at most {limit} next hops"),
+            RouteError::TooManyRoutes { limit } => {
+                write!(f, "the table is full: it is configured for {limit} routes; delete some or configure more")
+            }
+            RouteError::TooManyNextHops => f.write_str("all next hops are taken; delete routes or configure more"),
+            RouteError::TooManyGroups => f.write_str("all equal-cost sets are taken; delete routes or configure more"),
+            RouteError::NotFound => f.write_str("this author has no route to this prefix"),
+        }
+    }
+}
+
+impl std::error::Error for RouteError {}
+
+/// How many next hops and groups were given up, read before a grace period begins; see [`Rib::recycle`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retired {
+    next_hops: u64,
+    groups: u64,
+}
+
+/// The routes of all authors.
+#[derive(Debug)]
+pub struct Rib {
+    limits: Limits,
+    routes: Routes,
+    sets: Sets,
+    hops: Hops,
+    next_hops: NextHopStore,
+    groups: GroupStore,
+    connected: Connected,
+    /// Ports whose link is up.
+    up: BTreeSet<PortId>,
+    /// Next hops to let go of at the end of the operation under way.
+    released: Vec<NextHopId>,
+    /// A hop could not be resolved for want of a place.
+    starved: bool,
+    /// Room for hops that are being sorted, kept so that a change does not allocate.
+    scratch: Vec<Hop>,
+}
+
+impl Rib {
+    /// An empty RIB; all links are down.
+    pub fn new(limits: Limits) -> Self {
+        Rib {
+            limits,
+            routes: Routes::default(),
+            sets: Sets::default(),
+            hops: Hops::default(),
+            next_hops: NextHopStore::new(limits.next_hops),
+            groups: GroupStore::new(limits.groups),
+            connected: Connected::default(),
+            up: BTreeSet::new(),
+            released: Vec::new(),
+            starved: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Adds a route, or replaces the one that `author` has for this prefix. Host bits of `prefix` and duplicates among
+    /// `hops` do not count. What has to be done is appended to `changes`.
+    ///
+    /// # Errors
+    /// The route can not be held; the RIB is as before (`changes` may then name next hops that come and go).
+    pub fn replace(
+        &mut self,
+        prefix: Ipv4Net,
+        author: Author,
+        hops: &[Hop],
+        changes: &mut Vec<Change>,
+    ) -> Result<(), RouteError> {
+        let mut sorted = std::mem::take(&mut self.scratch);
+        sorted.clear();
+        sorted.extend_from_slice(hops);
+        sorted.sort_unstable();
+        sorted.dedup();
+        let result = self.replace_sorted(prefix.trunc(), author, &sorted, changes);
+        self.scratch = sorted;
+        self.let_go(changes);
+        result
+    }
+
+    /// Removes the route that `author` has for this prefix.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn remove(&mut self, prefix: Ipv4Net, author: Author, changes: &mut Vec<Change>) -> Result<(), RouteError> {
+        let prefix = prefix.trunc();
+        let (route, entry) = self.routes.find_entry(prefix, author).ok_or(RouteError::NotFound)?;
+        let set = self.routes.detach(route, entry, &mut self.sets);
+        self.refresh_route(route, changes);
+        self.routes.drop_if_empty(route);
+        if author == Author::Connected && self.connected.set(prefix, &[]) {
+            self.resolve_all(changes);
+        }
+        self.drop_set_if_unused(set, changes);
+        self.let_go(changes);
+        Ok(())
+    }
+
+    /// The link of `port` went up or down.
+    pub fn set_link(&mut self, port: PortId, up: bool, changes: &mut Vec<Change>) {
+        let changed = if up { self.up.insert(port) } else { self.up.remove(&port) };
+        if changed {
+            self.resolve_all(changes);
+            self.let_go(changes);
+        }
+    }
+
+    /// What was given up so far. Read it after the changes were applied, wait until every reader has passed a quiescent
+    /// point, then hand it to [`Rib::recycle`].
+    pub const fn retired(&self) -> Retired {
+        Retired { next_hops: self.next_hops.retired(), groups: self.groups.retired() }
+    }
+
+    /// Lets places that were given up before `upto` was read be used again.
+    pub fn recycle(&mut self, upto: Retired, changes: &mut Vec<Change>) {
+        self.next_hops.recycle(upto.next_hops);
+        self.groups.recycle(upto.groups);
+        if std::mem::take(&mut self.starved) {
+            self.resolve_all(changes);
+            self.let_go(changes);
+        }
+    }
+
+    fn replace_sorted(
+        &mut self,
+        prefix: Ipv4Net,
+        author: Author,
+        hops: &[Hop],
+        changes: &mut Vec<Change>,
+    ) -> Result<(), RouteError> {
+        if hops.is_empty() {
+            return Err(RouteError::NoHops);
+        }
+        if hops.len() > MAX_MEMBERS {
+            return Err(RouteError::TooManyHops { limit: MAX_MEMBERS });
+        }
+        let found = self.routes.find_entry(prefix, author);
+        if found.is_none() && self.routes.len() >= self.limits.routes as usize {
+            return Err(RouteError::TooManyRoutes { limit: self.limits.routes });
+        }
+        let set = self.intern_set(hops, changes)?;
+        let (route, old) = match found {
+            Some((_, entry)) if self.routes.set_of(entry) == Some(set) => return Ok(()),
+            Some((route, entry)) => (route, self.routes.change_set(entry, set, &mut self.sets)),
+            None => (self.routes.attach(prefix, author, set, &mut self.sets), None),
+        };
+        self.refresh_route(route, changes);
+        if author == Author::Connected && self.connected.set(prefix, hops) {
+            self.resolve_all(changes);
+        }
+        self.drop_set_if_unused(old, changes);
+        Ok(())
+    }
+
+    /// The set of these hops, made if there is none yet.
+    fn intern_set(&mut self, hops: &[Hop], changes: &mut Vec<Change>) -> Result<u32, RouteError> {
+        if let Some(set) = self.sets.find(hops) {
+            return Ok(set);
+        }
+        let mut members = Vec::with_capacity(hops.len());
+        let made = self.intern_hops(hops, &mut members, changes).and_then(|()| match hops {
+            [_] => Ok(None),
+            _ => self.groups.create().map(Some).ok_or(RouteError::TooManyGroups),
+        });
+        match made {
+            Ok(group) => {
+                let set = self.sets.insert(hops, Set::new(members, group));
+                self.hops.join(self.sets.members(set), set);
+                self.refresh_set(set, changes);
+                Ok(set)
+            }
+            Err(error) => {
+                for hop in members {
+                    self.released.extend(self.hops.drop_if_unused(hop));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn intern_hops(
+        &mut self,
+        hops: &[Hop],
+        members: &mut Vec<u32>,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), RouteError> {
+        for &hop in hops {
+            let index = match self.hops.find(hop) {
+                Some(index) => index,
+                None => {
+                    let (next_hop, usable) = self.connected.resolve(hop, &self.up);
+                    let id = match next_hop {
+                        Some(next_hop) => {
+                            Some(acquire(&mut self.next_hops, next_hop, changes).ok_or(RouteError::TooManyNextHops)?)
+                        }
+                        None => None,
+                    };
+                    self.hops.insert(hop, id, usable)
+                }
+            };
+            members.push(index);
+        }
+        Ok(())
+    }
+
+    /// Recomputes which hops of a set are usable. Answers whether its target is another one now.
+    fn refresh_set(&mut self, index: u32, changes: &mut Vec<Change>) -> bool {
+        let Some(set) = self.sets.get_mut(index) else { return false };
+        let target = match set.group {
+            None => set.hops.first().and_then(|&hop| self.hops.usable(hop)).map(Target::NextHop),
+            Some(id) => {
+                let mut usable: Vec<_> = set.hops.iter().filter_map(|&hop| self.hops.usable(hop)).collect();
+                usable.sort_unstable();
+                usable.dedup();
+                if self.groups.update(id, &usable) > 0 {
+                    let now = self.groups.buckets(id).map(|buckets| Box::new(*buckets));
+                    changes.push(Change::Group { id, now });
+                }
+                (!usable.is_empty()).then_some(Target::Group(id))
+            }
+        };
+        std::mem::replace(&mut set.target, target) != target
+    }
+
+    /// Lets the most preferred author with a usable set have the prefix.
+    fn refresh_route(&mut self, route: u32, changes: &mut Vec<Change>) {
+        let best = self.routes.entries_of(route).find_map(|(_, entry)| self.sets.target(entry.set));
+        if let Some(prefix) = self.routes.install(route, best) {
+            changes.push(Change::Route { prefix, now: best });
+        }
+    }
+
+    /// Resolves every hop anew: connected networks or links have changed.
+    fn resolve_all(&mut self, changes: &mut Vec<Change>) {
+        let mut dirty = Vec::new();
+        for index in self.hops.indices() {
+            self.resolve_hop(index, &mut dirty, changes);
+        }
+        dirty.sort_unstable();
+        dirty.dedup();
+        for set in dirty {
+            if self.refresh_set(set, changes) {
+                let mut entry = self.sets.first_entry(set);
+                while let Some((route, next)) = self.routes.step(entry) {
+                    self.refresh_route(route, changes);
+                    entry = next;
+                }
+            }
+        }
+    }
+
+    fn resolve_hop(&mut self, index: u32, dirty: &mut Vec<u32>, changes: &mut Vec<Change>) {
+        let Some(state) = self.hops.get_mut(index) else { return };
+        let (found, mut usable) = self.connected.resolve(state.hop, &self.up);
+        let before = (state.id, state.usable);
+        let held = state.id.and_then(|id| self.next_hops.get(id));
+        // A hop that resolves to nothing keeps its place: a link that flaps must not use up places.
+        if found.is_some() && found != held {
+            match found.and_then(|next_hop| acquire(&mut self.next_hops, next_hop, changes)) {
+                Some(id) => self.released.extend(state.id.replace(id)),
+                None => (usable, self.starved) = (false, true),
+            }
+        }
+        state.usable = usable;
+        if (state.id, usable) != before {
+            dirty.extend_from_slice(&state.sets);
+        }
+    }
+
+    fn drop_set_if_unused(&mut self, index: Option<u32>, changes: &mut Vec<Change>) {
+        let Some(index) = index.filter(|&index| self.sets.is_unused(index)) else { return };
+        let keys: Vec<Hop> = self.sets.members(index).iter().filter_map(|&hop| self.hops.hop(hop)).collect();
+        let Some(set) = self.sets.remove(index, &keys) else { return };
+        if let Some(id) = set.group.filter(|&id| self.groups.remove(id)) {
+            changes.push(Change::Group { id, now: None });
+        }
+        for &hop in &set.hops {
+            self.hops.leave(hop, index);
+            self.released.extend(self.hops.drop_if_unused(hop));
+        }
+    }
+
+    /// Gives up the next hops that nothing points to any more; the last step of every operation.
+    fn let_go(&mut self, changes: &mut Vec<Change>) {
+        for id in self.released.drain(..) {
+            if self.next_hops.release(id) {
+                changes.push(Change::NextHop { id, now: None });
+            }
+        }
+    }
+}
+
+fn acquire(store: &mut NextHopStore, next_hop: NextHop, changes: &mut Vec<Change>) -> Option<NextHopId> {
+    let acquired = store.acquire(next_hop)?;
+    if acquired.fresh {
+        changes.push(Change::NextHop { id: acquired.id, now: Some(next_hop) });
+    }
+    Some(acquired.id)
+}

@@ -1,0 +1,75 @@
+//! The sets of hops in use, each once.
+
+use super::slab::{NONE, Slab};
+use super::{Hop, Target};
+use crate::group::GroupId;
+use std::collections::HashMap;
+
+/// Hops that share traffic.
+#[derive(Debug)]
+pub(super) struct Set {
+    /// Numbers of its hops, in the order of the hops themselves.
+    pub(super) hops: Vec<u32>,
+    /// The group of a set of two hops or more.
+    pub(super) group: Option<GroupId>,
+    /// Where it leads at present.
+    pub(super) target: Option<Target>,
+    /// The first of the entries that use it, or [`NONE`].
+    pub(super) first: u32,
+}
+
+impl Set {
+    pub(super) const fn new(hops: Vec<u32>, group: Option<GroupId>) -> Self {
+        Set { hops, group, target: None, first: NONE }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Sets {
+    by_hops: HashMap<Box<[Hop]>, u32>,
+    slab: Slab<Set>,
+}
+
+impl Sets {
+    pub(super) fn find(&self, hops: &[Hop]) -> Option<u32> {
+        self.by_hops.get(hops).copied()
+    }
+
+    pub(super) fn insert(&mut self, hops: &[Hop], set: Set) -> u32 {
+        let index = self.slab.insert(set);
+        self.by_hops.insert(hops.into(), index);
+        index
+    }
+
+    pub(super) fn remove(&mut self, index: u32, hops: &[Hop]) -> Option<Set> {
+        self.by_hops.remove(hops);
+        self.slab.remove(index)
+    }
+
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Set> {
+        self.slab.get_mut(index)
+    }
+
+    /// Numbers of a set's hops.
+    pub(super) fn members(&self, index: u32) -> &[u32] {
+        self.slab.get(index).map_or(&[], |set| &set.hops)
+    }
+
+    pub(super) fn target(&self, index: u32) -> Option<Target> {
+        self.slab.get(index)?.target
+    }
+
+    pub(super) fn first_entry(&self, index: u32) -> u32 {
+        self.slab.get(index).map_or(NONE, |set| set.first)
+    }
+
+    pub(super) fn set_first_entry(&mut self, index: u32, entry: u32) {
+        if let Some(set) = self.slab.get_mut(index) {
+            set.first = entry;
+        }
+    }
+
+    pub(super) fn is_unused(&self, index: u32) -> bool {
+        self.first_entry(index) == NONE
+    }
+}

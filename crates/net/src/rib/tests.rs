@@ -1,0 +1,328 @@
+//! The RIB against its slow twin: a list of routes, from which the table is worked out anew after each step.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// A forwarding table that does what the changes say, and checks that it never holds a dangling number.
+#[derive(Default)]
+struct Fib {
+    next_hops: BTreeMap<NextHopId, NextHop>,
+    groups: BTreeMap<GroupId, Box<Buckets>>,
+    routes: BTreeMap<Ipv4Net, Target>,
+}
+
+impl Fib {
+    fn apply(&mut self, changes: &mut Vec<Change>) {
+        for change in changes.drain(..) {
+            match change {
+                Change::NextHop { id, now: Some(next_hop) } => {
+                    assert!(self.next_hops.keys().all(|other| other.index() != id.index()), "the place is taken");
+                    self.next_hops.insert(id, next_hop);
+                }
+                Change::NextHop { id, now: None } => assert!(self.next_hops.remove(&id).is_some()),
+                Change::Group { id, now: Some(buckets) } => {
+                    let taken = self.groups.keys().any(|other| other.index() == id.index() && *other != id);
+                    assert!(!taken, "the place is taken");
+                    self.groups.insert(id, buckets);
+                }
+                Change::Group { id, now: None } => {
+                    self.groups.remove(&id);
+                }
+                Change::Route { prefix, now: Some(target) } => {
+                    assert_ne!(self.routes.insert(prefix, target), Some(target), "a change that changes nothing");
+                }
+                Change::Route { prefix, now: None } => assert!(self.routes.remove(&prefix).is_some()),
+            }
+            self.assert_whole();
+        }
+    }
+
+    fn assert_whole(&self) {
+        for (prefix, &target) in &self.routes {
+            assert!(!self.next_hops_of(target).is_empty(), "{prefix} leads to {target:?}");
+        }
+    }
+
+    fn next_hops_of(&self, target: Target) -> BTreeSet<NextHop> {
+        match target {
+            Target::NextHop(id) => [self.next_hops[&id]].into(),
+            Target::Group(id) => self.groups[&id].iter().map(|id| self.next_hops[id]).collect(),
+        }
+    }
+}
+
+/// The definition.
+#[derive(Default)]
+struct Twin {
+    routes: BTreeMap<(Ipv4Net, Author), Vec<Hop>>,
+    up: BTreeSet<PortId>,
+}
+
+impl Twin {
+    fn resolve(&self, hop: Hop) -> Option<NextHop> {
+        let (port, gateway) = match hop {
+            Hop::On(port) => (port, None),
+            Hop::ViaOn(gateway, port) => (port, Some(gateway)),
+            Hop::Via(gateway) => {
+                let mut networks = Vec::new();
+                for ((network, author), hops) in &self.routes {
+                    for hop in hops {
+                        if let (Author::Connected, Hop::On(port)) = (author, hop)
+                            && network.contains(&gateway)
+                            && self.up.contains(port)
+                        {
+                            networks.push((std::cmp::Reverse(network.prefix_len()), *port));
+                        }
+                    }
+                }
+                (networks.into_iter().min()?.1, Some(gateway))
+            }
+        };
+        self.up.contains(&port).then_some(NextHop { port, gateway })
+    }
+
+    fn table(&self) -> BTreeMap<Ipv4Net, BTreeSet<NextHop>> {
+        let mut table = BTreeMap::new();
+        for ((prefix, _), hops) in &self.routes {
+            let usable: BTreeSet<_> = hops.iter().filter_map(|&hop| self.resolve(hop)).collect();
+            if !usable.is_empty() {
+                table.entry(*prefix).or_insert(usable);
+            }
+        }
+        table
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Replace(Ipv4Net, Author, Vec<Hop>),
+    Remove(Ipv4Net, Author),
+    Link(PortId, bool),
+    Recycle,
+}
+
+fn prefixes() -> impl Strategy<Value = Ipv4Net> {
+    let nets =
+        ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.1.0/24", "10.1.1.1/32", "192.0.2.0/24", "192.0.2.128/25"];
+    proptest::sample::select(nets.to_vec()).prop_map(|net| net.parse().unwrap())
+}
+
+fn hops() -> impl Strategy<Value = Hop> {
+    let gateways = ["10.1.1.1", "10.1.1.2", "10.9.9.9", "192.0.2.1", "192.0.2.129", "203.0.113.1"];
+    let gateway = proptest::sample::select(gateways.to_vec()).prop_map(|text| text.parse::<Ipv4Addr>().unwrap());
+    prop_oneof![
+        (0u16..4).prop_map(Hop::On),
+        gateway.clone().prop_map(Hop::Via),
+        gateway.clone().prop_map(Hop::Via),
+        (gateway, 0u16..4).prop_map(|(gateway, port)| Hop::ViaOn(gateway, port)),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let author = || proptest::sample::select(Author::ALL.to_vec());
+    let ports = proptest::collection::vec((0u16..4).prop_map(Hop::On), 1..3);
+    prop_oneof![
+        4 => (prefixes(), author(), proptest::collection::vec(hops(), 1..5)).prop_map(|(p, a, h)| Step::Replace(p, a, h)),
+        2 => (prefixes(), ports).prop_map(|(prefix, hops)| Step::Replace(prefix, Author::Connected, hops)),
+        3 => (prefixes(), author()).prop_map(|(prefix, author)| Step::Remove(prefix, author)),
+        3 => (0u16..4, any::<bool>()).prop_map(|(port, up)| Step::Link(port, up)),
+        1 => Just(Step::Recycle),
+    ]
+}
+
+fn run(steps: Vec<Step>, limits: Limits, check: impl Fn(&Fib, &Twin, &Rib)) {
+    let (mut rib, mut twin, mut fib, mut changes) = (Rib::new(limits), Twin::default(), Fib::default(), Vec::new());
+    for step in steps {
+        match step {
+            Step::Replace(prefix, author, hops) => {
+                let before = fib.routes.clone();
+                let result = rib.replace(prefix, author, &hops, &mut changes);
+                fib.apply(&mut changes);
+                match result {
+                    Ok(()) => drop(twin.routes.insert((prefix, author), hops)),
+                    Err(_) => assert_eq!(before, fib.routes, "what is refused changes nothing"),
+                }
+            }
+            Step::Remove(prefix, author) => {
+                let there = twin.routes.remove(&(prefix, author)).is_some();
+                let expected = if there { Ok(()) } else { Err(RouteError::NotFound) };
+                assert_eq!(rib.remove(prefix, author, &mut changes), expected);
+            }
+            Step::Link(port, up) => {
+                rib.set_link(port, up, &mut changes);
+                if up {
+                    twin.up.insert(port)
+                } else {
+                    twin.up.remove(&port)
+                };
+            }
+            Step::Recycle => rib.recycle(rib.retired(), &mut changes),
+        }
+        fib.apply(&mut changes);
+        assert_eq!(rib.len(), twin.routes.len());
+        assert_eq!(rib.installed().collect::<BTreeMap<_, _>>(), fib.routes);
+        assert_eq!(rib.next_hops().collect::<BTreeMap<_, _>>(), fib.next_hops);
+        check(&fib, &twin, &rib);
+    }
+    let keys: Vec<_> = twin.routes.into_keys().collect();
+    for (prefix, author) in keys {
+        rib.remove(prefix, author, &mut changes).unwrap();
+    }
+    fib.apply(&mut changes);
+    assert!(fib.routes.is_empty() && fib.groups.is_empty() && fib.next_hops.is_empty(), "nothing is left behind");
+    assert!(rib.is_empty() && rib.group_count() == 0);
+}
+
+proptest! {
+    #[test]
+    fn the_forwarding_table_is_what_the_definition_says(steps in proptest::collection::vec(steps(), 1..60)) {
+        run(steps, Limits::default(), |fib, twin, rib| {
+            let table: BTreeMap<_, _> =
+                fib.routes.iter().map(|(prefix, target)| (*prefix, fib.next_hops_of(*target))).collect();
+            assert_eq!(table, twin.table());
+            for (&prefix, expected) in &table {
+                assert_eq!(rib.next_hops_of(fib.routes[&prefix]).into_iter().collect::<BTreeSet<_>>(), *expected);
+            }
+            for view in rib.routes() {
+                let stated: BTreeSet<_> = view.hops().map(|(hop, _)| hop).collect();
+                let key = (view.prefix(), view.author());
+                assert_eq!(stated, twin.routes[&key].iter().copied().collect());
+                assert!(view.hops().all(|(hop, next_hop)| next_hop == twin.resolve(hop)));
+                let better = twin.routes.range((key.0, Author::Connected)..key);
+                let beaten = better.flat_map(|(_, hops)| hops).any(|&hop| twin.resolve(hop).is_some());
+                assert_eq!(view.is_installed(), !beaten && stated.iter().any(|&hop| twin.resolve(hop).is_some()));
+            }
+        });
+    }
+
+    #[test]
+    fn small_limits_refuse_and_never_leave_anything_dangling(
+        steps in proptest::collection::vec(steps(), 1..60), routes in 1u32..8, next_hops in 1u32..8, groups in 0u32..4,
+    ) {
+        run(steps, Limits { routes, next_hops, groups }, |fib, _, rib| {
+            assert!(rib.len() <= routes as usize);
+            assert!(fib.next_hops.len() <= next_hops as usize && fib.groups.len() <= groups as usize);
+        });
+    }
+}
+
+fn net(text: &str) -> Ipv4Net {
+    text.parse().unwrap()
+}
+
+fn ip(text: &str) -> Ipv4Addr {
+    text.parse().unwrap()
+}
+
+/// Two ports with connected networks 10.0.N.0/24, links up.
+fn two_ports(fib: &mut Fib) -> Rib {
+    let (mut rib, mut changes) = (Rib::new(Limits::default()), Vec::new());
+    for port in 1..=2 {
+        rib.set_link(port, true, &mut changes);
+        let network = net(&format!("10.0.{port}.0/24"));
+        rib.replace(network, Author::Connected, &[Hop::On(port)], &mut changes).unwrap();
+    }
+    fib.apply(&mut changes);
+    rib
+}
+
+#[test]
+fn an_equal_cost_set_shrinks_and_grows_by_its_group_alone() {
+    let (mut fib, mut changes) = (Fib::default(), Vec::new());
+    let mut rib = two_ports(&mut fib);
+    let hops = [Hop::Via(ip("10.0.1.9")), Hop::Via(ip("10.0.2.9"))];
+    for third in 0..100 {
+        rib.replace(net(&format!("198.51.{third}.0/24")), Author::Config, &hops, &mut changes).unwrap();
+    }
+    assert_eq!(rib.group_count(), 1, "equal sets are one");
+    fib.apply(&mut changes);
+
+    rib.set_link(2, false, &mut changes);
+    let routes = changes.iter().filter(|change| matches!(change, Change::Route { .. })).count();
+    let groups = changes.iter().filter(|change| matches!(change, Change::Group { .. })).count();
+    assert_eq!((routes, groups), (1, 1), "the connected route of port 2, and one group");
+    fib.apply(&mut changes);
+    let only = NextHop { port: 1, gateway: Some(ip("10.0.1.9")) };
+    assert_eq!(fib.next_hops_of(fib.routes[&net("198.51.7.0/24")]), [only].into());
+
+    rib.set_link(1, false, &mut changes);
+    fib.apply(&mut changes);
+    assert!(fib.routes.is_empty());
+    rib.set_link(2, true, &mut changes);
+    rib.set_link(1, true, &mut changes);
+    fib.apply(&mut changes);
+    assert_eq!(fib.routes.len(), 102);
+    assert_eq!(fib.next_hops_of(fib.routes[&net("198.51.7.0/24")]).len(), 2);
+    assert_eq!(rib.retired(), Retired { next_hops: 0, groups: 0 }, "flapping uses up no places");
+}
+
+#[test]
+fn a_lower_author_takes_over_while_the_better_one_has_no_link() {
+    let (mut fib, mut changes) = (Fib::default(), Vec::new());
+    let mut rib = two_ports(&mut fib);
+    let default = net("0.0.0.0/0");
+    rib.replace(default, Author::Learned, &[Hop::Via(ip("10.0.2.1"))], &mut changes).unwrap();
+    rib.replace(default, Author::Config, &[Hop::Via(ip("10.0.1.1"))], &mut changes).unwrap();
+    let port = |rib: &Rib| rib.lookup(ip("8.8.8.8")).map(|(_, target)| rib.next_hops_of(target)[0].port);
+    assert_eq!(port(&rib), Some(1));
+    rib.set_link(1, false, &mut changes);
+    assert_eq!(port(&rib), Some(2));
+    rib.set_link(1, true, &mut changes);
+    assert_eq!(port(&rib), Some(1));
+    rib.remove(default, Author::Config, &mut changes).unwrap();
+    assert_eq!(port(&rib), Some(2));
+    fib.apply(&mut changes);
+    assert_eq!(rib.lookup(ip("10.0.2.77")).map(|(prefix, _)| prefix), Some(net("10.0.2.0/24")));
+}
+
+#[test]
+fn gateways_are_looked_up_among_connected_networks_only() {
+    let (mut fib, mut changes) = (Fib::default(), Vec::new());
+    let mut rib = two_ports(&mut fib);
+    rib.replace(net("172.16.0.0/12"), Author::Config, &[Hop::Via(ip("10.0.1.1"))], &mut changes).unwrap();
+    rib.replace(net("192.168.0.0/16"), Author::Config, &[Hop::Via(ip("172.16.0.1"))], &mut changes).unwrap();
+    fib.apply(&mut changes);
+    assert!(!fib.routes.contains_key(&net("192.168.0.0/16")));
+    let view = rib.routes_to(net("192.168.3.3/16")).next().unwrap();
+    assert_eq!(view.hops().collect::<Vec<_>>(), [(Hop::Via(ip("172.16.0.1")), None)]);
+    // The gateway's network moves from one port to the other.
+    rib.replace(net("10.0.1.0/24"), Author::Connected, &[Hop::On(2)], &mut changes).unwrap();
+    fib.apply(&mut changes);
+    let expected = NextHop { port: 2, gateway: Some(ip("10.0.1.1")) };
+    assert_eq!(fib.next_hops_of(fib.routes[&net("172.16.0.0/12")]), [expected].into());
+}
+
+#[test]
+fn bad_routes_are_refused_by_name() {
+    let mut changes = Vec::new();
+    let mut rib = Rib::new(Limits { routes: 1, next_hops: 1, groups: 0 });
+    let mut replace = |prefix: &str, hops: &[Hop]| rib.replace(net(prefix), Author::Cli, hops, &mut changes);
+    assert_eq!(replace("10.0.0.0/8", &[]), Err(RouteError::NoHops));
+    let many: Vec<_> = (0..65).map(Hop::On).collect();
+    assert_eq!(replace("10.0.0.0/8", &many), Err(RouteError::TooManyHops { limit: 64 }));
+    assert_eq!(replace("10.0.0.0/8", &[Hop::On(1), Hop::On(2)]), Err(RouteError::TooManyNextHops));
+    let gateways = [Hop::Via(ip("10.0.0.1")), Hop::Via(ip("10.0.0.2"))];
+    assert_eq!(replace("10.0.0.0/8", &gateways), Err(RouteError::TooManyGroups));
+    assert_eq!(replace("10.0.0.0/8", &gateways[..1]), Ok(()));
+    assert_eq!(replace("11.0.0.0/8", &gateways[..1]), Err(RouteError::TooManyRoutes { limit: 1 }));
+    assert_eq!(replace("10.1.2.3/8", &gateways[1..]), Ok(()), "replaced, host bits do not count");
+    assert_eq!(rib.len(), 1);
+}
+
+/// A place that is wanted and not free is filled as soon as it is recycled.
+#[test]
+fn a_starved_hop_is_served_after_recycling() {
+    let (mut fib, mut changes) = (Fib::default(), Vec::new());
+    let mut rib = Rib::new(Limits { next_hops: 2, ..Limits::default() });
+    rib.set_link(1, true, &mut changes);
+    rib.replace(net("172.16.0.0/12"), Author::Cli, &[Hop::ViaOn(ip("10.0.0.2"), 1)], &mut changes).unwrap();
+    rib.replace(net("192.168.0.0/16"), Author::Cli, &[Hop::Via(ip("10.0.0.1"))], &mut changes).unwrap();
+    rib.replace(net("10.0.0.0/8"), Author::Connected, &[Hop::On(1)], &mut changes).unwrap();
+    fib.apply(&mut changes);
+    assert!(!fib.routes.contains_key(&net("192.168.0.0/16")));
+    rib.remove(net("172.16.0.0/12"), Author::Cli, &mut changes).unwrap();
+    rib.recycle(rib.retired(), &mut changes);
+    fib.apply(&mut changes);
+    assert!(fib.routes.contains_key(&net("192.168.0.0/16")));
+}
