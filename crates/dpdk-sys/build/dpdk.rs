@@ -8,24 +8,17 @@ const SOURCE: &str = "shim/weir_dpdk.c";
 
 /// The libraries of DPDK that are called directly. Drivers are plugins that EAL loads by itself.
 /// `rte_log` is a library of its own from 24.03 on.
-const LIBRARIES: [&str; 6] = [
-    "rte_eal",
-    "rte_ethdev",
-    "rte_mbuf",
-    "rte_mempool",
-    "rte_ring",
-    "rte_log",
-];
+const LIBRARIES: [&str; 6] = ["rte_eal", "rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_log"];
 
 /// What of DPDK's functions is bound, and the types that they need.
 const FUNCTIONS: &str = "weir_.*\
-|rte_eal_(init|cleanup|hotplug_add|hotplug_remove)\
-|rte_dev_remove|rte_openlog_stream|rte_log_set_level_pattern|rte_strerror|rte_version\
+|rte_eal_(init|hotplug_add|hotplug_remove|get_runtime_dir)\
+|rte_dev_remove|rte_openlog_stream|rte_strerror|rte_version\
 |rte_thread_(register|unregister)\
-|rte_eth_(find_next|stats_get|stats_reset|rx_queue_setup|tx_queue_setup|promiscuous_enable|allmulticast_enable|macaddr_get)\
-|rte_eth_dev_(get_port_by_name|get_name_by_port|info_get|configure|start|stop|close|default_mac_addr_set|set_mtu|get_mtu|adjust_nb_rx_tx_desc|socket_id|is_removed)\
-|rte_pktmbuf_(pool_create|free_bulk)\
-|rte_mempool_(free|avail_count|in_use_count)";
+|rte_eth_(find_next|stats_get|rx_queue_setup|tx_queue_setup|promiscuous_enable|allmulticast_enable|macaddr_get)\
+|rte_eth_dev_(get_port_by_name|info_get|configure|start|stop|close|default_mac_addr_set|set_mtu|get_mtu|adjust_nb_rx_tx_desc)\
+|rte_pktmbuf_pool_create\
+|rte_mempool_(avail_count|obj_iter)";
 
 pub(super) fn build() -> Result<(), Box<dyn Error>> {
     for file in ["build/dpdk.rs", HEADER, SOURCE] {
@@ -39,11 +32,8 @@ pub(super) fn build() -> Result<(), Box<dyn Error>> {
 /// Asks pkg-config, and links only what is called. DPDK's own `-march` is left out: one binary
 /// serves every x86-64, and EAL itself refuses a processor that its libraries cannot run on.
 fn find() -> Result<Vec<PathBuf>, Box<dyn Error>> {
-    let found = pkg_config::Config::new()
-        .atleast_version("22.11")
-        .cargo_metadata(false)
-        .probe("libdpdk")
-        .map_err(|error| {
+    let found =
+        pkg_config::Config::new().atleast_version("22.11").cargo_metadata(false).probe("libdpdk").map_err(|error| {
             format!(
                 "DPDK is not here: install it (apt-get install dpdk libdpdk-dev libclang-dev), or build \
                  without it (cargo build --no-default-features).\n{error}"
@@ -52,11 +42,7 @@ fn find() -> Result<Vec<PathBuf>, Box<dyn Error>> {
     for path in &found.link_paths {
         println!("cargo::rustc-link-search=native={}", path.display());
     }
-    for library in found
-        .libs
-        .iter()
-        .filter(|name| LIBRARIES.contains(&name.as_str()))
-    {
+    for library in found.libs.iter().filter(|name| LIBRARIES.contains(&name.as_str())) {
         println!("cargo::rustc-link-lib=dylib={library}");
     }
     println!("cargo::metadata=version={}", found.version);
@@ -91,7 +77,7 @@ fn bind(include: &[PathBuf]) -> Result<(), Box<dyn Error>> {
         .allowlist_var("WEIR_.*")
         // Only ever behind a pointer. DPDK's own layout tricks (packed and aligned at once) cannot be
         // said in Rust; weir-packet declares the buffer's header, checked against `WEIR_MBUF_*`.
-        .blocklist_type("FILE|_IO_.*|rte_mbuf.*|rte_mempool.*|rte_device")
+        .blocklist_type("FILE|_IO_.*|rte_mbuf|rte_mempool|rte_device")
         .raw_line("pub use libc::FILE;")
         .raw_line("#[repr(C)] #[derive(Debug)] pub struct rte_mbuf([u8; 0]);")
         .raw_line("#[repr(C)] #[derive(Debug)] pub struct rte_mempool([u8; 0]);")

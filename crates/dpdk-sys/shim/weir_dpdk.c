@@ -16,11 +16,6 @@ uint16_t weir_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, ui
 	return rte_eth_tx_burst(port, queue, bufs, n);
 }
 
-uint16_t weir_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
-{
-	return rte_eth_tx_prepare(port, queue, bufs, n);
-}
-
 int weir_pktmbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n)
 {
 	return rte_pktmbuf_alloc_bulk(pool, bufs, n);
@@ -39,11 +34,6 @@ void weir_pktmbuf_free(struct rte_mbuf *buf)
 int weir_pktmbuf_linearize(struct rte_mbuf *buf)
 {
 	return rte_pktmbuf_linearize(buf);
-}
-
-int weir_pktmbuf_is_sole(const struct rte_mbuf *buf)
-{
-	return RTE_MBUF_DIRECT(buf) && rte_mbuf_refcnt_read(buf) == 1;
 }
 
 int weir_errno(void)
@@ -66,16 +56,31 @@ int weir_link_get(uint16_t port, int *up, uint32_t *speed)
 	return rc;
 }
 
-uint32_t weir_mempool_obj_size(uint32_t elt_size)
-{
-	struct rte_mempool_objsz size;
+struct ranges {
+	uintptr_t (*found)[2];
+	unsigned int room;
+	unsigned int n;
+};
 
-	return rte_mempool_calc_obj_size(elt_size, 0, &size);
+static void add_range(struct rte_mempool *pool, void *opaque, struct rte_mempool_memhdr *chunk, unsigned int index)
+{
+	struct ranges *ranges = opaque;
+
+	(void)pool;
+	(void)index;
+	if (ranges->n < ranges->room) {
+		ranges->found[ranges->n][0] = (uintptr_t)chunk->addr;
+		ranges->found[ranges->n][1] = (uintptr_t)chunk->addr + chunk->len;
+	}
+	ranges->n++;
 }
 
-unsigned int weir_mempool_chunks(const struct rte_mempool *pool)
+unsigned int weir_mempool_ranges(struct rte_mempool *pool, uintptr_t (*ranges)[2], unsigned int n)
 {
-	return pool->nb_mem_chunks;
+	struct ranges all = {.found = ranges, .room = n};
+
+	rte_mempool_mem_iter(pool, add_range, &all);
+	return all.n;
 }
 
 /* libbpf and libxdp have one printer per process. The file outlives it: EAL's log is never closed. */

@@ -21,14 +21,6 @@
 /* --- constants ------------------------------------------------------------------------------- */
 
 static const uint64_t WEIR_RX_OFFLOAD_IPV4_CKSUM = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
-static const uint64_t WEIR_RX_OFFLOAD_UDP_CKSUM = RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
-static const uint64_t WEIR_RX_OFFLOAD_TCP_CKSUM = RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
-static const uint64_t WEIR_RX_OFFLOAD_RSS_HASH = RTE_ETH_RX_OFFLOAD_RSS_HASH;
-static const uint64_t WEIR_RX_OFFLOAD_SCATTER = RTE_ETH_RX_OFFLOAD_SCATTER;
-static const uint64_t WEIR_TX_OFFLOAD_IPV4_CKSUM = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
-static const uint64_t WEIR_TX_OFFLOAD_UDP_CKSUM = RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
-static const uint64_t WEIR_TX_OFFLOAD_TCP_CKSUM = RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
-static const uint64_t WEIR_TX_OFFLOAD_MBUF_FAST_FREE = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
 
 static const uint64_t WEIR_RSS_IP = RTE_ETH_RSS_IP;
 static const uint64_t WEIR_RSS_TCP = RTE_ETH_RSS_TCP;
@@ -36,23 +28,12 @@ static const uint64_t WEIR_RSS_UDP = RTE_ETH_RSS_UDP;
 static const uint32_t WEIR_MQ_RX_NONE = RTE_ETH_MQ_RX_NONE;
 static const uint32_t WEIR_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
 
-static const uint64_t WEIR_MBUF_F_RX_RSS_HASH = RTE_MBUF_F_RX_RSS_HASH;
+static const uint64_t WEIR_MBUF_F_FOREIGN = RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT;
 static const uint64_t WEIR_MBUF_F_RX_IP_CKSUM_MASK = RTE_MBUF_F_RX_IP_CKSUM_MASK;
-static const uint64_t WEIR_MBUF_F_RX_IP_CKSUM_BAD = RTE_MBUF_F_RX_IP_CKSUM_BAD;
 static const uint64_t WEIR_MBUF_F_RX_IP_CKSUM_GOOD = RTE_MBUF_F_RX_IP_CKSUM_GOOD;
-static const uint64_t WEIR_MBUF_F_RX_L4_CKSUM_MASK = RTE_MBUF_F_RX_L4_CKSUM_MASK;
-static const uint64_t WEIR_MBUF_F_RX_L4_CKSUM_BAD = RTE_MBUF_F_RX_L4_CKSUM_BAD;
-static const uint64_t WEIR_MBUF_F_RX_L4_CKSUM_GOOD = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
-static const uint64_t WEIR_MBUF_F_TX_IP_CKSUM = RTE_MBUF_F_TX_IP_CKSUM;
-static const uint64_t WEIR_MBUF_F_TX_IPV4 = RTE_MBUF_F_TX_IPV4;
-static const uint64_t WEIR_MBUF_F_TX_IPV6 = RTE_MBUF_F_TX_IPV6;
-static const uint64_t WEIR_MBUF_F_TX_TCP_CKSUM = RTE_MBUF_F_TX_TCP_CKSUM;
-static const uint64_t WEIR_MBUF_F_TX_UDP_CKSUM = RTE_MBUF_F_TX_UDP_CKSUM;
-static const uint64_t WEIR_MBUF_F_TX_L4_MASK = RTE_MBUF_F_TX_L4_MASK;
 
+static const uint32_t WEIR_MAX_PORTS = RTE_MAX_ETHPORTS;
 static const uint32_t WEIR_HEADROOM = RTE_PKTMBUF_HEADROOM;
-static const uint32_t WEIR_MAX_ETHPORTS = RTE_MAX_ETHPORTS;
-static const uint32_t WEIR_MEMPOOL_CACHE_MAX = RTE_MEMPOOL_CACHE_MAX_SIZE;
 
 /* Where rte_mbuf keeps what weir-packet reads and writes: its own declaration is checked against
  * these. */
@@ -78,18 +59,18 @@ static const size_t WEIR_MBUF_PRIV_SIZE = offsetof(struct rte_mbuf, priv_size);
 
 uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
 uint16_t weir_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
-uint16_t weir_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
 
 /* All n buffers, reset as rte_pktmbuf_alloc leaves them, or none: 0, or -ENOENT. */
 int weir_pktmbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n);
 /* Buffers whose next is NULL, nb_segs and refcnt are 1 and that are direct: straight to the pool. */
 void weir_mempool_put_bulk(struct rte_mempool *pool, struct rte_mbuf *const *bufs, unsigned int n);
+
+/* --- once per odd buffer --------------------------------------------------------------------- */
+
 /* A chain of any kind. */
 void weir_pktmbuf_free(struct rte_mbuf *buf);
 /* 0 when the chain is one segment now; -1 when its first segment is too small. */
 int weir_pktmbuf_linearize(struct rte_mbuf *buf);
-/* Whether the buffer is direct and nobody else refers to it. */
-int weir_pktmbuf_is_sole(const struct rte_mbuf *buf);
 
 /* --- control --------------------------------------------------------------------------------- */
 
@@ -99,10 +80,9 @@ int weir_errno(void);
 unsigned int weir_lcore_id(void);
 /* Link state without waiting: 0 or -errno. Speed in Mbit/s, 0 when unknown. */
 int weir_link_get(uint16_t port, int *up, uint32_t *speed);
-/* The size of a pool's elements in memory, headers and padding included. */
-uint32_t weir_mempool_obj_size(uint32_t elt_size);
-/* Contents of one memory chunk: whether a pool is one piece, as AF_XDP needs. */
-unsigned int weir_mempool_chunks(const struct rte_mempool *pool);
+/* The memory that a pool's buffers are in: up to n pieces, each from first to end. Returns how many
+ * there are, which may be more than n. */
+unsigned int weir_mempool_ranges(struct rte_mempool *pool, uintptr_t (*ranges)[2], unsigned int n);
 /* What libbpf and libxdp would print on stderr goes to the file instead. */
 void weir_quiet_bpf(FILE *to);
 

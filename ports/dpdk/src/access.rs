@@ -1,0 +1,119 @@
+//! Looked at before a device is attached, and after it failed: who may have it, who has it.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use crate::eal::{check_pci, has_capability};
+use crate::ethdev::Failure;
+use crate::netif::Interface;
+use crate::{Device, DpdkError, Kind, sockets};
+
+/// capabilities(7).
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_NET_RAW: u32 = 13;
+
+/// Finds out what would make a device fail, in so far as it can be known without trying.
+pub(crate) fn check(device: &Device) -> Result<(), DpdkError> {
+    let name = device.to_string();
+    if let Some(path) = device.listens_at()
+        && !path.starts_with('@')
+    {
+        sockets::clear(&name, Path::new(path))?;
+    }
+    if let Some(path) = device.connects_to() {
+        sockets::expect_listener(&name, Path::new(path))?;
+    }
+    match device.kind() {
+        Kind::AfXdp => check_interface(device, &[(CAP_NET_ADMIN, "CAP_NET_ADMIN"), (CAP_NET_RAW, "CAP_NET_RAW")]),
+        Kind::AfPacket => check_interface(device, &[(CAP_NET_RAW, "CAP_NET_RAW")]),
+        Kind::Tap => check_tap(device),
+        Kind::Pci => check_pci(device.name()),
+        Kind::Null | Kind::Vdev | Kind::Memif | Kind::Vhost | Kind::VirtioUser => Ok(()),
+    }
+}
+
+fn check_interface(device: &Device, capabilities: &[(u32, &str)]) -> Result<(), DpdkError> {
+    find(device)?;
+    check_capabilities(device, capabilities)
+}
+
+/// The interface that a device takes over.
+pub(crate) fn find(device: &Device) -> Result<Interface, DpdkError> {
+    let name = device.name();
+    Interface::find(name).map_err(|_| DpdkError::NoSuchDevice {
+        device: device.to_string(),
+        missing: format!("there is no interface {name} in this network namespace"),
+        remedy: "ip link lists those there are".into(),
+    })
+}
+
+fn check_capabilities(device: &Device, capabilities: &[(u32, &str)]) -> Result<(), DpdkError> {
+    let missing: Vec<&str> =
+        capabilities.iter().filter(|(number, _)| !has_capability(*number)).map(|(_, name)| *name).collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(no_permission(device, &format!("run weir as root, or with {}", missing.join(" and ")))),
+    }
+}
+
+fn check_tap(device: &Device) -> Result<(), DpdkError> {
+    let node = Path::new("/dev/net/tun");
+    match std::fs::File::options().read(true).write(true).open(node) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(DpdkError::NoSuchDevice {
+                device: device.to_string(),
+                missing: "the kernel has no /dev/net/tun".into(),
+                remedy: "load it (modprobe tun)".into(),
+            });
+        }
+        Err(_) => return Err(no_permission(device, "run weir as root, or make /dev/net/tun yours")),
+    }
+    if Interface::find(device.name()).is_ok() {
+        return Err(DpdkError::Busy {
+            device: device.to_string(),
+            by: format!("an interface {} is there already", device.name()),
+            remedy: format!("remove it (ip link del {}), or choose another name", device.name()),
+        });
+    }
+    check_capabilities(device, &[(CAP_NET_ADMIN, "CAP_NET_ADMIN")])
+}
+
+fn no_permission(device: &Device, remedy: &str) -> DpdkError {
+    DpdkError::NoPermission { what: format!("use {device}"), remedy: remedy.to_owned() }
+}
+
+/// The error for people of what DPDK refused, as precise as its log allows.
+pub(crate) fn explain(device: &Device, failure: Failure) -> DpdkError {
+    let said = |part: &str| failure.log.contains(part);
+    let denied = [libc::EPERM, libc::EACCES].contains(&failure.code);
+    if denied || said("Operation not permitted") || said("Permission denied") {
+        return no_permission(device, "run weir as root");
+    }
+    if failure.code == libc::EBUSY || said("resource busy") {
+        return busy(device);
+    }
+    if said("failed to match a driver") || said("no driver found") {
+        let driver = device.driver().unwrap_or_default().to_owned();
+        return DpdkError::NoDriver { device: device.to_string(), driver };
+    }
+    if failure.code == libc::ENOMEM && device.kind() != Kind::AfPacket {
+        return DpdkError::TooLittleMemory { needed: 0, free: 0, kind: "memory" };
+    }
+    failure.refused()
+}
+
+fn busy(device: &Device) -> DpdkError {
+    let name = device.name();
+    let (by, remedy) = match device.kind() {
+        Kind::AfXdp => (
+            "another process has a queue of the interface, or another XDP program is on it".to_owned(),
+            format!("stop that process, or remove the program (ip link set {name} xdp off)"),
+        ),
+        Kind::Tap => {
+            (format!("another process has the interface {name}"), "stop it, or choose another name".to_owned())
+        }
+        _ => ("another process or port has it".to_owned(), "stop it, or choose another device".to_owned()),
+    };
+    DpdkError::Busy { device: device.to_string(), by, remedy }
+}

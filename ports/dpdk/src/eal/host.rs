@@ -1,0 +1,252 @@
+//! What the host has, looked at before EAL is asked: EAL's own answers are poor, and some end the
+//! process.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::DpdkError;
+use crate::eal::options::{EalOptions, Memory};
+
+/// Where PCI devices are listed.
+const PCI_DEVICES: &str = "/sys/bus/pci/devices";
+/// Kernel drivers that hand a card over to a process.
+const HAND_OVER: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
+/// Kernel drivers that share their card with DPDK.
+const SHARED: [&str; 4] = ["mlx5_core", "mlx4_core", "mana", "hv_netvsc"];
+
+/// The cores that the calling thread may run on, ascending.
+pub(crate) fn usable_cores() -> Vec<u32> {
+    // SAFETY: all zeros is an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is as large as is said.
+    let rc = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
+    if rc != 0 {
+        return vec![0];
+    }
+    // SAFETY: the core is below the size of the set.
+    let isset = |core: &u32| unsafe { libc::CPU_ISSET(*core as usize, &set) };
+    (0..libc::CPU_SETSIZE.unsigned_abs()).filter(isset).collect()
+}
+
+pub(crate) fn check_cores(wanted: &[u32], usable: &[u32]) -> Result<(), DpdkError> {
+    match wanted.iter().find(|core| !usable.contains(core)) {
+        Some(core) => Err(DpdkError::WrongCore { core: *core, usable: usable.to_vec() }),
+        None => Ok(()),
+    }
+}
+
+/// Decides for huge pages (true) or ordinary memory, by what is free.
+pub(crate) fn choose_memory(options: &EalOptions) -> Result<bool, DpdkError> {
+    let needed = u64::from(options.megabytes);
+    let huge = free_huge_pages(Path::new("/sys/kernel/mm/hugepages"));
+    let short = |free, kind| Err(DpdkError::TooLittleMemory { needed, free, kind });
+    match options.memory {
+        Memory::Auto | Memory::Huge if huge >= needed && huge > 0 => return Ok(true),
+        Memory::Huge => return short(huge, "huge pages"),
+        Memory::Auto | Memory::Ordinary => {}
+    }
+    match available_memory(Path::new("/proc/meminfo")) {
+        Some(free) if free < needed => short(free, "memory"),
+        _ => Ok(false),
+    }
+}
+
+/// Free huge pages of the size that EAL uses by default, in MB.
+fn free_huge_pages(root: &Path) -> u64 {
+    let sizes = std::fs::read_dir(root).into_iter().flatten().flatten();
+    sizes
+        .filter_map(|size| {
+            let name = size.file_name().into_string().ok()?;
+            let kilobytes: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+            let pages: u64 = std::fs::read_to_string(size.path().join("free_hugepages")).ok()?.trim().parse().ok()?;
+            Some(pages.saturating_mul(kilobytes) >> 10)
+        })
+        .sum()
+}
+
+/// What the kernel thinks it can still give, in MB.
+fn available_memory(meminfo: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(meminfo).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes >> 10)
+}
+
+/// A card that is not there, or that the kernel keeps, is found out here.
+pub(crate) fn check_pci(address: &str) -> Result<(), DpdkError> {
+    check_pci_in(Path::new(PCI_DEVICES), address)
+}
+
+fn check_pci_in(devices: &Path, address: &str) -> Result<(), DpdkError> {
+    let device = devices.join(address);
+    if !device.exists() {
+        return Err(DpdkError::NoSuchDevice {
+            device: format!("pci:{address}"),
+            missing: "there is no such card".into(),
+            remedy: "lspci -D lists those there are".into(),
+        });
+    }
+    let driver =
+        std::fs::read_link(device.join("driver")).ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    match driver.as_deref() {
+        Some(driver) if SHARED.contains(&driver) => Ok(()),
+        Some(driver) if HAND_OVER.contains(&driver) => check_group(address, &device),
+        _ => Err(DpdkError::KernelDriver { address: address.to_owned(), driver }),
+    }
+}
+
+/// A card at vfio-pci is opened by its IOMMU group.
+fn check_group(address: &str, device: &Path) -> Result<(), DpdkError> {
+    let group = std::fs::read_link(device.join("iommu_group")).ok();
+    let Some(group) = group.as_ref().and_then(|path| path.file_name()) else {
+        return Ok(());
+    };
+    let node = Path::new("/dev/vfio").join(group);
+    match OpenOptions::new().read(true).write(true).open(&node) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(DpdkError::NoPermission {
+            what: format!("open {} for pci:{address}", node.display()),
+            remedy: format!("run weir as root, or give yourself the file (chown $USER {})", node.display()),
+        }),
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(DpdkError::Busy {
+            device: format!("pci:{address}"),
+            by: "another process has its IOMMU group".into(),
+            remedy: "stop that process (fuser -v /dev/vfio/*)".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Keeps a name for as long as it lives: a locked file, which the kernel unlocks however the process
+/// ends.
+#[derive(Debug)]
+pub(crate) struct NameLock {
+    _file: File,
+}
+
+impl NameLock {
+    pub(crate) fn take(run_dir: &Path, name: &str) -> Result<NameLock, DpdkError> {
+        let path = run_dir.join(format!("{name}.dpdk.lock"));
+        let mut file = open_lock(run_dir, &path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                // Told for convenience: the lock itself is what counts.
+                let pid = file.read_to_string(&mut pid).ok().and_then(|_| pid.trim().parse().ok());
+                return Err(DpdkError::NameTaken { name: name.to_owned(), pid });
+            }
+            Err(TryLockError::Error(error)) => return Err(refused(&path, &error)),
+        }
+        let written =
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+        written.map_err(|error| refused(&path, &error))?;
+        Ok(NameLock { _file: file })
+    }
+}
+
+fn open_lock(run_dir: &Path, path: &PathBuf) -> Result<File, DpdkError> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o750)
+        .create(run_dir)
+        .and_then(|()| OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o640).open(path))
+        .map_err(|error| refused(path, &error))
+}
+
+fn refused(path: &Path, error: &std::io::Error) -> DpdkError {
+    DpdkError::NoPermission {
+        what: format!("write {} ({error})", path.display()),
+        remedy: "run weir as root, or set XDG_RUNTIME_DIR to a folder of your own".into(),
+    }
+}
+
+/// Whether this process has a capability in force (capabilities(7)).
+pub(crate) fn has_capability(number: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
+        .is_some_and(|set| set & (1 << number) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of its own, gone when dropped.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("weir-dpdk-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_core_outside_the_set_is_named() {
+        assert_eq!(check_cores(&[0, 1], &[0, 1, 2]), Ok(()));
+        assert_eq!(check_cores(&[1, 7], &[0, 1]), Err(DpdkError::WrongCore { core: 7, usable: vec![0, 1] }));
+        assert!(!usable_cores().is_empty());
+    }
+
+    #[test]
+    fn huge_pages_of_all_sizes_are_added() {
+        let folder = Folder::new("huge");
+        assert_eq!(free_huge_pages(&folder.0), 0);
+        for (size, pages) in [("2048kB", "10\n"), ("1048576kB", "2\n")] {
+            let of_size = folder.0.join(format!("hugepages-{size}"));
+            std::fs::create_dir(&of_size).unwrap();
+            std::fs::write(of_size.join("free_hugepages"), pages).unwrap();
+        }
+        assert_eq!(free_huge_pages(&folder.0), 20 + 2048);
+    }
+
+    #[test]
+    fn the_available_memory_is_read_in_megabytes() {
+        let folder = Folder::new("meminfo");
+        let path = folder.0.join("meminfo");
+        std::fs::write(&path, "MemTotal: 9 kB\nMemAvailable:    2097152 kB\n").unwrap();
+        assert_eq!(available_memory(&path), Some(2048));
+        assert_eq!(available_memory(&folder.0.join("none")), None);
+    }
+
+    #[test]
+    fn a_card_is_missing_kept_by_the_kernel_or_ready() {
+        let folder = Folder::new("pci");
+        let card = folder.0.join("0000:3b:00.0");
+        let check = || check_pci_in(&folder.0, "0000:3b:00.0");
+        assert!(matches!(check(), Err(DpdkError::NoSuchDevice { .. })));
+        std::fs::create_dir(&card).unwrap();
+        assert!(matches!(check(), Err(DpdkError::KernelDriver { driver: None, .. })));
+        let driver = card.join("driver");
+        std::os::unix::fs::symlink("/sys/bus/pci/drivers/ixgbe", &driver).unwrap();
+        assert!(matches!(check(), Err(DpdkError::KernelDriver { driver: Some(d), .. }) if d == "ixgbe"));
+        for ready in ["vfio-pci", "mlx5_core"] {
+            std::fs::remove_file(&driver).unwrap();
+            std::os::unix::fs::symlink(format!("/sys/bus/pci/drivers/{ready}"), &driver).unwrap();
+            assert_eq!(check(), Ok(()), "{ready}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_kept_until_its_lock_is_dropped() {
+        let folder = Folder::new("name");
+        let lock = NameLock::take(&folder.0.join("run"), "edge").unwrap();
+        let taken = NameLock::take(&folder.0.join("run"), "edge").unwrap_err();
+        assert_eq!(taken, DpdkError::NameTaken { name: "edge".into(), pid: Some(std::process::id()) });
+        assert!(NameLock::take(&folder.0.join("run"), "core").is_ok());
+        drop(lock);
+        assert!(NameLock::take(&folder.0.join("run"), "edge").is_ok());
+    }
+}

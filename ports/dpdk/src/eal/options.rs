@@ -1,0 +1,108 @@
+//! What EAL is started with, and the arguments that follow from it.
+
+use std::path::PathBuf;
+
+/// Which memory the buffers live in.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Memory {
+    /// Huge pages when enough of them are free, else ordinary memory.
+    #[default]
+    Auto,
+    /// Huge pages, or no start.
+    Huge,
+    /// Ordinary memory.
+    Ordinary,
+}
+
+/// What EAL is started with.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EalOptions {
+    /// The name of this Weir; no two that run may share it.
+    pub name: String,
+    /// Which memory to use.
+    pub memory: Memory,
+    /// Megabytes for buffers and rings: see [`crate::memory_needed`]. Without huge pages this much is
+    /// taken at once and is all there will ever be.
+    pub megabytes: u32,
+    /// Addresses of the network cards to use; EAL looks at no other, and at none when this is empty.
+    pub pci: Vec<String>,
+    /// The cores that workers will run on, to be checked.
+    pub cores: Vec<u32>,
+    /// Where EAL and the drivers write their log. Appended to.
+    pub log: PathBuf,
+    /// The folder of the file that keeps the name; made when it is missing.
+    pub run_dir: PathBuf,
+}
+
+impl EalOptions {
+    /// EAL's arguments, in memory that is huge or not. `cpus` are those that this thread may run on:
+    /// EAL pins the thread that starts it to what it is told is the main core, and is told them all.
+    pub(crate) fn arguments(&self, huge: bool, cpus: &[u32]) -> Vec<String> {
+        let mut arguments = vec!["weir".to_owned()];
+        let mut add = |text: &str| arguments.push(text.to_owned());
+        let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+        add(&format!("--lcores=0@({})", cpus.join(",")));
+        add(&format!("--file-prefix=weir-{}", self.name));
+        add("--no-telemetry");
+        add("--log-level=lib.eal:4");
+        if huge {
+            add("--in-memory");
+            // One file for all pages: a virtio_user's peer takes only few files.
+            add("--single-file-segments");
+        } else {
+            add("--no-huge");
+            add("--no-shconf");
+            add(&format!("-m{}", self.megabytes.max(1)));
+        }
+        if self.pci.is_empty() {
+            // Else EAL probes, and may take, the machine's own network card.
+            add("--no-pci");
+            add("--iova-mode=va");
+        }
+        for address in &self.pci {
+            add(&format!("--allow={address}"));
+        }
+        arguments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> EalOptions {
+        EalOptions {
+            name: "edge".into(),
+            memory: Memory::Auto,
+            megabytes: 96,
+            pci: Vec::new(),
+            cores: Vec::new(),
+            log: "/dev/null".into(),
+            run_dir: "/tmp".into(),
+        }
+    }
+
+    #[test]
+    fn without_huge_pages_memory_is_sized_and_nothing_is_shared() {
+        let arguments = options().arguments(false, &[0, 1]);
+        for wanted in ["--no-huge", "-m96", "--no-shconf", "--no-telemetry", "--no-pci", "--lcores=0@(0,1)"] {
+            assert!(arguments.iter().any(|argument| argument == wanted), "{wanted} in {arguments:?}");
+        }
+        assert!(!arguments.contains(&"--in-memory".to_owned()), "a hard error beside --no-huge");
+    }
+
+    #[test]
+    fn with_huge_pages_nothing_is_left_behind() {
+        let arguments = options().arguments(true, &[3]);
+        assert!(arguments.contains(&"--in-memory".to_owned()));
+        assert!(!arguments.iter().any(|argument| argument.starts_with("-m")));
+    }
+
+    #[test]
+    fn cards_are_allowed_one_by_one() {
+        let options = EalOptions { pci: vec!["0000:3b:00.0".into()], ..options() };
+        let arguments = options.arguments(true, &[0]);
+        assert!(arguments.contains(&"--allow=0000:3b:00.0".to_owned()));
+        assert!(!arguments.contains(&"--no-pci".to_owned()));
+    }
+}

@@ -1,0 +1,295 @@
+//! One device of DPDK's: attached by hot-plug, configured, started, and released when its last owner is
+//! done with it.
+
+use std::ffi::{CStr, CString, c_int};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use weir_dpdk_sys as sys;
+
+use crate::devargs::Devargs;
+use crate::eal::{Calling, Eal};
+use crate::pool::Mempool;
+use crate::{DpdkError, Kind};
+
+/// What a device is set up with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub(crate) rx_queues: u16,
+    pub(crate) tx_queues: u16,
+    pub(crate) descriptors: u16,
+    pub(crate) mtu: u16,
+    pub(crate) mac: Option<[u8; 6]>,
+    pub(crate) promiscuous: bool,
+    pub(crate) kind: Kind,
+}
+
+/// What a device can do.
+#[derive(Clone, Debug)]
+pub(crate) struct Abilities {
+    pub(crate) driver: String,
+    pub(crate) max_rx_queues: u16,
+    pub(crate) max_tx_queues: u16,
+    pub(crate) min_mtu: u16,
+    pub(crate) max_mtu: u16,
+    /// Kinds of flow that it can spread over its queues by a hash.
+    pub(crate) rss: u64,
+    pub(crate) rx_ipv4_checksum: bool,
+}
+
+/// An attached device. Dropped, it is stopped, closed and unplugged.
+pub(crate) struct Ethdev {
+    eal: Arc<Eal>,
+    device: String,
+    bus: CString,
+    name: CString,
+    port: u16,
+}
+
+impl Ethdev {
+    /// Attaches a device by hot-plug. `device` is its name in messages.
+    pub(crate) fn attach(eal: &Arc<Eal>, device: &str, devargs: &Devargs) -> Result<Ethdev, Failure> {
+        let calling = eal.call();
+        let c_string = |text: &str| CString::new(text).unwrap_or_default();
+        let (bus, name) = (c_string(devargs.bus), c_string(&devargs.name));
+        let arguments = c_string(&devargs.arguments);
+        let before = ports();
+        // SAFETY: EAL runs and nobody else calls its control functions; three C strings.
+        let rc = unsafe { sys::rte_eal_hotplug_add(bus.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
+        if rc != 0 {
+            return Err(Failure::of(&calling, format!("attaching {device}"), rc));
+        }
+        let found = find(&name, &before);
+        let ethdev = |port| Ethdev { eal: Arc::clone(eal), device: device.to_owned(), bus, name, port };
+        match found {
+            Some(port) => Ok(ethdev(port)),
+            // It is no network device (a vdev may be anything): unplugged again by the drop.
+            None => {
+                let failure = Failure::of(&calling, format!("finding a network device in {device}"), libc::ENODEV);
+                drop(calling);
+                drop(ethdev(u16::MAX));
+                Err(failure)
+            }
+        }
+    }
+
+    /// DPDK's number for it.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn abilities(&self) -> Result<Abilities, Failure> {
+        let calling = self.eal.call();
+        let info = self.info(&calling)?;
+        let driver = match info.driver_name.is_null() {
+            true => String::new(),
+            // SAFETY: a constant string of the driver's.
+            false => unsafe { CStr::from_ptr(info.driver_name) }.to_string_lossy().into_owned(),
+        };
+        Ok(Abilities {
+            driver,
+            max_rx_queues: info.max_rx_queues,
+            max_tx_queues: info.max_tx_queues,
+            min_mtu: info.min_mtu,
+            max_mtu: info.max_mtu,
+            rss: info.flow_type_rss_offloads & (sys::WEIR_RSS_IP | sys::WEIR_RSS_TCP | sys::WEIR_RSS_UDP),
+            rx_ipv4_checksum: info.rx_offload_capa & sys::WEIR_RX_OFFLOAD_IPV4_CKSUM != 0,
+        })
+    }
+
+    /// Its Ethernet address.
+    pub(crate) fn mac(&self) -> Result<[u8; 6], Failure> {
+        let calling = self.eal.call();
+        let mut mac = sys::rte_ether_addr::default();
+        // SAFETY: a port that exists, room for an address.
+        let rc = unsafe { sys::rte_eth_macaddr_get(self.port, &raw mut mac) };
+        self.checked(&calling, "asking", rc)?;
+        Ok(mac.addr_bytes)
+    }
+
+    /// Sets it up and starts it: queues, RSS and checksum offload where it has them, address, MTU.
+    pub(crate) fn start(&self, setup: &Setup, pool: &Mempool) -> Result<(), Failure> {
+        let abilities = self.abilities()?;
+        let calling = self.eal.call();
+        let conf = configuration(setup, &abilities);
+        // SAFETY: a port that exists and is not started, a whole configuration.
+        let rc = unsafe { sys::rte_eth_dev_configure(self.port, setup.rx_queues, setup.tx_queues, &raw const conf) };
+        self.checked(&calling, "configuring", rc)?;
+        // Of a Linux interface it was set in the kernel, of a card by its configuration.
+        if !matches!(setup.kind, Kind::AfXdp | Kind::AfPacket | Kind::Tap | Kind::Pci) {
+            self.set_mtu(&calling, setup.mtu)?;
+        }
+        self.queues(&calling, setup, pool)?;
+        // SAFETY: configured, with all its queues.
+        let rc = unsafe { sys::rte_eth_dev_start(self.port) };
+        self.checked(&calling, "starting", rc)?;
+        self.addresses(&calling, setup)
+    }
+
+    /// Whether the link is up, as the driver sees it.
+    pub(crate) fn link_up(&self) -> bool {
+        let (mut up, mut speed) = (0, 0);
+        // SAFETY: a port that exists, room for both answers.
+        let rc = unsafe { sys::weir_link_get(self.port, &raw mut up, &raw mut speed) };
+        rc == 0 && up != 0
+    }
+
+    /// The driver's counters.
+    pub(crate) fn stats(&self) -> Option<sys::rte_eth_stats> {
+        let _calling = self.eal.call();
+        let mut stats = sys::rte_eth_stats::default();
+        // SAFETY: a port that exists, room for the counters.
+        let rc = unsafe { sys::rte_eth_stats_get(self.port, &raw mut stats) };
+        (rc == 0).then_some(stats)
+    }
+
+    fn queues(&self, calling: &Calling<'_>, setup: &Setup, pool: &Mempool) -> Result<(), Failure> {
+        const ANY_SOCKET: u32 = u32::MAX;
+        let (mut rx, mut tx) = (setup.descriptors, setup.descriptors);
+        // SAFETY: a port that exists, two numbers to correct to what it can do.
+        let rc = unsafe { sys::rte_eth_dev_adjust_nb_rx_tx_desc(self.port, &raw mut rx, &raw mut tx) };
+        self.checked(calling, "sizing the queues of", rc)?;
+        let defaults = std::ptr::null;
+        for queue in 0..setup.rx_queues {
+            // SAFETY: below the configured number; the pool is there until the process ends.
+            let rc =
+                unsafe { sys::rte_eth_rx_queue_setup(self.port, queue, rx, ANY_SOCKET, defaults(), pool.as_ptr()) };
+            self.checked(calling, "setting up a receive queue of", rc)?;
+        }
+        for queue in 0..setup.tx_queues {
+            // SAFETY: below the configured number.
+            let rc = unsafe { sys::rte_eth_tx_queue_setup(self.port, queue, tx, ANY_SOCKET, std::ptr::null()) };
+            self.checked(calling, "setting up a transmit queue of", rc)?;
+        }
+        Ok(())
+    }
+
+    fn set_mtu(&self, calling: &Calling<'_>, mtu: u16) -> Result<(), Failure> {
+        // SAFETY: a port that exists.
+        let rc = unsafe { sys::rte_eth_dev_set_mtu(self.port, mtu) };
+        // Drivers without frames of their own (null, ring, pcap) have no MTU to set, and carry any.
+        match -rc {
+            libc::ENOTSUP => Ok(()),
+            _ => self.checked(calling, &format!("setting the MTU {mtu} of"), rc),
+        }
+    }
+
+    fn addresses(&self, calling: &Calling<'_>, setup: &Setup) -> Result<(), Failure> {
+        if let Some(mac) = setup.mac {
+            let mut address = sys::rte_ether_addr { addr_bytes: mac };
+            // SAFETY: a port that exists, an address.
+            let rc = unsafe { sys::rte_eth_dev_default_mac_addr_set(self.port, &raw mut address) };
+            self.checked(calling, "setting the Ethernet address of", rc)?;
+        }
+        if setup.promiscuous {
+            // SAFETY: a port that exists.
+            let rc = unsafe { sys::rte_eth_promiscuous_enable(self.port) };
+            self.optional(calling, "receiving all frames of", rc)?;
+        }
+        // SAFETY: a port that exists.
+        let rc = unsafe { sys::rte_eth_allmulticast_enable(self.port) };
+        self.optional(calling, "receiving all multicast of", rc)
+    }
+
+    fn info(&self, calling: &Calling<'_>) -> Result<sys::rte_eth_dev_info, Failure> {
+        let mut info = sys::rte_eth_dev_info::default();
+        // SAFETY: a port that exists, room for the answer.
+        let rc = unsafe { sys::rte_eth_dev_info_get(self.port, &raw mut info) };
+        self.checked(calling, "asking", rc)?;
+        Ok(info)
+    }
+
+    fn checked(&self, calling: &Calling<'_>, doing: &str, rc: c_int) -> Result<(), Failure> {
+        match rc {
+            0.. => Ok(()),
+            _ => Err(Failure::of(calling, format!("{doing} {}", self.device), rc)),
+        }
+    }
+
+    /// What a driver need not know how to do: it filters nothing then.
+    fn optional(&self, calling: &Calling<'_>, doing: &str, rc: c_int) -> Result<(), Failure> {
+        match -rc {
+            libc::ENOTSUP => Ok(()),
+            _ => self.checked(calling, doing, rc),
+        }
+    }
+}
+
+impl Drop for Ethdev {
+    fn drop(&mut self) {
+        let _calling = self.eal.call();
+        if self.port != u16::MAX {
+            // SAFETY: a port that exists; nobody uses its queues any more, for they all hold this.
+            unsafe { sys::rte_eth_dev_stop(self.port) };
+            // SAFETY: as above; stopped.
+            unsafe { sys::rte_eth_dev_close(self.port) };
+        }
+        // SAFETY: two C strings that named the device when it came.
+        unsafe { sys::rte_eal_hotplug_remove(self.bus.as_ptr(), self.name.as_ptr()) };
+    }
+}
+
+/// A call that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    doing: String,
+    /// The (positive) error number.
+    pub(crate) code: c_int,
+    /// What DPDK logged meanwhile.
+    pub(crate) log: String,
+    file: PathBuf,
+}
+
+impl Failure {
+    fn of(calling: &Calling<'_>, doing: String, rc: c_int) -> Failure {
+        Failure { doing, code: rc.saturating_abs(), log: calling.log(), file: calling.file().to_owned() }
+    }
+
+    /// The error when nothing better is known.
+    pub(crate) fn refused(self) -> DpdkError {
+        crate::eal::refused(self.doing, self.code, &self.log, self.file)
+    }
+}
+
+fn configuration(setup: &Setup, abilities: &Abilities) -> sys::rte_eth_conf {
+    let mut conf = sys::rte_eth_conf::default();
+    // Virtual devices compute checksums in software, or worse: told to check, vhost and virtio hand on
+    // unfinished ones.
+    if setup.kind != Kind::Pci {
+        return conf;
+    }
+    conf.rxmode.mtu = u32::from(setup.mtu);
+    if abilities.rx_ipv4_checksum {
+        conf.rxmode.offloads |= sys::WEIR_RX_OFFLOAD_IPV4_CKSUM;
+    }
+    if setup.rx_queues > 1 && abilities.rss != 0 {
+        conf.rxmode.mq_mode = sys::WEIR_MQ_RX_RSS;
+        conf.rx_adv_conf.rss_conf.rss_hf = abilities.rss;
+    }
+    conf
+}
+
+/// All ports there are.
+fn ports() -> Vec<u16> {
+    let mut found = Vec::new();
+    let mut next = 0;
+    loop {
+        // SAFETY: EAL runs; any number is accepted.
+        let port = unsafe { sys::rte_eth_find_next(next) };
+        if u32::from(port) >= sys::WEIR_MAX_PORTS {
+            return found;
+        }
+        found.push(port);
+        next = port.saturating_add(1);
+    }
+}
+
+/// The port that a new device brought: named like it, or else the first that was not there before.
+fn find(name: &CStr, before: &[u16]) -> Option<u16> {
+    let mut port = 0;
+    // SAFETY: a C string, room for a number.
+    if unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut port) } == 0 {
+        return Some(port);
+    }
+    ports().into_iter().find(|port| !before.contains(port))
+}

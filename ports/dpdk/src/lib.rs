@@ -1,0 +1,38 @@
+//! Ports driven by DPDK: Linux interfaces by AF_XDP and AF_PACKET, TAP, memif, vhost-user, virtio-user,
+//! DPDK's virtual devices, and network cards.
+
+mod device;
+mod error;
+mod memory;
+
+#[cfg(feature = "dpdk")]
+mod access;
+#[cfg(feature = "dpdk")]
+mod devargs;
+#[cfg(feature = "dpdk")]
+pub mod eal;
+#[cfg(feature = "dpdk")]
+mod ethdev;
+#[cfg(feature = "dpdk")]
+mod figures;
+#[cfg(feature = "dpdk")]
+mod layout;
+#[cfg(feature = "dpdk")]
+mod netif;
+#[cfg(feature = "dpdk")]
+mod pool;
+#[cfg(feature = "dpdk")]
+mod port;
+#[cfg(feature = "dpdk")]
+mod queue;
+#[cfg(feature = "dpdk")]
+mod sockets;
+
+pub use device::{Device, DeviceError, Kind, words};
+pub use error::DpdkError;
+pub use memory::{data_room_needed, longest_mtu, memory_needed, ring_buffers};
+
+#[cfg(feature = "dpdk")]
+pub use pool::DpdkPool;
+#[cfg(feature = "dpdk")]
+pub use port::{DpdkPort, PortConfig, usual_mtu};

@@ -1,0 +1,148 @@
+//! What the kernel says about an interface, by ioctl (netdevice(7)): in the network namespace of the
+//! caller, which sysfs need not be.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// An interface, looked at when it was opened.
+#[derive(Debug)]
+pub(crate) struct Interface {
+    socket: OwnedFd,
+    name: [libc::c_char; libc::IFNAMSIZ],
+    index: u32,
+}
+
+/// `struct ethtool_channels` of `linux/ethtool.h`.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    max_rx: u32,
+    max_tx: u32,
+    max_other: u32,
+    max_combined: u32,
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+impl Interface {
+    /// Finds an interface by its name.
+    pub(crate) fn find(name: &str) -> io::Result<Interface> {
+        let text = CString::new(name)?;
+        // SAFETY: a C string.
+        let index = unsafe { libc::if_nametoindex(text.as_ptr()) };
+        if index == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: takes numbers, gives a descriptor or -1.
+        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, so nobody else owns it.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let mut field = [0; libc::IFNAMSIZ];
+        for (place, byte) in field.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
+            *place = byte.cast_signed();
+        }
+        Ok(Interface { socket, name: field, index })
+    }
+
+    /// Its number.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Its MTU.
+    pub(crate) fn mtu(&self) -> io::Result<u16> {
+        let mut request = self.request();
+        self.ioctl(libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: this request fills in the MTU.
+        let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+        Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+    }
+
+    /// Changes its MTU.
+    pub(crate) fn set_mtu(&self, mtu: u16) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_mtu = i32::from(mtu);
+        self.ioctl(libc::SIOCSIFMTU, &mut request)
+    }
+
+    /// Whether it is switched on and has a carrier.
+    pub(crate) fn is_running(&self) -> io::Result<bool> {
+        let both = libc::IFF_UP | libc::IFF_RUNNING;
+        self.flags().map(|flags| i32::from(flags) & both == both)
+    }
+
+    /// Switches it on, if it is not.
+    pub(crate) fn bring_up(&self) -> io::Result<()> {
+        let flags = self.flags()?;
+        let up = i16::try_from(libc::IFF_UP).unwrap_or(1);
+        if flags & up != 0 {
+            return Ok(());
+        }
+        let mut request = self.request();
+        request.ifr_ifru.ifru_flags = flags | up;
+        self.ioctl(libc::SIOCSIFFLAGS, &mut request)
+    }
+
+    /// How many queues AF_XDP can bind: the channels that are in use both ways. One where the driver
+    /// knows no such channels (veth: its queues are for one direction each).
+    pub(crate) fn channels(&self) -> u16 {
+        let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+        match self.ioctl(libc::SIOCETHTOOL, &mut request) {
+            Ok(()) if channels.max_combined > 0 => u16::try_from(channels.combined).unwrap_or(u16::MAX).max(1),
+            _ => 1,
+        }
+    }
+
+    fn flags(&self) -> io::Result<i16> {
+        let mut request = self.request();
+        self.ioctl(libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: this request fills in the flags.
+        Ok(unsafe { request.ifr_ifru.ifru_flags })
+    }
+
+    fn request(&self) -> libc::ifreq {
+        // SAFETY: a structure of numbers and one pointer, for which null is a value.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        request.ifr_name = self.name;
+        request
+    }
+
+    fn ioctl(&self, number: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
+        // SAFETY: every request used here takes an ifreq; where it has a pointer, to a live structure
+        // of the right type.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), number, std::ptr::from_mut(request)) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_answers() {
+        let lo = Interface::find("lo").unwrap();
+        assert_eq!(lo.index(), 1);
+        assert!(lo.mtu().unwrap() >= 1500);
+        assert_eq!(lo.channels(), 1);
+        assert!(lo.is_running().is_ok());
+    }
+
+    #[test]
+    fn a_missing_interface_is_an_error() {
+        assert_eq!(Interface::find("no-such-if").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
+}

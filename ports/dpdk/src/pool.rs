@@ -1,0 +1,304 @@
+//! DPDK's buffers as weir-packet's pool.
+
+use std::ffi::{CString, c_uint, c_void};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use weir_dpdk_sys as sys;
+use weir_packet::header::{Header, PRIVATE_SIZE, Private};
+use weir_packet::{BATCH, Burst, HEADROOM, MAX_FRAME, Packet, Pool, REACH};
+
+use crate::DpdkError;
+use crate::eal::{Eal, errno};
+
+/// Buffers that a handle keeps at hand at most.
+const CACHE: usize = 2 * BATCH;
+/// Buffers that DPDK keeps at hand for each thread that it knows (half as many again at times).
+const THREAD_CACHE: u32 = 128;
+/// Pieces of memory that one pool may be in.
+const PIECES: usize = 16;
+
+/// Numbers the pools of the process: DPDK wants names.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A pool of DPDK's. It is there until the process ends: devices hold its buffers.
+pub(crate) struct Mempool {
+    raw: NonNull<sys::rte_mempool>,
+    capacity: usize,
+    buf_len: usize,
+    /// The addresses of its buffers.
+    pieces: Vec<Range<usize>>,
+}
+
+// SAFETY: DPDK's pools may be used by any thread.
+unsafe impl Send for Mempool {}
+// SAFETY: DPDK's pools may be used by several threads at once.
+unsafe impl Sync for Mempool {}
+
+impl Mempool {
+    pub(crate) fn as_ptr(&self) -> *mut sys::rte_mempool {
+        self.raw.as_ptr()
+    }
+
+    /// Whether a buffer is one of this pool's.
+    #[inline(always)]
+    pub(crate) fn owns(&self, buffer: *const Header) -> bool {
+        let address = buffer.addr();
+        self.pieces.iter().any(|piece| piece.contains(&address))
+    }
+
+    /// Bytes from a buffer's start to its end, headroom included.
+    pub(crate) fn buf_len(&self) -> usize {
+        self.buf_len
+    }
+
+    /// Whether its memory is one piece, as AF_XDP wants it.
+    pub(crate) fn is_one_piece(&self) -> bool {
+        self.pieces.len() == 1
+    }
+
+    /// # Safety
+    ///
+    /// The buffers are this pool's, satisfy the invariants of [`Header`], and are owned by the caller, who
+    /// gives them up.
+    unsafe fn put(&self, buffers: &[NonNull<Header>]) {
+        let n = c_uint::try_from(buffers.len()).unwrap_or(c_uint::MAX);
+        // SAFETY: an array of `n` buffers of this pool, single, direct and unshared, says the caller.
+        unsafe { sys::weir_mempool_put_bulk(self.as_ptr(), buffers.as_ptr().cast(), n) };
+    }
+
+    /// Fills `slots` with fresh buffers: all or none. Returns whether it did.
+    fn get(&self, slots: &mut [MaybeUninit<NonNull<Header>>]) -> bool {
+        let n = c_uint::try_from(slots.len()).unwrap_or(c_uint::MAX);
+        // SAFETY: room for `n` addresses.
+        unsafe { sys::weir_pktmbuf_alloc_bulk(self.as_ptr(), slots.as_mut_ptr().cast(), n) == 0 }
+    }
+}
+
+/// A handle to the buffers of the process.
+pub struct DpdkPool {
+    shared: Arc<Mempool>,
+    /// At hand: buffers of `shared` that nobody else owns.
+    cache: Vec<NonNull<Header>>,
+}
+
+// SAFETY: the buffers in `cache` are owned by this handle alone, and are plain memory.
+unsafe impl Send for DpdkPool {}
+
+impl DpdkPool {
+    /// Makes a pool of `capacity` buffers, each with room for `data_room` bytes (at most
+    /// [`MAX_FRAME`]) behind the usual headroom.
+    ///
+    /// # Errors
+    ///
+    /// [`DpdkError::TooLittleMemory`] when EAL has not so much left.
+    pub fn create(eal: &Eal, capacity: usize, data_room: usize) -> Result<DpdkPool, DpdkError> {
+        let calling = eal.call();
+        let data_room = data_room.clamp(REACH, MAX_FRAME).next_multiple_of(64);
+        let buf_len = HEADROOM + data_room;
+        let capacity32 = u32::try_from(capacity).unwrap_or(u32::MAX);
+        let name = format!("weir{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let name = CString::new(name).unwrap_or_default();
+        // DPDK wants one and a half caches in a pool.
+        let cache = THREAD_CACHE.min(capacity32 / 4);
+        // SAFETY: EAL runs, the name is a C string that DPDK copies.
+        let raw = unsafe {
+            sys::rte_pktmbuf_pool_create(
+                name.as_ptr(),
+                capacity32,
+                cache,
+                u16::try_from(PRIVATE_SIZE).unwrap_or(u16::MAX),
+                u16::try_from(buf_len).unwrap_or(u16::MAX),
+                -1,
+            )
+        };
+        let Some(raw) = NonNull::new(raw) else {
+            return Err(match errno() {
+                libc::ENOMEM => DpdkError::TooLittleMemory {
+                    needed: u64::from(crate::memory_needed(capacity, data_room)),
+                    free: 0,
+                    kind: if eal.huge_pages() { "huge pages" } else { "memory" },
+                },
+                code => calling.refused("making the pool of buffers", code),
+            });
+        };
+        // SAFETY: the pool is new; `prepare` accepts each of its buffers.
+        unsafe { sys::rte_mempool_obj_iter(raw.as_ptr(), Some(prepare), std::ptr::null_mut()) };
+        let pieces = pieces(raw).ok_or_else(|| calling.refused("finding the buffers", libc::E2BIG))?;
+        let shared = Mempool { raw, capacity, buf_len, pieces };
+        Ok(DpdkPool { shared: Arc::new(shared), cache: Vec::with_capacity(CACHE) })
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Mempool> {
+        &self.shared
+    }
+
+    /// Whether a packet lives in one of these buffers.
+    #[inline(always)]
+    pub(crate) fn owns(&self, packet: &Packet) -> bool {
+        self.shared.owns(packet.header())
+    }
+
+    pub(crate) fn handle(shared: &Arc<Mempool>) -> DpdkPool {
+        DpdkPool { shared: Arc::clone(shared), cache: Vec::with_capacity(CACHE) }
+    }
+
+    /// Gives back all but `keep` of what is at hand.
+    fn give_back(&mut self, keep: usize) {
+        let surplus = self.cache.get(keep..).unwrap_or_default();
+        // SAFETY: buffers at hand are the pool's and this handle's alone; `truncate` forgets them here.
+        unsafe { self.shared.put(surplus) };
+        self.cache.truncate(keep);
+    }
+
+    /// Takes half a cache of buffers to hand; fewer when the pool has not so many.
+    fn refill(&mut self) {
+        let mut slots = [MaybeUninit::uninit(); CACHE / 2];
+        let mut n = slots.len();
+        while n > 0 {
+            let Some(some) = slots.get_mut(..n) else { return };
+            if self.shared.get(some) {
+                // SAFETY: `get` filled them all.
+                self.cache.extend(some.iter().map(|slot| unsafe { slot.assume_init() }));
+                return;
+            }
+            n /= 2;
+        }
+    }
+}
+
+impl Pool for DpdkPool {
+    fn alloc(&mut self) -> Option<Packet> {
+        if self.cache.is_empty() {
+            self.refill();
+        }
+        let buffer = self.cache.pop()?;
+        // SAFETY: buffers at hand satisfy the invariants, and popping made us the only owner.
+        let mut packet = unsafe { Packet::from_raw(buffer) };
+        packet.reset();
+        Some(packet)
+    }
+
+    fn alloc_burst(&mut self, n: usize, burst: &mut Burst) -> bool {
+        if n == 0 || n > burst.room() {
+            return n == 0;
+        }
+        let shared = &self.shared;
+        let fill = |slots: &mut [MaybeUninit<NonNull<Header>>]| {
+            let filled = slots.get_mut(..n).is_some_and(|slots| shared.get(slots));
+            if filled { n } else { 0 }
+        };
+        // SAFETY: `get` has written `n` distinct buffers that were in the pool, so nobody's, as `prepare`
+        // and `put` require; alloc_bulk has reset them.
+        let got = unsafe { burst.fill_back(fill) };
+        if got == n {
+            return true;
+        }
+        // What is at hand may make the difference.
+        for got in 0..n {
+            let Some(packet) = self.alloc() else {
+                (0..got).filter_map(|_| burst.pop()).for_each(|packet| self.free(packet));
+                return false;
+            };
+            if let Err(packet) = burst.push(packet) {
+                self.free(packet);
+            }
+        }
+        true
+    }
+
+    fn free(&mut self, packet: Packet) {
+        if !self.owns(&packet) {
+            // Another pool's: it finds home by itself, and counts as a defect.
+            return drop(packet);
+        }
+        if self.cache.len() >= CACHE {
+            self.give_back(CACHE / 2);
+        }
+        self.cache.push(packet.into_raw());
+    }
+
+    fn free_burst(&mut self, burst: &mut Burst) {
+        if burst.packets().iter().all(|packet| self.owns(packet)) {
+            let put = |buffers: &mut [NonNull<Header>]| {
+                // SAFETY: all are this pool's, and the burst owned them.
+                unsafe { self.shared.put(buffers) };
+                buffers.len()
+            };
+            // SAFETY: all of them are in the pool now.
+            unsafe { burst.take_front(put) };
+            return;
+        }
+        burst.drain(|packet| {
+            self.free(packet);
+            Ok::<(), Packet>(())
+        });
+    }
+
+    fn another(&self) -> Box<dyn Pool> {
+        Box::new(DpdkPool::handle(&self.shared))
+    }
+
+    fn capacity(&self) -> usize {
+        self.shared.capacity
+    }
+
+    /// Reads the caches of all threads: exact when they are quiet.
+    fn taken(&self) -> usize {
+        // SAFETY: the pool lives as long as the process.
+        let available = unsafe { sys::rte_mempool_avail_count(self.shared.as_ptr()) };
+        self.shared.capacity.saturating_sub(available as usize)
+    }
+
+    fn at_hand(&self) -> usize {
+        self.cache.len()
+    }
+
+    fn data_room(&self) -> usize {
+        self.shared.buf_len - HEADROOM
+    }
+}
+
+impl Drop for DpdkPool {
+    fn drop(&mut self) {
+        self.give_back(0);
+    }
+}
+
+/// Where the pool's buffers are; `None` when they are scattered over too many pieces.
+fn pieces(pool: NonNull<sys::rte_mempool>) -> Option<Vec<Range<usize>>> {
+    let mut ranges = [[0_usize; 2]; PIECES];
+    // SAFETY: room for PIECES ranges.
+    let n = unsafe { sys::weir_mempool_ranges(pool.as_ptr(), ranges.as_mut_ptr(), PIECES as c_uint) };
+    let found = ranges.get(..n as usize)?;
+    Some(found.iter().map(|[first, end]| *first..*end).collect())
+}
+
+/// Makes a new buffer of DPDK's what weir-packet expects: a private area behind the header, and a data
+/// room without anything from before.
+unsafe extern "C" fn prepare(_: *mut sys::rte_mempool, _: *mut c_void, object: *mut c_void, _: c_uint) {
+    let header = object.cast::<Header>();
+    // SAFETY: the pool was made with a private area of this size behind each header.
+    let private = unsafe { header.add(1) }.cast::<Private>();
+    // SAFETY: `lost` accepts any buffer of a pool of DPDK's.
+    let content = unsafe { Private::new(lost) };
+    // SAFETY: inside the object; objects start at cache lines, and 128 bytes later one starts too.
+    unsafe { private.write(content) };
+    // SAFETY: DPDK has initialised the header, and nobody else has the buffer yet.
+    let header = unsafe { &*header };
+    // SAFETY: `buf_len` bytes from `buf_addr` on are this buffer's data room.
+    unsafe { header.buf_addr.write_bytes(0, usize::from(header.buf_len)) };
+}
+
+/// Takes a packet home that its owner lost.
+///
+/// # Safety
+///
+/// `header` is a buffer of a pool of DPDK's that satisfies the invariants, and nobody uses it any more.
+unsafe fn lost(header: *mut Header) {
+    // SAFETY: the caller hands over a whole buffer.
+    unsafe { sys::weir_pktmbuf_free(header.cast()) };
+}

@@ -1,0 +1,297 @@
+//! A device as a port of the engine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_packet::Pool;
+use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx};
+
+use crate::devargs::devargs;
+use crate::eal::Eal;
+use crate::ethdev::{Abilities, Ethdev, Failure, Setup};
+use crate::netif::Interface;
+use crate::pool::{DpdkPool, Mempool};
+use crate::queue::{DpdkRx, DpdkTx};
+use crate::{Device, DpdkError, Kind, access, figures, longest_mtu};
+
+/// Numbers the devices of the process, for their names in DPDK.
+static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+/// Queue pairs that the AF_PACKET and TAP drivers can have.
+const MOST_PAIRS: u16 = 16;
+
+/// What a port is opened with.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PortConfig {
+    /// Largest IP packet, bytes. `None`: as the interface has it, else 1500.
+    pub mtu: Option<u16>,
+    /// Its Ethernet address; `None`: its own. Given, it becomes the interface's, too.
+    pub mac: Option<[u8; 6]>,
+    /// Whether it receives frames for other addresses, too.
+    pub promiscuous: bool,
+    /// Descriptors of each queue, where the device lets us choose; adjusted to what it can.
+    pub descriptors: u16,
+    /// Queue pairs of a link to a peer who must have as many (memif, vhost, virtio_user).
+    pub pairs: u16,
+}
+
+impl Default for PortConfig {
+    fn default() -> PortConfig {
+        PortConfig { mtu: None, mac: None, promiscuous: false, descriptors: 512, pairs: 1 }
+    }
+}
+
+/// The MTU that a device has when nobody says otherwise: that of its interface, else 1500.
+pub fn usual_mtu(device: &Device) -> u16 {
+    let interface = device.interface().and_then(|name| Interface::find(name).ok());
+    interface.and_then(|interface| interface.mtu().ok()).unwrap_or(1500)
+}
+
+/// A port on a device of DPDK's.
+pub struct DpdkPort {
+    eal: Arc<Eal>,
+    pool: Arc<Mempool>,
+    device: Device,
+    config: PortConfig,
+    mtu: u16,
+    mac: [u8; 6],
+    abilities: Abilities,
+    /// The interface that it took over.
+    interface: Option<Interface>,
+    /// Attached, for so many pairs of queues.
+    ethdev: Option<(Arc<Ethdev>, u16)>,
+    alive: Arc<AtomicBool>,
+}
+
+impl DpdkPort {
+    /// Attaches a device. It carries packets once it is [open](Port::open).
+    ///
+    /// A Linux interface that is taken over is switched on and gets the configured MTU.
+    ///
+    /// # Errors
+    ///
+    /// [`DpdkError`] when there is no such device, it is busy, not ours to use, or cannot do what the
+    /// configuration asks; nothing is attached then.
+    pub fn attach(eal: &Arc<Eal>, device: Device, config: PortConfig, pool: &DpdkPool) -> Result<DpdkPort, DpdkError> {
+        access::check(&device)?;
+        let mtu = config.mtu.unwrap_or_else(|| usual_mtu(&device));
+        check_room(&device, mtu, pool)?;
+        let interface = device.interface().map(|_| access::find(&device)).transpose()?;
+        if let Some(interface) = &interface {
+            prepare_interface(&device, interface, mtu)?;
+        }
+        let ethdev = attach(eal, &device, config.pairs, mtu)?;
+        let asked = |failure| access::explain(&device, failure);
+        let abilities = ethdev.abilities().map_err(asked)?;
+        check_mtu(&device, mtu, &abilities)?;
+        let mac = match config.mac {
+            Some(mac) => mac,
+            None => ethdev.mac().map_err(asked)?,
+        };
+        let ethdev = Some((Arc::new(ethdev), config.pairs));
+        let pool = Arc::clone(pool.shared());
+        let alive = Arc::new(AtomicBool::new(false));
+        Ok(DpdkPort { eal: Arc::clone(eal), pool, device, config, mtu, mac, abilities, interface, ethdev, alive })
+    }
+
+    /// The number of the Linux interface that it took over, for whoever watches interfaces.
+    pub fn interface_index(&self) -> Option<u32> {
+        self.interface.as_ref().map(Interface::index)
+    }
+
+    /// Receive and transmit queues that the device can have.
+    fn most_queues(&self) -> (u16, u16) {
+        let pairs = match self.device.kind() {
+            Kind::AfXdp => self.interface.as_ref().map_or(1, Interface::channels),
+            Kind::AfPacket | Kind::Tap => MOST_PAIRS,
+            Kind::Memif | Kind::Vhost | Kind::VirtioUser => self.config.pairs,
+            Kind::Null | Kind::Vdev | Kind::Pci => {
+                return (self.abilities.max_rx_queues.max(1), self.abilities.max_tx_queues.max(1));
+            }
+        };
+        (pairs, pairs)
+    }
+
+    /// How many pairs of queues to attach for so many queues; what is wrong with them otherwise.
+    fn pairs_for(&self, rx: u16, tx: u16) -> Result<u16, DpdkError> {
+        let unsupported = |what| Err(DpdkError::Unsupported { device: self.device.to_string(), what });
+        let (most_rx, most_tx) = self.most_queues();
+        if rx > most_rx || tx > most_tx || rx == 0 || tx == 0 {
+            return unsupported(format!(
+                "has 1 to {most_rx} receive and 1 to {most_tx} transmit queues, and {rx} and {tx} are asked for: \
+                 use fewer workers, or let one of them serve the port"
+            ));
+        }
+        if paired(self.device.kind()) && tx > rx {
+            return unsupported(format!(
+                "has as many transmit queues as receive queues, and {tx} and {rx} are asked for: let as many \
+                 workers receive from it as send to it"
+            ));
+        }
+        Ok(if paired(self.device.kind()) { rx } else { self.config.pairs })
+    }
+
+    fn start(&mut self, rx: u16, tx: u16) -> Result<Queues, DpdkError> {
+        let pairs = self.pairs_for(rx, tx)?;
+        let ethdev = match self.ethdev.take() {
+            Some((ethdev, attached)) if attached == pairs => ethdev,
+            // The driver wants to know the number before the device is there: it goes and comes again.
+            attached => {
+                drop(attached);
+                Arc::new(attach(&self.eal, &self.device, pairs, self.mtu)?)
+            }
+        };
+        if self.device.kind() == Kind::AfXdp && !self.pool.is_one_piece() {
+            return Err(DpdkError::Unsupported {
+                device: self.device.to_string(),
+                what: "needs all buffers in one piece of memory: reserve larger huge pages, or none".into(),
+            });
+        }
+        let is_paired = paired(self.device.kind());
+        let setup = Setup {
+            rx_queues: rx,
+            tx_queues: if is_paired { pairs } else { tx },
+            descriptors: self.config.descriptors,
+            mtu: self.mtu,
+            mac: self.config.mac,
+            promiscuous: self.config.promiscuous,
+            kind: self.device.kind(),
+        };
+        ethdev.start(&setup, &self.pool).map_err(|failure| access::explain(&self.device, failure))?;
+        if self.device.kind() == Kind::Tap {
+            prepare_interface(&self.device, &access::find(&self.device)?, self.mtu)?;
+        }
+        let queues = self.queues(&ethdev, rx, tx);
+        self.ethdev = Some((ethdev, pairs));
+        self.link_up();
+        Ok(queues)
+    }
+
+    fn queues(&self, ethdev: &Arc<Ethdev>, rx: u16, tx: u16) -> Queues {
+        let checksums = self.device.kind() == Kind::Pci && self.abilities.rx_ipv4_checksum;
+        // This driver leaves in a buffer what was there.
+        let blank = self.abilities.driver == "net_null";
+        let receive = (0..rx).map(|queue| -> Box<dyn Rx> {
+            Box::new(DpdkRx::new(Arc::clone(ethdev), queue, Arc::clone(&self.pool), checksums, blank))
+        });
+        let transmit = (0..tx).map(|queue| -> Box<dyn Tx> {
+            Box::new(DpdkTx::new(Arc::clone(ethdev), queue, DpdkPool::handle(&self.pool), Arc::clone(&self.alive)))
+        });
+        (receive.collect(), transmit.collect())
+    }
+
+    /// Whether the interface is there, the same as when it was taken over, and carries packets.
+    fn interface_up(&self, interface: &Interface) -> bool {
+        let same = Interface::find(self.device.name()).is_ok_and(|now| now.index() == interface.index());
+        same && interface.is_running().unwrap_or(false)
+    }
+
+    /// A TAP that is not here any more was moved to another network namespace, where it works on.
+    fn tap_up(&self) -> bool {
+        Interface::find(self.device.name()).is_ok_and(|tap| tap.is_running().unwrap_or(false))
+            || Interface::find(self.device.name()).is_err()
+    }
+}
+
+impl Port for DpdkPort {
+    fn facts(&self) -> PortFacts {
+        let (max_rx_queues, max_tx_queues) = self.most_queues();
+        let hardware = self.device.kind() == Kind::Pci;
+        let rss = match self.device.kind() {
+            Kind::Pci => self.abilities.rss != 0,
+            // The kernel spreads by a hash of its own.
+            Kind::AfPacket | Kind::Tap => true,
+            _ => false,
+        };
+        let mut offloads = Vec::new();
+        if hardware && self.abilities.rx_ipv4_checksum {
+            offloads.push("rx-ipv4-checksum".to_owned());
+        }
+        if hardware && rss {
+            offloads.push("rss".to_owned());
+        }
+        PortFacts {
+            device: self.device.to_string(),
+            mac: self.mac,
+            mtu: self.mtu,
+            max_rx_queues,
+            max_tx_queues,
+            rss,
+            offloads,
+        }
+    }
+
+    /// Buffers come from the pool that the port was attached with; `_pool` is another handle to it.
+    fn open(&mut self, rx_queues: u16, tx_queues: u16, _pool: &dyn Pool) -> Result<Queues, PortError> {
+        self.start(rx_queues, tx_queues).map_err(|error| PortError(error.to_string()))
+    }
+
+    fn stats(&self) -> DeviceStats {
+        let counters = self.ethdev.as_ref().and_then(|(ethdev, _)| ethdev.stats());
+        counters.map_or_else(DeviceStats::default, |counters| figures::of(&self.abilities.driver, &counters))
+    }
+
+    /// To be asked every now and then: packets for a port whose link is not up are told
+    /// [not to be alive](Tx::alive). DPDK never notices that a Linux interface went down or away, so the
+    /// kernel is asked.
+    fn link_up(&mut self) -> bool {
+        let up = match (&self.ethdev, &self.interface) {
+            (None, _) => false,
+            (Some(_), Some(interface)) => self.interface_up(interface),
+            (Some(_), None) if self.device.kind() == Kind::Tap => self.tap_up(),
+            (Some((ethdev, _)), None) => ethdev.link_up(),
+        };
+        self.alive.store(up, Ordering::Relaxed);
+        up
+    }
+
+    /// The device is released when the last of its queues is dropped. It can be opened again then.
+    fn close(&mut self) {
+        self.alive.store(false, Ordering::Relaxed);
+        self.ethdev = None;
+    }
+}
+
+/// Devices whose driver has queues in pairs, each of which must be received from.
+fn paired(kind: Kind) -> bool {
+    matches!(kind, Kind::AfXdp | Kind::AfPacket | Kind::Tap | Kind::Vhost | Kind::VirtioUser)
+}
+
+fn attach(eal: &Arc<Eal>, device: &Device, pairs: u16, mtu: u16) -> Result<Ethdev, DpdkError> {
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    Ethdev::attach(eal, &device.to_string(), &devargs(device, pairs, mtu, number))
+        .map_err(|failure: Failure| access::explain(device, failure))
+}
+
+fn check_room(device: &Device, mtu: u16, pool: &DpdkPool) -> Result<(), DpdkError> {
+    let most = longest_mtu(device, pool.data_room());
+    match mtu <= most {
+        true => Ok(()),
+        false => Err(DpdkError::Unsupported {
+            device: device.to_string(),
+            what: format!("has an MTU of {mtu}, and buffers hold frames of an MTU of {most} there: lower it"),
+        }),
+    }
+}
+
+fn check_mtu(device: &Device, mtu: u16, abilities: &Abilities) -> Result<(), DpdkError> {
+    let (least, most) = (abilities.min_mtu, abilities.max_mtu);
+    if (least..=most).contains(&mtu) || device.kind() == Kind::Tap {
+        return Ok(());
+    }
+    let what = format!("has an MTU of {mtu}, and its driver can have {least} to {most}: choose one of those");
+    Err(DpdkError::Unsupported { device: device.to_string(), what })
+}
+
+fn prepare_interface(device: &Device, interface: &Interface, mtu: u16) -> Result<(), DpdkError> {
+    if interface.mtu().is_ok_and(|now| now != mtu)
+        && let Err(error) = interface.set_mtu(mtu)
+    {
+        let what = format!("cannot have an MTU of {mtu} ({error}): choose another (ip -d link shows its bounds)");
+        return Err(DpdkError::Unsupported { device: device.to_string(), what });
+    }
+    interface.bring_up().map_err(|error| DpdkError::NoPermission {
+        what: format!("switch {device} on ({error})"),
+        remedy: format!("do it yourself (ip link set {} up), or run weir as root", device.name()),
+    })
+}

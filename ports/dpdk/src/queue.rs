@@ -1,0 +1,216 @@
+//! Receive and transmit queues: one call into DPDK per burst.
+
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_dpdk_sys as sys;
+use weir_packet::header::Header;
+use weir_packet::{Batch, Burst, Lanes, Packet, Pool, REACH, Slots};
+use weir_stage::{Rx, Traffic, Tx};
+
+use crate::ethdev::Ethdev;
+use crate::pool::{DpdkPool, Mempool};
+
+/// A receive queue. The device lives at least as long.
+pub(crate) struct DpdkRx {
+    device: Arc<Ethdev>,
+    queue: u16,
+    pool: Arc<Mempool>,
+    /// The device checks IPv4 header checksums.
+    checksums: bool,
+    /// The driver does not write what it hands over: it is blanked.
+    blank: bool,
+    burst: Burst,
+    lost: Lost,
+}
+
+/// What was lost at receive.
+#[derive(Debug, Default)]
+struct Lost {
+    long: u64,
+    unfit: u64,
+}
+
+impl DpdkRx {
+    pub(crate) fn new(device: Arc<Ethdev>, queue: u16, pool: Arc<Mempool>, checksums: bool, blank: bool) -> DpdkRx {
+        DpdkRx { device, queue, pool, checksums, blank, burst: Burst::new(), lost: Lost::default() }
+    }
+
+    /// Receives up to `room` packets into the (empty) burst.
+    #[inline]
+    fn poll(&mut self, room: usize) {
+        let (port, queue) = (self.device.port(), self.queue);
+        let (pool, lost) = (&self.pool, &mut self.lost);
+        let fill = |slots: &mut [MaybeUninit<NonNull<Header>>]| {
+            let n = u16::try_from(slots.len().min(room)).unwrap_or(u16::MAX);
+            // SAFETY: the device is started while `device` lives, the queue is this object's alone, and
+            // there is room for `n` addresses.
+            let got = unsafe { sys::weir_rx_burst(port, queue, slots.as_mut_ptr().cast(), n) };
+            let mut kept = 0;
+            for at in 0..usize::from(got.min(n)) {
+                let Some(slot) = slots.get(at).copied() else { break };
+                // SAFETY: the driver filled the first `got` slots.
+                let buffer = unsafe { slot.assume_init() };
+                // SAFETY: the driver hands over a buffer that nobody else owns.
+                if unsafe { accept(buffer, pool, lost) }
+                    && let Some(place) = slots.get_mut(kept)
+                {
+                    place.write(buffer);
+                    kept += 1;
+                }
+            }
+            kept
+        };
+        // SAFETY: the first `kept` slots hold buffers that `accept` found to satisfy the invariants; the
+        // driver gave them up, each once.
+        unsafe { self.burst.fill_back(fill) };
+    }
+
+    fn stamp(&self, batch: &mut Batch, mask: u64, now: u64) -> u64 {
+        let mut bytes = 0;
+        for slot in Slots(mask) {
+            let Some(packet) = batch.get(slot) else { continue };
+            bytes += packet.len() as u64;
+            let good = self.checksums
+                && packet.header().ol_flags & sys::WEIR_MBUF_F_RX_IP_CKSUM_MASK == sys::WEIR_MBUF_F_RX_IP_CKSUM_GOOD;
+            batch.lanes.time[slot] = now;
+            batch.lanes.offload[slot] = if good { Lanes::CHECKSUM_GOOD } else { 0 };
+        }
+        bytes
+    }
+}
+
+impl Rx for DpdkRx {
+    fn receive(&mut self, batch: &mut Batch, _pool: &mut dyn Pool, now: u64) -> Traffic {
+        self.poll(batch.room());
+        if self.burst.is_empty() {
+            return Traffic::default();
+        }
+        if self.blank {
+            self.burst.packets_mut().iter_mut().for_each(|packet| packet.bytes_mut().fill(0));
+        }
+        let mask = batch.fill_from_burst(&mut self.burst);
+        let bytes = self.stamp(batch, mask, now);
+        Traffic { packets: u64::from(mask.count_ones()), bytes }
+    }
+
+    fn lost(&self) -> Vec<(&'static str, &'static str, u64)> {
+        vec![
+            ("long", "The frame is longer than one buffer holds: raise the port's MTU.", self.lost.long),
+            ("unfit", "The frame was empty, or not in a buffer of this process.", self.lost.unfit),
+        ]
+    }
+}
+
+/// Whether a buffer that a driver handed over is what weir-packet calls a packet. A chain is made one
+/// piece where it fits; what is no packet is given back and counted.
+///
+/// # Safety
+///
+/// `buffer` is a whole buffer of DPDK's, and the caller its owner; when the answer is false, no longer.
+#[inline(always)]
+unsafe fn accept(buffer: NonNull<Header>, pool: &Mempool, lost: &mut Lost) -> bool {
+    // SAFETY: a whole buffer, the caller's.
+    let header = unsafe { buffer.as_ref() };
+    if is_packet(buffer, header, pool) {
+        return true;
+    }
+    // SAFETY: handed on as it came.
+    unsafe { mend(buffer, pool, lost) }
+}
+
+/// The invariants of [`Header`], and that the frame has any bytes.
+#[inline(always)]
+fn is_packet(buffer: NonNull<Header>, header: &Header, pool: &Mempool) -> bool {
+    let length = usize::from(header.data_len);
+    let single = header.nb_segs == 1 && header.refcnt == 1 && header.ol_flags & sys::WEIR_MBUF_F_FOREIGN == 0;
+    let inside = usize::from(header.data_off) + length.max(REACH) <= pool.buf_len();
+    single && inside && length != 0 && header.pkt_len == u32::from(header.data_len) && pool.owns(buffer.as_ptr())
+}
+
+/// # Safety
+///
+/// As for [`accept`].
+#[cold]
+unsafe fn mend(buffer: NonNull<Header>, pool: &Mempool, lost: &mut Lost) -> bool {
+    // SAFETY: a whole buffer, the caller's.
+    let segments = unsafe { buffer.as_ref() }.nb_segs;
+    if segments > 1 {
+        // SAFETY: a whole chain, the caller's.
+        let rc = unsafe { sys::weir_pktmbuf_linearize(buffer.as_ptr().cast()) };
+        // SAFETY: still a whole buffer, and the caller's.
+        let header = unsafe { buffer.as_ref() };
+        if rc == 0 && is_packet(buffer, header, pool) {
+            return true;
+        }
+    }
+    match segments > 1 {
+        true => lost.long += 1,
+        false => lost.unfit += 1,
+    }
+    // SAFETY: a whole chain, given up here.
+    unsafe { sys::weir_pktmbuf_free(buffer.as_ptr().cast()) };
+    false
+}
+
+/// A transmit queue. The device lives at least as long.
+pub(crate) struct DpdkTx {
+    device: Arc<Ethdev>,
+    queue: u16,
+    pool: DpdkPool,
+    alive: Arc<AtomicBool>,
+}
+
+impl DpdkTx {
+    pub(crate) fn new(device: Arc<Ethdev>, queue: u16, pool: DpdkPool, alive: Arc<AtomicBool>) -> DpdkTx {
+        DpdkTx { device, queue, pool, alive }
+    }
+
+    /// Copies what lives in foreign buffers to DPDK's, as long as there are any. Returns whether the whole
+    /// burst is DPDK's now.
+    #[cold]
+    fn adopt(&mut self, burst: &mut Burst, theirs: &mut dyn Pool) -> bool {
+        for packet in burst.packets_mut() {
+            if self.pool.owns(packet) {
+                continue;
+            }
+            let Some(mut copy) = self.pool.alloc() else { return false };
+            if !copy.fill(packet.bytes()) {
+                self.pool.free(copy);
+                return false;
+            }
+            theirs.free(std::mem::replace(packet, copy));
+        }
+        true
+    }
+}
+
+impl Tx for DpdkTx {
+    fn transmit(&mut self, burst: &mut Burst, pool: &mut dyn Pool, _now: u64) -> Traffic {
+        let all_ours = burst.packets().iter().all(|packet| self.pool.owns(packet));
+        if !all_ours && !self.adopt(burst, pool) {
+            return Traffic::default();
+        }
+        let offered: u64 = length(burst.packets());
+        let (port, queue) = (self.device.port(), self.queue);
+        let send = |buffers: &mut [NonNull<Header>]| {
+            let n = u16::try_from(buffers.len()).unwrap_or(u16::MAX);
+            // SAFETY: the device is started while `device` lives, the queue is this object's alone, and
+            // all `n` buffers are whole and DPDK's; it becomes the owner of those it takes.
+            usize::from(unsafe { sys::weir_tx_burst(port, queue, buffers.as_mut_ptr().cast(), n) })
+        };
+        // SAFETY: a driver takes as many from the front as it says, and leaves the others alone.
+        let sent = unsafe { burst.take_front(send) };
+        Traffic { packets: sent as u64, bytes: offered.saturating_sub(length(burst.packets())) }
+    }
+
+    fn alive(&mut self) -> bool {
+        self.alive.load(Ordering::Relaxed)
+    }
+}
+
+fn length(packets: &[Packet]) -> u64 {
+    packets.iter().map(|packet| packet.len() as u64).sum()
+}

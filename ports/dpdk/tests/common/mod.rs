@@ -1,0 +1,229 @@
+//! Each test that starts EAL is a process of its own: the test binary runs itself again.
+#![allow(dead_code, reason = "no test uses everything")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "the test waits for devices")]
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weir_packet::{Batch, Burst, Pool};
+use weir_port_dpdk::eal::{Eal, EalOptions, Memory};
+use weir_port_dpdk::{Device, DpdkError, DpdkPool, DpdkPort, PortConfig, memory_needed};
+use weir_stage::{Port, Rx, Tx};
+
+const INSIDE: &str = "WEIR_DPDK_TEST_INSIDE";
+/// No process of a test lives longer.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The part that this process plays; `None` in the process that the test runner started.
+pub fn part() -> Option<String> {
+    std::env::var(INSIDE).ok()
+}
+
+/// A folder of the test's own, gone when dropped.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(test: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("weir-dpdk-{}-{test}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Starts this test again, to play a part. `wrap` is a program that runs it: `unshare -n`.
+pub fn spawn(test: &str, part: &str, wrap: &[&str], folder: &Folder) -> Child {
+    let mut words: Vec<String> = wrap.iter().map(|word| (*word).to_owned()).collect();
+    words.push(std::env::current_exe().unwrap().to_str().unwrap().to_owned());
+    words.extend([test, "--exact", "--nocapture"].map(str::to_owned));
+    let (program, arguments) = words.split_first().unwrap();
+    Command::new(program)
+        .args(arguments)
+        .env(INSIDE, part)
+        .env("WEIR_DPDK_TEST_FOLDER", &folder.0)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits for a part to end well, and ends it when it takes too long.
+pub fn finish(mut child: Child) {
+    let end = Instant::now() + LONGEST;
+    while Instant::now() < end {
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success(), "{status}");
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    panic!("took longer than {LONGEST:?}");
+}
+
+/// Runs `body` in a process of its own.
+pub fn alone(test: &str, wrap: &[&str], body: impl FnOnce()) {
+    match part() {
+        Some(_) => body(),
+        None => {
+            let folder = Folder::new(test);
+            finish(spawn(test, "alone", wrap, &folder));
+        }
+    }
+}
+
+/// Runs `body` in a process and a network namespace of its own; skipped with a message without root.
+pub fn in_namespace(test: &str, body: impl FnOnce()) {
+    if part().is_none() && !can_unshare() {
+        eprintln!("{test}: skipped: needs root (a network namespace)");
+        return;
+    }
+    alone(test, &["unshare", "-n"], body);
+}
+
+pub fn can_unshare() -> bool {
+    Command::new("unshare").args(["-n", "ip", "link"]).output().is_ok_and(|done| done.status.success())
+}
+
+pub fn folder() -> PathBuf {
+    std::env::var_os("WEIR_DPDK_TEST_FOLDER").unwrap().into()
+}
+
+pub fn ip(arguments: &str) {
+    let done = Command::new("ip").args(arguments.split(' ')).status().unwrap();
+    assert!(done.success(), "ip {arguments}");
+}
+
+pub fn options(name: &str) -> EalOptions {
+    EalOptions {
+        name: name.to_owned(),
+        memory: Memory::Auto,
+        megabytes: memory_needed(BUFFERS, weir_packet::MAX_FRAME),
+        pci: Vec::new(),
+        cores: vec![],
+        log: folder().join(format!("{name}.log")),
+        run_dir: folder(),
+    }
+}
+
+pub const BUFFERS: usize = 12_000;
+
+/// EAL with a pool of usual buffers.
+pub fn start(name: &str, data_room: usize) -> (Arc<Eal>, DpdkPool) {
+    let eal = Arc::new(Eal::start(&options(name)).unwrap());
+    let pool = DpdkPool::create(&eal, BUFFERS, data_room).unwrap();
+    (eal, pool)
+}
+
+/// A port with one queue each way, and the queues.
+pub struct Open {
+    pub port: DpdkPort,
+    pub rx: Box<dyn Rx>,
+    pub tx: Box<dyn Tx>,
+    pub batch: Box<Batch>,
+}
+
+pub fn try_open(eal: &Arc<Eal>, device: &str, config: PortConfig, pool: &DpdkPool) -> Result<Open, String> {
+    let device = Device::parse(device).unwrap();
+    let mut port = DpdkPort::attach(eal, device, config, pool).map_err(|error: DpdkError| error.to_string())?;
+    let (mut rx, mut tx) = port.open(1, 1, pool).map_err(|error| error.to_string())?;
+    let (rx, tx) = (rx.pop().unwrap(), tx.pop().unwrap());
+    Ok(Open { port, rx, tx, batch: Batch::new() })
+}
+
+pub fn open(eal: &Arc<Eal>, device: &str, pool: &DpdkPool) -> Open {
+    try_open(eal, device, PortConfig::default(), pool).unwrap()
+}
+
+/// Frame `number` of a test: recognisable, of a length of its own, never a Linux host's.
+pub fn frame(number: u32, longest: usize) -> Vec<u8> {
+    let length = 60 + number as usize * 97 % (longest - 59);
+    let mut frame = vec![0; length];
+    frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+    frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
+    // An EtherType for experiments (IEEE 802).
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    for (place, at) in frame.iter_mut().skip(18).zip(0_u32..) {
+        *place = (number.wrapping_mul(31).wrapping_add(at) >> 1) as u8;
+    }
+    frame[14..18].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+/// The number of a frame of [`frame`]'s, checked byte by byte; `None` for any other frame.
+pub fn number(bytes: &[u8], longest: usize) -> Option<u32> {
+    if bytes.get(12..14)? != [0x88, 0xb5] {
+        return None;
+    }
+    let number = u32::from_be_bytes(bytes.get(14..18)?.try_into().unwrap());
+    assert_eq!(bytes, frame(number, longest), "frame {number}");
+    Some(number)
+}
+
+impl Open {
+    /// Sends frame `number`; whether it went.
+    pub fn send(&mut self, number: u32, longest: usize, pool: &mut DpdkPool) -> bool {
+        let mut packet = pool.alloc().unwrap();
+        assert!(packet.fill(&frame(number, longest)));
+        let mut burst = Burst::new();
+        burst.push(packet).unwrap();
+        let length = burst.packets()[0].len() as u64;
+        let sent = self.tx.transmit(&mut burst, pool, 0);
+        assert_eq!(sent.bytes, sent.packets * length);
+        pool.free_burst(&mut burst);
+        sent.packets == 1
+    }
+
+    /// Receives what is there: the numbers of the test's frames, in order.
+    pub fn receive(&mut self, longest: usize, pool: &mut DpdkPool) -> Vec<u32> {
+        let got = self.rx.receive(&mut self.batch, pool, 77);
+        assert_eq!(got.packets as usize, self.batch.len());
+        assert_eq!(got.bytes, self.batch.bytes_in(u64::MAX));
+        let mut numbers = Vec::new();
+        for slot in self.batch.slots() {
+            let packet = self.batch.take(slot).unwrap();
+            assert_eq!(self.batch.lanes.time[slot], 77);
+            numbers.extend(number(packet.bytes(), longest));
+            pool.free(packet);
+        }
+        numbers
+    }
+}
+
+/// Sends `n` frames into one port and expects all of them, in order, out of another.
+pub fn cross(from: &mut Open, to: &mut Open, n: u32, longest: usize, pool: &mut DpdkPool) {
+    let (mut sent, mut arrived) = (0, Vec::new());
+    let end = Instant::now() + Duration::from_secs(10);
+    while (arrived.len() as u32) < n {
+        assert!(Instant::now() < end, "{sent} sent, {} arrived", arrived.len());
+        // A few on the way at a time: no ring overflows.
+        if sent < n && sent - (arrived.len() as u32) < 64 && from.send(sent, longest, pool) {
+            sent += 1;
+        }
+        arrived.extend(to.receive(longest, pool));
+        // Some drivers send, or give buffers back, when they are asked to receive.
+        from.receive(longest, pool);
+    }
+    assert!(arrived.iter().copied().eq(0..n), "all of them, once, in order");
+}
+
+/// Asks until it is so.
+pub fn wait(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !so() {
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
