@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_packet::{BATCH, Pool};
-use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx};
+use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx, local_mac};
 
 use crate::fault::{FaultRx, FaultTx, Faults};
 use crate::handle::{Check, MemHandle, Shared};
@@ -59,7 +59,7 @@ impl MemPort {
     fn new_with(name: &str, device: &str, input: Input) -> MemPort {
         MemPort {
             device: device.to_owned(),
-            mac: mac_of(name),
+            mac: local_mac(name),
             mtu: 1500,
             input,
             keeps: false,
@@ -256,16 +256,6 @@ fn spread(frames: Vec<Vec<u8>>, queues: usize) -> Vec<Box<dyn Pattern>> {
         }
     }
     shares.into_iter().map(|share| Box::new(Frames::whole(share)) as Box<dyn Pattern>).collect()
-}
-
-/// A locally administered address that the same name always gets.
-fn mac_of(name: &str) -> [u8; 6] {
-    // FNV-1a, 64 bits: the same on every machine and in every version.
-    let hash = name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    let [a, b, c, d, e, ..] = hash.to_be_bytes();
-    [0x02, a, b, c, d, e]
 }
 
 /// The receive queue of a port to which nothing comes.

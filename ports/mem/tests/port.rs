@@ -1,5 +1,7 @@
 //! Ports in memory from the outside.
 
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
 mod common;
 
 use std::time::Duration;

@@ -18,7 +18,7 @@ impl Random {
 
     /// A number below `limit`; 0 if that is 0.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(limit) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
     /// True with probability `odds`. Draws nothing where the answer is certain.

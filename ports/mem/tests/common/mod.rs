@@ -1,5 +1,6 @@
 //! What the tests of this crate share: a worker's loop in its shortest form.
 #![allow(dead_code, reason = "each test program uses a part")]
+#![allow(clippy::unwrap_used, reason = "these are tests")]
 
 use weir_packet::{Batch, Burst, HeapPool, Pool};
 use weir_stage::{Port, Rx, Tx};

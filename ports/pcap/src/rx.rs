@@ -1,0 +1,199 @@
+//! Receiving from a capture file.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weir_packet::{Batch, Pool};
+use weir_stage::{Rx, Traffic};
+
+use crate::port::{Figures, Timing};
+use crate::reader::{Reader, Record};
+
+/// The receive queue of a port without an input file.
+pub(crate) struct Empty;
+
+impl Rx for Empty {
+    fn receive(&mut self, _batch: &mut Batch, _pool: &mut dyn Pool, _now: u64) -> Traffic {
+        Traffic::default()
+    }
+
+    fn exhausted(&self) -> bool {
+        true
+    }
+}
+
+/// Records that were not received.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    empty: u64,
+    too_long: u64,
+    snapped: u64,
+    link: u64,
+    damaged: u64,
+}
+
+/// The receive queue of an input file. It is always one record ahead, so that it knows when the next is due and whether there
+/// is one.
+pub(crate) struct PcapRx {
+    reader: Reader<BufReader<File>>,
+    path: PathBuf,
+    timing: Timing,
+    keep_snapped: bool,
+    longest: usize,
+    figures: Arc<Figures>,
+    /// The next record's stamp, if there is a next record; its bytes are in `bytes`.
+    next: Option<Option<u64>>,
+    bytes: Vec<u8>,
+    /// Time of the first call, and the first record's stamp.
+    base: Option<(u64, u64)>,
+    lost: Lost,
+    trouble: Option<String>,
+}
+
+impl PcapRx {
+    pub(crate) fn new(
+        reader: Reader<BufReader<File>>,
+        path: &Path,
+        timing: Timing,
+        keep_snapped: bool,
+        longest: usize,
+        figures: Arc<Figures>,
+    ) -> PcapRx {
+        let mut rx = PcapRx {
+            reader,
+            path: path.to_owned(),
+            timing,
+            keep_snapped,
+            longest,
+            figures,
+            next: None,
+            bytes: Vec::new(),
+            base: None,
+            lost: Lost::default(),
+            trouble: None,
+        };
+        rx.advance();
+        rx
+    }
+
+    /// Reads up to the next record that can be received.
+    fn advance(&mut self) {
+        self.next = None;
+        loop {
+            match self.reader.next(&mut self.bytes) {
+                Ok(Some(record)) => {
+                    if self.fits(record) {
+                        self.next = Some(record.time);
+                        return;
+                    }
+                }
+                Ok(None) => return,
+                Err(damage) => {
+                    self.lost.damaged += 1;
+                    self.trouble = Some(format!("the capture file {} is {damage}", self.path.display()));
+                    self.figures.rx_errors.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether a record can be received; counts why not.
+    fn fits(&mut self, record: Record) -> bool {
+        let len = self.bytes.len();
+        let count = if !record.ethernet {
+            &mut self.lost.link
+        } else if len < record.original as usize && !self.keep_snapped {
+            &mut self.lost.snapped
+        } else if len == 0 {
+            &mut self.lost.empty
+        } else if len > self.longest {
+            &mut self.lost.too_long
+        } else {
+            return true;
+        };
+        *count += 1;
+        self.figures.rx_errors.fetch_add(1, Ordering::Relaxed);
+        false
+    }
+
+    /// When the next record is due, if the file's timing is kept and there is one.
+    fn due(&self) -> Option<u64> {
+        let stamp = self.next?;
+        let (start, first) = self.base.filter(|_| self.timing == Timing::Keep)?;
+        // Without a stamp, or with one before the first, it is due at once.
+        Some(start.saturating_add(stamp.unwrap_or(first).saturating_sub(first)))
+    }
+
+    /// Puts the next record into the batch, if there is a buffer for it; returns its length.
+    fn put(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Option<usize> {
+        let mut packet = pool.alloc()?;
+        if !packet.fill(&self.bytes) {
+            // Only if a handle to another pool was given than at opening: then the record waits.
+            pool.free(packet);
+            return None;
+        }
+        match batch.push(packet) {
+            Ok(slot) => {
+                batch.lanes.time[slot] = now;
+                batch.lanes.offload[slot] = 0;
+                Some(self.bytes.len())
+            }
+            Err(packet) => {
+                pool.free(packet);
+                None
+            }
+        }
+    }
+}
+
+impl Rx for PcapRx {
+    fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Traffic {
+        let mut traffic = Traffic::default();
+        if self.base.is_none()
+            && let Some(stamp) = self.next
+        {
+            self.base = Some((now, stamp.unwrap_or(0)));
+        }
+        while batch.room() > 0 && self.next.is_some() && self.due().is_none_or(|due| due <= now) {
+            let Some(len) = self.put(batch, pool, now) else { break };
+            traffic.packets += 1;
+            traffic.bytes += len as u64;
+            self.advance();
+        }
+        traffic
+    }
+
+    fn exhausted(&self) -> bool {
+        self.next.is_none()
+    }
+
+    fn next_at(&self) -> Option<u64> {
+        self.due()
+    }
+
+    fn lost(&self) -> Vec<(&'static str, &'static str, u64)> {
+        vec![
+            (
+                "snapped",
+                "The packet was cut when it was captured; snapped=keep receives what there is.",
+                self.lost.snapped,
+            ),
+            (
+                "too-long",
+                "The frame is longer than a buffer, or than the 9,216 bytes of a jumbo frame.",
+                self.lost.too_long,
+            ),
+            ("empty", "The record holds no bytes.", self.lost.empty),
+            ("link-type", "The record is of an interface that is not Ethernet.", self.lost.link),
+            ("damaged", "The file is damaged; nothing behind the damage can be read.", self.lost.damaged),
+        ]
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble.clone()
+    }
+}
