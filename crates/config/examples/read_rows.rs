@@ -18,7 +18,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for _ in 0..5 {
         let start = Instant::now();
         let input = BufReader::with_capacity(1 << 16, File::open(&path)?);
-        let mut rows = Rows::new("routes.csv", input, &["prefix", "via"], &[]).map_err(|errors| format!("{errors:?}"))?;
+        let mut rows =
+            Rows::new("routes.csv", input, &["prefix", "via"], &[]).map_err(|errors| format!("{errors:?}"))?;
         let mut errors = Errors::new();
         let mut routes: Vec<(Ipv4Net, Vec<Ipv4Addr>)> = Vec::new();
         while let Some(row) = rows.next(&mut errors) {

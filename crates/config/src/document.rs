@@ -24,6 +24,10 @@ pub struct Declaration {
     pub table: Value,
     /// Where the call stands.
     pub place: Place,
+    /// Whether parts of the table could not be taken over; the errors about them stand in
+    /// [`Document::errors`], so that the rest is not looked at.
+    #[serde(default)]
+    pub incomplete: bool,
 }
 
 /// All that a script declares, in its order.
@@ -257,7 +261,9 @@ impl Document {
             } else if !name.is_empty() {
                 first_places.insert((kind.name, name), declaration.place.clone());
             }
-            elements.extend(kind.element(declaration, name, &context, &mut errors));
+            if !declaration.incomplete {
+                elements.extend(kind.element(declaration, name, &context, &mut errors));
+            }
         }
         self.add_defaults(catalogue, &context, &mut elements, &mut errors);
         errors.into_result(Checked { elements })
@@ -280,6 +286,7 @@ impl Document {
                     kind: kind.name.to_owned(),
                     table: Value::Table(Table::default()),
                     place: Place::line(&self.file, 0),
+                    incomplete: false,
                 };
                 elements.extend(kind.element(&absent, kind.name, context, errors));
             }

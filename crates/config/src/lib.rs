@@ -36,6 +36,7 @@
 //!     kind: kind.to_owned(),
 //!     table: Value::Table(keys.iter().map(|(key, value)| ((*key).into(), value.clone())).collect::<Table>()),
 //!     place: Place::line("copy.lua", line),
+//!     incomplete: false,
 //! };
 //! let document = Document {
 //!     declarations: vec![

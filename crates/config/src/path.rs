@@ -53,7 +53,7 @@ impl<'a> Path<'a> {
     pub const fn key(&'a self, key: &'a Key) -> Self {
         match key {
             Key::Index(index) => self.index(*index),
-            Key::Name(name) => self.entry(name.as_str()),
+            Key::Name(name) => self.field(name.as_str()),
         }
     }
 

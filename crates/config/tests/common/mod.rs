@@ -139,6 +139,7 @@ pub(crate) fn document(declarations: &[(&str, Json)]) -> Document {
         kind: (*kind).to_owned(),
         table: value(table),
         place: Place::line("router.lua", line),
+        incomplete: false,
     };
     Document {
         file: "router.lua".to_owned(),

@@ -1,0 +1,22 @@
+//! LuaJIT: configuration scripts.
+//!
+//! A configuration is a Lua program. [`evaluate`] runs it once, in a child process that has no privileges, opens no
+//! files and is bounded in time, memory and output; what it declares comes back as a
+//! [`Document`](weir_config::Document) of plain data with the places of the declarations. The parent opens the files:
+//! the script that it was told, and those that the script includes from below its own folder.
+//!
+//! The child is the same program: its `main` calls [`child_main`] when its first argument is [`CHILD_ARGUMENT`], before
+//! it does anything else.
+
+mod child;
+mod confine;
+mod convert;
+mod limits;
+mod message;
+mod parent;
+mod protocol;
+mod sandbox;
+
+pub use child::{CHILD_ARGUMENT, child_main};
+pub use limits::Limits;
+pub use parent::evaluate;

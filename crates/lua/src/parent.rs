@@ -1,0 +1,165 @@
+//! The parent's side: it opens the files, starts the child, answers it, and ends it in time.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use weir_config::{ConfigError, Document, ErrorKind, FilePath, Folder, Place};
+
+use crate::child::CHILD_ARGUMENT;
+use crate::limits::Limits;
+use crate::protocol::{FromChild, Included, Run, receive, send};
+
+/// Runs a configuration script in a child process and returns what it declares, unchecked.
+///
+/// `program` is the program to start as the child, normally the current one; `kinds` are the words that the script may
+/// call, such as `port`.
+///
+/// # Errors
+/// What kept the script from running to its end: it cannot be read, is no Lua, failed, or exceeded a limit. Mistakes
+/// that did not stop it stand in the document and are told when that is checked.
+pub fn evaluate(program: &Path, file: &Path, kinds: &[&str], limits: &Limits) -> Result<Document, Vec<ConfigError>> {
+    let place = Place::line(file.display().to_string(), 0);
+    let failed = |kind, problem: String| vec![ConfigError::new(kind, &place, "", problem)];
+    let unreadable = |problem| failed(ErrorKind::File, problem);
+    let text = read_script(File::open(file), limits).map_err(unreadable)?;
+    let folder = Folder::of(file).map_err(|error| unreadable(format!("lies in no readable folder: {error}")))?;
+    let run = Run {
+        file: place.file.clone(),
+        text,
+        kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+        limits: limits.clone(),
+    };
+    let spawned = Command::new(program)
+        .arg(CHILD_ARGUMENT)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let child =
+        spawned.map_err(|error| failed(ErrorKind::Script, format!("cannot be run: {}: {error}", program.display())))?;
+    let ended = converse(child, &run, &folder, limits);
+    match ended.said {
+        Some(FromChild::Done(document)) => Ok(document),
+        Some(FromChild::Failed(errors)) if !errors.is_empty() => Err(errors),
+        _ => Err(failed(ErrorKind::Limit, ended.reason(limits))),
+    }
+}
+
+/// A script's text. Only a regular file is read: a pipe might never end.
+fn read_script(file: io::Result<File>, limits: &Limits) -> Result<String, String> {
+    let cannot = |error: io::Error| format!("cannot be read: {error}");
+    let file = file.map_err(cannot)?;
+    if !file.metadata().map_err(cannot)?.is_file() {
+        return Err("is not a regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.take(limits.file.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limits.file {
+        return Err(format!("is larger than {} bytes", limits.file));
+    }
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned())
+}
+
+/// How a conversation with a child ended.
+struct Ended {
+    /// Its last word.
+    said: Option<FromChild>,
+    /// Whether it said too much.
+    too_much: bool,
+    /// Whether its time ran out.
+    late: bool,
+    /// How the process ended.
+    status: io::Result<ExitStatus>,
+}
+
+impl Ended {
+    /// Why there is no last word, as far as can be told.
+    fn reason(&self, limits: &Limits) -> String {
+        let seconds = Duration::from_millis(limits.milliseconds).as_secs_f64();
+        let signal = self.status.as_ref().ok().and_then(ExitStatus::signal);
+        if self.too_much {
+            return format!("declares more than {} bytes", limits.output);
+        }
+        if self.late || signal == Some(Signal::XCPU.as_raw()) {
+            return format!("is still running after {seconds} s");
+        }
+        // A failed allocation ends in an abort, or in a fault where the stack cannot grow.
+        match signal {
+            Some(_) => format!("needs more memory than the {} bytes that it may use", limits.memory),
+            None => "ended its process before it was done".to_owned(),
+        }
+    }
+}
+
+/// Sends the script to the child and answers it until it has said its last word or its time is over.
+fn converse(mut child: Child, run: &Run, folder: &Folder, limits: &Limits) -> Ended {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let (done, watched) = channel::<()>();
+    let (mut late, mut said, mut too_much) = (false, None, false);
+    let pipes = child.stdin.take().zip(child.stdout.take());
+    std::thread::scope(|scope| {
+        let timeout = Duration::from_millis(limits.milliseconds);
+        // The child is not waited for before this thread has ended, so that its number is still its own.
+        let watchdog = std::thread::Builder::new().name("lua-config".to_owned()).spawn_scoped(scope, move || {
+            let late = watched.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout);
+            if late && let Some(pid) = pid {
+                // It may have ended by itself already.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            late
+        });
+        let Ok(watchdog) = watchdog else {
+            return;
+        };
+        if let Some((input, output)) = pipes {
+            match talk(input, output, run, folder, limits) {
+                Ok(word) => said = word,
+                Err(error) => too_much = error.kind() == io::ErrorKind::FileTooLarge,
+            }
+        }
+        drop(done);
+        late = watchdog.join().unwrap_or(false);
+    });
+    // It has nothing more to say; if it is still there, it must not stay. Both fail only when it has ended.
+    let _ = child.kill();
+    Ended { said, too_much, late, status: child.wait() }
+}
+
+fn talk(
+    mut input: ChildStdin,
+    output: ChildStdout,
+    run: &Run,
+    folder: &Folder,
+    limits: &Limits,
+) -> io::Result<Option<FromChild>> {
+    let mut output = BufReader::with_capacity(1 << 16, output);
+    let mut room = limits.output;
+    send(&mut input, run)?;
+    // The sandbox counts inclusions; a child that has got out of it must not keep us busy either.
+    for _ in 0..=limits.includes {
+        match receive(&mut output, &mut room)? {
+            Some(FromChild::Include(path)) => send(&mut input, &included(&path, folder, limits))?,
+            last => return Ok(last),
+        }
+    }
+    Ok(None)
+}
+
+/// Opens a file below the script's folder for the child.
+fn included(path: &str, folder: &Folder, limits: &Limits) -> Included {
+    let opened = FilePath::parse(path)
+        .map_err(|malformed| malformed.problem)
+        .and_then(|path| folder.open_file(&path).map(|file| (path, file)));
+    let read = opened.and_then(|(path, file)| read_script(Ok(file), limits).map(|text| (path, text)));
+    match read {
+        Ok((path, text)) => Included::Text { file: folder.path().join(path.path()).display().to_string(), text },
+        Err(problem) => Included::Refused(problem),
+    }
+}
