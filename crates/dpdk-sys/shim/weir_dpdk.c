@@ -83,6 +83,14 @@ unsigned int weir_mempool_ranges(struct rte_mempool *pool, uintptr_t (*ranges)[2
 	return all.n;
 }
 
+void weir_mempool_flush(struct rte_mempool *pool)
+{
+	struct rte_mempool_cache *cache = rte_mempool_default_cache(pool, rte_lcore_id());
+
+	if (cache != NULL)
+		rte_mempool_cache_flush(cache, pool);
+}
+
 /* libbpf and libxdp have one printer per process. The file outlives it: EAL's log is never closed. */
 static FILE *bpf_log;
 

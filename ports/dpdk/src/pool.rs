@@ -4,8 +4,8 @@ use std::ffi::{CString, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_dpdk_sys as sys;
 use weir_packet::header::{Header, PRIVATE_SIZE, Private};
@@ -23,6 +23,18 @@ const PIECES: usize = 16;
 
 /// Numbers the pools of the process: DPDK wants names.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// Every pool of the process.
+static POOLS: Mutex<Vec<Arc<Mempool>>> = Mutex::new(Vec::new());
+
+/// Gives back what DPDK keeps at hand for the calling thread: nobody could use it once the thread is
+/// unknown to DPDK.
+pub(crate) fn flush_thread() {
+    for pool in POOLS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        // SAFETY: pools live as long as the process; only this thread's cache is touched.
+        unsafe { sys::weir_mempool_flush(pool.as_ptr()) };
+    }
+}
 
 /// A pool of DPDK's. It is there until the process ends: devices hold its buffers.
 pub(crate) struct Mempool {
@@ -128,8 +140,9 @@ impl DpdkPool {
         // SAFETY: the pool is new; `prepare` accepts each of its buffers.
         unsafe { sys::rte_mempool_obj_iter(raw.as_ptr(), Some(prepare), std::ptr::null_mut()) };
         let pieces = pieces(raw).ok_or_else(|| calling.refused("finding the buffers", libc::E2BIG))?;
-        let shared = Mempool { raw, capacity, buf_len, pieces };
-        Ok(DpdkPool { shared: Arc::new(shared), cache: Vec::with_capacity(CACHE) })
+        let shared = Arc::new(Mempool { raw, capacity, buf_len, pieces });
+        POOLS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&shared));
+        Ok(DpdkPool::handle(&shared))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Mempool> {

@@ -7,7 +7,7 @@ mod common;
 use common::{alone, folder, frame, number, open, start};
 use weir_packet::{Burst, DATA_ROOM, HeapPool, Pool, defects};
 use weir_port_dpdk::eal::Eal;
-use weir_stage::{Port, Rx};
+use weir_stage::Port;
 
 #[test]
 fn null_is_endless_and_blank() {
@@ -95,9 +95,9 @@ fn the_pool_is_whole() {
     alone("the_pool_is_whole", &[], || {
         let (eal, mut pool) = start("pool", 1000);
         let registered = std::thread::scope(|scope| {
-            let worker = scope.spawn(|| {
+            let (eal, mut another) = (&eal, pool.another());
+            let worker = scope.spawn(move || {
                 let known = eal.register_thread();
-                let mut another = pool.another();
                 let mut burst = Burst::new();
                 for _ in 0..1000 {
                     assert!(another.alloc_burst(Burst::ROOM, &mut burst));

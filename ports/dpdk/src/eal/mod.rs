@@ -132,6 +132,7 @@ pub struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        crate::pool::flush_thread();
         // SAFETY: this thread is registered; not being Send, this is that thread.
         unsafe { sys::rte_thread_unregister() };
     }

@@ -1,5 +1,5 @@
 //! Each test that starts EAL is a process of its own: the test binary runs itself again.
-#![allow(dead_code, reason = "no test uses everything")]
+#![allow(dead_code, unreachable_pub, reason = "no test uses everything")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "the test waits for devices")]
 
