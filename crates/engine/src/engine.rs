@@ -232,7 +232,10 @@ impl Engine {
         let mut next = u64::MAX;
         for (_, seat) in &mut self.seats {
             if let Seat::Inline(worker) = seat {
-                busy |= worker.turn(now, tsc::now()).busy;
+                let began = tsc::now();
+                // While the others had their turn, this one waited.
+                worker.cycles.asleep += began.wrapping_sub(worker.accounted);
+                busy |= worker.turn(now, began).busy;
                 next = next.min(worker.next_at());
             }
         }
@@ -257,13 +260,11 @@ impl Engine {
         for (_, seat) in &mut self.seats {
             seat.ask(ANSWER, Command::Halt);
         }
-        let last = self.seats.iter_mut().map(|(_, seat)| seat.ask(ANSWER, Command::Stop)).collect::<Vec<_>>();
-        for (_, seat) in &mut self.seats {
-            if let Seat::Thread { thread, .. } = seat
-                && let Some(thread) = thread.take()
-                && thread.is_finished()
-            {
-                drop(thread.join());
+        let last: Vec<_> = self.seats.iter_mut().map(|(_, seat)| seat.ask(ANSWER, Command::Stop)).collect();
+        for ((_, seat), answer) in self.seats.iter_mut().zip(&last) {
+            // One that has answered is about to end; one that has not may never.
+            if let (Seat::Thread { thread, .. }, Some(_)) = (seat, answer) {
+                thread.take().map(std::thread::JoinHandle::join);
             }
         }
         last.into_iter().map(Option::unwrap_or_default).collect()

@@ -1,6 +1,5 @@
 //! A worker's counters as a snapshot.
 
-use weir_mem::tsc;
 use weir_stage::Fate;
 
 use crate::counters::{Count, Drops};
@@ -18,7 +17,7 @@ impl Worker {
             id: self.id.clone(),
             core: self.core,
             cycles: self.cycle_account(),
-            elapsed: tsc::now().wrapping_sub(self.started),
+            elapsed: self.accounted.wrapping_sub(self.started),
             loops: self.loops,
             packets: self.entered,
             account: self.account(),

@@ -155,7 +155,7 @@ pub(crate) struct ThreadSettings {
 /// The loop of a worker's thread.
 pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSettings) {
     let mut began = tsc::now();
-    worker.started = began;
+    (worker.started, worker.accounted) = (began, began);
     let mut last_busy = began;
     let quiet_before_sleep = settings.clock.cycles(QUIET_BEFORE_SLEEP);
     loop {
@@ -166,6 +166,7 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
             }
             let after = tsc::now();
             worker.cycles.housekeeping += after.wrapping_sub(began);
+            worker.accounted = after;
             began = after;
         }
         let now = settings.clock.nanos(began.wrapping_sub(settings.epoch));
@@ -184,6 +185,7 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
                     sleep(worker);
                     let after = tsc::now();
                     worker.cycles.asleep += after.wrapping_sub(began);
+                    worker.accounted = after;
                     began = after;
                 }
             }

@@ -11,7 +11,7 @@ pub struct WorkerSnapshot {
     pub core: Option<usize>,
     /// Where its time went, TSC cycles.
     pub cycles: CycleAccount,
-    /// TSC cycles since it started.
+    /// TSC cycles from its start to its last time stamp.
     pub elapsed: u64,
     /// Times round its loop.
     pub loops: u64,

@@ -31,6 +31,8 @@ pub(crate) struct Worker {
     pub(crate) fabric: Fabric,
     pub(crate) cycles: Cycles,
     pub(crate) started: u64,
+    /// Reading of the time stamp counter up to which all time is in `cycles`.
+    pub(crate) accounted: u64,
     pub(crate) loops: u64,
     pub(crate) entered: u64,
     pub(crate) backpressure: u64,
@@ -57,6 +59,7 @@ pub(crate) struct Turn {
 
 impl Worker {
     pub(crate) fn new(id: String, core: Option<usize>, pool: Box<dyn Pool>, reader: Reader) -> Worker {
+        let now = tsc::now();
         Worker {
             id,
             core,
@@ -64,7 +67,8 @@ impl Worker {
             sources: Vec::new(),
             fabric: Fabric::new(pool, reader),
             cycles: Cycles::default(),
-            started: tsc::now(),
+            started: now,
+            accounted: now,
             loops: 0,
             entered: 0,
             backpressure: 0,
@@ -87,6 +91,7 @@ impl Worker {
         if self.halted {
             let ended = tsc::now();
             self.cycles.idle += ended.wrapping_sub(began);
+            self.accounted = ended;
             return Turn { busy: false, ended };
         }
         let waiting = self.fabric.held() > 0;
@@ -104,6 +109,7 @@ impl Worker {
         } else {
             self.cycles.idle += ended.wrapping_sub(began);
         }
+        self.accounted = ended;
         Turn { busy, ended }
     }
 
