@@ -22,8 +22,9 @@ use crate::reach::Allowed;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// The crates below the functions that stages and tables are made of.
-const BELOW: &[&str] = &["crates/table", "crates/simd", "crates/net", "crates/wire", "crates/stage"];
+/// What stages and tables are made of, and the lookups in this tool's own library.
+const BELOW: &[&str] =
+    &["crates/table", "crates/simd", "crates/net", "crates/wire", "crates/stage", "tools/panic-check"];
 
 /// Assembly, also of what is so small that only crates that use it would hold its code.
 const FLAGS: &[&str] = &["--emit=asm", "-Clink-dead-code"];
@@ -96,13 +97,13 @@ fn assembly(root: &Path, packages: &[String]) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = Vec::new();
     for message in Message::parse_stream(output.stdout.as_slice()) {
         let Message::CompilerArtifact(artifact) = message? else { continue };
-        let library = artifact.filenames.iter().find(|path| path.extension() == Some("rlib"));
-        paths.extend(library.and_then(|path| beside(path.as_std_path())));
+        let paths_of = artifact.filenames.iter().filter_map(|path| beside(path.as_std_path()));
+        paths.extend(paths_of.take(1));
     }
     Ok(paths)
 }
 
-/// `libX.rlib` has its assembly in `X.s`, in the folder of dependencies.
+/// `deps/libX-HASH.rmeta` has its assembly in `deps/X-HASH.s`.
 fn beside(library: &Path) -> Option<PathBuf> {
     let name = library.file_stem()?.to_str()?.strip_prefix("lib")?;
     let path = library.with_file_name(format!("{name}.s"));
