@@ -83,6 +83,11 @@ unsigned int weir_mempool_ranges(struct rte_mempool *pool, uintptr_t (*ranges)[2
 	return all.n;
 }
 
+uint32_t weir_mempool_header_size(const struct rte_mempool *pool)
+{
+	return pool->header_size;
+}
+
 void weir_mempool_flush(struct rte_mempool *pool)
 {
 	struct rte_mempool_cache *cache = rte_mempool_default_cache(pool, rte_lcore_id());

@@ -83,6 +83,8 @@ int weir_link_get(uint16_t port, int *up, uint32_t *speed);
 /* The memory that a pool's buffers are in: up to n pieces, each from first to end. Returns how many
  * there are, which may be more than n. */
 unsigned int weir_mempool_ranges(struct rte_mempool *pool, uintptr_t (*ranges)[2], unsigned int n);
+/* Bytes in front of each buffer of a pool. */
+uint32_t weir_mempool_header_size(const struct rte_mempool *pool);
 /* Empties what the pool keeps at hand for this thread. */
 void weir_mempool_flush(struct rte_mempool *pool);
 /* What libbpf and libxdp would print on stderr goes to the file instead. */

@@ -3,13 +3,14 @@
 
 use std::ffi::{CStr, CString, c_int};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use weir_dpdk_sys as sys;
 
 use crate::devargs::Devargs;
 use crate::eal::{Calling, Eal};
 use crate::pool::Mempool;
+use crate::xsk::{self, Rings};
 use crate::{DpdkError, Kind};
 
 /// What a device is set up with.
@@ -44,6 +45,8 @@ pub(crate) struct Ethdev {
     bus: CString,
     name: CString,
     port: u16,
+    /// Once started: the buffers of which pool are in which rings.
+    rings: OnceLock<(Rings, Arc<Mempool>)>,
 }
 
 impl Ethdev {
@@ -60,7 +63,8 @@ impl Ethdev {
             return Err(Failure::of(&calling, format!("attaching {device}"), rc));
         }
         let found = find(&name, &before);
-        let ethdev = |port| Ethdev { eal: Arc::clone(eal), device: device.to_owned(), bus, name, port };
+        let ethdev =
+            |port| Ethdev { eal: Arc::clone(eal), device: device.to_owned(), bus, name, port, rings: OnceLock::new() };
         match found {
             Some(port) => Ok(ethdev(port)),
             // It is no network device (a vdev may be anything): unplugged again by the drop.
@@ -108,7 +112,7 @@ impl Ethdev {
     }
 
     /// Sets it up and starts it: queues, RSS and checksum offload where it has them, address, MTU.
-    pub(crate) fn start(&self, setup: &Setup, pool: &Mempool) -> Result<(), Failure> {
+    pub(crate) fn start(&self, setup: &Setup, pool: &Arc<Mempool>) -> Result<(), Failure> {
         let abilities = self.abilities()?;
         let calling = self.eal.call();
         let conf = configuration(setup, &abilities);
@@ -119,7 +123,13 @@ impl Ethdev {
         if !matches!(setup.kind, Kind::AfXdp | Kind::AfPacket | Kind::Tap | Kind::Pci) {
             self.set_mtu(&calling, setup.mtu)?;
         }
-        self.queues(&calling, setup, pool)?;
+        let before = xsk::sockets();
+        let done = self.queues(&calling, setup, pool);
+        if setup.kind == Kind::AfXdp {
+            // Also when it failed: some queues may have buffers already.
+            let _ = self.rings.set((Rings::opened_since(&before), Arc::clone(pool)));
+        }
+        done?;
         // SAFETY: configured, with all its queues.
         let rc = unsafe { sys::rte_eth_dev_start(self.port) };
         self.checked(&calling, "starting", rc)?;
@@ -143,9 +153,17 @@ impl Ethdev {
         (rc == 0).then_some(stats)
     }
 
+    /// Buffers of ours that are in its rings; `None` when it cannot be told.
+    pub(crate) fn in_rings(&self) -> Option<u64> {
+        self.rings.get().and_then(|(rings, _)| rings.held())
+    }
+
     fn queues(&self, calling: &Calling<'_>, setup: &Setup, pool: &Mempool) -> Result<(), Failure> {
         const ANY_SOCKET: u32 = u32::MAX;
-        let (mut rx, mut tx) = (setup.descriptors, setup.descriptors);
+        // The AF_XDP driver has this many buffers waiting, whatever it is told: none may find the ring full.
+        const XDP_DESCRIPTORS: u16 = 2048;
+        let descriptors = if setup.kind == Kind::AfXdp { XDP_DESCRIPTORS } else { setup.descriptors };
+        let (mut rx, mut tx) = (descriptors, descriptors);
         // SAFETY: a port that exists, two numbers to correct to what it can do.
         let rc = unsafe { sys::rte_eth_dev_adjust_nb_rx_tx_desc(self.port, &raw mut rx, &raw mut tx) };
         self.checked(calling, "sizing the queues of", rc)?;
@@ -223,6 +241,10 @@ impl Drop for Ethdev {
             unsafe { sys::rte_eth_dev_stop(self.port) };
             // SAFETY: as above; stopped.
             unsafe { sys::rte_eth_dev_close(self.port) };
+        }
+        if let Some((rings, pool)) = self.rings.take() {
+            // SAFETY: closed above; no version of the AF_XDP driver gives back what is in its rings.
+            unsafe { rings.recover(&pool) };
         }
         // SAFETY: two C strings that named the device when it came.
         unsafe { sys::rte_eal_hotplug_remove(self.bus.as_ptr(), self.name.as_ptr()) };

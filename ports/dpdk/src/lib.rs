@@ -27,6 +27,8 @@ mod port;
 mod queue;
 #[cfg(feature = "dpdk")]
 mod sockets;
+#[cfg(feature = "dpdk")]
+mod xsk;
 
 pub use device::{Device, DeviceError, Kind, words};
 pub use error::DpdkError;

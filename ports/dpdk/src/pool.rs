@@ -72,11 +72,32 @@ impl Mempool {
         self.pieces.len() == 1
     }
 
+    /// The buffer that is `offset` bytes behind the page in which the pool's memory starts, as AF_XDP
+    /// counts: `None` when there is none.
+    pub(crate) fn at_offset(&self, offset: usize) -> Option<NonNull<Header>> {
+        const PAGE: usize = 4096;
+        let start = self.pieces.first()?.start & !(PAGE - 1);
+        // SAFETY: the pool is there until the process ends.
+        let before = unsafe { sys::weir_mempool_header_size(self.as_ptr()) };
+        let address = start.checked_add(offset)?.checked_add(before as usize)?;
+        let end = address.checked_add(size_of::<Header>())?;
+        let inside = self.pieces.iter().any(|piece| piece.contains(&address) && end <= piece.end);
+        if !inside || !address.is_multiple_of(align_of::<Header>()) {
+            return None;
+        }
+        let buffer = NonNull::new(self.raw.as_ptr().with_addr(address).cast::<Header>())?;
+        // SAFETY: inside the pool's memory, which is initialised, and aligned.
+        let header = unsafe { buffer.as_ref() };
+        // A buffer is where its header says that its data room starts behind it.
+        let data = address + size_of::<Header>() + PRIVATE_SIZE;
+        (header.buf_addr.addr() == data && header.pool.addr() == self.raw.as_ptr().addr()).then_some(buffer)
+    }
+
     /// # Safety
     ///
     /// The buffers are this pool's, satisfy the invariants of [`Header`], and are owned by the caller, who
     /// gives them up.
-    unsafe fn put(&self, buffers: &[NonNull<Header>]) {
+    pub(crate) unsafe fn put(&self, buffers: &[NonNull<Header>]) {
         let n = c_uint::try_from(buffers.len()).unwrap_or(c_uint::MAX);
         // SAFETY: an array of `n` buffers of this pool, single, direct and unshared, says the caller.
         unsafe { sys::weir_mempool_put_bulk(self.as_ptr(), buffers.as_ptr().cast(), n) };

@@ -227,8 +227,10 @@ impl Port for DpdkPort {
     }
 
     fn stats(&self) -> DeviceStats {
-        let counters = self.ethdev.as_ref().and_then(|(ethdev, _)| ethdev.stats());
-        counters.map_or_else(DeviceStats::default, |counters| figures::of(&self.abilities.driver, &counters))
+        let Some((ethdev, _)) = &self.ethdev else { return DeviceStats::default() };
+        let Some(counters) = ethdev.stats() else { return DeviceStats::default() };
+        let stats = figures::of(&self.abilities.driver, &counters);
+        DeviceStats { in_rings: ethdev.in_rings().or(stats.in_rings), ..stats }
     }
 
     /// To be asked every now and then: packets for a port whose link is not up are told

@@ -47,6 +47,9 @@ fn af_xdp_and_af_packet_on_veth() {
         assert_eq!(xdp.port.stats().no_buffer, None);
         assert_eq!(packet.port.stats().tx_errors, Some(0));
         assert_eq!(defects(), 0);
+        let missing = (pool.taken() - pool.at_hand()) as u64;
+        assert_eq!(xdp.port.stats().in_rings, Some(missing), "what is missing is in the rings");
+        assert_eq!(packet.port.stats().in_rings, Some(0));
         drop((xdp, packet));
         assert_eq!(pool.taken(), pool.at_hand(), "the rings gave everything back");
     });
