@@ -13,9 +13,5 @@ for package in mem packet stage engine port-mem port-pcap forward; do
     packages+=(-p "weir-$package")
 done
 # Leaks are not errors here: the leak checker needs ptrace, which containers forbid, and pools account for buffers.
-export ASAN_OPTIONS=detect_leaks=0 RUSTFLAGS="-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer"
-if ! cargo +nightly rustc -p weir-stat --lib --target x86_64-unknown-linux-gnu --target-dir target/asan >/dev/null 2>&1; then
-    # Older nightlies do not know the second flag.
-    export RUSTFLAGS="-Zsanitizer=address"
-fi
+export ASAN_OPTIONS=detect_leaks=0 RUSTFLAGS=-Zsanitizer=address
 exec cargo +nightly test --locked --target x86_64-unknown-linux-gnu --target-dir target/asan --lib --tests "${packages[@]}"
