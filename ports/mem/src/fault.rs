@@ -3,14 +3,18 @@
 //! What it holds back is inside the device as far as the account goes: it is counted in
 //! [`in_rings`](weir_stage::DeviceStats::in_rings).
 
+mod port;
 mod random;
 mod rx;
 mod tx;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_packet::Packet;
 
+pub use port::FaultPort;
+pub(crate) use port::surround;
 pub use rx::FaultRx;
 pub use tx::FaultTx;
 
@@ -52,7 +56,7 @@ impl Faults {
     }
 
     /// The same faults with a seed for one queue, so that queues differ.
-    pub fn for_queue(&self, queue: usize, transmit: bool) -> Faults {
+    pub(crate) fn for_queue(&self, queue: usize, transmit: bool) -> Faults {
         let mut random = Random::new(self.seed ^ ((queue as u64) << 1 | u64::from(transmit)));
         Faults { seed: random.next(), ..*self }
     }
@@ -93,6 +97,40 @@ pub struct FaultCounts {
     pub delayed: u64,
 }
 
+/// What the injectors around the queues of one port have done together.
+#[derive(Debug, Default)]
+pub struct FaultFigures {
+    held: AtomicU64,
+    dropped: AtomicU64,
+    duplicated: AtomicU64,
+    not_duplicated: AtomicU64,
+    truncated: AtomicU64,
+    corrupted: AtomicU64,
+    reordered: AtomicU64,
+    delayed: AtomicU64,
+}
+
+impl FaultFigures {
+    /// Packets that are held back now.
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Faults that have struck so far.
+    pub fn counts(&self) -> FaultCounts {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        FaultCounts {
+            dropped: read(&self.dropped),
+            duplicated: read(&self.duplicated),
+            not_duplicated: read(&self.not_duplicated),
+            truncated: read(&self.truncated),
+            corrupted: read(&self.corrupted),
+            reordered: read(&self.reordered),
+            delayed: read(&self.delayed),
+        }
+    }
+}
+
 /// What happens to one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Verdict {
@@ -114,25 +152,43 @@ struct Late {
 struct Injector {
     faults: Faults,
     random: Random,
-    counts: FaultCounts,
+    figures: Arc<FaultFigures>,
+    /// Packets that are held back, of those in the figures.
+    held: u64,
+}
+
+fn count(figure: &AtomicU64) {
+    figure.fetch_add(1, Ordering::Relaxed);
 }
 
 impl Injector {
-    fn new(faults: Faults) -> Injector {
-        Injector { faults, random: Random::new(faults.seed), counts: FaultCounts::default() }
+    fn new(faults: Faults, figures: &Arc<FaultFigures>) -> Injector {
+        Injector { faults, random: Random::new(faults.seed), figures: Arc::clone(figures), held: 0 }
+    }
+
+    /// Tells how many packets are held back now.
+    fn set_held(&mut self, held: usize) {
+        let held = held as u64;
+        if held != self.held {
+            // Wrapping: the difference may be negative.
+            self.figures.held.fetch_add(held.wrapping_sub(self.held), Ordering::Relaxed);
+            self.held = held;
+        }
     }
 
     /// Draws what happens to a packet, and changes its bytes where that is what happens.
     fn strike(&mut self, packet: &mut Packet) -> Verdict {
         let odds = self.faults;
         if self.random.chance(odds.drop) {
-            self.counts.dropped += 1;
+            count(&self.figures.dropped);
             return Verdict { drop: true, duplicate: false, late: None };
         }
         let duplicate = self.random.chance(odds.duplicate);
         if self.random.chance(odds.truncate) && packet.len() > 1 {
             let len = 1 + self.random.below(packet.len() as u64 - 1) as usize;
-            self.counts.truncated += u64::from(packet.set_len(len));
+            if packet.set_len(len) {
+                count(&self.figures.truncated);
+            }
         }
         if self.random.chance(odds.corrupt) {
             self.corrupt(packet);
@@ -144,18 +200,18 @@ impl Injector {
         let bit = self.random.below(8 * packet.len() as u64);
         if let Some(byte) = packet.bytes_mut().get_mut((bit / 8) as usize) {
             *byte ^= 1 << (bit % 8);
-            self.counts.corrupted += 1;
+            count(&self.figures.corrupted);
         }
     }
 
     fn lateness(&mut self) -> Option<Late> {
         let time = self.faults.delay_time;
         if self.random.chance(self.faults.reorder) {
-            self.counts.reordered += 1;
+            count(&self.figures.reordered);
             return Some(Late { behind: 1 + self.random.below(Faults::REORDER_DEPTH), time });
         }
         if self.random.chance(self.faults.delay) {
-            self.counts.delayed += 1;
+            count(&self.figures.delayed);
             return Some(Late { behind: u64::MAX, time });
         }
         None
@@ -163,9 +219,9 @@ impl Injector {
 
     fn count_copy(&mut self, made: bool) {
         if made {
-            self.counts.duplicated += 1;
+            count(&self.figures.duplicated);
         } else {
-            self.counts.not_duplicated += 1;
+            count(&self.figures.not_duplicated);
         }
     }
 }
@@ -203,26 +259,5 @@ impl<P> Waiters<P> {
     /// When the next is released at the latest.
     fn next_at(&self) -> Option<u64> {
         self.0.iter().map(|waiting| waiting.until).min()
-    }
-}
-
-/// Keeps the number of held packets of one queue within the sum of all.
-struct Gauge {
-    held: u64,
-    shared: std::sync::Arc<crate::handle::Shared>,
-}
-
-impl Gauge {
-    fn sum(&self) -> &AtomicU64 {
-        &self.shared.in_faults
-    }
-
-    fn set(&mut self, held: usize) {
-        let held = held as u64;
-        if held != self.held {
-            // Wrapping: the difference may be negative.
-            self.sum().fetch_add(held.wrapping_sub(self.held), Ordering::Relaxed);
-            self.held = held;
-        }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::fault::{FaultCounts, FaultFigures};
 use crate::flow::flow_of;
 
 /// Failures of the check that are kept in words.
@@ -92,6 +93,11 @@ impl MemHandle {
         }
     }
 
+    /// Faults that have struck so far, on all queues.
+    pub fn faults(&self) -> FaultCounts {
+        self.0.faults.counts()
+    }
+
     /// Takes the link down or up. While it is down nothing is received; what is transmitted is accepted and lost outside, as
     /// behind a cable that was pulled, unless the sender looks at the link.
     pub fn set_link(&self, up: bool) {
@@ -138,8 +144,8 @@ pub(crate) struct Shared {
     pub(crate) tx_bytes: AtomicU64,
     /// Packets lost at receive since the frame was empty or longer than a buffer.
     pub(crate) rx_unfit: AtomicU64,
-    /// Buffers that fault injectors hold.
-    pub(crate) in_faults: AtomicU64,
+    /// What the fault injectors do.
+    pub(crate) faults: Arc<FaultFigures>,
     inbox: Mutex<Inbox>,
     outbox: Mutex<Outbox>,
     arrived: Condvar,
@@ -216,7 +222,7 @@ impl Shared {
             tx_packets: AtomicU64::new(0),
             tx_bytes: AtomicU64::new(0),
             rx_unfit: AtomicU64::new(0),
-            in_faults: AtomicU64::new(0),
+            faults: Arc::default(),
             inbox: Mutex::new(Inbox { queues: vec![VecDeque::new()] }),
             outbox: Mutex::new(Outbox { frames: VecDeque::new(), keep, not_kept: 0 }),
             arrived: Condvar::new(),

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod device;
 pub mod fault;
 mod flow;
 mod handle;
@@ -16,9 +17,9 @@ mod recycle;
 mod sink;
 mod source;
 
-pub use fault::Faults;
+pub use fault::{FaultCounts, FaultPort, Faults};
 pub use handle::{Check, MemHandle, SinkReport, TxMode};
 pub use pattern::{Frames, Generated, HEADER, Pattern};
-pub use port::{MAX_QUEUES, MemPort};
+pub use port::{Load, MAX_QUEUES, MemPort};
 pub use recycle::Loop;
 pub use source::Pace;

@@ -1,12 +1,13 @@
 //! The port in memory itself.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_packet::{BATCH, Pool};
 use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx, local_mac};
 
-use crate::fault::{FaultRx, FaultTx, Faults};
+use crate::fault::{Faults, surround};
 use crate::handle::{Check, MemHandle, Shared};
 use crate::loopback::Mirror;
 use crate::pattern::{Frames, Pattern};
@@ -30,8 +31,25 @@ enum Input {
     Mirrored,
     /// Frames, spread over the receive queues by flow.
     Frames(Vec<Vec<u8>>, Pace),
+    /// The frames of a file, read when the port is opened.
+    File(Replayed),
     /// A pattern for each receive queue.
     Patterns(Vec<Box<dyn Pattern>>, Pace),
+}
+
+/// Reads the frames of a capture file.
+pub type Load = fn(&Path) -> Result<Vec<Vec<u8>>, PortError>;
+
+/// A file to be replayed.
+pub(crate) struct Replayed {
+    pub(crate) path: PathBuf,
+    pub(crate) load: Load,
+    /// Packets per second.
+    pub(crate) rate: Option<u64>,
+    /// Packets in all.
+    pub(crate) count: Option<u64>,
+    /// Rounds through the file.
+    pub(crate) times: Option<u64>,
 }
 
 /// A port in memory: it receives what a test sends, a replayed set of packets or nothing, and counts, checks and keeps what it
@@ -92,9 +110,15 @@ impl MemPort {
     }
 
     /// A port that receives these frames, over and over or as often as `pace` says, and counts what it transmits. Each frame is
-    /// copied whole; several receive queues get a share each, by flow, and `pace` holds for each.
+    /// copied whole. Several receive queues get a share each, by flow, and as much of the rate and count as their share is of
+    /// the frames.
     pub fn frames(name: &str, frames: Vec<Vec<u8>>, pace: Pace) -> MemPort {
         MemPort::new_with(name, "mem:replay", Input::Frames(frames, pace))
+    }
+
+    /// A port that replays a file.
+    pub(crate) fn file(name: &str, replayed: Replayed) -> MemPort {
+        MemPort::new_with(name, "mem:replay", Input::File(replayed))
     }
 
     /// A port that receives the packets of these patterns, one per receive queue, and counts what it transmits: for
@@ -171,24 +195,26 @@ impl MemPort {
                 Some(mirror) => Box::new(mirror.clone()) as Box<dyn Rx>,
                 None => Box::new(Silent),
             })),
-            Input::Frames(frames, pace) => {
-                let patterns = spread(frames, queues as usize);
-                self.open_replay(patterns, pace, pool)
+            Input::Frames(frames, pace) => self.open_replay(spread(frames, queues as usize, pace), pool),
+            Input::File(file) => {
+                let frames = (file.load)(&file.path)?;
+                let rounds = file.times.map(|times| times.saturating_mul(frames.len() as u64));
+                let pace = Pace { rate: file.rate, count: file.count.or(rounds) };
+                self.open_replay(spread(frames, queues as usize, pace), pool)
             }
-            Input::Patterns(mut patterns, pace) => {
-                patterns.truncate(queues as usize);
-                self.open_replay(patterns, pace, pool)
+            Input::Patterns(patterns, pace) => {
+                let patterns = patterns.into_iter().take(queues as usize).map(|pattern| (pattern, pace));
+                self.open_replay(patterns.collect(), pool)
             }
         }
     }
 
     fn open_replay(
         &mut self,
-        patterns: Vec<Box<dyn Pattern>>,
-        pace: Pace,
+        patterns: Vec<(Box<dyn Pattern>, Pace)>,
         pool: &dyn Pool,
     ) -> Result<Vec<Box<dyn Rx>>, PortError> {
-        let longest = patterns.iter().map(|pattern| pattern.longest()).max().unwrap_or(0);
+        let longest = patterns.iter().map(|(pattern, _)| pattern.longest()).max().unwrap_or(0);
         if longest > pool.data_room() {
             return Err(PortError(format!(
                 "{}: a packet to replay has {longest} bytes, and the pool's buffers hold {}; raise the MTU of the port, or \
@@ -200,7 +226,7 @@ impl MemPort {
         self.loops = patterns.iter().map(|_| self.recycle.clone().unwrap_or(Loop::new(Loop::DEPTH))).collect();
         self.loops.iter().for_each(|recycle| recycle.set_home(pool));
         self.reports = self.loops.iter().filter(|recycle| recycle.claim_report()).cloned().collect();
-        let queue = |(pattern, recycle): (_, &Loop)| {
+        let queue = |((pattern, pace), recycle): (_, &Loop)| {
             Box::new(Replay::new(Arc::clone(&self.shared), pattern, recycle.clone(), pace)) as Box<dyn Rx>
         };
         Ok(patterns.into_iter().zip(&self.loops).map(queue).collect())
@@ -223,31 +249,15 @@ impl MemPort {
         let own = self.loops.get(queue % self.loops.len().max(1));
         self.recycle.as_ref().or(own).cloned()
     }
-
-    fn injected(&self, queues: Queues, pool: &dyn Pool) -> Queues {
-        if self.faults.is_none() {
-            return queues;
-        }
-        let held = || Arc::clone(&self.shared);
-        let (rx, tx) = queues;
-        let rx = rx.into_iter().enumerate().map(|(queue, rx)| {
-            let faults = self.faults.for_queue(queue, false);
-            Box::new(FaultRx::new(rx, faults, pool, held())) as Box<dyn Rx>
-        });
-        let tx = tx.into_iter().enumerate().map(|(queue, tx)| {
-            let faults = self.faults.for_queue(queue, true);
-            Box::new(FaultTx::new(tx, faults, pool, held())) as Box<dyn Tx>
-        });
-        (rx.collect(), tx.collect())
-    }
 }
 
 fn each<T>(queues: u16, make: impl FnMut(usize) -> T) -> Vec<T> {
     (0..queues as usize).map(make).collect()
 }
 
-/// A share of the frames for each queue, by flow.
-fn spread(frames: Vec<Vec<u8>>, queues: usize) -> Vec<Box<dyn Pattern>> {
+/// A share of the frames for each queue, by flow, and of the pace, by the number of frames.
+fn spread(frames: Vec<Vec<u8>>, queues: usize, pace: Pace) -> Vec<(Box<dyn Pattern>, Pace)> {
+    let all = frames.len() as u64;
     let mut shares = vec![Vec::new(); queues];
     for frame in frames {
         let queue = crate::flow::flow_of(&frame) as usize % queues.max(1);
@@ -255,7 +265,14 @@ fn spread(frames: Vec<Vec<u8>>, queues: usize) -> Vec<Box<dyn Pattern>> {
             share.push(frame);
         }
     }
-    shares.into_iter().map(|share| Box::new(Frames::whole(share)) as Box<dyn Pattern>).collect()
+    let mut before = 0;
+    let share = |share: Vec<Vec<u8>>| {
+        let after = before + share.len() as u64;
+        let pace = pace.part(before, after, all);
+        before = after;
+        (Box::new(Frames::whole(share)) as Box<dyn Pattern>, pace)
+    };
+    shares.into_iter().map(share).collect()
 }
 
 /// The receive queue of a port to which nothing comes.
@@ -298,13 +315,13 @@ impl Port for MemPort {
         }
         let rx = self.open_rx(rx_queues, pool)?;
         let tx = self.open_tx(tx_queues);
-        Ok(self.injected((rx, tx), pool))
+        Ok(surround((rx, tx), self.faults, pool, &self.shared.faults))
     }
 
     fn stats(&self) -> DeviceStats {
         let round: usize = self.reports.iter().map(Loop::len).sum();
         let mirrored: usize = self.mirrors.iter().map(Mirror::len).sum();
-        let in_faults = self.shared.in_faults.load(Ordering::Relaxed);
+        let in_faults = self.shared.faults.held();
         DeviceStats {
             missed: Some(0),
             no_buffer: Some(0),

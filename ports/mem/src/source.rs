@@ -19,6 +19,16 @@ pub struct Pace {
     pub count: Option<u64>,
 }
 
+impl Pace {
+    /// The pace of those packets of a set of `all` that come behind the first `before` and not behind the first `after`; the
+    /// parts of a whole add up to it.
+    pub(crate) fn part(self, before: u64, after: u64, all: u64) -> Pace {
+        let up_to = |number: u64, whole: u64| (u128::from(whole) * u128::from(number) / u128::from(all.max(1))) as u64;
+        let part = |whole: u64| up_to(after, whole) - up_to(before, whole);
+        Pace { rate: self.rate.map(|rate| part(rate).max(1)), count: self.count.map(part) }
+    }
+}
+
 /// Writes the lanes that belong to receive for the slots in `mask`.
 #[inline(always)]
 pub(crate) fn stamp(batch: &mut Batch, mask: u64, now: u64) {

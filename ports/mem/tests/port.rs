@@ -221,7 +221,8 @@ fn buffers_go_round_least_recently_used_first() {
 #[test]
 fn a_check_sees_one_in_so_many_and_tells_what_is_wrong() {
     let mut pool = pool();
-    let check = Box::new(|frame: &[u8]| if frame.len() % 2 == 0 { Ok(()) } else { Err(format!("{}", frame.len())) });
+    let check =
+        Box::new(|frame: &[u8]| if frame.len().is_multiple_of(2) { Ok(()) } else { Err(format!("{}", frame.len())) });
     let mut port = MemPort::null("wan").with_check(3, check);
     let (_rx, mut tx) = open_one(&mut port, &pool);
     let sent: Vec<Vec<u8>> = (0..100).map(|n| vec![0; 60 + n]).collect();

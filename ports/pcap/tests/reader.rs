@@ -204,7 +204,7 @@ fn twin(file: &[u8]) -> Vec<Vec<u8>> {
             }
             Err(PcapError::Eof) => return got,
             Err(PcapError::Incomplete(_)) => reader.refill().unwrap(),
-            Err(error) => panic!("{error:?}"),
+            Err(error) => unreachable!("{error:?}"),
         }
     }
 }

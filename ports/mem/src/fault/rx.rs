@@ -6,8 +6,7 @@ use std::sync::Arc;
 use weir_packet::{Batch, Held, Pool, Slots};
 use weir_stage::{Rx, Traffic};
 
-use super::{FaultCounts, Faults, Gauge, Injector, Waiters};
-use crate::handle::Shared;
+use super::{FaultFigures, Faults, Injector, Waiters};
 
 /// A receive queue with faults.
 pub struct FaultRx {
@@ -17,27 +16,22 @@ pub struct FaultRx {
     waiting: Waiters<Held>,
     /// Packets that are through, and for which there was no room yet.
     ready: VecDeque<Held>,
-    gauge: Gauge,
     home: Box<dyn Pool>,
+    dropped: u64,
 }
 
 impl FaultRx {
-    /// Puts faults between `inner` and whoever receives.
-    pub(crate) fn new(inner: Box<dyn Rx>, faults: Faults, pool: &dyn Pool, shared: Arc<Shared>) -> FaultRx {
+    /// Puts faults between `inner` and whoever receives; what they hold back when the queue goes, goes to `pool`.
+    pub fn new(inner: Box<dyn Rx>, faults: Faults, pool: &dyn Pool, figures: &Arc<FaultFigures>) -> FaultRx {
         FaultRx {
             inner,
-            injector: Injector::new(faults),
+            injector: Injector::new(faults, figures),
             arrived: Batch::new(),
             waiting: Waiters(Vec::new()),
             ready: VecDeque::new(),
-            gauge: Gauge { held: 0, shared },
             home: pool.another(),
+            dropped: 0,
         }
-    }
-
-    /// Faults that have struck so far.
-    pub fn counts(&self) -> FaultCounts {
-        self.injector.counts
     }
 
     /// Takes one batch from the inner queue through the faults.
@@ -47,6 +41,7 @@ impl FaultRx {
             let Some(mut held) = self.arrived.hold(slot) else { continue };
             let verdict = self.injector.strike(held.packet_mut());
             if verdict.drop {
+                self.dropped += 1;
                 pool.free(held.into_packet());
                 continue;
             }
@@ -101,7 +96,7 @@ impl Rx for FaultRx {
                 Err(held) => self.ready.push_front(held),
             }
         }
-        self.gauge.set(self.ready.len() + self.waiting.0.len());
+        self.injector.set_held(self.ready.len() + self.waiting.0.len());
         traffic
     }
 
@@ -117,7 +112,7 @@ impl Rx for FaultRx {
 
     fn lost(&self) -> Vec<(&'static str, &'static str, u64)> {
         let mut lost = self.inner.lost();
-        lost.push(("fault-drop", "The fault injector dropped the packet.", self.injector.counts.dropped));
+        lost.push(("fault-drop", "The fault injector dropped the packet.", self.dropped));
         lost
     }
 }
@@ -126,6 +121,6 @@ impl Drop for FaultRx {
     fn drop(&mut self) {
         let waiting = self.waiting.0.drain(..).map(|waiting| waiting.packet);
         self.ready.drain(..).chain(waiting).for_each(|held| self.home.free(held.into_packet()));
-        self.gauge.set(0);
+        self.injector.set_held(0);
     }
 }

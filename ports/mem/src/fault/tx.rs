@@ -7,8 +7,7 @@ use weir_packet::{Burst, Packet, Pool};
 use weir_stage::{Traffic, Tx};
 
 use super::rx::copy_of;
-use super::{FaultCounts, Faults, Gauge, Injector, Waiters};
-use crate::handle::Shared;
+use super::{FaultFigures, Faults, Injector, Waiters};
 
 /// Packets that are through the faults and not yet in the inner queue, at most; more are not accepted.
 const READY: usize = 2 * Burst::ROOM;
@@ -24,28 +23,21 @@ pub struct FaultTx {
     injector: Injector,
     waiting: Waiters<Packet>,
     ready: VecDeque<Packet>,
-    gauge: Gauge,
     home: Box<dyn Pool>,
     now: u64,
 }
 
 impl FaultTx {
-    /// Puts faults between whoever transmits and `inner`.
-    pub(crate) fn new(inner: Box<dyn Tx>, faults: Faults, pool: &dyn Pool, shared: Arc<Shared>) -> FaultTx {
+    /// Puts faults between whoever transmits and `inner`; what they hold back when the queue goes, goes to `pool`.
+    pub fn new(inner: Box<dyn Tx>, faults: Faults, pool: &dyn Pool, figures: &Arc<FaultFigures>) -> FaultTx {
         FaultTx {
             inner,
-            injector: Injector::new(faults),
+            injector: Injector::new(faults, figures),
             waiting: Waiters(Vec::new()),
             ready: VecDeque::new(),
-            gauge: Gauge { held: 0, shared },
             home: pool.another(),
             now: 0,
         }
-    }
-
-    /// Faults that have struck so far.
-    pub fn counts(&self) -> FaultCounts {
-        self.injector.counts
     }
 
     fn accept(&mut self, mut packet: Packet, pool: &mut dyn Pool) {
@@ -86,7 +78,7 @@ impl FaultTx {
         while let Some(packet) = burst.pop() {
             self.ready.push_front(packet);
         }
-        self.gauge.set(self.ready.len() + self.waiting.0.len());
+        self.injector.set_held(self.ready.len() + self.waiting.0.len());
     }
 
     fn space(&self) -> usize {
@@ -140,6 +132,6 @@ impl Drop for FaultTx {
     fn drop(&mut self) {
         let waiting = self.waiting.0.drain(..).map(|waiting| waiting.packet);
         self.ready.drain(..).chain(waiting).for_each(|packet| self.home.free(packet));
-        self.gauge.set(0);
+        self.injector.set_held(0);
     }
 }
