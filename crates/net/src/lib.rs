@@ -23,6 +23,7 @@ pub mod group;
 pub mod icmp;
 pub mod interface;
 pub mod limit;
+pub mod neighbor;
 pub mod nexthop;
 pub mod rib;
 
