@@ -87,6 +87,8 @@ pub struct Engine {
     epoch: u64,
     virtual_now: Option<u64>,
     domain: Domain,
+    idle: Idle,
+    hook: Option<ThreadHook>,
     last: Vec<WorkerSnapshot>,
 }
 
@@ -106,34 +108,47 @@ impl Engine {
             epoch,
             virtual_now: settings.virtual_clock.then_some(0),
             domain: domain.clone(),
+            idle: settings.idle,
+            hook: settings.hook,
             last: Vec::new(),
         };
-        for (n, core) in settings.cores.iter().enumerate() {
-            let id = core.map_or_else(|| n.to_string(), |core| core.to_string());
-            engine.seat(id, *core, settings.idle, &settings, pool)?;
+        let control = engine.seat("control".to_owned(), None, Idle::Sleep, pool)?;
+        engine.seats.push(control);
+        for core in settings.cores {
+            engine.add_worker(core, pool)?;
         }
-        engine.seat("control".to_owned(), None, Idle::Sleep, &settings, pool)?;
         Ok(engine)
     }
 
+    /// Starts another data-path worker, without anything to do yet; it comes after those that are there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::start`].
+    pub fn add_worker(&mut self, core: Option<usize>, pool: &dyn Pool) -> Result<(), EngineError> {
+        let n = self.workers();
+        let id = core.map_or_else(|| n.to_string(), |core| core.to_string());
+        let seat = self.seat(id, core, self.idle, pool)?;
+        self.seats.insert(n, seat);
+        Ok(())
+    }
+
     fn seat(
-        &mut self,
+        &self,
         id: String,
         core: Option<usize>,
         idle: Idle,
-        settings: &Settings,
         pool: &dyn Pool,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(String, Seat), EngineError> {
         let reader = self.domain.reader().map_err(|_| EngineError::TooManyWorkers)?;
         let worker = Worker::new(id.clone(), core, pool.another(), reader);
-        let seat = if settings.virtual_clock {
+        let seat = if self.virtual_now.is_some() {
             Seat::Inline(Box::new(worker))
         } else {
-            let hook = settings.hook.clone();
-            start_thread(worker, ThreadSettings { idle, clock: self.clock, epoch: self.epoch }, hook)?
+            let settings = ThreadSettings { idle, clock: self.clock, epoch: self.epoch };
+            start_thread(worker, settings, self.hook.clone())?
         };
-        self.seats.push((id, seat));
-        Ok(())
+        Ok((id, seat))
     }
 
     /// Data-path workers.

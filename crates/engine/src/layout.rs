@@ -265,7 +265,8 @@ impl Layout<'_> {
     }
 
     fn worker_name(&self, worker: usize) -> String {
-        if worker == self.workers { "control".to_owned() } else { worker.to_string() }
+        // A number among the workers, not the core: workers may be added, and links keep their names.
+        if worker == self.workers { "control".to_owned() } else { format!("worker {worker}") }
     }
 
     fn link_name(&self, crossing: &Crossing) -> String {

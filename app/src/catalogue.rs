@@ -1,0 +1,45 @@
+//! What the program consists of, one line each: functions, kinds of port, and the stages the program itself puts into graphs.
+
+use std::path::Path;
+
+use weir_config::{Catalogue, Kind};
+use weir_stage::{Function, Port, PortConfig, PortError, Stage};
+
+use crate::supervisor::EngineConfig;
+
+/// The network functions.
+pub(crate) static FUNCTIONS: &[&dyn Function] = &[&weir_forward::Forward];
+
+/// Opens ports that need no driver of DPDK's: (prefix of the device, constructor).
+#[allow(clippy::type_complexity, reason = "a table of constructors")]
+static PORTS: &[(&str, fn(&str, &str, &Path) -> Result<Box<dyn Port>, PortError>)] =
+    &[("pcap", |name, device, base| Ok(Box::new(weir_port_pcap::PcapPort::new(name, device, base)?)))];
+
+/// The port of a device that needs no driver of DPDK's; `None` if it needs one.
+pub(crate) fn port(name: &str, device: &str, base: &Path) -> Option<Result<Box<dyn Port>, PortError>> {
+    let word = device.split(':').next().unwrap_or_default();
+    let (_, open) = PORTS.iter().find(|(prefix, _)| *prefix == word)?;
+    Some(open(name, device, base))
+}
+
+/// The words that devices of [`port`] begin with.
+pub(crate) fn port_words() -> impl Iterator<Item = &'static str> {
+    PORTS.iter().map(|(word, _)| *word)
+}
+
+/// The stage that spreads flows over replicas.
+pub(crate) fn distributor(replicas: u8) -> Box<dyn Stage> {
+    Box::new(weir_distribute::Distribute::new(replicas))
+}
+
+/// Everything that a configuration may declare.
+pub(crate) fn kinds() -> Catalogue {
+    let fixed = [Kind::named("port", PortConfig::schema()), Kind::single("engine", EngineConfig::schema())];
+    let functions = FUNCTIONS.iter().map(|function| Kind::function(function.kind(), function.schema()));
+    fixed.into_iter().chain(functions).collect()
+}
+
+/// The function of a kind.
+pub(crate) fn function(kind: &str) -> Option<&'static dyn Function> {
+    FUNCTIONS.iter().find(|function| function.kind() == kind).copied()
+}

@@ -1,0 +1,205 @@
+//! Loading and checking a configuration, without touching a device.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use weir_config::{Checked, ConfigError, Element, ErrorKind, Folder, choice, config, nearest};
+use weir_lua::Limits;
+use weir_mem::Domain;
+use weir_stage::{Env, Function, PortConfig, PortFacts, PortInfo};
+
+use crate::catalogue;
+
+choice! {
+    /// What a worker does while nothing comes.
+    pub(crate) enum IdleMode {
+        /// Looks again at once: the lowest latency, and the core is never free.
+        Spin = "spin",
+        /// Looks again after a pause that leaves a sibling hyper-thread more of the core.
+        Relax = "relax",
+        /// Spins for a millisecond, then sleeps 0.1 ms at a time: adds up to 0.2 ms to the first packet after a pause.
+        Sleep = "sleep",
+    }
+}
+
+choice! {
+    /// What time is.
+    pub(crate) enum ClockKind {
+        /// The world's.
+        Real = "real",
+        /// As fast as the work allows: the same input gives the same output every time. For files and tests.
+        Virtual = "virtual",
+    }
+}
+
+config! {
+    /// The engine as a whole.
+    pub(crate) struct EngineConfig {
+        /// What workers do while nothing comes.
+        pub idle: IdleMode = default(IdleMode::Sleep), restart_process;
+        /// What time is.
+        pub clock: ClockKind = default(ClockKind::Real), restart_process;
+        /// Packet buffers of the process; as many as rings, links and workers can hold when absent.
+        pub buffers: Option<u32> = optional, restart_process, range(1024..=8_388_608);
+        /// Packets that stages may hold beside (neighbour queues, schedulers): part of the number of buffers.
+        pub held: u32 = default(4096), restart_process, range(0..=4_194_304);
+    }
+}
+
+/// A configuration that was read and is right as far as can be told without devices.
+pub(crate) struct Loaded {
+    pub(crate) file: PathBuf,
+    pub(crate) folder: Folder,
+    pub(crate) checked: Checked,
+    pub(crate) engine: EngineConfig,
+    pub(crate) ports: Vec<(String, PortConfig, Element)>,
+}
+
+/// Reads, runs and checks a script against the schemas of the catalogue.
+pub(crate) fn load(file: &Path) -> Result<Loaded, Vec<ConfigError>> {
+    let kinds = catalogue::kinds();
+    let program = Path::new("/proc/self/exe");
+    let document = weir_lua::evaluate(program, file, &kinds.names(), &Limits::default())?;
+    let folder = Folder::of(file).map_err(|error| vec![unreadable(file, &error)])?;
+    let checked = document.check(&kinds, Some(&folder))?;
+    let mut ports = Vec::new();
+    for element in checked.of_kind("port") {
+        ports.push((element.name().to_owned(), element.read::<PortConfig>()?, element.clone()));
+    }
+    let engine = match checked.of_kind("engine").next() {
+        Some(element) => element.read()?,
+        None => return Err(vec![unreadable(file, &"no engine element")]),
+    };
+    let loaded = Loaded { file: file.to_owned(), folder, checked, engine, ports };
+    let errors = loaded.check_parts();
+    if errors.is_empty() { Ok(loaded) } else { Err(errors) }
+}
+
+fn unreadable(file: &Path, cause: &dyn std::fmt::Display) -> ConfigError {
+    let place = weir_config::Place::line(file.to_string_lossy(), 0);
+    ConfigError::new(ErrorKind::File, &place, file.display(), format!("cannot be read: {cause}"))
+}
+
+impl Loaded {
+    /// The functions, with their elements, in the order of their declarations.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = (&'static dyn Function, &Element)> {
+        self.checked.elements().iter().filter_map(|element| Some((catalogue::function(element.kind())?, element)))
+    }
+
+    /// The folder that relative paths of devices start from.
+    pub(crate) fn base(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The cores of all workers, in the order they are named.
+    pub(crate) fn cores(&self) -> Vec<u16> {
+        let mut cores = Vec::new();
+        for (function, element) in self.functions() {
+            for core in function.placement(element).workers {
+                if !cores.contains(&core) {
+                    cores.push(core);
+                }
+            }
+        }
+        cores
+    }
+
+    /// Ports as they would be on usual devices: for checking functions without touching any.
+    pub(crate) fn assumed_ports(&self) -> Vec<PortInfo> {
+        let info = |(index, (name, config, _)): (usize, &(String, PortConfig, Element))| PortInfo {
+            name: name.clone(),
+            index: index as u16,
+            facts: PortFacts {
+                device: config.device.clone(),
+                mac: weir_stage::local_mac(name),
+                mtu: config.mtu.unwrap_or(1500),
+                max_rx_queues: u16::MAX,
+                max_tx_queues: u16::MAX,
+                rss: true,
+                offloads: Vec::new(),
+            },
+            addresses: config.address.0.clone(),
+            link_up: true,
+        };
+        self.ports.iter().enumerate().map(info).collect()
+    }
+
+    /// What no schema can say: devices, who owns which port, and what the functions themselves object to.
+    fn check_parts(&self) -> Vec<ConfigError> {
+        let mut errors = self.check_devices();
+        errors.extend(self.check_owners());
+        let ports = self.assumed_ports();
+        let domain = Domain::new();
+        let env = Env { ports: &ports, domain: &domain, folder: Some(&self.folder), now: 0 };
+        for (function, element) in self.functions() {
+            match function.build(element, &env, None) {
+                Err(more) => errors.extend(more),
+                Ok(instance) => {
+                    let checked = instance.graph(0).and_then(|graph| graph.check());
+                    if let Err(error) = checked {
+                        errors.push(element.error(ErrorKind::Conflict, &element.path(), error.to_string()));
+                    }
+                }
+            }
+        }
+        if self.functions().next().is_none() && errors.is_empty() {
+            let kinds: Vec<&str> = catalogue::FUNCTIONS.iter().map(|function| function.kind()).collect();
+            let place = weir_config::Place::line(self.file.to_string_lossy(), 0);
+            let error = ConfigError::new(ErrorKind::Missing, &place, "configuration", "declares no function");
+            errors.push(error.allowed(format!("at least one of {}", kinds.join(", "))));
+        }
+        errors
+    }
+
+    fn check_devices(&self) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
+        let mut used: BTreeMap<&str, &str> = BTreeMap::new();
+        for (name, config, element) in &self.ports {
+            let path = element.path();
+            let path = path.field("device");
+            let problem = match catalogue::port(name, &config.device, self.base()) {
+                Some(Ok(_)) => None,
+                Some(Err(error)) => Some(error.to_string()),
+                None => {
+                    weir_port_dpdk::Device::parse(&config.device).err().map(|error| match device_hint(&config.device) {
+                        Some(hint) => format!("{error}; did you mean \"{hint}\"?"),
+                        None => error.to_string(),
+                    })
+                }
+            };
+            if let Some(problem) = problem {
+                errors.push(element.error(ErrorKind::Malformed, &path, problem));
+            }
+            let shareable = config.device == "null" || config.device.starts_with("mem");
+            if let Some(other) = used.insert(&config.device, name).filter(|_| !shareable) {
+                let problem = format!("\"{}\" is the device of port \"{other}\" too", config.device);
+                let error = element.error(ErrorKind::Conflict, &path, problem);
+                errors.push(error.remedy("give each port a device of its own"));
+            }
+        }
+        errors
+    }
+
+    fn check_owners(&self) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
+        let mut owners: BTreeMap<String, String> = BTreeMap::new();
+        for (function, element) in self.functions() {
+            for port in function.ports(element).into_iter().collect::<BTreeSet<_>>() {
+                if let Some(other) = owners.insert(port.clone(), element.name().to_owned()) {
+                    let problem = format!("port \"{port}\" belongs to {other} already");
+                    let error = element.error(ErrorKind::Conflict, &element.path(), problem);
+                    errors.push(error.remedy("a port belongs to one function; declare another port"));
+                }
+            }
+        }
+        errors
+    }
+}
+
+/// The known device word that is nearest to the one written.
+fn device_hint(device: &str) -> Option<String> {
+    let (word, rest) = device.split_once(':').unwrap_or((device, ""));
+    let known: Vec<&str> = catalogue::port_words().chain(weir_port_dpdk::words()).collect();
+    let near = nearest(word, known.iter().copied()).filter(|near| *near != word)?;
+    Some(if rest.is_empty() { near.to_owned() } else { format!("{near}:{rest}") })
+}

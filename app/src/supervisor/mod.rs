@@ -1,0 +1,366 @@
+//! What runs: the engine, its ports and functions; started from a configuration, changed by requests and reloads.
+
+mod config;
+mod placing;
+mod ports;
+mod reload;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use weir_config::ConfigError;
+use weir_engine::{Engine, Idle, Observer, Settings, WorkerSnapshot};
+use weir_mem::Domain;
+use weir_packet::Pool;
+use weir_stage::{DeviceStats, Env, PortInfo, RequestError, Verb};
+
+pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, load};
+use placing::{Cores, RunningFunction, blueprint, owners, too_few_queues};
+use ports::{Buffers, OpenPort};
+
+/// Why a start or a reload failed. Nothing has changed then.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The configuration is wrong.
+    Config(Vec<ConfigError>),
+    /// A device, the memory or the engine refuses: a sentence each.
+    Start(Vec<String>),
+}
+
+impl Failure {
+    fn one(sentence: impl ToString) -> Failure {
+        Failure::Start(vec![sentence.to_string()])
+    }
+}
+
+/// How a Weir is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Its name.
+    pub(crate) name: String,
+    /// The folder of its files while it runs.
+    pub(crate) run_dir: PathBuf,
+}
+
+/// A running Weir.
+pub(crate) struct Supervisor {
+    engine: Engine,
+    // Declared before `buffers`: ports let go of their buffers before the pool goes.
+    ports: BTreeMap<String, OpenPort>,
+    functions: Vec<RunningFunction>,
+    loaded: Loaded,
+    cores: Cores,
+    domain: Domain,
+    buffers: Buffers,
+    beats: Vec<(String, u64)>,
+    beats_at: u64,
+    stalled: Vec<String>,
+}
+
+/// How long a worker's loop may stand still, nanoseconds, before it is reported.
+const STALL: u64 = 1_000_000_000;
+
+impl Supervisor {
+    /// Starts what a configuration describes. Returns when all workers run.
+    pub(crate) fn start(loaded: Loaded, options: &Options) -> Result<Supervisor, Failure> {
+        let buffers = Buffers::make(&loaded, &options.name, &options.run_dir).map_err(Failure::one)?;
+        let cores = loaded.cores();
+        let domain = Domain::new();
+        let virtual_clock = loaded.engine.clock == ClockKind::Virtual;
+        let settings = Settings {
+            cores: cores.iter().map(|core| (!virtual_clock).then_some(usize::from(*core))).collect(),
+            idle: match loaded.engine.idle {
+                IdleMode::Spin => Idle::Spin,
+                IdleMode::Relax => Idle::Relax,
+                IdleMode::Sleep => Idle::Sleep,
+            },
+            virtual_clock,
+            hook: buffers.hook(),
+        };
+        let engine = Engine::start(settings, buffers.pool(), &domain).map_err(Failure::one)?;
+        let mut supervisor = Supervisor {
+            engine,
+            ports: BTreeMap::new(),
+            functions: Vec::new(),
+            loaded,
+            cores,
+            domain,
+            buffers,
+            beats: Vec::new(),
+            beats_at: 0,
+            stalled: Vec::new(),
+        };
+        supervisor.open_all()?;
+        Ok(supervisor)
+    }
+
+    fn open_all(&mut self) -> Result<(), Failure> {
+        let attached = self.attach_ports()?;
+        let infos: Vec<PortInfo> = attached.iter().map(|(info, ..)| info.clone()).collect();
+        let mut functions = Vec::new();
+        let mut errors = Vec::new();
+        let env =
+            Env { ports: &infos, domain: &self.domain, folder: Some(&self.loaded.folder), now: self.engine.now() };
+        for (function, element) in self.loaded.functions() {
+            match function.build(element, &env, None) {
+                Err(more) => errors.extend(more),
+                Ok(instance) => functions.push(RunningFunction {
+                    function,
+                    element: element.clone(),
+                    instance,
+                    placement: function.placement(element),
+                    ports: function.ports(element),
+                    keep: false,
+                }),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(Failure::Config(errors));
+        }
+        let mut ports = BTreeMap::new();
+        let mut wrong = Vec::new();
+        for (info, config, port) in attached {
+            let Some(running) = functions.iter().find(|running| running.ports.contains(&info.name)) else { continue };
+            let owners = owners(&running.placement, &self.cores);
+            wrong.extend(too_few_queues(&info, &owners));
+            if wrong.is_empty() {
+                match ports::open(port, info, config, owners, self.buffers.pool()) {
+                    Ok(open) => drop(ports.insert(open.info.name.clone(), open)),
+                    Err(sentence) => wrong.push(sentence),
+                }
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(Failure::Start(wrong));
+        }
+        let plan = blueprint(&functions, &mut ports, &self.cores).map_err(Failure::one)?;
+        self.engine.install(plan).map_err(Failure::one)?;
+        self.ports = ports;
+        self.functions = functions;
+        self.functions.iter_mut().for_each(|running| running.keep = true);
+        Ok(())
+    }
+
+    #[allow(clippy::type_complexity, reason = "a port on its way to being opened")]
+    fn attach_ports(&self) -> Result<Vec<(PortInfo, weir_stage::PortConfig, Box<dyn weir_stage::Port>)>, Failure> {
+        let (mut attached, mut wrong) = (Vec::new(), Vec::new());
+        for (index, (name, config, _)) in self.loaded.ports.iter().enumerate() {
+            match self.buffers.attach(name, config, self.loaded.base()) {
+                Ok(mut port) => {
+                    let info = ports::info(name, index as u16, config, &mut *port);
+                    attached.push((info, config.clone(), port));
+                }
+                Err(sentence) => wrong.push(sentence),
+            }
+        }
+        if wrong.is_empty() { Ok(attached) } else { Err(Failure::Start(wrong)) }
+    }
+
+    /// What has to be done every now and then: freeing what grace periods have passed, link state, stalled workers.
+    /// Under the virtual clock also everything else. Returns whether there was anything to do.
+    pub(crate) fn tick(&mut self) -> bool {
+        let busy = self.engine.step();
+        self.domain.collect();
+        let now = self.engine.now();
+        for open in self.ports.values_mut() {
+            let up = open.port.link_up();
+            if std::mem::replace(&mut open.info.link_up, up) != up {
+                for running in self.functions.iter().filter(|running| running.ports.contains(&open.info.name)) {
+                    running.instance.link_changed(open.info.index, up, now);
+                }
+            }
+        }
+        self.watch(now);
+        busy
+    }
+
+    /// Finds workers whose loop stands still.
+    fn watch(&mut self, now: u64) {
+        if self.engine.is_virtual() || now.saturating_sub(self.beats_at) < STALL {
+            return;
+        }
+        let beats = self.engine.beats();
+        let still = |(id, beat): &(String, u64)| self.beats.iter().any(|(other, before)| other == id && before == beat);
+        self.stalled = beats.iter().filter(|beat| still(beat)).map(|(id, _)| id.clone()).collect();
+        self.beats = beats;
+        self.beats_at = now;
+    }
+
+    /// Workers whose loop has not gone round for a second.
+    pub(crate) fn stalled(&self) -> &[String] {
+        &self.stalled
+    }
+
+    /// Whether all input has come to its end and nothing is on its way.
+    pub(crate) fn drained(&mut self) -> bool {
+        self.engine.drained()
+    }
+
+    /// Whether time is virtual: then [`Supervisor::tick`] drives everything.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.engine.is_virtual()
+    }
+
+    /// The engine's time, nanoseconds.
+    pub(crate) fn now(&self) -> u64 {
+        self.engine.now()
+    }
+
+    /// Frequency of the time stamp counter, Hz.
+    pub(crate) fn hz(&self) -> u64 {
+        self.engine.hz()
+    }
+
+    /// The numbers of all workers.
+    pub(crate) fn snapshots(&mut self) -> Vec<WorkerSnapshot> {
+        self.engine.snapshot()
+    }
+
+    /// The ports, with their devices' own figures.
+    pub(crate) fn port_figures(&self) -> Vec<(PortInfo, DeviceStats)> {
+        let mut figures: Vec<(PortInfo, DeviceStats)> =
+            self.ports.values().map(|open| (open.info.clone(), open.port.stats())).collect();
+        figures.sort_by_key(|(info, _)| info.index);
+        figures
+    }
+
+    /// Indexes and names of the ports.
+    pub(crate) fn port_names(&self) -> Vec<(u16, String)> {
+        self.ports.values().map(|open| (open.info.index, open.info.name.clone())).collect()
+    }
+
+    /// Buffers in all, and those that are in neither the pool nor a worker's hand: packets, and what device rings hold.
+    pub(crate) fn buffers(&mut self) -> (usize, usize) {
+        let at_hand: u64 = self.snapshots().iter().map(|worker| worker.buffers_at_hand).sum();
+        let pool = self.buffers.pool();
+        (pool.capacity(), pool.taken().saturating_sub(pool.at_hand()).saturating_sub(at_hand as usize))
+    }
+
+    /// The graphs that run, one replica of each function.
+    pub(crate) fn graphs(&self) -> Vec<weir_stage::Graph> {
+        self.functions.iter().filter_map(|running| running.instance.graph(0).ok()).collect()
+    }
+
+    /// The configuration that runs.
+    pub(crate) fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// Tells `observer` of every packet.
+    pub(crate) fn observe(&mut self, observer: &Arc<dyn Observer>) {
+        self.engine.observe(observer);
+    }
+
+    /// Tells `observer` no more.
+    pub(crate) fn unobserve(&mut self, observer: &Arc<dyn Observer>) {
+        self.engine.unobserve(observer);
+    }
+
+    /// The running functions that have something, or the one of a name.
+    fn having(
+        &self,
+        name: Option<&str>,
+        what: &str,
+        has: impl Fn(&RunningFunction) -> bool,
+    ) -> Result<&RunningFunction, RequestError> {
+        let named = |running: &&RunningFunction| name.is_none_or(|name| running.element.name() == name);
+        let found: Vec<&RunningFunction> = self.functions.iter().filter(|running| has(running)).filter(named).collect();
+        match found.as_slice() {
+            [one] => Ok(one),
+            [] => {
+                let running: Vec<&str> = self.functions.iter().map(|running| running.element.name()).collect();
+                Err(RequestError(format!(
+                    "no running function has {what}{}; running: {}",
+                    name.map_or(String::new(), |name| format!(" and is called \"{name}\"")),
+                    running.join(", ")
+                )))
+            }
+            several => {
+                let names: Vec<&str> = several.iter().map(|running| running.element.name()).collect();
+                Err(RequestError(format!("{} have {what}; name one with --function", names.join(" and "))))
+            }
+        }
+    }
+
+    /// The columns and rows of a table of a function.
+    pub(crate) fn show(
+        &self,
+        what: &str,
+        function: Option<&str>,
+        filter: Option<&str>,
+    ) -> Result<(&'static [&'static str], Vec<Value>), RequestError> {
+        let shows = |running: &RunningFunction| running.function.shows().iter().find(|show| show.what == what);
+        let running = self.having(function, &format!("a table '{what}'"), |running| shows(running).is_some())?;
+        let columns = shows(running).map_or(&[][..], |show| show.columns);
+        Ok((columns, running.instance.show(what, filter, self.engine.now())?))
+    }
+
+    /// Carries out changes in order, up to the first that is refused; says how many were carried out.
+    pub(crate) fn change(
+        &self,
+        verb: &str,
+        function: Option<&str>,
+        changes: &[Value],
+    ) -> (usize, Result<Vec<Value>, RequestError>) {
+        let knows = |running: &RunningFunction| running.function.verbs().iter().any(|known| Verb::name(known) == verb);
+        let running = match self.having(function, &format!("the request '{verb}'"), knows) {
+            Ok(running) => running,
+            Err(error) => return (0, Err(error)),
+        };
+        let now = self.engine.now();
+        let mut answers = Vec::new();
+        for (done, change) in changes.iter().enumerate() {
+            match running.instance.request(verb, change, now) {
+                Ok(answer) => answers.push(answer),
+                Err(error) => return (done, Err(error)),
+            }
+        }
+        (changes.len(), Ok(answers))
+    }
+
+    /// What was added at run time, per function.
+    pub(crate) fn saved(&self) -> Vec<(String, Vec<weir_stage::Saved>)> {
+        self.functions.iter().map(|running| (running.element.name().to_owned(), running.instance.save())).collect()
+    }
+
+    /// Facts of the functions for metrics: (function, name, help, value).
+    pub(crate) fn gauges(&self) -> Vec<(String, &'static str, &'static str, f64)> {
+        let of = |running: &RunningFunction| {
+            let name = running.element.name().to_owned();
+            running.instance.gauges().into_iter().map(move |(gauge, help, value)| (name.clone(), gauge, help, value))
+        };
+        self.functions.iter().flat_map(of).collect()
+    }
+
+    /// Stops: nothing is received any more, what is on its way leaves, the rest is dropped by name. Returns the last numbers,
+    /// and how many buffers did not come home.
+    pub(crate) fn stop(self) -> Stopped {
+        let figures = self.port_figures();
+        let workers = self.engine.stop();
+        for open in self.ports.into_values() {
+            let mut open = open;
+            open.port.close();
+        }
+        drop(self.functions);
+        let pool = self.buffers.pool();
+        let missing = pool.taken().saturating_sub(pool.at_hand());
+        Stopped { workers, figures, missing }
+    }
+}
+
+/// What is left of a Weir that stopped.
+pub(crate) struct Stopped {
+    /// The last numbers of the workers.
+    pub(crate) workers: Vec<WorkerSnapshot>,
+    /// The ports, with their devices' own figures.
+    pub(crate) figures: Vec<(PortInfo, DeviceStats)>,
+    /// Buffers that did not come home: 0 unless some were lost.
+    pub(crate) missing: usize,
+}
+
+/// Whether a folder can hold a Weir's files; made if it is missing.
+pub(crate) fn make_run_dir(path: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(path)
+}

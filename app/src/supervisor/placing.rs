@@ -1,0 +1,112 @@
+//! Functions on workers: who owns which queue, and the blueprint of it all.
+
+use std::collections::{BTreeMap, HashSet};
+
+use weir_config::Element;
+use weir_engine::{Blueprint, Distributor, GraphPart};
+use weir_stage::{Function, Instance, Layout, Placement, PortInfo};
+
+use super::ports::{OpenPort, Owners};
+use crate::catalogue;
+
+/// A function that runs.
+pub(crate) struct RunningFunction {
+    pub(crate) function: &'static dyn Function,
+    pub(crate) element: Element,
+    pub(crate) instance: Box<dyn Instance>,
+    pub(crate) placement: Placement,
+    pub(crate) ports: Vec<String>,
+    /// Whether its stages stay as they are at the next install.
+    pub(crate) keep: bool,
+}
+
+/// The data-path workers: their cores, in the order of the engine's.
+pub(crate) type Cores = Vec<u16>;
+
+fn workers_of(placement: &Placement, cores: &Cores) -> Vec<usize> {
+    placement.workers.iter().filter_map(|core| cores.iter().position(|other| other == core)).collect()
+}
+
+/// Which workers own the queues of the ports of a function.
+pub(crate) fn owners(placement: &Placement, cores: &Cores) -> Owners {
+    let workers = workers_of(placement, cores);
+    let first = workers.first().copied().unwrap_or(0);
+    let last = workers.last().copied().unwrap_or(0);
+    match placement.layout {
+        Layout::RunToCompletion => Owners { rx: workers.clone(), tx: workers },
+        Layout::Distributor => Owners { rx: vec![first], tx: vec![first] },
+        Layout::Pipeline => Owners { rx: vec![first], tx: vec![last] },
+    }
+}
+
+/// What keeps a port from having the queues that a layout asks for.
+pub(crate) fn too_few_queues(port: &PortInfo, owners: &Owners) -> Option<String> {
+    let (rx, tx) = (owners.rx.len(), owners.tx.len());
+    let (max_rx, max_tx) = (usize::from(port.facts.max_rx_queues), usize::from(port.facts.max_tx_queues));
+    (rx > max_rx || tx > max_tx).then(|| {
+        format!(
+            "port \"{}\" ({}) has {max_rx} receive and {max_tx} transmit queues, and {rx} workers want one each; \
+             use one worker, or layout = \"distributor\"",
+            port.name, port.facts.device
+        )
+    })
+}
+
+/// The blueprint of all functions on all ports.
+pub(crate) fn blueprint(
+    functions: &[RunningFunction],
+    ports: &mut BTreeMap<String, OpenPort>,
+    cores: &Cores,
+) -> Result<Blueprint, String> {
+    let mut blueprint = Blueprint { workers: cores.len(), ..Blueprint::default() };
+    for running in functions {
+        add_function(running, cores, &mut blueprint)?;
+    }
+    blueprint.ports = ports.values_mut().map(OpenPort::part).collect();
+    Ok(blueprint)
+}
+
+fn add_function(running: &RunningFunction, cores: &Cores, blueprint: &mut Blueprint) -> Result<(), String> {
+    let workers = workers_of(&running.placement, cores);
+    let name = running.element.name();
+    match running.placement.layout {
+        Layout::Pipeline => add_replica(running, 0, workers, true, blueprint),
+        Layout::RunToCompletion => {
+            let replicas = workers.into_iter().enumerate();
+            replicas.into_iter().try_for_each(|(n, worker)| add_replica(running, n, vec![worker], true, blueprint))
+        }
+        Layout::Distributor => {
+            let first = workers.first().copied().unwrap_or(0);
+            // The first worker distributes; it works too when it is alone.
+            let others = if workers.len() > 1 { workers.get(1..).unwrap_or_default() } else { &workers[..] };
+            let from = blueprint.graphs.len();
+            for (n, worker) in others.iter().enumerate() {
+                add_replica(running, n, vec![*worker], false, blueprint)?;
+            }
+            blueprint.distributors.push(Distributor {
+                name: format!("{name}.distribute"),
+                stage: catalogue::distributor(others.len() as u8),
+                worker: first,
+                replicas: (from..from + others.len()).collect(),
+                keep: running.keep,
+            });
+            Ok(())
+        }
+    }
+}
+
+fn add_replica(
+    running: &RunningFunction,
+    replica: usize,
+    workers: Vec<usize>,
+    receives: bool,
+    blueprint: &mut Blueprint,
+) -> Result<(), String> {
+    let graph = running.instance.graph(replica).map_err(|error| format!("{}: {error}", running.element.name()))?;
+    let keep: HashSet<String> = match running.keep {
+        true => graph.nodes().iter().map(|node| node.name.clone()).collect(),
+        false => HashSet::new(),
+    };
+    blueprint.graphs.push(GraphPart { graph, workers, receives, keep });
+    Ok(())
+}
