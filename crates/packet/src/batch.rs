@@ -131,8 +131,12 @@ impl Batch {
     /// fewer only when the burst is full.
     #[inline]
     pub fn move_to_burst(&mut self, mask: u64, to: &mut Burst) -> usize {
+        let going = self.live & mask;
+        if going & going.wrapping_add(1) == 0 && to.room() >= BATCH {
+            return self.move_first_to_burst(going, to);
+        }
         let mut moved = 0;
-        for slot in Slots(self.live & mask) {
+        for slot in Slots(going) {
             if to.is_full() {
                 break;
             }
@@ -143,12 +147,35 @@ impl Batch {
         moved
     }
 
+    /// Moves the packets of the first slots, which `going` has no gap in, where there is room for a batch.
+    #[inline]
+    fn move_first_to_burst(&mut self, going: u64, to: &mut Burst) -> usize {
+        let count = going.trailing_ones() as usize;
+        self.live &= !going;
+        let slots = &self.slots;
+        // SAFETY: the closure moves the packets of `count` slots, which were live and are dead now, to as many free places.
+        unsafe { to.fill_slice(|free| move_slots(&slots[..count], free)) }
+    }
+
     /// Fills the free slots in order with packets from the front of a burst. Returns the mask of the slots filled.
     #[inline]
     pub fn fill_from_burst(&mut self, from: &mut Burst) -> u64 {
+        if self.live == 0 {
+            return self.fill_empty_from_burst(from);
+        }
         let before = self.live;
         from.drain(|packet| self.push(packet));
         self.live & !before
+    }
+
+    /// [`Batch::fill_from_burst`] where no slot is taken: a copy of one array to another.
+    #[inline]
+    fn fill_empty_from_burst(&mut self, from: &mut Burst) -> u64 {
+        let slots = &mut self.slots;
+        // SAFETY: the closure moves every packet it is given into a slot that is dead, and is made live below.
+        let count = unsafe { from.take_slice(BATCH, |packets| _ = move_slots(packets, slots)) };
+        self.live = if count == BATCH { u64::MAX } else { (1 << count) - 1 };
+        self.live
     }
 
     /// The packet in a slot.
@@ -195,6 +222,16 @@ impl Batch {
     pub fn bytes_in(&self, mask: u64) -> u64 {
         Slots(self.live & mask).filter_map(|slot| self.get(slot)).map(|packet| packet.len() as u64).sum()
     }
+}
+
+/// Copies slots from one array to the front of another, as many as fit; returns how many. Whoever calls sees to it that the old
+/// ones are dead afterwards.
+#[inline(always)]
+fn move_slots(from: &[MaybeUninit<Packet>], to: &mut [MaybeUninit<Packet>]) -> usize {
+    let count = from.len().min(to.len());
+    // SAFETY: both ranges are `count` long and of different arrays; slots may be copied whether they are initialised or not.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), count) };
+    count
 }
 
 impl Drop for Batch {

@@ -116,6 +116,47 @@ impl Burst {
         gone
     }
 
+    /// Moves up to `most` packets from the front of `from` to the end, as many as fit. Returns how many.
+    #[inline]
+    pub fn append(&mut self, from: &mut Burst, most: usize) -> usize {
+        let len = from.len.min(ROOM);
+        let count = len.min(most).min(self.room());
+        // SAFETY: self.len + count <= ROOM, so that the places are within the array, or its end where there are none.
+        let to = unsafe { self.slots.as_mut_ptr().add(self.len) };
+        // SAFETY: `count` initialised slots of one array are copied to as many within another; they are given up below.
+        unsafe { std::ptr::copy_nonoverlapping(from.slots.as_ptr(), to, count) };
+        self.len += count;
+        from.close_gap(count, len);
+        count
+    }
+
+    /// Gives up to `most` packets from the front to `take`, which moves all of them out.
+    ///
+    /// # Safety
+    ///
+    /// `take` becomes the owner of every packet in the slice that it is given.
+    #[inline(always)]
+    pub(crate) unsafe fn take_slice(&mut self, most: usize, take: impl FnOnce(&[MaybeUninit<Packet>])) -> usize {
+        let len = self.len.min(ROOM);
+        let count = len.min(most);
+        take(&self.slots[..count]);
+        self.close_gap(count, len);
+        count
+    }
+
+    /// The free places at the end, and how many of them become packets when `fill` has filled them from the front.
+    ///
+    /// # Safety
+    ///
+    /// `fill` returns at most the length of what it is given, and has moved as many packets there.
+    #[inline(always)]
+    pub(crate) unsafe fn fill_slice(&mut self, fill: impl FnOnce(&mut [MaybeUninit<Packet>]) -> usize) -> usize {
+        let len = self.len.min(ROOM);
+        let filled = fill(&mut self.slots[len..]).min(ROOM - len);
+        self.len = len + filled;
+        filled
+    }
+
     /// Lets foreign code (a device's transmit) take packets from the front: it is given the array of buffers, returns how
     /// many of them it took, and so owns them. The rest stays, in order.
     ///

@@ -166,3 +166,85 @@ fn slots_are_visited_from_the_lowest_on() {
     assert_eq!(found, [0, 5, 63]);
     assert_eq!(Slot::new(BATCH + 1).index(), 1);
 }
+
+/// What a batch and two bursts hold, as plain numbers: the obvious twin of moving whole slices.
+struct Model {
+    slots: [Option<u8>; BATCH],
+    bursts: [Vec<u8>; 2],
+}
+
+impl Model {
+    fn fill_batch(&mut self, from: usize) -> u64 {
+        let mut filled = 0;
+        for (n, slot) in self.slots.iter_mut().enumerate() {
+            if slot.is_none() && !self.bursts[from].is_empty() {
+                *slot = Some(self.bursts[from].remove(0));
+                filled |= 1 << n;
+            }
+        }
+        filled
+    }
+
+    fn empty_batch(&mut self, mask: u64, to: usize) -> usize {
+        let mut moved = 0;
+        for (n, slot) in self.slots.iter_mut().enumerate() {
+            if mask & 1 << n != 0 && slot.is_some() && self.bursts[to].len() < Burst::ROOM {
+                self.bursts[to].extend(slot.take());
+                moved += 1;
+            }
+        }
+        moved
+    }
+
+    fn append(&mut self, from: usize, most: usize) -> usize {
+        let count = most.min(self.bursts[from].len()).min(Burst::ROOM - self.bursts[1 - from].len());
+        let moved: Vec<u8> = self.bursts[from].drain(..count).collect();
+        self.bursts[1 - from].extend(moved);
+        count
+    }
+}
+
+fn tags(burst: &Burst) -> Vec<u8> {
+    burst.packets().iter().map(|packet| packet.bytes()[0]).collect()
+}
+
+proptest! {
+    /// Moving between batches and bursts, by whole slices where that can be, keeps each packet, its place and the order.
+    #[test]
+    fn slices_move_as_single_packets_do(
+        steps in prop::collection::vec((0_u8..4, 0_usize..2, prop_oneof![
+            any::<u64>(), Just(u64::MAX), (0_u32..64).prop_map(|n| (1_u64 << n) - 1),
+        ]), 1..150),
+    ) {
+        let mut pool = pool(400);
+        let mut batch = Batch::new();
+        let mut bursts = [Burst::new(), Burst::new()];
+        let mut model = Model { slots: [None; BATCH], bursts: [Vec::new(), Vec::new()] };
+        for (tag, (step, which, mask)) in (0_u8..).zip(steps) {
+            match step {
+                0 => for n in 0..mask % 40 {
+                    let tag = tag ^ n as u8;
+                    if !bursts[which].is_full() {
+                        bursts[which].push(packet(&mut pool, &[tag; 60])).unwrap();
+                        model.bursts[which].push(tag);
+                    }
+                },
+                1 => prop_assert_eq!(batch.fill_from_burst(&mut bursts[which]), model.fill_batch(which)),
+                2 => prop_assert_eq!(batch.move_to_burst(mask, &mut bursts[which]), model.empty_batch(mask, which)),
+                _ => {
+                    let [a, b] = &mut bursts;
+                    let (from, to) = if which == 0 { (a, b) } else { (b, a) };
+                    let most = (mask % 150) as usize;
+                    prop_assert_eq!(to.append(from, most), model.append(which, most));
+                }
+            }
+            for (n, tag) in model.slots.iter().enumerate() {
+                prop_assert_eq!(batch.get(Slot::new(n)).map(|packet| packet.bytes()[0]), *tag);
+            }
+            prop_assert_eq!([tags(&bursts[0]), tags(&bursts[1])], model.bursts.clone());
+        }
+        pool.free_batch(&mut batch, u64::MAX);
+        bursts.iter_mut().for_each(|burst| pool.free_burst(burst));
+        prop_assert_eq!(pool.taken() - pool.at_hand(), 0);
+    }
+}
