@@ -101,8 +101,9 @@ static FILE *bpf_log;
 
 static int bpf_print(int level, const char *format, va_list args)
 {
-	(void)level;
-	return vfprintf(bpf_log, format, args);
+	enum { BPF_WARN, BPF_INFO, BPF_DEBUG }; /* of enum libbpf_print_level */
+
+	return level < BPF_DEBUG ? vfprintf(bpf_log, format, args) : 0;
 }
 
 void weir_quiet_bpf(FILE *to)

@@ -15,12 +15,12 @@ const CAP_NET_RAW: u32 = 13;
 /// Finds out what would make a device fail, in so far as it can be known without trying.
 pub(crate) fn check(device: &Device) -> Result<(), DpdkError> {
     let name = device.to_string();
-    if let Some(path) = device.listens_at()
-        && !path.starts_with('@')
-    {
+    // An abstract socket has no file to look at.
+    let is_file = |path: &&str| !path.starts_with('@');
+    if let Some(path) = device.listens_at().filter(is_file) {
         sockets::clear(&name, Path::new(path))?;
     }
-    if let Some(path) = device.connects_to() {
+    if let Some(path) = device.connects_to().filter(is_file) {
         sockets::expect_listener(&name, Path::new(path))?;
     }
     match device.kind() {
@@ -86,21 +86,35 @@ fn no_permission(device: &Device, remedy: &str) -> DpdkError {
 /// The error for people of what DPDK refused, as precise as its log allows.
 pub(crate) fn explain(device: &Device, failure: Failure) -> DpdkError {
     let said = |part: &str| failure.log.contains(part);
-    let denied = [libc::EPERM, libc::EACCES].contains(&failure.code);
-    if denied || said("Operation not permitted") || said("Permission denied") {
+    if device.kind() == Kind::AfXdp
+        && let Some(reason) = after(&failure.log, "Kernel error message: ")
+    {
+        let what = format!(
+            "cannot have an XDP program: the kernel says \"{reason}\": mend that (an MTU above 3498, also of a veth's \
+             peer, is too large), or use af_packet:{}",
+            device.name()
+        );
+        return DpdkError::Unsupported { device: device.to_string(), what };
+    }
+    // EPERM is no sign: many drivers say -1 for whatever went wrong.
+    if failure.code == libc::EACCES || said("Operation not permitted") || said("Permission denied") {
         return no_permission(device, "run weir as root");
     }
-    if failure.code == libc::EBUSY || said("resource busy") {
+    // The kernel gives the AF_XDP driver no better reason.
+    if failure.code == libc::EBUSY || said("resource busy") || said("Failed to create xsk socket") {
         return busy(device);
     }
-    if said("failed to match a driver") || said("no driver found") {
+    // No bus knows a driver of that name.
+    if failure.code == libc::EFAULT {
         let driver = device.driver().unwrap_or_default().to_owned();
         return DpdkError::NoDriver { device: device.to_string(), driver };
     }
-    if failure.code == libc::ENOMEM && device.kind() != Kind::AfPacket {
-        return DpdkError::TooLittleMemory { needed: 0, free: 0, kind: "memory" };
-    }
     failure.refused()
+}
+
+/// What follows `mark` on its line.
+fn after<'a>(log: &'a str, mark: &str) -> Option<&'a str> {
+    log.lines().find_map(|line| line.split_once(mark)).map(|(_, rest)| rest.trim())
 }
 
 fn busy(device: &Device) -> DpdkError {

@@ -173,11 +173,14 @@ impl Device {
         }
     }
 
-    /// The UNIX socket that it connects to and that must be there when it starts. (A memif or vhost
-    /// client waits for its server.)
+    /// The UNIX socket that it connects to and that must be there when it starts. (A vhost client waits
+    /// for its server.)
     pub fn connects_to(&self) -> Option<&str> {
-        let server = self.option("server").is_some_and(|value| value == "1");
-        (self.kind == Kind::VirtioUser && !server).then_some(self.name.as_str())
+        match self.kind {
+            Kind::VirtioUser if self.option("server") != Some("1") => Some(&self.name),
+            Kind::Memif if self.option("role") != Some("server") => Some(self.memif_socket()),
+            _ => None,
+        }
     }
 
     /// The socket of a memif: `@NAME` is an abstract one, without a file.

@@ -65,7 +65,7 @@ pub(crate) fn expect_listener(device: &str, path: &Path) -> Result<(), DpdkError
         Found::Nothing | Found::Stale => Err(DpdkError::NoSuchDevice {
             device: device.to_owned(),
             missing: format!("nobody listens at {}", path.display()),
-            remedy: "start its vhost side first, or listen here (server=1)".into(),
+            remedy: "start the other side first, or listen here (server=1, of a memif role=server)".into(),
         }),
     }
 }

@@ -81,6 +81,7 @@ fn a_link_goes_down_and_away() {
         veth(1500);
         assert!(!xdp.port.link_up(), "another interface of that name");
         drop((xdp, packet));
+        assert_eq!(pool.taken(), pool.at_hand(), "the rings of what is gone gave everything back");
         let mut xdp = open(&eal, "af_xdp:va", &pool);
         let mut packet = open(&eal, "af_packet:vb", &pool);
         wait("the new one is up", || xdp.port.link_up());

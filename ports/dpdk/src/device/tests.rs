@@ -50,6 +50,8 @@ fn who_listens_and_who_connects() {
     assert_eq!(listens("memif:0"), None);
     assert_eq!(connects("virtio_user:/v"), Some("/v".into()));
     assert_eq!(connects("virtio_user:/v,server=1"), None);
+    assert_eq!(connects("memif:0,socket=@x"), Some("@x".into()));
+    assert_eq!(connects("memif:0,role=server"), None);
     assert_eq!(connects("vhost:/v,client=1"), None, "it waits for its server");
 }
 

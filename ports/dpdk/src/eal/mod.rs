@@ -183,10 +183,12 @@ fn tail(path: &Path, from: u64) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The last line that is not blank, shortened to what fits a sentence.
+/// The last line that tells something, shortened to what fits a sentence. EAL only repeats that a driver
+/// failed.
 fn last_line(text: &str) -> Option<String> {
     const LONGEST: usize = 200;
-    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    let lines = || text.lines().map(str::trim).rev().filter(|line| !line.is_empty());
+    let line = lines().find(|line| !line.starts_with("EAL: ")).or_else(|| lines().next())?;
     Some(line.chars().take(LONGEST).collect())
 }
 
@@ -248,6 +250,8 @@ mod tests {
     #[test]
     fn the_last_line_is_found_and_shortened() {
         assert_eq!(last_line("PMD: one\n  PMD: two \n\n").as_deref(), Some("PMD: two"));
+        assert_eq!(last_line("PMD: why\nEAL: Failed to attach device\n").as_deref(), Some("PMD: why"));
+        assert_eq!(last_line("EAL: one\nEAL: two\n").as_deref(), Some("EAL: two"));
         assert_eq!(last_line(" \n"), None);
         assert_eq!(last_line(&"x".repeat(400)).map(|line| line.len()), Some(200));
     }
