@@ -1,4 +1,4 @@
-//! LuaJIT: configuration scripts.
+//! LuaJIT: configuration scripts, and stages written in Lua.
 //!
 //! A configuration is a Lua program. [`evaluate`] runs it once, in a child process that has no privileges, opens no
 //! files and is bounded in time, memory and output; what it declares comes back as a
@@ -7,16 +7,21 @@
 //!
 //! The child is the same program: its `main` calls [`child_main`] when its first argument is [`CHILD_ARGUMENT`], before
 //! it does anything else.
+//!
+//! [`LuaStage`] is a stage of a graph whose step is a Lua function: see [`stage`].
 
 mod child;
 mod confine;
 mod convert;
+mod frames;
 mod limits;
 mod message;
 mod parent;
 mod protocol;
 mod sandbox;
+pub mod stage;
 
 pub use child::{CHILD_ARGUMENT, child_main};
 pub use limits::Limits;
 pub use parent::evaluate;
+pub use stage::{Access, Failures, LuaStage};

@@ -16,35 +16,48 @@ pub(crate) fn chunk_number(name: &str) -> Option<usize> {
 
 /// An error of the virtual machine, with its place among the files.
 pub(crate) fn translate(error: &Error, files: &[String]) -> ConfigError {
-    let (kind, text) = match root(error) {
+    let mut traces = String::new();
+    let (kind, text) = match root(error, &mut traces) {
         Error::SyntaxError { message, .. } => (ErrorKind::Script, message.clone()),
         Error::RuntimeError(message) => (ErrorKind::Script, message.clone()),
         Error::MemoryError(_) => (ErrorKind::Limit, "needs more memory than it may use".to_owned()),
         other => (ErrorKind::Script, other.to_string()),
     };
-    // The traceback names functions of the sandbox, which say nothing to the script's author.
-    let text = text.split("\nstack traceback:").next().unwrap_or_default();
-    let (place, text) = split_place(text, files);
+    let (text, trace) = text.split_once(TRACE).unwrap_or((&text, ""));
+    let place = place_at_start(text, files).or_else(|| {
+        let place = place_in_trace(trace, files).or_else(|| place_in_trace(&traces, files))?;
+        Some((place, text))
+    });
+    let (place, text) = place.unwrap_or_else(|| (Place::line(files.first().cloned().unwrap_or_default(), 0), text));
     ConfigError::new(kind, &place, "", text.trim())
 }
 
-fn root(error: &Error) -> &Error {
+/// What stands between a message and the calls that led to it.
+const TRACE: &str = "\nstack traceback:";
+
+/// The error itself; the traces of the calls that led to it are added to `traces`.
+fn root<'a>(error: &'a Error, traces: &mut String) -> &'a Error {
     match error {
-        Error::CallbackError { cause, .. } | Error::WithContext { cause, .. } => root(cause),
+        Error::CallbackError { cause, traceback } => {
+            traces.push_str(traceback);
+            root(cause, traces)
+        }
+        Error::BadArgument { cause, .. } | Error::WithContext { cause, .. } => root(cause, traces),
         other => other,
     }
 }
 
-/// `weir#0:7: text` as place and text; without a place the first file as a whole is meant.
-fn split_place<'a>(text: &'a str, files: &[String]) -> (Place, &'a str) {
+/// `weir#0:7: text` as place and text.
+fn place_at_start<'a>(text: &'a str, files: &[String]) -> Option<(Place, &'a str)> {
     let mut parts = text.splitn(3, ':');
-    let parsed = || {
-        let file = files.get(chunk_number(parts.next()?)?)?;
-        let line = parts.next()?.parse().ok()?;
-        Some((Place::line(file, line), parts.next()?))
-    };
-    let mut parsed = parsed;
-    parsed().unwrap_or_else(|| (Place::line(files.first().cloned().unwrap_or_default(), 0), text))
+    let file = files.get(chunk_number(parts.next()?)?)?;
+    let line = parts.next()?.parse().ok()?;
+    Some((Place::line(file, line), parts.next()?))
+}
+
+/// The innermost call in a trace that stands in one of the files.
+fn place_in_trace(trace: &str, files: &[String]) -> Option<Place> {
+    trace.lines().find_map(|line| place_at_start(line.trim_start(), files)).map(|(place, _)| place)
 }
 
 #[cfg(test)]
@@ -57,6 +70,7 @@ mod tests {
         let said = |text: &str| translate(&Error::RuntimeError(text.to_owned()), &files).to_string();
         assert_eq!(said("weir#0:7: broken"), "a.lua:7: broken");
         assert_eq!(said("weir#1:8: a: b\nstack traceback:\n\t[C]: ?"), "b:1.lua:8: a: b");
+        assert_eq!(said("deep\nstack traceback:\n\t[C]: in x\n\tweir#1:8: in y\n\tweir#0:9: in z"), "b:1.lua:8: deep");
         for odd in ["weir#2:7: x", "weir#0", "weir#0:x: y", "", "weir#-1:1: x"] {
             assert_eq!(said(odd), format!("a.lua: {odd}"));
         }

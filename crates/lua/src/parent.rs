@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use weir_config::{ConfigError, Document, ErrorKind, FilePath, Folder, Place};
 
 use crate::child::CHILD_ARGUMENT;
@@ -71,8 +71,8 @@ fn read_script(file: io::Result<File>, limits: &Limits) -> Result<String, String
 struct Ended {
     /// Its last word.
     said: Option<FromChild>,
-    /// Whether it said too much.
-    too_much: bool,
+    /// Why it could not be listened to any longer.
+    fault: Option<io::Error>,
     /// Whether its time ran out.
     late: bool,
     /// How the process ended.
@@ -84,11 +84,15 @@ impl Ended {
     fn reason(&self, limits: &Limits) -> String {
         let seconds = Duration::from_millis(limits.milliseconds).as_secs_f64();
         let signal = self.status.as_ref().ok().and_then(ExitStatus::signal);
-        if self.too_much {
+        let fault = self.fault.as_ref().map(io::Error::kind);
+        if fault == Some(io::ErrorKind::FileTooLarge) {
             return format!("declares more than {} bytes", limits.output);
         }
         if self.late || signal == Some(Signal::XCPU.as_raw()) {
             return format!("is still running after {seconds} s");
+        }
+        if fault == Some(io::ErrorKind::InvalidData) {
+            return "is answered by its process with what cannot be understood".to_owned();
         }
         // A failed allocation ends in an abort, or in a fault where the stack cannot grow.
         match signal {
@@ -102,7 +106,7 @@ impl Ended {
 fn converse(mut child: Child, run: &Run, folder: &Folder, limits: &Limits) -> Ended {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let (done, watched) = channel::<()>();
-    let (mut late, mut said, mut too_much) = (false, None, false);
+    let (mut late, mut said, mut fault) = (false, None, None);
     let pipes = child.stdin.take().zip(child.stdout.take());
     std::thread::scope(|scope| {
         let timeout = Duration::from_millis(limits.milliseconds);
@@ -121,7 +125,12 @@ fn converse(mut child: Child, run: &Run, folder: &Folder, limits: &Limits) -> En
         if let Some((input, output)) = pipes {
             match talk(input, output, run, folder, limits) {
                 Ok(word) => said = word,
-                Err(error) => too_much = error.kind() == io::ErrorKind::FileTooLarge,
+                Err(error) => fault = Some(error),
+            }
+            if said.is_none() && !talks_nonsense(fault.as_ref()) {
+                // It has closed its end, which is to say that it ends. How it did is the reason to tell, so that it must
+                // not be killed first, unless it is late; nor may its number become free while the watchdog is there.
+                let _ = pid.map(|pid| waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT));
             }
         }
         drop(done);
@@ -129,7 +138,12 @@ fn converse(mut child: Child, run: &Run, folder: &Folder, limits: &Limits) -> En
     });
     // It has nothing more to say; if it is still there, it must not stay. Both fail only when it has ended.
     let _ = child.kill();
-    Ended { said, too_much, late, status: child.wait() }
+    Ended { said, fault, late, status: child.wait() }
+}
+
+/// Whether a child is there still, and is not to be listened to.
+fn talks_nonsense(fault: Option<&io::Error>) -> bool {
+    matches!(fault.map(io::Error::kind), Some(io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData))
 }
 
 fn talk(
@@ -149,7 +163,7 @@ fn talk(
             last => return Ok(last),
         }
     }
-    Ok(None)
+    Err(io::ErrorKind::InvalidData.into())
 }
 
 /// Opens a file below the script's folder for the child.

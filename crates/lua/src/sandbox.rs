@@ -1,7 +1,7 @@
 //! The virtual machine in which a configuration script runs, and what the script finds there.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value as LuaValue, Variadic, VmState};
 use weir_config::{ConfigError, Declaration, Document, ErrorKind, Path, Place, Value, nearest};
@@ -67,14 +67,20 @@ impl<W> Shared<W> {
     }
 }
 
-type State<W> = Rc<RefCell<Shared<W>>>;
+/// The virtual machine runs on one thread; the lock is there because its functions must be `Send`. It is never held
+/// while Lua code runs.
+type State<W> = Arc<Mutex<Shared<W>>>;
+
+fn lock<W>(state: &State<W>) -> MutexGuard<'_, Shared<W>> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs a script and returns what it declares.
 ///
 /// # Errors
 /// What stopped the script, with the mistakes found before.
-pub(crate) fn run<W: World + 'static>(run: Run, world: W) -> Result<Document, Vec<ConfigError>> {
-    let state = Rc::new(RefCell::new(Shared {
+pub(crate) fn run<W: World + Send + 'static>(run: Run, world: W) -> Result<Document, Vec<ConfigError>> {
+    let state = Arc::new(Mutex::new(Shared {
         world,
         document: Document { file: run.file.clone(), ..Document::default() },
         files: vec![run.file.clone()],
@@ -84,10 +90,10 @@ pub(crate) fn run<W: World + 'static>(run: Run, world: W) -> Result<Document, Ve
         run,
     }));
     let result = prepare(&state).and_then(|lua| {
-        let text = std::mem::take(&mut state.borrow_mut().run.text);
+        let text = std::mem::take(&mut lock(&state).run.text);
         lua.load(text).set_name(format!("={}", chunk_name(0))).set_mode(mlua::chunk::ChunkMode::Text).exec()
     });
-    let mut shared = state.borrow_mut();
+    let mut shared = lock(&state);
     let document = std::mem::take(&mut shared.document);
     match result {
         Ok(()) => Ok(document),
@@ -103,23 +109,30 @@ pub(crate) fn run<W: World + 'static>(run: Run, world: W) -> Result<Document, Ve
     }
 }
 
-/// A virtual machine with the sandbox's globals only. Its compiler is off: that leaves less to attack, and every
+/// A virtual machine with the sandbox's globals only.
+fn prepare<W: World + Send + 'static>(state: &State<W>) -> mlua::Result<Lua> {
+    let lua = bare()?;
+    let globals = lua.globals();
+    globals.raw_set("print", printer(&lua, state)?)?;
+    globals.raw_set("include", includer(&lua, state)?)?;
+    let kinds = lock(state).run.kinds.clone();
+    for kind in kinds {
+        globals.raw_set(kind.as_str(), declarer(&lua, state, &kind)?)?;
+    }
+    refuse_unknown(&lua, &globals, state)?;
+    count_instructions(&lua, state)?;
+    Ok(lua)
+}
+
+/// A virtual machine with the base of the sandbox only. Its compiler is off: that leaves less to attack, and every
 /// instruction is counted.
-fn prepare<W: World + 'static>(state: &State<W>) -> mlua::Result<Lua> {
+pub(crate) fn bare() -> mlua::Result<Lua> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::BIT | StdLib::JIT;
     let lua = Lua::new_with(libraries, LuaOptions::new())?;
     lua.load("jit.off() jit.flush()").exec()?;
     let globals = lua.globals();
     remove_others(&globals)?;
     globals.get::<Table>("string")?.raw_set("dump", LuaValue::Nil)?;
-    globals.raw_set("print", printer(&lua, state)?)?;
-    globals.raw_set("include", includer(&lua, state)?)?;
-    let kinds = state.borrow().run.kinds.clone();
-    for kind in kinds {
-        globals.raw_set(kind.as_str(), declarer(&lua, state, &kind)?)?;
-    }
-    refuse_unknown(&lua, &globals, state)?;
-    count_instructions(&lua, state)?;
     Ok(lua)
 }
 
@@ -138,7 +151,7 @@ fn remove_others(globals: &Table) -> mlua::Result<()> {
 
 /// The line of the script that is calling: the nearest frame that is Lua and not one of ours.
 fn caller<W>(lua: &Lua, state: &State<W>) -> Place {
-    let files = &state.borrow().files;
+    let files = &lock(state).files;
     let frame = |level| {
         lua.inspect_stack(level, |debug| {
             let name = debug.source().short_src.map(|name| name.into_owned());
@@ -152,12 +165,12 @@ fn caller<W>(lua: &Lua, state: &State<W>) -> Place {
 }
 
 /// `port { ... }`: notes the table with the line of the call.
-fn declarer<W: World + 'static>(lua: &Lua, state: &State<W>, kind: &str) -> mlua::Result<Function> {
-    let state = Rc::clone(state);
+fn declarer<W: World + Send + 'static>(lua: &Lua, state: &State<W>, kind: &str) -> mlua::Result<Function> {
+    let state = Arc::clone(state);
     let kind = kind.to_owned();
     lua.create_function(move |lua, argument: LuaValue| {
         let place = caller(lua, &state);
-        let shared = &mut *state.borrow_mut();
+        let shared = &mut *lock(&state);
         let LuaValue::Table(_) = &argument else {
             let error = ConfigError::new(ErrorKind::WrongType, &place, &kind, "is called without a table")
                 .remedy(format!("write {kind} {{ ... }}"));
@@ -184,22 +197,22 @@ fn declarer<W: World + 'static>(lua: &Lua, state: &State<W>, kind: &str) -> mlua
 }
 
 /// `include "file.lua"`: runs a file from below the script's folder and returns what it returns.
-fn includer<W: World + 'static>(lua: &Lua, state: &State<W>) -> mlua::Result<Function> {
-    let state = Rc::clone(state);
+fn includer<W: World + Send + 'static>(lua: &Lua, state: &State<W>) -> mlua::Result<Function> {
+    let state = Arc::clone(state);
     lua.create_function(move |lua, path: LuaValue| {
         let place = caller(lua, &state);
         match ask(&state, &path) {
             Ok((text, number)) => {
-                state.borrow_mut().include_depth += 1;
+                lock(&state).include_depth += 1;
                 let name = format!("={}", chunk_name(number));
                 let chunk = lua.load(text).set_name(name).set_mode(mlua::chunk::ChunkMode::Text);
                 let result = chunk.call::<Variadic<LuaValue>>(());
-                state.borrow_mut().include_depth -= 1;
+                lock(&state).include_depth -= 1;
                 result
             }
             Err(error) => {
                 let error = ConfigError { place, ..*error };
-                state.borrow_mut().error(error);
+                lock(&state).error(error);
                 Ok(Variadic::new())
             }
         }
@@ -213,7 +226,7 @@ fn ask<W: World>(state: &State<W>, path: &LuaValue) -> Result<(String, usize), B
         let allowed = "the path of a file, as in include \"file.lua\"";
         return Err(error(ErrorKind::WrongType, "is called without a string".to_owned()).allowed(allowed).into());
     };
-    let shared = &mut *state.borrow_mut();
+    let shared = &mut *lock(state);
     if shared.include_depth >= shared.run.limits.include_depth {
         let problem = format!("lies more than {} files deep", shared.include_depth);
         let error = error(ErrorKind::Limit, problem).found(&Value::from(&*path));
@@ -234,11 +247,11 @@ fn ask<W: World>(state: &State<W>, path: &LuaValue) -> Result<(String, usize), B
 }
 
 /// `print(...)`: plain values, one line per call.
-fn printer<W: World + 'static>(lua: &Lua, state: &State<W>) -> mlua::Result<Function> {
+fn printer<W: World + Send + 'static>(lua: &Lua, state: &State<W>) -> mlua::Result<Function> {
     const LONGEST: usize = 1_000;
-    let state = Rc::clone(state);
+    let state = Arc::clone(state);
     lua.create_function(move |_, values: Variadic<LuaValue>| {
-        let shared = &mut *state.borrow_mut();
+        let shared = &mut *lock(&state);
         if shared.document.messages.len() < usize::try_from(shared.run.limits.messages).unwrap_or(usize::MAX) {
             let words: Vec<String> = values.iter().map(printed).collect();
             shared.document.messages.push(words.join("\t").chars().take(LONGEST).collect());
@@ -261,13 +274,13 @@ fn printed(value: &LuaValue) -> String {
 
 /// A global that was never set is a mistake, most often a word that is misspelt. It is told, and the script goes on,
 /// so that the other mistakes are told too: the name gives a function that does nothing.
-fn refuse_unknown<W: World + 'static>(lua: &Lua, globals: &Table, state: &State<W>) -> mlua::Result<()> {
-    let state = Rc::clone(state);
+fn refuse_unknown<W: World + Send + 'static>(lua: &Lua, globals: &Table, state: &State<W>) -> mlua::Result<()> {
+    let state = Arc::clone(state);
     let nothing = lua.create_function(|_, _: Variadic<LuaValue>| Ok(()))?;
     let index = lua.create_function(move |lua, (_, name): (LuaValue, LuaValue)| {
         let place = caller(lua, &state);
         let name = printed(&name);
-        let shared = &mut *state.borrow_mut();
+        let shared = &mut *lock(&state);
         let known =
             shared.run.kinds.iter().map(String::as_str).chain(BASE).chain(LIBRARIES).chain(["include", "print"]);
         let near = nearest(&name, known).map(|near| format!("did you mean {near}?"));
@@ -285,16 +298,16 @@ fn refuse_unknown<W: World + 'static>(lua: &Lua, globals: &Table, state: &State<
 }
 
 /// Ends the script when it has run its instructions, at the line where it is then.
-fn count_instructions<W: World + 'static>(lua: &Lua, state: &State<W>) -> mlua::Result<()> {
-    let state = Rc::clone(state);
-    let left = std::cell::Cell::new(state.borrow().run.limits.million_instructions);
+fn count_instructions<W: World + Send + 'static>(lua: &Lua, state: &State<W>) -> mlua::Result<()> {
+    let state = Arc::clone(state);
+    let left = AtomicU32::new(lock(&state).run.limits.million_instructions);
     let triggers = HookTriggers::new().every_nth_instruction(1_000_000);
     lua.set_hook(triggers, move |lua, _| {
-        match left.get().checked_sub(1) {
-            Some(rest) => left.set(rest),
+        match left.load(Ordering::Relaxed).checked_sub(1) {
+            Some(rest) => left.store(rest, Ordering::Relaxed),
             None => {
                 let place = caller(lua, &state);
-                let shared = &mut *state.borrow_mut();
+                let shared = &mut *lock(&state);
                 let million = shared.run.limits.million_instructions;
                 let problem = format!("is still running after {million} million instructions");
                 let error = ConfigError::new(ErrorKind::Limit, &place, "", problem).remedy("look for an endless loop");
