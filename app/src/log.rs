@@ -1,0 +1,243 @@
+//! The log: one line for each thing that happened, as `key=value`, to the standard error output or a file.
+//!
+//! The same message is written at most [`BURST`] times in [`WINDOW`]; how often it was held back is told afterwards.
+//!
+//! ```text
+//! time=2026-11-21T21:46:03.120Z level=warn at=port message="the link went down" port=wan
+//! ```
+
+use std::collections::HashMap;
+use std::fmt::{Display, Write as _};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How often a message is written in a window.
+const BURST: u32 = 10;
+
+/// The length of a window.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Messages that are told apart; above that the oldest windows are forgotten.
+const KINDS: usize = 256;
+
+/// How much a message matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Something that people may want to know.
+    Info,
+    /// Something that somebody should look at.
+    Warn,
+    /// Something that does not work.
+    Error,
+}
+
+impl Level {
+    fn word(self) -> &'static str {
+        match self {
+            Level::Info => "info",
+            Level::Warn => "warn",
+            Level::Error => "error",
+        }
+    }
+}
+
+#[derive(Default)]
+struct Log {
+    /// `None`: the standard error output.
+    file: Option<File>,
+    windows: HashMap<(&'static str, String), Window>,
+}
+
+struct Window {
+    began: Duration,
+    written: u32,
+    held_back: u64,
+}
+
+static LOG: OnceLock<Mutex<Log>> = OnceLock::new();
+
+/// Writes to a file from here on, after what is in it.
+pub(crate) fn to_file(path: &Path) -> Result<(), String> {
+    let opened = File::options().append(true).create(true).open(path);
+    let file = opened.map_err(|error| format!("cannot write the log to {}: {error}", path.display()))?;
+    with(|log| log.file = Some(file));
+    Ok(())
+}
+
+/// Something that people may want to know. `at` is the part of the program, `facts` go with the message.
+pub(crate) fn info(at: &'static str, message: &str, facts: &[(&str, &dyn Display)]) {
+    write(Level::Info, at, message, facts);
+}
+
+/// Something that somebody should look at.
+pub(crate) fn warn(at: &'static str, message: &str, facts: &[(&str, &dyn Display)]) {
+    write(Level::Warn, at, message, facts);
+}
+
+/// Something that does not work.
+pub(crate) fn error(at: &'static str, message: &str, facts: &[(&str, &dyn Display)]) {
+    write(Level::Error, at, message, facts);
+}
+
+fn with<T>(act: impl FnOnce(&mut Log) -> T) -> T {
+    let log = LOG.get_or_init(Mutex::default);
+    act(&mut log.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+#[allow(clippy::disallowed_methods, reason = "a log tells the time of the world")]
+fn write(level: Level, at: &'static str, message: &str, facts: &[(&str, &dyn Display)]) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    with(|log| {
+        let Some(line) = log.line(now, level, at, message, facts) else { return };
+        // Where the log itself cannot be written there is nowhere to say so.
+        drop(match &mut log.file {
+            Some(file) => file.write_all(line.as_bytes()),
+            None => std::io::stderr().write_all(line.as_bytes()),
+        });
+    });
+}
+
+impl Log {
+    /// The line to write, if the message is not held back.
+    fn line(
+        &mut self,
+        now: Duration,
+        level: Level,
+        at: &'static str,
+        message: &str,
+        facts: &[(&str, &dyn Display)],
+    ) -> Option<String> {
+        let held_back = self.admit(now, at, message)?;
+        let mut line = format!("time={} level={} at={at} message={}", timestamp(now), level.word(), value(message));
+        for (key, fact) in facts {
+            let _ = write!(line, " {key}={}", value(&fact.to_string()));
+        }
+        if held_back > 0 {
+            let _ = write!(line, " held_back={held_back}");
+        }
+        line.push('\n');
+        Some(line)
+    }
+
+    /// `None` if the message was written often enough; else how often it was held back before.
+    fn admit(&mut self, now: Duration, at: &'static str, message: &str) -> Option<u64> {
+        if self.windows.len() >= KINDS {
+            self.windows.retain(|_, window| now.saturating_sub(window.began) < WINDOW);
+        }
+        if self.windows.len() >= KINDS {
+            self.windows.clear();
+        }
+        let fresh = Window { began: now, written: 0, held_back: 0 };
+        let window = self.windows.entry((at, message.to_owned())).or_insert(fresh);
+        let mut held_back = 0;
+        if now.saturating_sub(window.began) >= WINDOW {
+            held_back = window.held_back;
+            *window = Window { began: now, written: 0, held_back: 0 };
+        }
+        if window.written >= BURST {
+            window.held_back += 1;
+            return None;
+        }
+        window.written += 1;
+        Some(held_back)
+    }
+}
+
+/// A value as it is, or in quotes where a reader could take it apart wrongly.
+fn value(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '=' | '\\');
+    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("{text:?}") }
+}
+
+/// RFC 3339, in UTC, to the millisecond.
+fn timestamp(since_1970: Duration) -> String {
+    let seconds = since_1970.as_secs();
+    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    let millis = since_1970.subsec_millis();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+/// The date so many days after 1 January 1970, by the Gregorian calendar, whose cycles of 400 years have 146,097 days. Years
+/// are counted from March, so that the day that may or may not be comes last.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let from_march_0000 = days + 719_468;
+    let (era, day_of_era) = (from_march_0000 / 146_097, from_march_0000 % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_facts() {
+        let mut log = Log::default();
+        let now = Duration::from_millis(1_795_297_563_120);
+        let line = log.line(now, Level::Warn, "port", "the link went down", &[("port", &"wan"), ("n", &7)]);
+        assert_eq!(
+            line.unwrap(),
+            "time=2026-11-21T21:46:03.120Z level=warn at=port message=\"the link went down\" port=wan n=7\n"
+        );
+    }
+
+    #[test]
+    fn values_cannot_break_a_line() {
+        assert_eq!(value("wan"), "wan");
+        assert_eq!(value(""), "\"\"");
+        assert_eq!(value("a\nlevel=error"), r#""a\nlevel=error""#);
+        assert_eq!(value("say \"x\""), r#""say \"x\"""#);
+    }
+
+    #[test]
+    fn a_flood_is_held_back_and_told() {
+        let mut log = Log::default();
+        let at = Duration::from_secs;
+        let mut line = |second, message: &str| log.line(at(second), Level::Info, "x", message, &[]);
+        let written = (0..1000).filter(|_| line(5, "flood").is_some()).count();
+        assert_eq!(written, BURST as usize);
+        assert!(line(5, "other").is_some(), "another message is another window");
+        assert!(line(15, "flood").unwrap().ends_with("held_back=990\n"));
+        assert!(!line(15, "flood").unwrap().contains("held_back"));
+    }
+
+    #[test]
+    fn many_messages_do_not_fill_the_memory() {
+        let mut log = Log::default();
+        for n in 0..10_000 {
+            assert!(log.line(Duration::ZERO, Level::Info, "x", &n.to_string(), &[]).is_some());
+            assert!(log.windows.len() <= KINDS);
+        }
+    }
+
+    #[test]
+    fn dates_follow_the_calendar() {
+        // A slow twin: counts the days of every month from 1970 on.
+        let (mut year, mut month, mut day) = (1970, 1, 1);
+        for days in 0..60_000 {
+            assert_eq!(civil(days), (year, month, day));
+            let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let last = match month {
+                2 => 28 + u64::from(leap),
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            day += 1;
+            if day > last {
+                (day, month) = (1, month + 1);
+            }
+            if month > 12 {
+                (month, year) = (1, year + 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The server's end of the control socket.
+//!
+//! One thread waits for clients, and one more serves each of them: it reads requests, hands them as [`Job`]s to the loop that
+//! owns the data plane, and writes the answers. Everything is bounded: clients, the length of a request, what waits to be
+//! written, and how long a client may leave an answer unread before it is disconnected.
+
+mod lines;
+mod session;
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use weir_engine::Observer;
+
+use crate::log;
+use crate::protocol::{self, Reply, Request, Response, Rights};
+use crate::socket::{self, Bound};
+
+/// What the loop that owns the data plane is asked to do.
+pub(crate) enum Job {
+    /// Carry out a request.
+    Ask {
+        /// The request.
+        request: Request,
+        /// What its sender may do.
+        rights: Rights,
+        /// Where the answer goes.
+        reply: SyncSender<Response>,
+    },
+    /// Say what a watcher must know.
+    Scene(SyncSender<Scene>),
+    /// Tell an observer of every packet from here on.
+    Watch(Arc<dyn Observer>, SyncSender<()>),
+    /// Tell it no more.
+    Unwatch(Arc<dyn Observer>, SyncSender<()>),
+}
+
+/// What a watcher must know.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scene {
+    /// Now, nanoseconds of the engine's clock.
+    pub(crate) now: u64,
+    /// The ports' indices and names.
+    pub(crate) ports: Vec<(u16, String)>,
+}
+
+/// Bounds of the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Clients at once.
+    pub(crate) clients: usize,
+    /// Bytes of a request.
+    pub(crate) request: usize,
+    /// How long a client may leave an answer unread.
+    pub(crate) write: Duration,
+    /// How long a client may say nothing.
+    pub(crate) silence: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            clients: 32,
+            request: protocol::MAX_REQUEST,
+            write: Duration::from_secs(10),
+            silence: Duration::from_secs(600),
+        }
+    }
+}
+
+/// A server that runs.
+pub(crate) struct Server {
+    path: PathBuf,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts to serve. Jobs go to `jobs`; when nobody receives them any more, clients are told that Weir stops.
+    pub(crate) fn start(bound: Bound, jobs: SyncSender<Job>, limits: Limits) -> std::io::Result<Server> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let path = bound.path.clone();
+        let theirs = Arc::clone(&stop);
+        let body = move || accept(&bound, &jobs, limits, &theirs);
+        let thread = std::thread::Builder::new().name("weir-socket".to_owned()).spawn(body)?;
+        Ok(Server { path, stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Server {
+    /// Takes no more clients and removes the socket's file.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        let woken = socket::connect(&self.path).is_ok();
+        if let Some(thread) = self.thread.take().filter(|_| woken) {
+            drop(thread.join());
+        }
+    }
+}
+
+/// A client's place among those that are served.
+struct Seat(Arc<AtomicUsize>);
+
+impl Seat {
+    fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Seat> {
+        let before = taken.fetch_add(1, Ordering::AcqRel);
+        let seat = Seat(Arc::clone(taken));
+        (before < most).then_some(seat)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn accept(bound: &Bound, jobs: &SyncSender<Job>, limits: Limits, stop: &AtomicBool) {
+    let taken = Arc::new(AtomicUsize::new(0));
+    for stream in bound.listener.incoming() {
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+        match stream {
+            Ok(stream) => welcome(stream, &taken, jobs, limits),
+            Err(error) => {
+                log::warn("socket", "a client could not be accepted", &[("cause", &error)]);
+                // Usually too many open files: that passes only when somebody leaves.
+                std::thread::park_timeout(Duration::from_millis(100));
+            }
+        }
+    }
+}
+
+fn welcome(stream: UnixStream, taken: &Arc<AtomicUsize>, jobs: &SyncSender<Job>, limits: Limits) {
+    let ready = stream.set_write_timeout(Some(limits.write)).and(stream.set_read_timeout(Some(limits.silence)));
+    if let Err(error) = ready {
+        return log::warn("socket", "a client could not be served", &[("cause", &error)]);
+    }
+    let Some(seat) = Seat::take(taken, limits.clients) else {
+        let message =
+            format!("{} clients are connected, which is all that are served; try again later", limits.clients);
+        log::warn("socket", "a client was turned away", &[("clients", &limits.clients)]);
+        return say(&stream, Response::refused(message));
+    };
+    let jobs = jobs.clone();
+    let body = move || {
+        let _seat = seat;
+        session::serve(&stream, &jobs, limits);
+    };
+    if let Err(error) = std::thread::Builder::new().name("weir-client".to_owned()).spawn(body) {
+        log::warn("socket", "a client could not be served", &[("cause", &error)]);
+    }
+}
+
+/// Says a last word, if the client still listens.
+fn say(mut stream: &UnixStream, response: Response) {
+    if let Ok(line) = protocol::line(&Reply::new(response)) {
+        drop(stream.write_all(&line));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! One client, from its first request to its last.
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use serde_json::json;
+use weir_engine::Observer;
+use weir_filter::Filter;
+
+use super::lines::{Lines, Next};
+use super::{Job, Limits, Scene};
+use crate::capture::{Copier, Point};
+use crate::graph::GraphView;
+use crate::log;
+use crate::protocol::{self, Reply, Request, Response, Rights, read_call};
+use crate::socket;
+use crate::trace::{MAX_PACKETS, Tracer};
+
+/// Rows that one line of an answer holds at most.
+const ROWS: usize = 4096;
+
+/// Packets or steps that one line of an answer holds at most.
+const EVENTS: usize = 256;
+
+/// How long a watcher waits for something to happen before it looks after its client.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What a client is told when nobody carries out its request any more.
+const STOPPING: &str = "Weir is stopping";
+
+struct Session<'a> {
+    stream: &'a UnixStream,
+    jobs: &'a SyncSender<Job>,
+    rights: Rights,
+}
+
+/// Serves a client until it leaves or misbehaves.
+pub(super) fn serve(stream: &UnixStream, jobs: &SyncSender<Job>, limits: Limits) {
+    let session = Session { stream, jobs, rights: socket::rights(stream) };
+    let mut lines = Lines::new(stream, limits.request);
+    loop {
+        let line = match lines.next() {
+            Next::Line(line) => line,
+            Next::TooLong => {
+                let message = format!("the request is longer than {} bytes; send several", limits.request);
+                drop(session.write(Response::refused(message)));
+                return;
+            }
+            Next::End => return,
+        };
+        let done = match read_call(&line.bytes) {
+            Ok(request) => session.answer(with_folder(request, line.descriptor)),
+            Err(message) => session.write(Response::refused(message)),
+        };
+        if let Err(error) = done {
+            if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
+                log::warn("socket", "a client was disconnected that did not read its answer", &[]);
+            }
+            return;
+        }
+    }
+}
+
+fn with_folder(mut request: Request, descriptor: Option<OwnedFd>) -> Request {
+    if let Request::Reload { script: Some(script), .. } = &mut request {
+        script.folder = descriptor.map(Arc::new);
+    }
+    request
+}
+
+impl Session<'_> {
+    fn answer(&self, request: Request) -> io::Result<()> {
+        if !self.rights.allow(&request) {
+            let what = if request.changes() { "change anything or look at packets" } else { "ask" };
+            let message = format!("you may not {what} here; be the user who started Weir, or root");
+            return self.write(Response::refused(message));
+        }
+        let watched = match request {
+            Request::Trace { count, filter } => self.trace(count, &filter),
+            Request::Capture { point, filter, count, snap } => self.capture(&point, &filter, count, snap),
+            other => return self.ask(other).and_then(|response| self.write_all(response)),
+        };
+        match watched {
+            Ok(done) => done,
+            Err(refused) => self.write(Response::refused(refused)),
+        }
+    }
+
+    /// Hands a job over, and waits for what comes of it.
+    fn hand<T>(&self, job: impl FnOnce(SyncSender<T>) -> Job) -> Option<T> {
+        let (reply, answer) = sync_channel(1);
+        self.jobs.send(job(reply)).ok()?;
+        answer.recv().ok()
+    }
+
+    fn ask(&self, request: Request) -> io::Result<Response> {
+        let rights = self.rights;
+        let answer = self.hand(|reply| Job::Ask { request, rights, reply });
+        Ok(answer.unwrap_or_else(|| Response::refused(STOPPING)))
+    }
+
+    fn write(&self, response: Response) -> io::Result<()> {
+        let mut stream = self.stream;
+        stream.write_all(&protocol::line(&Reply::new(response))?)
+    }
+
+    /// Writes an answer; a long table in several lines.
+    fn write_all(&self, response: Response) -> io::Result<()> {
+        let Response::Rows { columns, mut rows, .. } = response else { return self.write(response) };
+        while rows.len() > ROWS {
+            let rest = rows.split_off(ROWS);
+            self.write(Response::Rows { columns: columns.clone(), rows, more: true })?;
+            rows = rest;
+        }
+        self.write(Response::Rows { columns, rows, more: false })
+    }
+
+    fn scene(&self) -> Result<Scene, String> {
+        self.hand(Job::Scene).ok_or_else(|| STOPPING.to_owned())
+    }
+
+    fn trace(&self, count: u32, filter: &str) -> Result<io::Result<()>, String> {
+        if !(1..=MAX_PACKETS).contains(&count) {
+            return Err(format!("{count} packets cannot be followed; say a number from 1 to {MAX_PACKETS}"));
+        }
+        let filter = parse(filter)?;
+        let (tracer, steps) = Tracer::new(count, filter, self.scene()?.ports);
+        let tracer = Arc::new(tracer);
+        let told = self.watch(&tracer, &steps, Response::Traced, |tracer| tracer.finished());
+        let end = json!({ "packets": tracer.packets(), "missed": tracer.missed() });
+        Ok(told.and_then(|()| self.write(Response::Ok(end))))
+    }
+
+    fn capture(&self, point: &str, filter: &str, count: Option<u64>, snap: u32) -> Result<io::Result<()>, String> {
+        let filter = parse(filter)?;
+        let scene = self.scene()?;
+        let graph = match self.ask(Request::Graph) {
+            Ok(Response::Ok(graph)) => serde_json::from_value::<GraphView>(graph).unwrap_or_default(),
+            _ => GraphView::default(),
+        };
+        let point = Point::find(point, &scene.ports, &graph)?;
+        let epoch = wall_clock().saturating_sub(scene.now);
+        let (copier, copies) = Copier::new(point, filter, count, snap, epoch);
+        let copier = Arc::new(copier);
+        let told = self.watch(&copier, &copies, Response::Captured, |copier| copier.finished());
+        let end = json!({ "packets": copier.packets(), "missed": copier.missed() });
+        Ok(told.and_then(|()| self.write(Response::Ok(end))))
+    }
+
+    /// Watches packets until enough were seen, the client says that it has enough, or it is gone.
+    fn watch<O: Observer + 'static, T>(
+        &self,
+        observer: &Arc<O>,
+        seen: &Receiver<T>,
+        response: impl Fn(Vec<T>) -> Response,
+        finished: impl Fn(&O) -> bool,
+    ) -> io::Result<()> {
+        let shared: Arc<dyn Observer> = Arc::<O>::clone(observer);
+        // An empty line tells the client that the watch has begun.
+        if self.hand(|reply| Job::Watch(Arc::clone(&shared), reply)).is_none() {
+            return self.write(Response::refused(STOPPING));
+        }
+        let begun = self.write(response(Vec::new()));
+        let told = begun.and_then(|()| self.pump(seen, &response, || finished(observer)));
+        let _ = self.hand(|reply| Job::Unwatch(Arc::clone(&shared), reply));
+        told.and_then(|()| self.drain(seen, &response))
+    }
+
+    fn pump<T>(
+        &self,
+        seen: &Receiver<T>,
+        response: &impl Fn(Vec<T>) -> Response,
+        finished: impl Fn() -> bool,
+    ) -> io::Result<()> {
+        while !finished() && !self.client_is_done() {
+            let first = match seen.recv_timeout(LOOK) {
+                Ok(first) => first,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            let events = std::iter::once(first).chain(seen.try_iter().take(EVENTS - 1)).collect();
+            self.write(response(events))?;
+        }
+        Ok(())
+    }
+
+    fn drain<T>(&self, seen: &Receiver<T>, response: &impl Fn(Vec<T>) -> Response) -> io::Result<()> {
+        loop {
+            let events: Vec<T> = seen.try_iter().take(EVENTS).collect();
+            if events.is_empty() {
+                return Ok(());
+            }
+            self.write(response(events))?;
+        }
+    }
+
+    /// Whether the client has closed its end or said something: either means that it has seen enough.
+    fn client_is_done(&self) -> bool {
+        let mut watched = [PollFd::new(self.stream, PollFlags::IN | PollFlags::RDHUP)];
+        poll(&mut watched, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    }
+}
+
+fn parse(filter: &str) -> Result<Filter, String> {
+    Filter::parse(filter).map_err(|error| format!("filter \"{filter}\": {error}"))
+}
+
+/// Nanoseconds since 1970, for the time stamps of captures.
+#[allow(clippy::disallowed_methods, reason = "a capture file tells the time of the world")]
+fn wall_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,295 @@
+use super::*;
+use crate::client::{Client, ClientError};
+use crate::protocol::{Copied, Script, Step};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::mpsc::sync_channel;
+use weir_engine::{Event, What};
+
+/// A server over a stand-in for the data plane, whose socket lies in a folder of its own.
+struct Stand {
+    path: PathBuf,
+    observers: Arc<Mutex<Vec<Arc<dyn Observer>>>>,
+    _server: Server,
+}
+
+const LIMITS: Limits =
+    Limits { clients: 3, request: 10_000, write: Duration::from_millis(300), silence: Duration::from_secs(5) };
+
+impl Stand {
+    fn new(name: &str) -> Stand {
+        let path = std::env::temp_dir().join(format!("weir-server-{}-{name}.sock", std::process::id()));
+        let (jobs, todo) = sync_channel(8);
+        let observers: Arc<Mutex<Vec<Arc<dyn Observer>>>> = Arc::default();
+        let watching = Arc::clone(&observers);
+        std::thread::spawn(move || {
+            for job in todo {
+                match job {
+                    Job::Ask { request, reply, .. } => drop(reply.send(stand_in(request))),
+                    Job::Scene(reply) => {
+                        drop(reply.send(Scene { now: 5, ports: vec![(0, "wan".to_owned())] }));
+                    }
+                    Job::Watch(observer, reply) => {
+                        watching.lock().unwrap().push(observer);
+                        let _ = reply.send(());
+                    }
+                    Job::Unwatch(observer, reply) => {
+                        watching.lock().unwrap().retain(|other| !Arc::ptr_eq(other, &observer));
+                        let _ = reply.send(());
+                    }
+                }
+            }
+        });
+        let server = Server::start(socket::bind(&path).unwrap(), jobs, LIMITS).unwrap();
+        Stand { path, observers, _server: server }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.path).unwrap()
+    }
+
+    fn raw(&self) -> UnixStream {
+        let stream = UnixStream::connect(&self.path).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream
+    }
+
+    fn tell(&self, bytes: &[u8], what: What<'_>) {
+        for observer in self.observers.lock().unwrap().iter() {
+            observer.event(&Event { now: 9, packet: 64, bytes, what });
+        }
+    }
+
+    fn watchers(&self) -> usize {
+        self.observers.lock().unwrap().len()
+    }
+}
+
+fn stand_in(request: Request) -> Response {
+    match request {
+        Request::Show { what, .. } => {
+            let rows = what.parse().unwrap_or(0);
+            Response::Rows {
+                columns: vec!["n".into()],
+                rows: (0..rows).map(|n| json!({ "n": n })).collect(),
+                more: false,
+            }
+        }
+        Request::Graph => Response::data(&crate::graph::tests::small()),
+        Request::Reload { script: Some(Script { folder: Some(folder), .. }), .. } => {
+            Response::Ok(json!(name_of_first_file(&folder)))
+        }
+        Request::Reload { .. } => Response::Ok(Value::Null),
+        Request::Save => Response::Ok(Value::String("x".repeat(8 << 20))),
+        other => Response::Ok(json!(format!("{other:?}"))),
+    }
+}
+
+fn name_of_first_file(folder: &OwnedFd) -> String {
+    let opened = rustix::fs::openat(folder, ".", rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
+    let names = rustix::fs::Dir::read_from(opened).unwrap();
+    let mut names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    names.find(|name| !name.starts_with('.')).unwrap_or_default()
+}
+
+fn wait_until(what: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if what() {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    panic!("did not happen within five seconds");
+}
+
+fn read_line(stream: &UnixStream) -> String {
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line
+}
+
+#[test]
+fn requests_are_answered_in_order() {
+    let stand = Stand::new("order");
+    let mut client = stand.client();
+    assert_eq!(client.data(Request::Version).unwrap(), json!("Version"));
+    assert_eq!(client.data(Request::Stats).unwrap(), json!("Stats"));
+    let mut raw = stand.raw();
+    raw.write_all(b"{\"version\":1,\"request\":\"stats\"}\n{\"version\":1,\"request\":\"ports\"}\n").unwrap();
+    let lines: Vec<String> = BufReader::new(&raw).lines().take(2).map(Result::unwrap).collect();
+    assert_eq!(lines, [r#"{"version":1,"response":{"ok":"Stats"}}"#, r#"{"version":1,"response":{"ok":"Ports"}}"#]);
+}
+
+#[test]
+fn long_tables_come_in_pieces_and_whole() {
+    let stand = Stand::new("tables");
+    let mut client = stand.client();
+    for wanted in [0, 1, 4096, 4097, 10_000] {
+        let show = Request::Show { what: wanted.to_string(), function: None, filter: None };
+        let Response::Rows { columns, rows, more } = client.ask(show).unwrap() else { panic!("no rows") };
+        assert_eq!((columns.len(), rows.len(), more), (1, wanted, false));
+        assert!(rows.iter().enumerate().all(|(n, row)| row["n"] == json!(n)));
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_said_and_the_client_stays() {
+    let stand = Stand::new("wrong");
+    let mut raw = stand.raw();
+    raw.write_all(b"hello\n\xff\xfe\n{\"version\":9,\"request\":\"stats\"}\n").unwrap();
+    let lines: Vec<String> = BufReader::new(&raw).lines().take(3).map(Result::unwrap).collect();
+    assert!(lines[0].contains("not understood") && lines[1].contains("not understood"));
+    assert!(lines[2].contains("version 9"));
+    raw.write_all(b"{\"version\":1,\"request\":\"stats\"}\n").unwrap();
+    assert!(read_line(&raw).contains("Stats"));
+}
+
+#[test]
+fn a_line_without_end_is_cut_off() {
+    let stand = Stand::new("long");
+    let mut raw = stand.raw();
+    drop(raw.write_all(&vec![b'x'; 200_000]));
+    let mut all = String::new();
+    drop(raw.read_to_string(&mut all));
+    assert!(all.is_empty() || all.contains("longer than 10000 bytes"), "{all}");
+    assert!(stand.client().data(Request::Stats).is_ok());
+}
+
+#[test]
+fn one_client_too_many_is_turned_away() {
+    let stand = Stand::new("many");
+    let mut clients: Vec<Client> = (0..3).map(|_| stand.client()).collect();
+    for client in &mut clients {
+        assert!(client.data(Request::Stats).is_ok());
+    }
+    let refused = stand.client().data(Request::Stats).unwrap_err();
+    assert!(matches!(&refused, ClientError::Refused { message, .. } if message.starts_with("3 clients")), "{refused}");
+    clients.pop();
+    wait_until(|| stand.client().data(Request::Stats).is_ok());
+}
+
+#[test]
+fn a_client_that_does_not_read_is_disconnected() {
+    let stand = Stand::new("slow");
+    let mut raw = stand.raw();
+    raw.write_all(b"{\"version\":1,\"request\":\"save\"}\n").unwrap();
+    std::thread::park_timeout(Duration::from_millis(800));
+    let mut all = Vec::new();
+    drop(raw.read_to_end(&mut all));
+    assert!(!all.is_empty() && all.len() < 8 << 20, "{} bytes came", all.len());
+    let whole: Value = stand.client().data(Request::Save).unwrap();
+    assert_eq!(whole.as_str().map(str::len), Some(8 << 20));
+}
+
+#[test]
+fn descriptors_go_with_a_script() {
+    let stand = Stand::new("folder");
+    let folder = std::env::temp_dir().join(format!("weir-folder-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("routes.csv"), "").unwrap();
+    let descriptor = OwnedFd::from(std::fs::File::open(&folder).unwrap());
+    let script = Script { file: "a.lua".into(), text: "-- ".repeat(2000), folder: Some(Arc::new(descriptor)) };
+    let reload = |script| Request::Reload { script: Some(script), dry_run: true, allow_restart: false };
+    let mut client = stand.client();
+    assert_eq!(client.data(reload(script.clone())).unwrap(), json!("routes.csv"));
+    let without = Script { folder: None, ..script };
+    assert_eq!(client.data(reload(without)).unwrap(), Value::Null);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn traces_come_line_by_line_and_end() {
+    let stand = Stand::new("trace");
+    let mut client = stand.client();
+    client.send(Request::Trace { count: 1, filter: String::new() }).unwrap();
+    assert_eq!(client.next().unwrap(), Response::Traced(Vec::new()));
+    assert_eq!(stand.watchers(), 1);
+    stand.tell(&[0; 60], What::Received { port: 0 });
+    stand.tell(&[0; 60], What::Transmitted { port: 0 });
+    let mut steps: Vec<Step> = Vec::new();
+    let end = loop {
+        match client.next().unwrap() {
+            Response::Traced(more) => steps.extend(more),
+            other => break other,
+        }
+    };
+    assert_eq!(steps.iter().map(|step| step.event.as_str()).collect::<Vec<_>>(), ["received", "transmitted"]);
+    assert_eq!(end, Response::Ok(json!({ "packets": 1, "missed": 0 })));
+    assert_eq!(stand.watchers(), 0);
+    assert!(client.data(Request::Stats).is_ok());
+}
+
+#[test]
+fn captures_end_when_the_client_has_enough() {
+    let stand = Stand::new("capture");
+    let mut client = stand.client();
+    let capture = |point: &str| Request::Capture { point: point.into(), filter: "".into(), count: None, snap: 100 };
+    let refused = client.ask(capture("wann")).unwrap_err();
+    assert!(refused.to_string().ends_with("did you mean wan?"), "{refused}");
+    client.send(capture("wan")).unwrap();
+    assert_eq!(client.next().unwrap(), Response::Captured(Vec::new()));
+    stand.tell(&[7; 60], What::Received { port: 0 });
+    client.enough().unwrap();
+    let mut copies: Vec<Copied> = Vec::new();
+    let end = loop {
+        match client.next().unwrap() {
+            Response::Captured(more) => copies.extend(more),
+            other => break other,
+        }
+    };
+    assert_eq!(copies.iter().map(|copy| copy.length).collect::<Vec<_>>(), [60]);
+    assert_eq!(end, Response::Ok(json!({ "packets": 1, "missed": 0 })));
+}
+
+#[test]
+fn a_watcher_that_goes_is_forgotten() {
+    let stand = Stand::new("gone");
+    let mut client = stand.client();
+    client.send(Request::Trace { count: 5, filter: "udp".into() }).unwrap();
+    client.next().unwrap();
+    assert_eq!(stand.watchers(), 1);
+    drop(client);
+    wait_until(|| stand.watchers() == 0);
+    let refused = stand.client().ask(Request::Trace { count: 0, filter: "".into() }).unwrap_err();
+    assert!(refused.to_string().contains("say a number from 1"));
+    let refused = stand.client().ask(Request::Trace { count: 1, filter: "udp and".into() }).unwrap_err();
+    assert!(refused.to_string().contains("column"), "{refused}");
+}
+
+#[test]
+fn the_file_goes_with_the_server() {
+    let stand = Stand::new("file");
+    let path = stand.path.clone();
+    assert!(Path::new(&path).exists());
+    drop(stand);
+    assert!(!Path::new(&path).exists());
+}
+
+mod garbage {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::LazyLock;
+
+    static STAND: LazyLock<Stand> = LazyLock::new(|| Stand::new("garbage"));
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn is_answered_line_by_line(lines in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 1..8)) {
+            let mut raw = STAND.raw();
+            let mut sent = Vec::new();
+            for line in &lines {
+                sent.extend(line.iter().filter(|&&byte| byte != b'\n'));
+                sent.push(b'\n');
+            }
+            raw.write_all(&sent).unwrap();
+            let answers = BufReader::new(&raw).lines().take(lines.len()).map(Result::unwrap);
+            for answer in answers.collect::<Vec<_>>() {
+                prop_assert!(answer.starts_with(r#"{"version":1,"response":{"error":"#), "{}", answer);
+            }
+        }
+    }
+}

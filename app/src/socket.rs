@@ -1,0 +1,225 @@
+//! Where a running Weir listens, and who may talk to it.
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::protocol::Rights;
+
+/// The name of a Weir that was given none.
+pub(crate) const DEFAULT_NAME: &str = "weir";
+
+/// Why there is no socket to listen on or talk to.
+#[derive(Debug)]
+pub(crate) enum SocketError {
+    /// The user has no place for sockets.
+    NoPlace,
+    /// A name that cannot be part of a path.
+    BadName(String),
+    /// Another Weir listens there.
+    Taken(PathBuf),
+    /// Something else lies there.
+    NotASocket(PathBuf),
+    /// Nobody listens there.
+    Nobody(PathBuf),
+    /// The system refuses.
+    System {
+        /// Where.
+        path: PathBuf,
+        /// What was tried, as a verb.
+        what: &'static str,
+        /// What it says.
+        cause: io::Error,
+    },
+}
+
+impl fmt::Display for SocketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SocketError::NoPlace => write!(
+                f,
+                "XDG_RUNTIME_DIR is not set, so there is no folder for the control socket; set it, or say --socket PATH"
+            ),
+            SocketError::BadName(name) => {
+                write!(f, "\"{name}\" cannot be the name of a Weir; write letters, digits, - and _, at most 64")
+            }
+            SocketError::Taken(path) => write!(
+                f,
+                "another Weir of that name is running: it listens on {}; choose another with --name NAME, or stop it",
+                path.display()
+            ),
+            SocketError::NotASocket(path) => {
+                write!(f, "{} exists and is no socket; move it away, or choose another --socket PATH", path.display())
+            }
+            SocketError::Nobody(path) => write!(
+                f,
+                "no Weir listens on {}; start one with `weir run FILE.lua`, or name the one meant with --name NAME or \
+                 --socket PATH",
+                path.display()
+            ),
+            SocketError::System { path, what, cause } if cause.kind() == io::ErrorKind::PermissionDenied => write!(
+                f,
+                "cannot {what} {}: permission denied; be the user who started Weir, a member of the socket's group, or \
+                 root",
+                path.display()
+            ),
+            SocketError::System { path, what, cause } => write!(f, "cannot {what} {}: {cause}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for SocketError {}
+
+/// The path of the control socket: that given, else `NAME.sock` in the folder of the user's running programs.
+pub(crate) fn path(given: Option<&Path>, name: &str) -> Result<PathBuf, SocketError> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    path_for(given, name, rustix::process::geteuid().is_root(), runtime)
+}
+
+fn path_for(given: Option<&Path>, name: &str, root: bool, runtime: Option<PathBuf>) -> Result<PathBuf, SocketError> {
+    if let Some(path) = given {
+        return Ok(path.to_owned());
+    }
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if name.is_empty() || name.len() > 64 || !name.bytes().all(fits) {
+        return Err(SocketError::BadName(name.to_owned()));
+    }
+    let folder = if root { PathBuf::from("/run") } else { runtime.ok_or(SocketError::NoPlace)? };
+    Ok(folder.join("weir").join(format!("{name}.sock")))
+}
+
+/// A socket that is listened on; its file is removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    /// The listening end.
+    pub(crate) listener: UnixListener,
+    /// Its file.
+    pub(crate) path: PathBuf,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.path));
+    }
+}
+
+/// Listens at `path`, readable and writable for the user and the group. The file of a process that has died is replaced.
+pub(crate) fn bind(path: &Path) -> Result<Bound, SocketError> {
+    let wrong = |what: &'static str| move |cause| SocketError::System { path: path.to_owned(), what, cause };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(folder);
+        made.map_err(wrong("make the folder of"))?;
+    }
+    remove_stale(path)?;
+    // So that nobody else gets in between these two lines.
+    let usual = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o117));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(usual);
+    let listener = listener.map_err(wrong("listen on"))?;
+    let bound = Bound { listener, path: path.to_owned() };
+    let mode = std::fs::Permissions::from_mode(0o660);
+    std::fs::set_permissions(path, mode).map_err(wrong("set the mode of"))?;
+    Ok(bound)
+}
+
+/// Removes the socket file of a process that is gone.
+fn remove_stale(path: &Path) -> Result<(), SocketError> {
+    let wrong = |what: &'static str| move |cause| SocketError::System { path: path.to_owned(), what, cause };
+    let kind = match std::fs::symlink_metadata(path) {
+        Ok(data) => data.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(wrong("look at")(error)),
+    };
+    if !std::os::unix::fs::FileTypeExt::is_socket(&kind) {
+        return Err(SocketError::NotASocket(path.to_owned()));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(wrong("remove the left-over"))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        // It is alive, whether or not it has room for us or lets us in.
+        Ok(_) | Err(_) => Err(SocketError::Taken(path.to_owned())),
+    }
+}
+
+/// Connects to the Weir that listens at `path`.
+pub(crate) fn connect(path: &Path) -> Result<UnixStream, SocketError> {
+    UnixStream::connect(path).map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => SocketError::Nobody(path.to_owned()),
+        _ => SocketError::System { path: path.to_owned(), what: "talk to", cause },
+    })
+}
+
+/// What the process at the other end may do, by the credentials that the kernel vouches for.
+pub(crate) fn rights(stream: &UnixStream) -> Rights {
+    match rustix::net::sockopt::socket_peercred(stream) {
+        Ok(peer) => rights_of(peer.uid.as_raw(), rustix::process::geteuid().as_raw()),
+        Err(_) => Rights { read: false, change: false },
+    }
+}
+
+/// Root and the user who started Weir may do everything. Others come this far only if the file's mode let them in, as members
+/// of its group; they may read.
+fn rights_of(peer: u32, own: u32) -> Rights {
+    if peer == 0 || peer == own { Rights::ALL } else { Rights::READ }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("weir-socket-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn paths_follow_the_user() {
+        let path = |given, name, root, runtime: Option<&str>| {
+            path_for(given, name, root, runtime.map(PathBuf::from)).map_err(|error| error.to_string())
+        };
+        assert_eq!(path(None, "weir", true, Some("/x")).unwrap(), Path::new("/run/weir/weir.sock"));
+        assert_eq!(path(None, "lab-1", false, Some("/run/user/7")).unwrap(), Path::new("/run/user/7/weir/lab-1.sock"));
+        assert_eq!(path(Some(Path::new("s")), "weir", false, None).unwrap(), Path::new("s"));
+        assert!(path(None, "weir", false, None).unwrap_err().contains("--socket PATH"));
+        for name in ["", "../x", "a/b", "a b"] {
+            assert!(path(None, name, true, None).unwrap_err().contains("cannot be the name"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_live_socket_is_left_alone_and_a_dead_one_replaced() {
+        let folder = folder("stale");
+        let at = folder.join("deep").join("weir.sock");
+        let bound = bind(&at).unwrap();
+        assert_eq!(std::fs::metadata(&at).unwrap().permissions().mode() & 0o777, 0o660);
+        assert!(bind(&at).unwrap_err().to_string().starts_with("another Weir of that name is running"));
+        assert!(connect(&at).is_ok());
+        drop(bound);
+        assert!(!at.exists());
+        assert!(connect(&at).unwrap_err().to_string().starts_with("no Weir listens on"));
+        // A process that is killed leaves its file behind.
+        drop(UnixListener::bind(&at).unwrap());
+        assert!(at.exists());
+        assert!(connect(&at).unwrap_err().to_string().starts_with("no Weir listens on"));
+        drop(bind(&at).unwrap());
+        std::fs::write(&at, "precious").unwrap();
+        assert!(bind(&at).unwrap_err().to_string().contains("is no socket"));
+        assert_eq!(std::fs::read_to_string(&at).unwrap(), "precious");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn rights_follow_the_credentials() {
+        assert_eq!(rights_of(0, 1000), Rights::ALL);
+        assert_eq!(rights_of(1000, 1000), Rights::ALL);
+        assert_eq!(rights_of(1001, 1000), Rights::READ);
+        assert_eq!(rights_of(1001, 0), Rights::READ);
+        let (here, _there) = UnixStream::pair().unwrap();
+        assert_eq!(rights(&here), Rights::ALL);
+    }
+}
