@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use weir_stage::Traffic;
+
 use crate::fault::{FaultCounts, FaultFigures};
 use crate::flow::flow_of;
 
@@ -84,8 +86,8 @@ impl MemHandle {
     pub fn report(&self) -> SinkReport {
         let checks = self.0.checks();
         SinkReport {
-            packets: self.0.tx_packets.load(Ordering::Relaxed),
-            bytes: self.0.tx_bytes.load(Ordering::Relaxed),
+            packets: self.0.sum(|counts| &counts.packets),
+            bytes: self.0.sum(|counts| &counts.bytes),
             checked: checks.checked,
             failed: checks.failed,
             failures: checks.failures.clone(),
@@ -140,8 +142,6 @@ pub(crate) struct Shared {
     pub(crate) accept: AtomicUsize,
     /// Frames in the inbox.
     pub(crate) waiting: AtomicUsize,
-    pub(crate) tx_packets: AtomicU64,
-    pub(crate) tx_bytes: AtomicU64,
     /// Packets lost at receive since the frame was empty or longer than a buffer.
     pub(crate) rx_unfit: AtomicU64,
     /// What the fault injectors do.
@@ -150,6 +150,22 @@ pub(crate) struct Shared {
     outbox: Mutex<Outbox>,
     arrived: Condvar,
     checks: Mutex<Checks>,
+    sinks: Mutex<Vec<Arc<SinkCounts>>>,
+}
+
+/// What one transmit queue has accepted: written by its owner alone, so that counting costs no locked instruction.
+#[derive(Default)]
+pub(crate) struct SinkCounts {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl SinkCounts {
+    #[inline(always)]
+    pub(crate) fn add(&self, traffic: Traffic) {
+        self.packets.store(self.packets.load(Ordering::Relaxed) + traffic.packets, Ordering::Relaxed);
+        self.bytes.store(self.bytes.load(Ordering::Relaxed) + traffic.bytes, Ordering::Relaxed);
+    }
 }
 
 /// Frames on their way to the receive queues.
@@ -219,14 +235,13 @@ impl Shared {
             ended: AtomicBool::new(false),
             accept: AtomicUsize::new(usize::MAX),
             waiting: AtomicUsize::new(0),
-            tx_packets: AtomicU64::new(0),
-            tx_bytes: AtomicU64::new(0),
             rx_unfit: AtomicU64::new(0),
             faults: Arc::default(),
             inbox: Mutex::new(Inbox { queues: vec![VecDeque::new()] }),
             outbox: Mutex::new(Outbox { frames: VecDeque::new(), keep, not_kept: 0 }),
             arrived: Condvar::new(),
             checks: Mutex::new(Checks { check: None, checked: 0, failed: 0, failures: Vec::new() }),
+            sinks: Mutex::new(Vec::new()),
         })
     }
 
@@ -240,6 +255,18 @@ impl Shared {
     #[inline(always)]
     pub(crate) fn accepts(&self) -> usize {
         if self.gone.load(Ordering::Relaxed) { 0 } else { self.accept.load(Ordering::Relaxed) }
+    }
+
+    /// Counters for another transmit queue.
+    pub(crate) fn add_sink(&self) -> Arc<SinkCounts> {
+        let counts = Arc::new(SinkCounts::default());
+        self.sinks.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counts));
+        counts
+    }
+
+    fn sum(&self, figure: impl Fn(&SinkCounts) -> &AtomicU64) -> u64 {
+        let sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        sinks.iter().map(|counts| figure(counts).load(Ordering::Relaxed)).sum()
     }
 
     pub(crate) fn set_keep(&self, keep: usize) {

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bare;
 mod device;
 pub mod fault;
 mod flow;
@@ -17,6 +18,7 @@ mod recycle;
 mod sink;
 mod source;
 
+pub use bare::bare;
 pub use fault::{FaultCounts, FaultPort, Faults};
 pub use handle::{Check, MemHandle, SinkReport, TxMode};
 pub use pattern::{Frames, Generated, HEADER, Pattern};

@@ -199,7 +199,7 @@ impl MemPort {
             Input::File(file) => {
                 let frames = (file.load)(&file.path)?;
                 let rounds = file.times.map(|times| times.saturating_mul(frames.len() as u64));
-                let pace = Pace { rate: file.rate, count: file.count.or(rounds) };
+                let pace = Pace { rate: file.rate, count: file.count.or(rounds), ..Pace::default() };
                 self.open_replay(spread(frames, queues as usize, pace), pool)
             }
             Input::Patterns(patterns, pace) => {
@@ -237,6 +237,7 @@ impl MemPort {
             Some(mirror) => Box::new(mirror.clone()) as Box<dyn Tx>,
             None => Box::new(Sink {
                 shared: Arc::clone(&self.shared),
+                counts: self.shared.add_sink(),
                 recycle: self.loop_of(queue),
                 every: self.every,
                 until: self.every.saturating_sub(1),

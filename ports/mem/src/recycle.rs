@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_packet::{Burst, Packet, Pool};
+use weir_packet::{BATCH, Burst, Pool};
 
 /// A queue of buffers that sources take from and sinks give back to, so that a source hands out the least recently used
 /// one, as a device does whose descriptor ring is that long.
@@ -24,7 +24,13 @@ struct Inner {
 }
 
 struct State {
-    queue: VecDeque<Packet>,
+    /// The buffers, the least recently used ones first; no burst is empty.
+    queue: VecDeque<Box<Burst>>,
+    /// Buffers in the queue.
+    len: usize,
+    /// Empty bursts for the queue.
+    #[allow(clippy::vec_box, reason = "the boxes go from here into the queue and back; what is in them is a kilobyte")]
+    spare: Vec<Box<Burst>>,
     home: Option<Box<dyn Pool>>,
 }
 
@@ -34,8 +40,9 @@ impl Loop {
 
     /// A queue that is kept at `depth` buffers or more (at least 64).
     pub fn new(depth: usize) -> Loop {
-        let depth = depth.max(weir_packet::BATCH);
-        let state = State { queue: VecDeque::with_capacity(2 * depth), home: None };
+        let depth = depth.max(BATCH);
+        let state =
+            State { queue: VecDeque::with_capacity(depth), len: 0, spare: Vec::with_capacity(depth), home: None };
         Loop(Arc::new(Inner {
             depth,
             state: Mutex::new(state),
@@ -46,7 +53,7 @@ impl Loop {
 
     /// Buffers in the queue now.
     pub fn len(&self) -> usize {
-        self.lock().queue.len()
+        self.lock().len
     }
 
     /// Whether no buffer is in the queue.
@@ -74,34 +81,24 @@ impl Loop {
     #[inline]
     pub(crate) fn take(&self, n: usize, burst: &mut Burst, pool: &mut dyn Pool) {
         let mut state = self.lock();
-        if state.queue.len() < self.0.depth {
-            top_up(&mut state.queue, self.0.depth, pool);
+        if state.len < self.0.depth {
+            state.top_up(self.0.depth, pool);
         }
-        let len = state.queue.len();
-        if len < self.fewest() {
-            self.0.fewest.store(len, Ordering::Relaxed);
+        if state.len < self.fewest() {
+            self.0.fewest.store(state.len, Ordering::Relaxed);
         }
-        for packet in state.queue.drain(..n.min(len).min(burst.room())) {
-            // The room was counted above, so that no packet comes back.
-            if let Err(packet) = burst.push(packet) {
-                pool.free(packet);
-            }
-        }
+        state.take(n, burst);
     }
 
     /// Puts all packets of `burst` at the end. What the queue does not need goes home.
     #[inline]
     pub(crate) fn give(&self, burst: &mut Burst, pool: &mut dyn Pool) {
         let mut state = self.lock();
-        let most = 2 * self.0.depth;
-        burst.drain(|packet| {
-            if state.queue.len() < most {
-                state.queue.push_back(packet);
-            } else {
-                pool.free(packet);
-            }
-            Ok::<(), Packet>(())
-        });
+        if state.len < 2 * self.0.depth {
+            state.give(burst);
+        } else {
+            pool.free_burst(burst);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -110,12 +107,49 @@ impl Loop {
     }
 }
 
-#[cold]
-fn top_up(queue: &mut VecDeque<Packet>, depth: usize, pool: &mut dyn Pool) {
-    while queue.len() < depth
-        && let Some(packet) = pool.alloc()
-    {
-        queue.push_back(packet);
+impl State {
+    #[inline(always)]
+    fn take(&mut self, n: usize, burst: &mut Burst) {
+        let mut left = n;
+        while left > 0
+            && let Some(first) = self.queue.front_mut()
+        {
+            let moved = burst.append(first, left);
+            if moved == 0 {
+                break;
+            }
+            left -= moved;
+            self.len -= moved;
+            if first.is_empty() {
+                self.spare.extend(self.queue.pop_front());
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn give(&mut self, burst: &mut Burst) {
+        while !burst.is_empty() {
+            // Bursts of the queue are filled to a batch, so that as much is taken by one copy.
+            if self.queue.back().is_none_or(|last| last.len() >= BATCH) {
+                self.queue.push_back(self.spare.pop().unwrap_or_default());
+            }
+            if let Some(last) = self.queue.back_mut() {
+                self.len += last.append(burst, BATCH.saturating_sub(last.len()));
+            }
+        }
+    }
+
+    #[cold]
+    fn top_up(&mut self, depth: usize, pool: &mut dyn Pool) {
+        let mut burst = Burst::new();
+        while self.len < depth
+            && let Some(packet) = pool.alloc()
+        {
+            if let Err(packet) = burst.push(packet) {
+                pool.free(packet);
+            }
+            self.give(&mut burst);
+        }
     }
 }
 
@@ -123,7 +157,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(pool) = &mut state.home {
-            state.queue.drain(..).for_each(|packet| pool.free(packet));
+            state.queue.drain(..).for_each(|mut burst| pool.free_burst(&mut burst));
         }
     }
 }

@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use weir_packet::{Burst, Pool};
 use weir_stage::{Traffic, Tx};
 
-use crate::handle::Shared;
+use crate::handle::{Shared, SinkCounts};
 use crate::recycle::Loop;
 
 /// A transmit queue whose packets end here: counted, some of them checked, kept if asked for, their buffers given back.
 pub(crate) struct Sink {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) counts: Arc<SinkCounts>,
     /// Where buffers go; to the pool if `None`.
     pub(crate) recycle: Option<Loop>,
     /// One packet in so many is checked; 0: none.
@@ -70,8 +71,7 @@ impl Sink {
             Some(recycle) => recycle.give(burst, pool),
             None => pool.free_burst(burst),
         }
-        self.shared.tx_packets.fetch_add(traffic.packets, Ordering::Relaxed);
-        self.shared.tx_bytes.fetch_add(traffic.bytes, Ordering::Relaxed);
+        self.counts.add(traffic);
         traffic
     }
 }

@@ -17,6 +17,8 @@ pub struct Pace {
     pub rate: Option<u64>,
     /// Packets in all; `None`: for ever.
     pub count: Option<u64>,
+    /// Packets in one receive at most; `None`: a whole batch.
+    pub fill: Option<usize>,
 }
 
 impl Pace {
@@ -25,7 +27,7 @@ impl Pace {
     pub(crate) fn part(self, before: u64, after: u64, all: u64) -> Pace {
         let up_to = |number: u64, whole: u64| (u128::from(whole) * u128::from(number) / u128::from(all.max(1))) as u64;
         let part = |whole: u64| up_to(after, whole) - up_to(before, whole);
-        Pace { rate: self.rate.map(|rate| part(rate).max(1)), count: self.count.map(part) }
+        Pace { rate: self.rate.map(|rate| part(rate).max(1)), count: self.count.map(part), ..self }
     }
 }
 
@@ -74,7 +76,8 @@ impl Replay {
     fn due(&mut self, now: u64) -> usize {
         let left = self.pace.count.map_or(BATCH as u64, |count| count.saturating_sub(self.sent));
         let due = if self.pace.rate.is_some() { self.due_by_rate(now) } else { BATCH as u64 };
-        left.min(due).min(BATCH as u64) as usize
+        let fill = self.pace.fill.unwrap_or(BATCH).clamp(1, BATCH);
+        left.min(due).min(fill as u64) as usize
     }
 
     fn due_by_rate(&mut self, now: u64) -> u64 {

@@ -119,7 +119,7 @@ fn a_bounded_outbox_counts_what_it_does_not_keep() {
 #[test]
 fn replays_repeat_in_order_and_end() {
     let mut pool = pool();
-    let mut port = MemPort::frames("wan", frames(10), Pace { rate: None, count: Some(25) });
+    let mut port = MemPort::frames("wan", frames(10), Pace { count: Some(25), ..Pace::default() });
     let (mut rx, tx) = open_one(&mut port, &pool);
     assert!(!rx.exhausted());
     let expected: Vec<Vec<u8>> = frames(10).into_iter().cycle().take(25).collect();
@@ -145,7 +145,7 @@ fn a_rate_is_kept_exactly() {
     // The definition: packet n is due n / rate after the first call.
     for rate in [1_u64, 3, 1000, 999_983, 1_000_000_000, 3_000_000_000] {
         let mut pool = pool();
-        let mut port = MemPort::frames("wan", frames(1), Pace { rate: Some(rate), count: None });
+        let mut port = MemPort::frames("wan", frames(1), Pace { rate: Some(rate), ..Pace::default() });
         let (mut rx, mut tx) = open_one(&mut port, &pool);
         let start = 1_000;
         let (mut now, mut got) = (start, 0_u128);
