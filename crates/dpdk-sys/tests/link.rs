@@ -29,5 +29,5 @@ fn the_shim_is_linked() {
 fn the_constants_are_what_the_macros_say() {
     assert_eq!(weir_dpdk_sys::WEIR_HEADROOM, 128, "DPDK's default");
     assert_eq!(weir_dpdk_sys::WEIR_MBUF_SIZE, 128, "two cache lines");
-    assert!(weir_dpdk_sys::WEIR_RSS_IP != 0);
+    assert_ne!(weir_dpdk_sys::WEIR_RSS_IP, 0);
 }

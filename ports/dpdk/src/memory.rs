@@ -7,6 +7,11 @@ use crate::{Device, Kind};
 const FRAME_OVERHEAD: u32 = 14 + 8;
 /// What the kernel keeps free in front of a frame that AF_XDP delivers (`XDP_PACKET_HEADROOM`).
 const XDP_HEADROOM: u32 = 256;
+/// The kernel takes buffers of at most a page for AF_XDP: the pool's header, rte_mbuf, our private area,
+/// the headroom, and this. One cache line less than the page, for the pool wants an odd number of them.
+#[cfg(feature = "dpdk")]
+pub(crate) const XDP_DATA_ROOM: usize =
+    4096 - 64 - (64 + 128 + weir_packet::header::PRIVATE_SIZE + weir_packet::HEADROOM);
 /// Descriptors that the AF_XDP driver takes in either direction, whatever it is told.
 const XDP_RING: u32 = 2048;
 /// What stands in front of a frame in an AF_PACKET ring: `TPACKET2_HDRLEN`, and alignment up to the

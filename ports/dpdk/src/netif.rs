@@ -13,6 +13,17 @@ pub(crate) struct Interface {
     index: u32,
 }
 
+/// What became of an interface.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Presence {
+    /// It is there.
+    Same,
+    /// Another one has its name.
+    Another,
+    /// It was deleted, or moved to another network namespace.
+    Gone,
+}
+
 /// `struct ethtool_channels` of `linux/ethtool.h`.
 #[repr(C)]
 #[derive(Default)]
@@ -72,6 +83,17 @@ impl Interface {
         let mut request = self.request();
         request.ifr_ifru.ifru_mtu = i32::from(mtu);
         self.ioctl(libc::SIOCSIFMTU, &mut request)
+    }
+
+    /// Whether there is an interface of this name still, and whether it is the same one.
+    pub(crate) fn presence(&self) -> Presence {
+        let mut request = self.request();
+        match self.ioctl(libc::SIOCGIFINDEX, &mut request) {
+            Err(_) => Presence::Gone,
+            // SAFETY: this request fills in the number.
+            Ok(()) if unsafe { request.ifr_ifru.ifru_ifindex }.cast_unsigned() == self.index => Presence::Same,
+            Ok(()) => Presence::Another,
+        }
     }
 
     /// Whether it is switched on and has a carrier.
@@ -137,6 +159,7 @@ mod tests {
         let lo = Interface::find("lo").unwrap();
         assert_eq!(lo.index(), 1);
         assert!(lo.mtu().unwrap() >= 1500);
+        assert_eq!(lo.presence(), Presence::Same);
         assert_eq!(lo.channels(), 1);
         assert!(lo.is_running().is_ok());
     }

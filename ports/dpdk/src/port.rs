@@ -9,7 +9,8 @@ use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx};
 use crate::devargs::devargs;
 use crate::eal::Eal;
 use crate::ethdev::{Abilities, Ethdev, Failure, Setup};
-use crate::netif::Interface;
+use crate::memory::XDP_DATA_ROOM;
+use crate::netif::{Interface, Presence};
 use crate::pool::{DpdkPool, Mempool};
 use crate::queue::{DpdkRx, DpdkTx};
 use crate::{Device, DpdkError, Kind, access, figures, longest_mtu};
@@ -56,7 +57,7 @@ pub struct DpdkPort {
     mtu: u16,
     mac: [u8; 6],
     abilities: Abilities,
-    /// The interface that it took over.
+    /// The interface that it took over, or made.
     interface: Option<Interface>,
     /// Attached, for so many pairs of queues.
     ethdev: Option<(Arc<Ethdev>, u16)>,
@@ -94,7 +95,7 @@ impl DpdkPort {
         Ok(DpdkPort { eal: Arc::clone(eal), pool, device, config, mtu, mac, abilities, interface, ethdev, alive })
     }
 
-    /// The number of the Linux interface that it took over, for whoever watches interfaces.
+    /// The number of the Linux interface that it took over or, once open, made, for whoever watches interfaces.
     pub fn interface_index(&self) -> Option<u32> {
         self.interface.as_ref().map(Interface::index)
     }
@@ -159,7 +160,9 @@ impl DpdkPort {
         };
         ethdev.start(&setup, &self.pool).map_err(|failure| access::explain(&self.device, failure))?;
         if self.device.kind() == Kind::Tap {
-            prepare_interface(&self.device, &access::find(&self.device)?, self.mtu)?;
+            let tap = access::find(&self.device)?;
+            prepare_interface(&self.device, &tap, self.mtu)?;
+            self.interface = Some(tap);
         }
         let queues = self.queues(&ethdev, rx, tx);
         self.ethdev = Some((ethdev, pairs));
@@ -180,16 +183,13 @@ impl DpdkPort {
         (receive.collect(), transmit.collect())
     }
 
-    /// Whether the interface is there, the same as when it was taken over, and carries packets.
+    /// Whether the interface is there and carries packets. A TAP that is not here any more was moved to
+    /// another network namespace, where it works on.
     fn interface_up(&self, interface: &Interface) -> bool {
-        let same = Interface::find(self.device.name()).is_ok_and(|now| now.index() == interface.index());
-        same && interface.is_running().unwrap_or(false)
-    }
-
-    /// A TAP that is not here any more was moved to another network namespace, where it works on.
-    fn tap_up(&self) -> bool {
-        Interface::find(self.device.name()).is_ok_and(|tap| tap.is_running().unwrap_or(false))
-            || Interface::find(self.device.name()).is_err()
+        match interface.presence() {
+            Presence::Same => interface.is_running().unwrap_or(false),
+            Presence::Another | Presence::Gone => self.device.kind() == Kind::Tap,
+        }
     }
 }
 
@@ -240,7 +240,6 @@ impl Port for DpdkPort {
         let up = match (&self.ethdev, &self.interface) {
             (None, _) => false,
             (Some(_), Some(interface)) => self.interface_up(interface),
-            (Some(_), None) if self.device.kind() == Kind::Tap => self.tap_up(),
             (Some((ethdev, _)), None) => ethdev.link_up(),
         };
         self.alive.store(up, Ordering::Relaxed);
@@ -266,6 +265,16 @@ fn attach(eal: &Arc<Eal>, device: &Device, pairs: u16, mtu: u16) -> Result<Ethde
 }
 
 fn check_room(device: &Device, mtu: u16, pool: &DpdkPool) -> Result<(), DpdkError> {
+    if device.kind() == Kind::AfXdp && pool.data_room() > XDP_DATA_ROOM {
+        let what = format!(
+            "needs buffers of at most {XDP_DATA_ROOM} bytes, and the largest MTU of all ports makes them {}: give \
+             every port an MTU of at most {}, or use af_packet:{}",
+            pool.data_room(),
+            longest_mtu(device, XDP_DATA_ROOM),
+            device.name()
+        );
+        return Err(DpdkError::Unsupported { device: device.to_string(), what });
+    }
     let most = longest_mtu(device, pool.data_room());
     match mtu <= most {
         true => Ok(()),

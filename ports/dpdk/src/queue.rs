@@ -188,7 +188,11 @@ impl DpdkTx {
 }
 
 impl Tx for DpdkTx {
+    /// Takes nothing while the link is down: AF_PACKET's driver would swallow it.
     fn transmit(&mut self, burst: &mut Burst, pool: &mut dyn Pool, _now: u64) -> Traffic {
+        if !self.alive() {
+            return Traffic::default();
+        }
         let all_ours = burst.packets().iter().all(|packet| self.pool.owns(packet));
         if !all_ours && !self.adopt(burst, pool) {
             return Traffic::default();

@@ -9,11 +9,13 @@ use std::process::Command;
 use std::sync::Arc;
 
 use common::{
-    Folder, alone, can_unshare, finish, folder, in_namespace, ip, options, part, spawn, start, try_open, wait,
+    Folder, alone, can_unshare, cross, finish, folder, in_namespace, ip, open, options, part, spawn, start, try_open,
+    wait,
 };
 use weir_packet::{DATA_ROOM, MAX_FRAME};
 use weir_port_dpdk::eal::{Eal, EalOptions, Memory};
 use weir_port_dpdk::{DpdkError, DpdkPool, PortConfig};
+use weir_stage::Port;
 
 /// The sentence of an EAL that does not start.
 fn refused(options: EalOptions) -> String {
@@ -108,6 +110,36 @@ fn a_dead_owners_socket_is_no_obstacle() {
         let device = format!("vhost:{}", path.display());
         assert!(try_open(&eal, &device, PortConfig::default(), &pool).is_ok());
     });
+}
+
+#[test]
+fn a_killed_owner_is_no_obstacle() {
+    let test = "a_killed_owner_is_no_obstacle";
+    if part().is_none() {
+        return match can_unshare() {
+            true => finish(spawn(test, "first", &["unshare", "-n"], &Folder::new(test))),
+            false => eprintln!("{test}: skipped: needs root (a network namespace)"),
+        };
+    }
+    let first = part().as_deref() == Some("first");
+    if first {
+        ip("link add va type veth peer name vb");
+        let victim = Folder(folder().join("victim"));
+        std::fs::create_dir_all(&victim.0).unwrap();
+        let mut child = spawn(test, "victim", &[], &victim);
+        wait("the victim runs", || victim.0.join("runs").exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let (eal, mut pool) = start(if first { "first" } else { "victim" }, DATA_ROOM);
+    let mut xdp = open(&eal, "af_xdp:va", &pool);
+    let mut packet = open(&eal, "af_packet:vb", &pool);
+    wait("the link is up", || xdp.port.link_up() && packet.port.link_up());
+    cross(&mut packet, &mut xdp, 200, 1514, &mut pool);
+    if !first {
+        std::fs::write(folder().join("runs"), "").unwrap();
+        wait("death", || false);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod common;
 
 use common::{BUFFERS, cross, in_namespace, ip, open, start, try_open, wait};
 use weir_packet::{DATA_ROOM, MAX_FRAME, Pool, defects};
-use weir_port_dpdk::{PortConfig, usual_mtu};
+use weir_port_dpdk::{DpdkPool, PortConfig, usual_mtu};
 use weir_stage::Port;
 
 fn veth(mtu: u16) {
@@ -73,8 +73,8 @@ fn a_link_goes_down_and_away() {
 
         ip("link del va");
         wait("gone", || !xdp.port.link_up() && !packet.port.link_up());
-        xdp.send(1, 1514, &mut pool);
-        packet.send(1, 1514, &mut pool);
+        assert!(!xdp.send(1, 1514, &mut pool), "nothing is swallowed");
+        assert!(!packet.send(1, 1514, &mut pool), "nothing is swallowed");
         assert!(xdp.receive(1514, &mut pool).is_empty());
         let _ = (xdp.port.stats(), packet.port.stats());
 
@@ -97,6 +97,7 @@ fn jumbo_frames_by_af_packet() {
         assert_eq!(usual_mtu(&"af_packet:va".parse_device()), 9000);
         let mut a = open(&eal, "af_packet:va", &pool);
         let mut b = open(&eal, "af_packet:vb", &pool);
+        wait("the link is up", || a.port.link_up() && b.port.link_up());
         assert_eq!(a.port.facts().mtu, 9000);
         cross(&mut a, &mut b, 500, 9014, &mut pool);
     });
@@ -114,8 +115,25 @@ fn an_mtu_is_set_or_refused() {
         let refused = |device, mtu| try_open(&eal, device, with(mtu), &pool).err().unwrap();
         let said = refused("af_xdp:vb", 1800);
         assert!(said.contains("has an MTU of 1800, and buffers hold frames of an MTU of 1770"), "{said}");
+        let (eal, large) = (&eal, DpdkPool::create(&eal, 1000, 9000).unwrap());
+        let said = try_open(eal, "af_xdp:vb", with(1500), &large).err().unwrap();
+        assert!(said.contains("needs buffers of at most 3648 bytes"), "{said}");
+        assert!(said.contains("an MTU of at most 3370, or use af_packet:vb"), "{said}");
         let said = refused("af_packet:vb", 30);
         assert!(said.contains("30"), "{said}");
+    });
+}
+
+#[test]
+fn the_largest_frames_by_af_xdp() {
+    in_namespace("the_largest_frames_by_af_xdp", || {
+        veth(3370);
+        let (eal, mut pool) = start("largest", 3648);
+        let mut xdp = open(&eal, "af_xdp:va", &pool);
+        let mut packet = open(&eal, "af_packet:vb", &pool);
+        wait("the link is up", || xdp.port.link_up() && packet.port.link_up());
+        cross(&mut packet, &mut xdp, 500, 3384, &mut pool);
+        cross(&mut xdp, &mut packet, 500, 3384, &mut pool);
     });
 }
 
@@ -136,6 +154,8 @@ fn several_queues_by_af_packet() {
         let said = port.open(17, 1, &pool).err().unwrap().to_string();
         assert!(said.contains("has 1 to 16 receive"), "{said}");
         let mut again = open(&eal, "af_packet:vb", &pool);
+        let _peer = open(&eal, "af_packet:va", &pool);
+        wait("the link is up", || again.port.link_up());
         assert!(again.send(1, 100, &mut pool));
     });
 }

@@ -1,6 +1,7 @@
 //! Links between two processes: memif, and virtio by vhost-user. Without root, without huge pages.
 #![cfg(feature = "dpdk")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "the test waits for its peer")]
 
 mod common;
 
