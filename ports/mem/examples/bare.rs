@@ -12,8 +12,11 @@ const RUNS: usize = 7;
 /// Batches in a run.
 const BATCHES: u64 = 20_000;
 
+/// Makes a pattern for one run.
+type Make = fn() -> Box<dyn Pattern>;
+
 fn main() -> Result<(), weir_stage::PortError> {
-    let kinds: [(&str, fn() -> Box<dyn Pattern>); 4] = [
+    let kinds: [(&str, Make); 4] = [
         ("one frame", || Box::new(Frames::headers(vec![vec![1; 60]]))),
         ("64 frames", || Box::new(Frames::headers(vec![vec![1; 60]; 64]))),
         ("a million generated", || {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bare;
+pub mod conformance;
 mod device;
 pub mod fault;
 mod flow;
