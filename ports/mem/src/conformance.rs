@@ -80,6 +80,9 @@ impl From<PortError> for Failure {
 /// The result of a check.
 pub type Verdict = Result<(), Failure>;
 
+/// A check by its name.
+type Check = (&'static str, fn(&mut dyn Outside) -> Verdict);
+
 fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(Failure(otherwise())) }
 }
@@ -90,7 +93,7 @@ fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Verdict {
 ///
 /// The first check that fails.
 pub fn check_all(outside: &mut dyn Outside) -> Verdict {
-    let checks: [(&str, fn(&mut dyn Outside) -> Verdict); 7] = [
+    let checks: [Check; 7] = [
         ("facts", facts_are_sound),
         ("receive", receives_in_order_and_intact),
         ("lengths", carries_every_length),
