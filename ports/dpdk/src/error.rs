@@ -8,10 +8,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum DpdkError {
     /// This binary was built without the feature `dpdk`.
-    NotBuilt {
-        /// The device that was asked for.
-        device: String,
-    },
+    NotBuilt,
     /// There is no such device, interface or socket.
     NoSuchDevice {
         /// The device as the configuration writes it.
@@ -106,9 +103,9 @@ pub enum DpdkError {
 impl fmt::Display for DpdkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DpdkError::NotBuilt { device } => write!(
+            DpdkError::NotBuilt => write!(
                 f,
-                "{device} needs DPDK, and this weir was built without it: build with the feature `dpdk` \
+                "a device needs DPDK, and this weir was built without it: build with the feature `dpdk` \
                  (apt-get install dpdk libdpdk-dev libclang-dev first)"
             ),
             DpdkError::NoSuchDevice { device, missing, remedy } => {

@@ -1,9 +1,18 @@
 //! Ports driven by DPDK: Linux interfaces by AF_XDP and AF_PACKET, TAP, memif, vhost-user, virtio-user,
 //! DPDK's virtual devices, and network cards.
+//!
+//! [`eal::Eal`] is started once per process, with memory of the size that [`ring_buffers`] and
+//! [`memory_needed`] tell. [`DpdkPool`] is the pool of all packets then. [`DpdkPort`] attaches a [`Device`].
+//!
+//! Without the feature `dpdk` (on by default) the names are the same, and starting EAL says what to build.
 
 mod device;
 mod error;
 mod memory;
+mod options;
+
+#[cfg(not(feature = "dpdk"))]
+mod absent;
 
 #[cfg(feature = "dpdk")]
 mod access;
@@ -33,8 +42,11 @@ mod xsk;
 pub use device::{Device, DeviceError, Kind, words};
 pub use error::DpdkError;
 pub use memory::{data_room_needed, longest_mtu, memory_needed, ring_buffers};
+pub use options::PortConfig;
 
+#[cfg(not(feature = "dpdk"))]
+pub use absent::{DpdkPool, DpdkPort, eal, usual_mtu};
 #[cfg(feature = "dpdk")]
 pub use pool::DpdkPool;
 #[cfg(feature = "dpdk")]
-pub use port::{DpdkPort, PortConfig, usual_mtu};
+pub use port::{DpdkPort, usual_mtu};

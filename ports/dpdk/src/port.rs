@@ -13,34 +13,13 @@ use crate::memory::XDP_DATA_ROOM;
 use crate::netif::{Interface, Presence};
 use crate::pool::{DpdkPool, Mempool};
 use crate::queue::{DpdkRx, DpdkTx};
-use crate::{Device, DpdkError, Kind, access, figures, longest_mtu};
+use crate::{Device, DpdkError, Kind, PortConfig, access, figures, longest_mtu};
 
 /// Numbers the devices of the process, for their names in DPDK.
 static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 /// Queue pairs that the AF_PACKET and TAP drivers can have.
 const MOST_PAIRS: u16 = 16;
-
-/// What a port is opened with.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PortConfig {
-    /// Largest IP packet, bytes. `None`: as the interface has it, else 1500.
-    pub mtu: Option<u16>,
-    /// Its Ethernet address; `None`: its own. Given, it becomes the interface's, too.
-    pub mac: Option<[u8; 6]>,
-    /// Whether it receives frames for other addresses, too.
-    pub promiscuous: bool,
-    /// Descriptors of each queue, where the device lets us choose; adjusted to what it can.
-    pub descriptors: u16,
-    /// Queue pairs of a link to a peer who must have as many (memif, vhost, virtio_user).
-    pub pairs: u16,
-}
-
-impl Default for PortConfig {
-    fn default() -> PortConfig {
-        PortConfig { mtu: None, mac: None, promiscuous: false, descriptors: 512, pairs: 1 }
-    }
-}
 
 /// The MTU that a device has when nobody says otherwise: that of its interface, else 1500.
 pub fn usual_mtu(device: &Device) -> u16 {

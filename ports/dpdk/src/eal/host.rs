@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::DpdkError;
-use crate::eal::options::{EalOptions, Memory};
+use crate::options::{EalOptions, Memory};
 
 /// Where PCI devices are listed.
 const PCI_DEVICES: &str = "/sys/bus/pci/devices";

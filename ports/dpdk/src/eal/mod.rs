@@ -2,7 +2,6 @@
 
 mod host;
 mod last_words;
-mod options;
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fs::File;
@@ -14,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_dpdk_sys as sys;
 
+pub use crate::options::{EalOptions, Memory};
 pub(crate) use host::{check_pci, has_capability};
-pub use options::{EalOptions, Memory};
 
 use crate::DpdkError;
 use host::NameLock;

@@ -1,4 +1,4 @@
-//! What EAL is started with, and the arguments that follow from it.
+//! What EAL is started with, and a port attached with.
 
 use std::path::PathBuf;
 
@@ -34,6 +34,28 @@ pub struct EalOptions {
     pub run_dir: PathBuf,
 }
 
+/// What a port is opened with.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PortConfig {
+    /// Largest IP packet, bytes. `None`: as the interface has it, else 1500.
+    pub mtu: Option<u16>,
+    /// Its Ethernet address; `None`: its own. Given, it becomes the interface's, too.
+    pub mac: Option<[u8; 6]>,
+    /// Whether it receives frames for other addresses, too.
+    pub promiscuous: bool,
+    /// Descriptors of each queue, where the device lets us choose; adjusted to what it can.
+    pub descriptors: u16,
+    /// Queue pairs of a link to a peer who must have as many (memif, vhost, virtio_user).
+    pub pairs: u16,
+}
+
+impl Default for PortConfig {
+    fn default() -> PortConfig {
+        PortConfig { mtu: None, mac: None, promiscuous: false, descriptors: 512, pairs: 1 }
+    }
+}
+
+#[cfg(feature = "dpdk")]
 impl EalOptions {
     /// EAL's arguments, in memory that is huge or not. `cpus` are those that this thread may run on:
     /// EAL pins the thread that starts it to what it is told is the main core, and is told them all.
@@ -66,7 +88,7 @@ impl EalOptions {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "dpdk"))]
 mod tests {
     use super::*;
 
