@@ -1,0 +1,78 @@
+//! Numbers for people.
+
+/// A count with commas between groups of three digits.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count with its sign.
+pub(super) fn signed(number: i64) -> String {
+    let sign = if number < 0 { "-" } else { "" };
+    format!("{sign}{}", count(number.unsigned_abs()))
+}
+
+/// A count, or a dash where nobody can tell.
+pub(super) fn known(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".to_owned(), count)
+}
+
+/// A share of a whole, in percent with one decimal.
+pub(super) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.1}%", part as f64 * 100.0 / whole as f64)
+}
+
+/// A ratio with one decimal.
+pub(super) fn ratio(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.1}", part as f64 / whole as f64)
+}
+
+/// A time span, from nanoseconds.
+pub(super) fn span(nanos: u64) -> String {
+    let seconds = nanos / 1_000_000_000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{}.{} s", seconds, nanos / 100_000_000 % 10),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_grouped() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count(number), text);
+        }
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!((signed(-1000).as_str(), signed(5).as_str()), ("-1,000", "5"));
+        assert_eq!(signed(i64::MIN), "-9,223,372,036,854,775,808");
+        assert_eq!((known(None).as_str(), known(Some(7)).as_str()), ("-", "7"));
+    }
+
+    #[test]
+    fn shares_and_spans() {
+        assert_eq!((percent(1, 8).as_str(), percent(0, 0).as_str()), ("12.5%", "-"));
+        assert_eq!((ratio(7, 2).as_str(), ratio(7, 0).as_str()), ("3.5", "-"));
+        let second = 1_000_000_000;
+        let seen = [second / 2, 59 * second, 61 * second, 3_660 * second, 90_000 * second].map(span);
+        assert_eq!(seen, ["0.5 s", "59.0 s", "1 min 1 s", "1 h 1 min", "1 d 1 h 0 min"]);
+    }
+}
