@@ -55,8 +55,8 @@ pub(crate) struct Loaded {
     pub(crate) ports: Vec<(String, PortConfig, Element)>,
 }
 
-/// Reads, runs and checks a script against the schemas of the catalogue.
-pub(crate) fn load(file: &Path) -> Result<Loaded, Vec<ConfigError>> {
+/// Reads, runs and checks a script against the schemas of the catalogue. `permissions` are the switches that were given.
+pub(crate) fn load(file: &Path, permissions: &[&str]) -> Result<Loaded, Vec<ConfigError>> {
     let kinds = catalogue::kinds();
     let program = Path::new("/proc/self/exe");
     let document = weir_lua::evaluate(program, file, &kinds.names(), &Limits::default())?;
@@ -71,7 +71,8 @@ pub(crate) fn load(file: &Path) -> Result<Loaded, Vec<ConfigError>> {
         None => return Err(vec![unreadable(file, &"no engine element")]),
     };
     let loaded = Loaded { file: file.to_owned(), folder, checked, engine, ports };
-    let errors = loaded.check_parts();
+    let mut errors = loaded.check_permissions(permissions);
+    errors.extend(loaded.check_parts());
     if errors.is_empty() { Ok(loaded) } else { Err(errors) }
 }
 
@@ -122,6 +123,16 @@ impl Loaded {
             link_up: true,
         };
         self.ports.iter().enumerate().map(info).collect()
+    }
+
+    fn check_permissions(&self, given: &[&str]) -> Vec<ConfigError> {
+        let refused = |(function, element): (&'static dyn Function, &Element)| {
+            let switch = function.permission().filter(|switch| !given.contains(switch))?;
+            let problem = format!("{} runs code of your own in the data path, which was not allowed", element.kind());
+            let error = element.error(ErrorKind::Conflict, &element.path(), problem);
+            Some(error.remedy(format!("start weir with {switch} if you trust it")))
+        };
+        self.functions().filter_map(refused).collect()
     }
 
     /// What no schema can say: devices, who owns which port, and what the functions themselves object to.

@@ -330,7 +330,11 @@ fn start_thread(worker: Worker, settings: ThreadSettings, hook: Option<ThreadHoo
 }
 
 /// Pins the calling thread to a core.
-fn pin(core: usize) -> Result<(), EngineError> {
+///
+/// # Errors
+///
+/// There is no such core, or it may not be used.
+pub fn pin(core: usize) -> Result<(), EngineError> {
     let wrong = |cause: String| EngineError::Core { core, cause };
     if core >= rustix::thread::CpuSet::MAX_CPU {
         return Err(wrong("there is no such core".to_owned()));

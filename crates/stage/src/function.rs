@@ -89,6 +89,11 @@ pub trait Function: Sync {
     /// Its configuration: keys, help, manual.
     fn schema(&self) -> Schema;
 
+    /// The switch of `weir run` without which it is refused, for functions that run code of the user's own.
+    fn permission(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Its workers, from a checked configuration.
     fn placement(&self, element: &Element) -> Placement;
 

@@ -15,6 +15,7 @@ pub struct Harness<S> {
     store: OutStore,
     lanes: Lanes,
     reader: Reader,
+    room: Vec<u32>,
 }
 
 /// What came out of a stage.
@@ -52,12 +53,27 @@ impl<S: Stage> Harness<S> {
     pub fn reading(stage: S, domain: &Domain) -> Harness<S> {
         let pool = Box::new(HeapPool::new(2 * crate::SEND_LIMIT, weir_packet::MAX_FRAME));
         let reader = domain.reader().expect("a free reader");
-        Harness { stage, pool, store: OutStore::new(), lanes: Lanes::new(), reader }
+        Harness { stage, pool, store: OutStore::new(), lanes: Lanes::new(), reader, room: Vec::new() }
     }
 
     /// A harness for a stage that reads no published tables.
     pub fn new(stage: S) -> Harness<S> {
         Harness::reading(stage, &Domain::new())
+    }
+
+    /// With only so many buffers, for what happens when there are no more.
+    pub fn with_buffers(mut self, buffers: usize) -> Harness<S> {
+        self.pool = Box::new(HeapPool::new(buffers, weir_packet::MAX_FRAME));
+        self
+    }
+
+    /// From now on the port or link behind a way takes so many packets per call; any number otherwise.
+    pub fn set_room(&mut self, way: &str, packets: u32) {
+        let declaration = self.stage.declare();
+        self.room.resize(declaration.codes(), u32::MAX);
+        if let Some(room) = declaration.code_of(way).and_then(|code| self.room.get_mut(code)) {
+            *room = packets;
+        }
     }
 
     /// The lanes that every batch starts with: set what an upstream stage would have written.
@@ -78,7 +94,7 @@ impl<S: Stage> Harness<S> {
             }
         }
         let ways = self.stage.declare().ways.len();
-        let mut out = Out::new(now, ways, &mut self.store, &mut *self.pool, &self.reader, &[]);
+        let mut out = Out::new(now, ways, &mut self.store, &mut *self.pool, &self.reader, &self.room);
         self.stage.run(&mut batch, &mut out);
         let leaving = out.leaving();
         self.collect(batch, leaving, None)
@@ -87,7 +103,7 @@ impl<S: Stage> Harness<S> {
     /// Polls the stage at time `now`.
     pub fn poll(&mut self, now: u64) -> Outcome {
         let ways = self.stage.declare().ways.len();
-        let mut out = Out::new(now, ways, &mut self.store, &mut *self.pool, &self.reader, &[]);
+        let mut out = Out::new(now, ways, &mut self.store, &mut *self.pool, &self.reader, &self.room);
         let next = self.stage.poll(&mut out);
         self.collect(Batch::new(), 0, Some(next))
     }

@@ -1,0 +1,65 @@
+//! The same source and sink with nothing between them: what a measurement would show of a graph that does nothing.
+
+use std::time::Duration;
+
+use weir_mem::tsc;
+use weir_packet::{Batch, Burst, HeapPool, Pool};
+use weir_port_mem::{Loop, MemPort, Pace};
+use weir_stage::{Port, Rx, Tx};
+
+use super::pattern::Varying;
+
+/// A source and a sink.
+pub(super) struct Bare {
+    rx: Box<dyn Rx>,
+    tx: Box<dyn Tx>,
+    pool: Box<dyn Pool>,
+    core: usize,
+    // Their buffers go home when they are dropped.
+    _ports: [MemPort; 2],
+}
+
+impl Bare {
+    pub(super) fn new(pattern: Varying, fill: usize, core: usize, pool: &HeapPool) -> Result<Bare, String> {
+        let round = Loop::new(Loop::DEPTH);
+        let pace = Pace { fill: Some(fill), ..Pace::default() };
+        let mut input =
+            MemPort::replay("in", vec![Box::new(pattern)], pace).with_loop(&round);
+        let mut output = MemPort::null("out").with_loop(&round);
+        let (mut rx, _) = input.open(1, 1, pool).map_err(|error| error.to_string())?;
+        let (_, mut tx) = output.open(1, 1, pool).map_err(|error| error.to_string())?;
+        let (Some(rx), Some(tx)) = (rx.pop(), tx.pop()) else { return Err("a memory port has no queue".to_owned()) };
+        Ok(Bare { rx, tx, pool: pool.another(), core, _ports: [input, output] })
+    }
+
+    /// TSC cycles per packet from source to sink, on the core that the worker has too.
+    pub(super) fn cycles_per_packet(&mut self, window: Duration) -> Result<f64, String> {
+        let core = self.core;
+        std::thread::scope(|scope| {
+            let measured = scope.spawn(|| {
+                weir_engine::pin(core).map_err(|error| error.to_string())?;
+                self.go_round(window / 10); // warm-up
+                Ok(self.go_round(window))
+            });
+            measured.join().unwrap_or_else(|_| Err("the measuring thread ended".to_owned()))
+        })
+    }
+
+    fn go_round(&mut self, window: Duration) -> f64 {
+        let mut batch = Batch::new();
+        let mut burst = Burst::new();
+        let cycles = weir_mem::Clock::calibrate().cycles(window.as_nanos() as u64);
+        let began = tsc::now();
+        let mut packets = 0;
+        loop {
+            // As the engine does: the clock is read once per loop.
+            let now = tsc::now();
+            if now.wrapping_sub(began) > cycles {
+                return now.wrapping_sub(began) as f64 / packets.max(1) as f64;
+            }
+            packets += self.rx.receive(&mut batch, &mut *self.pool, 0).packets;
+            batch.move_to_burst(u64::MAX, &mut burst);
+            self.tx.transmit(&mut burst, &mut *self.pool, 0);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Traffic in as little memory as it takes: what frames have in common once, and for each frame what differs.
+//!
+//! A million frames of 64 bytes are 64 MiB, which would drive the tables under test out of the caches; the few words in
+//! which they differ are 16.
+
+use std::sync::Arc;
+
+use weir_packet::{HEADROOM, Packet};
+use weir_port_mem::{HEADER, Pattern};
+use weir_stage::function::Traffic;
+
+const WORDS: usize = HEADER / 8;
+
+/// Frames of one length that differ in a few of their first eight 8-byte words.
+#[derive(Clone)]
+pub(super) struct Varying {
+    common: [[u8; 8]; WORDS],
+    /// Words in which any two frames differ.
+    places: Vec<usize>,
+    /// Of each frame in turn the words at `places`.
+    words: Arc<Vec<[u8; 8]>>,
+    len: usize,
+    frames: u64,
+    /// Position in `words` where the next frame's begin.
+    next: usize,
+    next_frame: u64,
+}
+
+impl Varying {
+    /// The frames of a case, which must be of one length.
+    pub(super) fn new(traffic: &mut Traffic) -> Varying {
+        let mut frames = Vec::new();
+        let mut len = 0;
+        for n in 0..traffic.frames.max(1) {
+            let mut bytes = [0; HEADER];
+            len = (traffic.frame)(n, &mut bytes);
+            let (words, _) = bytes.as_chunks::<8>();
+            frames.push(std::array::from_fn::<_, WORDS, _>(|at| words.get(at).copied().unwrap_or_default()));
+        }
+        let common = frames.first().copied().unwrap_or_default();
+        let differs = |at: &usize| frames.iter().any(|frame| frame.get(*at) != common.get(*at));
+        let places: Vec<usize> = (0..WORDS).filter(differs).collect();
+        let words = frames.iter().flat_map(|frame| places.iter().filter_map(|at| frame.get(*at).copied())).collect();
+        Varying { common, places, words: Arc::new(words), len, frames: frames.len() as u64, next: 0, next_frame: 0 }
+    }
+}
+
+impl Pattern for Varying {
+    fn period(&self) -> Option<u64> {
+        Some(self.frames)
+    }
+
+    fn longest(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn write(&mut self, _first: u64, packets: &mut [Packet]) -> u64 {
+        let mut bytes = 0;
+        for packet in packets {
+            if packet.len() != self.len || packet.headroom() != HEADROOM {
+                packet.reset();
+                packet.set_len(self.len);
+            }
+            let header = packet.window_mut::<HEADER>(0);
+            let (words, _) = header.as_chunks_mut::<8>();
+            words.iter_mut().zip(&self.common).for_each(|(to, from)| *to = *from);
+            let own = self.words.get(self.next..).unwrap_or_default();
+            for (at, word) in self.places.iter().zip(own) {
+                if let Some(to) = words.get_mut(*at) {
+                    *to = *word;
+                }
+            }
+            self.next += self.places.len();
+            self.next_frame += 1;
+            if self.next_frame >= self.frames {
+                (self.next, self.next_frame) = (0, 0);
+            }
+            bytes += self.len as u64;
+        }
+        bytes
+    }
+}
