@@ -12,8 +12,12 @@ pub(crate) static FUNCTIONS: &[&dyn Function] = &[&weir_forward::Forward];
 
 /// Opens ports that need no driver of DPDK's: (prefix of the device, constructor).
 #[allow(clippy::type_complexity, reason = "a table of constructors")]
-static PORTS: &[(&str, fn(&str, &str, &Path) -> Result<Box<dyn Port>, PortError>)] =
-    &[("pcap", |name, device, base| Ok(Box::new(weir_port_pcap::PcapPort::new(name, device, base)?)))];
+static PORTS: &[(&str, fn(&str, &str, &Path) -> Result<Box<dyn Port>, PortError>)] = &[
+    ("pcap", |name, device, base| Ok(Box::new(weir_port_pcap::PcapPort::new(name, device, base)?))),
+    ("mem", |name, device, base| {
+        Ok(Box::new(weir_port_mem::MemPort::new(name, device, base, weir_port_pcap::read_frames)?))
+    }),
+];
 
 /// The port of a device that needs no driver of DPDK's; `None` if it needs one.
 pub(crate) fn port(name: &str, device: &str, base: &Path) -> Option<Result<Box<dyn Port>, PortError>> {
