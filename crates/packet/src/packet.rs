@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::header::{Header, PRIVATE_SIZE, Private};
-use crate::lanes::Row;
+use crate::lanes::{Lanes, Row, Slot};
 use crate::{HEADROOM, REACH};
 
 /// Packets that were dropped by accident since the process started.
@@ -251,6 +251,12 @@ impl Held {
     /// A packet about which nothing is known yet but the port it belongs to and the time.
     pub fn fresh(mut packet: Packet, port: u16, time: u64) -> Held {
         packet.save(Row { port, time, ..Row::EMPTY });
+        Held(packet)
+    }
+
+    /// A packet about which everything is known that is known about the one in `slot`: a copy of it, or a part.
+    pub fn like(mut packet: Packet, lanes: &Lanes, slot: Slot) -> Held {
+        packet.save(lanes.row(slot));
         Held(packet)
     }
 

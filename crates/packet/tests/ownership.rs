@@ -112,6 +112,21 @@ fn lanes_are_saved_and_restored_with_a_held_packet() {
 }
 
 #[test]
+fn a_copy_can_have_the_lanes_of_its_original() {
+    let mut pool = pool(4);
+    let key = Key::<u32>::new(2).unwrap();
+    let mut batch = Batch::new();
+    let slot = batch.push(packet(&mut pool, &[1; 60])).unwrap();
+    batch.lanes.hash[slot] = 9;
+    batch.lanes.port[slot] = 3;
+    batch.lanes.set(key, slot, 8_u32);
+    let mut copy = Held::like(packet(&mut pool, &[1; 60]), &batch.lanes, slot);
+    assert_eq!((copy.hash(), copy.port(), copy.get(key)), (9, 3, 8_u32));
+    pool.free(copy.into_packet());
+    pool.free_batch(&mut batch, u64::MAX);
+}
+
+#[test]
 fn a_burst_keeps_the_order_of_what_was_not_taken() {
     let mut pool = pool(100);
     let mut burst = Burst::new();
