@@ -74,6 +74,11 @@ impl Rib {
         self.routes.iter().filter_map(|route| Some((route.prefix, route.installed?)))
     }
 
+    /// Where exactly this prefix leads, as the forwarding table holds it.
+    pub fn installed_at(&self, prefix: Ipv4Net) -> Option<Target> {
+        self.routes.get(prefix.trunc())?.installed
+    }
+
     /// The longest prefix around `address` that leads somewhere: 33 probes, for shows and checks.
     pub fn lookup(&self, address: Ipv4Addr) -> Option<(Ipv4Net, Target)> {
         let prefixes = (0..=32).rev().filter_map(|length| Ipv4Net::new(address, length).ok());

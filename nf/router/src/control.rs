@@ -1,0 +1,155 @@
+//! Stage `NAME.control`: the slow path. ARP, ICMP, options, fragmentation, and packets that wait for a neighbour.
+
+mod arp;
+mod deliver;
+mod errors;
+mod exit;
+mod route;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_net::neighbor::Event;
+use weir_packet::{Batch, Held, Key, LaneId, Packet};
+use weir_stage::{Declaration, Out, Stage};
+use weir_wire::Ethernet;
+
+pub(crate) use exit::Exit;
+
+use crate::punt::Kind;
+use crate::state::Control;
+use crate::waiting::Waiting;
+
+/// The longest that a change made by a request may wait for the slow path to act on it, nanoseconds.
+const ATTENTION: u64 = 10_000_000;
+
+/// The control side's share of packets.
+pub(crate) struct SlowPath {
+    shared: Arc<Mutex<Control>>,
+    waiting: Waiting,
+    kind: Key<Kind>,
+    ports: usize,
+    seed: u64,
+}
+
+/// One call of the stage: what it may change, and where packets go.
+struct Turn<'a, 'o> {
+    control: MutexGuard<'a, Control>,
+    waiting: &'a mut Waiting,
+    out: &'a mut Out<'o>,
+    kind: Key<Kind>,
+    seed: u64,
+}
+
+/// The lock on what requests, shows and the slow path share. A panic elsewhere does not make it unusable: every change
+/// keeps it whole.
+pub(crate) fn lock(shared: &Mutex<Control>) -> MutexGuard<'_, Control> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SlowPath {
+    pub(crate) fn new(
+        shared: Arc<Mutex<Control>>,
+        waiting: Waiting,
+        kind: Key<Kind>,
+        ports: usize,
+        seed: u64,
+    ) -> SlowPath {
+        SlowPath { shared, waiting, kind, ports, seed }
+    }
+
+    fn turn<'a, 'o>(&'a mut self, out: &'a mut Out<'o>) -> Turn<'a, 'o> {
+        let SlowPath { shared, waiting, kind, seed, .. } = self;
+        Turn { control: lock(shared), waiting, out, kind: *kind, seed: *seed }
+    }
+}
+
+impl Stage for SlowPath {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>().indexed("port", self.ports).reads(&[LaneId::Port, self.kind.into()]).polled()
+    }
+
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        let mut turn = self.turn(out);
+        for slot in batch.slots() {
+            let kind = batch.lanes.get(turn.kind, slot);
+            if let Some(packet) = batch.hold(slot) {
+                turn.handle(kind, packet);
+            }
+        }
+        turn.work_off();
+    }
+
+    fn poll(&mut self, out: &mut Out<'_>) -> u64 {
+        let now = out.now();
+        let mut turn = self.turn(out);
+        let next = turn.control.tick(now);
+        turn.work_off();
+        next.min(now.saturating_add(ATTENTION))
+    }
+
+    fn held(&self) -> u64 {
+        self.waiting.held() as u64
+    }
+
+    fn clear(&mut self, give: &mut dyn FnMut(Held)) {
+        self.waiting.clear(give);
+    }
+}
+
+impl Turn<'_, '_> {
+    fn handle(&mut self, kind: Kind, packet: Held) {
+        match kind {
+            Kind::Arp => self.arp(packet),
+            Kind::Local => self.deliver(packet),
+            Kind::TtlExpired => self.ttl_expired(packet),
+            Kind::NoRoute => self.no_route(packet),
+            Kind::Options => self.options(packet),
+            Kind::Unresolved | Kind::TooBig => self.route(packet, true),
+            Kind::Originated => self.route(packet, false),
+        }
+    }
+
+    /// Does what became due by what happened to neighbours.
+    fn work_off(&mut self) {
+        loop {
+            let events = self.control.take_outbox();
+            if events.is_empty() {
+                break;
+            }
+            // What is let go may make more of it: its own next hop may have to be asked for.
+            events.into_iter().for_each(|event| self.work_off_one(event));
+        }
+    }
+
+    fn work_off_one(&mut self, event: Event) {
+        match event {
+            Event::SendArp { port, to, arp, kind } => self.send_arp(port, to, &arp, kind),
+            Event::Resolved { port, address, .. } => self.let_go((port, address)),
+            Event::Failed { port, address } => self.give_up((port, address), true),
+            Event::Removed { port, address } => self.give_up((port, address), false),
+            Event::Changed { .. } | Event::DuplicateAddress { .. } => {}
+        }
+    }
+
+    /// A new packet of these bytes; `None` when there is no buffer or they do not fit.
+    fn fresh(&mut self, len: usize) -> Option<Packet> {
+        let mut packet = self.out.alloc()?;
+        if packet.set_len(len) {
+            return Some(packet);
+        }
+        self.out.unalloc(packet);
+        None
+    }
+}
+
+/// The IPv4 packet in a frame.
+fn ip_bytes(packet: &Packet) -> &[u8] {
+    packet.bytes().get(HEADER..).unwrap_or_default()
+}
+
+/// The IPv4 packet in a frame, to change.
+fn ip_bytes_mut(packet: &mut Packet) -> &mut [u8] {
+    packet.bytes_mut().get_mut(HEADER..).unwrap_or_default()
+}
+
+const HEADER: usize = <Ethernet as weir_wire::View>::LEN;

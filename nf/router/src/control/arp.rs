@@ -1,0 +1,74 @@
+//! ARP, as the neighbour table decides it.
+
+use weir_net::PortId;
+use weir_net::neighbor::{ArpKind, Heard, Ignored};
+use weir_packet::Held;
+use weir_wire::MacAddr;
+use weir_wire::arp::{ArpFields, FRAME_LEN, Operation};
+
+use super::{Exit, HEADER, Turn};
+use crate::routing::Decision;
+
+/// The least Ethernet frame without its check sequence. ARP frames are shorter, and not every device fills them up.
+const LEAST_FRAME: usize = 60;
+
+const _: () = assert!(FRAME_LEN <= LEAST_FRAME);
+
+impl Turn<'_, '_> {
+    /// An ARP packet came in.
+    pub(super) fn arp(&mut self, mut packet: Held) {
+        let port = packet.port();
+        let Some(arp) = packet.packet().bytes().get(HEADER..).and_then(ArpFields::parse) else {
+            return self.out.send(packet, Exit::ArpMalformed);
+        };
+        let mut events = Vec::new();
+        let heard = self.control.neighbors.arp_received(self.out.now(), port, &arp, &mut events);
+        let answered_for = matches!(heard, Heard::Ignored(Ignored::NotForUs) | Heard::Learned)
+            .then(|| self.answer_by_proxy(port, &arp))
+            .flatten();
+        let exit = match heard {
+            _ if answered_for.is_some() => Exit::ArpAnswered,
+            Heard::Answered => Exit::ArpAnswered,
+            Heard::Learned => Exit::ArpLearned,
+            Heard::Conflict => Exit::ArpConflict,
+            Heard::Ignored(Ignored::BadSender) => Exit::ArpMalformed,
+            Heard::Ignored(_) => Exit::ArpIgnored,
+        };
+        events.extend(answered_for);
+        self.control.absorb(events);
+        self.out.send(packet, exit);
+    }
+
+    /// The answer to a request for an address that is reached by another port (RFC 1027), where that is wanted.
+    fn answer_by_proxy(&self, port: PortId, arp: &ArpFields) -> Option<weir_net::neighbor::Event> {
+        if arp.operation != Operation::Request || !self.control.proxy_arp.contains(&port) {
+            return None;
+        }
+        // A probe (RFC 5227) asks whether the address is free: to claim it would keep its owner from using it.
+        if arp.sender.is_unspecified() || arp.sender == arp.target {
+            return None;
+        }
+        match self.control.routing.decide(arp.target, || 0) {
+            Decision::Via(next_hop) if next_hop.port != port => self.control.neighbors.answer_for(port, arp),
+            _ => None,
+        }
+    }
+
+    /// Sends an ARP packet. Without a buffer it is not sent: ARP repeats itself.
+    pub(super) fn send_arp(&mut self, port: PortId, to: MacAddr, arp: &ArpFields, kind: ArpKind) {
+        let Some(position) = self.control.routing.position(port) else { return };
+        let Some(mut packet) = self.fresh(LEAST_FRAME) else { return };
+        if arp.write(to, packet.bytes_mut()).is_none() {
+            return self.out.unalloc(packet);
+        }
+        let reason = match kind {
+            ArpKind::Request => Exit::ArpRequest,
+            ArpKind::Revalidation => Exit::ArpRevalidation,
+            ArpKind::Reply => Exit::ArpReply,
+            ArpKind::Probe => Exit::ArpProbe,
+            ArpKind::Announcement => Exit::ArpAnnouncement,
+        };
+        let held = Held::fresh(packet, port, self.out.now());
+        self.out.emit_indexed(held, position, reason);
+    }
+}

@@ -1,0 +1,219 @@
+//! Forwarding on the slow path: to neighbours that must be asked for, longer than the MTU, or made here.
+
+use std::net::Ipv4Addr;
+
+use weir_net::fragment::{Fragments, Refused};
+use weir_net::icmp::Problem;
+use weir_net::neighbor::Resolution;
+use weir_net::nexthop::NextHop;
+use weir_packet::Held;
+use weir_wire::{Ethernet, Ipv4, MacAddr, View, flow, ipv4};
+
+use super::{Exit, HEADER, Turn, ip_bytes, ip_bytes_mut};
+use crate::answer::address_frame;
+use crate::punt::Kind;
+use crate::routing::Decision;
+use crate::state::PortState;
+use crate::waiting::Station;
+
+/// Who may still have to take a hop off a packet's TTL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hops {
+    /// The packet is in transit: one hop goes off when it leaves.
+    Transit,
+    /// It was made here.
+    Own,
+}
+
+impl Turn<'_, '_> {
+    /// Forwards a packet: one in `transit`, or one that the router itself made.
+    pub(super) fn route(&mut self, packet: Held, transit: bool) {
+        let hops = if transit { Hops::Transit } else { Hops::Own };
+        let Some(destination) = Ipv4::view(ip_bytes(packet.packet())).map(Ipv4::destination_addr) else {
+            return self.out.send(packet, Exit::Undecided);
+        };
+        match self.decide(&packet, destination) {
+            Decision::Via(next_hop) => self.route_via(packet, next_hop, destination, hops),
+            Decision::Local => self.deliver(packet),
+            Decision::Broadcast => self.out.send(packet, Exit::DirectedBroadcast),
+            Decision::LinkLocal => self.out.send(packet, Exit::LinkLocal),
+            Decision::NoRoute => self.no_route(packet),
+            Decision::Flood(position) => match self.control.ports.get(position as usize).cloned() {
+                Some(port) => self.leave(packet, &port, position, MacAddr::BROADCAST, hops),
+                None => self.out.send(packet, Exit::PortDown),
+            },
+        }
+    }
+
+    /// Sends a packet that the router itself made for `reason`, or, if its neighbour must be asked for first, lets it come
+    /// back to be held. One that can not be sent anywhere is not made.
+    pub(super) fn originate(&mut self, mut packet: Held, reason: Exit) {
+        let destination = Ipv4::view(ip_bytes(packet.packet())).map(Ipv4::destination_addr);
+        let decision = destination.map(|destination| (self.decide(&packet, destination), destination));
+        let Some((Decision::Via(next_hop), destination)) = decision else {
+            return self.out.unalloc(packet.into_packet());
+        };
+        let Some((position, port)) = self.control.port(next_hop.port) else {
+            return self.out.unalloc(packet.into_packet());
+        };
+        let from = port.mac;
+        let fits = packet.packet().len() <= HEADER + usize::from(port.mtu);
+        match self.resolve(next_hop, destination) {
+            Resolution::Known(mac) if fits => {
+                address_frame(packet.packet_mut(), from, mac);
+                self.out.emit_indexed(packet, position, reason);
+            }
+            Resolution::Known(_) | Resolution::Pending => {
+                // Whatever its header says until then, it did not come as a broadcast.
+                address_frame(packet.packet_mut(), from, from);
+                packet.set(self.kind, Kind::Originated);
+                self.out.emit(packet, Exit::Again, reason);
+            }
+            Resolution::Failed | Resolution::NoRoom | Resolution::NoPort => self.out.unalloc(packet.into_packet()),
+        }
+    }
+
+    /// Sends what waited for a neighbour that has answered. Routes may have changed meanwhile: each packet is routed anew.
+    pub(super) fn let_go(&mut self, station: Station) {
+        for mut packet in self.waiting.take(station) {
+            let transit = packet.get(self.kind) != Kind::Originated;
+            self.route(packet, transit);
+        }
+    }
+
+    /// Drops what waited for a neighbour: it did not answer, or it is gone.
+    pub(super) fn give_up(&mut self, station: Station, failed: bool) {
+        for mut packet in self.waiting.take(station) {
+            match packet.get(self.kind) {
+                Kind::Originated => {
+                    self.out.send(packet, if failed { Exit::Unresolved } else { Exit::NeighborGone });
+                }
+                _ if failed => self.refuse(packet, Problem::HostUnreachable, Exit::Unresolved),
+                _ => self.out.send(packet, Exit::NeighborGone),
+            }
+        }
+    }
+
+    fn decide(&self, packet: &Held, destination: Ipv4Addr) -> Decision {
+        let (packet, seed) = (packet.packet(), self.seed);
+        let hash = || flow::hash(packet.window::<64>(HEADER), packet.len().saturating_sub(HEADER), seed);
+        self.control.routing.decide(destination, hash)
+    }
+
+    fn resolve(&mut self, next_hop: NextHop, destination: Ipv4Addr) -> Resolution {
+        let mut events = Vec::new();
+        let address = next_hop.gateway.unwrap_or(destination);
+        let resolution = self.control.neighbors.resolve(self.out.now(), next_hop.port, address, &mut events);
+        self.control.absorb(events);
+        resolution
+    }
+
+    fn route_via(&mut self, packet: Held, next_hop: NextHop, destination: Ipv4Addr, hops: Hops) {
+        let Some((position, port)) = self.control.port(next_hop.port) else {
+            return self.out.send(packet, Exit::PortDown);
+        };
+        let port = port.clone();
+        let Some(ip) = Ipv4::view(ip_bytes(packet.packet())) else { return self.out.send(packet, Exit::Undecided) };
+        if hops == Hops::Transit && ip.ttl <= 1 {
+            return self.ttl_expired(packet);
+        }
+        if ip.total_len() > usize::from(port.mtu) && ip.dont_fragment() {
+            let problem = Problem::FragmentationNeeded { mtu: port.mtu };
+            return self.refuse(packet, problem, Exit::MustNotFragment);
+        }
+        match self.resolve(next_hop, destination) {
+            Resolution::Known(mac) => self.leave(packet, &port, position, mac, hops),
+            Resolution::Pending => {
+                let station = (next_hop.port, next_hop.gateway.unwrap_or(destination));
+                if let Some(oldest) = self.waiting.push(station, packet) {
+                    self.out.send(oldest, Exit::QueueFull);
+                }
+            }
+            Resolution::Failed if hops == Hops::Transit => {
+                self.refuse(packet, Problem::HostUnreachable, Exit::Unresolved);
+            }
+            Resolution::Failed => self.out.send(packet, Exit::Unresolved),
+            Resolution::NoRoom => self.out.send(packet, Exit::TableFull),
+            Resolution::NoPort => self.out.send(packet, Exit::PortDown),
+        }
+    }
+
+    /// Sends a packet out of a port to a station, in fragments if it must be.
+    fn leave(&mut self, mut packet: Held, port: &PortState, position: u8, to: MacAddr, hops: Hops) {
+        let frame = packet.packet_mut();
+        let Some(ip) = Ipv4::view_mut(ip_bytes_mut(frame)) else { return self.out.send(packet, Exit::Undecided) };
+        if hops == Hops::Transit {
+            ip.decrement_ttl();
+        }
+        let total = ip.total_len();
+        address_frame(frame, port.mac, to);
+        if total > usize::from(port.mtu) {
+            return self.leave_in_pieces(packet, port, position);
+        }
+        let end = (HEADER + total).max(60);
+        if frame.len() > end {
+            frame.set_len(end);
+        }
+        self.out.send_indexed(packet, position);
+    }
+
+    fn leave_in_pieces(&mut self, packet: Held, port: &PortState, position: u8) {
+        match self.pieces(&packet, port) {
+            Ok(pieces) => {
+                self.out.send(packet, Exit::Fragmented);
+                for piece in pieces {
+                    self.out.emit_indexed(piece, position, Exit::Piece);
+                }
+            }
+            Err(exit) => self.out.send(packet, exit),
+        }
+    }
+
+    /// All fragments of a packet, or none: half a packet is of no use to anybody.
+    fn pieces(&mut self, packet: &Held, port: &PortState) -> Result<Vec<Held>, Exit> {
+        let frame = packet.packet().bytes();
+        let (Some(ethernet), now) = (frame.get(..HEADER), self.out.now()) else { return Err(Exit::Undecided) };
+        let fragments = Fragments::new(ip_bytes(packet.packet()), port.mtu).map_err(|refused| match refused {
+            Refused::DontFragment | Refused::MtuTooSmall => Exit::MustNotFragment,
+            Refused::Invalid => Exit::BadOptions,
+        })?;
+        let mut pieces: Vec<Held> = Vec::new();
+        for fragment in fragments {
+            let room = self.out.room() > pieces.len();
+            let piece = if room { self.fresh(HEADER + fragment.total_len()) } else { None };
+            let Some(mut piece) = piece else {
+                pieces.into_iter().for_each(|piece| self.out.unalloc(piece.into_packet()));
+                return Err(Exit::NoBuffer);
+            };
+            if let Some((header, rest)) = piece.bytes_mut().split_at_mut_checked(Ethernet::LEN) {
+                header.copy_from_slice(ethernet);
+                fragment.write(rest);
+            }
+            pieces.push(Held::fresh(piece, port.index, now));
+        }
+        Ok(pieces)
+    }
+
+    /// Options are looked at before anything else is done with their packet.
+    pub(super) fn options(&mut self, mut packet: Held) {
+        let header = ipv4::header(ip_bytes(packet.packet()));
+        let Some(destination) = header.and_then(Ipv4::view).map(Ipv4::destination_addr) else {
+            return self.out.send(packet, Exit::Undecided);
+        };
+        let own = match self.decide(&packet, destination) {
+            Decision::Via(next_hop) => self.control.source_on(next_hop.port, next_hop.gateway.unwrap_or(destination)),
+            Decision::Local => Some(destination),
+            _ => None,
+        };
+        let now = self.out.now();
+        match crate::options::update(ip_bytes_mut(packet.packet_mut()), own, now) {
+            Ok(()) => self.route(packet, true),
+            Err(crate::options::Fault::Bad(pointer)) => {
+                self.refuse(packet, Problem::Parameter { pointer }, Exit::BadOptions);
+            }
+            Err(crate::options::Fault::SourceRoute) => {
+                self.refuse(packet, Problem::SourceRouteFailed, Exit::SourceRoute);
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Packets and bytes per next hop, kept by each worker for itself.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_mem::{HugeSlice, arena};
+
+/// Packets, then bytes.
+type Pair = [AtomicU64; 2];
+
+/// What one worker has counted: it alone writes, so that counting takes no locked instruction.
+#[derive(Debug)]
+pub(crate) struct WorkerCounters(HugeSlice<Pair>);
+
+impl WorkerCounters {
+    /// Counts a packet to a place.
+    #[inline(always)]
+    pub(crate) fn count(&self, place: u32, bytes: u64) {
+        let Some([packets, total]) = self.0.get(place as usize) else { return };
+        packets.store(packets.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        total.store(total.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
+    }
+}
+
+/// The counters of all workers.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    places: usize,
+    workers: Mutex<Vec<Arc<WorkerCounters>>>,
+}
+
+impl Counters {
+    pub(crate) fn new(places: usize) -> Arc<Counters> {
+        Arc::new(Counters { places, workers: Mutex::new(Vec::new()) })
+    }
+
+    /// Counters for one more worker.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub(crate) fn add_worker(&self) -> Result<Arc<WorkerCounters>, arena::Error> {
+        let counters = Arc::new(WorkerCounters(HugeSlice::new(self.places)?));
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+        Ok(counters)
+    }
+
+    /// Packets and bytes to a place, of all workers.
+    pub(crate) fn sum(&self, place: u32) -> (u64, u64) {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let pairs = workers.iter().filter_map(|worker| worker.0.get(place as usize));
+        pairs.fold((0, 0), |(packets, bytes), [more_packets, more_bytes]| {
+            let more = (more_packets.load(Ordering::Relaxed), more_bytes.load(Ordering::Relaxed));
+            (packets.wrapping_add(more.0), bytes.wrapping_add(more.1))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_what_all_workers_counted() {
+        let counters = Counters::new(3);
+        let (one, other) = (counters.add_worker().unwrap(), counters.add_worker().unwrap());
+        one.count(1, 60);
+        one.count(1, 40);
+        other.count(1, 1);
+        other.count(3, 1);
+        assert_eq!(counters.sum(1), (3, 101));
+        assert_eq!((counters.sum(0), counters.sum(3)), ((0, 0), (0, 0)));
+    }
+}

@@ -1,0 +1,242 @@
+//! The function `router` as the program sees it.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use weir_config::{ConfigError, Element, ErrorKind, PortName, Schema};
+use weir_net::neighbor;
+use weir_net::rib::Limits;
+use weir_packet::Key;
+use weir_simd::Kernel;
+use weir_stage::{
+    Case, Env, Function, Graph, GraphError, Instance, Layout, Place, Placement, RequestError, Saved, Show, Stage, To,
+    Verb,
+};
+use weir_table::lpm4::{self, Lookup4};
+
+use crate::config::{RouterConfig, RouterLimits};
+use crate::control::{SlowPath, lock};
+use crate::counters::{Counters, WorkerCounters};
+use crate::fib::{Fib, Leads};
+use crate::forward::Forward;
+use crate::input::Input;
+use crate::load::{Wanted, load};
+use crate::punt::{Kind, Punt};
+use crate::routing::{Routing, Tables};
+use crate::state::Control;
+use crate::table::{PrefixReader, PrefixTable};
+use crate::waiting::Waiting;
+use crate::{cases, request, show};
+
+/// The function `router`.
+#[derive(Debug)]
+pub struct Router;
+
+impl Function for Router {
+    fn kind(&self) -> &'static str {
+        "router"
+    }
+
+    fn schema(&self) -> Schema {
+        RouterConfig::schema()
+    }
+
+    fn placement(&self, element: &Element) -> Placement {
+        let (workers, layout) = element
+            .read::<RouterConfig>()
+            .map_or((vec![0], Layout::RunToCompletion), |config| (config.workers, config.layout));
+        Placement { layout, workers }
+    }
+
+    fn ports(&self, element: &Element) -> Vec<String> {
+        let config = element.read::<RouterConfig>();
+        config.map_or(Vec::new(), |config| config.ports.iter().map(PortName::to_string).collect())
+    }
+
+    fn build(
+        &self,
+        element: &Element,
+        env: &Env<'_>,
+        old: Option<&dyn Instance>,
+    ) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
+        let (config, wanted) = load(element, env)?;
+        let running = Running::build(element, config, wanted, env)?;
+        if let Some(old) = old.and_then(|old| old.as_any().downcast_ref::<Running>()) {
+            lock(&running.shared).take_over(&lock(&old.shared), env.now);
+        }
+        Ok(Box::new(running))
+    }
+
+    fn verbs(&self) -> &'static [Verb] {
+        request::VERBS
+    }
+
+    fn shows(&self) -> &'static [Show] {
+        show::SHOWS
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        cases::all()
+    }
+}
+
+/// A configured router.
+pub(crate) struct Running {
+    name: String,
+    config: RouterConfig,
+    /// Indices of its ports, by position.
+    ports: Vec<u16>,
+    reader: PrefixReader,
+    fib: Arc<Fib>,
+    counters: Arc<Counters>,
+    kernel: Kernel,
+    pub(crate) shared: Arc<Mutex<Control>>,
+}
+
+impl Running {
+    fn build(
+        element: &Element,
+        config: RouterConfig,
+        wanted: Wanted,
+        env: &Env<'_>,
+    ) -> Result<Running, Vec<ConfigError>> {
+        let no_memory = |error: String| vec![element.error(ErrorKind::Limit, &element.path(), error)];
+        let kernel = Kernel::detect();
+        let limits = &config.limits;
+        let table = PrefixTable::new(config.table, &table_config(limits, kernel), env.domain)
+            .map_err(|error| no_memory(error.to_string()))?;
+        let indices = env.ports.iter().map(|port| port.index as usize + 1).max().unwrap_or(0);
+        let fib = Fib::new(limits.next_hops, limits.groups, indices).map_err(|error| no_memory(error.to_string()))?;
+        let counters = Counters::new(fib.places());
+        let ports: Vec<u16> = wanted.ports.iter().map(|port| port.index).collect();
+        let reader = table.reader();
+        let tables =
+            Tables { table, fib: Arc::clone(&fib), counters: Arc::clone(&counters), domain: env.domain.clone() };
+        let rib = Limits { routes: limits.routes, next_hops: limits.next_hops, groups: limits.groups };
+        let routing = Routing::new(rib, tables, ports.iter().copied());
+        let neighbors = limits.neighbors as usize;
+        let neighbors = neighbor::Limits { per_port: neighbors, total: neighbors };
+        let mut control = Control::new(routing, neighbors, wanted.timing);
+        let refused = control.become_wanted(wanted, env.now);
+        let errors: Vec<ConfigError> = refused
+            .iter()
+            .take(weir_config::Errors::KEPT)
+            .map(|(prefix, refusal)| {
+                let (root, text) = (element.path(), prefix.to_string());
+                let path = root.field("routes");
+                element.error(ErrorKind::Limit, &path.entry(&text), refusal.to_string())
+            })
+            .collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let shared = Arc::new(Mutex::new(control));
+        Ok(Running { name: element.name().to_owned(), config, ports, reader, fib, counters, kernel, shared })
+    }
+
+    fn graph_with<T: Lookup4 + 'static>(&self, table: &Arc<T>) -> Result<Graph, GraphError> {
+        let mut graph = Graph::new();
+        let kind: Key<Kind> = graph.claim("why it goes to the slow path")?;
+        let counters = self.counters.add_worker().map_err(|error| GraphError(vec![error.to_string()]))?;
+        let at_worker = Place::Worker { section: 0 };
+        let input = Input::new(Arc::clone(table), Arc::clone(&self.fib), self.kernel, kind);
+        let input = graph.add_at(self.stage("input"), Box::new(input), at_worker);
+        let forward = self.forward(table, counters, kind);
+        let forward = graph.add_at(self.stage("forward"), forward, at_worker);
+        let punt = Punt::new(self.config.punt_rate.packets_per_second(), kind);
+        let punt = graph.add_at(self.stage("punt"), Box::new(punt), at_worker);
+        let control = graph.add_at(self.stage("control"), self.slow_path(kind), Place::Control);
+        graph.wire(input, "ipv4", To::Stage(forward));
+        for way in ["arp", "options", "local", "ttl-expired"] {
+            graph.wire(input, way, To::Stage(punt));
+        }
+        for way in ["unresolved", "local", "no-route", "too-big"] {
+            graph.wire(forward, way, To::Stage(punt));
+        }
+        graph.wire(punt, "control", To::Stage(control));
+        graph.wire(control, "again", To::Stage(control));
+        for (position, &port) in self.ports.iter().enumerate() {
+            graph.wire(forward, &format!("port[{position}]"), To::Port(port));
+            graph.wire(control, &format!("port[{position}]"), To::Port(port));
+            graph.receive(port, input);
+        }
+        Ok(graph)
+    }
+
+    fn stage(&self, stage: &str) -> String {
+        format!("{}.{stage}", self.name)
+    }
+
+    fn forward<T: Lookup4 + 'static>(
+        &self,
+        table: &Arc<T>,
+        counters: Arc<WorkerCounters>,
+        kind: Key<Kind>,
+    ) -> Box<dyn Stage> {
+        let (table, fib) = (Arc::clone(table), Arc::clone(&self.fib));
+        Box::new(Forward::new(table, fib, counters, self.ports.len(), self.seed(), kind))
+    }
+
+    fn slow_path(&self, kind: Key<Kind>) -> Box<dyn Stage> {
+        let limits = &self.config.limits;
+        let waiting = Waiting::new(limits.queue_per_neighbor as usize, limits.queue as usize);
+        Box::new(SlowPath::new(Arc::clone(&self.shared), waiting, kind, self.ports.len(), self.seed()))
+    }
+
+    fn seed(&self) -> u64 {
+        u64::from(self.config.hash_seed)
+    }
+}
+
+fn table_config(limits: &RouterLimits, kernel: Kernel) -> lpm4::Config {
+    lpm4::Config {
+        miss: Leads::NO_ROUTE.value(),
+        // Own addresses and broadcasts come on top of the routes: three for each interface, of which there are few.
+        max_routes: limits.routes as usize + FATES,
+        max_groups: limits.long_prefix_networks,
+        kernel,
+    }
+}
+
+/// Room for prefixes that are no routes.
+const FATES: usize = 65_536;
+
+impl Instance for Running {
+    fn graph(&self, _replica: usize) -> Result<Graph, GraphError> {
+        match &self.reader {
+            PrefixReader::Dir24(table) => self.graph_with(table),
+            PrefixReader::Packed(table) => self.graph_with(table),
+        }
+    }
+
+    fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>> {
+        let (_, wanted) = load(element, env)?;
+        let shared = Arc::clone(&self.shared);
+        Ok(Box::new(move |now| drop(lock(&shared).become_wanted(wanted, now))))
+    }
+
+    fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
+        request::carry_out(&mut lock(&self.shared), verb, arguments, now)
+    }
+
+    fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Vec<Value>, RequestError> {
+        show::rows(&lock(&self.shared), what, filter, now)
+    }
+
+    fn save(&self) -> Vec<Saved> {
+        request::save(&lock(&self.shared))
+    }
+
+    fn link_changed(&self, port: u16, up: bool, now: u64) {
+        lock(&self.shared).set_link(port, up, now);
+    }
+
+    fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
+        show::gauges(&lock(&self.shared))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

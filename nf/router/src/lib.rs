@@ -1,0 +1,25 @@
+//! The function `router`: an IPv4 router.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod cases;
+mod config;
+mod control;
+mod counters;
+mod fib;
+mod forward;
+mod function;
+mod input;
+mod load;
+mod options;
+mod punt;
+mod request;
+mod routing;
+mod show;
+mod state;
+mod table;
+mod waiting;
+
+pub use config::{NeighborTimers, RouterConfig, RouterLimits, TableKind};
+pub use function::Router;

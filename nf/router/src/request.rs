@@ -1,0 +1,270 @@
+//! Changes at run time: `route add`, `route del`, `neighbor add`, `neighbor del`.
+
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use serde_json::{Value, json};
+use weir_config::{MacAddress, Scalar};
+use weir_net::Author;
+use weir_net::rib::Hop;
+use weir_stage::{Argument, RequestError, Saved, Verb};
+use weir_wire::MacAddr;
+
+use crate::load::{check_gateway, networks};
+use crate::state::Control;
+
+const PREFIX: Argument =
+    Argument { name: "prefix", keyword: None, required: true, many: false, help: "The prefix, such as 10.1.0.0/16" };
+
+const VIA: Argument = Argument {
+    name: "via",
+    keyword: Some("via"),
+    required: true,
+    many: true,
+    help: "The address of the next router; several share the traffic",
+};
+
+const ADDRESS: Argument =
+    Argument { name: "address", keyword: None, required: true, many: false, help: "The neighbour's IPv4 address" };
+
+/// What can be asked for.
+pub(crate) static VERBS: &[Verb] = &[
+    Verb {
+        noun: "route",
+        action: "add",
+        arguments: &[PREFIX, VIA],
+        help: "Adds a route, or replaces the one that was added to the same prefix before",
+        batch: true,
+    },
+    Verb {
+        noun: "route",
+        action: "del",
+        arguments: &[
+            PREFIX,
+            Argument { required: false, help: "Only these next hops; the whole route otherwise", ..VIA },
+        ],
+        help: "Deletes a route that was added at run time",
+        batch: true,
+    },
+    Verb {
+        noun: "neighbor",
+        action: "add",
+        arguments: &[
+            ADDRESS,
+            Argument {
+                name: "mac",
+                keyword: Some("mac"),
+                required: true,
+                many: false,
+                help: "Its Ethernet address, such as 02:00:00:00:00:01",
+            },
+        ],
+        help: "Enters a neighbour's Ethernet address, which is then not asked for by ARP",
+        batch: true,
+    },
+    Verb {
+        noun: "neighbor",
+        action: "del",
+        arguments: &[ADDRESS],
+        help: "Forgets a neighbour; if packets want to go there it is asked for again",
+        batch: true,
+    },
+];
+
+/// One change, understood.
+#[derive(Debug, PartialEq)]
+enum Change {
+    /// Adds a route, or replaces its next hops.
+    Route(Ipv4Net, Vec<Hop>),
+    /// Deletes a route.
+    NoRoute(Ipv4Net),
+    Neighbor(u16, Ipv4Addr, MacAddr),
+    NoNeighbor(u16, Ipv4Addr),
+}
+
+/// Carries out a request, whose arguments are an object, or a list of such for many at once. Either all of them is done or
+/// nothing.
+pub(crate) fn carry_out(control: &mut Control, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
+    let one = std::slice::from_ref(arguments);
+    let list = arguments.as_array().map_or(one, Vec::as_slice);
+    let mut undo = Vec::with_capacity(list.len());
+    for (n, arguments) in list.iter().enumerate() {
+        let done = understand(control, verb, arguments).and_then(|change| apply(control, change, now));
+        match done {
+            Ok(back) => undo.push(back),
+            Err(error) => {
+                // In reverse order, so that what was changed twice ends as it began.
+                for back in undo.into_iter().rev().flatten() {
+                    drop(apply(control, back, now));
+                }
+                let place =
+                    if arguments.is_array() || list.len() > 1 { format!("entry {}: ", n + 1) } else { String::new() };
+                return Err(RequestError(format!("{place}{error}")));
+            }
+        }
+    }
+    Ok(json!({ "changed": list.len() }))
+}
+
+fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change, String> {
+    match verb {
+        "route add" => {
+            let (prefix, via) = (prefix_of(arguments)?, gateways_of(control, arguments)?);
+            if via.is_empty() {
+                Err("via is missing; name at least one next hop".to_owned())
+            } else {
+                Ok(Change::Route(prefix, via))
+            }
+        }
+        "route del" => {
+            let (prefix, via) = (prefix_of(arguments)?, gateways_of(control, arguments)?);
+            let left = left_without(control, prefix, &via)?;
+            Ok(if left.is_empty() { Change::NoRoute(prefix) } else { Change::Route(prefix, left) })
+        }
+        "neighbor add" => {
+            let address: Ipv4Addr = scalar(arguments, "address")?;
+            let mac = MacAddr(scalar::<MacAddress>(arguments, "mac")?.octets());
+            let port = gateway(control, address)?;
+            if mac.is_unicast() {
+                Ok(Change::Neighbor(port, address, mac))
+            } else {
+                Err(format!("{mac} is not the address of one station"))
+            }
+        }
+        "neighbor del" => {
+            let address: Ipv4Addr = scalar(arguments, "address")?;
+            let known = control.neighbors.iter().find(|neighbor| neighbor.address == address);
+            let neighbor = known.ok_or_else(|| format!("{address} is no neighbour; `show neighbors` lists them"))?;
+            if neighbor.author == Author::Config {
+                return Err(format!("neighbour {address} stands in the configuration; delete it there and reload"));
+            }
+            Ok(Change::NoNeighbor(neighbor.port, address))
+        }
+        _ => Err(format!("there is no request '{verb}'")),
+    }
+}
+
+/// Carries out a change; answers what undoes it.
+fn apply(control: &mut Control, change: Change, now: u64) -> Result<Option<Change>, String> {
+    match change {
+        Change::Route(prefix, hops) => {
+            let before = hops_of(control, prefix);
+            let done = control.routing.replace(prefix, Author::Cli, &hops);
+            done.map_err(|refusal| format!("{prefix}: {refusal}"))?;
+            Ok(Some(before.map_or(Change::NoRoute(prefix), |hops| Change::Route(prefix, hops))))
+        }
+        Change::NoRoute(prefix) => {
+            let before = hops_of(control, prefix);
+            let done = control.routing.remove(prefix, Author::Cli);
+            done.map_err(|refusal| format!("{prefix}: {refusal}"))?;
+            Ok(before.map(|hops| Change::Route(prefix, hops)))
+        }
+        Change::Neighbor(port, address, mac) => {
+            let mut events = Vec::new();
+            let before = control.neighbors.get(port, address).filter(|before| before.author == Author::Cli);
+            let back = before.and_then(|before| Some(Change::Neighbor(port, address, before.mac?)));
+            let added = control.neighbors.add_static(now, port, address, mac, Author::Cli, &mut events);
+            control.absorb(events);
+            if added {
+                Ok(Some(back.unwrap_or(Change::NoNeighbor(port, address))))
+            } else {
+                Err(format!("{address} can not be a neighbour: the table is full, or no host can have the address"))
+            }
+        }
+        Change::NoNeighbor(port, address) => {
+            let mut events = Vec::new();
+            let before = control.neighbors.get(port, address).filter(|before| before.author == Author::Cli);
+            control.neighbors.remove(port, address, &mut events);
+            control.absorb(events);
+            Ok(before.and_then(|before| Some(Change::Neighbor(port, address, before.mac?))))
+        }
+    }
+}
+
+fn scalar<T: Scalar>(arguments: &Value, name: &str) -> Result<T, String> {
+    let Some(value) = arguments.get(name) else { return Err(format!("{name} is missing")) };
+    parse(value)
+}
+
+fn parse<T: Scalar>(value: &Value) -> Result<T, String> {
+    let Some(text) = value.as_str() else { return Err(format!("{value} is not {}", T::WHAT)) };
+    T::parse(text).map_err(|malformed| {
+        let remedy =
+            if malformed.remedy.is_empty() { format!("write it as in {}", T::EXAMPLE) } else { malformed.remedy };
+        format!("\"{text}\" {}; {remedy}", malformed.problem)
+    })
+}
+
+fn prefix_of(arguments: &Value) -> Result<Ipv4Net, String> {
+    scalar(arguments, "prefix")
+}
+
+fn gateways_of(control: &Control, arguments: &Value) -> Result<Vec<Hop>, String> {
+    let via = match arguments.get("via") {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(list)) => list.as_slice(),
+        Some(one) => std::slice::from_ref(one),
+    };
+    let hop = |value| {
+        let address: Ipv4Addr = parse(value)?;
+        gateway(control, address).map(|_| Hop::Via(address))
+    };
+    via.iter().map(hop).collect()
+}
+
+fn gateway(control: &Control, address: Ipv4Addr) -> Result<u16, String> {
+    check_gateway(&control.interfaces, address)
+        .map_err(|problem| format!("{problem}; {}", networks(&control.interfaces)))
+}
+
+/// The next hops of the route that was added to this prefix at run time.
+fn hops_of(control: &Control, prefix: Ipv4Net) -> Option<Vec<Hop>> {
+    let mut routes = control.routing.rib().routes_to(prefix);
+    let route = routes.find(|route| route.author() == Author::Cli)?;
+    Some(route.hops().map(|(hop, _)| hop).collect())
+}
+
+/// What is left of a route without some of its next hops; nothing if none are named.
+fn left_without(control: &Control, prefix: Ipv4Net, via: &[Hop]) -> Result<Vec<Hop>, String> {
+    let Some(hops) = hops_of(control, prefix) else {
+        let other = control.routing.rib().routes_to(prefix).next();
+        return Err(match other.map(|route| route.author()) {
+            Some(Author::Config) => {
+                format!("the route to {prefix} stands in the configuration; delete it there and reload")
+            }
+            Some(author) => format!("the route to {prefix} is {author}; only those added at run time can be deleted"),
+            None => format!("there is no route to {prefix}"),
+        });
+    };
+    if let Some(stranger) = via.iter().find(|hop| !hops.contains(hop)) {
+        return Err(format!("the route to {prefix} is not {stranger}"));
+    }
+    Ok(if via.is_empty() { Vec::new() } else { hops.into_iter().filter(|hop| !via.contains(hop)).collect() })
+}
+
+/// What was added at run time, as requests that would add it again.
+pub(crate) fn save(control: &Control) -> Vec<Saved> {
+    let mut saved = Vec::new();
+    let mut routes: Vec<_> = control.routing.rib().routes().filter(|route| route.author() == Author::Cli).collect();
+    routes.sort_by_key(|route| route.prefix());
+    for route in routes {
+        let via: Vec<String> = route
+            .hops()
+            .map(|(hop, _)| match hop {
+                Hop::Via(gateway) | Hop::ViaOn(gateway, _) => gateway.to_string(),
+                Hop::On(port) => control.port_name(port).to_owned(),
+            })
+            .collect();
+        saved.push(Saved {
+            verb: "route add".to_owned(),
+            arguments: json!({ "prefix": route.prefix().to_string(), "via": via }),
+            key: "routes".to_owned(),
+        });
+    }
+    let added = control.neighbors.iter().filter(|neighbor| neighbor.author == Author::Cli);
+    saved.extend(added.filter_map(|neighbor| {
+        let arguments = json!({ "address": neighbor.address.to_string(), "mac": neighbor.mac?.to_string() });
+        Some(Saved { verb: "neighbor add".to_owned(), arguments, key: "neighbors".to_owned() })
+    }));
+    saved
+}

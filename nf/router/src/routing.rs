@@ -1,0 +1,360 @@
+//! Routes of all authors, and what workers see of them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use ipnet::Ipv4Net;
+use weir_mem::Domain;
+use weir_mem::qsbr::Epoch;
+use weir_net::nexthop::{NextHop, NextHopId};
+use weir_net::rib::{Change, Hop, Limits, Retired, Rib, RouteError, Target};
+use weir_net::{Author, PortId};
+use weir_table::lpm4::{Prefix4, Refused};
+use weir_wire::MacAddr;
+
+use crate::counters::Counters;
+use crate::fib::{Action, Entry, Fib, Leads};
+use crate::table::PrefixTable;
+
+/// Why a route was refused; nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// By the routes of all authors.
+    Routes(RouteError),
+    /// By the prefix table.
+    Table(Refused),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Routes(error) => error.fmt(f),
+            Refusal::Table(refused) => refused.fmt(f),
+        }
+    }
+}
+
+/// Where a packet goes, as workers decide it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// Nowhere.
+    NoRoute,
+    /// To the router itself.
+    Local,
+    /// It is a broadcast that is not forwarded.
+    Broadcast,
+    /// It is link-local.
+    LinkLocal,
+    /// Out of a port (by its position), to this station.
+    Flood(u8),
+    /// By a next hop.
+    Via(NextHop),
+}
+
+/// A place that holds a next hop.
+#[derive(Clone, Copy, Debug)]
+struct Occupant {
+    next_hop: NextHop,
+    /// What the place had counted when the next hop came there.
+    before: (u64, u64),
+    /// Packets at the last look, to see whether it is used.
+    seen: u64,
+}
+
+/// A next hop as shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    pub(crate) index: u32,
+    pub(crate) next_hop: NextHop,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The control side of forwarding: the only writer of the prefix table and of the [`Fib`].
+#[derive(Debug)]
+pub(crate) struct Routing {
+    rib: Rib,
+    table: PrefixTable,
+    fib: Arc<Fib>,
+    counters: Arc<Counters>,
+    domain: Domain,
+    /// Position of each port among the router's, by its index.
+    positions: HashMap<PortId, u8>,
+    /// Ethernet addresses of neighbours.
+    macs: HashMap<(PortId, Ipv4Addr), MacAddr>,
+    /// Next hops by number.
+    occupants: BTreeMap<u32, Occupant>,
+    /// Numbers by next hop.
+    numbers: HashMap<NextHop, NextHopId>,
+    /// What overrides every route: own addresses, broadcasts.
+    fates: BTreeMap<Ipv4Net, Leads>,
+    /// Prefixes whose change the table refused, to be tried again.
+    unsettled: BTreeSet<Ipv4Net>,
+    /// What waits for readers to pass before its numbers are used again.
+    retired: VecDeque<(Epoch, Retired)>,
+    /// Room for changes, kept so that a route does not allocate.
+    changes: Vec<Change>,
+}
+
+/// The tables that a [`Routing`] writes.
+pub(crate) struct Tables {
+    pub(crate) table: PrefixTable,
+    pub(crate) fib: Arc<Fib>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) domain: Domain,
+}
+
+impl Routing {
+    /// Without routes, all links down. `ports` are the indices of the ports by position.
+    pub(crate) fn new(limits: Limits, tables: Tables, ports: impl IntoIterator<Item = PortId>) -> Routing {
+        let Tables { table, fib, counters, domain } = tables;
+        Routing {
+            rib: Rib::new(limits),
+            table,
+            fib,
+            counters,
+            domain,
+            positions: ports.into_iter().zip(0..).collect(),
+            macs: HashMap::new(),
+            occupants: BTreeMap::new(),
+            numbers: HashMap::new(),
+            fates: BTreeMap::new(),
+            unsettled: BTreeSet::new(),
+            retired: VecDeque::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn rib(&self) -> &Rib {
+        &self.rib
+    }
+
+    pub(crate) fn table(&self) -> &PrefixTable {
+        &self.table
+    }
+
+    pub(crate) fn fib(&self) -> &Arc<Fib> {
+        &self.fib
+    }
+
+    /// Position of a port among the router's.
+    pub(crate) fn position(&self, port: PortId) -> Option<u8> {
+        self.positions.get(&port).copied()
+    }
+
+    /// Adds a route or replaces the one that this author has.
+    pub(crate) fn replace(&mut self, prefix: Ipv4Net, author: Author, hops: &[Hop]) -> Result<(), Refusal> {
+        let mut changes = std::mem::take(&mut self.changes);
+        let done = self.rib.replace(prefix, author, hops, &mut changes).map_err(Refusal::Routes);
+        let refused = self.apply(&mut changes);
+        self.changes = changes;
+        done?;
+        match refused {
+            // A prefix that is in the table already gets its new value as soon as there is room; a new one is refused.
+            Some(refused) if self.unsettled.contains(&prefix.trunc()) && !self.table.has(to_prefix(prefix)) => {
+                _ = self.remove(prefix, author);
+                self.unsettled.remove(&prefix.trunc());
+                Err(Refusal::Table(refused))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the route that this author has.
+    pub(crate) fn remove(&mut self, prefix: Ipv4Net, author: Author) -> Result<(), Refusal> {
+        let mut changes = std::mem::take(&mut self.changes);
+        let done = self.rib.remove(prefix, author, &mut changes).map_err(Refusal::Routes);
+        self.apply(&mut changes);
+        self.changes = changes;
+        done
+    }
+
+    /// The link of a port went up or down.
+    pub(crate) fn set_link(&mut self, port: PortId, up: bool) {
+        let mut changes = std::mem::take(&mut self.changes);
+        self.rib.set_link(port, up, &mut changes);
+        self.apply(&mut changes);
+        self.changes = changes;
+    }
+
+    /// The Ethernet address of a neighbour is known now, or not any more.
+    pub(crate) fn set_mac(&mut self, port: PortId, address: Ipv4Addr, mac: Option<MacAddr>) {
+        match mac {
+            Some(mac) => drop(self.macs.insert((port, address), mac)),
+            None => drop(self.macs.remove(&(port, address))),
+        }
+        let next_hop = NextHop { port, gateway: Some(address) };
+        if let Some(id) = self.numbers.get(&next_hop) {
+            self.fib.set(Leads::next_hop(id.index()), self.entry_of(next_hop));
+        }
+    }
+
+    /// Makes a prefix lead to a fate whatever its routes say, or to what they say.
+    pub(crate) fn set_fate(&mut self, prefix: Ipv4Net, fate: Option<Leads>) -> Result<(), Refusal> {
+        let before = match fate {
+            Some(leads) => self.fates.insert(prefix, leads),
+            None => self.fates.remove(&prefix),
+        };
+        let settled = if before == fate { Ok(()) } else { self.settle(prefix) };
+        if settled.is_err() && fate.is_some() {
+            self.fates.remove(&prefix);
+        }
+        settled.map_err(Refusal::Table)
+    }
+
+    /// Prefixes that lead to fates.
+    pub(crate) fn fates(&self) -> impl Iterator<Item = Ipv4Net> {
+        self.fates.keys().copied()
+    }
+
+    /// Where packets to an address go; `hash` is asked for the flow's.
+    pub(crate) fn decide(&self, destination: Ipv4Addr, hash: impl FnOnce() -> u32) -> Decision {
+        let place = self.fib.place(self.table.lookup(destination.to_bits()), hash);
+        let entry = self.fib.entry(place);
+        match Fib::next_hop_at(place) {
+            Some(number) => {
+                self.occupants.get(&number).map_or(Decision::NoRoute, |occupant| Decision::Via(occupant.next_hop))
+            }
+            None => match entry.action() {
+                Action::Local => Decision::Local,
+                Action::Broadcast => Decision::Broadcast,
+                Action::LinkLocal => Decision::LinkLocal,
+                Action::Forward => Decision::Flood(entry.port()),
+                Action::NoRoute | Action::Unresolved => Decision::NoRoute,
+            },
+        }
+    }
+
+    /// Tries again what was refused, and lets numbers be used again that no reader can hold any more.
+    pub(crate) fn tidy(&mut self) {
+        for prefix in std::mem::take(&mut self.unsettled) {
+            if self.settle(prefix).is_err() {
+                self.unsettled.insert(prefix);
+            }
+        }
+        let now = self.rib.retired();
+        if self.retired.back().map(|(_, retired)| *retired) != Some(now) {
+            self.retired.push_back((self.domain.advance(), now));
+        }
+        let frontier = self.domain.frontier();
+        // The last one stays, to compare with.
+        while self.retired.len() > 1
+            && let Some((_, retired)) = self.retired.pop_front_if(|(epoch, _)| *epoch <= frontier)
+        {
+            let mut changes = std::mem::take(&mut self.changes);
+            self.rib.recycle(retired, &mut changes);
+            self.apply(&mut changes);
+            self.changes = changes;
+        }
+    }
+
+    /// Prefixes that the table has no room for at present.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.unsettled.len()
+    }
+
+    /// Next hops with what went by them.
+    pub(crate) fn traffic(&self) -> impl Iterator<Item = Traffic> {
+        self.occupants.iter().map(|(&index, occupant)| {
+            let (packets, bytes) = self.counters.sum(Leads::next_hop(index).value());
+            let (packets_before, bytes_before) = occupant.before;
+            let packets = packets.wrapping_sub(packets_before);
+            Traffic { index, next_hop: occupant.next_hop, packets, bytes: bytes.wrapping_sub(bytes_before) }
+        })
+    }
+
+    /// Neighbours to which packets were sent since the last call.
+    pub(crate) fn used_neighbors(&mut self) -> Vec<(PortId, Ipv4Addr)> {
+        let mut used = Vec::new();
+        for (&index, occupant) in &mut self.occupants {
+            let (packets, _) = self.counters.sum(Leads::next_hop(index).value());
+            if std::mem::replace(&mut occupant.seen, packets) != packets
+                && let Some(gateway) = occupant.next_hop.gateway
+            {
+                used.push((occupant.next_hop.port, gateway));
+            }
+        }
+        used
+    }
+
+    /// Carries changes out, in their order. Prefixes that the table refuses become unsettled; answers why the last was.
+    fn apply(&mut self, changes: &mut Vec<Change>) -> Option<Refused> {
+        let mut refused = None;
+        for change in changes.drain(..) {
+            match change {
+                Change::NextHop { id, now } => self.set_next_hop(id, now),
+                Change::Group { id, now: Some(buckets) } => {
+                    let leads = buckets.iter().map(|member| Leads::next_hop(member.index()));
+                    self.fib.set_group(id.index(), leads);
+                }
+                // Nothing leads there any more.
+                Change::Group { now: None, .. } => {}
+                Change::Route { prefix, now } => {
+                    if !self.fates.contains_key(&prefix)
+                        && let Err(error) = self.write(prefix, now.map(leads_of))
+                    {
+                        self.unsettled.insert(prefix);
+                        refused = Some(error);
+                    }
+                }
+            }
+        }
+        refused
+    }
+
+    fn set_next_hop(&mut self, id: NextHopId, now: Option<NextHop>) {
+        let leads = Leads::next_hop(id.index());
+        match now {
+            Some(next_hop) => {
+                let before = self.counters.sum(leads.value());
+                self.occupants.insert(id.index(), Occupant { next_hop, before, seen: before.0 });
+                self.numbers.insert(next_hop, id);
+                self.fib.set(leads, self.entry_of(next_hop));
+            }
+            None => {
+                // The place keeps its content for readers that are on their way to it.
+                if let Some(gone) = self.occupants.remove(&id.index()) {
+                    self.numbers.remove(&gone.next_hop);
+                }
+            }
+        }
+    }
+
+    fn entry_of(&self, next_hop: NextHop) -> Entry {
+        let Some(position) = self.position(next_hop.port) else { return Entry::other(Action::NoRoute, 0) };
+        let mac = next_hop.gateway.and_then(|gateway| self.macs.get(&(next_hop.port, gateway)));
+        match mac {
+            Some(mac) => Entry::forward(position, *mac),
+            None => Entry::other(Action::Unresolved, position),
+        }
+    }
+
+    /// Makes the table hold what is right for a prefix.
+    fn settle(&mut self, prefix: Ipv4Net) -> Result<(), Refused> {
+        let target = self.rib.installed_at(prefix);
+        let leads = self.fates.get(&prefix).copied().or(target.map(leads_of));
+        self.write(prefix, leads)
+    }
+
+    fn write(&mut self, prefix: Ipv4Net, leads: Option<Leads>) -> Result<(), Refused> {
+        let prefix = to_prefix(prefix);
+        match leads {
+            Some(leads) => self.table.insert(prefix, leads),
+            None => self.table.remove(prefix),
+        }
+    }
+}
+
+/// A prefix as the table has it; its length is within bounds, so that the fallback is never taken.
+fn to_prefix(prefix: Ipv4Net) -> Prefix4 {
+    Prefix4::covering(prefix.addr().to_bits(), prefix.prefix_len()).unwrap_or(Prefix4::DEFAULT)
+}
+
+fn leads_of(target: Target) -> Leads {
+    match target {
+        Target::NextHop(id) => Leads::next_hop(id.index()),
+        Target::Group(id) => Leads::group(id.index()),
+    }
+}

@@ -1,0 +1,175 @@
+//! The tables that a running router shows.
+
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+use ipnet::Ipv4Net;
+use serde_json::{Value, json};
+use weir_net::Author;
+use weir_net::rib::{Hop, RouteView};
+use weir_stage::{RequestError, Show};
+
+use crate::state::Control;
+
+/// What can be shown.
+pub(crate) static SHOWS: &[Show] = &[
+    Show {
+        what: "routes",
+        columns: &["prefix", "via", "author", "active"],
+        help: "Routes. Filter: a prefix, an address (the routes that cover it), an author, or `learned` for known hosts",
+    },
+    Show {
+        what: "neighbors",
+        columns: &["address", "mac", "port", "state", "author", "age"],
+        help: "Neighbours and where ARP stands with each; age in seconds. Filter: an address, port, state or author",
+    },
+    Show {
+        what: "nexthops",
+        columns: &["index", "via", "port", "packets", "bytes"],
+        help: "Next hops with what was forwarded by them. Filter: an address or a port",
+    },
+    Show {
+        what: "addresses",
+        columns: &["address", "port", "link", "mtu", "mac", "probing", "rival"],
+        help: "The router's own addresses; `rival` is another station that was heard using one",
+    },
+    Show {
+        what: "fib",
+        columns: &["prefixes", "next_hops", "groups", "lookup_bytes", "used_bytes", "control_bytes", "waiting"],
+        help: "The tables that workers look up in, and the memory they take",
+    },
+];
+
+/// The rows of a table.
+pub(crate) fn rows(control: &Control, what: &str, filter: Option<&str>, now: u64) -> Result<Vec<Value>, RequestError> {
+    match what {
+        "routes" => routes(control, filter),
+        "neighbors" => Ok(neighbors(control, filter, now)),
+        "nexthops" => Ok(next_hops(control, filter)),
+        "addresses" => Ok(addresses(control)),
+        "fib" => Ok(vec![fib(control)]),
+        _ => Err(RequestError(format!("there is no table '{what}'"))),
+    }
+}
+
+fn routes(control: &Control, filter: Option<&str>) -> Result<Vec<Value>, RequestError> {
+    let rib = control.routing.rib();
+    let row = |route: RouteView<'_>| route_row(control, &route);
+    let Some(word) = filter else {
+        // Hosts that were found by ARP are shown as neighbours, as elsewhere.
+        let mut rows: Vec<_> = rib.routes().filter(|route| route.author() != Author::Learned).collect();
+        rows.sort_by_key(|route| (route.prefix(), route.author()));
+        return Ok(rows.into_iter().map(row).collect());
+    };
+    if let Ok(author) = Author::from_str(word) {
+        let mut rows: Vec<_> = rib.routes().filter(|route| route.author() == author).collect();
+        rows.sort_by_key(RouteView::prefix);
+        return Ok(rows.into_iter().map(row).collect());
+    }
+    if let Ok(address) = word.parse::<Ipv4Addr>() {
+        let lengths = (0..=32).rev().filter_map(|length| Ipv4Net::new(address, length).ok());
+        return Ok(lengths.flat_map(|prefix| rib.routes_to(prefix)).map(row).collect());
+    }
+    match <Ipv4Net as weir_config::Scalar>::parse(word) {
+        Ok(prefix) => Ok(rib.routes_to(prefix).map(row).collect()),
+        Err(_) => Err(RequestError(format!(
+            "\"{word}\" selects no routes; write a prefix, an address, or an author: connected, config, cli, linux, learned"
+        ))),
+    }
+}
+
+fn route_row(control: &Control, route: &RouteView<'_>) -> Value {
+    let via = route.hops().map(|(hop, _)| match hop {
+        Hop::On(port) => format!("port {}", control.port_name(port)),
+        Hop::Via(gateway) => gateway.to_string(),
+        Hop::ViaOn(gateway, port) => format!("{gateway} port {}", control.port_name(port)),
+    });
+    json!({
+        "prefix": route.prefix().to_string(),
+        "via": via.collect::<Vec<_>>(),
+        "author": route.author().name(),
+        "active": route.is_installed(),
+    })
+}
+
+fn neighbors(control: &Control, filter: Option<&str>, now: u64) -> Vec<Value> {
+    let chosen = control.neighbors.iter().filter(|neighbor| {
+        filter.is_none_or(|word| {
+            let address = neighbor.address.to_string();
+            [address.as_str(), control.port_name(neighbor.port), neighbor.state.name(), neighbor.author.name()]
+                .contains(&word)
+        })
+    });
+    let row = |neighbor: weir_net::neighbor::Neighbor| {
+        json!({
+            "address": neighbor.address.to_string(),
+            "mac": neighbor.mac.map(|mac| mac.to_string()),
+            "port": control.port_name(neighbor.port),
+            "state": neighbor.state.name(),
+            "author": neighbor.author.name(),
+            "age": now.saturating_sub(neighbor.since) / 1_000_000_000,
+        })
+    };
+    chosen.map(row).collect()
+}
+
+fn next_hops(control: &Control, filter: Option<&str>) -> Vec<Value> {
+    let rows = control.routing.traffic().filter_map(|traffic| {
+        let via = traffic.next_hop.gateway.map(|gateway| gateway.to_string());
+        let port = control.port_name(traffic.next_hop.port);
+        let chosen = filter.is_none_or(|word| via.as_deref() == Some(word) || port == word);
+        chosen.then(|| {
+            json!({
+                "index": traffic.index,
+                "via": via,
+                "port": port,
+                "packets": traffic.packets,
+                "bytes": traffic.bytes,
+            })
+        })
+    });
+    rows.collect()
+}
+
+fn addresses(control: &Control) -> Vec<Value> {
+    let rows = control.neighbors.own_addresses().map(|own| {
+        let port = control.port(own.interface.port()).map(|(_, port)| port);
+        json!({
+            "address": own.interface.net().to_string(),
+            "port": port.map(|port| port.name.as_str()),
+            "link": port.map(|port| if port.up { "up" } else { "down" }),
+            "mtu": port.map(|port| port.mtu),
+            "mac": port.map(|port| port.mac.to_string()),
+            "probing": own.probing,
+            "rival": own.rival.map(|mac| mac.to_string()),
+        })
+    });
+    rows.collect()
+}
+
+fn fib(control: &Control) -> Value {
+    let memory = control.routing.table().memory();
+    json!({
+        "prefixes": control.routing.table().len(),
+        "next_hops": control.routing.rib().next_hops().count(),
+        "groups": control.routing.rib().group_count(),
+        "lookup_bytes": memory.lookup + control.routing.fib().bytes(),
+        "used_bytes": memory.used,
+        "control_bytes": memory.control,
+        "waiting": memory.waiting + control.routing.unsettled(),
+    })
+}
+
+/// Facts for metrics.
+pub(crate) fn gauges(control: &Control) -> Vec<(&'static str, &'static str, f64)> {
+    let memory = control.routing.table().memory();
+    vec![
+        ("routes", "Routes of all authors", control.routing.rib().len() as f64),
+        ("fib_prefixes", "Prefixes that workers look up in", control.routing.table().len() as f64),
+        ("fib_bytes", "Bytes that lookups touch at most", memory.lookup as f64),
+        ("fib_unsettled", "Prefixes whose change waits for room in the table", control.routing.unsettled() as f64),
+        ("next_hops", "Next hops in use", control.routing.rib().next_hops().count() as f64),
+        ("neighbors", "Neighbours in the table", control.neighbors.len() as f64),
+        ("duplicate_addresses", "Own addresses that another station was heard using", control.duplicates.len() as f64),
+    ]
+}

@@ -1,0 +1,363 @@
+//! What the control side knows: ports, addresses, routes, neighbours. Requests, shows and the slow path share it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use weir_net::interface::{AddressKind, Interface};
+use weir_net::limit::{Policer, Rate};
+use weir_net::neighbor::{Event, Limits, Neighbor, Neighbors, Timing};
+use weir_net::rib::Hop;
+use weir_net::{Author, PortId};
+use weir_wire::MacAddr;
+use weir_wire::arp::{ArpFields, Operation};
+
+use crate::answer::{ERRORS, ErrorKind};
+use crate::fib::Leads;
+use crate::load::{StaticRoute, Wanted};
+use crate::routing::{Refusal, Routing};
+
+/// A port of the router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PortState {
+    /// Its name in the configuration.
+    pub(crate) name: String,
+    /// Its index in the whole configuration.
+    pub(crate) index: PortId,
+    pub(crate) mac: MacAddr,
+    /// Bytes of the longest IP packet.
+    pub(crate) mtu: u16,
+    pub(crate) up: bool,
+}
+
+/// All that the control side knows.
+#[derive(Debug)]
+pub(crate) struct Control {
+    /// By position.
+    pub(crate) ports: Vec<PortState>,
+    pub(crate) interfaces: Vec<Interface>,
+    pub(crate) routing: Routing,
+    pub(crate) neighbors: Neighbors,
+    pub(crate) proxy_arp: HashSet<PortId>,
+    directed_broadcast: bool,
+    timing: Timing,
+    neighbor_limits: Limits,
+    icmp: Policer<ERRORS>,
+    identification: u16,
+    /// What the slow path has to do: ARP to send, packets to let go.
+    outbox: Vec<Event>,
+    /// When the counters of next hops are looked at again.
+    next_look: u64,
+    /// Own addresses that somebody else was heard using.
+    pub(crate) duplicates: BTreeSet<Ipv4Addr>,
+}
+
+/// Time between two looks at the counters of next hops, which tell what neighbours are in use.
+const LOOK_INTERVAL: u64 = 1_000_000_000;
+
+/// The rate of every kind of error, with a tenth of a second to be saved up.
+fn error_rates(per_second: u64) -> [Rate; ERRORS] {
+    let rate = Rate::new(per_second, (per_second / 10).clamp(1, Rate::MAX_BURST));
+    [rate.unwrap_or(crate::punt::NOTHING); ERRORS]
+}
+
+impl Control {
+    /// Without ports, addresses and routes.
+    pub(crate) fn new(routing: Routing, neighbor_limits: Limits, timing: Timing) -> Control {
+        Control {
+            ports: Vec::new(),
+            interfaces: Vec::new(),
+            routing,
+            neighbors: Neighbors::new(timing, neighbor_limits),
+            proxy_arp: HashSet::new(),
+            directed_broadcast: false,
+            timing,
+            neighbor_limits,
+            icmp: Policer::new(error_rates(0), 0),
+            identification: 0,
+            outbox: Vec::new(),
+            next_look: 0,
+            duplicates: BTreeSet::new(),
+        }
+    }
+
+    /// Becomes what a checked configuration wants, changing no more than differs. Answers the routes that the tables have
+    /// no room for.
+    pub(crate) fn become_wanted(&mut self, wanted: Wanted, now: u64) -> Vec<(Ipv4Net, Refusal)> {
+        self.timing = wanted.timing;
+        self.neighbors.configure(self.timing, self.neighbor_limits);
+        self.icmp.set_rates(now, error_rates(wanted.icmp_rate));
+        self.proxy_arp = wanted.proxy_arp.iter().copied().collect();
+        let mut refused = Vec::new();
+        self.set_ports(wanted.ports);
+        self.set_interfaces(wanted.interfaces, wanted.directed_broadcast, now, &mut refused);
+        for position in 0..self.ports.len() {
+            let Some(port) = self.ports.get(position) else { continue };
+            let (index, up) = (port.index, port.up);
+            self.set_link(index, up, now);
+        }
+        self.set_config_routes(&wanted.routes, &mut refused);
+        self.set_config_neighbors(&wanted.neighbors, now);
+        refused
+    }
+
+    fn set_ports(&mut self, ports: Vec<PortState>) {
+        let fib = self.routing.fib();
+        for (port, position) in ports.iter().zip(0..) {
+            fib.set_egress(position, port.mac, port.mtu);
+            fib.set_ingress(port.index, Some(port.mac));
+            self.neighbors.set_port(port.index, port.mac);
+        }
+        self.ports = ports;
+    }
+
+    fn set_interfaces(
+        &mut self,
+        wanted: Vec<Interface>,
+        directed_broadcast: bool,
+        now: u64,
+        refused: &mut Vec<(Ipv4Net, Refusal)>,
+    ) {
+        self.directed_broadcast = directed_broadcast;
+        let before = std::mem::replace(&mut self.interfaces, wanted);
+        let mut events = Vec::new();
+        for gone in before.iter().filter(|interface| !self.interfaces.contains(interface)) {
+            self.neighbors.remove_own(gone.port(), gone.address());
+        }
+        for fresh in self.interfaces.iter().filter(|interface| !before.contains(interface)) {
+            self.neighbors.add_own(now, *fresh, &mut events);
+        }
+        self.set_fates(refused);
+        self.set_connected(&before, refused);
+        self.absorb(events);
+    }
+
+    /// Own addresses and broadcasts, whatever the routes say.
+    fn set_fates(&mut self, refused: &mut Vec<(Ipv4Net, Refusal)>) {
+        let mut wanted: HashMap<Ipv4Net, Leads> = HashMap::new();
+        // RFC 3927 section 7: link-local addresses are not forwarded.
+        wanted.insert(LINK_LOCAL, Leads::LINK_LOCAL);
+        for interface in &self.interfaces {
+            let position = self.routing.position(interface.port()).unwrap_or(0);
+            if let Some(broadcast) = interface.subnet_broadcast() {
+                let leads = if self.directed_broadcast { Leads::broadcast_on(position) } else { Leads::BROADCAST };
+                wanted.insert(broadcast.into(), leads);
+                wanted.insert(interface.network().network().into(), Leads::BROADCAST);
+            }
+        }
+        // Last, as they win.
+        wanted.extend(self.interfaces.iter().map(|interface| (interface.address().into(), Leads::LOCAL)));
+        let gone: Vec<Ipv4Net> = self.routing.fates().filter(|prefix| !wanted.contains_key(prefix)).collect();
+        for prefix in gone {
+            // What can not be undone now is tried again; see `Routing::tidy`.
+            _ = self.routing.set_fate(prefix, None);
+        }
+        for (prefix, leads) in wanted {
+            if let Err(refusal) = self.routing.set_fate(prefix, Some(leads)) {
+                refused.push((prefix, refusal));
+            }
+        }
+    }
+
+    fn set_connected(&mut self, before: &[Interface], refused: &mut Vec<(Ipv4Net, Refusal)>) {
+        let networks = |interfaces: &[Interface]| -> BTreeSet<(Ipv4Net, PortId)> {
+            // A /32 connects nothing: its only address is the router's own.
+            let others = interfaces.iter().filter(|interface| interface.net().prefix_len() < 32);
+            others.map(|interface| (interface.network(), interface.port())).collect()
+        };
+        let wanted = networks(&self.interfaces);
+        for (network, _) in networks(before).difference(&wanted) {
+            _ = self.routing.remove(*network, Author::Connected);
+        }
+        for (network, port) in wanted {
+            if let Err(refusal) = self.routing.replace(network, Author::Connected, &[Hop::On(port)]) {
+                refused.push((network, refusal));
+            }
+        }
+    }
+
+    fn set_config_routes(&mut self, wanted: &[StaticRoute], refused: &mut Vec<(Ipv4Net, Refusal)>) {
+        let there: Vec<Ipv4Net> = {
+            let ours = self.routing.rib().routes().filter(|route| route.author() == Author::Config);
+            ours.map(|route| route.prefix()).collect()
+        };
+        if !there.is_empty() {
+            let kept: HashSet<Ipv4Net> = wanted.iter().map(|route| route.prefix).collect();
+            for prefix in there.into_iter().filter(|prefix| !kept.contains(prefix)) {
+                _ = self.routing.remove(prefix, Author::Config);
+            }
+        }
+        let mut hops = Vec::new();
+        for route in wanted {
+            hops.clear();
+            hops.extend(route.via.iter().copied().map(Hop::Via));
+            if let Err(refusal) = self.routing.replace(route.prefix, Author::Config, &hops) {
+                refused.push((route.prefix, refusal));
+            }
+        }
+    }
+
+    fn set_config_neighbors(&mut self, wanted: &[(PortId, Ipv4Addr, MacAddr)], now: u64) {
+        let mut events = Vec::new();
+        let ours: Vec<_> = self.neighbors.iter().filter(|neighbor| neighbor.author == Author::Config).collect();
+        for gone in ours {
+            if !wanted.iter().any(|(port, address, _)| (*port, *address) == (gone.port, gone.address)) {
+                self.neighbors.remove(gone.port, gone.address, &mut events);
+            }
+        }
+        for &(port, address, mac) in wanted {
+            self.neighbors.add_static(now, port, address, mac, Author::Config, &mut events);
+        }
+        self.absorb(events);
+    }
+
+    /// The link of a port went up or down.
+    pub(crate) fn set_link(&mut self, port: PortId, up: bool, now: u64) {
+        let Some(state) = self.ports.iter_mut().find(|state| state.index == port) else { return };
+        state.up = up;
+        self.routing.set_link(port, up);
+        let mut events = Vec::new();
+        if up {
+            self.neighbors.link_up(now, port);
+        } else {
+            self.neighbors.link_down(port, &mut events);
+        }
+        self.absorb(events);
+    }
+
+    /// Brings forwarding up to what happened to neighbours, and leaves the rest to the slow path.
+    pub(crate) fn absorb(&mut self, events: Vec<Event>) {
+        for event in &events {
+            match *event {
+                Event::Resolved { port, address, mac } | Event::Changed { port, address, mac } => {
+                    self.routing.set_mac(port, address, Some(mac));
+                    if self.is_on_link(port, address) {
+                        // Without a route of its own a known neighbour is still reached, by way of the slow path.
+                        _ = self.routing.replace(address.into(), Author::Learned, &[Hop::ViaOn(address, port)]);
+                    }
+                }
+                Event::Failed { port, address } | Event::Removed { port, address } => {
+                    _ = self.routing.remove(address.into(), Author::Learned);
+                    self.routing.set_mac(port, address, None);
+                }
+                Event::DuplicateAddress { address, .. } => drop(self.duplicates.insert(address)),
+                Event::SendArp { .. } => {}
+            }
+        }
+        self.outbox.extend(events);
+    }
+
+    /// What the slow path has to do.
+    pub(crate) fn take_outbox(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.outbox)
+    }
+
+    /// Does what is due; answers when it wants to be called next.
+    pub(crate) fn tick(&mut self, now: u64) -> u64 {
+        let mut events = Vec::new();
+        self.neighbors.timer(now, &mut events);
+        if now >= self.next_look {
+            self.next_look = now.saturating_add(LOOK_INTERVAL);
+            for (port, address) in self.routing.used_neighbors() {
+                self.neighbors.used(now, port, address, &mut events);
+            }
+        }
+        self.routing.tidy();
+        self.absorb(events);
+        self.neighbors.next_deadline().unwrap_or(u64::MAX).min(self.next_look)
+    }
+
+    /// Whether `address` is a host of a network that is connected on `port`.
+    fn is_on_link(&self, port: PortId, address: Ipv4Addr) -> bool {
+        let on_port = self.interfaces.iter().filter(|interface| interface.port() == port);
+        on_port.into_iter().any(|interface| interface.kind(address) == AddressKind::OnLink)
+    }
+
+    /// Whether `address` is the broadcast or network address of a connected network.
+    pub(crate) fn is_broadcast(&self, address: Ipv4Addr) -> bool {
+        let is = |interface: &Interface| {
+            matches!(interface.kind(address), AddressKind::SubnetBroadcast | AddressKind::Network)
+        };
+        self.interfaces.iter().any(is)
+    }
+
+    /// The router's own address on a port, towards `address`.
+    pub(crate) fn source_on(&self, port: PortId, address: Ipv4Addr) -> Option<Ipv4Addr> {
+        let on_port = || self.interfaces.iter().filter(|interface| interface.port() == port);
+        let around = on_port().find(|interface| interface.is_on_link(address));
+        around.or(on_port().next()).map(Interface::address)
+    }
+
+    /// A port of the router by its index, with its position.
+    pub(crate) fn port(&self, index: PortId) -> Option<(u8, &PortState)> {
+        let position = self.routing.position(index)?;
+        Some((position, self.ports.get(position as usize)?))
+    }
+
+    /// The name of a port of the router.
+    pub(crate) fn port_name(&self, index: PortId) -> &str {
+        self.port(index).map_or("", |(_, port)| port.name.as_str())
+    }
+
+    /// Whether another error of this kind may be sent now.
+    pub(crate) fn may_send_error(&mut self, kind: ErrorKind, now: u64) -> bool {
+        self.icmp.take(now, kind as usize)
+    }
+
+    /// The identification of the next packet that the router itself sends.
+    pub(crate) fn next_identification(&mut self) -> u16 {
+        self.identification = self.identification.wrapping_add(1);
+        self.identification
+    }
+}
+
+/// 169.254.0.0/16.
+const LINK_LOCAL: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16);
+
+/// Of several interfaces the one with the longest network around an address.
+pub(crate) fn longest_around(interfaces: &[Interface], address: Ipv4Addr) -> Option<&Interface> {
+    let around = interfaces.iter().filter(|interface| interface.is_on_link(address));
+    around.max_by_key(|interface| interface.net().prefix_len())
+}
+
+impl Control {
+    /// Takes over from the instance that this one replaces what is not the configuration's: routes and neighbours that were
+    /// added at run time, and neighbours that were learned.
+    pub(crate) fn take_over(&mut self, old: &Control, now: u64) {
+        let mut hops = Vec::new();
+        for route in old.routing.rib().routes().filter(|route| route.author() == Author::Cli) {
+            hops.clear();
+            hops.extend(route.hops().map(|(hop, _)| hop));
+            // What has no place in the new tables is refused as it would be on the command line.
+            _ = self.routing.replace(route.prefix(), Author::Cli, &hops);
+        }
+        let mut events = Vec::new();
+        for neighbor in old.neighbors.iter() {
+            let Some(mac) = neighbor.mac.filter(|_| self.is_on_link(neighbor.port, neighbor.address)) else { continue };
+            match neighbor.author {
+                Author::Cli => {
+                    let Neighbor { port, address, author, .. } = neighbor;
+                    self.neighbors.add_static(now, port, address, mac, author, &mut events);
+                }
+                Author::Learned => self.learn_again(&neighbor, mac, now, &mut events),
+                Author::Connected | Author::Config | Author::Linux => {}
+            }
+        }
+        // Nothing was asked, so nothing is answered.
+        events.retain(|event| !matches!(event, Event::SendArp { .. }));
+        self.absorb(events);
+    }
+
+    /// Knows a neighbour as if it had just asked for the router: it is used, and checked as soon as it is.
+    fn learn_again(&mut self, neighbor: &Neighbor, mac: MacAddr, now: u64, events: &mut Vec<Event>) {
+        let Some(target) = self.source_on(neighbor.port, neighbor.address) else { return };
+        let request = ArpFields {
+            operation: Operation::Request,
+            sender_mac: mac,
+            sender: neighbor.address,
+            target_mac: MacAddr::ZERO,
+            target,
+        };
+        self.neighbors.arp_received(now, neighbor.port, &request, events);
+    }
+}

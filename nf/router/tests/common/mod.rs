@@ -1,0 +1,292 @@
+//! A router between ports in memory, under the virtual clock.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::{Value, json};
+use weir_config::{
+    Catalogue, ConfigError, Declaration, Document, Element, Folder, InterfaceAddress, Kind, Place, Scalar, Table,
+};
+use weir_engine::{Account, Blueprint, Engine, GraphPart, Idle, PortPart, Settings, WorkerSnapshot};
+use weir_mem::Domain;
+use weir_packet::{HeapPool, MAX_FRAME, Pool};
+use weir_port_mem::{MemHandle, MemPort};
+use weir_router::Router;
+use weir_stage::{Env, Function, Instance, Port, PortInfo};
+use weir_wire::arp::{ArpFields, Operation};
+use weir_wire::build::UdpFrame;
+use weir_wire::{MacAddr, ethernet};
+
+pub use std::net::Ipv4Addr;
+
+pub const SECOND: u64 = 1_000_000_000;
+
+/// A port of a test: its name, its addresses, its MTU.
+pub struct PortSpec(pub &'static str, pub &'static [&'static str], pub u16);
+
+/// Two ports with a network each.
+pub const TWO: &[PortSpec] = &[PortSpec("left", &["10.0.0.1/24"], 1500), PortSpec("right", &["10.0.1.1/24"], 1500)];
+
+pub struct Rig {
+    pub engine: Engine,
+    pub instance: Box<dyn Instance>,
+    pub infos: Vec<PortInfo>,
+    pub handles: Vec<MemHandle>,
+    pub domain: Domain,
+    pub pool: HeapPool,
+    ports: Vec<MemPort>,
+}
+
+/// A value of a script.
+pub fn script(value: &Value) -> weir_config::Value {
+    match value {
+        Value::Null => weir_config::Value::Nil,
+        Value::Bool(boolean) => (*boolean).into(),
+        Value::Number(number) => number.as_i64().unwrap().into(),
+        Value::String(text) => text.as_str().into(),
+        Value::Array(list) => weir_config::Value::List(list.iter().map(script).collect()),
+        Value::Object(object) => {
+            let entries = object.iter().map(|(key, value)| (key.as_str().into(), script(value)));
+            weir_config::Value::Table(entries.collect::<Table>())
+        }
+    }
+}
+
+/// The checked declaration of a router between ports of these names.
+pub fn element(ports: &[&str], config: &Value) -> Result<Element, Vec<ConfigError>> {
+    let mut config = config.clone();
+    let keys = config.as_object_mut().unwrap();
+    keys.entry("ports").or_insert(json!(ports));
+    // The small table, as tests make many.
+    keys.entry("table").or_insert(json!("packed"));
+    let declare = |kind: &str, line, table| Declaration {
+        kind: kind.to_owned(),
+        table: script(&table),
+        place: Place::line("test.lua", line),
+        incomplete: false,
+    };
+    let mut declarations = vec![declare("router", 1, config)];
+    declarations.extend(ports.iter().map(|name| declare("port", 2, json!({ "name": name, "device": "mem:" }))));
+    let document = Document { declarations, ..Document::default() };
+    let catalogue: Catalogue =
+        [Kind::named("port", weir_stage::PortConfig::schema()), Kind::function("router", Router.schema())]
+            .into_iter()
+            .collect();
+    let checked = document.check(&catalogue, None)?;
+    Ok(checked.get("router", "router").unwrap().clone())
+}
+
+pub fn port_infos(ports: &[PortSpec], opened: &[MemPort]) -> Vec<PortInfo> {
+    let info = |(index, (spec, port)): (usize, (&PortSpec, &MemPort))| PortInfo {
+        name: spec.0.to_owned(),
+        index: index as u16,
+        facts: port.facts(),
+        addresses: spec.1.iter().map(|text| InterfaceAddress::parse(text).unwrap()).collect(),
+        link_up: true,
+    };
+    ports.iter().zip(opened).enumerate().map(info).collect()
+}
+
+/// Builds an instance without running it.
+pub fn build(ports: &[PortSpec], config: &Value) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
+    build_in(ports, config, None)
+}
+
+pub fn build_in(
+    ports: &[PortSpec],
+    config: &Value,
+    folder: Option<&Folder>,
+) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
+    let opened: Vec<MemPort> = ports.iter().map(|spec| MemPort::fed(spec.0).0.with_mtu(spec.2)).collect();
+    let infos = port_infos(ports, &opened);
+    let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
+    let domain = Domain::new();
+    let env = Env { ports: &infos, domain: &domain, folder, now: 0 };
+    Router.build(&element(&names, config)?, &env, None)
+}
+
+impl Rig {
+    pub fn new(ports: &[PortSpec], config: Value) -> Rig {
+        let domain = Domain::new();
+        let pool = HeapPool::new(8192, MAX_FRAME);
+        let (opened, handles): (Vec<_>, Vec<_>) = ports
+            .iter()
+            .map(|spec| {
+                let (port, handle) = MemPort::fed(spec.0);
+                (port.with_mtu(spec.2), handle)
+            })
+            .unzip();
+        let infos = port_infos(ports, &opened);
+        let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
+        let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+        let instance = Router
+            .build(&element(&names, &config).unwrap(), &env, None)
+            .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
+        let settings = Settings { cores: vec![None], idle: Idle::Spin, virtual_clock: true, hook: None };
+        let engine = Engine::start(settings, &pool, &domain).unwrap();
+        let mut rig = Rig { engine, instance, infos, handles, domain, pool, ports: opened };
+        rig.install(true);
+        rig
+    }
+
+    /// Gives the engine the instance's graph, and the ports' queues if they are `fresh`.
+    fn install(&mut self, fresh: bool) {
+        let mut parts = Vec::new();
+        for (port, info) in self.ports.iter_mut().zip(&self.infos) {
+            let (mut rx, mut tx) = (vec![(0, None)], vec![(0, None)]);
+            if fresh {
+                let (opened_rx, opened_tx) = port.open(1, 1, &self.pool).unwrap();
+                rx = opened_rx.into_iter().map(|queue| (0, Some(queue))).collect();
+                tx = opened_tx.into_iter().map(|queue| (0, Some(queue))).collect();
+            }
+            parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
+        }
+        let graph = self.instance.graph(0).unwrap();
+        let graph = GraphPart { graph, workers: vec![0], receives: true, keep: HashSet::new() };
+        let blueprint = Blueprint { workers: 1, ports: parts, graphs: vec![graph], distributors: Vec::new() };
+        self.engine.install(blueprint).unwrap();
+    }
+
+    /// Replaces the instance by one of another configuration, as a reload does that rebuilds.
+    pub fn rebuild(&mut self, config: &Value) {
+        let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let now = self.engine.now();
+        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
+        let next = Router.build(&element(&names, config).unwrap(), &env, Some(&*self.instance));
+        self.instance = next.unwrap();
+        self.install(false);
+    }
+
+    /// Changes live keys.
+    pub fn reload(&mut self, config: &Value) {
+        let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let now = self.engine.now();
+        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
+        let change = self.instance.prepare(&element(&names, config).unwrap(), &env).unwrap();
+        change(now);
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, nanos: u64) {
+        let until = self.engine.now() + nanos;
+        while self.engine.now() < until {
+            self.engine.step();
+        }
+    }
+
+    /// Lets so little time pass that no timer matters.
+    pub fn settle(&mut self) {
+        self.run(1_000_000);
+    }
+
+    pub fn send(&mut self, port: usize, frame: Vec<u8>) {
+        self.handles[port].send(frame);
+    }
+
+    /// What a port sent since the last call.
+    pub fn sent(&mut self, port: usize) -> Vec<Vec<u8>> {
+        self.handles[port].received()
+    }
+
+    /// What a port sent since the last call, without ARP.
+    pub fn sent_ip(&mut self, port: usize) -> Vec<Vec<u8>> {
+        self.sent(port).into_iter().filter(|frame| frame[12..14] == ethernet::IPV4.to_be_bytes()).collect()
+    }
+
+    /// The ARP packets that a port sent since the last call, with their Ethernet destination.
+    pub fn sent_arp(&mut self, port: usize) -> Vec<(MacAddr, ArpFields)> {
+        let frames = self.sent(port).into_iter().filter(|frame| frame[12..14] == ethernet::ARP.to_be_bytes());
+        frames.map(|frame| (MacAddr(frame[..6].try_into().unwrap()), ArpFields::parse(&frame[14..]).unwrap())).collect()
+    }
+
+    pub fn mac(&self, port: usize) -> MacAddr {
+        MacAddr(self.infos[port].facts.mac)
+    }
+
+    /// Answers as the host `address` with `mac` would.
+    pub fn arp_reply(&mut self, port: usize, address: Ipv4Addr, mac: MacAddr, to: Ipv4Addr) {
+        let reply = ArpFields {
+            operation: Operation::Reply,
+            sender_mac: mac,
+            sender: address,
+            target_mac: self.mac(port),
+            target: to,
+        };
+        let mut frame = vec![0; 60];
+        reply.write(self.mac(port), &mut frame).unwrap();
+        self.send(port, frame);
+    }
+
+    /// A UDP frame to the router on a port.
+    pub fn udp(&self, port: usize, source: &str, destination: &str) -> UdpFrame {
+        UdpFrame {
+            source_mac: MacAddr([2, 0, 0, 0, 9, port as u8]),
+            destination_mac: self.mac(port),
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+            ..UdpFrame::default()
+        }
+    }
+
+    pub fn request(&self, verb: &str, arguments: Value) -> Result<Value, String> {
+        self.instance.request(verb, &arguments, self.engine.now()).map_err(|error| error.0)
+    }
+
+    pub fn show(&self, what: &str) -> Vec<Value> {
+        self.instance.show(what, None, self.engine.now()).unwrap()
+    }
+
+    pub fn snapshot(&mut self) -> Vec<WorkerSnapshot> {
+        self.engine.snapshot()
+    }
+
+    /// Drops by stage and reason; the account must be exact.
+    pub fn drops(&mut self) -> BTreeMap<String, u64> {
+        self.account();
+        let workers = self.engine.snapshot();
+        let drops = workers.iter().flat_map(|worker| &worker.drops);
+        let mut sum = BTreeMap::new();
+        for drop in drops {
+            *sum.entry(format!("{}/{}", drop.stage, drop.reason)).or_default() += drop.packets;
+        }
+        sum
+    }
+
+    /// Packets consumed and created by reason.
+    pub fn fates(&mut self) -> BTreeMap<String, u64> {
+        let workers = self.engine.snapshot();
+        let mut sum = BTreeMap::new();
+        for fate in workers.iter().flat_map(|worker| &worker.fates) {
+            *sum.entry(fate.reason.clone()).or_default() += fate.packets;
+        }
+        sum
+    }
+
+    /// The account of all workers, which must be exact, also against the pool.
+    pub fn account(&mut self) -> Account {
+        let mut all = Account::default();
+        for worker in self.engine.snapshot() {
+            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
+            all.add(&worker.account);
+        }
+        all
+    }
+
+    /// Stops the engine; every buffer must have come home.
+    pub fn finish(mut self) -> Account {
+        self.account();
+        let Rig { engine, pool, instance, ports, .. } = self;
+        let mut all = Account::default();
+        for worker in engine.stop() {
+            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
+            all.add(&worker.account);
+        }
+        assert_eq!(all.held, 0);
+        drop((instance, ports));
+        assert_eq!(weir_packet::defects(), 0);
+        assert_eq!(pool.taken() - pool.at_hand(), 0, "buffers are missing");
+        all
+    }
+}
