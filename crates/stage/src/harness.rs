@@ -21,6 +21,8 @@ pub struct Harness<S> {
 /// What came out of a stage.
 #[derive(Debug, Default)]
 pub struct Outcome {
+    /// Packets that the stage was handed: fewer than were given where buffers ran out.
+    pub entered: u64,
     /// Packets per way or reason, by name, in order of their slots and then of being sent.
     pub ways: BTreeMap<String, Vec<Vec<u8>>>,
     /// New packets per reason of their creation.
@@ -49,11 +51,8 @@ impl<S: Stage> Harness<S> {
     /// # Panics
     ///
     /// When `domain`, in which the stage's tables are published, has no room for a reader.
-    #[allow(clippy::expect_used, reason = "only tests use a harness")]
     pub fn reading(stage: S, domain: &Domain) -> Harness<S> {
-        let pool = Box::new(HeapPool::new(2 * crate::SEND_LIMIT, weir_packet::MAX_FRAME));
-        let reader = domain.reader().expect("a free reader");
-        Harness { stage, pool, store: OutStore::new(), lanes: Lanes::new(), reader, room: Vec::new() }
+        Harness::with(stage, domain, 2 * crate::SEND_LIMIT)
     }
 
     /// A harness for a stage that reads no published tables.
@@ -61,10 +60,16 @@ impl<S: Stage> Harness<S> {
         Harness::reading(stage, &Domain::new())
     }
 
-    /// With only so many buffers, for what happens when there are no more.
-    pub fn with_buffers(mut self, buffers: usize) -> Harness<S> {
-        self.pool = Box::new(HeapPool::new(buffers, weir_packet::MAX_FRAME));
-        self
+    /// A harness with only so many buffers: for what happens when there are no more, and for tests that need many harnesses.
+    pub fn small(stage: S, buffers: usize) -> Harness<S> {
+        Harness::with(stage, &Domain::new(), buffers)
+    }
+
+    #[allow(clippy::expect_used, reason = "only tests use a harness")]
+    fn with(stage: S, domain: &Domain, buffers: usize) -> Harness<S> {
+        let pool = Box::new(HeapPool::new(buffers, weir_packet::MAX_FRAME));
+        let reader = domain.reader().expect("a free reader");
+        Harness { stage, pool, store: OutStore::new(), lanes: Lanes::new(), reader, room: Vec::new() }
     }
 
     /// From now on the port or link behind a way takes so many packets per call; any number otherwise.
@@ -93,11 +98,12 @@ impl<S: Stage> Harness<S> {
                 self.pool.free(packet);
             }
         }
+        let entered = batch.len() as u64;
         let ways = self.stage.declare().ways.len();
         let mut out = Out::new(now, ways, &mut self.store, &mut *self.pool, &self.reader, &self.room);
         self.stage.run(&mut batch, &mut out);
         let leaving = out.leaving();
-        self.collect(batch, leaving, None)
+        Outcome { entered, ..self.collect(batch, leaving, None) }
     }
 
     /// Polls the stage at time `now`.
