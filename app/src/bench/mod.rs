@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_bench::{CaseReport, Machine, Report, StageReport, Summary};
-use weir_engine::{Blueprint, Engine, GraphPart, Idle, PortPart, Settings, WorkerSnapshot};
+use weir_engine::{Blueprint, Engine, GraphPart, Idle, PortPart, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, Pool};
 use weir_port_mem::{Loop, MemHandle, MemPort, Pace};
@@ -32,6 +32,8 @@ pub(crate) struct CppOptions {
     pub(crate) core: Option<usize>,
     /// Packets per receive.
     pub(crate) fill: usize,
+    /// Whether stages are timed, as they always are in operation; without, the cost of the timing itself shows.
+    pub(crate) sampling: bool,
 }
 
 /// One packet in so many is verified at the sink.
@@ -223,7 +225,7 @@ impl Rig {
             });
         }
         let settings =
-            Settings { cores: vec![Some(core)], idle: Idle::Sleep, virtual_clock: false, hook: None };
+            Settings { cores: vec![Some(core)], idle: Idle::Sleep, virtual_clock: false, hook: None, sample_every: options.sampling.then_some(SAMPLE_EVERY).flatten() };
         let mut engine = Engine::start(settings, &pool, &domain).map_err(|error| error.to_string())?;
         let graph = instance.graph(0).map_err(|error| error.to_string())?;
         let graphs = vec![GraphPart { graph, workers: vec![0], receives: true, keep: Default::default() }];

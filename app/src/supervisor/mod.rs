@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use weir_config::ConfigError;
-use weir_engine::{Engine, Idle, Observer, Settings, WorkerSnapshot};
+use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
 use weir_packet::Pool;
 use weir_stage::{DeviceStats, Env, PortInfo, RequestError, Verb};
@@ -78,6 +78,7 @@ impl Supervisor {
             },
             virtual_clock,
             hook: buffers.hook(),
+            sample_every: SAMPLE_EVERY,
         };
         let engine = Engine::start(settings, buffers.pool(), &domain).map_err(Failure::one)?;
         let mut supervisor = Supervisor {

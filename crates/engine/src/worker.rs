@@ -13,9 +13,6 @@ use crate::reason::Reason;
 use crate::retired::Retired;
 use crate::transmit::push_held;
 
-/// One loop in so many with work in it has its stages timed.
-const SAMPLE_EVERY: u32 = 64;
-
 /// Where packets come from.
 pub(crate) enum Source {
     Port { name: String, port: u16, rx: Box<dyn Rx>, entry: u16, received: Count },
@@ -44,6 +41,8 @@ pub(crate) struct Worker {
     /// Positions of the stages that are polled.
     pub(crate) polled: Vec<usize>,
     room: Vec<u32>,
+    /// One loop in so many with work in it has its stages timed; `u32::MAX` for none.
+    sample_every: u32,
     sample_in: u32,
     reading_cost: ReadingCost,
 }
@@ -58,7 +57,13 @@ pub(crate) struct Turn {
 }
 
 impl Worker {
-    pub(crate) fn new(id: String, core: Option<usize>, pool: Box<dyn Pool>, reader: Reader) -> Worker {
+    pub(crate) fn new(
+        id: String,
+        core: Option<usize>,
+        pool: Box<dyn Pool>,
+        reader: Reader,
+        sample_every: u32,
+    ) -> Worker {
         let now = tsc::now();
         Worker {
             id,
@@ -78,7 +83,8 @@ impl Worker {
             must_have_room: false,
             polled: Vec::new(),
             room: Vec::new(),
-            sample_in: SAMPLE_EVERY,
+            sample_every,
+            sample_in: sample_every,
             reading_cost: reading_cost(),
         }
     }
@@ -188,12 +194,12 @@ impl Worker {
 
     #[inline]
     fn sample(&mut self) -> Option<ReadingCost> {
-        self.sample_in -= 1;
+        self.sample_in = self.sample_in.saturating_sub(1);
         if self.sample_in > 0 {
             return None;
         }
-        self.sample_in = SAMPLE_EVERY;
-        Some(self.reading_cost)
+        self.sample_in = self.sample_every;
+        (self.sample_every < u32::MAX).then_some(self.reading_cost)
     }
 
     fn deliver_again(&mut self) {

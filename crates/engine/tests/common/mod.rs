@@ -153,7 +153,13 @@ impl Wires {
 }
 
 pub fn engine(workers: usize, virtual_clock: bool, pool: &HeapPool) -> Engine {
-    let settings = Settings { cores: vec![None; workers], idle: Idle::Sleep, virtual_clock, hook: None };
+    let settings = Settings {
+        cores: vec![None; workers],
+        idle: Idle::Sleep,
+        virtual_clock,
+        hook: None,
+        sample_every: weir_engine::SAMPLE_EVERY,
+    };
     Engine::start(settings, pool, &Domain::new()).unwrap()
 }
 

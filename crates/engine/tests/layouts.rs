@@ -1,0 +1,204 @@
+//! Distributors, polled stages under the virtual clock, and observers.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::*;
+use weir_engine::{Blueprint, Distributor, Event, Observer, What};
+use weir_packet::{Batch, Held};
+use weir_stage::{Declaration, Fate, Graph, Out, Stage, To};
+
+/// Spreads packets by their second byte.
+struct ByFlow(u8);
+
+impl Stage for ByFlow {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>().indexed("replica", self.0.into())
+    }
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        for slot in batch.slots() {
+            let flow = batch.get(slot).unwrap().bytes()[1];
+            out.answer_indexed(slot, flow % self.0);
+        }
+    }
+}
+
+fn chain() -> Graph {
+    let mut graph = Graph::new();
+    let stage = graph.add("work", ByByte::default());
+    graph.wire(stage, "out", To::Port(1));
+    graph.wire(stage, "side", To::Port(1));
+    graph.wire(stage, "again", To::Stage(stage));
+    graph.receive(0, stage);
+    graph
+}
+
+#[test]
+fn a_distributor_keeps_the_order_of_each_flow() {
+    for virtual_clock in [true, false] {
+        let mut wires = Wires::new(2);
+        let mut engine = engine(3, virtual_clock, &wires.pool);
+        let graphs = (0..2).map(|n| {
+            let mut part = graph_part(chain(), &[n + 1], &[]);
+            part.receives = false;
+            part
+        });
+        let distributor = Distributor {
+            name: "spread".into(),
+            stage: Box::new(ByFlow(2)),
+            worker: 0,
+            replicas: vec![0, 1],
+            keep: false,
+        };
+        let blueprint = Blueprint {
+            workers: 3,
+            ports: wires.parts(0, 0, true),
+            graphs: graphs.collect(),
+            distributors: vec![distributor],
+        };
+        engine.install(blueprint).unwrap();
+        let flow = |n: u32| (n % 7) as u8;
+        wires.handles[0].send_all((0..5000).map(|n| {
+            let mut frame = frame(0, n);
+            frame[1] = flow(n);
+            frame
+        }));
+        if virtual_clock {
+            settle(&mut engine);
+        } else {
+            wait(|| wires.handles[0].waiting() == 0);
+            wait(|| engine.snapshot().iter().all(|worker| worker.quiet));
+        }
+        let snapshots = engine.snapshot();
+        let account = total(&snapshots);
+        assert_eq!((account.received, account.transmitted), (5000, 5000));
+        let both: Vec<u64> =
+            snapshots[1..3].iter().map(|worker| worker.stages.first().map_or(0, |stage| stage.packets)).collect();
+        assert_eq!(both.iter().sum::<u64>(), 5000);
+        assert!(both.iter().all(|packets| *packets > 2000), "{both:?}");
+        let out = wires.handles[1].received();
+        for wanted in 0..7 {
+            let numbers: Vec<u32> = out.iter().filter(|frame| frame[1] == wanted).map(|frame| number(frame)).collect();
+            assert!(numbers.is_sorted(), "flow {wanted} was reordered");
+        }
+    }
+}
+
+/// Releases each packet so many nanoseconds after it came.
+struct Delay(u64, Vec<(u64, Held)>);
+
+impl Stage for Delay {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>().polled()
+    }
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        for slot in batch.slots() {
+            self.1.extend(batch.hold(slot).map(|held| (out.now() + self.0, held)));
+        }
+    }
+    fn poll(&mut self, out: &mut Out<'_>) -> u64 {
+        let due = self.1.iter().take_while(|(at, _)| *at <= out.now()).count();
+        for (at, held) in self.1.drain(..due) {
+            assert!(out.now() < at + 2_000, "released {} ns late", out.now() - at);
+            out.send(held, Exit::Out);
+        }
+        self.1.first().map_or(u64::MAX, |(at, _)| *at)
+    }
+    fn held(&self) -> u64 {
+        self.1.len() as u64
+    }
+    fn clear(&mut self, give: &mut dyn FnMut(Held)) {
+        self.1.drain(..).for_each(|(_, held)| give(held));
+    }
+}
+
+#[test]
+fn the_virtual_clock_leaps_to_what_is_due() {
+    let mut wires = Wires::new(2);
+    let mut engine = engine(1, true, &wires.pool);
+    let mut graph = Graph::new();
+    let stage = graph.add("delay", Delay(5_000_000_123, Vec::new()));
+    graph.wire(stage, "out", To::Port(1));
+    graph.receive(0, stage);
+    let ports = wires.parts(0, 0, true);
+    let graphs = vec![graph_part(graph, &[0], &[])];
+    engine.install(Blueprint { workers: 1, ports, graphs, ..Blueprint::default() }).unwrap();
+    wires.handles[0].send_all((0..10).map(|n| frame(0, n)));
+    let mut steps = 0;
+    while wires.handles[1].report().packets < 10 {
+        engine.step();
+        steps += 1;
+    }
+    assert!(engine.now() >= 5_000_000_123 && engine.now() < 5_000_200_000, "{}", engine.now());
+    assert!(steps < 1000, "{steps} steps for five seconds");
+    total(&engine.snapshot());
+}
+
+#[derive(Default)]
+struct Seen(Mutex<Vec<String>>);
+
+impl Observer for Seen {
+    fn event(&self, event: &Event<'_>) {
+        let n = event.bytes.get(20..24).map_or(0, |_| number(event.bytes));
+        let text = match event.what {
+            What::Received { port } => format!("{n} received {port}"),
+            What::Left { stage, way, fate } => format!("{n} {stage} {way} {}", fate == Fate::Drop),
+            What::Taken { stage } => format!("taken {stage}"),
+            What::Created { stage, reason } => format!("{n} {stage} created {reason}"),
+            What::Transmitted { port } => format!("{n} transmitted {port}"),
+            What::Dropped { place, reason } => format!("{n} dropped {place} {reason}"),
+        };
+        self.0.lock().unwrap().push(text);
+    }
+}
+
+#[test]
+fn observers_are_told_everything_and_change_nothing() {
+    let mut wires = Wires::new(2);
+    let mut engine = engine(1, true, &wires.pool);
+    let ports = wires.parts(0, 0, true);
+    let graphs = vec![graph_part(chain(), &[0], &[])];
+    engine.install(Blueprint { workers: 1, ports, graphs, ..Blueprint::default() }).unwrap();
+    let seen = Arc::new(Seen::default());
+    let observer: Arc<dyn Observer> = Arc::clone(&seen) as Arc<dyn Observer>;
+    engine.observe(&observer);
+    // 0 out, 3 dropped, 4 consumed, 5 copied, 6 held, 2 round until it is dropped.
+    wires.handles[0].send_all([0, 3, 4, 5, 6, 2].into_iter().enumerate().map(|(n, what)| frame(what, n as u32)));
+    settle(&mut engine);
+    engine.unobserve(&observer);
+    wires.handles[0].send(frame(0, 99));
+    settle(&mut engine);
+    let mut events = seen.0.lock().unwrap().clone();
+    events.sort();
+    let mut expected: Vec<String> = [
+        "0 received 0",
+        "1 received 0",
+        "2 received 0",
+        "3 received 0",
+        "4 received 0",
+        "5 received 0",
+        "0 work out false",
+        "0 transmitted 1",
+        "1 work bad true",
+        "2 work eaten false",
+        "3 work out false",
+        "3 transmitted 1",
+        "3 work created copy",
+        "3 work side false",
+        "3 transmitted 1",
+        "taken work",
+        "5 work again false",
+        "5 work again false",
+        "5 work again false",
+        "5 work again false",
+        "5 work again false",
+        "5 dropped work loop-limit",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    expected.sort();
+    assert_eq!(events, expected);
+    assert_eq!(total(&engine.snapshot()).transmitted, 4);
+}
