@@ -43,6 +43,24 @@ pub(crate) struct Mempool {
     buf_len: usize,
     /// The addresses of its buffers.
     pieces: Vec<Range<usize>>,
+    main: Piece,
+}
+
+/// A piece of memory that holds buffers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    start: usize,
+    length: usize,
+}
+
+impl Piece {
+    /// All memory.
+    pub(crate) const ANY: Piece = Piece { start: 0, length: usize::MAX };
+
+    #[inline(always)]
+    pub(crate) fn owns(self, buffer: *const Header) -> bool {
+        buffer.addr().wrapping_sub(self.start) < self.length
+    }
 }
 
 // SAFETY: DPDK's pools may be used by any thread.
@@ -58,8 +76,17 @@ impl Mempool {
     /// Whether a buffer is one of this pool's.
     #[inline(always)]
     pub(crate) fn owns(&self, buffer: *const Header) -> bool {
-        let address = buffer.addr();
-        self.pieces.iter().any(|piece| piece.contains(&address))
+        self.main.owns(buffer) || self.owns_elsewhere(buffer)
+    }
+
+    #[cold]
+    fn owns_elsewhere(&self, buffer: *const Header) -> bool {
+        self.pieces.iter().any(|piece| piece.contains(&buffer.addr()))
+    }
+
+    /// The piece of memory that holds the buffers, all of them or at least the first: cheap to ask.
+    pub(crate) fn main_piece(&self) -> Piece {
+        self.main
     }
 
     /// Bytes from a buffer's start to its end, headroom included.
@@ -161,7 +188,11 @@ impl DpdkPool {
         // SAFETY: the pool is new; `prepare` accepts each of its buffers.
         unsafe { sys::rte_mempool_obj_iter(raw.as_ptr(), Some(prepare), std::ptr::null_mut()) };
         let pieces = pieces(raw).ok_or_else(|| calling.refused("finding the buffers", libc::E2BIG))?;
-        let shared = Arc::new(Mempool { raw, capacity, buf_len, pieces });
+        let main = pieces.first().map_or(Piece { start: 0, length: 0 }, |first| Piece {
+            start: first.start,
+            length: first.end - first.start,
+        });
+        let shared = Arc::new(Mempool { raw, capacity, buf_len, pieces, main });
         POOLS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&shared));
         Ok(DpdkPool::handle(&shared))
     }

@@ -11,7 +11,7 @@ use weir_packet::{Batch, Burst, Lanes, Packet, Pool, REACH, Slots};
 use weir_stage::{Rx, Traffic, Tx};
 
 use crate::ethdev::Ethdev;
-use crate::pool::{DpdkPool, Mempool};
+use crate::pool::{DpdkPool, Mempool, Piece};
 
 /// A receive queue. The device lives at least as long.
 pub(crate) struct DpdkRx {
@@ -38,11 +38,13 @@ impl DpdkRx {
         DpdkRx { device, queue, pool, checksums, blank, burst: Burst::new(), lost: Lost::default() }
     }
 
-    /// Receives up to `room` packets into the (empty) burst.
+    /// Receives up to `room` packets into the (empty) burst. Returns how many bytes they have.
     #[inline]
-    fn poll(&mut self, room: usize) {
+    fn poll(&mut self, room: usize) -> u64 {
         let (port, queue) = (self.device.port(), self.queue);
-        let (pool, lost) = (&self.pool, &mut self.lost);
+        let (pool, lost) = (&*self.pool, &mut self.lost);
+        let bounds = Bounds { memory: pool.main_piece(), buf_len: pool.buf_len() };
+        let mut bytes = 0;
         let fill = |slots: &mut [MaybeUninit<NonNull<Header>>]| {
             let n = u16::try_from(slots.len().min(room)).unwrap_or(u16::MAX);
             // SAFETY: the device is started while `device` lives, the queue is this object's alone, and
@@ -53,38 +55,47 @@ impl DpdkRx {
                 let Some(slot) = slots.get(at).copied() else { break };
                 // SAFETY: the driver filled the first `got` slots.
                 let buffer = unsafe { slot.assume_init() };
-                // SAFETY: the driver hands over a buffer that nobody else owns.
-                if unsafe { accept(buffer, pool, lost) }
-                    && let Some(place) = slots.get_mut(kept)
-                {
+                // SAFETY: the driver hands over a whole buffer that nobody else owns.
+                let header = unsafe { buffer.as_ref() };
+                // SAFETY: as it came.
+                if !bounds.hold(buffer, header) && !unsafe { mend(buffer, pool, lost) } {
+                    continue;
+                }
+                // SAFETY: still a whole buffer, and ours.
+                bytes += u64::from(unsafe { buffer.as_ref() }.data_len);
+                if let Some(place) = slots.get_mut(kept) {
                     place.write(buffer);
                     kept += 1;
                 }
             }
             kept
         };
-        // SAFETY: the first `kept` slots hold buffers that `accept` found to satisfy the invariants; the
+        // SAFETY: the first `kept` slots hold buffers that were found to satisfy the invariants; the
         // driver gave them up, each once.
         unsafe { self.burst.fill_back(fill) };
+        bytes
     }
 
-    fn stamp(&self, batch: &mut Batch, mask: u64, now: u64) -> u64 {
-        let mut bytes = 0;
+    /// Writes the lanes that belong to receive.
+    #[inline]
+    fn stamp(&self, batch: &mut Batch, mask: u64, now: u64) {
+        if mask == u64::MAX && !self.checksums {
+            batch.lanes.time.all_mut().fill(now);
+            batch.lanes.offload.all_mut().fill(0);
+            return;
+        }
         for slot in Slots(mask) {
-            let Some(packet) = batch.get(slot) else { continue };
-            bytes += packet.len() as u64;
-            let good = self.checksums
-                && packet.header().ol_flags & sys::WEIR_MBUF_F_RX_IP_CKSUM_MASK == sys::WEIR_MBUF_F_RX_IP_CKSUM_GOOD;
+            let flags = batch.get(slot).map_or(0, |packet| packet.header().ol_flags);
+            let good = self.checksums && flags & sys::WEIR_MBUF_F_RX_IP_CKSUM_MASK == sys::WEIR_MBUF_F_RX_IP_CKSUM_GOOD;
             batch.lanes.time[slot] = now;
             batch.lanes.offload[slot] = if good { Lanes::CHECKSUM_GOOD } else { 0 };
         }
-        bytes
     }
 }
 
 impl Rx for DpdkRx {
     fn receive(&mut self, batch: &mut Batch, _pool: &mut dyn Pool, now: u64) -> Traffic {
-        self.poll(batch.room());
+        let bytes = self.poll(batch.room());
         if self.burst.is_empty() {
             return Traffic::default();
         }
@@ -92,7 +103,7 @@ impl Rx for DpdkRx {
             self.burst.packets_mut().iter_mut().for_each(|packet| packet.bytes_mut().fill(0));
         }
         let mask = batch.fill_from_burst(&mut self.burst);
-        let bytes = self.stamp(batch, mask, now);
+        self.stamp(batch, mask, now);
         Traffic { packets: u64::from(mask.count_ones()), bytes }
     }
 
@@ -104,51 +115,47 @@ impl Rx for DpdkRx {
     }
 }
 
-/// Whether a buffer that a driver handed over is what weir-packet calls a packet. A chain is made one
-/// piece where it fits; what is no packet is given back and counted.
-///
-/// # Safety
-///
-/// `buffer` is a whole buffer of DPDK's, and the caller its owner; when the answer is false, no longer.
-#[inline(always)]
-unsafe fn accept(buffer: NonNull<Header>, pool: &Mempool, lost: &mut Lost) -> bool {
-    // SAFETY: a whole buffer, the caller's.
-    let header = unsafe { buffer.as_ref() };
-    if is_packet(buffer, header, pool) {
-        return true;
+/// What the invariants of [`Header`] are checked against.
+#[derive(Clone, Copy)]
+struct Bounds {
+    memory: Piece,
+    buf_len: usize,
+}
+
+impl Bounds {
+    /// The invariants, and that the frame has any bytes.
+    #[inline(always)]
+    fn hold(self, buffer: NonNull<Header>, header: &Header) -> bool {
+        let length = usize::from(header.data_len);
+        let single = header.nb_segs == 1 && header.refcnt == 1 && header.ol_flags & sys::WEIR_MBUF_F_FOREIGN == 0;
+        let inside = usize::from(header.data_off) + length.max(REACH) <= self.buf_len;
+        let whole = header.pkt_len == u32::from(header.data_len);
+        single && inside && whole && length != 0 && self.memory.owns(buffer.as_ptr())
     }
-    // SAFETY: handed on as it came.
-    unsafe { mend(buffer, pool, lost) }
 }
 
-/// The invariants of [`Header`], and that the frame has any bytes.
-#[inline(always)]
-fn is_packet(buffer: NonNull<Header>, header: &Header, pool: &Mempool) -> bool {
-    let length = usize::from(header.data_len);
-    let single = header.nb_segs == 1 && header.refcnt == 1 && header.ol_flags & sys::WEIR_MBUF_F_FOREIGN == 0;
-    let inside = usize::from(header.data_off) + length.max(REACH) <= pool.buf_len();
-    single && inside && length != 0 && header.pkt_len == u32::from(header.data_len) && pool.owns(buffer.as_ptr())
-}
-
+/// Makes a packet of what a driver handed over and is none at first sight: a chain is made one piece
+/// where it fits. What is no packet is given back and counted. Returns whether it is one now.
+///
 /// # Safety
 ///
-/// As for [`accept`].
+/// `buffer` is a whole buffer or chain of DPDK's, and the caller its owner; when the answer is false, no
+/// longer.
 #[cold]
 unsafe fn mend(buffer: NonNull<Header>, pool: &Mempool, lost: &mut Lost) -> bool {
     // SAFETY: a whole buffer, the caller's.
     let segments = unsafe { buffer.as_ref() }.nb_segs;
-    if segments > 1 {
-        // SAFETY: a whole chain, the caller's.
-        let rc = unsafe { sys::weir_pktmbuf_linearize(buffer.as_ptr().cast()) };
+    // SAFETY: a whole chain, the caller's.
+    if segments > 1 && unsafe { sys::weir_pktmbuf_linearize(buffer.as_ptr().cast()) } != 0 {
+        lost.long += 1;
+    } else {
         // SAFETY: still a whole buffer, and the caller's.
         let header = unsafe { buffer.as_ref() };
-        if rc == 0 && is_packet(buffer, header, pool) {
+        let any = Bounds { memory: Piece::ANY, buf_len: pool.buf_len() };
+        if any.hold(buffer, header) && pool.owns(buffer.as_ptr()) {
             return true;
         }
-    }
-    match segments > 1 {
-        true => lost.long += 1,
-        false => lost.unfit += 1,
+        lost.unfit += 1;
     }
     // SAFETY: a whole chain, given up here.
     unsafe { sys::weir_pktmbuf_free(buffer.as_ptr().cast()) };
@@ -193,11 +200,15 @@ impl Tx for DpdkTx {
         if !self.alive() {
             return Traffic::default();
         }
-        let all_ours = burst.packets().iter().all(|packet| self.pool.owns(packet));
+        let memory = self.pool.shared().main_piece();
+        let (mut offered, mut all_ours) = (0, true);
+        for packet in burst.packets() {
+            all_ours &= memory.owns(packet.header());
+            offered += packet.len() as u64;
+        }
         if !all_ours && !self.adopt(burst, pool) {
             return Traffic::default();
         }
-        let offered: u64 = length(burst.packets());
         let (port, queue) = (self.device.port(), self.queue);
         let send = |buffers: &mut [NonNull<Header>]| {
             let n = u16::try_from(buffers.len()).unwrap_or(u16::MAX);
