@@ -46,14 +46,12 @@ unsigned int weir_lcore_id(void)
 	return rte_lcore_id();
 }
 
-int weir_link_get(uint16_t port, int *up, uint32_t *speed)
+int weir_link_up(uint16_t port)
 {
 	struct rte_eth_link link = {0};
 	int rc = rte_eth_link_get_nowait(port, &link);
 
-	*up = link.link_status == RTE_ETH_LINK_UP;
-	*speed = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
-	return rc;
+	return rc < 0 ? rc : link.link_status == RTE_ETH_LINK_UP;
 }
 
 struct ranges {

@@ -78,8 +78,8 @@ int weir_pktmbuf_linearize(struct rte_mbuf *buf);
 int weir_errno(void);
 /* DPDK's id of this thread; UINT32_MAX when it has none. */
 unsigned int weir_lcore_id(void);
-/* Link state without waiting: 0 or -errno. Speed in Mbit/s, 0 when unknown. */
-int weir_link_get(uint16_t port, int *up, uint32_t *speed);
+/* Link state without waiting: 1 up, 0 down, or -errno. */
+int weir_link_up(uint16_t port);
 /* The memory that a pool's buffers are in: up to n pieces, each from first to end. Returns how many
  * there are, which may be more than n. */
 unsigned int weir_mempool_ranges(struct rte_mempool *pool, uintptr_t (*ranges)[2], unsigned int n);

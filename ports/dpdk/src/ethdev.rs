@@ -138,10 +138,8 @@ impl Ethdev {
 
     /// Whether the link is up, as the driver sees it.
     pub(crate) fn link_up(&self) -> bool {
-        let (mut up, mut speed) = (0, 0);
-        // SAFETY: a port that exists, room for both answers.
-        let rc = unsafe { sys::weir_link_get(self.port, &raw mut up, &raw mut speed) };
-        rc == 0 && up != 0
+        // SAFETY: a port that exists.
+        unsafe { sys::weir_link_up(self.port) == 1 }
     }
 
     /// The driver's counters.
