@@ -10,8 +10,8 @@ use crate::reason::Reason;
 /// Attempts to hand packets to a port without any progress before packets that find no room are dropped.
 const TRIES: usize = 4;
 
-/// A burst is handed over when it has so many packets, however young it is.
-const FULL: usize = BATCH;
+/// A burst is handed over at the end of a loop when it has so many packets, however young it is.
+const FULL: usize = BATCH / 2;
 
 /// A burst that more packets may still join is handed over at this age, nanoseconds.
 const MAX_WAIT: u64 = 100_000;
@@ -52,6 +52,9 @@ impl Sink {
     }
 
     /// Takes the packets in `mask` out of `batch`; those that find no room are dropped.
+    ///
+    /// They are handed over at the end of the loop, or now when the burst has no room for all: so the time that it takes counts
+    /// as transmitting, and one call serves all that one loop has for the port.
     #[inline]
     pub(crate) fn push_batch(&mut self, batch: &mut Batch, mask: u64, around: &mut Around<'_>) {
         let mut tries = 0;
@@ -60,14 +63,10 @@ impl Sink {
                 self.since = around.now;
             }
             self.joined += batch.move_to_burst(mask, &mut self.burst);
-            if self.burst.len() < FULL {
-                return;
-            }
-            let accepted = self.transmit(around);
             if batch.live() & mask == 0 {
                 return;
             }
-            tries = if accepted == 0 { tries + 1 } else { 0 };
+            tries = if self.transmit(around) == 0 { tries + 1 } else { 0 };
             if tries >= TRIES {
                 return self.refuse_batch(batch, mask, around);
             }
@@ -100,7 +99,7 @@ impl Sink {
             return;
         }
         let joined = std::mem::take(&mut self.joined);
-        let more_may_come = joined > 0 && self.burst.len() < FULL / 2;
+        let more_may_come = joined > 0 && self.burst.len() < FULL;
         if more_may_come && around.now.saturating_sub(self.since) < MAX_WAIT {
             return;
         }

@@ -1,6 +1,7 @@
 //! An engine over memory ports, and the checks that every test ends with.
 #![allow(
     dead_code,
+    unreachable_pub,
     clippy::unwrap_used,
     clippy::panic,
     clippy::type_complexity,
