@@ -24,17 +24,14 @@ pub(crate) fn check(device: &Device) -> Result<(), DpdkError> {
         sockets::expect_listener(&name, Path::new(path))?;
     }
     match device.kind() {
-        Kind::AfXdp => check_interface(device, &[(CAP_NET_ADMIN, "CAP_NET_ADMIN"), (CAP_NET_RAW, "CAP_NET_RAW")]),
-        Kind::AfPacket => check_interface(device, &[(CAP_NET_RAW, "CAP_NET_RAW")]),
+        Kind::AfXdp | Kind::AfPacket => {
+            find(device)?;
+            check_capabilities(device, &[(CAP_NET_ADMIN, "CAP_NET_ADMIN"), (CAP_NET_RAW, "CAP_NET_RAW")])
+        }
         Kind::Tap => check_tap(device),
         Kind::Pci => check_pci(device.name()),
         Kind::Null | Kind::Vdev | Kind::Memif | Kind::Vhost | Kind::VirtioUser => Ok(()),
     }
-}
-
-fn check_interface(device: &Device, capabilities: &[(u32, &str)]) -> Result<(), DpdkError> {
-    find(device)?;
-    check_capabilities(device, capabilities)
 }
 
 /// The interface that a device takes over.

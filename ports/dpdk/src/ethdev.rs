@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, CString, c_int};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_dpdk_sys as sys;
@@ -22,6 +23,8 @@ pub(crate) struct Setup {
     pub(crate) mtu: u16,
     pub(crate) mac: Option<[u8; 6]>,
     pub(crate) promiscuous: bool,
+    /// Whether it was so before: then it stays so.
+    pub(crate) was_promiscuous: bool,
     pub(crate) kind: Kind,
 }
 
@@ -47,6 +50,8 @@ pub(crate) struct Ethdev {
     port: u16,
     /// Once started: the buffers of which pool are in which rings.
     rings: OnceLock<(Rings, Arc<Mempool>)>,
+    /// Set when the interface has to be told to receive only its own frames again.
+    selfish_again: AtomicBool,
 }
 
 impl Ethdev {
@@ -63,8 +68,15 @@ impl Ethdev {
             return Err(Failure::of(&calling, format!("attaching {device}"), rc));
         }
         let found = find(&name, &before);
-        let ethdev =
-            |port| Ethdev { eal: Arc::clone(eal), device: device.to_owned(), bus, name, port, rings: OnceLock::new() };
+        let ethdev = |port| Ethdev {
+            eal: Arc::clone(eal),
+            device: device.to_owned(),
+            bus,
+            name,
+            port,
+            rings: OnceLock::new(),
+            selfish_again: AtomicBool::new(false),
+        };
         match found {
             Some(port) => Ok(ethdev(port)),
             // It is no network device (a vdev may be anything): unplugged again by the drop.
@@ -201,6 +213,7 @@ impl Ethdev {
             // SAFETY: a port that exists.
             let rc = unsafe { sys::rte_eth_promiscuous_enable(self.port) };
             self.optional(calling, "receiving all frames of", rc)?;
+            self.selfish_again.store(!setup.was_promiscuous, Ordering::Relaxed);
         }
         // SAFETY: a port that exists.
         let rc = unsafe { sys::rte_eth_allmulticast_enable(self.port) };
@@ -235,6 +248,10 @@ impl Drop for Ethdev {
     fn drop(&mut self) {
         let _calling = self.eal.call();
         if self.port != u16::MAX {
+            if self.selfish_again.load(Ordering::Relaxed) {
+                // SAFETY: a port that exists.
+                unsafe { sys::rte_eth_promiscuous_disable(self.port) };
+            }
             // SAFETY: a port that exists; nobody uses its queues any more, for they all hold this.
             unsafe { sys::rte_eth_dev_stop(self.port) };
             // SAFETY: as above; stopped.

@@ -102,6 +102,11 @@ impl Interface {
         self.flags().map(|flags| i32::from(flags) & both == both)
     }
 
+    /// Whether it receives frames for other addresses, too, because somebody told it to.
+    pub(crate) fn is_promiscuous(&self) -> bool {
+        self.flags().is_ok_and(|flags| i32::from(flags) & libc::IFF_PROMISC != 0)
+    }
+
     /// Switches it on, if it is not.
     pub(crate) fn bring_up(&self) -> io::Result<()> {
         let flags = self.flags()?;

@@ -135,6 +135,7 @@ impl DpdkPort {
             mtu: self.mtu,
             mac: self.config.mac,
             promiscuous: self.config.promiscuous,
+            was_promiscuous: self.interface.as_ref().is_some_and(Interface::is_promiscuous),
             kind: self.device.kind(),
         };
         ethdev.start(&setup, &self.pool).map_err(|failure| access::explain(&self.device, failure))?;

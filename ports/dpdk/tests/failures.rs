@@ -199,7 +199,7 @@ fn without_root() {
     let (eal, pool): (Arc<Eal>, DpdkPool) = start("nobody", DATA_ROOM);
     let refused = |device: &str| try_open(&eal, device, PortConfig::default(), &pool).err().unwrap();
     says(&refused("af_xdp:lo"), &["no permission to use af_xdp:lo", "CAP_NET_ADMIN and CAP_NET_RAW"]);
-    says(&refused("af_packet:lo"), &["no permission to use af_packet:lo", "CAP_NET_RAW"]);
+    says(&refused("af_packet:lo"), &["no permission to use af_packet:lo", "CAP_NET_ADMIN and CAP_NET_RAW"]);
     says(&refused("tap:wt9"), &["tap:wt9", "root"]);
     assert!(try_open(&eal, "null", PortConfig::default(), &pool).is_ok());
     let vhost = format!("vhost:{}/v.sock", folder().display());

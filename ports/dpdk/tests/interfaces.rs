@@ -125,6 +125,24 @@ fn an_mtu_is_set_or_refused() {
 }
 
 #[test]
+fn an_interface_is_left_as_selfish_as_it_was() {
+    in_namespace("an_interface_is_left_as_selfish_as_it_was", || {
+        veth(1500);
+        ip("link set vb promisc on");
+        let (eal, pool) = start("selfish", DATA_ROOM);
+        let promiscuous = |name| {
+            let link = std::process::Command::new("ip").args(["link", "show", name]).output().unwrap();
+            String::from_utf8(link.stdout).unwrap().contains("PROMISC")
+        };
+        let config = PortConfig { promiscuous: true, ..PortConfig::default() };
+        let ports = ["af_xdp:va", "af_packet:vb"].map(|device| try_open(&eal, device, config.clone(), &pool).unwrap());
+        assert!(promiscuous("va") && promiscuous("vb"));
+        drop(ports);
+        assert!(!promiscuous("va") && promiscuous("vb"));
+    });
+}
+
+#[test]
 fn the_largest_frames_by_af_xdp() {
     in_namespace("the_largest_frames_by_af_xdp", || {
         veth(3370);
