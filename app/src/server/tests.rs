@@ -21,6 +21,10 @@ const LIMITS: Limits =
 
 impl Stand {
     fn new(name: &str) -> Stand {
+        Stand::with(name, LIMITS)
+    }
+
+    fn with(name: &str, limits: Limits) -> Stand {
         let path = std::env::temp_dir().join(format!("weir-server-{}-{name}.sock", std::process::id()));
         let (jobs, todo) = sync_channel(8);
         let observers: Arc<Mutex<Vec<Arc<dyn Observer>>>> = Arc::default();
@@ -43,7 +47,7 @@ impl Stand {
                 }
             }
         });
-        let server = Server::start(socket::bind(&path).unwrap(), jobs, LIMITS).unwrap();
+        let server = Server::start(socket::bind(&path).unwrap(), jobs, limits).unwrap();
         Stand { path, observers, _server: server }
     }
 
@@ -273,7 +277,7 @@ mod garbage {
     use proptest::prelude::*;
     use std::sync::LazyLock;
 
-    static STAND: LazyLock<Stand> = LazyLock::new(|| Stand::new("garbage"));
+    static STAND: LazyLock<Stand> = LazyLock::new(|| Stand::with("garbage", Limits { clients: 1000, ..LIMITS }));
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]

@@ -1,0 +1,391 @@
+//! The command line.
+//!
+//! Most of it is declared here; the nouns of functions (`weir route add ...`) and the tables that they show are added from the
+//! catalogue when the program starts.
+
+mod nouns;
+
+pub(crate) use nouns::Change;
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use weir_stage::Function;
+
+use crate::socket::DEFAULT_NAME;
+
+/// A software data plane for commodity servers: routes packets, and accounts for every packet and every cycle.
+#[derive(Debug, Parser)]
+#[command(
+    name = "weir",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Start with:\n  weir check router.lua       is the configuration right?\n  weir run router.lua         \
+                  run it in the foreground\n  weir show stats             in another terminal: what it does\n  \
+                  weir doctor                 is the host ready?\n\n`weir help COMMAND` has examples of each."
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Commands,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Commands {
+    /// Run a configuration in the foreground
+    Run(Run),
+    /// Check a configuration, without NIC, root or huge pages
+    Check(Check),
+    /// Replace the running configuration
+    Reload(Reload),
+    /// Write out what was added at run time, as a configuration
+    Save(Save),
+    /// Show numbers and tables
+    Show(Show),
+    /// Follow packets through the stages
+    Trace(Trace),
+    /// Copy packets at a port, a way or a drop to a file
+    Capture(Capture),
+    /// Look at the host and say what to do
+    Doctor(Doctor),
+    /// Measure what functions cost
+    Bench(Bench),
+    /// Print the versions of this program and of what runs
+    Version(Version),
+    /// Print the completion of a shell
+    Completion(Completion),
+    /// Live screen of workers, stages, ports and drops (comes with a later version)
+    #[command(hide = true)]
+    Top(Later),
+    /// Generate traffic (comes with a later version)
+    #[command(hide = true)]
+    Gen(Later),
+    /// Compare what was sent with what was received (comes with a later version)
+    #[command(hide = true)]
+    Flowstat(Later),
+    /// Print what a configuration may say: the manual of a kind of declaration
+    Manual(Manual),
+}
+
+/// Which running Weir is meant.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Target {
+    /// Its name
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME, help_heading = "Which Weir")]
+    pub(crate) name: String,
+    /// Its control socket, in place of the one that the name stands for
+    #[arg(long, value_name = "PATH", help_heading = "Which Weir")]
+    pub(crate) socket: Option<PathBuf>,
+}
+
+/// `weir run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Prints `ready` alone on a line when all workers run. SIGTERM and SIGINT stop receiving, let what \
+                        is on its way leave, print the account and exit with 0.\n\nExamples:\n  weir run router.lua\n  \
+                        weir run lab.lua --name lab --metrics 127.0.0.1:9100\n  weir run demo.lua --until-drained    \
+                        end when all input files are read")]
+pub(crate) struct Run {
+    /// The configuration
+    #[arg(value_name = "FILE.lua")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// End when all input has come to its end and nothing is on its way
+    #[arg(long)]
+    pub(crate) until_drained: bool,
+    /// Allow stages written in Lua
+    #[arg(long)]
+    pub(crate) allow_lua_stages: bool,
+    /// Serve metrics as Prometheus reads them, at http://ADDRESS:PORT/metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) metrics: Option<std::net::SocketAddr>,
+    /// Write the log to a file, not to stderr
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Print the account as JSON when it ends
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `weir check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exits with 0 if nothing is wrong, else prints every mistake and exits with 1.\n\nExample:\n  weir \
+                        check router.lua")]
+pub(crate) struct Check {
+    /// The configuration
+    #[arg(value_name = "FILE.lua")]
+    pub(crate) file: PathBuf,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `weir reload`.
+#[derive(Debug, Args)]
+#[command(after_help = "Without FILE, Weir reads its own file again. Everything is built aside first; if anything is wrong, \
+                        nothing changes.\n\nExamples:\n  weir reload --dry-run         what would change?\n  weir \
+                        reload                   take over the changed file\n  weir reload new.lua")]
+pub(crate) struct Reload {
+    /// The new configuration
+    #[arg(value_name = "FILE.lua")]
+    pub(crate) file: Option<PathBuf>,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Allow changes that take a restart of the whole process
+    #[arg(long)]
+    pub(crate) allow_restart: bool,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `weir save`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weir save\n  weir save -w added.lua")]
+pub(crate) struct Save {
+    /// The file to write; the standard output when absent
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `weir show`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weir show stats               everything at a glance\n  weir show stats --watch 2     \
+                        again every two seconds\n  weir show drops               every drop, with its reason\n  weir \
+                        show graph --dot | dot -Tsvg > graph.svg")]
+pub(crate) struct Show {
+    /// What to show
+    #[arg(value_name = "WHAT", index = 1)]
+    pub(crate) what: String,
+    /// Which rows: a word that the table understands
+    #[arg(value_name = "FILTER", index = 2)]
+    pub(crate) filter: Option<String>,
+    /// The function's name, where several have such a table
+    #[arg(long, value_name = "NAME")]
+    pub(crate) function: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the graph in the language of Graphviz
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) dot: bool,
+    /// Show it again every so many seconds
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+          value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) watch: Option<u32>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `weir trace`.
+#[derive(Debug, Args)]
+#[command(after_help = "FILTER is a filter expression as tcpdump has them, one word or several. Ctrl-C ends.\n\nExamples:\n  \
+                        weir trace\n  weir trace -n 10 icmp\n  weir trace -n 3 dst host 192.0.2.9 and udp port 53")]
+pub(crate) struct Trace {
+    /// Packets to follow
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(crate::trace::MAX_PACKETS)))]
+    pub(crate) count: u32,
+    /// Which packets
+    #[arg(value_name = "FILTER", trailing_var_arg = true)]
+    pub(crate) filter: Vec<String>,
+    /// Print JSON, a line for each step
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `weir capture`.
+#[derive(Debug, Args)]
+#[command(after_help = "POINT is a port, a way or reason STAGE.WAY (`weir show graph` lists them), PORT.REASON, a whole STAGE, \
+                        or `drops`. Ctrl-C ends.\n\nExamples:\n  weir capture wan -w wan.pcapng\n  weir capture wan -w - \
+                        icmp | tshark -r -\n  weir capture drops -w drops.pcapng -n 1000")]
+pub(crate) struct Capture {
+    /// Where to copy packets
+    #[arg(value_name = "POINT")]
+    pub(crate) point: String,
+    /// The file to write, in the format pcapng; - for the standard output
+    #[arg(short, long, value_name = "FILE.pcapng")]
+    pub(crate) write: PathBuf,
+    /// Stop after so many packets
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Bytes of each packet to copy
+    #[arg(short, long, value_name = "BYTES", default_value_t = 65_535, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub(crate) snap: u32,
+    /// Which packets: a filter expression as tcpdump has them
+    #[arg(value_name = "FILTER", trailing_var_arg = true)]
+    pub(crate) filter: Vec<String>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `weir doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "Changes nothing. Exits with 0 whatever it finds.\n\nExample:\n  weir doctor")]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `weir version`.
+#[derive(Debug, Args)]
+pub(crate) struct Version {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// `weir completion`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  source <(weir completion bash)\n  weir completion zsh > ~/.zfunc/_weir\n  weir \
+                        completion fish > ~/.config/fish/completions/weir.fish")]
+pub(crate) struct Completion {
+    /// The shell
+    #[arg(value_name = "SHELL", value_parser = ["bash", "zsh", "fish"])]
+    pub(crate) shell: String,
+}
+
+/// `weir manual`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weir manual\n  weir manual port")]
+pub(crate) struct Manual {
+    /// The kind; all when absent
+    #[arg(value_name = "KIND")]
+    pub(crate) kind: Option<String>,
+}
+
+/// `weir bench`.
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// What to measure.
+    #[command(subcommand)]
+    pub(crate) what: BenchCommands,
+}
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommands {
+    /// Cycles per packet of a function
+    Cpp(Cpp),
+    /// Any other experiment.
+    #[command(external_subcommand)]
+    Other(Vec<String>),
+}
+
+/// `weir bench cpp`.
+#[derive(Debug, Args)]
+#[command(after_help = "Runs the function's real graph on one pinned worker over ports in memory, with 64-byte packets. The \
+                        figures are TSC cycles: medians, with the least and the most.\n\nExamples:\n  weir bench cpp \
+                        FUNCTION\n  weir bench cpp FUNCTION --case one-destination --runs 9 --core 1")]
+pub(crate) struct Cpp {
+    /// The function
+    #[arg(value_name = "FUNCTION")]
+    pub(crate) function: String,
+    /// A case to measure; all when absent
+    #[arg(long = "case", value_name = "NAME")]
+    pub(crate) cases: Vec<String>,
+    /// Runs of each case
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) runs: u32,
+    /// Folder of the files that some cases need
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Core of the worker; the last one when absent
+    #[arg(long, value_name = "N")]
+    pub(crate) core: Option<usize>,
+    /// Packets in a batch
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) fill: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A command that does not exist yet, with whatever stands behind it.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Later {
+    /// Not looked at.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    pub(crate) rest: Vec<String>,
+}
+
+/// What `weir show` shows of every Weir, with a word of help each.
+pub(crate) const SHOWS: &[(&str, &str)] = &[
+    ("stats", "everything at a glance: ports, workers, drops, the account"),
+    ("ports", "the ports and what is known about their devices"),
+    ("graph", "stages, and where their ways lead"),
+    ("drops", "packets dropped, by place and reason"),
+    ("cycles", "what workers spend their cycles on"),
+    ("stages", "packets and cycles of each stage"),
+    ("links", "links between workers"),
+    ("version", "what runs"),
+];
+
+/// What the user asked for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// A command that every Weir has.
+    Command(Commands),
+    /// A change that a function knows.
+    Change(Change),
+}
+
+/// The whole command line, with what functions add to it.
+pub(crate) fn command(functions: &[&dyn Function]) -> Command {
+    let mut words: Vec<clap::builder::PossibleValue> = SHOWS.iter().map(|(what, help)| possible(what, help)).collect();
+    for show in functions.iter().flat_map(|function| function.shows()) {
+        if !words.iter().any(|word| word.get_name() == show.what) {
+            words.push(possible(show.what, show.help));
+        }
+    }
+    let kinds: Vec<&'static str> = functions.iter().map(|function| function.kind()).collect();
+    let command = Cli::command()
+        .mut_subcommand("show", |show| show.mut_arg("what", |what| what.value_parser(PossibleValuesParser::new(words))))
+        .mut_subcommand("bench", |bench| {
+            bench.mut_subcommand("cpp", |cpp| {
+                cpp.mut_arg("function", |function| function.value_parser(PossibleValuesParser::new(kinds)))
+            })
+        });
+    nouns::subcommands(functions).into_iter().fold(command, Command::subcommand)
+}
+
+fn possible(word: &'static str, help: &'static str) -> clap::builder::PossibleValue {
+    clap::builder::PossibleValue::new(word).help(help)
+}
+
+/// What the words of a command line ask for.
+pub(crate) fn parse(
+    functions: &[&'static dyn Function],
+    words: impl IntoIterator<Item = std::ffi::OsString>,
+) -> Result<Asked, clap::Error> {
+    let mut command = command(functions);
+    let matches = command.try_get_matches_from_mut(words)?;
+    asked(functions, &matches).map_err(|error| error.format(&mut command))
+}
+
+fn asked(functions: &[&'static dyn Function], matches: &ArgMatches) -> Result<Asked, clap::Error> {
+    if let Some(change) = nouns::change(functions, matches)? {
+        return Ok(Asked::Change(change));
+    }
+    Cli::from_arg_matches(matches).map(|cli| Asked::Command(cli.command))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,7 @@
+//! Metrics as Prometheus reads them: the text format, version 0.0.4, over HTTP.
+
+mod http;
+mod text;
+
+pub(crate) use http::serve;
+pub(crate) use text::text;
