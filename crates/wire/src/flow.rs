@@ -134,6 +134,24 @@ mod tests {
             prop_assert!(received < 20 || before == hash(&window, received, 1));
         }
 
+        /// Ports count only if all four bytes are there, by what arrived and by total length: padding is no port.
+        #[test]
+        fn ports_that_are_not_there_do_not_count(flow in flow(), other: [u8; 4], words in 0usize..=10, there in 0u16..4) {
+            prop_assume!(flow.ports[usize::from(there)..] != other[usize::from(there)..]);
+            let mut padding = flow;
+            padding.ports[usize::from(there)..].copy_from_slice(&other[usize::from(there)..]);
+            let length = 20 + words as u16 * 4 + there;
+            let of = |flow, total: u16, received: u16| {
+                let mut bytes = packet(flow, words, 0);
+                bytes[2..4].copy_from_slice(&total.to_be_bytes());
+                hash(&bytes, received.into(), 0)
+            };
+            prop_assert_eq!(of(flow, length, 64), of(padding, length, 64));
+            prop_assert_eq!(of(flow, 64, length), of(padding, 64, length));
+            let whole = 24 + words as u16 * 4;
+            prop_assert_eq!(of(flow, whole, whole) != of(padding, whole, whole), has_ports(flow.protocol));
+        }
+
         #[test]
         fn each_bit_of_the_tuple_changes_the_hash(flow in flow(), bit in 0usize..64) {
             let one = hash(&packet(flow, 0, 0), 64, 0);

@@ -145,6 +145,7 @@ mod tests {
         for words in 0..=10 {
             let good = valid(words, 30);
             assert_eq!(check_slice(&good), Ok(()), "{words} option words");
+            assert_eq!(check_slice(&valid(words, 0)), Ok(()), "a header alone is a packet");
             let padded = [&good[..], &[0x77; 9]].concat();
             assert_eq!(check_slice(&padded), Ok(()));
 

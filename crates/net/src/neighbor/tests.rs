@@ -194,6 +194,7 @@ fn an_unasked_word_that_changes_nothing_does_not_prolong_anything() {
     let before = (lab.table.get(1, PEER), lab.table.next_deadline());
     lab.wait(SECOND);
     lab.hear(request(PEER, HOST, PEER));
+    lab.hear(reply(PEER, HOST));
     assert_eq!((lab.table.get(1, PEER), lab.table.next_deadline()), before);
 }
 
@@ -217,6 +218,22 @@ fn a_request_from_the_one_we_are_asking_resolves_it() {
     lab.resolve();
     assert_eq!(lab.hear(request(PEER, HOST, Ipv4Addr::new(10, 0, 0, 77))), (Heard::Learned, vec![RESOLVED]));
     assert_eq!(lab.state(), Some(State::Stale));
+}
+
+#[test]
+fn only_an_answer_to_us_makes_reachable() {
+    let elsewhere = Ipv4Addr::new(10, 0, 0, 77);
+    for not_to_us in [
+        arp(Operation::Reply, PEER, HOST, ME, OTHER),
+        arp(Operation::Reply, PEER, HOST, elsewhere, ROUTER),
+        arp(Operation::Reply, PEER, HOST, elsewhere, OTHER),
+        request(PEER, HOST, ME),
+    ] {
+        let mut lab = Lab::quiet();
+        lab.resolve();
+        lab.hear(not_to_us);
+        assert_eq!(lab.state(), Some(State::Stale), "{not_to_us:?}");
+    }
 }
 
 #[test]
@@ -389,6 +406,24 @@ fn a_full_table_forgets_the_failed_then_the_stale_and_never_the_used() {
     assert_eq!(lab.events[0], Event::Removed { port: 1, address: host(2) });
     assert_eq!(resolve(&mut lab, 7), Resolution::NoRoom);
     assert_eq!(lab.table.len(), 3);
+}
+
+#[test]
+fn when_all_ports_together_are_full_the_oldest_of_all_makes_room() {
+    let mut lab = Lab::new(Timing::default(), Limits { per_port: 9, total: 2 });
+    lab.table.set_port(2, ROUTER);
+    lab.table.add_own(lab.now, Interface::new(2, "10.0.2.1/24".parse().unwrap()).unwrap(), &mut lab.events);
+    lab.table.link_up(lab.now, 2);
+    for port in [2, 1] {
+        let host = Ipv4Addr::new(10, 0, if port == 2 { 2 } else { 0 }, 9);
+        let target = Ipv4Addr::new(10, 0, if port == 2 { 2 } else { 0 }, 1);
+        lab.table.arp_received(lab.now, port, &request(host, HOST, target), &mut lab.events);
+        lab.now += SECOND;
+    }
+    lab.events.clear();
+    lab.table.resolve(lab.now, 1, Ipv4Addr::new(10, 0, 0, 5), &mut lab.events);
+    assert_eq!(lab.events[0], Event::Removed { port: 2, address: Ipv4Addr::new(10, 0, 2, 9) });
+    assert_eq!(lab.table.len(), 2);
 }
 
 #[test]
