@@ -72,8 +72,13 @@ pub(crate) fn load(file: &Path, permissions: &[&str]) -> Result<Loaded, Vec<Conf
     };
     let loaded = Loaded { file: file.to_owned(), folder, checked, engine, ports };
     let mut errors = loaded.check_permissions(permissions);
-    errors.extend(loaded.check_parts());
+    errors.extend(loaded.check_parts(permissions));
     if errors.is_empty() { Ok(loaded) } else { Err(errors) }
+}
+
+/// The switches that a function needs and that were not given.
+fn missing_permissions(function: &dyn Function, element: &Element, given: &[&str]) -> Vec<&'static str> {
+    function.permissions(element).into_iter().filter(|switch| !given.contains(switch)).collect()
 }
 
 fn unreadable(file: &Path, cause: &dyn std::fmt::Display) -> ConfigError {
@@ -127,22 +132,28 @@ impl Loaded {
 
     fn check_permissions(&self, given: &[&str]) -> Vec<ConfigError> {
         let refused = |(function, element): (&'static dyn Function, &Element)| {
-            let switch = function.permission().filter(|switch| !given.contains(switch))?;
-            let problem = format!("{} runs code of your own in the data path, which was not allowed", element.kind());
-            let error = element.error(ErrorKind::Conflict, &element.path(), problem);
-            Some(error.remedy(format!("start weir with {switch} if you trust it")))
+            let missing = missing_permissions(function, element, given);
+            (!missing.is_empty()).then(|| {
+                let problem = format!("{} runs code of your own in the data path, which was not allowed", element.kind());
+                let error = element.error(ErrorKind::Conflict, &element.path(), problem);
+                error.remedy(format!("start weir with {} if you trust it", missing.join(" and ")))
+            })
         };
         self.functions().filter_map(refused).collect()
     }
 
     /// What no schema can say: devices, who owns which port, and what the functions themselves object to.
-    fn check_parts(&self) -> Vec<ConfigError> {
+    /// Functions without the permissions that they need are not built, as that may run the code in question.
+    fn check_parts(&self, permissions: &[&str]) -> Vec<ConfigError> {
         let mut errors = self.check_devices();
         errors.extend(self.check_owners());
         let ports = self.assumed_ports();
         let domain = Domain::new();
         let env = Env { ports: &ports, domain: &domain, folder: Some(&self.folder), now: 0 };
         for (function, element) in self.functions() {
+            if !missing_permissions(function, element, permissions).is_empty() {
+                continue;
+            }
             match function.build(element, &env, None) {
                 Err(more) => errors.extend(more),
                 Ok(instance) => {

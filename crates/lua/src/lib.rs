@@ -8,20 +8,26 @@
 //! The child is the same program: its `main` calls [`child_main`] when its first argument is [`CHILD_ARGUMENT`], before
 //! it does anything else.
 //!
-//! [`LuaStage`] is a stage of a graph whose step is a Lua function: see [`stage`].
+//! [`LuaStage`] is a stage of a graph whose step is a Lua function: see [`stage`]. [`LuaFunction`] puts one between ports
+//! of a configuration.
 
 mod child;
 mod confine;
 mod convert;
 mod frames;
+mod function;
 mod limits;
+mod machine;
 mod message;
 mod parent;
+mod paths;
 mod protocol;
+mod running;
 mod sandbox;
 pub mod stage;
 
 pub use child::{CHILD_ARGUMENT, child_main};
+pub use function::{ALLOW_FFI, ALLOW_STAGES, LuaConfig, LuaFunction};
 pub use limits::Limits;
 pub use parent::evaluate;
 pub use stage::{Access, Failures, LuaStage};

@@ -53,7 +53,7 @@ pub fn evaluate(program: &Path, file: &Path, kinds: &[&str], limits: &Limits) ->
 }
 
 /// A script's text. Only a regular file is read: a pipe might never end.
-fn read_script(file: io::Result<File>, limits: &Limits) -> Result<String, String> {
+pub(crate) fn read_script(file: io::Result<File>, limits: &Limits) -> Result<String, String> {
     let cannot = |error: io::Error| format!("cannot be read: {error}");
     let file = file.map_err(cannot)?;
     if !file.metadata().map_err(cannot)?.is_file() {

@@ -29,17 +29,17 @@
 //! An error in the script drops the batch's packets as `lua-error`; after [`ERRORS_ALLOWED`] of them the stage is disabled,
 //! and drops all packets as `lua-disabled`.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mlua::{AnyUserData, Function, HookTriggers, Lua, LuaOptions, StdLib, VmState};
 use weir_config::ConfigError;
 use weir_packet::Batch;
 use weir_stage::{Declaration, Out, Stage};
 
-use crate::frames::Frames;
-use crate::message::{chunk_name, translate};
-use crate::sandbox::bare;
+use crate::machine::Machine;
+use crate::message::translate;
+
+pub use crate::machine::Access;
 
 weir_stage::ways! {
     /// Ways out of a stage written in Lua.
@@ -58,23 +58,11 @@ weir_stage::ways! {
 /// How many batches may fail before the stage is disabled.
 pub const ERRORS_ALLOWED: u64 = 3;
 
-/// How many instructions the script may run for one batch, unless it has raw access: some 0.1 s.
-const INSTRUCTIONS: u32 = 10_000_000;
-
-/// What a script may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Only what the accessors do. It is interpreted, and its instructions are bounded.
-    Checked,
-    /// Anything: it has LuaJIT's `ffi` and the compiler, and can bring the process down as any native code can. Only for
-    /// scripts that are trusted like the program itself, by a switch of its own.
-    Raw,
-}
-
 /// What has gone wrong in a stage, for whoever looks from another thread.
 #[derive(Debug, Default)]
 pub struct Failures {
     count: AtomicU64,
+    disabled: AtomicBool,
     last: Mutex<Option<ConfigError>>,
 }
 
@@ -82,6 +70,11 @@ impl Failures {
     /// How many batches failed.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether the script is not called any more.
+    pub fn disabled(&self) -> bool {
+        self.disabled.load(Ordering::Relaxed)
     }
 
     /// The last failure.
@@ -95,14 +88,31 @@ impl Failures {
     }
 }
 
+/// What a stage shares with the control side.
+#[derive(Default)]
+pub(crate) struct Seat {
+    pub(crate) failures: Arc<Failures>,
+    /// Whether `machine` is newer than the stage's own.
+    waiting: AtomicBool,
+    /// The next machine, and, once the stage has taken it, the one it had before: it is not dropped on the fast path.
+    machine: Mutex<Option<Machine>>,
+}
+
+impl Seat {
+    /// Hands the stage a machine to run from its next batch on.
+    pub(crate) fn hand(&self, machine: Machine) {
+        *self.machine.lock().unwrap_or_else(PoisonError::into_inner) = Some(machine);
+        // Pairs with the load in `LuaStage::take_over`, so that the lock is looked at no earlier than it is filled.
+        self.waiting.store(true, Ordering::Release);
+    }
+}
+
 /// A stage written in Lua, with a virtual machine of its own: each worker has another.
 pub struct LuaStage {
-    lua: Lua,
-    run: Function,
-    frames: AnyUserData,
-    file: String,
-    indexed: u8,
-    failures: Arc<Failures>,
+    machine: Machine,
+    /// Batches that failed since the script was loaded.
+    errors: u64,
+    seat: Arc<Seat>,
 }
 
 impl LuaStage {
@@ -111,91 +121,51 @@ impl LuaStage {
     /// # Errors
     /// That the script is no Lua, fails while it is loaded, or defines no function `run`.
     pub fn new(file: &str, text: &str, access: Access, indexed: u8) -> Result<Self, Vec<ConfigError>> {
-        Self::load(file, text, access, indexed).map_err(|error| vec![translate(&error, &[file.to_owned()])])
+        Ok(Self::seated(Machine::load(file, text, access, indexed)?, Arc::default()))
     }
 
-    fn load(file: &str, text: &str, access: Access, indexed: u8) -> mlua::Result<Self> {
-        let lua = machine(access)?;
-        bound(&lua, access)?;
-        lua.load(text).set_name(format!("={}", chunk_name(0))).set_mode(mlua::chunk::ChunkMode::Text).exec()?;
-        let missing = |_| mlua::Error::runtime("defines no function run(batch)");
-        let run = lua.globals().raw_get::<Function>("run").map_err(missing)?;
-        let frames = lua.create_userdata(Frames::new(indexed, access == Access::Raw))?;
-        Ok(Self { run, frames, lua, file: file.to_owned(), indexed, failures: Arc::default() })
+    /// A stage that can be handed another machine, with as many indexed ways, by way of its seat.
+    pub(crate) fn seated(machine: Machine, seat: Arc<Seat>) -> Self {
+        Self { machine, errors: 0, seat }
     }
 
     /// What has gone wrong, now and later.
     pub fn failures(&self) -> Arc<Failures> {
-        Arc::clone(&self.failures)
+        Arc::clone(&self.seat.failures)
     }
 
-    /// Runs the script on a batch. Nothing of what it did to the packets counts if it fails.
-    fn call(&mut self, batch: &mut Batch, out: &mut Out<'_>) -> mlua::Result<()> {
-        self.frames.borrow_mut::<Frames>()?.load(batch, out.now());
-        self.lua.set_app_data(InstructionsLeft(INSTRUCTIONS / HOOK_EVERY));
-        self.run.call::<()>(&self.frames)?;
-        self.frames.borrow::<Frames>()?.store(batch, out);
-        Ok(())
+    /// Goes on with the machine that waits in the seat, if one does and nobody is busy there just now.
+    fn take_over(&mut self) {
+        if !self.seat.waiting.load(Ordering::Acquire) {
+            return;
+        }
+        if let Ok(mut seated) = self.seat.machine.try_lock()
+            && let Some(next) = seated.as_mut()
+        {
+            std::mem::swap(&mut self.machine, next);
+            self.seat.waiting.store(false, Ordering::Relaxed);
+            self.seat.failures.disabled.store(false, Ordering::Relaxed);
+            self.errors = 0;
+        }
     }
 }
 
 impl Stage for LuaStage {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Ways>().indexed("way", self.indexed.into())
+        Declaration::of::<Ways>().indexed("way", self.machine.indexed.into())
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        if self.failures.count() >= ERRORS_ALLOWED {
+        self.take_over();
+        if self.errors >= ERRORS_ALLOWED {
             out.answer_all(batch.live(), Ways::Disabled);
             return;
         }
-        if let Err(error) = self.call(batch, out) {
-            self.failures.note(translate(&error, std::slice::from_ref(&self.file)));
+        if let Err(error) = self.machine.call(batch, out) {
+            self.errors += 1;
+            self.seat.failures.note(translate(&error, std::slice::from_ref(&self.machine.file)));
+            self.seat.failures.disabled.store(self.errors >= ERRORS_ALLOWED, Ordering::Relaxed);
             out.answer_all(batch.live(), Ways::Error);
         }
     }
-}
-
-/// How many hooks the script may see until its next call is over.
-struct InstructionsLeft(u32);
-
-/// Instructions between two looks at the bound.
-const HOOK_EVERY: u32 = 100_000;
-
-fn machine(access: Access) -> mlua::Result<Lua> {
-    if access == Access::Checked {
-        let lua = bare()?;
-        // What catches errors would catch the one that ends an endless loop.
-        for name in ["pcall", "xpcall"] {
-            lua.globals().raw_set(name, mlua::Value::Nil)?;
-        }
-        return Ok(lua);
-    }
-    let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::BIT | StdLib::JIT | StdLib::FFI;
-    // SAFETY: with `ffi` the script can break any rule of memory. Whoever asks for raw access vouches for the script, as
-    // for a part of the program.
-    Ok(unsafe { Lua::unsafe_new_with(libraries, LuaOptions::new()) })
-}
-
-/// Ends a call that runs too long. The compiler's code has no hooks, so that a script with raw access is not bound.
-fn bound(lua: &Lua, access: Access) -> mlua::Result<()> {
-    if access == Access::Raw {
-        return Ok(());
-    }
-    lua.set_app_data(InstructionsLeft(INSTRUCTIONS / HOOK_EVERY));
-    lua.set_hook(HookTriggers::new().every_nth_instruction(HOOK_EVERY), |lua, debug| {
-        let left = lua.app_data_mut::<InstructionsLeft>();
-        let rest = left.and_then(|mut left| {
-            left.0 = left.0.checked_sub(1)?;
-            Some(())
-        });
-        match rest {
-            Some(()) => Ok(VmState::Continue),
-            None => {
-                // A hook's error has no place of its own.
-                let (file, line) = (debug.source().short_src.unwrap_or_default(), debug.current_line().unwrap_or(0));
-                Err(mlua::Error::runtime(format!("{file}:{line}: is still running; look for an endless loop")))
-            }
-        }
-    })
 }

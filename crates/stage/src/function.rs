@@ -89,9 +89,10 @@ pub trait Function: Sync {
     /// Its configuration: keys, help, manual.
     fn schema(&self) -> Schema;
 
-    /// The switch of `weir run` without which it is refused, for functions that run code of the user's own.
-    fn permission(&self) -> Option<&'static str> {
-        None
+    /// The switches of `weir run` without which a checked configuration is refused, for functions that run code of the user's
+    /// own. It is not built either before they are given.
+    fn permissions(&self, _element: &Element) -> Vec<&'static str> {
+        Vec::new()
     }
 
     /// Its workers, from a checked configuration.

@@ -1,0 +1,370 @@
+//! The function `lua` as a configuration declares it and as the engine runs it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use weir_config::{Catalogue, Checked, Element, Folder, Kind, Schema, config};
+use weir_engine::{Account, Blueprint, Engine, GraphPart, Idle, PortPart, Settings, WorkerSnapshot};
+use weir_lua::{ALLOW_FFI, ALLOW_STAGES, Limits, LuaFunction, evaluate};
+use weir_mem::Domain;
+use weir_packet::{HeapPool, MAX_FRAME, Pool};
+use weir_port_mem::{MemHandle, MemPort};
+use weir_stage::{Env, Function, Instance, Port, PortConfig, PortInfo, Rx, Tx};
+
+config! {
+    /// What the program declares for the engine as a whole; no test here sets any of it.
+    struct EngineConfig {}
+}
+
+/// A folder of its own for each test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("weir-lua-function-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Place(path)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn read(file: &Path) -> Result<Checked, Vec<String>> {
+    let engine: Schema = EngineConfig::schema();
+    let kinds: Catalogue = [
+        Kind::named("port", PortConfig::schema()),
+        Kind::single("engine", engine),
+        Kind::function("lua", LuaFunction.schema()),
+    ]
+    .into_iter()
+    .collect();
+    let said = |errors: Vec<weir_config::ConfigError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let child = Path::new(env!("CARGO_BIN_EXE_weir-lua-child"));
+    let document = evaluate(child, file, &kinds.names(), &Limits::default()).map_err(said)?;
+    document.check(&kinds, Some(&Folder::of(file).unwrap())).map_err(said)
+}
+
+fn element_of(file: &Path) -> Result<Element, Vec<String>> {
+    read(file).map(|checked| checked.of_kind("lua").next().unwrap().clone())
+}
+
+/// The queues of a port that the engine does not have yet.
+type Queue = (Option<Box<dyn Rx>>, Option<Box<dyn Tx>>);
+
+/// Ports in memory that an engine of one worker under the virtual clock runs.
+struct Rig {
+    engine: Engine,
+    instance: Box<dyn Instance>,
+    infos: Vec<PortInfo>,
+    handles: Vec<MemHandle>,
+    queues: Vec<Queue>,
+    domain: Domain,
+    pool: HeapPool,
+    folder: Folder,
+    _ports: Vec<MemPort>,
+}
+
+fn infos(ports: &[(String, MemPort)]) -> Vec<PortInfo> {
+    let info = |(index, (name, port)): (usize, &(String, MemPort))| PortInfo {
+        name: name.clone(),
+        index: index as u16,
+        facts: port.facts(),
+        addresses: Vec::new(),
+        link_up: true,
+    };
+    ports.iter().enumerate().map(info).collect()
+}
+
+fn build(file: &Path, infos: &[PortInfo], folder: &Folder) -> Result<Box<dyn Instance>, Vec<String>> {
+    let domain = Domain::new();
+    let env = Env { ports: infos, domain: &domain, folder: Some(folder), now: 0 };
+    let said = |errors: Vec<weir_config::ConfigError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+    LuaFunction.build(&element_of(file)?, &env, None).map_err(said)
+}
+
+impl Rig {
+    /// Runs a configuration whose ports are kept in memory, whatever devices it names.
+    fn new(file: &Path) -> Rig {
+        let checked = read(file).unwrap();
+        let pool = HeapPool::new(8192, MAX_FRAME);
+        let (mut ports, mut handles, mut queues) = (Vec::new(), Vec::new(), Vec::new());
+        for element in checked.of_kind("port") {
+            let (port, handle) = MemPort::fed(element.name());
+            let mut port = port.with_keeping(1 << 20);
+            let (mut rx, mut tx) = port.open(1, 1, &pool).unwrap();
+            queues.push((rx.pop(), tx.pop()));
+            handles.push(handle);
+            ports.push((element.name().to_owned(), port));
+        }
+        let infos = infos(&ports);
+        let folder = Folder::of(file).unwrap();
+        let instance = build(file, &infos, &folder).unwrap();
+        let domain = Domain::new();
+        let settings =
+            Settings { cores: vec![None], idle: Idle::Sleep, virtual_clock: true, hook: None, sample_every: None };
+        let engine = Engine::start(settings, &pool, &domain).unwrap();
+        let ports = ports.into_iter().map(|(_, port)| port).collect();
+        let mut rig = Rig { engine, instance, infos, handles, queues, domain, pool, folder, _ports: ports };
+        rig.install(false);
+        rig
+    }
+
+    /// Gives the engine the graph, as the first time or as a reload that keeps every stage.
+    fn install(&mut self, keep: bool) {
+        let graph = self.instance.graph(0).unwrap();
+        graph.check().unwrap();
+        let keep: HashSet<String> = graph.nodes().iter().filter(|_| keep).map(|node| node.name.clone()).collect();
+        let part = |(info, (rx, tx)): (&PortInfo, &mut Queue)| PortPart {
+            name: info.name.clone(),
+            index: info.index,
+            rx: vec![(0, rx.take())],
+            tx: vec![(0, tx.take())],
+        };
+        let ports = self.infos.iter().zip(&mut self.queues).map(part).collect();
+        let graphs = vec![GraphPart { graph, workers: vec![0], receives: true, keep }];
+        self.engine.install(Blueprint { workers: 1, ports, graphs, ..Blueprint::default() }).unwrap();
+    }
+
+    /// What a reload does whose configuration is the same.
+    fn reload(&mut self, file: &Path) -> Result<(), Vec<String>> {
+        let element = element_of(file)?;
+        let env = Env { ports: &self.infos, domain: &self.domain, folder: Some(&self.folder), now: 0 };
+        let change = self.instance.prepare(&element, &env).map_err(|errors| vec![errors[0].to_string()])?;
+        self.install(true);
+        change(0);
+        Ok(())
+    }
+
+    fn send(&mut self, port: usize, frames: &[Vec<u8>]) {
+        self.handles[port].send_all(frames.iter().cloned());
+        let mut quiet = 0;
+        while quiet < 20 {
+            quiet = if self.engine.step() { 0 } else { quiet + 1 };
+        }
+    }
+
+    fn received(&self) -> Vec<usize> {
+        self.handles.iter().map(|handle| handle.received().len()).collect()
+    }
+
+    /// Packets dropped so far, by reason; the account must be exact.
+    fn drops(&mut self) -> BTreeMap<String, u64> {
+        let snapshots = self.engine.snapshot();
+        account(&snapshots);
+        let drops = snapshots.iter().flat_map(|worker| &worker.drops);
+        drops.filter(|drop| drop.packets > 0).map(|drop| (drop.reason.clone(), drop.packets)).collect()
+    }
+
+    fn stop(self) {
+        let last = account(&self.engine.stop());
+        assert_eq!((last.held, self.pool.taken() - self.pool.at_hand()), (0, 0));
+    }
+}
+
+fn account(snapshots: &[WorkerSnapshot]) -> Account {
+    let mut total = Account::default();
+    for worker in snapshots {
+        assert_eq!(worker.account.unaccounted(), 0, "{:?}", worker.account);
+        total.add(&worker.account);
+    }
+    total
+}
+
+/// An IPv4 packet from 10.0.0.`source`, whose 40th byte is `what`.
+fn frame(source: u8, what: u8) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    frame[12..14].copy_from_slice(&[8, 0]);
+    frame[26..30].copy_from_slice(&[10, 0, 0, source]);
+    frame[40] = what;
+    frame
+}
+
+const PORTS: &str = "port { name = 'a', device = 'null' } port { name = 'b', device = 'null' }\
+                     port { name = 'c', device = 'null' } ";
+
+/// Byte 40: 1 is dropped, 2 leaves by way 0, 3 by way 1, 4 is an error; anything else passes.
+const BY_BYTE: &str = "function run(b) for i = 1, b:count() do local what = b:u8(i, 40)\n\
+    if what == 1 then b:drop(i) elseif what == 2 or what == 3 then b:way(i, what - 2)\n\
+    elseif what == 4 then error('four') end end end";
+
+#[test]
+fn the_shipped_example_counts_senders() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/lua.lua");
+    let element = element_of(&file).unwrap();
+    assert_eq!(LuaFunction.permissions(&element), [ALLOW_STAGES]);
+    assert_eq!(LuaFunction.ports(&element), ["east", "watch", "west"]);
+    assert_eq!(LuaFunction.placement(&element).workers, [1]);
+    let mut rig = Rig::new(&file);
+    rig.send(0, &vec![frame(1, 0); 1300]);
+    rig.send(1, &vec![frame(2, 0); 900]);
+    assert_eq!(rig.received(), [900, 1000, 300], "west, east, watch");
+    rig.send(0, &[vec![9; 60], vec![9; 20]]);
+    assert_eq!(rig.received(), [0, 2, 0], "what is not IPv4 passes");
+    assert_eq!(rig.drops(), BTreeMap::new());
+    rig.stop();
+}
+
+#[test]
+fn packets_go_by_their_paths_and_ways_and_the_account_is_exact() {
+    let place = Place::new("paths");
+    place.write("by_byte.lua", BY_BYTE);
+    let lua = "lua { file = 'by_byte.lua', paths = { 'a -> b', 'b->a', 'c -> b' }, ways = { 'c', 'a' } }";
+    let file = place.write("config.lua", &format!("{PORTS}{lua}"));
+    let mut rig = Rig::new(&file);
+    rig.send(0, &[frame(1, 0), frame(1, 1), frame(1, 2), frame(1, 3), frame(1, 0)]);
+    assert_eq!(rig.received(), [1, 2, 1]);
+    rig.send(1, &[frame(1, 0)]);
+    rig.send(2, &[frame(1, 0), frame(1, 2)]);
+    assert_eq!(rig.received(), [1, 1, 1]);
+    assert_eq!(rig.drops(), BTreeMap::from([("lua-drop".to_owned(), 1)]));
+    rig.stop();
+}
+
+#[test]
+fn one_target_needs_no_second_stage() {
+    let place = Place::new("one");
+    place.write("by_byte.lua", BY_BYTE);
+    let lua = "lua { name = 'probe', file = 'by_byte.lua', paths = { 'a -> b', 'c -> b' }, ways = { 'c', 'a' } }";
+    let file = place.write("config.lua", &format!("{PORTS}{lua}"));
+    let mut rig = Rig::new(&file);
+    let names: Vec<String> = rig.instance.graph(0).unwrap().nodes().iter().map(|node| node.name.clone()).collect();
+    assert_eq!(names, ["probe.run"]);
+    rig.send(0, &[frame(1, 0)]);
+    rig.send(2, &[frame(1, 0)]);
+    assert_eq!(rig.received(), [0, 2, 0]);
+    rig.stop();
+}
+
+#[test]
+fn failures_are_shown_and_a_corrected_script_is_taken_over() {
+    let place = Place::new("failures");
+    place.write("by_byte.lua", BY_BYTE);
+    let lua = "lua { file = 'by_byte.lua', paths = { 'a -> b' }, ways = { 'c', 'a' } }";
+    let file = place.write("config.lua", &format!("{PORTS}{lua}"));
+    let mut rig = Rig::new(&file);
+    let row = |rig: &Rig| rig.instance.show("lua", None, 0).unwrap();
+    assert_eq!(row(&rig), [json!({"replica": 0, "failures": 0, "disabled": false, "last": null})]);
+    for _ in 0..3 {
+        rig.send(0, &[frame(1, 4), frame(1, 0)]);
+    }
+    rig.send(0, &[frame(1, 0)]);
+    assert_eq!(rig.received(), [0, 0, 0]);
+    assert_eq!(rig.drops(), BTreeMap::from([("lua-error".to_owned(), 6), ("lua-disabled".to_owned(), 1)]));
+    let script = place.0.join("by_byte.lua").display().to_string();
+    let failed = |disabled: bool| json!({"replica": 0, "failures": 3, "disabled": disabled, "last": format!("{script}:3: four")});
+    assert_eq!(row(&rig), [failed(true)]);
+    assert_eq!(rig.instance.show("lua", Some("0"), 0).unwrap().len(), 1);
+    assert!(rig.instance.show("lua", Some("1"), 0).unwrap_err().0.contains("no replica '1'"));
+    assert!(rig.instance.show("routes", None, 0).unwrap_err().0.contains("has no table"));
+    assert_eq!(rig.instance.gauges().iter().map(|gauge| gauge.2).collect::<Vec<_>>(), [3.0, 1.0]);
+
+    // A reload without a change changes nothing; neither does one whose script is wrong.
+    rig.reload(&file).unwrap();
+    place.write("by_byte.lua", "run = = 1");
+    assert_eq!(rig.reload(&file).unwrap_err(), [format!("{script}:1: unexpected symbol near '='")]);
+    rig.send(0, &[frame(1, 0)]);
+    assert_eq!((rig.received(), row(&rig)), (vec![0, 0, 0], vec![failed(true)]));
+
+    place.write("by_byte.lua", &BY_BYTE.replace("error('four')", "b:way(i, 0)"));
+    rig.reload(&file).unwrap();
+    rig.send(0, &[frame(1, 4), frame(1, 0)]);
+    assert_eq!((rig.received(), row(&rig)), (vec![0, 1, 1], vec![failed(false)]));
+    rig.stop();
+}
+
+#[test]
+fn raw_access_takes_a_second_permission() {
+    let place = Place::new("raw");
+    place.write(
+        "raw.lua",
+        "local ffi = ffi or require 'ffi'\nfunction run(b) for i = 1, b:count() do\n\
+                            ffi.cast('uint8_t *', b:pointer(i))[40] = 7 end end",
+    );
+    let lua = |raw| format!("{PORTS} lua {{ file = 'raw.lua', paths = {{ 'a -> b' }}, raw_ffi = {raw} }}");
+    let file = place.write("config.lua", &lua(true));
+    assert_eq!(LuaFunction.permissions(&element_of(&file).unwrap()), [ALLOW_STAGES, ALLOW_FFI]);
+    let mut rig = Rig::new(&file);
+    rig.send(0, &[frame(1, 0)]);
+    assert_eq!(rig.handles[1].received(), [frame(1, 7)]);
+    let (infos, folder) = (rig.infos.clone(), rig.folder.clone());
+    rig.stop();
+    let file = place.write("config.lua", &lua(false));
+    assert_eq!(LuaFunction.permissions(&element_of(&file).unwrap()), [ALLOW_STAGES]);
+    assert!(build(&file, &infos, &folder).err().unwrap()[0].contains("raw.lua:1: "), "there is no ffi");
+}
+
+#[test]
+fn each_worker_has_a_machine_of_its_own() {
+    let place = Place::new("replicas");
+    place.write("count.lua", "local n = 0\nfunction run(b) n = n + b:count() b:set_u8(1, 0, n) end");
+    let file = place.write("config.lua", &format!("{PORTS} lua {{ file = 'count.lua', paths = {{ 'a -> b' }} }}"));
+    let rig = Rig::new(&file);
+    let mut seen = Vec::new();
+    for replica in [1, 2, 1] {
+        let (mut nodes, _) = rig.instance.graph(replica).unwrap().into_parts();
+        let mut harness = weir_stage::harness::Harness::new(Boxed(nodes.remove(0).stage));
+        for _ in 0..2 {
+            seen.push(harness.run(0, &[[0; 60]]).way("out")[0][0]);
+        }
+    }
+    assert_eq!(seen, [1, 2, 1, 2, 1, 2]);
+    assert_eq!(rig.instance.show("lua", None, 0).unwrap().len(), 3);
+    rig.stop();
+}
+
+/// A stage in a box as a stage.
+struct Boxed(Box<dyn weir_stage::Stage>);
+
+impl weir_stage::Stage for Boxed {
+    fn declare(&self) -> weir_stage::Declaration {
+        self.0.declare()
+    }
+
+    fn run(&mut self, batch: &mut weir_packet::Batch, out: &mut weir_stage::Out<'_>) {
+        self.0.run(batch, out);
+    }
+}
+
+#[test]
+fn mistakes_are_told_all_at_once_with_their_places() {
+    let place = Place::new("mistakes");
+    place.write("empty.lua", "");
+    let port = |name: &str| {
+        let (port, _) = MemPort::fed(name);
+        (name.to_owned(), port)
+    };
+    let infos = infos(&[port("a"), port("b"), port("wan")]);
+    let folder = Folder::open(&place.0).unwrap();
+    let said = |lua: &str| {
+        let ports = "port { name = 'a', device = 'null' } port { name = 'b', device = 'null' }\n";
+        let file = place.write("config.lua", &format!("{ports}lua {{ {lua} }}"));
+        let at = format!("{}:2: ", file.display());
+        let errors = build(&file, &infos, &folder).err().unwrap();
+        errors.iter().map(|error| error.replace(&at, "")).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        said("file = 'empty.lua', paths = { 'a b', 'a -> wam', 'a -> b', 'a -> a' }"),
+        [
+            "lua.paths[1]: \"a b\" is not a path; write it \"from -> to\"".to_owned(),
+            "lua.paths[2]: \"wam\" names no port; expected one of a, b, wan; did you mean \"wan\"?".to_owned(),
+            "lua.paths[4]: port \"a\" is the start of two paths; a packet leaves by one".to_owned(),
+            format!("{}: defines no function run(batch)", place.0.join("empty.lua").display()),
+        ]
+    );
+    assert!(said("file = 'none.lua', paths = { 'a -> b' }")[0].starts_with("lua.file: \"none.lua\" does not exist"));
+    assert!(said("file = '../up.lua', paths = { 'a -> b' }")[0].contains("leads out of the folder"));
+    assert!(said("file = 'empty.lua', paths = {}")[0].contains("lua.paths"));
+    assert!(said("file = 'empty.lua', paths = { 'a -> b' }, ways = { 'z' }")[0].contains("lua.ways[1]"));
+}
