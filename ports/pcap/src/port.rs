@@ -23,6 +23,8 @@ pub(crate) enum Timing {
     Ignore,
     /// At the distance from the first one that their stamps have.
     Keep,
+    /// When the engine's clock shows their stamps.
+    Clock,
 }
 
 /// A port that receives the packets of one capture file and writes what it transmits to another.
@@ -53,7 +55,8 @@ impl PcapPort {
     /// The port called `name` with device `pcap:IN,OUT`, either of which may be empty; relative paths are below `base_dir`.
     ///
     /// Options follow after commas: `timing=keep` receives packets at the pace of their stamps (`timing=ignore`, the
-    /// default, as fast as possible); `snapped=keep` receives packets that were cut when they were captured as they are
+    /// default, as fast as possible), `timing=clock` when the engine's clock, which starts at 0, shows their stamps, so that
+    /// files made for each other keep their common time; `snapped=keep` receives packets that were cut when they were captured as they are
     /// (`snapped=drop`, the default, leaves them out and counts them); `mac=02:00:00:00:00:01` is the port's Ethernet address
     /// (made from its name otherwise); `mtu=1500` its largest IP packet. A path cannot hold a comma.
     ///
@@ -65,7 +68,8 @@ impl PcapPort {
         let timing = text.option_as("timing", |value| match value {
             "keep" => Ok(Timing::Keep),
             "ignore" => Ok(Timing::Ignore),
-            _ => Err(words("timing", "keep", "ignore")),
+            "clock" => Ok(Timing::Clock),
+            _ => Err(("is not known".to_owned(), "write timing=keep, timing=clock or timing=ignore".to_owned())),
         })?;
         let snapped = text.option_as("snapped", |value| match value {
             "keep" => Ok(true),

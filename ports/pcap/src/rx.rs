@@ -47,7 +47,7 @@ pub(crate) struct PcapRx {
     /// The next record's stamp, if there is a next record; its bytes are in `bytes`.
     next: Option<Option<u64>>,
     bytes: Vec<u8>,
-    /// Time of the first call, and the first record's stamp.
+    /// A time of the engine's and the stamp that belongs to it: of the first call and the first record.
     base: Option<(u64, u64)>,
     lost: Lost,
     trouble: Option<String>,
@@ -71,7 +71,7 @@ impl PcapRx {
             figures,
             next: None,
             bytes: Vec::new(),
-            base: None,
+            base: (timing == Timing::Clock).then_some((0, 0)),
             lost: Lost::default(),
             trouble: None,
         };
@@ -123,7 +123,7 @@ impl PcapRx {
     /// When the next record is due, if the file's timing is kept and there is one.
     fn due(&self) -> Option<u64> {
         let stamp = self.next?;
-        let (start, first) = self.base.filter(|_| self.timing == Timing::Keep)?;
+        let (start, first) = self.base.filter(|_| self.timing != Timing::Ignore)?;
         // Without a stamp, or with one before the first, it is due at once.
         Some(start.saturating_add(stamp.unwrap_or(first).saturating_sub(first)))
     }

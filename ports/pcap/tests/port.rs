@@ -82,6 +82,23 @@ fn what_is_written_can_be_read_again() {
 }
 
 #[test]
+fn by_the_clock_packets_come_at_their_stamps() {
+    let folder = Folder::new("clock");
+    let sent = frames(3);
+    folder.put("in", &classic_file(Order::Little, &sent));
+    let mut pool = HeapPool::new(64, 2048);
+    let mut port = PcapPort::new("a", "pcap:in,,timing=clock", &folder.0).unwrap();
+    let (mut rx, _tx) = open(&mut port, &pool);
+    let first = 7_000_000_000;
+    assert_eq!(rx.next_at(), Some(first));
+    assert!(drain(&mut *rx, &mut pool, first - 1).is_empty());
+    assert_eq!(drain(&mut *rx, &mut pool, first), sent[..1]);
+    assert_eq!(rx.next_at(), Some(first + 1_000_000));
+    assert_eq!(drain(&mut *rx, &mut pool, first + 2_000_000), sent[1..]);
+    assert!(rx.exhausted());
+}
+
+#[test]
 fn timing_is_kept_from_the_first_call_on() {
     let folder = Folder::new("timing");
     let sent = frames(10);
@@ -221,7 +238,10 @@ fn wrong_devices_are_refused_without_touching_files() {
     );
     assert!(error("pcap").contains("names neither a file"));
     assert!(error("pcap:a,a").contains("\"a\" is read and written; write to another file"));
-    assert!(error("pcap:a,b,timing=fast").contains("\"timing=fast\" is not known; write timing=keep or timing=ignore"));
+    assert!(
+        error("pcap:a,b,timing=fast")
+            .contains("\"timing=fast\" is not known; write timing=keep, timing=clock or timing=ignore")
+    );
     assert!(error("pcap:a,b,snapped=1").contains("write snapped=keep or snapped=drop"));
     assert!(error("pcap:a,b,timng=keep").contains("did you mean timing?"));
     assert!(error("pcap:a,b,mtu=67").contains("a whole number from 68 to 9198"));
