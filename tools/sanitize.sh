@@ -13,5 +13,5 @@ for package in mem packet stage engine port-mem port-pcap forward; do
     packages+=(-p "weir-$package")
 done
 # Leaks are not errors here: the leak checker needs ptrace, which containers forbid, and pools account for buffers.
-export ASAN_OPTIONS=detect_leaks=0 RUSTFLAGS=-Zsanitizer=address
+export ASAN_OPTIONS=detect_leaks=0 RUSTFLAGS="-Zsanitizer=address --cfg weir_separate_buffers"
 exec cargo +nightly test --locked --target x86_64-unknown-linux-gnu --target-dir target/asan --lib --tests "${packages[@]}"

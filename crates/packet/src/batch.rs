@@ -198,6 +198,16 @@ impl Batch {
         Some(unsafe { self.slots[slot.index()].assume_init_mut() })
     }
 
+    /// Visits the live packets in slot order, to look at; what is seen may be kept as long as the batch is not changed.
+    #[inline(always)]
+    pub fn each_ref<'b>(&'b self, mut visit: impl FnMut(Slot, &'b Packet)) {
+        for slot in Slots(self.live) {
+            // SAFETY: the bit is set, so the slot is initialised; `&'b self` keeps it so.
+            let packet = unsafe { self.slots[slot.index()].assume_init_ref() };
+            visit(slot, packet);
+        }
+    }
+
     /// Visits the live packets in slot order, with all lanes at hand.
     #[inline(always)]
     pub fn each(&mut self, mut visit: impl FnMut(Slot, &mut Packet, &mut Lanes)) {

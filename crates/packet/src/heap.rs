@@ -1,8 +1,10 @@
-//! Buffers on the heap: for everything without DPDK, and for tests, where sanitizers see every buffer's ends.
+//! Buffers in ordinary memory: for everything without DPDK, and for tests.
+//!
+//! They lie in one arena, in huge pages when there are any; built with `--cfg weir_separate_buffers` (as the sanitizers' run
+//! is) each is an allocation of its own, so that a sanitizer sees where it ends.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::header::{Header, PRIVATE_SIZE, Private};
 use crate::{BATCH, Burst, HEADROOM, MAX_FRAME, Packet, Pool, REACH};
@@ -10,22 +12,38 @@ use crate::{BATCH, Burst, HEADROOM, MAX_FRAME, Packet, Pool, REACH};
 /// Buffers that a handle keeps at hand at most.
 const CACHE: usize = 4 * BATCH;
 
+/// A cache line of an arena.
+type Line = [u64; 8];
+
+/// The memory of all buffers of a pool.
+#[cfg(not(weir_separate_buffers))]
+type Arena = weir_mem::HugeSlice<Line>;
+#[cfg(weir_separate_buffers)]
+type Arena = Vec<Box<[Line]>>;
+
 /// The buffers that all handles share.
+///
+/// A store itself is never freed (a few hundred bytes for each pool): packets that outlive their pool's handles find their way
+/// home by its address. Its arena is, when no handle is left and all buffers are home.
 struct Store {
-    /// Buffers at home, last in first out: what was used last is still in a cache.
-    home: Mutex<Vec<NonNull<Header>>>,
+    inner: Mutex<Inner>,
     capacity: usize,
     buf_len: usize,
 }
 
-// SAFETY: the addresses in `home` are of buffers that nobody else owns; they are plain memory without thread affinity.
-unsafe impl Send for Store {}
-// SAFETY: `home` is behind a mutex, the other fields never change.
-unsafe impl Sync for Store {}
+struct Inner {
+    /// Buffers at home, last in first out: what was used last is still in a cache.
+    home: Vec<NonNull<Header>>,
+    handles: usize,
+    arena: Option<Arena>,
+}
 
-/// A handle to buffers on the heap, each of them an allocation of its own.
+// SAFETY: the addresses in `home` are of buffers that nobody else owns; they are plain memory without thread affinity.
+unsafe impl Send for Inner {}
+
+/// A handle to buffers in ordinary memory.
 pub struct HeapPool {
-    store: Arc<Store>,
+    store: &'static Store,
     cache: Vec<NonNull<Header>>,
 }
 
@@ -34,30 +52,35 @@ unsafe impl Send for HeapPool {}
 
 impl HeapPool {
     /// A pool of `capacity` buffers, each with room for frames of `data_room` bytes (at most [`MAX_FRAME`], at least
-    /// [`REACH`]) behind the usual headroom.
+    /// [`REACH`]) behind the usual headroom. It has none when there is not so much memory.
     ///
-    /// Process memory: about `capacity * (data_room + 320)` bytes.
+    /// Process memory: about `capacity * (data_room + 384)` bytes.
     pub fn new(capacity: usize, data_room: usize) -> HeapPool {
         let buf_len = HEADROOM + data_room.clamp(REACH, MAX_FRAME).next_multiple_of(64);
-        let home = (0..capacity).map(|_| new_buffer(buf_len)).collect();
-        let store = Arc::new(Store { home: Mutex::new(home), capacity, buf_len });
+        let inner = Mutex::new(Inner { home: Vec::new(), handles: 1, arena: None });
+        #[allow(clippy::disallowed_methods, reason = "see Store: packets refer to it")]
+        let store: &'static Store = Box::leak(Box::new(Store { inner, capacity, buf_len }));
+        store.fill();
         HeapPool { store, cache: Vec::with_capacity(CACHE) }
     }
 
     fn pop(&mut self) -> Option<NonNull<Header>> {
         if self.cache.is_empty() {
-            let mut home = lock(&self.store.home);
-            let keep = home.len().saturating_sub(CACHE / 2);
-            self.cache.extend(home.drain(keep..));
+            let mut inner = self.store.lock();
+            let keep = inner.home.len().saturating_sub(CACHE / 2);
+            self.cache.extend(inner.home.drain(keep..));
         }
         self.cache.pop()
     }
 
-    fn push(&mut self, buffer: NonNull<Header>) {
-        if self.cache.len() >= CACHE {
-            lock(&self.store.home).extend(self.cache.drain(CACHE / 2..));
+    fn push(&mut self, packet: Packet) {
+        if !std::ptr::eq(packet.header().pool, std::ptr::from_ref(self.store).cast()) {
+            return drop(packet); // another pool's: it goes home, and is counted as the defect that it is
         }
-        self.cache.push(buffer);
+        if self.cache.len() >= CACHE {
+            self.store.lock().home.extend(self.cache.drain(CACHE / 2..));
+        }
+        self.cache.push(packet.into_raw());
     }
 }
 
@@ -76,29 +99,30 @@ impl Pool for HeapPool {
         }
         for got in 0..n {
             let Some(packet) = self.alloc() else {
-                (0..got).filter_map(|_| burst.pop()).for_each(|packet| self.push(packet.into_raw()));
+                (0..got).filter_map(|_| burst.pop()).for_each(|packet| self.push(packet));
                 return false;
             };
             if let Err(packet) = burst.push(packet) {
-                self.free(packet);
+                self.push(packet);
             }
         }
         true
     }
 
     fn free(&mut self, packet: Packet) {
-        self.push(packet.into_raw());
+        self.push(packet);
     }
 
     fn free_burst(&mut self, burst: &mut Burst) {
         burst.drain(|packet| {
-            self.push(packet.into_raw());
+            self.push(packet);
             Ok::<(), Packet>(())
         });
     }
 
     fn another(&self) -> Box<dyn Pool> {
-        Box::new(HeapPool { store: Arc::clone(&self.store), cache: Vec::with_capacity(CACHE) })
+        self.store.lock().handles += 1;
+        Box::new(HeapPool { store: self.store, cache: Vec::with_capacity(CACHE) })
     }
 
     fn capacity(&self) -> usize {
@@ -106,7 +130,7 @@ impl Pool for HeapPool {
     }
 
     fn taken(&self) -> usize {
-        self.store.capacity - lock(&self.store.home).len()
+        self.store.capacity.saturating_sub(self.store.lock().home.len())
     }
 
     fn at_hand(&self) -> usize {
@@ -120,81 +144,113 @@ impl Pool for HeapPool {
 
 impl Drop for HeapPool {
     fn drop(&mut self) {
-        lock(&self.store.home).append(&mut self.cache);
+        let mut inner = self.store.lock();
+        inner.home.append(&mut self.cache);
+        inner.handles -= 1;
+        self.store.release(inner);
     }
 }
 
-impl Drop for Store {
-    fn drop(&mut self) {
-        let layout = layout(self.buf_len);
-        for buffer in lock(&self.home).drain(..) {
-            // SAFETY: the buffer was allocated with this layout by `new_buffer`, and nobody else owns it.
-            unsafe { dealloc(buffer.as_ptr().cast(), layout) };
+impl Store {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A list of buffers is whole between any two operations on it, so a panic elsewhere does not spoil it.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Frees the arena if nobody can ask for a buffer or bring one home any more.
+    fn release(&self, mut inner: MutexGuard<'_, Inner>) {
+        if inner.handles == 0 && inner.home.len() == self.capacity {
+            inner.home = Vec::new();
+            let arena = inner.arena.take();
+            drop(inner);
+            drop(arena);
         }
     }
+
+    /// Cache lines of a buffer: an odd number, so that the headers of neighbours do not compete for the same cache sets.
+    fn lines(&self) -> usize {
+        (size_of::<Header>() + PRIVATE_SIZE + self.buf_len).div_ceil(64) | 1
+    }
+
+    #[cfg(not(weir_separate_buffers))]
+    fn fill(&'static self) {
+        let lines = self.lines();
+        let Ok(mut arena) = Arena::new(self.capacity * lines) else { return };
+        let home = arena.chunks_exact_mut(lines).map(|memory| self.new_buffer(memory)).collect();
+        let mut inner = self.lock();
+        (inner.home, inner.arena) = (home, Some(arena));
+    }
+
+    #[cfg(weir_separate_buffers)]
+    fn fill(&'static self) {
+        // Aligned to 64 bytes by leaving out the front of a slightly larger allocation.
+        let lines = self.lines();
+        let mut arena: Arena = (0..self.capacity).map(|_| vec![[0; 8]; lines + 1].into_boxed_slice()).collect();
+        let aligned = |memory: &mut Box<[Line]>| {
+            let words = memory.as_flattened_mut();
+            let skip = words.as_ptr().align_offset(64);
+            let (lines, _) = words.get_mut(skip..)?.as_chunks_mut::<8>();
+            Some(self.new_buffer(lines))
+        };
+        let home = arena.iter_mut().filter_map(aligned).collect();
+        let mut inner = self.lock();
+        (inner.home, inner.arena) = (home, Some(arena));
+    }
+
+    /// Makes a buffer of zeroed memory, which is aligned to 64 bytes and has at least [`Store::lines`] lines.
+    fn new_buffer(&'static self, memory: &mut [Line]) -> NonNull<Header> {
+        let start = memory.as_mut_ptr();
+        assert!(memory.len() >= self.lines() && start.addr().is_multiple_of(64), "memory that cannot hold a buffer");
+        let header = start.cast::<Header>();
+        // SAFETY: Header and Private fit at the front of the memory.
+        let private = unsafe { header.add(1) };
+        // SAFETY: the data room follows them, inside the memory.
+        let data = unsafe { start.cast::<u8>().add(size_of::<Header>() + PRIVATE_SIZE) };
+        // SAFETY: `lost` accepts any buffer made here.
+        let content = unsafe { Private::new(lost) };
+        // SAFETY: aligned (128 is a multiple of 64) and inside the memory.
+        unsafe { private.cast::<Private>().write(content) };
+        let content = Header {
+            buf_addr: data,
+            buf_iova: data as u64,
+            data_off: HEADROOM as u16,
+            refcnt: 1,
+            nb_segs: 1,
+            port: 0,
+            ol_flags: 0,
+            packet_type: 0,
+            pkt_len: 0,
+            data_len: 0,
+            vlan_tci: 0,
+            hash: [0; 2],
+            vlan_tci_outer: 0,
+            buf_len: self.buf_len as u16,
+            pool: std::ptr::from_ref(self).cast_mut().cast(),
+            next: std::ptr::null_mut(),
+            tx_offload: 0,
+            shinfo: std::ptr::null_mut(),
+            priv_size: PRIVATE_SIZE as u16,
+            timesync: 0,
+            dynfield1: [0; 9],
+        };
+        // SAFETY: the memory is aligned for Header and large enough.
+        unsafe { header.write(content) };
+        // SAFETY: derived from a slice, so not null.
+        unsafe { NonNull::new_unchecked(header) }
+    }
 }
 
-/// A lock that a panic elsewhere does not spoil: a list of buffers is whole between any two operations on it.
-fn lock(home: &Mutex<Vec<NonNull<Header>>>) -> MutexGuard<'_, Vec<NonNull<Header>>> {
-    home.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn layout(buf_len: usize) -> Layout {
-    // An odd number of cache lines, so that the headers of neighbouring buffers do not compete for the same cache sets.
-    let lines = (size_of::<Header>() + PRIVATE_SIZE + buf_len).div_ceil(64) | 1;
-    // Size and alignment are constants within MAX_FRAME; the fallback cannot be reached and would be too small only for data.
-    Layout::from_size_align(lines * 64, 64).unwrap_or(Layout::new::<Header>())
-}
-
-fn new_buffer(buf_len: usize) -> NonNull<Header> {
-    let layout = layout(buf_len);
-    // SAFETY: the layout's size is not zero.
-    let memory = unsafe { alloc_zeroed(layout) };
-    let Some(header) = NonNull::new(memory.cast::<Header>()) else { handle_alloc_error(layout) };
-    // SAFETY: Header and Private fit at the front of the allocation.
-    let private = unsafe { header.as_ptr().add(1) };
-    // SAFETY: the data room follows them, inside the allocation.
-    let data = unsafe { memory.add(size_of::<Header>() + PRIVATE_SIZE) };
-    // SAFETY: `lost` accepts any buffer made here.
-    let content = unsafe { Private::new(lost) };
-    // SAFETY: aligned (128 is a multiple of 64) and inside the allocation.
-    unsafe { private.cast::<Private>().write(content) };
-    let content = Header {
-        buf_addr: data,
-        buf_iova: data as u64,
-        data_off: HEADROOM as u16,
-        refcnt: 1,
-        nb_segs: 1,
-        port: 0,
-        ol_flags: 0,
-        packet_type: 0,
-        pkt_len: 0,
-        data_len: 0,
-        vlan_tci: 0,
-        hash: [0; 2],
-        vlan_tci_outer: 0,
-        buf_len: buf_len as u16,
-        pool: std::ptr::null_mut(),
-        next: std::ptr::null_mut(),
-        tx_offload: 0,
-        shinfo: std::ptr::null_mut(),
-        priv_size: PRIVATE_SIZE as u16,
-        timesync: 0,
-        dynfield1: [0; 9],
-    };
-    // SAFETY: the allocation is aligned for Header and large enough.
-    unsafe { header.as_ptr().write(content) };
-    header
-}
-
-/// Where a packet goes that its owner lost: back to the heap. Its pool stays one buffer short, which the account shows.
+/// Where a packet goes that its owner lost: home.
 ///
 /// # Safety
 ///
-/// `header` is a buffer made by [`new_buffer`] that nobody else owns.
+/// `header` is a buffer made by [`Store::new_buffer`] that nobody else owns.
 unsafe fn lost(header: *mut Header) {
     // SAFETY: the caller hands over a valid buffer.
-    let buf_len = unsafe { (*header).buf_len };
-    // SAFETY: allocated by `new_buffer` with the layout of its buf_len, and not used after this.
-    unsafe { dealloc(header.cast(), layout(buf_len as usize)) };
+    let pool = unsafe { (*header).pool };
+    // SAFETY: a buffer of ours points to its store, which is never freed.
+    let store = unsafe { &*pool.cast::<Store>() };
+    let mut inner = store.lock();
+    inner.home.extend(NonNull::new(header));
+    store.release(inner);
 }
