@@ -114,3 +114,47 @@ fn links_lead_somewhere() {
     }
     assert!(checked >= 20, "only {checked} links were found");
 }
+
+/// Sources as one text: strings that are broken over lines are joined, and quotes in them are plain.
+fn joined(sources: &BTreeMap<PathBuf, String>) -> String {
+    let mut text = String::new();
+    for source in sources.values() {
+        let mut lines = source.lines().peekable();
+        while let Some(line) = lines.next() {
+            match line.strip_suffix('\\') {
+                Some(start) => {
+                    text.push_str(start);
+                    if let Some(next) = lines.peek_mut() {
+                        *next = next.trim_start();
+                    }
+                }
+                None => {
+                    text.push_str(line);
+                    text.push('\n');
+                }
+            }
+        }
+    }
+    text.replace("\\\"", "\"")
+}
+
+/// Sentences that the program says are shown in pieces of words `text said`, with what differs in braces. The rest of
+/// each must be found in the sources.
+#[test]
+fn sentences_are_those_that_the_program_says() {
+    let sources = joined(&read_all("rs"));
+    let mut sentences = 0;
+    for (path, text) in read_all("md") {
+        let said = text.replace("```text said", "```said");
+        for (line, piece) in fences(&said, "said") {
+            for sentence in piece.lines() {
+                sentences += 1;
+                let constant = sentence.split('{').map(|part| part.split_once('}').map_or(part, |(_, rest)| rest));
+                for part in constant.flat_map(|part| part.split(": ")).map(str::trim).filter(|part| part.len() > 3) {
+                    assert!(sources.contains(part), "{}:{line}: \"{part}\" is in no source", path.display());
+                }
+            }
+        }
+    }
+    assert!(sentences >= 10, "only {sentences} were found");
+}
