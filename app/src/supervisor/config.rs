@@ -55,8 +55,9 @@ pub(crate) struct Loaded {
     pub(crate) ports: Vec<(String, PortConfig, Element)>,
 }
 
-/// Reads, runs and checks a script against the schemas of the catalogue. `permissions` are the switches that were given.
-pub(crate) fn load(file: &Path, permissions: &[&str]) -> Result<Loaded, Vec<ConfigError>> {
+/// Reads, runs and checks a script against the schemas of the catalogue. `permissions` are the switches that were given;
+/// `None` where the configuration is only checked, which needs none.
+pub(crate) fn load(file: &Path, permissions: Option<&[&str]>) -> Result<Loaded, Vec<ConfigError>> {
     let kinds = catalogue::kinds();
     let program = Path::new("/proc/self/exe");
     let document = weir_lua::evaluate(program, file, &kinds.names(), &Limits::default())?;
@@ -71,8 +72,8 @@ pub(crate) fn load(file: &Path, permissions: &[&str]) -> Result<Loaded, Vec<Conf
         None => return Err(vec![unreadable(file, &"no engine element")]),
     };
     let loaded = Loaded { file: file.to_owned(), folder, checked, engine, ports };
-    let mut errors = loaded.check_permissions(permissions);
-    errors.extend(loaded.check_parts(permissions));
+    let mut errors = permissions.map_or_else(Vec::new, |given| loaded.check_permissions(given));
+    errors.extend(loaded.check_parts(permissions.unwrap_or_default()));
     if errors.is_empty() { Ok(loaded) } else { Err(errors) }
 }
 
@@ -143,7 +144,7 @@ impl Loaded {
     }
 
     /// What no schema can say: devices, who owns which port, and what the functions themselves object to.
-    /// Functions without the permissions that they need are not built, as that may run the code in question.
+    /// A function that lacks one of `permissions` is built, but makes no graph: that may run the code in question.
     fn check_parts(&self, permissions: &[&str]) -> Vec<ConfigError> {
         let mut errors = self.check_devices();
         errors.extend(self.check_owners());
@@ -151,11 +152,10 @@ impl Loaded {
         let domain = Domain::new();
         let env = Env { ports: &ports, domain: &domain, folder: Some(&self.folder), now: 0 };
         for (function, element) in self.functions() {
-            if !missing_permissions(function, element, permissions).is_empty() {
-                continue;
-            }
+            let allowed = missing_permissions(function, element, permissions).is_empty();
             match function.build(element, &env, None) {
                 Err(more) => errors.extend(more),
+                Ok(_) if !allowed => {}
                 Ok(instance) => {
                     let checked = instance.graph(0).and_then(|graph| graph.check());
                     if let Err(error) = checked {

@@ -140,7 +140,7 @@ fn with_names(error: ConfigError, name: &str, env: &Env<'_>) -> ConfigError {
     }
 }
 
-/// Reads the script, and sees that it can be loaded.
+/// Reads the script, and sees that it can be loaded. It is not run here if it may do more than a sandbox allows.
 pub(crate) fn script(config: &LuaConfig, element: &Element, env: &Env<'_>) -> Result<Script, Vec<ConfigError>> {
     let file = &config.file;
     let wrong = |problem: String| {
@@ -155,6 +155,6 @@ pub(crate) fn script(config: &LuaConfig, element: &Element, env: &Env<'_>) -> Re
         access: if config.raw_ffi { Access::Raw } else { Access::Checked },
         indexed: u8::try_from(config.ways.len()).unwrap_or(u8::MAX),
     };
-    script.load()?;
+    script.check()?;
     Ok(script)
 }

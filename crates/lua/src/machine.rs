@@ -1,5 +1,6 @@
 //! The virtual machine of a stage, with its script loaded.
 
+use mlua::chunk::{Chunk, ChunkMode};
 use mlua::{AnyUserData, Function, HookTriggers, Lua, LuaOptions, StdLib, VmState};
 use weir_config::ConfigError;
 use weir_packet::Batch;
@@ -43,10 +44,19 @@ impl Machine {
         Self::prepare(&file, text, access, indexed).map_err(|error| vec![translate(&error, &[file])])
     }
 
+    /// Sees that a script is Lua, without running it.
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub(crate) fn compile(file: &str, text: &str) -> Result<(), Vec<ConfigError>> {
+        let compiled = bare().and_then(|lua| chunk(&lua, text).into_function().map(drop));
+        compiled.map_err(|error| vec![translate(&error, &[file.to_owned()])])
+    }
+
     fn prepare(file: &str, text: &str, access: Access, indexed: u8) -> mlua::Result<Self> {
         let lua = machine(access)?;
         bound(&lua, access)?;
-        lua.load(text).set_name(format!("={}", chunk_name(0))).set_mode(mlua::chunk::ChunkMode::Text).exec()?;
+        chunk(&lua, text).exec()?;
         let missing = |_| mlua::Error::runtime("defines no function run(batch)");
         let run = lua.globals().raw_get::<Function>("run").map_err(missing)?;
         let frames = lua.create_userdata(Frames::new(indexed, access == Access::Raw))?;
@@ -61,6 +71,10 @@ impl Machine {
         self.frames.borrow::<Frames>()?.store(batch, out);
         Ok(())
     }
+}
+
+fn chunk<'a>(lua: &Lua, text: &'a str) -> Chunk<'a> {
+    lua.load(text).set_name(format!("={}", chunk_name(0))).set_mode(ChunkMode::Text)
 }
 
 /// How many hooks the script may see until its next call is over.

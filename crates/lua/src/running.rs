@@ -34,6 +34,14 @@ impl Script {
     pub(crate) fn load(&self) -> Result<Machine, Vec<ConfigError>> {
         Machine::load(&self.file, &self.text, self.access, self.indexed)
     }
+
+    /// Looks for mistakes, as far as that takes no more than a sandbox.
+    pub(crate) fn check(&self) -> Result<(), Vec<ConfigError>> {
+        match self.access {
+            Access::Checked => self.load().map(drop),
+            Access::Raw => Machine::compile(&self.file, &self.text),
+        }
+    }
 }
 
 /// What the replicas of the graph share with the control side.

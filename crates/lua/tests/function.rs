@@ -306,6 +306,29 @@ fn raw_access_takes_a_second_permission() {
 }
 
 #[test]
+fn a_raw_script_is_not_run_before_its_graph_is_made() {
+    let place = Place::new("early");
+    let mark = place.0.join("mark").display().to_string();
+    let script = |rest: &str| {
+        format!(
+            "local ffi = ffi or require 'ffi'\nffi.cdef 'int mkdir(const char *path, unsigned mode);'\n\
+                 ffi.C.mkdir('{mark}', 448)\n{rest}"
+        )
+    };
+    place.write("raw.lua", &script("function run() end"));
+    let lua = "lua { file = 'raw.lua', paths = { 'a -> b' }, raw_ffi = true }";
+    let file = place.write("config.lua", &format!("{PORTS}{lua}"));
+    let infos = infos(&["a", "b", "c"].map(|name| (name.to_owned(), MemPort::fed(name).0)));
+    let folder = Folder::of(&file).unwrap();
+    let instance = build(&file, &infos, &folder).unwrap();
+    assert!(!Path::new(&mark).exists());
+    instance.graph(0).unwrap();
+    assert!(Path::new(&mark).exists());
+    place.write("raw.lua", &script("run = = 5"));
+    assert!(build(&file, &infos, &folder).err().unwrap()[0].contains("raw.lua:4: unexpected symbol"));
+}
+
+#[test]
 fn each_worker_has_a_machine_of_its_own() {
     let place = Place::new("replicas");
     place.write("count.lua", "local n = 0\nfunction run(b) n = n + b:count() b:set_u8(1, 0, n) end");

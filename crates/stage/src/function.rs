@@ -90,7 +90,7 @@ pub trait Function: Sync {
     fn schema(&self) -> Schema;
 
     /// The switches of `weir run` without which a checked configuration is refused, for functions that run code of the user's
-    /// own. It is not built either before they are given.
+    /// own. Without them it may be built, to be checked, but its graph is not made: only that may do what they allow.
     fn permissions(&self, _element: &Element) -> Vec<&'static str> {
         Vec::new()
     }
