@@ -442,7 +442,7 @@ pub(crate) mod tests {
     }
 
     fn queue(port: u16, packets: u64, held: u64) -> QueueSnapshot {
-        QueueSnapshot { port, packets, bytes: packets * 60, held, lost: vec![("torn".into(), 1)] }
+        QueueSnapshot { port, packets, bytes: packets * 60, held, lost: vec![("torn".into(), 1)], trouble: None }
     }
 
     /// Two workers and the control side: 100 packets came in, 10 went over a link, 9 of which came out of it.

@@ -90,12 +90,21 @@ impl Worker {
             if let Source::Port { port, rx, received, .. } = source {
                 let lost = rx.lost().into_iter().map(|(reason, _, packets)| (reason.to_owned(), packets)).collect();
                 let Count { packets, bytes } = *received;
-                snapshot.receive.push(QueueSnapshot { port: *port, packets, bytes, held: 0, lost });
+                snapshot.receive.push(QueueSnapshot {
+                    port: *port,
+                    packets,
+                    bytes,
+                    held: 0,
+                    lost,
+                    trouble: rx.trouble(),
+                });
             }
         }
         for sink in &self.fabric.sinks {
             let Count { packets, bytes } = sink.sent;
-            let queue = QueueSnapshot { port: sink.port, packets, bytes, held: sink.held(), lost: Vec::new() };
+            let trouble = sink.tx.trouble();
+            let (port, held, lost) = (sink.port, sink.held(), Vec::new());
+            let queue = QueueSnapshot { port, packets, bytes, held, lost, trouble };
             snapshot.transmit.push(queue);
         }
         for link in &self.fabric.links {

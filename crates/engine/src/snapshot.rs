@@ -176,6 +176,9 @@ pub struct QueueSnapshot {
     pub held: u64,
     /// Packets lost before they were received, by name.
     pub lost: Vec<(String, u64)>,
+    /// What is wrong with the queue, if anything: a sentence for the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// One link, as the worker at its front sees it.

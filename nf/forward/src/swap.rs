@@ -34,7 +34,8 @@ fn step(packet: &mut Packet) -> Exit {
     if packet.len() < ETHERNET {
         return Exit::Short;
     }
-    packet.window_mut::<12>(0).rotate_left(6);
+    let (destination, source) = packet.window_mut::<12>(0).split_at_mut(6);
+    destination.swap_with_slice(source);
     Exit::Out
 }
 
