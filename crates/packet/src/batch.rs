@@ -135,6 +135,9 @@ impl Batch {
         if going & going.wrapping_add(1) == 0 && to.room() >= BATCH {
             return self.move_first_to_burst(going, to);
         }
+        if to.room() >= going.count_ones() as usize {
+            return self.move_scattered_to_burst(going, to);
+        }
         let mut moved = 0;
         for slot in Slots(going) {
             if to.is_full() {
@@ -145,6 +148,23 @@ impl Batch {
             moved += 1;
         }
         moved
+    }
+
+    /// Moves packets where there is room for all of them.
+    #[inline]
+    fn move_scattered_to_burst(&mut self, going: u64, to: &mut Burst) -> usize {
+        self.live &= !going;
+        let slots = &self.slots;
+        let fill = |free: &mut [MaybeUninit<Packet>]| {
+            let mut moved = 0;
+            for (place, slot) in free.iter_mut().zip(Slots(going)) {
+                move_slots(std::slice::from_ref(&slots[slot.index()]), std::slice::from_mut(place));
+                moved += 1;
+            }
+            moved
+        };
+        // SAFETY: the closure moves the packets of the slots in `going`, which were live and are dead now, each to a free place.
+        unsafe { to.fill_slice(fill) }
     }
 
     /// Moves the packets of the first slots, which `going` has no gap in, where there is room for a batch.

@@ -210,7 +210,9 @@ impl<'a> Out<'a> {
     /// Answers for one packet of the batch: it leaves by indexed way `n`, which is below the declared count.
     #[inline(always)]
     pub fn answer_indexed(&mut self, slot: Slot, n: u8) {
-        self.answer_code(slot, self.indexed_from.saturating_add(n));
+        // Indexed ways follow at least one other, so that this is never the straight path.
+        self.store.codes[slot.index()] = self.indexed_from.saturating_add(n);
+        self.leaving |= slot.bit();
     }
 
     #[inline(always)]
