@@ -81,6 +81,25 @@ pub(crate) struct Target {
     pub(crate) socket: Option<PathBuf>,
 }
 
+/// What a configuration may do that takes a switch of the command line.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Allowed {
+    /// Allow stages written in Lua: code of your own in the data path
+    #[arg(long, help_heading = "Permissions")]
+    pub(crate) allow_lua_stages: bool,
+    /// Allow such stages everything that the program can do, crashing it included
+    #[arg(long, help_heading = "Permissions")]
+    pub(crate) allow_lua_ffi: bool,
+}
+
+impl Allowed {
+    /// The switches that were given.
+    pub(crate) fn switches(self) -> Vec<&'static str> {
+        let all = [(self.allow_lua_stages, "--allow-lua-stages"), (self.allow_lua_ffi, "--allow-lua-ffi")];
+        all.into_iter().filter(|(given, _)| *given).map(|(_, switch)| switch).collect()
+    }
+}
+
 /// `weir run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Prints `ready` alone on a line when all workers run. SIGTERM and SIGINT stop receiving, let what \
@@ -96,9 +115,8 @@ pub(crate) struct Run {
     /// End when all input has come to its end and nothing is on its way
     #[arg(long)]
     pub(crate) until_drained: bool,
-    /// Allow stages written in Lua
-    #[arg(long)]
-    pub(crate) allow_lua_stages: bool,
+    #[command(flatten)]
+    pub(crate) allowed: Allowed,
     /// Serve metrics as Prometheus reads them, at http://ADDRESS:PORT/metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics: Option<std::net::SocketAddr>,
@@ -121,6 +139,9 @@ pub(crate) struct Check {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// What it may do; only what `weir run` refuses without the same depends on it.
+    #[command(flatten)]
+    pub(crate) allowed: Allowed,
 }
 
 /// `weir reload`.
@@ -312,6 +333,9 @@ pub(crate) struct Cpp {
     /// Packets in a batch
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) fill: u32,
+    /// Do not time stages; the difference is what the timing itself costs
+    #[arg(long)]
+    pub(crate) no_sampling: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

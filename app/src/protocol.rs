@@ -14,7 +14,7 @@ use weir_config::ConfigError;
 /// keys may come without.
 pub(crate) const VERSION: u32 = 1;
 
-/// The longest request, bytes with its line end: a batch of changes or a script must fit.
+/// The longest request, bytes with its line end: a batch of changes must fit.
 pub(crate) const MAX_REQUEST: usize = 16 << 20;
 
 /// The longest line of an answer that a client reads, bytes.
@@ -128,14 +128,12 @@ impl Request {
     }
 }
 
-/// A script that a client sends, and the folder of the files that it names.
+/// A script that a client means, by the folder in which it lies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Script {
-    /// Its name, for messages.
+    /// Its path as the user wrote it: its last part names it in its folder, the whole is for messages.
     pub(crate) file: String,
-    /// Its text.
-    pub(crate) text: String,
     /// Its folder, opened by the client and passed beside the request as a descriptor; nothing outside it is read.
     #[serde(skip)]
     pub(crate) folder: Option<Arc<OwnedFd>>,

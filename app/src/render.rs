@@ -6,7 +6,7 @@ mod stats;
 mod table;
 
 pub(crate) use rows::rows;
-pub(crate) use stats::{account, cycles, drops, links, stages, stats};
+pub(crate) use stats::{cycles, drops, links, stages, stats};
 pub(crate) use table::{Align, Table};
 
 use std::io::IsTerminal;
@@ -30,6 +30,11 @@ impl Style {
 
     fn mark(self, code: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// What clears the screen, where there is one.
+    pub(crate) fn clear(self) -> &'static str {
+        if self.colour { "\x1b[H\x1b[2J" } else { "" }
     }
 
     /// A heading.

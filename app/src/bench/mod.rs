@@ -273,7 +273,7 @@ fn script(case: &Case) -> Result<Loaded, String> {
     let path = std::env::temp_dir().join(format!("weir-bench-{}-{}.lua", std::process::id(), case.name));
     std::fs::write(&path, format!("{}{}\n", ports.concat(), case.script))
         .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    let loaded = load(&path, &[]);
+    let loaded = load(&path, Some(&[]));
     drop(std::fs::remove_file(&path));
     loaded.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }

@@ -25,7 +25,7 @@ pub(crate) fn stats(stats: &Stats, style: Style) -> String {
 }
 
 /// The account, line by line.
-pub(crate) fn account(account: &AccountStats, style: Style) -> String {
+fn account(account: &AccountStats, style: Style) -> String {
     let plain = [
         ("received", count(account.received), ""),
         ("created", count(account.created), "by stages: answers, copies, fragments"),

@@ -195,7 +195,7 @@ fn descriptors_go_with_a_script() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("routes.csv"), "").unwrap();
     let descriptor = OwnedFd::from(std::fs::File::open(&folder).unwrap());
-    let script = Script { file: "a.lua".into(), text: "-- ".repeat(2000), folder: Some(Arc::new(descriptor)) };
+    let script = Script { file: "a.lua".repeat(1000), folder: Some(Arc::new(descriptor)) };
     let reload = |script| Request::Reload { script: Some(script), dry_run: true, allow_restart: false };
     let mut client = stand.client();
     assert_eq!(client.data(reload(script.clone())).unwrap(), json!("routes.csv"));

@@ -1,0 +1,134 @@
+//! Commands that talk to a running Weir, or need none.
+
+mod capture;
+mod change;
+mod check;
+mod reload;
+mod show;
+mod trace;
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+pub(crate) use capture::capture;
+pub(crate) use change::change;
+pub(crate) use check::check;
+pub(crate) use reload::reload;
+pub(crate) use show::show;
+pub(crate) use trace::trace;
+
+use crate::bench;
+use crate::catalogue;
+use crate::cli;
+use crate::client::Client;
+use crate::failure::Failed;
+use crate::protocol::{Request, VERSION};
+use crate::socket;
+use crate::version::{self, Version};
+
+/// Connects to the Weir that is meant.
+pub(crate) fn connect(target: &cli::Target) -> Result<Client, Failed> {
+    Ok(Client::connect(&socket::path(target.socket.as_deref(), &target.name)?)?)
+}
+
+/// Prints. A reader that has seen enough (`| head`) is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Failed> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(Failed::Silent),
+        Err(error) => Err(Failed::from(format!("cannot print: {error}"))),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Prints data as JSON, an object with the version of its form.
+pub(crate) fn print_json(mut value: Value) -> Result<(), Failed> {
+    if let Some(object) = value.as_object_mut() {
+        object.entry("version").or_insert_with(|| VERSION.into());
+    }
+    print(&format!("{value:#}\n"))
+}
+
+/// `weir save`.
+pub(crate) fn save(options: &cli::Save) -> Result<(), Failed> {
+    let script: String = connect(&options.target)?.read(Request::Save)?;
+    match &options.write {
+        Some(file) => {
+            let written = std::fs::write(file, &script);
+            written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+            if options.json { print_json(json!({ "file": file })) } else { Ok(()) }
+        }
+        None if options.json => print_json(json!({ "script": script })),
+        None => print(&script),
+    }
+}
+
+/// `weir version`.
+pub(crate) fn version(options: &cli::Version) -> Result<(), Failed> {
+    let here = version::here(catalogue::FUNCTIONS.iter().map(|function| function.kind()));
+    // Not being able to ask is no failure: there may be nobody to ask.
+    let running = connect(&options.target).and_then(|mut client| Ok(client.read::<Version>(Request::Version)?)).ok();
+    if options.json {
+        return print_json(json!({ "program": here, "running": running }));
+    }
+    let mut text = format!("weir {}\n{}\nfunctions: {}\n", here.weir, here.dpdk, here.functions.join(", "));
+    match running {
+        Some(running) => text.push_str(&format!("running: weir {}, process {}\n", running.weir, running.process)),
+        None => text.push_str("running: none that can be asked\n"),
+    }
+    print(&text)
+}
+
+/// `weir manual`.
+pub(crate) fn manual(options: &cli::Manual) -> Result<(), Failed> {
+    let kinds = catalogue::kinds();
+    let Some(word) = &options.kind else {
+        return print(&kinds.kinds().iter().map(weir_config::Kind::manual).collect::<Vec<_>>().join("\n"));
+    };
+    match kinds.kind(word) {
+        Some(kind) => print(&kind.manual()),
+        None => {
+            let remedy = match weir_config::nearest(word, kinds.names()) {
+                Some(near) => format!("did you mean {near}?"),
+                None => format!("there are {}", kinds.names().join(", ")),
+            };
+            Err(Failed::from(format!("nothing is declared with \"{word}\"; {remedy}")))
+        }
+    }
+}
+
+/// `weir completion`.
+pub(crate) fn completion(options: &cli::Completion) -> Result<(), Failed> {
+    let mut command = cli::command(catalogue::FUNCTIONS);
+    let mut text = Vec::new();
+    match options.shell.as_str() {
+        "zsh" => clap_complete::generate(clap_complete::Shell::Zsh, &mut command, "weir", &mut text),
+        "fish" => clap_complete::generate(clap_complete::Shell::Fish, &mut command, "weir", &mut text),
+        _ => clap_complete::generate(clap_complete::Shell::Bash, &mut command, "weir", &mut text),
+    }
+    print(&String::from_utf8_lossy(&text))
+}
+
+/// `weir bench cpp`.
+pub(crate) fn bench_cpp(options: &cli::Cpp) -> Result<(), Failed> {
+    let measured = bench::CppOptions {
+        function: options.function.clone(),
+        cases: options.cases.clone(),
+        runs: options.runs as usize,
+        data: options.data.clone(),
+        core: options.core,
+        fill: options.fill as usize,
+        sampling: !options.no_sampling,
+    };
+    let report = bench::cpp(&measured, &mut |text| eprintln!("{text}"))?;
+    if options.json {
+        return print_json(serde_json::to_value(&report).map_err(|error| error.to_string())?);
+    }
+    print(&format!("{report}\n"))
+}
+
+/// A command of a later version.
+pub(crate) fn later(command: &str) -> Result<(), Failed> {
+    Err(Failed::from(format!("`weir {command}` comes with a later version")))
+}

@@ -1,0 +1,243 @@
+//! Carrying out requests on what runs.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use weir_config::ConfigError;
+use weir_stage::Verb;
+
+use crate::catalogue;
+use crate::graph::GraphView;
+use crate::log;
+use crate::protocol::{Request, Response, Rights, Script, VERSION};
+use crate::save;
+use crate::stats::{self, Gauge, PortInput, Stats};
+use crate::supervisor::{self, Failure, Supervisor};
+use crate::version;
+
+/// What becomes of the program after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// It goes on.
+    GoOn,
+    /// It stops.
+    Stop,
+    /// It stops, and starts again with its configuration file as it is now.
+    Restart,
+}
+
+/// What runs, and from what.
+pub(crate) struct Running {
+    /// What runs.
+    pub(crate) supervisor: Supervisor,
+    /// The script that runs.
+    pub(crate) source: Source,
+    /// The script that was given on the command line.
+    pub(crate) own: PathBuf,
+    /// The switches that were given there for what a configuration may do.
+    pub(crate) switches: Vec<&'static str>,
+}
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// The script, as this process opens it.
+    path: PathBuf,
+    /// The script, as the user named it; differs where a client passed its folder as a descriptor.
+    named: PathBuf,
+    /// That descriptor: it stays open as long as the configuration runs.
+    _folder: Option<std::sync::Arc<std::os::fd::OwnedFd>>,
+}
+
+impl Source {
+    /// A script that this process was told on its command line.
+    pub(crate) fn own(path: &Path) -> Source {
+        Source { path: path.to_owned(), named: path.to_owned(), _folder: None }
+    }
+
+    /// A script of a client, opened by way of the folder that it passed.
+    fn of_client(script: Script) -> Result<Source, String> {
+        let named = PathBuf::from(&script.file);
+        let (Some(folder), Some(file)) = (script.folder, named.file_name()) else {
+            return Err("a script must come with its name and, as a descriptor, its folder".to_owned());
+        };
+        let number = std::os::fd::AsRawFd::as_raw_fd(&*folder);
+        let path = PathBuf::from(format!("/proc/self/fd/{number}")).join(file);
+        Ok(Source { path, named, _folder: Some(folder) })
+    }
+
+    /// Reads and checks it. `switches` are those given for what it may do.
+    pub(crate) fn load(&self, switches: &[&str]) -> Result<supervisor::Loaded, Vec<ConfigError>> {
+        let loaded = supervisor::load(&self.path, Some(switches));
+        loaded.map_err(|errors| errors.into_iter().map(|error| self.rename(error)).collect())
+    }
+
+    /// Tells the place of a mistake by the names that the user knows.
+    fn rename(&self, mut error: ConfigError) -> ConfigError {
+        let folder = |path: &Path| path.parent().map_or_else(String::new, |folder| folder.display().to_string());
+        let (from, to) = (folder(&self.path), folder(&self.named));
+        if from != to {
+            let (from, to) = (format!("{from}/"), if to.is_empty() { to } else { format!("{to}/") });
+            error.place.file = error.place.file.replace(&from, &to);
+            error.problem = error.problem.replace(&from, &to);
+        }
+        error
+    }
+}
+
+impl Running {
+    /// Carries out a request. The rights of its sender have been checked.
+    pub(crate) fn handle(&mut self, request: Request, rights: Rights) -> (Response, Then) {
+        if !rights.allow(&request) {
+            return (Response::refused("this is not allowed"), Then::GoOn);
+        }
+        match request {
+            Request::Stop => (Response::Ok(Value::Null), Then::Stop),
+            Request::Reload { script, dry_run, allow_restart } => self.reload(script, dry_run, allow_restart),
+            Request::Change { verb, function, changes } => {
+                (self.change(&verb, function.as_deref(), &changes), Then::GoOn)
+            }
+            other => (self.look(other), Then::GoOn),
+        }
+    }
+
+    fn look(&mut self, request: Request) -> Response {
+        match request {
+            Request::Stats => Response::data(&self.stats()),
+            Request::Ports => self.ports(),
+            Request::Graph => Response::data(&self.graph()),
+            Request::Version => Response::data(&version::here(catalogue::FUNCTIONS.iter().map(|f| f.kind()))),
+            Request::Show { what, function, filter } => {
+                match self.supervisor.show(&what, function.as_deref(), filter.as_deref()) {
+                    Ok((columns, rows)) => {
+                        let columns = columns.iter().map(|&column| column.to_owned()).collect();
+                        Response::Rows { columns, rows, more: false }
+                    }
+                    Err(error) => Response::refused(error.0),
+                }
+            }
+            Request::Save => {
+                let verbs: Vec<&Verb> = catalogue::FUNCTIONS.iter().flat_map(|function| function.verbs()).collect();
+                Response::Ok(json!(save::script(&self.supervisor.saved(), &verbs)))
+            }
+            // Those that change are carried out by `handle`, watches by the server.
+            Request::Change { .. }
+            | Request::Reload { .. }
+            | Request::Stop
+            | Request::Trace { .. }
+            | Request::Capture { .. } => Response::refused("this is no question"),
+        }
+    }
+
+    /// All numbers of now.
+    pub(crate) fn stats(&mut self) -> Stats {
+        let workers = self.supervisor.snapshots();
+        let figures = self.supervisor.port_figures();
+        let mut stats = stats::from_snapshots(&workers, &figures.iter().map(port_input).collect::<Vec<_>>());
+        stats.time = self.supervisor.now();
+        stats.tsc_hz = self.supervisor.hz();
+        let gauges = self.supervisor.gauges().into_iter();
+        stats.gauges = gauges
+            .map(|(function, name, help, value)| Gauge { function, name: name.into(), help: help.into(), value })
+            .collect();
+        stats
+    }
+
+    fn ports(&self) -> Response {
+        let columns = ["name", "device", "link_up", "mac", "mtu", "addresses", "rx_queues", "tx_queues", "offloads"];
+        let rows = self.supervisor.port_figures().into_iter().map(|(info, figures)| {
+            let facts = info.facts;
+            let mac = facts.mac.map(|byte| format!("{byte:02x}")).join(":");
+            let addresses: Vec<String> = info.addresses.iter().map(ToString::to_string).collect();
+            json!({
+                "name": info.name, "index": info.index, "device": facts.device, "link_up": info.link_up, "mac": mac,
+                "mtu": facts.mtu, "addresses": addresses, "rx_queues": facts.max_rx_queues,
+                "tx_queues": facts.max_tx_queues, "rss": facts.rss, "offloads": facts.offloads,
+                "in_rings": figures.in_rings,
+            })
+        });
+        Response::Rows { columns: columns.map(str::to_owned).to_vec(), rows: rows.collect(), more: false }
+    }
+
+    fn graph(&self) -> GraphView {
+        let names = self.supervisor.port_names();
+        let mut all = GraphView { version: VERSION, ..GraphView::default() };
+        for graph in self.supervisor.graphs() {
+            all.extend(GraphView::of(&graph, &names));
+        }
+        all
+    }
+
+    fn change(&mut self, verb: &str, function: Option<&str>, changes: &[Value]) -> Response {
+        match self.supervisor.change(verb, function, changes) {
+            (done, Ok(answers)) => Response::Ok(json!({ "done": done, "answers": answers })),
+            (0, Err(error)) if changes.len() < 2 => Response::refused(error.0),
+            (done, Err(error)) => {
+                Response::refused(format!("change {} of {}: {error}; {done} are done", done + 1, changes.len()))
+            }
+        }
+    }
+
+    fn reload(&mut self, script: Option<Script>, dry_run: bool, allow_restart: bool) -> (Response, Then) {
+        let source = match script.map(Source::of_client).transpose() {
+            Ok(source) => source.unwrap_or_else(|| self.source.clone()),
+            Err(message) => return (Response::refused(message), Then::GoOn),
+        };
+        let new = match source.load(&self.switches) {
+            Ok(new) => new,
+            Err(errors) => return (wrong(errors), Then::GoOn),
+        };
+        let plan = self.supervisor.plan(&new);
+        let answer = |carried_out: bool| {
+            Response::Ok(json!({ "plan": plan.text, "needs_restart": plan.needs_restart, "done": carried_out }))
+        };
+        if dry_run {
+            return (answer(false), Then::GoOn);
+        }
+        if plan.needs_restart {
+            let then = self.restart(&source, allow_restart);
+            return (then.map_or_else(Response::refused, |()| answer(true)), then.map_or(Then::GoOn, |()| Then::Restart));
+        }
+        match self.supervisor.reload(new) {
+            Ok(()) => {
+                log::info("reload", "the configuration was replaced", &[("file", &source.named.display())]);
+                self.source = source;
+                (answer(true), Then::GoOn)
+            }
+            Err(Failure::Config(errors)) => {
+                (wrong(errors.into_iter().map(|error| source.rename(error)).collect()), Then::GoOn)
+            }
+            Err(Failure::Start(sentences)) => {
+                (Response::refused(format!("nothing has changed: {}", sentences.join("\n"))), Then::GoOn)
+            }
+        }
+    }
+
+    /// Whether Weir may start anew for a configuration.
+    fn restart(&self, source: &Source, allowed: bool) -> Result<(), &'static str> {
+        if !allowed {
+            return Err("these changes take a restart of the whole process, which loses what is on its way and all that was \
+                        learned; say --allow-restart, or leave them out (--dry-run shows them)");
+        }
+        if source.path != self.own {
+            return Err("a restart starts with the file that Weir was started with; change that file, then reload without \
+                        naming another");
+        }
+        Ok(())
+    }
+}
+
+fn wrong(errors: Vec<ConfigError>) -> Response {
+    Response::Error { message: "the configuration is wrong; nothing has changed".to_owned(), errors }
+}
+
+/// What the statistics take of a port.
+pub(crate) fn port_input((info, figures): &(weir_stage::PortInfo, weir_stage::DeviceStats)) -> PortInput {
+    PortInput {
+        index: info.index,
+        name: info.name.clone(),
+        device: info.facts.device.clone(),
+        link_up: info.link_up,
+        stats: *figures,
+    }
+}

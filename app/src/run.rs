@@ -1,0 +1,205 @@
+//! `weir run`: starting, the loop that everything comes together in, and stopping.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::cli;
+use crate::failure::Failed;
+use crate::handle::{Running, Source, Then, port_input};
+use crate::log;
+use crate::metrics;
+use crate::privileges;
+use crate::protocol::{Request, Rights};
+use crate::render::{self, Style};
+use crate::server::{Job, Limits, Scene, Server};
+use crate::socket;
+use crate::stats::{self, Stats};
+use crate::supervisor::{Failure, Options, Supervisor};
+
+/// Jobs that wait while one is carried out.
+const JOBS: usize = 64;
+
+/// How often what is due is looked after while no job comes.
+const TICK: Duration = Duration::from_millis(10);
+
+/// The same under the virtual clock when nothing moves.
+const VIRTUAL_TICK: Duration = Duration::from_millis(1);
+
+/// Ticks between two looks at whether all input has come to its end.
+const DRAINED_EVERY: u32 = 2;
+
+/// Runs a configuration until it is told to stop.
+pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
+    privileges::drop_unneeded()?;
+    if let Some(file) = &options.log {
+        log::to_file(file)?;
+    }
+    let path = socket::path(options.target.socket.as_deref(), &options.target.name)?;
+    let bound = socket::bind(&path)?;
+    let source = Source::own(&options.file);
+    let switches = options.allowed.switches();
+    let loaded = source.load(&switches)?;
+    let run_dir = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let how = Options { name: options.target.name.clone(), run_dir: run_dir.to_owned() };
+    let (jobs, todo) = sync_channel(JOBS);
+    stop_on_signals(&jobs)?;
+    let supervisor = Supervisor::start(loaded, &how).map_err(|failure| match failure {
+        Failure::Config(errors) => Failed::from(errors),
+        Failure::Start(sentences) => Failed::Sentences(sentences),
+    })?;
+    privileges::drop_after_start()?;
+    let server = Server::start(bound, jobs.clone(), Limits::default())
+        .map_err(|error| format!("cannot serve the control socket: {error}"))?;
+    if let Some(address) = options.metrics {
+        let address = metrics::serve(address, jobs)?;
+        log::info("metrics", "metrics are served", &[("address", &address)]);
+    }
+    say("ready\n");
+    log::info("run", "all workers run", &[("file", &options.file.display()), ("socket", &path.display())]);
+    let mut running = Running { supervisor, source, own: options.file.clone(), switches };
+    let then = go_on(&mut running, &todo, options.until_drained);
+    drop(server);
+    stop(running, options.json);
+    if then == Then::Restart { Err(restart()) } else { Ok(()) }
+}
+
+/// Asks the loop to stop at the first SIGTERM or SIGINT; the second ends the process at once.
+fn stop_on_signals(jobs: &SyncSender<Job>) -> Result<(), Failed> {
+    let again = Arc::new(AtomicBool::new(false));
+    let wrong = |error: std::io::Error| format!("cannot listen to signals: {error}");
+    for signal in [SIGTERM, SIGINT] {
+        // In this order: the first signal finds the flag clear, and sets it.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again)).map_err(wrong)?;
+        signal_hook::flag::register(signal, Arc::clone(&again)).map_err(wrong)?;
+    }
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT]).map_err(wrong)?;
+    let jobs = jobs.clone();
+    let body = move || {
+        if signals.forever().next().is_some() {
+            let (reply, _answer) = sync_channel(1);
+            // When nobody is there to stop, the process is about to end anyway.
+            let _ = jobs.send(Job::Ask { request: Request::Stop, rights: Rights::ALL, reply });
+        }
+    };
+    std::thread::Builder::new().name("weir-signals".to_owned()).spawn(body).map_err(wrong)?;
+    Ok(())
+}
+
+/// The loop: jobs as they come, and in between what is due.
+fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool) -> Then {
+    let mut watch = Watch::default();
+    let mut ticks: u32 = 0;
+    loop {
+        let busy = running.supervisor.tick();
+        let wait = match (running.supervisor.is_virtual(), busy) {
+            (true, true) => Duration::ZERO,
+            (true, false) => VIRTUAL_TICK,
+            (false, _) => TICK,
+        };
+        if !busy {
+            ticks = ticks.wrapping_add(1);
+            watch.look(&running.supervisor);
+            let look = until_drained && (wait == VIRTUAL_TICK || ticks.is_multiple_of(DRAINED_EVERY));
+            if look && running.supervisor.drained() {
+                return Then::Stop;
+            }
+        }
+        match todo.recv_timeout(wait) {
+            Ok(job) => match carry_out(running, job) {
+                Then::GoOn => {}
+                then => return then,
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+            // The thread that listens to signals has a sender too, so this is the end of everything.
+            Err(RecvTimeoutError::Disconnected) => return Then::Stop,
+        }
+    }
+}
+
+fn carry_out(running: &mut Running, job: Job) -> Then {
+    // Who asked may have gone in the meantime; that is no reason to stop.
+    match job {
+        Job::Ask { request, rights, reply } => {
+            let (response, then) = running.handle(request, rights);
+            let _ = reply.send(response);
+            return then;
+        }
+        Job::Scene(reply) => {
+            let ports = running.supervisor.port_names();
+            let _ = reply.send(Scene { now: running.supervisor.now(), ports });
+        }
+        Job::Watch(observer, reply) => {
+            running.supervisor.observe(&observer);
+            let _ = reply.send(());
+        }
+        Job::Unwatch(observer, reply) => {
+            running.supervisor.unobserve(&observer);
+            let _ = reply.send(());
+        }
+    }
+    Then::GoOn
+}
+
+/// What was last told about workers that stand still.
+#[derive(Default)]
+struct Watch {
+    stalled: Vec<String>,
+}
+
+impl Watch {
+    fn look(&mut self, supervisor: &Supervisor) {
+        let now = supervisor.stalled();
+        for id in now.iter().filter(|id| !self.stalled.contains(id)) {
+            log::error("worker", "a worker's loop stands still: it is stuck in a stage or gets no time", &[("worker", id)]);
+        }
+        for id in self.stalled.iter().filter(|id| !now.contains(id)) {
+            log::info("worker", "a worker's loop goes round again", &[("worker", id)]);
+        }
+        if self.stalled != now {
+            self.stalled = now.to_vec();
+        }
+    }
+}
+
+/// Stops what runs and prints the account.
+fn stop(running: Running, json: bool) {
+    let (time, hz) = (running.supervisor.now(), running.supervisor.hz());
+    let stopped = running.supervisor.stop();
+    let inputs: Vec<stats::PortInput> = stopped.figures.iter().map(port_input).collect();
+    let stats = Stats { time, tsc_hz: hz, ..stats::from_snapshots(&stopped.workers, &inputs) };
+    if json {
+        let mut value = serde_json::to_value(&stats).unwrap_or_default();
+        if let Some(object) = value.as_object_mut() {
+            object.insert("missing_buffers".to_owned(), stopped.missing.into());
+        }
+        say(&format!("{value}\n"));
+    } else {
+        say(&render::stats(&stats, Style::of_stdout()));
+    }
+    if stats.account.unaccounted != 0 {
+        log::error("account", "packets are unaccounted for: this is a bug", &[("packets", &stats.account.unaccounted)]);
+    }
+    if stopped.missing != 0 {
+        log::error("account", "buffers did not come back: this is a bug", &[("buffers", &stopped.missing)]);
+    }
+}
+
+/// Starts this program anew in this process's place, with the same arguments. Returns only if that is impossible.
+fn restart() -> Failed {
+    let error = Command::new("/proc/self/exe").args(std::env::args_os().skip(1)).exec();
+    Failed::from(format!("cannot start again: {error}"))
+}
+
+/// Prints at once. Where the output is closed nobody wants to know.
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
