@@ -8,7 +8,7 @@ use weir_stage::{Function, Port, PortConfig, PortError, Stage};
 use crate::supervisor::EngineConfig;
 
 /// The network functions.
-pub(crate) static FUNCTIONS: &[&dyn Function] = &[&weir_forward::Forward, &weir_router::Router];
+pub(crate) static FUNCTIONS: &[&dyn Function] = &[&weir_forward::Forward, &weir_router::Router, &weir_lua::LuaFunction];
 
 /// Opens ports that need no driver of DPDK's: (prefix of the device, constructor).
 #[allow(clippy::type_complexity, reason = "a table of constructors")]
