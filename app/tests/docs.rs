@@ -271,7 +271,10 @@ fn the_list_of_reasons_is_that_of_the_running_stages() {
     );
     for stage in graph["stages"].as_array().unwrap() {
         let control = if stage["place"] == "control" { ", on the control side" } else { "" };
-        page += &format!("\n## `{}`{control}\n\n| way or reason | fate | meaning |\n|---|---|---|\n", stage["name"].as_str().unwrap());
+        page += &format!(
+            "\n## `{}`{control}\n\n| way or reason | fate | meaning |\n|---|---|---|\n",
+            stage["name"].as_str().unwrap()
+        );
         for way in stage["ways"].as_array().unwrap() {
             let word = |key: &str| way[key].as_str().unwrap_or_default();
             let fate = match word("to") {
@@ -282,4 +285,39 @@ fn the_list_of_reasons_is_that_of_the_running_stages() {
         }
     }
     compare("reasons.md", &page);
+}
+
+/// All keys in a value, but for those of objects whose keys are names.
+fn keys(value: &serde_json::Value, names: &[&str], found: &mut std::collections::BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(object) => {
+            for (key, value) in object {
+                found.insert(key.clone());
+                match value {
+                    serde_json::Value::Object(inner) if names.contains(&key.as_str()) => {
+                        inner.values().for_each(|value| keys(value, names, found));
+                    }
+                    value => keys(value, names, found),
+                }
+            }
+        }
+        serde_json::Value::Array(list) => list.iter().for_each(|value| keys(value, names, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_of_the_json_output_is_described() {
+    let document = std::fs::read_to_string(root().join("docs/json.md")).unwrap();
+    let running = Running::start("json", ROUTER);
+    let mut found = std::collections::BTreeSet::new();
+    for what in ["stats", "graph", "ports", "routes"] {
+        let value: serde_json::Value = serde_json::from_str(&running.show(&[what, "--json"])).unwrap();
+        // The columns of tables are those of functions; the rows of a table have the columns as keys.
+        let value = if value.get("rows").is_some() { serde_json::json!({ "columns": 0, "rows": 0 }) } else { value };
+        keys(&value, &["ports", "ways", "rx_lost"], &mut found);
+    }
+    let missing: Vec<&String> = found.iter().filter(|key| !document.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "docs/json.md does not mention {missing:?}");
+    assert!(found.len() >= 40, "only {} keys were found", found.len());
 }
