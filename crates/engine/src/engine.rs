@@ -232,7 +232,7 @@ impl Engine {
 
     /// Now, nanoseconds of the engine's clock.
     pub fn now(&self) -> u64 {
-        self.virtual_now.unwrap_or_else(|| self.clock.nanos(tsc::now().wrapping_sub(self.epoch)))
+        self.virtual_now.unwrap_or_else(|| self.clock.span_nanos(tsc::now().wrapping_sub(self.epoch)))
     }
 
     /// Frequency of the time stamp counter, Hz.

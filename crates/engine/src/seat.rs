@@ -169,7 +169,7 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
             worker.accounted = after;
             began = after;
         }
-        let now = settings.clock.nanos(began.wrapping_sub(settings.epoch));
+        let now = settings.clock.span_nanos(began.wrapping_sub(settings.epoch));
         let turn = worker.turn(now, began);
         began = turn.ended;
         mailbox.beat.store(worker.loops, Ordering::Relaxed);
