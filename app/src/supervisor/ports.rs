@@ -68,13 +68,8 @@ pub(crate) enum Buffers {
 impl Buffers {
     /// Makes the buffers of the process, as many as the configuration needs.
     pub(crate) fn make(loaded: &Loaded, name: &str, run_dir: &Path) -> Result<Buffers, String> {
-        let devices: Vec<(Device, u16)> = loaded
-            .ports
-            .iter()
-            .filter_map(|(_, config, _)| {
-                Some((Device::parse(&config.device).ok()?, config.mtu?.into())).or_else(|| usual(config))
-            })
-            .collect();
+        let devices: Vec<(Device, u16)> =
+            loaded.ports.iter().filter_map(|(_, config, _)| dpdk_device(config)).collect();
         let cores = loaded.cores();
         let queues = cores.len() as u16;
         let rings: usize = devices.iter().map(|(device, _)| ring_buffers(device, queues, queues, DESCRIPTORS)).sum();
@@ -154,10 +149,10 @@ impl Buffers {
     }
 }
 
-/// A DPDK device whose MTU is not configured.
-fn usual(config: &PortConfig) -> Option<(Device, u16)> {
+/// The device of a port that DPDK drives, and the MTU that it will have.
+fn dpdk_device(config: &PortConfig) -> Option<(Device, u16)> {
     let device = Device::parse(&config.device).ok()?;
-    let mtu = weir_port_dpdk::usual_mtu(&device);
+    let mtu = config.mtu.unwrap_or_else(|| weir_port_dpdk::usual_mtu(&device));
     Some((device, mtu))
 }
 
