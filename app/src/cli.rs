@@ -102,10 +102,12 @@ impl Allowed {
 
 /// `weir run`.
 #[derive(Debug, Args)]
-#[command(after_help = "Prints `ready` alone on a line when all workers run. SIGTERM and SIGINT stop receiving, let what \
+#[command(
+    after_help = "Prints `ready` alone on a line when all workers run. SIGTERM and SIGINT stop receiving, let what \
                         is on its way leave, print the account and exit with 0.\n\nExamples:\n  weir run router.lua\n  \
                         weir run lab.lua --name lab --metrics 127.0.0.1:9100\n  weir run demo.lua --until-drained    \
-                        end when all input files are read")]
+                        end when all input files are read"
+)]
 pub(crate) struct Run {
     /// The configuration
     #[arg(value_name = "FILE.lua")]
@@ -130,8 +132,10 @@ pub(crate) struct Run {
 
 /// `weir check`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exits with 0 if nothing is wrong, else prints every mistake and exits with 1.\n\nExample:\n  weir \
-                        check router.lua")]
+#[command(
+    after_help = "Exits with 0 if nothing is wrong, else prints every mistake and exits with 1.\n\nExample:\n  weir \
+                        check router.lua"
+)]
 pub(crate) struct Check {
     /// The configuration
     #[arg(value_name = "FILE.lua")]
@@ -146,9 +150,11 @@ pub(crate) struct Check {
 
 /// `weir reload`.
 #[derive(Debug, Args)]
-#[command(after_help = "Without FILE, Weir reads its own file again. Everything is built aside first; if anything is wrong, \
+#[command(
+    after_help = "Without FILE, Weir reads its own file again. Everything is built aside first; if anything is wrong, \
                         nothing changes.\n\nExamples:\n  weir reload --dry-run         what would change?\n  weir \
-                        reload                   take over the changed file\n  weir reload new.lua")]
+                        reload                   take over the changed file\n  weir reload new.lua"
+)]
 pub(crate) struct Reload {
     /// The new configuration
     #[arg(value_name = "FILE.lua")]
@@ -182,9 +188,11 @@ pub(crate) struct Save {
 
 /// `weir show`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weir show stats               everything at a glance\n  weir show stats --watch 2     \
+#[command(
+    after_help = "Examples:\n  weir show stats               everything at a glance\n  weir show stats --watch 2     \
                         again every two seconds\n  weir show drops               every drop, with its reason\n  weir \
-                        show graph --dot | dot -Tsvg > graph.svg")]
+                        show graph --dot | dot -Tsvg > graph.svg"
+)]
 pub(crate) struct Show {
     /// What to show
     #[arg(value_name = "WHAT", index = 1)]
@@ -211,15 +219,17 @@ pub(crate) struct Show {
 
 /// `weir trace`.
 #[derive(Debug, Args)]
-#[command(after_help = "FILTER is a filter expression as tcpdump has them, one word or several. Ctrl-C ends.\n\nExamples:\n  \
-                        weir trace\n  weir trace -n 10 icmp\n  weir trace -n 3 dst host 192.0.2.9 and udp port 53")]
+#[command(
+    after_help = "FILTER is a filter expression as tcpdump has them, one word or several. Ctrl-C ends.\n\nExamples:\n  \
+                        weir trace\n  weir trace -n 10 icmp\n  weir trace -n 3 dst host 192.0.2.9 and udp port 53"
+)]
 pub(crate) struct Trace {
     /// Packets to follow
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(crate::trace::MAX_PACKETS)))]
     pub(crate) count: u32,
     /// Which packets
-    #[arg(value_name = "FILTER", trailing_var_arg = true)]
+    #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     /// Print JSON, a line for each step
     #[arg(long)]
@@ -230,9 +240,11 @@ pub(crate) struct Trace {
 
 /// `weir capture`.
 #[derive(Debug, Args)]
-#[command(after_help = "POINT is a port, a way or reason STAGE.WAY (`weir show graph` lists them), PORT.REASON, a whole STAGE, \
+#[command(
+    after_help = "POINT is a port, a way or reason STAGE.WAY (`weir show graph` lists them), PORT.REASON, a whole STAGE, \
                         or `drops`. Ctrl-C ends.\n\nExamples:\n  weir capture wan -w wan.pcapng\n  weir capture wan -w - \
-                        icmp | tshark -r -\n  weir capture drops -w drops.pcapng -n 1000")]
+                        icmp | tshark -r -\n  weir capture drops -w drops.pcapng -n 1000"
+)]
 pub(crate) struct Capture {
     /// Where to copy packets
     #[arg(value_name = "POINT")]
@@ -247,7 +259,7 @@ pub(crate) struct Capture {
     #[arg(short, long, value_name = "BYTES", default_value_t = 65_535, value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub(crate) snap: u32,
     /// Which packets: a filter expression as tcpdump has them
-    #[arg(value_name = "FILTER", trailing_var_arg = true)]
+    #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     #[command(flatten)]
     pub(crate) target: Target,
@@ -311,9 +323,11 @@ pub(crate) enum BenchCommands {
 
 /// `weir bench cpp`.
 #[derive(Debug, Args)]
-#[command(after_help = "Runs the function's real graph on one pinned worker over ports in memory, with 64-byte packets. The \
+#[command(
+    after_help = "Runs the function's real graph on one pinned worker over ports in memory, with 64-byte packets. The \
                         figures are TSC cycles: medians, with the least and the most.\n\nExamples:\n  weir bench cpp \
-                        FUNCTION\n  weir bench cpp FUNCTION --case one-destination --runs 9 --core 1")]
+                        FUNCTION\n  weir bench cpp FUNCTION --case one-destination --runs 9 --core 1"
+)]
 pub(crate) struct Cpp {
     /// The function
     #[arg(value_name = "FUNCTION")]

@@ -136,6 +136,7 @@ impl Client {
     }
 
     /// Ends a trace or capture: what was seen so far still comes.
+    #[cfg(test)]
     pub(crate) fn enough(&self) -> io::Result<()> {
         self.stream.get_ref().shutdown(std::net::Shutdown::Write)
     }

@@ -133,7 +133,10 @@ impl Running {
     pub(crate) fn stats(&mut self) -> Stats {
         let workers = self.supervisor.snapshots();
         let figures = self.supervisor.port_figures();
-        let mut stats = stats::from_snapshots(&workers, &figures.iter().map(port_input).collect::<Vec<_>>());
+        let inputs: Vec<PortInput> = figures.iter().map(port_input).collect();
+        let mut stats = stats::from_snapshots(&workers, &inputs);
+        let (capacity, in_use) = self.supervisor.buffers(&workers);
+        stats.buffers = stats::buffers(&stats, &inputs, capacity, in_use);
         stats.time = self.supervisor.now();
         stats.tsc_hz = self.supervisor.hz();
         let gauges = self.supervisor.gauges().into_iter();
@@ -196,7 +199,10 @@ impl Running {
         }
         if plan.needs_restart {
             let then = self.restart(&source, allow_restart);
-            return (then.map_or_else(Response::refused, |()| answer(true)), then.map_or(Then::GoOn, |()| Then::Restart));
+            return (
+                then.map_or_else(Response::refused, |()| answer(true)),
+                then.map_or(Then::GoOn, |()| Then::Restart),
+            );
         }
         match self.supervisor.reload(new) {
             Ok(()) => {
@@ -216,12 +222,16 @@ impl Running {
     /// Whether Weir may start anew for a configuration.
     fn restart(&self, source: &Source, allowed: bool) -> Result<(), &'static str> {
         if !allowed {
-            return Err("these changes take a restart of the whole process, which loses what is on its way and all that was \
-                        learned; say --allow-restart, or leave them out (--dry-run shows them)");
+            return Err(
+                "these changes take a restart of the whole process, which loses what is on its way and all that was \
+                        learned; say --allow-restart, or leave them out (--dry-run shows them)",
+            );
         }
         if source.path != self.own {
-            return Err("a restart starts with the file that Weir was started with; change that file, then reload without \
-                        naming another");
+            return Err(
+                "a restart starts with the file that Weir was started with; change that file, then reload without \
+                        naming another",
+            );
         }
         Ok(())
     }

@@ -220,7 +220,8 @@ mod tests {
         }
         let path = std::env::temp_dir().join(format!("weir-pcapng-{}.pcapng", std::process::id()));
         std::fs::write(&path, example()).unwrap();
-        let fields = ["frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_name", "frame.packet_flags_direction"];
+        let fields =
+            ["frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_name", "frame.packet_flags_direction"];
         let mut tshark = Command::new("tshark");
         tshark.arg("-r").arg(&path).args(["-T", "fields", "-E", "separator=,"]);
         fields.iter().for_each(|field| drop(tshark.args(["-e", field])));

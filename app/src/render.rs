@@ -6,7 +6,7 @@ mod stats;
 mod table;
 
 pub(crate) use rows::rows;
-pub(crate) use stats::{cycles, drops, links, stages, stats};
+pub(crate) use stats::{cycles, drops, last, links, stages, stats};
 pub(crate) use table::{Align, Table};
 
 use std::io::IsTerminal;
@@ -19,6 +19,7 @@ pub(crate) struct Style {
 
 impl Style {
     /// Without colour.
+    #[cfg(test)]
     pub(crate) const PLAIN: Style = Style { colour: false };
 
     /// For the standard output: colour on a terminal, unless the user wants none (<https://no-color.org>).

@@ -148,23 +148,35 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
     Then::GoOn
 }
 
-/// What was last told about workers that stand still.
+/// What was last told about workers that stand still and ports that are in trouble.
 #[derive(Default)]
 struct Watch {
     stalled: Vec<String>,
+    troubles: Vec<(String, String)>,
 }
 
 impl Watch {
     fn look(&mut self, supervisor: &Supervisor) {
         let now = supervisor.stalled();
         for id in now.iter().filter(|id| !self.stalled.contains(id)) {
-            log::error("worker", "a worker's loop stands still: it is stuck in a stage or gets no time", &[("worker", id)]);
+            log::error(
+                "worker",
+                "a worker's loop stands still: it is stuck in a stage or gets no time",
+                &[("worker", id)],
+            );
         }
         for id in self.stalled.iter().filter(|id| !now.contains(id)) {
             log::info("worker", "a worker's loop goes round again", &[("worker", id)]);
         }
         if self.stalled != now {
             self.stalled = now.to_vec();
+        }
+        let troubles = supervisor.troubles();
+        for (port, sentence) in troubles.iter().filter(|trouble| !self.troubles.contains(trouble)) {
+            log::error("port", sentence, &[("port", port)]);
+        }
+        if self.troubles != troubles {
+            self.troubles = troubles.to_vec();
         }
     }
 }
@@ -182,7 +194,7 @@ fn stop(running: Running, json: bool) {
         }
         say(&format!("{value}\n"));
     } else {
-        say(&render::stats(&stats, Style::of_stdout()));
+        say(&render::last(&stats, Style::of_stdout()));
     }
     if stats.account.unaccounted != 0 {
         log::error("account", "packets are unaccounted for: this is a bug", &[("packets", &stats.account.unaccounted)]);

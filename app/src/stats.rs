@@ -34,6 +34,21 @@ pub(crate) struct Stats {
     pub(crate) gauges: Vec<Gauge>,
     /// The account of all workers together.
     pub(crate) account: AccountStats,
+    /// The packet buffers: a check of the account by other books.
+    pub(crate) buffers: BufferStats,
+}
+
+/// The packet buffers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BufferStats {
+    /// In all.
+    pub(crate) capacity: u64,
+    /// In packets and device rings now, by the pool's books.
+    pub(crate) in_use: u64,
+    /// In device rings now; null where a device cannot tell.
+    pub(crate) in_rings: Option<u64>,
+    /// In use beyond what the account holds, links and rings have: 0 when nothing moves; null where a device cannot tell.
+    pub(crate) missing: Option<i64>,
 }
 
 /// One worker.
@@ -275,6 +290,14 @@ pub(crate) fn from_snapshots(workers: &[WorkerSnapshot], ports: &[PortInput]) ->
     }
 }
 
+/// The packet buffers: of `capacity` so many are `in_use`.
+pub(crate) fn buffers(stats: &Stats, ports: &[PortInput], capacity: u64, in_use: u64) -> BufferStats {
+    let in_rings = ports.iter().map(|port| port.device_stats.in_rings).sum::<Option<u64>>();
+    let in_links: u64 = stats.links.iter().map(|link| link.occupancy).sum();
+    let missing = |rings: u64| in_use as i64 - (stats.account.held + in_links + rings) as i64;
+    BufferStats { capacity, in_use, in_rings, missing: in_rings.map(missing) }
+}
+
 fn worker(worker: &WorkerSnapshot) -> WorkerStats {
     let (cycles, account) = (worker.cycles, worker.account);
     WorkerStats {
@@ -456,7 +479,8 @@ pub(crate) mod tests {
             held: 0,
             ways: vec![("out".into(), packets)],
         };
-        let mut one = WorkerSnapshot { id: "1".into(), core: Some(1), elapsed: 1000, packets: 60, ..Default::default() };
+        let mut one =
+            WorkerSnapshot { id: "1".into(), core: Some(1), elapsed: 1000, packets: 60, ..Default::default() };
         one.cycles.graph = 400;
         one.cycles.receive = 300;
         one.cycles.transmit = 300;
@@ -471,7 +495,8 @@ pub(crate) mod tests {
         one.drops = vec![drop_of("toy.ttl", "expired", 5), drop_of("lan", "tx-full", 2)];
         let name = "1 -> control: toy.slow".to_owned();
         one.links = vec![LinkSnapshot { name, packets: 10, occupancy: 1, capacity: 512, drops: false }];
-        let mut two = WorkerSnapshot { id: "2".into(), core: Some(2), elapsed: 1000, packets: 40, ..Default::default() };
+        let mut two =
+            WorkerSnapshot { id: "2".into(), core: Some(2), elapsed: 1000, packets: 40, ..Default::default() };
         two.cycles.idle = 900;
         two.cycles.asleep = 100;
         two.account.received = 40;

@@ -62,7 +62,12 @@ fn action(verb: &'static Verb) -> Command {
         .override_usage(format!("weir {} {usage}", verb.name()))
         .after_help(format!("Arguments:\n{}", words::help(verb)))
         .arg(Arg::new("words").value_name("WORDS").num_args(0..).hide(true))
-        .arg(Arg::new("function").long("function").value_name("NAME").help("The function's name, where several know this"))
+        .arg(
+            Arg::new("function")
+                .long("function")
+                .value_name("NAME")
+                .help("The function's name, where several know this"),
+        )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the answer as JSON"))
         .arg(
             Arg::new("name")
@@ -95,10 +100,7 @@ fn action(verb: &'static Verb) -> Command {
 }
 
 /// The change that a command line asks for, if its noun is a function's.
-pub(super) fn change(
-    functions: &[&'static dyn Function],
-    matches: &ArgMatches,
-) -> Result<Option<Change>, clap::Error> {
+pub(super) fn change(functions: &[&'static dyn Function], matches: &ArgMatches) -> Result<Option<Change>, clap::Error> {
     let Some((noun, below)) = matches.subcommand() else { return Ok(None) };
     let Some((action, given)) = below.subcommand() else { return Ok(None) };
     let found = verbs(functions).into_iter().find(|verb| verb.noun == noun && verb.action == action);

@@ -6,8 +6,7 @@ use weir_stage::{Env, Verb};
 
 struct Toy;
 
-static DELETE: Verb =
-    Verb { noun: "route", action: "del", arguments: &[], help: "Removes all.", batch: false };
+static DELETE: Verb = Verb { noun: "route", action: "del", arguments: &[], help: "Removes all.", batch: false };
 
 impl Function for Toy {
     fn kind(&self) -> &'static str {
@@ -61,7 +60,8 @@ fn the_declaration_is_sound() {
 
 #[test]
 fn runs_and_reloads() {
-    let Asked::Command(Commands::Run(run)) = ask("run a.lua --name lab --until-drained --metrics 127.0.0.1:9100") else {
+    let Asked::Command(Commands::Run(run)) = ask("run a.lua --name lab --until-drained --metrics 127.0.0.1:9100")
+    else {
         panic!("another command")
     };
     assert_eq!((run.file.to_str(), run.target.name.as_str(), run.until_drained), (Some("a.lua"), "lab", true));
@@ -122,7 +122,10 @@ fn filters_are_words() {
     let Asked::Command(Commands::Capture(capture)) = ask("capture wan -w x.pcapng tcp port 80") else {
         panic!("another command")
     };
-    assert_eq!((capture.point.as_str(), capture.filter.join(" ").as_str(), capture.count), ("wan", "tcp port 80", None));
+    assert_eq!(
+        (capture.point.as_str(), capture.filter.join(" ").as_str(), capture.count),
+        ("wan", "tcp port 80", None)
+    );
     assert!(error("trace -n 0").contains("is not in 1..=10000"));
 }
 
@@ -130,13 +133,7 @@ fn filters_are_words() {
 fn later_commands_swallow_anything() {
     for line in ["top", "gen --rate 10Mpps x", "flowstat a b", "flowstat --help"] {
         let asked = ask(line);
-        assert!(
-            matches!(
-                asked,
-                Asked::Command(Commands::Top(_) | Commands::Gen(_) | Commands::Flowstat(_))
-            ),
-            "{line}"
-        );
+        assert!(matches!(asked, Asked::Command(Commands::Top(_) | Commands::Gen(_) | Commands::Flowstat(_))), "{line}");
     }
     let Asked::Command(Commands::Bench(bench)) = ask("bench rfc2544 x") else { panic!("another command") };
     assert!(matches!(bench.what, BenchCommands::Other(_)));

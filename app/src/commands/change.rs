@@ -68,9 +68,9 @@ fn batches(
             break;
         }
         number += 1;
-        let parsed = std::str::from_utf8(&line).map_err(|_| "is not UTF-8".to_owned()).and_then(|text| {
-            words::of_line(text).map(|words| words::arguments(change.verb, &words)).transpose()
-        });
+        let parsed = std::str::from_utf8(&line)
+            .map_err(|_| "is not UTF-8".to_owned())
+            .and_then(|text| words::of_line(text).map(|words| words::arguments(change.verb, &words)).transpose());
         match parsed {
             Ok(arguments) => batch.extend(arguments),
             Err(problem) => {

@@ -52,8 +52,9 @@ mod tests {
 
     #[test]
     fn the_answer_says_what_was_done() {
-        let answer =
-            |plan: &str, restart: bool, done: bool| text(&json!({"plan": plan, "needs_restart": restart, "done": done}));
+        let answer = |plan: &str, restart: bool, done: bool| {
+            text(&json!({"plan": plan, "needs_restart": restart, "done": done}))
+        };
         assert_eq!(answer("+ port b\n", false, true), "+ port b\ndone\n");
         assert_eq!(answer("", false, false), "nothing changes\n");
         assert!(answer("~ engine", true, false).ends_with("--allow-restart\n"));

@@ -30,9 +30,8 @@ pub(super) fn cpu(host: &Host) -> Finding {
 pub(super) fn hypervisor(host: &Host) -> Finding {
     let name = "hypervisor";
     let flags = host.text("/proc/cpuinfo").unwrap_or_default();
-    let virtual_machine = flags.lines().any(|line| {
-        line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor")
-    });
+    let virtual_machine =
+        flags.lines().any(|line| line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor"));
     if !virtual_machine {
         return Finding::ok(name, "none: this is a machine of its own");
     }
@@ -73,7 +72,8 @@ pub(super) fn huge_pages(host: &Host) -> Finding {
         Some((size.trim_start_matches("hugepages-"), total, free))
     });
     let reserved: Vec<_> = figures.filter(|(_, total, _)| *total > 0).collect();
-    let text: Vec<String> = reserved.iter().map(|(size, total, free)| format!("{free} of {total} free of {size}")).collect();
+    let text: Vec<String> =
+        reserved.iter().map(|(size, total, free)| format!("{free} of {total} free of {size}")).collect();
     if reserved.iter().any(|(_, _, free)| *free > 0) {
         return Finding::ok(name, text.join(", "));
     }
@@ -148,7 +148,10 @@ pub(super) fn xdp(host: &Host) -> Finding {
         return Finding::ok(name, format!("kernel {release} has AF_XDP"));
     }
     if symbols.is_empty() && version >= (4, 18) {
-        return Finding::unknown(name, format!("kernel {release} is new enough; whether AF_XDP is built in it does not tell"));
+        return Finding::unknown(
+            name,
+            format!("kernel {release} is new enough; whether AF_XDP is built in it does not tell"),
+        );
     }
     let found = format!("kernel {release} shows no AF_XDP");
     Finding::attention(name, found, "use af_packet:IF in place of af_xdp:IF, or another kernel (CONFIG_XDP_SOCKETS)")

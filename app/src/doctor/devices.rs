@@ -29,10 +29,14 @@ fn card(host: &Host, folder: &str, address: &str) -> Finding {
         Ok(node) if node >= 0 => format!(", NUMA node {node}"),
         _ => String::new(),
     };
-    let interfaces = host.names(&format!("{folder}/net")).join(", ");
+    // A virtio card's interface is below the device that the card stands for.
+    let below = host.names(folder).into_iter().filter(|name| name.starts_with("virtio"));
+    let homes = std::iter::once(format!("{folder}/net")).chain(below.map(|name| format!("{folder}/{name}/net")));
+    let interfaces = homes.flat_map(|home| host.names(&home)).collect::<Vec<_>>().join(", ");
     match host.link(&format!("{folder}/driver")) {
         None => {
-            let remedy = format!("no driver has it: for pci:{address}, bind it with dpdk-devbind.py -b vfio-pci {address}");
+            let remedy =
+                format!("no driver has it: for pci:{address}, bind it with dpdk-devbind.py -b vfio-pci {address}");
             Finding::attention(&name, format!("{which}{node}, unbound"), remedy)
         }
         Some(driver) if HANDED_OVER.contains(&driver.as_str()) => {

@@ -90,8 +90,7 @@ const PORT_FAMILIES: &[PortFamily] = &[
 
 fn ports(stats: &Stats, out: &mut Exposition) {
     for (name, kind, help, value) in PORT_FAMILIES {
-        let samples: Vec<_> =
-            stats.ports.iter().filter_map(|(port, figures)| Some((port, value(figures)?))).collect();
+        let samples: Vec<_> = stats.ports.iter().filter_map(|(port, figures)| Some((port, value(figures)?))).collect();
         if samples.is_empty() {
             continue;
         }
@@ -101,7 +100,11 @@ fn ports(stats: &Stats, out: &mut Exposition) {
         }
     }
     if stats.ports.values().any(|port| !port.rx_lost.is_empty()) {
-        out.family("weir_port_rx_lost_total", COUNTER, "Packets lost by software before they were received, by reason.");
+        out.family(
+            "weir_port_rx_lost_total",
+            COUNTER,
+            "Packets lost by software before they were received, by reason.",
+        );
         for (port, figures) in &stats.ports {
             for (reason, packets) in &figures.rx_lost {
                 out.sample(&[("port", port), ("reason", reason)], *packets as f64);

@@ -9,8 +9,20 @@ use crate::stats::{AccountStats, Stats};
 /// Drops that the overview shows.
 const TOP_DROPS: usize = 10;
 
+/// Characters of a device that are shown.
+const DEVICE: usize = 32;
+
 /// Everything at a glance.
 pub(crate) fn stats(stats: &Stats, style: Style) -> String {
+    overview(stats, TOP_DROPS, style)
+}
+
+/// Everything, when there is no later to ask for more.
+pub(crate) fn last(stats: &Stats, style: Style) -> String {
+    overview(stats, usize::MAX, style)
+}
+
+fn overview(stats: &Stats, most_drops: usize, style: Style) -> String {
     let mut text = format!("{}\n", style.bold(&format!("Running for {}", span(stats.time))));
     let mut part = |title: &str, body: String| {
         if !body.is_empty() {
@@ -19,7 +31,7 @@ pub(crate) fn stats(stats: &Stats, style: Style) -> String {
     };
     part("Ports", ports(stats, style));
     part("Workers", cycles(stats, style));
-    part("Drops", drops_up_to(stats, TOP_DROPS, style));
+    part("Drops", drops_up_to(stats, most_drops, style));
     part("Account", account(&stats.account, style));
     text
 }
@@ -74,10 +86,18 @@ fn ports(stats: &Stats, style: Style) -> String {
             count(port.tx_packets),
             count(port.tx_bytes),
             count(port.tx_dropped),
-            port.device.clone(),
+            shortened(&port.device),
         ]);
     }
     if table.is_empty() { String::new() } else { table.text(2, style) }
+}
+
+/// A device as far as it fits beside its figures.
+fn shortened(device: &str) -> String {
+    match device.char_indices().nth(DEVICE) {
+        Some((end, _)) => format!("{}...", device.get(..end).unwrap_or(device)),
+        None => device.to_owned(),
+    }
 }
 
 /// What workers spent their cycles on.
@@ -236,6 +256,7 @@ Account
         let text = stats(&numbers, Style::PLAIN);
         assert!(text.contains("  15 more: weir show drops\n"));
         assert_eq!(drops(&numbers, Style::PLAIN).lines().count(), 25);
+        assert!(last(&numbers, Style::PLAIN).lines().count() > 25 + 15);
         numbers.drops.clear();
         assert_eq!(drops(&numbers, Style::PLAIN), "nothing was dropped\n");
     }
@@ -243,7 +264,10 @@ Account
     #[test]
     fn stages_and_links() {
         let text = stages(&example(), Style::PLAIN);
-        assert!(text.contains("toy.ttl   1             60        6       10.0            7.0    50.0%     0\n"), "{text}");
+        assert!(
+            text.contains("toy.ttl   1             60        6       10.0            7.0    50.0%     0\n"),
+            "{text}"
+        );
         let text = links(&example(), Style::PLAIN);
         assert!(text.contains("1 -> control: toy.slow       10      1       512  pushes back\n"), "{text}");
     }
