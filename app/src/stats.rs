@@ -292,9 +292,8 @@ pub(crate) fn from_snapshots(workers: &[WorkerSnapshot], ports: &[PortInput]) ->
 
 /// The packet buffers: of `capacity` so many are `in_use`.
 pub(crate) fn buffers(stats: &Stats, ports: &[PortInput], capacity: u64, in_use: u64) -> BufferStats {
-    let in_rings = ports.iter().map(|port| port.device_stats.in_rings).sum::<Option<u64>>();
-    let in_links: u64 = stats.links.iter().map(|link| link.occupancy).sum();
-    let missing = |rings: u64| in_use as i64 - (stats.account.held + in_links + rings) as i64;
+    let in_rings = ports.iter().map(|port| port.stats.in_rings).sum::<Option<u64>>();
+    let missing = |rings: u64| signed(in_use) - stats.account.held - signed(rings);
     BufferStats { capacity, in_use, in_rings, missing: in_rings.map(missing) }
 }
 

@@ -23,8 +23,7 @@ impl Bare {
     pub(super) fn new(pattern: Varying, fill: usize, core: usize, pool: &HeapPool) -> Result<Bare, String> {
         let round = Loop::new(Loop::DEPTH);
         let pace = Pace { fill: Some(fill), ..Pace::default() };
-        let mut input =
-            MemPort::replay("in", vec![Box::new(pattern)], pace).with_loop(&round);
+        let mut input = MemPort::replay("in", vec![Box::new(pattern)], pace).with_loop(&round);
         let mut output = MemPort::null("out").with_loop(&round);
         let (mut rx, _) = input.open(1, 1, pool).map_err(|error| error.to_string())?;
         let (_, mut tx) = output.open(1, 1, pool).map_err(|error| error.to_string())?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_bench::{CaseReport, Machine, Report, StageReport, Summary};
 use weir_engine::{Blueprint, Engine, GraphPart, Idle, PortPart, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_packet::{HeapPool, Pool};
+use weir_packet::HeapPool;
 use weir_port_mem::{Loop, MemHandle, MemPort, Pace};
 use weir_stage::{Case, Env, Function, Instance, Port, PortInfo};
 
@@ -142,10 +142,8 @@ fn measure(
         note_stages(&before, &after, &mut stages);
     }
     rig.verdict()?;
-    let stages = stages.into_iter().map(|(name, values)| StageReport {
-        name,
-        cycles_per_packet: Summary::of(&values).median,
-    });
+    let stages =
+        stages.into_iter().map(|(name, values)| StageReport { name, cycles_per_packet: Summary::of(&values).median });
     let whole = Summary::of(&whole);
     Ok(CaseReport {
         name: case.name.to_owned(),
@@ -205,9 +203,7 @@ impl Rig {
         let round = Loop::new(Loop::DEPTH);
         let mac = infos.first().map_or([0; 6], |info| info.facts.mac);
         let pace = Pace { fill: Some(options.fill), ..Pace::default() };
-        let mut input = MemPort::replay("in", vec![Box::new(pattern.clone())], pace)
-            .with_mac(mac)
-            .with_loop(&round);
+        let mut input = MemPort::replay("in", vec![Box::new(pattern.clone())], pace).with_mac(mac).with_loop(&round);
         let output = MemPort::null("out").with_loop(&round).with_check(VERIFY_EVERY, traffic.check);
         let input_handle = input.handle();
         let output_handle = output.handle();
@@ -224,8 +220,13 @@ impl Rig {
                 tx: tx.into_iter().map(|tx| (0, Some(tx))).collect(),
             });
         }
-        let settings =
-            Settings { cores: vec![Some(core)], idle: Idle::Sleep, virtual_clock: false, hook: None, sample_every: options.sampling.then_some(SAMPLE_EVERY).flatten() };
+        let settings = Settings {
+            cores: vec![Some(core)],
+            idle: Idle::Sleep,
+            virtual_clock: false,
+            hook: None,
+            sample_every: options.sampling.then_some(SAMPLE_EVERY).flatten(),
+        };
         let mut engine = Engine::start(settings, &pool, &domain).map_err(|error| error.to_string())?;
         let graph = instance.graph(0).map_err(|error| error.to_string())?;
         let graphs = vec![GraphPart { graph, workers: vec![0], receives: true, keep: Default::default() }];

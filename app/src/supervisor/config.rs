@@ -135,7 +135,8 @@ impl Loaded {
         let refused = |(function, element): (&'static dyn Function, &Element)| {
             let missing = missing_permissions(function, element, given);
             (!missing.is_empty()).then(|| {
-                let problem = format!("{} runs code of your own in the data path, which was not allowed", element.kind());
+                let problem =
+                    format!("{} runs code of your own in the data path, which was not allowed", element.kind());
                 let error = element.error(ErrorKind::Conflict, &element.path(), problem);
                 error.remedy(format!("start weir with {} if you trust it", missing.join(" and ")))
             })

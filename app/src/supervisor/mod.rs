@@ -6,14 +6,13 @@ mod ports;
 mod reload;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 use weir_config::ConfigError;
 use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_packet::Pool;
 use weir_stage::{DeviceStats, Env, PortInfo, RequestError, Verb};
 
 pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, load};
@@ -57,6 +56,7 @@ pub(crate) struct Supervisor {
     beats: Vec<(String, u64)>,
     beats_at: u64,
     stalled: Vec<String>,
+    troubles: Vec<(String, String)>,
 }
 
 /// How long a worker's loop may stand still, nanoseconds, before it is reported.
@@ -92,6 +92,7 @@ impl Supervisor {
             beats: Vec::new(),
             beats_at: 0,
             stalled: Vec::new(),
+            troubles: Vec::new(),
         };
         supervisor.open_all()?;
         Ok(supervisor)
@@ -187,6 +188,20 @@ impl Supervisor {
         self.stalled = beats.iter().filter(|beat| still(beat)).map(|(id, _)| id.clone()).collect();
         self.beats = beats;
         self.beats_at = now;
+        self.troubles = self.find_troubles();
+    }
+
+    fn find_troubles(&mut self) -> Vec<(String, String)> {
+        let names = self.port_names();
+        let name = |port: u16| names.iter().find(|(index, _)| *index == port).map_or_else(String::new, |(_, name)| name.clone());
+        let workers = self.engine.snapshot();
+        let queues = workers.iter().flat_map(|worker| worker.receive.iter().chain(&worker.transmit));
+        queues.filter_map(|queue| Some((name(queue.port), queue.trouble.clone()?))).collect()
+    }
+
+    /// What is wrong with ports for good, each with its port: a damaged file, a full disk.
+    pub(crate) fn troubles(&self) -> &[(String, String)] {
+        &self.troubles
     }
 
     /// Workers whose loop has not gone round for a second.
@@ -232,21 +247,17 @@ impl Supervisor {
         self.ports.values().map(|open| (open.info.index, open.info.name.clone())).collect()
     }
 
-    /// Buffers in all, and those that are in neither the pool nor a worker's hand: packets, and what device rings hold.
-    pub(crate) fn buffers(&mut self) -> (usize, usize) {
-        let at_hand: u64 = self.snapshots().iter().map(|worker| worker.buffers_at_hand).sum();
+    /// Buffers in all, and those that are in neither the pool nor the hand of one of `workers`, whose numbers were just taken:
+    /// packets, and what device rings hold.
+    pub(crate) fn buffers(&self, workers: &[WorkerSnapshot]) -> (u64, u64) {
+        let at_hand: u64 = workers.iter().map(|worker| worker.buffers_at_hand).sum();
         let pool = self.buffers.pool();
-        (pool.capacity(), pool.taken().saturating_sub(pool.at_hand()).saturating_sub(at_hand as usize))
+        (pool.capacity() as u64, (pool.taken() as u64).saturating_sub(pool.at_hand() as u64).saturating_sub(at_hand))
     }
 
     /// The graphs that run, one replica of each function.
     pub(crate) fn graphs(&self) -> Vec<weir_stage::Graph> {
         self.functions.iter().filter_map(|running| running.instance.graph(0).ok()).collect()
-    }
-
-    /// The configuration that runs.
-    pub(crate) fn loaded(&self) -> &Loaded {
-        &self.loaded
     }
 
     /// Tells `observer` of every packet.
@@ -359,9 +370,4 @@ pub(crate) struct Stopped {
     pub(crate) figures: Vec<(PortInfo, DeviceStats)>,
     /// Buffers that did not come home: 0 unless some were lost.
     pub(crate) missing: usize,
-}
-
-/// Whether a folder can hold a Weir's files; made if it is missing.
-pub(crate) fn make_run_dir(path: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(path)
 }

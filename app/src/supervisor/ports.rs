@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_config::Element;
 use weir_engine::{PortPart, ThreadHook};
 use weir_packet::{DATA_ROOM, HeapPool, Pool, buffers_needed};
 use weir_port_dpdk::Device;
 use weir_port_dpdk::eal::{Eal, EalOptions, Memory};
 use weir_port_dpdk::{DpdkPool, DpdkPort, data_room_needed, memory_needed, ring_buffers};
-use weir_stage::{Port, PortConfig, PortInfo, Rx, Tx};
+use weir_stage::{Port, PortConfig, PortInfo, Queues, Rx, Tx};
 
 use super::config::Loaded;
 use crate::catalogue;
@@ -34,7 +33,7 @@ pub(crate) struct OpenPort {
     pub(crate) owners: Owners,
     pub(crate) port: Box<dyn Port>,
     /// Its queues until a blueprint hands them to their owners.
-    fresh: Option<(Vec<Box<dyn Rx>>, Vec<Box<dyn Tx>>)>,
+    fresh: Option<Queues>,
 }
 
 impl OpenPort {
@@ -183,9 +182,4 @@ pub(crate) fn open(
         .map_err(|error| format!("port \"{}\": {error}", info.name))?;
     info.link_up = port.link_up();
     Ok(OpenPort { info, config, owners, port, fresh: Some(queues) })
-}
-
-/// The index of a port whose element is at fault, for messages.
-pub(crate) fn element_of<'a>(loaded: &'a Loaded, name: &str) -> Option<&'a Element> {
-    loaded.ports.iter().find(|(other, _, _)| other == name).map(|(_, _, element)| element)
 }

@@ -40,7 +40,7 @@ struct Built {
 enum NewFunction {
     /// The one at this place of the old list stays.
     Kept(usize, Box<weir_config::Element>),
-    Fresh(RunningFunction),
+    Fresh(Box<RunningFunction>),
 }
 
 impl Supervisor {
@@ -164,14 +164,14 @@ impl Supervisor {
                     Err(more) => errors.extend(more),
                 },
                 running => match function.build(element, &env, running.map(|(_, running)| &*running.instance)) {
-                    Ok(instance) => built.functions.push(NewFunction::Fresh(RunningFunction {
+                    Ok(instance) => built.functions.push(NewFunction::Fresh(Box::new(RunningFunction {
                         function,
                         element: element.clone(),
                         instance,
                         placement: function.placement(element),
                         ports,
                         keep: false,
-                    })),
+                    }))),
                     Err(more) => errors.extend(more),
                 },
             }
@@ -249,7 +249,7 @@ impl Supervisor {
         let mut old: Vec<Option<RunningFunction>> = std::mem::take(&mut self.functions).into_iter().map(Some).collect();
         for function in built.functions {
             match function {
-                NewFunction::Fresh(running) => self.functions.push(running),
+                NewFunction::Fresh(running) => self.functions.push(*running),
                 NewFunction::Kept(at, element) => {
                     if let Some(mut running) = old.get_mut(at).and_then(Option::take) {
                         running.element = *element;
