@@ -321,3 +321,26 @@ fn every_key_of_the_json_output_is_described() {
     assert!(missing.is_empty(), "docs/json.md does not mention {missing:?}");
     assert!(found.len() >= 40, "only {} keys were found", found.len());
 }
+
+/// Pieces of words `text demo` show lines of what `weir run configs/demo.lua --until-drained` prints.
+#[test]
+fn the_demo_prints_what_the_documents_show() {
+    let folder = Folder::new("demo");
+    let script = std::fs::read_to_string(root().join("configs/demo.lua")).unwrap();
+    let input = root().join("scenarios/demo/demo.pcap");
+    let script = script.replace("../scenarios/demo/demo.pcap", input.to_str().unwrap()).replace("../target/demo/", "");
+    let file = folder.write("demo.lua", &script);
+    let socket = folder.0.join("weir.sock");
+    let output = weir(&["run", file.to_str().unwrap(), "--until-drained", "--socket", socket.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let plain = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let printed: Vec<String> = text(&output.stdout).lines().map(plain).collect();
+    let mut count = 0;
+    for piece in pieces().into_iter().filter(|piece| piece.words == "text demo") {
+        for line in piece.text.lines() {
+            assert!(printed.contains(&plain(line)), "{}: {line}: is not in\n{}", piece.place, printed.join("\n"));
+            count += 1;
+        }
+    }
+    assert!(count >= 5, "only {count} lines were found");
+}
