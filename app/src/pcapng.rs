@@ -224,7 +224,7 @@ mod tests {
             ["frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_name", "frame.packet_flags_direction"];
         let mut tshark = Command::new("tshark");
         tshark.arg("-r").arg(&path).args(["-T", "fields", "-E", "separator=,"]);
-        fields.iter().for_each(|field| drop(tshark.args(["-e", field])));
+        tshark.args(fields.iter().flat_map(|field| ["-e", field]));
         let output = tshark.output().unwrap();
         std::fs::remove_file(&path).unwrap();
         let text = String::from_utf8(output.stdout).unwrap();

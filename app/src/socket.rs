@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ pub(crate) const DEFAULT_NAME: &str = "weir";
 /// Why there is no socket to listen on or talk to.
 #[derive(Debug)]
 pub(crate) enum SocketError {
-    /// The user has no place for sockets.
-    NoPlace,
+    /// The user has no place for sockets: the folder that would be taken is not the user's alone.
+    NoPlace(PathBuf),
     /// A name that cannot be part of a path.
     BadName(String),
     /// Another Weir listens there.
@@ -38,9 +38,11 @@ pub(crate) enum SocketError {
 impl fmt::Display for SocketError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SocketError::NoPlace => write!(
+            SocketError::NoPlace(folder) => write!(
                 f,
-                "XDG_RUNTIME_DIR is not set, so there is no folder for the control socket; set it, or say --socket PATH"
+                "XDG_RUNTIME_DIR is not set, and {} belongs to somebody else or is open to others, so there is no folder for \
+                 the control socket; set it, or say --socket PATH",
+                folder.display()
             ),
             SocketError::BadName(name) => {
                 write!(f, "\"{name}\" cannot be the name of a Weir; write letters, digits, - and _, at most 64")
@@ -75,10 +77,35 @@ impl std::error::Error for SocketError {}
 /// The path of the control socket: that given, else `NAME.sock` in the folder of the user's running programs.
 pub(crate) fn path(given: Option<&Path>, name: &str) -> Result<PathBuf, SocketError> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    path_for(given, name, rustix::process::geteuid().is_root(), runtime)
+    let user = rustix::process::geteuid();
+    let path = path_for(given, name, user.is_root(), runtime.unwrap_or_else(fallback))?;
+    check_fallback(&path)?;
+    Ok(path)
 }
 
-fn path_for(given: Option<&Path>, name: &str, root: bool, runtime: Option<PathBuf>) -> Result<PathBuf, SocketError> {
+/// The folder for the files of a user's running programs where the system has none.
+fn fallback() -> PathBuf {
+    std::env::temp_dir().join(format!("runtime-{}", rustix::process::geteuid().as_raw()))
+}
+
+/// Everybody may make folders where the fallback lies: if it is there, it must be the user's alone.
+fn check_fallback(path: &Path) -> Result<(), SocketError> {
+    let folder = fallback();
+    if !path.starts_with(&folder) {
+        return Ok(());
+    }
+    match std::fs::symlink_metadata(&folder) {
+        Err(_) => Ok(()),
+        Ok(data) if data.is_dir() && is_private(&data) => Ok(()),
+        Ok(_) => Err(SocketError::NoPlace(folder)),
+    }
+}
+
+fn is_private(data: &std::fs::Metadata) -> bool {
+    data.uid() == rustix::process::geteuid().as_raw() && data.mode() & 0o077 == 0
+}
+
+fn path_for(given: Option<&Path>, name: &str, root: bool, runtime: PathBuf) -> Result<PathBuf, SocketError> {
     if let Some(path) = given {
         return Ok(path.to_owned());
     }
@@ -86,7 +113,7 @@ fn path_for(given: Option<&Path>, name: &str, root: bool, runtime: Option<PathBu
     if name.is_empty() || name.len() > 64 || !name.bytes().all(fits) {
         return Err(SocketError::BadName(name.to_owned()));
     }
-    let folder = if root { PathBuf::from("/run") } else { runtime.ok_or(SocketError::NoPlace)? };
+    let folder = if root { PathBuf::from("/run") } else { runtime };
     Ok(folder.join("weir").join(format!("{name}.sock")))
 }
 
@@ -109,8 +136,11 @@ impl Drop for Bound {
 pub(crate) fn bind(path: &Path) -> Result<Bound, SocketError> {
     let wrong = |what: &'static str| move |cause| SocketError::System { path: path.to_owned(), what, cause };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(folder);
+        // Root's is open to the members of the socket's group.
+        let mode = if rustix::process::geteuid().is_root() { 0o755 } else { 0o700 };
+        let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(folder);
         made.map_err(wrong("make the folder of"))?;
+        check_fallback(path)?;
     }
     remove_stale(path)?;
     // So that nobody else gets in between these two lines.
@@ -179,16 +209,29 @@ mod tests {
 
     #[test]
     fn paths_follow_the_user() {
-        let path = |given, name, root, runtime: Option<&str>| {
-            path_for(given, name, root, runtime.map(PathBuf::from)).map_err(|error| error.to_string())
+        let path = |given, name, root, runtime: &str| {
+            path_for(given, name, root, PathBuf::from(runtime)).map_err(|error| error.to_string())
         };
-        assert_eq!(path(None, "weir", true, Some("/x")).unwrap(), Path::new("/run/weir/weir.sock"));
-        assert_eq!(path(None, "lab-1", false, Some("/run/user/7")).unwrap(), Path::new("/run/user/7/weir/lab-1.sock"));
-        assert_eq!(path(Some(Path::new("s")), "weir", false, None).unwrap(), Path::new("s"));
-        assert!(path(None, "weir", false, None).unwrap_err().contains("--socket PATH"));
+        assert_eq!(path(None, "weir", true, "/x").unwrap(), Path::new("/run/weir/weir.sock"));
+        assert_eq!(path(None, "lab-1", false, "/run/user/7").unwrap(), Path::new("/run/user/7/weir/lab-1.sock"));
+        assert_eq!(path(Some(Path::new("s")), "weir", false, "/x").unwrap(), Path::new("s"));
         for name in ["", "../x", "a/b", "a b"] {
-            assert!(path(None, name, true, None).unwrap_err().contains("cannot be the name"), "{name}");
+            assert!(path(None, name, true, "/x").unwrap_err().contains("cannot be the name"), "{name}");
         }
+    }
+
+    #[test]
+    fn a_fallback_that_others_can_write_is_refused() {
+        let folder = folder("private");
+        let of = |mode| {
+            std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
+            is_private(&std::fs::symlink_metadata(&folder).unwrap())
+        };
+        assert!(of(0o700));
+        assert!(!of(0o755) && !of(0o777));
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(check_fallback(Path::new("/run/weir/weir.sock")).is_ok());
+        assert!(SocketError::NoPlace(folder).to_string().contains("--socket PATH"));
     }
 
     #[test]

@@ -626,9 +626,8 @@ pub(crate) mod tests {
         #[test]
         fn the_identity_holds(counts in proptest::collection::vec((0..1000u64, 0..1000u64, 0..1000u64, 0..1000u64), 1..5)) {
             let workers: Vec<WorkerSnapshot> = counts.iter().map(|&(received, sent, links_in, links_out)| {
-                let mut worker = WorkerSnapshot::default();
-                worker.account = Account { received, transmitted: sent, links_in, links_out, ..Account::default() };
-                worker
+                let account = Account { received, transmitted: sent, links_in, links_out, ..Account::default() };
+                WorkerSnapshot { account, ..WorkerSnapshot::default() }
             }).collect();
             let sum = account(&workers);
             let own: i64 = workers.iter().map(|worker| worker.account.unaccounted()).sum();

@@ -94,21 +94,6 @@ pub(crate) fn of_line(line: &str) -> Option<Vec<String>> {
     (!words.is_empty()).then_some(words)
 }
 
-/// The words of a change, from its arguments: what [`arguments`] reads.
-pub(crate) fn from_arguments(verb: &Verb, values: &Value) -> Vec<String> {
-    let mut words = Vec::new();
-    for argument in verb.arguments {
-        let given: Vec<&Value> = match values.get(argument.name) {
-            None | Some(Value::Null) => continue,
-            Some(Value::Array(list)) => list.iter().collect(),
-            Some(one) => vec![one],
-        };
-        words.extend(argument.keyword.filter(|_| !given.is_empty()).map(str::to_owned));
-        words.extend(given.into_iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
-    }
-    words
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -174,14 +159,5 @@ pub(crate) mod tests {
         assert_eq!(of_line("  # nothing"), None);
         assert_eq!(of_line(" \t "), None);
         assert_eq!(of_line("a\tb  c#d"), Some(vec!["a".into(), "b".into(), "c".into()]));
-    }
-
-    #[test]
-    fn arguments_become_the_same_words() {
-        for text in ["10.0.0.0/8 via 192.0.2.1 192.0.2.2", "::/0 via fe80::1 metric 7"] {
-            let words = from_arguments(&ADD, &parse(&ADD, text).unwrap());
-            assert_eq!(words.join(" "), text);
-        }
-        assert_eq!(from_arguments(&ADD, &json!({"prefix": 7, "via": null})), ["7"]);
     }
 }

@@ -8,34 +8,34 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
 /// Runs the program to its end.
-pub fn weir(arguments: &[&str]) -> Output {
+pub(crate) fn weir(arguments: &[&str]) -> Output {
     Command::new(WEIR).args(arguments).output().unwrap()
 }
 
-pub fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A folder that is gone after the test.
-pub struct Folder(pub PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    pub fn new(name: &str) -> Folder {
+    pub(crate) fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("weir-test-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
 
-    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.0.join(name);
         std::fs::write(&path, content).unwrap();
         path
     }
 
-    pub fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 }
@@ -47,16 +47,16 @@ impl Drop for Folder {
 }
 
 /// A Weir that runs a configuration of a folder.
-pub struct Running {
+pub(crate) struct Running {
     child: Child,
     out: BufReader<ChildStdout>,
-    pub socket: String,
+    pub(crate) socket: String,
     log: String,
 }
 
 impl Running {
     /// Starts it and waits until it is ready.
-    pub fn start(folder: &Folder, script: &str, more: &[&str]) -> Running {
+    pub(crate) fn start(folder: &Folder, script: &str, more: &[&str]) -> Running {
         let file = folder.write("weir.lua", script);
         let (socket, log) = (folder.path("weir.sock"), folder.path("weir.log"));
         let mut child = Command::new(WEIR)
@@ -78,26 +78,26 @@ impl Running {
     }
 
     /// Asks it by the command line.
-    pub fn ask(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
         let (first, rest) = arguments.split_first().unwrap();
         weir(&[&[*first], rest, &["--socket", &self.socket]].concat())
     }
 
     /// Asks it by the command line, which must work.
-    pub fn say(&self, arguments: &[&str]) -> String {
+    pub(crate) fn say(&self, arguments: &[&str]) -> String {
         let output = self.ask(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         text(&output.stdout)
     }
 
     /// The same, as data.
-    pub fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let all = [arguments, &["--json"]].concat();
         serde_json::from_str(&self.say(&all)).unwrap()
     }
 
     /// Asks again and again until the answer is as it must become.
-    pub fn wait_for(&self, arguments: &[&str], what: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait_for(&self, arguments: &[&str], what: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         for _ in 0..100 {
             last = self.json(arguments);
@@ -110,7 +110,7 @@ impl Running {
     }
 
     /// Asks it for its version until it answers: it may be starting again.
-    pub fn wait_until_answers(&mut self) -> Value {
+    pub(crate) fn wait_until_answers(&mut self) -> Value {
         let mut line = String::new();
         // Before it starts again it prints its last account; then `ready` comes.
         while line != "ready\n" {
@@ -120,23 +120,23 @@ impl Running {
         self.json(&["version"])
     }
 
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    pub fn process(&self) -> u32 {
+    pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
 
     /// Sends a signal and returns what was printed after `ready`, and the exit status.
-    pub fn stop_by(mut self, signal: &str) -> (String, Option<i32>) {
+    pub(crate) fn stop_by(mut self, signal: &str) -> (String, Option<i32>) {
         let sent = Command::new("kill").args([&format!("-{signal}"), &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success());
         self.rest()
     }
 
     /// Waits for its end and returns what was printed after `ready`, and the exit status.
-    pub fn rest(&mut self) -> (String, Option<i32>) {
+    pub(crate) fn rest(&mut self) -> (String, Option<i32>) {
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).unwrap();
         (rest, self.child.wait().unwrap().code())
@@ -151,7 +151,7 @@ impl Drop for Running {
 }
 
 /// What the account of `weir run --json` or `weir show stats --json` says must add up, with nothing unaccounted.
-pub fn check_account(stats: &Value) {
+pub(crate) fn check_account(stats: &Value) {
     let account = &stats["account"];
     let of = |key: &str| account[key].as_i64().unwrap_or_else(|| panic!("no {key}: {account}"));
     assert_eq!(of("unaccounted"), 0, "{account}");
@@ -161,17 +161,17 @@ pub fn check_account(stats: &Value) {
 }
 
 /// UDP frames from 198.18.0.1 to 198.19.0.1, with numbers in their payload.
-pub fn frames(count: u32) -> Vec<Vec<u8>> {
+pub(crate) fn frames(count: u32) -> Vec<Vec<u8>> {
     let frame = |n: u32| {
-        let mut built = weir_wire::build::UdpFrame::default();
-        built.destination_mac = weir_wire::MacAddr([2, 0, 0, 0, 0, 1]);
+        let destination_mac = weir_wire::MacAddr([2, 0, 0, 0, 0, 1]);
+        let built = weir_wire::build::UdpFrame { destination_mac, ..Default::default() };
         built.to_vec(&[&n.to_be_bytes()[..], &[0; 14]].concat())
     };
     (0..count).map(frame).collect()
 }
 
 /// A capture file of frames, one each 10 microseconds.
-pub fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
         file.extend(word.to_le_bytes());
@@ -187,7 +187,7 @@ pub fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// The frames of a capture file.
-pub fn read_pcap(path: &Path) -> Vec<Vec<u8>> {
+pub(crate) fn read_pcap(path: &Path) -> Vec<Vec<u8>> {
     let file = std::fs::read(path).unwrap();
     let mut rest = &file[24..];
     let mut frames = Vec::new();
