@@ -99,7 +99,9 @@ fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool) -> Th
     let mut ticks: u32 = 0;
     loop {
         let busy = running.supervisor.tick();
-        let wait = match (running.supervisor.is_virtual(), busy) {
+        let is_virtual = running.supervisor.is_virtual();
+        // A run that ends by itself has nobody to be considerate of.
+        let wait = match (is_virtual, busy || until_drained) {
             (true, true) => Duration::ZERO,
             (true, false) => VIRTUAL_TICK,
             (false, _) => TICK,
@@ -107,7 +109,7 @@ fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool) -> Th
         if !busy {
             ticks = ticks.wrapping_add(1);
             watch.look(&running.supervisor);
-            let look = until_drained && (wait == VIRTUAL_TICK || ticks.is_multiple_of(DRAINED_EVERY));
+            let look = until_drained && (is_virtual || ticks.is_multiple_of(DRAINED_EVERY));
             if look && running.supervisor.drained() {
                 return Then::Stop;
             }
