@@ -1,0 +1,1 @@
+"""What scenarios and whole-system tests are made of: namespaces, wires, a running Weir, and packets to expect."""

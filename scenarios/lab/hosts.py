@@ -1,0 +1,123 @@
+"""Labs that many tests start from: Linux hosts on either side of a router, and streams of numbered packets."""
+
+import struct
+import threading
+import time
+
+from .packets import IP, UDP, Ether, raw
+from .weir import Weir
+
+MACS = {"lan": "02:00:00:00:00:02", "wan": "02:00:00:00:00:01"}
+HOST_MACS = {"lan": "02:00:00:00:01:02", "wan": "02:00:00:00:01:01"}
+
+# The configuration of most tests; `more` holds further keys of the router, `wan` and `lan` further keys of the ports.
+CONFIG = """
+{head}
+port {{ name = "wan", device = "{driver}:wan", address = "192.0.2.1/24" {wan} }}
+port {{ name = "lan", device = "{driver}:lan", address = "10.0.0.1/24" {lan} }}
+router {{
+  ports   = {{ "wan", "lan" }},
+  workers = {{ 1 }},
+  routes  = {{ ["0.0.0.0/0"] = "192.0.2.254" }},
+  {more}
+}}
+"""
+
+
+def config(driver, more="", head="", wan="", lan=""):
+    """The usual configuration with a driver of ports."""
+    return CONFIG.format(driver=driver, more=more, head=head, wan=wan, lan=lan)
+
+
+# For tests that are hosts themselves: nobody needs to be asked for.
+STATIC = 'neighbors = { ["192.0.2.254"] = "02:00:00:00:01:01", ["10.0.0.2"] = "02:00:00:00:01:02" },'
+
+
+class Between:
+    """Weir between two hosts: `lan` is 10.0.0.2, `wan` 192.0.2.254 and 198.51.100.1. With bare=True the hosts have no
+    addresses: the test speaks for them by raw sockets, `lan_wire` and `wan_wire`."""
+
+    def __init__(self, lab, script, bare=False, arguments=()):
+        self.lab = lab
+        self.router, self.lan, self.wan = lab.namespace("r"), lab.namespace("lan"), lab.namespace("wan")
+        for name, host in (("lan", self.lan), ("wan", self.wan)):
+            lab.wire((self.router, name, MACS[name]), (host, "eth0", HOST_MACS[name]))
+        if bare:
+            self.lan_wire, self.wan_wire = lab.tap(self.lan, "eth0"), lab.tap(self.wan, "eth0")
+        else:
+            addresses(self.lan, "10.0.0.2/24", "10.0.0.1")
+            addresses(self.wan, "192.0.2.254/24", "192.0.2.1")
+            self.wan.run("ip", "address", "add", "198.51.100.1/32", "dev", "lo")
+        self._before = {"lan": self._counters(self.lan), "wan": self._counters(self.wan)}
+        self.weir = Weir(self.router, script, arguments=arguments)
+        lab.at_end(lambda: self.weir.__exit__(None, None, None))
+
+    def _counters(self, host):
+        return host.sent("eth0"), host.received("eth0")
+
+    def check_against_kernel(self, stats=None):
+        """What the hosts' kernels sent is what Weir received or its device lost, and what Weir sent they received."""
+        stats = stats or self.weir.stats()
+        for name, host in (("lan", self.lan), ("wan", self.wan)):
+            sent, received = (now - then for now, then in zip(self._counters(host), self._before[name]))
+            port = stats["ports"][name]
+            lost = (port["rx_missed"] or 0) + (port["rx_nobuf"] or 0)
+            if port["rx_packets"] + lost != sent:
+                raise AssertionError(f"{name}: the kernel sent {sent} packets, Weir received {port}")
+            if port["tx_packets"] - (port["tx_errors"] or 0) != received:
+                raise AssertionError(f"{name}: the kernel received {received} packets, Weir sent {port}")
+
+
+def addresses(host, address, gateway):
+    """Gives a host's eth0 an address and a default route."""
+    host.run("ip", "address", "add", address, "dev", "eth0")
+    host.run("ip", "route", "add", "default", "via", gateway)
+
+
+class Stream:
+    """Numbered packets from the bare `lan` host to 198.51.100.7, sent by a thread until it is stopped."""
+
+    def __init__(self, wire, rate, destination="198.51.100.7", ttl=64):
+        self._wire, self._rate = wire, rate
+        header = Ether(src=HOST_MACS["lan"], dst=MACS["lan"]) / IP(src="10.0.0.2", dst=destination, ttl=ttl, flags="DF")
+        # UDP without a checksum, so that the number can be written without one.
+        self._template = bytearray(raw(header / UDP(sport=7, dport=7, chksum=0) / bytes(22)))
+        self._stopping = threading.Event()
+        self.sent = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        start = time.monotonic()
+        while not self._stopping.is_set():
+            due = int((time.monotonic() - start) * self._rate) if self._rate else self.sent + 64
+            while self.sent < due and not self._stopping.is_set():
+                struct.pack_into("!Q", self._template, 42, self.sent)
+                self._wire.send(self._template)
+                self.sent += 1
+            if self._rate:
+                time.sleep(0.001)
+
+    def stop(self):
+        """Stops; answers how many packets were sent."""
+        self._stopping.set()
+        self._thread.join()
+        return self.sent
+
+
+def numbers(frames):
+    """The numbers of the packets of a Stream among some frames, in order of arrival."""
+    return [struct.unpack_from("!Q", frame, 42)[0] for frame in frames if len(frame) == 64 and frame[34:38] == b"\0\7\0\7"]
+
+
+def check_all_arrived(wire, sent, timeout=5.0):
+    """Every number from 0 arrived once and in order."""
+    got = numbers(wire.wait(lambda frames: len(frames) >= sent, timeout))
+    if wire.lost():
+        raise AssertionError("the sink itself lost packets")
+    if got != list(range(sent)):
+        missing = sorted(set(range(sent)) - set(got))
+        raise AssertionError(
+            f"{sent} packets were sent, {len(got)} arrived, {len(got) - len(set(got))} of them twice; "
+            f"missing {missing[:10]}, {'in order' if got == sorted(got) else 'out of order'}"
+        )

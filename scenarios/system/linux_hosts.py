@@ -1,0 +1,115 @@
+"""Linux hosts on either side of the router: what people see of it."""
+
+import json
+import re
+
+from lab.hosts import Between, addresses, config
+from lab.netns import Lab
+from lab.weir import Weir, wait_for
+
+
+def _ping(host, *arguments, check=True):
+    return host.run("ping", "-n", "-q", "-i", "0.02", "-W", "2", *arguments, check=check)
+
+
+def _everything_crosses(driver):
+    with Lab() as lab:
+        net = Between(lab, config(driver))
+        _ping(net.lan, "-c", "1", "198.51.100.1")
+        assert " 0% packet loss" in _ping(net.lan, "-c", "50", "198.51.100.1")
+        assert " 0% packet loss" in _ping(net.wan, "-c", "50", "-s", "1472", "-M", "do", "10.0.0.2")
+        server = net.wan.popen("iperf3", "-s", "-1", stdout=-3)
+        lab.at_end(server.kill)
+        assert wait_for(lambda: ":5201" in net.wan.run("ss", "-ltn"))
+        report = json.loads(net.lan.run("iperf3", "-c", "198.51.100.1", "-n", "30M", "--json"))
+        assert report["end"]["sum_received"]["bytes"] >= 30 << 20, report["end"]
+        assert wait_for(lambda: server.poll() is not None)
+        stats = net.weir.stats()
+        assert stats["ports"]["lan"]["rx_packets"] > 100 and stats["ports"]["wan"]["tx_packets"] > 100
+        net.check_against_kernel()
+        net.weir.stop()
+
+
+def test_ping_and_tcp_cross_on_af_xdp():
+    """Pings of two sizes and 30 MiB of TCP; the kernels of both hosts count what Weir counts."""
+    _everything_crosses("af_xdp")
+
+
+def test_ping_and_tcp_cross_on_af_packet():
+    """The same on AF_PACKET."""
+    _everything_crosses("af_packet")
+
+
+def test_traceroute_shows_the_router():
+    """By UDP and by ICMP, from either side."""
+    with Lab() as lab:
+        net = Between(lab, config("af_packet"))
+        for host, target, router in ((net.lan, "198.51.100.1", "10.0.0.1"), (net.wan, "10.0.0.2", "192.0.2.1")):
+            for kind in ("-U", "-I"):
+                hops = re.findall(r"^ *\d+ +(\S+)", host.run("traceroute", "-n", "-q", "1", "-w", "2", kind, target), re.M)
+                assert hops == [router, target], hops
+        # Nobody listens on the router's port, so it is the last hop on the way to itself.
+        hops = re.findall(r"^ *\d+ +(\S+)", net.lan.run("traceroute", "-n", "-q", "1", "-w", "2", "192.0.2.1"), re.M)
+        assert hops == ["192.0.2.1"], hops
+        net.weir.stats()
+
+
+def test_linux_discovers_the_mtu_and_reassembles_fragments():
+    """Path MTU discovery (RFC 1191) ends in Linux' route cache; without DF the other host puts the pieces together."""
+    with Lab() as lab:
+        net = Between(lab, config("af_packet", wan=", mtu = 1400"))
+        said = _ping(net.lan, "-c", "2", "-s", "1472", "-M", "do", "198.51.100.1", check=False)
+        assert "100% packet loss" in said, said
+        assert " mtu 1400 " in net.lan.run("ip", "route", "get", "198.51.100.1") + " "
+        assert " 0% packet loss" in _ping(net.lan, "-c", "5", "-s", "1372", "-M", "do", "198.51.100.1")
+        net.lan.run("ip", "route", "flush", "cache")
+        # "-M dont" clears DF; 3,000 bytes are fragments that do not fit 1,400 bytes: fragments of fragments.
+        assert " 0% packet loss" in _ping(net.lan, "-c", "5", "-s", "1472", "-M", "dont", "198.51.100.1")
+        assert " 0% packet loss" in _ping(net.lan, "-c", "5", "-s", "3000", "-M", "dont", "198.51.100.1")
+        stats = net.weir.stats()
+        pieces = sum(fate["packets"] for fate in stats["fates"] if fate["reason"] == "fragment")
+        assert pieces >= 5 * 2 + 5 * 2, stats["fates"]
+        net.check_against_kernel(stats)
+
+
+def test_a_31_bit_link_and_a_host_route():
+    """Two hosts on a /31 (RFC 3021), and a single address behind one of them."""
+    script = """
+        port { name = "wan", device = "af_packet:wan", address = "192.0.2.0/31" }
+        port { name = "lan", device = "af_packet:lan", address = "10.0.0.1/24" }
+        router { ports = { "wan", "lan" }, workers = { 1 }, routes = { ["198.51.100.1/32"] = "192.0.2.1" } }"""
+    with Lab() as lab:
+        router, lan, wan = lab.namespace("r"), lab.namespace("lan"), lab.namespace("wan")
+        lab.wire((router, "lan", "02:00:00:00:00:02"), (lan, "eth0", "02:00:00:00:01:02"))
+        lab.wire((router, "wan", "02:00:00:00:00:01"), (wan, "eth0", "02:00:00:00:01:01"))
+        addresses(lan, "10.0.0.2/24", "10.0.0.1")
+        addresses(wan, "192.0.2.1/31", "192.0.2.0")
+        wan.run("ip", "address", "add", "198.51.100.1/32", "dev", "lo")
+        with Weir(router, script) as weir:
+            for target in ("192.0.2.1", "198.51.100.1", "192.0.2.0"):
+                assert " 0% packet loss" in _ping(lan, "-c", "5", target), target
+            assert "100% packet loss" in _ping(lan, "-c", "2", "198.51.100.2", check=False)
+            weir.stats()
+
+
+def test_linux_notices_no_duplicate_and_answers_unicast_polls():
+    """The router asks a Linux host again while traffic flows, and nothing is lost meanwhile."""
+    with Lab() as lab:
+        timers = 'neighbor_timers = { reachable = "1 s", retransmit = "200 ms" },'
+        net = Between(lab, config("af_packet", timers))
+        assert " 0% packet loss" in _ping(net.lan, "-c", "150", "198.51.100.1")
+        stats = net.weir.stats()
+        polls = sum(fate["packets"] for fate in stats["fates"] if fate["reason"] == "arp-revalidation")
+        assert polls >= 2, stats["fates"]
+        assert not [drop for drop in stats["drops"] if "neighbor" in drop["reason"]], stats["drops"]
+        states = {row["address"]: row["state"] for row in net.weir.show("neighbors")}
+        assert states["10.0.0.2"] in ("reachable", "probe", "stale"), states
+
+
+def test_the_router_notices_a_host_with_its_address():
+    """A Linux host takes 10.0.0.1; arping's duplicate detection (RFC 5227) hears the router defend it."""
+    with Lab() as lab:
+        net = Between(lab, config("af_packet"))
+        said = net.lan.run("arping", "-D", "-I", "eth0", "-c", "2", "-w", "3", "10.0.0.1", check=False)
+        assert "02:00:00:00:00:02" in said.lower() or "Received 1 response" in said, said
+        net.weir.stats()

@@ -1,0 +1,193 @@
+"""Changes and accidents while packets flow: nothing is lost that need not be, and the account stays exact."""
+
+import json
+import signal
+import time
+
+from lab.hosts import HOST_MACS, MACS, STATIC, Between, Stream, check_all_arrived, config, numbers
+from lab.netns import Lab
+from lab.packets import IP, UDP, Ether, raw
+from lab.weir import check_account, drops_of, wait_for
+
+# Two next hops on the same wire, so that a change of route loses nothing.
+_HOPS = """neighbors = {
+    ["192.0.2.253"] = "02:00:00:00:02:01", ["192.0.2.254"] = "02:00:00:00:01:01", ["10.0.0.2"] = "02:00:00:00:01:02",
+  },"""
+
+
+def test_route_changes_lose_nothing():
+    """Single changes and batches, of the route in use and of others around it."""
+    with Lab() as lab:
+        net = Between(lab, config("af_xdp", _HOPS), bare=True)
+        stream = Stream(net.lan_wire, 5000)
+        for n in range(20):
+            hop = f"192.0.2.{253 + n % 2}"
+            net.weir.command("route", "add", "198.51.100.0/24", "via", hop)
+            net.weir.command("route", "add", "198.51.100.7/32", "via", "192.0.2.253", "192.0.2.254")
+            net.weir.command("route", "del", "198.51.100.7/32")
+            net.weir.command("route", "del", "198.51.100.0/24")
+        batch = "".join(f"198.{18 + n // 65536}.{n // 256 % 256}.{n % 256}/32 via 192.0.2.253\n" for n in range(4000))
+        flips = "".join(f"198.51.100.0/24 via 192.0.2.{253 + n % 2}\n" for n in range(4001))
+        net.weir.command("route", "add", "--from", "-", text=batch)
+        net.weir.command("route", "add", "--from", "-", text=flips)
+        sent = stream.stop()
+        check_all_arrived(net.wan_wire, sent)
+        routes = {row["prefix"] for row in net.weir.show("routes")}
+        assert "198.18.15.159/32" in routes and "198.51.100.0/24" in routes
+        stats = net.weir.stats()
+        assert not drops_of(stats), drops_of(stats)
+        net.check_against_kernel(stats)
+        net.weir.stop()
+
+
+def test_a_hundred_reloads_lose_nothing():
+    """Reloads that change live keys: routes come and go, the stream goes on."""
+    with Lab() as lab:
+        def script(n):
+            more = f'icmp_rate = "{100 + n} pps", {_HOPS}'
+            text = config("af_xdp", more)
+            return text.replace('["0.0.0.0/0"]', f'["10.{n}.0.0/16"] = "192.0.2.253", ["0.0.0.0/0"]')
+
+        net = Between(lab, script(1), bare=True)
+        stream = Stream(net.lan_wire, 3000)
+        for n in range(2, 102):
+            net.weir.reload(script(n))
+        sent = stream.stop()
+        check_all_arrived(net.wan_wire, sent)
+        prefixes = {row["prefix"] for row in net.weir.show("routes")}
+        assert "10.101.0.0/16" in prefixes and "10.100.0.0/16" not in prefixes, prefixes
+        stats = net.weir.stats()
+        assert not drops_of(stats), drops_of(stats)
+        net.check_against_kernel(stats)
+        net.weir.stop()
+
+
+def test_rebuilds_keep_the_account():
+    """Reloads that rebuild the router: what they must drop is dropped by name."""
+    with Lab() as lab:
+        def script(n):
+            return config("af_packet", f"hash_seed = {n}, {STATIC}")
+
+        net = Between(lab, script(1), bare=True)
+        stream = Stream(net.lan_wire, 3000)
+        for n in range(2, 12):
+            net.weir.reload(script(n))
+            net.weir.stats()
+        sent = stream.stop()
+        assert wait_for(lambda: net.weir.stats()["ports"]["lan"]["rx_packets"] >= sent)
+        stats = net.weir.stats()
+        lost = sum(drops_of(stats).values())
+        assert set(drops_of(stats)) <= {key for key in drops_of(stats) if key.endswith(" reload")}, drops_of(stats)
+        frames = net.wan_wire.wait(lambda frames: len(numbers(frames)) >= sent - lost)
+        assert len(numbers(frames)) == sent - lost
+        net.check_against_kernel(stats)
+        net.weir.stop()
+
+
+def _last_numbers(printed):
+    return json.loads(printed[printed.index("{") :])
+
+
+def test_sigterm_in_the_middle_of_a_burst():
+    """What was received leaves or is dropped by name, and the last numbers are right against the kernel's."""
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        with Lab() as lab:
+            net = Between(lab, config("af_packet", STATIC), bare=True, arguments=("--json",))
+            stream = Stream(net.lan_wire, 0)
+            assert wait_for(lambda: net.weir.stats()["account"]["transmitted"] > 1000)
+            stats = _last_numbers(net.weir.stop(sign))
+            stream.stop()
+            check_account(stats)
+            assert stats["account"]["held"] == 0, stats["account"]
+            time.sleep(0.1)
+            arrived = len(numbers(net.wan_wire.frames())) + net.wan_wire.lost()
+            routed = stats["ports"]["lan"]["rx_packets"] - sum(drops_of(stats).values())
+            assert arrived == routed, (arrived, routed, stats["ports"], drops_of(stats))
+
+
+def test_an_overrun_worker():
+    """More than it can take, with as few buffers as can be: the device loses packets, the account does not."""
+    for driver in ("af_packet", "af_xdp"):
+        with Lab() as lab:
+            net = Between(lab, config(driver, STATIC, head="engine { buffers = 2048 }"), bare=True)
+            streams = [Stream(net.lan_wire, 0), Stream(net.lan_wire, 0)]
+            time.sleep(1.5)
+            for _ in range(5):
+                net.weir.stats()
+            sent = sum(stream.stop() for stream in streams)
+            assert sent > 1000
+            assert wait_for(lambda: _settled(net.weir))
+            stats = net.weir.stats()
+            figures = stats["ports"]
+            assert figures["lan"]["rx_packets"] <= sent
+            # Out came what came in, but for what was dropped by name.
+            dropped = sum(drops_of(stats).values())
+            assert figures["wan"]["tx_packets"] == figures["lan"]["rx_packets"] - dropped, (figures, drops_of(stats))
+            assert net.wan.received("eth0") == figures["wan"]["tx_packets"] - (figures["wan"]["tx_errors"] or 0), figures
+            net.weir.stop()
+
+
+def _settled(weir):
+    before = weir.stats()["account"]
+    time.sleep(0.1)
+    after = weir.stats()["account"]
+    return before == after and after["held"] == 0
+
+
+def test_a_veth_deleted_while_running():
+    """Its packets are dropped as link-down or have no way; the other port goes on and the account is exact."""
+    for driver in ("af_packet", "af_xdp"):
+        with Lab() as lab:
+            net = Between(lab, config(driver, STATIC), bare=True)
+            stream = Stream(net.lan_wire, 3000)
+            assert wait_for(lambda: len(numbers(net.wan_wire.frames())) > 300)
+            net.wan.run("ip", "link", "del", "eth0")
+            assert wait_for(lambda: not net.weir.stats()["ports"]["wan"]["link_up"]), "the port is still up"
+            time.sleep(0.3)
+            sent = stream.stop()
+            assert wait_for(lambda: net.weir.stats()["ports"]["lan"]["rx_packets"] >= sent)
+            # The router still answers on its other port.
+            net.lan_wire.clear()
+            ping = Ether(src=HOST_MACS["lan"], dst=MACS["lan"]) / IP(src="10.0.0.2", dst="10.0.0.1") / UDP(dport=9)
+            net.lan_wire.send(raw(ping))
+            assert net.lan_wire.wait(lambda frames: any(frame[34:36] == b"\3\3" for frame in frames)), "no answer"
+            stats = net.weir.stats()
+            arrived = len(numbers(net.wan_wire.frames()))
+            dropped = sum(drops_of(stats).values())
+            lost = stats["ports"]["wan"]["tx_packets"] - arrived
+            # Frames on the wire when it was cut are nobody's.
+            assert 0 <= lost <= 2048, (stats["ports"], arrived)
+            assert sent + 1 == stats["ports"]["lan"]["rx_packets"]
+            assert dropped == sent + 1 - stats["ports"]["wan"]["tx_packets"], (stats["account"], drops_of(stats))
+            net.weir.stop()
+
+
+def test_a_neighbor_or_route_deleted_while_packets_wait():
+    """What waits for a neighbour is dropped by name when the neighbour or the link goes."""
+    with Lab() as lab:
+        timers = 'neighbor_timers = { retransmit = "60 s" },'
+        net = Between(lab, config("af_packet", timers), bare=True)
+
+        def send(destination, count):
+            before = net.weir.stats()["ports"]["lan"]["rx_packets"]
+            packet = Ether(src=HOST_MACS["lan"], dst=MACS["lan"]) / IP(src="10.0.0.2", dst=destination) / UDP() / b"x"
+            net.lan_wire.send(*[raw(packet)] * count)
+            assert wait_for(lambda: net.weir.stats()["ports"]["lan"]["rx_packets"] == before + count)
+
+        send("192.0.2.9", 5)
+        assert wait_for(lambda: net.weir.stats()["account"]["held"] == 5), net.weir.stats()["account"]
+        net.weir.command("neighbor", "del", "192.0.2.9")
+        assert wait_for(lambda: net.weir.drops() == {"router.control neighbor-gone": 5}), net.weir.drops()
+        # A route that goes while its packets wait leads them nowhere once the neighbour answers.
+        net.weir.command("route", "add", "203.0.113.0/24", "via", "192.0.2.10")
+        send("203.0.113.1", 4)
+        assert wait_for(lambda: net.weir.stats()["account"]["held"] == 4)
+        net.weir.command("route", "del", "203.0.113.0/24")
+        net.weir.command("neighbor", "add", "192.0.2.10", "02:00:00:00:03:01")
+        # By the default route they wait for its next hop instead.
+        assert wait_for(lambda: net.weir.stats()["account"]["held"] == 4)
+        net.wan.run("ip", "link", "set", "eth0", "down")
+        assert wait_for(lambda: net.weir.stats()["account"]["held"] == 0), net.weir.stats()["account"]
+        drops = net.weir.drops()
+        assert sum(drops.values()) == 9, drops
+        net.weir.stop()
