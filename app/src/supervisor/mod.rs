@@ -142,7 +142,18 @@ impl Supervisor {
         self.ports = ports;
         self.functions = functions;
         self.functions.iter_mut().for_each(|running| running.keep = true);
+        self.tell_links();
         Ok(())
+    }
+
+    /// Tells functions how the links of their ports are: many devices know only once they are open, after functions were built.
+    fn tell_links(&self) {
+        let now = self.engine.now();
+        for open in self.ports.values() {
+            for running in self.functions.iter().filter(|running| running.ports.contains(&open.info.name)) {
+                running.instance.link_changed(open.info.index, open.info.link_up, now);
+            }
+        }
     }
 
     #[allow(clippy::type_complexity, reason = "a port on its way to being opened")]
@@ -193,7 +204,9 @@ impl Supervisor {
 
     fn find_troubles(&mut self) -> Vec<(String, String)> {
         let names = self.port_names();
-        let name = |port: u16| names.iter().find(|(index, _)| *index == port).map_or_else(String::new, |(_, name)| name.clone());
+        let name = |port: u16| {
+            names.iter().find(|(index, _)| *index == port).map_or_else(String::new, |(_, name)| name.clone())
+        };
         let workers = self.engine.snapshot();
         let queues = workers.iter().flat_map(|worker| worker.receive.iter().chain(&worker.transmit));
         queues.filter_map(|queue| Some((name(queue.port), queue.trouble.clone()?))).collect()

@@ -269,6 +269,7 @@ impl Supervisor {
         let now = self.engine.now();
         built.prepared.into_iter().for_each(|change| change(now));
         self.functions.iter_mut().for_each(|running| running.keep = true);
+        self.tell_links();
         self.loaded = new;
         close_all(gone);
         Ok(())

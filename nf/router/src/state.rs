@@ -94,7 +94,7 @@ impl Control {
         for position in 0..self.ports.len() {
             let Some(port) = self.ports.get(position) else { continue };
             let (index, up) = (port.index, port.up);
-            self.set_link(index, up, now);
+            self.take_link(index, up, now);
         }
         self.set_config_routes(&wanted.routes, &mut refused);
         self.set_config_neighbors(&wanted.neighbors, now);
@@ -211,8 +211,14 @@ impl Control {
         self.absorb(events);
     }
 
-    /// The link of a port went up or down.
+    /// The link of a port is up or down; nothing happens if it was before.
     pub(crate) fn set_link(&mut self, port: PortId, up: bool, now: u64) {
+        if self.ports.iter().any(|state| state.index == port && state.up != up) {
+            self.take_link(port, up, now);
+        }
+    }
+
+    fn take_link(&mut self, port: PortId, up: bool, now: u64) {
         let Some(state) = self.ports.iter_mut().find(|state| state.index == port) else { return };
         state.up = up;
         self.routing.set_link(port, up);
