@@ -173,7 +173,8 @@ impl Running {
 
     fn change(&mut self, verb: &str, function: Option<&str>, changes: &[Value]) -> Response {
         match self.supervisor.change(verb, function, changes) {
-            (done, Ok(answers)) => Response::Ok(json!({ "done": done, "answers": answers })),
+            (1, Ok(answers)) => Response::Ok(json!({ "done": 1, "answer": answers.first() })),
+            (done, Ok(_)) => Response::Ok(json!({ "done": done })),
             (0, Err(error)) if changes.len() < 2 => Response::refused(error.0),
             (done, Err(error)) => {
                 Response::refused(format!("change {} of {}: {error}; {done} are done", done + 1, changes.len()))
