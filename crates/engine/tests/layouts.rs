@@ -1,5 +1,5 @@
 //! Distributors, polled stages under the virtual clock, and observers.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a failed unwrap fails the test")]
 
 mod common;
 
@@ -201,4 +201,16 @@ fn observers_are_told_everything_and_change_nothing() {
     expected.sort();
     assert_eq!(events, expected);
     assert_eq!(total(&engine.snapshot()).transmitted, 4);
+}
+
+#[test]
+fn the_real_clock_starts_at_zero_and_runs_like_the_world() {
+    let wires = Wires::new(2);
+    let engine = engine(1, false, &wires.pool);
+    let began = std::time::Instant::now();
+    let first = engine.now();
+    assert!(first < 5_000_000_000, "{first} ns have passed since the start");
+    wait(|| began.elapsed() >= std::time::Duration::from_millis(100));
+    let passed = engine.now() - first;
+    assert!((90_000_000..2_000_000_000).contains(&passed), "{passed} ns for 100 ms or a little more");
 }
