@@ -29,5 +29,5 @@ pub mod stage;
 pub use child::{CHILD_ARGUMENT, child_main};
 pub use function::{ALLOW_FFI, ALLOW_STAGES, LuaConfig, LuaFunction};
 pub use limits::Limits;
-pub use parent::evaluate;
+pub use parent::{evaluate, overhear};
 pub use stage::{Access, Failures, LuaStage};
