@@ -12,7 +12,7 @@ use crate::log;
 use crate::protocol::{Request, Response, Rights, Script, VERSION};
 use crate::save;
 use crate::stats::{self, Gauge, PortInput, Stats};
-use crate::supervisor::{self, Failure, Supervisor};
+use crate::supervisor::{self, Failure, Next, Supervisor};
 use crate::version;
 
 /// What becomes of the program after a request.
@@ -67,8 +67,8 @@ impl Source {
     }
 
     /// Reads and checks it. `switches` are those given for what it may do.
-    pub(crate) fn load(&self, switches: &[&str]) -> Result<supervisor::Loaded, Vec<ConfigError>> {
-        let loaded = supervisor::load(&self.path, Some(switches));
+    pub(crate) fn load(&self, switches: &[&str], next: Next) -> Result<supervisor::Loaded, Vec<ConfigError>> {
+        let loaded = supervisor::load(&self.path, Some(switches), next);
         loaded.map_err(|errors| errors.into_iter().map(|error| self.rename(error)).collect())
     }
 
@@ -187,7 +187,8 @@ impl Running {
             Ok(source) => source.unwrap_or_else(|| self.source.clone()),
             Err(message) => return (Response::refused(message), Then::GoOn),
         };
-        let new = match source.load(&self.switches) {
+        let next = if dry_run { Next::Nothing } else { Next::Build };
+        let new = match source.load(&self.switches, next) {
             Ok(new) => new,
             Err(errors) => return (wrong(errors), Then::GoOn),
         };

@@ -22,7 +22,7 @@ use crate::render::{self, Style};
 use crate::server::{Job, Limits, Scene, Server};
 use crate::socket;
 use crate::stats::{self, Stats};
-use crate::supervisor::{Failure, Options, Supervisor};
+use crate::supervisor::{Failure, Next, Options, Supervisor};
 
 /// Jobs that wait while one is carried out.
 const JOBS: usize = 64;
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     let bound = socket::bind(&path)?;
     let source = Source::own(&options.file);
     let switches = options.allowed.switches();
-    let loaded = source.load(&switches)?;
+    let loaded = source.load(&switches, Next::Build)?;
     let run_dir = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let how = Options { name: options.target.name.clone(), run_dir: run_dir.to_owned() };
     let (jobs, todo) = sync_channel(JOBS);
@@ -66,6 +66,8 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     log::info("run", "all workers run", &[("file", &options.file.display()), ("socket", &path.display())]);
     let mut running = Running { supervisor, source, own: options.file.clone(), switches };
     let then = go_on(&mut running, &todo, options.until_drained);
+    // In this order: who still waits for an answer gets none, and can take its leave.
+    drop(todo);
     drop(server);
     stop(running, options.json);
     if then == Then::Restart { Err(restart()) } else { Ok(()) }

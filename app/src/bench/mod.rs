@@ -14,7 +14,7 @@ use weir_port_mem::{Loop, MemHandle, MemPort, Pace};
 use weir_stage::{Case, Env, Function, Instance, Port, PortInfo};
 
 use crate::catalogue;
-use crate::supervisor::{Loaded, load};
+use crate::supervisor::{Loaded, Next, load};
 use pattern::Varying;
 
 /// What to measure, and how.
@@ -274,7 +274,7 @@ fn script(case: &Case) -> Result<Loaded, String> {
     let path = std::env::temp_dir().join(format!("weir-bench-{}-{}.lua", std::process::id(), case.name));
     std::fs::write(&path, format!("{}{}\n", ports.concat(), case.script))
         .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    let loaded = load(&path, Some(&[]));
+    let loaded = load(&path, Some(&[]), Next::Build);
     drop(std::fs::remove_file(&path));
     loaded.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }

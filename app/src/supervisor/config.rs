@@ -55,9 +55,19 @@ pub(crate) struct Loaded {
     pub(crate) ports: Vec<(String, PortConfig, Element)>,
 }
 
+/// What follows once a configuration is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing: the functions are built to find out what they object to.
+    Nothing,
+    /// They are built anyway; with large tables twice would be once too often. They are built here only to tell all mistakes
+    /// at once when there are others.
+    Build,
+}
+
 /// Reads, runs and checks a script against the schemas of the catalogue. `permissions` are the switches that were given;
 /// `None` where the configuration is only checked, which needs none.
-pub(crate) fn load(file: &Path, permissions: Option<&[&str]>) -> Result<Loaded, Vec<ConfigError>> {
+pub(crate) fn load(file: &Path, permissions: Option<&[&str]>, next: Next) -> Result<Loaded, Vec<ConfigError>> {
     let kinds = catalogue::kinds();
     let program = Path::new("/proc/self/exe");
     let document = weir_lua::evaluate(program, file, &kinds.names(), &Limits::default())?;
@@ -73,7 +83,10 @@ pub(crate) fn load(file: &Path, permissions: Option<&[&str]>) -> Result<Loaded, 
     };
     let loaded = Loaded { file: file.to_owned(), folder, checked, engine, ports };
     let mut errors = permissions.map_or_else(Vec::new, |given| loaded.check_permissions(given));
-    errors.extend(loaded.check_parts(permissions.unwrap_or_default()));
+    errors.extend(loaded.check_parts());
+    if next == Next::Nothing || !errors.is_empty() {
+        errors.extend(loaded.check_functions(permissions.unwrap_or_default()));
+    }
     if errors.is_empty() { Ok(loaded) } else { Err(errors) }
 }
 
@@ -144,11 +157,23 @@ impl Loaded {
         self.functions().filter_map(refused).collect()
     }
 
-    /// What no schema can say: devices, who owns which port, and what the functions themselves object to.
-    /// A function that lacks one of `permissions` is built, but makes no graph: that may run the code in question.
-    fn check_parts(&self, permissions: &[&str]) -> Vec<ConfigError> {
+    /// What no schema can say of the whole: devices, who owns which port, that there is a function at all.
+    fn check_parts(&self) -> Vec<ConfigError> {
         let mut errors = self.check_devices();
         errors.extend(self.check_owners());
+        if self.functions().next().is_none() && errors.is_empty() {
+            let kinds: Vec<&str> = catalogue::FUNCTIONS.iter().map(|function| function.kind()).collect();
+            let place = weir_config::Place::line(self.file.to_string_lossy(), 0);
+            let error = ConfigError::new(ErrorKind::Missing, &place, "configuration", "declares no function");
+            errors.push(error.allowed(format!("at least one of {}", kinds.join(", "))));
+        }
+        errors
+    }
+
+    /// What the functions themselves object to. One that lacks one of `permissions` is built, but makes no graph: that may run
+    /// the code in question.
+    fn check_functions(&self, permissions: &[&str]) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
         let ports = self.assumed_ports();
         let domain = Domain::new();
         let env = Env { ports: &ports, domain: &domain, folder: Some(&self.folder), now: 0 };
@@ -164,12 +189,6 @@ impl Loaded {
                     }
                 }
             }
-        }
-        if self.functions().next().is_none() && errors.is_empty() {
-            let kinds: Vec<&str> = catalogue::FUNCTIONS.iter().map(|function| function.kind()).collect();
-            let place = weir_config::Place::line(self.file.to_string_lossy(), 0);
-            let error = ConfigError::new(ErrorKind::Missing, &place, "configuration", "declares no function");
-            errors.push(error.allowed(format!("at least one of {}", kinds.join(", "))));
         }
         errors
     }

@@ -15,7 +15,7 @@ use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot
 use weir_mem::Domain;
 use weir_stage::{DeviceStats, Env, PortInfo, RequestError, Verb};
 
-pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, load};
+pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load};
 use placing::{Cores, RunningFunction, blueprint, owners, too_few_queues};
 use ports::{Buffers, OpenPort};
 
