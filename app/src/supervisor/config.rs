@@ -71,6 +71,9 @@ pub(crate) fn load(file: &Path, permissions: Option<&[&str]>, next: Next) -> Res
     let kinds = catalogue::kinds();
     let program = Path::new("/proc/self/exe");
     let document = weir_lua::evaluate(program, file, &kinds.names(), &Limits::default())?;
+    for message in &document.messages {
+        crate::log::info("script", message, &[]);
+    }
     let folder = Folder::of(file).map_err(|error| vec![unreadable(file, &error)])?;
     let checked = document.check(&kinds, Some(&folder))?;
     let mut ports = Vec::new();
