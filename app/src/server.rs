@@ -77,58 +77,78 @@ impl Default for Limits {
 /// A server that runs.
 pub(crate) struct Server {
     path: PathBuf,
-    stop: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// What the threads of a server have in common.
+struct Shared {
+    jobs: SyncSender<Job>,
+    limits: Limits,
+    /// Clients that are served.
+    clients: AtomicUsize,
+    /// Clients that watch packets.
+    watching: AtomicUsize,
+    /// Whether the server is about to end.
+    stop: AtomicBool,
+}
+
+/// How long watchers have to take their leave when the server ends.
+const LEAVE: Duration = Duration::from_millis(500);
 
 impl Server {
     /// Starts to serve. Jobs go to `jobs`; when nobody receives them any more, clients are told that Weir stops.
     pub(crate) fn start(bound: Bound, jobs: SyncSender<Job>, limits: Limits) -> std::io::Result<Server> {
-        let stop = Arc::new(AtomicBool::new(false));
         let path = bound.path.clone();
-        let theirs = Arc::clone(&stop);
-        let body = move || accept(&bound, &jobs, limits, &theirs);
+        let (clients, watching) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { jobs, limits, clients, watching, stop: AtomicBool::new(false) });
+        let theirs = Arc::clone(&shared);
+        let body = move || accept(&bound, &theirs);
         let thread = std::thread::Builder::new().name("weir-socket".to_owned()).spawn(body)?;
-        Ok(Server { path, stop, thread: Some(thread) })
+        Ok(Server { path, shared, thread: Some(thread) })
     }
 }
 
 impl Drop for Server {
-    /// Takes no more clients and removes the socket's file.
+    /// Takes no more clients, removes the socket's file, and lets watchers tell what they saw.
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
+        self.shared.stop.store(true, Ordering::Release);
         let woken = socket::connect(&self.path).is_ok();
         if let Some(thread) = self.thread.take().filter(|_| woken) {
             drop(thread.join());
         }
+        let pause = Duration::from_millis(5);
+        let mut waited = Duration::ZERO;
+        while self.shared.watching.load(Ordering::Acquire) > 0 && waited < LEAVE {
+            std::thread::park_timeout(pause);
+            waited += pause;
+        }
     }
 }
 
-/// A client's place among those that are served.
-struct Seat(Arc<AtomicUsize>);
+/// One of those that are counted, as long as it lives.
+struct Counted<'a>(&'a AtomicUsize);
 
-impl Seat {
-    fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Seat> {
-        let before = taken.fetch_add(1, Ordering::AcqRel);
-        let seat = Seat(Arc::clone(taken));
-        (before < most).then_some(seat)
+impl Counted<'_> {
+    fn new(count: &AtomicUsize) -> Counted<'_> {
+        count.fetch_add(1, Ordering::AcqRel);
+        Counted(count)
     }
 }
 
-impl Drop for Seat {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-fn accept(bound: &Bound, jobs: &SyncSender<Job>, limits: Limits, stop: &AtomicBool) {
-    let taken = Arc::new(AtomicUsize::new(0));
+fn accept(bound: &Bound, shared: &Arc<Shared>) {
     for stream in bound.listener.incoming() {
-        if stop.load(Ordering::Acquire) {
+        if shared.stop.load(Ordering::Acquire) {
             return;
         }
         match stream {
-            Ok(stream) => welcome(stream, &taken, jobs, limits),
+            Ok(stream) => welcome(stream, shared),
             Err(error) => {
                 log::warn("socket", "a client could not be accepted", &[("cause", &error)]);
                 // Usually too many open files: that passes only when somebody leaves.
@@ -138,23 +158,27 @@ fn accept(bound: &Bound, jobs: &SyncSender<Job>, limits: Limits, stop: &AtomicBo
     }
 }
 
-fn welcome(stream: UnixStream, taken: &Arc<AtomicUsize>, jobs: &SyncSender<Job>, limits: Limits) {
+fn welcome(stream: UnixStream, shared: &Arc<Shared>) {
+    let limits = shared.limits;
     let ready = stream.set_write_timeout(Some(limits.write)).and(stream.set_read_timeout(Some(limits.silence)));
     if let Err(error) = ready {
         return log::warn("socket", "a client could not be served", &[("cause", &error)]);
     }
-    let Some(seat) = Seat::take(taken, limits.clients) else {
+    // Only this thread lets clients in, so none comes in between.
+    if shared.clients.load(Ordering::Acquire) >= limits.clients {
         let message =
             format!("{} clients are connected, which is all that are served; try again later", limits.clients);
         log::warn("socket", "a client was turned away", &[("clients", &limits.clients)]);
         return say(&stream, Response::refused(message));
-    };
-    let jobs = jobs.clone();
+    }
+    shared.clients.fetch_add(1, Ordering::AcqRel);
+    let theirs = Arc::clone(shared);
     let body = move || {
-        let _seat = seat;
-        session::serve(&stream, &jobs, limits);
+        let _counted = Counted(&theirs.clients);
+        session::serve(&stream, &theirs);
     };
     if let Err(error) = std::thread::Builder::new().name("weir-client".to_owned()).spawn(body) {
+        shared.clients.fetch_sub(1, Ordering::AcqRel);
         log::warn("socket", "a client could not be served", &[("cause", &error)]);
     }
 }

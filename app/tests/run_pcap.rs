@@ -290,6 +290,29 @@ fn an_interrupted_capture_is_whole() {
 }
 
 #[test]
+fn a_capture_is_whole_when_weir_stops() {
+    let (folder, running) = replay("stopped");
+    let file = folder.path("lan.pcapng");
+    let mut capture = Command::new(common::WEIR)
+        .args(["capture", "lan", "-w", &file, "--socket", &running.socket])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    for _ in 0..100 {
+        if std::fs::metadata(&file).is_ok_and(|data| data.len() > 4000) {
+            break;
+        }
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    let (_, status) = running.stop_by("TERM");
+    assert_eq!(status, Some(0));
+    let mut said = String::new();
+    capture.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(capture.wait().unwrap().success(), "{said}");
+    assert!(said.contains(" packets, "), "{said}");
+}
+
+#[test]
 fn metrics_are_served_when_asked_for() {
     let folder = Folder::new("metrics");
     folder.write("in.pcap", pcap(&frames(10)));

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,7 +14,7 @@ use weir_engine::Observer;
 use weir_filter::Filter;
 
 use super::lines::{Lines, Next};
-use super::{Job, Limits, Scene};
+use super::{Counted, Job, Scene, Shared};
 use crate::capture::{Copier, Point};
 use crate::graph::GraphView;
 use crate::log;
@@ -35,19 +36,19 @@ const STOPPING: &str = "Weir is stopping";
 
 struct Session<'a> {
     stream: &'a UnixStream,
-    jobs: &'a SyncSender<Job>,
+    shared: &'a Shared,
     rights: Rights,
 }
 
 /// Serves a client until it leaves or misbehaves.
-pub(super) fn serve(stream: &UnixStream, jobs: &SyncSender<Job>, limits: Limits) {
-    let session = Session { stream, jobs, rights: socket::rights(stream) };
-    let mut lines = Lines::new(stream, limits.request);
+pub(super) fn serve(stream: &UnixStream, shared: &Shared) {
+    let session = Session { stream, shared, rights: socket::rights(stream) };
+    let mut lines = Lines::new(stream, shared.limits.request);
     loop {
         let line = match lines.next() {
             Next::Line(line) => line,
             Next::TooLong => {
-                let message = format!("the request is longer than {} bytes; send several", limits.request);
+                let message = format!("the request is longer than {} bytes; send several", shared.limits.request);
                 drop(session.write(Response::refused(message)));
                 return;
             }
@@ -80,6 +81,8 @@ impl Session<'_> {
             let message = format!("you may not {what} here; be the user who started Weir, or root");
             return self.write(Response::refused(message));
         }
+        let _watching = matches!(request, Request::Trace { .. } | Request::Capture { .. })
+            .then(|| Counted::new(&self.shared.watching));
         let watched = match request {
             Request::Trace { count, filter } => self.trace(count, &filter),
             Request::Capture { point, filter, count, snap } => self.capture(&point, &filter, count, snap),
@@ -94,7 +97,7 @@ impl Session<'_> {
     /// Hands a job over, and waits for what comes of it.
     fn hand<T>(&self, job: impl FnOnce(SyncSender<T>) -> Job) -> Option<T> {
         let (reply, answer) = sync_channel(1);
-        self.jobs.send(job(reply)).ok()?;
+        self.shared.jobs.send(job(reply)).ok()?;
         answer.recv().ok()
     }
 
@@ -152,7 +155,7 @@ impl Session<'_> {
         Ok(told.and_then(|()| self.write(Response::Ok(end))))
     }
 
-    /// Watches packets until enough were seen, the client says that it has enough, or it is gone.
+    /// Watches packets until enough were seen, the client says that it has enough or is gone, or Weir stops.
     fn watch<O: Observer + 'static, T>(
         &self,
         observer: &Arc<O>,
@@ -177,7 +180,8 @@ impl Session<'_> {
         response: &impl Fn(Vec<T>) -> Response,
         finished: impl Fn() -> bool,
     ) -> io::Result<()> {
-        while !finished() && !self.client_is_done() {
+        let stops = || self.shared.stop.load(Ordering::Acquire);
+        while !finished() && !self.client_is_done() && !stops() {
             let first = match seen.recv_timeout(LOOK) {
                 Ok(first) => first,
                 Err(RecvTimeoutError::Timeout) => continue,

@@ -264,6 +264,24 @@ fn a_watcher_that_goes_is_forgotten() {
 }
 
 #[test]
+fn watchers_take_their_leave_when_the_server_ends() {
+    let stand = Stand::new("leave");
+    let mut client = stand.client();
+    client.send(Request::Trace { count: 5, filter: String::new() }).unwrap();
+    client.next().unwrap();
+    stand.tell(&[0; 60], What::Received { port: 0 });
+    drop(stand);
+    let mut steps = 0;
+    let end = loop {
+        match client.next().unwrap() {
+            Response::Traced(more) => steps += more.len(),
+            other => break other,
+        }
+    };
+    assert_eq!((steps, end), (1, Response::Ok(json!({ "packets": 1, "missed": 0 }))));
+}
+
+#[test]
 fn the_file_goes_with_the_server() {
     let stand = Stand::new("file");
     let path = stand.path.clone();
