@@ -77,6 +77,14 @@ impl Buffers {
         let needed =
             buffers_needed(rings + memory_ports, workers * LINKS_PER_WORKER, workers, loaded.engine.held as usize);
         let capacity = loaded.engine.buffers.map_or(needed, |buffers| buffers as usize);
+        // What the rings hold never comes to the workers: with less than that nothing at all would be received.
+        let least = buffers_needed(rings, 0, workers, 0);
+        if capacity < least {
+            return Err(format!(
+                "engine.buffers is {capacity}, which is too few: the rings of these ports hold up to {rings} buffers; write \
+                 at least {least}, or leave it out"
+            ));
+        }
         let largest = |mtu: u16| usize::from(mtu) + 18;
         let heap_room = loaded.ports.iter().map(|(_, config, _)| config.mtu.map_or(DATA_ROOM, largest)).max();
         let room = devices.iter().map(|(device, mtu)| data_room_needed(device, *mtu)).chain(heap_room).max();
