@@ -114,7 +114,7 @@ class Lab:
         )
         for namespace, interface in ((ns, name), (peer, peer_name)):
             namespace.run("ethtool", "-K", interface, "tx", "off", check=False)
-            namespace.run("ip", "link", "set", interface, "up")
+            namespace.run("ip", "link", "set", "dev", interface, "up")
 
     def tap(self, namespace, interface):
         """A raw socket on an interface."""

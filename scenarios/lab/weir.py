@@ -98,8 +98,9 @@ class Weir:
         return done.stdout if check else done
 
     def show(self, what, *arguments):
-        """A table or the numbers, as data."""
-        return json.loads(self.command("show", what, *arguments, "--json"))
+        """The rows of a table, or the numbers."""
+        data = json.loads(self.command("show", what, *arguments, "--json"))
+        return data.get("rows", data)
 
     def stats(self):
         """The numbers, after checking that they add up."""
