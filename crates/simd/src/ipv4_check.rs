@@ -10,7 +10,9 @@ use crate::cpu::{Kernel, Level};
 
 mod scalar;
 #[cfg(target_arch = "x86_64")]
-mod x86;
+pub(crate) mod x86;
+
+pub(crate) use scalar::is_good;
 
 /// How many packets at most.
 pub const BATCH: usize = 64;
@@ -70,6 +72,6 @@ pub fn check(
 }
 
 /// A mask of the first `count` packets.
-fn first(count: usize) -> u64 {
+pub(crate) fn first(count: usize) -> u64 {
     if count >= BATCH { u64::MAX } else { (1 << count) - 1 }
 }

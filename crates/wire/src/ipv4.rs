@@ -159,15 +159,19 @@ impl Ipv4 {
     /// Takes one hop off the TTL and mends the checksum. A TTL of 0 stays as it is and the answer is `false`.
     ///
     /// RFC 1624 equation 3 is `HC' = ~(~HC + ~m + m')` for a word that changes from m to m'. The word here is TTL and
-    /// protocol, and `m' = m - 0x0100` without a borrow as the TTL is at least 1. As `~m = 0xffff - m`,
-    /// `~m + m' = 0xffff - 0x0100 = 0xfeff`, whatever m was. That is added to at most 0xffff, so one carry is all there
-    /// can be; and the sum is never 0, so the result is never 0xffff (-0), as it never is from scratch.
+    /// protocol, and `m' = m - 0x0100` without a borrow as the TTL is at least 1. So `~m + m'` is `-0x0100` in one's
+    /// complement whatever m was, and `HC' = HC + 0x0100` with the carry added at the end (RFC 1141). A sum of 0xffff is
+    /// taken as 0, which is the same number: a checksum from scratch is never 0xffff (-0) as a header is never all zero.
+    ///
+    /// One's complement sums are the same with the bytes of all words swapped (RFC 1071 section 2 (B)): the words are added
+    /// as they lie in memory.
     #[inline]
     pub fn decrement_ttl(&mut self) -> bool {
         let Some(ttl) = self.ttl.checked_sub(1) else { return false };
-        let sum = u32::from(!self.checksum.get()) + 0xfeff;
+        let sum = u32::from(u16::from_ne_bytes(self.checksum.to_bytes())) + u32::from(0x0100_u16.to_be());
+        let sum = sum + u32::from(sum >= 0xffff);
         self.ttl = ttl;
-        self.checksum = U16::new(!((sum & 0xffff) + (sum >> 16)) as u16);
+        self.checksum = U16::from_bytes((sum as u16).to_ne_bytes());
         true
     }
 

@@ -1,8 +1,219 @@
 //! What `weir bench cpp router` measures.
+//!
+//! The port `in` has the address 192.0.2.1/24 and the port `out` 198.51.100.1/24. Behind `out` are as many next hops as the
+//! access router of paper 4 had; their Ethernet addresses are entered by hand, so that no ARP is measured.
 
-use weir_stage::Case;
+mod table;
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use serde_json::json;
+use weir_stage::function::Traffic;
+use weir_stage::{Case, Instance, PortInfo};
+use weir_wire::build::UdpFrame;
+use weir_wire::{Ethernet, Ipv4, MacAddr, View, validity};
+
+use table::{FIB_FILE, Fill, Prefixes};
+
+/// Next hops of the tables.
+const NEXT_HOPS: u32 = 194;
+
+/// Frames in a round of the cases with a table.
+const FRAMES: u64 = 1_000_000;
+
+/// A frame of 64 bytes, without its check sequence.
+const FRAME: usize = 60;
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
-    Vec::new()
+    vec![
+        case("one-destination", "64-byte UDP packets to one address", &[], "", one_destination),
+        case(
+            "fib-410k",
+            "410,000 prefixes with the length mix of an access router, a million destinations",
+            FIB,
+            "",
+            fib_410k,
+        ),
+        case("fib-410k-packed", "the same in the packed table", FIB, PACKED, fib_410k),
+        case("fib-real", "a real table of 606,138 prefixes, a million destinations", FIB, "", fib_real),
+        case("fib-real-packed", "the same in the packed table", FIB, PACKED, fib_real),
+        case("fib-1m", "1,000,000 prefixes, a million destinations", FIB, "", fib_1m),
+        case("fib-1m-packed", "the same in the packed table", FIB, PACKED, fib_1m),
+        case("exceptions", "one destination, one packet in 16 at the end of its TTL", &[], "", exceptions),
+        case("two-ports", "packets to addresses behind either port in turn", &[], "", two_ports),
+        case("ecmp-4", "one destination, four next hops, many flows", &[], "", ecmp),
+    ]
+}
+
+const FIB: &[&str] = &[FIB_FILE];
+
+/// Keys of a script that choose the packed table.
+const PACKED: &str = "table = \"packed\",";
+
+/// What makes a case's traffic.
+type Prepare = fn(&dyn Instance, &[PortInfo], Option<&Path>) -> Result<Traffic, String>;
+
+fn case(name: &'static str, help: &'static str, needs: &'static [&'static str], keys: &str, prepare: Prepare) -> Case {
+    let neighbors = (0..NEXT_HOPS).map(|n| format!("[\"{}\"] = \"{}\", ", gateway(n), mac_of(gateway(n))));
+    let neighbors: String = neighbors.collect();
+    let host = format!("[\"{SOURCE}\"] = \"{}\"", mac_of(SOURCE));
+    let script = format!("router {{ ports = {{ \"in\", \"out\" }}, {keys} neighbors = {{ {neighbors}{host} }} }}");
+    Case { name, help, needs, script, prepare }
+}
+
+/// Where all packets come from: a host behind the port `in`.
+const SOURCE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
+
+/// The next hop of a number.
+fn gateway(n: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(Ipv4Addr::new(198, 51, 100, 2).to_bits() + n % NEXT_HOPS)
+}
+
+/// The Ethernet address of a host behind either port.
+fn mac_of(host: Ipv4Addr) -> MacAddr {
+    let [.., third, fourth] = host.octets();
+    MacAddr([2, 0, 0, 1, third, fourth])
+}
+
+/// The Ethernet address of the port that packets come in by.
+fn ingress_mac(ports: &[PortInfo]) -> Result<MacAddr, String> {
+    let port = ports.iter().find(|port| port.name == "in");
+    port.map(|port| MacAddr(port.facts.mac)).ok_or_else(|| "there is no port \"in\"".to_owned())
+}
+
+fn add_routes(instance: &dyn Instance, routes: &[(String, Vec<String>)]) -> Result<(), String> {
+    for some in routes.chunks(10_000) {
+        let list: Vec<_> = some.iter().map(|(prefix, via)| json!({ "prefix": prefix, "via": via })).collect();
+        instance.request("route add", &list.into(), 0).map_err(|error| error.0)?;
+    }
+    Ok(())
+}
+
+fn one_route(instance: &dyn Instance, gateways: u32) -> Result<(), String> {
+    let via = (0..gateways).map(|n| gateway(n).to_string()).collect();
+    add_routes(instance, &[("10.0.0.0/8".to_owned(), via)])
+}
+
+/// Frames to what `destination` says, from `source_port`s that it says too, with a TTL.
+fn traffic(
+    to: MacAddr,
+    frames: u64,
+    mut vary: impl FnMut(u64) -> (Ipv4Addr, u16, u8) + Send + 'static,
+    mut expected: impl FnMut(Ipv4Addr, MacAddr) -> Result<(), String> + Send + 'static,
+) -> Traffic {
+    let frame = move |n: u64, bytes: &mut [u8; 64]| {
+        let (destination, source_port, ttl) = vary(n);
+        let frame = UdpFrame {
+            source_mac: mac_of(SOURCE),
+            destination_mac: to,
+            source: SOURCE,
+            destination,
+            source_port,
+            ttl,
+            ..UdpFrame::default()
+        };
+        let (whole, _) = bytes.split_at_mut(FRAME);
+        frame.write_around(whole);
+        FRAME
+    };
+    let check = move |bytes: &[u8]| check(bytes).and_then(|(destination, mac)| expected(destination, mac));
+    Traffic { frame: Box::new(frame), frames, check: Box::new(check) }
+}
+
+/// Whether a frame was forwarded as it should be; answers its destination and whom it was sent to.
+fn check(bytes: &[u8]) -> Result<(Ipv4Addr, MacAddr), String> {
+    let (ethernet, packet) = Ethernet::split(bytes).ok_or("a frame came out without an Ethernet header")?;
+    validity::check_slice(packet).map_err(|defect| format!("a packet came out that is not valid: {defect}"))?;
+    let ip = Ipv4::view(packet).ok_or("a packet came out without an IPv4 header")?;
+    if ip.ttl != UdpFrame::default().ttl - 1 {
+        return Err(format!("a packet came out with a TTL of {}", ip.ttl));
+    }
+    Ok((ip.destination_addr(), ethernet.destination))
+}
+
+/// Whether a frame was sent to the right next hop.
+fn check_next_hop(destination: Ipv4Addr, mac: MacAddr, expected: MacAddr) -> Result<(), String> {
+    if mac == expected {
+        return Ok(());
+    }
+    Err(format!("a packet to {destination} was sent to {mac}, and its next hop is {expected}"))
+}
+
+/// The address of the cases with one destination.
+const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 3);
+
+/// The TTL of packets that are forwarded.
+fn usual_ttl() -> u8 {
+    UdpFrame::default().ttl
+}
+
+fn one_destination(instance: &dyn Instance, ports: &[PortInfo], _: Option<&Path>) -> Result<Traffic, String> {
+    one_route(instance, 1)?;
+    let expected = |to, mac| check_next_hop(to, mac, mac_of(gateway(0)));
+    Ok(traffic(ingress_mac(ports)?, 1, |_| (DESTINATION, 9, usual_ttl()), expected))
+}
+
+fn exceptions(instance: &dyn Instance, ports: &[PortInfo], _: Option<&Path>) -> Result<Traffic, String> {
+    one_route(instance, 1)?;
+    let vary = |n| (DESTINATION, 9, if n % 16 == 7 { 1 } else { usual_ttl() });
+    let expected = |to, mac| check_next_hop(to, mac, mac_of(gateway(0)));
+    Ok(traffic(ingress_mac(ports)?, 16, vary, expected))
+}
+
+fn two_ports(instance: &dyn Instance, ports: &[PortInfo], _: Option<&Path>) -> Result<Traffic, String> {
+    one_route(instance, 1)?;
+    add_routes(instance, &[("11.0.0.0/8".to_owned(), vec![SOURCE.to_string()])])?;
+    let back = Ipv4Addr::new(11, 1, 2, 3);
+    let vary = move |n| (if n % 2 == 0 { DESTINATION } else { back }, 9, usual_ttl());
+    let expected = |to, mac| check_next_hop(to, mac, mac_of(gateway(0)));
+    Ok(traffic(ingress_mac(ports)?, 2, vary, expected))
+}
+
+fn ecmp(instance: &dyn Instance, ports: &[PortInfo], _: Option<&Path>) -> Result<Traffic, String> {
+    const MEMBERS: u32 = 4;
+    one_route(instance, MEMBERS)?;
+    let expected = |to, mac| {
+        let members = (0..MEMBERS).map(|n| mac_of(gateway(n)));
+        if members.into_iter().any(|member| member == mac) {
+            return Ok(());
+        }
+        Err(format!("a packet to {to} was sent to {mac}, which is none of its next hops"))
+    };
+    Ok(traffic(ingress_mac(ports)?, 4096, |n| (DESTINATION, n as u16, usual_ttl()), expected))
+}
+
+fn fib_410k(instance: &dyn Instance, ports: &[PortInfo], folder: Option<&Path>) -> Result<Traffic, String> {
+    with_table(instance, ports, folder, Fill::Usual(410_000))
+}
+
+fn fib_real(instance: &dyn Instance, ports: &[PortInfo], folder: Option<&Path>) -> Result<Traffic, String> {
+    with_table(instance, ports, folder, Fill::Real)
+}
+
+fn fib_1m(instance: &dyn Instance, ports: &[PortInfo], folder: Option<&Path>) -> Result<Traffic, String> {
+    with_table(instance, ports, folder, Fill::Padded(1_000_000))
+}
+
+fn with_table(
+    instance: &dyn Instance,
+    ports: &[PortInfo],
+    folder: Option<&Path>,
+    fill: Fill,
+) -> Result<Traffic, String> {
+    let prefixes = Prefixes::read(folder.ok_or("the folder of the table is not known")?, fill)?;
+    let routes: Vec<_> =
+        prefixes.iter().map(|(prefix, n)| (prefix.to_string(), vec![gateway(n).to_string()])).collect();
+    add_routes(instance, &routes)?;
+    let destinations = prefixes.destinations(FRAMES);
+    let vary = move |n: u64| {
+        let destination = destinations.get(n as usize).copied().unwrap_or(DESTINATION);
+        (destination, 9, usual_ttl())
+    };
+    let expected = move |to, mac| match prefixes.lookup(to) {
+        Some(n) => check_next_hop(to, mac, mac_of(gateway(n))),
+        None => Err(format!("a packet to {to} came out, to which no route leads")),
+    };
+    Ok(traffic(ingress_mac(ports)?, FRAMES, vary, expected))
 }

@@ -13,9 +13,21 @@ type Pair = [AtomicU64; 2];
 pub(crate) struct WorkerCounters(HugeSlice<Pair>);
 
 impl WorkerCounters {
+    /// For counting packet after packet.
+    #[inline(always)]
+    pub(crate) fn view(&self) -> Tally<'_> {
+        Tally(&self.0)
+    }
+}
+
+/// One worker's counters, as its fast path sees them.
+#[derive(Clone, Copy)]
+pub(crate) struct Tally<'c>(&'c [Pair]);
+
+impl Tally<'_> {
     /// Counts a packet to a place.
     #[inline(always)]
-    pub(crate) fn count(&self, place: u32, bytes: u64) {
+    pub(crate) fn count(self, place: u32, bytes: u64) {
         let Some([packets, total]) = self.0.get(place as usize) else { return };
         packets.store(packets.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         total.store(total.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
@@ -64,10 +76,10 @@ mod tests {
     fn sums_what_all_workers_counted() {
         let counters = Counters::new(3);
         let (one, other) = (counters.add_worker().unwrap(), counters.add_worker().unwrap());
-        one.count(1, 60);
-        one.count(1, 40);
-        other.count(1, 1);
-        other.count(3, 1);
+        one.view().count(1, 60);
+        one.view().count(1, 40);
+        other.view().count(1, 1);
+        other.view().count(3, 1);
         assert_eq!(counters.sum(1), (3, 101));
         assert_eq!((counters.sum(0), counters.sum(3)), ((0, 0), (0, 0)));
     }

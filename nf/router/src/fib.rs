@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weir_mem::{HugeSlice, arena};
 use weir_net::group::BUCKETS;
 use weir_net::nexthop::NextHopStore;
-use weir_wire::{MacAddr, ethernet};
+use weir_simd::frame_check::Station;
+use weir_wire::{Ethernet, MacAddr, View, ethernet};
 
 /// Ports that a router has at most: with the other ways out they fit the 255 of a stage.
 pub(crate) const MAX_PORTS: usize = 64;
@@ -31,8 +32,6 @@ const FIRST_BROADCAST: u32 = 8;
 const GROUP: u32 = 1 << 30;
 
 const _: () = assert!(NextHopStore::MAX_CAPACITY + RESERVED < GROUP);
-
-const MAC_BITS: u64 = (1 << 48) - 1;
 
 /// What to do with packets to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,10 +120,11 @@ impl Entry {
         }
     }
 
-    /// The MAC address in the first six bytes, as a little-endian word.
+    /// The first eight bytes of a packet that is sent there: the destination MAC address, and two bytes that
+    /// [`Egress::source_word`] belongs over.
     #[inline(always)]
-    pub(crate) const fn mac_word(self) -> u64 {
-        self.0 & MAC_BITS
+    pub(crate) const fn front(self) -> [u8; 8] {
+        self.0.to_le_bytes()
     }
 
     /// Position of the port among the router's, below [`MAX_PORTS`].
@@ -139,8 +139,8 @@ impl Entry {
 pub(crate) struct Egress {
     /// Source MAC address and EtherType as they lie in the packet, as a little-endian word.
     source: AtomicU64,
-    /// Bytes of the longest IP packet.
-    mtu: AtomicU32,
+    /// Bytes of the longest frame: MTU and Ethernet header.
+    longest: AtomicU32,
 }
 
 impl Egress {
@@ -150,8 +150,8 @@ impl Egress {
     }
 
     #[inline(always)]
-    pub(crate) fn mtu(&self) -> usize {
-        self.mtu.load(Ordering::Relaxed) as usize
+    pub(crate) fn longest_frame(&self) -> usize {
+        self.longest.load(Ordering::Relaxed) as usize
     }
 }
 
@@ -162,6 +162,13 @@ pub(crate) struct Ingress(Box<[AtomicU64]>);
 impl Ingress {
     /// What no MAC address is: a port that is not the router's.
     const NOBODY: u64 = u64::MAX;
+
+    /// Whom packets from a port must be for; `None` if the port is not the router's.
+    #[inline(always)]
+    pub(crate) fn station(&self, port: u16) -> Option<Station> {
+        let [a, b, c, d, e, f, rest @ ..] = self.mac_word(port).to_le_bytes();
+        (rest == [0, 0]).then_some(Station::only([a, b, c, d, e, f]))
+    }
 
     /// The address of a port as a little-endian word of 48 bits.
     #[inline(always)]
@@ -178,6 +185,27 @@ pub(crate) struct Fib {
     egress: [Egress; MAX_PORTS],
     /// By the index of the port in the whole configuration.
     ingress: Ingress,
+}
+
+/// Next hops and ports, as the fast path sees them.
+#[derive(Clone, Copy)]
+pub(crate) struct FibView<'f> {
+    entries: &'f [AtomicU64],
+    egress: &'f [Egress; MAX_PORTS],
+}
+
+impl<'f> FibView<'f> {
+    /// What to do with packets to a place; `None` for groups, which are no places.
+    #[inline(always)]
+    pub(crate) fn entry(self, place: u32) -> Option<Entry> {
+        self.entries.get(place as usize).map(|word| Entry(word.load(Ordering::Relaxed)))
+    }
+
+    /// What is known of a port that packets leave by.
+    #[inline(always)]
+    pub(crate) fn egress(self, port: u8) -> &'f Egress {
+        &self.egress[port as usize % MAX_PORTS]
+    }
 }
 
 /// The first 48 bits of a packet that is for `mac`.
@@ -245,7 +273,7 @@ impl Fib {
             let [a, b, c, d, e, f] = mac.0;
             let [g, h] = ethernet::IPV4.to_be_bytes();
             egress.source.store(u64::from_le_bytes([a, b, c, d, e, f, g, h]), Ordering::Relaxed);
-            egress.mtu.store(u32::from(mtu), Ordering::Relaxed);
+            egress.longest.store(u32::from(mtu) + Ethernet::LEN as u32, Ordering::Relaxed);
         }
     }
 
@@ -262,30 +290,26 @@ impl Fib {
         &self.ingress
     }
 
-    /// What is known of a port that packets leave by.
-    #[inline(always)]
-    pub(crate) fn egress(&self, port: u8) -> &Egress {
-        &self.egress[port as usize % MAX_PORTS]
-    }
-
     /// The place that an answer of the prefix table stands for. `hash` is asked for the flow's hash only when a group must
     /// choose.
-    #[inline(always)]
-    pub(crate) fn place(&self, value: u32, hash: impl FnOnce() -> u32) -> u32 {
-        if value & GROUP == 0 { value } else { self.member(value & !GROUP, hash()) }
-    }
-
     #[inline]
-    fn member(&self, group: u32, hash: u32) -> u32 {
-        let group = self.groups.get(group as usize);
-        group.map_or(Leads::NO_ROUTE.0, |group| group[hash as usize % BUCKETS].load(Ordering::Relaxed))
+    pub(crate) fn place(&self, value: u32, hash: impl FnOnce() -> u32) -> u32 {
+        if value & GROUP == 0 {
+            return value;
+        }
+        let group = self.groups.get((value & !GROUP) as usize);
+        group.map_or(Leads::NO_ROUTE.0, |group| group[hash() as usize % BUCKETS].load(Ordering::Relaxed))
     }
 
     /// What to do with packets to a place.
-    #[inline(always)]
     pub(crate) fn entry(&self, place: u32) -> Entry {
-        let word = self.entries.get(place as usize);
-        Entry(word.map_or((Action::NoRoute as u64) << 56, |word| word.load(Ordering::Relaxed)))
+        self.view().entry(place).unwrap_or(Entry((Action::NoRoute as u64) << 56))
+    }
+
+    /// What the fast path needs for every packet, to be kept in registers.
+    #[inline(always)]
+    pub(crate) fn view(&self) -> FibView<'_> {
+        FibView { entries: &self.entries, egress: &self.egress }
     }
 
     /// The number of the next hop at a place; `None` for fates and broadcasts.
@@ -310,7 +334,7 @@ mod tests {
                 let entry = Entry::forward(port, MacAddr(mac));
                 assert!(entry.is_forward());
                 assert_eq!((entry.port(), entry.action()), (port, Action::Forward));
-                assert_eq!(entry.mac_word().to_le_bytes()[..6], mac);
+                assert_eq!(entry.front()[..6], mac);
             }
             for action in [Action::NoRoute, Action::Local, Action::Broadcast, Action::Unresolved, Action::LinkLocal] {
                 let entry = Entry::other(action, port);

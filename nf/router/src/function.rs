@@ -17,10 +17,9 @@ use weir_table::lpm4::{self, Lookup4};
 
 use crate::config::{RouterConfig, RouterLimits};
 use crate::control::{SlowPath, lock};
-use crate::counters::{Counters, WorkerCounters};
+use crate::counters::Counters;
 use crate::fib::{Fib, Leads};
-use crate::forward::Forward;
-use crate::input::Input;
+use crate::forward::{Forward, Shared};
 use crate::load::{Wanted, load};
 use crate::punt::{Kind, Punt};
 use crate::routing::{Routing, Tables};
@@ -140,18 +139,13 @@ impl Running {
         let kind: Key<Kind> = graph.claim("why it goes to the slow path")?;
         let counters = self.counters.add_worker().map_err(|error| GraphError(vec![error.to_string()]))?;
         let at_worker = Place::Worker { section: 0 };
-        let input = Input::new(Arc::clone(table), Arc::clone(&self.fib), self.kernel, kind);
-        let input = graph.add_at(self.stage("input"), Box::new(input), at_worker);
-        let forward = self.forward(table, counters, kind);
-        let forward = graph.add_at(self.stage("forward"), forward, at_worker);
+        let shared = Shared { table: Arc::clone(table), fib: Arc::clone(&self.fib), counters };
+        let forward = Forward::new(shared, self.kernel, self.ports.len(), self.seed(), kind);
+        let forward = graph.add_at(self.stage("forward"), Box::new(forward), at_worker);
         let punt = Punt::new(self.config.punt_rate.packets_per_second(), kind);
         let punt = graph.add_at(self.stage("punt"), Box::new(punt), at_worker);
         let control = graph.add_at(self.stage("control"), self.slow_path(kind), Place::Control);
-        graph.wire(input, "ipv4", To::Stage(forward));
-        for way in ["arp", "options", "local", "ttl-expired"] {
-            graph.wire(input, way, To::Stage(punt));
-        }
-        for way in ["unresolved", "local", "no-route", "too-big"] {
+        for way in ["unresolved", "arp", "local", "options", "ttl-expired", "no-route", "too-big"] {
             graph.wire(forward, way, To::Stage(punt));
         }
         graph.wire(punt, "control", To::Stage(control));
@@ -159,23 +153,13 @@ impl Running {
         for (position, &port) in self.ports.iter().enumerate() {
             graph.wire(forward, &format!("port[{position}]"), To::Port(port));
             graph.wire(control, &format!("port[{position}]"), To::Port(port));
-            graph.receive(port, input);
+            graph.receive(port, forward);
         }
         Ok(graph)
     }
 
     fn stage(&self, stage: &str) -> String {
         format!("{}.{stage}", self.name)
-    }
-
-    fn forward<T: Lookup4 + 'static>(
-        &self,
-        table: &Arc<T>,
-        counters: Arc<WorkerCounters>,
-        kind: Key<Kind>,
-    ) -> Box<dyn Stage> {
-        let (table, fib) = (Arc::clone(table), Arc::clone(&self.fib));
-        Box::new(Forward::new(table, fib, counters, self.ports.len(), self.seed(), kind))
     }
 
     fn slow_path(&self, kind: Key<Kind>) -> Box<dyn Stage> {

@@ -4,13 +4,13 @@
 
 mod answer;
 mod cases;
+mod classify;
 mod config;
 mod control;
 mod counters;
 mod fib;
 mod forward;
 mod function;
-mod input;
 mod load;
 mod options;
 mod punt;

@@ -21,7 +21,7 @@ pub(super) fn check(
 }
 
 /// Whether one header keeps all rules.
-fn is_good(header: &Header, length: u16) -> bool {
+pub(crate) fn is_good(header: &Header, length: u16) -> bool {
     let total = u16::from_be_bytes([header[2], header[3]]);
     header[0] == 0x45
         && (20..=length).contains(&total)

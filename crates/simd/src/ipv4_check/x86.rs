@@ -8,14 +8,14 @@ use std::arch::x86_64::*;
 use super::{BATCH, Destinations, Header};
 
 /// The five 32-bit words of a header, one register each, one lane per packet.
-struct Words<V> {
+pub(crate) struct Words<V> {
     /// Version and header length, service, total length.
-    first: V,
-    second: V,
+    pub(crate) first: V,
+    pub(crate) second: V,
     /// TTL, protocol, checksum.
-    third: V,
-    source: V,
-    destination: V,
+    pub(crate) third: V,
+    pub(crate) source: V,
+    pub(crate) destination: V,
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe,popcnt")]
@@ -25,18 +25,15 @@ pub(super) fn check_avx512(
     lengths: &[u16; BATCH],
     count: usize,
     destinations: &mut Destinations,
-    mut ahead: impl FnMut(u32),
+    ahead: impl FnMut(u32),
 ) -> u64 {
     let mut good = 0;
+    note_destinations(headers, count.next_multiple_of(16), destinations, ahead);
     let (headers, _) = headers.as_chunks::<16>();
     let (lengths, _) = lengths.as_chunks::<16>();
-    let (destinations, _) = destinations.0.as_chunks_mut::<16>();
+    let (destinations, _) = destinations.0.as_chunks::<16>();
     let groups = headers.iter().zip(lengths).zip(destinations);
     for (group, ((headers, lengths), destinations)) in groups.enumerate().take(count.div_ceil(16)) {
-        for (header, destination) in headers.iter().zip(&mut *destinations) {
-            *destination = destination_of(header);
-            ahead(*destination);
-        }
         // SAFETY: 16 words of 4 bytes are readable at the array; unaligned loads are allowed.
         let destination = unsafe { _mm512_loadu_si512(destinations.as_ptr().cast()) };
         // SAFETY: 16 words of 2 bytes are readable at the array; unaligned loads are allowed.
@@ -47,10 +44,25 @@ pub(super) fn check_avx512(
     good
 }
 
+/// Writes all destinations before any vector of them is read: a load that spans stores still on their way to the cache would
+/// wait for them.
+#[inline(always)]
+fn note_destinations(
+    headers: &[&Header; BATCH],
+    count: usize,
+    destinations: &mut Destinations,
+    mut ahead: impl FnMut(u32),
+) {
+    for (header, destination) in headers.iter().zip(&mut destinations.0).take(count) {
+        *destination = destination_of(header);
+        ahead(*destination);
+    }
+}
+
 /// Loads 16 headers; `destination` comes in host order.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn transpose_avx512(headers: &[&Header; 16], destination: __m512i) -> Words<__m512i> {
+pub(crate) fn transpose_avx512(headers: &[&Header; 16], destination: __m512i) -> Words<__m512i> {
     // Register r: 16-byte starts of headers r, r+4, r+8, r+12, so that after a 4x4 transposition inside each 128-bit
     // lane, 32-bit lane 4q+r is header 4q+r.
     let row = |r: usize| {
@@ -73,13 +85,14 @@ fn transpose_avx512(headers: &[&Header; 16], destination: __m512i) -> Words<__m5
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn rules_avx512(words: &Words<__m512i>, length: __m512i) -> u16 {
+pub(crate) fn rules_avx512(words: &Words<__m512i>, length: __m512i) -> u16 {
     let Words { first, second, third, source, destination } = *words;
     let all = |value: i32| _mm512_set1_epi32(value);
     let version = _mm512_cmpeq_epi32_mask(_mm512_and_si512(first, all(0xff)), all(0x45));
     let total = bytes_swapped_avx512(_mm512_srli_epi32::<16>(first));
     let long_enough = _mm512_mask_cmpge_epu32_mask(version, total, all(20));
-    let fits = _mm512_mask_cmple_epu32_mask(long_enough, total, length);
+    // Signed, so that a length below 0 is too short for anything.
+    let fits = _mm512_mask_cmple_epi32_mask(long_enough, total, length);
     // The destination is in host order here: its two 16-bit halves need their bytes swapped to be summed with the rest.
     let low = all(0xffff);
     let swapped = _mm512_or_si512(
@@ -120,18 +133,15 @@ pub(super) fn check_avx2(
     lengths: &[u16; BATCH],
     count: usize,
     destinations: &mut Destinations,
-    mut ahead: impl FnMut(u32),
+    ahead: impl FnMut(u32),
 ) -> u64 {
     let mut good = 0;
+    note_destinations(headers, count.next_multiple_of(8), destinations, ahead);
     let (headers, _) = headers.as_chunks::<8>();
     let (lengths, _) = lengths.as_chunks::<8>();
-    let (destinations, _) = destinations.0.as_chunks_mut::<8>();
+    let (destinations, _) = destinations.0.as_chunks::<8>();
     let groups = headers.iter().zip(lengths).zip(destinations);
     for (group, ((headers, lengths), destinations)) in groups.enumerate().take(count.div_ceil(8)) {
-        for (header, destination) in headers.iter().zip(&mut *destinations) {
-            *destination = destination_of(header);
-            ahead(*destination);
-        }
         // SAFETY: 8 words of 4 bytes are readable at the array; unaligned loads are allowed.
         let destination = unsafe { _mm256_loadu_si256(destinations.as_ptr().cast()) };
         // SAFETY: 8 words of 2 bytes are readable at the array; unaligned loads are allowed.
@@ -145,7 +155,7 @@ pub(super) fn check_avx2(
 /// Loads 8 headers; `destination` comes in host order.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn transpose_avx2(headers: &[&Header; 8], destination: __m256i) -> Words<__m256i> {
+pub(crate) fn transpose_avx2(headers: &[&Header; 8], destination: __m256i) -> Words<__m256i> {
     let row = |r: usize| _mm256_set_m128i(start(headers[r + 4]), start(headers[r]));
     let (a, b, c, d) = (row(0), row(1), row(2), row(3));
     let (ab_low, cd_low) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
@@ -161,7 +171,7 @@ fn transpose_avx2(headers: &[&Header; 8], destination: __m256i) -> Words<__m256i
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn rules_avx2(words: &Words<__m256i>, length: __m256i) -> u8 {
+pub(crate) fn rules_avx2(words: &Words<__m256i>, length: __m256i) -> u8 {
     let Words { first, second, third, source, destination } = *words;
     let all = |value: i32| _mm256_set1_epi32(value);
     let both = |a, b| _mm256_and_si256(a, b);
@@ -203,8 +213,9 @@ fn unicast_avx2(byte: __m256i) -> __m256i {
 
 /// The first 16 bytes.
 #[inline(always)]
-fn start(header: &Header) -> __m128i {
-    // SAFETY: 16 of the header's 20 bytes; unaligned loads are allowed, and SSE2 is part of x86-64.
+pub(crate) fn start<const N: usize>(header: &[u8; N]) -> __m128i {
+    const { assert!(N >= 16) };
+    // SAFETY: 16 of the array's bytes; unaligned loads are allowed, and SSE2 is part of x86-64.
     unsafe { _mm_loadu_si128(header.as_ptr().cast()) }
 }
 

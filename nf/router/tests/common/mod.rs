@@ -1,5 +1,11 @@
 //! A router between ports in memory, under the virtual clock.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "shared by tests, each of which uses a part of it; a failed unwrap fails the test"
+)]
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -122,7 +128,13 @@ impl Rig {
         let instance = Router
             .build(&element(&names, &config).unwrap(), &env, None)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
-        let settings = Settings { cores: vec![None], idle: Idle::Spin, virtual_clock: true, hook: None };
+        let settings = Settings {
+            cores: vec![None],
+            idle: Idle::Spin,
+            virtual_clock: true,
+            hook: None,
+            sample_every: weir_engine::SAMPLE_EVERY,
+        };
         let engine = Engine::start(settings, &pool, &domain).unwrap();
         let mut rig = Rig { engine, instance, infos, handles, domain, pool, ports: opened };
         rig.install(true);

@@ -1,0 +1,134 @@
+//! The frame kernel against the definition: the link's rules here, those of IPv4 as `ipv4_check` answers them.
+
+use proptest::prelude::*;
+use weir_simd::Kernel;
+use weir_simd::frame_check::{BATCH, Destinations, Frame, NO_FRAME, Station, check};
+use weir_simd::ipv4_check::{self, Header};
+
+const MAC: [u8; 6] = [2, 0x11, 0x22, 0x33, 0x44, 0x55];
+
+/// A frame that every rule accepts.
+fn good_frame() -> Frame {
+    let mut frame = [0; 34];
+    frame[..6].copy_from_slice(&MAC);
+    frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 8, 0]);
+    frame[14..].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1]);
+    seal(&mut frame);
+    frame
+}
+
+/// Sets the checksum as RFC 1071 defines it.
+fn seal(frame: &mut Frame) {
+    frame[24..26].fill(0);
+    let mut sum: u32 = frame[14..].chunks(2).map(|word| u32::from(word[0]) * 256 + u32::from(word[1])).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    frame[24..26].copy_from_slice(&(!sum as u16).to_be_bytes());
+}
+
+/// The answer for one frame, in slot `slot` of an otherwise good batch, which must stay good.
+fn answer(kernel: Kernel, station: Station, frame: &Frame, length: u16, slot: usize) -> bool {
+    let other = good_frame();
+    let mut frames = [&other; BATCH];
+    let mut lengths = [60; BATCH];
+    frames[slot] = frame;
+    lengths[slot] = length;
+    let mut destinations = Destinations::default();
+    let good = check(kernel, station, &frames, &lengths, BATCH, &mut destinations, |_| ());
+    assert_eq!(good | 1 << slot, u64::MAX, "{kernel}: a neighbour of slot {slot} changed");
+    assert_eq!(destinations.0[slot].to_be_bytes(), frame[30..]);
+    good >> slot & 1 == 1
+}
+
+#[test]
+fn every_bit_of_the_link_header_on_each_kernel() {
+    for kernel in Kernel::available() {
+        for slot in 0..BATCH {
+            assert!(answer(kernel, Station::only(MAC), &good_frame(), 60, slot), "{kernel} {slot}");
+        }
+        for bit in 0..14 * 8 {
+            let mut frame = good_frame();
+            frame[bit / 8] ^= 1 << (bit % 8);
+            let is_source = (6..12).contains(&(bit / 8));
+            let is_type = bit / 8 >= 12;
+            assert_eq!(answer(kernel, Station::only(MAC), &frame, 60, bit % 64), is_source, "{kernel} bit {bit}");
+            assert_eq!(answer(kernel, Station::ANY, &frame, 60, bit % 64), !is_type, "{kernel} bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn link_local_addresses_and_lengths_on_each_kernel() {
+    for kernel in Kernel::available() {
+        for at in [26, 30] {
+            for (first, second) in [(169, 254), (169, 253), (168, 254), (254, 169)] {
+                let mut frame = good_frame();
+                (frame[at], frame[at + 1]) = (first, second);
+                seal(&mut frame);
+                let expected = first != 254 && (first, second) != (169, 254);
+                assert_eq!(answer(kernel, Station::only(MAC), &frame, 60, 5), expected, "{kernel} {first}.{second}");
+            }
+        }
+        // The frame's IPv4 packet has 46 bytes.
+        for length in 0..100 {
+            assert_eq!(answer(kernel, Station::only(MAC), &good_frame(), length, 9), length >= 60, "{kernel} {length}");
+        }
+    }
+}
+
+#[test]
+fn slots_without_a_packet_and_behind_the_count_are_refused() {
+    let frame = good_frame();
+    for kernel in Kernel::available() {
+        for count in 0..=BATCH + 1 {
+            let mut destinations = Destinations::default();
+            let good = check(kernel, Station::ANY, &[&frame; BATCH], &[60; BATCH], count, &mut destinations, |_| ());
+            assert_eq!(good, u64::MAX.checked_shr(64 - count.min(64) as u32).unwrap_or(0), "{kernel} {count}");
+            let good = check(kernel, Station::ANY, &[&NO_FRAME; BATCH], &[60; BATCH], count, &mut destinations, |_| ());
+            assert_eq!(good, 0);
+        }
+    }
+}
+
+prop_compose! {
+    /// Good frames with random fields, most of them then damaged in one byte.
+    fn frame()(bytes in any::<[u8; 34]>(), at in 0usize..50, damage in 1u8.., raw in prop::bool::weighted(0.1)) -> Frame {
+        let mut frame = bytes;
+        if !raw {
+            frame[..6].copy_from_slice(&MAC);
+            frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+            frame[16] &= 0x0f;
+            seal(&mut frame);
+        }
+        if let Some(byte) = frame.get_mut(at) {
+            *byte ^= damage;
+        }
+        frame
+    }
+}
+
+proptest! {
+    #[test]
+    fn kernels_agree_with_the_definition(
+        frames in prop::collection::vec(frame(), BATCH),
+        lengths in prop::collection::vec(0u16..5000, BATCH),
+        count in 0..=BATCH,
+    ) {
+        let refs: [&Frame; BATCH] = std::array::from_fn(|i| &frames[i]);
+        let lengths: [u16; BATCH] = std::array::from_fn(|i| lengths[i]);
+        let headers: Vec<Header> = frames.iter().map(|frame| frame[14..].try_into().unwrap()).collect();
+        let headers: [&Header; BATCH] = std::array::from_fn(|i| &headers[i]);
+        let ip_lengths = lengths.map(|length| length.saturating_sub(14));
+        let mut destinations = Destinations::default();
+        let sound = ipv4_check::check(Kernel::SCALAR, &headers, &ip_lengths, count, &mut destinations, |_| ());
+        let link = |frame: &Frame| frame[..6] == MAC && frame[12..14] == [8, 0] && frame[26..28] != [169, 254] && frame[30..32] != [169, 254];
+        let expected = (0..BATCH).fold(0, |mask, i| mask | u64::from(link(&frames[i])) << i) & sound;
+        for kernel in Kernel::available() {
+            let mut seen = Vec::new();
+            let good = check(kernel, Station::only(MAC), &refs, &lengths, count, &mut destinations, |to| seen.push(to));
+            prop_assert_eq!(good, expected, "{}", kernel);
+            prop_assert!(seen.len() >= count && seen.iter().zip(&frames).all(|(to, frame)| to.to_be_bytes() == frame[30..]));
+        }
+    }
+}
