@@ -53,7 +53,14 @@ impl GroupStore {
 
     /// A new group, without members yet; `None` if all places are taken or wait for [`GroupStore::recycle`].
     pub fn create(&mut self) -> Option<GroupId> {
-        let (index, generation) = self.slots.insert(Box::new([NextHopId::NONE; BUCKETS]))?;
+        self.create_like(None)
+    }
+
+    /// As [`GroupStore::create`], with the buckets that `model` has, if any: what [`GroupStore::update`] need not change of
+    /// them stays.
+    pub fn create_like(&mut self, model: Option<GroupId>) -> Option<GroupId> {
+        let buckets = model.and_then(|model| self.slots.get(model.place()).cloned());
+        let (index, generation) = self.slots.insert(buckets.unwrap_or_else(|| Box::new([NextHopId::NONE; BUCKETS])))?;
         Some(GroupId { index, generation })
     }
 

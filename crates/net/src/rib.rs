@@ -282,7 +282,9 @@ impl Rib {
         if found.is_none() && self.routes.len() >= self.limits.routes as usize {
             return Err(RouteError::TooManyRoutes { limit: self.limits.routes });
         }
-        let set = self.intern_set(hops, changes)?;
+        // A route that keeps some of its hops keeps their flows, as far as no other route has a group of just these hops.
+        let model = found.and_then(|(_, entry)| self.routes.set_of(entry)).and_then(|set| self.sets.group(set));
+        let set = self.intern_set(hops, model, changes)?;
         let (route, old) = match found {
             Some((_, entry)) if self.routes.set_of(entry) == Some(set) => return Ok(()),
             Some((route, entry)) => (route, self.routes.change_set(entry, set, &mut self.sets)),
@@ -296,15 +298,20 @@ impl Rib {
         Ok(())
     }
 
-    /// The set of these hops, made if there is none yet.
-    fn intern_set(&mut self, hops: &[Hop], changes: &mut Vec<Change>) -> Result<u32, RouteError> {
+    /// The set of these hops, made if there is none yet; a new group starts with the buckets of `model`.
+    fn intern_set(
+        &mut self,
+        hops: &[Hop],
+        model: Option<GroupId>,
+        changes: &mut Vec<Change>,
+    ) -> Result<u32, RouteError> {
         if let Some(set) = self.sets.find(hops) {
             return Ok(set);
         }
         let mut members = Vec::with_capacity(hops.len());
         let made = self.intern_hops(hops, &mut members, changes).and_then(|()| match hops {
             [_] => Ok(None),
-            _ => self.groups.create().map(Some).ok_or(RouteError::TooManyGroups),
+            _ => self.groups.create_like(model).map(Some).ok_or(RouteError::TooManyGroups),
         });
         match made {
             Ok(group) => {
@@ -356,7 +363,9 @@ impl Rib {
                 let mut usable: Vec<_> = set.hops.iter().filter_map(|&hop| self.hops.usable(hop)).collect();
                 usable.sort_unstable();
                 usable.dedup();
-                if self.groups.update(id, &usable) > 0 {
+                // A group that was led to by nobody may be as it should be and yet never have been told.
+                let told = set.target.is_some() || usable.is_empty();
+                if self.groups.update(id, &usable) > 0 || !told {
                     let now = self.groups.buckets(id).map(|buckets| Box::new(*buckets));
                     changes.push(Change::Group { id, now });
                 }

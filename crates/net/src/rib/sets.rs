@@ -59,6 +59,10 @@ impl Sets {
         self.slab.get(index)?.target
     }
 
+    pub(super) fn group(&self, index: u32) -> Option<GroupId> {
+        self.slab.get(index)?.group
+    }
+
     pub(super) fn first_entry(&self, index: u32) -> u32 {
         self.slab.get(index).map_or(NONE, |set| set.first)
     }

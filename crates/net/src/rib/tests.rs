@@ -258,6 +258,31 @@ fn an_equal_cost_set_shrinks_and_grows_by_its_group_alone() {
 }
 
 #[test]
+fn a_replaced_route_keeps_the_flows_of_the_hops_that_stay() {
+    let (mut fib, mut changes) = (Fib::default(), Vec::new());
+    let mut rib = two_ports(&mut fib);
+    let prefix = net("198.51.100.0/24");
+    let hops = |last: &[u8]| -> Vec<Hop> { last.iter().map(|n| Hop::Via(Ipv4Addr::new(10, 0, 1, *n))).collect() };
+    let buckets = |rib: &Rib| match rib.lookup(ip("198.51.100.1")) {
+        Some((_, Target::Group(id))) => *rib.buckets(id).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    rib.replace(prefix, Author::Cli, &hops(&[2, 3, 4, 5]), &mut changes).unwrap();
+    let before = buckets(&rib);
+    fib.apply(&mut changes);
+    rib.replace(prefix, Author::Cli, &hops(&[2, 3, 4]), &mut changes).unwrap();
+    fib.apply(&mut changes);
+    let after = buckets(&rib);
+    let gone = before.iter().find(|id| !after.contains(id)).unwrap();
+    assert!(before.iter().zip(&after).all(|(old, new)| old == new || old == gone));
+    // One more hop that is not usable changes no bucket, and the new group is told all the same.
+    rib.replace(prefix, Author::Cli, &[hops(&[2, 3, 4]), vec![Hop::Via(ip("203.0.113.1"))]].concat(), &mut changes)
+        .unwrap();
+    fib.apply(&mut changes);
+    assert_eq!(buckets(&rib), after);
+    assert_eq!(fib.next_hops_of(fib.routes[&prefix]).len(), 3);
+}
+#[test]
 fn a_lower_author_takes_over_while_the_better_one_has_no_link() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
