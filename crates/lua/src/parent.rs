@@ -48,7 +48,9 @@ pub fn evaluate(program: &Path, file: &Path, kinds: &[&str], limits: &Limits) ->
     match ended.said {
         Some(FromChild::Done(document)) => Ok(document),
         Some(FromChild::Failed(errors)) if !errors.is_empty() => Err(errors),
-        _ => Err(failed(ErrorKind::Limit, ended.reason(limits))),
+        // How it ends after its last word tells nothing: it is not waited for.
+        Some(_) => Err(failed(ErrorKind::Limit, UNDONE.to_owned())),
+        None => Err(failed(ErrorKind::Limit, ended.reason(limits))),
     }
 }
 
@@ -66,6 +68,9 @@ pub(crate) fn read_script(file: io::Result<File>, limits: &Limits) -> Result<Str
     }
     String::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned())
 }
+
+/// What is said of a script whose process neither told what it declares nor why it failed.
+const UNDONE: &str = "ended its process before it was done";
 
 /// How a conversation with a child ended.
 struct Ended {
@@ -97,7 +102,7 @@ impl Ended {
         // A failed allocation ends in an abort, or in a fault where the stack cannot grow.
         match signal {
             Some(_) => format!("needs more memory than the {} bytes that it may use", limits.memory),
-            None => "ended its process before it was done".to_owned(),
+            None => UNDONE.to_owned(),
         }
     }
 }
