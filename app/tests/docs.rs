@@ -322,16 +322,14 @@ fn every_key_of_the_json_output_is_described() {
     assert!(found.len() >= 40, "only {} keys were found", found.len());
 }
 
-/// Pieces of words `text demo` show lines of what `weir run configs/demo.lua --until-drained` prints.
+/// Pieces of words `text demo` show lines of what `make demo` prints.
 #[test]
 fn the_demo_prints_what_the_documents_show() {
-    let folder = Folder::new("demo");
-    let script = std::fs::read_to_string(root().join("configs/demo.lua")).unwrap();
-    let input = root().join("scenarios/demo/demo.pcap");
-    let script = script.replace("../scenarios/demo/demo.pcap", input.to_str().unwrap()).replace("../target/demo/", "");
-    let file = folder.write("demo.lua", &script);
-    let socket = folder.0.join("weir.sock");
-    let output = weir(&["run", file.to_str().unwrap(), "--until-drained", "--socket", socket.to_str().unwrap()]);
+    if !Command::new("/usr/bin/python3").args(["-c", "import scapy"]).output().is_ok_and(|done| done.status.success()) {
+        println!("skipped: the demo reports by python3-scapy, which is missing");
+        return;
+    }
+    let output = Command::new(root().join("scenarios/demo.sh")).env("WEIR", WEIR).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let plain = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let printed: Vec<String> = text(&output.stdout).lines().map(plain).collect();
