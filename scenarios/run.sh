@@ -121,7 +121,10 @@ for ((tries = 0; tries < 100; tries++)); do
     grep -q listening "$scratch/iperf3" && break
     sleep 0.05
 done
-inside "$lan" iperf3 -c 198.51.100.1 -t "$seconds" --json >"$scratch/stream" ||
+# In the background, so that an interrupt need not wait for its end.
+inside "$lan" iperf3 -c 198.51.100.1 -t "$seconds" --json >"$scratch/stream" &
+pids+=("$!")
+wait "$!" ||
     fail "iperf3: $(python3 -c 'import json, sys; print(json.load(open(sys.argv[1])).get("error"))' "$scratch/stream")"
 
 ask() {
