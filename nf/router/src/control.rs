@@ -70,6 +70,8 @@ impl Stage for SlowPath {
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let mut turn = self.turn(out);
+        // What a request changed since the last turn comes first: it must not hit packets that came after it.
+        turn.work_off();
         for slot in batch.slots() {
             let kind = batch.lanes.get(turn.kind, slot);
             if let Some(packet) = batch.hold(slot) {
