@@ -135,7 +135,13 @@ impl Worker {
             }
             let got = match source {
                 Source::Port { rx, port, entry, received, .. } if self.receiving => {
-                    receive_port(&mut **rx, *port, *entry as usize, received, &mut self.fabric)
+                    let (port, entry) = (*port, *entry as usize);
+                    let first = receive_port(&mut **rx, port, entry, received, &mut self.fabric);
+                    if first == BATCH as u64 && room >= 2 * BATCH {
+                        first + receive_port(&mut **rx, port, entry, received, &mut self.fabric)
+                    } else {
+                        first
+                    }
                 }
                 Source::Port { .. } => 0,
                 Source::Link { consumer, entry, packets, .. } => {
