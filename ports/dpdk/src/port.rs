@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_packet::Pool;
-use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx};
+use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx, local_mac};
 
 use crate::devargs::devargs;
 use crate::eal::Eal;
@@ -64,9 +64,11 @@ impl DpdkPort {
         let asked = |failure| access::explain(&device, failure);
         let abilities = ethdev.abilities().map_err(asked)?;
         check_mtu(&device, mtu, &abilities)?;
-        let mac = match config.mac {
-            Some(mac) => mac,
-            None => ethdev.mac().map_err(asked)?,
+        let mac = match (config.mac, device.kind()) {
+            (Some(mac), _) => mac,
+            // The address that the driver tells is that of the kernel's end of the wire: ours is another station's.
+            (None, Kind::Tap) => local_mac(&device.to_string()),
+            (None, _) => ethdev.mac().map_err(asked)?,
         };
         let ethdev = Some((Arc::new(ethdev), config.pairs));
         let pool = Arc::clone(pool.shared());
