@@ -5,7 +5,7 @@ import threading
 import time
 
 from .packets import IP, UDP, Ether, raw
-from .weir import Weir
+from .weir import Weir, wait_for
 
 MACS = {"lan": "02:00:00:00:00:02", "wan": "02:00:00:00:00:01"}
 HOST_MACS = {"lan": "02:00:00:00:01:02", "wan": "02:00:00:00:01:01"}
@@ -55,17 +55,27 @@ class Between:
     def _counters(self, host):
         return host.sent("eth0"), host.received("eth0")
 
-    def check_against_kernel(self, stats=None):
+    def check_against_kernel(self):
         """What the hosts' kernels sent is what Weir received or its device lost, and what Weir sent they received."""
-        stats = stats or self.weir.stats()
+        wrong = []
+
+        def agree():
+            # Between asking the one and the other something may have been sent; then they agree a moment later.
+            wrong[:] = self._differences(self.weir.stats()["ports"])
+            return not wrong
+
+        if not wait_for(agree, 2.0):
+            raise AssertionError("\n".join(wrong))
+
+    def _differences(self, ports):
         for name, host in (("lan", self.lan), ("wan", self.wan)):
             sent, received = (now - then for now, then in zip(self._counters(host), self._before[name]))
-            port = stats["ports"][name]
+            port = ports[name]
             lost = (port["rx_missed"] or 0) + (port["rx_nobuf"] or 0)
             if port["rx_packets"] + lost != sent:
-                raise AssertionError(f"{name}: the kernel sent {sent} packets, Weir received {port}")
+                yield f"{name}: the kernel sent {sent} packets, Weir received {port}"
             if port["tx_packets"] - (port["tx_errors"] or 0) != received:
-                raise AssertionError(f"{name}: the kernel received {received} packets, Weir sent {port}")
+                yield f"{name}: the kernel received {received} packets, Weir sent {port}"
 
 
 def addresses(host, address, gateway):

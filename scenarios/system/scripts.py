@@ -1,0 +1,47 @@
+"""`make run` and `make demo` do what they promise, and leave nothing behind."""
+
+import os
+import signal
+import subprocess
+import time
+
+from lab.netns import run
+from lab.weir import PROGRAM, ROOT
+
+_ENVIRONMENT = {**os.environ, "WEIR": str(PROGRAM), "SECONDS_OF_TRAFFIC": "1"}
+
+
+def _left_behind(pid):
+    spaces = [line for line in run("ip", "netns", "list").splitlines() if line.startswith(f"weir-{pid}-")]
+    return spaces + [name for name in os.listdir("/tmp") if name.startswith(f"weir-{pid}.")]
+
+
+def test_run_shows_a_router_at_work():
+    """All of it works, and nothing is left."""
+    shown = subprocess.Popen(ROOT / "scenarios/run.sh", env=_ENVIRONMENT, stdout=-1, stderr=-2, text=True)
+    said = shown.communicate(timeout=60)[0]
+    assert shown.returncode == 0, said
+    assert "unaccounted" in said and " 0% packet loss" in said and "Gbit/s" in said, said
+    assert len(said.splitlines()) < 60, said
+    assert not _left_behind(shown.pid)
+
+
+def test_run_cleans_up_when_it_is_interrupted():
+    """By Ctrl-C early on, and by SIGTERM in the middle of the traffic."""
+    for sign, delay in ((signal.SIGINT, 0.5), (signal.SIGTERM, 3.5)):
+        shown = subprocess.Popen(
+            ROOT / "scenarios/run.sh", env=_ENVIRONMENT | {"SECONDS_OF_TRAFFIC": "20"}, stdout=-3, stderr=-3,
+            start_new_session=True,
+        )
+        time.sleep(delay)
+        # Ctrl-C reaches everybody in front of the terminal.
+        os.killpg(shown.pid, sign) if sign == signal.SIGINT else shown.send_signal(sign)
+        assert shown.wait(30) == 128 + sign
+        assert not _left_behind(shown.pid)
+
+
+def test_demo_agrees_with_its_files():
+    """The demo's own checks pass."""
+    done = subprocess.run(ROOT / "scenarios/demo.sh", env=_ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The files agree" in done.stdout, done.stdout
