@@ -114,7 +114,7 @@ fn every_icmp_error_byte_for_byte() {
     write_checksum(&mut whole[14..]);
     let bad_option = ip_frame(&rig, 0, "10.0.0.9", "192.0.2.7", 17, &[7, 9, 4, 0], &[0; 8]);
     let source_route = ip_frame(&rig, 0, "10.0.0.9", "192.0.2.7", 17, &[131, 7, 4, 10, 0, 1, 9, 0], &[0; 8]);
-    let cases: Vec<(&str, Vec<u8>, u8, u8, [u8; 4])> = vec![
+    let cases = [
         ("ttl-expired", expired, 11, 0, [0; 4]),
         ("no-route", udp(&rig, "198.51.100.1", 20), 3, 0, [0; 4]),
         ("local-port", udp(&rig, "10.0.1.1", 20), 3, 3, [0; 4]),
