@@ -59,10 +59,11 @@ impl Batch {
         self.live == 0
     }
 
-    /// Packets that still fit.
+    /// Packets that may still be added: the slots behind the last packet. Gaps in front of it stay free, because the order of
+    /// the slots is that of the packets.
     #[inline(always)]
     pub fn room(&self) -> usize {
-        BATCH - self.len()
+        self.live.leading_zeros() as usize
     }
 
     /// The slots that hold a packet.
@@ -71,13 +72,14 @@ impl Batch {
         Slots(self.live)
     }
 
-    /// Adds a packet in the lowest free slot; its lanes are whatever was there. A full batch gives it back.
+    /// Adds a packet behind the last one; its lanes are whatever was there. A batch without [room](Batch::room) gives it back.
     #[inline(always)]
     pub fn push(&mut self, packet: Packet) -> Result<Slot, Packet> {
-        if self.live == u64::MAX {
+        let room = self.room();
+        if room == 0 {
             return Err(packet);
         }
-        let slot = Slot::new(self.live.trailing_ones() as usize);
+        let slot = Slot::new(BATCH - room);
         self.slots[slot.index()].write(packet);
         self.live |= slot.bit();
         Ok(slot)
@@ -177,7 +179,8 @@ impl Batch {
         unsafe { to.fill_slice(|free| move_slots(&slots[..count], free)) }
     }
 
-    /// Fills the free slots in order with packets from the front of a burst. Returns the mask of the slots filled.
+    /// Adds packets from the front of a burst behind the last one, as many as there is room for. Returns the mask of the slots
+    /// filled.
     #[inline]
     pub fn fill_from_burst(&mut self, from: &mut Burst) -> u64 {
         if self.live == 0 {

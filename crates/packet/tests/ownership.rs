@@ -176,6 +176,23 @@ proptest! {
 }
 
 #[test]
+fn gaps_stay_so_that_the_order_does() {
+    let mut pool = pool(100);
+    let (mut first, mut second) = (Batch::new(), Batch::new());
+    for n in 0..40 {
+        first.push(packet(&mut pool, &[n; 60])).unwrap();
+        second.push(packet(&mut pool, &[40 + n; 60])).unwrap();
+    }
+    pool.free_batch(&mut first, 0xff);
+    assert_eq!(first.room(), 24);
+    assert_eq!(second.move_to(u64::MAX, &mut first), 24);
+    let order: Vec<u8> = first.slots().map(|slot| first.get(slot).unwrap().bytes()[0]).collect();
+    assert_eq!(order, (8..64).collect::<Vec<u8>>());
+    pool.free_batch(&mut first, u64::MAX);
+    pool.free_batch(&mut second, u64::MAX);
+}
+
+#[test]
 fn slots_are_visited_from_the_lowest_on() {
     let found: Vec<usize> = Slots(1 | 1 << 5 | 1 << 63).map(Slot::index).collect();
     assert_eq!(found, [0, 5, 63]);
@@ -191,8 +208,10 @@ struct Model {
 impl Model {
     fn fill_batch(&mut self, from: usize) -> u64 {
         let mut filled = 0;
-        for (n, slot) in self.slots.iter_mut().enumerate() {
-            if slot.is_none() && !self.bursts[from].is_empty() {
+        // Behind the last packet only: the order of the slots is that of the packets.
+        let behind = self.slots.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        for (n, slot) in self.slots.iter_mut().enumerate().skip(behind) {
+            if !self.bursts[from].is_empty() {
                 *slot = Some(self.bursts[from].remove(0));
                 filled |= 1 << n;
             }

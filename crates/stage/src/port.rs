@@ -86,7 +86,8 @@ pub trait Port: Send {
 
 /// A receive queue.
 pub trait Rx: Send {
-    /// Receives into the free slots of `batch`, in order, as many packets as there are and fit. Does not wait.
+    /// Adds packets to `batch`, behind those that are in it, as many as there are and fit. Does not wait. The engine writes the
+    /// lanes that belong to receive, but for the offload state.
     fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Traffic;
 
     /// Whether nothing will come any more: a file that was read to its end.
