@@ -97,11 +97,7 @@ impl Watch {
     pub fn new() -> io::Result<Watch> {
         // Listening first, so that nothing falls between the snapshot and the first event.
         let socket = open(GROUP_LINK)?;
-        Ok(Watch {
-            socket,
-            known: snapshot()?,
-            buffer: vec![0; DATAGRAM],
-        })
+        Ok(Watch { socket, known: snapshot()?, buffer: vec![0; DATAGRAM] })
     }
 
     /// The last known state of every interface.
@@ -119,16 +115,11 @@ impl Watch {
     pub fn poll(&mut self) -> io::Result<Vec<LinkEvent>> {
         let mut events = Vec::new();
         loop {
-            match rustix::net::recv(
-                &self.socket,
-                self.buffer.as_mut_slice(),
-                RecvFlags::DONTWAIT,
-            ) {
+            match rustix::net::recv(&self.socket, self.buffer.as_mut_slice(), RecvFlags::DONTWAIT) {
                 Ok((length, _)) => {
                     let datagram = self.buffer.get(..length).unwrap_or_default();
                     for message in netlink::messages(datagram) {
-                        events
-                            .extend(event(message).and_then(|event| note(&mut self.known, event)));
+                        events.extend(event(message).and_then(|event| note(&mut self.known, event)));
                     }
                 }
                 Err(Errno::AGAIN) => return Ok(events),
@@ -157,28 +148,14 @@ fn note(known: &mut BTreeMap<u32, LinkEvent>, event: LinkEvent) -> Option<LinkEv
 }
 
 /// The events that lead from what is known to `now`, which becomes known.
-fn difference(
-    known: &mut BTreeMap<u32, LinkEvent>,
-    now: BTreeMap<u32, LinkEvent>,
-) -> Vec<LinkEvent> {
-    let gone: Vec<u32> = known
-        .keys()
-        .filter(|index| !now.contains_key(index))
-        .copied()
-        .collect();
+fn difference(known: &mut BTreeMap<u32, LinkEvent>, now: BTreeMap<u32, LinkEvent>) -> Vec<LinkEvent> {
+    let gone: Vec<u32> = known.keys().filter(|index| !now.contains_key(index)).copied().collect();
     let deleted: Vec<_> = gone
         .iter()
         .filter_map(|index| known.remove(index))
-        .map(|link| LinkEvent {
-            up: false,
-            deleted: true,
-            ..link
-        })
+        .map(|link| LinkEvent { up: false, deleted: true, ..link })
         .collect();
-    let changed: Vec<_> = now
-        .into_values()
-        .filter_map(|event| note(known, event))
-        .collect();
+    let changed: Vec<_> = now.into_values().filter_map(|event| note(known, event)).collect();
     deleted.into_iter().chain(changed).collect()
 }
 
@@ -209,9 +186,8 @@ fn dump(socket: &OwnedFd, kind: u16, mut each: impl FnMut(Message<'_>)) -> io::R
     rustix::net::send(socket, &netlink::dump_request(kind, 1), SendFlags::empty())?;
     let mut buffer = vec![0; DATAGRAM];
     loop {
-        let (length, _) = rustix::io::retry_on_intr(|| {
-            rustix::net::recv(socket, buffer.as_mut_slice(), RecvFlags::empty())
-        })?;
+        let (length, _) =
+            rustix::io::retry_on_intr(|| rustix::net::recv(socket, buffer.as_mut_slice(), RecvFlags::empty()))?;
         for message in netlink::messages(buffer.get(..length).unwrap_or_default()) {
             match message.kind {
                 netlink::DONE => return Ok(()),
@@ -240,18 +216,11 @@ fn event(message: Message<'_>) -> Option<LinkEvent> {
     }
     let link = parse_link(message.body)?;
     let up = link.up && link.running && !deleted;
-    Some(LinkEvent {
-        index: link.index,
-        name: link.name,
-        up,
-        deleted,
-    })
+    Some(LinkEvent { index: link.index, name: link.name, up, deleted })
 }
 
 fn link(message: Message<'_>) -> Option<Interface> {
-    (message.kind == netlink::NEW_LINK)
-        .then(|| parse_link(message.body))
-        .flatten()
+    (message.kind == netlink::NEW_LINK).then(|| parse_link(message.body)).flatten()
 }
 
 /// Reads a `struct ifinfomsg` and its attributes (rtnetlink(7)).
@@ -297,8 +266,7 @@ fn address(message: Message<'_>) -> Option<(u32, (IpAddr, u8))> {
     let prefix = *message.body.get(1)?;
     let index = netlink::u32_at(message.body, 4)?;
     let find = |wanted| {
-        netlink::attributes(message.body, ADDRESS_FIXED)
-            .find_map(|(kind, payload)| (kind == wanted).then_some(payload))
+        netlink::attributes(message.body, ADDRESS_FIXED).find_map(|(kind, payload)| (kind == wanted).then_some(payload))
     };
     let bytes = find(IFA_LOCAL).or_else(|| find(IFA_ADDRESS))?;
     Some((index, (ip(bytes)?, prefix)))
@@ -308,9 +276,7 @@ fn ip(bytes: &[u8]) -> Option<IpAddr> {
     if let Ok(four) = <[u8; 4]>::try_from(bytes) {
         return Some(Ipv4Addr::from(four).into());
     }
-    <[u8; 16]>::try_from(bytes)
-        .ok()
-        .map(|sixteen| Ipv6Addr::from(sixteen).into())
+    <[u8; 16]>::try_from(bytes).ok().map(|sixteen| Ipv6Addr::from(sixteen).into())
 }
 
 fn nested(payload: &[u8], wanted: u16) -> Option<&[u8]> {
@@ -319,10 +285,7 @@ fn nested(payload: &[u8], wanted: u16) -> Option<&[u8]> {
 
 /// A string attribute, which ends at its NUL.
 fn text(payload: &[u8]) -> String {
-    let end = payload
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(payload.len());
+    let end = payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len());
     String::from_utf8_lossy(payload.get(..end).unwrap_or_default()).into_owned()
 }
 
@@ -331,12 +294,7 @@ mod tests {
     use super::*;
 
     fn state(index: u32, name: &str, up: bool) -> LinkEvent {
-        LinkEvent {
-            index,
-            name: name.into(),
-            up,
-            deleted: false,
-        }
+        LinkEvent { index, name: name.into(), up, deleted: false }
     }
 
     #[test]
@@ -347,11 +305,7 @@ mod tests {
         assert_eq!(lo.mac, Some([0; 6]));
         assert!(lo.mtu >= 1500);
         if lo.up {
-            assert!(
-                lo.addresses.contains(&(Ipv4Addr::LOCALHOST.into(), 8)),
-                "{:?}",
-                lo.addresses
-            );
+            assert!(lo.addresses.contains(&(Ipv4Addr::LOCALHOST.into(), 8)), "{:?}", lo.addresses);
         }
         assert!(all.is_sorted_by_key(|interface| interface.index));
     }
@@ -359,45 +313,22 @@ mod tests {
     #[test]
     fn only_what_changes_is_told() {
         let mut known = BTreeMap::new();
-        assert_eq!(
-            note(&mut known, state(3, "a", false)),
-            Some(state(3, "a", false))
-        );
+        assert_eq!(note(&mut known, state(3, "a", false)), Some(state(3, "a", false)));
         assert_eq!(note(&mut known, state(3, "a", false)), None);
-        assert_eq!(
-            note(&mut known, state(3, "a", true)),
-            Some(state(3, "a", true))
-        );
-        let gone = LinkEvent {
-            deleted: true,
-            ..state(3, "a", false)
-        };
+        assert_eq!(note(&mut known, state(3, "a", true)), Some(state(3, "a", true)));
+        let gone = LinkEvent { deleted: true, ..state(3, "a", false) };
         assert_eq!(note(&mut known, gone.clone()), Some(gone.clone()));
-        assert_eq!(
-            note(&mut known, gone),
-            None,
-            "unknown before, so nothing to tell"
-        );
+        assert_eq!(note(&mut known, gone), None, "unknown before, so nothing to tell");
     }
 
     #[test]
     fn an_overflow_is_made_up_for_by_the_difference() {
         let map = |links: &[LinkEvent]| links.iter().map(|l| (l.index, l.clone())).collect();
-        let mut known: BTreeMap<u32, LinkEvent> = map(&[
-            state(1, "lo", true),
-            state(2, "a", true),
-            state(3, "b", true),
-        ]);
-        let now: BTreeMap<u32, LinkEvent> = map(&[
-            state(1, "lo", true),
-            state(3, "b", false),
-            state(4, "a", true),
-        ]);
+        let mut known: BTreeMap<u32, LinkEvent> =
+            map(&[state(1, "lo", true), state(2, "a", true), state(3, "b", true)]);
+        let now: BTreeMap<u32, LinkEvent> = map(&[state(1, "lo", true), state(3, "b", false), state(4, "a", true)]);
         let told = difference(&mut known, now.clone());
-        let gone = LinkEvent {
-            deleted: true,
-            ..state(2, "a", false)
-        };
+        let gone = LinkEvent { deleted: true, ..state(2, "a", false) };
         assert_eq!(told, [gone, state(3, "b", false), state(4, "a", true)]);
         assert_eq!(known, now);
     }

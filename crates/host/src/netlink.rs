@@ -51,12 +51,7 @@ pub(crate) fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16
 /// A request for all links or all addresses: the header, and a fixed part of zeros (any family).
 pub(crate) fn dump_request(kind: u16, sequence: u32) -> [u8; 32] {
     let mut request = [0; 32];
-    let fields: [&[u8]; 4] = [
-        &32_u32.to_ne_bytes(),
-        &kind.to_ne_bytes(),
-        &DUMP.to_ne_bytes(),
-        &sequence.to_ne_bytes(),
-    ];
+    let fields: [&[u8]; 4] = [&32_u32.to_ne_bytes(), &kind.to_ne_bytes(), &DUMP.to_ne_bytes(), &sequence.to_ne_bytes()];
     for (place, byte) in request.iter_mut().zip(fields.concat()) {
         *place = byte;
     }
@@ -64,17 +59,11 @@ pub(crate) fn dump_request(kind: u16, sequence: u32) -> [u8; 32] {
 }
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes
-        .get(at..)?
-        .first_chunk()
-        .map(|chunk| u16::from_ne_bytes(*chunk))
+    bytes.get(at..)?.first_chunk().map(|chunk| u16::from_ne_bytes(*chunk))
 }
 
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes
-        .get(at..)?
-        .first_chunk()
-        .map(|chunk| u32::from_ne_bytes(*chunk))
+    bytes.get(at..)?.first_chunk().map(|chunk| u32::from_ne_bytes(*chunk))
 }
 
 fn align(length: usize) -> usize {
@@ -98,9 +87,7 @@ mod tests {
     #[test]
     fn messages_follow_one_another_at_multiples_of_four() {
         let datagram = [message(NEW_LINK, &[1, 2, 3]), message(DONE, &[])].concat();
-        let found: Vec<_> = messages(&datagram)
-            .map(|m| (m.kind, m.body.to_vec()))
-            .collect();
+        let found: Vec<_> = messages(&datagram).map(|m| (m.kind, m.body.to_vec())).collect();
         assert_eq!(found, [(NEW_LINK, vec![1, 2, 3]), (DONE, vec![])]);
     }
 
@@ -128,11 +115,7 @@ mod tests {
         body.extend([8, 0, 4, 0, 1, 2, 3, 4]);
         body.extend([3, 0, 9, 0]);
         let found: Vec<_> = attributes(&body, 16).collect();
-        assert_eq!(
-            found,
-            [(3, &b"ab\0"[..]), (4, &[1, 2, 3, 4][..])],
-            "a length below 4 ends it"
-        );
+        assert_eq!(found, [(3, &b"ab\0"[..]), (4, &[1, 2, 3, 4][..])], "a length below 4 ends it");
     }
 
     #[test]

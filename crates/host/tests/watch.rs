@@ -1,10 +1,6 @@
 //! The watch sees what `ip link` does in a namespace of its own. Needs root and iproute2; skipped
 //! with a message elsewhere.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -15,10 +11,7 @@ use weir_host::links::{LinkEvent, Watch, interfaces};
 const INSIDE: &str = "WEIR_HOST_TEST_INSIDE";
 
 fn ip(arguments: &str) {
-    let done = Command::new("ip")
-        .args(arguments.split(' '))
-        .status()
-        .unwrap();
+    let done = Command::new("ip").args(arguments.split(' ')).status().unwrap();
     assert!(done.success(), "ip {arguments}");
 }
 
@@ -37,9 +30,7 @@ fn wait(watch: &mut Watch, what: &str, wanted: impl Fn(&LinkEvent) -> bool) -> L
 fn inside() {
     let mut watch = Watch::new().unwrap();
     ip("link add va type veth peer name vb");
-    wait(&mut watch, "va appears", |e| {
-        e.name == "va" && !e.up && !e.deleted
-    });
+    wait(&mut watch, "va appears", |e| e.name == "va" && !e.up && !e.deleted);
     ip("link set vb up");
     ip("link set va mtu 9000 up");
     ip("addr add 192.0.2.1/24 dev va");
@@ -47,23 +38,14 @@ fn inside() {
 
     let all = interfaces().unwrap();
     let va = all.iter().find(|interface| interface.name == "va").unwrap();
-    assert_eq!(
-        (va.index, va.mtu, va.up, va.running),
-        (up.index, 9000, true, true)
-    );
+    assert_eq!((va.index, va.mtu, va.up, va.running), (up.index, 9000, true, true));
     assert_eq!(va.kind.as_deref(), Some("veth"));
     assert!(va.mac.is_some_and(|mac| mac != [0; 6]));
-    assert!(
-        va.addresses.contains(&("192.0.2.1".parse().unwrap(), 24)),
-        "{:?}",
-        va.addresses
-    );
+    assert!(va.addresses.contains(&("192.0.2.1".parse().unwrap(), 24)), "{:?}", va.addresses);
     assert_eq!(va.xdp, None);
 
     ip("link set vb down");
-    wait(&mut watch, "va loses its carrier", |e| {
-        e.name == "va" && !e.up && !e.deleted
-    });
+    wait(&mut watch, "va loses its carrier", |e| e.name == "va" && !e.up && !e.deleted);
     ip("link del va");
     let gone = wait(&mut watch, "va is deleted", |e| e.name == "va" && e.deleted);
     assert_eq!((gone.index, gone.up), (up.index, false));
