@@ -12,9 +12,12 @@ use weir_stage::GraphError;
 use crate::layout::{Blueprint, lay_out};
 use crate::observe::Observer;
 use crate::plan::Leftover;
-use crate::seat::{Command, Idle, Mailbox, Seat, ThreadSettings, obey, run};
+use crate::seat::{CONTROL_PATIENCE, Command, Idle, Mailbox, PATIENCE, Seat, ThreadSettings, obey, run};
 use crate::snapshot::WorkerSnapshot;
 use crate::worker::Worker;
+
+/// The name of the control side among the workers.
+const CONTROL: &str = "control";
 
 /// How long a worker may take to answer before it counts as stalled.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -96,6 +99,8 @@ pub struct Engine {
     idle: Idle,
     hook: Option<ThreadHook>,
     sample_every: u32,
+    /// Cores that workers are pinned to.
+    pinned: Vec<usize>,
     last: Vec<WorkerSnapshot>,
 }
 
@@ -117,10 +122,11 @@ impl Engine {
             domain: domain.clone(),
             idle: settings.idle,
             hook: settings.hook,
+            pinned: settings.cores.iter().copied().flatten().collect(),
             sample_every: settings.sample_every.map_or(u32::MAX, std::num::NonZeroU32::get),
             last: Vec::new(),
         };
-        let control = engine.seat("control".to_owned(), None, Idle::Sleep, pool)?;
+        let control = engine.seat(CONTROL.to_owned(), None, Idle::Sleep, pool)?;
         engine.seats.push(control);
         for core in settings.cores {
             engine.add_worker(core, pool)?;
@@ -153,8 +159,9 @@ impl Engine {
         let seat = if self.virtual_now.is_some() {
             Seat::Inline(Box::new(worker))
         } else {
-            let settings = ThreadSettings { idle, clock: self.clock, epoch: self.epoch };
-            start_thread(worker, settings, self.hook.clone())?
+            let patience = if id == CONTROL { CONTROL_PATIENCE } else { PATIENCE };
+            let settings = ThreadSettings { idle, patience, clock: self.clock, epoch: self.epoch };
+            start_thread(worker, settings, self.hook.clone(), self.pinned.clone())?
         };
         Ok((id, seat))
     }
@@ -312,7 +319,12 @@ impl Engine {
 }
 
 /// Starts a worker's thread, and waits until it is pinned.
-fn start_thread(worker: Worker, settings: ThreadSettings, hook: Option<ThreadHook>) -> Result<Seat, EngineError> {
+fn start_thread(
+    worker: Worker,
+    settings: ThreadSettings,
+    hook: Option<ThreadHook>,
+    busy: Vec<usize>,
+) -> Result<Seat, EngineError> {
     let mailbox = Arc::new(Mailbox::default());
     let (started, starts) = std::sync::mpsc::channel();
     let theirs = Arc::clone(&mailbox);
@@ -320,6 +332,9 @@ fn start_thread(worker: Worker, settings: ThreadSettings, hook: Option<ThreadHoo
     let body = move || {
         let mut worker = worker;
         let pinned = worker.core.map_or(Ok(()), pin);
+        if worker.id == CONTROL {
+            keep_off(&busy);
+        }
         let failed = pinned.is_err();
         drop(started.send(pinned));
         if failed {
@@ -334,6 +349,16 @@ fn start_thread(worker: Worker, settings: ThreadSettings, hook: Option<ThreadHoo
         Ok(Ok(())) => Ok(Seat::Thread { mailbox, thread: Some(thread) }),
         Ok(Err(error)) => Err(error),
         Err(error) => Err(EngineError::Thread(error.to_string())),
+    }
+}
+
+/// Lets the calling thread run on any core that it may use but those, if that leaves any: workers are not to be disturbed.
+fn keep_off(busy: &[usize]) {
+    let Ok(mut cores) = rustix::thread::sched_getaffinity(None) else { return };
+    busy.iter().filter(|core| **core < rustix::thread::CpuSet::MAX_CPU).for_each(|core| cores.unset(*core));
+    if cores.count() > 0 {
+        // Where it is not allowed, the thread stays where it is, and the workers lose a little time to it.
+        let _stays = rustix::thread::sched_setaffinity(None, &cores);
     }
 }
 

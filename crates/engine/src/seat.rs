@@ -27,8 +27,11 @@ pub enum Idle {
     Sleep,
 }
 
-/// Nothing came for so long, nanoseconds, before a worker sleeps.
-const QUIET_BEFORE_SLEEP: u64 = 1_000_000;
+/// Nothing came for so long, nanoseconds, before a data-path worker sleeps.
+pub(crate) const PATIENCE: u64 = 1_000_000;
+
+/// The same for the control side, which is in nobody's way while it sleeps: it has no core of its own.
+pub(crate) const CONTROL_PATIENCE: u64 = 0;
 
 /// How long a worker sleeps, nanoseconds; nothing may be due in that time.
 const SLEEP: u64 = 100_000;
@@ -147,6 +150,8 @@ impl Seat {
 /// How a worker's thread runs.
 pub(crate) struct ThreadSettings {
     pub(crate) idle: Idle,
+    /// How long nothing must have come before it sleeps, nanoseconds.
+    pub(crate) patience: u64,
     pub(crate) clock: Clock,
     /// Reading of the time stamp counter that is time 0.
     pub(crate) epoch: u64,
@@ -157,7 +162,7 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
     let mut began = tsc::now();
     (worker.started, worker.accounted) = (began, began);
     let mut last_busy = began;
-    let quiet_before_sleep = settings.clock.cycles(QUIET_BEFORE_SLEEP);
+    let patience = settings.clock.cycles(settings.patience);
     loop {
         // M1.
         if mailbox.waiting.load(Ordering::Acquire) {
@@ -180,7 +185,7 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
         match settings.idle {
             Idle::Spin => {}
             Idle::Relax => std::hint::spin_loop(),
-            Idle::Sleep if began.wrapping_sub(last_busy) > quiet_before_sleep => {
+            Idle::Sleep if began.wrapping_sub(last_busy) >= patience => {
                 if worker.next_at() > now + SLEEP && worker.fabric.held() == 0 {
                     sleep(worker);
                     let after = tsc::now();
