@@ -10,7 +10,7 @@ use weir_stage::{
     Case, Env, Function, Graph, GraphError, Instance, Layout, Place, Placement, PortInfo, RequestError, To,
 };
 
-use crate::{Swap, Untouched};
+use crate::{NoPath, Swap, Untouched};
 
 config! {
     /// Forwards packets from port to port, whatever they are: a patch cable with counters.
@@ -115,7 +115,9 @@ impl Function for Forward {
             }
         }
         if errors.is_empty() {
-            Ok(Box::new(Running { name: element.name().to_owned(), paths: wired, swap: config.swap_macs }))
+            let ends = ends(&paths).into_iter().filter_map(|name| find(name, env));
+            let ends = ends.map(|port| (port.index, port.name.clone())).collect();
+            Ok(Box::new(Running { name: element.name().to_owned(), paths: wired, ends, swap: config.swap_macs }))
         } else {
             Err(errors)
         }
@@ -134,6 +136,12 @@ impl Function for Forward {
             case("swap-macs", "the same, with the MAC addresses exchanged", true),
         ]
     }
+}
+
+/// The ports that paths lead to and none starts from.
+fn ends(paths: &[Path]) -> BTreeSet<&str> {
+    let starts: BTreeSet<&str> = paths.iter().map(|(from, _)| from.as_str()).collect();
+    paths.iter().map(|(_, to)| to.as_str()).filter(|to| !starts.contains(to)).collect()
 }
 
 fn find<'a>(name: &str, env: &'a Env<'_>) -> Option<&'a PortInfo> {
@@ -155,6 +163,8 @@ struct Running {
     name: String,
     /// ((index, name) of the port it comes in by, index of the port it goes out by)
     paths: Vec<((u16, String), u16)>,
+    /// (index, name) of ports that paths only lead to.
+    ends: Vec<(u16, String)>,
     swap: bool,
 }
 
@@ -171,6 +181,11 @@ impl Instance for Running {
             };
             graph.wire(stage, "out", To::Port(*to));
             graph.receive(*from, stage);
+        }
+        for (port, name) in &self.ends {
+            let stage = graph.add(format!("{}.{name}", self.name), NoPath);
+            graph.wire(stage, "out", To::Port(*port)); // never taken
+            graph.receive(*port, stage);
         }
         Ok(graph)
     }

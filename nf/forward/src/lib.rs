@@ -5,9 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod function;
+mod no_path;
 mod swap;
 mod untouched;
 
 pub use function::{Forward, ForwardConfig};
+pub use no_path::NoPath;
 pub use swap::Swap;
 pub use untouched::Untouched;

@@ -123,7 +123,7 @@ pub struct Wires {
 
 impl Wires {
     pub fn new(ports: usize) -> Wires {
-        let pool = HeapPool::new(20_000, 9216);
+        let pool = HeapPool::new(20_000, 256);
         let (mut all, mut handles, mut queues) = (Vec::new(), Vec::new(), Vec::new());
         for n in 0..ports {
             let (port, handle) = MemPort::fed(&format!("p{n}"));
