@@ -29,7 +29,7 @@ const RESERVED: u32 = FIRST_BROADCAST + MAX_PORTS as u32;
 const FIRST_BROADCAST: u32 = 8;
 
 /// Marks a group among the answers of the prefix table, whose values have 31 bits.
-const GROUP: u32 = 1 << 30;
+pub(crate) const GROUP: u32 = 1 << 30;
 
 const _: () = assert!(NextHopStore::MAX_CAPACITY + RESERVED < GROUP);
 
@@ -292,7 +292,7 @@ impl Fib {
 
     /// The place that an answer of the prefix table stands for. `hash` is asked for the flow's hash only when a group must
     /// choose.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&self, value: u32, hash: impl FnOnce() -> u32) -> u32 {
         if value & GROUP == 0 {
             return value;

@@ -18,8 +18,8 @@ use weir_wire::{Ethernet, Ipv4, MacAddr, View, flow};
 
 use crate::classify::classify;
 use crate::counters::{Tally, WorkerCounters};
-use crate::fib::{Action, Entry, Fib, FibView, Ingress, mac_word};
-use crate::punt::Kind;
+use crate::fib::{self, Action, Entry, Fib, FibView, Ingress, mac_word};
+use crate::punt::{Kind, Policing};
 
 weir_stage::ways! {
     /// Ways out of [`Forward`], before those to the ports.
@@ -70,6 +70,20 @@ weir_stage::ways! {
         LinkBroadcast => drop "link-broadcast",
         /// To the broadcast or network address of a connected network (RFC 2644).
         DirectedBroadcast => drop "directed-broadcast",
+        /// More ARP than the slow path takes from a worker.
+        PolicedArp => drop "punt-policed-arp",
+        /// More for the router's own addresses than the slow path takes from a worker.
+        PolicedLocal => drop "punt-policed-local",
+        /// More to hosts whose Ethernet address is not known than the slow path takes from a worker.
+        PolicedUnresolved => drop "punt-policed-unresolved",
+        /// More at the end of their TTL than the slow path takes from a worker.
+        PolicedTtlExpired => drop "punt-policed-ttl-expired",
+        /// More without a route than the slow path takes from a worker.
+        PolicedNoRoute => drop "punt-policed-no-route",
+        /// More beyond the next hop's MTU than the slow path takes from a worker.
+        PolicedTooBig => drop "punt-policed-too-big",
+        /// More with IP options than the slow path takes from a worker.
+        PolicedOptions => drop "punt-policed-options",
     }
 }
 
@@ -81,28 +95,33 @@ const HEADERS: usize = Ethernet::LEN + Ipv4::LEN;
 
 /// The fast path.
 pub(crate) struct Forward<T> {
-    table: Arc<T>,
-    fib: Arc<Fib>,
-    counters: Arc<WorkerCounters>,
+    shared: Shared<T>,
     kernel: Kernel,
     ports: usize,
-    seed: u64,
     kind: Key<Kind>,
+    policing: Policing,
     destinations: Destinations,
 }
 
-/// What a [`Forward`] reads and counts.
+/// What packets are looked up in and counted by.
 pub(crate) struct Shared<T> {
     pub(crate) table: Arc<T>,
     pub(crate) fib: Arc<Fib>,
     pub(crate) counters: Arc<WorkerCounters>,
+    /// What flows are hashed with.
+    pub(crate) seed: u64,
 }
 
 impl<T: Lookup4> Forward<T> {
-    /// Sends out of `ports` ports; equal-cost groups choose by a hash with this seed.
-    pub(crate) fn new(shared: Shared<T>, kernel: Kernel, ports: usize, seed: u64, kind: Key<Kind>) -> Forward<T> {
-        let Shared { table, fib, counters } = shared;
-        Forward { table, fib, counters, kernel, ports, seed, kind, destinations: Destinations::default() }
+    /// Sends out of `ports` ports, and to the slow path as much as `policing` allows.
+    pub(crate) fn new(
+        shared: Shared<T>,
+        kernel: Kernel,
+        ports: usize,
+        policing: Policing,
+        kind: Key<Kind>,
+    ) -> Forward<T> {
+        Forward { shared, kernel, ports, kind, policing, destinations: Destinations::default() }
     }
 
     /// The mask of packets that may be forwarded without a second look. Their destinations are noted.
@@ -115,15 +134,67 @@ impl<T: Lookup4> Forward<T> {
             // Buffers are far shorter than 64 KiB.
             lengths[slot.index()] = packet.len() as u16;
         });
-        let ingress = self.fib.ingress();
+        let ingress = self.shared.fib.ingress();
         let common = common_port(&batch.lanes.port).and_then(|port| ingress.station(port));
         let station = common.unwrap_or(Station::ANY);
-        let table = &*self.table;
+        let table = &*self.shared.table;
         let ahead = |destination| table.prefetch(destination);
         let good = frame_check::check(self.kernel, station, &frames, &lengths, count, &mut self.destinations, ahead);
         if common.is_some() { good } else { good & ours(batch, ingress) }
     }
 
+    /// Takes care of the packets that were not simply forwarded: the kernel refused them (those not in `good`), or their route
+    /// leads elsewhere.
+    #[inline(never)]
+    fn sort_out(&mut self, batch: &mut Batch, mask: u64, good: u64, out: &mut Out<'_>) {
+        let mut allowance = self.policing.batch(out.now());
+        let (shared, key) = (&self.shared, self.kind);
+        batch.each_in(mask, |slot, packet, lanes| {
+            let is_good = good & slot.bit() != 0;
+            match shared.find_out(packet, lanes.port[slot], is_good) {
+                Ok(port) => out.answer_indexed(slot, port),
+                Err(exit) => match exit.punted() {
+                    Some((kind, _)) if allowance.pass(kind) => {
+                        lanes.set(key, slot, kind);
+                        out.answer(slot, exit);
+                    }
+                    Some((_, too_much)) => out.answer(slot, too_much),
+                    None => out.answer(slot, exit),
+                },
+            }
+        });
+    }
+
+    /// One pass over a batch.
+    #[inline(always)]
+    fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        let count = BATCH - batch.live().leading_zeros() as usize;
+        let good = self.check(batch, count);
+        batch.lanes.l3.all_mut().fill(Ethernet::LEN as u8);
+        let mut values = [0; BATCH];
+        if let (Some(from), Some(to)) = (self.destinations.0.get(..count), values.get_mut(..count)) {
+            self.shared.table.lookup_batch(from, to);
+        }
+        if values.iter().fold(0, |any, value| any | value) & fib::GROUP != 0 {
+            self.shared.choose(batch, &mut values);
+        }
+        let path = self.shared.path();
+        let mut ports = [0; BATCH];
+        let mut left = 0;
+        batch.each_in(good, |slot, packet, _| match path.forward(packet, values[slot.index()]) {
+            Some(port) => ports[slot.index()] = port,
+            None => left |= slot.bit(),
+        });
+        let gone = good & !left;
+        out.answer_indexed_each(gone, &ports);
+        let rest = batch.live() & !gone;
+        if rest != 0 {
+            self.sort_out(batch, rest, good, out);
+        }
+    }
+}
+
+impl<T: Lookup4> Shared<T> {
     /// What forwarding needs for every packet.
     #[inline(always)]
     fn path(&self) -> Path<'_> {
@@ -131,7 +202,6 @@ impl<T: Lookup4> Forward<T> {
     }
 
     /// What becomes of a valid packet that is not simply forwarded: its route leads to a group, or elsewhere.
-    #[inline(never)]
     fn forward_otherwise(&self, packet: &mut Packet, value: u32) -> Result<u8, Exit> {
         let hash = || flow::hash(packet.window::<64>(Ethernet::LEN), packet.len() - Ethernet::LEN, self.seed);
         let place = self.fib.place(value, hash);
@@ -151,54 +221,24 @@ impl<T: Lookup4> Forward<T> {
         }
     }
 
-    /// Takes care of the packets that were not simply forwarded: the kernel refused them (those not in `good`), or their route
-    /// leads elsewhere.
+    /// Lets the groups among the values choose next hops by the packets' flows.
     #[inline(never)]
-    fn sort_out(&self, batch: &mut Batch, mask: u64, good: u64, out: &mut Out<'_>) {
-        batch.each_in(mask, |slot, packet, lanes| {
-            let problem =
-                if good & slot.bit() == 0 { classify(&*self.table, &self.fib, packet, lanes.port[slot]) } else { None };
-            let port = match problem {
-                Some(exit) => Err(exit),
-                None => {
-                    let destination =
-                        Ipv4::view(packet.window::<20>(Ethernet::LEN)).map_or(0, |ip| ip.destination.get());
-                    self.forward_otherwise(packet, self.table.lookup(destination))
-                }
-            };
-            match port {
-                Ok(port) => out.answer_indexed(slot, port),
-                Err(exit) => {
-                    lanes.set(self.kind, slot, exit.kind());
-                    out.answer(slot, exit);
-                }
-            }
+    fn choose(&self, batch: &Batch, values: &mut [u32; BATCH]) {
+        batch.each_ref(|slot, packet| {
+            let length = packet.len().saturating_sub(Ethernet::LEN);
+            let hash = || flow::hash(packet.window::<64>(Ethernet::LEN), length, self.seed);
+            let value = &mut values[slot.index()];
+            *value = self.fib.place(*value, hash);
         });
     }
 
-    /// One pass over a batch.
-    #[inline(always)]
-    fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let count = BATCH - batch.live().leading_zeros() as usize;
-        let good = self.check(batch, count);
-        batch.lanes.l3.all_mut().fill(Ethernet::LEN as u8);
-        let mut values = [0; BATCH];
-        if let (Some(from), Some(to)) = (self.destinations.0.get(..count), values.get_mut(..count)) {
-            self.table.lookup_batch(from, to);
+    /// What becomes of a packet that came in by `port`. If `is_good`, nothing but its route can speak against forwarding it.
+    fn find_out(&self, packet: &mut Packet, port: u16, is_good: bool) -> Result<u8, Exit> {
+        if !is_good && let Some(exit) = classify(&*self.table, &self.fib, packet, port) {
+            return Err(exit);
         }
-        let path = self.path();
-        let mut ports = [0; BATCH];
-        let mut left = 0;
-        batch.each_in(good, |slot, packet, _| match path.forward(packet, values[slot.index()]) {
-            Some(port) => ports[slot.index()] = port,
-            None => left |= slot.bit(),
-        });
-        let gone = good & !left;
-        out.answer_indexed_each(gone, &ports);
-        let rest = batch.live() & !gone;
-        if rest != 0 {
-            self.sort_out(batch, rest, good, out);
-        }
+        let destination = Ipv4::view(packet.window::<20>(Ethernet::LEN)).map_or(0, |ip| ip.destination.get());
+        self.forward_otherwise(packet, self.table.lookup(destination))
     }
 }
 
@@ -264,18 +304,18 @@ fn ours(batch: &Batch, ingress: &Ingress) -> u64 {
 }
 
 impl Exit {
-    /// What the slow path is asked for.
-    fn kind(self) -> Kind {
-        match self {
-            Exit::Arp => Kind::Arp,
-            Exit::Unresolved => Kind::Unresolved,
-            Exit::TtlExpired => Kind::TtlExpired,
-            Exit::NoRoute => Kind::NoRoute,
-            Exit::TooBig => Kind::TooBig,
-            Exit::Options => Kind::Options,
-            // Drops do not get there.
-            _ => Kind::Local,
-        }
+    /// What the slow path is asked for, and the reason if that is too much; `None` for drops.
+    fn punted(self) -> Option<(Kind, Exit)> {
+        Some(match self {
+            Exit::Arp => (Kind::Arp, Exit::PolicedArp),
+            Exit::Local => (Kind::Local, Exit::PolicedLocal),
+            Exit::Unresolved => (Kind::Unresolved, Exit::PolicedUnresolved),
+            Exit::TtlExpired => (Kind::TtlExpired, Exit::PolicedTtlExpired),
+            Exit::NoRoute => (Kind::NoRoute, Exit::PolicedNoRoute),
+            Exit::TooBig => (Kind::TooBig, Exit::PolicedTooBig),
+            Exit::Options => (Kind::Options, Exit::PolicedOptions),
+            _ => return None,
+        })
     }
 }
 

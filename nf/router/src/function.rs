@@ -21,7 +21,7 @@ use crate::counters::Counters;
 use crate::fib::{Fib, Leads};
 use crate::forward::{Forward, Shared};
 use crate::load::{Wanted, load};
-use crate::punt::{Kind, Punt};
+use crate::punt::{Kind, Policing};
 use crate::routing::{Routing, Tables};
 use crate::state::Control;
 use crate::table::{PrefixReader, PrefixTable};
@@ -138,17 +138,14 @@ impl Running {
         let mut graph = Graph::new();
         let kind: Key<Kind> = graph.claim("why it goes to the slow path")?;
         let counters = self.counters.add_worker().map_err(|error| GraphError(vec![error.to_string()]))?;
-        let at_worker = Place::Worker { section: 0 };
-        let shared = Shared { table: Arc::clone(table), fib: Arc::clone(&self.fib), counters };
-        let forward = Forward::new(shared, self.kernel, self.ports.len(), self.seed(), kind);
-        let forward = graph.add_at(self.stage("forward"), Box::new(forward), at_worker);
-        let punt = Punt::new(self.config.punt_rate.packets_per_second(), kind);
-        let punt = graph.add_at(self.stage("punt"), Box::new(punt), at_worker);
+        let shared = Shared { table: Arc::clone(table), fib: Arc::clone(&self.fib), counters, seed: self.seed() };
+        let policing = Policing::new(self.config.punt_rate.packets_per_second());
+        let forward = Forward::new(shared, self.kernel, self.ports.len(), policing, kind);
+        let forward = graph.add(self.stage("forward"), forward);
         let control = graph.add_at(self.stage("control"), self.slow_path(kind), Place::Control);
         for way in ["unresolved", "arp", "local", "options", "ttl-expired", "no-route", "too-big"] {
-            graph.wire(forward, way, To::Stage(punt));
+            graph.wire(forward, way, To::Stage(control));
         }
-        graph.wire(punt, "control", To::Stage(control));
         graph.wire(control, "again", To::Stage(control));
         for (position, &port) in self.ports.iter().enumerate() {
             graph.wire(forward, &format!("port[{position}]"), To::Port(port));

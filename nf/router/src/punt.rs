@@ -1,30 +1,7 @@
-//! Stage `NAME.punt`: lets through to the slow path only as much as it can bear, by kind.
+//! What goes to the slow path, by kind, and how much of each: a flood of one kind must not take the others' share, nor the
+//! slow path's time.
 
-use weir_net::limit::{Policer, Rate};
-use weir_packet::{Batch, Key};
-use weir_stage::{Declaration, Out, Stage};
-
-weir_stage::ways! {
-    /// Ways out of [`Punt`].
-    pub enum Exit {
-        /// To the slow path.
-        Control => way "control",
-        /// More ARP than the slow path takes from a worker.
-        Arp => drop "punt-policed-arp",
-        /// More for the router's own addresses than the slow path takes from a worker.
-        Local => drop "punt-policed-local",
-        /// More to hosts whose Ethernet address is not known than the slow path takes from a worker.
-        Unresolved => drop "punt-policed-unresolved",
-        /// More at the end of their TTL than the slow path takes from a worker.
-        TtlExpired => drop "punt-policed-ttl-expired",
-        /// More without a route than the slow path takes from a worker.
-        NoRoute => drop "punt-policed-no-route",
-        /// More beyond the next hop's MTU than the slow path takes from a worker.
-        TooBig => drop "punt-policed-too-big",
-        /// More with IP options than the slow path takes from a worker.
-        Options => drop "punt-policed-options",
-    }
-}
+use weir_net::limit::{Rate, TokenBucket};
 
 /// Why a packet goes to the slow path: the content of a claimed lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,38 +49,13 @@ impl From<Kind> for u32 {
     }
 }
 
-impl Kind {
-    fn refusal(self) -> Exit {
-        match self {
-            Kind::Arp => Exit::Arp,
-            Kind::Local | Kind::Originated => Exit::Local,
-            Kind::Unresolved => Exit::Unresolved,
-            Kind::TtlExpired => Exit::TtlExpired,
-            Kind::NoRoute => Exit::NoRoute,
-            Kind::TooBig => Exit::TooBig,
-            Kind::Options => Exit::Options,
-        }
+/// Share of the whole rate in twentieths. ARP and the router's own addresses have theirs whatever else comes: without them
+/// a flood would take the neighbours and the operator's access with it.
+const fn share(kind: usize) -> u64 {
+    match kind {
+        0 | 1 => 5,
+        _ => 2,
     }
-
-    /// Share of the whole rate in twentieths. ARP and the router's own addresses have theirs whatever else comes: without
-    /// them a flood would take the neighbours and the operator's access with it.
-    const fn share(kind: usize) -> u64 {
-        match kind {
-            0 | 1 => 5,
-            _ => 2,
-        }
-    }
-}
-
-/// The rates of all kinds together being `per_second`. Each kind may save up a tenth of a second, and at least 16 packets.
-fn rates(per_second: u64) -> [Rate; KINDS] {
-    const LEAST_BURST: u64 = 16;
-    std::array::from_fn(|kind| {
-        let rate = per_second.saturating_mul(Kind::share(kind)) / 20;
-        let burst = (rate / 10).clamp(LEAST_BURST, Rate::MAX_BURST);
-        // The burst is within its bound, so the rate exists.
-        Rate::new(rate.max(1), burst).unwrap_or(NOTHING)
-    })
 }
 
 /// A rate that lets nothing pass.
@@ -112,30 +64,64 @@ pub(crate) const NOTHING: Rate = match Rate::new(0, 0) {
     None => panic!(),
 };
 
-/// Polices what goes to the slow path, for one worker.
-pub(crate) struct Punt {
-    policer: Policer<KINDS>,
-    kind: Key<Kind>,
+/// The rate of a kind, all together being `per_second`. Each may save up a tenth of a second, and at least 16 packets.
+fn rate(kind: usize, per_second: u64) -> Rate {
+    const LEAST_BURST: u64 = 16;
+    let rate = per_second.saturating_mul(share(kind)) / 20;
+    let burst = (rate / 10).clamp(LEAST_BURST, Rate::MAX_BURST);
+    // The burst is within its bound, so the rate exists.
+    Rate::new(rate.max(1), burst).unwrap_or(NOTHING)
 }
 
-impl Punt {
+/// Polices what one worker hands to the slow path.
+#[derive(Debug)]
+pub(crate) struct Policing([TokenBucket; KINDS]);
+
+impl Policing {
     /// Lets `per_second` packets of all kinds together through.
-    pub(crate) fn new(per_second: u64, kind: Key<Kind>) -> Punt {
-        Punt { policer: Policer::new(rates(per_second), 0), kind }
+    pub(crate) fn new(per_second: u64) -> Policing {
+        Policing(std::array::from_fn(|kind| TokenBucket::new(rate(kind, per_second), 0)))
+    }
+
+    /// What may pass of one batch at time `now`.
+    pub(crate) fn batch(&mut self, now: u64) -> Allowance<'_> {
+        Allowance { policing: self, now, left: [None; KINDS] }
     }
 }
 
-impl Stage for Punt {
-    fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().reads(&[self.kind.into()])
-    }
+/// What may still pass of a batch. Under a flood a packet costs a comparison: the clockwork of a bucket turns once per kind
+/// and batch.
+#[derive(Debug)]
+pub(crate) struct Allowance<'p> {
+    policing: &'p mut Policing,
+    now: u64,
+    /// By kind: what was there at the first question, and what of it has not passed yet.
+    left: [Option<(u64, u64)>; KINDS],
+}
 
-    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let now = out.now();
-        for slot in batch.slots() {
-            let kind = batch.lanes.get(self.kind, slot);
-            if !self.policer.take(now, kind as usize) {
-                out.answer(slot, kind.refusal());
+impl Allowance<'_> {
+    /// Whether another packet of this kind may pass.
+    pub(crate) fn pass(&mut self, kind: Kind) -> bool {
+        let (Some(left), Some(bucket)) = (self.left.get_mut(kind as usize), self.policing.0.get_mut(kind as usize))
+        else {
+            return false;
+        };
+        let (_, left) = left.get_or_insert_with(|| {
+            let available = bucket.available(self.now);
+            (available, available)
+        });
+        let passes = *left > 0;
+        *left = left.saturating_sub(1);
+        passes
+    }
+}
+
+impl Drop for Allowance<'_> {
+    fn drop(&mut self) {
+        for (bucket, left) in self.policing.0.iter_mut().zip(self.left) {
+            if let Some((available, left)) = left {
+                // As much as there was at most, so that it is there.
+                bucket.take(self.now, available.saturating_sub(left));
             }
         }
     }
@@ -143,65 +129,65 @@ impl Stage for Punt {
 
 #[cfg(test)]
 mod tests {
-    use weir_packet::Slot;
-    use weir_stage::Ways;
-    use weir_stage::harness::Harness;
-
     use super::*;
 
     const ALL: [Kind; KINDS] =
         [Kind::Arp, Kind::Local, Kind::Unresolved, Kind::TtlExpired, Kind::NoRoute, Kind::TooBig, Kind::Options];
 
-    fn let_through(harness: &mut Harness<Punt>, now: u64, kind: Kind, count: usize) -> usize {
-        let key = harness.stage.kind;
+    /// How many of `count` packets pass, in batches of 64.
+    fn passed(policing: &mut Policing, now: u64, kind: Kind, count: usize) -> usize {
         let mut passed = 0;
-        let mut left = count;
-        while left > 0 {
-            let batch = left.min(64);
-            (0..batch).for_each(|slot| harness.lanes().set(key, Slot::new(slot), kind));
-            let outcome = harness.run(now, &vec![vec![0; 60]; batch]);
-            let dropped = outcome.way(Exit::LIST[kind.refusal().code() as usize].name).len();
-            passed += outcome.way("control").len();
-            assert_eq!(outcome.way("control").len() + dropped, batch, "{outcome:?}");
-            left -= batch;
+        for batch in 0..count.div_ceil(64) {
+            let mut allowance = policing.batch(now);
+            passed += (batch * 64..count.min(batch * 64 + 64)).filter(|_| allowance.pass(kind)).count();
         }
         passed
     }
 
     #[test]
-    fn kinds_survive_their_lane_and_have_their_own_name() {
+    fn kinds_survive_their_lane() {
         for (n, kind) in ALL.into_iter().enumerate() {
             assert_eq!(Kind::from(u32::from(kind)), kind);
             assert_eq!(kind as usize, n);
-            assert_eq!(kind.refusal().code() as usize, n + 1);
         }
-        assert_eq!((0..KINDS).map(Kind::share).sum::<u64>(), 20, "the shares are the whole");
+        assert_eq!(Kind::from(u32::from(Kind::Originated)), Kind::Originated);
+        assert!(!Policing::new(u64::MAX).batch(0).pass(Kind::Originated), "it is never punted");
+        assert_eq!((0..KINDS).map(share).sum::<u64>(), 20, "the shares are the whole");
     }
 
     #[test]
     fn a_flood_of_one_kind_leaves_the_others_their_share() {
-        let mut harness = Harness::new(Punt::new(10_000, Key::new(0).unwrap()));
+        let mut policing = Policing::new(10_000);
         let second = 1_000_000_000;
         for kind in ALL {
             // 10,000 per second in twentieths, and a tenth of a second in the bucket.
-            let rate = 500 * Kind::share(kind as usize) as usize;
-            assert_eq!(let_through(&mut harness, second, kind, 5_000), rate / 10, "{kind:?}");
-            assert_eq!(let_through(&mut harness, second, kind, 64), 0);
+            let rate = 500 * share(kind as usize) as usize;
+            assert_eq!(passed(&mut policing, second, kind, 5_000), rate / 10, "{kind:?}");
+            assert_eq!(passed(&mut policing, second, kind, 64), 0);
         }
         for step in 1..=100 {
             let now = second + step * second / 100;
-            assert_eq!(let_through(&mut harness, now, Kind::TtlExpired, 640), 10);
+            assert_eq!(passed(&mut policing, now, Kind::TtlExpired, 640), 10);
         }
         for kind in ALL.into_iter().filter(|kind| *kind != Kind::TtlExpired) {
-            assert!(let_through(&mut harness, 2 * second, kind, 64) > 16, "{kind:?}");
+            assert!(passed(&mut policing, 2 * second, kind, 64) > 16, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn kinds_in_one_batch_do_not_share() {
+        let mut policing = Policing::new(1);
+        let mut allowance = policing.batch(0);
+        for n in 0..32 {
+            assert!(ALL.into_iter().all(|kind| allowance.pass(kind) == (n < 16)), "packet {n}");
         }
     }
 
     #[test]
     fn the_smallest_rate_still_lets_something_through() {
-        let mut harness = Harness::new(Punt::new(1, Key::new(0).unwrap()));
+        let mut policing = Policing::new(1);
         for kind in ALL {
-            assert_eq!(let_through(&mut harness, 0, kind, 100), 16);
+            assert_eq!(passed(&mut policing, 0, kind, 100), 16);
         }
     }
 }
