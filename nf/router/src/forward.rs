@@ -270,7 +270,10 @@ impl Path<'_> {
     /// Forwards one packet out of a port; `None` if something else is to be done with it.
     #[inline(always)]
     fn forward(self, packet: &mut Packet, place: u32) -> Option<u8> {
-        let entry = self.fib.entry(place).filter(|entry| entry.is_forward())?;
+        let entry = self.fib.entry(place)?;
+        if !entry.is_forward() {
+            return None;
+        }
         let egress = self.fib.egress(entry.port());
         let len = packet.len();
         // The packet on the wire is at least as long as its total length says, so that this settles the MTU for both.
