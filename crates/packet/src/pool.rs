@@ -45,7 +45,7 @@ pub trait Pool: Send {
     fn data_room(&self) -> usize;
 }
 
-/// How many buffers a process needs (after paper 1 section 4.2.7 and paper 2 section 5.4): as few as the rings can hold,
+/// How many buffers a process needs: as few as the rings can hold,
 /// for what is not needed only cools the cache.
 ///
 /// - `rings`: descriptors of all device queues, receive and transmit together;

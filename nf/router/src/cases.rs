@@ -1,7 +1,7 @@
 //! What `weir bench cpp router` measures.
 //!
 //! The port `in` has the address 192.0.2.1/24 and the port `out` 198.51.100.1/24. Behind `out` are as many next hops as the
-//! access router of paper 4 had; their Ethernet addresses are entered by hand, so that no ARP is measured.
+//! access router of the UNIFY project (deliverable D5.4, 2015) had; their Ethernet addresses are entered by hand, so that no ARP is measured.
 
 mod table;
 

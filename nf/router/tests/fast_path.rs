@@ -119,7 +119,7 @@ fn each_clause_of_rfc_1812_section_5_2_2() {
     for length in 34..good.len() {
         expect_drop_as_is(&mut rig, "ip-truncated", good[..length].to_vec());
     }
-    // IHL against what arrived, which paper 2 left out: options that are not there.
+    // IHL against what arrived, which is easily left out: options that are not there.
     let mut bad = good[..40].to_vec();
     bad[14] = 0x4f;
     expect_drop_as_is(&mut rig, "ip-truncated", bad);
