@@ -6,17 +6,17 @@ use std::str::FromStr;
 /// The maker of a route or neighbour. The order is the preference: where several authors have an entry for the same
 /// key, the first of them wins, and the next one takes over when it goes.
 ///
-/// What is attached to the router is the truth; after it comes what a person wrote down, then what a person typed, then what
-/// others say.
+/// What is attached to the router is the truth; after it comes what a person typed just now, then what a person wrote down,
+/// then what others say: a command takes effect, and what it covered comes back when it is taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Author {
     /// Follows from the address of a port.
     Connected,
-    /// Stands in the configuration.
-    Config,
     /// Came by command at run time.
     Cli,
+    /// Stands in the configuration.
+    Config,
     /// Was taken over from the Linux kernel.
     Linux,
     /// Was learned from packets.
@@ -25,7 +25,7 @@ pub enum Author {
 
 impl Author {
     /// All authors, the most preferred first.
-    pub const ALL: [Author; 5] = [Author::Connected, Author::Config, Author::Cli, Author::Linux, Author::Learned];
+    pub const ALL: [Author; 5] = [Author::Connected, Author::Cli, Author::Config, Author::Linux, Author::Learned];
 
     /// The name in lower case, as commands and output use it.
     pub const fn name(self) -> &'static str {

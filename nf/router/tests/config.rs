@@ -139,14 +139,14 @@ fn routes_are_added_replaced_and_deleted_at_run_time() {
     rig.request("route add", json!({ "prefix": "10.1.0.0/16", "via": ["10.0.1.7", "10.0.1.8"] })).unwrap();
     rig.request("route add", json!({ "prefix": "192.0.2.0/24", "via": "10.0.1.7" })).unwrap();
     assert_eq!(prefixes(&rig, Some("cli")), ["10.1.0.0/16 cli", "192.0.2.0/24 cli"]);
-    assert_eq!(prefixes(&rig, Some("192.0.2.77")), ["192.0.2.0/24 config", "192.0.2.0/24 cli"]);
+    assert_eq!(prefixes(&rig, Some("192.0.2.77")), ["192.0.2.0/24 cli", "192.0.2.0/24 config"]);
     let rows = rig.instance.show("routes", Some("10.1.0.0/16"), 0).unwrap();
     assert_eq!(
         rows,
         [json!({ "prefix": "10.1.0.0/16", "via": ["10.0.1.7", "10.0.1.8"], "author": "cli", "active": true })]
     );
     let rows = rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap();
-    assert_eq!((&rows[0]["active"], &rows[1]["active"]), (&json!(true), &json!(false)), "the configuration wins");
+    assert_eq!((&rows[0]["active"], &rows[1]["active"]), (&json!(true), &json!(false)), "the command wins");
     // Some of its next hops, then the rest.
     rig.request("route del", json!({ "prefix": "10.1.0.0/16", "via": ["10.0.1.7"] })).unwrap();
     let rows = rig.instance.show("routes", Some("10.1.0.0/16"), 0).unwrap();
@@ -154,6 +154,8 @@ fn routes_are_added_replaced_and_deleted_at_run_time() {
     rig.request("route del", json!({ "prefix": "10.1.0.0/16" })).unwrap();
     rig.request("route del", json!({ "prefix": "192.0.2.0/24" })).unwrap();
     assert!(prefixes(&rig, Some("cli")).is_empty());
+    let rows = rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap();
+    assert_eq!((rows.len(), &rows[0]["author"], &rows[0]["active"]), (1, &json!("config"), &json!(true)));
     rig.settle();
     rig.finish();
 }
