@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::net::Ipv4Addr;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -282,11 +281,3 @@ pub type MakeFrame = Box<dyn FnMut(u64, &mut [u8; 64]) -> usize + Send>;
 
 /// See [`Traffic::check`].
 pub type CheckFrame = Box<dyn FnMut(&[u8]) -> Result<(), String> + Send>;
-
-/// The first IPv4 address of a port.
-pub fn first_ipv4(port: &PortInfo) -> Option<Ipv4Addr> {
-    port.addresses.iter().find_map(|address| match address.address() {
-        std::net::IpAddr::V4(address) => Some(address),
-        std::net::IpAddr::V6(_) => None,
-    })
-}

@@ -172,19 +172,6 @@ impl Graph {
         if wrong.is_empty() { Ok(order) } else { Err(GraphError(wrong)) }
     }
 
-    /// Ways that lead nowhere; their packets are counted as dropped under the way's name.
-    pub fn unwired(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        for node in &self.nodes {
-            for (code, target) in node.targets.iter().enumerate() {
-                if target.is_none() && matches!(node.declaration.fate_of(code), Fate::Way | Fate::Again) {
-                    found.push(format!("{}.{}", node.name, node.declaration.name_of(code)));
-                }
-            }
-        }
-        found
-    }
-
     fn check_names(&self, wrong: &mut Vec<String>) {
         let mut seen = HashMap::new();
         for node in &self.nodes {
