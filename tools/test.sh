@@ -15,15 +15,13 @@ mkdir -p "$logs"
 passed=0 failed=0 skipped=0
 
 # Shows what is worth reading of cargo's output: no passed tests, but their reasons for skipping themselves.
+# Line by line, so that a test that hangs is the last thing to be read.
 interesting() {
-    awk '
-        /^skipped: /                          { print "  " $0; fflush(); next }
-        /^successes:$/                        { quiet = 1 }
-        /^(failures:|test result: |running )/ { quiet = 0 }
-        /^successes:$/ || quiet               { next }
-        /^test .* \.\.\. ok$/ || /^$/ || /^running 0 tests$/ || /^ *(Doc-tests|Compiling|Downloaded|Downloading) / { next }
-        /^test result: ok. 0 passed; 0 failed; 0 ignored/ { next }
-        { print; fflush() }'
+    sed -uE \
+        -e '/^skipped: /{ s/^/  /; b' -e '}' \
+        -e '/^successes:$/,/^(failures:|test result: |running )/{ /^(failures:|test result: |running )/!d' -e '}' \
+        -e '/^test .* \.\.\. ok$/d; /^$/d; /^running 0 tests$/d' \
+        -e '/^ *(Doc-tests|Compiling|Downloaded|Downloading) /d; /^test result: ok\. 0 passed; 0 failed; 0 ignored/d'
 }
 
 # Adds up the result lines in cargo's log; a run that failed without saying so is one failed test.
@@ -42,7 +40,8 @@ cargo_tests() { # NAME MINUTES COMMAND...
     local log=$logs/$1.log minutes=$2
     echo "== $1"
     shift 2
-    timeout --foreground -k 10 "${minutes}m" "$@" 2>&1 | tee "$log" | interesting
+    # Not --foreground: what hangs is a child of the command, and would keep the pipe open.
+    timeout -k 10 "${minutes}m" "$@" 2>&1 | tee "$log" | interesting
     local status=${PIPESTATUS[0]}
     [ "$status" -eq 124 ] && echo "ran longer than $minutes minutes and was stopped"
     count_cargo "$log" "$status"
@@ -51,7 +50,7 @@ cargo_tests() { # NAME MINUTES COMMAND...
 script() { # PATH
     local log="$logs/${1//\//-}.log"
     echo "== $1"
-    timeout --foreground -k 10 15m "$1" 2>&1 | tee "$log"
+    timeout -k 10 15m "$1" 2>&1 | tee "$log"
     local status=${PIPESTATUS[0]} line
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -n 1)
     local p=0 f=0 s=0

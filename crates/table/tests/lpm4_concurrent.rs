@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_mem::Domain;
+use weir_mem::{Domain, Reader};
 use weir_table::lpm4::{Config, Dir24, Lookup4, Lpm4, Packed, Prefix4, Refused};
 
 /// 10.0.x.0/24 for x below this has nested prefixes that come and go: more networks than groups, so that groups are
@@ -13,8 +13,8 @@ const NETWORKS: u32 = 6;
 const GROUPS: u32 = 3;
 /// The writer goes on until the reader has seen this many changed answers.
 const CHANGES: u32 = 1_000_000;
-/// At most this many rounds, then the test fails.
-const ROUNDS: u32 = 1_000_000;
+/// In at most this many batches of lookups, else the test fails.
+const BATCHES: u32 = 10_000_000;
 const BASE: u32 = 0x0a00_0000;
 /// Outside the nested prefixes longer than /24, inside the /26, at the /32, and at the end.
 const HOSTS: [u32; 4] = [0, 0xc0, 0xc1, 0xff];
@@ -47,41 +47,58 @@ fn flips_under_readers<T: Lpm4 + Send>(make: impl Fn(&Config, &Domain) -> T) {
     let domain = Domain::new();
     let mut table = make(&Config { max_groups: GROUPS, ..Config::new(1) }, &domain);
     table.insert(Prefix4::new(BASE, 8).unwrap(), value(99, 8)).unwrap();
-    let (stop, changes) = (AtomicBool::new(false), AtomicU32::new(0));
+    let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (shared, mut reader) = (Arc::clone(table.reader()), domain.reader().unwrap());
-        let (stop, changes) = (&stop, &changes);
-        scope.spawn(move || {
-            // Also networks that never change, in the same piece.
-            let addresses: [u32; 64] = std::array::from_fn(|i| BASE | (i as u32 % 8) << 8 | HOSTS[i / 16]);
-            let mut values = [0; 64];
-            while !stop.load(Ordering::Relaxed) {
-                shared.lookup_batch(&addresses, &mut values);
-                for (&address, &seen) in addresses.iter().zip(&values) {
-                    if !is_allowed(address, seen) {
-                        // Lets the writer end, so that the test does.
-                        changes.store(u32::MAX / 2, Ordering::Relaxed);
-                    }
-                    assert!(is_allowed(address, seen), "{address:#x} has {seen:#x}");
-                }
-                let changed = values.iter().filter(|&&seen| seen != value(99, 8)).count();
-                changes.fetch_add(changed as u32, Ordering::Relaxed);
-                reader.quiescent();
-            }
+        let (shared, reader, done) = (Arc::clone(table.reader()), domain.reader().unwrap(), &done);
+        let reading = scope.spawn(move || {
+            let wrong = watch(&*shared, reader);
+            done.store(true, Ordering::Relaxed);
+            wrong
         });
-        let mut rounds = 0..ROUNDS;
-        while changes.load(Ordering::Relaxed) < CHANGES {
-            let network = rounds.next().expect("the reader saw too few changes") % NETWORKS;
-            for length in [32, 24, 26] {
+        // The next network is nested before the last is not, so that there is always something to see, also while the
+        // writer waits for the reader.
+        let mut networks = (0..NETWORKS).cycle();
+        let mut last = None;
+        while !done.load(Ordering::Relaxed) {
+            let next = networks.next();
+            for (network, length) in next.iter().flat_map(|&network| [32, 24, 26].map(|length| (network, length))) {
                 settle(|| table.insert(nested(network, length), value(network, length)));
             }
-            for length in [24, 26, 32] {
-                settle(|| table.remove(nested(network, length)));
-            }
+            clear(&mut table, last);
+            last = next;
         }
-        stop.store(true, Ordering::Relaxed);
+        clear(&mut table, last);
+        assert_eq!(reading.join().unwrap(), None);
     });
     assert_eq!(table.len(), 1);
+}
+
+fn clear(table: &mut impl Lpm4, network: Option<u32>) {
+    for (network, length) in network.iter().flat_map(|&network| [24, 26, 32].map(|length| (network, length))) {
+        settle(|| table.remove(nested(network, length)));
+    }
+}
+
+/// Looks until enough changed answers were seen; says what was wrong.
+fn watch(table: &impl Lookup4, mut reader: Reader) -> Option<String> {
+    // Also networks that never change, in the same piece.
+    let addresses: [u32; 64] = std::array::from_fn(|i| BASE | (i as u32 % 8) << 8 | HOSTS[i / 16]);
+    let mut values = [0; 64];
+    let mut changes = 0;
+    for _ in 0..BATCHES {
+        table.lookup_batch(&addresses, &mut values);
+        for (&address, &seen) in addresses.iter().zip(&values) {
+            if !is_allowed(address, seen) {
+                return Some(format!("{address:#x} has {seen:#x}"));
+            }
+        }
+        changes += values.iter().filter(|&&seen| seen != value(99, 8)).count() as u32;
+        if changes >= CHANGES {
+            return None;
+        }
+        reader.quiescent();
+    }
+    Some(format!("only {changes} changes"))
 }
 
 #[test]
