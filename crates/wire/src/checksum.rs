@@ -39,6 +39,14 @@ impl Sum {
         self
     }
 
+    /// Adds eight bytes given as the number that they are in network order: what stands in a register.
+    #[inline]
+    #[must_use]
+    pub const fn long(self, bytes: u64) -> Self {
+        let bytes = bytes.to_be();
+        Sum(self.0.wrapping_add(bytes >> 32).wrapping_add(bytes & 0xffff_ffff))
+    }
+
     /// Folded to 16 bits, in host order: what a checksum makes 0xffff. It is 0 only for a sum of zeroes.
     #[inline]
     pub const fn fold(self) -> u16 {
@@ -150,6 +158,12 @@ mod tests {
             let whole = [&bytes[..], &b].concat();
             prop_assert_eq!(Sum::new().bytes(&bytes).bytes(&b).checksum(), naive(&whole));
             prop_assert_eq!(by_word.bytes(&b).checksum(), naive(&whole));
+        }
+
+        #[test]
+        fn eight_bytes_in_a_register_count_as_in_memory(ahead: u64, bytes: u64) {
+            let whole = [ahead.to_be_bytes(), bytes.to_be_bytes()].concat();
+            prop_assert_eq!(Sum::new().long(ahead).long(bytes).checksum(), naive(&whole));
         }
 
         #[test]
