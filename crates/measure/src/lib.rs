@@ -3,7 +3,22 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`signature`] | stream, sequence number and time stamp at the end of a packet's payload, in 18, 14 or 10 bytes |
+//! | [`StreamStats`], [`Receiver`] | loss, copies, order, delay and its variation, gaps: of one stream, of all |
+//! | [`StreamReport`] | the same as numbers with units |
+//! | [`Distribution`], [`Spread`] | how values are distributed |
 
 #![forbid(unsafe_code)]
 
+mod delay;
+mod distribution;
+mod order;
+mod receiver;
+mod report;
 pub mod signature;
+mod stream;
+mod window;
+
+pub use distribution::{Distribution, Spread};
+pub use receiver::{MAX_STREAMS, Receiver};
+pub use report::{LossReport, OrderReport, StreamReport};
+pub use stream::{Counts, Rules, StreamStats};
