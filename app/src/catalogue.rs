@@ -3,12 +3,24 @@
 use std::path::Path;
 
 use weir_config::{Catalogue, Kind};
-use weir_stage::{Function, Port, PortConfig, PortError, Stage};
+use weir_stage::{Function, Port, PortConfig, PortError, Stage, StageKind};
 
 use crate::supervisor::EngineConfig;
 
 /// The network functions.
-pub(crate) static FUNCTIONS: &[&dyn Function] = &[&weir_forward::Forward, &weir_router::Router, &weir_lua::LuaFunction];
+pub(crate) static FUNCTIONS: &[&dyn Function] =
+    &[&weir_forward::Forward, &weir_router::Router, &weir_lua::LuaFunction, &weir_wiring::Wiring(STAGES)];
+
+/// The stages that a configuration may wire by hand.
+static STAGES: &[&dyn StageKind] = &[
+    &weir_forward::KINDS[0],
+    &weir_forward::KINDS[1],
+    &weir_distribute::Spread,
+    &weir_wiring::Match,
+    &weir_wiring::Copy,
+    &weir_wiring::Discard,
+    &weir_lua::LuaStageKind,
+];
 
 /// Opens ports that need no driver of DPDK's: (prefix of the device, constructor).
 #[allow(clippy::type_complexity, reason = "a table of constructors")]

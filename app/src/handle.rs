@@ -210,6 +210,7 @@ impl Running {
             Ok(()) => {
                 log::info("reload", "the configuration was replaced", &[("file", &source.named.display())]);
                 self.source = source;
+                self.warn();
                 (answer(true), Then::GoOn)
             }
             Err(Failure::Config(errors)) => {
@@ -218,6 +219,13 @@ impl Running {
             Err(Failure::Start(sentences)) => {
                 (Response::refused(format!("nothing has changed: {}", sentences.join("\n"))), Then::GoOn)
             }
+        }
+    }
+
+    /// Tells the log what is hardly meant in the running configuration.
+    pub(crate) fn warn(&self) {
+        for warning in self.supervisor.warnings() {
+            log::warn("configuration", &self.source.rename(warning).to_string(), &[]);
         }
     }
 

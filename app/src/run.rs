@@ -65,6 +65,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     say("ready\n");
     log::info("run", "all workers run", &[("file", &options.file.display()), ("socket", &path.display())]);
     let mut running = Running { supervisor, source, own: options.file.clone(), switches };
+    running.warn();
     let then = go_on(&mut running, &todo, options.until_drained);
     // In this order: who still waits for an answer gets none, and can take its leave.
     drop(todo);

@@ -123,6 +123,7 @@ fn every_configuration_in_the_folder_is_right() {
         if path.extension().is_some_and(|extension| extension == "lua") {
             let output = weir(&["check", "--allow-lua-stages", path.to_str().unwrap()]);
             assert!(output.status.success(), "{}: {}{}", path.display(), text(&output.stdout), text(&output.stderr));
+            assert!(!text(&output.stdout).contains("warning"), "{}: {}", path.display(), text(&output.stdout));
             count += 1;
         }
     }

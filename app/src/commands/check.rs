@@ -7,16 +7,19 @@ use crate::cli;
 use crate::failure::Failed;
 use crate::supervisor::{self, Next};
 
-/// Checks a configuration; all mistakes are told at once.
+/// Checks a configuration; all mistakes are told at once, or what is hardly meant.
 pub(crate) fn check(options: &cli::Check) -> Result<(), Failed> {
     let switches = options.allowed.switches();
     // Without any the configuration is only looked at, which needs none.
     let loaded = supervisor::load(&options.file, (!switches.is_empty()).then_some(&switches), Next::Nothing);
     if options.json {
-        let errors = loaded.as_ref().err().cloned().unwrap_or_default();
-        print_json(json!({ "file": options.file, "ok": loaded.is_ok(), "errors": errors }))?;
+        let (errors, warnings) = match &loaded {
+            Ok(loaded) => (&[][..], &loaded.warnings[..]),
+            Err(errors) => (&errors[..], &[][..]),
+        };
+        print_json(json!({ "file": options.file, "ok": loaded.is_ok(), "errors": errors, "warnings": warnings }))?;
         return loaded.map(|_| ()).map_err(|_| Failed::Silent);
     }
-    loaded?;
-    print(&format!("{}: nothing is wrong\n", options.file.display()))
+    let warnings: String = loaded?.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+    print(&format!("{warnings}{}: nothing is wrong\n", options.file.display()))
 }

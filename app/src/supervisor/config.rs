@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use weir_config::{Checked, ConfigError, Element, ErrorKind, Folder, choice, config, nearest};
 use weir_lua::Limits;
 use weir_mem::Domain;
-use weir_stage::{Env, Function, PortConfig, PortFacts, PortInfo};
+use weir_stage::graph::Node;
+use weir_stage::{Env, Function, Graph, PortConfig, PortFacts, PortInfo};
 
 use crate::catalogue;
 
@@ -53,6 +54,8 @@ pub(crate) struct Loaded {
     pub(crate) checked: Checked,
     pub(crate) engine: EngineConfig,
     pub(crate) ports: Vec<(String, PortConfig, Element)>,
+    /// What is not wrong and hardly meant; empty where the functions were not built.
+    pub(crate) warnings: Vec<ConfigError>,
 }
 
 /// What follows once a configuration is loaded.
@@ -84,11 +87,13 @@ pub(crate) fn load(file: &Path, permissions: Option<&[&str]>, next: Next) -> Res
         Some(element) => element.read()?,
         None => return Err(vec![unreadable(file, &"no engine element")]),
     };
-    let loaded = Loaded { file: file.to_owned(), folder, checked, engine, ports };
+    let mut loaded = Loaded { file: file.to_owned(), folder, checked, engine, ports, warnings: Vec::new() };
     let mut errors = permissions.map_or_else(Vec::new, |given| loaded.check_permissions(given));
     errors.extend(loaded.check_parts());
     if next == Next::Nothing || !errors.is_empty() {
-        errors.extend(loaded.check_functions(permissions.unwrap_or_default()));
+        let (more, warnings) = loaded.check_functions(permissions.unwrap_or_default());
+        errors.extend(more);
+        loaded.warnings = warnings;
     }
     if errors.is_empty() { Ok(loaded) } else { Err(errors) }
 }
@@ -173,10 +178,10 @@ impl Loaded {
         errors
     }
 
-    /// What the functions themselves object to. One that lacks one of `permissions` is built, but makes no graph: that may run
-    /// the code in question.
-    fn check_functions(&self, permissions: &[&str]) -> Vec<ConfigError> {
-        let mut errors = Vec::new();
+    /// What the functions themselves object to, and what they warn of. One that lacks one of `permissions` is built, but makes
+    /// no graph: that may run the code in question.
+    fn check_functions(&self, permissions: &[&str]) -> (Vec<ConfigError>, Vec<ConfigError>) {
+        let (mut errors, mut warnings) = (Vec::new(), Vec::new());
         let ports = self.assumed_ports();
         let domain = Domain::new();
         let env = Env { ports: &ports, domain: &domain, folder: Some(&self.folder), now: 0 };
@@ -186,14 +191,17 @@ impl Loaded {
                 Err(more) => errors.extend(more),
                 Ok(_) if !allowed => {}
                 Ok(instance) => {
-                    let checked = instance.graph(0).and_then(|graph| graph.check());
-                    if let Err(error) = checked {
-                        errors.push(element.error(ErrorKind::Conflict, &element.path(), error.to_string()));
+                    let checked = instance.graph(0).and_then(|graph| graph.check().map(|_| graph));
+                    match checked {
+                        Ok(graph) => warnings.extend(loose_ends(element, &graph)),
+                        Err(error) => {
+                            errors.push(element.error(ErrorKind::Conflict, &element.path(), error.to_string()))
+                        }
                     }
                 }
             }
         }
-        errors
+        (errors, warnings)
     }
 
     fn check_devices(&self) -> Vec<ConfigError> {
@@ -239,6 +247,16 @@ impl Loaded {
         }
         errors
     }
+}
+
+/// The ways of a function's graph that lead nowhere though nobody said so.
+pub(crate) fn loose_ends(element: &Element, graph: &Graph) -> Vec<ConfigError> {
+    let warning = |(node, way): (&Node, String)| {
+        let problem = format!("way {way} of stage {} leads nowhere: its packets are dropped as {way}", node.name);
+        let error = element.error(ErrorKind::Missing, &element.path(), problem);
+        error.remedy("lead it somewhere, or to \"drop\" if that is meant")
+    };
+    graph.loose_ends().map(warning).collect()
 }
 
 /// The known device word that is nearest to the one written.

@@ -273,6 +273,15 @@ impl Supervisor {
         self.functions.iter().filter_map(|running| running.instance.graph(0).ok()).collect()
     }
 
+    /// What is not wrong with the running configuration and hardly meant.
+    pub(crate) fn warnings(&self) -> Vec<ConfigError> {
+        let of = |running: &RunningFunction| {
+            let graph = running.instance.graph(0);
+            graph.map_or_else(|_| Vec::new(), |graph| config::loose_ends(&running.element, &graph))
+        };
+        self.functions.iter().flat_map(of).collect()
+    }
+
     /// Tells `observer` of every packet.
     pub(crate) fn observe(&mut self, observer: &Arc<dyn Observer>) {
         self.engine.observe(observer);

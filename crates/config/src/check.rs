@@ -120,6 +120,10 @@ impl Checker<'_> {
                 self.map((key, of), entries, *length, path)
             }
             (Type::Table(schema), _) => self.table_or_empty(schema, value, path),
+            (Type::Tagged { tag, cases }, Value::Table(table)) => self.tagged(tag, cases, table, path),
+            (Type::Tagged { tag, cases }, Value::List(list)) if list.is_empty() => {
+                self.tagged(tag, cases, &Table::default(), path)
+            }
             (Type::Either(types), _) => self.either(holds, types, value, path),
             _ => self.wrong_type(holds, value, path),
         }
@@ -410,6 +414,43 @@ impl Checker<'_> {
             })
             .remedy(did_you_mean(nearest(name, names)));
         self.errors.push(error);
+    }
+
+    /// A table whose other keys depend on the word of one.
+    fn tagged(
+        &mut self,
+        tag: &'static str,
+        cases: &[(&'static str, Schema)],
+        table: &Table,
+        path: &Path<'_>,
+    ) -> Option<Value> {
+        let here = path.field(tag);
+        let given = table.get(tag).filter(|value| **value != Value::Nil);
+        let word = given.and_then(Value::as_text);
+        if let Some((word, schema)) = cases.iter().find(|(known, _)| word == Some(known)) {
+            let mut rest = table.clone();
+            rest.0.remove(&Key::from(tag));
+            let mut checked = self.table(schema, &rest, path)?;
+            if let Value::Table(table) = &mut checked {
+                table.set(tag, Value::from(*word));
+            }
+            return Some(checked);
+        }
+        let allowed = crate::types::words(cases);
+        let error = match given {
+            None => {
+                let example = cases.first().map_or("", |(word, _)| word);
+                self.error(ErrorKind::Missing, here, "is missing").remedy(format!("add {tag} = {example:?}"))
+            }
+            Some(Value::Text(text)) => {
+                let near = nearest(text, cases.iter().map(|(word, _)| *word));
+                let error = self.error(ErrorKind::Unknown, here, "is no choice").found(&Value::from(text.as_str()));
+                error.remedy(did_you_mean(near))
+            }
+            Some(other) => self.error(ErrorKind::WrongType, here, "is not what this key holds").found(other),
+        };
+        self.errors.push(error.allowed(allowed));
+        None
     }
 
     /// The first type that fits. If none does, but only one takes values of this shape, then its errors are the

@@ -156,6 +156,13 @@ fn value(holds: &Type, old: &Value, new: &Value, path: &Path<'_>, change: Change
                 either_side(of, Some(old), Some(new), &path.index(index), change, keys);
             }
         }
+        (Type::Tagged { tag, cases }, Value::Table(before), Value::Table(after)) => {
+            let word = before.get(tag).filter(|word| Some(*word) == after.get(tag)).and_then(Value::as_text);
+            match cases.iter().find(|(known, _)| word == Some(known)) {
+                Some((_, schema)) => table(schema, before, after, path, keys),
+                None => replaced(old, new, path, change, keys),
+            }
+        }
         (Type::Either(types), Value::Table(before), Value::Table(after)) => {
             let known = |schema: &&Schema| {
                 let mut all = before.0.keys().chain(after.0.keys());

@@ -82,6 +82,10 @@ fn tables<'a>(holds: &'a Type, path: &str) -> Vec<(&'a Schema, String)> {
         Type::Table(schema) => vec![(schema, path.to_owned())],
         Type::List { of, .. } => tables(of, &format!("{path}[n]")),
         Type::Map { value, .. } => tables(value, &format!("{path}[key]")),
+        Type::Tagged { tag, cases } => {
+            let case = |(word, schema): &'a (&'static str, Schema)| (schema, format!("{path} with {tag} = {word:?}"));
+            cases.iter().map(case).collect()
+        }
         Type::Either(types) => types.iter().flat_map(|each| tables(each, path)).collect(),
         _ => Vec::new(),
     }

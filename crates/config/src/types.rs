@@ -133,6 +133,13 @@ pub enum Type {
     },
     /// A table with known keys.
     Table(Schema),
+    /// A table whose key `tag` holds one of several words, on which its other keys depend.
+    Tagged {
+        /// The key.
+        tag: &'static str,
+        /// The words, each with the other keys of its tables.
+        cases: Vec<(&'static str, Schema)>,
+    },
     /// The first of several types that fits.
     Either(Vec<Type>),
 }
@@ -181,6 +188,7 @@ impl Type {
                 format!("a table{} from {} to {}", length.describe(" entries"), key.expected(), value.expected())
             }
             Self::Table(schema) => format!("a table with the keys {}", schema.names().collect::<Vec<_>>().join(", ")),
+            Self::Tagged { tag, cases } => format!("a table with {tag} = {} and the keys of that", words(cases)),
             Self::Either(types) => {
                 let each: Vec<String> = types.iter().map(Self::expected).collect();
                 each.join("; or ")
@@ -210,6 +218,7 @@ impl Type {
                 Value::Table(Table::from_iter([(key, value.example())]))
             }
             Self::Table(schema) => schema.example(),
+            Self::Tagged { tag, cases } => cases.first().map_or(Value::Nil, |case| tagged_example(tag, case)),
             Self::Either(types) => types.first().map_or(Value::Nil, Self::example),
         }
     }
@@ -222,6 +231,26 @@ impl Type {
         };
         let usual = units.parse(units.example).unwrap_or(min);
         units.format(usual.max(min).min(max))
+    }
+}
+
+/// The words of a [`Type::Tagged`], as a phrase that follows `=`.
+pub(crate) fn words(cases: &[(&'static str, Schema)]) -> String {
+    let words: Vec<String> = cases.iter().map(|(word, _)| format!("{word:?}")).collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// A table that is right, of one case of a [`Type::Tagged`].
+pub(crate) fn tagged_example(tag: &str, (word, schema): &(&'static str, Schema)) -> Value {
+    match schema.example() {
+        Value::Table(mut table) => {
+            table.set(tag, Value::from(*word));
+            Value::Table(table)
+        }
+        other => other,
     }
 }
 

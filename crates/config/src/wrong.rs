@@ -7,7 +7,7 @@ use crate::error::{ConfigError, ErrorKind};
 use crate::path::Path;
 use crate::place::Place;
 use crate::schema::{Presence, Schema};
-use crate::types::{EXAMPLE_NAME, Length, Type};
+use crate::types::{EXAMPLE_NAME, Length, Type, tagged_example};
 use crate::value::{Key, Table, Value};
 
 /// A change of the example of a schema that makes it wrong.
@@ -134,6 +134,7 @@ fn inner_tables(holds: &Type, visit: &mut impl FnMut(&Schema)) {
         Type::Table(schema) => visit(schema),
         Type::List { of, .. } => inner_tables(of, visit),
         Type::Map { value, .. } => inner_tables(value, visit),
+        Type::Tagged { cases, .. } => cases.iter().for_each(|(_, schema)| visit(schema)),
         Type::Either(types) => types.iter().for_each(|each| inner_tables(each, visit)),
         _ => {}
     }
@@ -148,6 +149,9 @@ fn referenced(holds: &Type, kinds: &mut Vec<&'static str>) {
             referenced(value, kinds);
         }
         Type::Table(schema) => schema.keys.iter().for_each(|key| referenced(&key.holds, kinds)),
+        Type::Tagged { cases, .. } => {
+            cases.iter().flat_map(|(_, schema)| &schema.keys).for_each(|key| referenced(&key.holds, kinds));
+        }
         Type::Either(types) => types.iter().for_each(|each| referenced(each, kinds)),
         _ => {}
     }
@@ -223,19 +227,39 @@ fn wrong_type(holds: &Type, keys: &mut Vec<Key>, path: &Path<'_>, found: &mut Ve
             }
         }
         Type::Table(schema) => wrong_table(schema, keys, path, found),
-        Type::Either(types) => types.iter().for_each(|each| wrong_alternative(each, keys, path, found)),
+        Type::Tagged { tag, cases } => wrong_cases(tag, cases, keys, path, found),
+        Type::Either(types) => {
+            types.iter().filter_map(Type::as_table).for_each(|schema| {
+                wrong_alternative(schema, schema.example(), keys, path, found);
+            });
+        }
         Type::Bool | Type::Number { .. } => {}
     }
 }
 
-/// The wrong values of a table that is one of several types: the others do not take tables, so its errors are told.
-fn wrong_alternative(holds: &Type, keys: &[Key], path: &Path<'_>, found: &mut Vec<WrongValue>) {
-    let Type::Table(schema) = holds else {
-        return;
-    };
+/// The wrong values of a table whose keys depend on the word of one.
+fn wrong_cases(
+    tag: &'static str,
+    cases: &[(&'static str, Schema)],
+    keys: &mut Vec<Key>,
+    path: &Path<'_>,
+    found: &mut Vec<WrongValue>,
+) {
+    let here = path.field(tag);
+    keys.push(Key::from(tag));
+    add(found, keys, &here, ErrorKind::Missing, None);
+    add(found, keys, &here, ErrorKind::Unknown, Some(Value::from("no such choice")));
+    add(found, keys, &here, ErrorKind::WrongType, Some(Value::Bool(true)));
+    keys.pop();
+    for case in cases {
+        wrong_alternative(&case.1, tagged_example(tag, case), keys, path, found);
+    }
+}
+
+/// The wrong values of a table that is one of several: the others do not take its shape, so its errors are told.
+fn wrong_alternative(schema: &Schema, example: Value, keys: &[Key], path: &Path<'_>, found: &mut Vec<WrongValue>) {
     let mut inner = Vec::new();
     wrong_table(schema, &mut Vec::new(), path, &mut inner);
-    let example = schema.example();
     found.extend(inner.into_iter().map(|wrong| WrongValue {
         value: Some(wrong.apply(&example)),
         keys: keys.to_vec(),
@@ -260,7 +284,7 @@ fn other_shape(holds: &Type) -> Option<Value> {
 fn takes(holds: &Type, value: &Value) -> bool {
     match holds {
         Type::Bool => matches!(value, Value::Bool(_)),
-        Type::Integer { .. } | Type::Number { .. } | Type::Map { .. } | Type::Table(_) => false,
+        Type::Integer { .. } | Type::Number { .. } | Type::Map { .. } | Type::Table(_) | Type::Tagged { .. } => false,
         Type::List { of, or_one, .. } => *or_one && takes(of, value),
         Type::Either(types) => types.iter().any(|each| takes(each, value)),
         _ => matches!(value, Value::Text(_)),

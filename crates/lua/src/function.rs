@@ -3,12 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Folder, PortName, Schema, config, nearest};
+use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, PortName, Schema, config, nearest};
 use weir_stage::{Env, Function, Instance, Layout, Placement, Show};
 
-use crate::limits::Limits;
-use crate::parent::read_script;
-use crate::running::{COLUMNS, Running, Script, TABLE};
+use crate::running::{COLUMNS, Running, TABLE};
+use crate::script::Script;
 use crate::stage::Access;
 
 /// The switch of `weir run` that allows stages written in Lua.
@@ -52,9 +51,7 @@ impl Function for LuaFunction {
     }
 
     fn permissions(&self, element: &Element) -> Vec<&'static str> {
-        // What cannot be read needs all of them, so that no mistake elsewhere opens a door.
-        let raw = element.read::<LuaConfig>().map_or(true, |config| config.raw_ffi);
-        if raw { vec![ALLOW_STAGES, ALLOW_FFI] } else { vec![ALLOW_STAGES] }
+        switches(element.read::<LuaConfig>().ok().map(|config| config.raw_ffi))
     }
 
     fn placement(&self, element: &Element) -> Placement {
@@ -140,21 +137,18 @@ fn with_names(error: ConfigError, name: &str, env: &Env<'_>) -> ConfigError {
     }
 }
 
-/// Reads the script, and sees that it can be loaded. It is not run here if it may do more than a sandbox allows.
+/// Reads the script of a configuration.
 pub(crate) fn script(config: &LuaConfig, element: &Element, env: &Env<'_>) -> Result<Script, Vec<ConfigError>> {
-    let file = &config.file;
-    let wrong = |problem: String| {
-        vec![element.error(ErrorKind::File, &element.path().field("file"), format!("\"{file}\" {problem}"))]
-    };
-    let no_folder = || wrong("cannot be opened: the configuration has no folder".to_owned());
-    let folder: &Folder = env.folder.ok_or_else(no_folder)?;
-    let text = folder.open_file(file).and_then(|opened| read_script(Ok(opened), &Limits::default())).map_err(wrong)?;
-    let script = Script {
-        file: folder.path().join(file.path()).display().to_string(),
-        text,
-        access: if config.raw_ffi { Access::Raw } else { Access::Checked },
-        indexed: u8::try_from(config.ways.len()).unwrap_or(u8::MAX),
-    };
-    script.check()?;
-    Ok(script)
+    let wrong = |problem| element.error(ErrorKind::File, &element.path().field("file"), problem);
+    Script::read(&config.file, access(config.raw_ffi), config.ways.len(), env, wrong)
+}
+
+/// What a script may do, from its key `raw_ffi`.
+pub(crate) fn access(raw_ffi: bool) -> Access {
+    if raw_ffi { Access::Raw } else { Access::Checked }
+}
+
+/// The switches that a script takes. What cannot be read (`None`) needs all of them, so that no mistake elsewhere opens a door.
+pub(crate) fn switches(raw_ffi: Option<bool>) -> Vec<&'static str> {
+    if raw_ffi.unwrap_or(true) { vec![ALLOW_STAGES, ALLOW_FFI] } else { vec![ALLOW_STAGES] }
 }

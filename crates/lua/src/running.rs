@@ -2,53 +2,20 @@
 #![forbid(unsafe_code)]
 
 use std::any::Any;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use weir_config::{ConfigError, Element};
-use weir_stage::{Env, Graph, GraphError, Instance, RequestError, To};
+use weir_stage::{Env, Graph, GraphError, Instance, Prepared, RequestError, To};
 
 use crate::function::script;
-use crate::machine::Machine;
 use crate::paths::Paths;
-use crate::stage::{Access, LuaStage, Seat};
+use crate::script::{Script, Seats};
 
 /// The table that a running `lua` shows.
 pub(crate) const TABLE: &str = "lua";
 
 /// The columns of [`TABLE`].
 pub(crate) const COLUMNS: &[&str] = &["replica", "failures", "disabled", "last"];
-
-/// A script that can be loaded any number of times.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Script {
-    pub(crate) file: String,
-    pub(crate) text: String,
-    pub(crate) access: Access,
-    pub(crate) indexed: u8,
-}
-
-impl Script {
-    /// A virtual machine that has loaded it.
-    pub(crate) fn load(&self) -> Result<Machine, Vec<ConfigError>> {
-        Machine::load(&self.file, &self.text, self.access, self.indexed)
-    }
-
-    /// Looks for mistakes, as far as that takes no more than a sandbox.
-    pub(crate) fn check(&self) -> Result<(), Vec<ConfigError>> {
-        match self.access {
-            Access::Checked => self.load().map(drop),
-            Access::Raw => Machine::compile(&self.file, &self.text),
-        }
-    }
-}
-
-/// What the replicas of the graph share with the control side.
-struct Replicas {
-    script: Script,
-    seats: BTreeMap<usize, Arc<Seat>>,
-}
 
 /// A configured `lua`.
 pub(crate) struct Running {
@@ -57,25 +24,12 @@ pub(crate) struct Running {
     paths: Vec<(u16, u16)>,
     /// Indexes of the ports behind the indexed ways.
     ways: Vec<u16>,
-    replicas: Arc<Mutex<Replicas>>,
-}
-
-fn lock(replicas: &Mutex<Replicas>) -> MutexGuard<'_, Replicas> {
-    replicas.lock().unwrap_or_else(PoisonError::into_inner)
+    seats: Seats,
 }
 
 impl Running {
     pub(crate) fn new(name: &str, paths: Vec<(u16, u16)>, ways: Vec<u16>, script: Script) -> Self {
-        let replicas = Replicas { script, seats: BTreeMap::new() };
-        Self { name: name.to_owned(), paths, ways, replicas: Arc::new(Mutex::new(replicas)) }
-    }
-
-    /// A stage for a replica. It shares the seat with the one that the replica may have already, which may be kept.
-    fn stage(&self, replica: usize) -> Result<LuaStage, GraphError> {
-        let mut replicas = lock(&self.replicas);
-        let said = |errors: Vec<ConfigError>| GraphError(errors.iter().map(ToString::to_string).collect());
-        let machine = replicas.script.load().map_err(said)?;
-        Ok(LuaStage::seated(machine, Arc::clone(replicas.seats.entry(replica).or_default())))
+        Self { name: name.to_owned(), paths, ways, seats: Seats::new(script) }
     }
 
     /// Where paths lead, each port once.
@@ -100,7 +54,7 @@ impl Running {
 impl Instance for Running {
     fn graph(&self, replica: usize) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
-        let stage = graph.add(format!("{}.run", self.name), self.stage(replica)?);
+        let stage = graph.add(format!("{}.run", self.name), self.seats.stage(replica)?);
         for (n, port) in self.ways.iter().enumerate() {
             graph.wire(stage, &format!("way[{n}]"), To::Port(*port));
         }
@@ -122,21 +76,8 @@ impl Instance for Running {
         Ok(graph)
     }
 
-    fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>> {
-        let new = script(&element.read()?, element, env)?;
-        let known = lock(&self.replicas);
-        if known.script == new {
-            return Ok(Box::new(|_| {}));
-        }
-        let hand = |seat: &Arc<Seat>| Ok((Arc::clone(seat), new.load()?));
-        let handed = known.seats.values().map(hand).collect::<Result<Vec<_>, Vec<ConfigError>>>()?;
-        let replicas = Arc::clone(&self.replicas);
-        Ok(Box::new(move |_| {
-            for (seat, machine) in handed {
-                seat.hand(machine);
-            }
-            lock(&replicas).script = new;
-        }))
+    fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
+        self.seats.prepare(script(&element.read()?, element, env)?)
     }
 
     fn request(&self, verb: &str, _arguments: &Value, _now: u64) -> Result<Value, RequestError> {
@@ -147,13 +88,11 @@ impl Instance for Running {
         if what != TABLE {
             return Err(RequestError(format!("{} has no table '{what}'; it has '{TABLE}'", self.name)));
         }
-        let replicas = lock(&self.replicas);
-        let rows: Vec<Value> = replicas
-            .seats
+        let all = self.seats.failures();
+        let rows: Vec<Value> = all
             .iter()
             .filter(|(replica, _)| filter.is_none_or(|word| word == replica.to_string()))
-            .map(|(replica, seat)| {
-                let failures = &seat.failures;
+            .map(|(replica, failures)| {
                 let last = failures.last().map(|error| error.to_string());
                 json!({
                     "replica": replica, "failures": failures.count(), "disabled": failures.disabled(), "last": last,
@@ -162,7 +101,7 @@ impl Instance for Running {
             .collect();
         match filter {
             Some(word) if rows.is_empty() => {
-                let problem = format!("there is no replica '{word}'; expected a number below {}", replicas.seats.len());
+                let problem = format!("there is no replica '{word}'; expected a number below {}", all.len());
                 Err(RequestError(problem))
             }
             _ => Ok(rows),
@@ -170,10 +109,9 @@ impl Instance for Running {
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
-        let replicas = lock(&self.replicas);
-        let failures = || replicas.seats.values().map(|seat| &seat.failures);
-        let failed: u64 = failures().map(|failures| failures.count()).sum();
-        let disabled = failures().filter(|failures| failures.disabled()).count();
+        let all = self.seats.failures();
+        let failed: u64 = all.iter().map(|(_, failures)| failures.count()).sum();
+        let disabled = all.iter().filter(|(_, failures)| failures.disabled()).count();
         vec![
             ("lua_failed_batches", "Batches that a script failed on", failed as f64),
             (

@@ -150,9 +150,14 @@ impl LuaStage {
     }
 }
 
+/// What a stage with so many indexed ways declares.
+pub(crate) fn declaration(indexed: u8) -> Declaration {
+    Declaration::of::<Ways>().indexed("way", indexed.into())
+}
+
 impl Stage for LuaStage {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Ways>().indexed("way", self.machine.indexed.into())
+        declaration(self.machine.indexed)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

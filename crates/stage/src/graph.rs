@@ -46,6 +46,8 @@ pub struct Node {
     pub place: Place,
     /// What each code leads to; `None`: a reason, or a way that is not wired.
     pub targets: Vec<Option<To>>,
+    /// Codes of ways that are left open on purpose: their packets are dropped under the ways' names.
+    pub open: Vec<usize>,
 }
 
 /// Stages wired by their ways: what a function makes of its configuration, for one replica of the data path.
@@ -72,29 +74,46 @@ impl Graph {
     pub fn add_at(&mut self, name: impl Into<String>, stage: Box<dyn Stage>, place: Place) -> NodeId {
         let declaration = stage.declare();
         let targets = vec![None; declaration.codes()];
-        self.nodes.push(Node { name: name.into(), stage, declaration, place, targets });
+        self.nodes.push(Node { name: name.into(), stage, declaration, place, targets, open: Vec::new() });
         NodeId(self.nodes.len() - 1)
     }
 
     /// Wires a way, by its name, to what it leads to.
     pub fn wire(&mut self, from: NodeId, way: &str, to: To) {
+        self.settle(from, way, Some(to));
+    }
+
+    /// Leaves a way open on purpose, by its name: its packets, if it ever has any, are dropped under its name.
+    pub fn leave_open(&mut self, from: NodeId, way: &str) {
+        self.settle(from, way, None);
+    }
+
+    fn settle(&mut self, from: NodeId, way: &str, to: Option<To>) {
         let Some(node) = self.nodes.get_mut(from.0) else {
             return self.complaints.push(format!("a wire starts at stage {}, which is not in the graph", from.0));
         };
-        let code = node.declaration.code_of(way);
-        let wireable = |code: &usize| matches!(node.declaration.fate_of(*code), Fate::Way | Fate::Again);
-        let Some(code) = code.filter(wireable) else {
-            let known: Vec<String> =
-                (0..node.declaration.codes()).filter(wireable).map(|code| node.declaration.name_of(code)).collect();
+        let Some(code) = node.declaration.code_of(way).filter(|code| node.declaration.leads(*code)) else {
+            let known: Vec<String> = node.declaration.ways_out().map(|(_, name)| name).collect();
             let complaint = format!("{}: no way is called '{way}'; its ways are {}", node.name, known.join(", "));
             return self.complaints.push(complaint);
         };
-        if let Some(target) = node.targets.get_mut(code)
-            && target.replace(to).is_some()
-        {
+        let settled = node.open.contains(&code) || node.targets.get(code).is_some_and(Option::is_some);
+        match to {
+            Some(to) => node.targets.iter_mut().skip(code).take(1).for_each(|target| *target = Some(to)),
+            None => node.open.push(code),
+        }
+        if settled {
             let complaint = format!("{}: way '{way}' is wired twice", node.name);
             self.complaints.push(complaint);
         }
+    }
+
+    /// The ways that lead nowhere though nobody said so: a stage and the name of its way each.
+    pub fn loose_ends(&self) -> impl Iterator<Item = (&Node, String)> {
+        self.nodes.iter().flat_map(|node| {
+            let loose = |code: usize| !node.open.contains(&code) && node.targets.get(code).is_some_and(Option::is_none);
+            node.declaration.ways_out().filter(move |(code, _)| loose(*code)).map(move |(_, name)| (node, name))
+        })
     }
 
     /// Packets received on a port enter the graph at a stage.

@@ -4,6 +4,7 @@
 //! - [`Graph`]: stages wired by their ways, with the check of what must hold.
 //! - [`Port`], [`Rx`], [`Tx`]: where packets enter and leave.
 //! - [`Function`], [`Instance`]: what a network function is to the program.
+//! - [`StageKind`], [`MakeStage`]: what a stage is to a configuration that wires stages by hand.
 //! - [`device`]: the texts that name devices.
 //! - [`harness`]: packets in, packets per way out, for tests of single stages.
 
@@ -13,6 +14,7 @@ pub mod device;
 pub mod function;
 pub mod graph;
 pub mod harness;
+pub mod kind;
 pub mod port;
 pub mod stage;
 pub mod ways;
@@ -22,6 +24,7 @@ pub use function::{
     Argument, Case, Env, Function, Instance, Layout, Placement, PortConfig, PortInfo, RequestError, Saved, Show, Verb,
 };
 pub use graph::{Graph, GraphError, NodeId, Place, To};
+pub use kind::{MakeStage, Plain, Prepared, Settings, StageKind};
 pub use port::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
 pub use stage::{Declaration, Out, OutStore, SEND_LIMIT, Sent, Stage};
 pub use ways::{Fate, MAX_PASSES, WayInfo, Ways};

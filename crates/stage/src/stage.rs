@@ -105,6 +105,16 @@ impl Declaration {
         self.ways.get(code).map_or(Fate::Way, |way| way.fate)
     }
 
+    /// Whether packets that leave with this code go on somewhere: it is a way and no reason.
+    pub fn leads(&self, code: usize) -> bool {
+        matches!(self.fate_of(code), Fate::Way | Fate::Again)
+    }
+
+    /// Codes and names of the ways that can be wired.
+    pub fn ways_out(&self) -> impl Iterator<Item = (usize, String)> {
+        (0..self.codes()).filter(|&code| self.leads(code)).map(|code| (code, self.name_of(code)))
+    }
+
     /// The code of a way by its name.
     pub fn code_of(&self, name: &str) -> Option<usize> {
         (0..self.codes()).find(|&code| self.name_of(code) == name)

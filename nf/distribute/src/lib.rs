@@ -4,8 +4,9 @@
 
 #![forbid(unsafe_code)]
 
+use weir_config::{ConfigError, Schema, config};
 use weir_packet::{Batch, LaneId, Packet};
-use weir_stage::{Declaration, Out, Stage};
+use weir_stage::{Declaration, Env, MakeStage, Out, Settings, Stage, StageKind};
 use weir_wire::flow;
 
 weir_stage::ways! {
@@ -50,6 +51,34 @@ impl Stage for Distribute {
             let replica = (u64::from(hash) * replicas) >> 32;
             out.answer_indexed(slot, replica as u8);
         });
+    }
+}
+
+config! {
+    /// Spreads flows over `replica[0]`, `replica[1]` and so on, by a hash of their addresses, protocol and ports. What is not
+    /// IPv4 leaves by `replica[0]`.
+    pub struct SpreadConfig {
+        /// How many ways there are.
+        pub replicas: u8 = required, rebuild, range(1..=64);
+    }
+}
+
+/// The kind of stage `spread`, for configurations that wire stages by hand.
+#[derive(Debug)]
+pub struct Spread;
+
+impl StageKind for Spread {
+    fn kind(&self) -> &'static str {
+        "spread"
+    }
+
+    fn schema(&self) -> Schema {
+        SpreadConfig::schema()
+    }
+
+    fn build(&self, settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+        let SpreadConfig { replicas } = settings.read()?;
+        Ok(Box::new(move || Box::new(Distribute::new(replicas)) as Box<dyn Stage>))
     }
 }
 

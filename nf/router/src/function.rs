@@ -147,6 +147,7 @@ impl Running {
             graph.wire(forward, way, To::Stage(control));
         }
         graph.wire(control, "again", To::Stage(control));
+        graph.leave_open(control, "undecided"); // never taken
         for (position, &port) in self.ports.iter().enumerate() {
             graph.wire(forward, &format!("port[{position}]"), To::Port(port));
             graph.wire(control, &format!("port[{position}]"), To::Port(port));

@@ -1,0 +1,76 @@
+//! Stages written in Lua, for configurations that wire stages by hand.
+#![forbid(unsafe_code)]
+
+use weir_config::{ConfigError, ErrorKind, FilePath, Schema, config};
+use weir_stage::{Declaration, Env, GraphError, MakeStage, Prepared, Settings, Stage, StageKind};
+
+use crate::function::{access, switches};
+use crate::script::{Script, Seats};
+use crate::stage::declaration;
+
+config! {
+    /// Runs a script on packets. `weir run` refuses it without `--allow-lua-stages`.
+    pub struct LuaStageConfig {
+        /// The script. `weir reload` takes over a changed one without losing packets; what it remembered is lost.
+        pub file: FilePath = required, rebuild;
+        /// How many ways it has beside `out`: `way[0]` is where `batch:way(i, 0)` leads, and so on.
+        pub indexed: u8 = default(0), rebuild, range(0..=64);
+        /// Whether the script gets LuaJIT's `ffi` and the packets' addresses, and is compiled. It can then do whatever the
+        /// program can, crash it included; `weir run` refuses it without `--allow-lua-ffi`.
+        pub raw_ffi: bool = default(false), rebuild;
+    }
+}
+
+/// The kind of stage `lua`.
+#[derive(Debug)]
+pub struct LuaStageKind;
+
+impl StageKind for LuaStageKind {
+    fn kind(&self) -> &'static str {
+        "lua"
+    }
+
+    fn schema(&self) -> Schema {
+        LuaStageConfig::schema()
+    }
+
+    fn permissions(&self, settings: &Settings<'_>) -> Vec<&'static str> {
+        switches(settings.read::<LuaStageConfig>().ok().map(|config| config.raw_ffi))
+    }
+
+    fn build(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+        Ok(Box::new(Maker(Seats::new(script(settings, env)?))))
+    }
+}
+
+fn script(settings: &Settings<'_>, env: &Env<'_>) -> Result<Script, Vec<ConfigError>> {
+    let config: LuaStageConfig = settings.read()?;
+    let wrong = |problem| settings.error(ErrorKind::File, "file", problem);
+    Script::read(&config.file, access(config.raw_ffi), config.indexed.into(), env, wrong)
+}
+
+struct Maker(Seats);
+
+impl MakeStage for Maker {
+    fn declare(&self) -> Declaration {
+        declaration(self.0.indexed())
+    }
+
+    fn stage(&self, replica: usize) -> Result<Box<dyn Stage>, GraphError> {
+        Ok(Box::new(self.0.stage(replica)?))
+    }
+
+    fn prepare(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
+        self.0.prepare(script(settings, env)?)
+    }
+
+    fn troubles(&self) -> Vec<String> {
+        let failed = self.0.failures().into_iter().filter(|(_, failures)| failures.count() > 0);
+        let sentence = |(replica, failures): (usize, std::sync::Arc<crate::Failures>)| {
+            let disabled = if failures.disabled() { ", and it is disabled" } else { "" };
+            let last = failures.last().map_or_else(String::new, |error| error.to_string());
+            format!("replica {replica}: {} batches failed{disabled}; the last: {last}", failures.count())
+        };
+        failed.map(sentence).collect()
+    }
+}

@@ -1,0 +1,116 @@
+//! A script for stages, and the seats of the stages that run it: one for each replica of the graph.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_config::{ConfigError, FilePath, Folder};
+use weir_stage::{Env, GraphError, Prepared};
+
+use crate::limits::Limits;
+use crate::machine::Machine;
+use crate::parent::read_script;
+use crate::stage::{Access, Failures, LuaStage, Seat};
+
+/// A script that can be loaded any number of times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Script {
+    pub(crate) file: String,
+    pub(crate) text: String,
+    pub(crate) access: Access,
+    pub(crate) indexed: u8,
+}
+
+impl Script {
+    /// Reads a script, and sees that it can be loaded. It is not run here if it may do more than a sandbox allows. `wrong`
+    /// makes an error about the file.
+    pub(crate) fn read(
+        file: &FilePath,
+        access: Access,
+        indexed: usize,
+        env: &Env<'_>,
+        wrong: impl Fn(String) -> ConfigError,
+    ) -> Result<Self, Vec<ConfigError>> {
+        let wrong = |problem: String| vec![wrong(format!("\"{file}\" {problem}"))];
+        let no_folder = || wrong("cannot be opened: the configuration has no folder".to_owned());
+        let folder: &Folder = env.folder.ok_or_else(no_folder)?;
+        let text =
+            folder.open_file(file).and_then(|opened| read_script(Ok(opened), &Limits::default())).map_err(wrong)?;
+        let script = Self {
+            file: folder.path().join(file.path()).display().to_string(),
+            text,
+            access,
+            indexed: u8::try_from(indexed).unwrap_or(u8::MAX),
+        };
+        script.check()?;
+        Ok(script)
+    }
+
+    /// A virtual machine that has loaded it.
+    fn load(&self) -> Result<Machine, Vec<ConfigError>> {
+        Machine::load(&self.file, &self.text, self.access, self.indexed)
+    }
+
+    /// Looks for mistakes, as far as that takes no more than a sandbox.
+    fn check(&self) -> Result<(), Vec<ConfigError>> {
+        match self.access {
+            Access::Checked => self.load().map(drop),
+            Access::Raw => Machine::compile(&self.file, &self.text),
+        }
+    }
+}
+
+/// What the replicas of the graph share with the control side.
+struct Replicas {
+    script: Script,
+    seats: BTreeMap<usize, Arc<Seat>>,
+}
+
+/// The seats of all replicas of a stage, and the script that they run.
+#[derive(Clone)]
+pub(crate) struct Seats(Arc<Mutex<Replicas>>);
+
+impl Seats {
+    pub(crate) fn new(script: Script) -> Self {
+        Self(Arc::new(Mutex::new(Replicas { script, seats: BTreeMap::new() })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Replicas> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stage for a replica. It shares the seat with the one that the replica may have already, which may be kept.
+    pub(crate) fn stage(&self, replica: usize) -> Result<LuaStage, GraphError> {
+        let mut replicas = self.lock();
+        let said = |errors: Vec<ConfigError>| GraphError(errors.iter().map(ToString::to_string).collect());
+        let machine = replicas.script.load().map_err(said)?;
+        Ok(LuaStage::seated(machine, Arc::clone(replicas.seats.entry(replica).or_default())))
+    }
+
+    /// How many indexed ways the stages have.
+    pub(crate) fn indexed(&self) -> u8 {
+        self.lock().script.indexed
+    }
+
+    /// Prepares to run another script, which has as many indexed ways.
+    pub(crate) fn prepare(&self, new: Script) -> Result<Prepared, Vec<ConfigError>> {
+        let known = self.lock();
+        if known.script == new {
+            return Ok(Box::new(|_| {}));
+        }
+        let hand = |seat: &Arc<Seat>| Ok((Arc::clone(seat), new.load()?));
+        let handed = known.seats.values().map(hand).collect::<Result<Vec<_>, Vec<ConfigError>>>()?;
+        let seats = self.clone();
+        Ok(Box::new(move |_| {
+            for (seat, machine) in handed {
+                seat.hand(machine);
+            }
+            seats.lock().script = new;
+        }))
+    }
+
+    /// What has gone wrong in each replica.
+    pub(crate) fn failures(&self) -> Vec<(usize, Arc<Failures>)> {
+        self.lock().seats.iter().map(|(replica, seat)| (*replica, Arc::clone(&seat.failures))).collect()
+    }
+}

@@ -1,0 +1,119 @@
+//! Stages that a configuration wires by hand: what a kind of stage says of itself, and what makes stages of it.
+
+use weir_config::{ConfigError, Element, ErrorKind, Path, Schema, Setting, Value};
+
+use crate::function::Env;
+use crate::graph::GraphError;
+use crate::stage::{Declaration, Stage};
+
+/// A kind of stage that a configuration can name. The catalogue of the program lists one value for each.
+pub trait StageKind: Sync {
+    /// Its name in a configuration: `swap-macs`.
+    fn kind(&self) -> &'static str;
+
+    /// What it does, and its settings.
+    fn schema(&self) -> Schema;
+
+    /// See [`Function::permissions`](crate::Function::permissions).
+    fn permissions(&self, _settings: &Settings<'_>) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// Makes ready what stages of these settings are made from, without touching anything that runs.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the settings beyond their schema, at once.
+    fn build(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>>;
+}
+
+/// A change that is ready to be put in place; it cannot fail. It is handed the engine's time, nanoseconds.
+pub type Prepared = Box<dyn FnOnce(u64) + Send>;
+
+/// Makes stages of one kind and the same settings: one for each replica of the graph.
+pub trait MakeStage: Send {
+    /// What its stages declare; made without running any code of the user's.
+    fn declare(&self) -> Declaration;
+
+    /// The stage of a replica.
+    ///
+    /// # Errors
+    ///
+    /// What a stage may lack: memory, a script that loads.
+    fn stage(&self, replica: usize) -> Result<Box<dyn Stage>, GraphError>;
+
+    /// Prepares to run with what settings that did not change may refer to: a file whose contents are others now.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    fn prepare(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
+        Ok(Box::new(|_| {}))
+    }
+
+    /// What has gone wrong in its stages, a sentence each.
+    fn troubles(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The checked settings of one stage, and where they stand.
+pub struct Settings<'a> {
+    /// The declaration that they are part of.
+    pub element: &'a Element,
+    /// The path of the table that holds them.
+    pub path: Path<'a>,
+    /// That table, in canonical form; it may have keys beside those of the kind's schema.
+    pub value: &'a Value,
+}
+
+impl Settings<'_> {
+    /// Reads them into the type whose schema they were checked against.
+    ///
+    /// # Errors
+    ///
+    /// That the type is not the one they were checked against, which only a wrong catalogue brings about.
+    pub fn read<T: Setting>(&self) -> Result<T, Vec<ConfigError>> {
+        let wrong = || self.element.error(ErrorKind::Malformed, &self.path, "cannot be read as its schema says");
+        T::read(self.value).ok_or_else(|| vec![wrong()])
+    }
+
+    /// An error about one of them.
+    pub fn error(&self, kind: ErrorKind, key: &str, problem: impl Into<String>) -> ConfigError {
+        self.element.error(kind, &self.path.field(key), problem)
+    }
+}
+
+/// A kind of stage that has no settings.
+pub struct Plain {
+    /// Its name in a configuration.
+    pub kind: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+    /// Makes one.
+    pub make: fn() -> Box<dyn Stage>,
+}
+
+impl StageKind for Plain {
+    fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::new(self.doc, Vec::new())
+    }
+
+    fn build(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+        Ok(Box::new(self.make))
+    }
+}
+
+impl<F: Fn() -> Box<dyn Stage> + Send> MakeStage for F {
+    fn declare(&self) -> Declaration {
+        self().declare()
+    }
+
+    fn stage(&self, _replica: usize) -> Result<Box<dyn Stage>, GraphError> {
+        Ok(self())
+    }
+}

@@ -1,0 +1,214 @@
+//! Stages wired by hand: what is said when they are wired wrong, and what becomes of packets when they are wired right.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use serde_json::{Value as Json, json};
+use weir_config::{Catalogue, Declaration, Document, Element, Key, Kind, Place, Table, Value};
+use weir_mem::Domain;
+use weir_packet::Batch;
+use weir_stage::{
+    Env, Function, Graph, Instance, Out, Plain, PortConfig, PortFacts, PortInfo, Stage, StageKind, To, local_mac,
+};
+use weir_wiring::{Copy, Discard, Match, Wiring};
+
+weir_stage::ways! {
+    /// Ways out of [`Nothing`].
+    enum Exit {
+        /// Goes on.
+        Out => way "out",
+        /// Goes elsewhere.
+        Up => way "up",
+        /// Too old.
+        Expired => drop "expired",
+    }
+}
+
+struct Nothing;
+
+impl Stage for Nothing {
+    fn declare(&self) -> weir_stage::Declaration {
+        weir_stage::Declaration::of::<Exit>()
+    }
+
+    fn run(&mut self, _batch: &mut Batch, _out: &mut Out<'_>) {}
+}
+
+/// A stage that reads a lane which nobody writes.
+struct Needy;
+
+impl Stage for Needy {
+    fn declare(&self) -> weir_stage::Declaration {
+        weir_stage::Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Hash])
+    }
+
+    fn run(&mut self, _batch: &mut Batch, _out: &mut Out<'_>) {}
+}
+
+static NOTHING: Plain = Plain { kind: "nothing", doc: "Does nothing.", make: || Box::new(Nothing) };
+static NEEDY: Plain = Plain { kind: "needy", doc: "Needs a hash.", make: || Box::new(Needy) };
+static KINDS: &[&dyn StageKind] = &[&NOTHING, &NEEDY, &Match, &Copy, &Discard];
+static WIRING: Wiring = Wiring(KINDS);
+
+fn value(json: &Json) -> Value {
+    match json {
+        Json::String(text) => Value::text(text),
+        Json::Number(number) => Value::Integer(number.as_i64().unwrap()),
+        Json::Object(object) => {
+            Value::Table(object.iter().map(|(name, inner)| (Key::from(name.as_str()), value(inner))).collect::<Table>())
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn element(table: &Json) -> Result<Element, Vec<String>> {
+    let kinds: Catalogue =
+        [Kind::named("port", PortConfig::schema()), Kind::function("wiring", WIRING.schema())].into_iter().collect();
+    let declare = |kind: &str, table: Json, line| Declaration {
+        kind: kind.to_owned(),
+        table: value(&table),
+        place: Place::line("x.lua", line),
+        incomplete: false,
+    };
+    let mut declarations: Vec<Declaration> =
+        ["a", "b"].map(|name| declare("port", json!({"name": name, "device": "null"}), 1)).into();
+    declarations.push(declare("wiring", table.clone(), 7));
+    let document = Document { file: "x.lua".to_owned(), declarations, ..Document::default() };
+    match document.check(&kinds, None) {
+        Ok(checked) => Ok(checked.get("wiring", "wiring").unwrap().clone()),
+        Err(errors) => Err(errors.iter().map(ToString::to_string).collect()),
+    }
+}
+
+fn ports() -> Vec<PortInfo> {
+    let info = |(index, name): (u16, &str)| PortInfo {
+        name: name.to_owned(),
+        index,
+        facts: PortFacts {
+            device: "null".to_owned(),
+            mac: local_mac(name),
+            mtu: 1500,
+            max_rx_queues: 1,
+            max_tx_queues: 1,
+            rss: false,
+            offloads: Vec::new(),
+        },
+        addresses: Vec::new(),
+        link_up: true,
+    };
+    (0..).zip(["a", "b"]).map(info).collect()
+}
+
+fn build(table: &Json) -> Result<Box<dyn Instance>, Vec<String>> {
+    let (domain, ports) = (Domain::new(), ports());
+    let env = Env { ports: &ports, domain: &domain, folder: None, now: 0 };
+    let built = WIRING.build(&element(table)?, &env, None);
+    built.map_err(|errors| errors.iter().map(ToString::to_string).collect())
+}
+
+/// What is said to stages wired wrong.
+fn said(receive: Json, stages: Json) -> Vec<String> {
+    match build(&json!({"receive": receive, "stages": stages})) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors,
+    }
+}
+
+fn graph(receive: Json, stages: Json) -> Graph {
+    let instance = build(&json!({"receive": receive, "stages": stages})).unwrap_or_else(|errors| panic!("{errors:?}"));
+    instance.graph(0).unwrap()
+}
+
+#[test]
+fn the_schema_tells_every_mistake() {
+    assert_eq!(WIRING.schema().defects(), Vec::<String>::new());
+}
+
+#[test]
+fn stages_are_wired_as_the_configuration_says() {
+    let graph = graph(
+        json!({"a": "one"}),
+        json!({
+            "one": {"kind": "nothing", "ways": {"out": "two", "up": "drop"}},
+            "two": {"kind": "copy", "ways": {"out": "port b", "copy": "port a"}},
+        }),
+    );
+    graph.check().unwrap();
+    let names: Vec<&str> = graph.nodes().iter().map(|node| node.name.as_str()).collect();
+    // What comes in by b, which nothing receives, has a stage of its own.
+    assert_eq!(names, ["wiring.one", "wiring.two", "wiring.from-b"]);
+    let targets = |at: usize| graph.nodes()[at].targets.clone();
+    assert_eq!(targets(0), [Some(To::Stage(weir_stage::NodeId(1))), None, None]);
+    assert_eq!(targets(1)[..2], [Some(To::Port(1)), Some(To::Port(0))]);
+    let entries: Vec<(u16, usize)> = graph.entries().iter().map(|(port, at)| (*port, at.0)).collect();
+    assert_eq!(entries, [(0, 0), (1, 2)]);
+    assert_eq!(graph.loose_ends().count(), 0);
+}
+
+#[test]
+fn ways_that_nobody_speaks_of_are_loose_ends() {
+    let graph = graph(json!({"a": "one"}), json!({"one": {"kind": "nothing", "ways": {"up": "drop"}}}));
+    let loose: Vec<(String, String)> = graph.loose_ends().map(|(node, way)| (node.name.clone(), way)).collect();
+    assert_eq!(loose, [("wiring.one".to_owned(), "out".to_owned())]);
+}
+
+#[test]
+fn wrong_wires_are_told_at_their_keys_and_all_at_once() {
+    let stages = json!({
+        "one": {"kind": "nothing", "ways": {"out": "twoo", "upp": "drop", "up": "port c"}},
+        "two": {"kind": "match", "filter": "upd", "ways": {"out": "b"}},
+    });
+    let said = said(json!({"a": "tow"}), stages);
+    let expected = [
+        r#"x.lua:7: wiring.stages.one.ways.out: "twoo" names no stage; expected one of one, two; did you mean "two"?"#,
+        r#"x.lua:7: wiring.stages.one.ways.up: "c" names no port; expected one of a, b; declare it with port { name = "c", ... }"#,
+        r#"x.lua:7: wiring.stages.one.ways.upp: is no way out of a stage of kind "nothing"; expected one of out, up; did you mean up?"#,
+        r#"x.lua:7: wiring.stages.two.filter: "upd": "#,
+        r#"x.lua:7: wiring.receive.a: "tow" names no stage; expected one of one, two; did you mean "two"?"#,
+    ];
+    assert_eq!(said.len(), expected.len(), "{said:#?}");
+    for (said, expected) in said.iter().zip(expected) {
+        assert!(said.starts_with(expected), "{said}\nis not {expected}");
+    }
+}
+
+#[test]
+fn a_port_without_its_word_is_recognised() {
+    let said = said(json!({"a": "one"}), json!({"one": {"kind": "nothing", "ways": {"out": "b", "up": "drop"}}}));
+    assert_eq!(
+        said,
+        [
+            r#"x.lua:7: wiring.stages.one.ways.out: "b" names no stage; expected one of one; write "port b" if you mean the port"#
+        ]
+    );
+}
+
+#[test]
+fn what_the_check_of_the_graph_finds_comes_with_its_place() {
+    let needy = json!({"one": {"kind": "needy", "ways": {"out": "port b", "up": "drop"}}});
+    assert_eq!(
+        said(json!({"a": "one"}), needy),
+        ["x.lua:7: wiring.stages.one: reads lane hash, which nobody upstream writes on every path"]
+    );
+    let round = json!({
+        "one": {"kind": "nothing", "ways": {"out": "two", "up": "drop"}},
+        "two": {"kind": "nothing", "ways": {"out": "one", "up": "drop"}},
+    });
+    let said_of_round = said(json!({"a": "one"}), round);
+    assert!(said_of_round[0].starts_with("x.lua:7: wiring.stages: the graph has a cycle"), "{said_of_round:?}");
+    let back = json!({
+        "one": {"kind": "nothing", "section": 1, "ways": {"out": "two", "up": "drop"}},
+        "two": {"kind": "nothing", "ways": {"out": "port b", "up": "drop"}},
+    });
+    assert_eq!(said(json!({"a": "one"}), back), ["x.lua:7: wiring.stages.one: leads from section 1 back to section 0"]);
+}
+
+#[test]
+fn the_word_for_dropping_names_no_stage() {
+    let said = said(json!({"a": "drop"}), json!({"drop": {"kind": "discard", "ways": {"out": "drop"}}}));
+    assert_eq!(said, ["x.lua:7: wiring.stages.drop: is a word for something else; give the stage another name"]);
+}
+
+#[test]
+fn the_ports_of_a_wiring_are_those_it_speaks_of() {
+    let table = json!({"receive": {"a": "one"}, "stages": {"one": {"kind": "discard", "ways": {"out": "port b"}}}});
+    assert_eq!(WIRING.ports(&element(&table).unwrap()), ["a", "b"]);
+}
