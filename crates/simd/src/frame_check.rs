@@ -1,23 +1,44 @@
 //! Validates up to 64 Ethernet frames at once that carry plain IPv4 to this station.
 //!
-//! The rules of [`ipv4_check`], and those of the link before them, in one pass: where a router's packets
-//! come straight from an Ethernet port, the Ethernet header is in the same cache line, and checking it by vectors saves a dozen
-//! instructions for each packet.
+//! One pass answers which packets a router may forward without a second look. Whoever is not among them is looked at
+//! again, one by one, to find out why; so a frame may be refused here by any of several rules at once.
+//!
+//! Link and network are checked in one pass: where a router's packets come straight from an Ethernet port, both headers are
+//! in the same cache line, and checking the Ethernet header by vectors saves a dozen instructions for each packet.
 
 use crate::cpu::{Kernel, Level};
-pub use crate::ipv4_check::{BATCH, Destinations};
 
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+/// How many frames at most.
+pub const BATCH: usize = 64;
 /// Bytes of an Ethernet header.
-pub(crate) const ETHERNET: usize = 14;
+const ETHERNET: usize = 14;
 
 /// An Ethernet header and a fixed IPv4 header, as they lie in the packet.
 pub type Frame = [u8; ETHERNET + 20];
 /// What a slot without a packet refers to. It is refused.
 pub static NO_FRAME: Frame = [0; ETHERNET + 20];
+
+/// IPv4 destination addresses in host order, one for each frame.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub struct Destinations(pub [u32; BATCH]);
+
+impl Default for Destinations {
+    fn default() -> Self {
+        Self([0; BATCH])
+    }
+}
+
+/// The destination address that a frame would have if it carried IPv4, in host order.
+#[inline(always)]
+pub fn destination_of(frame: &Frame) -> u32 {
+    let [.., a, b, c, d] = *frame;
+    u32::from_be_bytes([a, b, c, d])
+}
 
 /// Whom frames must be for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,45 +54,56 @@ impl Station {
     pub const ANY: Station = Station { address: 0, mask: 0 };
 
     /// The station of this MAC address.
+    #[inline(always)]
     pub const fn only([a, b, c, d, e, f]: [u8; 6]) -> Station {
         Station { address: u64::from_le_bytes([a, b, c, d, e, f, 0, 0]), mask: (1 << 48) - 1 }
     }
 }
 
-/// Answers a mask of the frames that keep all of these rules:
+/// Answers a mask of the frames that keep all of these rules (RFC 1812 sections 5.2.2, 5.3.1, 5.3.7):
 ///
 /// - the destination MAC address is the station's, the EtherType is IPv4's;
-/// - all rules of [`ipv4_check::check`](crate::ipv4_check::check), `lengths[i]` being the bytes of the whole frame;
-/// - neither IPv4 address is link-local, 169.254/16: such are never forwarded (RFC 3927 section 7).
+/// - version 4 and no options: the first byte of the IPv4 header is 0x45;
+/// - total length at least 20 and at most what follows the Ethernet header, `lengths[i]` being the bytes of the frame;
+/// - the header's checksum is right;
+/// - TTL at least 2: one hop can be taken off;
+/// - neither address is a martian that is never forwarded: 0/8, 127/8, or 224/4 and 240/4 (multicast, reserved,
+///   broadcast);
+/// - neither address is link-local, 169.254/16: such are never forwarded (RFC 3927 section 7).
 ///
-/// `count`, `destinations` and `ahead` as there.
+/// `destinations` has what [`destination_of`] says of each frame: whoever gathers the frames asks for their table entries in
+/// the same loop, as early as can be, and so has them. Only the first `count` frames are answered.
 #[inline]
 pub fn check(
     kernel: Kernel,
     station: Station,
     frames: &[&Frame; BATCH],
     lengths: &[u16; BATCH],
+    destinations: &Destinations,
     count: usize,
-    destinations: &mut Destinations,
-    ahead: impl FnMut(u32),
 ) -> u64 {
     let count = count.min(BATCH);
     let good = match kernel.level() {
-        Level::Scalar => scalar::check(station, frames, lengths, count, destinations, ahead),
+        Level::Scalar => scalar::check(station, frames, lengths, destinations, count),
         // SAFETY: a `Kernel` of this level exists only where its features were detected.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => unsafe { x86::check_avx2(station, frames, lengths, count, destinations, ahead) },
+        Level::Avx2 => unsafe { x86::check_avx2(station, frames, lengths, destinations, count) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => unsafe { x86::check_avx512(station, frames, lengths, count, destinations, ahead) },
+        Level::Avx512 => unsafe { x86::check_avx512(station, frames, lengths, destinations, count) },
         #[cfg(not(target_arch = "x86_64"))]
-        Level::Avx2 | Level::Avx512 => scalar::check(station, frames, lengths, count, destinations, ahead),
+        Level::Avx2 | Level::Avx512 => scalar::check(station, frames, lengths, destinations, count),
     };
-    good & crate::ipv4_check::first(count)
+    good & first(count)
+}
+
+/// A mask of the first `count` frames.
+fn first(count: usize) -> u64 {
+    if count >= BATCH { u64::MAX } else { (1 << count) - 1 }
 }
 
 /// The IPv4 header in a frame.
 #[inline(always)]
-fn header(frame: &Frame) -> &crate::ipv4_check::Header {
-    frame.last_chunk().unwrap_or(&crate::ipv4_check::NO_HEADER)
+fn header(frame: &Frame) -> &crate::ipv4::Header {
+    frame.last_chunk().unwrap_or(&[0; 20])
 }

@@ -7,10 +7,9 @@
 //! |---|---|
 //! | [`cpu`] | what this CPU has, and running safe code compiled for it |
 //! | [`frame_check`] | validates up to 64 Ethernet frames that carry plain IPv4 to this station |
-//! | [`ipv4_check`] | validates the fixed IPv4 headers of up to 64 packets at once |
 
 pub mod cpu;
 pub mod frame_check;
-pub mod ipv4_check;
+mod ipv4;
 
 pub use cpu::Kernel;

@@ -25,12 +25,12 @@ impl WorkerCounters {
 pub(crate) struct Tally<'c>(&'c [Pair]);
 
 impl Tally<'_> {
-    /// Counts a packet to a place.
+    /// Counts packets to a place, and their bytes.
     #[inline(always)]
-    pub(crate) fn count(self, place: u32, bytes: u64) {
-        let Some([packets, total]) = self.0.get(place as usize) else { return };
-        packets.store(packets.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        total.store(total.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
+    pub(crate) fn count(self, place: u32, packets: u64, bytes: u64) {
+        let Some([all_packets, all_bytes]) = self.0.get(place as usize) else { return };
+        all_packets.store(all_packets.load(Ordering::Relaxed).wrapping_add(packets), Ordering::Relaxed);
+        all_bytes.store(all_bytes.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
     }
 }
 
@@ -76,11 +76,11 @@ mod tests {
     fn sums_what_all_workers_counted() {
         let counters = Counters::new(3);
         let (one, other) = (counters.add_worker().unwrap(), counters.add_worker().unwrap());
-        one.view().count(1, 60);
-        one.view().count(1, 40);
-        other.view().count(1, 1);
-        other.view().count(3, 1);
-        assert_eq!(counters.sum(1), (3, 101));
+        one.view().count(1, 1, 60);
+        one.view().count(1, 1, 40);
+        other.view().count(1, 2, 1);
+        other.view().count(3, 1, 1);
+        assert_eq!(counters.sum(1), (4, 101));
         assert_eq!((counters.sum(0), counters.sum(3)), ((0, 0), (0, 0)));
     }
 }

@@ -129,17 +129,20 @@ impl<T: Lookup4> Forward<T> {
     fn check(&mut self, batch: &Batch, count: usize) -> u64 {
         let mut frames = [&NO_FRAME; BATCH];
         let mut lengths = [0u16; BATCH];
+        let (table, destinations) = (&*self.shared.table, &mut self.destinations);
         batch.each_ref(|slot, packet| {
-            frames[slot.index()] = packet.window(0);
+            let frame = packet.window(0);
+            let destination = frame_check::destination_of(frame);
+            table.prefetch(destination);
+            destinations.0[slot.index()] = destination;
+            frames[slot.index()] = frame;
             // Buffers are far shorter than 64 KiB.
             lengths[slot.index()] = packet.len() as u16;
         });
         let ingress = self.shared.fib.ingress();
         let common = common_port(&batch.lanes.port).and_then(|port| ingress.station(port));
         let station = common.unwrap_or(Station::ANY);
-        let table = &*self.shared.table;
-        let ahead = |destination| table.prefetch(destination);
-        let good = frame_check::check(self.kernel, station, &frames, &lengths, count, &mut self.destinations, ahead);
+        let good = frame_check::check(self.kernel, station, &frames, &lengths, &self.destinations, count);
         if common.is_some() { good } else { good & ours(batch, ingress) }
     }
 
@@ -178,15 +181,7 @@ impl<T: Lookup4> Forward<T> {
         if values.iter().fold(0, |any, value| any | value) & fib::GROUP != 0 {
             self.shared.choose(batch, &mut values);
         }
-        let path = self.shared.path();
-        let mut ports = [0; BATCH];
-        let mut left = 0;
-        batch.each_in(good, |slot, packet, _| match path.forward(packet, values[slot.index()]) {
-            Some(port) => ports[slot.index()] = port,
-            None => left |= slot.bit(),
-        });
-        let gone = good & !left;
-        out.answer_indexed_each(gone, &ports);
+        let gone = self.shared.path().forward_batch(batch, good, &values, out);
         let rest = batch.live() & !gone;
         if rest != 0 {
             self.sort_out(batch, rest, good, out);
@@ -267,6 +262,47 @@ struct Path<'p> {
 }
 
 impl Path<'_> {
+    /// Forwards the packets in `good` whose place is a next hop; returns their mask.
+    #[inline(always)]
+    fn forward_batch(self, batch: &mut Batch, good: u64, places: &[u32; BATCH], out: &mut Out<'_>) -> u64 {
+        let first = places[good.trailing_zeros() as usize % BATCH];
+        let is_one = places.iter().zip(0..).fold(0, |same, (&place, slot)| same | u64::from(place == first) << slot);
+        if good & !is_one == 0 {
+            return self.forward_alike(batch, good, first, out);
+        }
+        let mut ports = [0; BATCH];
+        let mut left = 0;
+        batch.each_in(good, |slot, packet, _| match self.forward(packet, places[slot.index()]) {
+            Some(port) => ports[slot.index()] = port,
+            None => left |= slot.bit(),
+        });
+        out.answer_indexed_each(good & !left, &ports);
+        good & !left
+    }
+
+    /// The same for packets that all go to one place: it is looked at once, and counted once. Counting packet after packet to
+    /// one place would wait for each store to come back.
+    #[inline(always)]
+    fn forward_alike(self, batch: &mut Batch, good: u64, place: u32, out: &mut Out<'_>) -> u64 {
+        let Some(entry) = self.fib.entry(place).filter(|entry| entry.is_forward()) else { return 0 };
+        let egress = self.fib.egress(entry.port());
+        let (longest, source) = (egress.longest_frame(), egress.source_word());
+        let (mut left, mut bytes) = (0, 0);
+        batch.each_in(good, |slot, packet, _| {
+            let len = packet.len();
+            if len > longest {
+                left |= slot.bit();
+            } else {
+                rewrite(packet.window_mut(0), entry, source);
+                bytes += len as u64;
+            }
+        });
+        let gone = good & !left;
+        self.counters.count(place, u64::from(gone.count_ones()), bytes);
+        out.answer_indexed_each(gone, &[entry.port(); BATCH]);
+        gone
+    }
+
     /// Forwards one packet out of a port; `None` if something else is to be done with it.
     #[inline(always)]
     fn forward(self, packet: &mut Packet, place: u32) -> Option<u8> {
@@ -281,7 +317,7 @@ impl Path<'_> {
             return None;
         }
         rewrite(packet.window_mut(0), entry, egress.source_word());
-        self.counters.count(place, len as u64);
+        self.counters.count(place, 1, len as u64);
         Some(entry.port())
     }
 }

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use weir_simd::Kernel;
-use weir_simd::ipv4_check::{self, BATCH, Destinations, Header};
+use weir_simd::frame_check::{self, BATCH, Destinations, Frame, Station};
 use weir_table::lpm4::{Dir24, Linear, Lookup4, Lpm4, Packed};
 
 /// One lookup, and a batch, in whatever kind of table.
@@ -32,13 +32,13 @@ pub fn linear(table: &<Linear as Lpm4>::Reader, addresses: &[u32], values: &mut 
     both(table, addresses, values);
 }
 
-/// Validates headers; `ahead` sees each destination.
-pub fn headers(
+/// Validates frames.
+pub fn frames(
     kernel: Kernel,
-    headers: &[&Header; BATCH],
+    frames: &[&Frame; BATCH],
     lengths: &[u16; BATCH],
+    destinations: &Destinations,
     count: usize,
-    destinations: &mut Destinations,
 ) -> u64 {
-    ipv4_check::check(kernel, headers, lengths, count, destinations, |_| ())
+    frame_check::check(kernel, Station::ANY, frames, lengths, destinations, count)
 }

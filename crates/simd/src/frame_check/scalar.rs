@@ -1,25 +1,22 @@
 //! The portable twin: the rules as they are read.
 
 use super::{BATCH, Destinations, ETHERNET, Frame, Station, header};
-use crate::ipv4_check::is_good;
+use crate::ipv4::is_good;
 
 #[inline(always)]
 pub(super) fn check(
     station: Station,
     frames: &[&Frame; BATCH],
     lengths: &[u16; BATCH],
+    destinations: &Destinations,
     count: usize,
-    destinations: &mut Destinations,
-    mut ahead: impl FnMut(u32),
 ) -> u64 {
     let mut good = 0;
-    let slots = frames.iter().zip(lengths).zip(&mut destinations.0);
+    let slots = frames.iter().zip(lengths).zip(&destinations.0);
     for (i, ((frame, &length), destination)) in slots.enumerate().take(count) {
         let ip = header(frame);
-        *destination = u32::from_be_bytes([ip[16], ip[17], ip[18], ip[19]]);
-        ahead(*destination);
         let is_ours = is_for(station, frame) && frame[12..14] == [8, 0];
-        let is_local = [ip[12], ip[13]] == LINK_LOCAL || [ip[16], ip[17]] == LINK_LOCAL;
+        let is_local = [ip[12], ip[13]] == LINK_LOCAL || destination >> 16 == u32::from(u16::from_be_bytes(LINK_LOCAL));
         let sound = is_good(ip, length.saturating_sub(ETHERNET as u16));
         good |= u64::from(is_ours && !is_local && sound) << i;
     }

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::{BATCH, Destinations, ETHERNET, Frame, Station, header};
-use crate::ipv4_check::x86::{rules_avx2, rules_avx512, start, transpose_avx2, transpose_avx512};
+use crate::ipv4::x86::{rules_avx2, rules_avx512, start, transpose_avx2, transpose_avx512};
 
 /// EtherType of IPv4 and the first half of 169.254/16, as they lie in memory.
 const IPV4: i32 = 0x0008;
@@ -15,12 +15,11 @@ pub(super) fn check_avx512(
     station: Station,
     frames: &[&Frame; BATCH],
     lengths: &[u16; BATCH],
+    destinations: &Destinations,
     count: usize,
-    destinations: &mut Destinations,
-    ahead: impl FnMut(u32),
 ) -> u64 {
     let mut good = 0;
-    note_destinations(frames, count.next_multiple_of(16), destinations, ahead);
+    let link = Link::of(station);
     let (frames, _) = frames.as_chunks::<16>();
     let (lengths, _) = lengths.as_chunks::<16>();
     let (destinations, _) = destinations.0.as_chunks::<16>();
@@ -33,7 +32,7 @@ pub(super) fn check_avx512(
         let headers = frames.map(header);
         let words = transpose_avx512(&headers, destination);
         let length = _mm512_sub_epi32(_mm512_cvtepu16_epi32(lengths), _mm512_set1_epi32(ETHERNET as i32));
-        let ours = link_avx512(station, frames);
+        let ours = link_avx512(&link, frames);
         let low = _mm512_set1_epi32(0xffff);
         let ours =
             _mm512_mask_cmpneq_epi32_mask(ours, _mm512_and_si512(words.source, low), _mm512_set1_epi32(LINK_LOCAL));
@@ -45,30 +44,49 @@ pub(super) fn check_avx512(
     good
 }
 
+/// What the first 16 bytes of a frame must be.
+struct Link {
+    value: __m128i,
+    /// The bits that count: of the destination address and the EtherType.
+    mask: __m128i,
+}
+
+impl Link {
+    #[inline(always)]
+    fn of(station: Station) -> Link {
+        let pair = |high: i32, low: u64| {
+            // SAFETY: SSE2 is part of x86-64.
+            unsafe { _mm_set_epi64x(i64::from(high) << 32, low as i64) }
+        };
+        Link { value: pair(IPV4, station.address), mask: pair(0xffff, station.mask) }
+    }
+}
+
 /// Which of 16 frames are for the station and say that they carry IPv4.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn link_avx512(station: Station, frames: &[&Frame; 16]) -> u16 {
-    // As in `transpose_avx512`: 32-bit lane i is frame i's.
-    let row = |r: usize| {
+fn link_avx512(link: &Link, frames: &[&Frame; 16]) -> u16 {
+    let (value, mask) = (_mm512_broadcast_i32x4(link.value), _mm512_broadcast_i32x4(link.mask));
+    // As in `transpose_avx512`: 128-bit lane q of register r is frame 4q+r's.
+    let differs = |r: usize| {
         let low = _mm512_castsi128_si512(start(frames[r]));
         let low = _mm512_inserti32x4::<1>(low, start(frames[r + 4]));
         let low = _mm512_inserti32x4::<2>(low, start(frames[r + 8]));
-        _mm512_inserti32x4::<3>(low, start(frames[r + 12]))
+        let row = _mm512_inserti32x4::<3>(low, start(frames[r + 12]));
+        _mm512_and_si512(_mm512_xor_si512(row, value), mask)
     };
-    let (a, b, c, d) = (row(0), row(1), row(2), row(3));
-    let (ab_low, cd_low) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
-    let (ab_high, cd_high) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
-    let differs = |word, value: u32, mask: u32| {
-        let value = _mm512_set1_epi32(value as i32);
-        _mm512_and_si512(_mm512_xor_si512(word, value), _mm512_set1_epi32(mask as i32))
-    };
-    let first = differs(_mm512_unpacklo_epi64(ab_low, cd_low), station.address as u32, station.mask as u32);
-    let second =
-        differs(_mm512_unpackhi_epi64(ab_low, cd_low), (station.address >> 32) as u32, (station.mask >> 32) as u32);
-    let ethertype = differs(_mm512_unpackhi_epi64(ab_high, cd_high), IPV4 as u32, 0xffff);
-    let any = _mm512_or_si512(_mm512_or_si512(first, second), ethertype);
-    _mm512_testn_epi32_mask(any, any)
+    let rows = [differs(0), differs(1), differs(2), differs(3)];
+    let any = _mm512_or_si512(_mm512_or_si512(rows[0], rows[1]), _mm512_or_si512(rows[2], rows[3]));
+    // Nearly always all are.
+    if _mm512_test_epi32_mask(any, any) == 0 {
+        return u16::MAX;
+    }
+    let strangers = rows.iter().enumerate().fold(0, |strangers, (r, row)| {
+        let words = _mm512_test_epi32_mask(*row, *row);
+        let pairs = words | words >> 1;
+        strangers | ((pairs | pairs >> 2) & 0x1111) << r
+    });
+    !strangers
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe,popcnt")]
@@ -76,12 +94,11 @@ pub(super) fn check_avx2(
     station: Station,
     frames: &[&Frame; BATCH],
     lengths: &[u16; BATCH],
+    destinations: &Destinations,
     count: usize,
-    destinations: &mut Destinations,
-    ahead: impl FnMut(u32),
 ) -> u64 {
     let mut good = 0;
-    note_destinations(frames, count.next_multiple_of(8), destinations, ahead);
+    let link = Link::of(station);
     let (frames, _) = frames.as_chunks::<8>();
     let (lengths, _) = lengths.as_chunks::<8>();
     let (destinations, _) = destinations.0.as_chunks::<8>();
@@ -98,46 +115,32 @@ pub(super) fn check_avx2(
         let source = _mm256_cmpeq_epi32(_mm256_and_si256(words.source, low), _mm256_set1_epi32(LINK_LOCAL));
         // The destination is in host order here.
         let destination = _mm256_cmpeq_epi32(_mm256_srli_epi32::<16>(destination), _mm256_set1_epi32(0xa9fe));
-        let ours = _mm256_andnot_si256(_mm256_or_si256(source, destination), link_avx2(station, frames));
+        let local = _mm256_or_si256(source, destination);
         // One bit per lane, 8 of them.
-        let ours = (_mm256_movemask_ps(_mm256_castsi256_ps(ours)) & 0xff) as u8;
-        good |= u64::from(rules_avx2(&words, length) & ours) << (8 * group);
+        let local = (_mm256_movemask_ps(_mm256_castsi256_ps(local)) & 0xff) as u8;
+        good |= u64::from(rules_avx2(&words, length) & link_avx2(&link, frames) & !local) << (8 * group);
     }
     good
 }
 
-/// All ones for those of 8 frames that are for the station and say that they carry IPv4.
+/// Which of 8 frames are for the station and say that they carry IPv4.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn link_avx2(station: Station, frames: &[&Frame; 8]) -> __m256i {
-    let row = |r: usize| _mm256_set_m128i(start(frames[r + 4]), start(frames[r]));
-    let (a, b, c, d) = (row(0), row(1), row(2), row(3));
-    let (ab_low, cd_low) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
-    let (ab_high, cd_high) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
-    let differs = |word, value: u32, mask: u32| {
-        let value = _mm256_set1_epi32(value as i32);
-        _mm256_and_si256(_mm256_xor_si256(word, value), _mm256_set1_epi32(mask as i32))
+fn link_avx2(link: &Link, frames: &[&Frame; 8]) -> u8 {
+    let (value, mask) = (_mm256_broadcastsi128_si256(link.value), _mm256_broadcastsi128_si256(link.mask));
+    // As in `transpose_avx2`: 128-bit lane q of register r is frame 4q+r's.
+    let differs = |r: usize| {
+        let row = _mm256_set_m128i(start(frames[r + 4]), start(frames[r]));
+        _mm256_and_si256(_mm256_xor_si256(row, value), mask)
     };
-    let first = differs(_mm256_unpacklo_epi64(ab_low, cd_low), station.address as u32, station.mask as u32);
-    let second =
-        differs(_mm256_unpackhi_epi64(ab_low, cd_low), (station.address >> 32) as u32, (station.mask >> 32) as u32);
-    let ethertype = differs(_mm256_unpackhi_epi64(ab_high, cd_high), IPV4 as u32, 0xffff);
-    let any = _mm256_or_si256(_mm256_or_si256(first, second), ethertype);
-    _mm256_cmpeq_epi32(any, _mm256_setzero_si256())
-}
-
-/// Writes all destinations before any vector of them is read: a load that spans stores still on their way to the cache would
-/// wait for them.
-#[inline(always)]
-fn note_destinations(
-    frames: &[&Frame; BATCH],
-    count: usize,
-    destinations: &mut Destinations,
-    mut ahead: impl FnMut(u32),
-) {
-    for (frame, destination) in frames.iter().zip(&mut destinations.0).take(count) {
-        let [.., a, b, c, d] = **frame;
-        *destination = u32::from_be_bytes([a, b, c, d]);
-        ahead(*destination);
+    let rows = [differs(0), differs(1), differs(2), differs(3)];
+    let any = _mm256_or_si256(_mm256_or_si256(rows[0], rows[1]), _mm256_or_si256(rows[2], rows[3]));
+    // Nearly always all are.
+    if _mm256_testz_si256(any, any) == 1 {
+        return u8::MAX;
     }
+    rows.iter().enumerate().fold(0, |ours, (r, row)| {
+        let same = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(*row, _mm256_setzero_si256())));
+        ours | u8::from(same & 0x0f == 0x0f) << r | u8::from(same & 0xf0 == 0xf0) << (r + 4)
+    })
 }

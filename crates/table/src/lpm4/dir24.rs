@@ -37,12 +37,12 @@ impl First for Flat {
     }
 
     #[inline(always)]
-    fn words(&self, addresses: &[u32], words: &mut [u32], finish: impl Fn(u32, u32) -> u32) {
+    fn words(&self, addresses: &[u32], words: &mut [u32]) {
         // An array of every slot there can be needs no check of the index.
         let Some(slots) = self.0.first_chunk::<SLOTS>() else { return };
         for (word, &address) in words.iter_mut().zip(addresses) {
             // Acquire: as above.
-            *word = finish(address, slots[address as usize >> 8].load(Ordering::Acquire));
+            *word = slots[address as usize >> 8].load(Ordering::Acquire);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use weir_mem::prefetch::prefetch_slice;
 use weir_mem::{Domain, HugeSlice, arena};
 
 use super::table::Paint;
@@ -24,9 +25,14 @@ impl Words {
     /// The value of an address in the group that `pointer` points to. 0 for a pointer to nowhere, which is never stored.
     #[inline(always)]
     pub(crate) fn value(&self, pointer: u32, address: u32) -> u32 {
-        let at = ((pointer & !POINTER) as usize * GROUP) | (address as usize % GROUP);
         // Relaxed: the pointer was loaded with acquire, after the group was filled.
-        self.0.get(at).map_or(0, |word| word.load(Ordering::Relaxed))
+        self.0.get(place(pointer, address)).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Asks for the line of an address's value.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, pointer: u32, address: u32) {
+        prefetch_slice(&self.0, place(pointer, address));
     }
 
     fn group(&self, group: u32) -> &[AtomicU32] {
@@ -37,6 +43,12 @@ impl Words {
     pub(crate) fn bytes(&self) -> usize {
         self.0.bytes()
     }
+}
+
+/// Where the value of an address is, below what `pointer` points to.
+#[inline(always)]
+fn place(pointer: u32, address: u32) -> usize {
+    ((pointer & !POINTER) as usize * GROUP) | (address as usize % GROUP)
 }
 
 /// What only the writer knows of the groups.

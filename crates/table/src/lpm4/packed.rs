@@ -20,7 +20,7 @@ use weir_mem::prefetch::prefetch_slice;
 use weir_mem::{Domain, HugeSlice, arena};
 use weir_simd::Kernel;
 
-use super::table::{First, SLOTS, Table};
+use super::table::{BATCH, First, SLOTS, Table};
 use super::{Config, Memory, Refused};
 use crate::quarantine::Quarantine;
 
@@ -33,8 +33,6 @@ const PIECES: usize = SLOTS / PIECE;
 /// Words for blocks: enough for every piece to have the largest, and as much again as a sixteenth of that to wait for
 /// readers. Mapped, but backed only as far as it is used.
 const ROOM: usize = SLOTS + SLOTS / 16;
-/// Lookups are worked through this many at a time.
-const BATCH: usize = 64;
 
 /// Pieces and their blocks.
 #[derive(Debug)]
@@ -156,14 +154,10 @@ impl First for Runs {
     }
 
     #[inline(always)]
-    fn words(&self, addresses: &[u32], words: &mut [u32], finish: impl Fn(u32, u32) -> u32) {
+    fn words(&self, addresses: &[u32], words: &mut [u32]) {
         self.kernel.run(
             #[inline(always)]
-            || {
-                for (addresses, words) in addresses.chunks(BATCH).zip(words.chunks_mut(BATCH)) {
-                    self.batch(addresses, words, &finish);
-                }
-            },
+            || self.batch(addresses, words),
         );
     }
 
@@ -224,14 +218,14 @@ impl Runs {
     }
 
     #[inline(always)]
-    fn batch(&self, addresses: &[u32], words: &mut [u32], finish: &impl Fn(u32, u32) -> u32) {
+    fn batch(&self, addresses: &[u32], words: &mut [u32]) {
         let mut places = [0; BATCH];
         for ((word, place), &address) in words.iter_mut().zip(&mut places).zip(addresses) {
             let slot = address as usize >> 8;
             (*word, *place) = self.piece(slot).parts(slot);
         }
-        for ((word, &place), &address) in words.iter_mut().zip(&places).zip(addresses) {
-            *word = finish(address, *word + self.block_word(place));
+        for (word, &place) in words.iter_mut().zip(&places) {
+            *word += self.block_word(place);
         }
     }
 }

@@ -14,6 +14,9 @@ pub(crate) const SLOTS: usize = 1 << 24;
 /// The longest prefix that the first level answers alone.
 const SHORT: u8 = 24;
 
+/// Lookups are worked through this many at a time.
+pub(crate) const BATCH: usize = 64;
+
 /// What a change gives to addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
@@ -34,8 +37,8 @@ pub trait First: Send + Sync + Sized {
 
     fn word(&self, slot: usize) -> u32;
 
-    /// The words of many addresses, each passed through `finish` with its address.
-    fn words(&self, addresses: &[u32], words: &mut [u32], finish: impl Fn(u32, u32) -> u32);
+    /// The words of many addresses, up to [`BATCH`].
+    fn words(&self, addresses: &[u32], words: &mut [u32]);
 
     /// Makes sure that a [change](Self::change) of these slots by `change` finds room.
     fn reserve(
@@ -60,10 +63,34 @@ pub struct Compiled<F> {
 }
 
 impl<F: First> Compiled<F> {
+    /// Replaces the words that are pointers to groups by what is there: asks for all of them, then reads them, so that no
+    /// access waits for another.
     #[inline(always)]
-    fn finish(&self, address: u32, word: u32) -> u32 {
-        if word & POINTER == 0 { word } else { self.groups.value(word, address) }
+    fn follow(&self, addresses: &[u32], words: &mut [u32]) {
+        let pointers = words.iter().zip(0..).fold(0, |mask, (word, at)| mask | u64::from(word / POINTER) << at);
+        if pointers == 0 {
+            return;
+        }
+        let pairs = || bits(pointers).filter_map(|at| Some((at, *addresses.get(at)?)));
+        for (at, address) in pairs() {
+            self.groups.prefetch(words.get(at).copied().unwrap_or(0), address);
+        }
+        for (at, address) in pairs() {
+            if let Some(word) = words.get_mut(at) {
+                *word = self.groups.value(*word, address);
+            }
+        }
     }
+}
+
+/// The places of the bits that are set, from the lowest on.
+#[inline(always)]
+fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (mask != 0).then_some(mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        lowest
+    })
 }
 
 impl<F: First> Lookup4 for Compiled<F> {
@@ -74,17 +101,16 @@ impl<F: First> Lookup4 for Compiled<F> {
 
     #[inline(always)]
     fn lookup(&self, address: u32) -> u32 {
-        self.finish(address, self.first.word(slot_of(address)))
+        let word = self.first.word(slot_of(address));
+        if word & POINTER == 0 { word } else { self.groups.value(word, address) }
     }
 
     #[inline]
     fn lookup_batch(&self, addresses: &[u32], values: &mut [u32]) {
-        self.first.words(
-            addresses,
-            values,
-            #[inline(always)]
-            |address, word| self.finish(address, word),
-        );
+        for (addresses, values) in addresses.chunks(BATCH).zip(values.chunks_mut(BATCH)) {
+            self.first.words(addresses, values);
+            self.follow(addresses, values);
+        }
     }
 }
 

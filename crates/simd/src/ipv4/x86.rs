@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{BATCH, Destinations, Header};
+use super::Header;
 
 /// The five 32-bit words of a header, one register each, one lane per packet.
 pub(crate) struct Words<V> {
@@ -16,47 +16,6 @@ pub(crate) struct Words<V> {
     pub(crate) third: V,
     pub(crate) source: V,
     pub(crate) destination: V,
-}
-
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe,popcnt")]
-#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
-pub(super) fn check_avx512(
-    headers: &[&Header; BATCH],
-    lengths: &[u16; BATCH],
-    count: usize,
-    destinations: &mut Destinations,
-    ahead: impl FnMut(u32),
-) -> u64 {
-    let mut good = 0;
-    note_destinations(headers, count.next_multiple_of(16), destinations, ahead);
-    let (headers, _) = headers.as_chunks::<16>();
-    let (lengths, _) = lengths.as_chunks::<16>();
-    let (destinations, _) = destinations.0.as_chunks::<16>();
-    let groups = headers.iter().zip(lengths).zip(destinations);
-    for (group, ((headers, lengths), destinations)) in groups.enumerate().take(count.div_ceil(16)) {
-        // SAFETY: 16 words of 4 bytes are readable at the array; unaligned loads are allowed.
-        let destination = unsafe { _mm512_loadu_si512(destinations.as_ptr().cast()) };
-        // SAFETY: 16 words of 2 bytes are readable at the array; unaligned loads are allowed.
-        let lengths = unsafe { _mm256_loadu_si256(lengths.as_ptr().cast()) };
-        let words = transpose_avx512(headers, destination);
-        good |= u64::from(rules_avx512(&words, _mm512_cvtepu16_epi32(lengths))) << (16 * group);
-    }
-    good
-}
-
-/// Writes all destinations before any vector of them is read: a load that spans stores still on their way to the cache would
-/// wait for them.
-#[inline(always)]
-fn note_destinations(
-    headers: &[&Header; BATCH],
-    count: usize,
-    destinations: &mut Destinations,
-    mut ahead: impl FnMut(u32),
-) {
-    for (header, destination) in headers.iter().zip(&mut destinations.0).take(count) {
-        *destination = destination_of(header);
-        ahead(*destination);
-    }
 }
 
 /// Loads 16 headers; `destination` comes in host order.
@@ -127,31 +86,6 @@ fn bytes_swapped_avx512(halves: __m512i) -> __m512i {
     _mm512_or_si512(high, _mm512_srli_epi32::<8>(halves))
 }
 
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe,popcnt")]
-pub(super) fn check_avx2(
-    headers: &[&Header; BATCH],
-    lengths: &[u16; BATCH],
-    count: usize,
-    destinations: &mut Destinations,
-    ahead: impl FnMut(u32),
-) -> u64 {
-    let mut good = 0;
-    note_destinations(headers, count.next_multiple_of(8), destinations, ahead);
-    let (headers, _) = headers.as_chunks::<8>();
-    let (lengths, _) = lengths.as_chunks::<8>();
-    let (destinations, _) = destinations.0.as_chunks::<8>();
-    let groups = headers.iter().zip(lengths).zip(destinations);
-    for (group, ((headers, lengths), destinations)) in groups.enumerate().take(count.div_ceil(8)) {
-        // SAFETY: 8 words of 4 bytes are readable at the array; unaligned loads are allowed.
-        let destination = unsafe { _mm256_loadu_si256(destinations.as_ptr().cast()) };
-        // SAFETY: 8 words of 2 bytes are readable at the array; unaligned loads are allowed.
-        let lengths = unsafe { _mm_loadu_si128(lengths.as_ptr().cast()) };
-        let words = transpose_avx2(headers, destination);
-        good |= u64::from(rules_avx2(&words, _mm256_cvtepu16_epi32(lengths))) << (8 * group);
-    }
-    good
-}
-
 /// Loads 8 headers; `destination` comes in host order.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -217,10 +151,4 @@ pub(crate) fn start<const N: usize>(header: &[u8; N]) -> __m128i {
     const { assert!(N >= 16) };
     // SAFETY: 16 of the array's bytes; unaligned loads are allowed, and SSE2 is part of x86-64.
     unsafe { _mm_loadu_si128(header.as_ptr().cast()) }
-}
-
-#[inline(always)]
-fn destination_of(header: &Header) -> u32 {
-    let [.., a, b, c, d] = *header;
-    u32::from_be_bytes([a, b, c, d])
 }

@@ -1,26 +1,25 @@
-//! Cycles per packet of each kernel for 64 headers that are hot in the first-level cache:
-//! `cargo run --release -p weir-simd --example ipv4_check_cycles`.
+//! Cycles per packet of each kernel for 64 frames that are hot in the first-level cache:
+//! `cargo run --release -p weir-simd --example frame_check_cycles`.
 
 use std::hint::black_box;
 
 use weir_mem::tsc;
 use weir_simd::Kernel;
-use weir_simd::ipv4_check::{BATCH, Destinations, Header, check};
+use weir_simd::frame_check::{BATCH, Destinations, Frame, NO_FRAME, Station, check, destination_of};
 
 const ROUNDS: u32 = 20_000;
 
 fn main() {
     let stored: [[u8; 128]; BATCH] = std::array::from_fn(packet);
-    let headers: [&Header; BATCH] = std::array::from_fn(|i| stored[i][14..].first_chunk().unwrap_or(&[0; 20]));
-    let lengths = [46; BATCH];
-    let mut destinations = Destinations::default();
+    let frames: [&Frame; BATCH] = std::array::from_fn(|i| stored[i].first_chunk().unwrap_or(&NO_FRAME));
+    let (lengths, destinations) = ([60; BATCH], Destinations(frames.map(destination_of)));
+    let station = Station::only([0; 6]);
     for kernel in Kernel::available() {
         let mut runs: Vec<f64> = (0..9)
             .map(|_| {
                 let before = tsc::now();
                 for _ in 0..ROUNDS {
-                    let good =
-                        check(kernel, black_box(&headers), black_box(&lengths), BATCH, &mut destinations, |_| ());
+                    let good = check(kernel, station, black_box(&frames), black_box(&lengths), &destinations, BATCH);
                     assert_eq!(black_box(good), u64::MAX);
                 }
                 (tsc::now() - before) as f64 / f64::from(ROUNDS) / BATCH as f64
@@ -39,6 +38,7 @@ fn main() {
 /// A UDP packet of 60 bytes to 198.51.100.0 + `i`.
 fn packet(i: usize) -> [u8; 128] {
     let mut bytes = [0; 128];
+    bytes[12] = 8;
     let words = [0x4500, 46, i as u16, 0, 0x4011, 0, 0x0a00, 1, 0xc633, 0x6400 + i as u16];
     let sum: u32 = words.iter().map(|&word| u32::from(word)).sum();
     let sum = (sum & 0xffff) + (sum >> 16);
