@@ -18,7 +18,7 @@ pub use binary::{BinaryConfig, binary_search};
 pub use goal::Goal;
 pub use mlr::{MlrConfig, mlrsearch};
 pub use stat::{Bound, GoalResult};
-pub use trial::{Stop, Trial, Trials};
+pub use trial::{Latency, Stop, Trial, Trials};
 
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,7 @@ impl Trials for Hard {
     fn measure(&mut self, load: f64, duration: f64) -> Result<Trial, Stop> {
         let intended = (load * duration) as u64;
         let lost = intended.saturating_sub((self.0 * duration) as u64);
-        Ok(Trial { load, duration, intended, offered: intended, lost, elapsed: duration, disturbed: None })
+        Ok(Trial { load, duration, intended, offered: intended, lost, elapsed: duration, ..Trial::default() })
     }
 }
 

@@ -39,7 +39,7 @@ fn goal(words: &[&str]) -> Goal {
 fn trial(words: &[&str]) -> Trial {
     let n = numbers(words);
     let (intended, offered, lost) = (n[2] as u64, n[3] as u64, n[4] as u64);
-    Trial { duration: n[0], load: n[1], intended, offered, lost, elapsed: n[5], disturbed: None }
+    Trial { duration: n[0], load: n[1], intended, offered, lost, elapsed: n[5], ..Trial::default() }
 }
 
 fn cases() -> Vec<Case> {
@@ -138,7 +138,7 @@ impl Trials for Hard {
         let intended = (load * duration) as u64;
         let offered = intended.min((self.most * duration) as u64);
         let lost = offered.saturating_sub((self.limit * duration) as u64);
-        Ok(Trial { load, duration, intended, offered, lost, elapsed: duration, disturbed: None })
+        Ok(Trial { load, duration, intended, offered, lost, elapsed: duration, ..Trial::default() })
     }
 }
 

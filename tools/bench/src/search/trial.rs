@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use weir_measure::Spread;
 
 /// Packets sent at one rate for one time, and what became of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,6 +22,19 @@ pub struct Trial {
     pub elapsed: f64,
     /// What disturbed the generator in the meantime (a stall of its loop), one sentence; none if nothing did.
     pub disturbed: Option<String>,
+    /// How long packets were under way, if they were stamped.
+    pub latency: Option<Latency>,
+}
+
+/// One-way delays of the packets of a trial, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Of all packets.
+    pub all: Spread,
+    /// Of those on whose way the generator and its receiver were seen to run undisturbed; none if there were none.
+    pub calm: Option<Spread>,
+    /// The share of packets that were set aside for the latter, from 0 to 1.
+    pub set_aside: f64,
 }
 
 impl Trial {
