@@ -11,6 +11,7 @@ use crate::graph::GraphView;
 use crate::log;
 use crate::protocol::{Request, Response, Rights, Script, VERSION};
 use crate::save;
+use crate::server::Answer;
 use crate::stats::{self, Gauge, PortInput, Stats};
 use crate::supervisor::{self, Failure, Next, Supervisor};
 use crate::version;
@@ -87,10 +88,30 @@ impl Source {
 
 impl Running {
     /// Carries out a request. The rights of its sender have been checked.
-    pub(crate) fn handle(&mut self, request: Request, rights: Rights) -> (Response, Then) {
+    pub(crate) fn handle(&mut self, request: Request, rights: Rights) -> (Answer, Then) {
         if !rights.allow(&request) {
-            return (Response::refused("this is not allowed"), Then::GoOn);
+            return (Answer::Whole(Response::refused("this is not allowed")), Then::GoOn);
         }
+        let (response, then) = match request {
+            Request::Show { what, function, filter } => {
+                return (self.show(&what, function.as_deref(), filter.as_deref()), Then::GoOn);
+            }
+            other => self.whole(other),
+        };
+        (Answer::Whole(response), then)
+    }
+
+    /// A table: its rows are made by whoever asked, so that others need not wait.
+    fn show(&self, what: &str, function: Option<&str>, filter: Option<&str>) -> Answer {
+        match self.supervisor.show(what, function, filter) {
+            Ok((columns, rows)) => {
+                Answer::Table { columns: columns.iter().map(|&column| column.to_owned()).collect(), rows }
+            }
+            Err(error) => Answer::Whole(Response::refused(error.0)),
+        }
+    }
+
+    fn whole(&mut self, request: Request) -> (Response, Then) {
         match request {
             Request::Stop => (Response::Ok(Value::Null), Then::Stop),
             Request::Reload { script, dry_run, allow_restart } => self.reload(script, dry_run, allow_restart),
@@ -107,21 +128,13 @@ impl Running {
             Request::Ports => self.ports(),
             Request::Graph => Response::data(&self.graph()),
             Request::Version => Response::data(&version::here(catalogue::FUNCTIONS.iter().map(|f| f.kind()))),
-            Request::Show { what, function, filter } => {
-                match self.supervisor.show(&what, function.as_deref(), filter.as_deref()) {
-                    Ok((columns, rows)) => {
-                        let columns = columns.iter().map(|&column| column.to_owned()).collect();
-                        Response::Rows { columns, rows, more: false }
-                    }
-                    Err(error) => Response::refused(error.0),
-                }
-            }
             Request::Save => {
                 let verbs: Vec<&Verb> = catalogue::FUNCTIONS.iter().flat_map(|function| function.verbs()).collect();
                 Response::Ok(json!(save::script(&self.supervisor.saved(), &verbs)))
             }
-            // Those that change are carried out by `handle`, watches by the server.
-            Request::Change { .. }
+            // Those that change are carried out by `handle`, tables by `show`, watches by the server.
+            Request::Show { .. }
+            | Request::Change { .. }
             | Request::Reload { .. }
             | Request::Stop
             | Request::Trace { .. }

@@ -17,6 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weir_engine::Observer;
+use weir_stage::ShowRows;
 
 use crate::log;
 use crate::protocol::{self, Reply, Request, Response, Rights};
@@ -31,7 +32,7 @@ pub(crate) enum Job {
         /// What its sender may do.
         rights: Rights,
         /// Where the answer goes.
-        reply: SyncSender<Response>,
+        reply: SyncSender<Answer>,
     },
     /// Say what a watcher must know.
     Scene(SyncSender<Scene>),
@@ -39,6 +40,19 @@ pub(crate) enum Job {
     Watch(Arc<dyn Observer>, SyncSender<()>),
     /// Tell it no more.
     Unwatch(Arc<dyn Observer>, SyncSender<()>),
+}
+
+/// What comes of a request.
+pub(crate) enum Answer {
+    /// All that there is to say.
+    Whole(Response),
+    /// A table, whose rows whoever asked takes one piece after the other, while others are answered.
+    Table {
+        /// Keys of the rows, in order of display.
+        columns: Vec<String>,
+        /// The rows.
+        rows: Box<dyn ShowRows>,
+    },
 }
 
 /// What a watcher must know.

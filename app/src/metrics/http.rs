@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::log;
 use crate::protocol::{Request, Response, Rights};
-use crate::server::Job;
+use crate::server::{Answer, Job};
 
 /// The longest request with its headers, bytes.
 const MAX_REQUEST: usize = 8192;
@@ -41,7 +41,7 @@ fn metrics(jobs: &SyncSender<Job>) -> Option<String> {
     let (reply, answer) = sync_channel(1);
     jobs.send(Job::Ask { request: Request::Stats, rights: Rights::READ, reply }).ok()?;
     match answer.recv().ok()? {
-        Response::Ok(stats) => serde_json::from_value(stats).ok().map(|stats| super::text(&stats)),
+        Answer::Whole(Response::Ok(stats)) => serde_json::from_value(stats).ok().map(|stats| super::text(&stats)),
         _ => None,
     }
 }
@@ -136,7 +136,7 @@ mod tests {
             for job in todo.iter().take(2) {
                 if let Job::Ask { request: Request::Stats, rights, reply } = job {
                     assert_eq!(rights, Rights::READ);
-                    reply.send(Response::data(&crate::stats::tests::example())).unwrap();
+                    reply.send(Answer::Whole(Response::data(&crate::stats::tests::example()))).unwrap();
                 }
             }
         });

@@ -14,16 +14,13 @@ use weir_engine::Observer;
 use weir_filter::Filter;
 
 use super::lines::{Lines, Next};
-use super::{Counted, Job, Scene, Shared};
+use super::{Answer, Counted, Job, Scene, Shared};
 use crate::capture::{Copier, Point};
 use crate::graph::GraphView;
 use crate::log;
 use crate::protocol::{self, Reply, Request, Response, Rights, read_call};
 use crate::socket;
 use crate::trace::{MAX_PACKETS, Tracer};
-
-/// Rows that one line of an answer holds at most.
-const ROWS: usize = 4096;
 
 /// Packets or steps that one line of an answer holds at most.
 const EVENTS: usize = 256;
@@ -86,7 +83,7 @@ impl Session<'_> {
         let watched = match request {
             Request::Trace { count, filter } => self.trace(count, &filter),
             Request::Capture { point, filter, count, snap } => self.capture(&point, &filter, count, snap),
-            other => return self.ask(other).and_then(|response| self.write_all(response)),
+            other => return self.write_answer(self.ask(other)),
         };
         match watched {
             Ok(done) => done,
@@ -101,10 +98,10 @@ impl Session<'_> {
         answer.recv().ok()
     }
 
-    fn ask(&self, request: Request) -> io::Result<Response> {
+    fn ask(&self, request: Request) -> Answer {
         let rights = self.rights;
         let answer = self.hand(|reply| Job::Ask { request, rights, reply });
-        Ok(answer.unwrap_or_else(|| Response::refused(STOPPING)))
+        answer.unwrap_or_else(|| Answer::Whole(Response::refused(STOPPING)))
     }
 
     fn write(&self, response: Response) -> io::Result<()> {
@@ -112,15 +109,22 @@ impl Session<'_> {
         stream.write_all(&protocol::line(&Reply::new(response))?)
     }
 
-    /// Writes an answer; a long table in several lines.
-    fn write_all(&self, response: Response) -> io::Result<()> {
-        let Response::Rows { columns, mut rows, .. } = response else { return self.write(response) };
-        while rows.len() > ROWS {
-            let rest = rows.split_off(ROWS);
-            self.write(Response::Rows { columns: columns.clone(), rows, more: true })?;
-            rows = rest;
+    /// Writes an answer; a long table in several lines, as its rows come.
+    fn write_answer(&self, answer: Answer) -> io::Result<()> {
+        let (columns, mut table) = match answer {
+            Answer::Whole(response) => return self.write(response),
+            Answer::Table { columns, rows } => (columns, rows),
+        };
+        let mut rows = table.piece();
+        loop {
+            let next = table.piece();
+            let more = !next.is_empty();
+            self.write(Response::Rows { columns: columns.clone(), rows, more })?;
+            if !more {
+                return Ok(());
+            }
+            rows = next;
         }
-        self.write(Response::Rows { columns, rows, more: false })
     }
 
     fn scene(&self) -> Result<Scene, String> {
@@ -143,7 +147,7 @@ impl Session<'_> {
         let filter = parse(filter)?;
         let scene = self.scene()?;
         let graph = match self.ask(Request::Graph) {
-            Ok(Response::Ok(graph)) => serde_json::from_value::<GraphView>(graph).unwrap_or_default(),
+            Answer::Whole(Response::Ok(graph)) => serde_json::from_value::<GraphView>(graph).unwrap_or_default(),
             _ => GraphView::default(),
         };
         let point = Point::find(point, &scene.ports, &graph)?;

@@ -32,7 +32,7 @@ impl Stand {
         std::thread::spawn(move || {
             for job in todo {
                 match job {
-                    Job::Ask { request, reply, .. } => drop(reply.send(stand_in(request))),
+                    Job::Ask { request, reply, .. } => drop(reply.send(answer(request))),
                     Job::Scene(reply) => {
                         drop(reply.send(Scene { now: 5, ports: vec![(0, "wan".to_owned())] }));
                     }
@@ -72,16 +72,34 @@ impl Stand {
     }
 }
 
+fn answer(request: Request) -> Answer {
+    let Request::Show { what, .. } = request else { return Answer::Whole(stand_in(request)) };
+    let columns = vec!["n".to_owned()];
+    if what == "slow" {
+        return Answer::Table { columns, rows: Box::new(Slow(3)) };
+    }
+    let rows = (0..what.parse().unwrap_or(0)).map(|n: u32| json!({ "n": n })).collect();
+    Answer::Table { columns, rows: weir_stage::whole(rows) }
+}
+
+/// Somebody who waits for rows, and what lets the next piece come.
+static GATE: Mutex<Option<std::sync::mpsc::Receiver<()>>> = Mutex::new(None);
+
+/// A table of so many pieces, each of which waits at the gate.
+struct Slow(u32);
+
+impl ShowRows for Slow {
+    fn piece(&mut self) -> Vec<Value> {
+        let Some(left) = self.0.checked_sub(1) else { return Vec::new() };
+        self.0 = left;
+        let gate = GATE.lock().unwrap();
+        gate.as_ref().unwrap().recv_timeout(Duration::from_secs(5)).unwrap();
+        vec![json!({ "n": left })]
+    }
+}
+
 fn stand_in(request: Request) -> Response {
     match request {
-        Request::Show { what, .. } => {
-            let rows = what.parse().unwrap_or(0);
-            Response::Rows {
-                columns: vec!["n".into()],
-                rows: (0..rows).map(|n| json!({ "n": n })).collect(),
-                more: false,
-            }
-        }
         Request::Graph => Response::data(&crate::graph::tests::small()),
         Request::Reload { script: Some(Script { folder: Some(folder), .. }), .. } => {
             Response::Ok(json!(name_of_first_file(&folder)))
@@ -131,12 +149,35 @@ fn requests_are_answered_in_order() {
 fn long_tables_come_in_pieces_and_whole() {
     let stand = Stand::new("tables");
     let mut client = stand.client();
-    for wanted in [0, 1, 4096, 4097, 10_000] {
+    for wanted in [0, 1, 1024, 1025, 10_000] {
         let show = Request::Show { what: wanted.to_string(), function: None, filter: None };
         let Response::Rows { columns, rows, more } = client.ask(show).unwrap() else { panic!("no rows") };
         assert_eq!((columns.len(), rows.len(), more), (1, wanted, false));
         assert!(rows.iter().enumerate().all(|(n, row)| row["n"] == json!(n)));
     }
+}
+
+#[test]
+fn others_are_answered_while_a_table_is_told() {
+    let stand = Stand::new("meanwhile");
+    let (open, gate) = sync_channel(3);
+    *GATE.lock().unwrap() = Some(gate);
+    let mut reader = stand.client();
+    let mut other = stand.client();
+    reader.send(Request::Show { what: "slow".to_owned(), function: None, filter: None }).unwrap();
+    for _ in 0..3 {
+        // A piece is being made, which ends only when the gate opens: after others were answered.
+        assert_eq!(other.data(Request::Stats).unwrap(), json!("Stats"));
+        open.send(()).unwrap();
+    }
+    let mut rows = Vec::new();
+    while let Response::Rows { rows: piece, more, .. } = reader.next().unwrap() {
+        rows.extend(piece);
+        if !more {
+            break;
+        }
+    }
+    assert_eq!(rows, [json!({"n": 2}), json!({"n": 1}), json!({"n": 0})]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use serde_json::Value;
 use weir_config::ConfigError;
 use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_stage::{DeviceStats, Env, PortInfo, RequestError, Verb};
+use weir_stage::{DeviceStats, Env, PortInfo, RequestError, ShowRows, Verb};
 
 pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load};
 use placing::{Cores, RunningFunction, blueprint, owners, too_few_queues};
@@ -318,13 +318,13 @@ impl Supervisor {
         }
     }
 
-    /// The columns and rows of a table of a function.
+    /// The columns of a table of a function, and its rows, which are handed out in pieces.
     pub(crate) fn show(
         &self,
         what: &str,
         function: Option<&str>,
         filter: Option<&str>,
-    ) -> Result<(&'static [&'static str], Vec<Value>), RequestError> {
+    ) -> Result<(&'static [&'static str], Box<dyn ShowRows>), RequestError> {
         let shows = |running: &RunningFunction| running.function.shows().iter().find(|show| show.what == what);
         let running = self.having(function, &format!("a table '{what}'"), |running| shows(running).is_some())?;
         let columns = shows(running).map_or(&[][..], |show| show.columns);

@@ -5,7 +5,7 @@ use std::any::Any;
 
 use serde_json::{Value, json};
 use weir_config::{ConfigError, Element};
-use weir_stage::{Env, Graph, GraphError, Instance, Prepared, RequestError, To};
+use weir_stage::{Env, Graph, GraphError, Instance, Prepared, RequestError, ShowRows, To, whole};
 
 use crate::function::script;
 use crate::paths::Paths;
@@ -84,7 +84,7 @@ impl Instance for Running {
         Err(RequestError(format!("{} knows no request '{verb}'", self.name)))
     }
 
-    fn show(&self, what: &str, filter: Option<&str>, _now: u64) -> Result<Vec<Value>, RequestError> {
+    fn show(&self, what: &str, filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
         if what != TABLE {
             return Err(RequestError(format!("{} has no table '{what}'; it has '{TABLE}'", self.name)));
         }
@@ -104,7 +104,7 @@ impl Instance for Running {
                 let problem = format!("there is no replica '{word}'; expected a number below {}", all.len());
                 Err(RequestError(problem))
             }
-            _ => Ok(rows),
+            _ => Ok(whole(rows)),
         }
     }
 

@@ -254,7 +254,7 @@ fn failures_are_shown_and_a_corrected_script_is_taken_over() {
     let lua = "lua { file = 'by_byte.lua', paths = { 'a -> b' }, ways = { 'c', 'a' } }";
     let file = place.write("config.lua", &format!("{PORTS}{lua}"));
     let mut rig = Rig::new(&file);
-    let row = |rig: &Rig| rig.instance.show("lua", None, 0).unwrap();
+    let row = |rig: &Rig| rig.instance.show("lua", None, 0).unwrap().piece();
     assert_eq!(row(&rig), [json!({"replica": 0, "failures": 0, "disabled": false, "last": null})]);
     for _ in 0..3 {
         rig.send(0, &[frame(1, 4), frame(1, 0)]);
@@ -265,9 +265,9 @@ fn failures_are_shown_and_a_corrected_script_is_taken_over() {
     let script = place.0.join("by_byte.lua").display().to_string();
     let failed = |disabled: bool| json!({"replica": 0, "failures": 3, "disabled": disabled, "last": format!("{script}:3: four")});
     assert_eq!(row(&rig), [failed(true)]);
-    assert_eq!(rig.instance.show("lua", Some("0"), 0).unwrap().len(), 1);
-    assert!(rig.instance.show("lua", Some("1"), 0).unwrap_err().0.contains("no replica '1'"));
-    assert!(rig.instance.show("routes", None, 0).unwrap_err().0.contains("has no table"));
+    assert_eq!(rig.instance.show("lua", Some("0"), 0).unwrap().piece().len(), 1);
+    assert!(rig.instance.show("lua", Some("1"), 0).err().unwrap().0.contains("no replica '1'"));
+    assert!(rig.instance.show("routes", None, 0).err().unwrap().0.contains("has no table"));
     assert_eq!(rig.instance.gauges().iter().map(|gauge| gauge.2).collect::<Vec<_>>(), [3.0, 1.0]);
 
     // A reload without a change changes nothing; neither does one whose script is wrong.
@@ -343,7 +343,7 @@ fn each_worker_has_a_machine_of_its_own() {
         }
     }
     assert_eq!(seen, [1, 2, 1, 2, 1, 2]);
-    assert_eq!(rig.instance.show("lua", None, 0).unwrap().len(), 3);
+    assert_eq!(rig.instance.show("lua", None, 0).unwrap().piece().len(), 3);
     rig.stop();
 }
 

@@ -153,12 +153,13 @@ pub trait Instance: Send {
     /// What is wrong with the request; nothing has changed then.
     fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError>;
 
-    /// The rows of a table, objects with the columns of [`Show`], those first that `filter` (a word) selects.
+    /// The rows of a table, objects with the columns of [`Show`]; those that `filter` (a word) selects. It is asked for between
+    /// two other requests, so it takes no longer than one piece; small tables are [`whole`].
     ///
     /// # Errors
     ///
     /// An unknown table or a filter that means nothing.
-    fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Vec<Value>, RequestError>;
+    fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError>;
 
     /// What was added at run time by others than the configuration, as verbs that would add it again.
     fn save(&self) -> Vec<Saved> {
@@ -223,6 +224,27 @@ pub struct Show {
     pub columns: &'static [&'static str],
     /// A sentence of help.
     pub help: &'static str,
+}
+
+/// Rows that one piece of a table holds at most.
+pub const PIECE: usize = 1024;
+
+/// The rows of a table on their way to whoever asked. They are handed out in pieces by a thread that keeps nobody waiting, while
+/// the function goes on: each piece is as the table is then, and holds up others for no longer than it takes.
+pub trait ShowRows: Send {
+    /// The next rows, at most [`PIECE`]; none when all were handed out.
+    fn piece(&mut self) -> Vec<Value>;
+}
+
+impl ShowRows for std::vec::IntoIter<Value> {
+    fn piece(&mut self) -> Vec<Value> {
+        self.take(PIECE).collect()
+    }
+}
+
+/// The rows of a small table, all of the same moment.
+pub fn whole(rows: Vec<Value>) -> Box<dyn ShowRows> {
+    Box::new(rows.into_iter())
 }
 
 /// A change to be written to a configuration: a verb and the words of its arguments.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use weir_config::{ConfigError, Element, ErrorKind, PortName, Schema, config, nearest};
 use weir_stage::function::Traffic;
 use weir_stage::{
-    Case, Env, Function, Graph, GraphError, Instance, Layout, Place, Placement, PortInfo, RequestError, To,
+    Case, Env, Function, Graph, GraphError, Instance, Layout, Place, Placement, PortInfo, RequestError, ShowRows, To,
 };
 
 use crate::{NoPath, Swap, Untouched};
@@ -198,7 +198,7 @@ impl Instance for Running {
         Err(RequestError(format!("{} knows no request '{verb}'", self.name)))
     }
 
-    fn show(&self, what: &str, _filter: Option<&str>, _now: u64) -> Result<Vec<Value>, RequestError> {
+    fn show(&self, what: &str, _filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
         Err(RequestError(format!("{} has no table '{what}'", self.name)))
     }
 

@@ -10,8 +10,8 @@ use weir_net::rib::Limits;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
-    Case, Env, Function, Graph, GraphError, Instance, Layout, Place, Placement, RequestError, Saved, Show, Stage, To,
-    Verb,
+    Case, Env, Function, Graph, GraphError, Instance, Layout, Place, Placement, RequestError, Saved, Show, ShowRows,
+    Stage, To, Verb,
 };
 use weir_table::lpm4::{self, Lookup4};
 
@@ -202,8 +202,8 @@ impl Instance for Running {
         request::carry_out(&mut lock(&self.shared), verb, arguments, now)
     }
 
-    fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Vec<Value>, RequestError> {
-        show::rows(&lock(&self.shared), what, filter, now)
+    fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
+        show::rows(&self.shared, what, filter, now)
     }
 
     fn save(&self) -> Vec<Saved> {

@@ -13,6 +13,7 @@ mod forward;
 mod function;
 mod load;
 mod options;
+mod pieces;
 mod punt;
 mod request;
 mod routing;

@@ -2,13 +2,18 @@
 
 use std::net::Ipv4Addr;
 use std::str::FromStr;
+use std::sync::{Arc, Mutex};
 
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 use weir_net::Author;
+use weir_net::neighbor::Neighbor;
 use weir_net::rib::{Hop, RouteView};
-use weir_stage::{RequestError, Show};
+use weir_stage::{RequestError, Show, ShowRows, whole};
 
+use crate::control::lock;
+use crate::pieces::{AllRoutes, Pieces};
+use crate::routing::Traffic;
 use crate::state::Control;
 
 /// What can be shown.
@@ -41,44 +46,55 @@ pub(crate) static SHOWS: &[Show] = &[
 ];
 
 /// The rows of a table.
-pub(crate) fn rows(control: &Control, what: &str, filter: Option<&str>, now: u64) -> Result<Vec<Value>, RequestError> {
+pub(crate) fn rows(
+    shared: &Arc<Mutex<Control>>,
+    what: &str,
+    filter: Option<&str>,
+    now: u64,
+) -> Result<Box<dyn ShowRows>, RequestError> {
+    let control = &*lock(shared);
     match what {
-        "routes" => routes(control, filter),
-        "neighbors" => Ok(neighbors(control, filter, now)),
-        "nexthops" => Ok(next_hops(control, filter)),
-        "addresses" => Ok(addresses(control)),
-        "fib" => Ok(vec![fib(control)]),
+        "routes" => routes(shared, control, filter),
+        "neighbors" => {
+            let row = move |control: &Control, neighbor| Some(neighbor_row(control, neighbor, now));
+            Ok(Pieces::of(shared, neighbors(control, filter), row))
+        }
+        "nexthops" => {
+            Ok(Pieces::of(shared, next_hops(control, filter), |control, traffic| Some(hop_row(control, traffic))))
+        }
+        "addresses" => Ok(whole(addresses(control))),
+        "fib" => Ok(whole(vec![fib(control)])),
         _ => Err(RequestError(format!("there is no table '{what}'"))),
     }
 }
 
-fn routes(control: &Control, filter: Option<&str>) -> Result<Vec<Value>, RequestError> {
+fn routes(
+    shared: &Arc<Mutex<Control>>,
+    control: &Control,
+    filter: Option<&str>,
+) -> Result<Box<dyn ShowRows>, RequestError> {
     let rib = control.routing.rib();
     let row = |route: RouteView<'_>| route_row(control, &route);
     let Some(word) = filter else {
         // Hosts that were found by ARP are shown as neighbours, as elsewhere.
-        let mut rows: Vec<_> = rib.routes().filter(|route| route.author() != Author::Learned).collect();
-        rows.sort_by_key(|route| (route.prefix(), route.author()));
-        return Ok(rows.into_iter().map(row).collect());
+        return Ok(Box::new(AllRoutes::new(shared, |author| author != Author::Learned)));
     };
-    if let Ok(author) = Author::from_str(word) {
-        let mut rows: Vec<_> = rib.routes().filter(|route| route.author() == author).collect();
-        rows.sort_by_key(RouteView::prefix);
-        return Ok(rows.into_iter().map(row).collect());
+    if let Ok(wanted) = Author::from_str(word) {
+        return Ok(Box::new(AllRoutes::new(shared, move |author| author == wanted)));
     }
     if let Ok(address) = word.parse::<Ipv4Addr>() {
         let lengths = (0..=32).rev().filter_map(|length| Ipv4Net::new(address, length).ok());
-        return Ok(lengths.flat_map(|prefix| rib.routes_to(prefix)).map(row).collect());
+        return Ok(whole(lengths.flat_map(|prefix| rib.routes_to(prefix)).map(row).collect()));
     }
     match <Ipv4Net as weir_config::Scalar>::parse(word) {
-        Ok(prefix) => Ok(rib.routes_to(prefix).map(row).collect()),
+        Ok(prefix) => Ok(whole(rib.routes_to(prefix).map(row).collect())),
         Err(_) => Err(RequestError(format!(
             "\"{word}\" selects no routes; write a prefix, an address, or an author: connected, config, cli, linux, learned"
         ))),
     }
 }
 
-fn route_row(control: &Control, route: &RouteView<'_>) -> Value {
+pub(crate) fn route_row(control: &Control, route: &RouteView<'_>) -> Value {
     let via = route.hops().map(|(hop, _)| match hop {
         Hop::On(port) => format!("port {}", control.port_name(port)),
         Hop::Via(gateway) => gateway.to_string(),
@@ -92,7 +108,7 @@ fn route_row(control: &Control, route: &RouteView<'_>) -> Value {
     })
 }
 
-fn neighbors(control: &Control, filter: Option<&str>, now: u64) -> Vec<Value> {
+fn neighbors(control: &Control, filter: Option<&str>) -> Vec<Neighbor> {
     let chosen = control.neighbors.iter().filter(|neighbor| {
         filter.is_none_or(|word| {
             let address = neighbor.address.to_string();
@@ -100,35 +116,38 @@ fn neighbors(control: &Control, filter: Option<&str>, now: u64) -> Vec<Value> {
                 .contains(&word)
         })
     });
-    let row = |neighbor: weir_net::neighbor::Neighbor| {
-        json!({
-            "address": neighbor.address.to_string(),
-            "mac": neighbor.mac.map(|mac| mac.to_string()),
-            "port": control.port_name(neighbor.port),
-            "state": neighbor.state.name(),
-            "author": neighbor.author.name(),
-            "age": now.saturating_sub(neighbor.since) / 1_000_000_000,
-        })
-    };
-    chosen.map(row).collect()
+    chosen.collect()
 }
 
-fn next_hops(control: &Control, filter: Option<&str>) -> Vec<Value> {
-    let rows = control.routing.traffic().filter_map(|traffic| {
-        let via = traffic.next_hop.gateway.map(|gateway| gateway.to_string());
-        let port = control.port_name(traffic.next_hop.port);
-        let chosen = filter.is_none_or(|word| via.as_deref() == Some(word) || port == word);
-        chosen.then(|| {
-            json!({
-                "index": traffic.index,
-                "via": via,
-                "port": port,
-                "packets": traffic.packets,
-                "bytes": traffic.bytes,
-            })
+fn neighbor_row(control: &Control, neighbor: Neighbor, now: u64) -> Value {
+    json!({
+        "address": neighbor.address.to_string(),
+        "mac": neighbor.mac.map(|mac| mac.to_string()),
+        "port": control.port_name(neighbor.port),
+        "state": neighbor.state.name(),
+        "author": neighbor.author.name(),
+        "age": now.saturating_sub(neighbor.since) / 1_000_000_000,
+    })
+}
+
+fn next_hops(control: &Control, filter: Option<&str>) -> Vec<Traffic> {
+    let chosen = control.routing.traffic().filter(|traffic| {
+        filter.is_none_or(|word| {
+            let via = traffic.next_hop.gateway.map(|gateway| gateway.to_string());
+            via.as_deref() == Some(word) || control.port_name(traffic.next_hop.port) == word
         })
     });
-    rows.collect()
+    chosen.collect()
+}
+
+fn hop_row(control: &Control, traffic: Traffic) -> Value {
+    json!({
+        "index": traffic.index,
+        "via": traffic.next_hop.gateway.map(|gateway| gateway.to_string()),
+        "port": control.port_name(traffic.next_hop.port),
+        "packets": traffic.packets,
+        "bytes": traffic.bytes,
+    })
 }
 
 fn addresses(control: &Control) -> Vec<Value> {

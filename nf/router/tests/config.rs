@@ -128,7 +128,7 @@ fn routes_from_a_file_with_the_place_of_every_error() {
 }
 
 fn prefixes(rig: &Rig, filter: Option<&str>) -> Vec<String> {
-    let rows = rig.instance.show("routes", filter, 0).unwrap();
+    let rows = all(rig.instance.show("routes", filter, 0).unwrap());
     rows.iter().map(|row| format!("{} {}", row["prefix"].as_str().unwrap(), row["author"].as_str().unwrap())).collect()
 }
 
@@ -140,24 +140,50 @@ fn routes_are_added_replaced_and_deleted_at_run_time() {
     rig.request("route add", json!({ "prefix": "192.0.2.0/24", "via": "10.0.1.7" })).unwrap();
     assert_eq!(prefixes(&rig, Some("cli")), ["10.1.0.0/16 cli", "192.0.2.0/24 cli"]);
     assert_eq!(prefixes(&rig, Some("192.0.2.77")), ["192.0.2.0/24 cli", "192.0.2.0/24 config"]);
-    let rows = rig.instance.show("routes", Some("10.1.0.0/16"), 0).unwrap();
+    let rows = all(rig.instance.show("routes", Some("10.1.0.0/16"), 0).unwrap());
     assert_eq!(
         rows,
         [json!({ "prefix": "10.1.0.0/16", "via": ["10.0.1.7", "10.0.1.8"], "author": "cli", "active": true })]
     );
-    let rows = rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap();
+    let rows = all(rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap());
     assert_eq!((&rows[0]["active"], &rows[1]["active"]), (&json!(true), &json!(false)), "the command wins");
     // Some of its next hops, then the rest.
     rig.request("route del", json!({ "prefix": "10.1.0.0/16", "via": ["10.0.1.7"] })).unwrap();
-    let rows = rig.instance.show("routes", Some("10.1.0.0/16"), 0).unwrap();
+    let rows = all(rig.instance.show("routes", Some("10.1.0.0/16"), 0).unwrap());
     assert_eq!(rows[0]["via"], json!(["10.0.1.8"]));
     rig.request("route del", json!({ "prefix": "10.1.0.0/16" })).unwrap();
     rig.request("route del", json!({ "prefix": "192.0.2.0/24" })).unwrap();
     assert!(prefixes(&rig, Some("cli")).is_empty());
-    let rows = rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap();
+    let rows = all(rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap());
     assert_eq!((rows.len(), &rows[0]["author"], &rows[0]["active"]), (1, &json!("config"), &json!(true)));
     rig.settle();
     rig.finish();
+}
+
+/// A table of thousands of routes is told in pieces, between which anything may be asked and changed.
+#[test]
+fn a_long_table_keeps_nobody_waiting() {
+    let rig = Rig::new(TWO, json!({}));
+    let prefix = |n: u32| format!("172.{}.{}.{}/31", 16 + n / 32_768, n / 128 % 256, n % 128 * 2);
+    for n in 0..5000 {
+        rig.request("route add", json!({ "prefix": prefix(n), "via": "10.0.1.7" })).unwrap();
+    }
+    let mut table = rig.instance.show("routes", Some("cli"), 0).unwrap();
+    let mut told: Vec<Value> = table.piece();
+    assert_eq!(told.len(), weir_stage::PIECE);
+    // One that was told, one that was not, and one that was not there.
+    for gone in [0, 4000] {
+        rig.request("route del", json!({ "prefix": prefix(gone) })).unwrap();
+    }
+    rig.request("route add", json!({ "prefix": "192.0.2.0/24", "via": "10.0.1.7" })).unwrap();
+    assert_eq!(all(rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap()).len(), 1);
+    while let piece @ [_, ..] = &*table.piece() {
+        assert!(piece.len() <= weir_stage::PIECE);
+        told.extend_from_slice(piece);
+    }
+    let told: Vec<&str> = told.iter().map(|row| row["prefix"].as_str().unwrap()).collect();
+    let expected: Vec<String> = (0..5000).filter(|n| *n != 4000).map(prefix).collect();
+    assert_eq!(told, expected);
 }
 
 #[test]
@@ -217,7 +243,7 @@ fn a_list_that_fails_half_way_restores_what_it_replaced() {
         error,
         "entry 15: 12.13.0.0/16: the table is full: it is configured for 16 routes; delete some or configure more"
     );
-    let rows = rig.instance.show("routes", Some("cli"), 0).unwrap();
+    let rows = all(rig.instance.show("routes", Some("cli"), 0).unwrap());
     assert_eq!(rows, [json!({ "prefix": "11.0.0.0/8", "via": ["10.0.1.9"], "author": "cli", "active": true })]);
     rig.finish();
 }

@@ -7,7 +7,7 @@ use weir_config::{ConfigError, Element, Errors};
 use weir_packet::Batch;
 use weir_stage::{
     Declaration, Env, Graph, GraphError, Instance, MakeStage, NodeId, Out, Place, PortInfo, Prepared, RequestError,
-    Settings, Stage, To,
+    Settings, ShowRows, Stage, To, whole,
 };
 
 use crate::discard::{Discarding, NEVER};
@@ -121,7 +121,7 @@ impl Instance for Running {
         Err(RequestError(format!("{} knows no request '{verb}'", self.name)))
     }
 
-    fn show(&self, what: &str, filter: Option<&str>, _now: u64) -> Result<Vec<Value>, RequestError> {
+    fn show(&self, what: &str, filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
         if what != TABLE {
             return Err(RequestError(format!("{} has no table '{what}'; it has '{TABLE}'", self.name)));
         }
@@ -134,7 +134,7 @@ impl Instance for Running {
             let troubles = part.make.troubles().join("; ");
             json!({ "stage": part.name, "kind": part.kind, "section": part.section, "troubles": troubles })
         };
-        Ok(chosen.iter().map(row).collect())
+        Ok(whole(chosen.iter().map(row).collect()))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use serde_json::Value;
 use weir_config::{ConfigError, Element, PortName, Schema, config};
-use weir_stage::{Env, Function, Graph, GraphError, Instance, Layout, Placement, RequestError, To};
+use weir_stage::{Env, Function, Graph, GraphError, Instance, Layout, Placement, RequestError, ShowRows, To};
 
 use crate::Ttl;
 
@@ -80,7 +80,7 @@ impl Instance for Running {
         Err(RequestError(format!("{} knows no request '{verb}'", self.name)))
     }
 
-    fn show(&self, what: &str, _filter: Option<&str>, _now: u64) -> Result<Vec<Value>, RequestError> {
+    fn show(&self, what: &str, _filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
         Err(RequestError(format!("{} has no table '{what}'", self.name)))
     }
 

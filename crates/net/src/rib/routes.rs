@@ -52,6 +52,14 @@ impl Routes {
         self.routes.iter()
     }
 
+    pub(super) fn at(&self, position: u32) -> Option<&Route> {
+        self.routes.get(position)
+    }
+
+    pub(super) fn positions(&self) -> u32 {
+        self.routes.indices().end
+    }
+
     /// Entries of a route with their numbers, the most preferred author first.
     pub(super) fn entries_of(&self, route: u32) -> impl Iterator<Item = (u32, &Entry)> {
         self.list(self.routes.get(route).map_or(NONE, |route| route.first))

@@ -60,6 +60,18 @@ impl Rib {
         self.routes.iter().flat_map(move |route| self.views(route))
     }
 
+    /// The routes at some of the positions 0 to [`Rib::positions`], in no order of prefixes. A route keeps its position as long as
+    /// it lives.
+    pub fn routes_at(&self, positions: std::ops::Range<u32>) -> impl Iterator<Item = RouteView<'_>> {
+        let routes = positions.filter_map(|position| self.routes.at(position));
+        routes.flat_map(move |route| self.views(route))
+    }
+
+    /// One more than the last position that a route may have.
+    pub fn positions(&self) -> u32 {
+        self.routes.positions()
+    }
+
     /// The routes to exactly this prefix, the most preferred author first.
     pub fn routes_to(&self, prefix: Ipv4Net) -> impl Iterator<Item = RouteView<'_>> {
         self.routes.get(prefix.trunc()).into_iter().flat_map(move |route| self.views(route))

@@ -247,7 +247,7 @@ impl Rig {
     }
 
     pub fn show(&self, what: &str) -> Vec<Value> {
-        self.instance.show(what, None, self.engine.now()).unwrap()
+        all(self.instance.show(what, None, self.engine.now()).unwrap())
     }
 
     pub fn snapshot(&mut self) -> Vec<WorkerSnapshot> {
@@ -301,4 +301,9 @@ impl Rig {
         assert_eq!(pool.taken() - pool.at_hand(), 0, "buffers are missing");
         all
     }
+}
+
+/// All rows of a table.
+pub fn all(mut table: Box<dyn weir_stage::ShowRows>) -> Vec<Value> {
+    std::iter::from_fn(|| Some(table.piece()).filter(|piece| !piece.is_empty())).flatten().collect()
 }
