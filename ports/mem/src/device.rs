@@ -36,6 +36,7 @@ impl MemPort {
     ///
     /// - `mem:null` receives nothing and forgets what it transmits;
     /// - `mem:loop` receives what it transmits;
+    /// - `mem:cable=NAME` receives what another port with the same text transmits, and the other way round;
     /// - `mem:replay=FILE` receives the frames of a capture file over and over and forgets what it transmits; relative paths are
     ///   below `base_dir`, and `load` reads the file when the port is opened.
     ///
@@ -56,6 +57,7 @@ impl MemPort {
             Some("null") => MemPort::null(name),
             Some("loop") => MemPort::mirror(name),
             Some(other) => match other.split_once('=') {
+                Some(("cable", cable)) if !cable.is_empty() => MemPort::cable(name, cable),
                 Some(("replay", path)) if !path.is_empty() => {
                     MemPort::file(name, replayed(&text, base_dir.join(path), load)?)
                 }
@@ -77,7 +79,7 @@ impl MemPort {
 }
 
 fn no_such(text: &DeviceText<'_>, kind: &str) -> PortError {
-    text.wrong(kind, "is no port in memory", "write mem:null, mem:loop or mem:replay=FILE")
+    text.wrong(kind, "is no port in memory", "write mem:null, mem:loop, mem:cable=NAME or mem:replay=FILE")
 }
 
 fn replayed(text: &DeviceText<'_>, path: std::path::PathBuf, load: Load) -> Result<Replayed, PortError> {

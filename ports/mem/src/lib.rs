@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bare;
+mod cable;
 pub mod conformance;
 mod device;
 pub mod fault;

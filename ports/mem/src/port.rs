@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use weir_packet::{BATCH, Pool};
 use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx, local_mac};
 
+use crate::cable::Plug;
 use crate::fault::{Faults, surround};
 use crate::handle::{Check, MemHandle, Shared};
 use crate::loopback::Mirror;
@@ -29,6 +30,8 @@ enum Input {
     Fed,
     /// The port's own transmit queues.
     Mirrored,
+    /// The port at the other end of the cable of this name.
+    Cable(String),
     /// Frames, spread over the receive queues by flow.
     Frames(Vec<Vec<u8>>, Pace),
     /// The frames of a file, read when the port is opened.
@@ -71,6 +74,7 @@ pub struct MemPort {
     /// Those of which this port reports the buffers as its own.
     reports: Vec<Loop>,
     mirrors: Vec<Mirror>,
+    plug: Option<Plug>,
 }
 
 impl MemPort {
@@ -88,6 +92,7 @@ impl MemPort {
             loops: Vec::new(),
             reports: Vec::new(),
             mirrors: Vec::new(),
+            plug: None,
         }
     }
 
@@ -107,6 +112,13 @@ impl MemPort {
     /// A port that receives what it transmits, as with a cable from its transmit to its receive side.
     pub fn mirror(name: &str) -> MemPort {
         MemPort::new_with(name, "mem:loop", Input::Mirrored)
+    }
+
+    /// A port at one end of the cable called `cable`, whose other end is another port of this process: what either transmits, the
+    /// other receives, in rings of 1,024 packets; what finds its ring full is lost there, as in a NIC, and counts as `missed`. There
+    /// is a link while both are open.
+    pub fn cable(name: &str, cable: &str) -> MemPort {
+        MemPort::new_with(name, "mem:cable", Input::Cable(cable.to_owned()))
     }
 
     /// A port that receives these frames, over and over or as often as `pace` says, and counts what it transmits. Each frame is
@@ -195,6 +207,10 @@ impl MemPort {
                 Some(mirror) => Box::new(mirror.clone()) as Box<dyn Rx>,
                 None => Box::new(Silent),
             })),
+            Input::Cable(cable) => {
+                let plug = self.plug.insert(Plug::new(&cable, queues as usize, pool)?);
+                Ok(each(queues, |queue| plug.rx(queue)))
+            }
             Input::Frames(frames, pace) => self.open_replay(spread(frames, queues as usize, pace), pool),
             Input::File(file) => {
                 let frames = (file.load)(&file.path)?;
@@ -233,9 +249,10 @@ impl MemPort {
     }
 
     fn open_tx(&self, queues: u16) -> Vec<Box<dyn Tx>> {
-        each(queues, |queue| match self.mirrors.get(queue) {
-            Some(mirror) => Box::new(mirror.clone()) as Box<dyn Tx>,
-            None => Box::new(Sink {
+        each(queues, |queue| match (self.mirrors.get(queue), &self.plug) {
+            (Some(mirror), _) => Box::new(mirror.clone()) as Box<dyn Tx>,
+            (None, Some(plug)) => plug.tx(),
+            (None, None) => Box::new(Sink {
                 shared: Arc::clone(&self.shared),
                 counts: self.shared.add_sink(),
                 recycle: self.loop_of(queue),
@@ -322,22 +339,24 @@ impl Port for MemPort {
     fn stats(&self) -> DeviceStats {
         let round: usize = self.reports.iter().map(Loop::len).sum();
         let mirrored: usize = self.mirrors.iter().map(Mirror::len).sum();
+        let plugged = self.plug.as_ref().map_or(0, Plug::len);
         let in_faults = self.shared.faults.held();
         DeviceStats {
-            missed: Some(0),
+            missed: Some(self.plug.as_ref().map_or(0, Plug::missed)),
             no_buffer: Some(0),
             rx_errors: Some(self.shared.rx_unfit.load(Ordering::Relaxed)),
             tx_errors: Some(0),
-            in_rings: Some((round + mirrored) as u64 + in_faults),
+            in_rings: Some((round + mirrored + plugged) as u64 + in_faults),
         }
     }
 
     fn link_up(&mut self) -> bool {
-        self.shared.up()
+        self.shared.up() && self.plug.as_ref().is_none_or(Plug::is_connected)
     }
 
     fn close(&mut self) {
         self.mirrors.clear();
+        self.plug = None;
         self.loops.clear();
         self.reports.clear();
         self.recycle = None;

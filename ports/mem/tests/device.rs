@@ -75,8 +75,8 @@ fn faults_strike_by_their_seed() {
 #[test]
 fn wrong_texts_are_refused_with_a_remedy() {
     let error = |device: &str| port(device).err().map(|error| error.0).unwrap_or_default();
-    let remedy = "is no port in memory; write mem:null, mem:loop or mem:replay=FILE";
-    for device in ["mem", "mem:", "mem:nul", "mem:replay=", "mem:replay"] {
+    let remedy = "is no port in memory; write mem:null, mem:loop, mem:cable=NAME or mem:replay=FILE";
+    for device in ["mem", "mem:", "mem:nul", "mem:replay=", "mem:replay", "mem:cable", "mem:cable="] {
         assert!(error(device).ends_with(remedy), "{}", error(device));
     }
     assert!(error("men:loop").contains("\"men\" is not mem"));
