@@ -316,6 +316,8 @@ pub(crate) struct Bench {
 pub(crate) enum BenchCommands {
     /// Cycles per packet of a function
     Cpp(Cpp),
+    /// What changed between two reports, and whether it is more than noise
+    Compare(Compare),
     /// Any other experiment.
     #[command(external_subcommand)]
     Other(Vec<String>),
@@ -326,7 +328,8 @@ pub(crate) enum BenchCommands {
 #[command(
     after_help = "Runs the function's real graph on one pinned worker over ports in memory, with 64-byte packets. The \
                         figures are TSC cycles: medians, with the least and the most.\n\nExamples:\n  weir bench cpp \
-                        FUNCTION\n  weir bench cpp FUNCTION --case one-destination --runs 9 --core 1"
+                        FUNCTION\n  weir bench cpp FUNCTION --case one-destination --runs 9 --core 1\n  weir bench cpp FUNCTION \
+                        --report results"
 )]
 pub(crate) struct Cpp {
     /// The function
@@ -350,9 +353,42 @@ pub(crate) struct Cpp {
     /// Do not time stages; the difference is what the timing itself costs
     #[arg(long)]
     pub(crate) no_sampling: bool,
+    /// Write cpp.html (a page with plots), cpp.json and cpp.csv into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `weir bench compare`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Both are reports of `weir bench` as --json and --report write them. Each figure that both have is compared by \
+                        the Mann-Whitney U test, which asks nothing of how samples are distributed. Five samples on each \
+                        side are the fewest that can show a change at the usual level.\n\nExample:\n  weir bench cpp \
+                        FUNCTION --runs 9 --report before    then change something, and again with --report after\n  weir \
+                        bench compare before/cpp.json after/cpp.json"
+)]
+pub(crate) struct Compare {
+    /// The first report
+    #[arg(value_name = "A.json")]
+    pub(crate) before: PathBuf,
+    /// The second report
+    #[arg(value_name = "B.json")]
+    pub(crate) after: PathBuf,
+    /// Up to this probability of chance a difference counts as a change
+    #[arg(long, value_name = "P", default_value_t = 0.01, value_parser = probability)]
+    pub(crate) level: f64,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A probability between 0 and 1.
+fn probability(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if value > 0.0 && value < 1.0 { Ok(value) } else { Err("a probability lies between 0 and 1".to_owned()) }
 }
 
 /// A command that does not exist yet, with whatever stands behind it.

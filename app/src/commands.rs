@@ -8,6 +8,7 @@ mod show;
 mod trace;
 
 use std::io::Write;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -121,11 +122,37 @@ pub(crate) fn bench_cpp(options: &cli::Cpp) -> Result<(), Failed> {
         fill: options.fill as usize,
         sampling: !options.no_sampling,
     };
-    let report = bench::cpp(&measured, &mut |text| eprintln!("{text}"))?;
-    if options.json {
-        return print_json(serde_json::to_value(&report).map_err(|error| error.to_string())?);
+    let record = bench::cpp(&measured, &mut |text| eprintln!("{text}"))?;
+    report(&record, options.json, options.report.as_deref(), "cpp")
+}
+
+/// Prints what was measured, and writes the files of a report into a folder if one is given.
+fn report(record: &weir_bench::Record, json: bool, folder: Option<&Path>, name: &str) -> Result<(), Failed> {
+    if json {
+        print_json(serde_json::to_value(record).map_err(|error| error.to_string())?)?;
+    } else {
+        print(&weir_bench::table(record))?;
     }
-    print(&format!("{report}\n"))
+    if let Some(folder) = folder {
+        for file in weir_bench::write_report(record, folder, name)? {
+            eprintln!("wrote {}", file.display());
+        }
+    }
+    match &record.partial {
+        Some(reason) => Err(Failed::from(format!("the result is partial: {reason}"))),
+        None => Ok(()),
+    }
+}
+
+/// `weir bench compare`.
+pub(crate) fn bench_compare(options: &cli::Compare) -> Result<(), Failed> {
+    let before = weir_bench::read_record(&options.before)?;
+    let after = weir_bench::read_record(&options.after)?;
+    let comparison = weir_bench::compare(&before, &after, options.level);
+    if options.json {
+        return print_json(serde_json::to_value(&comparison).map_err(|error| error.to_string())?);
+    }
+    print(&format!("{comparison}\n"))
 }
 
 /// A command of a later version.

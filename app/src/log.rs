@@ -153,7 +153,7 @@ fn value(text: &str) -> String {
 }
 
 /// RFC 3339, in UTC, to the millisecond.
-fn timestamp(since_1970: Duration) -> String {
+pub(crate) fn timestamp(since_1970: Duration) -> String {
     let seconds = since_1970.as_secs();
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);

@@ -72,6 +72,7 @@ fn carry_out(asked: Asked) -> Result<(), Failed> {
         Commands::Manual(options) => commands::manual(&options),
         Commands::Bench(options) => match &options.what {
             BenchCommands::Cpp(cpp) => commands::bench_cpp(cpp),
+            BenchCommands::Compare(compare) => commands::bench_compare(compare),
             BenchCommands::Other(words) => commands::later(&format!("bench {}", words.join(" "))),
         },
         Commands::Top(_) => commands::later("top"),

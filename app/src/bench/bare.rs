@@ -7,7 +7,10 @@ use weir_packet::{Batch, Burst, HeapPool, Pool};
 use weir_port_mem::{Loop, MemPort, Pace};
 use weir_stage::{Port, Rx, Tx};
 
+use super::chunks::Chunks;
 use super::pattern::Varying;
+use super::rig::Setup;
+use super::waiting::Waiting;
 
 /// A source and a sink.
 pub(super) struct Bare {
@@ -16,19 +19,20 @@ pub(super) struct Bare {
     pool: Box<dyn Pool>,
     core: usize,
     // Their buffers go home when they are dropped.
-    _ports: [MemPort; 2],
+    _ports: (MemPort, Chunks),
 }
 
 impl Bare {
-    pub(super) fn new(pattern: Varying, fill: usize, core: usize, pool: &HeapPool) -> Result<Bare, String> {
-        let round = Loop::new(Loop::DEPTH);
-        let pace = Pace { fill: Some(fill), ..Pace::default() };
-        let mut input = MemPort::replay("in", vec![Box::new(pattern)], pace).with_loop(&round);
-        let mut output = MemPort::null("out").with_loop(&round);
+    pub(super) fn new(pattern: Varying, setup: &Setup, pool: &HeapPool) -> Result<Bare, String> {
+        let round = [Loop::new(Loop::DEPTH)];
+        let pace = Pace { fill: Some(setup.fill), ..Pace::default() };
+        let mut input = MemPort::replay("in", vec![Box::new(pattern)], pace).with_loops(&round);
+        let mut output = Chunks::around(MemPort::null("out").with_loops(&round), setup.transmit);
         let (mut rx, _) = input.open(1, 1, pool).map_err(|error| error.to_string())?;
         let (_, mut tx) = output.open(1, 1, pool).map_err(|error| error.to_string())?;
         let (Some(rx), Some(tx)) = (rx.pop(), tx.pop()) else { return Err("a memory port has no queue".to_owned()) };
-        Ok(Bare { rx, tx, pool: pool.another(), core, _ports: [input, output] })
+        let core = setup.cores.first().copied().unwrap_or(0);
+        Ok(Bare { rx, tx, pool: pool.another(), core, _ports: (input, output) })
     }
 
     /// TSC cycles per packet from source to sink, on the core that the worker has too.
@@ -47,14 +51,17 @@ impl Bare {
     fn go_round(&mut self, window: Duration) -> f64 {
         let mut batch = Batch::new();
         let mut burst = Burst::new();
-        let cycles = weir_mem::Clock::calibrate().cycles(window.as_nanos() as u64);
+        let clock = weir_mem::Clock::calibrate();
+        let cycles = clock.cycles(window.as_nanos() as u64);
+        let waiting = Waiting::of_this_thread();
         let began = tsc::now();
         let mut packets = 0;
         loop {
             // As the engine does: the clock is read once per loop.
             let now = tsc::now();
             if now.wrapping_sub(began) > cycles {
-                return now.wrapping_sub(began) as f64 / packets.max(1) as f64;
+                let worked = now.wrapping_sub(began).saturating_sub(waiting.cycles(&clock));
+                return worked as f64 / packets.max(1) as f64;
             }
             packets += self.rx.receive(&mut batch, &mut *self.pool, 0).packets;
             batch.move_to_burst(u64::MAX, &mut burst);

@@ -43,6 +43,12 @@ impl Varying {
         let words = frames.iter().flat_map(|frame| places.iter().filter_map(|at| frame.get(*at).copied())).collect();
         Varying { common, places, words: Arc::new(words), len, frames: frames.len() as u64, next: 0, next_frame: 0 }
     }
+
+    /// The same frames, beginning behind `part` parts of `parts`, so that several queues do not go in step.
+    pub(super) fn starting_at(&self, part: usize, parts: usize) -> Varying {
+        let next_frame = self.frames * part as u64 / parts.max(1) as u64;
+        Varying { next_frame, next: next_frame as usize * self.places.len(), ..self.clone() }
+    }
 }
 
 impl Pattern for Varying {

@@ -33,11 +33,23 @@ choice! {
     }
 }
 
+choice! {
+    /// What becomes of a packet that finds the link to another worker full.
+    pub(crate) enum LinkKind {
+        /// There is none: the worker before the link stops receiving, and the device drops what it has no room for.
+        NoDrop = "no-drop",
+        /// It is dropped as `link-full`, with all the work that was done on it.
+        Drop = "drop",
+    }
+}
+
 config! {
     /// The engine as a whole.
     pub(crate) struct EngineConfig {
         /// What workers do while nothing comes.
         pub idle: IdleMode = default(IdleMode::Sleep), restart_process;
+        /// What becomes of packets for which links between workers have no room.
+        pub links: LinkKind = default(LinkKind::NoDrop), restart_process;
         /// What time is.
         pub clock: ClockKind = default(ClockKind::Real), restart_process;
         /// Packet buffers of the process; as many as rings, links and workers can hold when absent.

@@ -16,8 +16,10 @@ use weir_mem::Domain;
 use weir_stage::{DeviceStats, Env, PortInfo, RequestError, ShowRows, Verb};
 
 pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load};
-use placing::{Cores, RunningFunction, blueprint, owners, too_few_queues};
-use ports::{Buffers, OpenPort};
+use placing::{Cores, too_few_queues};
+pub(crate) use placing::{RunningFunction, blueprint, owners};
+use ports::Buffers;
+pub(crate) use ports::{OpenPort, open};
 
 /// Why a start or a reload failed. Nothing has changed then.
 #[derive(Debug)]
@@ -137,7 +139,7 @@ impl Supervisor {
         if !wrong.is_empty() {
             return Err(Failure::Start(wrong));
         }
-        let plan = blueprint(&functions, &mut ports, &self.cores).map_err(Failure::one)?;
+        let plan = blueprint(&functions, &mut ports, &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
         self.engine.install(plan).map_err(Failure::one)?;
         self.ports = ports;
         self.functions = functions;

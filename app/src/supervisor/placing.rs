@@ -6,6 +6,7 @@ use weir_config::Element;
 use weir_engine::{Blueprint, Distributor, GraphPart};
 use weir_stage::{Function, Instance, Layout, Placement, PortInfo};
 
+use super::config::LinkKind;
 use super::ports::{OpenPort, Owners};
 use crate::catalogue;
 
@@ -57,8 +58,10 @@ pub(crate) fn blueprint(
     functions: &[RunningFunction],
     ports: &mut BTreeMap<String, OpenPort>,
     cores: &Cores,
+    links: LinkKind,
 ) -> Result<Blueprint, String> {
-    let mut blueprint = Blueprint { workers: cores.len(), ..Blueprint::default() };
+    let links_drop = links == LinkKind::Drop;
+    let mut blueprint = Blueprint { workers: cores.len(), links_drop, ..Blueprint::default() };
     for running in functions {
         add_function(running, cores, &mut blueprint)?;
     }

@@ -219,7 +219,8 @@ impl Supervisor {
             return Ok(Vec::new());
         }
         let closed: Vec<OpenPort> = restart.iter().filter_map(|name| self.ports.remove(name)).collect();
-        let without = blueprint(&self.functions, &mut self.ports, &self.cores).map_err(Failure::one)?;
+        let without =
+            blueprint(&self.functions, &mut self.ports, &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
         self.engine.install(without).map_err(Failure::one)?;
         let old_infos: Vec<PortInfo> = closed.iter().map(|open| open.info.clone()).collect();
         close_all(closed);
@@ -229,7 +230,8 @@ impl Supervisor {
         };
         let back = self.open_fresh(&self.loaded, restart, &old_infos)?;
         self.ports.extend(back.into_iter().map(|open| (open.info.name.clone(), open)));
-        let as_before = blueprint(&self.functions, &mut self.ports, &self.cores).map_err(Failure::one)?;
+        let as_before =
+            blueprint(&self.functions, &mut self.ports, &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
         self.engine.install(as_before).map_err(Failure::one)?;
         Err(failure)
     }
@@ -264,7 +266,8 @@ impl Supervisor {
                 open.info.addresses = config.address.0.clone();
             }
         }
-        let plan = blueprint(&self.functions, &mut self.ports, &self.cores).map_err(Failure::one)?;
+        let plan =
+            blueprint(&self.functions, &mut self.ports, &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
         self.engine.install(plan).map_err(Failure::one)?;
         let now = self.engine.now();
         built.prepared.into_iter().for_each(|change| change(now));

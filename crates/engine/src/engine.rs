@@ -318,6 +318,11 @@ impl Engine {
     }
 }
 
+/// The name of the thread of a worker, by the worker's name.
+pub fn thread_name(worker: &str) -> String {
+    format!("weir-{worker}")
+}
+
 /// Starts a worker's thread, and waits until it is pinned.
 fn start_thread(
     worker: Worker,
@@ -328,7 +333,7 @@ fn start_thread(
     let mailbox = Arc::new(Mailbox::default());
     let (started, starts) = std::sync::mpsc::channel();
     let theirs = Arc::clone(&mailbox);
-    let name = format!("weir-{}", worker.id);
+    let name = thread_name(&worker.id);
     let body = move || {
         let mut worker = worker;
         let pinned = worker.core.map_or(Ok(()), pin);

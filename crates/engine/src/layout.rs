@@ -60,6 +60,8 @@ pub struct Blueprint {
     pub graphs: Vec<GraphPart>,
     /// Distributors.
     pub distributors: Vec<Distributor>,
+    /// Whether links between data-path workers drop what finds them full; else their producers stop receiving.
+    pub links_drop: bool,
 }
 
 /// Where a target lies once all graphs are one.
@@ -92,6 +94,7 @@ pub(crate) struct Layout<'a> {
     entries: Vec<(u16, usize, usize)>,
     ports: HashMap<u16, (String, Vec<usize>)>,
     workers: usize,
+    links_drop: bool,
     /// Names of links that exist already.
     known_links: &'a HashSet<String>,
 }
@@ -108,7 +111,8 @@ pub(crate) fn lay_out(blueprint: Blueprint, known_links: &HashSet<String>) -> Re
     let ports = ports
         .map(|port| (port.index, (port.name.clone(), port.tx.iter().map(|(owner, _)| *owner).collect())))
         .collect();
-    let mut layout = Layout { placed: Vec::new(), entries: Vec::new(), ports, workers: blueprint.workers, known_links };
+    let (workers, links_drop) = (blueprint.workers, blueprint.links_drop);
+    let mut layout = Layout { placed: Vec::new(), entries: Vec::new(), ports, workers, links_drop, known_links };
     let distributed: HashSet<usize> = blueprint.distributors.iter().flat_map(|d| d.replicas.clone()).collect();
     let mut graph_entries = Vec::new();
     for (at, part) in blueprint.graphs.into_iter().enumerate() {
@@ -261,7 +265,7 @@ impl Layout<'_> {
 
     /// Links to and from the control side drop when they are full: it must neither stop the data path nor be stopped by it.
     fn may_drop(&self, crossing: &Crossing) -> bool {
-        crossing.from == self.workers || crossing.to == self.workers
+        self.links_drop || crossing.from == self.workers || crossing.to == self.workers
     }
 
     fn worker_name(&self, worker: usize) -> String {

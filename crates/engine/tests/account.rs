@@ -165,6 +165,36 @@ fn a_full_no_drop_link_pushes_back_and_loses_nothing() {
 }
 
 #[test]
+fn links_may_drop_what_finds_them_full() {
+    // Two queues give two packets in the time in which the link's far end takes one.
+    let send = |wires: &Wires| {
+        wires.handles[0].send_all((0..20_000).map(|n| frame(0, n)));
+        wires.handles[2].send_all((0..20_000).map(|n| frame(0, n)));
+    };
+    for links_drop in [false, true] {
+        let mut wires = Wires::new(3);
+        let mut engine = engine(2, true, &wires.pool);
+        let part = graph_part(graph(worker(1)), &[0, 1], &[]);
+        let blueprint = Blueprint {
+            workers: 2,
+            ports: wires.parts(0, 1, true),
+            graphs: vec![part],
+            links_drop,
+            ..Blueprint::default()
+        };
+        engine.install(blueprint).unwrap();
+        send(&wires);
+        settle(&mut engine);
+        let snapshots = engine.snapshot();
+        let account = total(&snapshots);
+        assert_eq!((account.received, account.transmitted + account.dropped), (40_000, 40_000));
+        let full = snapshots[0].drops.iter().find(|drop| drop.reason == "link-full");
+        assert_eq!(full.map_or(0, |drop| drop.packets), account.dropped);
+        assert_eq!((account.dropped > 0, snapshots[0].backpressure > 0), (links_drop, !links_drop));
+    }
+}
+
+#[test]
 fn a_graph_whose_links_lead_round_is_refused_and_nothing_changes() {
     let mut wires = Wires::new(3);
     let mut engine = engine(2, true, &wires.pool);

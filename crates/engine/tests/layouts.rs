@@ -57,6 +57,7 @@ fn a_distributor_keeps_the_order_of_each_flow() {
             ports: wires.parts(0, 0, true),
             graphs: graphs.collect(),
             distributors: vec![distributor],
+            ..Blueprint::default()
         };
         engine.install(blueprint).unwrap();
         let flow = |n: u32| (n % 7) as u8;

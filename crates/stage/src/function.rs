@@ -1,8 +1,9 @@
 //! What a network function is to the program: its configuration, its graph, its requests and shows, its measured cases.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -280,17 +281,50 @@ pub struct Case {
     pub needs: &'static [&'static str],
     /// The configuration, as a script without its `port` and `engine` declarations, of ports `in` and `out`.
     pub script: String,
-    /// Makes the traffic, and whatever must be in the tables before it: given the instance, the ports, and the folder of
-    /// the needed files.
+    /// Numbers that the measurer may choose.
+    pub knobs: &'static [Knob],
+    /// Makes the traffic, and whatever must be in the tables before it: given the instance, the ports, and what was chosen.
     pub prepare: Prepare,
 }
 
+/// A number of a [`Case`] that the measurer may choose: the size of a table, the length of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Knob {
+    /// Its name: `prefixes`.
+    pub name: &'static str,
+    /// A sentence of help.
+    pub help: &'static str,
+    /// Its value unless another is chosen.
+    pub usual: u64,
+    /// The least.
+    pub least: u64,
+    /// The greatest.
+    pub most: u64,
+}
+
+/// What the measurer chose for a [`Case`].
+#[derive(Clone, Debug, Default)]
+pub struct Chosen {
+    /// The folder of the needed files.
+    pub folder: Option<PathBuf>,
+    /// A number for each knob, within its bounds.
+    pub numbers: BTreeMap<&'static str, u64>,
+}
+
+impl Chosen {
+    /// The number chosen for a knob of the case; 0 for one that it does not have.
+    pub fn number(&self, knob: &str) -> u64 {
+        self.numbers.get(knob).copied().unwrap_or(0)
+    }
+}
+
 /// See [`Case::prepare`].
-pub type Prepare = fn(&dyn Instance, &[PortInfo], Option<&Path>) -> Result<Traffic, String>;
+pub type Prepare = fn(&dyn Instance, &[PortInfo], &Chosen) -> Result<Traffic, String>;
 
 /// The packets of a [`Case`], and how to know that they came out right.
 pub struct Traffic {
-    /// The `n`-th frame: given its number, writes its bytes to a cleared 64-byte buffer and returns its length.
+    /// The `n`-th frame: given its number, writes its bytes to a cleared 64-byte buffer and returns its length. Of a longer
+    /// frame it writes the first 64 bytes; the others are what the buffer held.
     pub frame: MakeFrame,
     /// How many frames make a round; then they repeat.
     pub frames: u64,

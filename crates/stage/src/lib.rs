@@ -21,8 +21,8 @@ pub mod ways;
 
 pub use device::{DeviceText, local_mac};
 pub use function::{
-    Argument, Case, Env, Function, Instance, Layout, PIECE, Placement, PortConfig, PortInfo, RequestError, Saved, Show,
-    ShowRows, Verb, whole,
+    Argument, Case, Chosen, Env, Function, Instance, Knob, Layout, PIECE, Placement, PortConfig, PortInfo,
+    RequestError, Saved, Show, ShowRows, Verb, whole,
 };
 pub use graph::{Graph, GraphError, NodeId, Place, To};
 pub use kind::{MakeStage, Plain, Prepared, Settings, StageKind};

@@ -129,6 +129,7 @@ impl Function for Forward {
             help,
             needs: &[],
             script: format!("forward {{ paths = {{ \"in -> out\" }}, swap_macs = {swap} }}"),
+            knobs: &[],
             prepare: |_, _, _| Ok(plain_traffic()),
         };
         vec![

@@ -6,15 +6,14 @@
 mod table;
 
 use std::net::Ipv4Addr;
-use std::path::Path;
 
 use serde_json::json;
-use weir_stage::function::Traffic;
-use weir_stage::{Case, Instance, PortInfo};
+use weir_stage::function::{Prepare, Traffic};
+use weir_stage::{Case, Chosen, Instance, Knob, PortInfo};
 use weir_wire::build::UdpFrame;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, validity};
 
-use table::{FIB_FILE, Fill, Prefixes};
+use table::{FIB_FILE, Fill, Prefixes, Random};
 
 /// Next hops of the tables.
 const NEXT_HOPS: u32 = 194;
@@ -22,8 +21,26 @@ const NEXT_HOPS: u32 = 194;
 /// Frames in a round of the cases with a table.
 const FRAMES: u64 = 1_000_000;
 
-/// A frame of 64 bytes, without its check sequence.
-const FRAME: usize = 60;
+/// The check sequence at the end of a frame, which a device adds and takes off.
+const CHECK_SEQUENCE: u64 = 4;
+
+const KNOBS: &[Knob] = &[FRAME];
+
+const FRAME: Knob = Knob {
+    name: "frame",
+    help: "length of frames, bytes, with their check sequence",
+    usual: 64,
+    least: 64,
+    most: 1518,
+};
+
+const NETWORKS: Knob = Knob {
+    name: "networks",
+    help: "different /24 networks to which packets go, all with a route",
+    usual: 65_536,
+    least: 1,
+    most: 1 << 20,
+};
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
@@ -44,6 +61,14 @@ pub(crate) fn all() -> Vec<Case> {
         case("exceptions", "one destination, one packet in 16 at the end of its TTL", &[], "", exceptions),
         case("two-ports", "packets to addresses behind either port in turn", &[], "", two_ports),
         case("ecmp-4", "one destination, four next hops, many flows", &[], "", ecmp),
+        Case {
+            knobs: &[FRAME, NETWORKS],
+            ..case("networks", "random addresses in as many /24 networks as asked for", &[], "", networks)
+        },
+        Case {
+            knobs: &[FRAME, NETWORKS],
+            ..case("networks-packed", "the same in the packed table", &[], PACKED, networks)
+        },
     ]
 }
 
@@ -52,15 +77,12 @@ const FIB: &[&str] = &[FIB_FILE];
 /// Keys of a script that choose the packed table.
 const PACKED: &str = "table = \"packed\",";
 
-/// What makes a case's traffic.
-type Prepare = fn(&dyn Instance, &[PortInfo], Option<&Path>) -> Result<Traffic, String>;
-
 fn case(name: &'static str, help: &'static str, needs: &'static [&'static str], keys: &str, prepare: Prepare) -> Case {
     let neighbors = (0..NEXT_HOPS).map(|n| format!("[\"{}\"] = \"{}\", ", gateway(n), mac_of(gateway(n))));
     let neighbors: String = neighbors.collect();
     let host = format!("[\"{SOURCE}\"] = \"{}\"", mac_of(SOURCE));
     let script = format!("router {{ ports = {{ \"in\", \"out\" }}, {keys} neighbors = {{ {neighbors}{host} }} }}");
-    Case { name, help, needs, script, prepare }
+    Case { name, help, needs, script, knobs: KNOBS, prepare }
 }
 
 /// Where all packets come from: a host behind the port `in`.
@@ -99,10 +121,12 @@ fn one_route(instance: &dyn Instance, gateways: u32) -> Result<(), String> {
 /// Frames to what `destination` says, from `source_port`s that it says too, with a TTL.
 fn traffic(
     to: MacAddr,
+    chosen: &Chosen,
     frames: u64,
     mut vary: impl FnMut(u64) -> (Ipv4Addr, u16, u8) + Send + 'static,
     mut expected: impl FnMut(Ipv4Addr, MacAddr) -> Result<(), String> + Send + 'static,
 ) -> Traffic {
+    let mut whole = vec![0; (chosen.number(FRAME.name) - CHECK_SEQUENCE) as usize];
     let frame = move |n: u64, bytes: &mut [u8; 64]| {
         let (destination, source_port, ttl) = vary(n);
         let frame = UdpFrame {
@@ -114,9 +138,9 @@ fn traffic(
             ttl,
             ..UdpFrame::default()
         };
-        let (whole, _) = bytes.split_at_mut(FRAME);
-        frame.write_around(whole);
-        FRAME
+        frame.write_around(&mut whole);
+        bytes.iter_mut().zip(&whole).for_each(|(to, from)| *to = *from);
+        whole.len()
     };
     let check = move |bytes: &[u8]| check(bytes).and_then(|(destination, mac)| expected(destination, mac));
     Traffic { frame: Box::new(frame), frames, check: Box::new(check) }
@@ -149,29 +173,29 @@ fn usual_ttl() -> u8 {
     UdpFrame::default().ttl
 }
 
-fn one_destination(instance: &dyn Instance, ports: &[PortInfo], _: Option<&Path>) -> Result<Traffic, String> {
+fn one_destination(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
     one_route(instance, 1)?;
     let expected = |to, mac| check_next_hop(to, mac, mac_of(gateway(0)));
-    Ok(traffic(ingress_mac(ports)?, 1, |_| (DESTINATION, 9, usual_ttl()), expected))
+    Ok(traffic(ingress_mac(ports)?, chosen, 1, |_| (DESTINATION, 9, usual_ttl()), expected))
 }
 
-fn exceptions(instance: &dyn Instance, ports: &[PortInfo], _: Option<&Path>) -> Result<Traffic, String> {
+fn exceptions(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
     one_route(instance, 1)?;
     let vary = |n| (DESTINATION, 9, if n % 16 == 7 { 1 } else { usual_ttl() });
     let expected = |to, mac| check_next_hop(to, mac, mac_of(gateway(0)));
-    Ok(traffic(ingress_mac(ports)?, 16, vary, expected))
+    Ok(traffic(ingress_mac(ports)?, chosen, 16, vary, expected))
 }
 
-fn two_ports(instance: &dyn Instance, ports: &[PortInfo], _: Option<&Path>) -> Result<Traffic, String> {
+fn two_ports(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
     one_route(instance, 1)?;
     add_routes(instance, &[("11.0.0.0/8".to_owned(), vec![SOURCE.to_string()])])?;
     let back = Ipv4Addr::new(11, 1, 2, 3);
     let vary = move |n| (if n % 2 == 0 { DESTINATION } else { back }, 9, usual_ttl());
     let expected = |to, mac| check_next_hop(to, mac, mac_of(gateway(0)));
-    Ok(traffic(ingress_mac(ports)?, 2, vary, expected))
+    Ok(traffic(ingress_mac(ports)?, chosen, 2, vary, expected))
 }
 
-fn ecmp(instance: &dyn Instance, ports: &[PortInfo], _: Option<&Path>) -> Result<Traffic, String> {
+fn ecmp(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
     const MEMBERS: u32 = 4;
     one_route(instance, MEMBERS)?;
     let expected = |to, mac| {
@@ -181,28 +205,23 @@ fn ecmp(instance: &dyn Instance, ports: &[PortInfo], _: Option<&Path>) -> Result
         }
         Err(format!("a packet to {to} was sent to {mac}, which is none of its next hops"))
     };
-    Ok(traffic(ingress_mac(ports)?, 4096, |n| (DESTINATION, n as u16, usual_ttl()), expected))
+    Ok(traffic(ingress_mac(ports)?, chosen, 4096, |n| (DESTINATION, n as u16, usual_ttl()), expected))
 }
 
-fn fib_410k(instance: &dyn Instance, ports: &[PortInfo], folder: Option<&Path>) -> Result<Traffic, String> {
-    with_table(instance, ports, folder, Fill::Usual(410_000))
+fn fib_410k(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
+    with_table(instance, ports, chosen, Fill::Usual(410_000))
 }
 
-fn fib_real(instance: &dyn Instance, ports: &[PortInfo], folder: Option<&Path>) -> Result<Traffic, String> {
-    with_table(instance, ports, folder, Fill::Real)
+fn fib_real(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
+    with_table(instance, ports, chosen, Fill::Real)
 }
 
-fn fib_1m(instance: &dyn Instance, ports: &[PortInfo], folder: Option<&Path>) -> Result<Traffic, String> {
-    with_table(instance, ports, folder, Fill::Padded(1_000_000))
+fn fib_1m(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
+    with_table(instance, ports, chosen, Fill::Padded(1_000_000))
 }
 
-fn with_table(
-    instance: &dyn Instance,
-    ports: &[PortInfo],
-    folder: Option<&Path>,
-    fill: Fill,
-) -> Result<Traffic, String> {
-    let prefixes = Prefixes::read(folder.ok_or("the folder of the table is not known")?, fill)?;
+fn with_table(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen, fill: Fill) -> Result<Traffic, String> {
+    let prefixes = Prefixes::read(chosen.folder.as_deref().ok_or("the folder of the table is not known")?, fill)?;
     let routes: Vec<_> =
         prefixes.iter().map(|(prefix, n)| (prefix.to_string(), vec![gateway(n).to_string()])).collect();
     add_routes(instance, &routes)?;
@@ -215,5 +234,26 @@ fn with_table(
         Some(n) => check_next_hop(to, mac, mac_of(gateway(n))),
         None => Err(format!("a packet to {to} came out, to which no route leads")),
     };
-    Ok(traffic(ingress_mac(ports)?, FRAMES, vary, expected))
+    Ok(traffic(ingress_mac(ports)?, chosen, FRAMES, vary, expected))
+}
+
+/// Network number `n` of the case `networks`: they lie side by side from 11.0.0.0 on.
+fn network(n: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(Ipv4Addr::new(11, 0, 0, 0).to_bits() + (n << 8))
+}
+
+fn networks(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
+    let count = chosen.number(NETWORKS.name) as u32;
+    let routes: Vec<_> = (0..count).map(|n| (format!("{}/24", network(n)), vec![gateway(n).to_string()])).collect();
+    add_routes(instance, &routes)?;
+    let mut random = Random::new(3);
+    let vary = move |_| {
+        let host = 1 + random.below(254) as u32;
+        (Ipv4Addr::from_bits(network(random.below(count as usize) as u32).to_bits() | host), 9, usual_ttl())
+    };
+    let expected = |to: Ipv4Addr, mac| {
+        let n = (to.to_bits() - network(0).to_bits()) >> 8;
+        check_next_hop(to, mac, mac_of(gateway(n)))
+    };
+    Ok(traffic(ingress_mac(ports)?, chosen, FRAMES, vary, expected))
 }

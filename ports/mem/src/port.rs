@@ -66,7 +66,8 @@ pub struct MemPort {
     input: Input,
     keeps: bool,
     every: u64,
-    recycle: Option<Loop>,
+    /// Those it was told to use; empty if it makes its own.
+    recycle: Vec<Loop>,
     faults: Faults,
     shared: Arc<Shared>,
     /// Where the buffers of each queue go round, once the port is open.
@@ -86,7 +87,7 @@ impl MemPort {
             input,
             keeps: false,
             every: 0,
-            recycle: None,
+            recycle: Vec::new(),
             faults: Faults::default(),
             shared: Shared::new(KEEP),
             loops: Vec::new(),
@@ -157,10 +158,10 @@ impl MemPort {
         self
     }
 
-    /// Takes buffers for a replay from `recycle`, and gives the buffers of transmitted packets there. Without it, a
-    /// replaying port has one of its own for each queue.
-    pub fn with_loop(mut self, recycle: &Loop) -> MemPort {
-        self.recycle = Some(recycle.clone());
+    /// Takes buffers for a replay from these loops, a queue each, and gives the buffers of transmitted packets there; queues
+    /// beyond them begin again with the first. Without any, a replaying port has one of its own for each queue.
+    pub fn with_loops(mut self, recycle: &[Loop]) -> MemPort {
+        self.recycle = recycle.to_vec();
         self
     }
 
@@ -239,7 +240,8 @@ impl MemPort {
                 pool.data_room()
             )));
         }
-        self.loops = patterns.iter().map(|_| self.recycle.clone().unwrap_or(Loop::new(Loop::DEPTH))).collect();
+        let told = |queue| nth(&self.recycle, queue).unwrap_or_else(|| Loop::new(Loop::DEPTH));
+        self.loops = (0..patterns.len()).map(told).collect();
         self.loops.iter().for_each(|recycle| recycle.set_home(pool));
         self.reports = self.loops.iter().filter(|recycle| recycle.claim_report()).cloned().collect();
         let queue = |((pattern, pace), recycle): (_, &Loop)| {
@@ -264,9 +266,13 @@ impl MemPort {
     }
 
     fn loop_of(&self, queue: usize) -> Option<Loop> {
-        let own = self.loops.get(queue % self.loops.len().max(1));
-        self.recycle.as_ref().or(own).cloned()
+        nth(&self.recycle, queue).or_else(|| nth(&self.loops, queue))
     }
+}
+
+/// The loop of a queue, of `loops` that are used in turn.
+fn nth(loops: &[Loop], queue: usize) -> Option<Loop> {
+    loops.get(queue % loops.len().max(1)).cloned()
 }
 
 fn each<T>(queues: u16, make: impl FnMut(usize) -> T) -> Vec<T> {
@@ -359,7 +365,7 @@ impl Port for MemPort {
         self.plug = None;
         self.loops.clear();
         self.reports.clear();
-        self.recycle = None;
+        self.recycle.clear();
     }
 }
 

@@ -187,7 +187,9 @@ fn buffers_go_round_least_recently_used_first() {
         let number = u64::from_be_bytes(frame[..8].try_into().unwrap());
         if number < 64 * 200 && frame.len() == 60 { Ok(()) } else { Err(format!("packet {number} is wrong")) }
     });
-    let mut port = MemPort::replay("wan", patterns, Pace::default()).with_loop(&recycle).with_check(1024, check);
+    let mut port = MemPort::replay("wan", patterns, Pace::default())
+        .with_loops(std::slice::from_ref(&recycle))
+        .with_check(1024, check);
     let (mut rx, mut tx) = open_one(&mut port, &pool);
     let mut batch = Batch::new();
     let mut burst = Burst::new();

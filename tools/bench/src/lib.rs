@@ -1,14 +1,29 @@
-//! Measurements as reports: what was measured where, how often, and how far the runs lie apart; and the
-//! [`search`] for throughput, with the experiments of [`rfc2544`] around it.
+//! Measurements: what was measured where, how often, and how far the runs lie apart; as tables, JSON, CSV and pages with
+//! plots; whether two of them differ by more than noise; and the [`search`] for throughput, with the experiments of
+//! [`rfc2544`] around it.
 
 #![forbid(unsafe_code)]
 
+mod compare;
+mod csv;
+mod files;
+mod html;
 mod machine;
-mod report;
+mod plot;
+mod rank;
+mod record;
 pub mod rfc2544;
 pub mod search;
 mod summary;
+mod text;
 
+pub use compare::{Change, Comparison, Verdict, compare};
+pub use csv::samples as csv_samples;
+pub use files::{read_record, write_report};
+pub use html::page;
 pub use machine::Machine;
-pub use report::{CaseReport, Report, StageReport};
+pub use plot::svg;
+pub use rank::{least_possible, mann_whitney};
+pub use record::{Better, FORM, Figure, Form, Plot, Point, Record, Value};
 pub use summary::Summary;
+pub use text::table;

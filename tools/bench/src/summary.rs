@@ -1,9 +1,9 @@
 //! Several runs of the same measurement as three numbers.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The median of several runs, and how far they lie apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The middle value; of an even number of runs the mean of the two in the middle.
     pub median: f64,

@@ -31,9 +31,13 @@ pub(super) struct Prefixes {
 }
 
 /// Numbers that look random and are the same every time (SplitMix64).
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
+    pub(super) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -42,7 +46,7 @@ impl Random {
     }
 
     /// A number below `bound`.
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 }
@@ -51,7 +55,7 @@ impl Prefixes {
     /// Reads the table from its folder and makes another of it.
     pub(super) fn read(folder: &Path, fill: Fill) -> Result<Prefixes, String> {
         let mut list = read_real(&folder.join(FIB_FILE))?;
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         match fill {
             Fill::Real => {}
             Fill::Usual(count) => {
@@ -75,7 +79,7 @@ impl Prefixes {
 
     /// Addresses drawn uniformly over the prefixes, with random host bits.
     pub(super) fn destinations(&self, count: u64) -> Vec<Ipv4Addr> {
-        let mut random = Random(2);
+        let mut random = Random::new(2);
         let draw = |_| {
             let (prefix, _) = self.list.get(random.below(self.list.len())).copied().unwrap_or_default();
             let host_bits = random.next() as u32 & !prefix.netmask().to_bits();

@@ -155,7 +155,7 @@ impl Rig {
         }
         let graph = self.instance.graph(0).unwrap();
         let graph = GraphPart { graph, workers: vec![0], receives: true, keep: HashSet::new() };
-        let blueprint = Blueprint { workers: 1, ports: parts, graphs: vec![graph], distributors: Vec::new() };
+        let blueprint = Blueprint { workers: 1, ports: parts, graphs: vec![graph], ..Blueprint::default() };
         self.engine.install(blueprint).unwrap();
     }
 

@@ -1,0 +1,218 @@
+//! `weir bench cpp`: cycles per packet of a function's real graph, on one pinned worker, over memory ports.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_bench::{Better, Figure, Form, Plot, Point, Record};
+use weir_mem::Clock;
+use weir_stage::{Case, Function};
+
+use super::begin;
+use super::rig::{Rig, Seen, Setup, last_core};
+use super::waiting::Waiting;
+use crate::catalogue;
+
+/// What to measure, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct CppOptions {
+    /// The function.
+    pub(crate) function: String,
+    /// Names of cases; all when empty.
+    pub(crate) cases: Vec<String>,
+    /// Interleaved runs of each case.
+    pub(crate) runs: usize,
+    /// The folder of the files that cases need.
+    pub(crate) data: Option<PathBuf>,
+    /// The core to measure on; the last one when absent.
+    pub(crate) core: Option<usize>,
+    /// Packets per receive.
+    pub(crate) fill: usize,
+    /// Whether stages are timed, as they always are in operation; without, the cost of the timing itself shows.
+    pub(crate) sampling: bool,
+}
+
+/// How long each run of a case is measured.
+pub(super) const WINDOW: Duration = Duration::from_millis(300);
+
+/// How long a case runs before it is measured.
+const WARM_UP: Duration = Duration::from_millis(200);
+
+/// What a figure in cycles is given in.
+const CYCLES: &str = "cycles/packet";
+
+/// Measures the cases of a function. `progress` is told what is being done.
+pub(crate) fn cpp(options: &CppOptions, progress: &mut dyn FnMut(&str)) -> Result<Record, String> {
+    let function = function(&options.function)?;
+    let cases = choose(function, options)?;
+    let core = options.core.unwrap_or_else(last_core);
+    let mut setup = Setup::on(core);
+    setup.data.clone_from(&options.data);
+    setup.fill = options.fill;
+    setup.sampling = options.sampling;
+    let (mut record, clock) = begin(&format!("Cycles per packet of {}", options.function));
+    record.parameters = vec!["case".to_owned()];
+    record.settings.insert("runs".to_owned(), (options.runs as f64).into());
+    record.settings.insert("core".to_owned(), (core as f64).into());
+    record.settings.insert("packets per receive".to_owned(), (options.fill as f64).into());
+    record.settings.insert("stages timed".to_owned(), weir_bench::Value::Flag(options.sampling));
+    for case in cases {
+        progress(&format!("{}: {}", case.name, case.help));
+        let measured = measure(function, &case, &setup, options.runs, WINDOW);
+        let (mut point, configuration) = measured.map_err(|problem| format!("case {}: {problem}", case.name))?;
+        point.parameters.insert("case".to_owned(), case.name.into());
+        case.help.clone_into(&mut point.help);
+        record.points.push(point);
+        record.configurations.insert(case.name.to_owned(), configuration);
+    }
+    let plot = |title: &str, y: &str| Plot {
+        title: title.to_owned(),
+        form: Form::Bars,
+        x: "case".to_owned(),
+        y: y.to_owned(),
+        by: None,
+    };
+    record.plots.push(plot("What the graph itself costs", "own"));
+    record.plots.push(plot("Packets per second of one core, source and sink included", "rate"));
+    record.remarks = REMARKS.iter().map(|remark| (*remark).to_owned()).collect();
+    Ok(clock.end(record))
+}
+
+const REMARKS: &[&str] = &[
+    "Cycles are those of the time stamp counter. own = whole - bare: the graph, the engine around it, and the account; bare is \
+     the same source and sink with nothing between them, measured in turns with whole.",
+    "fill: packets per batch at the first stage. waited: the share of the time that the worker had to wait for its core, because \
+     others ran there. It is left out of cycles and rates; but others also leave cold caches, so figures of runs with more than a \
+     few per cent are disturbed.",
+    "Every 1,024th packet was verified at the sink, and the account was exact at the end.",
+];
+
+/// The function of a name.
+pub(super) fn function(name: &str) -> Result<&'static dyn Function, String> {
+    catalogue::function(name).ok_or_else(|| {
+        let known: Vec<&str> = catalogue::FUNCTIONS.iter().map(|function| function.kind()).collect();
+        format!("no function is called '{name}'; choose one of {}", known.join(", "))
+    })
+}
+
+/// The case of a name, whose files are at hand.
+pub(super) fn case(function: &'static dyn Function, name: &str, data: Option<&PathBuf>) -> Result<Case, String> {
+    let known: Vec<&str> = function.cases().iter().map(|case| case.name).collect();
+    let Some(case) = function.cases().into_iter().find(|case| case.name == name) else {
+        return Err(format!("{} has no case '{name}'; choose from {}", function.kind(), known.join(", ")));
+    };
+    match missing(&case, data) {
+        Some(file) => Err(format!("case {name} needs {file}; name its folder with --data")),
+        None => Ok(case),
+    }
+}
+
+/// The first file that a case needs and that is not in the folder.
+fn missing(case: &Case, data: Option<&PathBuf>) -> Option<&'static str> {
+    let present = |file: &&&str| data.is_some_and(|folder| folder.join(file).exists());
+    case.needs.iter().find(|file| !present(file)).copied()
+}
+
+/// The cases asked for, less those whose files are not at hand unless they were asked for by name.
+fn choose(function: &'static dyn Function, options: &CppOptions) -> Result<Vec<Case>, String> {
+    let data = options.data.as_ref();
+    if options.cases.is_empty() {
+        return Ok(function.cases().into_iter().filter(|one| missing(one, data).is_none()).collect());
+    }
+    options.cases.iter().map(|name| case(function, name, data)).collect()
+}
+
+/// Measures one case so many times; answers its figures and the configuration that ran.
+pub(super) fn measure(
+    function: &'static dyn Function,
+    case: &Case,
+    setup: &Setup,
+    runs: usize,
+    window: Duration,
+) -> Result<(Point, String), String> {
+    let mut rig = Rig::new(function, case, setup)?;
+    let mut point = Point::default();
+    let clock = Clock::calibrate();
+    pause(WARM_UP);
+    for _ in 0..runs.max(1) {
+        rig.feed(false);
+        // With several workers there is nothing to compare with.
+        let bare = if setup.cores.len() == 1 { Some(rig.bare.cycles_per_packet(window)?) } else { None };
+        rig.feed(true);
+        pause(WARM_UP / 4);
+        let waiting = Waiting::of_workers(&setup.cores);
+        let before = rig.seen();
+        pause(window);
+        let after = rig.seen();
+        let waited = waiting.cycles(&clock);
+        run_figures(&before, &after, bare, waited, &clock)?.into_iter().for_each(|figure| point.add(figure));
+    }
+    rig.verdict()?;
+    point.add(Figure::new("verified", "packets", Better::Neither, vec![rig.verified() as f64]).as_detail());
+    Ok((point, rig.configuration.clone()))
+}
+
+#[allow(clippy::disallowed_methods, reason = "a measurement takes its time")]
+pub(super) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// The figures of one run.
+fn run_figures(
+    before: &Seen,
+    after: &Seen,
+    bare: Option<f64>,
+    waited: u64,
+    clock: &Clock,
+) -> Result<Vec<Figure>, String> {
+    let (came, went) = (after.received() - before.received(), after.transmitted() - before.transmitted());
+    if came == 0 {
+        return Err("no packets came".to_owned());
+    }
+    let one = |name: &str, unit: &str, better, value| Figure::new(name, unit, better, vec![value]);
+    let elapsed = after.elapsed() - before.elapsed();
+    // What others took of the cores is not the function's.
+    let worked = elapsed.saturating_sub(waited).max(1);
+    let whole = worked as f64 / came as f64;
+    let seconds = worked as f64 / before.workers.len().max(1) as f64 / clock.hz() as f64;
+    let mut figures = Vec::new();
+    if let Some(bare) = bare {
+        figures.push(one("own", CYCLES, Better::Less, whole - bare));
+    }
+    figures.push(one("whole", CYCLES, Better::Less, whole));
+    figures.extend(bare.map(|bare| one("bare", CYCLES, Better::Neither, bare)));
+    figures.push(one("rate", "Mpps", Better::More, went as f64 / seconds / 1e6));
+    figures.push(one("fill", "packets", Better::Neither, fill(before, after)));
+    let dropped = after.dropped() - before.dropped();
+    figures.push(one("dropped", "%", Better::Neither, dropped as f64 / came as f64 * 100.0));
+    figures.push(one("waited", "%", Better::Neither, waited as f64 / elapsed.max(1) as f64 * 100.0));
+    figures.extend(stages(before, after));
+    Ok(figures)
+}
+
+/// Packets per batch of the first stage.
+fn fill(before: &Seen, after: &Seen) -> f64 {
+    let stage = |seen: &Seen| {
+        let first = seen.workers.iter().find_map(|worker| worker.stages.first());
+        first.map_or((0, 0), |stage| (stage.packets, stage.batches))
+    };
+    let ((p0, b0), (p1, b1)) = (stage(before), stage(after));
+    p1.saturating_sub(p0) as f64 / b1.saturating_sub(b0).max(1) as f64
+}
+
+/// Cycles per packet of each stage, over all workers that have it.
+fn stages(before: &Seen, after: &Seen) -> Vec<Figure> {
+    let mut sums: Vec<(String, u64, u64)> = Vec::new();
+    let pairs = before.workers.iter().zip(&after.workers).flat_map(|(b, a)| b.stages.iter().zip(&a.stages));
+    for (b, a) in pairs {
+        let (packets, cycles) = (a.packets.saturating_sub(b.packets), a.cycles.saturating_sub(b.cycles));
+        match sums.iter_mut().find(|(name, ..)| *name == a.name) {
+            Some(sum) => (sum.1, sum.2) = (sum.1 + packets, sum.2 + cycles),
+            None => sums.push((a.name.clone(), packets, cycles)),
+        }
+    }
+    let sums = sums.into_iter().filter(|(_, packets, _)| *packets > 0);
+    let figure = |(name, packets, cycles): (String, u64, u64)| {
+        Figure::new(&name, CYCLES, Better::Less, vec![cycles as f64 / packets as f64]).as_detail()
+    };
+    sums.map(figure).collect()
+}

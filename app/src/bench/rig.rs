@@ -1,0 +1,276 @@
+//! A function that runs on its workers between ports in memory, to be measured.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use weir_engine::{Engine, Idle, SAMPLE_EVERY, Settings, WorkerSnapshot};
+use weir_mem::Domain;
+use weir_packet::HeapPool;
+use weir_port_mem::{Loop, MemHandle, MemPort, Pace};
+use weir_stage::{Case, Chosen, Env, Function, Port};
+
+use super::bare::Bare;
+use super::chunks::Chunks;
+use super::pattern::Varying;
+use crate::catalogue;
+use crate::supervisor::{IdleMode, Loaded, Next, OpenPort, RunningFunction, blueprint, load, open, owners};
+
+/// One packet in so many is verified at the sink.
+const VERIFY_EVERY: u64 = 1024;
+
+/// Buffers of the process for each worker: what goes round, and enough for everything else.
+const BUFFERS: usize = 16_384;
+
+/// Addresses that the ports of a case have.
+const ADDRESSES: [(&str, &str); 2] = [("in", "192.0.2.1/24"), ("out", "198.51.100.1/24")];
+
+/// What a case is measured with.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// The folder of the files that cases need.
+    pub(crate) data: Option<PathBuf>,
+    /// Cores of the workers.
+    pub(crate) cores: Vec<usize>,
+    /// Packets per receive.
+    pub(crate) fill: usize,
+    /// Packets in one call of a transmit queue.
+    pub(crate) transmit: usize,
+    /// Whether stages are timed, as they always are in operation; without, the cost of the timing itself shows.
+    pub(crate) sampling: bool,
+    /// Numbers for the case's knobs, by name.
+    pub(crate) numbers: BTreeMap<String, u64>,
+    /// Keys of the configuration beside those of the case: (kind of declaration, key, value as Lua writes it).
+    pub(crate) keys: Vec<(String, String, String)>,
+    /// So many packets under the virtual clock, in this thread; else for ever and in real time.
+    pub(crate) count: Option<u64>,
+}
+
+impl Setup {
+    /// What is usual, on one core.
+    pub(crate) fn on(core: usize) -> Setup {
+        Setup {
+            data: None,
+            cores: vec![core],
+            fill: 64,
+            transmit: 64,
+            sampling: true,
+            numbers: BTreeMap::new(),
+            keys: Vec::new(),
+            count: None,
+        }
+    }
+}
+
+/// The last of the cores that the process may use.
+pub(crate) fn last_core() -> usize {
+    std::thread::available_parallelism().map_or(0, usize::from) - 1
+}
+
+/// A case that is set up and runs on its workers.
+pub(crate) struct Rig {
+    engine: Engine,
+    input: MemHandle,
+    output: MemHandle,
+    pub(super) bare: Bare,
+    /// The text of its configuration.
+    pub(super) configuration: String,
+    // Their buffers go home when they are dropped, which is before the pool goes.
+    _ports: BTreeMap<String, OpenPort>,
+    _functions: Vec<RunningFunction>,
+    _pool: HeapPool,
+}
+
+/// What the workers had done at a moment.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    /// The data-path workers.
+    pub(super) workers: Vec<WorkerSnapshot>,
+}
+
+impl Seen {
+    fn sum(&self, value: impl Fn(&WorkerSnapshot) -> u64) -> u64 {
+        self.workers.iter().map(value).sum()
+    }
+
+    /// Packets that ports handed over.
+    pub(super) fn received(&self) -> u64 {
+        self.sum(|worker| worker.account.received)
+    }
+
+    /// Packets that ports accepted.
+    pub(super) fn transmitted(&self) -> u64 {
+        self.sum(|worker| worker.account.transmitted)
+    }
+
+    /// TSC cycles of all workers together.
+    pub(super) fn elapsed(&self) -> u64 {
+        self.sum(|worker| worker.elapsed)
+    }
+
+    /// Packets dropped for a named reason.
+    pub(super) fn dropped(&self) -> u64 {
+        self.sum(|worker| worker.account.dropped)
+    }
+}
+
+impl Rig {
+    /// Sets a case up. The source is switched on.
+    pub(crate) fn new(function: &'static dyn Function, case: &Case, setup: &Setup) -> Result<Rig, String> {
+        let configuration = script(case, setup);
+        let loaded = checked(case, &configuration)?;
+        let pool = HeapPool::new(BUFFERS * setup.cores.len(), weir_packet::DATA_ROOM);
+        let infos = loaded.assumed_ports();
+        let domain = Domain::new();
+        let env = Env { ports: &infos, domain: &domain, folder: Some(&loaded.folder), now: 0 };
+        let element = loaded.functions().next().ok_or("the case declares no function")?.1;
+        let instance = function.build(element, &env, None).map_err(lines)?;
+        let mut traffic = (case.prepare)(&*instance, &infos, &chosen(case, setup)?)?;
+        let pattern = Varying::new(&mut traffic);
+
+        let placement = function.placement(element);
+        let cores: Vec<u16> = setup.cores.iter().map(|core| *core as u16).collect();
+        let placement = weir_stage::Placement { workers: cores.clone(), ..placement };
+        let owners = owners(&placement, &cores);
+        let queues = owners.rx.len();
+        let rounds: Vec<Loop> = (0..queues).map(|_| Loop::new(Loop::DEPTH)).collect();
+        let pace = Pace { fill: Some(setup.fill), count: setup.count, ..Pace::default() };
+        let patterns = (0..queues).map(|n| Box::new(pattern.starting_at(n, queues)) as _).collect();
+        let mac = infos.first().map_or([0; 6], |info| info.facts.mac);
+        let input = MemPort::replay("in", patterns, pace).with_mac(mac).with_loops(&rounds);
+        let output = MemPort::null("out").with_loops(&rounds).with_check(VERIFY_EVERY, traffic.check);
+        let (input_handle, output_handle) = (input.handle(), output.handle());
+        let bare = Bare::new(pattern, setup, &pool)?;
+        let mut ports = BTreeMap::new();
+        for (port, (info, (_, config, _))) in [input, output].into_iter().zip(infos.iter().zip(&loaded.ports)) {
+            let port: Box<dyn Port> = Box::new(Chunks::around(port, setup.transmit));
+            let port = open(port, info.clone(), config.clone(), owners.clone(), &pool)?;
+            ports.insert(info.name.clone(), port);
+        }
+        let settings = Settings {
+            cores: setup.cores.iter().map(|core| setup.count.is_none().then_some(*core)).collect(),
+            idle: idle(&loaded),
+            virtual_clock: setup.count.is_some(),
+            hook: None,
+            sample_every: setup.sampling.then_some(SAMPLE_EVERY).flatten(),
+        };
+        let mut engine = Engine::start(settings, &pool, &domain).map_err(|error| error.to_string())?;
+        let ports_of = function.ports(element);
+        let element = element.clone();
+        let functions = vec![RunningFunction { function, element, instance, placement, ports: ports_of, keep: false }];
+        let plan = blueprint(&functions, &mut ports, &cores, loaded.engine.links)?;
+        engine.install(plan).map_err(|error| error.to_string())?;
+        Ok(Rig {
+            engine,
+            input: input_handle,
+            output: output_handle,
+            bare,
+            configuration,
+            _ports: ports,
+            _functions: functions,
+            _pool: pool,
+        })
+    }
+
+    /// Switches the source on or off.
+    pub(super) fn feed(&self, on: bool) {
+        self.input.set_link(on);
+    }
+
+    /// What the data-path workers have done so far.
+    pub(super) fn seen(&mut self) -> Seen {
+        let mut workers = self.engine.snapshot();
+        workers.truncate(self.engine.workers());
+        Seen { workers }
+    }
+
+    /// Packets that were checked at the sink so far.
+    pub(super) fn verified(&self) -> u64 {
+        self.output.report().checked
+    }
+
+    /// Whether what came out was right, and the account exact.
+    pub(super) fn verdict(&mut self) -> Result<(), String> {
+        let report = self.output.report();
+        if report.failed > 0 {
+            let example = report.failures.first().cloned().unwrap_or_default();
+            return Err(format!("{} of {} checked packets came out wrong: {example}", report.failed, report.checked));
+        }
+        if report.checked == 0 {
+            return Err("no packet came out".to_owned());
+        }
+        let unaccounted: i64 = self.engine.snapshot().iter().map(|worker| worker.account.unaccounted()).sum();
+        if unaccounted != 0 {
+            return Err(format!("{unaccounted} packets are unaccounted for"));
+        }
+        Ok(())
+    }
+}
+
+fn idle(loaded: &Loaded) -> Idle {
+    match loaded.engine.idle {
+        IdleMode::Spin => Idle::Spin,
+        IdleMode::Relax => Idle::Relax,
+        IdleMode::Sleep => Idle::Sleep,
+    }
+}
+
+fn lines(errors: Vec<weir_config::ConfigError>) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// A number for each knob of the case: the one asked for, or its usual one.
+fn chosen(case: &Case, setup: &Setup) -> Result<Chosen, String> {
+    let mut numbers: BTreeMap<&'static str, u64> = case.knobs.iter().map(|knob| (knob.name, knob.usual)).collect();
+    for (name, number) in &setup.numbers {
+        let Some(knob) = case.knobs.iter().find(|knob| knob.name == name) else {
+            let known: Vec<&str> = case.knobs.iter().map(|knob| knob.name).collect();
+            return Err(match known.is_empty() {
+                true => format!("the case {} has no number to choose, so not {name} either", case.name),
+                false => format!("the case {} has no {name}; it has {}", case.name, known.join(", ")),
+            });
+        };
+        if !(knob.least..=knob.most).contains(number) {
+            return Err(format!(
+                "{name} is {number}; {} ({}) may be {} to {}",
+                knob.name, knob.help, knob.least, knob.most
+            ));
+        }
+        numbers.insert(knob.name, *number);
+    }
+    Ok(Chosen { folder: setup.data.clone(), numbers })
+}
+
+/// The case's configuration, as a script with its two ports and what the setup adds.
+fn script(case: &Case, setup: &Setup) -> String {
+    let mut text: String = ADDRESSES
+        .map(|(name, address)| {
+            format!("port {{ name = \"{name}\", device = \"mem:null\", address = \"{address}\" }}\n")
+        })
+        .concat();
+    let of_kind = |wanted: &str| {
+        let keys = setup.keys.iter().filter(|(kind, ..)| kind == wanted);
+        keys.map(|(_, key, value)| format!("{key} = {value}")).collect::<Vec<_>>()
+    };
+    let engine = of_kind("engine");
+    if !engine.is_empty() {
+        text.push_str(&format!("engine {{ {} }}\n", engine.join(", ")));
+    }
+    for function in catalogue::FUNCTIONS.iter().map(|function| function.kind()) {
+        let keys: Vec<String> = of_kind(function).into_iter().map(|key| format!("  keys.{key}\n")).collect();
+        if !keys.is_empty() {
+            // What the case declares goes through here, with more keys.
+            text.push_str(&format!("local {function} = function(keys)\n{}  {function}(keys)\nend\n", keys.concat()));
+        }
+    }
+    text.push_str(&case.script);
+    text.push('\n');
+    text
+}
+
+fn checked(case: &Case, script: &str) -> Result<Loaded, String> {
+    let path = std::env::temp_dir().join(format!("weir-bench-{}-{}.lua", std::process::id(), case.name));
+    std::fs::write(&path, script).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let loaded = load(&path, Some(&[]), Next::Build);
+    drop(std::fs::remove_file(&path));
+    loaded.map_err(lines)
+}
