@@ -21,6 +21,8 @@ pub struct StreamReport {
     pub loss_ratio: f64,
     /// How losses lie together; absent if several receivers shared the stream.
     pub loss: Option<LossReport>,
+    /// The last ones of them: packets behind the greatest number that came.
+    pub lost_at_end: u64,
     /// Further copies that came (RFC 5560).
     pub duplicated: u64,
     /// Reordering; absent if several receivers shared the stream.

@@ -186,7 +186,8 @@ impl StreamStats {
     /// been sent up to the greatest number that came.
     pub fn report(&self, sent: Option<u64>) -> StreamReport {
         let counts = self.counts;
-        let all = sent.unwrap_or(0).max(self.window.next()).max(self.elsewhere);
+        let seen = self.window.next().max(self.elsewhere);
+        let all = sent.unwrap_or(0).max(seen);
         let alone = self.receivers <= 1;
         let losses = alone.then(|| self.window.losses(all));
         let lost = all.saturating_sub(counts.received);
@@ -198,6 +199,7 @@ impl StreamStats {
             lost,
             loss_ratio: share(lost, all),
             loss: losses.map(|losses| LossReport { periods: losses.lengths.count(), lengths: losses.lengths.spread() }),
+            lost_at_end: all - seen,
             duplicated: counts.duplicated,
             order: alone.then(|| OrderReport {
                 reordered: counts.reordered,

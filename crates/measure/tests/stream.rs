@@ -98,6 +98,7 @@ fn twin(arrivals: &[Arrival], reach: u64, wait: Option<u64>, sent: Option<u64>) 
     let seen = accepted.iter().map(|arrival| arrival.number + 1).max().unwrap_or(0);
     report.sent = sent.unwrap_or(0).max(seen);
     report.sent_known = sent.is_some();
+    report.lost_at_end = report.sent - seen;
     report.received = accepted.len() as u64;
     report.lost = report.sent - report.received;
     report.loss_ratio = if report.sent == 0 { 0.0 } else { report.lost as f64 / report.sent as f64 };

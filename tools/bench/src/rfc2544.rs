@@ -2,6 +2,7 @@
 
 mod config;
 mod procedures;
+mod record;
 mod report;
 
 pub use config::{Config, Search, Test};

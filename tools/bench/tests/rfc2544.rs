@@ -3,6 +3,7 @@
 
 use weir_bench::rfc2544::{Config, Device, FRAME_SIZES, Outage, Report, Search, Test, frame_rate, run};
 use weir_bench::search::{Latency, Stop, Trial, Trials};
+use weir_bench::{FORM, Machine, Record, page, table};
 use weir_measure::Spread;
 
 /// Forwards `rate` frames per second of any size, and stores `queue` more.
@@ -205,4 +206,39 @@ fn what_falls_short_of_the_rfc_is_said() {
     let (duration, latency_duration, burst_duration) = (1.0, 1.0, 0.1);
     let quick = Config { duration, latency_duration, burst_duration, latency_repeats: 1, burst_repeats: 1, ..strict };
     assert_eq!(Config { loss_step: 0.5, ..quick }.deviations().len(), 6);
+}
+
+#[test]
+fn reports_have_a_point_for_each_size_and_each_step() {
+    let config = Config { frame_sizes: vec![64, 1518], ..all() };
+    let report = carry_out(&config, &mut Router::new(4e6, 1_000.0));
+    let record = Record {
+        version: FORM,
+        title: "test".to_owned(),
+        command: Vec::new(),
+        started: String::new(),
+        seconds: 0.0,
+        partial: None,
+        machine: Machine::here(1),
+        versions: Default::default(),
+        settings: Default::default(),
+        configurations: Default::default(),
+        parameters: Vec::new(),
+        points: Vec::new(),
+        plots: Vec::new(),
+        remarks: Vec::new(),
+    };
+    let record = report.fill(record);
+    let curves: usize = report.frames.iter().map(|frame| frame.frame_loss.len()).sum();
+    assert_eq!(record.points.len(), 2 + curves);
+    let first = &record.points[0];
+    assert_eq!(first.figure("NDR").unwrap().samples, [report.frames[0].throughput.as_ref().unwrap().ndr.unwrap()]);
+    assert_eq!(first.figure("latency p50").unwrap().samples, [1.064; 20]);
+    assert_eq!(first.figure("back-to-back").unwrap().samples.len(), 50);
+    assert_eq!(first.figure("reset by time").unwrap().samples, [0.25; 3]);
+    assert!(record.points[1].trouble.as_ref().unwrap().contains("back-to-back: the longest"));
+    assert_eq!(record.points[2].parameters["load_percent"], 100.0.into());
+    assert!(record.points[2].figure("loss").unwrap().samples[0] > 70.0);
+    assert!(table(&record).contains("NDR") && page(&record).unwrap().contains("Frame loss by load"));
+    assert_eq!(record.remarks.len(), 1);
 }
