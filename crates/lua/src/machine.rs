@@ -13,10 +13,13 @@ use crate::sandbox::bare;
 /// How many instructions the script may run for one batch, unless it has raw access: some 0.1 s.
 const INSTRUCTIONS: u32 = 10_000_000;
 
+/// How much memory the virtual machine of a script may use, in bytes, unless it has raw access.
+const MEMORY: usize = 64 << 20;
+
 /// What a script may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Only what the accessors do. It is interpreted, and its instructions are bounded.
+    /// Only what the accessors do. It is interpreted, and its instructions and its memory are bounded.
     Checked,
     /// Anything: it has LuaJIT's `ffi` and the compiler, and can bring the process down as any native code can. Only for
     /// scripts that are trusted like the program itself, by a switch of its own.
@@ -67,9 +70,29 @@ impl Machine {
     pub(crate) fn call(&mut self, batch: &mut Batch, out: &mut Out<'_>) -> mlua::Result<()> {
         self.frames.borrow_mut::<Frames>()?.load(batch, out.now());
         self.lua.set_app_data(InstructionsLeft(INSTRUCTIONS / HOOK_EVERY));
-        self.run.call::<()>(&self.frames)?;
+        if let Err(error) = self.run.call::<()>(&self.frames) {
+            self.tidy(&error);
+            return Err(error);
+        }
         self.frames.borrow::<Frames>()?.store(batch, out);
         Ok(())
+    }
+
+    /// Frees what a script left behind that ran out of memory: else the next batch would find none either, since LuaJIT collects
+    /// by what is in use and not by what is left.
+    fn tidy(&self, error: &mlua::Error) {
+        if is_out_of_memory(error) {
+            // What goes wrong while it collects is that there is no memory, which the next batch tells.
+            drop(self.lua.gc_collect());
+        }
+    }
+}
+
+fn is_out_of_memory(error: &mlua::Error) -> bool {
+    match error {
+        mlua::Error::MemoryError(_) => true,
+        mlua::Error::CallbackError { cause, .. } | mlua::Error::WithContext { cause, .. } => is_out_of_memory(cause),
+        _ => false,
     }
 }
 
@@ -86,6 +109,7 @@ const HOOK_EVERY: u32 = 100_000;
 fn machine(access: Access) -> mlua::Result<Lua> {
     if access == Access::Checked {
         let lua = bare()?;
+        lua.set_memory_limit(MEMORY)?;
         // What catches errors would catch the one that ends an endless loop.
         for name in ["pcall", "xpcall"] {
             lua.globals().raw_set(name, mlua::Value::Nil)?;

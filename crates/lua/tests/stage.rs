@@ -138,6 +138,38 @@ fn a_stage_that_fails_too_often_is_disabled() {
     assert_eq!(failures.count(), ERRORS_ALLOWED);
 }
 
+/// Scripts that want all memory: in a table, in one string, in closures, in what one instruction makes.
+#[test]
+fn a_script_cannot_use_up_the_memory() {
+    let cases = [
+        "local t = {} for i = 1, 1e9 do t[i] = 'x' .. i end",
+        "local s = 'x' while true do s = s .. s end",
+        "local s = ('x'):rep(1e9)",
+        "local f = function() return 1 end while true do local g = f f = function() return g() end end",
+        "local t = {} for i = 1, 1e6 do t[i] = b:bytes(1, 0, 60) .. i end",
+    ];
+    for body in cases {
+        let said = failure(&format!("function run(b)\n{body}\nend"));
+        assert!(said.contains("needs more memory than it may use"), "{body}: {said}");
+    }
+    let errors = LuaStage::new("try.lua", "local s = ('x'):rep(1e9) function run() end", Access::Checked, 0).err().unwrap();
+    assert!(errors[0].to_string().contains("needs more memory"), "{}", errors[0]);
+}
+
+/// Garbage of a batch that failed does not make the next one fail, and no state of the stage's own is lost.
+#[test]
+fn after_the_end_of_memory_comes_another_batch() {
+    let text = "local n = 0 function run(b) n = n + 1 b:set_u8(1, 1, n)\n\
+                if b:u8(1, 0) == 1 then local t = {} for i = 1, 1e9 do t[i] = 'x' .. i end end end";
+    let mut harness = harness(Access::Checked, text);
+    for count in 0..2 {
+        assert_eq!(harness.run(0, &[[0_u8; 60]]).way("out")[0][1], 2 * count + 1);
+        assert_eq!(harness.run(0, &[[1_u8; 60]]).counts(), BTreeMap::from([("lua-error", 1)]));
+    }
+    let outcome = harness.run(0, &[[0_u8; 60]]);
+    assert_eq!(outcome.way("out")[0][1], 5, "{:?}", harness.stage.failures().last());
+}
+
 #[test]
 fn nothing_of_the_host_is_within_reach_unless_asked_for() {
     let text = "function run(b) for _, name in ipairs { 'ffi', 'jit', 'io', 'os', 'load', 'require', 'pcall', 'debug' } do\n\
