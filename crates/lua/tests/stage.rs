@@ -152,7 +152,8 @@ fn a_script_cannot_use_up_the_memory() {
         let said = failure(&format!("function run(b)\n{body}\nend"));
         assert!(said.contains("needs more memory than it may use"), "{body}: {said}");
     }
-    let errors = LuaStage::new("try.lua", "local s = ('x'):rep(1e9) function run() end", Access::Checked, 0).err().unwrap();
+    let errors =
+        LuaStage::new("try.lua", "local s = ('x'):rep(1e9) function run() end", Access::Checked, 0).err().unwrap();
     assert!(errors[0].to_string().contains("needs more memory"), "{}", errors[0]);
 }
 

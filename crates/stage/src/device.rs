@@ -2,6 +2,9 @@
 
 use crate::port::PortError;
 
+/// The key of a port that looks like an option of its device.
+const MTU: &str = "mtu";
+
 /// A device text, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceText<'a> {
@@ -15,7 +18,7 @@ pub struct DeviceText<'a> {
 impl<'a> DeviceText<'a> {
     /// Takes a text apart that has up to `arguments` arguments and any of the options `keys`, each at most once.
     ///
-    /// The pieces are separated by commas. The first is always an argument, however it looks; a later one is an option if it
+    /// The MTU is no option of any device, but a key of the port, whatever drives it. The pieces are separated by commas. The first is always an argument, however it looks; a later one is an option if it
     /// begins with one of `keys` and an equals sign.
     ///
     /// # Errors
@@ -26,6 +29,10 @@ impl<'a> DeviceText<'a> {
         let mut device = DeviceText { text, kind, arguments: Vec::new(), options: Vec::new() };
         for (n, piece) in rest.split(',').enumerate() {
             match piece.split_once('=').filter(|_| n > 0) {
+                Some((key, value)) if key.trim() == MTU => {
+                    let remedy = format!("write it as a key of the port, mtu = {}", value.trim());
+                    return Err(device.wrong(piece, "is no option of a device", &remedy));
+                }
                 Some((key, value)) if keys.contains(&key.trim()) => device.add_option(key.trim(), value.trim())?,
                 Some((key, _)) if device.arguments.len() >= arguments => return Err(device.unknown(key, keys)),
                 _ if device.arguments.len() < arguments || rest.is_empty() => device.arguments.push(piece.trim()),
@@ -136,7 +143,7 @@ pub fn local_mac(name: &str) -> [u8; 6] {
 mod tests {
     use super::*;
 
-    const KEYS: &[&str] = &["timing", "mac", "mtu"];
+    const KEYS: &[&str] = &["timing", "mac", "size"];
 
     #[test]
     fn takes_texts_apart() {
@@ -145,9 +152,9 @@ mod tests {
         assert_eq!((device.option("timing"), device.option("mac")), (Some("keep"), None));
         let device = DeviceText::parse("pcap:,out.pcap", 2, KEYS).unwrap();
         assert_eq!((device.argument(0), device.argument(1), device.argument(2)), (None, Some("out.pcap"), None));
-        let device = DeviceText::parse("pcap:timing=1,mtu=9000", 2, KEYS).unwrap();
+        let device = DeviceText::parse("pcap:timing=1,size=9000", 2, KEYS).unwrap();
         assert_eq!((device.argument(0), device.argument(1)), (Some("timing=1"), None));
-        assert_eq!(device.number("mtu", 68, 9198).unwrap(), Some(9000));
+        assert_eq!(device.number("size", 68, 9198).unwrap(), Some(9000));
         let device = DeviceText::parse("null", 0, KEYS).unwrap();
         assert_eq!((device.kind, device.argument(0)), ("null", None));
         let device = DeviceText::parse("pcap:a,b=c", 2, KEYS).unwrap();
@@ -166,10 +173,15 @@ mod tests {
             "device \"pcap:a,b,timin=x\": \"timin\" is no option of pcap; did you mean timing?"
         );
         assert_eq!(
-            error("pcap:a,b,mtu=1,mtu=2"),
-            "device \"pcap:a,b,mtu=1,mtu=2\": \"mtu\" is given twice; leave one out"
+            error("pcap:a,b,size=1,size=2"),
+            "device \"pcap:a,b,size=1,size=2\": \"size\" is given twice; leave one out"
         );
-        assert!(error("pcap:a,b,colour=x").ends_with("the options are timing, mac, mtu"));
+        assert!(error("pcap:a,b,colour=x").ends_with("the options are timing, mac, size"));
+        // It would be the name of a file else.
+        for text in ["pcap:a,mtu=9000", "pcap:a,b,mtu=9000"] {
+            let remedy = "\"mtu=9000\" is no option of a device; write it as a key of the port, mtu = 9000";
+            assert_eq!(error(text), format!("device \"{text}\": {remedy}"));
+        }
     }
 
     #[test]
@@ -177,10 +189,10 @@ mod tests {
         fn device(text: &str) -> DeviceText<'_> {
             DeviceText::parse(text, 2, KEYS).unwrap()
         }
-        for mtu in ["67", "9199", "", "-1", "1.5", "x"] {
-            let text = format!("pcap:a,mtu={mtu}");
-            let error = device(&text).number("mtu", 68, 9198).unwrap_err().0;
-            let wanted = format!("\"mtu={mtu}\" is not allowed; write a whole number from 68 to 9198");
+        for size in ["67", "9199", "", "-1", "1.5", "x"] {
+            let text = format!("pcap:a,size={size}");
+            let error = device(&text).number("size", 68, 9198).unwrap_err().0;
+            let wanted = format!("\"size={size}\" is not allowed; write a whole number from 68 to 9198");
             assert!(error.contains(&wanted), "{error}");
         }
         assert_eq!(device("pcap:a,mac=02:00:00:00:00:07").mac().unwrap(), Some([2, 0, 0, 0, 0, 7]));

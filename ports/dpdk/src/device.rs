@@ -240,6 +240,11 @@ impl Facts {
 
     fn option<'a>(&self, option: &'a str) -> Result<(&'a str, &'a str), String> {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
+        if key == "mtu" {
+            return Err(format!(
+                "\"{option}\" is not an option of a device: write it as a key of the port, mtu = {value}"
+            ));
+        }
         if !self.options.contains(&key) {
             return Err(match self.options {
                 [] => format!("takes no options, and \"{option}\" is one"),

@@ -22,14 +22,10 @@ const OPTIONS: &[&str] = &[
     "delay",
     "delay_time",
     "mac",
-    "mtu",
 ];
 
 /// Those that only a replay has.
 const OF_REPLAY: &[&str] = &["rate", "count", "times"];
-
-/// The largest IP packet in a frame of 9,216 bytes with an Ethernet header and a VLAN tag.
-const MAX_MTU: u64 = weir_packet::MAX_FRAME as u64 - 18;
 
 impl MemPort {
     /// The port called `name` with one of these devices:
@@ -43,7 +39,7 @@ impl MemPort {
     /// Options follow after commas. Of a replay: `rate=1 Mpps` (as fast as possible otherwise), `count=1000` packets or
     /// `times=3` rounds (for ever otherwise). Of all: `drop=0.01`, `duplicate`, `truncate`, `corrupt`, `reorder` and `delay` are
     /// the odds of faults in both directions, from 0 to 1, `delay_time=1 ms` says how late delayed packets are, `seed=7` which
-    /// packets are struck; `mac=02:00:00:00:00:01`, `mtu=1500`.
+    /// packets are struck; `mac=02:00:00:00:00:01`.
     ///
     /// # Errors
     ///
@@ -69,8 +65,7 @@ impl MemPort {
         if let Some(key) = OF_REPLAY.iter().find(|key| !replays && text.option(key).is_some()) {
             return Err(text.wrong(key, "is an option of mem:replay=FILE only", "leave it out"));
         }
-        let mtu = text.number("mtu", 68, MAX_MTU)?.unwrap_or(1500);
-        let port = port.with_device(device).with_mtu(mtu as u16).with_faults(faults(&text)?);
+        let port = port.with_device(device).with_faults(faults(&text)?);
         Ok(match text.mac()? {
             Some(mac) => port.with_mac(mac),
             None => port,

@@ -48,8 +48,8 @@ fn shares_of_several_queues_add_up() {
 #[test]
 fn loops_and_nulls() {
     let mut pool = pool();
-    let mut loops = port("mem:loop,mtu=9000,mac=02:00:00:00:00:05").unwrap();
-    assert_eq!((loops.facts().mtu, loops.facts().mac), (9000, [2, 0, 0, 0, 0, 5]));
+    let mut loops = port("mem:loop,mac=02:00:00:00:00:05").unwrap();
+    assert_eq!((loops.facts().mtu, loops.facts().mac), (1500, [2, 0, 0, 0, 0, 5]));
     let (mut rx, mut tx) = open_one(&mut loops, &pool);
     transmit(&mut *tx, &mut pool, &frames(5), 0);
     assert_eq!(drain(&mut *rx, &mut pool, 0), frames(5));

@@ -14,7 +14,7 @@ use crate::tx::{PcapTx, Void};
 use crate::writer::Writer;
 
 /// The options that a device text may have.
-const OPTIONS: &[&str] = &["timing", "snapped", "mac", "mtu"];
+const OPTIONS: &[&str] = &["timing", "snapped", "mac"];
 
 /// When packets of the input file are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,6 @@ pub struct PcapPort {
     /// Whether snapped packets are received as far as they were captured.
     snapped: bool,
     mac: [u8; 6],
-    mtu: u16,
     figures: Arc<Figures>,
 }
 
@@ -58,7 +57,7 @@ impl PcapPort {
     /// default, as fast as possible), `timing=clock` when the engine's clock, which starts at 0, shows their stamps, so that
     /// files made for each other keep their common time; `snapped=keep` receives packets that were cut when they were captured as they are
     /// (`snapped=drop`, the default, leaves them out and counts them); `mac=02:00:00:00:00:01` is the port's Ethernet address
-    /// (made from its name otherwise); `mtu=1500` its largest IP packet. A path cannot hold a comma.
+    /// (made from its name otherwise). A path cannot hold a comma.
     ///
     /// # Errors
     ///
@@ -77,7 +76,6 @@ impl PcapPort {
             _ => Err(words("snapped", "keep", "drop")),
         })?;
         let mac = text.mac()?;
-        let mtu = text.number("mtu", 68, MAX_MTU)?.unwrap_or(1500);
         let input = text.argument(0).map(|path| base_dir.join(path));
         let output = text.argument(1).map(|path| base_dir.join(path));
         if text.kind != "pcap" {
@@ -100,7 +98,6 @@ impl PcapPort {
             timing: timing.unwrap_or(Timing::Ignore),
             snapped: snapped.unwrap_or(false),
             mac: mac.unwrap_or_else(|| local_mac(name)),
-            mtu: mtu as u16,
             figures: Arc::default(),
         })
     }
@@ -128,8 +125,8 @@ impl PcapPort {
     }
 }
 
-/// The largest IP packet in a frame of [`MAX_FRAME`] bytes with an Ethernet header and a VLAN tag.
-const MAX_MTU: u64 = MAX_FRAME as u64 - 18;
+/// The MTU of Ethernet, which holds unless the port's configuration names another: a file has none.
+const USUAL_MTU: u16 = 1500;
 
 fn words(key: &str, one: &str, other: &str) -> (String, String) {
     ("is not known".to_owned(), format!("write {key}={one} or {key}={other}"))
@@ -140,7 +137,7 @@ impl Port for PcapPort {
         PortFacts {
             device: self.device.clone(),
             mac: self.mac,
-            mtu: self.mtu,
+            mtu: USUAL_MTU,
             max_rx_queues: 1,
             max_tx_queues: 1,
             rss: false,

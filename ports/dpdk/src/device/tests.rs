@@ -75,6 +75,10 @@ fn what_is_wrong_is_said_precisely() {
         ("tap:a/b", "no / : ="),
         ("af_xdp:a b", "blank"),
         ("af_packet:a,framesz=1", "\"framesz\" is not an option of af_packet: it has qdisc_bypass"),
+        (
+            "af_packet:a,mtu=9000",
+            "\"mtu=9000\" is not an option of a device: write it as a key of the port, mtu = 9000",
+        ),
         ("pci:0000:3b:00.0,x=1", "takes no options, and \"x=1\" is one"),
         ("pci:3b:00.0", "0000:3b:00.0"),
         ("pci:0000:3b:00.8", "0000:3b:00.0"),
