@@ -10,7 +10,7 @@ use weir_filter::Filter;
 use weir_stage::Fate;
 
 use crate::graph::GraphView;
-use crate::protocol::{Copied, to_hex};
+use weir_protocol::{Copied, to_hex};
 
 /// Packets that wait to be sent to the client.
 const QUEUE: usize = 8192;

@@ -10,8 +10,8 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use serde_json::Value;
 use weir_config::ConfigError;
 
-use crate::protocol::{self, Call, MAX_REPLY, MAX_REQUEST, Reply, Request, Response, VERSION};
 use crate::socket::{self, SocketError};
+use weir_protocol::{self as protocol, Call, MAX_REPLY, MAX_REQUEST, Reply, Request, Response, VERSION};
 
 /// Why a request was not carried out.
 #[derive(Debug)]

@@ -24,9 +24,9 @@ use crate::catalogue;
 use crate::cli;
 use crate::client::Client;
 use crate::failure::Failed;
-use crate::protocol::{Request, VERSION};
 use crate::socket;
 use crate::version::{self, Version};
+use weir_protocol::{Request, VERSION};
 
 /// Connects to the Weir that is meant.
 pub(crate) fn connect(target: &cli::Target) -> Result<Client, Failed> {

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 use weir_stage::{Graph, Place, To};
 
-use crate::protocol::VERSION;
 use crate::trace::fate_word;
+use weir_protocol::VERSION;
 
 /// Stages and what their ways lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,12 +9,12 @@ use weir_stage::Verb;
 use crate::catalogue;
 use crate::graph::GraphView;
 use crate::log;
-use crate::protocol::{Request, Response, Rights, Script, VERSION};
 use crate::save;
 use crate::server::Answer;
 use crate::stats::{self, Gauge, PortInput, Stats};
 use crate::supervisor::{self, Failure, Next, Supervisor};
 use crate::version;
+use weir_protocol::{Request, Response, Rights, Script, VERSION};
 
 /// What becomes of the program after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,6 @@ mod log;
 mod metrics;
 mod pcapng;
 mod privileges;
-mod protocol;
 mod render;
 mod run;
 mod save;

@@ -17,12 +17,12 @@ use crate::handle::{Running, Source, Then, port_input};
 use crate::log;
 use crate::metrics;
 use crate::privileges;
-use crate::protocol::{Request, Rights};
 use crate::render::{self, Style};
 use crate::server::{Job, Limits, Scene, Server};
 use crate::socket;
 use crate::stats::{self, Stats};
 use crate::supervisor::{Failure, Next, Options, Supervisor};
+use weir_protocol::{Request, Rights};
 
 /// Jobs that wait while one is carried out.
 const JOBS: usize = 64;

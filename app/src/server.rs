@@ -20,8 +20,8 @@ use weir_engine::Observer;
 use weir_stage::ShowRows;
 
 use crate::log;
-use crate::protocol::{self, Reply, Request, Response, Rights};
 use crate::socket::{self, Bound};
+use weir_protocol::{self as protocol, Reply, Request, Response, Rights};
 
 /// What the loop that owns the data plane is asked to do.
 pub(crate) enum Job {

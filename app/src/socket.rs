@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use crate::protocol::Rights;
+use weir_protocol::Rights;
 
 /// The name of a Weir that was given none.
 pub(crate) const DEFAULT_NAME: &str = "weir";

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_engine::{Account, WorkerSnapshot};
 use weir_stage::DeviceStats;
 
-use crate::protocol::VERSION;
+use weir_protocol::VERSION;
 
 /// All numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use weir_filter::Filter;
 use weir_stage::Fate;
 use weir_wire::describe::Describe;
 
-use crate::protocol::Step;
+use weir_protocol::Step;
 
 /// Packets that one trace may follow.
 pub(crate) const MAX_PACKETS: u32 = 10_000;

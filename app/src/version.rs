@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::VERSION;
+use weir_protocol::VERSION;
 
 /// The versions of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use super::connect;
 use crate::cli;
 use crate::failure::Failed;
 use crate::pcapng::{Record, Writer};
-use crate::protocol::{Copied, Request, Response, from_hex};
+use weir_protocol::{Copied, Request, Response, from_hex};
 
 /// Copies packets to a file.
 pub(crate) fn capture(options: &cli::Capture) -> Result<(), Failed> {

@@ -11,8 +11,8 @@ use super::{connect, print, print_json};
 use crate::cli;
 use crate::client::Client;
 use crate::failure::Failed;
-use crate::protocol::Request;
 use crate::words;
+use weir_protocol::Request;
 
 /// Changes that go in one request.
 const BATCH: usize = 8192;

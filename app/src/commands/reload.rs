@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{connect, print, print_json};
 use crate::cli;
 use crate::failure::Failed;
-use crate::protocol::{Request, Script};
+use weir_protocol::{Request, Script};
 
 /// Replaces the running configuration.
 pub(crate) fn reload(options: &cli::Reload) -> Result<(), Failed> {

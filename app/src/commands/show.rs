@@ -9,9 +9,9 @@ use crate::cli;
 use crate::client::Client;
 use crate::failure::Failed;
 use crate::graph::GraphView;
-use crate::protocol::{Request, Response};
 use crate::render::{self, Style};
 use crate::stats::Stats;
+use weir_protocol::{Request, Response};
 
 /// Shows something, once or again and again.
 pub(crate) fn show(options: &cli::Show) -> Result<(), Failed> {

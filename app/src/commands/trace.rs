@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{connect, print};
 use crate::cli;
 use crate::failure::Failed;
-use crate::protocol::{Request, Response, Step, VERSION};
 use crate::render::{Style, clean};
+use weir_protocol::{Request, Response, Step, VERSION};
 
 /// Follows packets and prints what became of them.
 pub(crate) fn trace(options: &cli::Trace) -> Result<(), Failed> {

@@ -6,8 +6,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use crate::log;
-use crate::protocol::{Request, Response, Rights};
 use crate::server::{Answer, Job};
+use weir_protocol::{Request, Response, Rights};
 
 /// The longest request with its headers, bytes.
 const MAX_REQUEST: usize = 8192;

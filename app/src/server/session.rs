@@ -18,9 +18,9 @@ use super::{Answer, Counted, Job, Scene, Shared};
 use crate::capture::{Copier, Point};
 use crate::graph::GraphView;
 use crate::log;
-use crate::protocol::{self, Reply, Request, Response, Rights, read_call};
 use crate::socket;
 use crate::trace::{MAX_PACKETS, Tracer};
+use weir_protocol::{self as protocol, Reply, Request, Response, Rights, read_call};
 
 /// Packets or steps that one line of an answer holds at most.
 const EVENTS: usize = 256;

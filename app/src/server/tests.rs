@@ -1,6 +1,5 @@
 use super::*;
 use crate::client::{Client, ClientError};
-use crate::protocol::{Copied, Script, Step};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
@@ -8,6 +7,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
 use weir_engine::{Event, What};
+use weir_protocol::{Copied, Script, Step};
 
 /// A server over a stand-in for the data plane, whose socket lies in a folder of its own.
 struct Stand {

@@ -23,6 +23,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("crates/lua", &["crates/config", "crates/stage", "crates/packet"]),
     ("crates/engine", &["crates/stage", "crates/packet", "crates/stat", "crates/config", "crates/mem"]),
     ("crates/host", &["crates/net", "crates/config"]),
+    ("crates/protocol", &["crates/config"]),
     // Ports read the options of their device as configuration values.
     ("ports/dpdk", &["crates/stage", "crates/packet", "crates/config", "crates/dpdk-sys"]),
     ("ports/*", &["crates/stage", "crates/packet", "crates/config"]),

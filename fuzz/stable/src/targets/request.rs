@@ -1,11 +1,8 @@
 //! Requests on the control socket.
 
-use super::Target;
+use weir_protocol as protocol;
 
-/// The program has no library, so that its protocol is read from its source.
-#[path = "../../../../app/src/protocol.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the program uses all of it")]
-mod protocol;
+use super::Target;
 
 pub(super) const TARGET: Target = Target {
     name: "request",

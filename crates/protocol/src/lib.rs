@@ -3,6 +3,8 @@
 //! A client sends [`Call`]s; each is answered by one [`Reply`], or, for traces, captures and long tables, by several: all but
 //! the last are [`Response::Traced`], [`Response::Captured`] or [`Response::Rows`] with `more`. `docs/json.md` describes them.
 
+#![forbid(unsafe_code)]
+
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -12,38 +14,38 @@ use weir_config::ConfigError;
 
 /// The version of the protocol and of all `--json` output. It changes when something is taken away or changes its meaning; new
 /// keys may come without.
-pub(crate) const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 
 /// The longest request, bytes with its line end: a batch of changes must fit.
-pub(crate) const MAX_REQUEST: usize = 16 << 20;
+pub const MAX_REQUEST: usize = 16 << 20;
 
 /// The longest line of an answer that a client reads, bytes.
-pub(crate) const MAX_REPLY: usize = 64 << 20;
+pub const MAX_REPLY: usize = 64 << 20;
 
 /// Changes that one request may hold.
-pub(crate) const MAX_CHANGES: usize = 65_536;
+pub const MAX_CHANGES: usize = 65_536;
 
 /// A request on its way.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Call {
+pub struct Call {
     /// The client's [`VERSION`].
-    pub(crate) version: u32,
+    pub version: u32,
     /// What it wants.
-    pub(crate) request: Request,
+    pub request: Request,
 }
 
 /// What a client can ask for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum Request {
-    /// All numbers: answers with [`crate::stats::Stats`].
+pub enum Request {
+    /// All numbers: answers with data, see `docs/json.md`.
     Stats,
     /// The ports: answers with rows.
     Ports,
-    /// Stages and wires: answers with [`crate::graph::GraphView`].
+    /// Stages and wires: answers with data.
     Graph,
-    /// What runs: answers with [`crate::version::Version`].
+    /// What runs: answers with data.
     Version,
     /// A table of a function.
     Show {
@@ -113,7 +115,7 @@ fn whole_frame() -> u32 {
 
 impl Request {
     /// Whether carrying it out takes the right to change.
-    pub(crate) fn changes(&self) -> bool {
+    pub fn changes(&self) -> bool {
         match self {
             Request::Change { .. } | Request::Reload { .. } | Request::Stop => true,
             // A trace or capture shows what others send, which counts as more than numbers.
@@ -131,26 +133,26 @@ impl Request {
 /// A script that a client means, by the folder in which it lies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Script {
+pub struct Script {
     /// Its path as the user wrote it: its last part names it in its folder, the whole is for messages.
-    pub(crate) file: String,
+    pub file: String,
     /// Its folder, opened by the client and passed beside the request as a descriptor; nothing outside it is read.
     #[serde(skip)]
-    pub(crate) folder: Option<Arc<OwnedFd>>,
+    pub folder: Option<Arc<OwnedFd>>,
 }
 
 /// An answer on its way.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Reply {
+pub struct Reply {
     /// The server's [`VERSION`].
-    pub(crate) version: u32,
+    pub version: u32,
     /// What it says.
-    pub(crate) response: Response,
+    pub response: Response,
 }
 
 impl Reply {
     /// An answer of this version.
-    pub(crate) fn new(response: Response) -> Reply {
+    pub fn new(response: Response) -> Reply {
         Reply { version: VERSION, response }
     }
 }
@@ -158,7 +160,7 @@ impl Reply {
 /// What a client is told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Response {
+pub enum Response {
     /// Done; the value depends on the request.
     Ok(Value),
     /// Rows of a table.
@@ -187,12 +189,12 @@ pub(crate) enum Response {
 
 impl Response {
     /// A refusal in one sentence.
-    pub(crate) fn refused(message: impl Into<String>) -> Response {
+    pub fn refused(message: impl Into<String>) -> Response {
         Response::Error { message: message.into(), errors: Vec::new() }
     }
 
     /// An answer that is data.
-    pub(crate) fn data(data: &impl Serialize) -> Response {
+    pub fn data(data: &impl Serialize) -> Response {
         match serde_json::to_value(data) {
             Ok(value) => Response::Ok(value),
             Err(error) => Response::refused(format!("the answer cannot be written as JSON: {error}")),
@@ -202,71 +204,71 @@ impl Response {
 
 /// Something that happened to a followed packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Step {
+pub struct Step {
     /// The packet's number in this trace, from 1.
-    pub(crate) packet: u32,
+    pub packet: u32,
     /// When, nanoseconds of the engine's clock.
-    pub(crate) time: u64,
+    pub time: u64,
     /// What happened: `received`, `left`, `taken`, `created`, `transmitted` or `dropped`.
-    pub(crate) event: String,
+    pub event: String,
     /// The stage or port.
-    pub(crate) place: String,
+    pub place: String,
     /// The way or reason, where there is one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) way: String,
+    pub way: String,
     /// What became of it: `way`, `drop`, `consume`, `create` or `again`, where it left a stage.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) fate: String,
+    pub fate: String,
     /// The packet in words.
-    pub(crate) bytes: String,
+    pub bytes: String,
 }
 
 /// A copied packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Copied {
+pub struct Copied {
     /// When, nanoseconds since 1970 (UTC).
-    pub(crate) time: u64,
+    pub time: u64,
     /// The port, or `STAGE.WAY`.
-    pub(crate) place: String,
+    pub place: String,
     /// Whether it went out of a port; false for one that came in; absent at a way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) outbound: Option<bool>,
+    pub outbound: Option<bool>,
     /// Its length on the wire, bytes.
-    pub(crate) length: u32,
+    pub length: u32,
     /// Its first bytes, as hexadecimal digits.
-    pub(crate) data: String,
+    pub data: String,
 }
 
 /// What the peer of a connection may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rights {
+pub struct Rights {
     /// Whether it may look at numbers and tables.
-    pub(crate) read: bool,
+    pub read: bool,
     /// Whether it may change anything or look at packets.
-    pub(crate) change: bool,
+    pub change: bool,
 }
 
 impl Rights {
     /// Of root and of the user who started Weir.
-    pub(crate) const ALL: Rights = Rights { read: true, change: true };
+    pub const ALL: Rights = Rights { read: true, change: true };
     /// Of members of the socket's group.
-    pub(crate) const READ: Rights = Rights { read: true, change: false };
+    pub const READ: Rights = Rights { read: true, change: false };
 
     /// Whether they suffice for a request.
-    pub(crate) fn allow(self, request: &Request) -> bool {
+    pub fn allow(self, request: &Request) -> bool {
         if request.changes() { self.change } else { self.read }
     }
 }
 
 /// Writes a line: the value as JSON, and a line end.
-pub(crate) fn line(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+pub fn line(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     Ok(line)
 }
 
 /// Reads a request. `Err` is what to tell the client.
-pub(crate) fn read_call(line: &[u8]) -> Result<Request, String> {
+pub fn read_call(line: &[u8]) -> Result<Request, String> {
     let call: Call = serde_json::from_slice(line).map_err(|error| {
         let version = serde_json::from_slice::<Value>(line).ok().and_then(|call| call.get("version")?.as_u64());
         match version {
@@ -292,13 +294,13 @@ fn wrong_version(other: u64) -> String {
 }
 
 /// Bytes as hexadecimal digits.
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
+pub fn to_hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The bytes behind hexadecimal digits; `None` if they are none.
-pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let byte = |&[high, low]: &[u8; 2]| u8::try_from((digit(high)? << 4) | digit(low)?).ok();
