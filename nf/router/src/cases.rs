@@ -59,6 +59,8 @@ pub(crate) fn all() -> Vec<Case> {
         case("fib-1m", "1,000,000 prefixes, a million destinations", FIB, "", fib_1m),
         case("fib-1m-packed", "the same in the packed table", FIB, PACKED, fib_1m),
         case("exceptions", "one destination, one packet in 16 at the end of its TTL", &[], "", exceptions),
+        case("ttl-flood", "one destination, every other packet at the end of its TTL", &[], "", ttl_flood),
+        case("ttl-flood-dropped", "the same, but the slow path takes none of them", &[], CLOSED, ttl_flood),
         case("two-ports", "packets to addresses behind either port in turn", &[], "", two_ports),
         case("ecmp-4", "one destination, four next hops, many flows", &[], "", ecmp),
         Case {
@@ -76,6 +78,9 @@ const FIB: &[&str] = &[FIB_FILE];
 
 /// Keys of a script that choose the packed table.
 const PACKED: &str = "table = \"packed\",";
+
+/// Keys of a script that close the slow path, as far as a policer can.
+const CLOSED: &str = "punt_rate = \"1 pps\",";
 
 fn case(name: &'static str, help: &'static str, needs: &'static [&'static str], keys: &str, prepare: Prepare) -> Case {
     let neighbors = (0..NEXT_HOPS).map(|n| format!("[\"{}\"] = \"{}\", ", gateway(n), mac_of(gateway(n))));
@@ -180,10 +185,19 @@ fn one_destination(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen)
 }
 
 fn exceptions(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
+    one_in(16, instance, ports, chosen)
+}
+
+fn ttl_flood(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
+    one_in(2, instance, ports, chosen)
+}
+
+/// One packet in so many is at the end of its TTL.
+fn one_in(every: u64, instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
     one_route(instance, 1)?;
-    let vary = |n| (DESTINATION, 9, if n % 16 == 7 { 1 } else { usual_ttl() });
+    let vary = move |n| (DESTINATION, 9, if n % every == every - 1 { 1 } else { usual_ttl() });
     let expected = |to, mac| check_next_hop(to, mac, mac_of(gateway(0)));
-    Ok(traffic(ingress_mac(ports)?, chosen, 16, vary, expected))
+    Ok(traffic(ingress_mac(ports)?, chosen, every, vary, expected))
 }
 
 fn two_ports(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
