@@ -105,7 +105,8 @@ impl<F: First> Lookup4 for Compiled<F> {
         if word & POINTER == 0 { word } else { self.groups.value(word, address) }
     }
 
-    #[inline]
+    // Always, so that it is compiled for what the caller's kernel has.
+    #[inline(always)]
     fn lookup_batch(&self, addresses: &[u32], values: &mut [u32]) {
         for (addresses, values) in addresses.chunks(BATCH).zip(values.chunks_mut(BATCH)) {
             self.first.words(addresses, values);
