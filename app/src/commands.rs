@@ -123,15 +123,32 @@ pub(crate) fn bench_cpp(options: &cli::Cpp) -> Result<(), Failed> {
         sampling: !options.no_sampling,
     };
     let record = bench::cpp(&measured, &mut |text| eprintln!("{text}"))?;
-    report(&record, options.json, options.report.as_deref(), "cpp")
+    let short = weir_bench::CyclesPerPacket::of(&options.function, &record.points);
+    report(&record, options.json.then_some(&short), options.report.as_deref(), "cpp")
 }
 
-/// Prints what was measured, and writes the files of a report into a folder if one is given.
-fn report(record: &weir_bench::Record, json: bool, folder: Option<&Path>, name: &str) -> Result<(), Failed> {
-    if json {
-        print_json(serde_json::to_value(record).map_err(|error| error.to_string())?)?;
-    } else {
-        print(&weir_bench::table(record))?;
+/// A record as JSON, and beside its keys those of `short`.
+#[derive(serde::Serialize)]
+struct WithShort<'r, S> {
+    #[serde(flatten)]
+    record: &'r weir_bench::Record,
+    #[serde(flatten)]
+    short: &'r S,
+}
+
+/// Prints what was measured, as JSON with its short form if that is asked for, and writes the files of a report into a folder if
+/// one is given.
+fn report<S: serde::Serialize>(
+    record: &weir_bench::Record,
+    json: Option<&S>,
+    folder: Option<&Path>,
+    name: &str,
+) -> Result<(), Failed> {
+    match json {
+        Some(short) => {
+            print_json(serde_json::to_value(WithShort { record, short }).map_err(|error| error.to_string())?)?;
+        }
+        None => print(&weir_bench::table(record))?,
     }
     if let Some(folder) = folder {
         for file in weir_bench::write_report(record, folder, name)? {

@@ -185,6 +185,7 @@ fn run_figures(
     let dropped = after.dropped() - before.dropped();
     figures.push(one("dropped", "%", Better::Neither, dropped as f64 / came as f64 * 100.0));
     figures.push(one("waited", "%", Better::Neither, waited as f64 / elapsed.max(1) as f64 * 100.0));
+    figures.push(one("packets", "packets", Better::Neither, came as f64).as_detail());
     figures.extend(stages(before, after));
     Ok(figures)
 }

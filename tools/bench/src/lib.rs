@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod cpp;
 mod csv;
 mod files;
 mod html;
@@ -18,6 +19,7 @@ mod summary;
 mod text;
 
 pub use compare::{Change, Comparison, Verdict, compare};
+pub use cpp::{CaseFigures, CyclesPerPacket, StageFigures};
 pub use csv::samples as csv_samples;
 pub use files::{read_record, write_report};
 pub use html::page;

@@ -135,3 +135,37 @@ fn a_comparison_tells_changes_from_noise() {
     let text = found.to_string();
     assert!(text.contains("+83.3 %") && text.contains("worse") && text.contains("too few samples"), "{text}");
 }
+
+#[test]
+fn cases_in_short_are_the_points_that_have_figures() {
+    let figure = |name: &str, samples: &[f64]| Figure::new(name, "cycles/packet", Better::Less, samples.to_vec());
+    let packets =
+        |name: &str, samples: &[f64]| Figure::new(name, "packets", Better::Neither, samples.to_vec()).as_detail();
+    let case = |name: &str, figures| {
+        let parameters = BTreeMap::from([("case".to_owned(), name.into())]);
+        Point { parameters, figures, ..Point::default() }
+    };
+    let whole = vec![
+        figure("own", &[3.0, 1.0, 2.0]),
+        figure("whole", &[13.0, 11.0, 12.0]),
+        figure("bare", &[10.0; 3]),
+        packets("packets", &[5.0, 6.0, 7.0]),
+        packets("verified", &[4.0]),
+        figure("router.forward", &[2.0, 2.0, 5.0]).as_detail(),
+    ];
+    let points = [case("a", whole), case("b", vec![figure("whole", &[1.0])])];
+    let json = serde_json::to_value(weir_bench::CyclesPerPacket::of("router", &points)).unwrap();
+    let expected = serde_json::json!({
+        "function": "router",
+        "cases": [{
+            "name": "a",
+            "verified": 4,
+            "packets": 18,
+            "cycles_per_packet": { "median": 2.0, "min": 1.0, "max": 3.0 },
+            "whole": { "median": 12.0, "min": 11.0, "max": 13.0 },
+            "bare": { "median": 10.0, "min": 10.0, "max": 10.0 },
+            "stages": [{ "name": "router.forward", "cycles_per_packet": 2.0 }],
+        }],
+    });
+    assert_eq!(json, expected);
+}
