@@ -12,6 +12,7 @@
 //! | [`validity`] | is it valid IPv4? RFC 1812 section 5.2.2 |
 //! | [`options`] | RFC 791 options, one by one |
 //! | [`martian`] | addresses that no packet may carry, RFC 1812 section 5.3.7 |
+//! | [`nd`] | neighbour solicitations and advertisements, RFC 4861 |
 //! | [`icmp`], [`udp`], [`tcp`] | what IPv4 carries |
 //! | [`checksum`] | RFC 1071 sum, RFC 1624 update |
 //! | [`flow`] | flow hash of an IPv4 packet |
@@ -29,6 +30,7 @@ pub mod flow;
 pub mod icmp;
 pub mod ipv4;
 pub mod martian;
+pub mod nd;
 pub mod options;
 pub mod tcp;
 pub mod udp;
