@@ -48,6 +48,16 @@ impl Distribution {
         self.run += 1;
     }
 
+    /// Takes a value `times` times.
+    #[inline]
+    pub fn record_run(&mut self, value: i64, times: u64) {
+        if value != self.value {
+            self.settled.add(self.value, self.run);
+            (self.value, self.run) = (value, 0);
+        }
+        self.run += times;
+    }
+
     /// Takes a value that is never negative.
     #[inline]
     pub fn record_count(&mut self, value: u64) {
