@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_mem::{Clock, Domain, tsc};
 use weir_packet::Pool;
-use weir_stage::GraphError;
+use weir_stage::{EngineClock, GraphError};
 
 use crate::layout::{Blueprint, lay_out};
 use crate::observe::Observer;
@@ -155,7 +155,8 @@ impl Engine {
         pool: &dyn Pool,
     ) -> Result<(String, Seat), EngineError> {
         let reader = self.domain.reader().map_err(|_| EngineError::TooManyWorkers)?;
-        let worker = Worker::new(id.clone(), core, pool.another(), reader, self.sample_every);
+        let clock = self.virtual_now.is_none().then_some(EngineClock { clock: self.clock, epoch: self.epoch });
+        let worker = Worker::new(id.clone(), core, pool.another(), reader, self.sample_every, clock);
         let seat = if self.virtual_now.is_some() {
             Seat::Inline(Box::new(worker))
         } else {

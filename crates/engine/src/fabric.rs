@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use weir_mem::Reader;
 use weir_packet::{BATCH, Batch, Held, Pool};
+use weir_stage::EngineClock;
 
 use crate::link::LinkOut;
 use crate::observe::Observers;
@@ -28,10 +29,12 @@ pub(crate) struct Fabric {
     pub(crate) reader: Reader,
     pub(crate) observers: Observers,
     pub(crate) now: u64,
+    /// What stages may read the time from between two loops; `None` where time is virtual.
+    pub(crate) clock: Option<EngineClock>,
 }
 
 impl Fabric {
-    pub(crate) fn new(pool: Box<dyn Pool>, reader: Reader) -> Fabric {
+    pub(crate) fn new(pool: Box<dyn Pool>, reader: Reader, clock: Option<EngineClock>) -> Fabric {
         Fabric {
             inputs: Vec::new(),
             pending: Pending::default(),
@@ -43,6 +46,7 @@ impl Fabric {
             reader,
             observers: Observers::default(),
             now: 0,
+            clock,
         }
     }
 

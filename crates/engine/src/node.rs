@@ -72,7 +72,8 @@ impl RunNode {
     #[inline]
     fn call(&mut self, batch: &mut Batch, fabric: &mut Fabric) -> u64 {
         let ways = self.declaration.ways.len();
-        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, &[]);
+        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, &[])
+            .with_clock(fabric.clock);
         self.stage.run(batch, &mut out);
         if self.declaration.polled {
             self.wake = 0;
@@ -206,14 +207,18 @@ impl RunNode {
 
     /// Polls the stage if its time has come; whether it sent anything.
     #[inline]
-    pub(crate) fn poll(&mut self, fabric: &mut Fabric, room: &mut Vec<u32>) -> bool {
+    pub(crate) fn poll(&mut self, fabric: &mut Fabric, room: &mut Vec<u32>, sample: Option<ReadingCost>) -> bool {
         if self.wake > fabric.now {
             return false;
         }
         room.clear();
         room.extend(self.exits.iter().map(|exit| room_behind(*exit, fabric)));
+        if let Some(reason) = self.declaration.makes {
+            return self.make(reason, fabric, room, sample);
+        }
         let ways = self.declaration.ways.len();
-        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, room);
+        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, room)
+            .with_clock(fabric.clock);
         self.wake = self.stage.poll(&mut out);
         if self.store.sent().is_empty() {
             return false;
@@ -223,6 +228,61 @@ impl RunNode {
         }
         self.route_sent(fabric);
         true
+    }
+
+    /// Lets the stage make a batch of new packets; whether it made or sent any.
+    #[inline]
+    fn make(&mut self, reason: u8, fabric: &mut Fabric, room: &[u32], sample: Option<ReadingCost>) -> bool {
+        let mut batch = fabric.spare();
+        batch.lanes.time.all_mut().fill(fabric.now);
+        batch.lanes.port.all_mut().fill(0);
+        batch.lanes.offload.all_mut().fill(0);
+        batch.lanes.passes.all_mut().fill(0);
+        let started = sample.map(|cost| (cost, tsc::now()));
+        let ways = self.declaration.ways.len();
+        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, room)
+            .with_clock(fabric.clock);
+        self.wake = self.stage.make(&mut batch, &mut out);
+        let leaving = out.leaving();
+        let live = batch.live();
+        if live == 0 && self.store.sent().is_empty() {
+            fabric.put_spare(batch);
+            return false;
+        }
+        let packets = u64::from(live.count_ones());
+        if let Some((cost, started)) = started {
+            self.counters.sampled_cycles += tsc::now().wrapping_sub(started).saturating_sub(cost.0);
+            self.counters.sampled_packets += packets;
+        }
+        self.counters.batches += 1;
+        self.counters.packets += packets;
+        self.counters.count(reason as usize, packets, batch.bytes_in(live));
+        if fabric.observers.any() {
+            self.tell_made(reason, &batch, leaving, fabric);
+        }
+        self.pass_on(batch, leaving, fabric);
+        // They left when they were due: none waits for others.
+        if let Some(Exit::Sink(sink)) = self.exits.first()
+            && let Some(sink) = fabric.sinks.get_mut(*sink as usize)
+        {
+            sink.hurry();
+        }
+        true
+    }
+
+    #[cold]
+    fn tell_made(&mut self, reason: u8, batch: &Batch, leaving: u64, fabric: &Fabric) {
+        let reason = self.declaration.name_of(reason as usize);
+        for slot in batch.slots() {
+            let Some(packet) = batch.get(slot) else { continue };
+            fabric.observers.packet(What::Created { stage: &self.name, reason: &reason }, packet, fabric.now);
+            let left = leaving & slot.bit() != 0;
+            let code = if left { self.store.codes()[slot.index()] as usize } else { 0 };
+            let way = self.declaration.name_of(code);
+            let what = What::Left { stage: &self.name, way: &way, fate: self.fate(code) };
+            fabric.observers.packet(what, packet, fabric.now);
+        }
+        self.tell_sent(fabric);
     }
 
     /// Takes everything the stage holds and drops it.

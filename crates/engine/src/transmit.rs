@@ -92,6 +92,12 @@ impl Sink {
         self.refuse(packet, Reason::TxFull, around);
     }
 
+    /// Hands over what waits at the end of this loop, however little it is.
+    #[inline]
+    pub(crate) fn hurry(&mut self) {
+        self.joined = 0;
+    }
+
     /// At the end of a loop: hands over what should not wait longer.
     #[inline]
     pub(crate) fn end_of_loop(&mut self, around: &mut Around<'_>) {

@@ -2,7 +2,7 @@
 
 use weir_mem::{Consumer, Reader, tsc};
 use weir_packet::{BATCH, Held, Pool, Slots};
-use weir_stage::Rx;
+use weir_stage::{EngineClock, Rx};
 
 use crate::counters::{Count, Cycles};
 use crate::fabric::Fabric;
@@ -63,6 +63,7 @@ impl Worker {
         pool: Box<dyn Pool>,
         reader: Reader,
         sample_every: u32,
+        clock: Option<EngineClock>,
     ) -> Worker {
         let now = tsc::now();
         Worker {
@@ -70,7 +71,7 @@ impl Worker {
             core,
             nodes: Vec::new(),
             sources: Vec::new(),
-            fabric: Fabric::new(pool, reader),
+            fabric: Fabric::new(pool, reader, clock),
             cycles: Cycles::default(),
             started: now,
             accounted: now,
@@ -173,9 +174,14 @@ impl Worker {
     fn run_graph(&mut self) -> bool {
         self.deliver_again();
         let mut ran = self.run_pending();
+        let sample = if self.polled.is_empty() { None } else { self.sample() };
         for n in 0..self.polled.len() {
             let Some(node) = self.polled.get(n).and_then(|&at| self.nodes.get_mut(at)) else { continue };
-            if node.poll(&mut self.fabric, &mut self.room) {
+            // Who is to stop makes no more packets either.
+            if !self.receiving && node.declaration.makes.is_some() {
+                continue;
+            }
+            if node.poll(&mut self.fabric, &mut self.room, sample) {
                 ran |= true;
                 self.run_pending();
             }
@@ -232,8 +238,12 @@ impl Worker {
         polls.chain(packets).min().unwrap_or(u64::MAX)
     }
 
-    /// Whether all receive queues have come to the end of their input.
+    /// Whether all receive queues have come to the end of their input, and all stages that make packets to that of theirs.
     pub(crate) fn exhausted(&self) -> bool {
+        let makes = |node: &RunNode| node.declaration.makes.is_some() && node.wake != u64::MAX;
+        if self.nodes.iter().any(makes) {
+            return false;
+        }
         self.sources.iter().all(|source| match source {
             Source::Port { rx, .. } => rx.exhausted(),
             Source::Link { .. } => true,

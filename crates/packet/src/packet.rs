@@ -154,6 +154,31 @@ impl Packet {
         true
     }
 
+    /// Makes the packet hold the first `len` bytes of `lines`, from the usual headroom on, with no offload flags: a template
+    /// that is copied by whole lines, so that no length is looked at on the way. False, and nothing done, if the lines do not
+    /// fit or are shorter than `len`.
+    #[inline(always)]
+    pub fn stamp(&mut self, lines: &[[u8; 64]], len: usize) -> bool {
+        let bytes = lines.as_flattened();
+        if bytes.len() + HEADROOM > self.header().buf_len as usize || len > bytes.len() {
+            return false;
+        }
+        let header = self.header_mut();
+        header.data_off = HEADROOM as u16;
+        header.data_len = len as u16;
+        header.pkt_len = len as u32;
+        header.ol_flags = 0;
+        let data = self.data();
+        if let [line] = lines {
+            // SAFETY: `lines` fits behind the headroom (checked above), and the buffer is ours alone (invariant 1).
+            unsafe { data.cast::<[u8; 64]>().write(*line) };
+        } else {
+            // SAFETY: as above; a template is no part of a packet's buffer, which `&mut self` makes exclusive.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), data, bytes.len()) };
+        }
+        true
+    }
+
     /// Makes the packet empty, with the usual headroom and no offload flags, as a fresh one is.
     #[inline]
     pub fn reset(&mut self) {

@@ -114,6 +114,21 @@ impl<S: Stage> Harness<S> {
         self.collect(Batch::new(), 0, Some(next))
     }
 
+    /// Lets the stage make a batch at time `now`.
+    pub fn make(&mut self, now: u64) -> Outcome {
+        let declaration = self.stage.declare();
+        let mut batch = Batch::new();
+        let mut out = Out::new(now, declaration.ways.len(), &mut self.store, &mut *self.pool, &self.reader, &self.room);
+        let next = self.stage.make(&mut batch, &mut out);
+        let leaving = out.leaving();
+        let made = batch.len() as u64;
+        let mut outcome = self.collect(batch, leaving, Some(next));
+        if let Some(reason) = declaration.makes.filter(|_| made > 0) {
+            outcome.created.insert(declaration.name_of(reason as usize), made);
+        }
+        outcome
+    }
+
     /// Takes what the stage holds.
     pub fn clear(&mut self) -> Vec<Vec<u8>> {
         let mut held = Vec::new();

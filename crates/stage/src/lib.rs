@@ -27,5 +27,5 @@ pub use function::{
 pub use graph::{Graph, GraphError, NodeId, Place, To};
 pub use kind::{MakeStage, Plain, Prepared, Settings, StageKind};
 pub use port::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
-pub use stage::{Declaration, Out, OutStore, SEND_LIMIT, Sent, Stage};
+pub use stage::{Declaration, EngineClock, Out, OutStore, SEND_LIMIT, Sent, Stage};
 pub use ways::{Fate, MAX_PASSES, WayInfo, Ways};

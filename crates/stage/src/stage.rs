@@ -1,7 +1,7 @@
 //! What a stage is, and what it may do with packets.
 
-use weir_mem::Reader;
-use weir_packet::{BATCH, Batch, Held, LaneId, Lanes, Packet, Pool, Slot};
+use weir_mem::{Clock, Reader, tsc};
+use weir_packet::{BATCH, Batch, Burst, Held, LaneId, Lanes, Packet, Pool, Slot};
 
 use crate::ways::{Fate, WayInfo, Ways};
 
@@ -21,6 +21,13 @@ pub trait Stage: Send {
     /// returns the time (nanoseconds of [`Out::now`]) of the next call, `u64::MAX` for none. Called again after each
     /// [`Stage::run`] in any case. Only for stages that declare [`Declaration::polled`].
     fn poll(&mut self, _out: &mut Out<'_>) -> u64 {
+        u64::MAX
+    }
+
+    /// In place of [`Stage::poll`], for stages that declare [`Declaration::makes`]: puts new packets into `batch`, which is
+    /// empty and has room for [`BATCH`], answers for them like [`Stage::run`] does, and returns when it wants to be called next.
+    /// Packets of [`Out::alloc_burst`] come in by [`Batch::fill_from_burst`].
+    fn make(&mut self, _batch: &mut Batch, _out: &mut Out<'_>) -> u64 {
         u64::MAX
     }
 
@@ -48,12 +55,23 @@ pub struct Declaration {
     pub updates: Vec<LaneId>,
     /// Whether [`Stage::poll`] is to be called.
     pub polled: bool,
+    /// Why the packets of [`Stage::make`] come into being: a way declared as `create`. [`Stage::make`] is called in place of
+    /// [`Stage::poll`] then.
+    pub makes: Option<u8>,
 }
 
 impl Declaration {
     /// The declaration of a stage with these ways, that is not polled and uses no lanes but those written at receive.
     pub fn of<W: Ways>() -> Declaration {
-        Declaration { ways: W::LIST, indexed: None, reads: vec![], writes: vec![], updates: vec![], polled: false }
+        Declaration {
+            ways: W::LIST,
+            indexed: None,
+            reads: vec![],
+            writes: vec![],
+            updates: vec![],
+            polled: false,
+            makes: None,
+        }
     }
 
     /// With `count` indexed ways called `name[0]`, `name[1]`, and so on.
@@ -84,6 +102,12 @@ impl Declaration {
     pub fn polled(mut self) -> Declaration {
         self.polled = true;
         self
+    }
+
+    /// To be called for whole batches of new packets, made for `reason`.
+    pub fn makes<W: Ways>(mut self, reason: W) -> Declaration {
+        self.makes = Some(reason.code());
+        self.polled()
     }
 
     /// Number of all codes: ways, reasons and indexed ways.
@@ -167,9 +191,27 @@ impl Default for OutStore {
     }
 }
 
+/// The clock of an engine that runs in the world's time.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineClock {
+    /// Turns cycles into nanoseconds.
+    pub clock: Clock,
+    /// Reading of the time stamp counter that is time 0.
+    pub epoch: u64,
+}
+
+impl EngineClock {
+    /// The time, read now.
+    #[inline(always)]
+    pub fn read(&self) -> u64 {
+        self.clock.span_nanos(tsc::now().wrapping_sub(self.epoch))
+    }
+}
+
 /// The ways out of a stage, as it sees them during one call.
 pub struct Out<'a> {
     now: u64,
+    clock: Option<EngineClock>,
     leaving: u64,
     indexed_from: u8,
     store: &'a mut OutStore,
@@ -190,7 +232,27 @@ impl<'a> Out<'a> {
         reader: &'a Reader,
         room: &'a [u32],
     ) -> Out<'a> {
-        Out { now, leaving: 0, indexed_from: ways as u8, store, pool, reader, room }
+        Out { now, clock: None, leaving: 0, indexed_from: ways as u8, store, pool, reader, room }
+    }
+
+    /// With a clock that can be read.
+    #[inline(always)]
+    pub fn with_clock(mut self, clock: Option<EngineClock>) -> Out<'a> {
+        self.clock = clock;
+        self
+    }
+
+    /// Whether time is virtual.
+    #[inline(always)]
+    pub fn is_virtual(&self) -> bool {
+        self.clock.is_none()
+    }
+
+    /// The time, read now and not at the loop's beginning; [`Out::now`] where time is virtual. Costs as much as a packet or
+    /// two: only for a generator's stamps and its receiver, once per batch.
+    #[inline(always)]
+    pub fn read_clock(&self) -> u64 {
+        self.clock.map_or(self.now, |clock| clock.read())
     }
 
     /// This worker's right to read published tables, until it answers.
@@ -287,6 +349,12 @@ impl<'a> Out<'a> {
             return None;
         }
         self.pool.alloc()
+    }
+
+    /// Adds `n` empty buffers for [`Stage::make`] to `burst`; all or none. Returns whether it did.
+    #[inline]
+    pub fn alloc_burst(&mut self, n: usize, burst: &mut Burst) -> bool {
+        self.pool.alloc_burst(n, burst)
     }
 
     /// Gives an unused buffer of [`Out::alloc`] back.
