@@ -21,6 +21,7 @@ const OPTIONS: &[&str] = &[
     "reorder",
     "delay",
     "delay_time",
+    "side",
     "mac",
 ];
 
@@ -38,8 +39,8 @@ impl MemPort {
     ///
     /// Options follow after commas. Of a replay: `rate=1 Mpps` (as fast as possible otherwise), `count=1000` packets or
     /// `times=3` rounds (for ever otherwise). Of all: `drop=0.01`, `duplicate`, `truncate`, `corrupt`, `reorder` and `delay` are
-    /// the odds of faults in both directions, from 0 to 1, `delay_time=1 ms` says how late delayed packets are, `seed=7` which
-    /// packets are struck; `mac=02:00:00:00:00:01`.
+    /// the odds of faults, from 0 to 1, in both directions or, with `side=receive`, of what is received only; `delay_time=1 ms`
+    /// says how late delayed packets are, `seed=7` which packets are struck; `mac=02:00:00:00:00:01`.
     ///
     /// # Errors
     ///
@@ -106,7 +107,13 @@ fn faults(text: &DeviceText<'_>) -> Result<Faults, PortError> {
         let wrong = |remedy: String| or(remedy, "write it as in delay_time=1 ms");
         Nanos::UNITS.parse(value).map_err(|malformed| (malformed.problem, wrong(malformed.remedy)))
     })?;
+    let receive_only = text.option_as("side", |value| match value {
+        "both" => Ok(false),
+        "receive" => Ok(true),
+        _ => Err(("is not known".to_owned(), "write side=receive or side=both".to_owned())),
+    })?;
     Ok(Faults {
+        receive_only: receive_only.unwrap_or(false),
         seed: text.number("seed", 0, u64::MAX)?.unwrap_or(usual.seed),
         drop: odds("drop")?,
         duplicate: odds("duplicate")?,

@@ -42,6 +42,9 @@ pub struct Faults {
     pub delay: f64,
     /// How long delayed packets are late, nanoseconds; reordered ones are late by that much at most.
     pub delay_time: u64,
+    /// Whether only what is received is struck, and not what is transmitted: a port that receives what it transmits is one
+    /// wire then, on which every packet is struck once.
+    pub receive_only: bool,
 }
 
 impl Faults {
@@ -74,6 +77,7 @@ impl Default for Faults {
             reorder: 0.0,
             delay: 0.0,
             delay_time: 1_000_000,
+            receive_only: false,
         }
     }
 }

@@ -220,6 +220,7 @@ fn any_faults() -> impl Strategy<Value = Faults> {
             reorder,
             delay,
             delay_time,
+            receive_only: false,
         },
     )
 }

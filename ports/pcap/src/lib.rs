@@ -2,7 +2,7 @@
 //!
 //! - [`PcapPort`] is the port.
 //! - [`Reader`] reads classic pcap and pcapng record by record, [`Writer`] writes classic pcap with nanoseconds, and
-//!   [`read_frames`] gives all frames of a file at once.
+//!   [`read_frames`] and [`read_timed_frames`] give all frames of a file at once.
 
 #![forbid(unsafe_code)]
 
@@ -13,5 +13,5 @@ mod tx;
 mod writer;
 
 pub use port::PcapPort;
-pub use reader::{Damage, Reader, Record, read_frames};
+pub use reader::{Damage, Reader, Record, read_frames, read_timed_frames};
 pub use writer::{WriteError, Writer};

@@ -133,13 +133,23 @@ impl<R: Read> Reader<R> {
 ///
 /// The file cannot be read to its end.
 pub fn read_frames(path: &Path) -> Result<Vec<Vec<u8>>, PortError> {
+    Ok(read_timed_frames(path)?.into_iter().map(|(_, frame)| frame).collect())
+}
+
+/// The same, each with its time, nanoseconds since 1970; one without a time has that of the one before.
+///
+/// # Errors
+///
+/// The file cannot be read to its end.
+pub fn read_timed_frames(path: &Path) -> Result<Vec<(u64, Vec<u8>)>, PortError> {
     let mut reader = Reader::open(path)?;
-    let mut frames = Vec::new();
+    let mut frames: Vec<(u64, Vec<u8>)> = Vec::new();
     let mut bytes = Vec::new();
     let fails = |damage| PortError(format!("cannot read the capture file {}: {damage}", path.display()));
     while let Some(record) = reader.next(&mut bytes).map_err(fails)? {
         if record.ethernet && record.original as usize == bytes.len() {
-            frames.push(bytes.clone());
+            let before = frames.last().map_or(0, |frame| frame.0);
+            frames.push((record.time.unwrap_or(before), bytes.clone()));
         }
     }
     Ok(frames)

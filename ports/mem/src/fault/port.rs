@@ -59,6 +59,9 @@ pub(crate) fn surround((rx, tx): Queues, faults: Faults, pool: &dyn Pool, figure
         .into_iter()
         .enumerate()
         .map(|(queue, rx)| Box::new(FaultRx::new(rx, faults.for_queue(queue, false), pool, figures)) as Box<dyn Rx>);
+    if faults.receive_only {
+        return (rx.collect(), tx);
+    }
     let tx = tx
         .into_iter()
         .enumerate()
