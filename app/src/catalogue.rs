@@ -9,7 +9,7 @@ use crate::supervisor::EngineConfig;
 
 /// The network functions.
 pub(crate) static FUNCTIONS: &[&dyn Function] =
-    &[&weir_forward::Forward, &weir_router::Router, &weir_lua::LuaFunction, &weir_wiring::Wiring(STAGES)];
+    &[&weir_forward::Forward, &weir_router::Router, &weir_lua::LuaFunction, &weir_wiring::Wiring(STAGES), &GENERATOR];
 
 /// The stages that a configuration may wire by hand.
 static STAGES: &[&dyn StageKind] = &[
@@ -21,6 +21,12 @@ static STAGES: &[&dyn StageKind] = &[
     &weir_wiring::Discard,
     &weir_lua::LuaStageKind,
 ];
+
+/// The function that the command for generating traffic runs.
+pub(crate) static GENERATOR: weir_gen::Gen =
+    weir_gen::Gen { captures: |path| weir_port_pcap::read_timed_frames(path).map_err(|error| error.to_string()) };
+
+pub(crate) use weir_gen::{Report as GeneratorReport, StreamResult};
 
 /// Opens ports that need no driver of DPDK's: (prefix of the device, constructor).
 #[allow(clippy::type_complexity, reason = "a table of constructors")]

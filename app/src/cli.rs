@@ -3,8 +3,10 @@
 //! Most of it is declared here; the nouns of functions (`weir route add ...`) and the tables that they show are added from the
 //! catalogue when the program starts.
 
+mod generate;
 mod nouns;
 
+pub(crate) use generate::Generate;
 pub(crate) use nouns::Change;
 
 use std::path::PathBuf;
@@ -51,6 +53,8 @@ pub(crate) enum Commands {
     Capture(Capture),
     /// Look at the host and say what to do
     Doctor(Doctor),
+    /// Generate traffic, and measure what comes back
+    Gen(Box<Generate>),
     /// Measure what functions cost
     Bench(Bench),
     /// Print the versions of this program and of what runs
@@ -60,9 +64,6 @@ pub(crate) enum Commands {
     /// Live screen of workers, stages, ports and drops (comes with a later version)
     #[command(hide = true)]
     Top(Later),
-    /// Generate traffic (comes with a later version)
-    #[command(hide = true)]
-    Gen(Later),
     /// Compare what was sent with what was received (comes with a later version)
     #[command(hide = true)]
     Flowstat(Later),

@@ -9,6 +9,7 @@ mod client;
 mod commands;
 mod doctor;
 mod failure;
+mod generate;
 mod graph;
 mod handle;
 mod log;
@@ -69,13 +70,13 @@ fn carry_out(asked: Asked) -> Result<(), Failed> {
         Commands::Version(options) => commands::version(&options),
         Commands::Completion(options) => commands::completion(&options),
         Commands::Manual(options) => commands::manual(&options),
+        Commands::Gen(options) => generate::generate(&options),
         Commands::Bench(options) => match &options.what {
             BenchCommands::Cpp(cpp) => commands::bench_cpp(cpp),
             BenchCommands::Compare(compare) => commands::bench_compare(compare),
             BenchCommands::Other(words) => commands::later(&format!("bench {}", words.join(" "))),
         },
         Commands::Top(_) => commands::later("top"),
-        Commands::Gen(_) => commands::later("gen"),
         Commands::Flowstat(_) => commands::later("flowstat"),
     }
 }

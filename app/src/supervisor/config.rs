@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use weir_config::{Checked, ConfigError, Element, ErrorKind, Folder, choice, config, nearest};
+use weir_config::{Checked, ConfigError, Document, Element, ErrorKind, Folder, choice, config, nearest};
 use weir_lua::Limits;
 use weir_mem::Domain;
 use weir_stage::graph::Node;
@@ -86,10 +86,22 @@ pub(crate) fn load(file: &Path, permissions: Option<&[&str]>, next: Next) -> Res
     let kinds = catalogue::kinds();
     let program = Path::new("/proc/self/exe");
     let document = weir_lua::evaluate(program, file, &kinds.names(), &Limits::default())?;
+    let folder = Folder::of(file).map_err(|error| vec![unreadable(file, &error)])?;
+    load_document(&document, file, folder, permissions, next)
+}
+
+/// As [`load`], of what a script declared, or what the program declares itself: files are looked for in `folder`.
+pub(crate) fn load_document(
+    document: &Document,
+    file: &Path,
+    folder: Folder,
+    permissions: Option<&[&str]>,
+    next: Next,
+) -> Result<Loaded, Vec<ConfigError>> {
+    let kinds = catalogue::kinds();
     for message in &document.messages {
         crate::log::info("script", message, &[]);
     }
-    let folder = Folder::of(file).map_err(|error| vec![unreadable(file, &error)])?;
     let checked = document.check(&kinds, Some(&folder))?;
     let mut ports = Vec::new();
     for element in checked.of_kind("port") {

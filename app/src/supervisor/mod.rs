@@ -13,9 +13,9 @@ use serde_json::Value;
 use weir_config::ConfigError;
 use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_stage::{DeviceStats, Env, PortInfo, RequestError, ShowRows, Verb};
+use weir_stage::{DeviceStats, Env, Function, PortInfo, RequestError, ShowRows, Verb};
 
-pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load};
+pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_document};
 use placing::{Cores, too_few_queues};
 pub(crate) use placing::{RunningFunction, blueprint, owners};
 use ports::Buffers;
@@ -204,7 +204,13 @@ impl Supervisor {
         self.troubles = self.find_troubles();
     }
 
-    fn find_troubles(&mut self) -> Vec<(String, String)> {
+    /// Whether a port's link that was up is down, and nothing will be sent there any more.
+    pub(crate) fn links_lost(&self) -> bool {
+        self.ports.values().any(|open| !open.info.link_up)
+    }
+
+    /// What is wrong with ports for good, as it is now: each with its port.
+    pub(crate) fn find_troubles(&mut self) -> Vec<(String, String)> {
         let names = self.port_names();
         let name = |port: u16| {
             names.iter().find(|(index, _)| *index == port).map_or_else(String::new, |(_, name)| name.clone())
@@ -331,6 +337,13 @@ impl Supervisor {
         let running = self.having(function, &format!("a table '{what}'"), |running| shows(running).is_some())?;
         let columns = shows(running).map_or(&[][..], |show| show.columns);
         Ok((columns, running.instance.show(what, filter, self.engine.now())?))
+    }
+
+    /// All numbers of the running instance of a function in one piece, under the name `report`.
+    pub(crate) fn report_of(&self, function: &dyn Function) -> Result<Vec<Value>, RequestError> {
+        let is_it = |running: &RunningFunction| running.function.kind() == function.kind();
+        let running = self.having(None, "a report", is_it)?;
+        Ok(running.instance.show("report", None, self.engine.now())?.piece())
     }
 
     /// Carries out changes in order, up to the first that is refused; says how many were carried out.

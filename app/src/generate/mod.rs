@@ -1,0 +1,276 @@
+//! `weir gen`: streams sent and measured, from the command line or a configuration.
+//!
+//! [`run`] is what other commands measure with: it runs a configuration that holds a generator until its streams have come to
+//! their end, and says what they found.
+
+pub(crate) mod plan;
+mod text;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use weir_config::{Document, Folder, Nanos, Quantity};
+use weir_stage::Function;
+
+use crate::catalogue::{GENERATOR, GeneratorReport};
+use crate::cli::Generate;
+use crate::commands::{print, print_json};
+use crate::failure::Failed;
+use crate::privileges;
+use crate::stats::{self, AccountStats};
+use crate::supervisor::{Failure, Loaded, Next, Options, Supervisor, load, load_document};
+
+/// How often the end of the streams is looked for.
+const TICK: Duration = Duration::from_millis(5);
+
+/// How long next hops are asked for before that is given up, nanoseconds.
+const RESOLVE: u64 = 5_000_000_000;
+
+/// A stream that keeps less than this share of its rate was held up.
+const PRECISION: f64 = 0.999;
+
+/// How a run of a generator went.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Outcome {
+    /// The generator's numbers.
+    #[serde(flatten)]
+    pub(crate) report: GeneratorReport,
+    /// Whether the streams came to their end: else the numbers are those of a part.
+    pub(crate) complete: bool,
+    /// What speaks against taking the numbers as they are, a sentence each.
+    pub(crate) notes: Vec<String>,
+    /// The account of all workers.
+    pub(crate) account: AccountStats,
+}
+
+/// `weir gen`.
+pub(crate) fn generate(options: &Generate) -> Result<(), Failed> {
+    privileges::drop_unneeded()?;
+    let loaded = match &options.file {
+        Some(file) => load(file, Some(&[]), Next::Build)?,
+        None => from_words(options)?,
+    };
+    let linger = Nanos::UNITS.parse(&options.linger).map_err(|malformed| {
+        format!("--linger {}: {}; write it as in \"200 ms\"", options.linger, malformed.problem)
+    })?;
+    let stop = stop_on_signals()?;
+    let outcome = run(loaded, Duration::from_nanos(linger), &stop)?;
+    let endless = outcome.report.streams.iter().any(|stream| !stream.sent.done) && stop.load(Ordering::Relaxed);
+    if options.json {
+        print_json(serde_json::to_value(&outcome).map_err(|error| error.to_string())?)?;
+    } else {
+        print(&text::outcome(&outcome))?;
+    }
+    // Who ends what has no end gets what he wanted.
+    if outcome.complete || (endless && options.count.is_none() && options.duration.is_none()) {
+        Ok(())
+    } else {
+        Err(Failed::Silent)
+    }
+}
+
+fn from_words(options: &Generate) -> Result<Loaded, Failed> {
+    let core = options.core.unwrap_or_else(last_core);
+    for device in &options.port {
+        if device.strip_prefix("pcap:").is_some_and(|files| !files.contains(',')) {
+            let file = device.strip_prefix("pcap:").unwrap_or_default();
+            return Err(Failed::from(format!(
+                "--port {device}: reads {file} and writes nothing; write pcap:,{file} to write it"
+            )));
+        }
+    }
+    let mut options = options.clone();
+    let mut folder = PathBuf::from(".");
+    // Files of a configuration lie below its folder: here that is the folder of the capture file.
+    if let Some(file) = options.replay.take() {
+        folder = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(&folder).to_owned();
+        options.replay = file.file_name().map(PathBuf::from);
+        for device in options.port.iter_mut().chain(&mut options.rx) {
+            *device = absolute(device);
+        }
+    }
+    let document = plan::document(&options, core);
+    from_document(&document, &folder)
+}
+
+/// Paths in a device text do not depend on the folder.
+fn absolute(device: &str) -> String {
+    let Some(files) = device.strip_prefix("pcap:") else { return device.to_owned() };
+    let whole = |file: &str| {
+        if file.is_empty() || file.contains('=') {
+            return file.to_owned();
+        }
+        std::path::absolute(file).map_or_else(|_| file.to_owned(), |path| path.display().to_string())
+    };
+    format!("pcap:{}", files.split(',').map(whole).collect::<Vec<_>>().join(","))
+}
+
+/// Checks a configuration that the program itself has put together; relative paths start from `folder`.
+pub(crate) fn from_document(document: &Document, folder: &Path) -> Result<Loaded, Failed> {
+    let opened =
+        Folder::open(folder).map_err(|error| format!("cannot open the folder {}: {error}", folder.display()))?;
+    Ok(load_document(document, Path::new(&document.file), opened, Some(&[]), Next::Build)?)
+}
+
+fn last_core() -> u16 {
+    std::thread::available_parallelism().map_or(0, |cores| (cores.get() - 1) as u16)
+}
+
+/// A flag that the first SIGTERM or SIGINT raises; the second ends the process at once.
+fn stop_on_signals() -> Result<Arc<AtomicBool>, Failed> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let wrong = |error: std::io::Error| format!("cannot listen to signals: {error}");
+    for signal in [SIGTERM, SIGINT] {
+        // In this order: the first signal finds the flag clear, and sets it.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop)).map_err(wrong)?;
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(wrong)?;
+    }
+    Ok(stop)
+}
+
+/// Runs a configuration that holds one generator until its streams have come to their end or `stop` is raised, waits `linger` for
+/// what is still on its way, and says what was found.
+///
+/// # Errors
+///
+/// The configuration holds no generator, or does not start.
+pub(crate) fn run(loaded: Loaded, linger: Duration, stop: &AtomicBool) -> Result<Outcome, Failed> {
+    let generators = loaded.functions().filter(|(function, _)| function.kind() == GENERATOR.kind()).count();
+    if generators != 1 {
+        let problem =
+            format!("the configuration declares {generators} functions \"{}\", and this needs one", GENERATOR.kind());
+        return Err(Failed::from(problem));
+    }
+    let name = format!("generator-{}", std::process::id());
+    let how = Options { name, run_dir: std::env::temp_dir() };
+    let mut supervisor = Supervisor::start(loaded, &how).map_err(|failure| match failure {
+        Failure::Config(errors) => Failed::from(errors),
+        Failure::Start(sentences) => Failed::Sentences(sentences),
+    })?;
+    privileges::drop_after_start()?;
+    let began = supervisor.now();
+    // Some devices know only after a while that they are up.
+    let mut was_up = false;
+    let finished = loop {
+        supervisor.tick();
+        let lost = supervisor.links_lost();
+        if stop.load(Ordering::Relaxed) || (lost && was_up) {
+            break false;
+        }
+        was_up |= !lost;
+        if gauge(&supervisor, "unfinished_streams") == 0.0 {
+            break true;
+        }
+        if gauge(&supervisor, "unresolved_next_hops") > 0.0 && supervisor.now().saturating_sub(began) > RESOLVE {
+            break false;
+        }
+        if !supervisor.is_virtual() {
+            std::thread::park_timeout(TICK);
+        }
+    };
+    wait(&mut supervisor, if finished { linger } else { Duration::ZERO });
+    let report = ask(&mut supervisor)?;
+    let troubles: Vec<String> = supervisor.find_troubles().into_iter().map(|(_, sentence)| sentence).collect();
+    let stopped = supervisor.stop();
+    let inputs: Vec<stats::PortInput> = stopped.figures.iter().map(crate::handle::port_input).collect();
+    let all = stats::from_snapshots(&stopped.workers, &inputs);
+    let mut notes = troubles.clone();
+    notes.extend(refused(&all));
+    notes.extend(doubts(&report));
+    if all.account.unaccounted != 0 {
+        notes.push(format!("{} packets are unaccounted for: this is a bug", all.account.unaccounted));
+    }
+    let complete = finished && troubles.is_empty() && report.done;
+    Ok(Outcome { report, complete, notes, account: all.account })
+}
+
+fn gauge(supervisor: &Supervisor, wanted: &str) -> f64 {
+    supervisor.gauges().into_iter().filter(|(_, name, ..)| *name == wanted).map(|(.., value)| value).sum()
+}
+
+/// Lets time pass.
+fn wait(supervisor: &mut Supervisor, time: Duration) {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let end = supervisor.now().saturating_add(nanos);
+    while supervisor.now() < end {
+        supervisor.tick();
+        if !supervisor.is_virtual() {
+            std::thread::park_timeout(TICK);
+        }
+    }
+}
+
+/// The generator's numbers of this moment.
+fn ask(supervisor: &mut Supervisor) -> Result<GeneratorReport, Failed> {
+    let mut rows = supervisor.report_of(&GENERATOR).map_err(|error| Failed::from(error.0))?;
+    if supervisor.is_virtual() {
+        // Asked for by the first; the stages answer within a millisecond of virtual time.
+        wait(supervisor, Duration::from_millis(5));
+        rows = supervisor.report_of(&GENERATOR).map_err(|error| Failed::from(error.0))?;
+    }
+    let row = rows.into_iter().next().unwrap_or(Value::Null);
+    serde_json::from_value(row).map_err(|error| Failed::from(format!("the generator's report cannot be read: {error}")))
+}
+
+/// Packets that were made and that a port refused.
+fn refused(all: &stats::Stats) -> Vec<String> {
+    let drops = all.drops.iter().filter(|drop| matches!(drop.reason.as_str(), "tx-full" | "link-down"));
+    drops
+        .map(|drop| {
+            format!(
+                "{} packets that count as sent were dropped at {} as {}: the port, not the device behind it, lost them",
+                drop.packets, drop.stage, drop.reason
+            )
+        })
+        .collect()
+}
+
+/// What speaks against the numbers.
+fn doubts(report: &GeneratorReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (port, hop) in &report.unresolved {
+        notes.push(format!("{hop} on port {port} does not tell its Ethernet address; nothing was sent"));
+    }
+    for stream in &report.streams {
+        let name = &stream.name;
+        if stream.sent.slipped_ns > 0 {
+            let millis = stream.sent.slipped_ns as f64 / 1e6;
+            notes.push(format!(
+                "stream {name}: the generator was the limit: its schedule was put off by {millis:.3} ms in all, because the core or \
+                 the port did not keep up"
+            ));
+        }
+        if let Some(asked) = stream.asked_pps
+            && stream.sent.packets > 1000
+            && stream.sent.pps < asked * PRECISION
+        {
+            notes.push(format!(
+                "stream {name}: {:.0} packets/s were sent of the {asked:.0} that were asked for",
+                stream.sent.pps
+            ));
+        }
+        if stream.sent.no_buffer > 0 {
+            notes.push(format!("stream {name}: {} times no buffers were to be had", stream.sent.no_buffer));
+        }
+        if !stream.gives_up.is_empty() {
+            notes.push(format!(
+                "stream {name}: its packets have no room for all of the signature; not told: {}",
+                stream.gives_up.join(", ")
+            ));
+        }
+    }
+    if report.stalls.count > 0 {
+        let (total, longest) = (report.stalls.total_ns as f64 / 1e6, report.stalls.longest_ns as f64 / 1e3);
+        notes.push(format!(
+            "the machine was disturbed: the worker's loop stood still {} times for more than 5 us, {total:.3} ms in all, {longest:.1} us at \
+             the longest",
+            report.stalls.count
+        ));
+    }
+    notes
+}

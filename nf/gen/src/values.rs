@@ -1,0 +1,441 @@
+//! The values that a field takes from packet to packet: what a configuration writes, and the sequence it stands for.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use ipnet::{Ipv4Net, Ipv6Net};
+use weir_config::{Length, MacAddress, Malformed, Scalar, Setting, Type, Value};
+
+use crate::random::Random;
+
+/// What a field holds: how its values are written.
+pub(crate) trait Kind: fmt::Debug + Clone + PartialEq {
+    /// What a single value is, with its article.
+    const WHAT: &'static str;
+    /// Some values that are right.
+    const EXAMPLE: &'static str;
+    /// Bits that a value has.
+    const BITS: u32;
+    /// Whether values may be written as numbers.
+    const NUMERIC: bool;
+
+    /// One value.
+    fn parse(text: &str) -> Option<u128>;
+
+    /// The value in text.
+    fn show(value: u128) -> String;
+
+    /// The values of a prefix, first and last.
+    fn prefix(_text: &str) -> Option<(u128, u128)> {
+        None
+    }
+}
+
+/// A number of so many bits, at most 32.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Number<const BITS: u32>;
+
+/// An Ethernet address.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mac;
+
+/// An IPv4 address.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct V4;
+
+/// An IPv6 address.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct V6;
+
+impl<const BITS: u32> Kind for Number<BITS> {
+    const WHAT: &'static str = "a number, a range of numbers, either with \"random\", or \"column\"";
+    const EXAMPLE: &'static str = "1-4 random";
+    const BITS: u32 = BITS;
+    const NUMERIC: bool = true;
+
+    fn parse(text: &str) -> Option<u128> {
+        match text.strip_prefix("0x") {
+            Some(hex) => u128::from_str_radix(hex, 16).ok(),
+            None => text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?,
+        }
+    }
+
+    fn show(value: u128) -> String {
+        value.to_string()
+    }
+}
+
+impl Kind for Mac {
+    const WHAT: &'static str = "an Ethernet address, a range of them, either with \"random\", or \"column\"";
+    const EXAMPLE: &'static str = "02:00:00:00:00:01";
+    const BITS: u32 = 48;
+    const NUMERIC: bool = false;
+
+    fn parse(text: &str) -> Option<u128> {
+        let [a, b, c, d, e, f] = <MacAddress as Scalar>::parse(text).ok()?.octets();
+        Some(u128::from(u64::from_be_bytes([0, 0, a, b, c, d, e, f])))
+    }
+
+    fn show(value: u128) -> String {
+        let [.., a, b, c, d, e, f] = (value as u64).to_be_bytes();
+        weir_wire::MacAddr([a, b, c, d, e, f]).to_string()
+    }
+}
+
+impl Kind for V4 {
+    const WHAT: &'static str = "an IPv4 address, prefix or range, any with \"random\", or \"column\"";
+    const EXAMPLE: &'static str = "198.18.0.0/16 random";
+    const BITS: u32 = 32;
+    const NUMERIC: bool = false;
+
+    fn parse(text: &str) -> Option<u128> {
+        text.parse().ok().map(|address: Ipv4Addr| u128::from(address.to_bits()))
+    }
+
+    fn show(value: u128) -> String {
+        Ipv4Addr::from_bits(value as u32).to_string()
+    }
+
+    fn prefix(text: &str) -> Option<(u128, u128)> {
+        let net = <Ipv4Net as Scalar>::parse(text).ok()?;
+        let (first, last) = (u128::from(net.network().to_bits()), u128::from(net.broadcast().to_bits()));
+        // The first and last address of a network are no host's (RFC 3021 has the exception of /31).
+        Some(if net.prefix_len() < 31 { (first + 1, last - 1) } else { (first, last) })
+    }
+}
+
+impl Kind for V6 {
+    const WHAT: &'static str = "an IPv6 address, prefix or range, any with \"random\", or \"column\"";
+    const EXAMPLE: &'static str = "2001:db8::/64 random";
+    const BITS: u32 = 128;
+    const NUMERIC: bool = false;
+
+    fn parse(text: &str) -> Option<u128> {
+        text.parse().ok().map(|address: Ipv6Addr| address.to_bits())
+    }
+
+    fn show(value: u128) -> String {
+        Ipv6Addr::from_bits(value).to_string()
+    }
+
+    fn prefix(text: &str) -> Option<(u128, u128)> {
+        let net = <Ipv6Net as Scalar>::parse(text).ok()?;
+        Some((net.network().to_bits(), net.broadcast().to_bits()))
+    }
+}
+
+/// Values from one to another, in steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The first.
+    pub(crate) first: u128,
+    /// The last, which a step may leave out.
+    pub(crate) last: u128,
+    /// The distance of two neighbours, at least 1.
+    pub(crate) step: u128,
+}
+
+impl Span {
+    fn one(value: u128) -> Span {
+        Span { first: value, last: value, step: 1 }
+    }
+
+    /// How many values it has.
+    pub(crate) fn len(&self) -> u128 {
+        (self.last - self.first) / self.step + 1
+    }
+}
+
+/// One entry of what a field may take.
+#[derive(Debug, Clone, PartialEq)]
+struct Entry<K> {
+    what: Drawn,
+    random: bool,
+    kind: PhantomData<K>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Drawn {
+    Span(Span),
+    Column,
+}
+
+impl<K: Kind> Entry<K> {
+    fn of(text: &str) -> Result<Entry<K>, Malformed> {
+        let text = text.trim();
+        let (rest, random) = match text.strip_suffix("random") {
+            Some(rest) => (rest.trim_end(), true),
+            None => (text, false),
+        };
+        let most = if K::BITS == 128 { u128::MAX } else { (1 << K::BITS) - 1 };
+        let what = match rest {
+            "column" if !random => Drawn::Column,
+            "" if random => Drawn::Span(Span { first: 0, last: most, step: 1 }),
+            _ => Drawn::Span(span::<K>(rest)?),
+        };
+        if let Drawn::Span(span) = what
+            && span.last > most
+        {
+            let problem = format!("has more than the {} bits of this field", K::BITS);
+            return Err(Malformed::because(problem).remedy(format!("write at most {}", K::show(most))));
+        }
+        Ok(Entry { what, random, kind: PhantomData })
+    }
+}
+
+fn span<K: Kind>(text: &str) -> Result<Span, Malformed> {
+    let wrong = || Malformed::because(format!("is not {}", K::WHAT));
+    let (range, step) = match text.split_once(" step ") {
+        Some((range, step)) => {
+            (range.trim(), step.trim().parse::<u128>().ok().filter(|&step| step > 0).ok_or_else(wrong)?)
+        }
+        None => (text, 1),
+    };
+    if let Some(value) = K::parse(range) {
+        return Ok(Span { step, ..Span::one(value) });
+    }
+    if let Some((first, last)) = K::prefix(range) {
+        return Ok(Span { first, last, step });
+    }
+    let (first, last) = range.split_once('-').ok_or_else(wrong)?;
+    let (first, last) = K::parse(first.trim()).zip(K::parse(last.trim())).ok_or_else(wrong)?;
+    if first > last {
+        let problem = format!("is a range that ends ({}) before it begins ({})", K::show(last), K::show(first));
+        return Err(Malformed::because(problem).remedy("exchange its ends"));
+    }
+    Ok(Span { first, last, step })
+}
+
+impl<K: Kind> fmt::Display for Entry<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Drawn::Span(span) = self.what else { return f.write_str("column") };
+        f.write_str(&K::show(span.first))?;
+        if span.last > span.first {
+            write!(f, "-{}", K::show(span.last))?;
+        }
+        if span.step > 1 {
+            write!(f, " step {}", span.step)?;
+        }
+        f.write_str(if self.random { " random" } else { "" })
+    }
+}
+
+impl<K: Kind> Scalar for Entry<K> {
+    const WHAT: &'static str = K::WHAT;
+    const EXAMPLE: &'static str = K::EXAMPLE;
+
+    fn parse(text: &str) -> Result<Self, Malformed> {
+        Entry::of(text)
+    }
+}
+
+/// What a field takes: one value, several, a range, in turn or at random, or a column of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Field<K>(Vec<Entry<K>>);
+
+impl<K: Kind> Field<K> {
+    /// The sequence, for a reader that does not care how values are written.
+    pub(crate) fn values(&self) -> Values {
+        let spans = self.0.iter().filter_map(|entry| match entry.what {
+            Drawn::Span(span) => Some(span),
+            Drawn::Column => None,
+        });
+        let column = self.0.iter().any(|entry| entry.what == Drawn::Column);
+        Values { spans: spans.collect(), random: self.0.iter().any(|entry| entry.random), column }
+    }
+}
+
+impl<K: Kind> Setting for Field<K> {
+    fn describe() -> Type {
+        let text = Type::scalar::<Entry<K>>();
+        let of = if K::NUMERIC {
+            let most = (1_i64 << K::BITS.min(53)) - 1;
+            Type::Either(vec![Type::Integer { min: 0, max: most }, text])
+        } else {
+            text
+        };
+        Type::List { of: Box::new(of), length: Length { min: 1, max: 65_536 }, or_one: true }
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        let entry = |value: &Value| match value {
+            Value::Integer(integer) => Entry::of(&integer.to_string()).ok(),
+            value => Entry::of(value.as_text()?).ok(),
+        };
+        value.as_list()?.iter().map(entry).collect::<Option<_>>().map(Field)
+    }
+
+    fn write(&self) -> Value {
+        Value::List(self.0.iter().map(Value::text).collect())
+    }
+}
+
+/// The values of a field, whatever it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Values {
+    /// In order.
+    pub(crate) spans: Vec<Span>,
+    /// Whether they are drawn at random.
+    pub(crate) random: bool,
+    /// Whether they are a column of a table.
+    pub(crate) column: bool,
+}
+
+impl Values {
+    /// One value.
+    pub(crate) fn fixed(value: u128) -> Values {
+        Values { spans: vec![Span::one(value)], random: false, column: false }
+    }
+
+    /// The first value.
+    pub(crate) fn first(&self) -> u128 {
+        self.spans.first().map_or(0, |span| span.first)
+    }
+
+    /// Whether there is no other than the first.
+    pub(crate) fn is_fixed(&self) -> bool {
+        !self.column && matches!(self.spans.as_slice(), [span] if span.len() == 1)
+    }
+
+    /// How many values there are; `u128::MAX` for more.
+    pub(crate) fn len(&self) -> u128 {
+        self.spans.iter().fold(0, |sum: u128, span| sum.saturating_add(span.len()))
+    }
+}
+
+/// A sequence of values on its way, below 2^64 each.
+#[derive(Debug, Clone)]
+pub(crate) enum Sequence {
+    /// One range in turn.
+    Range { first: u64, step: u64, len: u64, next: u64 },
+    /// One range at random.
+    Random { first: u64, step: u64, len: u128, random: Random },
+    /// Several ranges in turn.
+    Ranges { spans: Vec<(u64, u64, u64)>, at: usize, next: u64 },
+    /// Several ranges at random.
+    RandomRanges { spans: Vec<(u64, u64, u64)>, len: u128, random: Random },
+    /// A list in turn.
+    List { values: Vec<u64>, next: usize },
+}
+
+impl Sequence {
+    /// The sequence of the low 64 bits of `values`.
+    pub(crate) fn new(values: &Values, random: Random) -> Sequence {
+        let len_of = |span: &Span| u64::try_from(span.len()).unwrap_or(u64::MAX);
+        let parts: Vec<(u64, u64, u64)> =
+            values.spans.iter().map(|span| (span.first as u64, span.step as u64, len_of(span))).collect();
+        match (parts.as_slice(), values.random) {
+            (&[(first, step, len)], false) => Sequence::Range { first, step, len, next: 0 },
+            (&[(first, step, _)], true) => Sequence::Random { first, step, len: values.len().min(1 << 64), random },
+            (_, true) => Sequence::RandomRanges { spans: parts, len: values.len().min(1 << 64), random },
+            (_, false) => Sequence::Ranges { spans: parts, at: 0, next: 0 },
+        }
+    }
+
+    /// The next values.
+    #[inline]
+    pub(crate) fn fill(&mut self, values: &mut [u64]) {
+        match self {
+            Sequence::Range { first, step, len, next } => values.iter_mut().for_each(|value| {
+                *value = first.wrapping_add(next.wrapping_mul(*step));
+                *next = if *next + 1 >= *len { 0 } else { *next + 1 };
+            }),
+            Sequence::Random { first, step, len, random } => {
+                let (first, step, len) = (*first, *step, *len);
+                let mut own = *random;
+                values.iter_mut().for_each(|value| {
+                    *value = first.wrapping_add(own.below(len).wrapping_mul(step));
+                });
+                *random = own;
+            }
+            Sequence::Ranges { spans, at, next } => values.iter_mut().for_each(|value| {
+                let Some(&(first, step, len)) = spans.get(*at) else { return };
+                *value = first.wrapping_add(next.wrapping_mul(step));
+                *next += 1;
+                if *next >= len {
+                    (*at, *next) = ((*at + 1) % spans.len(), 0);
+                }
+            }),
+            Sequence::RandomRanges { spans, len, random } => values.iter_mut().for_each(|value| {
+                let mut rest = random.below(*len);
+                for &(first, step, len) in spans.iter() {
+                    if rest < len {
+                        *value = first.wrapping_add(rest.wrapping_mul(step));
+                        return;
+                    }
+                    rest -= len;
+                }
+            }),
+            Sequence::List { values: list, next } => values.iter_mut().for_each(|value| {
+                *value = list.get(*next).copied().unwrap_or(0);
+                *next = if *next + 1 >= list.len() { 0 } else { *next + 1 };
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values<K: Kind>(text: &str) -> Values {
+        Field::<K>(vec![Entry::of(text).unwrap()]).values()
+    }
+
+    fn take(values: &Values, count: usize) -> Vec<u64> {
+        let mut taken = vec![0; count];
+        // In two pieces, as batches come.
+        let (one, other) = taken.split_at_mut(count / 2);
+        let mut sequence = Sequence::new(values, Random::new(1, 0));
+        sequence.fill(one);
+        sequence.fill(other);
+        taken
+    }
+
+    #[test]
+    fn texts_stand_for_sequences() {
+        assert_eq!(take(&values::<Number<16>>("7"), 3), [7, 7, 7]);
+        assert_eq!(take(&values::<Number<16>>("0x10-18"), 4), [16, 17, 18, 16]);
+        assert_eq!(take(&values::<Number<16>>("1-6 step 2"), 4), [1, 3, 5, 1]);
+        assert_eq!(take(&values::<V4>("192.0.2.0/30"), 3), [0xc000_0201, 0xc000_0202, 0xc000_0201], "hosts only");
+        assert_eq!(take(&values::<V4>("192.0.2.0/31"), 2), [0xc000_0200, 0xc000_0201]);
+        assert_eq!(
+            take(&values::<Mac>("02:00:00:00:00:ff-02:00:00:00:01:00"), 2),
+            [0x0200_0000_00ff, 0x0200_0000_0100]
+        );
+        assert_eq!(take(&values::<V6>("2001:db8::1-2001:db8::2"), 3), [1, 2, 1]);
+        let list =
+            Values { spans: vec![Span::one(5), Span { first: 1, last: 2, step: 1 }], random: false, column: false };
+        assert_eq!(take(&list, 5), [5, 1, 2, 5, 1]);
+    }
+
+    #[test]
+    fn random_values_are_those_of_the_ranges() {
+        let one = take(&values::<Number<8>>("10-12 random"), 300);
+        assert!((10..=12).all(|value| one.iter().filter(|&&taken| taken == value).count() > 70));
+        let spans = vec![Span { first: 0, last: 9, step: 1 }, Span { first: 90, last: 99, step: 1 }];
+        let both = take(&Values { spans, random: true, column: false }, 1000);
+        assert!(both.iter().all(|value| (0..10).contains(value) || (90..100).contains(value)));
+        assert!(both.iter().filter(|&&value| value < 10).count().abs_diff(500) < 60);
+        assert_eq!(take(&values::<Number<8>>("random"), 100).iter().max().map(|&most| most <= 255), Some(true));
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        let problem = |text| Entry::<Number<8>>::of(text).unwrap_err().problem;
+        assert_eq!(problem("256"), "has more than the 8 bits of this field");
+        assert_eq!(problem("9-1"), "is a range that ends (1) before it begins (9)");
+        assert!(problem("x").starts_with("is not a number"));
+        assert!(problem("-5").starts_with("is not a number"));
+        assert!(problem("1 step 0").starts_with("is not a number"));
+        assert!(Entry::<V4>::of("192.0.2.1/24").unwrap_err().problem.starts_with("is not an IPv4 address"));
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        for text in ["7", "1-9", "1-9 step 2 random", "column", "0-255 random"] {
+            assert_eq!(Entry::<Number<8>>::of(text).unwrap().to_string(), text);
+        }
+    }
+}

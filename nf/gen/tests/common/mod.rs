@@ -1,0 +1,185 @@
+//! A generator on ports in memory, under the virtual clock.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "shared by tests, each of which uses a part of it; a failed unwrap fails the test"
+)]
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+use weir_config::{
+    Catalogue, ConfigError, Declaration, Document, Element, InterfaceAddress, Kind, Place, Scalar, Table,
+};
+use weir_engine::{Blueprint, Engine, GraphPart, Idle, PortPart, Settings};
+use weir_gen::{Gen, Report};
+use weir_mem::Domain;
+use weir_packet::{HeapPool, MAX_FRAME};
+use weir_port_mem::{MemHandle, MemPort};
+use weir_stage::{Env, Function, Instance, Port, PortInfo};
+
+pub const GEN: Gen = Gen { captures: |_| Err("no files here".to_owned()) };
+
+pub struct Rig {
+    pub engine: Engine,
+    pub instance: Box<dyn Instance>,
+    pub handles: Vec<MemHandle>,
+    pub infos: Vec<PortInfo>,
+    _pool: HeapPool,
+    _ports: Vec<MemPort>,
+}
+
+/// A value of a script.
+pub fn script(value: &Value) -> weir_config::Value {
+    match value {
+        Value::Null => weir_config::Value::Nil,
+        Value::Bool(boolean) => (*boolean).into(),
+        Value::Number(number) => number.as_i64().unwrap().into(),
+        Value::String(text) => text.as_str().into(),
+        Value::Array(list) => weir_config::Value::List(list.iter().map(script).collect()),
+        Value::Object(object) => {
+            let entries = object.iter().map(|(key, value)| (key.as_str().into(), script(value)));
+            weir_config::Value::Table(entries.collect::<Table>())
+        }
+    }
+}
+
+pub fn element(ports: &[&str], config: &Value) -> Result<Element, Vec<ConfigError>> {
+    let declare = |kind: &str, line, table| Declaration {
+        kind: kind.to_owned(),
+        table: script(&table),
+        place: Place::line("test.lua", line),
+        incomplete: false,
+    };
+    let mut declarations = vec![declare("gen", 1, config.clone())];
+    declarations.extend(ports.iter().map(|name| declare("port", 2, json!({ "name": name, "device": "mem:" }))));
+    let document = Document { declarations, ..Document::default() };
+    let catalogue: Catalogue =
+        [Kind::named("port", weir_stage::PortConfig::schema()), Kind::function("gen", GEN.schema())]
+            .into_iter()
+            .collect();
+    Ok(document.check(&catalogue, None)?.get("gen", "gen").unwrap().clone())
+}
+
+pub fn infos(ports: &[(&str, MemPort)], addresses: &[&str]) -> Vec<PortInfo> {
+    let info = |(index, (name, port)): (usize, &(&str, MemPort))| PortInfo {
+        name: (*name).to_owned(),
+        index: index as u16,
+        facts: port.facts(),
+        addresses: addresses.iter().map(|text| InterfaceAddress::parse(text).unwrap()).collect(),
+        link_up: true,
+    };
+    ports.iter().enumerate().map(info).collect()
+}
+
+/// The errors of a configuration on one port, as lines.
+pub fn errors(config: &Value) -> Vec<String> {
+    let ports = [("a", MemPort::null("a"))];
+    let infos = infos(&ports, &["192.0.2.2/24"]);
+    let domain = Domain::new();
+    let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+    let found = match element(&["a"], config) {
+        Ok(element) => GEN.build(&element, &env, None).err().unwrap_or_default(),
+        Err(errors) => errors,
+    };
+    found.iter().map(ToString::to_string).collect()
+}
+
+impl Rig {
+    pub fn new(ports: Vec<(&str, MemPort)>, config: &Value) -> Rig {
+        Rig::with(ports, config, &["192.0.2.2/24", "2001:db8::2/64"])
+    }
+
+    pub fn with(mut ports: Vec<(&str, MemPort)>, config: &Value, addresses: &[&str]) -> Rig {
+        let infos = infos(&ports, addresses);
+        let names: Vec<&str> = ports.iter().map(|(name, _)| *name).collect();
+        let domain = Domain::new();
+        let pool = HeapPool::new(8192, MAX_FRAME);
+        let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+        let built = element(&names, config).and_then(|element| GEN.build(&element, &env, None));
+        let instance =
+            built.unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
+        let settings = Settings {
+            cores: vec![None],
+            idle: Idle::Spin,
+            virtual_clock: true,
+            hook: None,
+            sample_every: weir_engine::SAMPLE_EVERY,
+        };
+        let mut engine = Engine::start(settings, &pool, &domain).unwrap();
+        let handles = ports.iter().map(|(_, port)| port.handle()).collect();
+        let mut parts = Vec::new();
+        for ((_, port), info) in ports.iter_mut().zip(&infos) {
+            let (rx, tx) = port.open(1, 1, &pool).unwrap();
+            parts.push(PortPart {
+                name: info.name.clone(),
+                index: info.index,
+                rx: rx.into_iter().map(|queue| (0, Some(queue))).collect(),
+                tx: tx.into_iter().map(|queue| (0, Some(queue))).collect(),
+            });
+        }
+        let graph =
+            GraphPart { graph: instance.graph(0).unwrap(), workers: vec![0], receives: true, keep: HashSet::new() };
+        engine
+            .install(Blueprint {
+                workers: 1,
+                ports: parts,
+                graphs: vec![graph],
+                distributors: Vec::new(),
+                links_drop: false,
+            })
+            .unwrap();
+        let ports = ports.into_iter().map(|(_, port)| port).collect();
+        Rig { engine, instance, handles, infos, _pool: pool, _ports: ports }
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, nanos: u64) {
+        let until = self.engine.now() + nanos;
+        while self.engine.now() < until {
+            self.engine.step();
+        }
+    }
+
+    /// Lets time pass and says what was found; the account must be exact.
+    pub fn report_after(&mut self, nanos: u64) -> Report {
+        self.run(nanos);
+        self.instance.show("report", None, 0).unwrap();
+        self.run(10_000_000);
+        let unaccounted: i64 = self.engine.snapshot().iter().map(|worker| worker.account.unaccounted()).sum();
+        assert_eq!(unaccounted, 0);
+        serde_json::from_value(self.instance.show("report", None, 0).unwrap().piece().remove(0)).unwrap()
+    }
+}
+
+/// The frames that a stream makes.
+pub fn frames(stream: &Value, count: usize) -> Vec<Vec<u8>> {
+    frames_of(&json!({ "streams": [stream] }), count)
+}
+
+pub fn frames_of(config: &Value, count: usize) -> Vec<Vec<u8>> {
+    let (port, handle) = MemPort::fed("a");
+    let mut rig = Rig::new(vec![("a", port.with_mtu(9000))], config);
+    let mut frames = Vec::new();
+    for _ in 0..100_000 {
+        if frames.len() >= count {
+            break;
+        }
+        rig.engine.step();
+        frames.extend(handle.received());
+    }
+    frames.truncate(count);
+    frames
+}
+
+/// The checksum of RFC 1071, word by word.
+pub fn checksum(bytes: &[u8]) -> u16 {
+    let mut sum = 0_u32;
+    for pair in bytes.chunks(2) {
+        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
