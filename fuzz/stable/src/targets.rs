@@ -9,6 +9,7 @@ mod request;
 mod rows;
 mod scalar;
 mod script;
+mod signature;
 mod wire;
 
 use crate::mutate::Material;
@@ -51,6 +52,7 @@ pub static TARGETS: &[Target] = &[
     scalar::TARGET,
     device::TARGET,
     request::TARGET,
+    signature::TARGET,
 ];
 
 /// The target of a name.
