@@ -55,6 +55,18 @@ def test_traceroute_shows_the_router():
         net.weir.stats()
 
 
+def test_the_router_answers_pings_in_fragments():
+    """8,000 bytes are six fragments: the router puts them together, and Linux those of its answer."""
+    with Lab() as lab:
+        net = Between(lab, config("af_xdp"))
+        assert " 0% packet loss" in _ping(net.lan, "-c", "5", "-s", "8000", "-M", "dont", "10.0.0.1")
+        assert " 0% packet loss" in _ping(net.wan, "-c", "5", "-s", "8000", "-M", "dont", "10.0.0.1")
+        fates = {fate["reason"]: fate["packets"] for fate in net.weir.stats()["fates"]}
+        assert (fates["reassembled"], fates["echo-answered"], fates["fragment"]) == (50, 10, 50), fates
+        net.check_against_kernel()
+        net.weir.stop()
+
+
 def test_linux_discovers_the_mtu_and_reassembles_fragments():
     """Path MTU discovery (RFC 1191) ends in Linux' route cache; without DF the other host puts the pieces together."""
     with Lab() as lab:

@@ -13,6 +13,7 @@
 //! | [`neighbor`] | ARP: RFC 826 with the states of RFC 4861, own addresses after RFC 5227 |
 //! | [`icmp`] | echo replies and errors, and when none may be sent |
 //! | [`fragment`] | RFC 791 fragmentation |
+//! | [`reassembly`] | RFC 791 reassembly |
 //! | [`limit`] | token buckets |
 
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod interface;
 pub mod limit;
 pub mod neighbor;
 pub mod nexthop;
+pub mod reassembly;
 pub mod rib;
 
 mod slots;

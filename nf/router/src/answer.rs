@@ -10,6 +10,7 @@ use crate::control::Exit;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
     TimeExceeded,
+    ReassemblyExceeded,
     NetUnreachable,
     HostUnreachable,
     ProtocolUnreachable,
@@ -20,7 +21,7 @@ pub(crate) enum ErrorKind {
 }
 
 /// How many kinds there are.
-pub(crate) const ERRORS: usize = 8;
+pub(crate) const ERRORS: usize = 9;
 
 impl ErrorKind {
     /// The kind of a problem, and the reason under which its message is counted; `None` for problems that this router does
@@ -28,6 +29,7 @@ impl ErrorKind {
     pub(crate) const fn of(problem: Problem) -> Option<(ErrorKind, Exit)> {
         Some(match problem {
             Problem::TtlExceeded => (ErrorKind::TimeExceeded, Exit::TimeExceeded),
+            Problem::ReassemblyExceeded => (ErrorKind::ReassemblyExceeded, Exit::ReassemblyExceeded),
             Problem::NetUnreachable => (ErrorKind::NetUnreachable, Exit::NetUnreachable),
             Problem::HostUnreachable => (ErrorKind::HostUnreachable, Exit::HostUnreachable),
             Problem::ProtocolUnreachable => (ErrorKind::ProtocolUnreachable, Exit::ProtocolUnreachable),
@@ -35,7 +37,7 @@ impl ErrorKind {
             Problem::FragmentationNeeded { .. } => (ErrorKind::FragmentationNeeded, Exit::FragmentationNeeded),
             Problem::SourceRouteFailed => (ErrorKind::SourceRouteFailed, Exit::SourceRouteFailed),
             Problem::Parameter { .. } => (ErrorKind::ParameterProblem, Exit::ParameterProblem),
-            Problem::ReassemblyExceeded | Problem::AdministrativelyProhibited => return None,
+            Problem::AdministrativelyProhibited => return None,
         })
     }
 }

@@ -35,6 +35,8 @@ config! {
         pub queue_per_neighbor: u32 = default(32), rebuild, range(1..=1024);
         /// Packets that wait for Ethernet addresses in all.
         pub queue: u32 = default(1024), rebuild, range(1..=16_384);
+        /// Fragments to the router's own addresses that wait, for 60 s, for the rest of their packets; 0 refuses them.
+        pub fragments: u32 = default(256), rebuild, range(0..=16_384);
     }
 }
 

@@ -4,11 +4,13 @@ mod arp;
 mod deliver;
 mod errors;
 mod exit;
+mod fragments;
 mod route;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_net::neighbor::Event;
+use weir_net::reassembly::Reassembly;
 use weir_packet::{Batch, Held, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::Ethernet;
@@ -26,6 +28,7 @@ const ATTENTION: u64 = 10_000_000;
 pub(crate) struct SlowPath {
     shared: Arc<Mutex<Control>>,
     waiting: Waiting,
+    fragments: Reassembly<Held>,
     kind: Key<Kind>,
     ports: usize,
     seed: u64,
@@ -35,6 +38,7 @@ pub(crate) struct SlowPath {
 struct Turn<'a, 'o> {
     control: MutexGuard<'a, Control>,
     waiting: &'a mut Waiting,
+    fragments: &'a mut Reassembly<Held>,
     out: &'a mut Out<'o>,
     kind: Key<Kind>,
     seed: u64,
@@ -50,16 +54,17 @@ impl SlowPath {
     pub(crate) fn new(
         shared: Arc<Mutex<Control>>,
         waiting: Waiting,
+        fragments: Reassembly<Held>,
         kind: Key<Kind>,
         ports: usize,
         seed: u64,
     ) -> SlowPath {
-        SlowPath { shared, waiting, kind, ports, seed }
+        SlowPath { shared, waiting, fragments, kind, ports, seed }
     }
 
     fn turn<'a, 'o>(&'a mut self, out: &'a mut Out<'o>) -> Turn<'a, 'o> {
-        let SlowPath { shared, waiting, kind, seed, .. } = self;
-        Turn { control: lock(shared), waiting, out, kind: *kind, seed: *seed }
+        let SlowPath { shared, waiting, fragments, kind, seed, .. } = self;
+        Turn { control: lock(shared), waiting, fragments, out, kind: *kind, seed: *seed }
     }
 }
 
@@ -84,17 +89,18 @@ impl Stage for SlowPath {
     fn poll(&mut self, out: &mut Out<'_>) -> u64 {
         let now = out.now();
         let mut turn = self.turn(out);
-        let next = turn.control.tick(now);
+        let next = turn.control.tick(now).min(turn.expire_fragments());
         turn.work_off();
         next.min(now.saturating_add(ATTENTION))
     }
 
     fn held(&self) -> u64 {
-        self.waiting.held() as u64
+        (self.waiting.held() + self.fragments.held()) as u64
     }
 
     fn clear(&mut self, give: &mut dyn FnMut(Held)) {
         self.waiting.clear(give);
+        self.fragments.clear().into_iter().for_each(give);
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use weir_config::{ConfigError, Element, ErrorKind, PortName, Schema};
 use weir_net::neighbor;
+use weir_net::reassembly::Reassembly;
 use weir_net::rib::Limits;
 use weir_packet::Key;
 use weir_simd::Kernel;
@@ -163,7 +164,8 @@ impl Running {
     fn slow_path(&self, kind: Key<Kind>) -> Box<dyn Stage> {
         let limits = &self.config.limits;
         let waiting = Waiting::new(limits.queue_per_neighbor as usize, limits.queue as usize);
-        Box::new(SlowPath::new(Arc::clone(&self.shared), waiting, kind, self.ports.len(), self.seed()))
+        let fragments = Reassembly::new(limits.fragments as usize);
+        Box::new(SlowPath::new(Arc::clone(&self.shared), waiting, fragments, kind, self.ports.len(), self.seed()))
     }
 
     fn seed(&self) -> u64 {

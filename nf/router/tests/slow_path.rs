@@ -256,7 +256,7 @@ fn what_else_comes_for_the_router() {
     let mut rig = known(json!({}));
     let mut bad_checksum = ip_frame(&rig, 0, "10.0.0.9", "10.0.0.1", 1, &[], &icmp_message(8, 0, [0; 4], b"x"));
     *bad_checksum.last_mut().unwrap() ^= 1;
-    let mut fragment = ip_frame(&rig, 0, "10.0.0.9", "10.0.0.1", 17, &[], &[0; 16]);
+    let mut fragment = ip_frame(&rig, 0, "10.0.0.9", "10.0.0.1", 17, &[], &[0; 15]);
     Ipv4::view_mut(&mut fragment[14..]).unwrap().set_fragment(false, true, 0);
     write_checksum(&mut fragment[14..]);
     let cases = [
@@ -264,7 +264,7 @@ fn what_else_comes_for_the_router() {
         ("local-icmp-malformed", ip_frame(&rig, 0, "10.0.0.9", "10.0.0.1", 1, &[], &[8, 0, 0xf7])),
         ("local-icmp", ip_frame(&rig, 0, "10.0.0.9", "10.0.0.1", 1, &[], &icmp_message(0, 0, [0; 4], b"x"))),
         ("local-icmp", ip_frame(&rig, 0, "10.0.0.9", "10.0.0.1", 1, &[], &icmp_message(3, 1, [0; 4], &[0x45; 28]))),
-        ("local-fragment", fragment),
+        ("fragment-malformed", fragment),
     ];
     for (reason, frame) in cases {
         rig.send(0, frame);

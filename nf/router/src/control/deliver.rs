@@ -9,28 +9,34 @@ use super::{Exit, HEADER, Turn, ip_bytes, ip_bytes_mut};
 impl Turn<'_, '_> {
     /// A packet came for one of the router's own addresses.
     pub(super) fn deliver(&mut self, packet: Held) {
-        let Some(ip) = Ipv4::view(ip_bytes(packet.packet())) else { return self.out.send(packet, Exit::Undecided) };
-        if ip.is_fragment() {
-            return self.out.send(packet, Exit::Fragment);
+        match Ipv4::view(ip_bytes(packet.packet())).map(Ipv4::is_fragment) {
+            Some(true) => self.reassemble(packet),
+            Some(false) => self.deliver_whole(packet, None),
+            None => self.out.send(packet, Exit::Undecided),
         }
-        match ip.protocol {
-            ipv4::ICMP => self.deliver_icmp(packet),
+    }
+
+    /// The same for one that is no fragment, or the first one of `whole`, which was put together of several.
+    pub(super) fn deliver_whole(&mut self, packet: Held, whole: Option<&[u8]>) {
+        match Ipv4::view(ip_bytes(packet.packet())).map_or(0, |ip| ip.protocol) {
+            ipv4::ICMP => self.deliver_icmp(packet, whole),
             ipv4::UDP => self.refuse(packet, Problem::PortUnreachable, Exit::NoPort),
             _ => self.refuse(packet, Problem::ProtocolUnreachable, Exit::NoProtocol),
         }
     }
 
-    fn deliver_icmp(&mut self, packet: Held) {
-        let bytes = ip_bytes(packet.packet());
+    fn deliver_icmp(&mut self, packet: Held, whole: Option<&[u8]>) {
+        let bytes = whole.unwrap_or(ip_bytes(packet.packet()));
         let sound = ipv4::payload(bytes).is_some_and(|message| message.len() >= 8 && checksum::is_valid(message));
         if !sound {
             return self.out.send(packet, Exit::IcmpMalformed);
         }
-        match self.echo(&packet) {
-            Ok(reply) => {
-                self.out.send(packet, Exit::EchoAnswered);
-                self.originate(reply, Exit::EchoReply);
-            }
+        let answered = match whole {
+            None => self.echo(&packet).map(|reply| self.originate(reply, Exit::EchoReply)),
+            Some(whole) => echo_to(whole).map(|reply| self.originate_in_pieces(&reply, Exit::EchoReply)),
+        };
+        match answered {
+            Ok(()) => self.out.send(packet, Exit::EchoAnswered),
             Err(exit) => self.out.send(packet, exit),
         }
     }
@@ -47,13 +53,24 @@ impl Turn<'_, '_> {
             Ok(()) => Ok(Held::fresh(reply, 0, self.out.now())),
             Err(why) => {
                 self.out.unalloc(reply);
-                Err(match why {
-                    NotEcho::SourceRoute => Exit::SourceRoute,
-                    NotEcho::Checksum => Exit::IcmpMalformed,
-                    NotEcho::Fragment => Exit::Fragment,
-                    NotEcho::NotRequest => Exit::IcmpIgnored,
-                })
+                Err(unanswered(why))
             }
         }
+    }
+}
+
+/// The reply to an echo request that was put together, which may be longer than any buffer.
+fn echo_to(request: &[u8]) -> Result<Vec<u8>, Exit> {
+    let asked = Ipv4::view(request).map(Ipv4::destination_addr).ok_or(Exit::IcmpMalformed)?;
+    let mut reply = request.to_vec();
+    icmp::echo_reply(&mut reply, asked).map_err(unanswered)?;
+    Ok(reply)
+}
+
+fn unanswered(why: NotEcho) -> Exit {
+    match why {
+        NotEcho::SourceRoute => Exit::SourceRoute,
+        NotEcho::Checksum | NotEcho::Fragment => Exit::IcmpMalformed,
+        NotEcho::NotRequest => Exit::IcmpIgnored,
     }
 }

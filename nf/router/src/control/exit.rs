@@ -18,6 +18,8 @@ weir_stage::ways! {
         EchoAnswered => consume "echo-answered",
         /// Taken apart into fragments.
         Fragmented => consume "fragmented",
+        /// A fragment of a packet to the router itself, put together with the others: the first one stands for the packet.
+        Reassembled => consume "reassembled",
 
         /// ARP between others.
         ArpIgnored => drop "arp-ignored",
@@ -53,8 +55,16 @@ weir_stage::ways! {
         NoPort => drop "local-port",
         /// ICMP to the router itself that asks for nothing.
         IcmpIgnored => drop "local-icmp",
-        /// A fragment to the router itself, which does not reassemble.
-        Fragment => drop "local-fragment",
+        /// A fragment to the router itself that can be no part of a packet: empty, of odd length, or beyond the longest packet.
+        FragmentMalformed => drop "fragment-malformed",
+        /// A fragment to the router itself that came before.
+        FragmentDuplicate => drop "fragment-duplicate",
+        /// Of a packet to the router itself whose fragments overlap: all of it is dropped (as RFC 5722 says for IPv6).
+        FragmentOverlap => drop "fragment-overlap",
+        /// A fragment to the router itself; the others did not come within 60 seconds.
+        FragmentTimeout => drop "fragment-timeout",
+        /// A fragment to the router itself; too many of other packets wait for the rest of theirs.
+        FragmentQueueFull => drop "fragment-queue-full",
         /// An ICMP message to the router itself whose checksum is wrong, or that is cut short.
         IcmpMalformed => drop "local-icmp-malformed",
         /// There was no buffer for an answer or a fragment.
@@ -76,6 +86,8 @@ weir_stage::ways! {
         Piece => create "fragment",
         /// ICMP: the TTL ended here.
         TimeExceeded => create "icmp-time-exceeded",
+        /// ICMP: the fragments of a packet to the router itself did not all come in time.
+        ReassemblyExceeded => create "icmp-reassembly-exceeded",
         /// ICMP: no route.
         NetUnreachable => create "icmp-net-unreachable",
         /// ICMP: the neighbour does not answer.

@@ -73,6 +73,31 @@ impl Turn<'_, '_> {
         }
     }
 
+    /// Sends a packet that the router itself made for `reason`, however long it is: in fragments where it must be, each of which
+    /// finds its own way.
+    pub(super) fn originate_in_pieces(&mut self, packet: &[u8], reason: Exit) {
+        let Some(destination) = Ipv4::view(packet).map(Ipv4::destination_addr) else { return };
+        let Decision::Via(next_hop) = self.control.routing.decide(destination, || 0) else { return };
+        let Some(mtu) = self.control.port(next_hop.port).map(|(_, port)| port.mtu) else { return };
+        let Ok(fragments) = Fragments::new(packet, mtu) else { return };
+        let mut made = Vec::new();
+        for fragment in fragments {
+            let piece = self.fresh(HEADER + fragment.total_len()).and_then(|mut piece| {
+                fragment.write(ip_bytes_mut(&mut piece))?;
+                Some(Held::fresh(piece, 0, self.out.now()))
+            });
+            made.push(piece);
+        }
+        // All or none: half a packet is of no use to anybody.
+        let whole = made.iter().all(Option::is_some);
+        for (piece, n) in made.into_iter().flatten().zip(0..) {
+            match whole {
+                true => self.originate(piece, if n == 0 { reason } else { Exit::Piece }),
+                false => self.out.unalloc(piece.into_packet()),
+            }
+        }
+    }
+
     /// Sends what waited for a neighbour that has answered. Routes may have changed meanwhile: each packet is routed anew.
     pub(super) fn let_go(&mut self, station: Station) {
         for mut packet in self.waiting.take(station) {

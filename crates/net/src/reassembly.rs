@@ -1,0 +1,198 @@
+//! Reassembly of IPv4 packets from fragments (RFC 791 section 3.2, RFC 815, RFC 1122 section 3.3.2).
+//!
+//! What the fragments lie in is the caller's business: a [`Reassembly`] holds items, and answers which of them make a whole packet,
+//! or must be given up. It is bounded in items, and so in packets.
+//!
+//! Fragments that overlap never come from an honest host, and differ in what systems make of them; so the whole packet is given up,
+//! with what still comes of it, as RFC 5722 section 4 says for IPv6. A fragment that comes twice is no overlap.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use weir_wire::ipv4::{self, MAX_LENGTH};
+use weir_wire::{Ipv4, U16, View};
+
+/// How long the pieces of a packet are kept, nanoseconds: "a fixed value [...] between 60 seconds and 120 seconds" (RFC 1122 section
+/// 3.3.2).
+pub const TIMEOUT: u64 = 60 * 1_000_000_000;
+
+/// What fragments of one packet have in common (RFC 791: "the identification field [...] source, destination, and protocol").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Whole {
+    source: u32,
+    destination: u32,
+    protocol: u8,
+    identification: u16,
+}
+
+/// Where a fragment belongs, in bytes of payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    start: usize,
+    end: usize,
+    last: bool,
+}
+
+impl Piece {
+    /// What the valid packet `packet`, a fragment, is a piece of, and which. `None` if there can be no such piece: an empty one, one
+    /// before the last that does not end on a unit of 8 bytes, or one beyond the longest packet.
+    pub fn of(packet: &[u8]) -> Option<(Whole, Piece)> {
+        let ip = Ipv4::view(packet)?;
+        let (start, length) = (ip.fragment_offset(), ipv4::payload(packet)?.len());
+        let (end, last) = (start + length, !ip.more_fragments());
+        let possible = length > 0 && (last || length % 8 == 0) && ip.header_len() + end <= MAX_LENGTH;
+        let whole = Whole {
+            source: ip.source.get(),
+            destination: ip.destination.get(),
+            protocol: ip.protocol,
+            identification: ip.identification.get(),
+        };
+        possible.then_some((whole, Piece { start, end, last }))
+    }
+}
+
+/// What became of a fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict<T> {
+    /// It is kept until the others are there.
+    Kept,
+    /// It was the one that was missing: all pieces of the packet, in order.
+    Complete(Vec<T>),
+    /// It was there before.
+    Duplicate(T),
+    /// It overlaps another, or contradicts it about the packet's end: all that was kept of the packet, and the fragment itself.
+    Overlap(Vec<T>),
+    /// There is no room for it.
+    Full(T),
+}
+
+/// The pieces of one packet. Once they have overlapped there are none, and none are taken.
+#[derive(Debug)]
+struct Pieces<T> {
+    /// By where they start: where they end, and what they lie in.
+    by_start: BTreeMap<usize, (usize, T)>,
+    /// Bytes in all.
+    covered: usize,
+    /// Where the packet ends, when its last piece is there.
+    end: Option<usize>,
+    given_up: bool,
+    deadline: u64,
+}
+
+impl<T> Pieces<T> {
+    fn has(&self, piece: Piece) -> bool {
+        let same = self.by_start.get(&piece.start).is_some_and(|(end, _)| *end == piece.end);
+        same && piece.last == (self.end == Some(piece.end))
+    }
+
+    fn contradicts(&self, piece: Piece) -> bool {
+        let before = self.by_start.range(..piece.end).next_back();
+        let overlaps = before.is_some_and(|(_, (end, _))| *end > piece.start);
+        let furthest = self.by_start.last_key_value().map_or(0, |(_, (end, _))| *end);
+        let beyond = self.end.is_some_and(|end| piece.end > end || piece.last);
+        overlaps || beyond || (piece.last && furthest > piece.end)
+    }
+
+    fn take(&mut self) -> impl Iterator<Item = T> + use<T> {
+        self.covered = 0;
+        std::mem::take(&mut self.by_start).into_values().map(|(_, item)| item)
+    }
+}
+
+/// Fragments that wait for the rest of their packets.
+#[derive(Debug)]
+pub struct Reassembly<T> {
+    packets: HashMap<Whole, Pieces<T>>,
+    deadlines: BTreeSet<(u64, Whole)>,
+    most: usize,
+    held: usize,
+}
+
+impl<T> Reassembly<T> {
+    /// Room for `most` fragments, of at most so many packets.
+    pub fn new(most: usize) -> Reassembly<T> {
+        Reassembly { packets: HashMap::new(), deadlines: BTreeSet::new(), most, held: 0 }
+    }
+
+    /// Takes a fragment that came at time `now`.
+    pub fn add(&mut self, now: u64, whole: Whole, piece: Piece, item: T) -> Verdict<T> {
+        if !self.packets.contains_key(&whole) {
+            if self.packets.len() >= self.most || self.held >= self.most {
+                return Verdict::Full(item);
+            }
+            let deadline = now.saturating_add(TIMEOUT);
+            self.deadlines.insert((deadline, whole));
+            let none = Pieces { by_start: BTreeMap::new(), covered: 0, end: None, given_up: false, deadline };
+            self.packets.insert(whole, none);
+        }
+        let Some(pieces) = self.packets.get_mut(&whole) else { return Verdict::Full(item) };
+        if pieces.has(piece) {
+            return Verdict::Duplicate(item);
+        }
+        if pieces.given_up || pieces.contradicts(piece) {
+            pieces.given_up = true;
+            self.held -= pieces.by_start.len();
+            return Verdict::Overlap(pieces.take().chain([item]).collect());
+        }
+        if self.held >= self.most {
+            return Verdict::Full(item);
+        }
+        pieces.by_start.insert(piece.start, (piece.end, item));
+        pieces.covered += piece.end - piece.start;
+        pieces.end = pieces.end.or(piece.last.then_some(piece.end));
+        self.held += 1;
+        // Nothing overlaps, so that as many bytes as the packet has are all of them.
+        if pieces.end != Some(pieces.covered) {
+            return Verdict::Kept;
+        }
+        Verdict::Complete(self.remove(whole))
+    }
+
+    fn remove(&mut self, whole: Whole) -> Vec<T> {
+        let Some(mut pieces) = self.packets.remove(&whole) else { return Vec::new() };
+        self.deadlines.remove(&(pieces.deadline, whole));
+        self.held -= pieces.by_start.len();
+        pieces.take().collect()
+    }
+
+    /// The pieces of a packet whose time is over, in order; there may be none. `None` if there is no such packet (any more).
+    pub fn expire(&mut self, now: u64) -> Option<Vec<T>> {
+        let &(deadline, whole) = self.deadlines.first()?;
+        (deadline <= now).then(|| self.remove(whole))
+    }
+
+    /// When [`Reassembly::expire`] has something to do next; `None` if nothing waits.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Fragments that wait.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Gives all fragments up, those of a packet in order.
+    pub fn clear(&mut self) -> Vec<T> {
+        self.held = 0;
+        self.deadlines.clear();
+        self.packets.drain().flat_map(|(_, mut pieces)| pieces.take()).collect()
+    }
+}
+
+/// The packet that fragments make, given in order and complete: the header of the first with its options, and all payloads. `None`
+/// if they make none.
+pub fn join<'p>(mut fragments: impl Iterator<Item = &'p [u8]>) -> Option<Vec<u8>> {
+    let first = fragments.next()?;
+    let mut packet = ipv4::header(first)?.to_vec();
+    packet.extend(ipv4::payload(first)?);
+    for fragment in fragments {
+        packet.extend(ipv4::payload(fragment)?);
+    }
+    let total = u16::try_from(packet.len()).ok()?;
+    let header = Ipv4::view_mut(&mut packet)?;
+    header.total_length = U16::new(total);
+    header.set_fragment(false, false, 0);
+    ipv4::write_checksum(&mut packet).then_some(packet)
+}
+
+#[cfg(test)]
+mod tests;
