@@ -5,9 +5,11 @@
 
 mod generate;
 mod nouns;
+mod rfc2544;
 
 pub(crate) use generate::Generate;
 pub(crate) use nouns::Change;
+pub(crate) use rfc2544::Rfc2544;
 
 use std::path::PathBuf;
 
@@ -317,6 +319,8 @@ pub(crate) struct Bench {
 pub(crate) enum BenchCommands {
     /// Cycles per packet of a function
     Cpp(Cpp),
+    /// Throughput, latency, frame loss, back-to-back and reset of a device (RFC 2544)
+    Rfc2544(Box<Rfc2544>),
     /// What changed between two reports, and whether it is more than noise
     Compare(Compare),
     /// Any other experiment.

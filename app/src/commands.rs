@@ -24,6 +24,8 @@ use crate::catalogue;
 use crate::cli;
 use crate::client::Client;
 use crate::failure::Failed;
+use crate::generate;
+use crate::privileges;
 use crate::socket;
 use crate::version::{self, Version};
 use weir_protocol::{Request, VERSION};
@@ -125,6 +127,21 @@ pub(crate) fn bench_cpp(options: &cli::Cpp) -> Result<(), Failed> {
     let record = bench::cpp(&measured, &mut |text| eprintln!("{text}"))?;
     let short = weir_bench::CyclesPerPacket::of(&options.function, &record.points);
     report(&record, options.json.then_some(&short), options.report.as_deref(), "cpp")
+}
+
+/// `weir bench rfc2544`.
+pub(crate) fn bench_rfc2544(options: &cli::Rfc2544) -> Result<(), Failed> {
+    // The command that restarts a device may need what this program does not.
+    if options.restart.is_none() {
+        privileges::drop_unneeded()?;
+    }
+    let stop = generate::stop_on_signals()?;
+    let found = bench::rfc2544(options, stop, &mut |text| eprintln!("{text}"))?;
+    if let Some(folder) = &options.report {
+        let trials = weir_bench::write_json(&found.report, folder, "rfc2544-trials")?;
+        eprintln!("wrote {}", trials.display());
+    }
+    report(&found.record, options.json.then_some(&found.short()), options.report.as_deref(), "rfc2544")
 }
 
 /// A record as JSON, and beside its keys those of `short`.

@@ -74,6 +74,7 @@ fn carry_out(asked: Asked) -> Result<(), Failed> {
         Commands::Bench(options) => match &options.what {
             BenchCommands::Cpp(cpp) => commands::bench_cpp(cpp),
             BenchCommands::Compare(compare) => commands::bench_compare(compare),
+            BenchCommands::Rfc2544(options) => commands::bench_rfc2544(options),
             BenchCommands::Other(words) => commands::later(&format!("bench {}", words.join(" "))),
         },
         Commands::Top(_) => commands::later("top"),

@@ -3,8 +3,11 @@
 mod bare;
 mod chunks;
 mod cpp;
+mod dut;
 mod pattern;
+mod rfc2544;
 mod rig;
+mod trials;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -15,6 +18,7 @@ use weir_bench::{FORM, Machine, Record};
 use crate::{catalogue, log, version};
 
 pub(crate) use cpp::{CppOptions, cpp};
+pub(crate) use rfc2544::rfc2544;
 
 /// A record of this run with nothing in it yet, and the clock that says how long it took.
 #[allow(clippy::disallowed_methods, reason = "when a measurement was made is part of it")]

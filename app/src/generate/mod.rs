@@ -31,6 +31,9 @@ const TICK: Duration = Duration::from_millis(5);
 /// How long next hops are asked for before that is given up, nanoseconds.
 const RESOLVE: u64 = 5_000_000_000;
 
+/// How long the workers may take to give their numbers, nanoseconds.
+const ANSWER: u64 = 10_000_000_000;
+
 /// A stream that keeps less than this share of its rate was held up.
 const PRECISION: f64 = 0.999;
 
@@ -122,7 +125,7 @@ fn last_core() -> u16 {
 }
 
 /// A flag that the first SIGTERM or SIGINT raises; the second ends the process at once.
-fn stop_on_signals() -> Result<Arc<AtomicBool>, Failed> {
+pub(crate) fn stop_on_signals() -> Result<Arc<AtomicBool>, Failed> {
     let stop = Arc::new(AtomicBool::new(false));
     let wrong = |error: std::io::Error| format!("cannot listen to signals: {error}");
     for signal in [SIGTERM, SIGINT] {
@@ -153,26 +156,7 @@ pub(crate) fn run(loaded: Loaded, linger: Duration, stop: &AtomicBool) -> Result
         Failure::Start(sentences) => Failed::Sentences(sentences),
     })?;
     privileges::drop_after_start()?;
-    let began = supervisor.now();
-    // Some devices know only after a while that they are up.
-    let mut was_up = false;
-    let finished = loop {
-        supervisor.tick();
-        let lost = supervisor.links_lost();
-        if stop.load(Ordering::Relaxed) || (lost && was_up) {
-            break false;
-        }
-        was_up |= !lost;
-        if gauge(&supervisor, "unfinished_streams") == 0.0 {
-            break true;
-        }
-        if gauge(&supervisor, "unresolved_next_hops") > 0.0 && supervisor.now().saturating_sub(began) > RESOLVE {
-            break false;
-        }
-        if !supervisor.is_virtual() {
-            std::thread::park_timeout(TICK);
-        }
-    };
+    let finished = wait_for_end(&mut supervisor, stop, &mut |_| Ok::<(), Failed>(()))? == End::Finished;
     wait(&mut supervisor, if finished { linger } else { Duration::ZERO });
     let report = ask(&mut supervisor)?;
     let troubles: Vec<String> = supervisor.find_troubles().into_iter().map(|(_, sentence)| sentence).collect();
@@ -189,12 +173,59 @@ pub(crate) fn run(loaded: Loaded, linger: Duration, stop: &AtomicBool) -> Result
     Ok(Outcome { report, complete, notes, account: all.account })
 }
 
+/// How the streams came to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// All was sent that was to be sent.
+    Finished,
+    /// Somebody asked for it.
+    Stopped,
+    /// A link was lost.
+    LinkLost,
+    /// A next hop does not tell its Ethernet address.
+    Unresolved,
+}
+
+/// Waits until the streams of a generator have come to their end, one way or another. `meanwhile` is called every few milliseconds
+/// with the time since the wait began; its error ends the wait.
+pub(crate) fn wait_for_end<E>(
+    supervisor: &mut Supervisor,
+    stop: &AtomicBool,
+    meanwhile: &mut dyn FnMut(Duration) -> Result<(), E>,
+) -> Result<End, E> {
+    let began = supervisor.now();
+    // Some devices know only after a while that they are up.
+    let mut was_up = false;
+    loop {
+        supervisor.tick();
+        let elapsed = supervisor.now().saturating_sub(began);
+        meanwhile(Duration::from_nanos(elapsed))?;
+        let lost = supervisor.links_lost();
+        if stop.load(Ordering::Relaxed) {
+            return Ok(End::Stopped);
+        }
+        if lost && was_up {
+            return Ok(End::LinkLost);
+        }
+        was_up |= !lost;
+        if gauge(supervisor, "unfinished_streams") == 0.0 {
+            return Ok(End::Finished);
+        }
+        if gauge(supervisor, "unresolved_next_hops") > 0.0 && elapsed > RESOLVE {
+            return Ok(End::Unresolved);
+        }
+        if !supervisor.is_virtual() {
+            std::thread::park_timeout(TICK);
+        }
+    }
+}
+
 fn gauge(supervisor: &Supervisor, wanted: &str) -> f64 {
     supervisor.gauges().into_iter().filter(|(_, name, ..)| *name == wanted).map(|(.., value)| value).sum()
 }
 
 /// Lets time pass.
-fn wait(supervisor: &mut Supervisor, time: Duration) {
+pub(crate) fn wait(supervisor: &mut Supervisor, time: Duration) {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let end = supervisor.now().saturating_add(nanos);
     while supervisor.now() < end {
@@ -206,13 +237,32 @@ fn wait(supervisor: &mut Supervisor, time: Duration) {
 }
 
 /// The generator's numbers of this moment.
-fn ask(supervisor: &mut Supervisor) -> Result<GeneratorReport, Failed> {
-    let mut rows = supervisor.report_of(&GENERATOR).map_err(|error| Failed::from(error.0))?;
+///
+/// # Errors
+///
+/// Its workers do not give them.
+pub(crate) fn ask(supervisor: &mut Supervisor) -> Result<GeneratorReport, Failed> {
+    let began = supervisor.now();
+    let mut report = ask_once(supervisor)?;
     if supervisor.is_virtual() {
         // Asked for by the first; the stages answer within a millisecond of virtual time.
         wait(supervisor, Duration::from_millis(5));
-        rows = supervisor.report_of(&GENERATOR).map_err(|error| Failed::from(error.0))?;
+        return ask_once(supervisor);
     }
+    // On a machine that others use, a worker may not get its core for a while.
+    while !report.current {
+        if supervisor.now().saturating_sub(began) > ANSWER {
+            return Err(Failed::from(
+                "the generator's workers do not give their numbers: their cores are taken".to_owned(),
+            ));
+        }
+        report = ask_once(supervisor)?;
+    }
+    Ok(report)
+}
+
+fn ask_once(supervisor: &Supervisor) -> Result<GeneratorReport, Failed> {
+    let rows = supervisor.report_of(&GENERATOR).map_err(|error| Failed::from(error.0))?;
     let row = rows.into_iter().next().unwrap_or(Value::Null);
     serde_json::from_value(row).map_err(|error| Failed::from(format!("the generator's report cannot be read: {error}")))
 }

@@ -8,6 +8,9 @@ use crate::cli::Generate;
 /// Where declarations of the command line stand, in messages.
 const PLACE: &str = "command line";
 
+/// What the names of ports to send by begin with.
+pub(crate) const SENDER: &str = "tx";
+
 /// A table from names and values; absent ones are left out.
 pub(crate) fn table<const N: usize>(entries: [(&str, Option<Value>); N]) -> Value {
     let present = entries.into_iter().filter_map(|(name, value)| Some((Key::from(name), value?)));
@@ -46,7 +49,7 @@ fn files_only(options: &Generate) -> bool {
 pub(crate) fn document(options: &Generate, core: u16) -> Document {
     let mut declarations = Vec::new();
     let mtu = options.mtu.map(|mtu| Value::Integer(mtu.into()));
-    let devices = options.port.iter().zip(1..).map(|(device, n)| (format!("tx{n}"), device));
+    let devices = options.port.iter().zip(1..).map(|(device, n)| (format!("{SENDER}{n}"), device));
     let devices: Vec<_> =
         devices.chain(options.rx.iter().zip(1..).map(|(device, n)| (format!("rx{n}"), device))).collect();
     for (n, (name, device)) in devices.iter().enumerate() {

@@ -23,6 +23,8 @@ pub struct Report {
     pub done: bool,
     /// Whether the schedules have started: before, next hops are asked for.
     pub started: bool,
+    /// Whether all workers gave their numbers when they were asked: else some are older.
+    pub current: bool,
 }
 
 /// One stream's numbers.
@@ -62,7 +64,7 @@ pub(crate) struct About {
 /// Puts the numbers of all stages together.
 pub(crate) fn report(
     streams: &[About],
-    contents: Vec<Content>,
+    (contents, current): (Vec<Content>, bool),
     unresolved: Vec<(String, String)>,
     started: bool,
 ) -> Report {
@@ -112,5 +114,6 @@ pub(crate) fn report(
         unknown: received.as_ref().map_or(0, |received| received.receiver.unknown),
         done: sent.iter().all(|sent| sent.done),
         started,
+        current,
     }
 }

@@ -131,8 +131,12 @@ impl Send {
 
     #[cold]
     fn publish(&self) {
+        self.shared.answer(&self.board, self.content());
+    }
+
+    fn content(&self) -> Content {
         let sent = self.streams.iter().map(|stream| (stream.number, stream.sent.clone())).collect();
-        self.shared.answer(&self.board, Content { sent, stalls: self.watch.stalls(), received: None });
+        Content { sent, stalls: self.watch.stalls(), received: None }
     }
 
     /// Notes that all its streams have come to their end; returns when.
@@ -157,6 +161,8 @@ impl Send {
             return now;
         }
         self.watch.rest();
+        // Nobody will call again.
+        self.shared.answer_for_good(&self.board, self.content());
         u64::MAX
     }
 }

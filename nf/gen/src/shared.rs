@@ -174,7 +174,7 @@ impl Shared {
     /// Whether a stage is asked for numbers that it did not give yet.
     #[inline(always)]
     pub(crate) fn wants(&self, board: &Board) -> bool {
-        self.wanted.load(Ordering::Relaxed) != board.answered.load(Ordering::Relaxed)
+        self.wanted.load(Ordering::Relaxed) > board.answered.load(Ordering::Relaxed)
     }
 
     pub(crate) fn answer(&self, board: &Board, content: Content) {
@@ -184,8 +184,15 @@ impl Shared {
         board.answered.store(wanted, Ordering::Release);
     }
 
-    /// The numbers of all stages: of this moment where the workers run and answer in time, else the last ones that they gave.
-    pub(crate) fn ask(&self) -> Vec<Content> {
+    /// The numbers of a stage that will not change any more: an answer to whatever will be asked.
+    pub(crate) fn answer_for_good(&self, board: &Board, content: Content) {
+        *lock(&board.content) = content;
+        board.answered.store(u64::MAX, Ordering::Release); // S1
+    }
+
+    /// The numbers of all stages, and whether they are of this moment: the workers run and answered in time. Else they are the last ones
+    /// that they gave.
+    pub(crate) fn ask(&self) -> (Vec<Content>, bool) {
         let wanted = self.wanted.fetch_add(1, Ordering::Relaxed) + 1;
         let boards = lock(&self.boards).clone();
         let all_answered = || boards.iter().all(|board| board.answered.load(Ordering::Acquire) >= wanted); // S1
@@ -198,7 +205,8 @@ impl Shared {
                 std::thread::park_timeout(LOOK);
             }
         }
-        boards.iter().map(|board| lock(&board.content).clone()).collect()
+        let current = all_answered();
+        (boards.iter().map(|board| lock(&board.content).clone()).collect(), current)
     }
 }
 

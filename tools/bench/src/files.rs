@@ -4,8 +4,21 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::record::{FORM, Record};
 use crate::{csv, html};
+
+/// Writes `NAME.json` into `folder`, which is made if need be; answers its path. The file is there whole or not at all.
+///
+/// # Errors
+///
+/// A sentence that names the file, what the system says, and what to do.
+pub fn write_json(value: &impl Serialize, folder: &Path, name: &str) -> Result<PathBuf, String> {
+    fs::create_dir_all(folder).map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+    let json = serde_json::to_string_pretty(value).map_err(|error| format!("cannot write as JSON: {error}"))?;
+    write_whole(&folder.join(format!("{name}.json")), &json)
+}
 
 /// Writes `NAME.json`, `NAME.csv` and `NAME.html` into `folder`, which is made if need be; answers their paths. Each file is
 /// there whole or not at all: it is written beside and renamed.

@@ -21,7 +21,7 @@ mod text;
 pub use compare::{Change, Comparison, Verdict, compare};
 pub use cpp::{CaseFigures, CyclesPerPacket, StageFigures};
 pub use csv::samples as csv_samples;
-pub use files::{read_record, write_report};
+pub use files::{read_record, write_json, write_report};
 pub use html::page;
 pub use machine::Machine;
 pub use plot::svg;
