@@ -68,6 +68,8 @@ pub(super) struct Bench {
 struct Load {
     packets_per_second: f64,
     amount: Amount,
+    /// Whether the device is restarted in the meantime.
+    restarts: bool,
 }
 
 enum Amount {
@@ -158,7 +160,11 @@ impl Bench {
         self.start(load)?;
         let Some(supervisor) = &mut self.supervisor else { return Err(Stop::Interrupted) };
         let began = supervisor.now();
-        let end = generate::wait_for_end(supervisor, &self.setup.stop, meanwhile)?;
+        let mut end = generate::wait_for_end(supervisor, &self.setup.stop, meanwhile)?;
+        // A device that restarts may take the link with it.
+        while end == End::LinkLost && load.restarts {
+            end = generate::wait_for_end(supervisor, &self.setup.stop, meanwhile)?;
+        }
         check(end, supervisor)?;
         generate::wait(supervisor, self.setup.linger);
         let report = generate::ask(supervisor).map_err(failed)?;
@@ -255,7 +261,7 @@ impl Trials for Bench {
         // Loads are whole packets per second, and a trial has at least one.
         let packets_per_second = load.round().max(1.0);
         let amount = Amount::Time(Duration::from_secs_f64(duration));
-        let (trial, _) = self.trial(Load { packets_per_second, amount }, &mut |_| Ok(()))?;
+        let (trial, _) = self.trial(Load { packets_per_second, amount, restarts: false }, &mut |_| Ok(()))?;
         Ok(Trial { load, ..trial })
     }
 }
@@ -269,7 +275,7 @@ impl Device for Bench {
     }
 
     fn burst(&mut self, frames: u64) -> Result<Trial, Stop> {
-        let load = Load { packets_per_second: self.max_load, amount: Amount::Frames(frames) };
+        let load = Load { packets_per_second: self.max_load, amount: Amount::Frames(frames), restarts: false };
         Ok(self.trial(load, &mut |_| Ok(()))?.0)
     }
 
@@ -281,7 +287,7 @@ impl Device for Bench {
         };
         let packets_per_second = load.round().max(1.0);
         let mut restarting = Restarting { command, child: None, ended: false };
-        let load = Load { packets_per_second, amount: Amount::Time(time) };
+        let load = Load { packets_per_second, amount: Amount::Time(time), restarts: true };
         let (trial, stream) = self.trial(load, &mut |passed| restarting.look(passed))?;
         restarting.check_ended()?;
         let received = stream.received.as_ref();

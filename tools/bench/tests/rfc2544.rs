@@ -177,6 +177,7 @@ fn a_device_that_takes_nothing_has_no_throughput_and_no_latency() {
     let frame = &report.frames[0];
     assert_eq!(frame.throughput.as_ref().unwrap().ndr, None);
     assert!(frame.latency.is_none() && frame.reset.is_none());
+    assert!(frame.doubts[0].starts_with("NDR: even 1000 packets/s were too much"), "{:?}", frame.doubts);
     assert_eq!(frame.frame_loss.len(), 10);
     assert_eq!(frame.back_to_back.as_ref().unwrap().frames, 0.0);
 }

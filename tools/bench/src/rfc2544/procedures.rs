@@ -241,6 +241,9 @@ fn doubts(frame: &FrameReport) -> Vec<String> {
                     "{name}: the generator could not send more, so this is its limit and not the device's"
                 ));
             }
+            if let (None, Some(upper)) = (goal.lower, goal.upper) {
+                doubts.push(format!("{name}: even {:.0} packets/s were too much", upper.load));
+            }
             if goal.upper.is_none() && goal.lower.is_some() {
                 doubts.push(format!("{name}: no greater load was tried, so the device may do more"));
             }
