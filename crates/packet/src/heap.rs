@@ -45,6 +45,8 @@ unsafe impl Send for Inner {}
 pub struct HeapPool {
     store: &'static Store,
     cache: Vec<NonNull<Header>>,
+    /// Where the arena begins, and its bytes: a buffer that lies there is known without a look at it.
+    arena: (usize, usize),
 }
 
 // SAFETY: the addresses in `cache` are of buffers that this handle alone owns.
@@ -61,20 +63,36 @@ impl HeapPool {
         #[allow(clippy::disallowed_methods, reason = "see Store: packets refer to it")]
         let store: &'static Store = Box::leak(Box::new(Store { inner, capacity, buf_len }));
         store.fill();
-        HeapPool { store, cache: Vec::with_capacity(CACHE) }
+        HeapPool { store, cache: Vec::with_capacity(CACHE), arena: store.arena() }
     }
 
     fn pop(&mut self) -> Option<NonNull<Header>> {
         if self.cache.is_empty() {
-            let mut inner = self.store.lock();
-            let keep = inner.home.len().saturating_sub(CACHE / 2);
-            self.cache.extend(inner.home.drain(keep..));
+            self.refill(0);
         }
         self.cache.pop()
     }
 
+    /// Takes buffers from the store until there are `n` at hand, and half a cache more, as far as there are so many.
+    #[cold]
+    fn refill(&mut self, n: usize) {
+        let mut inner = self.store.lock();
+        let missing = n.saturating_sub(self.cache.len()) + CACHE / 2;
+        let keep = inner.home.len().saturating_sub(missing);
+        self.cache.extend(inner.home.drain(keep..));
+    }
+
+    /// Whether a buffer is one of this pool's. Its header says so too, but in a line that nothing else needs.
+    #[inline(always)]
+    fn is_ours(&self, packet: &Packet) -> bool {
+        let (start, bytes) = self.arena;
+        packet.id().wrapping_sub(start) < bytes
+            || std::ptr::eq(packet.header().pool, std::ptr::from_ref(self.store).cast())
+    }
+
+    #[inline]
     fn push(&mut self, packet: Packet) {
-        if !std::ptr::eq(packet.header().pool, std::ptr::from_ref(self.store).cast()) {
+        if !self.is_ours(&packet) {
             return drop(packet); // another pool's: it goes home, and is counted as the defect that it is
         }
         if self.cache.len() >= CACHE {
@@ -97,14 +115,15 @@ impl Pool for HeapPool {
         if n > burst.room() {
             return false;
         }
-        for got in 0..n {
-            let Some(packet) = self.alloc() else {
-                (0..got).filter_map(|_| burst.pop()).for_each(|packet| self.push(packet));
-                return false;
-            };
-            if let Err(packet) = burst.push(packet) {
-                self.push(packet);
-            }
+        if self.cache.len() < n {
+            self.refill(n);
+        }
+        let Some(keep) = self.cache.len().checked_sub(n) else { return false };
+        for buffer in self.cache.drain(keep..) {
+            // SAFETY: buffers at home satisfy the invariants, and taking it out made us the only owner.
+            let mut packet = unsafe { Packet::from_raw(buffer) };
+            packet.reset();
+            burst.push_within_room(packet);
         }
         true
     }
@@ -122,7 +141,7 @@ impl Pool for HeapPool {
 
     fn another(&self) -> Box<dyn Pool> {
         self.store.lock().handles += 1;
-        Box::new(HeapPool { store: self.store, cache: Vec::with_capacity(CACHE) })
+        Box::new(HeapPool { store: self.store, cache: Vec::with_capacity(CACHE), arena: self.arena })
     }
 
     fn capacity(&self) -> usize {
@@ -165,6 +184,18 @@ impl Store {
             drop(inner);
             drop(arena);
         }
+    }
+
+    /// Where the arena begins, and its bytes; none where every buffer is an allocation of its own.
+    #[cfg(not(weir_separate_buffers))]
+    fn arena(&self) -> (usize, usize) {
+        let inner = self.lock();
+        inner.arena.as_ref().map_or((0, 0), |arena| (arena.as_ptr().addr(), size_of_val::<[Line]>(arena)))
+    }
+
+    #[cfg(weir_separate_buffers)]
+    fn arena(&self) -> (usize, usize) {
+        (0, 0)
     }
 
     /// Cache lines of a buffer: an odd number, so that the headers of neighbours do not compete for the same cache sets.
