@@ -90,13 +90,16 @@ impl Loop {
         state.take(n, burst);
     }
 
-    /// Puts all packets of `burst` at the end. What the queue does not need goes home.
+    /// Puts all packets of `burst` at the end. As many of the least recently used ones as the queue does not need go home, so that
+    /// who takes from the pool gets what was used long ago, too.
     #[inline]
     pub(crate) fn give(&self, burst: &mut Burst, pool: &mut dyn Pool) {
         let mut state = self.lock();
-        if state.len < 2 * self.0.depth {
-            state.give(burst);
-        } else {
+        let count = burst.len();
+        state.give(burst);
+        if state.len > 2 * self.0.depth {
+            state.take(count, burst);
+            drop(state);
             pool.free_burst(burst);
         }
     }
