@@ -97,6 +97,11 @@ impl Seen {
         self.sum(|worker| worker.account.received)
     }
 
+    /// Packets that stages made.
+    pub(super) fn created(&self) -> u64 {
+        self.sum(|worker| worker.account.created)
+    }
+
     /// Packets that ports accepted.
     pub(super) fn transmitted(&self) -> u64 {
         self.sum(|worker| worker.account.transmitted)

@@ -115,7 +115,7 @@ impl Function for Gen {
     }
 
     fn cases(&self) -> Vec<Case> {
-        Vec::new()
+        crate::cases::all()
     }
 }
 

@@ -7,11 +7,12 @@
 //! | `stream` | what is due, and what was sent |
 //! | `send`, `receive`, `resolve` | the stages |
 //! | `shared`, `report` | their numbers |
-//! | `build`, `function` | the function itself |
+//! | `build`, `function`, `cases` | the function itself |
 
 #![forbid(unsafe_code)]
 
 mod build;
+mod cases;
 mod config;
 mod function;
 mod layers;

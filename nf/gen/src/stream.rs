@@ -66,8 +66,10 @@ pub(crate) struct Sent {
     pub(crate) latest: u64,
     /// Times that no buffers were to be had.
     pub(crate) no_buffer: u64,
-    /// Between packets as they leave.
-    pub(crate) gaps: Distribution,
+    /// From each batch to the next: between the last packet of one and the first of the other.
+    gaps: Distribution,
+    /// Packets that left together with the one before: distances of 0.
+    together: u64,
     pub(crate) done: bool,
 }
 
@@ -102,6 +104,8 @@ impl Sent {
         // From the first to the last there is one gap less than packets.
         let seconds = if self.packets > 1 { span * self.packets as f64 / (self.packets - 1) as f64 / 1e9 } else { 0.0 };
         let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
+        let mut gaps = self.gaps.clone();
+        gaps.record_run(0, self.together);
         let overhead = crate::load::PREAMBLE_AND_GAP + crate::load::CHECK_SEQUENCE;
         SentReport {
             packets: self.packets,
@@ -109,7 +113,7 @@ impl Sent {
             seconds,
             pps: per_second(self.packets as f64),
             wire_bps: per_second((self.bytes + self.packets * overhead) as f64 * 8.0),
-            gaps_ns: self.gaps.spread(),
+            gaps_ns: gaps.spread(),
             slipped_ns: self.slipped,
             late_ns: self.latest,
             no_buffer: self.no_buffer,
@@ -204,9 +208,7 @@ impl Stream {
         } else {
             sent.gaps.record_count(stamp.saturating_sub(sent.last));
         }
-        if count > 1 {
-            sent.gaps.record_run(0, count - 1);
-        }
+        sent.together += count - 1;
         sent.packets += count;
         sent.bytes += bytes;
         sent.last = stamp;

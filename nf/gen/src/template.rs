@@ -219,11 +219,13 @@ impl Template {
             }
         }
         for (summed, sums) in self.summed.iter().zip(&self.sums) {
-            for (packet, sum) in packets.iter_mut().zip(sums) {
-                let mut word = !fold(*sum);
-                if summed.never_zero && word == 0 {
-                    word = 0xffff;
-                }
+            // In two loops: the first has no memory but arrays, so that it is done by vectors.
+            let zero = if summed.never_zero { 0xffff } else { 0 };
+            let words: [u16; BATCH] = std::array::from_fn(|n| match !fold(sums.get(n).copied().unwrap_or(0)) {
+                0 => zero,
+                word => word,
+            });
+            for (packet, word) in packets.iter_mut().zip(words) {
                 put_word(packet, summed.at, word.to_be_bytes());
             }
         }
