@@ -321,8 +321,22 @@ pub(crate) enum BenchCommands {
     Cpp(Cpp),
     /// Throughput, latency, frame loss, back-to-back and reset of a device (RFC 2544)
     Rfc2544(Box<Rfc2544>),
+    /// An experiment: parameters, their values, and figures for every combination
+    Run(BenchRun),
     /// What changed between two reports, and whether it is more than noise
     Compare(Compare),
+    /// A part of `run`: takes one sample
+    #[command(hide = true)]
+    Sample {
+        /// What to do, as JSON.
+        job: String,
+    },
+    /// A part of `cpp --instructions`: runs under an emulator
+    #[command(hide = true)]
+    Count {
+        /// What to do, as JSON.
+        job: String,
+    },
     /// Any other experiment.
     #[command(external_subcommand)]
     Other(Vec<String>),
@@ -358,9 +372,45 @@ pub(crate) struct Cpp {
     /// Do not time stages; the difference is what the timing itself costs
     #[arg(long)]
     pub(crate) no_sampling: bool,
+    /// Count instructions per packet too, under valgrind's callgrind: slow, and the same every time
+    #[arg(long)]
+    pub(crate) instructions: bool,
+    /// Choose a number that the case leaves open: the length of frames, the size of a table
+    #[arg(long, value_name = "NAME=NUMBER", value_parser = number_of)]
+    pub(crate) set: Vec<(String, u64)>,
     /// Write cpp.html (a page with plots), cpp.json and cpp.csv into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `weir bench run`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The file declares an experiment: what is measured, which parameters vary, how often. Each sample is taken in a \
+                        process of its own, and all combinations once before any again. Finished samples are kept in \
+                        DIR/NAME.journal: after Ctrl-C, the same command goes on where it stopped. The report is \
+                        DIR/NAME.html, .json and .csv.\n\nExamples:\n  weir bench run tools/bench/experiments/batch.lua\n  \
+                        weir bench run tools/bench/experiments/table.lua --runs 9 --report results"
+)]
+pub(crate) struct BenchRun {
+    /// The experiment
+    #[arg(value_name = "EXPERIMENT.lua")]
+    pub(crate) file: PathBuf,
+    /// Folder of the journal and the report; `results` when absent
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+    /// Folder of the files that some cases need
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Say whether it can be run here, and measure nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Runs of each combination, in place of what the file says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) runs: Option<u32>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -388,6 +438,13 @@ pub(crate) struct Compare {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A name and its number.
+fn number_of(text: &str) -> Result<(String, u64), String> {
+    let (name, number) = text.split_once('=').ok_or("write a name, = and a number, as in frame=512")?;
+    let number = number.parse().map_err(|_| format!("\"{number}\" is no whole number"))?;
+    Ok((name.to_owned(), number))
 }
 
 /// A probability between 0 and 1.

@@ -123,6 +123,8 @@ pub(crate) fn bench_cpp(options: &cli::Cpp) -> Result<(), Failed> {
         core: options.core,
         fill: options.fill as usize,
         sampling: !options.no_sampling,
+        instructions: options.instructions,
+        numbers: options.set.iter().cloned().collect(),
     };
     let record = bench::cpp(&measured, &mut |text| eprintln!("{text}"))?;
     let short = weir_bench::CyclesPerPacket::of(&options.function, &record.points);
@@ -176,6 +178,32 @@ fn report<S: serde::Serialize>(
         Some(reason) => Err(Failed::from(format!("the result is partial: {reason}"))),
         None => Ok(()),
     }
+}
+
+/// `weir bench run`.
+pub(crate) fn bench_run(options: &cli::BenchRun) -> Result<(), Failed> {
+    let folder = options.report.clone().unwrap_or_else(|| "results".into());
+    let wanted = bench::RunOptions {
+        file: options.file.clone(),
+        folder: folder.clone(),
+        data: options.data.clone(),
+        runs: options.runs,
+    };
+    if options.check {
+        return print(&format!("{}\n", bench::check_only(&wanted)?));
+    }
+    let ran = bench::run(&wanted, &mut |text| eprintln!("{text}"))?;
+    report(&ran.record, options.json.then_some(&()), Some(&folder), &ran.name)
+}
+
+/// A sample of `weir bench run`, in its own process.
+pub(crate) fn bench_sample(job: &str) -> Result<(), Failed> {
+    print(&format!("{}\n", bench::sample_job(job)?))
+}
+
+/// What `weir bench cpp --instructions` runs under an emulator.
+pub(crate) fn bench_count(job: &str) -> Result<(), Failed> {
+    print(&format!("{}\n", bench::count_job(job)?))
 }
 
 /// `weir bench compare`.

@@ -73,6 +73,9 @@ fn carry_out(asked: Asked) -> Result<(), Failed> {
         Commands::Gen(options) => generate::generate(&options),
         Commands::Bench(options) => match &options.what {
             BenchCommands::Cpp(cpp) => commands::bench_cpp(cpp),
+            BenchCommands::Run(run) => commands::bench_run(run),
+            BenchCommands::Sample { job } => commands::bench_sample(job),
+            BenchCommands::Count { job } => commands::bench_count(job),
             BenchCommands::Compare(compare) => commands::bench_compare(compare),
             BenchCommands::Rfc2544(options) => commands::bench_rfc2544(options),
             BenchCommands::Other(words) => commands::later(&format!("bench {}", words.join(" "))),

@@ -1,15 +1,16 @@
 //! `weir bench cpp`: cycles per packet of a function's real graph, on one pinned worker, over memory ports.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weir_bench::{Better, Figure, Form, Plot, Point, Record};
+use weir_bench::{Better, Counters, Figure, Form, Plot, Point, Record};
 use weir_mem::Clock;
 use weir_stage::{Case, Function};
 
-use super::begin;
 use super::rig::{Rig, Seen, Setup, last_core};
-use super::waiting::Waiting;
+use super::waiting::{Waiting, thread_of};
+use super::{begin, instructions};
 use crate::catalogue;
 
 /// What to measure, and how.
@@ -29,6 +30,10 @@ pub(crate) struct CppOptions {
     pub(crate) fill: usize,
     /// Whether stages are timed, as they always are in operation; without, the cost of the timing itself shows.
     pub(crate) sampling: bool,
+    /// Whether instructions are counted under an emulator as well.
+    pub(crate) instructions: bool,
+    /// Numbers for the cases' knobs, by name.
+    pub(crate) numbers: BTreeMap<String, u64>,
 }
 
 /// How long each run of a case is measured.
@@ -49,16 +54,29 @@ pub(crate) fn cpp(options: &CppOptions, progress: &mut dyn FnMut(&str)) -> Resul
     setup.data.clone_from(&options.data);
     setup.fill = options.fill;
     setup.sampling = options.sampling;
+    setup.numbers.clone_from(&options.numbers);
     let (mut record, clock) = begin(&format!("Cycles per packet of {}", options.function));
     record.parameters = vec!["case".to_owned()];
     record.settings.insert("runs".to_owned(), (options.runs as f64).into());
     record.settings.insert("core".to_owned(), (core as f64).into());
     record.settings.insert("packets per receive".to_owned(), (options.fill as f64).into());
+    for (name, number) in &options.numbers {
+        record.settings.insert(name.clone(), (*number as f64).into());
+    }
     record.settings.insert("stages timed".to_owned(), weir_bench::Value::Flag(options.sampling));
+    let mut uncounted = None;
     for case in cases {
         progress(&format!("{}: {}", case.name, case.help));
         let measured = measure(function, &case, &setup, options.runs, WINDOW);
-        let (mut point, configuration) = measured.map_err(|problem| format!("case {}: {problem}", case.name))?;
+        let told = |problem| format!("case {}: {problem}", case.name);
+        let Measured { mut point, configuration, uncounted: why } = measured.map_err(told)?;
+        uncounted = uncounted.or(why);
+        if options.instructions {
+            progress(&format!("{}: counting instructions, which takes a while", case.name));
+            let counted = instructions::count(&options.function, case.name, &setup).map_err(told)?;
+            record.settings.insert("kernel whose instructions are counted".to_owned(), counted.kernel.as_str().into());
+            point.figures.extend(counted.figures);
+        }
         point.parameters.insert("case".to_owned(), case.name.into());
         case.help.clone_into(&mut point.help);
         record.points.push(point);
@@ -74,6 +92,11 @@ pub(crate) fn cpp(options: &CppOptions, progress: &mut dyn FnMut(&str)) -> Resul
     record.plots.push(plot("What the graph itself costs", "own"));
     record.plots.push(plot("Packets per second of one core, source and sink included", "rate"));
     record.remarks = REMARKS.iter().map(|remark| (*remark).to_owned()).collect();
+    record.remarks.extend(options.instructions.then(|| instructions::REMARK.to_owned()));
+    if let Some(why) = uncounted {
+        let other = if options.instructions { "" } else { " `--instructions` counts instructions under an emulator." };
+        record.remarks.push(format!("Misses and the top-down breakdown are missing: {why}.{other}"));
+    }
     Ok(clock.end(record))
 }
 
@@ -121,16 +144,28 @@ fn choose(function: &'static dyn Function, options: &CppOptions) -> Result<Vec<C
     options.cases.iter().map(|name| case(function, name, data)).collect()
 }
 
-/// Measures one case so many times; answers its figures and the configuration that ran.
+/// What measuring a case gave.
+pub(super) struct Measured {
+    /// The figures.
+    pub(super) point: Point,
+    /// The text of the configuration that ran.
+    pub(super) configuration: String,
+    /// Why the processor's own counters are missing, if they are.
+    uncounted: Option<String>,
+}
+
+/// Measures one case so many times.
 pub(super) fn measure(
     function: &'static dyn Function,
     case: &Case,
     setup: &Setup,
     runs: usize,
     window: Duration,
-) -> Result<(Point, String), String> {
+) -> Result<Measured, String> {
     let mut rig = Rig::new(function, case, setup)?;
     let mut point = Point::default();
+    let thread = setup.cores.first().and_then(|core| thread_of(*core)).filter(|_| setup.cores.len() == 1);
+    let mut counters = thread.map_or_else(|| Err("only a single worker is counted".to_owned()), Counters::of_thread);
     let clock = Clock::calibrate();
     pause(WARM_UP);
     for _ in 0..runs.max(1) {
@@ -141,15 +176,25 @@ pub(super) fn measure(
         rig.feed(true);
         pause(WARM_UP / 4);
         let waiting = Waiting::of_workers(&setup.cores);
+        if let Ok(counters) = &mut counters {
+            counters.restart().map_err(|error| format!("cannot restart the counters: {error}"))?;
+        }
         let before = rig.seen();
         pause(window);
         let after = rig.seen();
+        if let Ok(counters) = &mut counters {
+            let counted = counters.figures(after.received() - before.received());
+            counted
+                .map_err(|error| format!("cannot read the counters: {error}"))?
+                .into_iter()
+                .for_each(|f| point.add(f));
+        }
         let waited = waiting.cycles(&clock);
         run_figures(&before, &after, bare, waited, &clock)?.into_iter().for_each(|figure| point.add(figure));
     }
     rig.verdict()?;
     point.add(Figure::new("verified", "packets", Better::Neither, vec![rig.verified() as f64]).as_detail());
-    Ok((point, rig.configuration.clone()))
+    Ok(Measured { point, configuration: rig.configuration.clone(), uncounted: counters.err() })
 }
 
 #[allow(clippy::disallowed_methods, reason = "a measurement takes its time")]

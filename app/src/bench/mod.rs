@@ -1,12 +1,17 @@
 //! `weir bench`: what functions cost, and how that depends on what.
 
 mod bare;
+mod children;
 mod chunks;
 mod cpp;
 mod dut;
+mod echo;
+mod experiment;
+mod instructions;
 mod pattern;
 mod rfc2544;
 mod rig;
+mod sample;
 mod trials;
 mod waiting;
 
@@ -18,7 +23,10 @@ use weir_bench::{FORM, Machine, Record};
 use crate::{catalogue, log, version};
 
 pub(crate) use cpp::{CppOptions, cpp};
+pub(crate) use experiment::{RunOptions, check_only, run};
+pub(crate) use instructions::job as count_job;
 pub(crate) use rfc2544::rfc2544;
+pub(crate) use sample::job as sample_job;
 
 /// A record of this run with nothing in it yet, and the clock that says how long it took.
 #[allow(clippy::disallowed_methods, reason = "when a measurement was made is part of it")]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
 use weir_engine::{Engine, Idle, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
 use weir_packet::HeapPool;
@@ -13,7 +14,7 @@ use super::bare::Bare;
 use super::chunks::Chunks;
 use super::pattern::Varying;
 use crate::catalogue;
-use crate::supervisor::{IdleMode, Loaded, Next, OpenPort, RunningFunction, blueprint, load, open, owners};
+use crate::supervisor::{IdleMode, Loaded, Next, OpenPort, RunningFunction, blueprint, load_by, open, owners};
 
 /// One packet in so many is verified at the sink.
 const VERIFY_EVERY: u64 = 1024;
@@ -25,7 +26,7 @@ const BUFFERS: usize = 16_384;
 const ADDRESSES: [(&str, &str); 2] = [("in", "192.0.2.1/24"), ("out", "198.51.100.1/24")];
 
 /// What a case is measured with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
     /// The folder of the files that cases need.
     pub(crate) data: Option<PathBuf>,
@@ -188,6 +189,14 @@ impl Rig {
         Seen { workers }
     }
 
+    /// Under the virtual clock: goes on until everything that was to come has come and gone. Not inlined: the emulator that counts
+    /// instructions counts those in here.
+    #[inline(never)]
+    pub(super) fn drain(&mut self) {
+        // Asking costs more than going round.
+        while (0..64).any(|_| self.engine.step()) || !self.engine.drained() {}
+    }
+
     /// Packets that were checked at the sink so far.
     pub(super) fn verified(&self) -> u64 {
         self.output.report().checked
@@ -223,6 +232,12 @@ fn lines(errors: Vec<weir_config::ConfigError>) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
+/// Whether a case can be set up so, as far as that takes no tables; why not, if it cannot.
+pub(super) fn check(case: &Case, setup: &Setup) -> Result<(), String> {
+    chosen(case, setup)?;
+    checked(case, &script(case, setup)).map(drop)
+}
+
 /// A number for each knob of the case: the one asked for, or its usual one.
 fn chosen(case: &Case, setup: &Setup) -> Result<Chosen, String> {
     let mut numbers: BTreeMap<&'static str, u64> = case.knobs.iter().map(|knob| (knob.name, knob.usual)).collect();
@@ -235,10 +250,7 @@ fn chosen(case: &Case, setup: &Setup) -> Result<Chosen, String> {
             });
         };
         if !(knob.least..=knob.most).contains(number) {
-            return Err(format!(
-                "{name} is {number}; {} ({}) may be {} to {}",
-                knob.name, knob.help, knob.least, knob.most
-            ));
+            return Err(format!("{name} is {number}; it may be {} to {} ({})", knob.least, knob.most, knob.help));
         }
         numbers.insert(knob.name, *number);
     }
@@ -275,7 +287,8 @@ fn script(case: &Case, setup: &Setup) -> String {
 fn checked(case: &Case, script: &str) -> Result<Loaded, String> {
     let path = std::env::temp_dir().join(format!("weir-bench-{}-{}.lua", std::process::id(), case.name));
     std::fs::write(&path, script).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    let loaded = load(&path, Some(&[]), Next::Build);
+    let program = std::env::current_exe().map_err(|error| format!("cannot tell which program this is: {error}"))?;
+    let loaded = load_by(&program, &path, Some(&[]), Next::Build);
     drop(std::fs::remove_file(&path));
     loaded.map_err(lines)
 }

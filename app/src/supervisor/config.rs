@@ -83,8 +83,17 @@ pub(crate) enum Next {
 /// Reads, runs and checks a script against the schemas of the catalogue. `permissions` are the switches that were given;
 /// `None` where the configuration is only checked, which needs none.
 pub(crate) fn load(file: &Path, permissions: Option<&[&str]>, next: Next) -> Result<Loaded, Vec<ConfigError>> {
+    load_by(Path::new("/proc/self/exe"), file, permissions, next)
+}
+
+/// The same where `program` is this one: under an emulator, what the kernel takes for it is the emulator.
+pub(crate) fn load_by(
+    program: &Path,
+    file: &Path,
+    permissions: Option<&[&str]>,
+    next: Next,
+) -> Result<Loaded, Vec<ConfigError>> {
     let kinds = catalogue::kinds();
-    let program = Path::new("/proc/self/exe");
     let document = weir_lua::evaluate(program, file, &kinds.names(), &Limits::default())?;
     let folder = Folder::of(file).map_err(|error| vec![unreadable(file, &error)])?;
     load_document(&document, file, folder, permissions, next)

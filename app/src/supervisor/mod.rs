@@ -15,7 +15,7 @@ use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot
 use weir_mem::Domain;
 use weir_stage::{DeviceStats, Env, Function, PortInfo, RequestError, ShowRows, Verb};
 
-pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_document};
+pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document};
 use placing::{Cores, too_few_queues};
 pub(crate) use placing::{RunningFunction, blueprint, owners};
 use ports::Buffers;

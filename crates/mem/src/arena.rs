@@ -7,6 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{
     AtomicBool, AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering,
 };
 
 use crate::CacheAligned;
@@ -105,6 +106,14 @@ unsafe impl<T: Send> Send for HugeSlice<T> {}
 // SAFETY: shared access only hands out `&[T]`, like `Box<[T]>`.
 unsafe impl<T: Sync> Sync for HugeSlice<T> {}
 
+/// Whether this process keeps to base pages.
+static BASE_ONLY: AtomicBool = AtomicBool::new(false);
+
+/// From here on, slices of this process are made of base pages, so that what huge pages are worth can be measured.
+pub fn use_base_pages() {
+    BASE_ONLY.store(true, Ordering::Relaxed);
+}
+
 impl<T: Zeroable> HugeSlice<T> {
     /// Maps memory for `elements` zeroes: from the huge page pool, else aligned for transparent huge pages, else as
     /// it comes.
@@ -122,8 +131,11 @@ impl<T: Zeroable> HugeSlice<T> {
         if size == 0 {
             return Ok(Self { start: NonNull::dangling(), elements, bytes: 0, pages: Pages::Base });
         }
-        let (start, bytes, pages) =
-            if size < HUGE { base(size)? } else { huge(size).or_else(|_| transparent(size))? };
+        let (start, bytes, pages) = if size < HUGE || BASE_ONLY.load(Ordering::Relaxed) {
+            base(size)?
+        } else {
+            huge(size).or_else(|_| transparent(size))?
+        };
         Ok(Self { start: start.cast(), elements, bytes, pages })
     }
 }

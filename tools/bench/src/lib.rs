@@ -5,10 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod counters;
 mod cpp;
 mod csv;
+mod experiment;
 mod files;
 mod html;
+mod journal;
 mod machine;
 mod plot;
 mod rank;
@@ -19,10 +22,13 @@ mod summary;
 mod text;
 
 pub use compare::{Change, Comparison, Verdict, compare};
+pub use counters::Counters;
 pub use cpp::{CaseFigures, CyclesPerPacket, StageFigures};
 pub use csv::samples as csv_samples;
+pub use experiment::{Combination, ExperimentConfig, Parameter, PlotConfig, PlotForm, experiment_kind};
 pub use files::{read_record, write_json, write_report};
 pub use html::page;
+pub use journal::{Journal, Sample};
 pub use machine::Machine;
 pub use plot::svg;
 pub use rank::{least_possible, mann_whitney};
