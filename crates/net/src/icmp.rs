@@ -43,6 +43,12 @@ pub enum Problem {
     SourceRouteFailed,
     /// A filter forbids it.
     AdministrativelyProhibited,
+    /// None: it is forwarded, but its source could have sent it to that router, on its own network, itself (a redirect for the host:
+    /// RFC 1812 section 5.2.7.2 allows no other without TOS).
+    Redirect {
+        /// The nearer router, or the destination itself.
+        gateway: Ipv4Addr,
+    },
     /// A field of its header makes no sense.
     Parameter {
         /// The byte at fault, counted from the start of its header.
@@ -63,6 +69,7 @@ impl Problem {
             Problem::FragmentationNeeded { mtu } => (DESTINATION_UNREACHABLE, FRAGMENTATION_NEEDED, mtu_rest(mtu)),
             Problem::SourceRouteFailed => (DESTINATION_UNREACHABLE, SOURCE_ROUTE_FAILED, [0; 4]),
             Problem::AdministrativelyProhibited => (DESTINATION_UNREACHABLE, ADMINISTRATIVELY_PROHIBITED, [0; 4]),
+            Problem::Redirect { gateway } => (REDIRECT, REDIRECT_HOST, gateway.octets()),
             Problem::Parameter { pointer } => (PARAMETER_PROBLEM, 0, [pointer, 0, 0, 0]),
         }
     }
@@ -290,6 +297,7 @@ mod tests {
             (Problem::FragmentationNeeded { mtu: 1400 }, [3, 4, 0, 0, 0x05, 0x78]),
             (Problem::SourceRouteFailed, [3, 5, 0, 0, 0, 0]),
             (Problem::AdministrativelyProhibited, [3, 13, 0, 0, 0, 0]),
+            (Problem::Redirect { gateway: Ipv4Addr::new(10, 0, 0, 7) }, [5, 1, 10, 0, 0, 7]),
             (Problem::Parameter { pointer: 21 }, [12, 0, 21, 0, 0, 0]),
         ];
         let packet = udp(30);

@@ -11,6 +11,8 @@ pub const DESTINATION_UNREACHABLE: u8 = 3;
 pub const SOURCE_QUENCH: u8 = 4;
 /// Type: redirect.
 pub const REDIRECT: u8 = 5;
+/// Code of a redirect: for the host.
+pub const REDIRECT_HOST: u8 = 1;
 /// Type: echo request.
 pub const ECHO: u8 = 8;
 /// Type: router advertisement (RFC 1256).

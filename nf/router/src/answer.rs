@@ -18,10 +18,11 @@ pub(crate) enum ErrorKind {
     FragmentationNeeded,
     SourceRouteFailed,
     ParameterProblem,
+    Redirect,
 }
 
 /// How many kinds there are.
-pub(crate) const ERRORS: usize = 9;
+pub(crate) const ERRORS: usize = 10;
 
 impl ErrorKind {
     /// The kind of a problem, and the reason under which its message is counted; `None` for problems that this router does
@@ -37,6 +38,7 @@ impl ErrorKind {
             Problem::FragmentationNeeded { .. } => (ErrorKind::FragmentationNeeded, Exit::FragmentationNeeded),
             Problem::SourceRouteFailed => (ErrorKind::SourceRouteFailed, Exit::SourceRouteFailed),
             Problem::Parameter { .. } => (ErrorKind::ParameterProblem, Exit::ParameterProblem),
+            Problem::Redirect { .. } => (ErrorKind::Redirect, Exit::Redirect),
             Problem::AdministrativelyProhibited => return None,
         })
     }

@@ -103,6 +103,9 @@ config! {
         pub directed_broadcast: bool = default(false), live;
         /// ICMP errors that the router sends, of each kind.
         pub icmp_rate: PacketRate = default(PacketRate::new(1000)), live;
+        /// Whether sources are told of a nearer router on their own network (ICMP redirects, RFC 1812 section 5.2.7.2). A sample of
+        /// packets is looked at, one in 10 ms for each worker; the messages count as errors for `icmp_rate`.
+        pub redirects: bool = default(false), rebuild;
         /// Packets that each worker hands to the slow path at most. A quarter is kept for ARP and a quarter for the
         /// router's own addresses.
         pub punt_rate: PacketRate = default(PacketRate::new(20_000)), rebuild;

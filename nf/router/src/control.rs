@@ -5,6 +5,7 @@ mod deliver;
 mod errors;
 mod exit;
 mod fragments;
+mod redirect;
 mod route;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -114,6 +115,7 @@ impl Turn<'_, '_> {
             Kind::Options => self.options(packet),
             Kind::Unresolved | Kind::TooBig => self.route(packet, true),
             Kind::Originated => self.route(packet, false),
+            Kind::TurnsRound => self.redirect(packet),
         }
     }
 

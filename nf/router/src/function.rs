@@ -11,8 +11,8 @@ use weir_net::rib::Limits;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
-    Case, Env, Function, Graph, GraphError, Instance, Layout, Place, Placement, RequestError, Saved, Show, ShowRows,
-    Stage, To, Verb,
+    Case, Env, Function, Graph, GraphError, Instance, Layout, NodeId, Place, Placement, RequestError, Saved, Show,
+    ShowRows, Stage, To, Verb,
 };
 use weir_table::lpm4::{self, Lookup4};
 
@@ -21,6 +21,7 @@ use crate::control::{SlowPath, lock};
 use crate::counters::Counters;
 use crate::fib::{Fib, Leads};
 use crate::forward::{Forward, Shared};
+use crate::hairpin::Hairpin;
 use crate::load::{Wanted, load};
 use crate::punt::{Kind, Policing};
 use crate::routing::{Routing, Tables};
@@ -152,9 +153,29 @@ impl Running {
         for (position, &port) in self.ports.iter().enumerate() {
             graph.wire(forward, &format!("port[{position}]"), To::Port(port));
             graph.wire(control, &format!("port[{position}]"), To::Port(port));
-            graph.receive(port, forward);
         }
+        let first = match self.config.redirects {
+            true => self.look_for_redirects(&mut graph, table, kind, forward, control),
+            false => forward,
+        };
+        self.ports.iter().for_each(|&port| graph.receive(port, first));
         Ok(graph)
+    }
+
+    /// Puts a stage before the fast path that looks for packets which turn round.
+    fn look_for_redirects<T: Lookup4 + 'static>(
+        &self,
+        graph: &mut Graph,
+        table: &Arc<T>,
+        kind: Key<Kind>,
+        forward: NodeId,
+        control: NodeId,
+    ) -> NodeId {
+        let (table, fib) = (Arc::clone(table), Arc::clone(&self.fib));
+        let hairpin = graph.add(self.stage("hairpin"), Hairpin::new(table, fib, self.seed(), self.ports.clone(), kind));
+        graph.wire(hairpin, "out", To::Stage(forward));
+        graph.wire(hairpin, "redirect", To::Stage(control));
+        hairpin
     }
 
     fn stage(&self, stage: &str) -> String {

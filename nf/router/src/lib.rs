@@ -11,6 +11,7 @@ mod counters;
 mod fib;
 mod forward;
 mod function;
+mod hairpin;
 mod load;
 mod options;
 mod pieces;

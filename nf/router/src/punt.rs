@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Options = 6,
     /// Made by the slow path itself; never punted.
     Originated = 7,
+    /// A copy of one that leaves by the port it came in by; not punted, but sampled.
+    TurnsRound = 8,
 }
 
 /// Kinds that are punted.
@@ -38,6 +40,7 @@ impl From<u32> for Kind {
             4 => Kind::NoRoute,
             5 => Kind::TooBig,
             6 => Kind::Options,
+            8 => Kind::TurnsRound,
             _ => Kind::Originated,
         }
     }
@@ -150,7 +153,9 @@ mod tests {
             assert_eq!(Kind::from(u32::from(kind)), kind);
             assert_eq!(kind as usize, n);
         }
-        assert_eq!(Kind::from(u32::from(Kind::Originated)), Kind::Originated);
+        for kind in [Kind::Originated, Kind::TurnsRound] {
+            assert_eq!(Kind::from(u32::from(kind)), kind);
+        }
         assert!(!Policing::new(u64::MAX).batch(0).pass(Kind::Originated), "it is never punted");
         assert_eq!((0..KINDS).map(share).sum::<u64>(), 20, "the shares are the whole");
     }

@@ -287,6 +287,12 @@ impl Control {
         self.interfaces.iter().any(is)
     }
 
+    /// Whether two addresses lie in the same network of a port.
+    pub(crate) fn share_a_network(&self, port: PortId, one: Ipv4Addr, other: Ipv4Addr) -> bool {
+        let on_port = self.interfaces.iter().filter(|interface| interface.port() == port);
+        on_port.into_iter().any(|interface| interface.is_on_link(one) && interface.is_on_link(other))
+    }
+
     /// The router's own address on a port, towards `address`.
     pub(crate) fn source_on(&self, port: PortId, address: Ipv4Addr) -> Option<Ipv4Addr> {
         let on_port = || self.interfaces.iter().filter(|interface| interface.port() == port);

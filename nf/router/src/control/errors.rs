@@ -27,7 +27,8 @@ impl Turn<'_, '_> {
         self.refuse(packet, Problem::NetUnreachable, Exit::NoRoute);
     }
 
-    fn error_about(&mut self, about: &Held, problem: Problem) -> Option<(Held, Exit)> {
+    /// The message that reports a problem with a packet, and the reason under which it is counted; `None` if none may be sent.
+    pub(super) fn error_about(&mut self, about: &Held, problem: Problem) -> Option<(Held, Exit)> {
         let (kind, reason) = ErrorKind::of(problem)?;
         let frame = about.packet().bytes();
         let to_all = Ethernet::view(frame)?.destination.is_group();

@@ -21,6 +21,11 @@ weir_stage::ways! {
         /// A fragment of a packet to the router itself, put together with the others: the first one stands for the packet.
         Reassembled => consume "reassembled",
 
+        /// The copy of a packet that left by the port it came in by: its source was told of the shorter way.
+        Redirected => consume "redirected",
+        /// The same, but no redirect was due: its source is on another network, or others were told just now.
+        NoRedirect => consume "redirect-not-due",
+
         /// ARP between others.
         ArpIgnored => drop "arp-ignored",
         /// ARP that is not for Ethernet and IPv4, is cut short, or comes from an address that no host has.
@@ -100,6 +105,8 @@ weir_stage::ways! {
         FragmentationNeeded => create "icmp-fragmentation-needed",
         /// ICMP: source routes are not followed.
         SourceRouteFailed => create "icmp-source-route-failed",
+        /// ICMP: another router on the source's own network is nearer.
+        Redirect => create "icmp-redirect",
         /// ICMP: a field of the header makes no sense.
         ParameterProblem => create "icmp-parameter-problem",
     }

@@ -119,7 +119,7 @@ impl Turn<'_, '_> {
         }
     }
 
-    fn decide(&self, packet: &Held, destination: Ipv4Addr) -> Decision {
+    pub(super) fn decide(&self, packet: &Held, destination: Ipv4Addr) -> Decision {
         let (packet, seed) = (packet.packet(), self.seed);
         let hash = || flow::hash(packet.window::<64>(HEADER), packet.len().saturating_sub(HEADER), seed);
         self.control.routing.decide(destination, hash)

@@ -1,0 +1,44 @@
+//! ICMP redirects: a source on the link of the next hop is told of it (RFC 1812 section 5.2.7.2).
+
+use std::net::Ipv4Addr;
+
+use weir_net::icmp::Problem;
+use weir_packet::Held;
+use weir_wire::{Ethernet, Ipv4, View, ipv4};
+
+use super::{Exit, Turn, ip_bytes};
+use crate::routing::Decision;
+
+impl Turn<'_, '_> {
+    /// A copy came of a packet that leaves by the port it came in by.
+    pub(super) fn redirect(&mut self, mut copy: Held) {
+        let port = copy.port();
+        let gateway = self.shorter_way(&copy, port);
+        let redirect = gateway.and_then(|gateway| self.error_about(&copy, Problem::Redirect { gateway }));
+        match redirect {
+            Some((redirect, reason)) => {
+                self.originate(redirect, reason);
+                self.out.send(copy, Exit::Redirected);
+            }
+            None => self.out.send(copy, Exit::NoRedirect),
+        }
+    }
+
+    /// The next hop that the source could reach itself: "the packet is being forwarded out the same physical interface that it was
+    /// received from, the IP source address in the packet is on the same Logical IP (sub)network as the next-hop IP address, and the
+    /// packet does not contain an IP source route option".
+    fn shorter_way(&self, copy: &Held, port: u16) -> Option<Ipv4Addr> {
+        let (_, own) = self.control.port(port)?;
+        let to_us = Ethernet::view(copy.packet().bytes())?.destination == own.mac;
+        let packet = ip_bytes(copy.packet());
+        let ip = Ipv4::view(packet)?;
+        let source_routed = ipv4::options(packet).flatten().any(|option| option.is_source_route());
+        if !to_us || ip.ttl <= 1 || source_routed {
+            return None;
+        }
+        let Decision::Via(next_hop) = self.decide(copy, ip.destination_addr()) else { return None };
+        let gateway = next_hop.gateway.unwrap_or(ip.destination_addr());
+        let shorter = next_hop.port == port && self.control.share_a_network(port, ip.source_addr(), gateway);
+        shorter.then_some(gateway)
+    }
+}

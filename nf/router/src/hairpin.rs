@@ -1,0 +1,85 @@
+//! Stage `NAME.hairpin`: looks for packets that leave by the port they came in by, whose source should be told of the shorter way
+//! (RFC 1812 section 5.2.7.2).
+//!
+//! A redirect is advice, so a sample is enough: one packet in a while is looked at, and where it turns round, a copy of it goes to the
+//! slow path, which decides. The packets themselves go on as they are, in their order.
+
+use std::sync::Arc;
+
+use weir_packet::{Batch, Held, Key, Packet, Slot};
+use weir_stage::{Declaration, Out, Stage};
+use weir_table::lpm4::Lookup4;
+use weir_wire::{Ethernet, Ipv4, View, ethernet, flow};
+
+use crate::fib::Fib;
+use crate::punt::Kind;
+
+weir_stage::ways! {
+    /// Ways out of [`Hairpin`].
+    pub(crate) enum Exit {
+        /// Every packet goes on.
+        Out => way "out",
+        /// The copy of one that turns round: the slow path decides whether its source is told.
+        Redirect => way "redirect",
+        /// A copy of a packet that turns round.
+        Copied => create "redirect-copy",
+    }
+}
+
+/// Time between two packets that are looked at, nanoseconds.
+const INTERVAL: u64 = 10_000_000;
+
+/// Looks for packets that turn round.
+pub(crate) struct Hairpin<T> {
+    table: Arc<T>,
+    fib: Arc<Fib>,
+    /// What flows are hashed with.
+    seed: u64,
+    /// Indices of the ports by their position.
+    ports: Vec<u16>,
+    kind: Key<Kind>,
+    next: u64,
+}
+
+impl<T: Lookup4> Hairpin<T> {
+    pub(crate) fn new(table: Arc<T>, fib: Arc<Fib>, seed: u64, ports: Vec<u16>, kind: Key<Kind>) -> Hairpin<T> {
+        Hairpin { table, fib, seed, ports, kind, next: 0 }
+    }
+
+    /// Whether the packet, which came in by `port`, is going to leave by it.
+    fn turns_round(&self, packet: &Packet, port: u16) -> bool {
+        let is_ipv4 = Ethernet::view(packet.bytes()).is_some_and(|header| header.ethertype.get() == ethernet::IPV4);
+        let window = packet.window::<64>(Ethernet::LEN);
+        let Some(ip) = Ipv4::view(window).filter(|_| is_ipv4) else { return false };
+        let hash = || flow::hash(window, packet.len().saturating_sub(Ethernet::LEN), self.seed);
+        let entry = self.fib.entry(self.fib.place(self.table.lookup(ip.destination.get()), hash));
+        entry.is_forward() && self.ports.get(usize::from(entry.port())) == Some(&port)
+    }
+
+    fn look_at(&self, batch: &Batch, slot: Slot, out: &mut Out<'_>) {
+        let Some(packet) = batch.get(slot).filter(|packet| self.turns_round(packet, batch.lanes.port[slot])) else {
+            return;
+        };
+        if let Some(copy) = out.copy(packet) {
+            let mut copy = Held::like(copy, &batch.lanes, slot);
+            copy.set(self.kind, Kind::TurnsRound);
+            out.emit(copy, Exit::Redirect, Exit::Copied);
+        }
+    }
+}
+
+impl<T: Lookup4> Stage for Hairpin<T> {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Port])
+    }
+
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        if out.now() < self.next {
+            return;
+        }
+        self.next = out.now().saturating_add(INTERVAL);
+        if let Some(slot) = batch.slots().next() {
+            self.look_at(batch, slot, out);
+        }
+    }
+}
