@@ -60,13 +60,16 @@ fn the_source_is_told_of_the_nearer_router_and_its_packet_goes_on() {
     }
 }
 
+/// What makes a packet another.
+type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
+
 #[test]
 fn no_redirect_is_sent_where_rfc_1812_forbids_it() {
-    let change = |frame: &mut Vec<u8>, change: &dyn Fn(&mut Vec<u8>)| {
+    let change = |frame: &mut Vec<u8>, change: Change<'_>| {
         change(frame);
         write_checksum(&mut frame[14..]);
     };
-    let cases: [(&str, &str, &str, &dyn Fn(&mut Vec<u8>)); 6] = [
+    let cases: [(&str, &str, &str, Change<'_>); 6] = [
         ("it leaves by another port", "10.0.0.9", "198.51.100.7", &|_| ()),
         ("the source is on another network of the same port", "10.5.0.9", "192.0.2.7", &|_| ()),
         ("the source is behind another router", "203.0.113.1", "192.0.2.7", &|_| ()),
