@@ -318,9 +318,11 @@ fn metrics_are_served_when_asked_for() {
     folder.write("in.pcap", pcap(&frames(10)));
     let running = Running::start(&folder, REPLAY, &["--metrics", "127.0.0.1:0"]);
     let mut address = String::new();
-    for _ in 0..100 {
+    for _ in 0..1000 {
+        // Whole lines only: the last one may be half written.
         let log = running.log();
-        if let Some((_, rest)) = log.split_once("address=") {
+        let lines = log.rsplit_once('\n').map_or("", |(lines, _)| lines);
+        if let Some((_, rest)) = lines.split_once("address=") {
             address = rest.split_whitespace().next().unwrap().to_owned();
             break;
         }
