@@ -105,7 +105,7 @@ const REMARKS: &[&str] = &[
      the same source and sink with nothing between them, measured in turns with whole.",
     "fill: packets per batch at the first stage. waited: the share of the time that the worker had to wait for its core, because \
      others ran there. It is left out of cycles and rates; but others also leave cold caches, so figures of runs with more than a \
-     few per cent are disturbed.",
+     few per cent are disturbed. Stages are timed in one loop of 64, and one that was interrupted shows it.",
     "Every 1,024th packet was verified at the sink, and the account was exact at the end.",
 ];
 
