@@ -34,6 +34,9 @@ const RESOLVE: u64 = 5_000_000_000;
 /// How long the workers may take to give their numbers, nanoseconds.
 const ANSWER: u64 = 10_000_000_000;
 
+/// A packet that was later than this, nanoseconds, was held up; else a rate that differs is that of random gaps.
+const LATE: u64 = 100_000;
+
 /// A stream that keeps less than this share of its rate was held up.
 const PRECISION: f64 = 0.999;
 
@@ -301,6 +304,7 @@ fn doubts(report: &GeneratorReport) -> Vec<String> {
         }
         if let Some(asked) = stream.asked_pps
             && stream.sent.packets > 1000
+            && stream.sent.late_ns > LATE
             && stream.sent.pps < asked * PRECISION
         {
             notes.push(format!(
