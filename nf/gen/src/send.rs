@@ -197,3 +197,37 @@ impl Stage for Send {
         self.publish();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_config::Scalar;
+    use weir_stage::harness::Harness;
+
+    use super::*;
+    use crate::layers::{self, Around};
+    use crate::load::{Gap, Load, Pace};
+    use crate::size::Sizes;
+    use crate::stream::{Content as Packets, Limit};
+    use crate::template::{Columns, Template};
+
+    #[test]
+    fn a_stream_that_ended_is_late_for_nothing() {
+        let built = layers::build(&layers::usual(), Around { mac: [2; 6] }).ok().unwrap();
+        let sizes = Sizes::parse("64").unwrap();
+        let template = Template::new(&built, &sizes, &Columns::new(), None, (0, 0));
+        let load = Load::Packets(1000);
+        let timing = (load, Pace::constant(load), vec![Gap::behind(load, 64)]);
+        let limit = Limit { count: 3, duration: u64::MAX / 2, after: 0 };
+        let stream = Stream::new(0, Packets::Template(Box::new(template)), timing, limit, false);
+        let (shared, watch) = (Shared::new(Vec::new(), 1), Arc::new(Watch::default()));
+        let stage = Send::new(0, [2; 6], vec![stream], Vec::new(), (Arc::clone(&shared), watch));
+        let mut harness = Harness::new(stage);
+        // Due at 5, 6 and 7 ms; asked for long after, too.
+        let made: Vec<usize> =
+            [5, 6, 7, 8, 50, 500].map(|millis| harness.make(millis * 1_000_000).way("out").len()).to_vec();
+        assert_eq!(made, [1, 1, 1, 0, 0, 0]);
+        drop(harness.clear());
+        let sent = shared.ask().0.remove(0).sent.remove(0).1;
+        assert_eq!((sent.packets, sent.slipped, sent.latest, sent.done), (3, 0, 0, true));
+    }
+}

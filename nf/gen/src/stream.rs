@@ -174,6 +174,9 @@ impl Stream {
     /// Adds packets to `burst`, at most `most` of those that are due up to `until`; `stamp` is the time that they carry.
     #[inline]
     pub(crate) fn send(&mut self, most: usize, until: u64, stamp: u64, burst: &mut Burst, out: &mut Out<'_>) {
+        if self.sent.done {
+            return;
+        }
         if self.ready == 0 {
             self.collect(most.min(BATCH), until, stamp);
         }
