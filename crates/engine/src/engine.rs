@@ -204,14 +204,26 @@ impl Engine {
 
     /// The numbers of all workers, the control side's last: of each worker all of one moment. A worker that does not answer
     /// is shown as it was last seen.
+    ///
+    /// Where all say that they are quiet, all were at one moment: they are asked a second time to know that.
     pub fn snapshot(&mut self) -> Vec<WorkerSnapshot> {
+        let mut seen = self.sweep();
+        if seen.iter().all(|worker| worker.quiet) {
+            let before = std::mem::replace(&mut seen, self.sweep());
+            if has_crossed(&before, &seen) {
+                seen.iter_mut().for_each(|worker| worker.quiet = false);
+            }
+        }
+        seen
+    }
+
+    /// Asks each worker for its numbers.
+    fn sweep(&mut self) -> Vec<WorkerSnapshot> {
         let asked: Vec<_> = self.seats.iter_mut().map(|(_, seat)| seat.post(Command::Snapshot)).collect();
         let last = std::mem::take(&mut self.last);
-        let seen = asked
-            .into_iter()
-            .enumerate()
-            .map(|(at, answer)| answer.recv_timeout(ANSWER).ok().or_else(|| last.get(at).cloned()).unwrap_or_default());
-        self.last = seen.collect();
+        let silent = |at| WorkerSnapshot { quiet: false, ..last.get(at).cloned().unwrap_or_default() };
+        let answers = asked.into_iter().enumerate();
+        self.last = answers.map(|(at, answer)| answer.recv_timeout(ANSWER).unwrap_or_else(|_| silent(at))).collect();
         self.last.clone()
     }
 
@@ -400,5 +412,41 @@ impl Drop for Engine {
                 }
             }
         }
+    }
+}
+
+/// Whether a packet went into or out of a link between two sweeps over the same workers.
+///
+/// Workers are asked one after the other. One that was quiet may have got a packet by the time that the next is asked; then
+/// all are quiet, and what went into the link has not come out. These counts only grow: where no worker's has changed
+/// from one sweep to the next, all of them held at the moment in between.
+fn has_crossed(before: &[WorkerSnapshot], after: &[WorkerSnapshot]) -> bool {
+    let crossings = |worker: &WorkerSnapshot| (worker.account.links_in, worker.account.links_out);
+    !before.iter().map(crossings).eq(after.iter().map(crossings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Account;
+
+    /// Two workers, as what went in and out of their links.
+    fn sweep(of: [(u64, u64); 2]) -> Vec<WorkerSnapshot> {
+        let snapshot = |(links_in, links_out)| WorkerSnapshot {
+            account: Account { links_in, links_out, ..Account::default() },
+            ..WorkerSnapshot::default()
+        };
+        of.map(snapshot).to_vec()
+    }
+
+    /// The first worker was quiet when it was asked, then the second put two packets into a link, and the first took them
+    /// before the second was asked: nobody holds them, and they are missing from the sum.
+    #[test]
+    fn what_crosses_during_a_sweep_is_seen_by_the_next() {
+        let during = sweep([(0, 0), (0, 2)]);
+        assert!(has_crossed(&during, &sweep([(2, 0), (0, 2)])));
+        assert!(has_crossed(&sweep([(0, 0), (0, 0)]), &during));
+        let after = sweep([(2, 0), (0, 2)]);
+        assert!(!has_crossed(&after, &after.clone()));
     }
 }
