@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weir_packet::{MAX_FRAME, Pool};
 use weir_stage::{DeviceStats, DeviceText, Port, PortError, PortFacts, Queues, Rx, Tx, local_mac};
 
-use crate::reader::Reader;
+use crate::frames;
 use crate::rx::{Empty, PcapRx};
 use crate::tx::{PcapTx, Void};
 use crate::writer::Writer;
@@ -104,7 +104,7 @@ impl PcapPort {
 
     fn open_rx(&self, pool: &dyn Pool) -> Result<Box<dyn Rx>, PortError> {
         let Some(path) = &self.input else { return Ok(Box::new(Empty)) };
-        let reader = Reader::open(path)?;
+        let reader = frames::open(path)?;
         let longest = pool.data_room().min(MAX_FRAME);
         let rx = PcapRx::new(reader, path, self.timing, self.snapped, longest, Arc::clone(&self.figures));
         Ok(Box::new(rx))

@@ -1,16 +1,15 @@
 //! Receiving from a capture file.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use weir_capture::{LinkType, Reader, Record};
 use weir_packet::{Batch, Pool};
 use weir_stage::{Rx, Traffic};
 
+use crate::frames::stamp;
 use crate::port::{Figures, Timing};
-use crate::reader::{Reader, Record};
 
 /// The receive queue of a port without an input file.
 pub(crate) struct Empty;
@@ -38,7 +37,7 @@ struct Lost {
 /// The receive queue of an input file. It is always one record ahead, so that it knows when the next is due and whether there
 /// is one.
 pub(crate) struct PcapRx {
-    reader: Reader<BufReader<File>>,
+    reader: Reader,
     path: PathBuf,
     timing: Timing,
     keep_snapped: bool,
@@ -55,7 +54,7 @@ pub(crate) struct PcapRx {
 
 impl PcapRx {
     pub(crate) fn new(
-        reader: Reader<BufReader<File>>,
+        reader: Reader,
         path: &Path,
         timing: Timing,
         keep_snapped: bool,
@@ -83,13 +82,19 @@ impl PcapRx {
     fn advance(&mut self) {
         self.next = None;
         loop {
-            match self.reader.next(&mut self.bytes) {
-                Ok(Some(record)) => {
-                    if self.fits(record) {
-                        self.next = Some(record.time);
+            match self.reader.next() {
+                Ok(Some(record)) => match unfit(record, self.keep_snapped, self.longest, &mut self.lost) {
+                    Some(count) => {
+                        *count += 1;
+                        self.figures.rx_errors.fetch_add(1, Ordering::Relaxed);
+                    }
+                    None => {
+                        self.next = Some(record.timed.then(|| stamp(record.nanos)));
+                        self.bytes.clear();
+                        self.bytes.extend_from_slice(record.data);
                         return;
                     }
-                }
+                },
                 Ok(None) => return,
                 Err(damage) => {
                     self.lost.damaged += 1;
@@ -99,25 +104,6 @@ impl PcapRx {
                 }
             }
         }
-    }
-
-    /// Whether a record can be received; counts why not.
-    fn fits(&mut self, record: Record) -> bool {
-        let len = self.bytes.len();
-        let count = if !record.ethernet {
-            &mut self.lost.link
-        } else if len < record.original as usize && !self.keep_snapped {
-            &mut self.lost.snapped
-        } else if len == 0 {
-            &mut self.lost.empty
-        } else if len > self.longest {
-            &mut self.lost.too_long
-        } else {
-            return true;
-        };
-        *count += 1;
-        self.figures.rx_errors.fetch_add(1, Ordering::Relaxed);
-        false
     }
 
     /// When the next record is due, if the file's timing is kept and there is one.
@@ -147,6 +133,22 @@ impl PcapRx {
                 None
             }
         }
+    }
+}
+
+/// What counts a record that cannot be received.
+fn unfit<'l>(record: Record<'_>, keep_snapped: bool, longest: usize, lost: &'l mut Lost) -> Option<&'l mut u64> {
+    let len = record.data.len();
+    if record.link != LinkType::ETHERNET {
+        Some(&mut lost.link)
+    } else if len < record.length as usize && !keep_snapped {
+        Some(&mut lost.snapped)
+    } else if len == 0 {
+        Some(&mut lost.empty)
+    } else if len > longest {
+        Some(&mut lost.too_long)
+    } else {
+        None
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use weir_packet::{Burst, Pool};
 use weir_stage::{Traffic, Tx};
 
+use crate::frames::remedy;
 use crate::port::Figures;
-use crate::reader::remedy;
 use crate::writer::{WriteError, Writer};
 
 /// The transmit queue of a port without an output file: everything is accepted, nothing kept.

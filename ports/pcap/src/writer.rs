@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weir_stage::PortError;
 
-use crate::reader::remedy;
+use crate::frames::remedy;
 
 /// Bytes that are collected before they are written.
 const COLLECT: usize = 1 << 18;

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+#[path = "../../../crates/capture/tests/common/mod.rs"]
 mod common;
 
 use common::{Folder, Order, classic_file, ng_file};
+use weir_capture::Reader;
 use weir_packet::{HeapPool, Pool};
 use weir_port_mem::conformance::{self, Outside};
-use weir_port_pcap::{PcapPort, Reader};
+use weir_port_pcap::PcapPort;
 use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues};
 
 /// A port with the MTU of its configuration.
@@ -65,10 +67,9 @@ impl Outside for Files {
     fn collect(&mut self) -> Vec<Vec<u8>> {
         let mut reader = Reader::open(&self.folder.0.join("out")).unwrap();
         let mut frames = Vec::new();
-        let mut bytes = Vec::new();
         // While the file grows, its last record may be half there.
-        while let Ok(Some(_)) = reader.next(&mut bytes) {
-            frames.push(bytes.clone());
+        while let Ok(Some(record)) = reader.next() {
+            frames.push(record.data.to_vec());
         }
         let fresh = frames.split_off(self.collected.min(frames.len()));
         self.collected += fresh.len();

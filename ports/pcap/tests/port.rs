@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+#[path = "../../../crates/capture/tests/common/mod.rs"]
 mod common;
 
 use std::path::Path;
@@ -66,9 +67,9 @@ fn what_is_written_can_be_read_again() {
     drop((rx, tx));
     port.close();
     let file = std::fs::read(folder.0.join("out.pcap")).unwrap();
-    let mut reader = weir_port_pcap::Reader::new(&file[..]).unwrap();
-    let first = reader.next(&mut Vec::new()).unwrap().unwrap();
-    assert_eq!((first.time, first.original), (Some(5_000_000_007), 14));
+    let mut reader = weir_capture::Reader::new(&file[..]).unwrap();
+    let first = reader.next().unwrap().unwrap();
+    assert_eq!((first.nanos, first.length), (5_000_000_007, 14));
 
     let mut port = PcapPort::new("a", "pcap:out.pcap", &folder.0).unwrap();
     let (mut rx, mut tx) = open(&mut port, &pool);
@@ -171,8 +172,10 @@ fn what_cannot_be_received_is_lost_by_name() {
     assert_eq!(drain(&mut *rx, &mut pool, 0), [vec![4], vec![5; 2048]]);
     assert_eq!(lost(&*rx), [("snapped", 1), ("too-long", 1), ("empty", 1), ("link-type", 1), ("damaged", 1)]);
     assert_eq!(port.stats().rx_errors, Some(5));
-    let expected =
-        format!("the capture file {} is damaged at byte {whole}: the file ends within a block", path.display());
+    let expected = format!(
+        "the capture file {} is damaged at byte {whole}, after record 6: the file ends within a block",
+        path.display()
+    );
     assert_eq!(rx.trouble(), Some(expected));
     assert!(rx.exhausted());
 

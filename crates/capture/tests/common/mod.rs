@@ -116,7 +116,7 @@ pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("weir-pcap-{}-{name}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("weir-capture-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
