@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use weir_engine::{Engine, Idle, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_packet::HeapPool;
+use weir_packet::{Burst, HeapPool};
 use weir_port_mem::{Loop, MemHandle, MemPort, Pace};
 use weir_stage::{Case, Chosen, Env, Function, Port};
 
@@ -34,7 +34,7 @@ pub(crate) struct Setup {
     pub(crate) cores: Vec<usize>,
     /// Packets per receive.
     pub(crate) fill: usize,
-    /// Packets in one call of a transmit queue.
+    /// Packets in one call of a transmit queue; at its default, as many as the engine has.
     pub(crate) transmit: usize,
     /// Whether stages are timed, as they always are in operation; without, the cost of the timing itself shows.
     pub(crate) sampling: bool,
@@ -53,7 +53,7 @@ impl Setup {
             data: None,
             cores: vec![core],
             fill: 64,
-            transmit: 64,
+            transmit: Burst::ROOM,
             sampling: true,
             numbers: BTreeMap::new(),
             keys: Vec::new(),

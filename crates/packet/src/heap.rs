@@ -82,23 +82,37 @@ impl HeapPool {
         self.cache.extend(inner.home.drain(keep..));
     }
 
-    /// Whether a buffer is one of this pool's. Its header says so too, but in a line that nothing else needs.
+    /// Takes a buffer back.
     #[inline(always)]
-    fn is_ours(&self, packet: &Packet) -> bool {
+    fn push(&mut self, packet: Packet) {
         let (start, bytes) = self.arena;
-        packet.id().wrapping_sub(start) < bytes
-            || std::ptr::eq(packet.header().pool, std::ptr::from_ref(self.store).cast())
+        if packet.id().wrapping_sub(start) >= bytes {
+            return self.push_stray(packet);
+        }
+        if self.cache.len() >= CACHE {
+            self.spill();
+        }
+        self.cache.push(packet.into_raw());
     }
 
-    #[inline]
-    fn push(&mut self, packet: Packet) {
-        if !self.is_ours(&packet) {
+    /// Takes a buffer back that does not lie in the arena: its header says whose it is, in a line that nothing else needs.
+    #[cold]
+    #[inline(never)]
+    fn push_stray(&mut self, packet: Packet) {
+        if !std::ptr::eq(packet.header().pool, std::ptr::from_ref(self.store).cast()) {
             return drop(packet); // another pool's: it goes home, and is counted as the defect that it is
         }
         if self.cache.len() >= CACHE {
-            self.store.lock().home.extend(self.cache.drain(CACHE / 2..));
+            self.spill();
         }
         self.cache.push(packet.into_raw());
+    }
+
+    /// Gives half a cache to the store.
+    #[cold]
+    #[inline(never)]
+    fn spill(&mut self) {
+        self.store.lock().home.extend(self.cache.drain(CACHE / 2..));
     }
 }
 
@@ -119,6 +133,11 @@ impl Pool for HeapPool {
             self.refill(n);
         }
         let Some(keep) = self.cache.len().checked_sub(n) else { return false };
+        // Their headers are about to be written, one after the other: all are asked for before the first is needed.
+        for buffer in self.cache.get(keep..).unwrap_or_default() {
+            // SAFETY: a buffer at home is a valid header that nobody else refers to.
+            weir_mem::prefetch::prefetch_write(unsafe { buffer.as_ref() });
+        }
         for buffer in self.cache.drain(keep..) {
             // SAFETY: buffers at home satisfy the invariants, and taking it out made us the only owner.
             let mut packet = unsafe { Packet::from_raw(buffer) };

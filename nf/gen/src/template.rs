@@ -236,6 +236,8 @@ impl Template {
 #[inline(always)]
 fn stamp_all(lines: &[[u8; LINE]], shape: &Shape, packets: &mut [Packet]) -> bool {
     let mut fits = true;
+    // Another core may have read them last, and then each takes a trip to its cache.
+    packets.iter().for_each(Packet::prefetch_data);
     // One line is by far the most frequent case, and the one that is asked to be fast.
     if let [line] = lines {
         let line = [*line];

@@ -159,6 +159,23 @@ struct CableRx {
     waiting: Arc<[AtomicUsize]>,
 }
 
+impl CableRx {
+    /// Moves at most `most` packets out of the ring, without a look at them: the far end waits meanwhile.
+    fn take(&self, most: usize, waiting: &AtomicUsize, burst: &mut Burst) {
+        let mut rings = lock(&self.cable.end(self.side).rings);
+        let Some(ring) = rings.get_mut(self.ring) else { return };
+        while burst.len() < most
+            && let Some(packet) = ring.pop_front()
+        {
+            if let Err(packet) = burst.push(packet) {
+                ring.push_front(packet);
+                break;
+            }
+        }
+        waiting.store(ring.len(), Ordering::Relaxed);
+    }
+}
+
 impl Rx for CableRx {
     fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Traffic {
         let mut traffic = Traffic::default();
@@ -167,11 +184,12 @@ impl Rx for CableRx {
         if waiting.load(Ordering::Relaxed) == 0 {
             return traffic;
         }
-        let mut rings = lock(&self.cable.end(self.side).rings);
-        let Some(ring) = rings.get_mut(self.ring) else { return traffic };
-        while batch.room() > 0
-            && let Some(packet) = ring.pop_front()
-        {
+        let mut burst = Burst::new();
+        self.take(batch.room(), waiting, &mut burst);
+        // Another core has just written them: their lines are asked for all at once, headers first.
+        burst.packets().iter().for_each(Packet::prefetch_header);
+        burst.packets().iter().for_each(Packet::prefetch_data);
+        burst.drain(|packet| {
             let bytes = packet.len() as u64;
             match batch.push(packet) {
                 Ok(slot) => {
@@ -181,8 +199,8 @@ impl Rx for CableRx {
                 }
                 Err(packet) => pool.free(packet),
             }
-        }
-        waiting.store(ring.len(), Ordering::Relaxed);
+            Ok::<(), Packet>(())
+        });
         traffic
     }
 }
