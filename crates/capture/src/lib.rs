@@ -3,6 +3,7 @@
 //! - [`Reader`] reads one file: pcap in all its forms and pcapng, plain or compressed with gzip or zstd, which is told from
 //!   the bytes and not from the name.
 //! - [`Merged`] reads several files as one, by time.
+//! - [`decode::Layers`] says what lies where in a packet.
 //! - [`Damage`] says where a file cannot be read any further; everything before it has been read.
 //!
 //! The framing of the formats is a few fixed fields, read here by hand for four reasons: every error has the byte offset of
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod classic;
+pub mod decode;
 mod fields;
 mod input;
 mod link;

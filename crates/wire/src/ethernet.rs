@@ -15,8 +15,12 @@ pub const CVLAN: u16 = 0x8100;
 pub const SVLAN: u16 = 0x88a8;
 /// EtherType of IPv6.
 pub const IPV6: u16 = 0x86dd;
+/// EtherType of outer VLAN tags before IEEE 802.1ad.
+pub const OLD_SVLAN: u16 = 0x9100;
 /// EtherType of MPLS unicast.
 pub const MPLS: u16 = 0x8847;
+/// EtherType of MPLS multicast, or of upstream-assigned labels (RFC 5332).
+pub const MPLS_MULTICAST: u16 = 0x8848;
 /// EtherType of PPPoE discovery.
 pub const PPPOE_DISCOVERY: u16 = 0x8863;
 /// EtherType of PPPoE sessions.
@@ -33,8 +37,10 @@ pub const fn ethertype_name(ethertype: u16) -> Option<&'static str> {
         ARP => "arp",
         CVLAN => "vlan",
         SVLAN => "svlan",
+        OLD_SVLAN => "svlan-9100",
         IPV6 => "ipv6",
         MPLS => "mpls",
+        MPLS_MULTICAST => "mpls-multicast",
         PPPOE_DISCOVERY => "pppoe-discovery",
         PPPOE_SESSION => "pppoe-session",
         LLDP => "lldp",

@@ -7,8 +7,10 @@
 //! |---|---|
 //! | [`ethernet`] | [`MacAddr`], the Ethernet II header, EtherType numbers |
 //! | [`vlan`] | IEEE 802.1Q tags |
+//! | [`mpls`], [`gre`], [`pppoe`] | labels and tunnels |
 //! | [`arp`] | RFC 826 for Ethernet and IPv4 |
 //! | [`ipv4`] | RFC 791 header, TTL and checksum arithmetic |
+//! | [`ipv6`] | RFC 8200 header and extension headers |
 //! | [`validity`] | is it valid IPv4? RFC 1812 section 5.2.2 |
 //! | [`options`] | RFC 791 options, one by one |
 //! | [`martian`] | addresses that no packet may carry, RFC 1812 section 5.3.7 |
@@ -27,11 +29,15 @@ pub mod checksum;
 pub mod describe;
 pub mod ethernet;
 pub mod flow;
+pub mod gre;
 pub mod icmp;
 pub mod ipv4;
+pub mod ipv6;
 pub mod martian;
+pub mod mpls;
 pub mod nd;
 pub mod options;
+pub mod pppoe;
 pub mod tcp;
 pub mod udp;
 pub mod validity;
@@ -39,6 +45,7 @@ pub mod vlan;
 
 pub use ethernet::{Ethernet, MacAddr};
 pub use ipv4::Ipv4;
+pub use ipv6::Ipv6;
 pub use zerocopy::network_endian::{U16, U32};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

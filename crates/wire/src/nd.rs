@@ -3,17 +3,16 @@
 use std::net::Ipv6Addr;
 
 use crate::checksum::Sum;
-use crate::{Ethernet, MacAddr, View, ethernet};
+use crate::ipv6::ICMPV6;
+use crate::{Ethernet, Ipv6, MacAddr, View, ethernet};
 
 /// Bytes of the frames that are written here: Ethernet, IPv6, the message, and one option with an Ethernet address.
 pub const FRAME_LEN: usize = Ethernet::LEN + IPV6 + MESSAGE + OPTION;
 
-const IPV6: usize = 40;
+const IPV6: usize = Ipv6::LEN;
 const MESSAGE: usize = 24;
 const OPTION: usize = 8;
 
-/// ICMPv6's protocol number.
-const ICMPV6: u8 = 58;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 const SOURCE_LINK_ADDRESS: u8 = 1;

@@ -1,6 +1,6 @@
 //! IEEE 802.1Q tags: the four bytes after the MAC addresses (the tag's own EtherType stands before them).
 
-use crate::{U16, View};
+use crate::{U16, View, ethernet};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The tag control information and the EtherType of what follows, 4 bytes; it lies right after an EtherType of
@@ -45,7 +45,7 @@ impl Vlan {
 /// Whether an EtherType announces a tag.
 #[inline]
 pub const fn is_tag(ethertype: u16) -> bool {
-    matches!(ethertype, crate::ethernet::CVLAN | crate::ethernet::SVLAN)
+    matches!(ethertype, ethernet::CVLAN | ethernet::SVLAN | ethernet::OLD_SVLAN)
 }
 
 #[cfg(test)]
@@ -70,6 +70,6 @@ mod tests {
         assert_eq!((tag.priority(), tag.drop_eligible(), tag.id()), (5, true, 42));
         assert_eq!(tag.ethertype.get(), crate::ethernet::IPV4);
         assert!(Vlan::view(&[0; 3]).is_none());
-        assert!(is_tag(0x8100) && is_tag(0x88a8) && !is_tag(0x0800));
+        assert!(is_tag(0x8100) && is_tag(0x88a8) && is_tag(0x9100) && !is_tag(0x0800));
     }
 }

@@ -1,6 +1,7 @@
 //! What is fuzzed.
 
 mod child;
+mod decode;
 mod device;
 mod filter;
 mod net;
@@ -46,6 +47,7 @@ pub static TARGETS: &[Target] = &[
     net::TARGET,
     filter::TARGET,
     pcap::TARGET,
+    decode::TARGET,
     child::TARGET,
     script::TARGET,
     rows::TARGET,
