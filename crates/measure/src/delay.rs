@@ -3,8 +3,8 @@
 use crate::distribution::Distribution;
 use crate::window::Window;
 
-/// Packets whose delays are remembered, so that pairs are found though one of them was overtaken.
-const REMEMBERED: u64 = 1024;
+/// Delays for which there is room when the first packet comes.
+const ROOM: u64 = 16;
 
 /// No delay is known.
 const NONE: i64 = i64::MIN;
@@ -16,19 +16,22 @@ pub(crate) struct Delay {
     pub(crate) latency: Distribution,
     /// RFC 5481 section 4.1: the delay of a packet less that of the packet sent just before it, ns.
     pub(crate) ipdv: Distribution,
-    /// Delays of the latest packets by number. Empty until the first.
+    /// Packets whose delays are remembered, so that pairs are found though one of them was overtaken: a power of two.
+    remembered: u64,
+    /// Delays of the latest packets by number, modulo its length. Empty until the first; as long as it is shorter than what is
+    /// remembered, all numbers are below its length.
     recent: Vec<i64>,
     /// The delay of the packet with the greatest number.
     last: i64,
 }
 
-impl Default for Delay {
-    fn default() -> Self {
-        Delay { latency: Distribution::default(), ipdv: Distribution::default(), recent: Vec::new(), last: NONE }
-    }
-}
-
 impl Delay {
+    /// Remembers so many packets, rounded up to a power of two, at least 16 and at most 2^20; `empty` is what a distribution starts as.
+    pub(crate) fn new(remembered: usize, empty: &Distribution) -> Delay {
+        let remembered = remembered.clamp(ROOM as usize, 1 << 20).next_power_of_two() as u64;
+        Delay { latency: empty.clone(), ipdv: empty.clone(), remembered, recent: Vec::new(), last: NONE }
+    }
+
     /// The packet after the greatest number so far came.
     #[inline]
     pub(crate) fn next(&mut self, number: u64, delay: Option<i64>) {
@@ -48,7 +51,8 @@ impl Delay {
     /// A packet came that others had overtaken; `window` knows of it.
     pub(crate) fn overtaken(&mut self, number: u64, delay: Option<i64>, window: &Window) {
         let delay = delay.unwrap_or(NONE);
-        let remembered = |number: u64| window.next() - number <= REMEMBERED && window.has(number);
+        let reach = self.remembered;
+        let remembered = |number: u64| window.next() - number <= reach && window.has(number);
         if let Some(before) = number.checked_sub(1).filter(|&before| remembered(before)) {
             self.pair(self.recall(before), delay);
         }
@@ -64,10 +68,11 @@ impl Delay {
 
     #[inline]
     fn note(&mut self, number: u64, delay: i64) {
-        if self.recent.is_empty() {
-            self.recent = vec![NONE; REMEMBERED as usize];
+        if number >= self.recent.len() as u64 && (self.recent.len() as u64) < self.remembered {
+            self.widen(number);
         }
-        if let Some(slot) = self.recent.get_mut((number % REMEMBERED) as usize) {
+        let slot = self.slot(number);
+        if let Some(slot) = self.recent.get_mut(slot) {
             *slot = delay;
         }
         if delay != NONE {
@@ -75,8 +80,19 @@ impl Delay {
         }
     }
 
+    #[cold]
+    fn widen(&mut self, number: u64) {
+        let room = (number + 1).clamp(ROOM, self.remembered).next_power_of_two();
+        self.recent.resize(room as usize, NONE);
+    }
+
+    #[inline]
+    fn slot(&self, number: u64) -> usize {
+        number as usize & self.recent.len().wrapping_sub(1)
+    }
+
     fn recall(&self, number: u64) -> i64 {
-        self.recent.get((number % REMEMBERED) as usize).copied().unwrap_or(NONE)
+        self.recent.get(self.slot(number)).copied().unwrap_or(NONE)
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::distribution::Distribution;
 
 /// Where numbers were skipped, and what came when they turned up after all.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Order {
     /// The skips whose packets may still come, in rising order.
     skips: VecDeque<Skip>,
@@ -27,6 +27,11 @@ struct Skip {
 }
 
 impl Order {
+    /// `empty` is what a distribution starts as.
+    pub(crate) fn new(empty: &Distribution) -> Order {
+        Order { skips: VecDeque::new(), extent: empty.clone(), late_time: empty.clone() }
+    }
+
     /// The packet that arrived as number `place` at `nanos` skipped `first` and maybe more. What lies before `horizon`
     /// will not come any more.
     pub(crate) fn skipped(&mut self, first: u64, place: u64, nanos: u64, horizon: u64) {

@@ -44,6 +44,9 @@ pub struct StreamReport {
     /// Times between packets as they arrived, whatever their order, copies and late ones too; absent if several receivers shared
     /// the stream.
     pub gaps_ns: Option<Spread>,
+    /// Packets of others between packets of this stream as they arrived, where the receiver saw them.
+    #[serde(default)]
+    pub gap_packets: Option<Spread>,
     /// So many packets behind the greatest number, copies are told from late packets.
     pub window: u64,
     /// Receivers that got packets of this stream.

@@ -17,11 +17,16 @@ pub struct Rules {
     pub window: usize,
     /// The waiting time of RFC 7680 section 2.4, ns: packets that take longer are lost, though they may come.
     pub wait: Option<u64>,
+    /// Packets before the greatest number whose delays are remembered for IPDV. Rounded up to a power of two, 16 to 2^20; 8 bytes each.
+    pub remembered: usize,
+    /// Values that each distribution keeps apart at most ([`Distribution::sparse`]), for where there are many streams; `None`: as
+    /// many as it takes to know them to 0.1 %.
+    pub distinct: Option<usize>,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { first: 0, window: 1 << 20, wait: None }
+        Rules { first: 0, window: 1 << 20, wait: None, remembered: 1024, distinct: None }
     }
 }
 
@@ -55,6 +60,10 @@ pub struct StreamStats {
     delay: Delay,
     /// Between packets as they arrive, ns.
     gaps: Distribution,
+    /// Packets of others between them.
+    gap_packets: Distribution,
+    /// The place of the last packet among all that arrived, of this stream or others.
+    place: Option<u64>,
     /// When the last packet arrived, ns.
     latest: Option<u64>,
     /// Receivers that got packets of this stream.
@@ -66,13 +75,16 @@ pub struct StreamStats {
 impl StreamStats {
     /// Of a stream of which nothing came yet.
     pub fn new(rules: Rules) -> StreamStats {
+        let empty = rules.distinct.map_or_else(Distribution::default, Distribution::sparse);
         StreamStats {
             rules,
             counts: Counts::default(),
-            window: Window::new(rules.window),
-            order: Order::default(),
-            delay: Delay::default(),
-            gaps: Distribution::default(),
+            window: Window::new(rules.window, &empty),
+            order: Order::new(&empty),
+            delay: Delay::new(rules.remembered, &empty),
+            gaps: empty.clone(),
+            gap_packets: empty,
+            place: None,
             latest: None,
             receivers: 0,
             elsewhere: 0,
@@ -105,6 +117,14 @@ impl StreamStats {
         match sequence.checked_sub(self.rules.first) {
             Some(number) => self.packet(number, delay, now),
             None => self.counts.stale += 1,
+        }
+    }
+
+    /// Notes that a packet of this stream arrived as number `place` among all packets, whose streams may be others'.
+    #[inline]
+    pub fn record_place(&mut self, place: u64) {
+        if let Some(before) = self.place.replace(place) {
+            self.gap_packets.record_count(place.saturating_sub(before + 1));
         }
     }
 
@@ -214,9 +234,45 @@ impl StreamStats {
             pdv_ns: latency.map(|latency| latency.above(latency.min)),
             ipdv_ns: self.delay.ipdv.spread(),
             gaps_ns: self.gaps.spread().filter(|_| alone),
+            gap_packets: self.gap_packets.spread().filter(|_| alone),
             window: self.window.reach(),
             receivers: self.receivers,
         }
+    }
+
+    /// One-way delays, ns (RFC 7679).
+    pub fn latency(&self) -> &Distribution {
+        &self.delay.latency
+    }
+
+    /// Differences of the delays of packets sent one after the other, ns (RFC 5481 section 4.1).
+    pub fn ipdv(&self) -> &Distribution {
+        &self.delay.ipdv
+    }
+
+    /// Times between packets as they arrived, ns.
+    pub fn gaps(&self) -> &Distribution {
+        &self.gaps
+    }
+
+    /// Packets of others between packets as they arrived.
+    pub fn gap_packets(&self) -> &Distribution {
+        &self.gap_packets
+    }
+
+    /// Reordering extents, packets (RFC 4737 section 4.2.2).
+    pub fn extents(&self) -> &Distribution {
+        &self.order.extent
+    }
+
+    /// Late time offsets, ns (RFC 4737 section 4.3.1).
+    pub fn late_times(&self) -> &Distribution {
+        &self.order.late_time
+    }
+
+    /// The lengths of loss periods, packets (RFC 3357), if `sent` packets were sent.
+    pub fn losses(&self, sent: u64) -> Distribution {
+        self.window.losses(sent.max(self.window.next())).lengths
     }
 
     /// The cumulative distribution of latencies, for plots: ns in rising order, each with how many packets took no longer.

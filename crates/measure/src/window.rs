@@ -17,7 +17,7 @@ pub(crate) struct Window {
 }
 
 /// Loss periods (RFC 3357 section 4): packets with consecutive numbers that are all lost.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Losses {
     /// Lost packets in all.
     pub(crate) lost: u64,
@@ -28,10 +28,10 @@ pub(crate) struct Losses {
 }
 
 impl Window {
-    /// Of `packets` packets, rounded up: at least 64, at most 2^26.
-    pub(crate) fn new(packets: usize) -> Window {
+    /// Of `packets` packets, rounded up: at least 64, at most 2^26. `empty` is what a distribution starts as.
+    pub(crate) fn new(packets: usize, empty: &Distribution) -> Window {
         let size = (packets.clamp(64, 1 << 26).div_ceil(64) + 1).next_power_of_two();
-        Window { words: Vec::new(), size, next: 0, losses: Losses::default() }
+        Window { words: Vec::new(), size, next: 0, losses: Losses { lost: 0, lengths: empty.clone(), open: 0 } }
     }
 
     /// How far behind the greatest number a packet can be told from its copy.

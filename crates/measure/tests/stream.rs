@@ -19,19 +19,24 @@ const REMEMBERED: u64 = 1024;
 
 /// Of the values, by sorting them. Quantiles of magnitudes from 2,048 up are known to 11 bits.
 fn spread(values: &[i64]) -> Option<Spread> {
+    spread_of_bits(values, 11)
+}
+
+fn spread_of_bits(values: &[i64], bits: u32) -> Option<Spread> {
     let mut sorted = values.to_vec();
     sorted.sort();
     let (&min, &max) = (sorted.first()?, sorted.last()?);
     let at = |share: f64| {
         let value = sorted[((values.len() as f64 * share).ceil() as usize).max(1) - 1];
         let magnitude = value.unsigned_abs();
-        let known = (64 - magnitude.leading_zeros()).saturating_sub(11);
+        let known = (64 - magnitude.leading_zeros()).saturating_sub(bits);
         let highest = (magnitude | ((1 << known) - 1)) as i64;
         (highest * value.signum()).clamp(min, max)
     };
     let mean = values.iter().map(|&value| i128::from(value)).sum::<i128>() as f64 / values.len() as f64;
-    let (p50, p90, p99, p99_9, p99_99) = (at(0.5), at(0.9), at(0.99), at(0.999), at(0.9999));
-    Some(Spread { count: values.len() as u64, min, mean, p50, p90, p99, p99_9, p99_99, max })
+    let (p1, p25, p50, p75, p90) = (at(0.01), at(0.25), at(0.5), at(0.75), at(0.9));
+    let (p99, p99_9, p99_99) = (at(0.99), at(0.999), at(0.9999));
+    Some(Spread { count: values.len() as u64, min, mean, p1, p25, p50, p75, p90, p99, p99_9, p99_99, max })
 }
 
 /// The arrivals that count, and the figures of those that do not.
@@ -122,6 +127,21 @@ fn measured(arrivals: &[Arrival], rules: Rules, sent: Option<u64>) -> StreamRepo
     stats.report(sent)
 }
 
+/// The precision that `spread` looks at: the last run of values may need one bit less.
+fn settled_bits(sparse: &Distribution, values: &[i64], limit: usize) -> u32 {
+    let rounded = |value: i64, bits: u32| {
+        let known = (64 - value.unsigned_abs().leading_zeros()).saturating_sub(bits);
+        (value.unsigned_abs() | ((1 << known) - 1)) as i64 * value.signum()
+    };
+    let room = |bits: &u32| {
+        let distinct: std::collections::BTreeSet<i64> = values.iter().map(|&value| rounded(value, *bits)).collect();
+        distinct.len() <= limit
+    };
+    let bits = (1..=11).rev().find(room).unwrap_or(1);
+    assert!(sparse.precision() >= bits);
+    bits
+}
+
 /// What happens to a packet on its way.
 #[derive(Clone, Debug)]
 enum Fate {
@@ -182,11 +202,11 @@ proptest! {
     #[test]
     fn every_figure_is_what_its_definition_says(
         (fates, apart, skew, known) in run(), more in 0..100u64, first: u32,
-        wait in proptest::option::of(0..2_000u64), wide: bool,
+        wait in proptest::option::of(0..2_000u64), wide: bool, sparse: bool,
     ) {
         let (arrivals, numbers) = arrivals(&fates, apart, skew);
         let (window, reach) = if wide { (1 << 12, (1 << 13) - 64) } else { (1, REACH) };
-        let rules = Rules { first: first.into(), window, wait };
+        let rules = Rules { first: first.into(), window, wait, distinct: sparse.then_some(4096), ..Rules::default() };
         let sent = known.then_some(numbers + more);
         prop_assert_eq!(measured(&arrivals, rules, sent), twin(&arrivals, reach, wait, sent));
     }
@@ -194,7 +214,7 @@ proptest! {
     #[test]
     fn counts_cover_every_packet((fates, apart, skew, _) in run()) {
         let (arrivals, _) = arrivals(&fates, apart, skew);
-        let rules = Rules { first: 20, window: 64, wait: Some(50) };
+        let rules = Rules { first: 20, window: 64, wait: Some(50), ..Rules::default() };
         let mut stats = StreamStats::new(rules);
         for arrival in &arrivals {
             stats.record(arrival.number, arrival.delay, arrival.now);
@@ -226,12 +246,34 @@ proptest! {
     }
 
     #[test]
+    fn a_sparse_distribution_is_as_exact_as_it_has_room(
+        values in proptest::collection::vec((-(1i64 << 43)..1 << 43, 0..44u32), 0..300), limit in 128usize..400,
+        split: prop::sample::Index,
+    ) {
+        let values: Vec<i64> = values.iter().map(|&(value, scale)| value >> scale).collect();
+        let mut sparse = Distribution::sparse(limit);
+        values.iter().for_each(|&value| sparse.record(value));
+        prop_assert_eq!(sparse.spread(), spread_of_bits(&values, settled_bits(&sparse, &values, limit)));
+        prop_assert!(sparse.steps().len() <= limit + 1);
+        // Merged, it is at least as coarse as either part.
+        let at = split.index(values.len() + 1);
+        let mut parts = [Distribution::sparse(limit), Distribution::sparse(limit)];
+        values[..at].iter().for_each(|&value| parts[0].record(value));
+        values[at..].iter().for_each(|&value| parts[1].record(value));
+        let [mut merged, other] = parts;
+        merged.merge(&other);
+        let (merged, whole) = (merged.spread(), spread(&values));
+        prop_assert_eq!(merged.map(|spread| (spread.count, spread.min, spread.max)),
+            whole.map(|spread| (spread.count, spread.min, spread.max)));
+    }
+
+    #[test]
     fn numbers_are_extended_from_what_a_packet_carries(
         (fates, apart, _, _) in run(), first: u64, form in proptest::sample::select(&Form::ALL[..]),
     ) {
         let first = first >> 1;
         let (arrivals, numbers) = arrivals(&fates, apart, 0);
-        let mut stats = StreamStats::new(Rules { first, window: 64, wait: None });
+        let mut stats = StreamStats::new(Rules { first, window: 64, ..Rules::default() });
         for arrival in &arrivals {
             let cut = |number: u64, bits: u32| number & ((1 << bits) - 1);
             let sent = arrival.now.saturating_add_signed(-arrival.delay.unwrap_or(0));

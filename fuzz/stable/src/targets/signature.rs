@@ -28,7 +28,7 @@ pub(super) const TARGET: Target = Target {
 const STREAMS: usize = 2;
 
 fn run(input: &[u8]) -> bool {
-    let rules = Rules { first: 3, window: 64, wait: Some(1_000_000) };
+    let rules = Rules { first: 3, window: 64, wait: Some(1_000_000), ..Rules::default() };
     let mut receiver = Receiver::with_rules(vec![rules; STREAMS]);
     let (mut packets, mut signed, mut rest) = (0u64, 0u64, input);
     while let Some((&length, more)) = rest.split_first() {

@@ -1,0 +1,104 @@
+//! How packets and bytes spread over time: [`Series`].
+
+/// Packets and bytes in equal pieces of time.
+///
+/// Pieces are a power of two of [`Series::FINEST`] nanoseconds long, counted from a common zero; when there would be more than
+/// [`Series::PIECES`] of them, they are made twice as long. Only pieces in which something came take memory: 16 bytes each.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// In rising order of their numbers.
+    pieces: Vec<Piece>,
+    /// How many times pieces have been made twice as long.
+    doubled: u32,
+}
+
+/// A piece of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    number: u32,
+    packets: u32,
+    bytes: u64,
+}
+
+impl Series {
+    /// The shortest piece, ns.
+    pub const FINEST: u64 = 1 << 16;
+    /// Pieces at most.
+    pub const PIECES: u32 = 256;
+
+    /// How many times the pieces of a series are made twice as long that lasts `nanos` from its zero.
+    pub fn doublings(nanos: u64) -> u32 {
+        let pieces = nanos / Series::FINEST / u64::from(Series::PIECES);
+        u64::BITS - pieces.leading_zeros()
+    }
+
+    /// An empty one whose pieces are at least `FINEST` times two to the power of `doubled` long.
+    pub fn of(doubled: u32) -> Series {
+        Series { pieces: Vec::new(), doubled: doubled.min(47) }
+    }
+
+    /// Adds a packet of `bytes` at `nanos` after zero. What comes before zero is counted at zero.
+    #[inline]
+    pub fn add(&mut self, nanos: i64, bytes: u32) {
+        let nanos = u64::try_from(nanos).unwrap_or(0);
+        let mut number = (nanos / Series::FINEST) >> self.doubled;
+        while number >= u64::from(Series::PIECES) {
+            self.double();
+            number >>= 1;
+        }
+        self.put(Piece { number: number as u32, packets: 1, bytes: bytes.into() });
+    }
+
+    /// Adds all that `other` has.
+    pub fn merge(&mut self, other: &Series) {
+        while self.doubled < other.doubled {
+            self.double();
+        }
+        for piece in &other.pieces {
+            self.put(Piece { number: piece.number >> (self.doubled - other.doubled), ..*piece });
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, piece: Piece) {
+        // Nearly always the last one.
+        if let Some(last) = self.pieces.last_mut().filter(|last| last.number == piece.number) {
+            last.join(piece);
+            return;
+        }
+        match self.pieces.binary_search_by_key(&piece.number, |piece| piece.number) {
+            Ok(at) => self.pieces.get_mut(at).into_iter().for_each(|known| known.join(piece)),
+            Err(at) => self.pieces.insert(at, piece),
+        }
+    }
+
+    #[cold]
+    fn double(&mut self) {
+        self.doubled += 1;
+        let mut pieces: Vec<Piece> = Vec::with_capacity(self.pieces.len());
+        for piece in self.pieces.drain(..).map(|piece| Piece { number: piece.number / 2, ..piece }) {
+            match pieces.last_mut().filter(|last| last.number == piece.number) {
+                Some(last) => last.join(piece),
+                None => pieces.push(piece),
+            }
+        }
+        self.pieces = pieces;
+    }
+
+    /// How long each piece is, ns.
+    pub fn width(&self) -> u64 {
+        Series::FINEST << self.doubled
+    }
+
+    /// The pieces in which something came: the number of each from zero, packets, bytes.
+    pub fn pieces(&self) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
+        self.pieces.iter().map(|piece| (piece.number, piece.packets, piece.bytes))
+    }
+}
+
+impl Piece {
+    fn join(&mut self, other: Piece) {
+        self.packets = self.packets.saturating_add(other.packets);
+        self.bytes += other.bytes;
+    }
+}
