@@ -1,0 +1,5 @@
+#![forbid(unsafe_code)]
+mod clock;
+mod hash;
+mod spool;
+mod table;

@@ -1,0 +1,220 @@
+//! Streams: packets that have something in common, and what became of them.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher as StdHasher};
+
+use weir_measure::{Rules, Series, StreamStats, TokenBucket};
+
+use crate::clock::Line;
+use crate::hash::{Hasher, Key};
+use crate::records::Event;
+use crate::table::MAX_STREAMS;
+
+/// Streams that are told apart at most.
+const MOST: usize = 1 << 22;
+const _: () = assert!(MOST < MAX_STREAMS as usize);
+
+/// Up to so many streams have figures as precise as can be; beyond, those of each have bounds.
+const PRECISE: usize = 64;
+
+/// Bytes that the distributions of all streams together may take, if each has as many values as it may.
+const FOR_VALUES: usize = 512 << 20;
+
+/// Distributions of a stream, and bytes for each value in one, vectors that grow included.
+const PER_VALUE: usize = 7 * 24;
+
+/// A rate that streams are held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Bits per second, of frames as they were captured.
+    pub rate: u64,
+    /// Bytes.
+    pub burst: u64,
+}
+
+impl Profile {
+    fn bucket(self) -> Box<TokenBucket> {
+        Box::new(TokenBucket::new(self.rate, self.burst))
+    }
+}
+
+/// Keys are evenly spread already.
+#[derive(Clone, Copy, Debug, Default)]
+struct Even(u64);
+
+impl StdHasher for Even {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.first_chunk().map_or(0, |low| u64::from_ne_bytes(*low));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 ^= word;
+    }
+}
+
+/// All streams.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    ids: HashMap<Key, u32, BuildHasherDefault<Even>>,
+    /// What the packets of each have in common, as the fields wrote it.
+    keys: Vec<Box<[u8]>>,
+    pub(crate) sent: Vec<Sending>,
+    pub(crate) received: Vec<Option<Box<Receiving>>>,
+    profile: Option<Profile>,
+    /// When the first packet of all was sent, ns: the zero of all series.
+    zero: Option<i64>,
+}
+
+/// What was sent of a stream.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sending {
+    pub(crate) packets: u32,
+    pub(crate) bytes: u64,
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+    pub(crate) bucket: Option<Box<TokenBucket>>,
+    pub(crate) series: Series,
+    /// Packets before those that both captures cover, and after.
+    pub(crate) before: u32,
+    pub(crate) after: u32,
+}
+
+/// What arrived of a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiving {
+    pub(crate) stats: StreamStats,
+    pub(crate) ambiguous: u64,
+    pub(crate) bytes: u64,
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+    pub(crate) bucket: Option<Box<TokenBucket>>,
+    /// By the time of arrival.
+    pub(crate) series: Series,
+    /// First copies, by the time of sending.
+    pub(crate) arrived: Series,
+}
+
+impl Streams {
+    pub(crate) fn new(profile: Option<Profile>) -> Streams {
+        let (sent, received) = (Vec::new(), Vec::new());
+        Streams { ids: HashMap::default(), keys: Vec::new(), sent, received, profile, zero: None }
+    }
+
+    /// The stream whose packets have `key` in common.
+    #[inline]
+    pub(crate) fn id(&mut self, key: &[u8], hasher: &Hasher) -> Result<u32, String> {
+        if key.is_empty() && !self.keys.is_empty() {
+            return Ok(0);
+        }
+        let next = self.keys.len();
+        let id = *self.ids.entry(hasher.key(&[key])).or_insert(next as u32);
+        if id as usize == next {
+            if next >= MOST {
+                return Err(format!(
+                    "there are more than {MOST} streams; tell them apart by less (--by), or leave packets out (--filter-sent)"
+                ));
+            }
+            self.keys.push(key.into());
+            let bucket = self.profile.map(Profile::bucket);
+            self.sent.push(Sending { bucket, ..Sending::default() });
+        }
+        Ok(id)
+    }
+
+    /// Counts a packet of a stream that was sent; returns its number within it.
+    #[inline]
+    pub(crate) fn send(&mut self, stream: u32, time: i64, length: u32) -> Result<u32, String> {
+        let zero = *self.zero.get_or_insert(time);
+        let Some(sending) = self.sent.get_mut(stream as usize) else { return Ok(0) };
+        let number = sending.packets;
+        if number == 0 {
+            sending.first = time;
+        }
+        sending.packets =
+            number.checked_add(1).ok_or_else(|| format!("a stream has more than {} packets", u32::MAX))?;
+        sending.bytes += u64::from(length);
+        sending.last = time;
+        sending.series.add(time.wrapping_sub(zero), length);
+        if let Some(bucket) = &mut sending.bucket {
+            bucket.take(length, time);
+        }
+        Ok(number)
+    }
+
+    /// What the packets of a stream have in common.
+    pub(crate) fn key(&self, stream: usize) -> &[u8] {
+        self.keys.get(stream).map_or(&[], |key| key)
+    }
+
+    /// When the first packet of all was sent.
+    pub(crate) fn zero(&self) -> i64 {
+        self.zero.unwrap_or(0)
+    }
+
+    /// Makes ready for what arrives: all has been sent.
+    pub(crate) fn sent_all(&mut self) {
+        self.ids = HashMap::default();
+        self.received = self.sent.iter().map(|_| None).collect();
+    }
+
+    /// How the statistics of a stream are kept: exactly where streams are few, in bounds where they are many.
+    fn rules(&self, sending: &Sending) -> Rules {
+        let many = self.sent.len() > PRECISE;
+        let distinct = many.then(|| (FOR_VALUES / PER_VALUE / self.sent.len().max(1)).clamp(128, 4096));
+        let remembered = if self.sent.len() > 10_000 { 64 } else { 1024 };
+        // The window reaches over the whole stream, at a bit for each packet.
+        Rules { first: sending.before.into(), window: sending.packets as usize, wait: None, remembered, distinct }
+    }
+
+    /// Takes a packet that arrived, in the order of arrival.
+    #[inline]
+    pub(crate) fn receive(&mut self, event: &Event, line: &Line) {
+        let Some(slot) = self.received.get_mut(event.stream as usize) else { return };
+        let receiving = match slot {
+            Some(receiving) => receiving,
+            none => {
+                let Some(sending) = self.sent.get(event.stream as usize) else { return };
+                let stats = StreamStats::new(self.rules(sending));
+                let new = Receiving::new(stats, event.received, self.profile.map(Profile::bucket));
+                // The rules look at all streams, so that the slot is borrowed anew.
+                let Some(slot) = self.received.get_mut(event.stream as usize) else { return };
+                slot.insert(Box::new(new))
+            }
+        };
+        receiving.take(event, line.corrected(event.received), self.zero.unwrap_or(0));
+    }
+
+    /// Notes that several packets had been sent that look like one of this stream which arrived.
+    pub(crate) fn ambiguous(&mut self, stream: u32) {
+        if let Some(Some(receiving)) = self.received.get_mut(stream as usize) {
+            receiving.ambiguous += 1;
+        }
+    }
+}
+
+impl Receiving {
+    fn new(stats: StreamStats, first: i64, bucket: Option<Box<TokenBucket>>) -> Receiving {
+        let (series, arrived) = (Series::default(), Series::default());
+        Receiving { stats, ambiguous: 0, bytes: 0, first, last: first, bucket, series, arrived }
+    }
+
+    #[inline]
+    fn take(&mut self, event: &Event, corrected: i64, zero: i64) {
+        let before = self.stats.counts().received;
+        self.stats.record(event.number.into(), Some(event.delay), event.received as u64);
+        self.stats.record_place(event.place.into());
+        self.bytes += u64::from(event.length);
+        self.last = event.received;
+        self.series.add(corrected.wrapping_sub(zero), event.length);
+        if self.stats.counts().received != before {
+            self.arrived.add(corrected.wrapping_sub(event.delay).wrapping_sub(zero), event.length);
+        }
+        if let Some(bucket) = &mut self.bucket {
+            bucket.take(event.length, event.received);
+        }
+    }
+}
