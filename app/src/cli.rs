@@ -3,10 +3,12 @@
 //! Most of it is declared here; the nouns of functions (`weir route add ...`) and the tables that they show are added from the
 //! catalogue when the program starts.
 
+mod flowstat;
 mod generate;
 mod nouns;
 mod rfc2544;
 
+pub(crate) use flowstat::Flowstat;
 pub(crate) use generate::Generate;
 pub(crate) use nouns::Change;
 pub(crate) use rfc2544::Rfc2544;
@@ -57,6 +59,8 @@ pub(crate) enum Commands {
     Doctor(Doctor),
     /// Generate traffic, and measure what comes back
     Gen(Box<Generate>),
+    /// Say what happened to every packet, from two captures
+    Flowstat(Box<Flowstat>),
     /// Measure what functions cost
     Bench(Bench),
     /// Print the versions of this program and of what runs
@@ -66,9 +70,6 @@ pub(crate) enum Commands {
     /// Live screen of workers, stages, ports and drops (comes with a later version)
     #[command(hide = true)]
     Top(Later),
-    /// Compare what was sent with what was received (comes with a later version)
-    #[command(hide = true)]
-    Flowstat(Later),
     /// Print what a configuration may say: the manual of a kind of declaration
     Manual(Manual),
 }

@@ -9,6 +9,7 @@ mod client;
 mod commands;
 mod doctor;
 mod failure;
+mod flowstat;
 mod generate;
 mod graph;
 mod handle;
@@ -81,6 +82,6 @@ fn carry_out(asked: Asked) -> Result<(), Failed> {
             BenchCommands::Other(words) => commands::later(&format!("bench {}", words.join(" "))),
         },
         Commands::Top(_) => commands::later("top"),
-        Commands::Flowstat(_) => commands::later("flowstat"),
+        Commands::Flowstat(options) => flowstat::flowstat(&options),
     }
 }

@@ -5,6 +5,7 @@ mod rows;
 mod stats;
 mod table;
 
+pub(crate) use numbers::nanos;
 pub(crate) use rows::rows;
 pub(crate) use stats::{cycles, drops, last, links, stages, stats};
 pub(crate) use table::{Align, Table};

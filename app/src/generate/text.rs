@@ -6,7 +6,7 @@ use weir_measure::Spread;
 
 use super::Outcome;
 use crate::catalogue::StreamResult;
-use crate::render::{Align, Style, Table};
+use crate::render::{Align, Style, Table, nanos};
 
 /// The outcome as text.
 pub(super) fn outcome(outcome: &Outcome) -> String {
@@ -116,14 +116,4 @@ fn row(table: &mut Table, stream: &StreamResult, what: &str, spread: Option<&Spr
     let figures = [spread.min, spread.p50, spread.p90, spread.p99, spread.p99_9, spread.max].map(nanos);
     let start = [stream.name.clone(), what.to_owned()];
     table.row(start.into_iter().chain(figures).chain([spread.count.to_string()]));
-}
-
-/// A time, from nanoseconds.
-fn nanos(nanos: i64) -> String {
-    match nanos.unsigned_abs() {
-        0..10_000 => format!("{nanos} ns"),
-        10_000..10_000_000 => format!("{:.1} us", nanos as f64 / 1e3),
-        10_000_000..10_000_000_000 => format!("{:.1} ms", nanos as f64 / 1e6),
-        _ => format!("{:.1} s", nanos as f64 / 1e9),
-    }
 }

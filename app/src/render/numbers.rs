@@ -40,6 +40,16 @@ pub(super) fn ratio(part: u64, whole: u64) -> String {
     format!("{:.1}", part as f64 / whole as f64)
 }
 
+/// A time, from nanoseconds.
+pub(crate) fn nanos(nanos: i64) -> String {
+    match nanos.unsigned_abs() {
+        0..10_000 => format!("{nanos} ns"),
+        10_000..10_000_000 => format!("{:.1} us", nanos as f64 / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.1} ms", nanos as f64 / 1e6),
+        _ => format!("{:.1} s", nanos as f64 / 1e9),
+    }
+}
+
 /// A time span, from nanoseconds.
 pub(super) fn span(nanos: u64) -> String {
     let seconds = nanos / 1_000_000_000;

@@ -109,6 +109,14 @@ impl Distribution {
         self.settled.add(other.value, other.run);
     }
 
+    /// Takes all values that `other` took, each less the least of them.
+    pub fn merge_above(&mut self, other: &Distribution) {
+        let other = other.all();
+        for (value, count) in other.values.counts() {
+            self.record_run(value.clamp(other.min, other.max).wrapping_sub(other.min), count);
+        }
+    }
+
     /// How many values it took.
     pub fn count(&self) -> u64 {
         self.settled.count + self.run

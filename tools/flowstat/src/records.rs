@@ -36,6 +36,9 @@ pub(crate) struct ReceivedRecord {
     pub(crate) unused: u32,
 }
 
+/// A flag beside the stream: several packets had been sent that look like it.
+pub(crate) const AMBIGUOUS: u32 = 1 << 31;
+
 /// A packet that arrived and is known to have been sent: the first copy or a further one.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -48,6 +51,7 @@ pub(crate) struct Event {
     pub(crate) place: u32,
     /// Bytes on the wire, as it arrived.
     pub(crate) length: u32,
+    /// Its stream, and [`AMBIGUOUS`].
     pub(crate) stream: u32,
     /// Its number within the stream.
     pub(crate) number: u32,

@@ -86,7 +86,7 @@ impl<T: Fixed> Spool<T> {
                 return part.flush(&self.folder).map_err(|error| trouble(&self.folder, &error));
             }
         } else if self.held > self.room {
-            return self.to_disk();
+            return self.unload();
         }
         Ok(())
     }
@@ -102,11 +102,11 @@ impl<T: Fixed> Spool<T> {
             let at = self.at(spread(&record));
             self.parts.get_mut(at).into_iter().for_each(|part| part.records.push(record));
         }
-        self.to_disk()
+        self.unload()
     }
 
     #[cold]
-    fn to_disk(&mut self) -> Result<(), String> {
+    fn unload(&mut self) -> Result<(), String> {
         self.on_disk = true;
         self.held = 0;
         for part in &mut self.parts {
@@ -232,7 +232,11 @@ mod tests {
         let mut found = Vec::new();
         for part in 0..spool.parts() {
             let mut records = Vec::new();
-            spool.read(part, |chunk| Ok(records.extend_from_slice(chunk))).unwrap();
+            let taken = spool.read(part, |chunk| {
+                records.extend_from_slice(chunk);
+                Ok(())
+            });
+            taken.unwrap();
             assert_eq!(records.len(), spool.len(part));
             found.push(records);
         }
@@ -245,8 +249,8 @@ mod tests {
         for bytes in [u64::MAX, 8 * 100_000, 0] {
             let mut spool = Spool::new(1, bytes, &std::env::temp_dir());
             numbers.iter().for_each(|&number| spool.push(number, number).unwrap());
-            assert_eq!(all(&mut spool), [numbers.clone()]);
-            assert_eq!(all(&mut spool), [numbers.clone()], "again");
+            assert_eq!(all(&mut spool), std::slice::from_ref(&numbers));
+            assert_eq!(all(&mut spool), std::slice::from_ref(&numbers), "again");
             let mut cursor = spool.cursor(0).unwrap();
             assert!(numbers.iter().all(|&number| cursor.next().unwrap() == Some(number)));
             assert_eq!(cursor.next().unwrap(), None);

@@ -7,7 +7,7 @@ use weir_measure::{Rules, Series, StreamStats, TokenBucket};
 
 use crate::clock::Line;
 use crate::hash::{Hasher, Key};
-use crate::records::Event;
+use crate::records::{AMBIGUOUS, Event, SentRecord};
 use crate::table::MAX_STREAMS;
 
 /// Streams that are told apart at most.
@@ -145,6 +145,14 @@ impl Streams {
         Ok(number)
     }
 
+    /// Takes back a packet that was sent before, or after, what both captures cover.
+    pub(crate) fn leave_out(&mut self, record: &SentRecord, before: bool) {
+        if let Some(sending) = self.sent.get_mut(record.stream as usize) {
+            *(if before { &mut sending.before } else { &mut sending.after }) += 1;
+            sending.bytes -= u64::from(record.length);
+        }
+    }
+
     /// What the packets of a stream have in common.
     pub(crate) fn key(&self, stream: usize) -> &[u8] {
         self.keys.get(stream).map_or(&[], |key| key)
@@ -162,7 +170,7 @@ impl Streams {
     }
 
     /// How the statistics of a stream are kept: exactly where streams are few, in bounds where they are many.
-    fn rules(&self, sending: &Sending) -> Rules {
+    pub(crate) fn rules(&self, sending: &Sending) -> Rules {
         let many = self.sent.len() > PRECISE;
         let distinct = many.then(|| (FOR_VALUES / PER_VALUE / self.sent.len().max(1)).clamp(128, 4096));
         let remembered = if self.sent.len() > 10_000 { 64 } else { 1024 };
@@ -173,26 +181,21 @@ impl Streams {
     /// Takes a packet that arrived, in the order of arrival.
     #[inline]
     pub(crate) fn receive(&mut self, event: &Event, line: &Line) {
-        let Some(slot) = self.received.get_mut(event.stream as usize) else { return };
-        let receiving = match slot {
-            Some(receiving) => receiving,
-            none => {
-                let Some(sending) = self.sent.get(event.stream as usize) else { return };
-                let stats = StreamStats::new(self.rules(sending));
-                let new = Receiving::new(stats, event.received, self.profile.map(Profile::bucket));
-                // The rules look at all streams, so that the slot is borrowed anew.
-                let Some(slot) = self.received.get_mut(event.stream as usize) else { return };
-                slot.insert(Box::new(new))
-            }
-        };
-        receiving.take(event, line.corrected(event.received), self.zero.unwrap_or(0));
+        let stream = (event.stream & !AMBIGUOUS) as usize;
+        if self.received.get(stream).is_some_and(Option::is_none) {
+            self.begin(stream, event);
+        }
+        if let Some(Some(receiving)) = self.received.get_mut(stream) {
+            receiving.take(event, line.corrected(event.received), self.zero.unwrap_or(0));
+        }
     }
 
-    /// Notes that several packets had been sent that look like one of this stream which arrived.
-    pub(crate) fn ambiguous(&mut self, stream: u32) {
-        if let Some(Some(receiving)) = self.received.get_mut(stream as usize) {
-            receiving.ambiguous += 1;
-        }
+    #[cold]
+    fn begin(&mut self, stream: usize, event: &Event) {
+        let stats = self.sent.get(stream).map(|sending| StreamStats::new(self.rules(sending)));
+        let bucket = self.profile.map(Profile::bucket);
+        let receiving = stats.map(|stats| Box::new(Receiving::new(stats, event.received, bucket)));
+        self.received.get_mut(stream).into_iter().for_each(|slot| slot.clone_from(&receiving));
     }
 }
 
@@ -207,6 +210,7 @@ impl Receiving {
         let before = self.stats.counts().received;
         self.stats.record(event.number.into(), Some(event.delay), event.received as u64);
         self.stats.record_place(event.place.into());
+        self.ambiguous += u64::from(event.stream & AMBIGUOUS != 0);
         self.bytes += u64::from(event.length);
         self.last = event.received;
         self.series.add(corrected.wrapping_sub(zero), event.length);

@@ -50,7 +50,6 @@ struct Entry {
 /// The packets of one key, in the order they were sent.
 #[derive(Clone, Copy, Debug)]
 struct List {
-    head: u32,
     tail: u32,
     /// The first that was not sent too long ago.
     low: u32,
@@ -141,7 +140,7 @@ impl Table {
             self.entries.push(Entry { sent: first, next: NIL });
             slot.stream |= REPEATED;
             slot.number = self.lists.len() as u32;
-            self.lists.push(List { head: index, tail: index, low: index, next: index, last: NIL });
+            self.lists.push(List { tail: index, low: index, next: index, last: NIL });
         }
         let index = self.entries.len() as u32;
         self.entries.push(Entry { sent, next: NIL });
@@ -158,11 +157,6 @@ impl Table {
         let slot = self.slots.get(self.slot(key))?;
         let one = slot.key == key && slot.stream & REPEATED == 0;
         one.then_some(Sent { time: slot.time, stream: slot.stream & !MATCHED, number: slot.number })
-    }
-
-    /// Whether packets of this key were sent.
-    pub(crate) fn has(&self, key: Key) -> bool {
-        self.slots.get(self.slot(key)).is_some_and(|slot| slot.key == key)
     }
 
     /// What the packet of this key is that arrived at `now`; packets are to come in the order they arrived.

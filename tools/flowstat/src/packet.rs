@@ -1,0 +1,63 @@
+//! A packet of a capture, and where packets come from.
+
+use weir_capture::{LinkType, Merged, Record};
+
+/// Which of the two captures a packet is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What was sent.
+    Sent,
+    /// What was received.
+    Received,
+}
+
+/// A packet of a capture.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// What was captured of it.
+    pub data: &'a [u8],
+    /// Bytes that it had on the wire.
+    pub length: u32,
+    /// What its bytes begin with.
+    pub link: LinkType,
+    /// The number of its file among those of its side, from 0.
+    pub file: usize,
+}
+
+/// What comes out of a [`Source`].
+#[derive(Debug)]
+pub enum Next<'a> {
+    /// A packet, and when it was captured: ns since 1970 (UTC).
+    Packet(i64, Packet<'a>),
+    /// A file that cannot be read any further, in a sentence. Others go on.
+    Damaged(String),
+    /// All has been read.
+    End,
+}
+
+/// Packets by time.
+pub trait Source {
+    /// The next packet.
+    fn next(&mut self) -> Next<'_>;
+
+    /// How much was read, and how much there is, bytes.
+    fn progress(&self) -> (u64, u64);
+}
+
+impl Source for Merged {
+    #[inline]
+    fn next(&mut self) -> Next<'_> {
+        match Merged::next(self) {
+            Ok(Some((file, record))) => {
+                let Record { nanos, data, length, link, .. } = record;
+                Next::Packet(nanos, Packet { data, length, link, file })
+            }
+            Ok(None) => Next::End,
+            Err(damage) => Next::Damaged(damage.to_string()),
+        }
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        (self.position(), self.size())
+    }
+}
