@@ -8,6 +8,7 @@ mod random;
 mod rx;
 mod tx;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -233,35 +234,67 @@ impl Injector {
 /// A packet that is held back, as it is in a queue of either direction.
 struct Waiting<P> {
     packet: P,
-    /// Packets that have yet to overtake it.
+    /// How many were held back before it.
+    place: u64,
+    /// Packets that have yet to overtake it; of those in `Waiters::delayed` any number may.
     behind: u64,
     /// When it is released in any case.
     until: u64,
 }
 
-/// Packets that are held back, in the order they came.
-struct Waiters<P>(Vec<Waiting<P>>);
+/// Packets that are held back. They are released in the order they came.
+struct Waiters<P> {
+    /// Those that only time releases. All wait equally long, so the first of them is due first.
+    delayed: VecDeque<Waiting<P>>,
+    /// Those that are released once so many others have overtaken them: few, as each waits for few.
+    overtaken: VecDeque<Waiting<P>>,
+    places: u64,
+}
 
 impl<P> Waiters<P> {
+    fn new() -> Waiters<P> {
+        Waiters { delayed: VecDeque::new(), overtaken: VecDeque::new(), places: 0 }
+    }
+
+    fn len(&self) -> usize {
+        self.delayed.len() + self.overtaken.len()
+    }
+
     fn add(&mut self, packet: P, late: Late, now: u64) {
-        self.0.push(Waiting { packet, behind: late.behind, until: now.saturating_add(late.time) });
+        let until = now.saturating_add(late.time);
+        let list = if late.behind == u64::MAX { &mut self.delayed } else { &mut self.overtaken };
+        list.push_back(Waiting { packet, place: self.places, behind: late.behind, until });
+        self.places += 1;
     }
 
     /// One packet has overtaken all of these.
-    fn overtaken(&mut self) {
-        for waiting in &mut self.0 {
-            // Those delayed by time alone count too, from a number that no number of packets brings to 0.
-            waiting.behind = waiting.behind.saturating_sub(1);
-        }
+    fn overtake(&mut self) {
+        self.overtaken.iter_mut().for_each(|waiting| waiting.behind = waiting.behind.saturating_sub(1));
     }
 
     /// Releases those that have waited long enough, in the order they came.
     fn release(&mut self, now: u64) -> impl Iterator<Item = P> + '_ {
-        self.0.extract_if(.., move |waiting| waiting.behind == 0 || waiting.until <= now).map(|waiting| waiting.packet)
+        std::iter::from_fn(move || {
+            let is_due = |waiting: &Waiting<P>| waiting.behind == 0 || waiting.until <= now;
+            let delayed = self.delayed.front().filter(|waiting| is_due(waiting)).map(|waiting| waiting.place);
+            let at = self.overtaken.iter().position(is_due);
+            let overtaken = at.and_then(|at| self.overtaken.get(at)).map(|waiting| waiting.place);
+            let first = match (delayed, overtaken) {
+                (Some(delayed), Some(overtaken)) if delayed < overtaken => self.delayed.pop_front(),
+                (Some(_), None) => self.delayed.pop_front(),
+                _ => at.and_then(|at| self.overtaken.remove(at)),
+            };
+            first.map(|waiting| waiting.packet)
+        })
     }
 
     /// When the next is released at the latest.
     fn next_at(&self) -> Option<u64> {
-        self.0.iter().map(|waiting| waiting.until).min()
+        self.delayed.front().into_iter().chain(&self.overtaken).map(|waiting| waiting.until).min()
+    }
+
+    /// Takes all of them out.
+    fn drain(&mut self) -> impl Iterator<Item = P> + '_ {
+        self.delayed.drain(..).chain(self.overtaken.drain(..)).map(|waiting| waiting.packet)
     }
 }

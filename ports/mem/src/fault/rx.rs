@@ -27,7 +27,7 @@ impl FaultRx {
             inner,
             injector: Injector::new(faults, figures),
             arrived: Batch::new(),
-            waiting: Waiters(Vec::new()),
+            waiting: Waiters::new(),
             ready: VecDeque::new(),
             home: pool.another(),
             dropped: 0,
@@ -52,7 +52,7 @@ impl FaultRx {
                 Some(late) => self.waiting.add(held, late, now),
                 None => {
                     self.ready.push_back(held);
-                    self.waiting.overtaken();
+                    self.waiting.overtake();
                 }
             }
             self.ready.extend(self.waiting.release(now));
@@ -96,12 +96,12 @@ impl Rx for FaultRx {
                 Err(held) => self.ready.push_front(held),
             }
         }
-        self.injector.set_held(self.ready.len() + self.waiting.0.len());
+        self.injector.set_held(self.ready.len() + self.waiting.len());
         traffic
     }
 
     fn exhausted(&self) -> bool {
-        self.inner.exhausted() && self.ready.is_empty() && self.waiting.0.is_empty()
+        self.inner.exhausted() && self.ready.is_empty() && self.waiting.len() == 0
     }
 
     fn next_at(&self) -> Option<u64> {
@@ -119,7 +119,7 @@ impl Rx for FaultRx {
 
 impl Drop for FaultRx {
     fn drop(&mut self) {
-        let waiting = self.waiting.0.drain(..).map(|waiting| waiting.packet);
+        let waiting = self.waiting.drain();
         self.ready.drain(..).chain(waiting).for_each(|held| self.home.free(held.into_packet()));
         self.injector.set_held(0);
     }

@@ -33,7 +33,7 @@ impl FaultTx {
         FaultTx {
             inner,
             injector: Injector::new(faults, figures),
-            waiting: Waiters(Vec::new()),
+            waiting: Waiters::new(),
             ready: VecDeque::new(),
             home: pool.another(),
             now: 0,
@@ -54,7 +54,7 @@ impl FaultTx {
             Some(late) => self.waiting.add(packet, late, self.now),
             None => {
                 self.ready.push_back(packet);
-                self.waiting.overtaken();
+                self.waiting.overtake();
             }
         }
         self.ready.extend(self.waiting.release(self.now));
@@ -78,12 +78,12 @@ impl FaultTx {
         while let Some(packet) = burst.pop() {
             self.ready.push_front(packet);
         }
-        self.injector.set_held(self.ready.len() + self.waiting.0.len());
+        self.injector.set_held(self.ready.len() + self.waiting.len());
     }
 
     fn space(&self) -> usize {
         // Each packet may become two.
-        (READY.saturating_sub(self.ready.len()) / 2).min(LATE.saturating_sub(self.waiting.0.len()))
+        (READY.saturating_sub(self.ready.len()) / 2).min(LATE.saturating_sub(self.waiting.len()))
     }
 }
 
@@ -130,7 +130,7 @@ impl Tx for FaultTx {
 
 impl Drop for FaultTx {
     fn drop(&mut self) {
-        let waiting = self.waiting.0.drain(..).map(|waiting| waiting.packet);
+        let waiting = self.waiting.drain();
         self.ready.drain(..).chain(waiting).for_each(|packet| self.home.free(packet));
         self.injector.set_held(0);
     }
