@@ -6,6 +6,7 @@
 mod flowstat;
 mod generate;
 mod nouns;
+mod packets;
 mod rfc2544;
 
 pub(crate) use flowstat::Flowstat;

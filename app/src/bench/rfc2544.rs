@@ -59,14 +59,14 @@ pub(crate) fn rfc2544(
         dut,
         link: options.link_speed,
         max_rate: options.max_rate,
-        linger: options.linger,
+        linger: std::time::Duration::from_secs_f64(config.linger),
         restart: options.restart.clone().map(|command| (command, options.restart_duration)),
         stop,
     });
     let report = run(&config, &mut bench, progress).map_err(Failed::Sentences)?;
     let wrong = bench.end().err();
     let record = Record {
-        settings: settings(options, core),
+        settings: settings(options, &config, core),
         configurations: configurations(options.device.as_deref()),
         partial: wrong,
         ..record
@@ -78,6 +78,7 @@ fn config(options: &Rfc2544) -> Result<Config, Failed> {
     let usual = Config::default();
     let quick = Config {
         duration: 1.0,
+        linger: 0.2,
         latency_duration: 1.0,
         latency_repeats: 3,
         burst_duration: 0.2,
@@ -96,6 +97,7 @@ fn config(options: &Rfc2544) -> Result<Config, Failed> {
             _ => Search::Mlr,
         },
         duration: seconds(options.duration, base.duration),
+        linger: seconds(options.linger, base.linger),
         relative_width: options.width / 100.0,
         min_load: options.min_rate as f64,
         latency_duration: seconds(options.latency_duration, base.latency_duration),
@@ -162,21 +164,14 @@ fn generator(options: &Rfc2544, in_process: bool) -> Generate {
         port: vec![device(&options.tx, "tx")],
         rx: vec![device(&options.rx, "rx")],
         address: options.address.iter().cloned().collect(),
-        via: options.via.clone(),
-        answer: options.answer.clone(),
-        dst: options.dst.clone(),
-        src: options.src.clone(),
-        dport: options.dport.clone(),
-        sport: options.sport.clone(),
-        dst_mac: options.dst_mac.clone(),
-        vlan: options.vlan.clone(),
-        seed: options.seed,
+        neighbors: options.neighbors.clone(),
+        packets: options.packets.clone(),
         mtu: options.sizes.iter().max().filter(|&&size| size > USUAL_FRAME).map(|&size| (size - ETHERNET) as u16),
         ..Generate::default()
     }
 }
 
-fn settings(options: &Rfc2544, core: u16) -> BTreeMap<String, Value> {
+fn settings(options: &Rfc2544, config: &Config, core: u16) -> BTreeMap<String, Value> {
     let text = |text: &str| Value::from(text);
     let settings = [
         ("tx", text(&options.tx)),
@@ -184,7 +179,7 @@ fn settings(options: &Rfc2544, core: u16) -> BTreeMap<String, Value> {
         ("search", text(&options.search)),
         ("link_speed", Value::from(options.link_speed as f64)),
         ("generator_core", Value::from(f64::from(core))),
-        ("linger_s", Value::from(options.linger.as_secs_f64())),
+        ("linger_s", Value::from(config.linger)),
     ];
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::packets::{Neighbors, Packets};
+
 /// `weir gen`.
 #[derive(Clone, Debug, Default, Args)]
 #[command(
@@ -29,39 +31,19 @@ pub(crate) struct Generate {
     /// Addresses of the sending ports, one for each, with the length of its network
     #[arg(long, value_name = "ADDRESS/LENGTH", help_heading = "Ports")]
     pub(crate) address: Vec<String>,
-    /// Next hop: asked for by ARP or ND before anything is sent
-    #[arg(long, value_name = "ADDRESS", help_heading = "Ports")]
-    pub(crate) via: Option<String>,
-    /// Answer ARP and ND for these addresses, on all ports
-    #[arg(long, value_name = "PREFIX", value_delimiter = ',', help_heading = "Ports")]
-    pub(crate) answer: Vec<String>,
+    #[command(flatten)]
+    pub(crate) neighbors: Neighbors,
     /// The largest IP packet of the ports, bytes; that of the devices when absent
     #[arg(long, value_name = "BYTES", help_heading = "Ports")]
     pub(crate) mtu: Option<u16>,
     /// The speed of the links, for rates in percent
     #[arg(long, value_name = "RATE", help_heading = "Ports")]
     pub(crate) link_speed: Option<String>,
-    /// Destination addresses, IPv4 or IPv6
-    #[arg(long, value_name = "PREFIX", value_delimiter = ',', help_heading = "Packets")]
-    pub(crate) dst: Vec<String>,
-    /// Source addresses
-    #[arg(long, value_name = "PREFIX", value_delimiter = ',', help_heading = "Packets")]
-    pub(crate) src: Vec<String>,
-    /// Destination ports of UDP
-    #[arg(long, value_name = "PORTS", value_delimiter = ',', help_heading = "Packets")]
-    pub(crate) dport: Vec<String>,
-    /// Source ports of UDP
-    #[arg(long, value_name = "PORTS", value_delimiter = ',', help_heading = "Packets")]
-    pub(crate) sport: Vec<String>,
-    /// Destination Ethernet address
-    #[arg(long, value_name = "MAC", help_heading = "Packets")]
-    pub(crate) dst_mac: Option<String>,
+    #[command(flatten)]
+    pub(crate) packets: Packets,
     /// Source Ethernet address; the port's own when absent
     #[arg(long, value_name = "MAC", help_heading = "Packets")]
     pub(crate) src_mac: Option<String>,
-    /// VLAN; two with a comma for QinQ
-    #[arg(long, value_name = "ID", value_delimiter = ',', help_heading = "Packets")]
-    pub(crate) vlan: Vec<String>,
     /// Frame size in bytes with check sequence: 64, 64-1518, imix, or a genome of RFC 6985
     #[arg(long, value_name = "BYTES", help_heading = "Packets")]
     pub(crate) size: Option<String>,
@@ -71,9 +53,6 @@ pub(crate) struct Generate {
     /// Put stream, sequence number, time and checksum into each packet, and measure what comes back
     #[arg(long, help_heading = "Packets")]
     pub(crate) signature: bool,
-    /// What random numbers start from
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Packets")]
-    pub(crate) seed: u64,
     /// How fast: "1 Mpps", "10 Gbit/s", "50 %", max
     #[arg(long, value_name = "RATE", help_heading = "Time")]
     pub(crate) rate: Option<String>,

@@ -7,6 +7,8 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use weir_config::{Nanos, PacketRate, Quantity, Rate};
 
+use super::packets::{Neighbors, Packets};
+
 /// `weir bench rfc2544`.
 #[derive(Clone, Debug, Args)]
 #[command(
@@ -31,12 +33,8 @@ pub(crate) struct Rfc2544 {
     /// Address of the sending port, with the length of its network
     #[arg(long, value_name = "ADDRESS/LENGTH", help_heading = "Ports")]
     pub(crate) address: Option<String>,
-    /// Next hop: asked for by ARP or ND before anything is sent
-    #[arg(long, value_name = "ADDRESS", help_heading = "Ports")]
-    pub(crate) via: Option<String>,
-    /// Answer ARP and ND for these addresses, on both ports
-    #[arg(long, value_name = "PREFIX", value_delimiter = ',', help_heading = "Ports")]
-    pub(crate) answer: Vec<String>,
+    #[command(flatten)]
+    pub(crate) neighbors: Neighbors,
     /// The speed of the link: what is sent at most
     #[arg(long, value_name = "RATE", default_value = "10 Gbit/s", value_parser = bits, help_heading = "Ports")]
     pub(crate) link_speed: u64,
@@ -46,30 +44,11 @@ pub(crate) struct Rfc2544 {
     /// What a device is expected to forward in any case
     #[arg(long, value_name = "RATE", default_value = "1 kpps", value_parser = packets, help_heading = "Ports")]
     pub(crate) min_rate: u64,
-    /// Destination addresses, IPv4 or IPv6
-    #[arg(long, value_name = "PREFIX", value_delimiter = ',', help_heading = "Packets")]
-    pub(crate) dst: Vec<String>,
-    /// Source addresses
-    #[arg(long, value_name = "PREFIX", value_delimiter = ',', help_heading = "Packets")]
-    pub(crate) src: Vec<String>,
-    /// Destination ports of UDP
-    #[arg(long, value_name = "PORTS", value_delimiter = ',', help_heading = "Packets")]
-    pub(crate) dport: Vec<String>,
-    /// Source ports of UDP
-    #[arg(long, value_name = "PORTS", value_delimiter = ',', help_heading = "Packets")]
-    pub(crate) sport: Vec<String>,
-    /// Destination Ethernet address
-    #[arg(long, value_name = "MAC", help_heading = "Packets")]
-    pub(crate) dst_mac: Option<String>,
-    /// VLAN; two with a comma for QinQ
-    #[arg(long, value_name = "ID", value_delimiter = ',', help_heading = "Packets")]
-    pub(crate) vlan: Vec<String>,
+    #[command(flatten)]
+    pub(crate) packets: Packets,
     /// Frame sizes, bytes with the check sequence; those of RFC 2544 section 9.1 when absent
     #[arg(long, value_name = "BYTES", value_delimiter = ',', help_heading = "Packets")]
     pub(crate) sizes: Vec<u32>,
-    /// What random numbers start from
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Packets")]
-    pub(crate) seed: u64,
     /// What to measure; all but reset when absent
     #[arg(long = "test", value_name = "TEST", value_delimiter = ',', help_heading = "Experiment",
           value_parser = PossibleValuesParser::new(["throughput", "latency", "frame-loss", "back-to-back", "reset"]))]
@@ -99,9 +78,9 @@ pub(crate) struct Rfc2544 {
     /// Trials of a second, and few of them: to see whether everything is as it should be
     #[arg(long, help_heading = "Experiment")]
     pub(crate) quick: bool,
-    /// How long to wait for late packets after each trial
-    #[arg(long, value_name = "TIME", default_value = "200 ms", value_parser = time, help_heading = "Experiment")]
-    pub(crate) linger: Duration,
+    /// How long to wait for late packets after each trial: "2 s" when absent
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Experiment")]
+    pub(crate) linger: Option<Duration>,
     /// The command that restarts the device, for the test reset
     #[arg(long, value_name = "COMMAND", help_heading = "Experiment")]
     pub(crate) restart: Option<String>,

@@ -67,13 +67,15 @@ pub(crate) fn document(options: &Generate, core: u16) -> Document {
     let names =
         |start: &str| devices.iter().map(|(name, _)| name).filter(|name| name.starts_with(start)).cloned().collect();
     let (senders, receivers): (Vec<String>, Vec<String>) = (names("tx"), names("rx"));
-    let answer = devices.iter().map(|(name, _)| (Key::from(name.as_str()), texts(&options.answer).unwrap_or_default()));
-    let answer = (!options.answer.is_empty()).then(|| Value::Table(answer.collect::<Table>()));
+    let answer = devices
+        .iter()
+        .map(|(name, _)| (Key::from(name.as_str()), texts(&options.neighbors.answer).unwrap_or_default()));
+    let answer = (!options.neighbors.answer.is_empty()).then(|| Value::Table(answer.collect::<Table>()));
     let streams = senders.iter().map(|name| stream(options, name)).collect();
     let keys = [
         ("streams", Some(Value::List(streams))),
         ("receive", texts(&receivers)),
-        ("seed", Some(Value::Integer(i64::try_from(options.seed).unwrap_or(i64::MAX)))),
+        ("seed", Some(Value::Integer(i64::try_from(options.packets.seed).unwrap_or(i64::MAX)))),
         ("link_speed", text(options.link_speed.as_ref())),
         ("answer", answer),
         ("workers", Some(Value::List(vec![Value::Integer(core.into())]))),
@@ -96,20 +98,24 @@ fn stream(options: &Generate, port: &str) -> Value {
         ("count", options.count.map(|count| Value::Integer(i64::try_from(count).unwrap_or(i64::MAX)))),
         ("duration", text(options.duration.as_ref())),
         ("signature", options.signature.then_some(Value::Bool(true))),
-        ("via", text(options.via.as_ref())),
+        ("via", text(options.neighbors.via.as_ref())),
     ])
 }
 
 fn layers(options: &Generate) -> Value {
     let one = |name: &str, keys: Value| table([(name, Some(keys))]);
-    let ethernet = table([("source", text(options.src_mac.as_ref())), ("destination", text(options.dst_mac.as_ref()))]);
+    let ethernet =
+        table([("source", text(options.src_mac.as_ref())), ("destination", text(options.packets.dst_mac.as_ref()))]);
     let mut layers = vec![one("ethernet", ethernet)];
-    for id in &options.vlan {
+    for id in &options.packets.vlan {
         layers.push(one("vlan", table([("id", Some(Value::text(id)))])));
     }
-    let ip = table([("source", values(&options.src)), ("destination", values(&options.dst))]);
-    let is_ipv6 = options.dst.iter().chain(&options.src).any(|address| address.contains(':'));
+    let ip = table([("source", values(&options.packets.src)), ("destination", values(&options.packets.dst))]);
+    let is_ipv6 = options.packets.dst.iter().chain(&options.packets.src).any(|address| address.contains(':'));
     layers.push(one(if is_ipv6 { "ipv6" } else { "ipv4" }, ip));
-    layers.push(one("udp", table([("source", values(&options.sport)), ("destination", values(&options.dport))])));
+    layers.push(one(
+        "udp",
+        table([("source", values(&options.packets.sport)), ("destination", values(&options.packets.dport))]),
+    ));
     Value::List(layers)
 }

@@ -44,6 +44,8 @@ pub struct Config {
     pub search: Search,
     /// Seconds of a trial; section 24 wants at least 60.
     pub duration: f64,
+    /// Seconds that each trial waits for late packets; section 23 wants 2.
+    pub linger: f64,
     /// How far apart the bounds of throughput may lie at the end, as a share of the upper one.
     pub relative_width: f64,
     /// Packets per second that a device is expected to forward in any case.
@@ -74,6 +76,7 @@ impl Default for Config {
             tests: vec![Test::Throughput, Test::Latency, Test::FrameLoss, Test::BackToBack],
             search: Search::Mlr,
             duration: 60.0,
+            linger: 2.0,
             relative_width: 0.005,
             min_load: 1_000.0,
             budget: 3_600.0,
@@ -98,6 +101,7 @@ impl Config {
             (!self.tests.is_empty(), "no test".to_owned()),
             (share(self.relative_width), format!("width {}: above 0, below 1", self.relative_width)),
             (seconds(self.duration), format!("trials of {} s: above 0, up to a day", self.duration)),
+            ((0.0..=60.0).contains(&self.linger), format!("waits of {} s: 0 to 60", self.linger)),
             (seconds(self.budget), format!("budget of {} s: above 0, up to a day", self.budget)),
             (self.min_load > 0.0, format!("least load of {} packets per second: above 0", self.min_load)),
             (
@@ -141,6 +145,11 @@ impl Config {
             (
                 short(trials, 60.0) && (has(Test::FrameLoss) || has(Test::Throughput) && self.search != Search::Mlr),
                 format!("trials of {trials} s, not 60 (RFC 2544 section 24)"),
+            ),
+            (true, "no pause of 5 s between trials (RFC 2544 section 23 e)".to_owned()),
+            (
+                short(self.linger, 2.0),
+                format!("late packets waited for {} s, not 2 (RFC 2544 section 23 d)", self.linger),
             ),
             (
                 has(Test::Latency) && short(self.latency_duration, 120.0),

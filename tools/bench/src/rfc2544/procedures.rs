@@ -2,7 +2,7 @@
 
 use super::report::ThroughputReport;
 use super::{BackToBack, Config, Device, FrameReport, LatencyReport, LossPoint, Report, ResetReport, Search, Test};
-use crate::search::{SearchResult, Stop, Trial, Trials, binary_search, mlrsearch};
+use crate::search::{Latency, SearchResult, Stop, Trial, Trials, binary_search, mlrsearch};
 
 /// Carries out the experiments. `progress` is told what comes next, one line each. What `device` stops is reported as far as it went. The error is a list of
 /// what is wrong with the configuration.
@@ -103,24 +103,15 @@ fn latency(
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Stop> {
     let Some(load) = found(frame) else { return Ok(()) };
-    let mut report = LatencyReport { load, ..LatencyReport::default() };
-    for run in 1..=config.latency_repeats {
-        progress(&format!(
-            "{} bytes: latency at {load:.0} packets/s, {run} of {}",
-            frame.frame_size, config.latency_repeats
-        ));
-        let measured = device.measure(load, config.latency_duration);
-        let stop = measured.map(|trial| report.trials.push(trial)).err();
-        if stop.is_some() || run == config.latency_repeats {
-            let latencies: Vec<_> = report.trials.iter().filter_map(|trial| trial.latency).collect();
-            report.mean_of_medians =
-                mean(latencies.iter().map(|latency| latency.calm.unwrap_or(latency.all).p50 as f64)).unwrap_or(0.0);
-            report.set_aside = mean(latencies.iter().map(|latency| latency.set_aside)).unwrap_or(0.0);
-            frame.latency = (!latencies.is_empty()).then(|| std::mem::take(&mut report));
-        }
-        stop.map_or(Ok(()), Err)?;
-    }
-    Ok(())
+    let name = format!("{} bytes: latency at {load:.0} packets/s", frame.frame_size);
+    let (trials, ended) =
+        repeat(config.latency_repeats, &name, progress, || device.measure(load, config.latency_duration));
+    let latencies: Vec<_> = trials.iter().filter_map(|trial| trial.latency).collect();
+    let median = |latency: &Latency| latency.calm.unwrap_or(latency.all).p50 as f64;
+    let mean_of_medians = mean(latencies.iter().map(median)).unwrap_or(0.0);
+    let set_aside = mean(latencies.iter().map(|latency| latency.set_aside)).unwrap_or(0.0);
+    frame.latency = (!latencies.is_empty()).then_some(LatencyReport { load, mean_of_medians, set_aside, trials });
+    ended
 }
 
 /// Section 26.3: from the greatest load down in steps, "until there are two successive trials in which no frames are lost".
@@ -154,24 +145,15 @@ fn back_to_back(
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Stop> {
     let longest = ((frame.max_load * config.burst_duration) as u64).max(1);
-    let mut runs = Vec::new();
-    let mut stopped = None;
-    for run in 1..=config.burst_repeats {
-        progress(&format!("{} bytes: back-to-back, {run} of {}", frame.frame_size, config.burst_repeats));
-        match longest_burst(device, longest, config.burst_width) {
-            Ok(frames) => runs.push(frames),
-            Err(stop) => {
-                stopped = Some(stop);
-                break;
-            }
-        }
-    }
+    let name = format!("{} bytes: back-to-back", frame.frame_size);
+    let (runs, ended) =
+        repeat(config.burst_repeats, &name, progress, || longest_burst(device, longest, config.burst_width));
     if let Some(frames) = mean(runs.iter().map(|&frames| frames as f64)) {
         // RFC 9004: what was forwarded during the burst did not have to be stored.
         let buffered = found(frame).map(|rate| frames * (1.0 - rate / frame.max_load).max(0.0));
         frame.back_to_back = Some(BackToBack { frames, at_least: runs.contains(&longest), buffered, runs });
     }
-    stopped.map_or(Ok(()), Err)
+    ended
 }
 
 /// The longest burst without loss, up to `longest`, to a share of `width` of it.
@@ -201,25 +183,33 @@ fn reset(
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Stop> {
     let Some(load) = found(frame) else { return Ok(()) };
-    let mut outages = Vec::new();
-    let mut stopped = None;
-    for run in 1..=config.reset_repeats {
-        progress(&format!("{} bytes: restart {run} of {}", frame.frame_size, config.reset_repeats));
-        match device.restart(load) {
-            Ok(outage) => outages.push(outage),
-            Err(stop) => {
-                stopped = Some(stop);
-                break;
-            }
-        }
-    }
+    let name = format!("{} bytes: restart", frame.frame_size);
+    let (outages, ended) = repeat(config.reset_repeats, &name, progress, || device.restart(load));
     let recovered = || outages.iter().filter(|outage| outage.recovered);
     let by_loss = mean(recovered().map(|outage| outage.trial.lost as f64 / load));
     let by_time = mean(recovered().filter_map(|outage| outage.gap));
     if !outages.is_empty() {
         frame.reset = Some(ResetReport { load, by_loss, by_time, outages });
     }
-    stopped.map_or(Ok(()), Err)
+    ended
+}
+
+/// What `one` gives when called `times` times, or until the device stops; and whether it did.
+fn repeat<T>(
+    times: u32,
+    name: &str,
+    progress: &mut dyn FnMut(&str),
+    mut one: impl FnMut() -> Result<T, Stop>,
+) -> (Vec<T>, Result<(), Stop>) {
+    let mut all = Vec::new();
+    for run in 1..=times {
+        progress(&format!("{name}, {run} of {times}"));
+        match one() {
+            Ok(result) => all.push(result),
+            Err(stop) => return (all, Err(stop)),
+        }
+    }
+    (all, Ok(()))
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
