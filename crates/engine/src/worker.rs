@@ -173,8 +173,9 @@ impl Worker {
     /// Runs every stage for which packets wait or whose time has come; whether there was any.
     fn run_graph(&mut self) -> bool {
         self.deliver_again();
-        let mut ran = self.run_pending();
-        let sample = if self.polled.is_empty() { None } else { self.sample() };
+        let timed = self.sample_every < u32::MAX && self.sample_in <= 1;
+        let sample = timed.then_some(self.reading_cost);
+        let mut ran = self.run_pending(sample);
         for n in 0..self.polled.len() {
             let Some(node) = self.polled.get(n).and_then(|&at| self.nodes.get_mut(at)) else { continue };
             // Who is to stop makes no more packets either.
@@ -183,17 +184,19 @@ impl Worker {
             }
             if node.poll(&mut self.fabric, &mut self.room, sample) {
                 ran |= true;
-                self.run_pending();
+                self.run_pending(sample);
             }
+        }
+        if ran {
+            self.sample_in = if self.sample_in <= 1 { self.sample_every } else { self.sample_in - 1 };
         }
         ran
     }
 
     #[inline]
-    fn run_pending(&mut self) -> bool {
-        let Some(first) = self.fabric.next_pending() else { return false };
-        let sample = self.sample();
-        let mut next = Some(first);
+    fn run_pending(&mut self, sample: Option<ReadingCost>) -> bool {
+        let mut next = self.fabric.next_pending();
+        let ran = next.is_some();
         while let Some(at) = next {
             let Some(node) = self.nodes.get_mut(at) else { break };
             while let Some(batch) = self.fabric.take_input(at) {
@@ -201,17 +204,7 @@ impl Worker {
             }
             next = self.fabric.next_pending();
         }
-        true
-    }
-
-    #[inline]
-    fn sample(&mut self) -> Option<ReadingCost> {
-        self.sample_in = self.sample_in.saturating_sub(1);
-        if self.sample_in > 0 {
-            return None;
-        }
-        self.sample_in = self.sample_every;
-        (self.sample_every < u32::MAX).then_some(self.reading_cost)
+        ran
     }
 
     fn deliver_again(&mut self) {
