@@ -1,10 +1,10 @@
 //! Reports on disk.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use weir_page::write_whole;
 
 use crate::record::{FORM, Record};
 use crate::{csv, html};
@@ -17,7 +17,7 @@ use crate::{csv, html};
 pub fn write_json(value: &impl Serialize, folder: &Path, name: &str) -> Result<PathBuf, String> {
     fs::create_dir_all(folder).map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
     let json = serde_json::to_string_pretty(value).map_err(|error| format!("cannot write as JSON: {error}"))?;
-    write_whole(&folder.join(format!("{name}.json")), &json)
+    write_whole(&folder.join(format!("{name}.json")), json.as_bytes())
 }
 
 /// Writes `NAME.json`, `NAME.csv` and `NAME.html` into `folder`, which is made if need be; answers their paths. Each file is
@@ -31,31 +31,7 @@ pub fn write_report(record: &Record, folder: &Path, name: &str) -> Result<Vec<Pa
     let json = serde_json::to_string_pretty(record).map_err(|error| format!("cannot write as JSON: {error}"))?;
     let page = html::page(record)?;
     let files = [("json", json), ("csv", csv::samples(record)), ("html", page)];
-    files.into_iter().map(|(kind, text)| write_whole(&folder.join(format!("{name}.{kind}")), &text)).collect()
-}
-
-fn write_whole(path: &Path, text: &str) -> Result<PathBuf, String> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let written = fs::File::create(&beside)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, path));
-    written.map_err(|error| {
-        // What cannot be removed either is in the way of nothing.
-        let _ = fs::remove_file(&beside);
-        cannot_write(path, &error)
-    })?;
-    Ok(path.to_owned())
-}
-
-/// What is said of a file that cannot be written.
-pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> String {
-    let remedy = match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => "; make room and run the command again",
-        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => "; choose another folder",
-        _ => "",
-    };
-    format!("cannot write {}: {error}{remedy}", path.display())
+    files.into_iter().map(|(kind, text)| write_whole(&folder.join(format!("{name}.{kind}")), text.as_bytes())).collect()
 }
 
 /// Largest file that is read as a record, bytes.

@@ -2,20 +2,11 @@
 
 use std::fmt::Write;
 
+use weir_page::{Page, command_line, escaped};
+
 use crate::plot;
 use crate::record::{Figure, Point, Record};
 use crate::text::{columns, number, short};
-
-const STYLE: &str = "\
-body{font:15px/1.5 system-ui,sans-serif;color:#222;background:#fff;max-width:62rem;margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.6rem;margin-bottom:.2rem}h2{font-size:1.15rem;margin-top:2rem;border-bottom:1px solid #ddd}\
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
-th,td{text-align:left;padding:.2rem .8rem .2rem 0;border-bottom:1px solid #eee;vertical-align:top}\
-td.n,th.n{text-align:right}td small{color:#777}.wide{overflow-x:auto}\
-pre,code{font:13px/1.4 ui-monospace,monospace;background:#f6f6f6}pre{padding:.8rem;overflow-x:auto}\
-.partial{background:#fff3cd;border-left:4px solid #e69f00;padding:.5rem .8rem}\
-figure{margin:1rem 0}figcaption{font-weight:600}svg{max-width:100%;height:auto}summary{cursor:pointer;color:#0072b2}\
-.muted{color:#777}";
 
 /// The page.
 ///
@@ -23,44 +14,24 @@ figure{margin:1rem 0}figcaption{font-weight:600}svg{max-width:100%;height:auto}s
 ///
 /// What the plotting library says.
 pub fn page(record: &Record) -> Result<String, String> {
-    let mut page = String::new();
-    let title = escaped(&record.title);
-    let _ = write!(
-        page,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
-         <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n\
-         <p class=\"muted\">{} UTC, {:.0} s, {}</p>\n<pre>{}</pre>\n",
-        escaped(&record.started),
-        record.seconds,
-        escaped(&record.machine.to_string()),
-        escaped(&command_line(&record.command))
-    );
+    let mut page = Page::new(&record.title);
+    page.muted(&format!("{} UTC, {:.0} s, {}", record.started, record.seconds, record.machine));
+    page.preformatted(&command_line(&record.command));
     if let Some(reason) = &record.partial {
-        let _ = writeln!(page, "<p class=\"partial\"><b>Partial result.</b> {}</p>", escaped(reason));
+        page.partial(reason);
     }
     for drawn in &record.plots {
         if let Some(svg) = plot::svg(record, drawn)? {
-            let _ = writeln!(page, "<figure><figcaption>{}</figcaption>\n{svg}</figure>", escaped(&drawn.title));
+            page.figure(&drawn.title, "", &svg);
         }
     }
-    figures(&mut page, record);
-    remarks(&mut page, record);
-    where_it_ran(&mut page, record);
-    details(&mut page, record);
-    page.push_str("</body></html>\n");
-    Ok(page)
-}
-
-/// The words as a shell would take them.
-pub(crate) fn command_line(words: &[String]) -> String {
-    let plain =
-        |word: &String| !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,+%@".contains(c));
-    let quoted = |word: &String| if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) };
-    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let mut text = String::new();
+    figures(&mut text, record);
+    remarks(&mut text, record);
+    where_it_ran(&mut text, record);
+    details(&mut text, record);
+    page.html(&text);
+    Ok(page.finish())
 }
 
 fn figures(page: &mut String, record: &Record) {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Combination;
-use crate::files::cannot_write;
 use crate::record::Figure;
+use weir_page::cannot_write;
 
 /// Version of the form of a journal.
 const FORM: u32 = 1;

@@ -2,32 +2,14 @@
 
 use std::ops::Range;
 
-use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
 use plotters::prelude::*;
+use weir_page::paint::{Area, FAINT, GREY, LEGEND, WIDTH, color, failed, legend, round, small};
 
 use crate::record::{Form, Plot, Record, Value};
 use crate::summary::Summary;
 
-/// Colours that people with any kind of sight can tell apart (Okabe and Ito, 2008), the faintest left out.
-const COLORS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(90, 90, 90),
-];
-
-const WIDTH: u32 = 860;
 const HEIGHT: u32 = 380;
-/// Room for the legend, right of the plot, when there are several series.
-const LEGEND: u32 = 190;
-const TEXT: i32 = 14;
-const GREY: RGBColor = RGBColor(110, 110, 110);
-const FAINT: RGBColor = RGBColor(225, 225, 225);
-
 /// A line of a plot: its name and, in the order of the first axis, the position of each value and what was measured there.
 struct Series {
     name: String,
@@ -157,8 +139,7 @@ fn series(record: &Record, plot: &Plot, places: &Places) -> Vec<Series> {
             (_, Some(value)) => value.to_string(),
             _ => String::new(),
         };
-        let color = COLORS.get(n % COLORS.len()).copied().unwrap_or(GREY);
-        Series { name, color, marks }
+        Series { name, color: color(n), marks }
     };
     groups.into_iter().enumerate().map(of_group).collect()
 }
@@ -174,25 +155,9 @@ fn floor(series: &[Series]) -> f64 {
     series.iter().flat_map(|series| &series.marks).map(|(_, summary)| summary.min).fold(0.0, f64::min) * 1.08
 }
 
-/// A number at an axis, without zeroes that say nothing.
-fn round(value: f64) -> String {
-    let value = (value * 1e6).round() / 1e6;
-    if value == 0.0 { "0".to_owned() } else { value.to_string() }
-}
-
-fn failed(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
 fn axis_title(plot: &Plot, record: &Record) -> String {
     let unit = record.unit(&plot.y);
     if unit.is_empty() { plot.y.clone() } else { format!("{}, {unit}", plot.y) }
-}
-
-fn small() -> TextStyle<'static> {
-    ("sans-serif", TEXT).into_font().color(&GREY)
 }
 
 fn lines(root: &Area<'_>, record: &Record, plot: &Plot, places: &Places, series: &[Series]) -> Result<(), String> {
@@ -226,17 +191,10 @@ fn lines(root: &Area<'_>, record: &Record, plot: &Plot, places: &Places, series:
         chart.draw_series(std::iter::once(line)).map_err(failed)?;
         chart.draw_series(medians.into_iter().map(|mark| Circle::new(mark, 4, color.filled()))).map_err(failed)?;
         if named {
-            legend(root, n, series)?;
+            legend(root, n, &series.name, series.color)?;
         }
     }
     Ok(())
-}
-
-fn legend(root: &Area<'_>, n: usize, series: &Series) -> Result<(), String> {
-    let (x, y) = (WIDTH as i32 - LEGEND as i32 + 16, 20 + 22 * n as i32);
-    let mark = Rectangle::new([(x, y), (x + 14, y + 10)], series.color.filled());
-    let text = Text::new(series.name.clone(), (x + 20, y - 2), small());
-    root.draw(&mark).and_then(|()| root.draw(&text)).map_err(failed)
 }
 
 fn bars(root: &Area<'_>, record: &Record, plot: &Plot, places: &Places, series: &[Series]) -> Result<(), String> {
@@ -274,7 +232,7 @@ fn bars(root: &Area<'_>, record: &Record, plot: &Plot, places: &Places, series: 
         chart.draw_series(series.marks.iter().map(bar)).map_err(failed)?;
         chart.draw_series(series.marks.iter().map(range)).map_err(failed)?;
         if named {
-            legend(root, n, series)?;
+            legend(root, n, &series.name, series.color)?;
         }
     }
     Ok(())
