@@ -1,6 +1,6 @@
 //! Measurements: what was measured where, how often, and how far the runs lie apart; as tables, JSON, CSV and pages with
-//! plots; whether two of them differ by more than noise; and the [`search`] for throughput, with the experiments of
-//! [`rfc2544`] around it.
+//! plots; whether two of them differ by more than noise; the [`search`] for throughput, with the experiments of
+//! [`rfc2544`] around it; and other programs as [`peers`].
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod files;
 mod html;
 mod journal;
 mod machine;
+pub mod peers;
 mod plot;
 mod rank;
 mod record;
