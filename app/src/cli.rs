@@ -7,11 +7,13 @@ mod flowstat;
 mod generate;
 mod nouns;
 mod packets;
+mod peers;
 mod rfc2544;
 
 pub(crate) use flowstat::Flowstat;
 pub(crate) use generate::Generate;
 pub(crate) use nouns::Change;
+pub(crate) use peers::Peers;
 pub(crate) use rfc2544::Rfc2544;
 
 use std::path::PathBuf;
@@ -325,6 +327,8 @@ pub(crate) enum BenchCommands {
     Rfc2544(Box<Rfc2544>),
     /// An experiment: parameters, their values, and figures for every combination
     Run(BenchRun),
+    /// Other programs at the same work, in turns with Weir
+    Peers(Peers),
     /// What changed between two reports, and whether it is more than noise
     Compare(Compare),
     /// A part of `run`: takes one sample
@@ -500,7 +504,8 @@ pub(crate) fn command(functions: &[&dyn Function]) -> Command {
             bench.mut_subcommand("cpp", |cpp| {
                 cpp.mut_arg("function", |function| function.value_parser(PossibleValuesParser::new(kinds)))
             })
-        });
+        })
+        .mut_subcommand("bench", |bench| bench.mut_subcommand("peers", peers::with_names));
     nouns::subcommands(functions).into_iter().fold(command, Command::subcommand)
 }
 

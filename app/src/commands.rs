@@ -9,6 +9,7 @@ mod trace;
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -144,6 +145,25 @@ pub(crate) fn bench_rfc2544(options: &cli::Rfc2544) -> Result<(), Failed> {
         eprintln!("wrote {}", trials.display());
     }
     report(&found.record, options.json.then_some(&found.short()), options.report.as_deref(), "rfc2544")
+}
+
+/// `weir bench peers`.
+pub(crate) fn bench_peers(options: &cli::Peers) -> Result<(), Failed> {
+    let stop = generate::stop_on_signals()?;
+    let wanted = bench::PeersOptions {
+        peers: options.peers.clone(),
+        works: options.works.clone(),
+        runs: options.runs,
+        window: Duration::from_secs_f64(options.seconds),
+        core: options.core,
+        data: options.data.clone(),
+        patience: Duration::from_secs_f64(options.patience),
+    };
+    // Whoever reads along may have gone; peers must be ended all the same.
+    let mut progress = |text: &str| drop(writeln!(std::io::stderr(), "{text}"));
+    let record = bench::peers(&wanted, stop, &mut progress)?;
+    let short = weir_bench::peers::Beside::of(&record.points);
+    report(&record, options.json.then_some(&short), options.report.as_deref(), "peers")
 }
 
 /// A record as JSON, and beside its keys those of `short`.

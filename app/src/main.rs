@@ -77,6 +77,7 @@ fn carry_out(asked: Asked) -> Result<(), Failed> {
             BenchCommands::Run(run) => commands::bench_run(run),
             BenchCommands::Sample { job } => commands::bench_sample(job),
             BenchCommands::Count { job } => commands::bench_count(job),
+            BenchCommands::Peers(peers) => commands::bench_peers(peers),
             BenchCommands::Compare(compare) => commands::bench_compare(compare),
             BenchCommands::Rfc2544(options) => commands::bench_rfc2544(options),
             BenchCommands::Other(words) => commands::later(&format!("bench {}", words.join(" "))),

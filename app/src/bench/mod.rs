@@ -9,6 +9,7 @@ mod echo;
 mod experiment;
 mod instructions;
 mod pattern;
+mod peers;
 mod rfc2544;
 mod rig;
 mod sample;
@@ -25,6 +26,7 @@ use crate::{catalogue, log, version};
 pub(crate) use cpp::{CppOptions, cpp};
 pub(crate) use experiment::{RunOptions, check_only, run};
 pub(crate) use instructions::job as count_job;
+pub(crate) use peers::{PeersOptions, names as peer_names, peers, works as peer_works};
 pub(crate) use rfc2544::rfc2544;
 pub(crate) use sample::job as sample_job;
 

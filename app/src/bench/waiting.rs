@@ -17,6 +17,11 @@ impl Waiting {
         Waiting::of(["/proc/thread-self/schedstat".to_owned()].into_iter())
     }
 
+    /// Looks at the first thread of a process.
+    pub(super) fn of_process(process: u32) -> Waiting {
+        Waiting::of([format!("/proc/{process}/schedstat")].into_iter())
+    }
+
     fn of(files: impl Iterator<Item = String>) -> Waiting {
         Waiting(files.filter_map(|file| waited(&file).map(|then| (file, then))).collect())
     }

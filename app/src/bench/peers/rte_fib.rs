@@ -1,0 +1,157 @@
+//! DPDK's `rte_fib`: a table alone, in a program that is compiled where it is measured.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use weir_bench::peers::lookup::{NEXT_HOPS, Table, Work as Lookups};
+use weir_bench::peers::{Measured, fib};
+use weir_bench::search::Stop;
+use weir_mem::{Clock, tsc};
+
+use super::super::waiting::Waiting;
+use super::contest::{Contest, Peer, Side, Work};
+use super::lab::Lab;
+use super::program::{Program, found};
+
+const NAME: &str = "rte-fib";
+
+/// Memory without huge pages, MiB: both levels of the table, and the prefixes.
+const MEMORY: u32 = 1024;
+
+const WORKS: &[Work] = &[Work {
+    name: "look-up",
+    help: "A million IPv4 addresses, looked up 64 at a time in the same prefixes, DIR-24-8 on both sides; cycles and rates are of look-ups, \
+           not of packets. Both find the same next hops, or there is no figure. Debian's DPDK has no vector code for it; Weir's has.",
+}];
+
+pub(super) struct RteFib;
+
+impl Peer for RteFib {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn absent(&self, lab: &Lab) -> Option<String> {
+        for (program, package) in [("cc", "gcc"), ("pkg-config", "pkg-config")] {
+            if found(program).is_none() {
+                return Some(format!(
+                    "it has to be compiled, and {program} is not installed (apt-get install {package})"
+                ));
+            }
+        }
+        let library = lab.tool(Command::new("pkg-config").args(["--exists", "libdpdk"]));
+        library.is_err().then(|| {
+            "it has to be compiled, and DPDK's headers are not installed (apt-get install libdpdk-dev)".to_owned()
+        })
+    }
+
+    fn works(&self) -> &'static [Work] {
+        WORKS
+    }
+
+    fn start(&self, _work: &Work, lab: &Lab) -> Result<Contest, Stop> {
+        let program = compile(lab)?;
+        let lookups = match &lab.data {
+            Some(folder) => Lookups::real(folder).map_err(Stop::Failed)?,
+            None => Lookups::made_up(),
+        };
+        let prefixes = lab.file("prefixes", lookups.prefixes_as_text().as_bytes())?;
+        let addresses = lab.file("addresses", &lookups.addresses_as_bytes())?;
+        let mut words = vec![OsString::from(program), format!("--lcores=0@{}", lab.core).into()];
+        words.extend(lab.eal("fib", MEMORY).into_iter().map(OsString::from));
+        words.extend(["--".into(), prefixes.into(), NEXT_HOPS.to_string().into(), addresses.into()]);
+        let mut program = Program::start(lab, NAME, &words, &[])?;
+        let ready = program.lines_until(lab, "build its table", |line| line.starts_with("ready"))?;
+        let ready = fib::ready(ready.lines().last().unwrap_or_default());
+        let ready = ready.map_err(|problem| program.failed(&format!("is not understood: {problem}")))?;
+        let configuration = format!("{} prefixes, {} addresses\n", lookups.prefixes(), lookups.addresses());
+        let (all, addresses) = (lookups.prefixes() as u64, lookups.addresses() as u64);
+        let table = lookups.table().map_err(Stop::Failed)?;
+        let ours = fib::Ready { prefixes: all, addresses, sum: table.sum() };
+        if ours != ready {
+            return Err(program.failed(&format!("has found other next hops: {ready:?} against Weir's {ours:?}")));
+        }
+        Ok(Contest {
+            ours: Box::new(Ours { table, addresses }),
+            theirs: Box::new(Theirs { program, addresses }),
+            configurations: vec![("both", configuration), (NAME, fib::SOURCE.to_owned())],
+        })
+    }
+}
+
+fn compile(lab: &Lab) -> Result<PathBuf, Stop> {
+    let folder = lab.fresh_folder("fib")?;
+    let (source, program) = (folder.join("rte-fib.c"), folder.join("rte-fib"));
+    std::fs::write(&source, fib::SOURCE)
+        .map_err(|error| Stop::Failed(format!("cannot write {}: {error}", source.display())))?;
+    let flags = lab.tool(Command::new("pkg-config").args(["--cflags", "--libs", "libdpdk"]))?;
+    let mut command = Command::new("cc");
+    command.arg("-O3").arg(&source).args(flags.split_whitespace()).arg("-o").arg(&program);
+    lab.tool(&mut command)?;
+    Ok(program)
+}
+
+/// Cycles of so many look-ups, of which others on the core took a part.
+fn measured(clock: &Clock, cycles: u64, waited: u64, lookups: u64) -> Measured {
+    let worked = cycles.saturating_sub(waited).max(1) as f64;
+    let each = worked / lookups.max(1) as f64;
+    Measured {
+        cycles: each,
+        rate: clock.hz() as f64 / each / 1e6,
+        busy: None,
+        waited: Some(100.0 - worked / cycles.max(1) as f64 * 100.0),
+    }
+}
+
+struct Ours {
+    table: Table,
+    addresses: u64,
+}
+
+impl Side for Ours {
+    fn measure(&mut self, lab: &Lab, window: Duration) -> Result<Measured, Stop> {
+        let cycles = lab.clock.cycles(window.as_nanos() as u64);
+        let (table, addresses) = (&self.table, self.addresses);
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                weir_engine::pin(lab.core).map_err(|error| Stop::Failed(error.to_string()))?;
+                table.cycles();
+                let (waiting, began) = (Waiting::of_this_thread(), tsc::now());
+                let (mut took, mut passes) = (0, 0);
+                while tsc::now().wrapping_sub(began) < cycles || passes == 0 {
+                    lab.check()?;
+                    took += table.cycles();
+                    passes += 1;
+                }
+                Ok(measured(&lab.clock, took, waiting.cycles(&lab.clock), passes * addresses))
+            });
+            thread.join().unwrap_or_else(|_| Err(Stop::Failed("the measuring thread ended".to_owned())))
+        })
+    }
+}
+
+struct Theirs {
+    program: Program,
+    addresses: u64,
+}
+
+impl Theirs {
+    /// Cycles of so many passes.
+    fn passes(&mut self, lab: &Lab, passes: u64) -> Result<u64, Stop> {
+        self.program.say(&passes.to_string())?;
+        let line = self.program.line(lab, "look addresses up")?;
+        fib::cycles(&line).map_err(|problem| self.program.failed(&format!("is not understood: {problem}")))
+    }
+}
+
+impl Side for Theirs {
+    fn measure(&mut self, lab: &Lab, window: Duration) -> Result<Measured, Stop> {
+        let one = self.passes(lab, 1)?;
+        let passes = lab.clock.cycles(window.as_nanos() as u64).div_ceil(one);
+        let waiting = Waiting::of_process(self.program.id());
+        let cycles = self.passes(lab, passes)?;
+        Ok(measured(&lab.clock, cycles, waiting.cycles(&lab.clock), passes * self.addresses))
+    }
+}
