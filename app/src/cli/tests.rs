@@ -135,7 +135,7 @@ fn later_commands_swallow_anything() {
         let asked = ask(line);
         assert!(matches!(asked, Asked::Command(Commands::Top(_) | Commands::Gen(_))), "{line}");
     }
-    let Asked::Command(Commands::Bench(bench)) = ask("bench peers x") else { panic!("another command") };
+    let Asked::Command(Commands::Bench(bench)) = ask("bench nothing x") else { panic!("another command") };
     assert!(matches!(bench.what, BenchCommands::Other(_)));
 }
 
