@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use weir_config::{Nanos, Quantity, Rate, Size};
 use weir_flowstat::{Order, models};
 
@@ -40,8 +40,20 @@ pub(crate) struct Flowstat {
     pub(crate) trim: bool,
     /// What the device does to packets
     #[arg(long, value_name = "MODEL", default_value = models::DEFAULT, help_heading = "Matching",
-          value_parser = PossibleValuesParser::new(models::names()))]
+          value_parser = PossibleValuesParser::new(models::MODELS.map(|(name, help)| PossibleValue::new(name).help(help))))]
     pub(crate) model: String,
+    /// Which packets leave where something was captured: a CSV file with the columns prefix and port
+    #[arg(long, value_name = "FILE.csv", help_heading = "Matching")]
+    pub(crate) routes: Option<PathBuf>,
+    /// A port of the routes at which something was captured
+    #[arg(long, value_name = "PORT", value_delimiter = ',', help_heading = "Matching")]
+    pub(crate) captured: Vec<String>,
+    /// Who is who on the two sides of a gateway: a CSV file with the columns svlan, cvlan, gre and subscriber
+    #[arg(long, value_name = "FILE.csv", help_heading = "Matching")]
+    pub(crate) subscribers: Option<PathBuf>,
+    /// What identifies packets on the two sides: a script that declares match { sent = { ... }, received = { ... } }
+    #[arg(long, value_name = "FILE.lua", help_heading = "Matching")]
+    pub(crate) keys: Option<PathBuf>,
     /// Bytes of each packet that its model looks at, at most; all when absent
     #[arg(long, value_name = "N", help_heading = "Matching", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub(crate) bytes: Option<u32>,

@@ -3,12 +3,14 @@
 mod progress;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use weir_capture::Merged;
+use weir_config::{Catalogue, ConfigError};
 use weir_filter::Filter;
-use weir_flowstat::models::{self, Sources};
+use weir_flowstat::models::{self, MatchConfig, Sources};
 use weir_flowstat::{Clock, Fields, Options, Order, Profile, Report, analyse};
+use weir_lua::Limits;
 
 use crate::cli::Flowstat;
 use crate::commands::{print, print_json};
@@ -57,7 +59,15 @@ fn options(asked: &Flowstat) -> Result<Options, Failed> {
         wrong.extend(mistakes.iter().map(|mistake| format!("--by: {mistake}")));
         Fields::default()
     });
-    let sources = Sources { bytes: asked.bytes.map(|bytes| bytes as usize) };
+    let keys = asked.keys.as_ref().and_then(|file| keys(file).map_err(|told| wrong.extend(told)).ok());
+    let sources = Sources {
+        bytes: asked.bytes.map(|bytes| bytes as usize),
+        routes: asked.routes.clone(),
+        captured: asked.captured.clone(),
+        subscribers: asked.subscribers.clone(),
+        // What is wrong with a script is told once.
+        keys: keys.or_else(|| asked.keys.as_ref().map(|_| MatchConfig { sent: Vec::new(), received: Vec::new() })),
+    };
     let model = models::make(&asked.model, &sources).map_err(|mistakes| wrong.extend(mistakes)).ok();
     let Some(model) = model.filter(|_| wrong.is_empty()) else { return Err(Failed::Sentences(wrong)) };
     let order = Order::NAMES.iter().find(|(name, _)| *name == asked.order).map(|(_, order)| *order);
@@ -78,6 +88,23 @@ fn options(asked: &Flowstat) -> Result<Options, Failed> {
         memory: asked.memory,
         temp: asked.temp.clone().unwrap_or_else(std::env::temp_dir),
     })
+}
+
+/// What a script declares: it runs once, confined as any configuration.
+fn keys(file: &Path) -> Result<MatchConfig, Vec<String>> {
+    let told = |errors: Vec<ConfigError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let kinds: Catalogue = std::iter::once(models::match_kind()).collect();
+    let program = Path::new("/proc/self/exe");
+    let document = weir_lua::evaluate(program, file, &kinds.names(), &Limits::default()).map_err(told)?;
+    let checked = document.check(&kinds, None).map_err(told)?;
+    match checked.elements() {
+        [element] => element.read().map_err(told),
+        all => Err(vec![format!(
+            "{}: declares match {} times; write match {{ sent = {{ ... }}, received = {{ ... }} }} once",
+            file.display(),
+            all.len()
+        )]),
+    }
 }
 
 /// Opens all captures, or says what is wrong with each.

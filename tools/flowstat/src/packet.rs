@@ -1,5 +1,8 @@
 //! A packet of a capture, and where packets come from.
 
+use std::cell::OnceCell;
+
+use weir_capture::decode::Layers;
 use weir_capture::{LinkType, Merged, Record};
 
 /// Which of the two captures a packet is from.
@@ -12,7 +15,7 @@ pub enum Side {
 }
 
 /// A packet of a capture.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Packet<'a> {
     /// What was captured of it.
     pub data: &'a [u8],
@@ -22,6 +25,21 @@ pub struct Packet<'a> {
     pub link: LinkType,
     /// The number of its file among those of its side, from 0.
     pub file: usize,
+    layers: OnceCell<Layers<'a>>,
+}
+
+impl<'a> Packet<'a> {
+    /// A packet of `length` bytes of which `data` was captured, from the file of that number.
+    #[inline]
+    pub fn new(data: &'a [u8], length: u32, link: LinkType, file: usize) -> Packet<'a> {
+        Packet { data, length, link, file, layers: OnceCell::new() }
+    }
+
+    /// What lies where in it. It is found out when it is first asked for.
+    #[inline]
+    pub fn layers(&self) -> &Layers<'a> {
+        self.layers.get_or_init(|| Layers::of(self.data, self.link))
+    }
 }
 
 /// What comes out of a [`Source`].
@@ -50,7 +68,7 @@ impl Source for Merged {
         match Merged::next(self) {
             Ok(Some((file, record))) => {
                 let Record { nanos, data, length, link, .. } = record;
-                Next::Packet(nanos, Packet { data, length, link, file })
+                Next::Packet(nanos, Packet::new(data, length, link, file))
             }
             Ok(None) => Next::End,
             Err(damage) => Next::Damaged(damage.to_string()),

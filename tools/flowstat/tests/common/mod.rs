@@ -21,7 +21,7 @@ impl Source for Frames<'_> {
     fn next(&mut self) -> Next<'_> {
         match self.0.next() {
             Some(Frame { time, data, length, file }) => {
-                Next::Packet(*time, Packet { data, length: *length, link: LinkType::ETHERNET, file: *file })
+                Next::Packet(*time, Packet::new(data, *length, LinkType::ETHERNET, *file))
             }
             None => Next::End,
         }
