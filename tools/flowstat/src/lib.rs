@@ -20,6 +20,7 @@ mod model;
 pub mod models;
 mod notes;
 mod options;
+pub mod output;
 mod packet;
 mod records;
 mod report;
