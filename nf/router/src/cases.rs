@@ -63,6 +63,13 @@ pub(crate) fn all() -> Vec<Case> {
         case("ttl-flood-dropped", "the same, but the slow path takes none of them", &[], CLOSED, ttl_flood),
         case("two-ports", "packets to addresses behind either port in turn", &[], "", two_ports),
         case("ecmp-4", "one destination, four next hops, many flows", &[], "", ecmp),
+        case(
+            "redirects",
+            "one destination, and sources are told of nearer routers",
+            &[],
+            "redirects = true,",
+            one_destination,
+        ),
         Case {
             knobs: &[FRAME, NETWORKS],
             ..case("networks", "random addresses in as many /24 networks as asked for", &[], "", networks)
