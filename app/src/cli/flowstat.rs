@@ -80,6 +80,9 @@ pub(crate) struct Flowstat {
     /// Streams to show; 20, or all with --json, when absent
     #[arg(long, value_name = "N", help_heading = "Streams")]
     pub(crate) worst: Option<usize>,
+    /// Write flowstat.html (a page with plots), flowstat.json, flowstat.csv and flowstat.parquet into this folder
+    #[arg(long, value_name = "DIR", help_heading = "Streams")]
+    pub(crate) report: Option<PathBuf>,
     /// Memory that packets may take; beyond, they go to files
     #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = size, help_heading = "Means")]
     pub(crate) memory: u64,

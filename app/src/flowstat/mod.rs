@@ -9,7 +9,7 @@ use weir_capture::Merged;
 use weir_config::{Catalogue, ConfigError};
 use weir_filter::Filter;
 use weir_flowstat::models::{self, MatchConfig, Sources};
-use weir_flowstat::{Clock, Fields, Options, Order, Profile, Report, analyse};
+use weir_flowstat::{Clock, Fields, Options, Order, Profile, Report, analyse, output};
 use weir_lua::Limits;
 
 use crate::cli::Flowstat;
@@ -38,6 +38,12 @@ pub(crate) fn flowstat(asked: &Flowstat) -> Result<(), Failed> {
 }
 
 fn tell(asked: &Flowstat, report: &mut Report) -> Result<(), Failed> {
+    if let Some(folder) = &asked.report {
+        let command: Vec<String> = std::env::args().collect();
+        for file in output::write_report(report, folder, &command, asked.worst.unwrap_or(WORST))? {
+            eprintln!("wrote {}", file.display());
+        }
+    }
     if asked.json {
         report.streams.truncate(asked.worst.unwrap_or(usize::MAX));
         return print_json(serde_json::to_value(&*report).map_err(|error| error.to_string())?);

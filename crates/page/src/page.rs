@@ -8,7 +8,7 @@ h1{font-size:1.6rem;margin-bottom:.2rem}h2{font-size:1.15rem;margin-top:2rem;bor
 h3{font-size:1rem;margin:1.5rem 0 .3rem}\
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
 th,td{text-align:left;padding:.2rem .8rem .2rem 0;border-bottom:1px solid #eee;vertical-align:top}\
-td.n,th.n{text-align:right}td small{color:#777}.wide{overflow-x:auto}\
+td.n,th.n{text-align:right}td.n,td.k{white-space:nowrap}td small{color:#777}.wide{overflow-x:auto}\
 pre,code{font:13px/1.4 ui-monospace,monospace;background:#f6f6f6}pre{padding:.8rem;overflow-x:auto}\
 .partial{background:#fff3cd;border-left:4px solid #e69f00;padding:.5rem .8rem}\
 figure{margin:1rem 0}figcaption{font-weight:600}figcaption small{font-weight:400;color:#777}\

@@ -114,7 +114,7 @@ fn table(page: &mut Page, report: &Report, worst: usize) {
 fn row(html: &mut String, stream: &Stream) {
     html.push_str("<tr>");
     for (_, value) in &stream.key {
-        let _ = write!(html, "<td>{}</td>", escaped(value));
+        let _ = write!(html, "<td class=\"k\">{}</td>", escaped(value));
     }
     let found = &stream.report;
     let reordered = found.order.as_ref().map(|order| order.reordered);

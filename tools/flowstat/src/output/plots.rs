@@ -133,7 +133,7 @@ pub(crate) fn arrivals(stream: &Stream) -> Option<Figure> {
         Curve { name: name.to_owned(), shape, points }
     };
     let curves =
-        vec![curve("received", Shape::Line, |piece| piece.received), curve("sent", Shape::Dashes, |piece| piece.sent)];
+        vec![curve("sent", Shape::Dashes, |piece| piece.sent), curve("received", Shape::Line, |piece| piece.received)];
     let slope = |bps: Option<f64>| bps.map_or_else(|| "-".to_owned(), super::pages::rate);
     let beside =
         format!("the slope is the rate: {} sent, {} received", slope(stream.sent_bps), slope(stream.received_bps));
