@@ -140,22 +140,28 @@ fn tests(options: &Rfc2544, usual: &[Test]) -> Vec<Test> {
 
 /// The generator's core, which nobody else may use.
 fn core(options: &Rfc2544, dut: Option<&Dut>) -> Result<u16, Failed> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u16;
+    let usable: Vec<u16> = weir_engine::usable_cores().into_iter().map(|core| core as u16).collect();
     let busy = dut.map_or(&[][..], Dut::cores);
-    let free = (0..cores).rev().find(|core| !busy.contains(core));
+    let free = usable.iter().rev().copied().find(|core| !busy.contains(core));
     match (options.core, free) {
         (Some(core), _) if busy.contains(&core) => Err(Failed::from(format!(
             "core {core} is one of the device's; give the generator one of its own with --core"
         ))),
-        (Some(core), _) if core >= cores => {
-            Err(Failed::from(format!("there is no core {core}; this machine has {cores}, from 0 to {}", cores - 1)))
-        }
+        (Some(core), _) if !usable.contains(&core) => Err(Failed::from(format!(
+            "core {core} is none that this process may run on: choose of {}",
+            listed(&usable)
+        ))),
         (Some(core), _) | (None, Some(core)) => Ok(core),
         (None, None) => Err(Failed::from(format!(
-            "the generator needs a core of its own, and the device under test uses all {cores} of this machine; give the device \
-             fewer workers"
+            "the generator needs a core of its own, and the device under test uses all of {}; give the device fewer \
+             workers",
+            listed(&usable)
         ))),
     }
+}
+
+fn listed(cores: &[u16]) -> String {
+    cores.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn generator(options: &Rfc2544, in_process: bool) -> Generate {

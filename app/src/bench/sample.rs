@@ -125,9 +125,10 @@ impl Job {
 
 /// The last cores, so many of them.
 fn cores(workers: usize) -> Result<Vec<usize>, String> {
-    let there = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut usable = weir_engine::usable_cores();
+    let there = usable.len();
     match there.checked_sub(workers) {
-        Some(first) => Ok((first..there).collect()),
+        Some(first) => Ok(usable.split_off(first)),
         None => Err(format!(
             "{workers} workers never wait, and there are {there} cores: they would measure how the kernel shares a core; ask for at \
              most {there}"

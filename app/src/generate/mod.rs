@@ -128,7 +128,7 @@ pub(crate) fn from_document(document: &Document, folder: &Path) -> Result<Loaded
 }
 
 fn last_core() -> u16 {
-    std::thread::available_parallelism().map_or(0, |cores| (cores.get() - 1) as u16)
+    weir_engine::usable_cores().last().map_or(0, |&core| core as u16)
 }
 
 /// A flag that the first SIGTERM or SIGINT raises; the second ends the process at once.

@@ -380,6 +380,13 @@ fn keep_off(busy: &[usize]) {
     }
 }
 
+/// The cores that the calling thread may run on, ascending; core 0 where that cannot be told. A container may have some of the machine's
+/// cores only, and not the first ones.
+pub fn usable_cores() -> Vec<usize> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return vec![0] };
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
+}
+
 /// Pins the calling thread to a core.
 ///
 /// # Errors

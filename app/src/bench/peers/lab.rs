@@ -47,17 +47,18 @@ impl Lab {
         patience: Duration,
         stop: Arc<AtomicBool>,
     ) -> Result<Lab, String> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let core = core.unwrap_or(cores - 1);
-        if core >= cores {
-            return Err(format!("there is no core {core}; this machine has {cores}, from 0 to {}", cores - 1));
+        let usable = weir_engine::usable_cores();
+        let core = core.or(usable.last().copied()).unwrap_or(0);
+        if !usable.contains(&core) {
+            return Err(format!("core {core} is none that this process may run on: choose of {usable:?}"));
         }
         let weir = std::env::current_exe().map_err(|error| format!("cannot tell which program this is: {error}"))?;
         let folder = std::env::temp_dir().join(format!("weir-peers-{}", std::process::id()));
         // Others may look in: scripts are run as nobody.
         let made = std::fs::DirBuilder::new().mode(0o755).create(&folder);
         made.map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
-        let other = if core == 0 { cores.min(2) - 1 } else { 0 };
+        let other = usable.iter().copied().find(|&other| other != core).unwrap_or(core);
+        let cores = usable.len();
         Ok(Lab { core, other, cores, folder, data, weir, clock: Clock::calibrate(), patience, stop })
     }
 
