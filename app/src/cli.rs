@@ -10,7 +10,7 @@ mod packets;
 mod peers;
 mod rfc2544;
 
-pub(crate) use flowstat::Flowstat;
+pub(crate) use flowstat::{Flowstat, FlowstatBench};
 pub(crate) use generate::Generate;
 pub(crate) use nouns::Change;
 pub(crate) use peers::Peers;
@@ -329,6 +329,8 @@ pub(crate) enum BenchCommands {
     Run(BenchRun),
     /// Other programs at the same work, in turns with Weir
     Peers(Peers),
+    /// How fast two captures are matched, and in how much memory
+    Flowstat(FlowstatBench),
     /// What changed between two reports, and whether it is more than noise
     Compare(Compare),
     /// A part of `run`: takes one sample

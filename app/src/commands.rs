@@ -166,6 +166,19 @@ pub(crate) fn bench_peers(options: &cli::Peers) -> Result<(), Failed> {
     report(&record, options.json.then_some(&short), options.report.as_deref(), "peers")
 }
 
+/// `weir bench flowstat`.
+pub(crate) fn bench_flowstat(options: &cli::FlowstatBench) -> Result<(), Failed> {
+    let wanted = bench::FlowstatOptions {
+        packets: options.packets.clone(),
+        by: options.by.clone(),
+        runs: options.runs,
+        memory: options.memory,
+        folder: options.folder.clone().unwrap_or_else(std::env::temp_dir),
+    };
+    let record = bench::flowstat(&wanted, &mut |text| eprintln!("{text}"))?;
+    report(&record, options.json.then_some(&()), options.report.as_deref(), "flowstat")
+}
+
 /// A record as JSON, and beside its keys those of `short`.
 #[derive(serde::Serialize)]
 struct WithShort<'r, S> {

@@ -7,6 +7,7 @@ mod cpp;
 mod dut;
 mod echo;
 mod experiment;
+mod flowstat;
 mod instructions;
 mod pattern;
 mod peers;
@@ -25,6 +26,7 @@ use crate::{catalogue, log, version};
 
 pub(crate) use cpp::{CppOptions, cpp};
 pub(crate) use experiment::{RunOptions, check_only, run};
+pub(crate) use flowstat::{FlowstatOptions, flowstat};
 pub(crate) use instructions::job as count_job;
 pub(crate) use peers::{PeersOptions, names as peer_names, peers, works as peer_works};
 pub(crate) use rfc2544::rfc2544;

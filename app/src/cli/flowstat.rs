@@ -94,6 +94,38 @@ pub(crate) struct Flowstat {
     pub(crate) json: bool,
 }
 
+/// `weir bench flowstat`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Writes two captures of a router that never was, and matches them: 150 bytes on disk for each packet. What is found is \
+                        compared with what is known of them.\n\nExamples:\n  weir bench flowstat\n  weir bench flowstat --packets \
+                        1000000,6000000 --by '' --by dst --runs 5 --report results"
+)]
+pub(crate) struct FlowstatBench {
+    /// Packets in each capture; several with commas between them
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "6000000",
+          value_parser = clap::value_parser!(u64).range(1..=4_000_000_000))]
+    pub(crate) packets: Vec<u64>,
+    /// Fields that make a stream, with commas between them; none when empty
+    #[arg(long, value_name = "FIELDS", default_values = [""], hide_default_value = true)]
+    pub(crate) by: Vec<String>,
+    /// Runs of each
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) runs: u32,
+    /// Memory that packets may take; beyond, they go to files
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = size)]
+    pub(crate) memory: u64,
+    /// Folder of the captures and the temporary files; that of the system when absent
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Write flowstat.html (a page with plots), flowstat.json and flowstat.csv into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 fn time(text: &str) -> Result<u64, String> {
     quantity(Nanos::UNITS.parse(text).map_err(|wrong| wrong.problem), "5 ms")
 }

@@ -23,6 +23,18 @@ impl Key {
         Key([(hash as u64).max(1), (hash >> 64) as u64])
     }
 
+    /// Its bits.
+    #[inline]
+    pub(crate) fn words(self) -> [u64; 2] {
+        self.0
+    }
+
+    /// The key of these bits.
+    #[inline]
+    pub(crate) fn from_words(words: [u64; 2]) -> Key {
+        Key(words)
+    }
+
     /// Evenly spread bits: for a place in a table.
     #[inline]
     pub(crate) fn low(self) -> u64 {

@@ -29,6 +29,7 @@ mod spool;
 mod streams;
 mod subscribers;
 mod summary;
+pub mod synthetic;
 mod table;
 
 pub use analysis::analyse;

@@ -13,7 +13,7 @@ use crate::streams::Streams;
 use crate::table::{Found, MAX_STREAMS, Sent, Table, Window};
 
 /// How many packets ahead memory is asked for.
-const AHEAD: usize = 16;
+const AHEAD: usize = 24;
 
 /// The stream of packets that were sent when nothing was captured behind the device.
 const OUTSIDE: u32 = MAX_STREAMS - 1;
@@ -119,7 +119,7 @@ impl Matching<'_> {
     /// place of its stream.
     fn survey(&mut self, mut see: impl FnMut(Option<Sent>, &ReceivedRecord)) -> Result<(), String> {
         for part in 0..self.sent.parts() {
-            let mut table = Table::new(self.sent.len(part));
+            let mut table = Table::new(self.sent.len(part))?;
             self.sent.read(part, |records| {
                 for record in records {
                     let sent = Sent { time: record.time, stream: record.flow, number: record.number };
@@ -176,7 +176,9 @@ impl Matching<'_> {
                 Ok(())
             };
             let window = Self::window(self.window, self.clock);
-            return find(&mut self.received, 0, table, learned, window, tally, take);
+            tally = find(&mut self.received, 0, table, learned, window, tally, take)?;
+            self.streams.received_all(&learned.line);
+            return Ok(tally);
         }
         let mut events = Spool::new(PARTS, self.memory, self.temp);
         for part in 0..parts {
@@ -188,6 +190,7 @@ impl Matching<'_> {
         }
         self.streams.sent_all();
         merge(&mut events, |event| self.streams.receive(event, &learned.line))?;
+        self.streams.received_all(&learned.line);
         Ok(tally)
     }
 
@@ -198,7 +201,7 @@ impl Matching<'_> {
 
     /// What was sent of a part, which is then forgotten.
     fn table(&mut self, part: usize, learned: &Learned, tally: &mut Tally) -> Result<Table, String> {
-        let mut table = Table::new(self.sent.len(part));
+        let mut table = Table::new(self.sent.len(part))?;
         let streams = &mut self.streams;
         let key = |record: &SentRecord| learned.bindings.sent(record.key, record.flow);
         self.sent.read(part, |records| {

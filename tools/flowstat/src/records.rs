@@ -40,7 +40,7 @@ pub(crate) struct ReceivedRecord {
 pub(crate) const AMBIGUOUS: u32 = 1 << 31;
 
 /// A packet that arrived and is known to have been sent: the first copy or a further one.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Event {
     /// When it arrived, ns by the clock that it was received by.

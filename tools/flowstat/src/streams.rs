@@ -38,6 +38,16 @@ impl Profile {
     }
 }
 
+/// Packets of a stream that are taken in together.
+const TOGETHER: usize = 16;
+
+/// Packets of a stream that wait for others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    count: usize,
+    events: [Event; TOGETHER],
+}
+
 /// Keys are evenly spread already.
 #[derive(Clone, Copy, Debug, Default)]
 struct Even(u64);
@@ -64,6 +74,9 @@ pub(crate) struct Streams {
     keys: Vec<Box<[u8]>>,
     pub(crate) sent: Vec<Sending>,
     pub(crate) received: Vec<Option<Box<Receiving>>>,
+    /// What arrived and is not yet taken in, where streams are many: [`TOGETHER`] packets of a stream cost hardly more than one, for
+    /// whose sake all that is known of the stream must come from memory.
+    waiting: Vec<Waiting>,
     profile: Option<Profile>,
     /// When the first packet of all was sent, ns: the zero of all series.
     zero: Option<i64>,
@@ -100,8 +113,8 @@ pub(crate) struct Receiving {
 
 impl Streams {
     pub(crate) fn new(profile: Option<Profile>) -> Streams {
-        let (sent, received) = (Vec::new(), Vec::new());
-        Streams { ids: HashMap::default(), keys: Vec::new(), sent, received, profile, zero: None }
+        let (sent, received, waiting) = (Vec::new(), Vec::new(), Vec::new());
+        Streams { ids: HashMap::default(), keys: Vec::new(), sent, received, waiting, profile, zero: None }
     }
 
     /// The stream whose packets have `key` in common.
@@ -167,6 +180,9 @@ impl Streams {
     pub(crate) fn sent_all(&mut self) {
         self.ids = HashMap::default();
         self.received = self.sent.iter().map(|_| None).collect();
+        if self.sent.len() > PRECISE {
+            self.waiting = vec![Waiting::default(); self.sent.len()];
+        }
     }
 
     /// How the statistics of a stream are kept: exactly where streams are few, in bounds where they are many.
@@ -182,6 +198,32 @@ impl Streams {
     #[inline]
     pub(crate) fn receive(&mut self, event: &Event, line: &Line) {
         let stream = (event.stream & !AMBIGUOUS) as usize;
+        let Some(waiting) = self.waiting.get_mut(stream) else { return self.take(stream, event, line) };
+        if let Some(place) = waiting.events.get_mut(waiting.count) {
+            *place = *event;
+        }
+        waiting.count += 1;
+        if waiting.count == TOGETHER {
+            self.take_waiting(stream, line);
+        }
+    }
+
+    /// Nothing more arrives.
+    pub(crate) fn received_all(&mut self, line: &Line) {
+        for stream in 0..self.waiting.len() {
+            self.take_waiting(stream, line);
+        }
+        self.waiting = Vec::new();
+    }
+
+    fn take_waiting(&mut self, stream: usize, line: &Line) {
+        let Some(waiting) = self.waiting.get_mut(stream) else { return };
+        let Waiting { count, events } = std::mem::replace(waiting, Waiting { count: 0, ..*waiting });
+        events.iter().take(count).for_each(|event| self.take(stream, event, line));
+    }
+
+    #[inline]
+    fn take(&mut self, stream: usize, event: &Event, line: &Line) {
         if self.received.get(stream).is_some_and(Option::is_none) {
             self.begin(stream, event);
         }

@@ -3,6 +3,7 @@
 //! A slot is 32 bytes, two to a cache line, so that a packet is found with one access to memory; those that come next are asked
 //! for beforehand. Keys that were sent more than once have their packets in lists.
 
+use weir_mem::HugeSlice;
 use weir_mem::prefetch::prefetch_slice;
 
 use crate::hash::Key;
@@ -37,7 +38,21 @@ struct Slot {
     number: u32,
 }
 
-const EMPTY: Slot = Slot { key: Key::NONE, time: 0, stream: 0, number: 0 };
+/// A slot as it lies in memory; all zeroes stand for an empty one.
+type Raw = [u64; 4];
+
+impl Slot {
+    #[inline]
+    fn read([low, high, time, rest]: Raw) -> Slot {
+        Slot { key: Key::from_words([low, high]), time: time as i64, stream: (rest >> 32) as u32, number: rest as u32 }
+    }
+
+    #[inline]
+    fn raw(self) -> Raw {
+        let [low, high] = self.key.words();
+        [low, high, self.time as u64, u64::from(self.stream) << 32 | u64::from(self.number)]
+    }
+}
 
 /// An entry of a list.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +77,8 @@ struct List {
 /// What was sent, and what of it was found again.
 #[derive(Debug)]
 pub(crate) struct Table {
-    slots: Vec<Slot>,
+    /// In huge pages where there are any.
+    slots: HugeSlice<Raw>,
     mask: usize,
     entries: Vec<Entry>,
     lists: Vec<List>,
@@ -94,9 +110,14 @@ pub(crate) enum Found {
 
 impl Table {
     /// An empty one for so many packets.
-    pub(crate) fn new(packets: usize) -> Table {
+    ///
+    /// # Errors
+    ///
+    /// There is not so much memory.
+    pub(crate) fn new(packets: usize) -> Result<Table, String> {
         let size = (packets.saturating_add(packets / 5) + 16).next_power_of_two();
-        Table { slots: vec![EMPTY; size], mask: size - 1, entries: Vec::new(), lists: Vec::new() }
+        let slots = HugeSlice::new(size).map_err(|error| format!("{error}; allow less with --memory"))?;
+        Ok(Table { slots, mask: size - 1, entries: Vec::new(), lists: Vec::new() })
     }
 
     /// Says that a key will be looked at soon.
@@ -105,35 +126,41 @@ impl Table {
         prefetch_slice(&self.slots, key.low() as usize & self.mask);
     }
 
-    /// The slot of a key, or the empty one where it would be.
+    /// Where the slot of a key is, or the empty one where it would be, and what is there.
     #[inline]
-    fn slot(&self, key: Key) -> usize {
+    fn slot(&self, key: Key) -> (usize, Slot) {
         let mut at = key.low() as usize & self.mask;
-        while let Some(slot) = self.slots.get(at)
-            && slot.key != key
-            && slot.key != Key::NONE
-        {
+        loop {
+            // There is always an empty slot, and every place is inside.
+            let slot = self.slots.get(at).map_or(Slot::read([0; 4]), |raw| Slot::read(*raw));
+            if slot.key == key || slot.key == Key::NONE {
+                return (at, slot);
+            }
             at = (at + 1) & self.mask;
         }
-        at
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, slot: Slot) {
+        if let Some(raw) = self.slots.get_mut(at) {
+            *raw = slot.raw();
+        }
     }
 
     /// Adds a packet that was sent. Packets of one key are to come in the order they were sent, and no more packets in all than the
     /// table was made for.
     #[inline]
     pub(crate) fn insert(&mut self, key: Key, sent: Sent) {
-        let at = self.slot(key);
-        let Some(slot) = self.slots.get_mut(at) else { return };
+        let (at, slot) = self.slot(key);
         if slot.key == Key::NONE {
-            *slot = Slot { key, time: sent.time, stream: sent.stream, number: sent.number };
+            self.put(at, Slot { key, time: sent.time, stream: sent.stream, number: sent.number });
         } else {
-            self.repeat(at, sent);
+            self.repeat(at, slot, sent);
         }
     }
 
     #[cold]
-    fn repeat(&mut self, at: usize, sent: Sent) {
-        let Some(slot) = self.slots.get_mut(at) else { return };
+    fn repeat(&mut self, at: usize, mut slot: Slot, sent: Sent) {
         if slot.stream & REPEATED == 0 {
             let first = Sent { time: slot.time, stream: slot.stream & !MATCHED, number: slot.number };
             let index = self.entries.len() as u32;
@@ -141,6 +168,7 @@ impl Table {
             slot.stream |= REPEATED;
             slot.number = self.lists.len() as u32;
             self.lists.push(List { tail: index, low: index, next: index, last: NIL });
+            self.put(at, slot);
         }
         let index = self.entries.len() as u32;
         self.entries.push(Entry { sent, next: NIL });
@@ -154,7 +182,7 @@ impl Table {
     /// The packet of a key of which only one was sent.
     #[inline]
     pub(crate) fn only(&self, key: Key) -> Option<Sent> {
-        let slot = self.slots.get(self.slot(key))?;
+        let (_, slot) = self.slot(key);
         let one = slot.key == key && slot.stream & REPEATED == 0;
         one.then_some(Sent { time: slot.time, stream: slot.stream & !MATCHED, number: slot.number })
     }
@@ -162,8 +190,10 @@ impl Table {
     /// What the packet of this key is that arrived at `now`; packets are to come in the order they arrived.
     #[inline]
     pub(crate) fn find(&mut self, key: Key, now: i64, window: Window) -> Found {
-        let at = self.slot(key);
-        let Some(slot) = self.slots.get_mut(at).filter(|slot| slot.key == key) else { return Found::Unknown };
+        let (at, slot) = self.slot(key);
+        if slot.key != key {
+            return Found::Unknown;
+        }
         if slot.stream & REPEATED != 0 {
             let list = slot.number;
             return self.find_in_list(list, now, window);
@@ -176,7 +206,7 @@ impl Table {
         } else if slot.stream & MATCHED != 0 {
             Found::Duplicate { sent, ambiguous: false }
         } else {
-            slot.stream |= MATCHED;
+            self.put(at, Slot { stream: slot.stream | MATCHED, ..slot });
             Found::Matched { sent, ambiguous: false }
         }
     }

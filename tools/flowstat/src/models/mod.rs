@@ -23,6 +23,9 @@ use crate::subscribers::Subscribers;
 /// The model that is taken when nobody says which.
 pub const DEFAULT: &str = "identity";
 
+/// The model of the device whose captures [`crate::synthetic`] writes.
+pub const OF_SYNTHETIC: &str = "router";
+
 /// All models: what each is called, and what the device does, in a few words.
 pub const MODELS: [(&str, &str); 6] = [
     ("identity", "changes nothing"),
