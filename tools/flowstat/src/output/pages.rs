@@ -97,7 +97,7 @@ fn table(page: &mut Page, report: &Report, worst: usize) {
         let _ = write!(html, "<th>{}</th>", escaped(name));
     }
     let delay = if report.clock.synchronised { "latency" } else { "PDV" };
-    for name in ["sent", "lost", "loss", "reordered", "duplicated", "sent", "received"] {
+    for name in ["sent", "lost", "loss", "reordered", "duplicated", "rate sent", "rate received"] {
         let _ = write!(html, "<th class=\"n\">{name}</th>");
     }
     for part in ["median", "99 %", "most"] {
@@ -141,8 +141,16 @@ fn unknown() -> String {
 }
 
 fn streams(page: &mut Page, report: &Report) -> Result<(), String> {
-    let plotted = report.streams.iter().filter(|stream| !stream.delays.is_empty() || !stream.gaps.is_empty());
-    for (n, stream) in plotted.enumerate() {
+    let plotted = |stream: &&Stream| !stream.delays.is_empty() || !stream.gaps.is_empty();
+    let drawn = report.streams.iter().filter(plotted).count();
+    if drawn < report.streams.len() {
+        let (drawn, all) = (thousands(drawn as u64), thousands(report.stream_count));
+        page.muted(&format!(
+            "Plots are of {drawn} of {all} streams, the worst by {}; --order chooses by what.",
+            report.order
+        ));
+    }
+    for (n, stream) in report.streams.iter().filter(plotted).enumerate() {
         let name = if stream.key.is_empty() { "All packets".to_owned() } else { name(stream) };
         if n == OPEN {
             page.heading("More streams");
