@@ -103,6 +103,17 @@ fn a_little_that_holds_a_lot_costs_no_memory() {
 }
 
 #[test]
+fn a_window_that_would_take_much_memory_is_refused() {
+    // RFC 8878 section 3.1.1.1: no flags, so that a window descriptor follows; it is 2 to the power of 10 and its high five bits.
+    let frame = |power: u8| [&[0x28, 0xb5, 0x2f, 0xfd, 0, (power - 10) << 3][..], &[1, 0, 0]].concat();
+    let says = |power| read(&frame(power)).1.unwrap().what;
+    assert!(says(27).contains("the file has only 0 bytes"), "{}", says(27));
+    for power in [28, 40] {
+        assert!(says(power).starts_with("what is compressed with zstd is damaged: "), "{}", says(power));
+    }
+}
+
+#[test]
 fn files_are_merged_by_time() {
     let folder = Folder::new("merged");
     let order = Order::Little;
@@ -181,6 +192,30 @@ proptest! {
         for file in [gzip(&plain), zstd(&plain), plain] {
             prop_assert_eq!(read(&file), (frames.clone(), None));
         }
+    }
+
+    #[test]
+    fn merged_files_are_what_sorting_gives(mut files in prop::collection::vec(prop::collection::vec(0..50_u32, 0..40), 1..6)) {
+        let folder = Folder::new("sorted");
+        let mut expected = Vec::new();
+        for (number, times) in files.iter_mut().enumerate() {
+            times.sort_unstable();
+            let mut file = classic_header(Order::Big, 0xa1b2_3c4d, 1);
+            for time in times.iter() {
+                file.extend(classic_record(Order::Big, 0, *time, 1, &[0]));
+                expected.push((*time, number));
+            }
+            folder.put(&number.to_string(), &file);
+        }
+        // Of equal times, the file named first goes first.
+        expected.sort();
+        let paths: Vec<_> = (0..files.len()).map(|number| folder.0.join(number.to_string())).collect();
+        let mut merged = Merged::open(&paths).unwrap();
+        let mut got = Vec::new();
+        while let Some((file, record)) = merged.next().unwrap() {
+            got.push((record.nanos as u32, file));
+        }
+        prop_assert_eq!(got, expected);
     }
 
     #[test]
