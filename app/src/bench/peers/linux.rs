@@ -89,6 +89,7 @@ struct Place {
 
 impl Place {
     fn new(lab: &Lab) -> Result<Place, Stop> {
+        remove_orphans();
         let id = std::process::id();
         let place = Place { sender: format!("weir-peers-{id}-gen"), router: format!("weir-peers-{id}-dut") };
         for name in [&place.sender, &place.router] {
@@ -159,6 +160,18 @@ impl Drop for Place {
                     "weir: cannot remove the network namespace {name}: {removed:?}; remove it with ip netns del {name}"
                 );
             }
+        }
+    }
+}
+
+/// Removes the namespaces of runs that were killed.
+fn remove_orphans() {
+    let there = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    for name in there.filter_map(|entry| entry.file_name().into_string().ok()) {
+        let id = name.strip_prefix("weir-peers-").and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if id.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists()) {
+            // What another run removes at this moment is gone too.
+            let _ = Command::new("ip").args(["netns", "del", &name]).output();
         }
     }
 }
