@@ -29,7 +29,7 @@ const NETWORK: &str = "198.18.0.0/15";
 
 const WORKS: &[Work] = &[Work {
     name: "veth",
-    help: "64-byte UDP packets, one flow, from Weir's generator (AF_XDP) through a router between two veth pairs: the kernel's, or Weir over \
+    help: "64-byte UDP packets, one flow, from Weir's generator (AF_PACKET) through a router between two veth pairs: the kernel's, or Weir over \
            AF_XDP, with the same route and neighbour. The generator has a core of its own and sends as fast as it can; the router has the \
            other. Cycles are those of the router's core: for Weir those that its worker was not idle by its own account, calls of the \
            kernel included; for the kernel those that it books for interrupts (soft ones too), in steps of 10 ms. Not alike: the kernel \

@@ -19,21 +19,16 @@ const MEMORY: u32 = 256;
 const WORKS: &[Work] = &[
     Work {
         name: "io",
-        help: "64-byte frames from one of DPDK's null devices to the other and back, untouched. Weir has its account and its counters \
-               besides.",
+        help: "64-byte frames from one of DPDK's null devices to the other and back, untouched. Not alike: the driver leaves in a buffer what \
+               was there, and Weir writes zeros over it, as nobody may see that; testpmd does not look. Weir has its account, counters and \
+               times of stages besides. testpmd has 8,192 buffers, Weir as many as it thinks right.",
     },
-    Work {
-        name: "macswap",
-        help: "The same, MAC addresses exchanged by both. Weir has its account and its counters besides.",
-    },
-    Work {
-        name: "mac",
-        help: "The same; testpmd sets both MAC addresses, Weir exchanges them, which is as many bytes read and more written.",
-    },
+    Work { name: "macswap", help: "The same, MAC addresses exchanged by both." },
+    Work { name: "mac", help: "The same; testpmd sets both MAC addresses without reading them, Weir exchanges them." },
     Work {
         name: "5tswap",
-        help: "The same; testpmd looks for addresses and ports to exchange as well and finds none, as null devices give frames of \
-               zeros. Weir exchanges MAC addresses.",
+        help: "The same; testpmd would exchange IP addresses and ports as well, but finds none in frames of zeros. Weir exchanges MAC \
+               addresses.",
     },
 ];
 

@@ -45,7 +45,7 @@ pub mod generator {
         "--size",
         "64",
         "--port",
-        "af_xdp:g0",
+        "af_packet:g0",
         "--src",
         "192.0.2.2",
         "--dst",
