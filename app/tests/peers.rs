@@ -177,7 +177,8 @@ fn sleeping(fake: &str, folder: &Folder) -> Option<(Child, Vec<u32>)> {
         return None;
     }
     let processes = processes(folder);
-    assert!(processes.iter().any(|process| sleeps(*process)));
+    // While it becomes another program it has no words for a moment.
+    until("its sleep", || processes.iter().any(|process| sleeps(*process)));
     Some((child, processes))
 }
 
