@@ -216,7 +216,7 @@ fn a_killed_run_takes_its_peers_along() {
 fn what_cannot_be_is_refused() {
     let folder = Folder::new("refused");
     let cases = [
-        (&["--core", "4096"][..], "there is no core 4096"),
+        (&["--core", "4096"][..], "core 4096 is none that this process may run on"),
         (&["--peer", "nobody"], "nobody"),
         (&["--seconds", "0"], "0.01 to 3600"),
         (&["--runs", "0"], "--runs"),
