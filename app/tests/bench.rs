@@ -5,27 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-struct Folder(PathBuf);
+mod common;
 
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("weir-bench-test-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
-}
+use common::Folder;
 
 fn weir(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
@@ -54,7 +36,7 @@ const SOCKETS: &str =
 #[test]
 fn an_experiment_becomes_a_report() {
     let folder = Folder::new("report");
-    let record = record(&run(&folder.file("tiny.lua", SOCKETS), &folder));
+    let record = record(&run(&folder.write("tiny.lua", SOCKETS), &folder));
     assert_eq!(record["partial"], serde_json::Value::Null);
     assert_eq!(record["points"].as_array().unwrap().len(), 2);
     for point in record["points"].as_array().unwrap() {
@@ -69,7 +51,7 @@ fn an_experiment_becomes_a_report() {
 #[test]
 fn an_interrupted_experiment_is_partial_and_goes_on() {
     let folder = Folder::new("interrupted");
-    let file = folder.file("tiny.lua", SOCKETS);
+    let file = folder.write("tiny.lua", SOCKETS);
     let mut command = weir(&["bench", "run", file.to_str().unwrap(), "--report", folder.0.to_str().unwrap()]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -90,7 +72,7 @@ fn an_interrupted_experiment_is_partial_and_goes_on() {
     let whole = std::fs::read_to_string(folder.0.join("tiny.journal")).unwrap();
     assert!(whole.starts_with(&journal) && lines_of(&whole) == 41, "{}", lines_of(&whole));
     // The journal of another experiment is refused.
-    folder.file("tiny.lua", &SOCKETS.replace("18", "19"));
+    folder.write("tiny.lua", SOCKETS.replace("18", "19"));
     let refused = run(&file, &folder);
     assert!(!refused.status.success() && said(&refused).contains("another experiment"), "{}", said(&refused));
 }
@@ -123,14 +105,14 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
     ];
     for (keys, sentence) in cases {
         let text = format!("experiment {{ name = \"wrong\", title = \"Wrong\", {keys} }}\n");
-        let output = run(&folder.file("wrong.lua", &text), &folder);
+        let output = run(&folder.write("wrong.lua", &text), &folder);
         assert!(!output.status.success() && said(&output).contains(sentence), "{keys}: {}", said(&output));
         assert!(!folder.0.join("wrong.journal").exists(), "{keys}");
     }
     for (text, sentence) in
         [("", "declares no experiment"), (&format!("{SOCKETS}{}", SOCKETS.replace("tiny", "more")), "several")]
     {
-        let output = run(&folder.file("wrong.lua", text), &folder);
+        let output = run(&folder.write("wrong.lua", text), &folder);
         assert!(!output.status.success() && said(&output).contains(sentence), "{}", said(&output));
     }
 }

@@ -8,41 +8,12 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+mod common;
+
+use common::{Folder, WEIR, text, weir};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
-}
-
-fn weir(arguments: &[&str]) -> Output {
-    Command::new(WEIR).args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// A folder of its own for a test, gone at its end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("weir-docs-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
 }
 
 /// All Markdown files but those of what others built.
@@ -99,7 +70,7 @@ fn pieces() -> Vec<Piece> {
 /// What `weir check` says to a script that lies in a folder with the files of `configs/`.
 fn check(folder: &Folder, script: &str) -> Output {
     for (file, name) in [("table.csv", "table.csv"), ("lua/count.lua", "count.lua")] {
-        folder.write(name, &std::fs::read_to_string(root().join("configs").join(file)).unwrap());
+        folder.write(name, std::fs::read_to_string(root().join("configs").join(file)).unwrap());
     }
     weir(&["check", "--allow-lua-stages", folder.write("script.lua", script).to_str().unwrap()])
 }
