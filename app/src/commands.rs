@@ -174,6 +174,7 @@ pub(crate) fn bench_flowstat(options: &cli::FlowstatBench) -> Result<(), Failed>
         runs: options.runs,
         memory: options.memory,
         folder: options.folder.clone().unwrap_or_else(std::env::temp_dir),
+        keep: options.keep,
     };
     let record = bench::flowstat(&wanted, &mut |text| eprintln!("{text}"))?;
     report(&record, options.json.then_some(&()), options.report.as_deref(), "flowstat")

@@ -80,6 +80,61 @@ fn a_damaged_file_is_told_and_read_up_to_the_damage() {
     assert!(text(&output.stderr).contains(told));
 }
 
+/// All keys but the fields of streams, whose names are the user's choice.
+fn keys(value: &Value, found: &mut std::collections::BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                found.insert(key.clone());
+                if key != "key" {
+                    keys(value, found);
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| keys(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_of_the_json_is_described() {
+    let folder = Folder::new("flowstat-keys");
+    let sent = generated(&folder, "sent.pcap", &[]);
+    let received = folder.write("received.pcap", changed(&sent, |n| n % 10 != 3, 250));
+    let more = ["--by", "src", "--rate", "1 Mbit/s", "--burst", "1 KiB"];
+    let report = analysed(&[&[sent.as_str(), received.to_str().unwrap()], &more[..]].concat());
+    let mut found = std::collections::BTreeSet::new();
+    keys(&report, &mut found);
+    let document = include_str!("../../docs/json.md");
+    let missing: Vec<&String> = found.iter().filter(|key| !document.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty() && found.len() > 80, "docs/json.md does not mention {missing:?} of {}", found.len());
+}
+
+/// The script of the manual's page, and what a wrong one is told.
+#[test]
+fn a_script_says_what_packets_are_known_by() {
+    let folder = Folder::new("flowstat-script");
+    let sent = generated(&folder, "sent.pcap", &[]);
+    let script = folder.write("keys.lua", "match { sent = { 'src', 'payload' }, received = { 'src', 'payload' } }\n");
+    let report = analysed(&[&sent, &sent, "--model", "custom", "--keys", script.to_str().unwrap()]);
+    assert_eq!((&report["total"]["matched"], &report["total"]["ambiguous"]), (&json!(1000), &json!(0)));
+    let wrong = folder.write("wrong.lua", "match { sent = { 'scr' }, received = { 'src', 'id' } }\n");
+    let output = weir(&["flowstat", &sent, &sent, "--model", "custom", "--keys", wrong.to_str().unwrap()]);
+    let told = text(&output.stderr);
+    assert!(told.contains("did you mean src?") && told.contains("name as many on both sides"), "{told}");
+}
+
+#[test]
+fn its_speed_is_measured_and_what_it_finds_is_checked() {
+    let folder = Folder::new("flowstat-bench");
+    let words = ["bench", "flowstat", "--packets", "3000", "--runs", "1", "--memory", "64 KiB", "--json", "--folder"];
+    let output = weir(&[&words[..], &[folder.0.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(record["points"][0]["figures"][0]["name"], json!("time"));
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0, "nothing stays");
+}
+
 #[test]
 fn everything_that_is_wrong_is_told_at_once() {
     let refused = |arguments: &[&str]| {

@@ -24,15 +24,19 @@ pub(crate) struct FlowstatOptions {
     pub(crate) memory: u64,
     /// The folder of the captures and of temporary files.
     pub(crate) folder: PathBuf,
+    /// Whether the captures stay.
+    pub(crate) keep: bool,
 }
 
-/// A folder that is gone in the end.
-struct Folder(PathBuf);
+/// A folder that is gone in the end, unless it is to stay.
+struct Folder(PathBuf, bool);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Whoever cannot remove it has been told by the system; the captures are no secret.
-        let _ = std::fs::remove_dir_all(&self.0);
+        if !self.1 {
+            // There is nobody to tell, and the captures are no secret.
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
     }
 }
 
@@ -43,7 +47,7 @@ pub(crate) fn flowstat(options: &FlowstatOptions, progress: &mut dyn FnMut(&str)
     record.settings.insert("model".to_owned(), models::OF_SYNTHETIC.into());
     record.settings.insert("runs".to_owned(), f64::from(options.runs).into());
     record.settings.insert("memory for packets, MiB".to_owned(), ((options.memory >> 20) as f64).into());
-    let folder = Folder(options.folder.join(format!("weir-bench-flowstat-{}", std::process::id())));
+    let folder = Folder(options.folder.join(format!("weir-bench-flowstat-{}", std::process::id())), options.keep);
     std::fs::create_dir_all(&folder.0)
         .map_err(|error| format!("cannot make the folder {}: {error}", folder.0.display()))?;
     for &packets in &options.packets {

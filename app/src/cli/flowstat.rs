@@ -118,6 +118,9 @@ pub(crate) struct FlowstatBench {
     /// Folder of the captures and the temporary files; that of the system when absent
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
+    /// Keep the captures, for other programs to do the same work
+    #[arg(long)]
+    pub(crate) keep: bool,
     /// Write flowstat.html (a page with plots), flowstat.json and flowstat.csv into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,

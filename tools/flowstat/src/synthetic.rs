@@ -94,7 +94,8 @@ fn write(file: &mut impl Write, time: u64, frame: &Frame) -> io::Result<()> {
 
 /// Numbers that look like chance, and are the same every time.
 fn mixed(number: u64) -> u64 {
-    let product = u128::from(number ^ 0x6a09_e667_f3bc_c909) * 0xbb67_ae85_84ca_a73b_9e37_79b9_7f4a_7c15_u128;
+    let odd = 0xbb67_ae85_84ca_a73b_9e37_79b9_7f4a_7c15_u128;
+    let product = u128::from(number ^ 0x6a09_e667_f3bc_c909).wrapping_mul(odd);
     (product >> 64) as u64
 }
 

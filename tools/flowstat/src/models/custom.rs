@@ -23,7 +23,7 @@ config! {
 
 /// The declaration of what identifies packets, in a script.
 pub fn match_kind() -> Kind {
-    Kind::named("match", MatchConfig::schema())
+    Kind::single("match", MatchConfig::schema())
 }
 
 /// A part of what identifies a packet.
