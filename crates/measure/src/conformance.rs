@@ -51,7 +51,7 @@ impl TokenBucket {
         self.latest = Some(now.max(latest));
         let fallen = elapsed * u128::from(self.rate);
         let size = u128::from(bytes) * 8 * BIT;
-        self.tokens = self.room.min(self.tokens + fallen);
+        self.tokens = self.room.min(self.tokens.saturating_add(fallen));
         self.backlog = self.backlog.saturating_sub(fallen) + size;
         self.longest = self.longest.max(self.backlog);
         let conforms = size <= self.tokens;

@@ -26,17 +26,6 @@ impl Series {
     /// Pieces at most.
     pub const PIECES: u32 = 256;
 
-    /// How many times the pieces of a series are made twice as long that lasts `nanos` from its zero.
-    pub fn doublings(nanos: u64) -> u32 {
-        let pieces = nanos / Series::FINEST / u64::from(Series::PIECES);
-        u64::BITS - pieces.leading_zeros()
-    }
-
-    /// An empty one whose pieces are at least `FINEST` times two to the power of `doubled` long.
-    pub fn of(doubled: u32) -> Series {
-        Series { pieces: Vec::new(), doubled: doubled.min(47) }
-    }
-
     /// Adds a packet of `bytes` at `nanos` after zero. What comes before zero is counted at zero.
     #[inline]
     pub fn add(&mut self, nanos: i64, bytes: u32) {
@@ -54,8 +43,9 @@ impl Series {
         while self.doubled < other.doubled {
             self.double();
         }
+        let halved = self.doubled - other.doubled;
         for piece in &other.pieces {
-            self.put(Piece { number: piece.number >> (self.doubled - other.doubled), ..*piece });
+            self.put(Piece { number: piece.number.checked_shr(halved).unwrap_or(0), ..*piece });
         }
     }
 

@@ -32,7 +32,7 @@ impl Line {
             return level;
         }
         let elapsed = level.wrapping_sub(self.origin) as f64;
-        level - (elapsed * self.drift / (1.0 + self.drift)).round() as i64
+        level.wrapping_sub((elapsed * self.drift / (1.0 + self.drift)).round() as i64)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reading captures: each packet becomes a record in a spool.
 
+use weir_capture::LinkType;
 use weir_filter::Filter;
 
 use crate::fields::Fields;
@@ -49,9 +50,14 @@ impl Gatherer<'_> {
                 Next::End => return Ok(report),
             };
             report.count(time, &packet);
-            if self.filter.is_some_and(|filter| !filter.matches_captured(packet.data, packet.length)) {
-                report.filtered += 1;
-                continue;
+            if let Some(filter) = self.filter {
+                // Filters look at Ethernet frames, and would find nonsense in others.
+                let foreign = packet.link != LinkType::ETHERNET;
+                report.foreign += u64::from(foreign);
+                if foreign || !filter.matches_captured(packet.data, packet.length) {
+                    report.filtered += 1;
+                    continue;
+                }
             }
             match self.model.identify(&packet, self.side, &self.hasher) {
                 Identity::Key(key) => take(time, &packet, key, 0)?,

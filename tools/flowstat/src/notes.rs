@@ -82,6 +82,13 @@ fn of_side(options: &Options, side: &str, capture: &CaptureReport) -> Vec<String
             capture.cut, capture.shortest_cut
         ));
     }
+    if capture.foreign > 0 {
+        notes.push(format!(
+            "{} packets {side} were not captured on Ethernet: filters look at Ethernet frames only, so that none of these matched; leave \
+             --filter-{side} out, or filter when capturing",
+            capture.foreign
+        ));
+    }
     if capture.unidentified > 0 {
         notes.push(format!("{} packets {side} {}", capture.unidentified, options.model.unidentified()));
     }

@@ -84,6 +84,9 @@ pub struct CaptureReport {
     /// The least that was captured of a packet that was cut, bytes.
     #[serde(skip)]
     pub shortest_cut: usize,
+    /// Of those filtered: were captured on a link that filters do not know.
+    #[serde(skip)]
+    pub foreign: u64,
     /// What is wrong with files, a sentence each.
     #[serde(skip)]
     pub damage: Vec<String>,

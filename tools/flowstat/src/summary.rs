@@ -160,9 +160,9 @@ fn series(sent: &Series, others: Option<(&Series, &Series)>) -> SeriesReport {
     let width = sent.width().max(received.width()).max(arrived.width());
     let mut pieces: std::collections::BTreeMap<u32, Piece> = std::collections::BTreeMap::new();
     let mut each = |series: &Series, take: fn(&mut Piece, u32, u64)| {
-        let scale = (width / series.width()) as u32;
+        let scale = width / series.width();
         for (at, packets, bytes) in series.pieces() {
-            let at = at / scale;
+            let at = (u64::from(at) / scale) as u32;
             take(pieces.entry(at).or_insert(Piece { at, ..Piece::default() }), packets, bytes);
         }
     };

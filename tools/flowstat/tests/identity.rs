@@ -127,6 +127,35 @@ fn what_only_one_capture_covers_can_be_left_out() {
     }
 }
 
+/// Whatever stamps and lengths files claim, nothing overflows, and every packet is in one place.
+#[test]
+fn wild_stamps_and_lengths_are_borne() {
+    let times = [0, i64::MAX, i64::MIN, -1, 5, 1 << 62, i64::MAX - 1, 3];
+    let frame = |(n, time): (usize, i64)| Frame { time, data: vec![n as u8 % 3; 9], length: u32::MAX, file: n };
+    let all: Vec<Frame> = times.into_iter().enumerate().map(frame).collect();
+    let turned: Vec<Frame> = all.iter().rev().cloned().collect();
+    for (clock, trim) in [(Clock::Same, false), (Clock::Offset, true), (Clock::Drift, false), (Clock::Drift, true)] {
+        let mut options = options(Box::new(Identity { bytes: Some(9) }));
+        options.profile = Some(Profile { rate: u64::MAX, burst: u64::MAX });
+        (options.clock, options.trim, options.by) = (clock, trim, Fields::parse("file").unwrap());
+        let report = run(&options, &all, &turned);
+        let total = &report.total;
+        assert_eq!(total.sent, total.matched + total.lost);
+        assert_eq!(total.received, total.matched + total.duplicated + total.unmatched);
+    }
+}
+
+#[test]
+fn filters_look_at_ethernet_only() {
+    let frame = |n: u8| Frame { time: n.into(), data: vec![n; 60], length: 60, file: 0 };
+    let sent: Vec<Frame> = (0..10).map(frame).collect();
+    let mut options = options(Box::new(Identity::default()));
+    options.filter_sent = Some("ether[0] < 4".parse().unwrap());
+    let report = run(&options, &sent, &sent);
+    assert_eq!((report.sent.filtered, report.total.filtered_sent, report.total.matched), (6, 6, 4));
+    assert_eq!(report.total.unmatched, 6);
+}
+
 #[test]
 fn frames_that_were_cut_are_told_and_need_fewer_bytes() {
     let frame = |n: u8, cut: usize| Frame { time: i64::from(n), data: vec![n; cut], length: 100, file: 0 };
