@@ -50,9 +50,10 @@ pub trait Pool: Send {
 ///
 /// - `rings`: descriptors of all device queues, receive and transmit together;
 /// - `links`: room of all links between workers together;
-/// - `workers`: each has at most this many batches in flight and as many buffers cached as a burst has room for;
+/// - `workers`: each has at most this many batches in flight, and as many buffers at hand in its handle and in DPDK's cache for its thread
+///   as four bursts have room for;
 /// - `held`: what stages may hold (neighbour queues, schedulers, reassembly).
 pub const fn buffers_needed(rings: usize, links: usize, workers: usize, held: usize) -> usize {
     const BATCHES_IN_FLIGHT: usize = 8;
-    rings + links + workers * (BATCHES_IN_FLIGHT * BATCH + 2 * Burst::ROOM) + held
+    rings + links + workers * (BATCHES_IN_FLIGHT * BATCH + 4 * Burst::ROOM) + held
 }
