@@ -15,6 +15,9 @@ use crate::table::{Found, MAX_STREAMS, Sent, Table, Window};
 /// How many packets ahead memory is asked for.
 const AHEAD: usize = 24;
 
+/// Bytes of memory that a part may take, however little is allowed.
+const LEAST_PART: u64 = 64 << 20;
+
 /// The stream of packets that were sent when nothing was captured behind the device.
 const OUTSIDE: u32 = MAX_STREAMS - 1;
 
@@ -90,6 +93,7 @@ impl Matching<'_> {
     /// Finds out about clocks, flows and what both captures cover, from packets that cannot be mistaken for others.
     pub(crate) fn learn(&mut self) -> Result<Learned, String> {
         let mut learned = Learned { line: Line::SAME, compared: None, bindings: Bindings::default(), cover: None };
+        self.check_parts()?;
         if self.clock == Clock::Same && !self.renames && !self.trim {
             return Ok(learned);
         }
@@ -113,6 +117,22 @@ impl Matching<'_> {
             learned.cover = self.cover(learned.line)?;
         }
         Ok(learned)
+    }
+
+    /// Whether each part fits into memory. Keys are spread evenly, so one that does not is full of packets that all look alike.
+    fn check_parts(&self) -> Result<(), String> {
+        let allowed = self.memory.saturating_mul(4).max(LEAST_PART);
+        let longest = (0..self.sent.parts()).map(|part| self.sent.len(part)).max().unwrap_or(0);
+        let needed = Table::bytes_for(longest);
+        if needed <= allowed {
+            return Ok(());
+        }
+        Err(format!(
+            "{longest} packets of what was sent have to be in memory at once, as packets do that look alike; they take {} MiB there, and \
+             --memory allows {}: allow more, leave such packets out with --filter-sent, or choose a model that tells them apart",
+            needed.div_ceil(1 << 20),
+            allowed >> 20
+        ))
     }
 
     /// Hands over each packet that was received, with the one that was sent if that is the only one that looks like it; its flow is in

@@ -115,9 +115,19 @@ impl Table {
     ///
     /// There is not so much memory.
     pub(crate) fn new(packets: usize) -> Result<Table, String> {
-        let size = (packets.saturating_add(packets / 5) + 16).next_power_of_two();
+        let size = Table::slots_for(packets);
         let slots = HugeSlice::new(size).map_err(|error| format!("{error}; allow less with --memory"))?;
         Ok(Table { slots, mask: size - 1, entries: Vec::new(), lists: Vec::new() })
+    }
+
+    fn slots_for(packets: usize) -> usize {
+        (packets.saturating_add(packets / 5).saturating_add(16)).checked_next_power_of_two().unwrap_or(usize::MAX)
+    }
+
+    /// Bytes of memory that a table for so many packets takes at most: when they all have one key.
+    pub(crate) fn bytes_for(packets: usize) -> u64 {
+        let slots = Table::slots_for(packets).saturating_mul(size_of::<Raw>());
+        slots.saturating_add(packets.saturating_mul(size_of::<Entry>())) as u64
     }
 
     /// Says that a key will be looked at soon.

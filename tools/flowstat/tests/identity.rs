@@ -166,3 +166,18 @@ fn frames_that_were_cut_are_told_and_need_fewer_bytes() {
     let report = run(&options(Box::new(Identity { bytes: Some(60) })), &sent, &received);
     assert_eq!((report.received.cut, report.total.matched), (0, 2));
 }
+
+/// Packets that are all alike meet in one part. When they need more memory than is allowed that is said, and no more is taken.
+#[test]
+fn packets_alike_are_refused_where_they_do_not_fit() {
+    let frame = |time| Frame { time, data: vec![7; 60], length: 60, file: 0 };
+    let frames: Vec<Frame> = (0..1_000_000).map(frame).collect();
+    let analyse = |memory: u64| {
+        let options = weir_flowstat::Options { memory, ..options(Box::new(Identity::default())) };
+        let source = || common::Frames(frames.iter());
+        weir_flowstat::analyse(&options, &mut source(), &mut source(), &mut |_, _, _| {})
+    };
+    let refused = analyse(1 << 20).unwrap_err();
+    assert!(refused.contains("1000000 packets") && refused.contains("allows 64"), "{refused}");
+    assert_eq!(analyse(1 << 28).unwrap().total.matched, 1_000_000);
+}
