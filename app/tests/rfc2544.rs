@@ -64,7 +64,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_sent() {
     let with = |file: &str, more: &[&str]| refusal(&[&[file], &ports[..], more].concat());
     assert!(with(greedy, &[]).contains("the generator needs a core of its own"));
     assert!(with(file, &["--core", "0"]).contains("core 0 is one of the device's"));
-    assert!(with(file, &["--core", "1000"]).contains("there is no core 1000"));
+    assert!(with(file, &["--core", "1000"]).contains("core 1000 is none that this process may run on"));
     assert!(refusal(&[file, "--tx", "west", "--rx", "north"]).contains("declares no port \"north\""));
     assert!(with(file, &["--test", "throughput,reset"]).contains("cannot be restarted alone"));
     let out = ["--tx", "mem:null", "--rx", "mem:null", "--test", "reset", "--sizes", "63", "--width", "0"];
