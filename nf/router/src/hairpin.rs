@@ -46,11 +46,10 @@ impl<T: Lookup4> Hairpin<T> {
         Hairpin { table, fib, seed, ports, kind, next: 0 }
     }
 
-    /// Whether the packet, which came in by `port`, is going to leave by it.
+    /// Whether the IPv4 packet, which came in by `port`, is going to leave by it.
     fn turns_round(&self, packet: &Packet, port: u16) -> bool {
-        let is_ipv4 = Ethernet::view(packet.bytes()).is_some_and(|header| header.ethertype.get() == ethernet::IPV4);
         let window = packet.window::<64>(Ethernet::LEN);
-        let Some(ip) = Ipv4::view(window).filter(|_| is_ipv4) else { return false };
+        let Some(ip) = Ipv4::view(window) else { return false };
         let hash = || flow::hash(window, packet.len().saturating_sub(Ethernet::LEN), self.seed);
         let entry = self.fib.entry(self.fib.place(self.table.lookup(ip.destination.get()), hash));
         entry.is_forward() && self.ports.get(usize::from(entry.port())) == Some(&port)
@@ -68,6 +67,11 @@ impl<T: Lookup4> Hairpin<T> {
     }
 }
 
+/// Only these use up the sample: a host often asks by ARP just before it sends.
+fn is_ipv4(packet: &Packet) -> bool {
+    Ethernet::view(packet.bytes()).is_some_and(|header| header.ethertype.get() == ethernet::IPV4)
+}
+
 impl<T: Lookup4> Stage for Hairpin<T> {
     fn declare(&self) -> Declaration {
         Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Port])
@@ -77,9 +81,8 @@ impl<T: Lookup4> Stage for Hairpin<T> {
         if out.now() < self.next {
             return;
         }
+        let Some(slot) = batch.slots().next().filter(|&slot| batch.get(slot).is_some_and(is_ipv4)) else { return };
         self.next = out.now().saturating_add(INTERVAL);
-        if let Some(slot) = batch.slots().next() {
-            self.look_at(batch, slot, out);
-        }
+        self.look_at(batch, slot, out);
     }
 }
