@@ -6,7 +6,9 @@
 //! | module | what |
 //! |---|---|
 //! | [`lpm4`] | longest prefix match for IPv4 |
+//! | [`meter`] | colours packets by rate (RFC 2697, 2698, 4115) |
 #![forbid(unsafe_code)]
 
 pub mod lpm4;
+pub mod meter;
 mod quarantine;
