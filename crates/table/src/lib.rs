@@ -5,10 +5,12 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`exact`] | from the hash of a key to its record |
 //! | [`lpm4`] | longest prefix match for IPv4 |
 //! | [`meter`] | colours packets by rate (RFC 2697, 2698, 4115) |
 #![forbid(unsafe_code)]
 
+pub mod exact;
 pub mod lpm4;
 pub mod meter;
 mod quarantine;

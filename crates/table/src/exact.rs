@@ -1,0 +1,253 @@
+//! Exact match: from the hash of a key to where its record lies.
+//!
+//! The index holds no keys. A *bucket* is one cache line of eight words, each a tag (31 bits of the hash) and a 32-bit index into
+//! records that its user keeps; the user compares the key there. So a lookup costs two lines, that of the bucket and that of
+//! the record, and both can be asked for ahead.
+//!
+//! An entry stands in the first bucket of its hash that has room; where that is full, in the next of at most [`PROBES`] others. At
+//! most half of all words are used, so that nearly all entries (about 99 of 100 in a full index) stand in the first.
+//! **Entries never move**: each change is one store of one word, and a reader finds a key that is there all the time, whatever the
+//! writer does meanwhile. Readers wait for nobody.
+//!
+//! What a reader may see just after an entry was removed is an index whose record is no longer meant: records are freed
+//! after a grace period ([`weir_mem::Domain`]).
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use weir_mem::prefetch::prefetch_slice;
+use weir_mem::{HugeSlice, arena};
+
+/// Entries of a bucket: one cache line of words.
+pub const BUCKET: usize = 8;
+
+/// Buckets that an entry may stand in.
+pub const PROBES: u32 = 8;
+
+/// The most entries that an index can be made for.
+pub const MAX_CAPACITY: u32 = 1 << 28;
+
+/// The part of a word that is not the index.
+const TAG: u64 = 0xffff_ffff_0000_0000;
+
+/// Set in every word that is an entry, so that none is 0.
+const ENTRY: u64 = 1 << 32;
+
+type Bucket = [AtomicU64; BUCKET];
+
+/// The hash of a key. The low half chooses buckets, the high half is the tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hash(u64);
+
+impl Hash {
+    /// A hash that was made elsewhere; all its bits should depend on the key.
+    #[inline(always)]
+    pub const fn from_bits(bits: u64) -> Hash {
+        Hash(bits)
+    }
+
+    /// The tag, where it stands in a word.
+    #[inline(always)]
+    const fn tag(self) -> u64 {
+        self.0 & TAG | ENTRY
+    }
+
+    /// The bucket that an entry stands in at the `probe`-th try, of `mask + 1`.
+    #[inline(always)]
+    const fn bucket(self, probe: u32, mask: u32) -> usize {
+        // An odd step goes round all buckets, whose number is a power of two.
+        let step = (self.0 >> 32) as u32 | 1;
+        ((self.0 as u32).wrapping_add(step.wrapping_mul(probe)) & mask) as usize
+    }
+}
+
+/// Why an entry was refused. Nothing has changed then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// As many entries as the index was made for.
+    Full {
+        /// How many that is.
+        capacity: u32,
+    },
+    /// All buckets that it may stand in are full. Of random keys that is the fate of less than one in 10^12; a writer that
+    /// lets others choose keys seeds its hash.
+    Crowded,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full { capacity } => write!(f, "the table is full: it holds {capacity} entries at most"),
+            Self::Crowded => f.write_str("the table has no room for this key: too many others have a hash like it"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// What workers look up in.
+pub struct Index {
+    buckets: HugeSlice<Bucket>,
+    mask: u32,
+    /// Buckets that some entry needed; it only grows.
+    probes: AtomicU32,
+    seed: u64,
+}
+
+impl Index {
+    /// The hash of a key of up to 128 bits.
+    #[inline(always)]
+    pub const fn hash(&self, high: u64, low: u64) -> Hash {
+        // Two multiplications to 128 bits, folded: every bit of the key and of the seed reaches every bit of the result.
+        const A: u64 = 0x9e37_79b9_7f4a_7c15;
+        const B: u64 = 0xd6e8_feb8_6659_fd93;
+        let one = fold(low ^ self.seed, A);
+        Hash(fold(high ^ one, B ^ self.seed))
+    }
+
+    /// Asks for the line that a lookup reads first.
+    #[inline(always)]
+    pub fn prefetch(&self, hash: Hash) {
+        prefetch_slice(&self.buckets, hash.bucket(0, self.mask));
+    }
+
+    /// Where the record of this hash lies most probably: nearly always there is one candidate, and it is right. Compare the
+    /// key; if it is another, or there is none, [`find`](Index::find) tells for certain.
+    #[inline(always)]
+    pub fn candidate(&self, hash: Hash) -> Option<u32> {
+        let bucket = self.buckets.get(hash.bucket(0, self.mask))?;
+        let mut found = 0;
+        // Without a branch for each word: which one it is, is random.
+        for word in bucket {
+            // Pairs with the release in `Exact`: the record that the word leads to is seen whole.
+            let word = word.load(Ordering::Acquire);
+            found = if is_tagged(word, hash) { word } else { found };
+        }
+        (found != 0).then_some(found as u32)
+    }
+
+    /// The index for which `is` says that it leads to the key with this hash; `is` compares the key in the record.
+    pub fn find(&self, hash: Hash, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.words(hash).map(|word| word.load(Ordering::Acquire)).find_map(|word| {
+            let index = word as u32;
+            (is_tagged(word, hash) && is(index)).then_some(index)
+        })
+    }
+
+    /// All words where an entry of this hash may stand, in the order of probing.
+    fn words(&self, hash: Hash) -> impl Iterator<Item = &AtomicU64> {
+        // Whoever knows that a key is there has seen the number that was stored before it.
+        let probes = self.probes.load(Ordering::Acquire);
+        self.probed(hash, probes).flatten()
+    }
+
+    fn probed(&self, hash: Hash, probes: u32) -> impl Iterator<Item = &Bucket> {
+        (0..probes).filter_map(move |probe| self.buckets.get(hash.bucket(probe, self.mask)))
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        self.buckets.bytes()
+    }
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Index({} buckets)", self.buckets.len())
+    }
+}
+
+/// The product of two numbers, its halves added without carries.
+#[inline(always)]
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = (a as u128).wrapping_mul(b as u128);
+    (product >> 64) as u64 ^ product as u64
+}
+
+#[inline(always)]
+const fn is_tagged(word: u64, hash: Hash) -> bool {
+    (word ^ hash.tag()) & TAG == 0
+}
+
+/// The writer of an [`Index`]: the control thread has it.
+#[derive(Debug)]
+pub struct Exact {
+    index: Arc<Index>,
+    capacity: u32,
+    len: u32,
+}
+
+impl Exact {
+    /// An empty index for up to `capacity` entries (at most [`MAX_CAPACITY`]), of which `seed` decides where each stands: 16 bytes
+    /// for each entry, rounded up to a power of two.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub fn new(capacity: u32, seed: u64) -> Result<Exact, arena::Error> {
+        let capacity = capacity.min(MAX_CAPACITY);
+        let buckets = (2 * capacity as usize).div_ceil(BUCKET).next_power_of_two();
+        let index =
+            Index { buckets: HugeSlice::new(buckets)?, mask: (buckets - 1) as u32, probes: AtomicU32::new(1), seed };
+        Ok(Exact { index: Arc::new(index), capacity, len: 0 })
+    }
+
+    /// Enters an index for a key that is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] when there is no room.
+    pub fn insert(&mut self, hash: Hash, index: u32) -> Result<(), Refused> {
+        if self.len >= self.capacity {
+            return Err(Refused::Full { capacity: self.capacity });
+        }
+        let free = |bucket: &Bucket| bucket.iter().position(|word| word.load(Ordering::Relaxed) == 0);
+        let mut probed = self.index.probed(hash, PROBES).zip(1..);
+        let (word, probes) =
+            probed.find_map(|(bucket, n)| Some((bucket.get(free(bucket)?)?, n))).ok_or(Refused::Crowded)?;
+        // Before the word: who sees the word, or knows of it, looks as far.
+        self.index.probes.fetch_max(probes, Ordering::Release);
+        word.store(hash.tag() | u64::from(index), Ordering::Release);
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Changes the entry of a key from `old` to `new`: readers find the one or the other. False if there is no such entry.
+    pub fn replace(&mut self, hash: Hash, old: u32, new: u32) -> bool {
+        self.swap(hash, old, hash.tag() | u64::from(new))
+    }
+
+    /// Removes the entry of a key. False if there is no such entry.
+    pub fn remove(&mut self, hash: Hash, index: u32) -> bool {
+        let removed = self.swap(hash, index, 0);
+        self.len -= u32::from(removed);
+        removed
+    }
+
+    fn swap(&self, hash: Hash, index: u32, to: u64) -> bool {
+        let is = hash.tag() | u64::from(index);
+        let word = self.index.words(hash).find(|word| word.load(Ordering::Relaxed) == is);
+        word.map(|word| word.store(to, Ordering::Release)).is_some()
+    }
+
+    /// How many entries it holds.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many entries it was made for.
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// The part that workers look up in; it follows every change.
+    pub fn index(&self) -> &Arc<Index> {
+        &self.index
+    }
+}
