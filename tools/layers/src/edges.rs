@@ -23,6 +23,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("crates/stage", &["crates/packet", "crates/stat", "crates/config", "crates/mem"]),
     ("crates/jit", &["crates/wire", "crates/packet"]),
     ("crates/lua", &["crates/config", "crates/stage", "crates/packet"]),
+    (
+        "crates/sched",
+        &["crates/table", "crates/packet", "crates/stage", "crates/config", "crates/stat", "crates/mem", "crates/wire"],
+    ),
     ("crates/engine", &["crates/stage", "crates/packet", "crates/stat", "crates/config", "crates/mem"]),
     ("crates/host", &["crates/net", "crates/config"]),
     ("crates/protocol", &["crates/config"]),

@@ -1,0 +1,59 @@
+//! What decides about the packets of one queue beside its size: when a packet comes (RED) and when it is to go (CoDel).
+
+use std::fmt;
+
+/// What a [`Manage`] remembers of one queue: its own business, all 0 for a queue that it has not seen yet.
+pub type State = [u64; 4];
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is queued, or sent.
+    Pass,
+    /// It is dropped.
+    Drop,
+}
+
+/// A packet that comes to a queue which has room for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The time, nanoseconds.
+    pub now: u64,
+    /// Packets in the queue, without this one.
+    pub queued: u32,
+    /// The packet's length, bytes with overhead.
+    pub bytes: u32,
+    /// Colour that a meter gave it: 0 green, 1 yellow, 2 red.
+    pub colour: u8,
+    /// A number whose bits are random, new for every packet.
+    pub random: u32,
+}
+
+/// The first packet of a queue, about to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure {
+    /// The time, nanoseconds.
+    pub now: u64,
+    /// How long it has been in the queue, nanoseconds.
+    pub sojourn: u64,
+    /// Packets in the queue behind it.
+    pub behind: u32,
+    /// The packet's length, bytes with overhead.
+    pub bytes: u32,
+}
+
+/// Decides about the packets of queues whose state it is handed; one value serves the queues of many users.
+pub trait Manage: Send + Sync + fmt::Debug {
+    /// A packet comes.
+    fn arrive(&self, _state: &mut State, _arrival: &Arrival) -> Verdict {
+        Verdict::Pass
+    }
+
+    /// A packet is about to be sent. When it is dropped, the one behind it is asked about next, in the same call.
+    fn depart(&self, _state: &mut State, _departure: &Departure) -> Verdict {
+        Verdict::Pass
+    }
+
+    /// The last packet of the queue has left it, at `now`.
+    fn emptied(&self, _state: &mut State, _now: u64) {}
+}
