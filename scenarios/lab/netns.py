@@ -14,6 +14,8 @@ import subprocess
 import threading
 import time
 
+from . import PATIENCE
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNET = 0x40000000
 _SOL_PACKET = 263
@@ -21,7 +23,7 @@ _PACKET_IGNORE_OUTGOING = 23
 _ETH_P_ALL = 3
 
 
-def run(*argv, check=True, timeout=30, **kwargs):
+def run(*argv, check=True, timeout=PATIENCE, **kwargs):
     """Runs a command and returns what it wrote; an error tells what the command said."""
     done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, **kwargs)
     if check and done.returncode != 0:
@@ -38,7 +40,7 @@ class Namespace:
         self.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
         self.run("ip", "link", "set", "lo", "up")
 
-    def run(self, *argv, check=True, timeout=30):
+    def run(self, *argv, check=True, timeout=PATIENCE):
         """Runs a command inside."""
         return run("ip", "netns", "exec", self.name, *argv, check=check, timeout=timeout)
 
@@ -177,7 +179,7 @@ class Wire:
         with self._changed:
             self._frames.clear()
 
-    def wait(self, wanted, timeout=5.0):
+    def wait(self, wanted, timeout=PATIENCE):
         """Waits until `wanted`, given the frames so far, is true of them; returns them either way."""
         end = time.monotonic() + timeout
         with self._changed:

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from . import pcapfile
+from . import PATIENCE, pcapfile
 from .netns import Lab
 from .packets import VOCABULARY, compare, flatten, is_arp, raw, Ether
 from .weir import PROGRAM, Weir, check_account, drops_of, wait_for
@@ -175,9 +175,9 @@ class Scenario:
                     wires[port].send(frame)
                 for port, wire in wires.items():
                     wanted = len(self.expected[port])
-                    wire.wait(lambda frames, n=wanted: self._count(frames) >= n, 3.0)
-                wait_for(lambda: weir.stats()["account"]["received"] >= len(self.sent), 3.0)
-                wait_for(lambda: drops_of(weir.stats()) == self.drops, 1.0)
+                    wire.wait(lambda frames, n=wanted: self._count(frames) >= n)
+                wait_for(lambda: weir.stats()["account"]["received"] >= len(self.sent))
+                wait_for(lambda: drops_of(weir.stats()) == self.drops)
                 stats = weir.stats()
                 sent = {port: host.sent("eth0") - before[port] for port, host in hosts.items()}
                 problems = self.problems({port: wire.frames() for port, wire in wires.items()}, drops_of(stats))
@@ -191,7 +191,7 @@ class Scenario:
         return len(frames) if "arp" in self.options else sum(not is_arp(frame) for frame in frames)
 
 
-def run_until_drained(script, timeout=30):
+def run_until_drained(script, timeout=PATIENCE):
     """Runs a configuration until its files are read and all is done; answers the last numbers."""
     done = subprocess.run(
         (PROGRAM, "run", script, "--until-drained", "--json", "--socket", script.with_suffix(".sock")),

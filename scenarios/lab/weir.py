@@ -9,6 +9,8 @@ import tempfile
 import threading
 import time
 
+from . import PATIENCE
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("WEIR", ROOT / "target/debug/weir"))
 
@@ -47,7 +49,7 @@ class Weir:
         ]
         for reader in self._readers:
             reader.start()
-        if not self._ready.wait(20):
+        if not self._ready.wait(PATIENCE):
             self.process.kill()
             self.process.wait()
             raise AssertionError(f"Weir did not get ready:\n{self.output()}")
@@ -68,7 +70,7 @@ class Weir:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(10)
+                self.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -83,7 +85,7 @@ class Weir:
         """What it logged."""
         return "".join(self._err)
 
-    def command(self, *arguments, check=True, text=None, timeout=60):
+    def command(self, *arguments, check=True, text=None, timeout=PATIENCE):
         """Runs a client command against it; returns its output, or with check=False the finished process."""
         done = subprocess.run(
             (PROGRAM, *arguments, "--socket", self.socket),
@@ -122,7 +124,7 @@ class Weir:
         self.process.send_signal(sign)
         return self.finish()
 
-    def finish(self, timeout=20):
+    def finish(self, timeout=PATIENCE):
         """Waits for it to end well; returns what it printed."""
         status = self.process.wait(timeout)
         for reader in self._readers:
@@ -153,7 +155,7 @@ def drops_of(stats):
     return drops
 
 
-def wait_for(true, timeout=5.0, interval=0.05):
+def wait_for(true, timeout=PATIENCE, interval=0.05):
     """Waits until true() is; answers whether it came to be."""
     end = time.monotonic() + timeout
     while True:

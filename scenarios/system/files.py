@@ -5,7 +5,7 @@ import random
 import subprocess
 import tempfile
 
-from lab import pcapfile
+from lab import PATIENCE, pcapfile
 from lab.packets import IP, TCP, UDP, Ether, payload, raw
 from lab.scenario import run_until_drained
 from lab.weir import PROGRAM, ROOT, check_account, drops_of
@@ -19,7 +19,7 @@ def test_shipped_configurations_are_right():
     files = sorted((ROOT / "configs").glob("*.lua"))
     assert files
     for file in files:
-        done = subprocess.run((PROGRAM, "check", file), capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run((PROGRAM, "check", file), capture_output=True, text=True, check=False, timeout=PATIENCE)
         if done.returncode != 0:
             wrong.append(done.stdout + done.stderr)
     assert not wrong, "\n".join(wrong)
@@ -67,7 +67,7 @@ def test_random_packets_of_all_lengths():
             }""",
             encoding="utf-8",
         )
-        stats = run_until_drained(script, timeout=60)
+        stats = run_until_drained(script)
         check_account(stats)
         ports, out = stats["ports"], {name: pcapfile.read(folder / f"{name}.out") for name in ("wan", "lan")}
         assert ports["wan"]["rx_packets"] == len(frames), ports["wan"]

@@ -1,11 +1,12 @@
 """The generator: its packets are those that scapy makes of the same fields, and Linux answers it."""
 
 import json
+import os
 import pathlib
 import subprocess
 import tempfile
 
-from lab import pcapfile
+from lab import PATIENCE, pcapfile
 from lab.packets import IP, UDP, Ether, raw
 from lab.weir import PROGRAM
 from scapy.layers.inet6 import IPv6
@@ -20,7 +21,7 @@ def _generate(folder, *options):
     """The frames of a file that the generator writes, and its report."""
     file = pathlib.Path(folder) / "out.pcap"
     command = (PROGRAM, "gen", "--port", f"pcap:,{file}", *MACS, *options, "--json")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr + done.stdout
     report = json.loads(done.stdout)
     assert report["complete"] and report["account"]["unaccounted"] == 0, report
@@ -72,9 +73,9 @@ def test_mistakes_are_told():
     }
     for options, sentence in cases.items():
         words = [f"{word}={value}" for word, value in zip(options[::2], options[1::2])]
-        done = subprocess.run((PROGRAM, "gen", *words), capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run((PROGRAM, "gen", *words), capture_output=True, text=True, check=False, timeout=PATIENCE)
         assert done.returncode == 1 and sentence in done.stderr, (options, done.returncode, done.stderr)
-    full = subprocess.run((PROGRAM, "gen", "--port", "pcap:,/dev/full", "--count", "100000", "--json"), capture_output=True, text=True, check=False, timeout=30)
+    full = subprocess.run((PROGRAM, "gen", "--port", "pcap:,/dev/full", "--count", "100000", "--json"), capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert full.returncode == 1, full
 
 
@@ -87,7 +88,7 @@ def test_capture_files_are_sent_again():
         file = pathlib.Path(folder) / "out.pcap"
         common = (PROGRAM, "gen", "--port", f"pcap:,{file}", "--replay", f"{folder}/in.pcap")
         for more, count in ((("--timing", "recorded"), 5), (("--rate", "1 kpps"), 5), (("--count", "12"), 12)):
-            done = subprocess.run((*common, *more, "--json"), capture_output=True, text=True, check=False, timeout=30)
+            done = subprocess.run((*common, *more, "--json"), capture_output=True, text=True, check=False, timeout=PATIENCE)
             assert done.returncode == 0, done.stderr + done.stdout
             sent = pcapfile.read(file)
             assert [frame for _, frame in sent] == [frames[n % 5] for n in range(count)], more
@@ -107,10 +108,40 @@ def test_fields_come_from_a_table():
         (folder / "test.lua").write_text(script, encoding="utf-8")
         (folder / "rows.csv").write_text("udp.destination,ipv4.source\n53,10.0.0.1\n443,10.0.0.2\n", encoding="utf-8")
         command = (PROGRAM, "gen", folder / "test.lua")
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
         seen = [(Ether(frame)[IP].src, Ether(frame)[UDP].dport) for _, frame in pcapfile.read(folder / "out.pcap")]
         assert seen == [("10.0.0.1", 53), ("10.0.0.2", 443)] * 2 + [("10.0.0.1", 53)], seen
         (folder / "rows.csv").write_text("udp.destination,ipv4.source\n53,10.0.0.1\n70000,10.0.0.2\n", encoding="utf-8")
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
         assert done.returncode == 1 and "rows.csv:3:1" in done.stderr and "70000" in done.stderr, done.stderr
+
+
+TWO_WORKERS = """
+port { name = "loop", device = "mem:loop" }
+local layers = { { ethernet = {} }, { ipv4 = { source = "198.18.0.0/16 random" } }, { udp = {} } }
+gen {
+  workers = { %d, %d },
+  streams = {
+    { name = "one", port = "loop", rate = "1 kpps", count = 300, signature = true, layers = layers },
+    { name = "two", port = "loop", rate = "2 kpps", count = 400, signature = true, layers = layers },
+  },
+}
+"""
+
+
+def test_two_workers_share_the_streams():
+    """Each stream is sent once, whole and in order, and found to be so by what comes back. The loop has room for all of it."""
+    cores = sorted(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory(prefix="weir-scenario-") as folder:
+        file = pathlib.Path(folder) / "gen.lua"
+        file.write_text(TWO_WORKERS % (cores[0], cores[1]), encoding="utf-8")
+        done = subprocess.run((PROGRAM, "gen", file, "--linger", "2 s", "--json"), capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr + done.stdout
+    report = json.loads(done.stdout)
+    assert report["complete"] and report["account"]["unaccounted"] == 0, report
+    for stream, count in zip(report["streams"], (300, 400)):
+        assert stream["sent"]["packets"] == count, report
+        received = stream["received"]
+        assert (received["received"], received["lost"], received["corrupt"]) == (count, 0, 0), stream
+        assert received["order"]["reordered"] == received["duplicated"] == 0, stream

@@ -2,6 +2,7 @@
 
 import subprocess
 
+from lab import PATIENCE
 from lab.hosts import addresses
 from lab.netns import Lab
 from lab.weir import Weir, wait_for
@@ -50,9 +51,9 @@ def test_linux_follows_a_redirect():
             assert via(host) == "10.0.0.1"
             # It goes on sending until it is told: Linux takes a redirect only while the socket is there whose packet it is about, and
             # after the first it asks for the gateway's link address (RFC 1812 section 5.2.7.2 makes redirects advice).
-            pings = host.popen("ping", "-i", "0.1", "-w", "20", FAR, stdout=subprocess.DEVNULL)
+            pings = host.popen("ping", "-i", "0.1", "-w", str(int(PATIENCE)), FAR, stdout=subprocess.DEVNULL)
             try:
-                assert wait_for(lambda: via(host) == "10.0.0.9", timeout=15), host.run("ip", "route", "get", FAR)
+                assert wait_for(lambda: via(host) == "10.0.0.9"), host.run("ip", "route", "get", FAR)
             finally:
                 pings.kill()
                 pings.wait()

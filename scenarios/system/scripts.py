@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 
+from lab import PATIENCE
 from lab.netns import run
 from lab.weir import PROGRAM, ROOT
 
@@ -19,7 +20,7 @@ def _left_behind(pid):
 def test_run_shows_a_router_at_work():
     """All of it works, and nothing is left."""
     shown = subprocess.Popen(ROOT / "scenarios/run.sh", env=_ENVIRONMENT, stdout=-1, stderr=-2, text=True)
-    said = shown.communicate(timeout=60)[0]
+    said = shown.communicate(timeout=PATIENCE)[0]
     assert shown.returncode == 0, said
     assert "unaccounted" in said and " 0% packet loss" in said and "Gbit/s" in said, said
     assert len(said.splitlines()) < 60, said
@@ -36,12 +37,12 @@ def test_run_cleans_up_when_it_is_interrupted():
         time.sleep(delay)
         # Ctrl-C reaches everybody in front of the terminal.
         os.killpg(shown.pid, sign) if sign == signal.SIGINT else shown.send_signal(sign)
-        assert shown.wait(30) == 128 + sign
+        assert shown.wait(PATIENCE) == 128 + sign
         assert not _left_behind(shown.pid)
 
 
 def test_demo_agrees_with_its_files():
     """The demo's own checks pass."""
-    done = subprocess.run(ROOT / "scenarios/demo.sh", env=_ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(ROOT / "scenarios/demo.sh", env=_ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The files agree" in done.stdout, done.stdout

@@ -8,7 +8,7 @@ use weir_bench::{Better, Counters, Figure, Form, Plot, Point, Record};
 use weir_mem::Clock;
 use weir_stage::{Case, Function};
 
-use super::rig::{Rig, Seen, Setup, last_core};
+use super::rig::{Rig, Seen, Setup};
 use super::waiting::{Waiting, thread_of};
 use super::{begin, instructions};
 use crate::catalogue;
@@ -49,7 +49,7 @@ const CYCLES: &str = "cycles/packet";
 pub(crate) fn cpp(options: &CppOptions, progress: &mut dyn FnMut(&str)) -> Result<Record, String> {
     let function = function(&options.function)?;
     let cases = choose(function, options)?;
-    let core = options.core.unwrap_or_else(last_core);
+    let core = options.core.unwrap_or_else(weir_engine::last_core);
     let mut setup = Setup::on(core);
     setup.data.clone_from(&options.data);
     setup.fill = options.fill;

@@ -7,8 +7,6 @@ use std::time::{Duration, Instant};
 
 use weir_bench::{Better, Figure};
 
-use super::rig::last_core;
-
 /// How long a datagram may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -25,7 +23,7 @@ pub(super) fn figures(poll: bool, size: usize, window: Duration) -> Result<Vec<F
         let echo = scope.spawn(|| {
             let mut bytes = vec![0; size];
             // A core each, where there are two.
-            weir_engine::pin(last_core()).map_err(|error| error.to_string())?;
+            weir_engine::pin(weir_engine::last_core()).map_err(|error| error.to_string())?;
             while !done.load(Ordering::Relaxed) {
                 if let Some(length) = receive(&far, &mut bytes, &done).map_err(failed)? {
                     far.send(bytes.get(..length).unwrap_or_default()).map_err(failed)?;

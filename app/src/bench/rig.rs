@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use weir_engine::{Engine, Idle, SAMPLE_EVERY, Settings, WorkerSnapshot, usable_cores};
+use weir_engine::{Engine, Idle, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
 use weir_packet::{Burst, HeapPool};
 use weir_port_mem::{Loop, MemHandle, MemPort, Pace};
@@ -60,11 +60,6 @@ impl Setup {
             count: None,
         }
     }
-}
-
-/// The last of the cores that the process may use.
-pub(crate) fn last_core() -> usize {
-    usable_cores().last().copied().unwrap_or(0)
 }
 
 /// A case that is set up and runs on its workers.

@@ -85,7 +85,7 @@ pub(crate) fn generate(options: &Generate) -> Result<(), Failed> {
 }
 
 fn from_words(options: &Generate) -> Result<Loaded, Failed> {
-    let core = options.core.unwrap_or_else(last_core);
+    let core = options.core.unwrap_or_else(|| weir_engine::last_core() as u16);
     for device in &options.port {
         if device.strip_prefix("pcap:").is_some_and(|files| !files.contains(',')) {
             let file = device.strip_prefix("pcap:").unwrap_or_default();
@@ -125,10 +125,6 @@ pub(crate) fn from_document(document: &Document, folder: &Path) -> Result<Loaded
     let opened =
         Folder::open(folder).map_err(|error| format!("cannot open the folder {}: {error}", folder.display()))?;
     Ok(load_document(document, Path::new(&document.file), opened, Some(&[]), Next::Build)?)
-}
-
-fn last_core() -> u16 {
-    weir_engine::usable_cores().last().map_or(0, |&core| core as u16)
 }
 
 /// A flag that the first SIGTERM or SIGINT raises; the second ends the process at once.

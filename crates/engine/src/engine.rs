@@ -380,11 +380,16 @@ fn keep_off(busy: &[usize]) {
     }
 }
 
-/// The cores that the calling thread may run on, ascending; core 0 where that cannot be told. A container may have some of the machine's
-/// cores only, and not the first ones.
+/// The cores that the calling thread may run on, ascending; core 0 where that cannot be told. A container may have some of the
+/// machine's cores only, and not the first ones.
 pub fn usable_cores() -> Vec<usize> {
     let Ok(set) = rustix::thread::sched_getaffinity(None) else { return vec![0] };
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
+}
+
+/// The last of the [`usable_cores`]: where tools measure, since the first ones serve the machine's interrupts.
+pub fn last_core() -> usize {
+    usable_cores().last().copied().unwrap_or(0)
 }
 
 /// Pins the calling thread to a core.

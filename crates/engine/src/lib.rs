@@ -27,7 +27,7 @@ pub mod snapshot;
 mod transmit;
 mod worker;
 
-pub use engine::{Engine, EngineError, SAMPLE_EVERY, Settings, ThreadHook, pin, thread_name, usable_cores};
+pub use engine::{Engine, EngineError, SAMPLE_EVERY, Settings, ThreadHook, last_core, pin, thread_name, usable_cores};
 pub use layout::{Blueprint, Distributor, GraphPart, PortPart};
 pub use observe::{Event, Observer, What};
 pub use seat::Idle;

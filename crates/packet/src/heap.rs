@@ -89,10 +89,7 @@ impl HeapPool {
         if packet.id().wrapping_sub(start) >= bytes {
             return self.push_stray(packet);
         }
-        if self.cache.len() >= CACHE {
-            self.spill();
-        }
-        self.cache.push(packet.into_raw());
+        self.keep(packet);
     }
 
     /// Takes a buffer back that does not lie in the arena: its header says whose it is, in a line that nothing else needs.
@@ -102,6 +99,11 @@ impl HeapPool {
         if !std::ptr::eq(packet.header().pool, std::ptr::from_ref(self.store).cast()) {
             return drop(packet); // another pool's: it goes home, and is counted as the defect that it is
         }
+        self.keep(packet);
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, packet: Packet) {
         if self.cache.len() >= CACHE {
             self.spill();
         }
