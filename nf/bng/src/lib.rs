@@ -2,3 +2,6 @@
 //! plain IP.
 
 #![forbid(unsafe_code)]
+
+#[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
+mod table;

@@ -1,0 +1,176 @@
+//! Where an address is, in one cache line.
+//!
+//! ```text
+//! word 0  address, or the first half of an IPv6 prefix
+//! word 1  scope, family
+//! word 2  MAC address as it lies in the packet (48 bits), position of the port, flags
+//! word 3  both tags as they lie in the packet, from the outer one's EtherType to the inner one's identifier
+//! word 4  user, number of the subscriber
+//! ```
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use weir_wire::MacAddr;
+
+use super::subscriber::{Tags, mac_word, pair};
+use super::{Line, word};
+
+/// An address that a subscriber has: of IPv6, all of a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Address {
+    /// An IPv4 address.
+    V4(Ipv4Addr),
+    /// The first half of the addresses of an IPv6 prefix.
+    V6(u64),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::V4(address) => address.fmt(f),
+            Address::V6(half) => Ipv6Addr::from_bits(u128::from(*half) << 64).fmt(f),
+        }
+    }
+}
+
+/// What a binding is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BindingKey {
+    /// Scope (32 bits), family.
+    high: u64,
+    low: u64,
+}
+
+const V6: u64 = 1 << 32;
+
+impl BindingKey {
+    /// The key of an address or prefix.
+    pub(crate) fn new(scope: u32, address: Address) -> BindingKey {
+        match address {
+            Address::V4(address) => BindingKey::new4(scope, address.to_bits()),
+            Address::V6(half) => BindingKey::new6(scope, half),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) const fn new4(scope: u32, address: u32) -> BindingKey {
+        BindingKey { high: scope as u64, low: address as u64 }
+    }
+
+    #[inline(always)]
+    pub(super) const fn new6(scope: u32, half: u64) -> BindingKey {
+        BindingKey { high: scope as u64 | V6, low: half }
+    }
+
+    /// The address or prefix.
+    pub(crate) fn address(self) -> Address {
+        if self.high & V6 == 0 { Address::V4(Ipv4Addr::from_bits(self.low as u32)) } else { Address::V6(self.low) }
+    }
+
+    /// The scope.
+    pub(crate) const fn scope(self) -> u32 {
+        self.high as u32
+    }
+
+    #[inline(always)]
+    pub(super) const fn high(self) -> u64 {
+        self.high
+    }
+
+    #[inline(always)]
+    pub(super) const fn low(self) -> u64 {
+        self.low
+    }
+}
+
+/// What is to be known of a binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BindingFields {
+    pub(crate) key: BindingKey,
+    /// Whom packets to the address are sent to; unknown at first.
+    pub(crate) mac: Option<MacAddr>,
+    pub(crate) tags: Tags,
+    /// EtherType of the outer tag.
+    pub(crate) tpid: u16,
+    pub(crate) user: u32,
+    /// Number of the subscriber.
+    pub(crate) subscriber: u32,
+}
+
+const HAS_MAC: u64 = 1 << 56;
+
+impl BindingFields {
+    pub(super) fn words(&self) -> [u64; 8] {
+        let Tags { port, svlan, cvlan } = self.tags;
+        let [a, b] = self.tpid.to_be_bytes();
+        let [c, d] = svlan.to_be_bytes();
+        let [e, f] = weir_wire::ethernet::CVLAN.to_be_bytes();
+        let [g, h] = cvlan.to_be_bytes();
+        let mac = self.mac.map_or(0, |mac| mac_word(mac) | HAS_MAC);
+        [
+            self.key.low,
+            self.key.high,
+            mac | u64::from(port) << 48,
+            u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            pair(self.user, self.subscriber),
+            0,
+            0,
+            0,
+        ]
+    }
+}
+
+/// A binding as a worker found it. What it is asked for is read then, from one line.
+#[derive(Clone, Copy)]
+pub(crate) struct BindingRecord<'t>(&'t Line);
+
+impl<'t> BindingRecord<'t> {
+    #[inline(always)]
+    pub(super) fn new(line: &'t Line) -> BindingRecord<'t> {
+        BindingRecord(line)
+    }
+
+    /// Whether it is that of a key.
+    #[inline(always)]
+    pub(crate) fn is(self, key: BindingKey) -> bool {
+        word::<0>(self.0) == key.low && word::<1>(self.0) == key.high
+    }
+
+    /// Whether packets can be sent there: its MAC address is known.
+    #[inline(always)]
+    pub(crate) fn is_resolved(self) -> bool {
+        word::<2>(self.0) & HAS_MAC != 0
+    }
+
+    /// The MAC address as it lies in the packet, as a little-endian word of 48 bits; the upper 16 are 0.
+    #[inline(always)]
+    pub(crate) fn mac_word(self) -> u64 {
+        word::<2>(self.0) << 16 >> 16
+    }
+
+    /// Position of the port among the access ports.
+    #[inline(always)]
+    pub(crate) fn port(self) -> u8 {
+        (word::<2>(self.0) >> 48) as u8
+    }
+
+    /// Both tags as they lie in the packet behind the MAC addresses, as a little-endian word: EtherType and control information of the
+    /// outer tag, then of the inner one, with priority 0. Priorities belong into the upper three bits of bytes 2 and 6.
+    #[inline(always)]
+    pub(crate) fn tags_word(self) -> u64 {
+        word::<3>(self.0)
+    }
+
+    /// Number of the user in schedulers.
+    #[inline(always)]
+    pub(crate) fn user(self) -> u32 {
+        word::<4>(self.0) as u32
+    }
+
+    /// Number of the subscriber, by which it is counted.
+    #[inline(always)]
+    pub(crate) fn subscriber(self) -> u32 {
+        (word::<4>(self.0) >> 32) as u32
+    }
+}

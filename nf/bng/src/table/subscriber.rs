@@ -1,0 +1,190 @@
+//! What a worker knows of a subscriber, in one cache line.
+//!
+//! ```text
+//! word 0  GRE key, user
+//! word 1  first IPv4 source, its mask
+//! word 2  first IPv6 source (first half of the address)
+//! word 3  its mask
+//! word 4  MAC address as it lies in the packet (48 bits), flags (16 bits)
+//! word 5  SVLAN, CVLAN, profile, position of the port (16 bits each)
+//! word 6  the subscriber's number, generation of the record
+//! word 7  scope of its addresses
+//! ```
+
+use ipnet::{Ipv4Net, Ipv6Net};
+use weir_wire::MacAddr;
+
+use super::{Line, word};
+
+/// Which line a subscriber is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Tags {
+    /// Position of the access port among the access ports.
+    pub(crate) port: u8,
+    /// VLAN identifier of the outer tag.
+    pub(crate) svlan: u16,
+    /// VLAN identifier of the inner tag.
+    pub(crate) cvlan: u16,
+}
+
+/// IPv4 sources that are compared without a lookup: one prefix, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sources4 {
+    address: u32,
+    mask: u32,
+}
+
+impl Sources4 {
+    /// None: 0.0.0.0 alone would match, from which nothing may come (RFC 1812 section 5.3.7).
+    pub(crate) const NONE: Sources4 = Sources4 { address: 0, mask: u32::MAX };
+
+    /// All addresses of a prefix.
+    pub(crate) fn of(prefix: Ipv4Net) -> Sources4 {
+        Sources4 { address: prefix.network().to_bits(), mask: prefix.netmask().to_bits() }
+    }
+}
+
+/// The same for IPv6, of which the first halves of addresses are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sources6 {
+    address: u64,
+    mask: u64,
+}
+
+impl Sources6 {
+    /// None: ::/64 alone would match, where there are no hosts (RFC 4291 section 2.5).
+    pub(crate) const NONE: Sources6 = Sources6 { address: 0, mask: u64::MAX };
+
+    /// All addresses of a prefix, which is no longer than 64 bits.
+    pub(crate) fn of(prefix: Ipv6Net) -> Sources6 {
+        let first_half = |address: std::net::Ipv6Addr| (address.to_bits() >> 64) as u64;
+        Sources6 { address: first_half(prefix.network()), mask: first_half(prefix.netmask()) }
+    }
+}
+
+/// What is to be known of a subscriber.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SubscriberFields {
+    /// Its number, below the limit of subscribers: the same as long as it is there, by which it is counted.
+    pub(crate) number: u32,
+    pub(crate) tags: Tags,
+    /// GRE key; 0 with plain IP.
+    pub(crate) key: u32,
+    /// What parts its addresses from equal ones of others.
+    pub(crate) scope: u32,
+    /// Number of the user in schedulers.
+    pub(crate) user: u32,
+    pub(crate) ipv4: Sources4,
+    pub(crate) ipv6: Sources6,
+    /// The only MAC address that it may use.
+    pub(crate) mac: Option<MacAddr>,
+    /// Number of its profile.
+    pub(crate) profile: u16,
+    /// Counts up when the number is used for another subscriber.
+    pub(crate) generation: u32,
+}
+
+const HAS_MAC: u64 = 1 << 48;
+
+impl SubscriberFields {
+    pub(super) fn words(&self) -> [u64; 8] {
+        let Tags { port, svlan, cvlan } = self.tags;
+        let mac = self.mac.map_or(0, |mac| mac_word(mac) | HAS_MAC);
+        [
+            pair(self.key, self.user),
+            pair(self.ipv4.address, self.ipv4.mask),
+            self.ipv6.address,
+            self.ipv6.mask,
+            mac,
+            u64::from(svlan) | u64::from(cvlan) << 16 | u64::from(self.profile) << 32 | u64::from(port) << 48,
+            pair(self.number, self.generation),
+            u64::from(self.scope),
+        ]
+    }
+}
+
+/// A subscriber as a worker found it. What it is asked for is read then, from one line.
+#[derive(Clone, Copy)]
+pub(crate) struct SubscriberRecord<'t>(&'t Line);
+
+impl<'t> SubscriberRecord<'t> {
+    #[inline(always)]
+    pub(super) fn new(line: &'t Line) -> SubscriberRecord<'t> {
+        SubscriberRecord(line)
+    }
+
+    /// GRE key.
+    #[inline(always)]
+    pub(crate) fn key(self) -> u32 {
+        word::<0>(self.0) as u32
+    }
+
+    /// Number of the user in schedulers.
+    #[inline(always)]
+    pub(crate) fn user(self) -> u32 {
+        (word::<0>(self.0) >> 32) as u32
+    }
+
+    /// Whether an IPv4 source (in host order) is among those that need no lookup. Others are allowed where a binding of the
+    /// [scope](Self::scope) says so, that is of this subscriber ([`BindingRecord::subscriber`](super::BindingRecord::subscriber)).
+    #[inline(always)]
+    pub(crate) fn is_first_source4(self, source: u32) -> bool {
+        let sources = word::<1>(self.0);
+        source & (sources >> 32) as u32 == sources as u32
+    }
+
+    /// The same for IPv6, given the first half of the address (in host order).
+    #[inline(always)]
+    pub(crate) fn is_first_source6(self, first_half: u64) -> bool {
+        first_half & word::<3>(self.0) == word::<2>(self.0)
+    }
+
+    /// Whether a frame from this address may come from the subscriber: any, unless one is fixed. Given as the 6 bytes lie in the
+    /// packet, as a little-endian word of which the low 48 bits count.
+    #[inline(always)]
+    pub(crate) fn may_send_from(self, mac: u64) -> bool {
+        let fixed = word::<4>(self.0);
+        fixed & HAS_MAC == 0 || (fixed ^ mac) << 16 == 0
+    }
+
+    /// Its tags.
+    pub(crate) fn tags(self) -> Tags {
+        let word = word::<5>(self.0);
+        Tags { svlan: word as u16, cvlan: (word >> 16) as u16, port: (word >> 48) as u8 }
+    }
+
+    /// Number of its profile.
+    #[inline(always)]
+    pub(crate) fn profile(self) -> u16 {
+        (word::<5>(self.0) >> 32) as u16
+    }
+
+    /// Its number, by which it is counted and which bindings refer to.
+    #[inline(always)]
+    pub(crate) fn number(self) -> u32 {
+        word::<6>(self.0) as u32
+    }
+
+    /// Tells subscribers apart that had the same number.
+    #[inline(always)]
+    pub(crate) fn generation(self) -> u32 {
+        (word::<6>(self.0) >> 32) as u32
+    }
+
+    /// The scope of its addresses.
+    #[inline(always)]
+    pub(crate) fn scope(self) -> u32 {
+        word::<7>(self.0) as u32
+    }
+}
+
+/// Two halves of a word, the first one low.
+pub(super) fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// A MAC address as it lies in a packet, as a little-endian word.
+pub(super) fn mac_word(mac: MacAddr) -> u64 {
+    let [a, b, c, d, e, f] = mac.0;
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+}

@@ -1,0 +1,222 @@
+//! The control side of the tables: what readers find is changed here, word by word.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weir_mem::{Domain, HugeSlice, arena};
+use weir_table::exact::{self, Exact};
+
+use super::slots::Slots;
+use super::{BindingFields, BindingKey, Line, SubscriberFields, Subscribers, Tags, VLANS, svlan_place, write};
+
+/// How much the tables hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Subscribers, at most 2^30.
+    pub(crate) subscribers: u32,
+    /// Addresses and prefixes of all subscribers, at most [`exact::MAX_CAPACITY`].
+    pub(crate) bindings: u32,
+    /// Pairs of access port and SVLAN that have subscribers: 16 KiB each.
+    pub(crate) svlans: u32,
+    /// Bits of an IPv6 address that are looked up, at most 64.
+    pub(crate) prefix_length: u8,
+}
+
+/// Blocks that may wait for readers to pass while others are taken.
+const SPARE_BLOCKS: u32 = 16;
+
+/// Why a change was refused. Nothing has changed then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// So many pairs of port and SVLAN have subscribers already.
+    TooManySvlans(u32),
+    /// No room for addresses.
+    Bindings(exact::Refused),
+    /// All room for the change waits for readers to pass earlier changes.
+    NoRoom,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManySvlans(most) => {
+                write!(f, "{most} pairs of port and SVLAN have subscribers; raise limits.svlans for more")
+            }
+            Self::Bindings(exact::Refused::Full { capacity }) => {
+                write!(f, "subscribers have {capacity} addresses; raise limits.bindings for more")
+            }
+            Self::Bindings(refused) => refused.fmt(f),
+            Self::NoRoom => f.write_str("earlier changes are still being read; try again"),
+        }
+    }
+}
+
+/// The tables, to write. The control side has them.
+pub(crate) struct Tables {
+    shared: Arc<Subscribers>,
+    index: Exact,
+    limits: Limits,
+    subscribers: Slots,
+    bindings: Slots,
+    blocks: Slots,
+    /// Subscribers in each block.
+    in_block: Vec<u32>,
+    used_blocks: u32,
+}
+
+impl Tables {
+    /// Empty tables for so many access ports. `seed` decides where addresses stand, so that no customer can choose some that
+    /// stand in each other's way.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub(crate) fn new(limits: Limits, ports: usize, domain: &Domain, seed: u64) -> Result<Tables, arena::Error> {
+        let svlans = limits.svlans.min((ports * VLANS) as u32);
+        // Twice as many records as there may be, so that all can be changed at once.
+        let (subscribers, bindings) = (limits.subscribers.saturating_mul(2), limits.bindings.saturating_mul(2));
+        let blocks = svlans + SPARE_BLOCKS;
+        let index = Exact::new(limits.bindings, seed)?;
+        let shared = Subscribers {
+            svlans: HugeSlice::new(ports * VLANS)?,
+            blocks: HugeSlice::new(blocks as usize)?,
+            subscribers: HugeSlice::new(subscribers as usize)?,
+            by_address: Arc::clone(index.index()),
+            bindings: HugeSlice::new(bindings as usize)?,
+            prefix_mask: prefix_mask(limits.prefix_length),
+        };
+        Ok(Tables {
+            shared: Arc::new(shared),
+            index,
+            limits: Limits { svlans, ..limits },
+            subscribers: Slots::new(subscribers, domain),
+            bindings: Slots::new(bindings, domain),
+            blocks: Slots::new(blocks, domain),
+            in_block: vec![0; blocks as usize],
+            used_blocks: 0,
+        })
+    }
+
+    /// What workers look up in.
+    pub(crate) fn shared(&self) -> &Arc<Subscribers> {
+        &self.shared
+    }
+
+    /// Addresses and prefixes in the table.
+    pub(crate) fn bindings(&self) -> u32 {
+        self.index.len()
+    }
+
+    /// Records that wait for readers to pass.
+    pub(crate) fn waiting(&self) -> usize {
+        self.subscribers.waiting() + self.bindings.waiting() + self.blocks.waiting()
+    }
+
+    /// Puts a subscriber behind its tags, or another record of it (or of another one) in place of the one that is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] when there is no room.
+    pub(crate) fn set_subscriber(&mut self, fields: &SubscriberFields) -> Result<(), Refused> {
+        let place = self.subscribers.take().ok_or(Refused::NoRoom)?;
+        write(self.shared.subscribers.get(place as usize), fields.words());
+        let Tags { port, svlan, .. } = fields.tags;
+        if self.shared.block(port, svlan).is_none()
+            && let Err(refused) = self.add_block(port, svlan)
+        {
+            self.subscribers.give_back_unused(place);
+            return Err(refused);
+        }
+        self.store(fields.tags, place + 1);
+        Ok(())
+    }
+
+    /// Takes whoever is behind these tags away.
+    pub(crate) fn remove_subscriber(&mut self, tags: Tags) {
+        if self.shared.by_tags(tags.port, tags.svlan, tags.cvlan).is_some() {
+            self.store(tags, 0);
+        }
+    }
+
+    /// Stores the word of a pair of tags whose block is there, and gives back what it led to.
+    fn store(&mut self, Tags { port, svlan, cvlan }: Tags, value: u32) {
+        let Some(at) = self.block_at(port, svlan) else { return };
+        let Some(word) = self.shared.blocks.get(at as usize).and_then(|block| block.get(cvlan as usize)) else {
+            return;
+        };
+        // Release: the record is seen whole by who sees the word.
+        let old = word.swap(value, Ordering::Release);
+        let Some(count) = self.in_block.get_mut(at as usize) else { return };
+        *count = *count + u32::from(value != 0) - u32::from(old != 0);
+        if *count == 0 {
+            self.remove_block(port, svlan, at);
+        }
+        if let Some(old) = old.checked_sub(1) {
+            self.subscribers.give_back(old);
+        }
+    }
+
+    fn block_at(&self, port: u8, svlan: u16) -> Option<u32> {
+        self.shared.svlans.get(svlan_place(port, svlan))?.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    fn add_block(&mut self, port: u8, svlan: u16) -> Result<(), Refused> {
+        if self.used_blocks >= self.limits.svlans {
+            return Err(Refused::TooManySvlans(self.limits.svlans));
+        }
+        let word = self.shared.svlans.get(svlan_place(port, svlan)).ok_or(Refused::TooManySvlans(0))?;
+        // It is empty: its last subscriber was taken out before it was given back.
+        let at = self.blocks.take().ok_or(Refused::NoRoom)?;
+        word.store(at + 1, Ordering::Release);
+        self.used_blocks += 1;
+        Ok(())
+    }
+
+    fn remove_block(&mut self, port: u8, svlan: u16, at: u32) {
+        if let Some(word) = self.shared.svlans.get(svlan_place(port, svlan)) {
+            word.store(0, Ordering::Release);
+            self.blocks.give_back(at);
+            self.used_blocks -= 1;
+        }
+    }
+
+    /// Says where an address is, for the first time or anew.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] when there is no room.
+    pub(crate) fn set_binding(&mut self, fields: &BindingFields) -> Result<(), Refused> {
+        let hash = self.shared.hash(fields.key);
+        let place = self.bindings.take().ok_or(Refused::NoRoom)?;
+        write(self.shared.bindings.get(place as usize), fields.words());
+        match self.shared.find(fields.key, hash).filter(|old| *old != place) {
+            Some(old) => {
+                self.index.replace(hash, old, place);
+                self.bindings.give_back(old);
+                Ok(())
+            }
+            None => self.index.insert(hash, place).map_err(|refused| {
+                self.bindings.give_back_unused(place);
+                Refused::Bindings(refused)
+            }),
+        }
+    }
+
+    /// Forgets where an address is.
+    pub(crate) fn remove_binding(&mut self, key: BindingKey) {
+        let hash = self.shared.hash(key);
+        if let Some(place) = self.shared.find(key, hash)
+            && self.index.remove(hash, place)
+        {
+            self.bindings.give_back(place);
+        }
+    }
+}
+
+/// The first bits of the first half of an IPv6 address.
+fn prefix_mask(length: u8) -> u64 {
+    u64::MAX.checked_shl(64_u32.saturating_sub(u32::from(length))).unwrap_or(0)
+}
+
+const _: () = assert!(size_of::<Line>() == 64);
