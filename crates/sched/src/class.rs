@@ -13,7 +13,7 @@ pub struct ClassQueue(u8);
 impl ClassQueue {
     /// Queue `queue` of traffic class `class`, each modulo 8. Class 0 goes first. Only the lowest class has more than queue 0.
     pub const fn new(class: u8, queue: u8) -> ClassQueue {
-        ClassQueue((class % 8) << 3 | queue % 8)
+        ClassQueue(((class % 8) << 3) | (queue % 8))
     }
 
     /// From the value of the lane.
@@ -31,7 +31,7 @@ impl ClassQueue {
     /// The traffic class, below [`MAX_CLASSES`].
     #[inline(always)]
     pub const fn class(self) -> u8 {
-        self.0 >> 3 & 7
+        (self.0 >> 3) & 7
     }
 
     /// The queue in its class, below [`MAX_QUEUES`].

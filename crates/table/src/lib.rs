@@ -5,12 +5,20 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`bits`] | a set of numbers whose next and last are found at once |
 //! | [`exact`] | from the hash of a key to its record |
+//! | [`indexed`] | slices in which a wrong index does no harm |
+//! | [`links`] | lists over numbers, with one link per number |
 //! | [`lpm4`] | longest prefix match for IPv4 |
 //! | [`meter`] | colours packets by rate (RFC 2697, 2698, 4115) |
+//! | [`wheel`] | numbers that come out again when they are due |
 #![forbid(unsafe_code)]
 
+pub mod bits;
 pub mod exact;
+pub mod indexed;
+pub mod links;
 pub mod lpm4;
 pub mod meter;
 mod quarantine;
+pub mod wheel;

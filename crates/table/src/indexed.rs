@@ -1,0 +1,71 @@
+//! A slice indexed by `u32` in which a wrong index does no harm.
+
+/// An index that no element has.
+pub const NONE: u32 = u32::MAX;
+
+/// A fixed number of elements. An index that is too large, such as [`NONE`], reaches a spare element, so that lists need no
+/// case for their ends and nothing can panic.
+#[derive(Clone, Debug)]
+pub struct Indexed<T> {
+    items: Box<[T]>,
+    spare: T,
+}
+
+impl<T: Clone> Indexed<T> {
+    /// `count` copies of `item`, and the spare one.
+    pub fn new(count: usize, item: T) -> Indexed<T> {
+        Indexed { items: vec![item.clone(); count].into_boxed_slice(), spare: item }
+    }
+}
+
+impl<T> Indexed<T> {
+    /// From elements that cannot be cloned, and the spare one.
+    pub fn from_items(items: Vec<T>, spare: T) -> Indexed<T> {
+        Indexed { items: items.into_boxed_slice(), spare }
+    }
+
+    /// The element at an index.
+    #[inline(always)]
+    pub fn at(&self, index: u32) -> &T {
+        match self.items.get(index as usize) {
+            Some(item) => item,
+            None => &self.spare,
+        }
+    }
+
+    /// The element at an index, to change.
+    #[inline(always)]
+    pub fn at_mut(&mut self, index: u32) -> &mut T {
+        match self.items.get_mut(index as usize) {
+            Some(item) => item,
+            None => &mut self.spare,
+        }
+    }
+
+    /// All elements but the spare one.
+    pub fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// All elements but the spare one, to change.
+    pub fn items_mut(&mut self) -> &mut [T] {
+        &mut self.items
+    }
+
+    /// Number of elements.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Hints that the line where an element starts will be written soon.
+    #[inline(always)]
+    pub fn prefetch(&self, index: u32) {
+        weir_mem::prefetch::prefetch_write(self.at(index));
+    }
+}
