@@ -10,6 +10,7 @@
 //! | [`indexed`] | slices in which a wrong index does no harm |
 //! | [`links`] | lists over numbers, with one link per number |
 //! | [`lpm4`] | longest prefix match for IPv4 |
+//! | [`lpm6`] | longest prefix match for IPv6 |
 //! | [`meter`] | colours packets by rate (RFC 2697, 2698, 4115) |
 //! | [`wheel`] | numbers that come out again when they are due |
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod exact;
 pub mod indexed;
 pub mod links;
 pub mod lpm4;
+pub mod lpm6;
 pub mod meter;
 mod quarantine;
 pub mod wheel;
