@@ -4,4 +4,6 @@
 #![forbid(unsafe_code)]
 
 #[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
+mod registry;
+#[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
 mod table;

@@ -7,8 +7,7 @@
 //! word 3  its mask
 //! word 4  MAC address as it lies in the packet (48 bits), flags (16 bits)
 //! word 5  SVLAN, CVLAN, profile, position of the port (16 bits each)
-//! word 6  the subscriber's number, generation of the record
-//! word 7  scope of its addresses
+//! word 6  the subscriber's number, scope of its addresses
 //! ```
 
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -80,8 +79,6 @@ pub(crate) struct SubscriberFields {
     pub(crate) mac: Option<MacAddr>,
     /// Number of its profile.
     pub(crate) profile: u16,
-    /// Counts up when the number is used for another subscriber.
-    pub(crate) generation: u32,
 }
 
 const HAS_MAC: u64 = 1 << 48;
@@ -97,8 +94,8 @@ impl SubscriberFields {
             self.ipv6.mask,
             mac,
             u64::from(svlan) | u64::from(cvlan) << 16 | u64::from(self.profile) << 32 | u64::from(port) << 48,
-            pair(self.number, self.generation),
-            u64::from(self.scope),
+            pair(self.number, self.scope),
+            0,
         ]
     }
 }
@@ -165,16 +162,10 @@ impl<'t> SubscriberRecord<'t> {
         word::<6>(self.0) as u32
     }
 
-    /// Tells subscribers apart that had the same number.
-    #[inline(always)]
-    pub(crate) fn generation(self) -> u32 {
-        (word::<6>(self.0) >> 32) as u32
-    }
-
     /// The scope of its addresses.
     #[inline(always)]
     pub(crate) fn scope(self) -> u32 {
-        word::<7>(self.0) as u32
+        (word::<6>(self.0) >> 32) as u32
     }
 }
 

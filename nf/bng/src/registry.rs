@@ -1,0 +1,307 @@
+//! Who the subscribers are: the control side's truth, of which the tables that workers read are a copy.
+//!
+//! A subscriber is behind one pair of tags of one access port. What it has may be said by several [authors](Author) (the
+//! configuration, a command); the most preferred of them counts, and what it covered comes back when it is taken back. Sessions
+//! of DHCP or PPPoE are to be no more than further authors.
+//!
+//! A change is checked against all others first, then made here, and marked; [`Registry::settle`] brings the workers' tables up to
+//! it. What they have no room for yet, as readers must pass earlier changes, is tried again in the next tick.
+//!
+//! | file | what |
+//! |---|---|
+//! | `registry/entry.rs` | what is said about a subscriber |
+//! | `registry/check.rs` | whether that may be |
+//! | `registry/hosts.rs` | addresses: fixed, learned, moved, aged |
+//! | `registry/settle.rs` | the workers' tables |
+
+mod check;
+mod entry;
+mod hosts;
+mod settle;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use ipnet::Ipv4Net;
+use weir_net::Author;
+
+pub(crate) use entry::{Entry, Fields, Subscriber};
+pub(crate) use hosts::{Heard, Host, HostEvent, Timing, Wanted};
+
+use crate::table::counters::Counters;
+use crate::table::{BindingKey, Tables, Tags};
+
+/// What the configuration says about all subscribers.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Names of the access ports, by position.
+    pub(crate) ports: Vec<String>,
+    /// EtherType of the outer tag.
+    pub(crate) tpid: u16,
+    /// Whether subscribers are told apart by GRE keys towards the core, which part their addresses too.
+    pub(crate) has_keys: bool,
+    /// Subscribers at most.
+    pub(crate) subscribers: u32,
+    /// Addresses of all subscribers at most.
+    pub(crate) bindings: u32,
+    /// Pairs of port and SVLAN at most.
+    pub(crate) svlans: u32,
+    /// Learned addresses of one subscriber at most.
+    pub(crate) addresses: u32,
+    /// Networks in which addresses are learned.
+    pub(crate) learn: Vec<Ipv4Net>,
+    /// The gateway's own addresses towards customers, with their networks.
+    pub(crate) gateways: Vec<Ipv4Net>,
+    pub(crate) timing: Timing,
+}
+
+/// All subscribers and their addresses.
+pub(crate) struct Registry {
+    settings: Settings,
+    /// By number.
+    subscribers: Vec<Option<Subscriber>>,
+    /// Numbers that are free again, the one that has been so longest first.
+    free: VecDeque<u32>,
+    by_tags: HashMap<Tags, u32>,
+    by_key: HashMap<u32, u32>,
+    /// Subscribers in each pair of port and SVLAN.
+    svlans: HashMap<(u8, u16), u32>,
+    hosts: HashMap<BindingKey, Host>,
+    /// When something is due about an address.
+    due: BTreeSet<(u64, BindingKey)>,
+    /// Names of profiles, by number less one.
+    profiles: Vec<Arc<str>>,
+    tables: Tables,
+    /// What the workers' tables may not say yet.
+    unsettled_tags: BTreeSet<Tags>,
+    unsettled_hosts: BTreeSet<BindingKey>,
+    counters: Arc<Counters>,
+    events: Vec<HostEvent>,
+}
+
+impl Registry {
+    /// Without subscribers.
+    pub(crate) fn new(settings: Settings, tables: Tables, counters: Arc<Counters>) -> Registry {
+        Registry {
+            settings,
+            subscribers: Vec::new(),
+            free: VecDeque::new(),
+            by_tags: HashMap::new(),
+            by_key: HashMap::new(),
+            svlans: HashMap::new(),
+            hosts: HashMap::new(),
+            due: BTreeSet::new(),
+            profiles: Vec::new(),
+            tables,
+            unsettled_tags: BTreeSet::new(),
+            unsettled_hosts: BTreeSet::new(),
+            counters,
+            events: Vec::new(),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Changes what may change while it runs: limits per subscriber, networks to learn in, times.
+    pub(crate) fn configure(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// How many subscribers there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_tags.len()
+    }
+
+    /// How many addresses they have.
+    pub(crate) fn host_count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// What workers are not told yet.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.unsettled_tags.len() + self.unsettled_hosts.len()
+    }
+
+    /// Who is behind these tags.
+    pub(crate) fn by_tags(&self, tags: Tags) -> Option<&Subscriber> {
+        self.by_tags.get(&tags).and_then(|number| self.subscriber(*number))
+    }
+
+    /// Whose key it is.
+    pub(crate) fn by_key(&self, key: u32) -> Option<&Subscriber> {
+        self.by_key.get(&key).and_then(|number| self.subscriber(*number))
+    }
+
+    /// The subscriber of a number.
+    pub(crate) fn subscriber(&self, number: u32) -> Option<&Subscriber> {
+        self.subscribers.get(number as usize)?.as_ref()
+    }
+
+    fn subscriber_mut(&mut self, number: u32) -> Option<&mut Subscriber> {
+        self.subscribers.get_mut(number as usize)?.as_mut()
+    }
+
+    /// All subscribers from a number on, in order.
+    pub(crate) fn subscribers_from(&self, number: u32) -> impl Iterator<Item = &Subscriber> {
+        self.subscribers.get(number as usize..).unwrap_or_default().iter().flatten()
+    }
+
+    /// What is known about an address.
+    pub(crate) fn host(&self, key: BindingKey) -> Option<&Host> {
+        self.hosts.get(&key)
+    }
+
+    /// What has happened to addresses, for the slow path.
+    pub(crate) fn take_events(&mut self) -> Vec<HostEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Enters what an author says about a subscriber, in place of what it said before.
+    ///
+    /// # Errors
+    ///
+    /// Why that can not be, as a sentence; nothing has changed then.
+    pub(crate) fn put(&mut self, author: Author, entry: Entry) -> Result<(), String> {
+        let Entry { tags, fields } = entry;
+        let mut versions = self.versions(tags);
+        versions.retain(|(other, _)| *other != author);
+        let at = versions.partition_point(|(other, _)| *other < author);
+        versions.insert(at, (author, fields));
+        self.become_versions(tags, versions)
+    }
+
+    /// Takes back what an author said about a subscriber.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put): what is left, by other authors, may not be possible any more.
+    pub(crate) fn take_back(&mut self, author: Author, tags: Tags) -> Result<(), String> {
+        let mut versions = self.versions(tags);
+        versions.retain(|(other, _)| *other != author);
+        self.become_versions(tags, versions)
+    }
+
+    /// What each author says about a subscriber, the most preferred first; none if it is not there.
+    pub(crate) fn versions(&self, tags: Tags) -> Vec<(Author, Fields)> {
+        self.by_tags(tags).map_or(Vec::new(), |subscriber| subscriber.versions.clone())
+    }
+
+    /// Makes this what the authors say about a subscriber; without any it goes. The way to undo a change, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub(crate) fn become_versions(&mut self, tags: Tags, versions: Vec<(Author, Fields)>) -> Result<(), String> {
+        let number = self.by_tags.get(&tags).copied();
+        let active = versions.first().map(|(_, fields)| fields);
+        let is_same = self.by_tags(tags).map(Subscriber::fields) == active;
+        if let Some(fields) = active.filter(|_| !is_same) {
+            self.check(tags, fields, number)?;
+        }
+        match (number, versions.is_empty()) {
+            (Some(number), true) => self.remove(number),
+            (Some(number), false) if is_same => self.set_versions(number, versions),
+            (Some(number), false) => {
+                let before = self.take_apart(number);
+                self.set_versions(number, versions);
+                self.put_together(number, &before);
+            }
+            (None, true) => {}
+            (None, false) => self.create(tags, versions),
+        }
+        Ok(())
+    }
+
+    fn set_versions(&mut self, number: u32, versions: Vec<(Author, Fields)>) {
+        if let Some(subscriber) = self.subscriber_mut(number) {
+            subscriber.versions = versions;
+        }
+    }
+
+    fn create(&mut self, tags: Tags, versions: Vec<(Author, Fields)>) {
+        let number = self.free.pop_front().unwrap_or_else(|| {
+            self.subscribers.push(None);
+            (self.subscribers.len() - 1) as u32
+        });
+        let zero = self.counters.sum(number);
+        if let Some(place) = self.subscribers.get_mut(number as usize) {
+            *place = Some(Subscriber::new(number, tags, versions, zero));
+        }
+        self.by_tags.insert(tags, number);
+        *self.svlans.entry((tags.port, tags.svlan)).or_default() += 1;
+        self.put_together(number, &HashMap::new());
+    }
+
+    fn remove(&mut self, number: u32) {
+        drop(self.take_apart(number));
+        self.forget_learned(number);
+        let Some(gone) = self.subscribers.get_mut(number as usize).and_then(Option::take) else { return };
+        let tags = gone.tags;
+        self.by_tags.remove(&tags);
+        self.unsettled_tags.insert(tags);
+        let pair = (tags.port, tags.svlan);
+        let left = self.svlans.get_mut(&pair).map(|count| {
+            *count -= 1;
+            *count
+        });
+        if left == Some(0) {
+            self.svlans.remove(&pair);
+        }
+        self.free.push_back(number);
+    }
+
+    /// Gives up what the active version of a subscriber holds that nobody else may have: key and fixed addresses. Answers what was
+    /// known of these.
+    fn take_apart(&mut self, number: u32) -> HashMap<BindingKey, Host> {
+        let Some(subscriber) = self.subscriber(number) else { return HashMap::new() };
+        let (tags, key, fixed) = (subscriber.tags, subscriber.fields().key, subscriber.fixed_keys(&self.settings));
+        if key.is_some_and(|key| self.by_key.get(&key) == Some(&number)) {
+            key.map(|key| self.by_key.remove(&key));
+        }
+        self.unsettled_tags.insert(tags);
+        fixed.into_iter().filter_map(|key| Some((key, self.remove_host(key)?))).collect()
+    }
+
+    /// Takes what the active version of a subscriber says. What was known of an address that it keeps is still known.
+    fn put_together(&mut self, number: u32, before: &HashMap<BindingKey, Host>) {
+        let Some(subscriber) = self.subscriber(number) else { return };
+        let (tags, fields) = (subscriber.tags, subscriber.fields().clone());
+        let fixed = subscriber.fixed_keys(&self.settings);
+        if let Some(key) = fields.key {
+            self.by_key.insert(key, number);
+        }
+        if let Some(profile) = &fields.profile {
+            self.profile_number(profile);
+        }
+        self.revise_learned(number);
+        for key in fixed {
+            self.add_fixed(number, key, fields.mac, before.get(&key));
+        }
+        self.unsettled_tags.insert(tags);
+    }
+
+    /// The number of a profile, which it gets now if it has none; 0 when there are too many.
+    fn profile_number(&mut self, name: &Arc<str>) -> u16 {
+        if let Some(at) = self.profiles.iter().position(|known| known == name) {
+            return at as u16 + 1;
+        }
+        if self.profiles.len() >= usize::from(u16::MAX) {
+            return 0;
+        }
+        self.profiles.push(Arc::clone(name));
+        self.profiles.len() as u16
+    }
+}

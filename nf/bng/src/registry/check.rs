@@ -1,0 +1,107 @@
+//! Whether what is said about a subscriber may be, beside all others.
+
+use std::collections::HashSet;
+
+use weir_wire::martian;
+
+use super::entry::{Fields, Named, PREFIX_LENGTH, SHORTEST4, SHORTEST6};
+use super::{Registry, Settings};
+use crate::table::{Address, BindingKey, Tags};
+
+impl Registry {
+    /// # Errors
+    ///
+    /// What is wrong, as a sentence without its beginning: `has the key 7, and so has ...`.
+    pub(super) fn check(&self, tags: Tags, fields: &Fields, number: Option<u32>) -> Result<(), String> {
+        check_alone(&self.settings, tags, fields)?;
+        self.check_limits(tags, fields, number)?;
+        if let Some(other) = fields.key.and_then(|key| self.by_key(key)).filter(|other| Some(other.number) != number) {
+            let key = fields.key.unwrap_or(0);
+            return Err(format!("the key {key} is that of {}; keys are unique", self.named(other.tags)));
+        }
+        let scope = if self.settings.has_keys { fields.key.unwrap_or(0) } else { 0 };
+        for address in fields.addresses() {
+            let taken = self.hosts.get(&BindingKey::new(scope, address));
+            if let Some(other) = taken.filter(|host| host.is_fixed && Some(host.subscriber) != number) {
+                let tags = self.subscriber(other.subscriber).map(|other| self.named(other.tags).to_string());
+                return Err(format!("the address {address} is that of {}", tags.unwrap_or_default()));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_limits(&self, tags: Tags, fields: &Fields, number: Option<u32>) -> Result<(), String> {
+        let settings = &self.settings;
+        let before = number.and_then(|number| self.subscriber(number));
+        if before.is_none() && self.by_tags.len() >= settings.subscribers as usize {
+            return Err(format!("there are {} subscribers; raise limits.subscribers for more", settings.subscribers));
+        }
+        let is_new = !self.svlans.contains_key(&(tags.port, tags.svlan));
+        if is_new && self.svlans.len() >= settings.svlans as usize {
+            return Err(format!("{} SVLANs have subscribers; raise limits.svlans for more", settings.svlans));
+        }
+        let had = before.map_or(0, |before| before.fields().addresses().count());
+        if (self.hosts.len() - had.min(self.hosts.len())) + fields.addresses().count() > settings.bindings as usize {
+            return Err(format!(
+                "subscribers have {} addresses of at most {}; raise limits.bindings for more",
+                self.hosts.len(),
+                settings.bindings
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn named(&self, tags: Tags) -> Named<'_> {
+        Named(&self.settings, tags)
+    }
+}
+
+/// Whether it may be, whoever else there is.
+pub(crate) fn check_alone(settings: &Settings, tags: Tags, fields: &Fields) -> Result<(), String> {
+    let Tags { port, svlan, cvlan } = tags;
+    if usize::from(port) >= settings.ports.len() {
+        return Err(format!("the port is none of the access ports {}", settings.ports.join(", ")));
+    }
+    if [svlan, cvlan].iter().any(|vlan| !(1..=4094).contains(vlan)) {
+        return Err(format!("{svlan}.{cvlan} are no tags; VLAN identifiers are 1 to 4094"));
+    }
+    if settings.has_keys && fields.key.is_none() {
+        return Err("the key is missing; with gre+mpls each subscriber has one".to_owned());
+    }
+    if let Some(mac) = fields.mac.filter(|mac| !mac.is_unicast()) {
+        return Err(format!("{mac} is not the address of one station"));
+    }
+    check_prefixes(settings, fields)
+}
+
+fn check_prefixes(settings: &Settings, fields: &Fields) -> Result<(), String> {
+    for prefix in &fields.ipv4 {
+        if prefix.prefix_len() < SHORTEST4 {
+            return Err(format!("the prefix {prefix} is too short; a subscriber has /{SHORTEST4} to /32"));
+        }
+        if martian::is_martian_source(prefix.addr().to_bits()) {
+            return Err(format!("{prefix} is no address of a host"));
+        }
+        if let Some(own) = settings.gateways.iter().find(|own| prefix.contains(&own.addr())) {
+            return Err(format!("{prefix} has the gateway's own address {}", own.addr()));
+        }
+    }
+    for prefix in &fields.ipv6 {
+        if !(SHORTEST6..=PREFIX_LENGTH).contains(&prefix.prefix_len()) {
+            return Err(format!("the prefix {prefix} is not /{SHORTEST6} to /{PREFIX_LENGTH}"));
+        }
+        // RFC 4291 section 2.4: global and unique local unicast.
+        let first = prefix.network().octets()[0];
+        if prefix.network().is_multicast() || first == 0 || first == 0xfe {
+            return Err(format!("{prefix} is no network of hosts"));
+        }
+    }
+    let mut seen: HashSet<Address> = HashSet::new();
+    // Nearly all have one, of which there is nothing to compare.
+    if fields.ipv4.len() + fields.ipv6.len() > 1
+        && let Some(twice) = fields.addresses().find(|address| !seen.insert(*address))
+    {
+        return Err(format!("{twice} stands here twice"));
+    }
+    Ok(())
+}

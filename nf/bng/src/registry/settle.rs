@@ -1,0 +1,66 @@
+//! The workers' tables follow.
+
+use super::Registry;
+use super::entry::Subscriber;
+use crate::table::{BindingFields, BindingKey, Refused, Sources4, Sources6, SubscriberFields, Tags};
+
+impl Registry {
+    /// Brings the workers' tables up to what is known. What they have no room for stays marked.
+    pub(crate) fn settle(&mut self) {
+        // Who goes makes room for who comes, so they go first.
+        let tags = std::mem::take(&mut self.unsettled_tags);
+        let (there, gone): (Vec<Tags>, Vec<Tags>) = tags.into_iter().partition(|tags| self.by_tags.contains_key(tags));
+        gone.into_iter().for_each(|tags| self.tables.remove_subscriber(tags));
+        let keys = std::mem::take(&mut self.unsettled_hosts);
+        let (known, forgotten): (Vec<BindingKey>, Vec<BindingKey>) =
+            keys.into_iter().partition(|key| self.hosts.contains_key(key));
+        forgotten.into_iter().for_each(|key| self.tables.remove_binding(key));
+        for tags in there {
+            if self.settle_tags(tags).is_err() {
+                self.unsettled_tags.insert(tags);
+            }
+        }
+        for key in known {
+            if self.settle_host(key).is_err() {
+                self.unsettled_hosts.insert(key);
+            }
+        }
+    }
+
+    fn settle_tags(&mut self, tags: Tags) -> Result<(), Refused> {
+        let profile = self.by_tags(tags).and_then(|subscriber| subscriber.fields().profile.clone());
+        let profile = profile.map_or(0, |name| self.profile_number(&name));
+        let Some(subscriber) = self.by_tags(tags) else { return Ok(()) };
+        let fields = self.fields_of(subscriber, profile);
+        self.tables.set_subscriber(&fields)
+    }
+
+    fn fields_of(&self, subscriber: &Subscriber, profile: u16) -> SubscriberFields {
+        let fields = subscriber.fields();
+        SubscriberFields {
+            number: subscriber.number,
+            tags: subscriber.tags,
+            key: fields.key.unwrap_or(0),
+            scope: subscriber.scope(&self.settings),
+            user: subscriber.user(),
+            ipv4: fields.ipv4.first().map_or(Sources4::NONE, |prefix| Sources4::of(*prefix)),
+            ipv6: fields.ipv6.first().map_or(Sources6::NONE, |prefix| Sources6::of(*prefix)),
+            mac: fields.mac,
+            profile,
+        }
+    }
+
+    fn settle_host(&mut self, key: BindingKey) -> Result<(), Refused> {
+        let Some(host) = self.hosts.get(&key) else { return Ok(()) };
+        let Some(subscriber) = self.subscriber(host.subscriber) else { return Ok(()) };
+        let fields = BindingFields {
+            key,
+            mac: host.mac,
+            tags: subscriber.tags,
+            tpid: self.settings.tpid,
+            user: subscriber.user(),
+            subscriber: subscriber.number,
+        };
+        self.tables.set_binding(&fields)
+    }
+}
