@@ -137,8 +137,8 @@ impl Scaled {
     }
 }
 
-/// What one meter remembers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What one meter remembers. The default one has empty buckets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meter {
     committed: u64,
     other: u64,
