@@ -115,6 +115,7 @@ impl<R: Restless> Side for R {
             rate: lab.clock.hz() as f64 / cycles / 1e6,
             busy: None,
             waited: Some(100.0 - worked / elapsed as f64 * 100.0),
+            held: None,
         })
     }
 

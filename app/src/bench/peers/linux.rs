@@ -215,6 +215,7 @@ impl Side for Router {
             rate: arrived as f64 / (elapsed / lab.clock.hz() as f64) / 1e6,
             busy: Some(busy / elapsed * 100.0),
             waited: None,
+            held: None,
         })
     }
 }

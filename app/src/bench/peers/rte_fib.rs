@@ -102,6 +102,7 @@ fn measured(clock: &Clock, cycles: u64, waited: u64, lookups: u64) -> Measured {
         rate: clock.hz() as f64 / each / 1e6,
         busy: None,
         waited: Some(100.0 - worked / cycles.max(1) as f64 * 100.0),
+        held: None,
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Measured {
     pub busy: Option<f64>,
     /// The share of the time that the program had to wait for its core, percent, where that is known.
     pub waited: Option<f64>,
+    /// Packets that it held, where it holds any.
+    pub held: Option<f64>,
 }
 
 /// Adds a sample of Weir and one of the peer, taken one after the other, to a point.
@@ -34,6 +36,8 @@ pub fn pair(point: &mut Point, ours: &Measured, theirs: &Measured) {
     add("they were busy", "%", Better::Neither, theirs.busy, true);
     add("we waited", "%", Better::Neither, ours.waited, true);
     add("they waited", "%", Better::Neither, theirs.waited, true);
+    add("we held", "packets", Better::Neither, ours.held, true);
+    add("they held", "packets", Better::Neither, theirs.held, true);
 }
 
 /// Who takes less than this share of its core, percent, might have let more through.
@@ -109,7 +113,7 @@ mod tests {
     use super::*;
 
     fn measured(cycles: f64, rate: f64, busy: Option<f64>) -> Measured {
-        Measured { cycles, rate, busy, waited: Some(1.0) }
+        Measured { cycles, rate, busy, waited: Some(1.0), held: None }
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod figures;
 pub mod linux;
 pub mod lookup;
 pub mod openvswitch;
+pub mod sched;
 pub mod testpmd;
 
 pub use figures::{Beside, Measured, PairFigures, limit, pair};
