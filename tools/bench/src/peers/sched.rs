@@ -82,7 +82,8 @@ mod tests {
         for garbage in ["", "ready", "ready 4096", "ready 4096 1", "ready 8 131072", "did 1 1 1 1 1 1"] {
             assert!(ready(garbage, 4096).is_err(), "{garbage}");
         }
-        for garbage in ["", "did", "did 1 2 3", "did 1000 200 300 0 1 64", "did 100 200 300 10 1 64", "did a 1 1 1 1 1"] {
+        for garbage in ["", "did", "did 1 2 3", "did 1000 200 300 0 1 64", "did 100 200 300 10 1 64", "did a 1 1 1 1 1"]
+        {
             assert!(did(garbage).is_err(), "{garbage}");
         }
     }
