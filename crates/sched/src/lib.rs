@@ -5,14 +5,26 @@
 //! | [`class`] | traffic class and queue as the lane between classification and scheduler has them |
 //! | [`classify`] | class and queue of a frame, by DSCP, 802.1p and rules |
 //! | [`codel`] | controlled delay (RFC 8289) |
+//! | [`counters`] | what became of each user's packets |
 //! | [`manage`] | what decides about packets of one queue beside its size: RED, CoDel |
 //! | [`police`] | the stage that colours packets of users by meters |
+//! | [`profile`] | what users may send |
+//! | [`rate`] | token buckets as times |
 //! | [`red`] | random early detection, by colour |
+//! | [`scheduler`] | the scheduler as a plain data structure over anything that has a length |
 #![forbid(unsafe_code)]
 
 pub mod class;
 pub mod classify;
 pub mod codel;
+pub mod counters;
+mod dequeue;
+mod heavy;
 pub mod manage;
+mod pipe;
 pub mod police;
+pub mod profile;
+pub mod rate;
 pub mod red;
+pub mod scheduler;
+mod slab;

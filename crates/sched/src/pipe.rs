@@ -1,0 +1,177 @@
+//! The state of a user: a pipe, in the words of hierarchical scheduling.
+
+use weir_table::indexed::NONE;
+
+use crate::class::MAX_QUEUES;
+use crate::counters::UserCounters;
+use crate::heavy::Heavy;
+use crate::profile::Profile;
+use crate::rate::Fine;
+use crate::slab::Slab;
+
+/// Where a user or a subport stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nothing waits.
+    Idle,
+    /// In the wheel, until it may send.
+    Waiting,
+    /// In the list of those that may send packets of a class.
+    Active(u8),
+}
+
+/// A user with `C` classes and `Q` queues: one for each class but the lowest, then those of the lowest.
+///
+/// What a packet of a user without caps touches stands in the first 64 bytes.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Pipe<const C: usize, const Q: usize> {
+    /// When its token bucket is full.
+    pub(crate) full_at: Fine,
+    /// Packets in all of its queues.
+    pub(crate) held: u32,
+    /// Bytes that the queue whose turn it is may still send in this round.
+    credit: u32,
+    /// Its profile.
+    pub(crate) profile: u16,
+    /// Its subport.
+    pub(crate) subport: u16,
+    /// Bit q: queue q has packets.
+    pub(crate) backlog: u16,
+    pub(crate) place: Place,
+    /// The queue of the lowest class whose turn it is.
+    turn: u8,
+    /// Whether there is such a user; what waits of one who is gone is still sent.
+    pub(crate) open: bool,
+    /// The queues, by their first nodes.
+    pub(crate) queues: [u32; Q],
+    /// Bytes that a queue of the lowest class could not use in its last round.
+    unused: [u16; MAX_QUEUES],
+    /// When the bucket of each class is full.
+    pub(crate) class_full_at: [Fine; C],
+}
+
+/// What a user costs while nothing waits: its state, its links in lists and wheel, its counters.
+const IDLE_BYTES: usize = size_of::<Pipe<4, 11>>()
+    + weir_table::links::Links::BYTES
+    + weir_table::wheel::Wheel::BYTES
+    + Heavy::BYTES
+    + UserCounters::BYTES;
+const _: () = assert!(IDLE_BYTES <= 192);
+
+/// See [`IDLE_BYTES`]; for any number of classes.
+pub(crate) const fn idle_bytes<const C: usize, const Q: usize>() -> usize {
+    IDLE_BYTES - size_of::<Pipe<4, 11>>() + size_of::<Pipe<C, Q>>()
+}
+
+impl<const C: usize, const Q: usize> Pipe<C, Q> {
+    pub(crate) const NEW: Pipe<C, Q> = Pipe {
+        full_at: 0,
+        held: 0,
+        credit: 0,
+        profile: 0,
+        subport: 0,
+        backlog: 0,
+        place: Place::Idle,
+        turn: 0,
+        open: false,
+        queues: [NONE; Q],
+        unused: [0; MAX_QUEUES],
+        class_full_at: [0; C],
+    };
+
+    /// The lowest class.
+    pub(crate) const LOWEST: usize = C - 1;
+
+    /// The queue for a class and a queue in it; what does not exist is taken as the lowest class, and as its first queue.
+    #[inline(always)]
+    pub(crate) fn queue_of(class: u8, queue: u8) -> usize {
+        let class = usize::from(class);
+        if class < Self::LOWEST {
+            return class;
+        }
+        let queue = Self::LOWEST + usize::from(queue);
+        if queue < Q { queue } else { Self::LOWEST }
+    }
+
+    /// The class of a queue.
+    #[inline(always)]
+    pub(crate) fn class_of(queue: usize) -> usize {
+        queue.min(Self::LOWEST)
+    }
+
+    /// The first node of a queue.
+    #[inline(always)]
+    pub(crate) fn first(&self, queue: usize) -> u32 {
+        self.queues.get(queue).copied().unwrap_or(NONE)
+    }
+
+    /// Mask of the classes that have packets.
+    #[inline(always)]
+    pub(crate) fn classes(&self) -> u8 {
+        let strict = self.backlog & ((1 << Self::LOWEST) - 1);
+        let lowest = u16::from(self.backlog >> Self::LOWEST != 0) << Self::LOWEST;
+        (strict | lowest) as u8
+    }
+
+    /// The queue of a class whose first packet goes next: of the lowest class, by deficit round robin (Shreedhar and Varghese
+    /// 1995), which gives each queue `quanta` bytes per round and lets it keep what its next packet is too long for.
+    #[inline(always)]
+    pub(crate) fn next_queue<T>(&mut self, class: usize, profile: &Profile, slab: &Slab<T>) -> usize {
+        if class < Self::LOWEST {
+            return class;
+        }
+        self.next_in_lowest(profile, slab)
+    }
+
+    fn next_in_lowest<T>(&mut self, profile: &Profile, slab: &Slab<T>) -> usize {
+        // A frame takes at most so many rounds to be paid for; each goes by every queue.
+        const ROUNDS: usize = u16::MAX as usize / crate::profile::QUANTUM as usize + 1;
+        let waiting = self.backlog >> Self::LOWEST;
+        for _ in 0..ROUNDS * MAX_QUEUES {
+            let turn = usize::from(self.turn) % MAX_QUEUES;
+            let here = waiting >> turn & 1 != 0;
+            let queue = Self::LOWEST + turn;
+            if here && self.credit >= u32::from(slab.length(self.first(queue))) {
+                return queue;
+            }
+            self.pass_turn(turn, here, waiting, profile);
+        }
+        Self::LOWEST + usize::from(self.turn) % MAX_QUEUES
+    }
+
+    #[inline(always)]
+    fn pass_turn(&mut self, turn: usize, here: bool, waiting: u16, profile: &Profile) {
+        if let Some(unused) = self.unused.get_mut(turn) {
+            // Less than its next packet is long, which is 16 bits.
+            *unused = if here { self.credit.min(u32::from(u16::MAX)) as u16 } else { 0 };
+        }
+        let behind = waiting & (u16::MAX << turn) << 1;
+        let next = if behind != 0 { behind } else { waiting };
+        self.turn = (next.trailing_zeros() % MAX_QUEUES as u32) as u8;
+        let next = usize::from(self.turn);
+        let quantum = profile.quanta.get(next).copied().unwrap_or(0);
+        self.credit = quantum + u32::from(self.unused.get(next).copied().unwrap_or(0));
+    }
+
+    /// A packet of so many bytes goes from a queue.
+    #[inline(always)]
+    pub(crate) fn pay(&mut self, queue: usize, bytes: u16) {
+        if queue >= Self::LOWEST {
+            self.credit = self.credit.saturating_sub(u32::from(bytes));
+        }
+    }
+
+    /// The last packet of a queue has gone: it keeps no claims.
+    #[inline(always)]
+    pub(crate) fn emptied(&mut self, queue: usize) {
+        self.backlog &= !(1 << queue);
+        let Some(lowest) = queue.checked_sub(Self::LOWEST) else { return };
+        if let Some(unused) = self.unused.get_mut(lowest) {
+            *unused = 0;
+        }
+        if lowest == usize::from(self.turn) {
+            self.credit = 0;
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The packets that wait: one slab of nodes, in which every queue is a ring.
+
+use weir_table::indexed::{Indexed, NONE};
+
+/// A packet that waits. While its packet is the first of its queue, a node also says how many there are.
+#[derive(Debug)]
+struct Node<T> {
+    item: Option<T>,
+    /// When it came, nanoseconds.
+    since: u64,
+    /// The packet behind it; of the last one, the first. Of a free node, the next free one.
+    next: u32,
+    /// The packet before it; of the first one, the last.
+    prev: u32,
+    /// Bytes with overhead.
+    length: u16,
+    /// Packets in the queue, where this is the first.
+    count: u16,
+}
+
+impl<T> Node<T> {
+    const fn free(next: u32) -> Node<T> {
+        Node { item: None, since: 0, next, prev: NONE, length: 0, count: 0 }
+    }
+}
+
+/// A packet that has left its queue.
+#[derive(Debug)]
+pub(crate) struct Gone<T> {
+    pub(crate) item: T,
+    pub(crate) length: u16,
+}
+
+/// A fixed number of nodes. A queue is the number of its first node, [`NONE`] while it is empty.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    nodes: Indexed<Node<T>>,
+    free: u32,
+    left: u32,
+}
+
+impl<T> Slab<T> {
+    /// Bytes per node.
+    pub(crate) const BYTES: usize = size_of::<Node<T>>();
+
+    pub(crate) fn new(nodes: u32) -> Slab<T> {
+        let nodes = nodes.min(NONE - 1);
+        let next = |n| if n + 1 < nodes { n + 1 } else { NONE };
+        let items = (0..nodes).map(|n| Node::free(next(n))).collect();
+        let free = if nodes > 0 { 0 } else { NONE };
+        Slab { nodes: Indexed::from_items(items, Node::free(NONE)), free, left: nodes }
+    }
+
+    /// Nodes that hold no packet.
+    #[inline(always)]
+    pub(crate) fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// Nodes in all.
+    pub(crate) fn room(&self) -> u32 {
+        self.nodes.len() as u32
+    }
+
+    /// Packets in a queue.
+    #[inline(always)]
+    pub(crate) fn count(&self, queue: u32) -> u16 {
+        if queue == NONE { 0 } else { self.nodes.at(queue).count }
+    }
+
+    /// Bytes of the first packet of a queue.
+    #[inline(always)]
+    pub(crate) fn length(&self, queue: u32) -> u16 {
+        self.nodes.at(queue).length
+    }
+
+    /// When the first packet of a queue came.
+    #[inline(always)]
+    pub(crate) fn since(&self, queue: u32) -> u64 {
+        self.nodes.at(queue).since
+    }
+
+    /// Hints that the first packet of a queue will be taken soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, queue: u32) {
+        self.nodes.prefetch(queue);
+    }
+
+    /// Adds a packet at the end of a queue; given back where no node is left.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, queue: &mut u32, item: T, length: u16, since: u64) -> Option<T> {
+        let at = self.free;
+        if at == NONE {
+            return Some(item);
+        }
+        let node = self.nodes.at_mut(at);
+        self.free = node.next;
+        self.left -= 1;
+        *node = Node { item: Some(item), since, next: at, prev: at, length, count: 1 };
+        if *queue == NONE {
+            *queue = at;
+            return None;
+        }
+        let first = self.nodes.at_mut(*queue);
+        first.count += 1;
+        let last = std::mem::replace(&mut first.prev, at);
+        self.nodes.at_mut(last).next = at;
+        let node = self.nodes.at_mut(at);
+        node.next = *queue;
+        node.prev = last;
+        None
+    }
+
+    /// Takes the first packet of a queue.
+    #[inline(always)]
+    pub(crate) fn pop_front(&mut self, queue: &mut u32) -> Option<Gone<T>> {
+        let at = *queue;
+        let node = self.nodes.at_mut(at);
+        let (next, last, count) = (node.next, node.prev, node.count);
+        let gone = Gone { item: node.item.take()?, length: node.length };
+        if next == at {
+            *queue = NONE;
+        } else {
+            let first = self.nodes.at_mut(next);
+            first.prev = last;
+            first.count = count - 1;
+            self.nodes.at_mut(last).next = next;
+            *queue = next;
+        }
+        self.release(at);
+        Some(gone)
+    }
+
+    /// Takes the last packet of a queue.
+    pub(crate) fn pop_back(&mut self, queue: &mut u32) -> Option<Gone<T>> {
+        let first = *queue;
+        let at = self.nodes.at(first).prev;
+        let node = self.nodes.at_mut(at);
+        let before = node.prev;
+        let gone = Gone { item: node.item.take()?, length: node.length };
+        if at == first {
+            *queue = NONE;
+        } else {
+            self.nodes.at_mut(before).next = first;
+            let node = self.nodes.at_mut(first);
+            node.prev = before;
+            node.count -= 1;
+        }
+        self.release(at);
+        Some(gone)
+    }
+
+    #[inline(always)]
+    fn release(&mut self, at: u32) {
+        self.nodes.at_mut(at).next = self.free;
+        self.free = at;
+        self.left += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn queues_are_queues(steps in prop::collection::vec((0..4_usize, 0..3_usize), 0..200)) {
+            let mut slab = Slab::new(12);
+            let mut queues = [NONE; 3];
+            let mut twins = [const { VecDeque::new() }; 3];
+            for (n, (what, q)) in steps.into_iter().enumerate() {
+                let waiting: usize = twins.iter().map(VecDeque::len).sum();
+                match what {
+                    0 | 1 => {
+                        let back = slab.push(&mut queues[q], n, n as u16 + 60, n as u64);
+                        prop_assert_eq!(back.is_some(), waiting == 12);
+                        if back.is_none() {
+                            twins[q].push_back(n);
+                        }
+                    }
+                    2 => prop_assert_eq!(slab.pop_front(&mut queues[q]).map(|gone| gone.item), twins[q].pop_front()),
+                    _ => prop_assert_eq!(slab.pop_back(&mut queues[q]).map(|gone| gone.item), twins[q].pop_back()),
+                }
+                for (queue, twin) in queues.iter().zip(&twins) {
+                    prop_assert_eq!(usize::from(slab.count(*queue)), twin.len());
+                    if let Some(first) = twin.front() {
+                        prop_assert_eq!((slab.length(*queue), slab.since(*queue)), (*first as u16 + 60, *first as u64));
+                    }
+                }
+                let waiting: usize = twins.iter().map(VecDeque::len).sum();
+                prop_assert_eq!(slab.left() as usize, 12 - waiting);
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The scheduler against its slow twin: random operations agree exactly.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod model;
+
+use std::sync::Arc;
+
+use model::{CLASSES, Model, ModelClass, ModelProfile, QUEUES, lane};
+use proptest::prelude::*;
+use weir_sched::manage::{Arrival, Departure, Manage, State, Verdict};
+use weir_sched::profile::{ClassProfile, Profile, Profiles, SubportProfile};
+use weir_sched::rate::Bucket;
+use weir_sched::scheduler::{Offer, Scheduler, Setup};
+
+/// Drops every so-manieth packet that comes and that goes, and forgets when its queue is empty.
+#[derive(Debug)]
+struct Every {
+    coming: u64,
+    going: u64,
+}
+
+impl Manage for Every {
+    fn arrive(&self, state: &mut State, arrival: &Arrival) -> Verdict {
+        state[0] += 1 + u64::from(arrival.queued % 2);
+        if state[0].is_multiple_of(self.coming) { Verdict::Drop } else { Verdict::Pass }
+    }
+
+    fn depart(&self, state: &mut State, departure: &Departure) -> Verdict {
+        state[1] += 1 + departure.sojourn % 2 + u64::from(departure.behind);
+        if state[1].is_multiple_of(self.going) { Verdict::Drop } else { Verdict::Pass }
+    }
+
+    fn emptied(&self, state: &mut State, _now: u64) {
+        state[2] = 0;
+        state[1] = 0;
+    }
+}
+
+const USERS: usize = 8;
+
+fn bucket(scale: u64) -> impl Strategy<Value = Bucket> {
+    let limited = (1..200_u64, 100..4000_u64).prop_map(move |(rate, size)| Bucket::new(rate * scale, size));
+    prop_oneof![4 => limited, 1 => Just(Bucket::UNLIMITED)]
+}
+
+fn class() -> impl Strategy<Value = ModelClass> {
+    let cap = prop_oneof![
+        2 => Just(Bucket::UNLIMITED),
+        1 => (1..100_u64, 100..100_000_u64).prop_map(|(rate, period)| Bucket::of_period(rate * 10_000_000, period)),
+    ];
+    let manage = prop_oneof![
+        3 => Just(None),
+        1 => (2..9_u64, 2..9_u64).prop_map(|(coming, going)| Some(Arc::new(Every { coming, going }) as Arc<dyn Manage>)),
+    ];
+    (cap, 1..12_usize, manage).prop_map(|(cap, queue_size, manage)| ModelClass { cap, queue_size, manage })
+}
+
+fn profile() -> impl Strategy<Value = ModelProfile> {
+    (bucket(10_000_000), prop::collection::vec(class(), CLASSES), any::<[bool; 8]>()).prop_map(
+        |(bucket, classes, heavy)| ModelProfile {
+            bucket,
+            classes,
+            weights: heavy.map(|heavy| 1 + 3 * u8::from(heavy)),
+        },
+    )
+}
+
+fn fast(profile: &ModelProfile) -> Profile {
+    let classes = profile.classes.iter().map(|class| ClassProfile {
+        cap: class.cap,
+        queue_size: class.queue_size as u16,
+        manage: class.manage.clone(),
+    });
+    Profile::new(profile.bucket, classes.collect(), &profile.weights)
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Enqueue {
+        user: u32,
+        class: u8,
+        queue: u8,
+        length: u16,
+    },
+    Dequeue {
+        wait: u64,
+        room: usize,
+    },
+    /// Call when the scheduler wants to be called.
+    DequeueWhenDue {
+        room: usize,
+    },
+    Assign {
+        user: u32,
+        to: Option<(usize, usize)>,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let length = prop_oneof![Just(88_u16), 88..1600_u16, 88..9300_u16];
+    let class = prop_oneof![0..4_u8, Just(3), Just(3)];
+    prop_oneof![
+        8 => (0..USERS as u32 + 1, class, 0..8_u8, length)
+            .prop_map(|(user, class, queue, length)| Step::Enqueue { user, class, queue, length }),
+        2 => (0..20_000_u64, 0..6_usize).prop_map(|(wait, room)| Step::Dequeue { wait, room }),
+        4 => (1..6_usize).prop_map(|room| Step::DequeueWhenDue { room }),
+        1 => (0..USERS as u32, prop::option::weighted(0.8, (0..3_usize, 0..3_usize)))
+            .prop_map(|(user, to)| Step::Assign { user, to }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn random_operations_agree(
+        profiles in prop::collection::vec(profile(), 3), port in bucket(100_000_000),
+        subports in prop::collection::vec(bucket(50_000_000), 3), buffers in 1..40_usize, minimum in 0..4_usize,
+        start in prop_oneof![Just(0), 0..1_u64 << 50], steps in prop::collection::vec(step(), 1..300),
+    ) {
+        let shape = weir_table::wheel::Shape { tick_bits: 8, near_bits: 16, far_bits: 4 };
+        let setup = Setup {
+            users: USERS as u32, buffers: buffers as u32, minimum: minimum as u32, overhead: 24, wheel: shape,
+        };
+        let table = Profiles::new(
+            port,
+            subports.iter().map(|bucket| SubportProfile { bucket: *bucket }).collect(),
+            profiles.iter().map(fast).collect(),
+        );
+        let mut scheduler: Scheduler<u32, CLASSES, QUEUES> = Scheduler::new(setup, Arc::new(table));
+        let mut model = Model::new(USERS, buffers, minimum, port, subports);
+        model.profiles = profiles;
+        let (mut now, mut due) = (start, u64::MAX);
+        for user in 0..USERS {
+            scheduler.assign(user as u32, Some((user as u16 % 3, user as u16 % 2)), now);
+            model.assign(user, Some((user % 3, user % 2)), now);
+        }
+        for (item, step) in steps.into_iter().enumerate() {
+            let item = item as u32;
+            let (wait, room) = match step {
+                Step::Enqueue { user, class, queue, length } => {
+                    let offer = Offer { user, class: lane(class, queue), length, colour: 0 };
+                    let fast = scheduler.enqueue(offer, now, || Some(item));
+                    prop_assert_eq!(fast, model.enqueue(offer, now, item));
+                    due = now;
+                    continue;
+                }
+                Step::Assign { user, to } => {
+                    scheduler.assign(user, to.map(|(profile, subport)| (profile as u16, subport as u16)), now);
+                    model.assign(user as usize, to, now);
+                    due = now;
+                    continue;
+                }
+                Step::Dequeue { wait, room } => (wait, room),
+                Step::DequeueWhenDue { room } if due < u64::MAX => (due.saturating_sub(now), room),
+                Step::DequeueWhenDue { .. } => continue,
+            };
+            now += wait;
+            let (mut fast, mut slow) = (Vec::new(), Vec::new());
+            due = scheduler.dequeue(now, room, |leaving| fast.push(leaving));
+            let slow_due = model.dequeue(now, room, &mut slow);
+            prop_assert_eq!(fast, slow);
+            prop_assert_eq!(due, slow_due);
+            prop_assert_eq!(scheduler.held() as usize, model.held());
+        }
+        let mut left = Vec::new();
+        scheduler.clear(now, &mut |item| left.push(item));
+        left.sort_unstable(); // those of one moment in the order of users
+        prop_assert_eq!(left, model.clear());
+        prop_assert_eq!(scheduler.held(), 0);
+        prop_assert_eq!(scheduler.dequeue(now, 8, |_| {}), u64::MAX);
+    }
+}

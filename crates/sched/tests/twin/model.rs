@@ -1,0 +1,371 @@
+//! The scheduler as one would write it without a thought for speed: plain lists, searched from end to end, and every question
+//! answered anew from what waits.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_sched::class::ClassQueue;
+use weir_sched::manage::{Arrival, Departure, Manage, State, Verdict};
+use weir_sched::rate::{Bucket, Fine, fine, nanos};
+use weir_sched::scheduler::{Leaving, Offer, Refused};
+
+pub(crate) const CLASSES: usize = 4;
+pub(crate) const QUEUES: usize = 11;
+const LOWEST: usize = CLASSES - 1;
+const TICK: u64 = 256;
+
+#[derive(Clone, Debug)]
+pub(crate) struct ModelClass {
+    pub(crate) cap: Bucket,
+    pub(crate) queue_size: usize,
+    pub(crate) manage: Option<Arc<dyn Manage>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ModelProfile {
+    pub(crate) bucket: Bucket,
+    pub(crate) classes: Vec<ModelClass>,
+    pub(crate) weights: [u8; 8],
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    item: u32,
+    length: u16,
+    since: u64,
+}
+
+#[derive(Clone, Debug)]
+struct User {
+    open: bool,
+    profile: usize,
+    subport: usize,
+    queues: Vec<VecDeque<Waiting>>,
+    states: Vec<State>,
+    full_at: Fine,
+    class_full_at: [Fine; CLASSES],
+    turn: usize,
+    deficits: [u32; 8],
+    /// When it came to hold so many packets.
+    since: u64,
+}
+
+impl User {
+    fn held(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Id {
+    User(usize),
+    Subport(usize),
+}
+
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) profiles: Vec<ModelProfile>,
+    pub(crate) port: Bucket,
+    pub(crate) subports: Vec<Bucket>,
+    users: Vec<User>,
+    port_full_at: Fine,
+    subport_full_at: Vec<Fine>,
+    /// Users that may send, in the order in which they came to, with the class.
+    active: Vec<(usize, usize)>,
+    /// Subports with such users that do not wait for tokens, in the order in which they came to be so, with their best class.
+    ready: Vec<(usize, usize)>,
+    /// Who waits, until which tick, in the order of coming.
+    waiting: Vec<(u64, Id)>,
+    buffers: usize,
+    minimum: usize,
+    steps: u64,
+}
+
+fn class_of(queue: usize) -> usize {
+    queue.min(LOWEST)
+}
+
+impl Model {
+    pub(crate) fn new(users: usize, buffers: usize, minimum: usize, port: Bucket, subports: Vec<Bucket>) -> Model {
+        let user = User {
+            open: false,
+            profile: 0,
+            subport: 0,
+            queues: vec![VecDeque::new(); QUEUES],
+            states: vec![State::default(); QUEUES],
+            full_at: 0,
+            class_full_at: [0; CLASSES],
+            turn: 0,
+            deficits: [0; 8],
+            since: 0,
+        };
+        Model {
+            profiles: Vec::new(),
+            port,
+            users: vec![user; users],
+            port_full_at: 0,
+            subport_full_at: vec![0; subports.len()],
+            subports,
+            active: Vec::new(),
+            ready: Vec::new(),
+            waiting: Vec::new(),
+            buffers,
+            minimum,
+            steps: 0,
+        }
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.users.iter().map(User::held).sum()
+    }
+
+    /// The user who holds most, more than its minimum; of several the one who has for longest.
+    fn heaviest(&self) -> Option<usize> {
+        let heavy = (0..self.users.len()).filter(|n| self.users[*n].held() > self.minimum);
+        heavy.max_by_key(|n| (self.users[*n].held(), u64::MAX - self.users[*n].since))
+    }
+
+    pub(crate) fn enqueue(&mut self, offer: Offer, now: u64, item: u32) -> Result<Option<u32>, Refused> {
+        let (class, queue) = (offer.class.class() as usize, offer.class.queue() as usize);
+        let queue = match class < LOWEST {
+            true => class,
+            false => LOWEST + queue,
+        };
+        let at = offer.user as usize;
+        let user = self.users.get(at).filter(|user| user.open).ok_or(Refused::NoSuchUser)?;
+        let rules = self.profiles[user.profile].classes[class_of(queue)].clone();
+        let queued = user.queues[queue].len();
+        if queued >= rules.queue_size {
+            return Err(Refused::QueueFull);
+        }
+        let (left, held) = (self.buffers - self.held(), user.held());
+        let over = if left > 0 {
+            held >= self.minimum && held - self.minimum >= left
+        } else {
+            self.heaviest().is_none_or(|heaviest| self.users[heaviest].held() <= held + 1)
+        };
+        if over {
+            return Err(Refused::OverShare);
+        }
+        if let Some(manage) = rules.manage {
+            let arrival = Arrival { now, queued: queued as u32, bytes: offer.length.into(), colour: 0, random: 0 };
+            if manage.arrive(&mut self.users[at].states[queue], &arrival) == Verdict::Drop {
+                return Err(Refused::Managed);
+            }
+        }
+        let mut pushed_out = None;
+        if left == 0 {
+            let heaviest = self.heaviest().unwrap();
+            let lowest = (0..QUEUES).rfind(|q| !self.users[heaviest].queues[*q].is_empty()).unwrap();
+            pushed_out = self.users[heaviest].queues[lowest].pop_back().map(|gone| gone.item);
+            self.changed(heaviest, lowest, now);
+            if self.users[heaviest].queues[lowest].is_empty() {
+                self.settle(heaviest, now);
+            }
+        }
+        self.users[at].queues[queue].push_back(Waiting { item, length: offer.length, since: now });
+        self.steps += 1;
+        self.users[at].since = self.steps;
+        let may = self.active.iter().find(|(user, _)| *user == at).map(|(_, class)| *class);
+        if queued == 0 && may.is_none_or(|may| class_of(queue) < may) {
+            self.settle(at, now);
+        }
+        Ok(pushed_out)
+    }
+
+    /// A packet of a queue has gone.
+    fn changed(&mut self, at: usize, queue: usize, now: u64) {
+        self.steps += 1;
+        let user = &mut self.users[at];
+        user.since = self.steps;
+        if user.queues[queue].is_empty() {
+            if queue >= LOWEST {
+                user.deficits[queue - LOWEST] = 0;
+            }
+            if let Some(manage) = &self.profiles[user.profile].classes[class_of(queue)].manage {
+                manage.emptied(&mut user.states[queue], now);
+            }
+        }
+    }
+
+    /// The queue of a class that goes next: deficit round robin among those of the lowest.
+    fn next_queue(&mut self, at: usize, class: usize) -> usize {
+        let user = &mut self.users[at];
+        if class < LOWEST {
+            return class;
+        }
+        let weights = self.profiles[user.profile].weights;
+        loop {
+            let waiting = &user.queues[LOWEST + user.turn];
+            if let Some(first) = waiting.front() {
+                if user.deficits[user.turn] >= u32::from(first.length) {
+                    return LOWEST + user.turn;
+                }
+            } else {
+                user.deficits[user.turn] = 0;
+            }
+            loop {
+                user.turn = (user.turn + 1) % 8;
+                if !user.queues[LOWEST + user.turn].is_empty() {
+                    break;
+                }
+            }
+            user.deficits[user.turn] += u32::from(weights[user.turn]) * 1600;
+        }
+    }
+
+    /// Puts a user where it belongs now, as the last of those there.
+    fn settle(&mut self, at: usize, now: u64) {
+        self.active.retain(|(user, _)| *user != at);
+        self.waiting.retain(|(_, id)| *id != Id::User(at));
+        self.refresh_subports();
+        let mut from = Fine::MAX;
+        for class in 0..CLASSES {
+            let queues = if class < LOWEST { class..class + 1 } else { LOWEST..QUEUES };
+            if self.users[at].queues[queues].iter().all(VecDeque::is_empty) {
+                continue;
+            }
+            let queue = self.next_queue(at, class);
+            let user = &self.users[at];
+            let profile = &self.profiles[user.profile];
+            let length = user.queues[queue][0].length;
+            let own = profile.bucket.eligible_at(user.full_at, length);
+            let cap = profile.classes[class].cap.eligible_at(user.class_full_at[class], length);
+            if cap > fine(now) {
+                from = from.min(cap.max(own));
+                continue;
+            }
+            if own <= fine(now) {
+                self.active.push((at, class));
+                return self.refresh_subports();
+            }
+            from = from.min(own);
+            break;
+        }
+        if from < Fine::MAX {
+            self.waiting.push((nanos(from).div_ceil(TICK), Id::User(at)));
+        }
+    }
+
+    /// The best class of each subport, anew.
+    fn refresh_subports(&mut self) {
+        for subport in 0..self.subports.len() {
+            let users = self.active.iter().filter(|(user, _)| self.users[*user].subport == subport);
+            let best = users.map(|(_, class)| *class).min();
+            let waits = self.waiting.iter().any(|(_, id)| *id == Id::Subport(subport));
+            let best = best.filter(|_| !waits);
+            let is = self.ready.iter().find(|(other, _)| *other == subport).map(|(_, class)| *class);
+            if is != best {
+                self.ready.retain(|(other, _)| *other != subport);
+                self.ready.extend(best.map(|class| (subport, class)));
+            }
+        }
+    }
+
+    pub(crate) fn dequeue(&mut self, now: u64, room: usize, out: &mut Vec<Leaving<u32>>) -> u64 {
+        let mut due: Vec<(u64, Id)> = self.waiting.iter().filter(|(tick, _)| *tick <= now / TICK).copied().collect();
+        due.sort_by_key(|(tick, _)| *tick);
+        for (_, id) in due {
+            self.waiting.retain(|(_, other)| *other != id);
+            match id {
+                Id::User(user) => self.settle(user, now),
+                Id::Subport(_) => self.refresh_subports(),
+            }
+        }
+        let mut sent = 0;
+        while sent < room {
+            let Some((subport, class)) = self.ready.iter().min_by_key(|(_, class)| *class).copied() else {
+                break;
+            };
+            let mut users = self.active.iter();
+            let first = users.find(|(user, may)| *may == class && self.users[*user].subport == subport);
+            let at = first.unwrap().0;
+            match self.serve(at, class, now, out) {
+                Ok(true) => sent += 1,
+                Ok(false) => {}
+                Err(until) => return until,
+            }
+        }
+        match self.waiting.iter().map(|(tick, _)| tick * TICK).min() {
+            _ if self.held() == 0 => u64::MAX,
+            Some(due) if self.ready.is_empty() => due,
+            _ => now,
+        }
+    }
+
+    fn serve(&mut self, at: usize, class: usize, now: u64, out: &mut Vec<Leaving<u32>>) -> Result<bool, u64> {
+        let queue = self.next_queue(at, class);
+        let (subport, length) = (self.users[at].subport, self.users[at].queues[queue][0].length);
+        let due = self.port.eligible_at(self.port_full_at, length);
+        if due > fine(now) {
+            return Err(nanos(due));
+        }
+        let due = self.subports[subport].eligible_at(self.subport_full_at[subport], length);
+        if due > fine(now) {
+            self.waiting.push((nanos(due).div_ceil(TICK), Id::Subport(subport)));
+            self.refresh_subports();
+            return Ok(false);
+        }
+        let user = &mut self.users[at];
+        let profile = &self.profiles[user.profile];
+        if let Some(manage) = &profile.classes[class].manage {
+            let first = &user.queues[queue][0];
+            let behind = user.queues[queue].len() as u32 - 1;
+            let departure = Departure { now, sojourn: now - first.since, behind, bytes: length.into() };
+            if manage.depart(&mut user.states[queue], &departure) == Verdict::Drop {
+                out.push(Leaving::Managed(user.queues[queue].pop_front().unwrap().item));
+                self.changed(at, queue, now);
+                self.settle(at, now);
+                return Ok(false);
+            }
+        }
+        self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
+        self.subport_full_at[subport] = self.subports[subport].after(self.subport_full_at[subport], length, fine(now));
+        user.full_at = profile.bucket.after(user.full_at, length, fine(now));
+        if !profile.classes[class].cap.is_unlimited() {
+            user.class_full_at[class] = profile.classes[class].cap.after(user.class_full_at[class], length, fine(now));
+        }
+        if queue >= LOWEST {
+            user.deficits[queue - LOWEST] -= u32::from(length);
+        }
+        out.push(Leaving::Sent(user.queues[queue].pop_front().unwrap().item));
+        self.changed(at, queue, now);
+        self.settle(at, now);
+        // The subport has had its turn.
+        if let Some(place) = self.ready.iter().position(|(other, _)| *other == subport) {
+            let turned = self.ready.remove(place);
+            self.ready.push(turned);
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn assign(&mut self, at: usize, to: Option<(usize, usize)>, now: u64) {
+        let Some((profile, subport)) = to else {
+            self.users[at].open = false;
+            return;
+        };
+        self.active.retain(|(user, _)| *user != at);
+        self.waiting.retain(|(_, id)| *id != Id::User(at));
+        self.refresh_subports();
+        let user = &mut self.users[at];
+        (user.open, user.profile, user.subport) = (true, profile, subport);
+        let profile = &self.profiles[profile];
+        user.full_at = profile.bucket.inherit(user.full_at, fine(now));
+        for (full_at, class) in user.class_full_at.iter_mut().zip(&profile.classes) {
+            *full_at = class.cap.inherit(*full_at, fine(now));
+        }
+        self.settle(at, now);
+    }
+
+    /// All packets in the order they came.
+    pub(crate) fn clear(self) -> Vec<u32> {
+        let mut all: Vec<Waiting> = self.users.into_iter().flat_map(|user| user.queues).flatten().collect();
+        all.sort_by_key(|waiting| waiting.item);
+        all.into_iter().map(|waiting| waiting.item).collect()
+    }
+}
+
+/// The byte of a class and a queue in it.
+pub(crate) fn lane(class: u8, queue: u8) -> ClassQueue {
+    ClassQueue::new(class, queue)
+}
