@@ -4,6 +4,10 @@
 #![forbid(unsafe_code)]
 
 #[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
+mod load;
+#[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
 mod registry;
 #[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
 mod table;
+#[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
+mod words;

@@ -22,12 +22,13 @@ mod settle;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use ipnet::Ipv4Net;
 use weir_net::Author;
 
+pub(crate) use check::{Column, check_alone};
 pub(crate) use entry::{Entry, Fields, Subscriber};
 pub(crate) use hosts::{Heard, Host, HostEvent, Timing, Wanted};
 
@@ -223,6 +224,41 @@ impl Registry {
             (None, false) => self.create(tags, versions),
         }
         Ok(())
+    }
+
+    /// Makes this all that the configuration says. Others' entries stay as they are, and nothing that stays the same is touched.
+    /// Answers what could not be: nothing, if it was checked beside all others just before.
+    pub(crate) fn become_config(&mut self, entries: Vec<Entry>) -> Vec<(Tags, String)> {
+        let wanted: HashSet<Tags> = entries.iter().map(|entry| entry.tags).collect();
+        let is_configured = |one: &&Subscriber| one.versions.iter().any(|(author, _)| *author == Author::Config);
+        let there: Vec<Tags> = self.subscribers_from(0).filter(is_configured).map(|one| one.tags).collect();
+        let gone = there.into_iter().filter(|tags| !wanted.contains(tags));
+        let mut refused: Vec<(Tags, String)> = Vec::new();
+        for tags in gone.collect::<Vec<_>>() {
+            refused.extend(self.take_back(Author::Config, tags).err().map(|problem| (tags, problem)));
+        }
+        let left = self.put_as_many(entries);
+        // What is left waits for each other: two that change places must both go first.
+        for entry in &left {
+            refused.extend(self.take_back(Author::Config, entry.tags).err().map(|problem| (entry.tags, problem)));
+        }
+        for entry in left {
+            let tags = entry.tags;
+            refused.extend(self.put(Author::Config, entry).err().map(|problem| (tags, problem)));
+        }
+        self.settle();
+        refused
+    }
+
+    /// Puts entries until no more of them can be; answers what is left.
+    fn put_as_many(&mut self, mut entries: Vec<Entry>) -> Vec<Entry> {
+        loop {
+            let before = entries.len();
+            entries.retain(|entry| self.put(Author::Config, entry.clone()).is_err());
+            if entries.is_empty() || entries.len() == before {
+                return entries;
+            }
+        }
     }
 
     fn set_versions(&mut self, number: u32, versions: Vec<(Author, Fields)>) {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use ipnet::{Ipv4Net, Ipv6Net};
 use weir_wire::martian;
 
 use super::entry::{Fields, Named, PREFIX_LENGTH, SHORTEST4, SHORTEST6};
@@ -13,7 +14,7 @@ impl Registry {
     ///
     /// What is wrong, as a sentence without its beginning: `has the key 7, and so has ...`.
     pub(super) fn check(&self, tags: Tags, fields: &Fields, number: Option<u32>) -> Result<(), String> {
-        check_alone(&self.settings, tags, fields)?;
+        check_alone(&self.settings, tags, fields).map_err(|(_, problem)| problem)?;
         self.check_limits(tags, fields, number)?;
         if let Some(other) = fields.key.and_then(|key| self.by_key(key)).filter(|other| Some(other.number) != number) {
             let key = fields.key.unwrap_or(0);
@@ -56,52 +57,88 @@ impl Registry {
     }
 }
 
-/// Whether it may be, whoever else there is.
-pub(crate) fn check_alone(settings: &Settings, tags: Tags, fields: &Fields) -> Result<(), String> {
-    let Tags { port, svlan, cvlan } = tags;
-    if usize::from(port) >= settings.ports.len() {
-        return Err(format!("the port is none of the access ports {}", settings.ports.join(", ")));
-    }
-    if [svlan, cvlan].iter().any(|vlan| !(1..=4094).contains(vlan)) {
-        return Err(format!("{svlan}.{cvlan} are no tags; VLAN identifiers are 1 to 4094"));
-    }
-    if settings.has_keys && fields.key.is_none() {
-        return Err("the key is missing; with gre+mpls each subscriber has one".to_owned());
-    }
-    if let Some(mac) = fields.mac.filter(|mac| !mac.is_unicast()) {
-        return Err(format!("{mac} is not the address of one station"));
-    }
-    check_prefixes(settings, fields)
+/// Which of the things that are said about a subscriber is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named as in files")]
+pub(crate) enum Column {
+    Svlan,
+    Cvlan,
+    Port,
+    Key,
+    User,
+    Ipv4,
+    Ipv6,
+    Mac,
+    Profile,
 }
 
-fn check_prefixes(settings: &Settings, fields: &Fields) -> Result<(), String> {
+type Wrong = (Column, String);
+
+/// Whether it may be, whoever else there is.
+///
+/// # Errors
+///
+/// What is wrong, and why.
+pub(crate) fn check_alone(settings: &Settings, tags: Tags, fields: &Fields) -> Result<(), Wrong> {
+    let Tags { port, svlan, cvlan } = tags;
+    if usize::from(port) >= settings.ports.len() {
+        let problem = format!("the port is none of the access ports {}", settings.ports.join(", "));
+        return Err((Column::Port, problem));
+    }
+    for (column, vlan) in [(Column::Svlan, svlan), (Column::Cvlan, cvlan)] {
+        if !(1..=4094).contains(&vlan) {
+            return Err((column, format!("{svlan}.{cvlan} are no tags; VLAN identifiers are 1 to 4094")));
+        }
+    }
+    if settings.has_keys && fields.key.is_none() {
+        return Err((Column::Key, "the key is missing; with gre+mpls each subscriber has one".to_owned()));
+    }
+    if let Some(mac) = fields.mac.filter(|mac| !mac.is_unicast()) {
+        return Err((Column::Mac, format!("{mac} is not the address of one station")));
+    }
     for prefix in &fields.ipv4 {
-        if prefix.prefix_len() < SHORTEST4 {
-            return Err(format!("the prefix {prefix} is too short; a subscriber has /{SHORTEST4} to /32"));
-        }
-        if martian::is_martian_source(prefix.addr().to_bits()) {
-            return Err(format!("{prefix} is no address of a host"));
-        }
-        if let Some(own) = settings.gateways.iter().find(|own| prefix.contains(&own.addr())) {
-            return Err(format!("{prefix} has the gateway's own address {}", own.addr()));
-        }
+        check4(settings, *prefix).map_err(|problem| (Column::Ipv4, problem))?;
     }
     for prefix in &fields.ipv6 {
-        if !(SHORTEST6..=PREFIX_LENGTH).contains(&prefix.prefix_len()) {
-            return Err(format!("the prefix {prefix} is not /{SHORTEST6} to /{PREFIX_LENGTH}"));
-        }
-        // RFC 4291 section 2.4: global and unique local unicast.
-        let first = prefix.network().octets()[0];
-        if prefix.network().is_multicast() || first == 0 || first == 0xfe {
-            return Err(format!("{prefix} is no network of hosts"));
-        }
+        check6(*prefix).map_err(|problem| (Column::Ipv6, problem))?;
     }
-    let mut seen: HashSet<Address> = HashSet::new();
-    // Nearly all have one, of which there is nothing to compare.
-    if fields.ipv4.len() + fields.ipv6.len() > 1
-        && let Some(twice) = fields.addresses().find(|address| !seen.insert(*address))
-    {
-        return Err(format!("{twice} stands here twice"));
+    check_twice(fields)
+}
+
+fn check4(settings: &Settings, prefix: Ipv4Net) -> Result<(), String> {
+    if prefix.prefix_len() < SHORTEST4 {
+        return Err(format!("the prefix {prefix} is too short; a subscriber has /{SHORTEST4} to /32"));
+    }
+    if martian::is_martian_source(prefix.addr().to_bits()) {
+        return Err(format!("{prefix} is no address of a host"));
+    }
+    if let Some(own) = settings.gateways.iter().find(|own| prefix.contains(&own.addr())) {
+        return Err(format!("{prefix} has the gateway's own address {}", own.addr()));
     }
     Ok(())
+}
+
+fn check6(prefix: Ipv6Net) -> Result<(), String> {
+    if !(SHORTEST6..=PREFIX_LENGTH).contains(&prefix.prefix_len()) {
+        return Err(format!("the prefix {prefix} is not /{SHORTEST6} to /{PREFIX_LENGTH}"));
+    }
+    // RFC 4291 section 2.4: unicast, and not of one link only.
+    let [first, ..] = prefix.network().octets();
+    if matches!(first, 0 | 0xfe | 0xff) {
+        return Err(format!("{prefix} is no network of hosts"));
+    }
+    Ok(())
+}
+
+fn check_twice(fields: &Fields) -> Result<(), Wrong> {
+    // Nearly all have one, of which there is nothing to compare.
+    if fields.ipv4.len() <= 1 && fields.ipv6.len() <= 1 {
+        return Ok(());
+    }
+    let mut seen: HashSet<Address> = HashSet::new();
+    match fields.addresses().find(|address| !seen.insert(*address)) {
+        Some(twice @ Address::V4(_)) => Err((Column::Ipv4, format!("{twice} stands here twice"))),
+        Some(twice @ Address::V6(_)) => Err((Column::Ipv6, format!("{twice} stands here twice"))),
+        None => Ok(()),
+    }
 }

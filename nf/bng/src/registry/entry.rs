@@ -87,7 +87,7 @@ impl Subscriber {
     }
 
     /// Keys of its fixed addresses.
-    pub(super) fn fixed_keys(&self, settings: &Settings) -> Vec<BindingKey> {
+    pub(crate) fn fixed_keys(&self, settings: &Settings) -> Vec<BindingKey> {
         let scope = self.scope(settings);
         self.fields().addresses().map(|address| BindingKey::new(scope, address)).collect()
     }

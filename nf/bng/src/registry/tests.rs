@@ -146,6 +146,38 @@ fn what_a_command_covered_comes_back() {
 }
 
 #[test]
+fn a_configuration_becomes_another() {
+    let (_domain, mut registry) = registry(true);
+    let config = |entries: &[(u16, u32, &str)]| -> Vec<Entry> {
+        entries.iter().map(|(cvlan, key, ipv4)| entry(tags(1, *cvlan), *key, ipv4)).collect()
+    };
+    let now = |registry: &Registry| -> Vec<(u16, Option<u32>, u32)> {
+        let mut all: Vec<_> =
+            registry.subscribers_from(0).map(|one| (one.tags.cvlan, one.fields().key, one.number)).collect();
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(registry.become_config(config(&[(1, 11, "192.0.2.1/32"), (2, 12, ""), (3, 13, "")])), []);
+    assert_eq!(now(&registry), [(1, Some(11), 0), (2, Some(12), 1), (3, Some(13), 2)]);
+    // Keys move on, to one that goes; and what is the same keeps its number.
+    assert_eq!(registry.become_config(config(&[(1, 12, "192.0.2.1/32"), (2, 13, ""), (4, 14, "")])), []);
+    assert_eq!(now(&registry), [(1, Some(12), 0), (2, Some(13), 1), (4, Some(14), 2)]);
+    // They change places.
+    assert_eq!(registry.become_config(config(&[(1, 13, ""), (2, 12, "192.0.2.1/32")])), []);
+    assert_eq!(
+        now(&registry).iter().map(|(cvlan, key, _)| (*cvlan, *key)).collect::<Vec<_>>(),
+        [(1, Some(13)), (2, Some(12))]
+    );
+    assert!(found(&registry, 12, "192.0.2.1").is_some() && registry.host_count() == 1);
+    // Others' entries stay.
+    registry.put(Author::Cli, entry(tags(1, 9), 99, "")).unwrap();
+    let refused = registry.become_config(config(&[(1, 99, "")]));
+    assert_eq!(refused, [(tags(1, 1), "the key 99 is that of west 1.9; keys are unique".to_owned())]);
+    assert_eq!(registry.become_config(Vec::new()), []);
+    assert_eq!((registry.len(), registry.unsettled()), (1, 0));
+}
+
+#[test]
 fn addresses_are_learned_within_bounds() {
     let (_domain, mut registry) = registry(false);
     put(&mut registry, entry(tags(1, 1), 5, "192.0.2.1/32")).unwrap();
