@@ -32,8 +32,11 @@ pub(crate) fn script(functions: &[(String, Vec<Saved>)], verbs: &[&Verb]) -> Str
     text
 }
 
-/// `["10.0.0.0/8"] = "192.0.2.1"`.
+/// `["10.0.0.0/8"] = "192.0.2.1"`, or an item of a list.
 fn entry(change: &Saved, verbs: &[&Verb]) -> String {
+    if let Some(item) = &change.entry {
+        return lua(item);
+    }
     let verb = verbs.iter().find(|verb| verb.name() == change.verb);
     let mut arguments = verb.map_or(&[][..], |verb| verb.arguments).iter().filter_map(|argument| {
         let value = change.arguments.get(argument.name)?;
@@ -78,7 +81,7 @@ mod tests {
 
     fn saved(prefix: &str, via: &[&str]) -> Saved {
         let arguments = json!({ "prefix": prefix, "via": via });
-        Saved { verb: "route add".into(), arguments, key: "routes".into() }
+        Saved { verb: "route add".into(), arguments, key: "routes".into(), entry: None }
     }
 
     #[test]
@@ -93,6 +96,16 @@ mod tests {
             lua,
             "{\n  [\"core\"] = {\n    routes = {\n      [\"10.0.0.0/8\"] = \"192.0.2.1\",\n      \
              [\"::/0\"] = { \"a\", \"b\\\"\\n\" },\n    },\n  },\n}\n"
+        );
+    }
+
+    #[test]
+    fn an_item_of_a_list_is_written_as_it_stands_there() {
+        let item = Saved { entry: Some(json!({ "svlan": 7, "ipv4": ["a", "b"] })), ..saved("", &[]) };
+        let text = script(&[("core".to_owned(), vec![item])], &[&ADD]);
+        assert!(
+            text.contains("    routes = {\n      { [\"ipv4\"] = { \"a\", \"b\" }, [\"svlan\"] = 7 },\n    },\n"),
+            "{text}"
         );
     }
 

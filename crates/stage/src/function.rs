@@ -257,6 +257,8 @@ pub struct Saved {
     pub arguments: Value,
     /// The key of the function's configuration that holds such entries: `routes`.
     pub key: String,
+    /// The entry there, where that is a list; `None` where it is a table, whose key is the verb's first argument.
+    pub entry: Option<Value>,
 }
 
 /// Why a request is refused: a sentence that says what, where, what is allowed, and what to do.

@@ -8,6 +8,10 @@ mod load;
 #[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
 mod registry;
 #[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
+mod request;
+#[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
 mod table;
 #[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
 mod words;
+
+pub use words::{Source4, Source6};

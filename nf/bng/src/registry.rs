@@ -20,6 +20,8 @@ mod hosts;
 mod settle;
 
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};

@@ -259,12 +259,13 @@ pub(crate) fn save(control: &Control) -> Vec<Saved> {
             verb: "route add".to_owned(),
             arguments: json!({ "prefix": route.prefix().to_string(), "via": via }),
             key: "routes".to_owned(),
+            entry: None,
         });
     }
     let added = control.neighbors.iter().filter(|neighbor| neighbor.author == Author::Cli);
     saved.extend(added.filter_map(|neighbor| {
         let arguments = json!({ "address": neighbor.address.to_string(), "mac": neighbor.mac?.to_string() });
-        Some(Saved { verb: "neighbor add".to_owned(), arguments, key: "neighbors".to_owned() })
+        Some(Saved { verb: "neighbor add".to_owned(), arguments, key: "neighbors".to_owned(), entry: None })
     }));
     saved
 }

@@ -1,0 +1,384 @@
+//! Changes at run time: `subscriber add`, `subscriber set`, `subscriber del`.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use weir_config::{MacAddress, Scalar};
+use weir_net::Author;
+use weir_stage::{Argument, RequestError, Saved, Verb};
+use weir_wire::MacAddr;
+
+use crate::registry::{Entry, Fields, Registry};
+use crate::table::Tags;
+use crate::words::{Number, Profile, Source4, Source6, Vlan};
+
+const SVLAN: Argument =
+    Argument { name: "svlan", keyword: None, required: true, many: false, help: "VLAN identifier of the outer tag" };
+
+const CVLAN: Argument = Argument { name: "cvlan", help: "VLAN identifier of the inner tag", ..SVLAN };
+
+const PORT: Argument = Argument {
+    name: "port",
+    keyword: Some("port"),
+    required: false,
+    many: false,
+    help: "The access port; not needed if there is one only",
+};
+
+const KEY: Argument = Argument { name: "key", keyword: Some("key"), help: "GRE key towards the core", ..PORT };
+
+const USER: Argument = Argument {
+    name: "user",
+    keyword: Some("user"),
+    help: "Number of the user in schedulers; a number of its own otherwise",
+    ..PORT
+};
+
+const IPV4: Argument = Argument {
+    name: "ipv4",
+    keyword: Some("ipv4"),
+    many: true,
+    help: "IPv4 addresses and prefixes that it may use",
+    ..PORT
+};
+
+const IPV6: Argument =
+    Argument { name: "ipv6", keyword: Some("ipv6"), many: true, help: "IPv6 prefixes that it may use", ..PORT };
+
+const MAC: Argument =
+    Argument { name: "mac", keyword: Some("mac"), help: "The only Ethernet address that it may use", ..PORT };
+
+const PROFILE: Argument =
+    Argument { name: "profile", keyword: Some("profile"), help: "Name of its profile for schedulers", ..PORT };
+
+const ALL: [Argument; 9] = [SVLAN, CVLAN, PORT, KEY, USER, IPV4, IPV6, MAC, PROFILE];
+
+/// What can be asked for.
+pub(crate) static VERBS: &[Verb] = &[
+    Verb {
+        noun: "subscriber",
+        action: "add",
+        arguments: &ALL,
+        help: "Adds the subscriber behind a pair of tags, where there is none yet",
+        batch: true,
+    },
+    Verb {
+        noun: "subscriber",
+        action: "set",
+        arguments: &ALL,
+        help: "Changes what is named of a subscriber, and adds it if there is none; the word `none` takes a value away",
+        batch: true,
+    },
+    Verb {
+        noun: "subscriber",
+        action: "del",
+        arguments: &[SVLAN, CVLAN, PORT],
+        help: "Takes back what was added or changed at run time; what the configuration says counts again",
+        batch: true,
+    },
+];
+
+/// Carries out a request, whose arguments are an object, or a list of such for many at once. Either all of them is done or
+/// nothing.
+pub(crate) fn carry_out(registry: &mut Registry, verb: &str, arguments: &Value) -> Result<Value, RequestError> {
+    let one = std::slice::from_ref(arguments);
+    let list = arguments.as_array().map_or(one, Vec::as_slice);
+    let mut undo = Vec::with_capacity(list.len());
+    let mut refused = None;
+    for (n, arguments) in list.iter().enumerate() {
+        let done = tags_of(registry, arguments).and_then(|tags| {
+            let before = registry.versions(tags);
+            apply(registry, verb, tags, arguments).map(|()| (tags, before))
+        });
+        match done {
+            Ok(back) => undo.push(back),
+            Err(problem) => {
+                let place =
+                    if arguments.is_array() || list.len() > 1 { format!("entry {}: ", n + 1) } else { String::new() };
+                refused = Some(RequestError(format!("{place}{problem}")));
+                break;
+            }
+        }
+    }
+    if let Some(error) = refused {
+        // In reverse order, so that each step back meets what it met on the way.
+        for (tags, versions) in undo.into_iter().rev() {
+            _ = registry.become_versions(tags, versions);
+        }
+        registry.settle();
+        return Err(error);
+    }
+    registry.settle();
+    Ok(json!({ "changed": list.len() }))
+}
+
+fn apply(registry: &mut Registry, verb: &str, tags: Tags, arguments: &Value) -> Result<(), String> {
+    let name = registry.named(tags).to_string();
+    let there = registry.by_tags(tags);
+    match verb {
+        "subscriber add" => {
+            if let Some(there) = there {
+                let author = there.author();
+                return Err(format!("{name} has a subscriber ({author}) already; change it by 'subscriber set'"));
+            }
+            put(registry, tags, change(Fields::default(), arguments)?, &name)
+        }
+        "subscriber set" => {
+            let before = there.map_or_else(Fields::default, |there| there.fields().clone());
+            put(registry, tags, change(before, arguments)?, &name)
+        }
+        "subscriber del" => {
+            let versions = registry.versions(tags);
+            if versions.iter().any(|(author, _)| *author == Author::Cli) {
+                return registry.take_back(Author::Cli, tags).map_err(|problem| format!("{name}: {problem}"));
+            }
+            Err(match versions.first() {
+                Some((Author::Config, _)) => format!("{name} stands in the configuration; delete it there and reload"),
+                Some((author, _)) => format!("{name} is {author}; only what was added at run time can be deleted"),
+                None => format!("{name} has no subscriber; `show subscribers` lists them"),
+            })
+        }
+        _ => Err(format!("there is no request '{verb}'")),
+    }
+}
+
+fn put(registry: &mut Registry, tags: Tags, fields: Fields, name: &str) -> Result<(), String> {
+    registry.put(Author::Cli, Entry { tags, fields }).map_err(|problem| format!("{name}: {problem}"))
+}
+
+fn tags_of(registry: &Registry, arguments: &Value) -> Result<Tags, String> {
+    let vlan = |name: &str| {
+        let value = arguments.get(name).filter(|value| !value.is_null()).ok_or_else(|| format!("{name} is missing"))?;
+        parse::<Vlan>(name, value)
+    };
+    let (svlan, cvlan) = (vlan("svlan")?.0, vlan("cvlan")?.0);
+    let ports = &registry.settings().ports;
+    let position = match arguments.get("port").and_then(Value::as_str) {
+        Some(port) => ports.iter().position(|name| name == port).ok_or_else(|| format!("\"{port}\" is no access port")),
+        None if ports.len() == 1 => Ok(0),
+        None => Err("port is missing".to_owned()),
+    };
+    let position = position.map_err(|problem| format!("{problem}; name one of {}", ports.join(", ")))?;
+    Ok(Tags { port: position as u8, svlan, cvlan })
+}
+
+/// What a subscriber has after what is named was changed.
+fn change(before: Fields, arguments: &Value) -> Result<Fields, String> {
+    let mut fields = before;
+    single::<Number>(arguments, "key", |value| fields.key = value.map(|key| key.0))?;
+    single::<Number>(arguments, "user", |value| fields.user = value.map(|user| user.0))?;
+    single::<MacAddress>(arguments, "mac", |value| fields.mac = value.map(|mac| MacAddr(mac.octets())))?;
+    single::<Profile>(arguments, "profile", |value| fields.profile = value.map(|name| Arc::from(name.0.as_str())))?;
+    many::<Source4>(arguments, "ipv4", |values| fields.ipv4 = values.iter().map(|source| source.0).collect())?;
+    many::<Source6>(arguments, "ipv6", |values| fields.ipv6 = values.iter().map(|source| source.0).collect())?;
+    Ok(fields)
+}
+
+/// The word that takes a value away.
+const NONE: &str = "none";
+
+fn single<T: Scalar>(arguments: &Value, name: &str, set: impl FnOnce(Option<T>)) -> Result<(), String> {
+    match arguments.get(name) {
+        None | Some(Value::Null) => {}
+        Some(value) if value == NONE => set(None),
+        Some(value) => set(Some(parse(name, value)?)),
+    }
+    Ok(())
+}
+
+fn many<T: Scalar>(arguments: &Value, name: &str, set: impl FnOnce(Vec<T>)) -> Result<(), String> {
+    let list = match arguments.get(name) {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Array(list)) => list.as_slice(),
+        Some(one) => std::slice::from_ref(one),
+    };
+    if let [one] = list
+        && one == NONE
+    {
+        set(Vec::new());
+        return Ok(());
+    }
+    set(list.iter().map(|value| parse(name, value)).collect::<Result<_, _>>()?);
+    Ok(())
+}
+
+fn parse<T: Scalar>(name: &str, value: &Value) -> Result<T, String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return Err(format!("{name}: {value} is not {}", T::WHAT)),
+    };
+    T::parse(&text).map_err(|malformed| {
+        let remedy =
+            if malformed.remedy.is_empty() { format!("write it as in {}", T::EXAMPLE) } else { malformed.remedy };
+        format!("{name}: \"{text}\" {}; {remedy}", malformed.problem)
+    })
+}
+
+/// What was added at run time, as requests that would add it again.
+pub(crate) fn save(registry: &Registry) -> Vec<Saved> {
+    let all = registry.subscribers_from(0).filter_map(|subscriber| {
+        let (_, fields) = subscriber.versions.iter().find(|(author, _)| *author == Author::Cli)?;
+        Some((subscriber.tags, written(registry, subscriber.tags, fields)))
+    });
+    let mut saved: Vec<(Tags, Value)> = all.collect();
+    saved.sort_by_key(|(tags, _)| *tags);
+    let change = |(_, entry): (Tags, Value)| Saved {
+        verb: "subscriber set".to_owned(),
+        arguments: entry.clone(),
+        key: "subscribers".to_owned(),
+        entry: Some(entry),
+    };
+    saved.into_iter().map(change).collect()
+}
+
+/// A subscriber as commands and the configuration write it.
+pub(crate) fn written(registry: &Registry, tags: Tags, fields: &Fields) -> Value {
+    let mut entry = Map::new();
+    let port = registry.settings().ports.get(usize::from(tags.port));
+    entry.insert("port".to_owned(), json!(port));
+    entry.insert("svlan".to_owned(), json!(tags.svlan));
+    entry.insert("cvlan".to_owned(), json!(tags.cvlan));
+    let mut add = |name: &str, value: Option<Value>| value.map(|value| entry.insert(name.to_owned(), value));
+    add("key", fields.key.map(Value::from));
+    add("user", fields.user.map(Value::from));
+    let ipv4: Vec<String> = fields.ipv4.iter().map(|prefix| Source4(*prefix).to_string()).collect();
+    add("ipv4", (!ipv4.is_empty()).then(|| json!(ipv4)));
+    let ipv6: Vec<String> = fields.ipv6.iter().map(ToString::to_string).collect();
+    add("ipv6", (!ipv6.is_empty()).then(|| json!(ipv6)));
+    add("mac", fields.mac.map(|mac| json!(mac.to_string())));
+    add("profile", fields.profile.as_ref().map(|name| json!(**name)));
+    Value::Object(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::testing::registry;
+
+    fn ask(registry: &mut Registry, verb: &str, arguments: Value) -> Result<u64, String> {
+        let answer = carry_out(registry, verb, &arguments).map_err(|error| error.0)?;
+        Ok(answer["changed"].as_u64().unwrap())
+    }
+
+    fn is(registry: &Registry, entries: &[Value]) {
+        let found: Vec<Value> =
+            registry.subscribers_from(0).map(|one| written(registry, one.tags, one.fields())).collect();
+        assert_eq!(found, entries);
+    }
+
+    #[test]
+    fn subscribers_come_change_and_go() {
+        let (_domain, mut registry) = registry(true);
+        let full = json!({
+            "port": "west", "svlan": "1", "cvlan": "2", "key": "7", "user": 9, "ipv4": ["192.0.2.9", "198.51.100.0/30"],
+            "ipv6": "2001:db8:0:7::/64", "mac": "02:00:00:00:00:09", "profile": "gold",
+        });
+        assert_eq!(ask(&mut registry, "subscriber add", full), Ok(1));
+        is(
+            &registry,
+            &[json!({
+                "port": "west", "svlan": 1, "cvlan": 2, "key": 7, "user": 9, "ipv4": ["192.0.2.9", "198.51.100.0/30"],
+                "ipv6": ["2001:db8:0:7::/64"], "mac": "02:00:00:00:00:09", "profile": "gold",
+            })],
+        );
+        let line = |more: Value| {
+            let mut all = json!({ "port": "west", "svlan": 1, "cvlan": 2 });
+            all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            all
+        };
+        let fewer = json!({ "mac": "none", "ipv4": "none", "user": "none", "ipv6": ["none"], "profile": "none" });
+        assert_eq!(ask(&mut registry, "subscriber set", line(fewer)), Ok(1));
+        is(&registry, &[line(json!({ "key": 7 }))]);
+        assert_eq!(ask(&mut registry, "subscriber set", line(json!({ "profile": "tin" }))), Ok(1));
+        is(&registry, &[line(json!({ "key": 7, "profile": "tin" }))]);
+        let saved = save(&registry);
+        assert_eq!(saved.len(), 1);
+        assert_eq!((saved[0].key.as_str(), saved[0].entry.as_ref()), ("subscribers", Some(&saved[0].arguments)));
+        assert_eq!(ask(&mut registry, "subscriber del", line(json!({}))), Ok(1));
+        is(&registry, &[]);
+        assert_eq!(ask(&mut registry, &saved[0].verb, saved[0].arguments.clone()), Ok(1));
+        is(&registry, &[saved[0].arguments.clone()]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_and_changes_nothing() {
+        let (_domain, mut registry) = registry(true);
+        ask(&mut registry, "subscriber add", json!({ "port": "east", "svlan": 1, "cvlan": 1, "key": 1 })).unwrap();
+        let before: Vec<Value> =
+            registry.subscribers_from(0).map(|one| written(&registry, one.tags, one.fields())).collect();
+        let cases = [
+            ("subscriber add", json!({ "svlan": 1, "cvlan": 2, "key": 2 }), "port is missing; name one of east, west"),
+            (
+                "subscriber add",
+                json!({ "port": "south", "svlan": 1, "cvlan": 2 }),
+                "\"south\" is no access port; name one of east, west",
+            ),
+            ("subscriber add", json!({ "port": "east", "cvlan": 2 }), "svlan is missing"),
+            (
+                "subscriber add",
+                json!({ "port": "east", "svlan": 4095, "cvlan": 2 }),
+                "svlan: \"4095\" is not a VLAN identifier from 1 to 4094; write it as in 100",
+            ),
+            (
+                "subscriber add",
+                json!({ "port": "east", "svlan": 1, "cvlan": 1, "key": 3 }),
+                "east 1.1 has a subscriber (cli) already; change it by 'subscriber set'",
+            ),
+            (
+                "subscriber set",
+                json!({ "port": "east", "svlan": 1, "cvlan": 2, "key": 1 }),
+                "east 1.2: the key 1 is that of east 1.1; keys are unique",
+            ),
+            (
+                "subscriber set",
+                json!({ "port": "east", "svlan": 1, "cvlan": 1, "key": [1] }),
+                "key: [1] is not a number from 0 to 4294967295",
+            ),
+            (
+                "subscriber set",
+                json!({ "port": "east", "svlan": 1, "cvlan": 1, "ipv4": ["10.0.0.9", "192.0.2.1/24"] }),
+                "ipv4: \"192.0.2.1/24\" has host bits set; write \"192.0.2.0/24\"",
+            ),
+            (
+                "subscriber del",
+                json!({ "port": "east", "svlan": 1, "cvlan": 2 }),
+                "east 1.2 has no subscriber; `show subscribers` lists them",
+            ),
+            (
+                "subscriber move",
+                json!({ "port": "east", "svlan": 1, "cvlan": 1 }),
+                "there is no request 'subscriber move'",
+            ),
+            (
+                "subscriber set",
+                json!([
+                    { "port": "east", "svlan": 1, "cvlan": 1, "key": 5 },
+                    { "port": "east", "svlan": 1, "cvlan": 2, "key": 1 },
+                    { "port": "east", "svlan": 1, "cvlan": 3, "key": 5 },
+                ]),
+                "entry 3: east 1.3: the key 5 is that of east 1.1; keys are unique",
+            ),
+        ];
+        for (verb, arguments, problem) in cases {
+            assert_eq!(ask(&mut registry, verb, arguments), Err(problem.to_owned()));
+            is(&registry, &before);
+        }
+    }
+
+    #[test]
+    fn a_command_covers_the_configuration_until_it_is_taken_back() {
+        let (_domain, mut registry) = registry(true);
+        let tags = Tags { port: 0, svlan: 1, cvlan: 1 };
+        let fields = Fields { key: Some(1), user: Some(4), ..Fields::default() };
+        registry.put(Author::Config, Entry { tags, fields }).unwrap();
+        let line = json!({ "port": "east", "svlan": 1, "cvlan": 1 });
+        let problem = "east 1.1 stands in the configuration; delete it there and reload";
+        assert_eq!(ask(&mut registry, "subscriber del", line.clone()), Err(problem.to_owned()));
+        ask(&mut registry, "subscriber set", json!({ "port": "east", "svlan": 1, "cvlan": 1, "key": 2 })).unwrap();
+        is(&registry, &[json!({ "port": "east", "svlan": 1, "cvlan": 1, "key": 2, "user": 4 })]);
+        ask(&mut registry, "subscriber del", line).unwrap();
+        is(&registry, &[json!({ "port": "east", "svlan": 1, "cvlan": 1, "key": 1, "user": 4 })]);
+        assert_eq!(save(&registry), []);
+    }
+}
