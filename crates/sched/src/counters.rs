@@ -15,6 +15,17 @@ pub struct UserCount {
     pub dropped: u64,
 }
 
+impl UserCount {
+    /// The sums with another's.
+    pub fn plus(self, other: UserCount) -> UserCount {
+        UserCount {
+            packets: self.packets.wrapping_add(other.packets),
+            bytes: self.bytes.wrapping_add(other.bytes),
+            dropped: self.dropped.wrapping_add(other.dropped),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 #[repr(C, align(32))]
 struct Cell {

@@ -5,6 +5,7 @@
 //! | [`class`] | traffic class and queue as the lane between classification and scheduler has them |
 //! | [`classify`] | class and queue of a frame, by DSCP, 802.1p and rules |
 //! | [`codel`] | controlled delay (RFC 8289) |
+//! | [`config`] | what a user writes about shaping |
 //! | [`counters`] | what became of each user's packets |
 //! | [`manage`] | what decides about packets of one queue beside its size: RED, CoDel |
 //! | [`police`] | the stage that colours packets of users by meters |
@@ -12,11 +13,14 @@
 //! | [`rate`] | token buckets as times |
 //! | [`red`] | random early detection, by colour |
 //! | [`scheduler`] | the scheduler as a plain data structure over anything that has a length |
+//! | [`shaper`] | the stage around it |
+//! | [`shaping`] | its control side: who has which profile |
 #![forbid(unsafe_code)]
 
 pub mod class;
 pub mod classify;
 pub mod codel;
+pub mod config;
 pub mod counters;
 mod dequeue;
 mod heavy;
@@ -27,4 +31,6 @@ pub mod profile;
 pub mod rate;
 pub mod red;
 pub mod scheduler;
+pub mod shaper;
+pub mod shaping;
 mod slab;

@@ -1,0 +1,267 @@
+//! What a user writes about shaping, and what must hold of it together. Functions embed [`SchedulerConfig`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_config::{Nanos, Rate, Size, config};
+
+use crate::class::MAX_CLASSES;
+use crate::codel::{Codel, CodelConfig};
+use crate::manage::Manage;
+use crate::profile::{ClassProfile, Profile, SubportProfile};
+use crate::rate::{Bucket, MAX_RATE, MIN_RATE};
+use crate::red::{Red, RedConfig};
+use crate::scheduler::MAX_SUBPORTS;
+
+const LEAST: Rate = Rate::new(MIN_RATE);
+const MOST: Rate = Rate::new(MAX_RATE);
+const SMALLEST: Size = Size::new(64);
+const LARGEST: Size = Size::new(1 << 30);
+
+config! {
+    /// A traffic class of a profile.
+    pub struct ClassConfig {
+        /// What the class may send at most; what the user may when absent.
+        pub tc_rate: Option<Rate> = optional, live, range(LEAST..=MOST);
+        /// The time over which `tc_rate` holds: what the class may send in it, it may send at once.
+        pub tc_period: Nanos = default(Nanos::new(10_000_000)), live, range(Nanos::new(1_000)..=Nanos::new(10_000_000_000));
+        /// Packets that wait in each queue of the class at most.
+        pub queue_size: u16 = default(64), live, range(1..=32_768);
+        /// Random early detection in its queues.
+        pub red: Option<RedConfig> = optional, live;
+        /// Controlled delay in its queues.
+        pub codel: Option<CodelConfig> = optional, live;
+    }
+}
+
+config! {
+    /// What a user may send.
+    pub struct ProfileConfig {
+        /// The rate of the user's token bucket.
+        pub tb_rate: Rate = required, live, range(LEAST..=MOST);
+        /// Its size: what the user may send at once after a pause. Below two frames, the user loses what it could have sent between the moment
+        /// that a packet might go and the one that it does go, which is less than a microsecond.
+        pub tb_size: Size = default(Size::new(16_384)), live, range(SMALLEST..=LARGEST);
+        /// The traffic classes, the highest first; those that are missing are like `{}`.
+        pub classes: Vec<ClassConfig> = empty, live, length(0..=MAX_CLASSES);
+        /// Weights of the queues in the lowest class; 1 for those that are missing.
+        pub weights: Vec<u8> = empty, live, length(0..=8);
+    }
+}
+
+config! {
+    /// A set of users, and what they may send together.
+    pub struct SubportConfig {
+        /// The rate of its token bucket; that of the port when absent.
+        pub tb_rate: Option<Rate> = optional, live, range(LEAST..=MOST);
+        /// The size of its token bucket.
+        pub tb_size: Size = default(Size::new(65_536)), live, range(SMALLEST..=LARGEST);
+    }
+}
+
+config! {
+    /// Users with the same profile in the same subport.
+    pub struct AssignConfig {
+        /// The number of the first.
+        pub first: u32 = default(0), live, range(0..=1_048_575);
+        /// The number of the last; that of the first when absent.
+        pub last: Option<u32> = optional, live, range(0..=1_048_575);
+        /// Their profile.
+        pub profile: String = required, live;
+        /// Their subport; the first by name when absent.
+        pub subport: Option<String> = optional, live;
+    }
+}
+
+config! {
+    /// A hierarchical scheduler: a port, subports, users, traffic classes, queues. All rates count the bytes of frames without FCS, and
+    /// `overhead` for each.
+    pub struct SchedulerConfig {
+        /// The rate of the port.
+        pub rate: Rate = required, live, range(LEAST..=MOST);
+        /// What the port may send at once after a pause.
+        pub burst: Size = default(Size::new(65_536)), live, range(SMALLEST..=LARGEST);
+        /// Bytes that each frame counts more than it has: 24 for preamble, FCS and gap of Ethernet.
+        pub overhead: u16 = default(24), rebuild, range(0..=64);
+        /// Traffic classes; a higher one always goes first, within its cap. The lowest, with the highest number, has eight queues, the
+        /// others have one.
+        pub classes: u8 = default(4), rebuild, range(1..=MAX_CLASSES as u8);
+        /// Users at most, numbered from 0.
+        pub users: u32 = default(4096), rebuild, range(1..=1_048_576);
+        /// Packets that wait at most. The engine's pool must have as many for holders: `held` in `engine`.
+        pub buffers: u32 = default(16_384), rebuild, range(16..=4_194_304);
+        /// Packets that each user may hold whatever the others do; about half of an even share when absent, and 8 at most.
+        pub minimum: Option<u32> = optional, rebuild, range(0..=1024);
+        /// Sets of users with a rate of their own; one without when there is none.
+        pub subports: BTreeMap<String, SubportConfig> = empty, rebuild, length(0..=MAX_SUBPORTS);
+        /// What users may send, by name.
+        pub profiles: BTreeMap<String, ProfileConfig> = required, live, length(1..=1024);
+        /// Users by number.
+        pub assign: Vec<AssignConfig> = empty, live, length(0..=65_536);
+    }
+}
+
+/// A key, from that of the scheduler on, and what is wrong with it.
+pub type Fault = (String, String);
+
+impl SchedulerConfig {
+    /// Packets that each user may hold whatever the others do.
+    pub fn minimum(&self) -> u32 {
+        self.minimum.unwrap_or((self.buffers / self.users.max(1) / 2).min(8))
+    }
+
+    /// What is wrong with it beyond the schema.
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        if u64::from(self.minimum()) * u64::from(self.users) > u64::from(self.buffers) {
+            let least = self.buffers / self.users.max(1);
+            let problem = format!(
+                "{} users cannot each hold so many of {} packets; give {least} or less",
+                self.users, self.buffers
+            );
+            faults.push(("minimum".to_owned(), problem));
+        }
+        for (name, profile) in &self.profiles {
+            profile.faults(&format!("profiles.{name}"), self.classes, &mut faults);
+        }
+        for (n, range) in self.assign.iter().enumerate() {
+            self.assign_faults(&format!("assign[{}]", n + 1), range, &mut faults);
+        }
+        faults
+    }
+
+    fn assign_faults(&self, key: &str, range: &AssignConfig, faults: &mut Vec<Fault>) {
+        let last = range.last.unwrap_or(range.first);
+        if last < range.first {
+            faults.push((format!("{key}.last"), format!("must be {} or more, the first", range.first)));
+        }
+        if last >= self.users {
+            let problem = format!("there are {} users, numbered from 0; raise users or lower this", self.users);
+            faults.push((format!("{key}.last"), problem));
+        }
+        if !self.profiles.contains_key(&range.profile) {
+            let known: Vec<&str> = self.profiles.keys().map(String::as_str).collect();
+            let problem = format!("no profile is called {:?}; there are {}", range.profile, known.join(", "));
+            faults.push((format!("{key}.profile"), problem));
+        }
+        if let Some(subport) = range.subport.as_ref().filter(|subport| !self.subports.contains_key(*subport)) {
+            faults
+                .push((format!("{key}.subport"), format!("no subport is called {subport:?}; declare it in subports")));
+        }
+    }
+
+    pub(crate) fn port(&self) -> Bucket {
+        Bucket::new(self.rate.bits_per_second(), self.burst.bytes())
+    }
+
+    pub(crate) fn subport_profiles(&self) -> Vec<SubportProfile> {
+        self.subports.values().map(SubportConfig::profile).collect()
+    }
+}
+
+impl SubportConfig {
+    fn profile(&self) -> SubportProfile {
+        let bucket = |rate: Rate| Bucket::new(rate.bits_per_second(), self.tb_size.bytes());
+        SubportProfile { bucket: self.tb_rate.map_or(Bucket::UNLIMITED, bucket) }
+    }
+}
+
+impl ProfileConfig {
+    fn faults(&self, key: &str, classes: u8, faults: &mut Vec<Fault>) {
+        if self.classes.len() > usize::from(classes) {
+            faults
+                .push((format!("{key}.classes"), format!("the scheduler has {classes} classes; leave the others out")));
+        }
+        if self.weights.contains(&0) {
+            faults.push((format!("{key}.weights"), "a weight is 1 to 255".to_owned()));
+        }
+        for (n, class) in self.classes.iter().enumerate() {
+            let key = format!("{key}.classes[{}]", n + 1);
+            if class.red.is_some() && class.codel.is_some() {
+                faults.push((format!("{key}.codel"), "a class has red or codel, not both: leave one out".to_owned()));
+            }
+            if let Some(Err((at, problem))) = class.red.as_ref().map(Red::new) {
+                faults.push((format!("{key}.red.{at}"), problem.to_owned()));
+            }
+        }
+    }
+
+    /// The profile for a scheduler that is built for `built` classes of which `classes` are used: the last of those is the lowest.
+    pub(crate) fn profile(&self, classes: usize, built: usize) -> Profile {
+        let mut all = vec![ClassProfile::default(); built];
+        for (n, class) in self.classes.iter().take(classes).enumerate() {
+            let place = if n + 1 == classes { built - 1 } else { n };
+            if let Some(slot) = all.get_mut(place) {
+                *slot = class.profile();
+            }
+        }
+        let bucket = Bucket::new(self.tb_rate.bits_per_second(), self.tb_size.bytes());
+        Profile::new(bucket, all, &self.weights)
+    }
+}
+
+impl ClassConfig {
+    fn profile(&self) -> ClassProfile {
+        let period = self.tc_period.nanos();
+        let cap = self.tc_rate.map_or(Bucket::UNLIMITED, |rate| Bucket::of_period(rate.bits_per_second(), period));
+        let red = self.red.as_ref().and_then(|red| Red::new(red).ok());
+        let codel = self.codel.as_ref().map(Codel::new);
+        let manage = match (red, codel) {
+            (Some(red), _) => Some(Arc::new(red) as Arc<dyn Manage>),
+            (None, Some(codel)) => Some(Arc::new(codel) as Arc<dyn Manage>),
+            (None, None) => None,
+        };
+        ClassProfile { cap, queue_size: self.queue_size, manage }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_config::Setting;
+
+    use super::*;
+
+    #[test]
+    fn the_schema_is_sound() {
+        assert_eq!(SchedulerConfig::schema().defects(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once() {
+        let class =
+            ClassConfig { tc_rate: None, tc_period: Nanos::new(1_000_000), queue_size: 64, red: None, codel: None };
+        let profile = ProfileConfig {
+            tb_rate: Rate::new(1_000_000),
+            tb_size: Size::new(1000),
+            classes: vec![class; 5],
+            weights: vec![0],
+        };
+        let assign = AssignConfig { first: 9, last: Some(8), profile: "x".into(), subport: Some("y".into()) };
+        let config = SchedulerConfig {
+            rate: Rate::new(1_000_000_000),
+            burst: Size::new(65_536),
+            overhead: 24,
+            classes: 4,
+            users: 8,
+            buffers: 16,
+            minimum: Some(3),
+            subports: BTreeMap::new(),
+            profiles: BTreeMap::from([("gold".to_owned(), profile)]),
+            assign: vec![assign],
+        };
+        let faults: Vec<String> = config.faults().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(
+            faults,
+            [
+                "minimum",
+                "profiles.gold.classes",
+                "profiles.gold.weights",
+                "assign[1].last",
+                "assign[1].last",
+                "assign[1].profile",
+                "assign[1].subport"
+            ]
+        );
+        assert_eq!(SchedulerConfig::read(&config.write()), Some(config));
+    }
+}

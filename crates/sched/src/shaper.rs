@@ -1,0 +1,123 @@
+//! The stage around the scheduler.
+
+use weir_packet::{BATCH, Batch, Held, Key, LaneId, Packet};
+use weir_stage::{Declaration, Out, Stage};
+
+use crate::class::ClassQueue;
+use crate::scheduler::{Leaving, Offer, Refused, Scheduler};
+use crate::shaping::Orders;
+
+weir_stage::ways! {
+    /// Ways out of [`Shaper`].
+    pub enum Exit {
+        /// Sent when its user, subport and port may.
+        Out => way "out",
+        /// Its queue is full: the user sends more than its rate.
+        QueueFull => drop "queue-full",
+        /// Its user holds as many packets as its share of the buffers allows; the share shrinks as fewer are left.
+        OverShare => drop "over-share",
+        /// A packet of a user who holds less took the last buffer of this one, whose user held most.
+        PushedOut => drop "pushed-out",
+        /// Random early detection: its queue has been long for a while.
+        Red => drop "red",
+        /// Controlled delay: packets of its queue have waited too long for a while.
+        Codel => drop "codel",
+        /// It belongs to no user that the scheduler knows.
+        NoSuchUser => drop "no-such-user",
+    }
+}
+
+impl From<Refused> for Exit {
+    fn from(refused: Refused) -> Exit {
+        match refused {
+            Refused::QueueFull => Exit::QueueFull,
+            Refused::OverShare => Exit::OverShare,
+            Refused::Managed => Exit::Red,
+            Refused::NoSuchUser => Exit::NoSuchUser,
+        }
+    }
+}
+
+/// Shapes users: holds each packet until its user, subport and port may send it, and there is room for it ahead.
+pub struct Shaper<const C: usize, const Q: usize> {
+    scheduler: Scheduler<Held, C, Q>,
+    orders: Orders,
+    user: Key<u32>,
+    colours: bool,
+    /// The lowest class that is used; it is the lowest of the scheduler.
+    lowest: u8,
+    overhead: u16,
+    /// The time of the last call.
+    now: u64,
+}
+
+impl<const C: usize, const Q: usize> Shaper<C, Q> {
+    pub(crate) fn new(
+        scheduler: Scheduler<Held, C, Q>,
+        orders: Orders,
+        user: Key<u32>,
+        colours: bool,
+        classes: usize,
+        overhead: u16,
+    ) -> Shaper<C, Q> {
+        let lowest = classes.clamp(1, C) as u8 - 1;
+        Shaper { scheduler, orders, user, colours, lowest, overhead, now: 0 }
+    }
+
+    #[inline(always)]
+    fn offer(&self, batch: &Batch, slot: weir_packet::Slot, packet: &Packet) -> Offer {
+        let class = ClassQueue::from_lane(batch.lanes.class[slot]);
+        let class = if class.class() >= self.lowest { ClassQueue::new(C as u8 - 1, class.queue()) } else { class };
+        Offer {
+            user: batch.lanes.get(self.user, slot),
+            class,
+            length: (packet.len() as u16).saturating_add(self.overhead),
+            colour: if self.colours { batch.lanes.colour[slot] } else { 0 },
+        }
+    }
+}
+
+impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
+    fn declare(&self) -> Declaration {
+        let declaration = Declaration::of::<Exit>().reads(&[self.user.into(), LaneId::Class]).polled();
+        if self.colours { declaration.reads(&[LaneId::Colour]) } else { declaration }
+    }
+
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        let now = out.now();
+        self.now = now;
+        self.orders.look(&mut self.scheduler, now);
+        for slot in batch.slots() {
+            self.scheduler.prefetch(batch.lanes.get(self.user, slot));
+        }
+        for slot in batch.slots() {
+            let Some(packet) = batch.get(slot) else { continue };
+            let offer = self.offer(batch, slot, packet);
+            match self.scheduler.enqueue(offer, now, || batch.hold(slot)) {
+                Ok(None) => {}
+                Ok(Some(pushed_out)) => out.send(pushed_out, Exit::PushedOut),
+                Err(refused) => out.answer(slot, Exit::from(refused)),
+            }
+        }
+    }
+
+    fn poll(&mut self, out: &mut Out<'_>) -> u64 {
+        let now = out.now();
+        self.now = now;
+        let more = self.orders.look(&mut self.scheduler, now);
+        let room = out.room_at(Exit::Out).min(BATCH);
+        let next = self.scheduler.dequeue(now, room, |leaving| match leaving {
+            Leaving::Sent(packet) => out.send(packet, Exit::Out),
+            Leaving::Managed(packet) => out.send(packet, Exit::Codel),
+        });
+        if more { now } else { next }
+    }
+
+    fn held(&self) -> u64 {
+        u64::from(self.scheduler.held())
+    }
+
+    fn clear(&mut self, give: &mut dyn FnMut(Held)) {
+        self.scheduler.clear(self.now, give);
+    }
+}
