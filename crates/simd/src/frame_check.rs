@@ -40,29 +40,45 @@ pub fn destination_of(frame: &Frame) -> u32 {
     u32::from_be_bytes([a, b, c, d])
 }
 
-/// Whom frames must be for.
+/// What the 14 bytes before the IPv4 header must be: whom frames are for, and that they say to carry IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Station {
-    /// The destination address, first byte lowest.
-    address: u64,
+    /// The bytes, first byte lowest; the last two are not the frame's and are 0.
+    value: u128,
     /// The bits that count.
-    mask: u64,
+    mask: u128,
 }
 
 impl Station {
-    /// Whomever: somebody else looks at the destination address.
-    pub const ANY: Station = Station { address: 0, mask: 0 };
+    /// Whomever: somebody else looks at the destination address. The EtherType is IPv4's.
+    pub const ANY: Station = Station { value: IPV4, mask: 0xffff << 96 };
 
-    /// The station of this MAC address.
+    /// The station of this MAC address. The EtherType is IPv4's.
     #[inline(always)]
     pub const fn only([a, b, c, d, e, f]: [u8; 6]) -> Station {
-        Station { address: u64::from_le_bytes([a, b, c, d, e, f, 0, 0]), mask: (1 << 48) - 1 }
+        let address = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
+        Station { value: IPV4 | address as u128, mask: Station::ANY.mask | ((1 << 48) - 1) }
     }
+
+    /// Whatever else may stand before an IPv4 header, such as tags or a tunnel's header: the bits in `mask` are as in `value`.
+    #[inline(always)]
+    pub const fn pattern(value: [u8; ETHERNET], mask: [u8; ETHERNET]) -> Station {
+        let mask = number(mask);
+        Station { value: number(value) & mask, mask }
+    }
+}
+
+/// The EtherType of IPv4 where it stands in a frame.
+const IPV4: u128 = 0x0008 << 96;
+
+/// 14 bytes as a number, first byte lowest.
+const fn number([a, b, c, d, e, f, g, h, i, j, k, l, m, n]: [u8; ETHERNET]) -> u128 {
+    u128::from_le_bytes([a, b, c, d, e, f, g, h, i, j, k, l, m, n, 0, 0])
 }
 
 /// Answers a mask of the frames that keep all of these rules (RFC 1812 sections 5.2.2, 5.3.1, 5.3.7):
 ///
-/// - the destination MAC address is the station's, the EtherType is IPv4's;
+/// - the 14 bytes before the IPv4 header are as the station says: its MAC address and the EtherType of IPv4;
 /// - version 4 and no options: the first byte of the IPv4 header is 0x45;
 /// - total length at least 20 and at most what follows the Ethernet header, `lengths[i]` being the bytes of the frame;
 /// - the header's checksum is right;

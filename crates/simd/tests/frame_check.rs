@@ -79,6 +79,31 @@ fn every_bit_of_the_link_header_on_each_kernel() {
     }
 }
 
+/// A pattern counts exactly the bits of its mask.
+#[test]
+fn every_bit_of_a_pattern_on_each_kernel() {
+    let value = [0xde, 0xad, 0xbe, 0xef, 0x88, 0xa8, 0x20, 0x07, 0x81, 0x00, 0x00, 0x2a, 0x86, 0xdd];
+    let mask = [0, 0, 0, 0xff, 0xff, 0xff, 0x0f, 0xff, 0xff, 0xff, 0, 0, 0xff, 0x0f];
+    let station = Station::pattern(value, mask);
+    for kernel in Kernel::available() {
+        for bit in 0..14 * 8 {
+            let mut frame = good_frame();
+            frame[..14].copy_from_slice(&value);
+            let slot = bit % 64;
+            // Those in other slots do not have the pattern.
+            let answer = |frame: &Frame| {
+                let mut frames = [&NO_FRAME; BATCH];
+                frames[slot] = frame;
+                check(kernel, station, &frames, &[60; BATCH], BATCH)
+            };
+            assert_eq!(answer(&frame), 1 << slot, "{kernel}");
+            frame[bit / 8] ^= 1 << (bit % 8);
+            let counts = mask[bit / 8] >> (bit % 8) & 1 == 1;
+            assert_eq!(answer(&frame), u64::from(!counts) << slot, "{kernel} bit {bit}");
+        }
+    }
+}
+
 #[test]
 fn link_local_addresses_and_lengths_on_each_kernel() {
     for kernel in Kernel::available() {

@@ -15,7 +15,7 @@ pub(super) fn check(
     let slots = frames.iter().zip(lengths).zip(&destinations.0);
     for (i, ((frame, &length), destination)) in slots.enumerate().take(count) {
         let ip = header(frame);
-        let is_ours = is_for(station, frame) && frame[12..14] == [8, 0];
+        let is_ours = is_for(station, frame);
         let is_local = [ip[12], ip[13]] == LINK_LOCAL || destination >> 16 == u32::from(u16::from_be_bytes(LINK_LOCAL));
         let sound = is_good(ip, length.saturating_sub(ETHERNET as u16));
         good |= u64::from(is_ours && !is_local && sound) << i;
@@ -26,6 +26,6 @@ pub(super) fn check(
 const LINK_LOCAL: [u8; 2] = [169, 254];
 
 fn is_for(station: Station, frame: &Frame) -> bool {
-    let [a, b, c, d, e, f, ..] = *frame;
-    (u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) ^ station.address) & station.mask == 0
+    let start = frame.first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes));
+    (start ^ station.value) & station.mask == 0
 }

@@ -5,8 +5,7 @@ use std::arch::x86_64::*;
 use super::{BATCH, Destinations, ETHERNET, Frame, Station, header};
 use crate::ipv4::x86::{rules_avx2, rules_avx512, start, transpose_avx2, transpose_avx512};
 
-/// EtherType of IPv4 and the first half of 169.254/16, as they lie in memory.
-const IPV4: i32 = 0x0008;
+/// The first half of 169.254/16, as it lies in memory.
 const LINK_LOCAL: i32 = 0xfea9;
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe,popcnt")]
@@ -47,18 +46,18 @@ pub(super) fn check_avx512(
 /// What the first 16 bytes of a frame must be.
 struct Link {
     value: __m128i,
-    /// The bits that count: of the destination address and the EtherType.
+    /// The bits that count.
     mask: __m128i,
 }
 
 impl Link {
     #[inline(always)]
     fn of(station: Station) -> Link {
-        let pair = |high: i32, low: u64| {
+        let whole = |number: u128| {
             // SAFETY: SSE2 is part of x86-64.
-            unsafe { _mm_set_epi64x(i64::from(high) << 32, low as i64) }
+            unsafe { _mm_set_epi64x((number >> 64) as i64, number as i64) }
         };
-        Link { value: pair(IPV4, station.address), mask: pair(0xffff, station.mask) }
+        Link { value: whole(station.value), mask: whole(station.mask) }
     }
 }
 
