@@ -8,8 +8,14 @@ use weir_stage::{Function, Port, PortConfig, PortError, Stage, StageKind};
 use crate::supervisor::EngineConfig;
 
 /// The network functions.
-pub(crate) static FUNCTIONS: &[&dyn Function] =
-    &[&weir_forward::Forward, &weir_router::Router, &weir_lua::LuaFunction, &weir_wiring::Wiring(STAGES), &GENERATOR];
+pub(crate) static FUNCTIONS: &[&dyn Function] = &[
+    &weir_forward::Forward,
+    &weir_router::Router,
+    &weir_lua::LuaFunction,
+    &weir_wiring::Wiring(STAGES),
+    &GENERATOR,
+    &weir_bng::Bng,
+];
 
 /// The stages that a configuration may wire by hand.
 static STAGES: &[&dyn StageKind] = &[

@@ -19,6 +19,8 @@ from . import PATIENCE
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNET = 0x40000000
 _SOL_PACKET = 263
+_PACKET_AUXDATA = 8
+_TP_STATUS_VLAN_VALID = 1 << 4
 _PACKET_IGNORE_OUTGOING = 23
 _ETH_P_ALL = 3
 
@@ -125,6 +127,16 @@ class Lab:
         return wire
 
 
+def _whole(frame, ancillary):
+    """A frame with the outer tag that the kernel takes off what it receives, and reports beside it."""
+    for level, kind, data in ancillary:
+        if (level, kind) == (_SOL_PACKET, _PACKET_AUXDATA):
+            status, _, _, _, _, control, tpid = struct.unpack_from("IIIHHHH", data)
+            if status & _TP_STATUS_VLAN_VALID:
+                return frame[:12] + struct.pack("!HH", tpid, control) + frame[12:]
+    return frame
+
+
 class Wire:
     """A raw socket on an interface: sends frames, and keeps those that come."""
 
@@ -132,6 +144,7 @@ class Wire:
         with namespace.entered():
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+            self._socket.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
             self._socket.bind((interface, _ETH_P_ALL))
         self._socket.settimeout(0.1)
@@ -144,7 +157,7 @@ class Wire:
     def _listen(self):
         while not self._closed:
             try:
-                frame = self._socket.recv(65536)
+                frame = _whole(*self._socket.recvmsg(65536, 256)[:2])
             except TimeoutError:
                 continue
             except OSError as error:

@@ -8,7 +8,8 @@ logging.getLogger("scapy").setLevel(logging.ERROR)
 # pylint: disable=wrong-import-position
 from scapy.compat import raw  # noqa: E402
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption, IPOption_LSRR, IPOption_RR, fragment  # noqa: E402
-from scapy.layers.l2 import ARP, Ether  # noqa: E402
+from scapy.contrib.mpls import MPLS  # noqa: E402
+from scapy.layers.l2 import ARP, GRE, Dot1AD, Dot1Q, Ether  # noqa: E402
 from scapy.packet import Packet, Raw  # noqa: E402
 
 # An identification that may be anything: RFC 6864 leaves it to the sender of a packet that is no fragment.
@@ -114,5 +115,8 @@ VOCABULARY = {
     name: value
     for name, value in globals().items()
     if name
-    in "ARP Ether ICMP IP IPOption IPOption_LSRR IPOption_RR Raw TCP UDP fragment raw payload icmp_error ANY_ID QUOTE".split()
+    in (
+        "ARP Dot1AD Dot1Q Ether GRE ICMP IP IPOption IPOption_LSRR IPOption_RR MPLS Raw TCP UDP fragment raw payload icmp_error "
+        "ANY_ID QUOTE"
+    ).split()
 }

@@ -3,15 +3,33 @@
 
 #![forbid(unsafe_code)]
 
-#[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
+mod absent;
+mod config;
+mod down;
+mod encap;
+mod examine;
+#[allow(dead_code, reason = "the slow path that uses all of it comes next")]
+mod fib;
+mod function;
+#[allow(dead_code, unused_imports, reason = "the slow path that uses all of it comes next")]
 mod load;
-#[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
+mod loss;
+mod ports;
+mod punt;
+#[allow(dead_code, unused_imports, reason = "the slow path that uses all of it comes next")]
 mod registry;
-#[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
+#[allow(dead_code, unused_imports, reason = "the slow path that uses all of it comes next")]
 mod request;
-#[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
+#[allow(dead_code, reason = "the slow path that uses all of it comes next")]
+mod state;
+#[allow(dead_code, unused_imports, reason = "the slow path that uses all of it comes next")]
 mod table;
-#[allow(dead_code, unused_imports, reason = "the stages that use all of it come next")]
+#[cfg(test)]
+mod tests;
+mod unwrap;
+mod up;
+mod wanted;
 mod words;
 
-pub use words::{Source4, Source6};
+pub use config::BngConfig;
+pub use function::Bng;

@@ -1,0 +1,251 @@
+//! The keys of `bng`.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use weir_config::{
+    FilePath, InterfaceAddress, MacAddress, Nanos, OneOrMany, PacketRate, PortName, choice, config, either,
+};
+use weir_stage::Layout;
+
+use crate::words::{Source4, Source6};
+
+choice! {
+    /// What customers' packets are wrapped in towards the core.
+    pub enum CoreEncapsulation {
+        /// In GRE with the subscriber's key (RFC 2890) over IPv4, below MPLS labels where the gateway has some.
+        GreMpls = "gre+mpls",
+        /// In nothing: plain routed IP.
+        Ip = "ip",
+    }
+}
+
+choice! {
+    /// The EtherType of the outer tag (SVLAN).
+    pub enum Tpid {
+        /// IEEE 802.1ad.
+        Svlan = "0x88a8",
+        /// IEEE 802.1Q, as older switches stack tags.
+        Cvlan = "0x8100",
+    }
+}
+
+impl Tpid {
+    /// The EtherType.
+    pub(crate) const fn ethertype(self) -> u16 {
+        match self {
+            Tpid::Svlan => weir_wire::ethernet::SVLAN,
+            Tpid::Cvlan => weir_wire::ethernet::CVLAN,
+        }
+    }
+}
+
+choice! {
+    /// Where the DSCP of the outer header comes from.
+    pub enum DscpMode {
+        /// The customer's packet (RFC 2983: uniform).
+        Copy = "copy",
+    }
+}
+
+either! {
+    /// The DSCP of the outer header.
+    pub enum TunnelDscp {
+        /// That of the customer's packet.
+        Mode(DscpMode),
+        /// This one (RFC 2983: pipe).
+        Value(u8),
+    }
+}
+
+config! {
+    /// The outer IPv4 header of packets to the core.
+    pub struct TunnelConfig {
+        /// Its TTL.
+        pub ttl: u8 = default(64), rebuild, range(1..=255);
+        /// Its DSCP: a number from 0 to 63, or `copy` for that of the customer's packet.
+        pub dscp: TunnelDscp = default(TunnelDscp::Mode(DscpMode::Copy)), rebuild;
+        /// Whether it must not be fragmented on its way. If it may, each packet gets an identification of its own.
+        pub df: bool = default(true), rebuild;
+    }
+}
+
+config! {
+    /// An entry of a label stack (RFC 3032).
+    pub struct LabelConfig {
+        /// The label; 0 is explicit null, and 1 to 15 have other meanings (RFC 3032 section 2.1).
+        pub label: u32 = required, rebuild, range(0..=1_048_575);
+        /// Its traffic class (RFC 5462).
+        pub tc: u8 = default(0), rebuild, range(0..=7);
+        /// Its TTL.
+        pub ttl: u8 = default(64), rebuild, range(1..=255);
+    }
+}
+
+either! {
+    /// A label, alone or with its other fields.
+    pub enum Label {
+        /// The label, with the usual traffic class and TTL.
+        Value(u32),
+        /// All fields.
+        Entry(LabelConfig),
+    }
+}
+
+impl Label {
+    /// All fields.
+    pub(crate) fn entry(&self) -> LabelConfig {
+        match self {
+            Label::Value(label) => LabelConfig { label: *label, tc: 0, ttl: 64 },
+            Label::Entry(entry) => entry.clone(),
+        }
+    }
+}
+
+config! {
+    /// A gateway of the core: where routes lead.
+    pub struct GatewayConfig {
+        /// The core port behind which it is.
+        pub port: PortName = required, rebuild;
+        /// Its IPv4 address: the other end of the tunnel with `gre+mpls`, the next router with `ip`.
+        pub address: Ipv4Addr = required, rebuild;
+        /// The next router on the way to it, where that is another one; its Ethernet address is asked for by ARP.
+        pub via: Option<Ipv4Addr> = optional, rebuild;
+        /// The Ethernet address of the next router, which is not asked for then.
+        pub mac: Option<MacAddress> = optional, rebuild;
+        /// MPLS labels on packets to it, the outermost first.
+        pub labels: Vec<Label> = empty, rebuild, length(0..=3);
+        /// Bytes that labels and outer IPv4 packet may have together; the MTU of the port when absent.
+        pub mtu: Option<u16> = optional, rebuild, range(116..=9198);
+    }
+}
+
+config! {
+    /// A subscriber: who is behind a pair of tags.
+    pub struct SubscriberConfig {
+        /// The access port; the only one when absent.
+        pub port: Option<PortName> = optional, live;
+        /// The outer tag's VLAN identifier.
+        pub svlan: u16 = required, live, range(1..=4094);
+        /// The inner tag's VLAN identifier.
+        pub cvlan: u16 = required, live, range(1..=4094);
+        /// The GRE key towards the core.
+        pub key: Option<u32> = optional, live;
+        /// The number of the user in schedulers.
+        pub user: Option<u32> = optional, live;
+        /// IPv4 addresses and prefixes that the subscriber may use.
+        pub ipv4: OneOrMany<Source4> = empty, live;
+        /// IPv6 prefixes that the subscriber may use.
+        pub ipv6: OneOrMany<Source6> = empty, live;
+        /// The only Ethernet address that the subscriber may use.
+        pub mac: Option<MacAddress> = optional, live;
+        /// The name of the profile for schedulers.
+        pub profile: Option<String> = optional, live;
+    }
+}
+
+either! {
+    /// The subscribers.
+    pub enum SubscribersConfig {
+        /// A CSV file with the columns `port,svlan,cvlan,key,user,ipv4,ipv6,mac,profile`, of which all but `svlan` and `cvlan` may
+        /// be missing or empty; several prefixes are parted by `;`.
+        File(FilePath),
+        /// The subscribers themselves.
+        List(Vec<SubscriberConfig>),
+    }
+}
+
+/// A time in seconds.
+const fn seconds(count: u64) -> Nanos {
+    Nanos::new(count * 1_000_000_000)
+}
+
+config! {
+    /// What is learned about who is where.
+    pub struct LearnConfig {
+        /// Networks in which subscribers may have addresses that nobody entered; none are learned when empty.
+        pub networks: OneOrMany<Ipv4Net> = empty, live;
+        /// Whether addresses are learned from any packet; otherwise from ARP alone.
+        pub traffic: bool = default(true), live;
+        /// How long an address is remembered that sends nothing.
+        pub ageing: Nanos = default(seconds(1500)), live, range(seconds(1)..=seconds(86_400));
+    }
+}
+
+config! {
+    /// Bounds of the tables. What does not fit is refused by name; nothing grows beyond.
+    pub struct BngLimits {
+        /// Subscribers.
+        pub subscribers: u32 = default(65_536), rebuild, range(1..=1_048_576);
+        /// Addresses of all subscribers, fixed and learned.
+        pub bindings: u32 = default(131_072), rebuild, range(1..=4_194_304);
+        /// Pairs of access port and SVLAN that have subscribers; each takes 16 KiB.
+        pub svlans: u32 = default(4096), rebuild, range(1..=131_072);
+        /// Learned addresses of one subscriber.
+        pub addresses: u32 = default(8), live, range(1..=1024);
+        /// Routes.
+        pub routes: u32 = default(65_536), rebuild, range(1..=4_000_000);
+        /// Packets that wait in the slow path.
+        pub queue: u32 = default(1024), rebuild, range(1..=16_384);
+    }
+}
+
+config! {
+    /// Terminates broadband subscribers: QinQ on the access side, GRE over MPLS or plain IP on the core side.
+    pub struct BngConfig {
+        /// Ports towards customers.
+        pub access: Vec<PortName> = required, rebuild, length(1..=32);
+        /// Ports towards the core.
+        pub core: Vec<PortName> = required, rebuild, length(1..=32);
+        /// Cores of the workers.
+        pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
+        /// How the stages are spread over the workers.
+        pub layout: Layout = default(Layout::RunToCompletion), rebuild;
+        /// What packets are wrapped in towards the core.
+        pub core_encapsulation: CoreEncapsulation = default(CoreEncapsulation::GreMpls), rebuild;
+        /// The gateway's own end of its tunnels; needed with `gre+mpls`.
+        pub local_address: Option<Ipv4Addr> = optional, rebuild;
+        /// The outer IPv4 header.
+        pub tunnel: TunnelConfig = empty, rebuild;
+        /// The EtherType of the outer tag.
+        pub tpid: Tpid = default(Tpid::Svlan), rebuild;
+        /// The gateway's addresses on the access side, which customers have as their router.
+        pub addresses: OneOrMany<InterfaceAddress> = empty, rebuild;
+        /// The subscribers: a CSV file, or a list of tables.
+        pub subscribers: SubscribersConfig = default(SubscribersConfig::List(Vec::new())), live;
+        /// Gateways of the core, by names that routes refer to.
+        pub gateways: BTreeMap<String, GatewayConfig> = required, rebuild, length(1..=4000);
+        /// The gateway for each IPv4 prefix.
+        pub routes: BTreeMap<Ipv4Net, String> = empty, rebuild;
+        /// The same from a file with the columns `prefix` and `gateway`.
+        pub routes_csv: Option<FilePath> = optional, rebuild;
+        /// Priority (802.1p) of packets to customers, by their DSCP; 0 for those that are not named.
+        pub pcp: BTreeMap<u8, u8> = empty, rebuild;
+        /// The DSCP that packets to customers leave with, by that which they came with; those not named keep theirs.
+        pub dscp: BTreeMap<u8, u8> = empty, rebuild;
+        /// What is learned about who is where.
+        pub learn: LearnConfig = empty, live;
+        /// Whether ARP requests of customers for each other's addresses are answered (RFC 1027), as neighbours can not reach
+        /// each other but through here.
+        pub proxy_arp: bool = default(true), live;
+        /// ICMP errors that are sent, of each kind.
+        pub icmp_rate: PacketRate = default(PacketRate::new(1000)), live;
+        /// Packets that each worker hands to the slow path at most.
+        pub punt_rate: PacketRate = default(PacketRate::new(20_000)), rebuild;
+        /// How many of them a single subscriber may cause.
+        pub subscriber_punt_rate: PacketRate = default(PacketRate::new(100)), rebuild, range(PacketRate::new(1)..=PacketRate::new(1_000_000));
+        /// Bounds of the tables.
+        pub limits: BngLimits = empty, rebuild;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_is_sound() {
+        assert_eq!(BngConfig::schema().defects(), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,336 @@
+//! What stands in front of customers' packets on their way to the core, byte by byte.
+//!
+//! ```text
+//! bytes  14            4 each   20                            8
+//!        Ethernet      labels   IPv4 (protocol 47)            GRE        customer's IPv4 packet
+//!        type 8847 (*)          DF, id 0 (**)                 2000 0800
+//!                                                             key
+//! ```
+//!
+//! (*) 0800 without labels. (**) RFC 6864: a packet that must not be fragmented needs no identification.
+//!
+//! Each gateway has a head that is complete but for what differs between packets: the outer total length, its DSCP where it is
+//! copied, the checksum, which is mended with them (RFC 1071), and the key. It is copied as a whole line that ends where the
+//! customer's packet begins, so that no length is looked at.
+
+use weir_packet::Packet;
+use weir_wire::mpls::Label;
+use weir_wire::{Ethernet, Ipv4, MacAddr, View, checksum, ethernet, ipv4};
+use zerocopy::IntoBytes;
+
+/// Bytes of an Ethernet header with two tags.
+pub(crate) const TAGGED: usize = 22;
+/// Bytes that a head has room for.
+pub(crate) const ROOM: usize = 64;
+/// Bytes of an outer IPv4 header and a GRE header with a key.
+pub(crate) const TUNNEL: usize = Ipv4::LEN + GRE;
+/// Bytes of a GRE header with a key.
+pub(crate) const GRE: usize = 8;
+/// A GRE header's first word: a key and nothing else is present (RFC 2890), the payload is IPv4.
+pub(crate) const GRE_IPV4: [u8; 4] = [0x20, 0x00, 0x08, 0x00];
+/// Labels that a head has room for.
+pub(crate) const MAX_LABELS: usize = 3;
+
+const _: () = assert!(Ethernet::LEN + MAX_LABELS * 4 + TUNNEL <= ROOM);
+
+/// Where the outer IPv4 header stands in a head, and its fields.
+const OUTER: usize = ROOM - TUNNEL;
+
+/// The outer IPv4 header's fields that a configuration decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outer {
+    /// The gateway's own end of the tunnel.
+    pub(crate) source: u32,
+    /// The other end.
+    pub(crate) destination: u32,
+    pub(crate) ttl: u8,
+    /// The DSCP of all packets; `None` copies the customer's.
+    pub(crate) dscp: Option<u8>,
+    pub(crate) dont_fragment: bool,
+}
+
+/// What differs from packet to packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Each {
+    /// The subscriber's GRE key.
+    pub(crate) key: u32,
+    /// Bytes of the customer's packet, as its total length says.
+    pub(crate) total: u16,
+    /// The customer's type of service.
+    pub(crate) tos: u8,
+    /// The outer identification; 0 where the packet must not be fragmented.
+    pub(crate) identification: u16,
+}
+
+/// A complete head but for what differs from packet to packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(align(64))]
+pub(crate) struct Head {
+    /// The head; it ends at the end.
+    bytes: [u8; ROOM],
+    /// How many of them it has.
+    len: u8,
+    /// What is taken of the customer's type of service: its DSCP, or nothing. The ECN field is 0 (RFC 6040 section 4.3,
+    /// compatibility mode): whoever is at the other end need not know of it.
+    tos_mask: u8,
+    /// The outer type of service without what is taken of the customer's.
+    tos: u8,
+    /// One's complement sum of the outer header without what differs.
+    sum: u32,
+}
+
+impl Head {
+    /// An Ethernet header alone.
+    pub(crate) fn plain(destination: MacAddr, source: MacAddr) -> Head {
+        Head::of(Ethernet::new(destination, source, ethernet::IPV4).as_bytes())
+    }
+
+    /// A tunnel. Labels are the outermost first, of which at most [`MAX_LABELS`] count; the bottom is marked here.
+    pub(crate) fn tunnel(destination: MacAddr, source: MacAddr, labels: &[Label], outer: Outer) -> Head {
+        let ethertype = if labels.is_empty() { ethernet::IPV4 } else { ethernet::MPLS };
+        let mut bytes = Ethernet::new(destination, source, ethertype).as_bytes().to_vec();
+        let count = labels.len().min(MAX_LABELS);
+        for (n, label) in labels.iter().take(count).enumerate() {
+            let entry = Label::new(label.value(), label.class(), n + 1 == count, label.ttl());
+            bytes.extend(entry.as_bytes());
+        }
+        let mut ip = Ipv4 {
+            version_ihl: 0x45,
+            tos: 0,
+            total_length: 0.into(),
+            identification: 0.into(),
+            flags_offset: 0.into(),
+            ttl: outer.ttl,
+            protocol: ipv4::GRE,
+            checksum: 0.into(),
+            source: outer.source.into(),
+            destination: outer.destination.into(),
+        };
+        ip.set_fragment(outer.dont_fragment, false, 0);
+        let sum = checksum::Sum::new().bytes(ip.as_bytes()).fold();
+        bytes.extend(ip.as_bytes());
+        bytes.extend(GRE_IPV4);
+        bytes.extend([0; 4]);
+        Head {
+            tos_mask: if outer.dscp.is_none() { 0xfc } else { 0 },
+            tos: outer.dscp.unwrap_or(0) << 2,
+            sum: sum.into(),
+            ..Head::of(&bytes)
+        }
+    }
+
+    fn of(head: &[u8]) -> Head {
+        let mut bytes = [0; ROOM];
+        // From the end on, as far as both go.
+        bytes.iter_mut().rev().zip(head.iter().rev()).for_each(|(to, from)| *to = *from);
+        Head { bytes, len: head.len().min(ROOM) as u8, tos_mask: 0, tos: 0, sum: 0 }
+    }
+
+    /// Bytes in front of the customer's packet.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Replaces the Ethernet header and tags of a packet by a tunnel's head. False, and nothing done, if there is no headroom.
+    #[inline(always)]
+    pub(crate) fn wrap(&self, packet: &mut Packet, each: Each) -> bool {
+        if !packet.prepend(ROOM - TAGGED) {
+            return false;
+        }
+        let total = u32::from(each.total) + TUNNEL as u32;
+        let tos = self.tos | each.tos & self.tos_mask;
+        // Four words: no carry is lost in 32 bits.
+        let sum = self.sum + u32::from(tos) + total + u32::from(each.identification);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        let head: &mut [u8; ROOM] = packet.window_mut(0);
+        *head = self.bytes;
+        let (_, tunnel) = head.split_at_mut(OUTER);
+        if let [_, service, t0, t1, i0, i1, _, _, _, _, c0, c1, ..] = tunnel {
+            *service = tos;
+            [*t0, *t1] = (total as u16).to_be_bytes();
+            [*i0, *i1] = each.identification.to_be_bytes();
+            [*c0, *c1] = sum.to_be_bytes();
+        }
+        if let Some(key) = head.last_chunk_mut::<4>() {
+            *key = each.key.to_be_bytes();
+        }
+        packet.trim_front(ROOM - self.len())
+    }
+
+    /// Replaces the Ethernet header and tags of a packet by a plain Ethernet header.
+    #[inline(always)]
+    pub(crate) fn bare(&self, packet: &mut Packet) -> bool {
+        let Some(header) = self.bytes.last_chunk::<{ Ethernet::LEN }>() else { return false };
+        *packet.window_mut(TAGGED - Ethernet::LEN) = *header;
+        packet.trim_front(TAGGED - Ethernet::LEN)
+    }
+}
+
+/// What stands before a packet to a customer: Ethernet header and two tags.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tagged {
+    /// The customer's Ethernet address, first byte lowest; the upper 16 bits are 0.
+    pub(crate) destination: u64,
+    /// The port's Ethernet address, the same.
+    pub(crate) source: u64,
+    /// EtherType and control information of the outer tag, then of the inner one, first byte lowest.
+    pub(crate) tags: u64,
+}
+
+impl Tagged {
+    /// Writes the header, by words.
+    #[inline(always)]
+    pub(crate) fn write(&self, header: &mut [u8; TAGGED]) {
+        let first = self.destination | self.source << 48;
+        let second = (self.source >> 16) as u32;
+        let (start, rest) = header.split_at_mut(8);
+        start.copy_from_slice(&first.to_le_bytes());
+        let (middle, rest) = rest.split_at_mut(4);
+        middle.copy_from_slice(&second.to_le_bytes());
+        let (tags, end) = rest.split_at_mut(8);
+        tags.copy_from_slice(&self.tags.to_le_bytes());
+        end.copy_from_slice(&ethernet::IPV4.to_be_bytes());
+    }
+}
+
+/// A priority (802.1p) where it stands in both tags of a word as in [`Tagged`].
+pub(crate) const fn priority_word(priority: u8) -> u64 {
+    let bits = (priority as u64 & 7) << 5;
+    bits << 16 | bits << 48
+}
+
+/// The bits of a MAC address in a little-endian word.
+pub(crate) const MAC_BITS: u64 = (1 << 48) - 1;
+
+/// A MAC address as the first 48 bits of a little-endian word.
+pub(crate) fn mac_word(mac: MacAddr) -> u64 {
+    let [a, b, c, d, e, f] = mac.0;
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_packet::{HeapPool, Pool};
+
+    const NEAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+    const FAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+    fn outer() -> Outer {
+        Outer { source: 0x1516_1718, destination: 0xc633_6402, ttl: 64, dscp: None, dont_fragment: true }
+    }
+
+    /// A customer's frame without padding: 22 bytes of headers, 20 of IPv4, 8 of UDP.
+    fn customer(tos: u8) -> Vec<u8> {
+        let mut frame = vec![0xee; TAGGED];
+        frame.extend([0x45, tos, 0, 28, 0, 0, 0, 0, 63, 17, 0, 0, 10, 0, 0, 9, 192, 0, 2, 1, 0, 1, 0, 2, 0, 8, 0, 0]);
+        frame
+    }
+
+    fn wrapped(head: &Head, tos: u8, identification: u16) -> Vec<u8> {
+        let mut pool = HeapPool::new(1, 2048);
+        let mut packet = pool.alloc().unwrap();
+        packet.fill(&customer(tos));
+        assert!(head.wrap(&mut packet, Each { key: 0xcafe_0007, total: 28, tos, identification }));
+        let bytes = packet.bytes().to_vec();
+        pool.free(packet);
+        bytes
+    }
+
+    /// The formats of RFC 3032, 791, 2784 and 2890 byte by byte.
+    #[test]
+    fn one_label_grows_a_packet_by_24_bytes() {
+        let head = Head::tunnel(FAR, NEAR, &[Label::new(0x12010, 5, false, 63)], outer());
+        let bytes = wrapped(&head, 0xb9, 0);
+        assert_eq!(bytes.len(), customer(0).len() + 24);
+        assert_eq!(bytes[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0x47]);
+        // Label 0x12010, class 5, bottom of the stack, TTL 63.
+        assert_eq!(bytes[14..18], [0x12, 0x01, 0x0b, 63]);
+        // Version, DSCP 46 of the customer without its ECN, 56 bytes, identification 0, DF, TTL, GRE.
+        assert_eq!(bytes[18..28], [0x45, 0xb8, 0, 56, 0, 0, 0x40, 0, 64, 47]);
+        assert!(checksum::is_valid(&bytes[18..38]));
+        assert_eq!(bytes[30..38], [0x15, 0x16, 0x17, 0x18, 0xc6, 0x33, 0x64, 0x02]);
+        assert_eq!(bytes[38..46], [0x20, 0, 0x08, 0, 0xca, 0xfe, 0, 7]);
+        assert_eq!(bytes[46..], customer(0xb9)[TAGGED..]);
+    }
+
+    #[test]
+    fn each_further_label_adds_four_bytes_and_only_the_last_is_the_bottom() {
+        for count in 0..=MAX_LABELS {
+            let labels: Vec<Label> = (0..count).map(|n| Label::new(16 + n as u32, n as u8, true, 9)).collect();
+            let bytes = wrapped(&Head::tunnel(FAR, NEAR, &labels, outer()), 0, 0);
+            assert_eq!(bytes.len(), customer(0).len() + 20 + 4 * count);
+            assert_eq!(bytes[12..14], if count == 0 { [8, 0] } else { [0x88, 0x47] });
+            for n in 0..count {
+                let label = Label::view(&bytes[14 + 4 * n..]).unwrap();
+                assert_eq!((label.value(), label.class(), label.ttl()), (16 + n as u32, n as u8, 9));
+                assert_eq!(label.is_bottom(), n + 1 == count);
+            }
+        }
+    }
+
+    #[test]
+    fn a_fixed_dscp_and_an_identification_are_in_the_checksum() {
+        let head = Head::tunnel(FAR, NEAR, &[], Outer { dscp: Some(10), dont_fragment: false, ..outer() });
+        for identification in [0, 1, 0x1234, 0xffff] {
+            for tos in [0, 0xff] {
+                let bytes = wrapped(&head, tos, identification);
+                assert_eq!(bytes[15], 40);
+                assert_eq!(bytes[18..22], [(identification >> 8) as u8, identification as u8, 0, 0]);
+                assert!(checksum::is_valid(&bytes[14..34]));
+            }
+        }
+    }
+
+    /// Every total length and every type of service: the checksum is that of RFC 1071.
+    #[test]
+    fn the_checksum_is_right_for_every_length_and_service() {
+        let head = Head::tunnel(FAR, NEAR, &[], outer());
+        let mut pool = HeapPool::new(1, 2048);
+        for total in 20..=9000_u16 {
+            for tos in [0, 0xfc, (total * 4) as u8] {
+                let mut packet = pool.alloc().unwrap();
+                packet.fill(&customer(tos));
+                assert!(head.wrap(&mut packet, Each { key: 1, total, tos, identification: 0 }));
+                assert!(checksum::is_valid(&packet.bytes()[14..34]), "{total} {tos}");
+                pool.free(packet);
+            }
+        }
+    }
+
+    #[test]
+    fn without_headroom_nothing_is_done() {
+        let mut pool = HeapPool::new(1, 2048);
+        let mut packet = pool.alloc().unwrap();
+        packet.fill(&customer(0));
+        let headroom = packet.headroom();
+        assert!(packet.prepend(headroom) && packet.set_len(customer(0).len()));
+        let head = Head::tunnel(FAR, NEAR, &[], outer());
+        assert!(!head.wrap(&mut packet, Each { key: 1, total: 28, tos: 0, identification: 0 }));
+        assert_eq!(packet.len(), customer(0).len());
+        pool.free(packet);
+    }
+
+    #[test]
+    fn plain_ip_has_an_ethernet_header_and_nothing_else() {
+        let mut pool = HeapPool::new(1, 2048);
+        let mut packet = pool.alloc().unwrap();
+        packet.fill(&customer(7));
+        assert!(Head::plain(FAR, NEAR).bare(&mut packet));
+        assert_eq!(packet.bytes()[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+        assert_eq!(packet.bytes()[14..], customer(7)[TAGGED..]);
+        pool.free(packet);
+    }
+
+    #[test]
+    fn tags_lie_where_802_1ad_puts_them() {
+        let mut header = [0; TAGGED];
+        let tags = u64::from_le_bytes([0x88, 0xa8, 0x01, 0x23, 0x81, 0, 0x04, 0x56]) | priority_word(5);
+        Tagged { destination: mac_word(MacAddr([6, 7, 8, 9, 10, 11])), source: mac_word(NEAR), tags }
+            .write(&mut header);
+        let expected = [6, 7, 8, 9, 10, 11, 2, 0, 0, 0, 0, 1, 0x88, 0xa8, 0xa1, 0x23, 0x81, 0, 0xa4, 0x56, 0x08, 0x00];
+        assert_eq!(header, expected);
+    }
+}

@@ -1,0 +1,351 @@
+//! The function `bng` as the program sees it.
+
+use std::any::Any;
+use std::io::BufReader;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use weir_config::{ConfigError, Element, ErrorKind, PortName, Schema};
+use weir_net::Author;
+use weir_packet::Key;
+use weir_simd::Kernel;
+use weir_stage::{
+    Env, Function, Graph, GraphError, Instance, Layout, NodeId, Place, Placement, RequestError, Saved, ShowRows, Stage,
+    To, Verb, Ways,
+};
+use weir_table::lpm4::Prefix4;
+use weir_wire::MacAddr;
+
+use crate::absent::Absent;
+use crate::config::{BngConfig, CoreEncapsulation, SubscribersConfig};
+use crate::down::{self, Down, Marking};
+use crate::fib::{Fib, FibView};
+use crate::load::{Loader, Taken};
+use crate::loss::reasons;
+use crate::ports::{Ports, Side};
+use crate::punt::{Kind, Policing, Rates};
+use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, Timing};
+use crate::request;
+use crate::state::{Control, lock};
+use crate::table::counters::{Counters, WorkerCounters};
+use crate::table::{Limits, Subscribers, Tables, Tags};
+use crate::up::{self, Up};
+use crate::wanted::{Wanted, wanted};
+
+/// The function `bng`.
+#[derive(Debug)]
+pub struct Bng;
+
+impl Function for Bng {
+    fn kind(&self) -> &'static str {
+        "bng"
+    }
+
+    fn schema(&self) -> Schema {
+        BngConfig::schema()
+    }
+
+    fn placement(&self, element: &Element) -> Placement {
+        let (workers, layout) = element
+            .read::<BngConfig>()
+            .map_or((vec![0], Layout::RunToCompletion), |config| (config.workers, config.layout));
+        Placement { layout, workers }
+    }
+
+    fn ports(&self, element: &Element) -> Vec<String> {
+        let config = element.read::<BngConfig>();
+        config.map_or(Vec::new(), |config| config.access.iter().chain(&config.core).map(PortName::to_string).collect())
+    }
+
+    fn build(
+        &self,
+        element: &Element,
+        env: &Env<'_>,
+        old: Option<&dyn Instance>,
+    ) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
+        let (config, wanted) = wanted(element, env)?;
+        let old = old.and_then(|old| old.as_any().downcast_ref::<Running>());
+        Ok(Box::new(Running::build(element, config, wanted, env, old)?))
+    }
+
+    fn verbs(&self) -> &'static [Verb] {
+        request::VERBS
+    }
+}
+
+/// A configured gateway.
+pub(crate) struct Running {
+    name: String,
+    config: BngConfig,
+    ports: Arc<Ports>,
+    fib: FibView,
+    subscribers: Arc<Subscribers>,
+    counters: Arc<Counters>,
+    kernel: Kernel,
+    /// Own addresses, sorted.
+    own: Vec<u32>,
+    local: u32,
+    shared: Arc<Mutex<Control>>,
+}
+
+impl Running {
+    fn build(
+        element: &Element,
+        config: BngConfig,
+        wanted: Wanted,
+        env: &Env<'_>,
+        old: Option<&Running>,
+    ) -> Result<Running, Vec<ConfigError>> {
+        let no_memory = |error: String| vec![element.error(ErrorKind::Limit, &element.path(), error)];
+        let settings = settings(&config, &wanted);
+        let taken = old.map_or_else(Taken::default, |old| Taken::of(&lock(&old.shared).registry));
+        let entries = entries(element, env, &config, &settings, taken)?;
+        let kernel = Kernel::detect();
+        let Wanted { ports, gateways, routes, addresses, core_addresses, local } = wanted;
+        let mut fib = Fib::new(gateways, config.limits.routes, kernel, env.domain)
+            .map_err(|error| no_memory(error.to_string()))?;
+        let core = core_addresses.iter().map(|(_, net)| net.addr());
+        let mut own: Vec<u32> = addresses.iter().map(|net| net.addr()).chain(core).map(u32::from).collect();
+        own.sort_unstable();
+        for (prefix, gateway) in routes {
+            if let Some(prefix) = Prefix4::new(prefix.addr().to_bits(), prefix.prefix_len()) {
+                fib.add_route(prefix, gateway).map_err(|refused| no_memory(refused.to_string()))?;
+            }
+        }
+        for address in &own {
+            fib.add_local((*address).into()).map_err(|refused| no_memory(refused.to_string()))?;
+        }
+        let limits = Limits {
+            subscribers: settings.subscribers,
+            bindings: settings.bindings,
+            svlans: settings.svlans,
+            prefix_length: PREFIX_LENGTH,
+        };
+        let tables = Tables::new(limits, settings.ports.len(), env.domain, seed(&ports))
+            .map_err(|error| no_memory(error.to_string()))?;
+        let counters = Counters::new(settings.subscribers, reasons());
+        let subscribers = Arc::clone(tables.shared());
+        let mut registry = Registry::new(settings, tables, Arc::clone(&counters));
+        let mut refused = registry.become_config(entries);
+        if let Some(old) = old {
+            refused.extend(take_over(&mut registry, &lock(&old.shared).registry));
+        }
+        registry.settle();
+        let ports = Arc::new(ports);
+        let running = Running {
+            name: element.name().to_owned(),
+            ports: Arc::clone(&ports),
+            fib: fib.view(),
+            subscribers,
+            counters,
+            kernel,
+            own,
+            local: local.to_bits(),
+            config: config.clone(),
+            shared: Arc::new(Mutex::new(Control { registry, fib, ports, addresses, core_addresses, local, config })),
+        };
+        let errors: Vec<ConfigError> =
+            refused.into_iter().map(|(_, problem)| refused_error(element, problem)).collect();
+        if errors.is_empty() { Ok(running) } else { Err(errors) }
+    }
+
+    fn graph_of<const TUNNEL: bool>(&self) -> Result<Graph, GraphError> {
+        let no_memory = |error: weir_mem::arena::Error| GraphError(vec![error.to_string()]);
+        let mut graph = Graph::new();
+        let kind: Key<Kind> = graph.claim("why it goes to the slow path")?;
+        let counters = self.counters.add_worker().map_err(no_memory)?;
+        let policing = || Policing::new(self.rates());
+        let may_fragment = !self.config.tunnel.df;
+        let shared = self.up_shared(&counters);
+        let up = Up::<TUNNEL>::new(shared, self.kernel, policing().map_err(no_memory)?, kind, may_fragment);
+        let up = graph.add(self.stage("up"), up);
+        let down = Down::<TUNNEL>::new(self.down_shared(counters), self.kernel, policing().map_err(no_memory)?, kind);
+        let down = graph.add(self.stage("down"), down);
+        let control = graph.add_at(self.stage("control"), self.slow_path(kind), Place::Control);
+        graph.leave_open(control, "undecided"); // never taken
+        punts::<up::Exit>(&mut graph, up, control);
+        punts::<down::Exit>(&mut graph, down, control);
+        for (position, port) in self.ports.list().iter().enumerate() {
+            let way = format!("port[{position}]");
+            for stage in [up, down] {
+                graph.wire(stage, &way, To::Port(port.index));
+            }
+            graph.receive(port.index, if port.side == Side::Access { up } else { down });
+        }
+        Ok(graph)
+    }
+
+    fn up_shared(&self, counters: &Arc<WorkerCounters>) -> up::Shared {
+        up::Shared {
+            subscribers: Arc::clone(&self.subscribers),
+            fib: self.fib.clone(),
+            ports: Arc::clone(&self.ports),
+            counters: Arc::clone(counters),
+            tpid: self.config.tpid.ethertype(),
+        }
+    }
+
+    fn down_shared(&self, counters: Arc<WorkerCounters>) -> down::Shared {
+        let BngConfig { pcp, dscp, .. } = &self.config;
+        down::Shared {
+            subscribers: Arc::clone(&self.subscribers),
+            ports: Arc::clone(&self.ports),
+            counters,
+            marking: Marking::new(
+                |old| dscp.get(&old).copied().unwrap_or(old),
+                |dscp| pcp.get(&dscp).copied().unwrap_or(0),
+            ),
+            local: self.local,
+            own: self.own.clone(),
+        }
+    }
+
+    fn slow_path(&self, _kind: Key<Kind>) -> Box<dyn Stage> {
+        Box::new(Absent)
+    }
+
+    fn rates(&self) -> Rates {
+        Rates {
+            all: self.config.punt_rate.packets_per_second(),
+            each: self.config.subscriber_punt_rate.packets_per_second(),
+            subscribers: self.config.limits.subscribers,
+        }
+    }
+
+    fn stage(&self, stage: &str) -> String {
+        format!("{}.{stage}", self.name)
+    }
+}
+
+/// Wires all ways of a stage to the slow path.
+fn punts<W: Ways>(graph: &mut Graph, from: NodeId, control: NodeId) {
+    for way in W::LIST.iter().filter(|way| way.fate == weir_stage::Fate::Way) {
+        graph.wire(from, way.name, To::Stage(control));
+    }
+}
+
+/// What decides where addresses stand in the index: other gateways have other Ethernet addresses.
+fn seed(ports: &Ports) -> u64 {
+    ports.list().iter().fold(0x9e37_79b9_7f4a_7c15, |seed, port| {
+        let MacAddr([a, b, c, d, e, f]) = port.mac;
+        (seed ^ u64::from_le_bytes([a, b, c, d, e, f, 0, 0])).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    })
+}
+
+/// What subscribers are subject to.
+fn settings(config: &BngConfig, wanted: &Wanted) -> Settings {
+    const SECOND: u64 = 1_000_000_000;
+    let access = wanted.ports.list().iter().filter(|port| port.side == Side::Access);
+    Settings {
+        ports: access.map(|port| port.name.clone()).collect(),
+        tpid: config.tpid.ethertype(),
+        has_keys: config.core_encapsulation == CoreEncapsulation::GreMpls,
+        subscribers: config.limits.subscribers,
+        bindings: config.limits.bindings,
+        svlans: config.limits.svlans,
+        addresses: config.limits.addresses,
+        learn: config.learn.networks.to_vec(),
+        gateways: wanted.addresses.clone(),
+        timing: Timing { ageing: config.learn.ageing.nanos(), retransmit: SECOND, questions: 3, failed: 10 * SECOND },
+    }
+}
+
+/// The subscribers that a configuration wants.
+///
+/// # Errors
+///
+/// Everything that is wrong with them.
+fn entries(
+    element: &Element,
+    env: &Env<'_>,
+    config: &BngConfig,
+    settings: &Settings,
+    taken: Taken,
+) -> Result<Vec<Entry>, Vec<ConfigError>> {
+    let mut loader = Loader::new(settings, taken);
+    match &config.subscribers {
+        SubscribersConfig::File(file) => {
+            let opened = match env.folder {
+                Some(folder) => folder.open_file(file),
+                None => Err("can not be opened: the configuration has no folder".to_owned()),
+            };
+            let opened = opened.map_err(|reason| {
+                let root = element.path();
+                vec![element.error(ErrorKind::File, &root.field("subscribers"), format!("\"{file}\" {reason}"))]
+            })?;
+            loader.read_csv(&file.to_string(), BufReader::with_capacity(1 << 18, opened));
+        }
+        SubscribersConfig::List(list) => {
+            for (n, one) in (1..).zip(list) {
+                let fields = Fields {
+                    key: one.key,
+                    user: one.user,
+                    ipv4: one.ipv4.iter().map(|source| source.0).collect(),
+                    ipv6: one.ipv6.iter().map(|source| source.0).collect(),
+                    mac: one.mac.map(|mac| MacAddr(mac.octets())),
+                    profile: one.profile.as_deref().map(Arc::from),
+                };
+                loader.add_item(element, n, one.port.as_ref().map(PortName::as_str), (one.svlan, one.cvlan), fields);
+            }
+        }
+    }
+    loader.finish()
+}
+
+/// Enters what others than the configuration said about subscribers of a gateway that this one replaces. Answers what can not be.
+fn take_over(registry: &mut Registry, old: &Registry) -> Vec<(Tags, String)> {
+    let versions = old.subscribers_from(0).flat_map(|subscriber| {
+        let others = subscriber.versions.iter().filter(|(author, _)| *author != Author::Config);
+        others.map(|(author, fields)| (*author, Entry { tags: subscriber.tags, fields: fields.clone() }))
+    });
+    let refused = versions.filter_map(|(author, entry)| {
+        let tags = entry.tags;
+        registry.put(author, entry).err().map(|problem| (tags, problem))
+    });
+    refused.collect()
+}
+
+fn refused_error(element: &Element, problem: String) -> ConfigError {
+    let root = element.path();
+    element.error(ErrorKind::Conflict, &root.field("subscribers"), problem)
+}
+
+impl Instance for Running {
+    fn graph(&self, _replica: usize) -> Result<Graph, GraphError> {
+        match self.config.core_encapsulation {
+            CoreEncapsulation::GreMpls => self.graph_of::<true>(),
+            CoreEncapsulation::Ip => self.graph_of::<false>(),
+        }
+    }
+
+    fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>> {
+        let (config, wanted) = wanted(element, env)?;
+        let settings = settings(&config, &wanted);
+        let taken = Taken::of(&lock(&self.shared).registry);
+        let entries = entries(element, env, &config, &settings, taken)?;
+        let shared = Arc::clone(&self.shared);
+        Ok(Box::new(move |_now| {
+            let mut control = lock(&shared);
+            control.registry.configure(settings);
+            drop(control.registry.become_config(entries));
+            control.registry.settle();
+            control.config = config;
+        }))
+    }
+
+    fn request(&self, verb: &str, arguments: &Value, _now: u64) -> Result<Value, RequestError> {
+        request::carry_out(&mut lock(&self.shared).registry, verb, arguments)
+    }
+
+    fn save(&self) -> Vec<Saved> {
+        request::save(&lock(&self.shared).registry)
+    }
+
+    fn show(&self, what: &str, _filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
+        Err(RequestError(format!("bng has no table '{what}'")))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

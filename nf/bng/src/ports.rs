@@ -1,0 +1,111 @@
+//! The ports of a gateway by their positions: those towards customers first, then those towards the core.
+
+use weir_wire::MacAddr;
+
+use crate::encap::mac_word;
+
+/// Ports on both sides together.
+pub(crate) const MAX_PORTS: usize = 64;
+
+/// What a port is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Towards customers.
+    Access,
+    /// Towards the core.
+    Core,
+}
+
+/// A port of the gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BngPort {
+    /// Its name in the configuration.
+    pub(crate) name: String,
+    /// Its index in the whole configuration, which the port lane has.
+    pub(crate) index: u16,
+    pub(crate) mac: MacAddr,
+    /// Bytes of the longest IP packet.
+    pub(crate) mtu: u16,
+    pub(crate) side: Side,
+}
+
+/// What workers need of a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Station {
+    /// Its MAC address as a little-endian word.
+    pub(crate) mac: u64,
+    /// Bytes of the longest IP packet.
+    pub(crate) mtu: u16,
+    /// Its position; [`Station::NOWHERE`] for ports of others.
+    pub(crate) position: u8,
+}
+
+impl Station {
+    const NOWHERE: u8 = u8::MAX;
+    /// No frame is for it: more than 48 bits are set.
+    const NONE: Station = Station { mac: u64::MAX, mtu: 0, position: Station::NOWHERE };
+}
+
+/// All ports of a gateway.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    list: Vec<BngPort>,
+    /// By position.
+    stations: [Station; MAX_PORTS],
+    /// By index in the whole configuration.
+    by_index: Vec<Station>,
+}
+
+impl Ports {
+    /// Of ports in the order of their positions, of which there are at most [`MAX_PORTS`].
+    pub(crate) fn new(list: Vec<BngPort>) -> Ports {
+        let mut stations = [Station::NONE; MAX_PORTS];
+        let mut by_index = vec![Station::NONE; list.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0)];
+        for ((position, port), station) in (0..).zip(&list).zip(&mut stations) {
+            *station = Station { mac: mac_word(port.mac), mtu: port.mtu, position };
+            by_index.iter_mut().skip(usize::from(port.index)).take(1).for_each(|to| *to = *station);
+        }
+        Ports { list, stations, by_index }
+    }
+
+    /// In the order of their positions.
+    pub(crate) fn list(&self) -> &[BngPort] {
+        &self.list
+    }
+
+    /// The port that a packet came in by, given what its port lane says.
+    #[inline(always)]
+    pub(crate) fn ingress(&self, index: u16) -> Station {
+        self.by_index.get(usize::from(index)).copied().unwrap_or(Station::NONE)
+    }
+
+    /// The port at a position, as workers see it.
+    #[inline(always)]
+    pub(crate) fn egress(&self, position: u8) -> Station {
+        self.stations[usize::from(position) % MAX_PORTS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_found_by_index_and_position() {
+        let port = |name: &str, index, side| BngPort {
+            name: name.to_owned(),
+            index,
+            mac: MacAddr([2, 0, 0, 0, 0, index as u8]),
+            mtu: 1500,
+            side,
+        };
+        let ports = Ports::new(vec![port("a", 7, Side::Access), port("b", 2, Side::Core)]);
+        assert_eq!(ports.ingress(7).position, 0);
+        assert_eq!((ports.ingress(2).position, ports.ingress(2).mac), (1, 0x0200_0000_0002));
+        for stranger in [0, 3, 8, u16::MAX] {
+            assert_eq!((ports.ingress(stranger).mac, ports.ingress(stranger).position), (u64::MAX, u8::MAX));
+        }
+        assert_eq!(ports.egress(1).mac, ports.ingress(2).mac);
+        assert_eq!(ports.list().len(), 2);
+    }
+}

@@ -1,0 +1,195 @@
+//! What goes to the slow path, by kind, and how much of each: a flood of one kind must not take the others' share, and one customer
+//! must not take another's.
+
+use weir_mem::{HugeSlice, arena};
+use weir_net::limit::{Rate, TokenBucket};
+
+/// Why a packet goes to the slow path: the content of a claimed lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Kind {
+    /// ARP.
+    Arp = 0,
+    /// Neighbour discovery.
+    Nd = 1,
+    /// For one of the gateway's own addresses.
+    Local = 2,
+    /// From an address that the subscriber is not known to have.
+    UnknownSource = 3,
+    /// The MAC address that it is to be sent to is not known.
+    Unresolved = 4,
+    /// The TTL ends here.
+    TtlExpired = 5,
+    /// There is no route.
+    NoRoute = 6,
+    /// Too long for where it is to go.
+    TooBig = 7,
+    /// Made by the slow path itself; never punted.
+    Originated = 8,
+}
+
+/// Kinds that are punted.
+const KINDS: usize = 8;
+
+impl From<u32> for Kind {
+    fn from(value: u32) -> Kind {
+        match value {
+            0 => Kind::Arp,
+            1 => Kind::Nd,
+            2 => Kind::Local,
+            3 => Kind::UnknownSource,
+            4 => Kind::Unresolved,
+            5 => Kind::TtlExpired,
+            6 => Kind::NoRoute,
+            7 => Kind::TooBig,
+            _ => Kind::Originated,
+        }
+    }
+}
+
+impl From<Kind> for u32 {
+    fn from(kind: Kind) -> u32 {
+        kind as u32
+    }
+}
+
+/// Share of the whole rate in twentieths. Without ARP, neighbour discovery and learning nobody would be reached.
+const fn share(kind: usize) -> u64 {
+    match kind {
+        0 => 4,
+        1..=3 => 3,
+        4 => 1,
+        _ => 2,
+    }
+}
+
+/// A rate that lets nothing pass.
+const NOTHING: Rate = match Rate::new(0, 0) {
+    Some(rate) => rate,
+    None => panic!(),
+};
+
+/// The rate of a kind, all together being `per_second`. Each may save up a tenth of a second, and at least 16 packets.
+fn rate(kind: usize, per_second: u64) -> Rate {
+    const LEAST_BURST: u64 = 16;
+    let rate = per_second.saturating_mul(share(kind)) / 20;
+    let burst = (rate / 10).clamp(LEAST_BURST, Rate::MAX_BURST);
+    // The burst is within its bound, so the rate exists.
+    Rate::new(rate.max(1), burst).unwrap_or(NOTHING)
+}
+
+/// How much one stage hands to the slow path, in all and for each subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rates {
+    /// Packets per second of all kinds together.
+    pub(crate) all: u64,
+    /// Packets per second that one subscriber may cause.
+    pub(crate) each: u64,
+    /// Subscribers there may be.
+    pub(crate) subscribers: u32,
+}
+
+/// Packets that a subscriber may cause at once.
+const BURST: u64 = 16;
+
+/// Polices what one stage of a worker hands to the slow path.
+#[derive(Debug)]
+pub(crate) struct Policing {
+    kinds: [TokenBucket; KINDS],
+    /// By number of the subscriber, when its next packet would come if it kept its rate (GCRA, ITU-T I.371).
+    due: HugeSlice<u64>,
+    /// Nanoseconds between a subscriber's packets.
+    interval: u64,
+}
+
+/// What policing says to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passes {
+    /// To the slow path with it.
+    Yes,
+    /// Its subscriber has had enough.
+    SubscriberTooMuch,
+    /// There are too many of its kind.
+    KindTooMuch,
+}
+
+impl Policing {
+    /// Of these rates.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub(crate) fn new(rates: Rates) -> Result<Policing, arena::Error> {
+        Ok(Policing {
+            kinds: std::array::from_fn(|kind| TokenBucket::new(rate(kind, rates.all), 0)),
+            due: HugeSlice::new(rates.subscribers as usize)?,
+            interval: 1_000_000_000 / rates.each.max(1),
+        })
+    }
+
+    /// Whether another packet of this kind, caused by a subscriber if it is known, may pass at `now`. A subscriber's share is
+    /// asked first, so that what it sends too much takes nothing of others'.
+    pub(crate) fn pass(&mut self, now: u64, kind: Kind, subscriber: Option<u32>) -> Passes {
+        if let Some(due) = subscriber.and_then(|number| self.due.get_mut(number as usize)) {
+            let next = (*due).max(now);
+            if next - now > self.interval.saturating_mul(BURST - 1) {
+                return Passes::SubscriberTooMuch;
+            }
+            *due = next.saturating_add(self.interval);
+        }
+        let passes = self.kinds.get_mut(kind as usize).is_some_and(|bucket| bucket.take(now, 1));
+        if passes { Passes::Yes } else { Passes::KindTooMuch }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn policing() -> Policing {
+        Policing::new(Rates { all: 20_000, each: 100, subscribers: 4 }).unwrap()
+    }
+
+    fn passed(policing: &mut Policing, now: u64, kind: Kind, subscriber: Option<u32>, count: usize) -> usize {
+        (0..count).filter(|_| policing.pass(now, kind, subscriber) == Passes::Yes).count()
+    }
+
+    #[test]
+    fn kinds_survive_their_lane_and_share_the_whole() {
+        for n in 0..=KINDS as u32 {
+            assert_eq!(u32::from(Kind::from(n)), n);
+        }
+        assert_eq!((0..KINDS).map(share).sum::<u64>(), 20);
+    }
+
+    #[test]
+    fn a_flood_of_one_kind_leaves_the_others_theirs() {
+        let mut policing = policing();
+        for kind in (0..KINDS as u32).map(Kind::from) {
+            let rate = 1000 * share(kind as usize) as usize;
+            assert_eq!(passed(&mut policing, SECOND, kind, None, 5000), rate / 10, "{kind:?}");
+        }
+        assert_eq!(policing.pass(SECOND, Kind::Originated, None), Passes::KindTooMuch, "it is never punted");
+    }
+
+    #[test]
+    fn a_subscriber_has_its_own_share_and_no_more() {
+        let mut policing = policing();
+        assert_eq!(passed(&mut policing, SECOND, Kind::Arp, Some(1), 5000), BURST as usize);
+        assert_eq!(policing.pass(SECOND, Kind::Arp, Some(1)), Passes::SubscriberTooMuch);
+        assert_eq!(passed(&mut policing, SECOND, Kind::Arp, Some(2), 5), 5);
+        // 100 per second: one each 10 ms.
+        for step in 1..=20 {
+            assert_eq!(passed(&mut policing, SECOND + step * SECOND / 100, Kind::Arp, Some(1), 50), 1);
+        }
+        // After a long time no more than a burst was saved up.
+        assert_eq!(passed(&mut policing, 100 * SECOND, Kind::Nd, Some(1), 5000), BURST as usize);
+    }
+
+    #[test]
+    fn numbers_beyond_the_limit_are_policed_by_kind_alone() {
+        assert_eq!(passed(&mut policing(), SECOND, Kind::Arp, Some(4), 5000), 400);
+    }
+}

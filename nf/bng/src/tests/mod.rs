@@ -1,0 +1,6 @@
+//! Both stages alone, against a twin on plain bytes.
+
+mod golden;
+mod hostile;
+mod rig;
+mod twin;

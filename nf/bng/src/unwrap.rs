@@ -1,0 +1,157 @@
+//! What a packet from the core is, looked at one by one and clause by clause: for those that the fast path refused.
+
+use weir_packet::Packet;
+use weir_wire::mpls::Label;
+use weir_wire::validity::Defect;
+use weir_wire::{Ethernet, Ipv4, View, ethernet, ipv4, martian};
+
+use crate::down::{CONGESTED, Exit, MOST_LABELS, Shared};
+use crate::encap::{GRE, mac_word};
+use crate::examine::sound;
+
+/// A customer's packet as it was found inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inner {
+    /// The GRE key; 0 without a tunnel.
+    pub(crate) key: u32,
+    pub(crate) destination: u32,
+    /// Where it begins in the frame.
+    pub(crate) offset: u8,
+    /// Whether congestion was marked on the outer header.
+    pub(crate) congested: bool,
+}
+
+/// Finds the customer's packet in a frame that came in by the port of this index.
+///
+/// # Errors
+///
+/// What else becomes of the frame.
+pub(crate) fn unwrap<const TUNNEL: bool>(shared: &Shared, packet: &Packet, port: u16) -> Result<Inner, Exit> {
+    let frame = packet.bytes();
+    let (link, rest) = Ethernet::split(frame).ok_or(Exit::TooShort)?;
+    let ethertype = link.ethertype.get();
+    let is_ours = mac_word(link.destination) == shared.ports.ingress(port).mac;
+    let is_question = ethertype == ethernet::ARP && link.destination.is_broadcast();
+    if !is_ours && !is_question {
+        return Err(Exit::NotForUs);
+    }
+    let labels = match ethertype {
+        ethernet::IPV4 => 0,
+        ethernet::ARP => return Err(Exit::Arp),
+        ethernet::MPLS => pop(rest)?,
+        _ => return Err(Exit::UnknownEthertype),
+    };
+    let packet = rest.get(labels..).unwrap_or_default();
+    let tunnel = if TUNNEL { tunnel(shared, packet)? } else { Tunnel { key: 0, congested: false, len: 0 } };
+    // What follows the outer packet is no part of it.
+    let end = if TUNNEL { Ipv4::view(packet).map_or(0, Ipv4::total_len) } else { packet.len() };
+    let ip = sound(packet.get(tunnel.len..end).unwrap_or_default()).map_err(Exit::from)?;
+    addresses(ip)?;
+    let destination = ip.destination.get();
+    if !TUNNEL && shared.own.binary_search(&destination).is_ok() {
+        return Err(Exit::Local);
+    }
+    // At most 14 + 32 + 60 + 8 bytes stand before it.
+    let offset = (Ethernet::LEN + labels + tunnel.len) as u8;
+    Ok(Inner { key: tunnel.key, destination, offset, congested: tunnel.congested })
+}
+
+/// Bytes of the label stack at the start.
+fn pop(mut rest: &[u8]) -> Result<usize, Exit> {
+    for depth in 1..=MOST_LABELS {
+        let (label, behind) = Label::split(rest).ok_or(Exit::MplsTruncated)?;
+        if label.is_bottom() {
+            return Ok(depth * Label::LEN);
+        }
+        rest = behind;
+    }
+    Err(Exit::MplsTooDeep)
+}
+
+/// What a tunnel's headers say.
+struct Tunnel {
+    key: u32,
+    congested: bool,
+    /// Bytes of outer IPv4 header and GRE header.
+    len: usize,
+}
+
+/// Reads a tunnel's headers.
+fn tunnel(shared: &Shared, packet: &[u8]) -> Result<Tunnel, Exit> {
+    let ip = sound(packet).map_err(|_| Exit::OuterInvalid)?;
+    let (source, destination) = (ip.source.get(), ip.destination.get());
+    if martian::is_martian_source(source) || martian::is_link_local(source) {
+        return Err(Exit::OuterInvalid);
+    }
+    if destination != shared.local {
+        let is_own = shared.own.binary_search(&destination).is_ok();
+        return Err(if is_own { Exit::Local } else { Exit::OuterDestination });
+    }
+    if ip.is_fragment() {
+        return Err(Exit::OuterFragment);
+    }
+    if ip.protocol != ipv4::GRE {
+        return Err(Exit::Local);
+    }
+    let payload = ipv4::payload(packet).ok_or(Exit::OuterInvalid)?;
+    let header = payload.first_chunk::<GRE>().ok_or(Exit::GreTruncated)?;
+    let [f0, f1, p0, p1, k0, k1, k2, k3] = *header;
+    gre_flags(u16::from_be_bytes([f0, f1]))?;
+    if u16::from_be_bytes([p0, p1]) != ethernet::IPV4 {
+        return Err(Exit::GreProtocol);
+    }
+    Ok(Tunnel {
+        key: u32::from_be_bytes([k0, k1, k2, k3]),
+        congested: ip.tos & CONGESTED == CONGESTED,
+        len: ip.header_len() + GRE,
+    })
+}
+
+/// Whether a key and nothing else is present (RFC 2890 section 2).
+fn gre_flags(flags: u16) -> Result<(), Exit> {
+    const CHECKSUM: u16 = 0x8000;
+    const KEY: u16 = 0x2000;
+    const SEQUENCE: u16 = 0x1000;
+    if flags & CHECKSUM != 0 {
+        Err(Exit::GreChecksum)
+    } else if flags & SEQUENCE != 0 {
+        Err(Exit::GreSequence)
+    } else if flags & !KEY != 0 {
+        Err(Exit::GreFlags)
+    } else if flags & KEY == 0 {
+        Err(Exit::GreNoKey)
+    } else {
+        Ok(())
+    }
+}
+
+impl From<Defect> for Exit {
+    fn from(defect: Defect) -> Exit {
+        match defect {
+            Defect::TooShort => Exit::IpTooShort,
+            Defect::Version => Exit::IpVersion,
+            Defect::HeaderLength => Exit::IpHeaderLength,
+            Defect::Checksum => Exit::IpChecksum,
+            Defect::TotalLength => Exit::IpTotalLength,
+            Defect::Truncated => Exit::IpTruncated,
+        }
+    }
+}
+
+/// Whether a packet may be forwarded from and to its addresses.
+fn addresses(ip: &Ipv4) -> Result<(), Exit> {
+    let (source, destination) = (ip.source.get(), ip.destination.get());
+    if martian::is_multicast(destination) {
+        Err(Exit::Multicast)
+    } else if martian::is_limited_broadcast(destination) {
+        Err(Exit::Broadcast)
+    } else if martian::is_martian_source(source) {
+        Err(Exit::MartianSource)
+    } else if martian::is_martian_destination(destination) {
+        Err(Exit::MartianDestination)
+    } else if martian::is_link_local(source) || martian::is_link_local(destination) {
+        Err(Exit::LinkLocal)
+    } else {
+        Ok(())
+    }
+}
