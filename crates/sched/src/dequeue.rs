@@ -1,7 +1,7 @@
 //! Sending: those who may, one packet each in turn.
 
 use crate::manage::{Departure, Verdict};
-use crate::pipe::Pipe;
+use crate::pipe::{Pipe, Place};
 use crate::rate::{Fine, fine, nanos};
 use crate::scheduler::{Leaving, Scheduler};
 
@@ -46,7 +46,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         }
         match self.wheel.next() {
             _ if self.held() == 0 => u64::MAX,
-            Some(due) if self.port.classes == 0 => due,
+            Some(due) if self.port.ranks == 0 => due,
             _ => now,
         }
     }
@@ -81,8 +81,8 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     #[inline(always)]
     fn first(&self) -> Option<First> {
-        let (class, subport) = self.port.first()?;
-        let (_, user) = self.subports.at(subport).active.first()?;
+        let subport = self.port.lists.get(self.port.ranks.trailing_zeros() as usize)?.first();
+        let (class, user) = self.subports.at(subport).first()?;
         Some(First { class, subport, user })
     }
 
@@ -114,6 +114,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let set = self.subports.at_mut(subport);
         self.port_full_at = self.profiles.port.after(self.port_full_at, length, moment);
         set.full_at = bucket.after(set.full_at, length, moment);
+        if let Place::Active(rank) = pipe.place {
+            set.count_turn(rank);
+        }
         pipe.full_at = profile.bucket.after(pipe.full_at, length, moment);
         if profile.capped >> class & 1 != 0
             && let Some(full_at) = pipe.class_full_at.get_mut(usize::from(class))

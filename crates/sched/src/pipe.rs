@@ -16,7 +16,7 @@ pub(crate) enum Place {
     Idle,
     /// In the wheel, until it may send.
     Waiting,
-    /// In the list of those that may send packets of a class.
+    /// In the list of those that may send: users by rank, subports by class.
     Active(u8),
 }
 

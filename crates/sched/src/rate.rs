@@ -77,6 +77,12 @@ impl Bucket {
         (full_at + self.cost(bytes)).saturating_sub(self.depth)
     }
 
+    /// From when on so many bytes may go and leave enough for as many again.
+    #[inline(always)]
+    pub fn spare_at(&self, full_at: Fine, bytes: u16) -> Fine {
+        (full_at + 2 * self.cost(bytes)).saturating_sub(self.depth)
+    }
+
     /// When the bucket is full again after so many bytes went at `now`.
     #[inline(always)]
     pub fn after(&self, full_at: Fine, bytes: u16, now: Fine) -> Fine {
@@ -163,6 +169,7 @@ mod tests {
                 let late = fine(u64::MAX);
                 let full_at = bucket.after(late, u16::MAX, late);
                 assert!(bucket.eligible_at(full_at, u16::MAX) <= full_at + bucket.cost(u16::MAX));
+                assert!(bucket.eligible_at(full_at, 1) <= bucket.spare_at(full_at, 1));
             }
         }
         assert_eq!(Bucket::UNLIMITED.eligible_at(fine(u64::MAX), u16::MAX), 0);

@@ -7,7 +7,7 @@ use weir_table::indexed::{Indexed, NONE};
 use weir_table::links::{Links, List};
 use weir_table::wheel::{Shape, Wheel};
 
-use crate::class::ClassQueue;
+use crate::class::{ClassQueue, MAX_CLASSES};
 use crate::counters::UserCounters;
 use crate::heavy::Heavy;
 use crate::manage::{Arrival, State, Verdict};
@@ -71,49 +71,82 @@ pub enum Leaving<T> {
     Managed(T),
 }
 
-/// The users that may send, by the best class that they may send: of a subport; and the same of subports, of the port.
+/// Numbers in lists by rank, the best first.
 #[derive(Clone, Debug)]
-pub(crate) struct Active<const C: usize> {
-    pub(crate) lists: [List; C],
-    /// Bit c: list c has entries.
-    pub(crate) classes: u8,
+pub(crate) struct Active<const RANKS: usize> {
+    pub(crate) lists: [List; RANKS],
+    /// Bit r: list r has entries.
+    pub(crate) ranks: u16,
 }
 
-impl<const C: usize> Active<C> {
-    const NONE: Active<C> = Active { lists: [List::EMPTY; C], classes: 0 };
+impl<const RANKS: usize> Active<RANKS> {
+    const NONE: Active<RANKS> = Active { lists: [List::EMPTY; RANKS], ranks: 0 };
 
     #[inline(always)]
-    fn push(&mut self, links: &mut Links, class: u8, id: u32) {
-        if let Some(list) = self.lists.get_mut(usize::from(class)) {
+    fn push(&mut self, links: &mut Links, rank: u8, id: u32) {
+        if let Some(list) = self.lists.get_mut(usize::from(rank)) {
             links.push_back(list, id);
-            self.classes |= 1 << class;
+            self.ranks |= 1 << rank;
         }
     }
 
     #[inline(always)]
-    fn remove(&mut self, links: &mut Links, class: u8, id: u32) {
-        if let Some(list) = self.lists.get_mut(usize::from(class)) {
+    fn remove(&mut self, links: &mut Links, rank: u8, id: u32) {
+        if let Some(list) = self.lists.get_mut(usize::from(rank)) {
             links.remove(list, id);
             if list.is_empty() {
-                self.classes &= !(1 << class);
+                self.ranks &= !(1 << rank);
             }
         }
     }
 
-    /// The first entry of the best class, and that class.
+    /// The best rank that has entries; [`u16::BITS`] for none.
     #[inline(always)]
-    pub(crate) fn first(&self) -> Option<(u8, u32)> {
-        let class = self.classes.trailing_zeros() as u8;
-        self.lists.get(usize::from(class)).map(|list| (class, list.first()))
+    fn best(&self) -> u8 {
+        self.ranks.trailing_zeros() as u8
+    }
+
+    /// The first entry of a rank.
+    #[inline(always)]
+    fn first(&self, rank: u8) -> Option<u32> {
+        self.lists.get(usize::from(rank)).map(List::first)
     }
 }
 
 /// A set of users with a rate of their own.
+///
+/// Its users that may send have a rank each: twice their best class, for those whose buckets hold enough for another packet
+/// like the first (they have sent little of late, or less than they might), and one more for the others. So whoever
+/// keeps to its rate does not stand in line behind all who always have packets waiting. Those get one turn in
+/// [`STREAK`] all the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Subport<const C: usize> {
+pub(crate) struct Subport {
     pub(crate) full_at: Fine,
     pub(crate) place: Place,
-    pub(crate) active: Active<C>,
+    pub(crate) active: Active<{ 2 * MAX_CLASSES }>,
+    /// Turns in a row of users of the better rank of a class, while others of that class stood in line.
+    streak: u8,
+}
+
+/// So many turns in a row at most are for users of the better rank of a class while others of that class stand in line.
+const STREAK: u8 = 8;
+
+impl Subport {
+    /// The user whose turn it is, and its class.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Option<(u8, u32)> {
+        let best = self.active.best();
+        let others = self.active.ranks & 2 << best != 0 && best.is_multiple_of(2);
+        let rank = if others && self.streak >= STREAK { best + 1 } else { best };
+        self.active.first(rank).map(|user| (rank / 2, user))
+    }
+
+    /// A user of a rank has had its turn.
+    #[inline(always)]
+    pub(crate) fn count_turn(&mut self, rank: u8) {
+        let others = self.active.ranks & 2 << rank != 0 && rank.is_multiple_of(2);
+        self.streak = if others { self.streak + 1 } else { 0 };
+    }
 }
 
 /// What becomes of a user.
@@ -131,9 +164,9 @@ enum Judgement {
 pub struct Scheduler<T, const C: usize, const Q: usize> {
     pub(crate) pipes: Indexed<Pipe<C, Q>>,
     links: Links,
-    pub(crate) subports: Indexed<Subport<C>>,
+    pub(crate) subports: Indexed<Subport>,
     subport_links: Links,
-    pub(crate) port: Active<C>,
+    pub(crate) port: Active<MAX_CLASSES>,
     pub(crate) port_full_at: Fine,
     /// Users, and behind them subports.
     pub(crate) wheel: Wheel,
@@ -155,7 +188,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     pub fn new(setup: Setup, profiles: Arc<Profiles>) -> Scheduler<T, C, Q> {
         const { assert!(C >= 1 && C <= 8 && Q >= C && Q <= C + 7) };
         let subports = profiles.subports.len().clamp(1, MAX_SUBPORTS);
-        let subport = Subport { full_at: 0, place: Place::Idle, active: Active::NONE };
+        let subport = Subport { full_at: 0, place: Place::Idle, active: Active::NONE, streak: 0 };
         let managed = if profiles.managed() { setup.users } else { 0 };
         Scheduler {
             pipes: Indexed::new(setup.users as usize, Pipe::NEW),
@@ -205,7 +238,8 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Offers a packet. `item` is called for it once it is taken; what it then does not give is not there.
     ///
-    /// Returns the packet that another user, who holds more, has lost for it, if no buffer was left.
+    /// Returns the packet that another user, who holds more, has lost for it: where no buffer is left, or too few for what
+    /// this user holds already.
     ///
     /// # Errors
     ///
@@ -213,11 +247,14 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[inline]
     pub fn enqueue(&mut self, offer: Offer, now: u64, item: impl FnOnce() -> Option<T>) -> Result<Option<T>, Refused> {
         let queue = Pipe::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
-        if let Err(refused) = self.admit(&offer, queue, now) {
-            self.counters.dropped(offer.user);
-            return Err(refused);
-        }
-        let pushed_out = if self.slab.left() == 0 { self.push_out(now) } else { None };
+        let pushed_out = match self.admit(&offer, queue, now) {
+            Ok(false) => None,
+            Ok(true) => self.push_out(now),
+            Err(refused) => {
+                self.counters.dropped(offer.user);
+                return Err(refused);
+            }
+        };
         let Some(item) = item() else { return Ok(pushed_out) };
         let pipe = self.pipes.at_mut(offer.user);
         let Some(first) = pipe.queues.get_mut(queue) else { return Ok(pushed_out) };
@@ -229,7 +266,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         pipe.held += 1;
         self.heavy.change(offer.user, pipe.held - 1, pipe.held);
         let settled = match pipe.place {
-            Place::Active(class) => Pipe::<C, Q>::class_of(queue) >= usize::from(class),
+            Place::Active(rank) => Pipe::<C, Q>::class_of(queue) >= usize::from(rank / 2),
             Place::Idle | Place::Waiting => false,
         };
         if joins && !settled {
@@ -238,9 +275,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         Ok(pushed_out)
     }
 
-    /// Whether a packet is taken.
+    /// Whether a packet is taken, and whether another one must make room for it.
     #[inline(always)]
-    fn admit(&mut self, offer: &Offer, queue: usize, now: u64) -> Result<(), Refused> {
+    fn admit(&mut self, offer: &Offer, queue: usize, now: u64) -> Result<bool, Refused> {
         let pipe = self.pipes.at(offer.user);
         if !pipe.open {
             return Err(Refused::NoSuchUser);
@@ -252,21 +289,23 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return Err(Refused::QueueFull);
         }
         let (held, left) = (pipe.held, self.slab.left());
-        if left == 0 {
-            // Whoever holds more gives way.
-            let heaviest = self.heavy.heaviest().map_or(0, |user| self.pipes.at(user).held);
-            if heaviest <= held + 1 {
-                return Err(Refused::OverShare);
-            }
-        } else if held >= self.setup.minimum && held - self.setup.minimum >= left {
-            // The dynamic threshold of Choudhury and Hahne (1998), with a factor of 1: what all hold in excess of their
-            // minimum shrinks the share of each, so that some buffers are always left for others.
+        // The dynamic threshold of Choudhury and Hahne (1998), with a factor of 1: what all hold in excess of their minimum
+        // shrinks the share of each, so that some buffers are always left for others.
+        let over = held >= self.setup.minimum && held - self.setup.minimum >= left;
+        let makes_room = over || left == 0;
+        if makes_room && !self.somebody_holds_more(held) {
             return Err(Refused::OverShare);
         }
         if profile.managed >> class & 1 != 0 {
-            return self.ask_management(offer, queue, now);
+            self.ask_management(offer, queue, now)?;
         }
-        Ok(())
+        Ok(makes_room)
+    }
+
+    /// Whether somebody holds so much more than `held` packets that giving one up for another user makes them more equal.
+    #[cold]
+    fn somebody_holds_more(&self, held: u32) -> bool {
+        self.heavy.heaviest().is_some_and(|user| self.pipes.at(user).held > held + 1)
     }
 
     #[cold]
@@ -344,12 +383,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let profile = self.profiles.user(pipe.profile);
         match judge(pipe, profile, &self.slab, fine(now)) {
             Judgement::Nothing => self.leave(user),
-            Judgement::May(class) => {
+            Judgement::May(rank) => {
                 self.leave(user);
                 let pipe = self.pipes.at_mut(user);
-                pipe.place = Place::Active(class);
+                pipe.place = Place::Active(rank);
                 let number = u32::from(pipe.subport);
-                self.subports.at_mut(number).active.push(&mut self.links, class, user);
+                self.subports.at_mut(number).active.push(&mut self.links, rank, user);
                 self.settle_subport(number);
             }
             Judgement::From(at) => {
@@ -368,8 +407,8 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         match std::mem::replace(&mut pipe.place, Place::Idle) {
             Place::Idle => {}
             Place::Waiting => _ = self.wheel.remove(user),
-            Place::Active(class) => {
-                self.subports.at_mut(number).active.remove(&mut self.links, class, user);
+            Place::Active(rank) => {
+                self.subports.at_mut(number).active.remove(&mut self.links, rank, user);
                 self.settle_subport(number);
             }
         }
@@ -386,9 +425,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[inline(always)]
     fn settle_subport(&mut self, number: u32) {
         let subport = self.subports.at_mut(number);
-        let place = match subport.active.first() {
-            Some((class, _)) => Place::Active(class),
-            None => Place::Idle,
+        let place = match subport.active.ranks {
+            0 => Place::Idle,
+            _ => Place::Active(subport.active.best() / 2),
         };
         if subport.place != place && subport.place != Place::Waiting {
             self.move_subport(number, place);
@@ -519,7 +558,8 @@ fn judge<T, const C: usize, const Q: usize>(
         } else if own > now {
             return Judgement::From(from.min(own));
         } else {
-            return Judgement::May(class as u8);
+            let spare = profile.bucket.spare_at(pipe.full_at, length) <= now;
+            return Judgement::May(2 * class as u8 + u8::from(!spare));
         }
     }
     Judgement::From(from)

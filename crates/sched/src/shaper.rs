@@ -14,9 +14,9 @@ weir_stage::ways! {
         Out => way "out",
         /// Its queue is full: the user sends more than its rate.
         QueueFull => drop "queue-full",
-        /// Its user holds as many packets as its share of the buffers allows; the share shrinks as fewer are left.
+        /// Its user holds as many packets as its share of the buffers allows, and nobody holds more; the share shrinks as fewer are left.
         OverShare => drop "over-share",
-        /// A packet of a user who holds less took the last buffer of this one, whose user held most.
+        /// It had to make room for a packet of another user: its own user held most of all.
         PushedOut => drop "pushed-out",
         /// Random early detection: its queue has been long for a while.
         Red => drop "red",

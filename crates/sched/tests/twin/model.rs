@@ -70,8 +70,10 @@ pub(crate) struct Model {
     users: Vec<User>,
     port_full_at: Fine,
     subport_full_at: Vec<Fine>,
-    /// Users that may send, in the order in which they came to, with the class.
-    active: Vec<(usize, usize)>,
+    /// Users that may send, in the order in which they came to, with the class, and whether they lack tokens for another packet.
+    active: Vec<(usize, usize, bool)>,
+    /// Turns of users that did not, while others of their subport and class stood in line.
+    streaks: Vec<usize>,
     /// Subports with such users that do not wait for tokens, in the order in which they came to be so, with their best class.
     ready: Vec<(usize, usize)>,
     /// Who waits, until which tick, in the order of coming.
@@ -105,13 +107,14 @@ impl Model {
             users: vec![user; users],
             port_full_at: 0,
             subport_full_at: vec![0; subports.len()],
-            subports,
             active: Vec::new(),
+            streaks: vec![0; subports.len()],
             ready: Vec::new(),
             waiting: Vec::new(),
             buffers,
             minimum,
             steps: 0,
+            subports,
         }
     }
 
@@ -139,12 +142,8 @@ impl Model {
             return Err(Refused::QueueFull);
         }
         let (left, held) = (self.buffers - self.held(), user.held());
-        let over = if left > 0 {
-            held >= self.minimum && held - self.minimum >= left
-        } else {
-            self.heaviest().is_none_or(|heaviest| self.users[heaviest].held() <= held + 1)
-        };
-        if over {
+        let makes_room = left == 0 || held >= self.minimum && held - self.minimum >= left;
+        if makes_room && self.heaviest().is_none_or(|heaviest| self.users[heaviest].held() <= held + 1) {
             return Err(Refused::OverShare);
         }
         if let Some(manage) = rules.manage {
@@ -154,7 +153,7 @@ impl Model {
             }
         }
         let mut pushed_out = None;
-        if left == 0 {
+        if makes_room {
             let heaviest = self.heaviest().unwrap();
             let lowest = (0..QUEUES).rfind(|q| !self.users[heaviest].queues[*q].is_empty()).unwrap();
             pushed_out = self.users[heaviest].queues[lowest].pop_back().map(|gone| gone.item);
@@ -166,7 +165,7 @@ impl Model {
         self.users[at].queues[queue].push_back(Waiting { item, length: offer.length, since: now });
         self.steps += 1;
         self.users[at].since = self.steps;
-        let may = self.active.iter().find(|(user, _)| *user == at).map(|(_, class)| *class);
+        let may = self.active.iter().find(|(user, ..)| *user == at).map(|(_, class, _)| *class);
         if queued == 0 && may.is_none_or(|may| class_of(queue) < may) {
             self.settle(at, now);
         }
@@ -216,7 +215,7 @@ impl Model {
 
     /// Puts a user where it belongs now, as the last of those there.
     fn settle(&mut self, at: usize, now: u64) {
-        self.active.retain(|(user, _)| *user != at);
+        self.active.retain(|(user, ..)| *user != at);
         self.waiting.retain(|(_, id)| *id != Id::User(at));
         self.refresh_subports();
         let mut from = Fine::MAX;
@@ -236,7 +235,8 @@ impl Model {
                 continue;
             }
             if own <= fine(now) {
-                self.active.push((at, class));
+                let spare = profile.bucket.eligible_at(user.full_at + profile.bucket.cost(length), length);
+                self.active.push((at, class, spare > fine(now)));
                 return self.refresh_subports();
             }
             from = from.min(own);
@@ -250,8 +250,8 @@ impl Model {
     /// The best class of each subport, anew.
     fn refresh_subports(&mut self) {
         for subport in 0..self.subports.len() {
-            let users = self.active.iter().filter(|(user, _)| self.users[*user].subport == subport);
-            let best = users.map(|(_, class)| *class).min();
+            let users = self.active.iter().filter(|(user, ..)| self.users[*user].subport == subport);
+            let best = users.map(|(_, class, _)| *class).min();
             let waits = self.waiting.iter().any(|(_, id)| *id == Id::Subport(subport));
             let best = best.filter(|_| !waits);
             let is = self.ready.iter().find(|(other, _)| *other == subport).map(|(_, class)| *class);
@@ -277,11 +277,19 @@ impl Model {
             let Some((subport, class)) = self.ready.iter().min_by_key(|(_, class)| *class).copied() else {
                 break;
             };
-            let mut users = self.active.iter();
-            let first = users.find(|(user, may)| *may == class && self.users[*user].subport == subport);
-            let at = first.unwrap().0;
+            let in_line = |late: bool| {
+                let mut users = self.active.iter();
+                users.find(|(user, may, is)| (*may, *is) == (class, late) && self.users[*user].subport == subport)
+            };
+            let (spare, late) = (in_line(false), in_line(true));
+            let patient = spare.filter(|_| late.is_none() || self.streaks[subport] < 8);
+            let streak = if patient.is_some() && late.is_some() { self.streaks[subport] + 1 } else { 0 };
+            let at = patient.or(late).unwrap().0;
             match self.serve(at, class, now, out) {
-                Ok(true) => sent += 1,
+                Ok(true) => {
+                    sent += 1;
+                    self.streaks[subport] = streak;
+                }
                 Ok(false) => {}
                 Err(until) => return until,
             }
@@ -344,7 +352,7 @@ impl Model {
             self.users[at].open = false;
             return;
         };
-        self.active.retain(|(user, _)| *user != at);
+        self.active.retain(|(user, ..)| *user != at);
         self.waiting.retain(|(_, id)| *id != Id::User(at));
         self.refresh_subports();
         let user = &mut self.users[at];
