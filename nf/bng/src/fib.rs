@@ -172,6 +172,12 @@ impl Fib {
         number.checked_sub(FIRST).map(|number| number as usize)
     }
 
+    /// How a packet to this address goes; `None` for no route and own addresses.
+    pub(crate) fn hop_to(&self, destination: Ipv4Addr) -> Option<Hop> {
+        let number = self.gateway_of(destination)?;
+        Some(self.gateways.get(number)?.hop(self.found.get(number).copied().flatten()))
+    }
+
     /// Bytes of the longest packet of a customer to this address.
     pub(crate) fn longest_to(&self, destination: Ipv4Addr) -> Option<u16> {
         let gateway = self.gateways.get(self.gateway_of(destination)?)?;

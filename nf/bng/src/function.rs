@@ -10,14 +10,15 @@ use weir_net::Author;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
-    Env, Function, Graph, GraphError, Instance, Layout, NodeId, Place, Placement, RequestError, Saved, ShowRows, Stage,
-    To, Verb, Ways,
+    Env, Function, Graph, GraphError, Instance, Layout, NodeId, Place, Placement, RequestError, Saved, Show, ShowRows,
+    Stage, To, Verb, Ways,
 };
 use weir_table::lpm4::Prefix4;
 use weir_wire::MacAddr;
 
-use crate::absent::Absent;
 use crate::config::{BngConfig, CoreEncapsulation, SubscribersConfig};
+use crate::control::{ErrorLimits, SlowPath};
+use crate::core_side::CoreSide;
 use crate::down::{self, Down, Marking};
 use crate::fib::{Fib, FibView};
 use crate::load::{Loader, Taken};
@@ -25,12 +26,12 @@ use crate::loss::reasons;
 use crate::ports::{Ports, Side};
 use crate::punt::{Kind, Policing, Rates};
 use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, Timing};
-use crate::request;
 use crate::state::{Control, lock};
 use crate::table::counters::{Counters, WorkerCounters};
 use crate::table::{Limits, Subscribers, Tables, Tags};
 use crate::up::{self, Up};
 use crate::wanted::{Wanted, wanted};
+use crate::{request, show};
 
 /// The function `bng`.
 #[derive(Debug)]
@@ -70,6 +71,10 @@ impl Function for Bng {
 
     fn verbs(&self) -> &'static [Verb] {
         request::VERBS
+    }
+
+    fn shows(&self) -> &'static [Show] {
+        show::SHOWS
     }
 }
 
@@ -128,10 +133,17 @@ impl Running {
         let mut registry = Registry::new(settings, tables, Arc::clone(&counters));
         let mut refused = registry.become_config(entries);
         if let Some(old) = old {
-            refused.extend(take_over(&mut registry, &lock(&old.shared).registry));
+            let old = lock(&old.shared);
+            refused.extend(take_over(&mut registry, &old.registry));
+            registry.remember(&old.registry);
         }
         registry.settle();
         let ports = Arc::new(ports);
+        let mut core = CoreSide::new(&ports, &core_addresses, &fib, env.now);
+        for port in env.ports.iter().filter(|port| port.link_up) {
+            core.set_link(port.index, true, env.now, &mut fib);
+        }
+        let errors = ErrorLimits::new(config.icmp_rate.packets_per_second(), env.now);
         let running = Running {
             name: element.name().to_owned(),
             ports: Arc::clone(&ports),
@@ -142,15 +154,13 @@ impl Running {
             own,
             local: local.to_bits(),
             config: config.clone(),
-            shared: Arc::new(Mutex::new(Control { registry, fib, ports, addresses, core_addresses, local, config })),
+            shared: Arc::new(Mutex::new(Control { registry, core, errors, fib, ports, addresses, config })),
         };
-        let errors: Vec<ConfigError> =
-            refused.into_iter().map(|(_, problem)| refused_error(element, problem)).collect();
-        if errors.is_empty() { Ok(running) } else { Err(errors) }
+        let wrong: Vec<ConfigError> = refused.into_iter().map(|(_, problem)| refused_error(element, problem)).collect();
+        if wrong.is_empty() { Ok(running) } else { Err(wrong) }
     }
 
     fn graph_of<const TUNNEL: bool>(&self) -> Result<Graph, GraphError> {
-        let no_memory = |error: weir_mem::arena::Error| GraphError(vec![error.to_string()]);
         let mut graph = Graph::new();
         let kind: Key<Kind> = graph.claim("why it goes to the slow path")?;
         let counters = self.counters.add_worker().map_err(no_memory)?;
@@ -161,13 +171,14 @@ impl Running {
         let up = graph.add(self.stage("up"), up);
         let down = Down::<TUNNEL>::new(self.down_shared(counters), self.kernel, policing().map_err(no_memory)?, kind);
         let down = graph.add(self.stage("down"), down);
-        let control = graph.add_at(self.stage("control"), self.slow_path(kind), Place::Control);
-        graph.leave_open(control, "undecided"); // never taken
+        let control = graph.add_at(self.stage("control"), self.slow_path(kind)?, Place::Control);
+        graph.wire(control, "up", To::Stage(up));
+        graph.wire(control, "down", To::Stage(down));
         punts::<up::Exit>(&mut graph, up, control);
         punts::<down::Exit>(&mut graph, down, control);
         for (position, port) in self.ports.list().iter().enumerate() {
             let way = format!("port[{position}]");
-            for stage in [up, down] {
+            for stage in [up, down, control] {
                 graph.wire(stage, &way, To::Port(port.index));
             }
             graph.receive(port.index, if port.side == Side::Access { up } else { down });
@@ -200,8 +211,10 @@ impl Running {
         }
     }
 
-    fn slow_path(&self, _kind: Key<Kind>) -> Box<dyn Stage> {
-        Box::new(Absent)
+    fn slow_path(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+        let counters = self.counters.add_worker().map_err(no_memory)?;
+        let (ports, queue) = (self.ports.list().len(), self.config.limits.queue as usize);
+        Ok(Box::new(SlowPath::new(Arc::clone(&self.shared), counters, kind, ports, queue)))
     }
 
     fn rates(&self) -> Rates {
@@ -215,6 +228,10 @@ impl Running {
     fn stage(&self, stage: &str) -> String {
         format!("{}.{stage}", self.name)
     }
+}
+
+fn no_memory(error: weir_mem::arena::Error) -> GraphError {
+    GraphError(vec![error.to_string()])
 }
 
 /// Wires all ways of a stage to the slow path.
@@ -324,11 +341,12 @@ impl Instance for Running {
         let taken = Taken::of(&lock(&self.shared).registry);
         let entries = entries(element, env, &config, &settings, taken)?;
         let shared = Arc::clone(&self.shared);
-        Ok(Box::new(move |_now| {
+        Ok(Box::new(move |now| {
             let mut control = lock(&shared);
             control.registry.configure(settings);
             drop(control.registry.become_config(entries));
             control.registry.settle();
+            control.errors.set_rate(config.icmp_rate.packets_per_second(), now);
             control.config = config;
         }))
     }
@@ -341,8 +359,17 @@ impl Instance for Running {
         request::save(&lock(&self.shared).registry)
     }
 
-    fn show(&self, what: &str, _filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
-        Err(RequestError(format!("bng has no table '{what}'")))
+    fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
+        show::rows(&self.shared, what, filter, now)
+    }
+
+    fn link_changed(&self, port: u16, up: bool, now: u64) {
+        let control = &mut *lock(&self.shared);
+        control.core.set_link(port, up, now, &mut control.fib);
+    }
+
+    fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
+        show::gauges(&lock(&self.shared))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -3,31 +3,28 @@
 
 #![forbid(unsafe_code)]
 
-mod absent;
 mod config;
+mod control;
+mod core_side;
 mod down;
 mod encap;
 mod examine;
-#[allow(dead_code, reason = "the slow path that uses all of it comes next")]
 mod fib;
 mod function;
-#[allow(dead_code, unused_imports, reason = "the slow path that uses all of it comes next")]
 mod load;
 mod loss;
 mod ports;
 mod punt;
-#[allow(dead_code, unused_imports, reason = "the slow path that uses all of it comes next")]
 mod registry;
-#[allow(dead_code, unused_imports, reason = "the slow path that uses all of it comes next")]
 mod request;
-#[allow(dead_code, reason = "the slow path that uses all of it comes next")]
+mod show;
 mod state;
-#[allow(dead_code, unused_imports, reason = "the slow path that uses all of it comes next")]
 mod table;
 #[cfg(test)]
 mod tests;
 mod unwrap;
 mod up;
+mod waiting;
 mod wanted;
 mod words;
 

@@ -31,7 +31,7 @@ use ipnet::Ipv4Net;
 use weir_net::Author;
 
 pub(crate) use check::{Column, check_alone};
-pub(crate) use entry::{Entry, Fields, PREFIX_LENGTH, Subscriber};
+pub(crate) use entry::{Entry, Fields, PREFIX_LENGTH, Subscriber, half};
 pub(crate) use hosts::{Heard, Host, HostEvent, Timing, Wanted};
 
 use crate::table::counters::Counters;

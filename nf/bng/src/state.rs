@@ -1,11 +1,12 @@
 //! What the control side knows. Requests, shows and the slow path share it; workers see it through tables.
 
-use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::Ipv4Net;
 
 use crate::config::BngConfig;
+use crate::control::ErrorLimits;
+use crate::core_side::CoreSide;
 use crate::fib::Fib;
 use crate::ports::Ports;
 use crate::registry::Registry;
@@ -16,13 +17,13 @@ pub(crate) struct Control {
     pub(crate) registry: Registry,
     /// Routes and gateways.
     pub(crate) fib: Fib,
+    /// Neighbours on the core side.
+    pub(crate) core: CoreSide,
     pub(crate) ports: Arc<Ports>,
     /// The gateway's addresses towards customers, with their networks.
     pub(crate) addresses: Vec<Ipv4Net>,
-    /// Addresses of the core ports, by position of the port.
-    pub(crate) core_addresses: Vec<(u8, Ipv4Net)>,
-    /// The gateway's end of tunnels; 0.0.0.0 with plain IP.
-    pub(crate) local: Ipv4Addr,
+    /// How many ICMP errors are sent.
+    pub(crate) errors: ErrorLimits,
     /// The configuration as it is now.
     pub(crate) config: BngConfig,
 }

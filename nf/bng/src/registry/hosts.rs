@@ -199,6 +199,23 @@ impl Registry {
         Heard::Learned
     }
 
+    /// Takes over what another registry has heard of addresses, as far as it may be here.
+    pub(crate) fn remember(&mut self, old: &Registry) {
+        for subscriber in old.subscribers_from(0) {
+            let Some(number) = self.by_tags.get(&subscriber.tags).copied() else { continue };
+            let fixed = subscriber.fixed_keys(&old.settings);
+            for key in fixed.iter().chain(&subscriber.learned) {
+                let host = old.hosts.get(key).filter(|host| matches!(host.state, State::Known | State::Checked(_)));
+                if let Some((host, mac)) = host.and_then(|host| Some((host, host.mac?))) {
+                    self.heard(host.heard, number, key.address(), mac);
+                }
+            }
+        }
+        // Nothing waits yet.
+        self.events.clear();
+        self.settle();
+    }
+
     /// Whether a subscriber may have an address that nobody entered.
     fn is_learnable(&self, address: Address) -> bool {
         let Address::V4(address) = address else { return false };

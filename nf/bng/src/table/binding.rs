@@ -163,6 +163,7 @@ impl<'t> BindingRecord<'t> {
     }
 
     /// Number of the user in schedulers.
+    #[allow(dead_code, reason = "schedulers are yet to be wired behind")]
     #[inline(always)]
     pub(crate) fn user(self) -> u32 {
         word::<4>(self.0) as u32

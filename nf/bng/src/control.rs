@@ -1,0 +1,244 @@
+//! Stage `NAME.control`: the slow path. ARP with customers and with the core, learning, ICMP, and packets that wait.
+//!
+//! Packets come as they were received, tags, labels and all, and what can go on after all goes back to the stage that it came
+//! from, where it is looked up anew.
+
+mod customer;
+mod errors;
+mod exit;
+mod local;
+mod outward;
+mod pieces;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use weir_net::neighbor::Event;
+use weir_packet::{Batch, Held, Key, LaneId, Packet};
+use weir_stage::{Declaration, Out, Stage};
+use weir_wire::vlan::Vlan;
+use weir_wire::{Ethernet, MacAddr, View};
+
+pub(crate) use errors::ErrorLimits;
+pub(crate) use exit::Exit;
+
+use crate::encap::TAGGED;
+use crate::loss::Losses;
+use crate::ports::BngPort;
+use crate::punt::Kind;
+use crate::registry::HostEvent;
+use crate::state::{Control, lock};
+use crate::table::Tags;
+use crate::table::counters::WorkerCounters;
+use crate::waiting::{Awaited, Waiting};
+
+/// The longest that a change made by a request may wait for the slow path to act on it, nanoseconds.
+const ATTENTION: u64 = 10_000_000;
+
+/// The control side's share of packets.
+pub(crate) struct SlowPath {
+    shared: Arc<Mutex<Control>>,
+    waiting: Waiting,
+    kind: Key<Kind>,
+    ports: usize,
+    drops: Drops,
+}
+
+/// Counts what subscribers lose here.
+struct Drops {
+    counters: Arc<WorkerCounters>,
+    losses: Losses,
+}
+
+/// One call of the stage: what it may change, and where packets go.
+struct Turn<'a, 'o> {
+    control: MutexGuard<'a, Control>,
+    waiting: &'a mut Waiting,
+    drops: &'a Drops,
+    out: &'a mut Out<'o>,
+}
+
+/// Whose a frame from a customer is, and how it came.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    /// Number of the subscriber.
+    subscriber: u32,
+    tags: Tags,
+    /// Who sent the frame.
+    station: MacAddr,
+    /// Whether it was sent to all stations, or a group of them.
+    to_group: bool,
+}
+
+impl SlowPath {
+    /// For a gateway with so many ports. `queue` packets wait at most; what subscribers lose is counted by `counters`, which no
+    /// other worker writes.
+    pub(crate) fn new(
+        shared: Arc<Mutex<Control>>,
+        counters: Arc<WorkerCounters>,
+        kind: Key<Kind>,
+        ports: usize,
+        queue: usize,
+    ) -> SlowPath {
+        let drops = Drops { counters, losses: Losses::of::<Exit>() };
+        SlowPath { shared, waiting: Waiting::new(queue), kind, ports, drops }
+    }
+
+    fn turn<'a, 'o>(&'a mut self, out: &'a mut Out<'o>) -> Turn<'a, 'o> {
+        let SlowPath { shared, waiting, drops, .. } = self;
+        Turn { control: lock(shared), waiting, drops, out }
+    }
+}
+
+impl Stage for SlowPath {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>().indexed("port", self.ports).reads(&[LaneId::Port, self.kind.into()]).polled()
+    }
+
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        let kind = self.kind;
+        let mut turn = self.turn(out);
+        // What a request changed since the last turn comes first: it must not hit packets that came after it.
+        turn.work_off();
+        for slot in batch.slots() {
+            let why = batch.lanes.get(kind, slot);
+            if let Some(packet) = batch.hold(slot) {
+                turn.handle(why, packet);
+            }
+        }
+        turn.work_off();
+    }
+
+    fn poll(&mut self, out: &mut Out<'_>) -> u64 {
+        let now = out.now();
+        let mut turn = self.turn(out);
+        let Control { registry, core, fib, .. } = &mut *turn.control;
+        let next = registry.tick(now).min(core.tick(now, fib));
+        turn.work_off();
+        next.min(now.saturating_add(ATTENTION))
+    }
+
+    fn held(&self) -> u64 {
+        self.waiting.held() as u64
+    }
+
+    fn clear(&mut self, give: &mut dyn FnMut(Held)) {
+        self.waiting.clear(give);
+    }
+}
+
+impl Turn<'_, '_> {
+    fn handle(&mut self, why: Kind, mut packet: Held) {
+        let position = self.control.ports.ingress(packet.port()).position;
+        if usize::from(position) >= self.control.registry.settings().ports.len() {
+            return self.core_packet(why, packet);
+        }
+        let Some(line) = self.line(position, &packet) else { return self.out.send(packet, Exit::UnknownSubscriber) };
+        match why {
+            Kind::Arp => self.customer_arp(line, packet),
+            Kind::UnknownSource => self.unknown_source(line, packet),
+            Kind::Local => self.customer_local(line, packet),
+            Kind::Unresolved => self.wait_for_router(line, packet),
+            Kind::TtlExpired | Kind::NoRoute | Kind::TooBig => self.refuse_customer(why, line, packet),
+            Kind::Nd | Kind::Originated => self.lose(line.subscriber, packet, Exit::NdIgnored),
+        }
+    }
+
+    /// Whose a frame is that came in by the access port at this position.
+    fn line(&self, position: u8, packet: &Held) -> Option<Line> {
+        let (link, rest) = Ethernet::split(packet.packet().bytes())?;
+        let (outer, rest) = Vlan::split(rest)?;
+        let inner = Vlan::view(rest)?;
+        let tags = Tags { port: position, svlan: outer.id(), cvlan: inner.id() };
+        let subscriber = self.control.registry.by_tags(tags)?.number;
+        Some(Line { subscriber, tags, station: link.source, to_group: link.destination.is_group() })
+    }
+
+    /// Does what became due by what happened to addresses and routers.
+    fn work_off(&mut self) {
+        loop {
+            let (hosts, routers) = (self.control.registry.take_events(), self.control.core.take_outbox());
+            if hosts.is_empty() && routers.is_empty() {
+                break;
+            }
+            // Workers know first, so that what is let go finds its way.
+            self.control.registry.settle();
+            hosts.into_iter().for_each(|event| self.host_event(event));
+            routers.into_iter().for_each(|event| self.router_event(event));
+        }
+    }
+
+    fn host_event(&mut self, event: HostEvent) {
+        match event {
+            HostEvent::Ask(key, mac) => self.ask(key, mac),
+            HostEvent::Found(key) => self.let_go(Awaited::Host(key), Exit::Down),
+            HostEvent::Lost(key) => self.let_go(Awaited::Host(key), Exit::HostUnresolved),
+        }
+    }
+
+    fn router_event(&mut self, event: Event) {
+        match event {
+            Event::SendArp { port, to, arp, kind } => self.core_arp_out(port, to, &arp, kind),
+            Event::Resolved { port, address, .. } => self.let_go(Awaited::Router(port, address), Exit::Up),
+            Event::Failed { port, address } | Event::Removed { port, address } => {
+                self.give_up(Awaited::Router(port, address));
+            }
+            Event::Changed { .. } | Event::DuplicateAddress { .. } => {}
+        }
+    }
+
+    /// Sends all that waited for one by a way, or drops it for a reason.
+    fn let_go(&mut self, awaited: Awaited, exit: Exit) {
+        for packet in self.waiting.take(awaited) {
+            self.out.send(packet, exit);
+        }
+    }
+
+    /// Drops a packet of a subscriber, and counts it as lost.
+    fn lose(&mut self, subscriber: u32, packet: Held, exit: Exit) {
+        self.drops.losses.count(&self.drops.counters, subscriber, exit);
+        self.out.send(packet, exit);
+    }
+
+    /// The access port of a line, with its position.
+    fn access_port(&self, tags: Tags) -> Option<(u8, BngPort)> {
+        let port = self.control.ports.list().get(usize::from(tags.port))?;
+        Some((tags.port, port.clone()))
+    }
+
+    /// A new packet of these bytes; `None` when there is no buffer or they do not fit.
+    fn fresh(&mut self, len: usize) -> Option<Packet> {
+        let mut packet = self.out.alloc()?;
+        if packet.set_len(len) {
+            return Some(packet);
+        }
+        self.out.unalloc(packet);
+        None
+    }
+
+    /// Writes Ethernet header and tags of a frame from the gateway to a station on a line.
+    fn tag(&self, packet: &mut Packet, tags: Tags, from: MacAddr, to: MacAddr, ethertype: u16) -> Option<()> {
+        let (link, rest) = Ethernet::split_mut(packet.bytes_mut())?;
+        *link = Ethernet::new(to, from, self.control.registry.settings().tpid);
+        let (outer, rest) = Vlan::split_mut(rest)?;
+        *outer = Vlan::new(tags.svlan, 0, false, weir_wire::ethernet::CVLAN);
+        *Vlan::view_mut(rest)? = Vlan::new(tags.cvlan, 0, false, ethertype);
+        Some(())
+    }
+
+    /// Sends a packet that the gateway made out of the port at a position.
+    fn emit(&mut self, packet: Packet, position: u8, reason: Exit) {
+        let index = self.control.ports.list().get(usize::from(position)).map_or(0, |port| port.index);
+        let held = Held::fresh(packet, index, self.out.now());
+        self.out.emit_indexed(held, position, reason);
+    }
+}
+
+/// What a customer's frame carries behind its tags.
+fn inside(packet: &Packet) -> &[u8] {
+    packet.bytes().get(TAGGED..).unwrap_or_default()
+}
+
+/// The same, to change.
+fn inside_mut(packet: &mut Packet) -> &mut [u8] {
+    packet.bytes_mut().get_mut(TAGGED..).unwrap_or_default()
+}

@@ -1,0 +1,104 @@
+//! Ways out of the slow path, and reasons.
+
+weir_stage::ways! {
+    /// Ways out of the slow path, before those to the ports.
+    pub enum Exit {
+        /// A customer's packet that can go on: its source was learned, or its next router found.
+        Up => way "up",
+        /// A packet to a customer that can go on: the Ethernet address was found.
+        Down => way "down",
+
+        /// An ARP request of a customer for the gateway, or for a neighbour by proxy (RFC 1027), which was answered.
+        ArpAnswered => consume "arp-answered",
+        /// ARP that told, or confirmed, where an address is.
+        ArpLearned => consume "arp-learned",
+        /// ARP of a customer that asks whether an address is free (RFC 5227); what is not the gateway's is left alone.
+        ArpProbed => consume "arp-probed",
+        /// ARP of a station on the core side that uses one of the gateway's own addresses.
+        ArpConflict => consume "arp-conflict",
+        /// An ICMP echo request to one of the gateway's own addresses, which was answered.
+        EchoAnswered => consume "echo-answered",
+        /// Did not fit and may be fragmented: its pieces go on.
+        Fragmented => consume "fragmented",
+
+        /// Nobody subscribes with these tags on this port any more.
+        UnknownSubscriber => drop "unknown-subscriber",
+        /// ARP that is not for Ethernet and IPv4, is cut short, or comes from an address that no host has.
+        ArpMalformed => drop "arp-malformed",
+        /// ARP whose sender is not who the frame comes from.
+        ArpSpoofed => drop "arp-spoofed",
+        /// ARP between others, or for an address that is not answered for.
+        ArpIgnored => drop "arp-ignored",
+        /// From an address that the subscriber has no right to.
+        SpoofedSource => drop "spoofed-source",
+        /// From an address that another subscriber has just now.
+        SourceTaken => drop "source-taken",
+        /// From another MAC address than the only one that the subscriber may use.
+        WrongMac => drop "wrong-mac",
+        /// An address moves from one MAC address to another more often than once in a second.
+        MovesTooOften => drop "moves-too-often",
+        /// From one address more than the subscriber may have learned.
+        TooManyAddresses => drop "too-many-addresses",
+        /// There is no room for more addresses.
+        TableFull => drop "address-table-full",
+        /// Workers do not know the address yet.
+        NotYetKnown => drop "not-yet-known",
+        /// The TTL ended here.
+        TtlExpired => drop "ttl-expired",
+        /// No route leads to its destination.
+        NoRoute => drop "no-route",
+        /// Longer than what fits, and not to be fragmented.
+        TooBig => drop "fragmentation-needed",
+        /// To an address that no subscriber has.
+        UnknownDestination => drop "unknown-destination",
+        /// To an address of a subscriber that does not answer.
+        HostUnresolved => drop "host-unresolved",
+        /// The next router did not answer ARP.
+        RouterUnresolved => drop "router-unresolved",
+        /// Newer packets took its place while it waited for an Ethernet address, or there was no place to wait.
+        QueueFull => drop "queue-full",
+        /// To the gateway itself, in a protocol that it does not speak.
+        NoProtocol => drop "local-protocol",
+        /// UDP to the gateway itself, where nothing listens.
+        NoPort => drop "local-port",
+        /// ICMP to the gateway itself that asks for nothing.
+        IcmpIgnored => drop "local-icmp",
+        /// An ICMP message to the gateway itself whose checksum is wrong, or that is cut short.
+        IcmpMalformed => drop "local-icmp-malformed",
+        /// A fragment of a packet to the gateway itself.
+        LocalFragment => drop "local-fragment",
+        /// To the gateway itself with a source route, which is not followed (RFC 7126 section 4.3).
+        SourceRoute => drop "source-route",
+        /// Neighbour discovery, which this gateway does not answer.
+        NdIgnored => drop "nd-ignored",
+        /// There was no buffer for an answer.
+        NoBuffer => drop "no-buffer",
+
+        /// Asks a customer's line who has an address.
+        ArpRequest => create "arp-request",
+        /// Asks a silent host whether it is still there.
+        ArpRevalidation => create "arp-revalidation",
+        /// Answers an ARP request.
+        ArpReply => create "arp-reply",
+        /// Asks whether somebody else has one of the gateway's own addresses (RFC 5227).
+        ArpProbe => create "arp-probe",
+        /// Tells a link of the core of one of the gateway's own addresses (RFC 5227).
+        ArpAnnouncement => create "arp-announcement",
+        /// Answers an ICMP echo request.
+        EchoReply => create "echo-reply",
+        /// A piece of a packet that did not fit.
+        Piece => create "fragment",
+        /// ICMP: the TTL ended here.
+        TimeExceeded => create "icmp-time-exceeded",
+        /// ICMP: no route.
+        NetUnreachable => create "icmp-net-unreachable",
+        /// ICMP: the next router does not answer.
+        HostUnreachable => create "icmp-host-unreachable",
+        /// ICMP: the protocol is not spoken here.
+        ProtocolUnreachable => create "icmp-protocol-unreachable",
+        /// ICMP: nothing listens there.
+        PortUnreachable => create "icmp-port-unreachable",
+        /// ICMP: too long for where it is to go, and not to be fragmented.
+        FragmentationNeeded => create "icmp-fragmentation-needed",
+    }
+}

@@ -1,0 +1,231 @@
+//! The core side: ARP with routers, customers' packets that wait for them, and packets to customers that could not be sent.
+
+use weir_net::PortId;
+use weir_net::icmp::Problem;
+use weir_net::neighbor::{ArpKind, Heard, Ignored, Resolution};
+use weir_packet::Held;
+use weir_wire::arp::{ArpFields, FRAME_LEN};
+use weir_wire::gre::Gre;
+use weir_wire::mpls::Label;
+use weir_wire::{Ethernet, Ipv4, MacAddr, View, ethernet};
+
+use super::{Exit, Line, Turn, inside};
+use crate::encap::{Each, ROOM, TAGGED};
+use crate::fib::Action;
+use crate::punt::Kind;
+use crate::registry::Wanted;
+use crate::table::{Address, BindingKey};
+use crate::waiting::Awaited;
+
+/// The least Ethernet frame without its check sequence.
+const LEAST_FRAME: usize = 60;
+
+const _: () = assert!(FRAME_LEN <= LEAST_FRAME);
+
+/// A packet to a customer inside a frame from the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Inner {
+    /// The scope of its destination: the GRE key, or 0.
+    pub(super) scope: u32,
+    /// Where the outer IPv4 header begins, with a tunnel.
+    pub(super) outer: Option<usize>,
+    /// Where it begins.
+    pub(super) at: usize,
+}
+
+/// Finds the packet to a customer in a frame that the fast path has checked.
+pub(super) fn inner(frame: &[u8], has_keys: bool) -> Option<Inner> {
+    let mut at = Ethernet::LEN;
+    if Ethernet::view(frame)?.ethertype.get() == ethernet::MPLS {
+        while !Label::view(frame.get(at..)?)?.is_bottom() {
+            at += Label::LEN;
+        }
+        at += Label::LEN;
+    }
+    if !has_keys {
+        return Some(Inner { scope: 0, outer: None, at });
+    }
+    let outer = frame.get(at..)?;
+    let header = Ipv4::view(outer)?.header_len();
+    let gre = Gre::parse(outer.get(header..)?)?;
+    Some(Inner { scope: gre.key?, outer: Some(at), at: at + header + gre.len })
+}
+
+impl Turn<'_, '_> {
+    /// A packet that came in from the core.
+    pub(super) fn core_packet(&mut self, why: Kind, mut packet: Held) {
+        let position = self.control.ports.ingress(packet.port()).position;
+        match why {
+            Kind::Arp => self.core_arp(packet),
+            Kind::Local => self.core_local(position, packet),
+            Kind::Unresolved => self.wait_for_host(packet),
+            Kind::TtlExpired | Kind::TooBig => self.refuse_core(why, packet),
+            Kind::NoRoute | Kind::UnknownSource => self.out.send(packet, Exit::UnknownDestination),
+            Kind::Nd | Kind::Originated => self.out.send(packet, Exit::NdIgnored),
+        }
+    }
+
+    fn core_arp(&mut self, mut packet: Held) {
+        let port = packet.port();
+        let Some(arp) = packet.packet().bytes().get(Ethernet::LEN..).and_then(ArpFields::parse) else {
+            return self.out.send(packet, Exit::ArpMalformed);
+        };
+        let now = self.out.now();
+        let control = &mut *self.control;
+        let exit = match control.core.heard(now, port, &arp, &mut control.fib) {
+            Heard::Answered => Exit::ArpAnswered,
+            Heard::Learned => Exit::ArpLearned,
+            Heard::Conflict => Exit::ArpConflict,
+            Heard::Ignored(Ignored::BadSender) => Exit::ArpMalformed,
+            Heard::Ignored(_) => Exit::ArpIgnored,
+        };
+        self.out.send(packet, exit);
+    }
+
+    /// Sends an ARP packet to a link of the core. Without a buffer it is not sent: ARP repeats itself.
+    pub(super) fn core_arp_out(&mut self, port: PortId, to: MacAddr, arp: &ArpFields, kind: ArpKind) {
+        let position = self.control.ports.ingress(port).position;
+        let Some(mut packet) = self.fresh(LEAST_FRAME) else { return };
+        if arp.write(to, packet.bytes_mut()).is_none() {
+            return self.out.unalloc(packet);
+        }
+        let reason = match kind {
+            ArpKind::Request => Exit::ArpRequest,
+            ArpKind::Revalidation => Exit::ArpRevalidation,
+            ArpKind::Reply => Exit::ArpReply,
+            ArpKind::Probe => Exit::ArpProbe,
+            ArpKind::Announcement => Exit::ArpAnnouncement,
+        };
+        self.emit(packet, position, reason);
+    }
+
+    /// A customer's packet whose next router's Ethernet address is not known.
+    pub(super) fn wait_for_router(&mut self, line: Line, packet: Held) {
+        let destination = Ipv4::view(inside(packet.packet())).map(Ipv4::destination_addr);
+        let now = self.out.now();
+        let control = &mut *self.control;
+        let gateway = destination.and_then(|destination| control.fib.gateway_of(destination));
+        let Some(gateway) = gateway else {
+            return self.refuse(line, packet, Problem::NetUnreachable, Exit::NoRoute);
+        };
+        match control.core.wanted(now, gateway, &mut control.fib) {
+            // It is fixed, or was found meanwhile.
+            None | Some((_, Resolution::Known(_))) => self.out.send(packet, Exit::Up),
+            Some(((port, via), Resolution::Pending)) => {
+                self.wait(Awaited::Router(port, via), packet, Some(line.subscriber))
+            }
+            Some(_) => self.refuse(line, packet, Problem::HostUnreachable, Exit::RouterUnresolved),
+        }
+    }
+
+    /// A router does not answer: what waited for it is dropped, and its senders are told.
+    pub(super) fn give_up(&mut self, router: Awaited) {
+        for mut packet in self.waiting.take(router) {
+            let position = self.control.ports.ingress(packet.port()).position;
+            match self.line(position, &packet) {
+                Some(line) => self.refuse(line, packet, Problem::HostUnreachable, Exit::RouterUnresolved),
+                None => self.out.send(packet, Exit::RouterUnresolved),
+            }
+        }
+    }
+
+    /// Holds a packet until an Ethernet address is found.
+    fn wait(&mut self, awaited: Awaited, packet: Held, subscriber: Option<u32>) {
+        if let Some(gone) = self.waiting.push(awaited, packet) {
+            match subscriber {
+                // Whoever waits for a host is its subscriber's; the one that goes waited for the same, or is the new one.
+                Some(subscriber) if matches!(awaited, Awaited::Host(_)) => self.lose(subscriber, gone, Exit::QueueFull),
+                _ => self.out.send(gone, Exit::QueueFull),
+            }
+        }
+    }
+
+    /// A packet to an address of a subscriber whose Ethernet address is not known.
+    fn wait_for_host(&mut self, packet: Held) {
+        let now = self.out.now();
+        let Some(key) = self.key_of(&packet) else { return self.out.send(packet, Exit::UnknownDestination) };
+        let wanted = self.control.registry.wanted(now, key);
+        let subscriber = self.control.registry.host(key).map(|host| host.subscriber);
+        match (wanted, subscriber) {
+            (Wanted::Known, Some(subscriber)) => {
+                self.control.registry.settle();
+                if self.is_resolved(key) {
+                    self.out.send(packet, Exit::Down);
+                } else {
+                    self.lose(subscriber, packet, Exit::NotYetKnown);
+                }
+            }
+            (Wanted::Asked, Some(_)) => self.wait(Awaited::Host(key), packet, subscriber),
+            (Wanted::Failed, Some(subscriber)) => self.lose(subscriber, packet, Exit::HostUnresolved),
+            _ => match self.control.registry.by_key(key.scope()).map(|one| one.number) {
+                Some(subscriber) if key.scope() != 0 => self.lose(subscriber, packet, Exit::UnknownDestination),
+                _ => self.out.send(packet, Exit::UnknownDestination),
+            },
+        }
+    }
+
+    /// What the destination of a packet from the core is found by.
+    fn key_of(&self, packet: &Held) -> Option<BindingKey> {
+        let frame = packet.packet().bytes();
+        let inner = inner(frame, self.control.registry.settings().has_keys)?;
+        let destination = Ipv4::view(frame.get(inner.at..)?)?.destination_addr();
+        Some(BindingKey::new(inner.scope, Address::V4(destination)))
+    }
+
+    /// Whether workers know where an address is: otherwise the packet would come back at once.
+    fn is_resolved(&self, key: BindingKey) -> bool {
+        let tables = self.control.registry.tables().shared();
+        let binding = tables.find(key, tables.hash(key)).and_then(|place| tables.binding(place));
+        binding.is_some_and(|binding| binding.is_resolved())
+    }
+
+    /// A packet to a customer that can not go on as it is: it goes in pieces if it may, else its source is told, the way customers'
+    /// packets go.
+    fn refuse_core(&mut self, why: Kind, mut packet: Held) {
+        let exit = if why == Kind::TooBig { Exit::TooBig } else { Exit::TtlExpired };
+        let host = self.key_of(&packet).and_then(|key| self.control.registry.host(key)).copied();
+        let inner = inner(packet.packet().bytes(), self.control.registry.settings().has_keys);
+        let (Some(host), Some(inner)) = (host, inner) else { return self.out.send(packet, Exit::UnknownDestination) };
+        let subscriber = host.subscriber;
+        let tags = self.control.registry.subscriber(subscriber).map(|one| one.tags);
+        let mtu = tags.and_then(|tags| self.access_port(tags)).map_or(0, |(_, port)| port.mtu);
+        if why == Kind::TooBig {
+            match self.pieces_down(subscriber, packet, inner, mtu) {
+                Ok(()) => return,
+                Err(whole) => packet = whole,
+            }
+        }
+        let problem = if why == Kind::TooBig { Problem::FragmentationNeeded { mtu } } else { Problem::TtlExceeded };
+        let about = packet.packet().bytes().get(inner.at..).unwrap_or_default();
+        if let Some((error, reason)) = self.error_to_core(subscriber, about, problem) {
+            self.send_to_core(subscriber, &error, reason);
+        }
+        self.lose(subscriber, packet, exit);
+    }
+
+    /// Sends an IPv4 packet of the gateway's own to the core as if it came from a subscriber.
+    fn send_to_core(&mut self, subscriber: u32, bytes: &[u8], reason: Exit) -> Option<()> {
+        let ip = Ipv4::view(bytes)?;
+        let hop = self.control.fib.hop_to(ip.destination_addr()).filter(|hop| hop.action == Action::Forward)?;
+        if bytes.len() > usize::from(hop.longest) {
+            return None;
+        }
+        let settings = self.control.registry.settings();
+        let (has_keys, key) =
+            (settings.has_keys, self.control.registry.subscriber(subscriber)?.fields().key.unwrap_or(0));
+        // With the headers of a customer's frame in front, as the wrapping expects them.
+        let mut packet = self.fresh(ROOM.max(TAGGED + bytes.len()))?;
+        let each = Each { key, total: bytes.len() as u16, tos: ip.tos, identification: 0 };
+        let filled = packet.set_len(TAGGED + bytes.len());
+        if let Some(to) = packet.bytes_mut().get_mut(TAGGED..).filter(|to| filled && to.len() == bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+        let done = if has_keys { hop.head.wrap(&mut packet, each) } else { hop.head.bare(&mut packet) };
+        if filled && done {
+            self.emit(packet, hop.port, reason);
+            return Some(());
+        }
+        self.out.unalloc(packet);
+        None
+    }
+}

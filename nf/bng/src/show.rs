@@ -1,0 +1,249 @@
+//! The tables of subscribers that a running gateway shows.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use weir_net::Author;
+use weir_stage::{PIECE, RequestError, Show, ShowRows};
+
+use crate::registry::{Host, Registry, Subscriber, half};
+use crate::request::written;
+use crate::state::{Control, lock};
+use crate::table::{Address, BindingKey, Tags};
+
+/// What can be shown.
+pub(crate) static SHOWS: &[Show] = &[
+    Show {
+        what: "subscribers",
+        columns: &[
+            "port",
+            "svlan",
+            "cvlan",
+            "key",
+            "user",
+            "ipv4",
+            "ipv6",
+            "mac",
+            "profile",
+            "author",
+            "learned",
+            "moves",
+            "up_packets",
+            "up_bytes",
+            "down_packets",
+            "down_bytes",
+            "drops",
+        ],
+        help: "Subscribers, what was counted of each, and why packets of it were dropped. Filter: SVLAN.CVLAN, an address, \
+               key=KEY, user=USER, svlan=SVLAN, profile=NAME, a port, or an author",
+    },
+    Show {
+        what: "hosts",
+        columns: &["address", "mac", "state", "kind", "age", "port", "svlan", "cvlan"],
+        help: "Addresses of subscribers and where each is; age in seconds since it was heard of. Filter: as of subscribers",
+    },
+];
+
+/// Which subscribers are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Filter {
+    All,
+    Tags(u16, u16),
+    Address(Address),
+    Key(u32),
+    User(u32),
+    Svlan(u16),
+    Profile(String),
+    Port(u8),
+    Author(Author),
+}
+
+impl Filter {
+    fn parse(word: Option<&str>, registry: &Registry) -> Result<Filter, RequestError> {
+        let Some(word) = word else { return Ok(Filter::All) };
+        let ports = &registry.settings().ports;
+        let refused = || {
+            RequestError(format!(
+                "\"{word}\" selects no subscribers; write SVLAN.CVLAN, an address, key=KEY, user=USER, svlan=SVLAN, \
+                 profile=NAME, one of the ports {}, or an author: cli, config",
+                ports.join(", ")
+            ))
+        };
+        if let Some((name, value)) = word.split_once('=') {
+            return Filter::named(name, value).ok_or_else(refused);
+        }
+        if let Some(port) = ports.iter().position(|port| port == word) {
+            return Ok(Filter::Port(port as u8));
+        }
+        if let Some((svlan, cvlan)) = word.split_once('.')
+            && let (Ok(svlan), Ok(cvlan)) = (svlan.parse(), cvlan.parse())
+        {
+            return Ok(Filter::Tags(svlan, cvlan));
+        }
+        if let Ok(address) = word.parse::<Ipv4Addr>() {
+            return Ok(Filter::Address(Address::V4(address)));
+        }
+        if let Ok(address) = word.parse::<Ipv6Addr>() {
+            return Ok(Filter::Address(Address::V6(half(address))));
+        }
+        Author::from_str(word).map(Filter::Author).map_err(|_| refused())
+    }
+
+    fn named(name: &str, value: &str) -> Option<Filter> {
+        Some(match name {
+            "key" => Filter::Key(value.parse().ok()?),
+            "user" => Filter::User(value.parse().ok()?),
+            "svlan" => Filter::Svlan(value.parse().ok()?),
+            "profile" => Filter::Profile(value.to_owned()),
+            _ => return None,
+        })
+    }
+
+    fn selects(&self, registry: &Registry, subscriber: &Subscriber) -> bool {
+        let Tags { port, svlan, cvlan } = subscriber.tags;
+        match self {
+            Filter::All => true,
+            Filter::Tags(outer, inner) => (svlan, cvlan) == (*outer, *inner),
+            Filter::Address(address) => {
+                let key = BindingKey::new(subscriber.scope(registry.settings()), *address);
+                registry.host(key).is_some_and(|host| host.subscriber == subscriber.number)
+            }
+            Filter::Key(key) => subscriber.fields().key == Some(*key),
+            Filter::User(user) => subscriber.user() == *user,
+            Filter::Svlan(vlan) => svlan == *vlan,
+            Filter::Profile(name) => subscriber.fields().profile.as_deref() == Some(name),
+            Filter::Port(position) => port == *position,
+            Filter::Author(author) => subscriber.author() == *author,
+        }
+    }
+}
+
+/// The rows of a table.
+pub(crate) fn rows(
+    shared: &Arc<Mutex<Control>>,
+    what: &str,
+    filter: Option<&str>,
+    now: u64,
+) -> Result<Box<dyn ShowRows>, RequestError> {
+    let filter = Filter::parse(filter, &lock(shared).registry)?;
+    let shared = Arc::clone(shared);
+    match what {
+        "subscribers" => {
+            let rows = |registry: &Registry, one: &Subscriber| vec![row(registry, one)];
+            Ok(Box::new(Pieces { shared, filter, next: 0, rows }))
+        }
+        "hosts" => {
+            let rows = move |registry: &Registry, one: &Subscriber| hosts(registry, one, now);
+            Ok(Box::new(Pieces { shared, filter, next: 0, rows }))
+        }
+        _ => Err(RequestError(format!("there is no table '{what}'"))),
+    }
+}
+
+/// Subscribers that are looked through at once.
+const LOOKED_THROUGH: usize = 1 << 13;
+
+/// Makes rows of subscribers, piece by piece, by number. Who comes while they are told may be missing.
+struct Pieces<F> {
+    shared: Arc<Mutex<Control>>,
+    filter: Filter,
+    /// The number to go on with.
+    next: u32,
+    rows: F,
+}
+
+impl<F: Fn(&Registry, &Subscriber) -> Vec<Value> + Send> ShowRows for Pieces<F> {
+    fn piece(&mut self) -> Vec<Value> {
+        loop {
+            let control = lock(&self.shared);
+            let registry = &control.registry;
+            let mut rows = Vec::new();
+            let mut looked = 0;
+            for subscriber in registry.subscribers_from(self.next) {
+                let fresh = if self.filter.selects(registry, subscriber) {
+                    (self.rows)(registry, subscriber)
+                } else {
+                    Vec::new()
+                };
+                // All of a subscriber's rows are in one piece, of which one subscriber may have more than fit.
+                if !rows.is_empty() && rows.len() + fresh.len() > PIECE {
+                    return rows;
+                }
+                self.next = subscriber.number + 1;
+                rows.extend(fresh);
+                looked += 1;
+                if looked >= LOOKED_THROUGH || rows.len() >= PIECE {
+                    break;
+                }
+            }
+            if !rows.is_empty() || looked == 0 {
+                return rows;
+            }
+        }
+    }
+}
+
+fn row(registry: &Registry, subscriber: &Subscriber) -> Value {
+    let mut row = written(registry, subscriber.tags, subscriber.fields());
+    let sums = registry.counters().since(subscriber.number, &subscriber.zero);
+    let drops: serde_json::Map<String, Value> =
+        sums.drops.iter().map(|(reason, count)| ((*reason).to_owned(), json!(count))).collect();
+    let more = json!({
+        "user": subscriber.user(),
+        "author": subscriber.author().name(),
+        "learned": subscriber.learned.len(),
+        "moves": subscriber.moves,
+        "up_packets": sums.up_packets,
+        "up_bytes": sums.up_bytes,
+        "down_packets": sums.down_packets,
+        "down_bytes": sums.down_bytes,
+        "drops": drops,
+    });
+    if let (Value::Object(row), Value::Object(more)) = (&mut row, more) {
+        row.extend(more);
+        for absent in ["key", "mac", "profile"] {
+            row.entry(absent).or_insert(Value::Null);
+        }
+        for empty in ["ipv4", "ipv6"] {
+            row.entry(empty).or_insert(json!([]));
+        }
+    }
+    row
+}
+
+fn hosts(registry: &Registry, subscriber: &Subscriber, now: u64) -> Vec<Value> {
+    let fixed = subscriber.fixed_keys(registry.settings());
+    let keys = fixed.iter().chain(&subscriber.learned);
+    keys.filter_map(|key| registry.host(*key).map(|host| host_row(registry, subscriber, *key, host, now))).collect()
+}
+
+fn host_row(registry: &Registry, subscriber: &Subscriber, key: BindingKey, host: &Host, now: u64) -> Value {
+    let is_heard = host.heard > 0;
+    json!({
+        "address": key.address().to_string(),
+        "mac": host.mac.map(|mac| mac.to_string()),
+        "state": host.state.name(),
+        "kind": if host.is_fixed { "fixed" } else { "learned" },
+        "age": is_heard.then(|| now.saturating_sub(host.heard) / 1_000_000_000),
+        "port": registry.settings().ports.get(usize::from(subscriber.tags.port)),
+        "svlan": subscriber.tags.svlan,
+        "cvlan": subscriber.tags.cvlan,
+    })
+}
+
+/// Facts for metrics.
+pub(crate) fn gauges(control: &Control) -> Vec<(&'static str, &'static str, f64)> {
+    let registry = &control.registry;
+    vec![
+        ("subscribers", "Subscribers of all authors", registry.len() as f64),
+        ("hosts", "Addresses of subscribers, fixed and learned", registry.host_count() as f64),
+        ("bindings", "Addresses of subscribers that workers look up", f64::from(registry.tables().bindings())),
+        ("records_waiting", "Records that wait for workers to pass", registry.tables().waiting() as f64),
+        ("unsettled", "Subscribers and addresses that workers are not told of yet", registry.unsettled() as f64),
+        ("lookup_bytes", "Bytes that lookups of subscribers and addresses touch at most", {
+            registry.tables().shared().bytes() as f64
+        }),
+    ]
+}

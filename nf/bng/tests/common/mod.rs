@@ -1,0 +1,419 @@
+//! A gateway between ports in memory, under the virtual clock.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "shared by tests, each of which uses a part of it; a failed unwrap fails the test"
+)]
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::{Value, json};
+use weir_bng::Bng;
+use weir_config::{
+    Catalogue, ConfigError, Declaration, Document, Element, Folder, InterfaceAddress, Kind, Place, Scalar, Table,
+};
+use weir_engine::{Account, Blueprint, Engine, GraphPart, Idle, PortPart, Settings, WorkerSnapshot};
+use weir_mem::Domain;
+use weir_packet::{HeapPool, MAX_FRAME, Pool};
+use weir_port_mem::{MemHandle, MemPort};
+use weir_stage::{Env, Function, Instance, Port, PortInfo};
+use weir_wire::arp::{ArpFields, Operation};
+use weir_wire::build::UdpFrame;
+use weir_wire::{MacAddr, ethernet, icmp, ipv4};
+use zerocopy::IntoBytes;
+
+pub const SECOND: u64 = 1_000_000_000;
+
+/// A port of a test: its name, its addresses, its MTU.
+#[derive(Clone, Copy)]
+pub struct PortSpec(pub &'static str, pub &'static [&'static str], pub u16);
+
+/// One port on each side.
+pub const TWO: &[PortSpec] = &[PortSpec("cpe", &[], 1500), PortSpec("core", &["192.0.2.1/30"], 1500)];
+/// Their positions.
+pub const CPE: usize = 0;
+pub const CORE: usize = 1;
+
+/// The next router.
+pub const ROUTER: &str = "192.0.2.2";
+pub const ROUTER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 2, 2]);
+
+/// Tunnels to one gateway, with one label; two subscribers with an address each, in a network where others are learned.
+pub fn tunnels() -> Value {
+    json!({
+        "local_address": "192.0.2.1",
+        "addresses": ["10.0.0.1/16"],
+        "gateways": { "west": { "port": "core", "address": "198.51.100.9", "via": ROUTER, "labels": [17] } },
+        "routes": { "0.0.0.0/0": "west" },
+        "subscribers": [
+            { "svlan": 100, "cvlan": 1, "key": 7, "ipv4": ["10.0.0.7"] },
+            { "svlan": 100, "cvlan": 2, "key": 8, "ipv4": ["10.0.0.8"] },
+        ],
+        "learn": { "networks": ["10.0.0.0/16"] },
+    })
+}
+
+/// The same with plain IP.
+pub fn plain() -> Value {
+    let mut config = tunnels();
+    let keys = config.as_object_mut().unwrap();
+    keys.remove("local_address");
+    keys.insert("core_encapsulation".to_owned(), json!("ip"));
+    keys["gateways"]["west"] = json!({ "port": "core", "address": ROUTER });
+    config
+}
+
+pub struct Rig {
+    pub engine: Engine,
+    pub instance: Box<dyn Instance>,
+    pub infos: Vec<PortInfo>,
+    pub handles: Vec<MemHandle>,
+    pub domain: Domain,
+    pub pool: HeapPool,
+    ports: Vec<MemPort>,
+}
+
+/// A value of a script.
+pub fn script(value: &Value) -> weir_config::Value {
+    match value {
+        Value::Null => weir_config::Value::Nil,
+        Value::Bool(boolean) => (*boolean).into(),
+        Value::Number(number) => number.as_i64().unwrap().into(),
+        Value::String(text) => text.as_str().into(),
+        Value::Array(list) => weir_config::Value::List(list.iter().map(script).collect()),
+        Value::Object(object) => {
+            let entries = object.iter().map(|(key, value)| (key.as_str().into(), script(value)));
+            weir_config::Value::Table(entries.collect::<Table>())
+        }
+    }
+}
+
+/// The checked declaration of a gateway; the first port is on the access side.
+pub fn element(ports: &[&str], config: &Value) -> Result<Element, Vec<ConfigError>> {
+    let mut config = config.clone();
+    let keys = config.as_object_mut().unwrap();
+    let (access, core) = ports.split_at(1);
+    keys.entry("access").or_insert(json!(access));
+    keys.entry("core").or_insert(json!(core));
+    let declare = |kind: &str, line, table| Declaration {
+        kind: kind.to_owned(),
+        table: script(&table),
+        place: Place::line("test.lua", line),
+        incomplete: false,
+    };
+    let mut declarations = vec![declare("bng", 1, config)];
+    declarations.extend(ports.iter().map(|name| declare("port", 2, json!({ "name": name, "device": "mem:" }))));
+    let document = Document { declarations, ..Document::default() };
+    let catalogue: Catalogue =
+        [Kind::named("port", weir_stage::PortConfig::schema()), Kind::function("bng", Bng.schema())]
+            .into_iter()
+            .collect();
+    let checked = document.check(&catalogue, None)?;
+    Ok(checked.get("bng", "bng").unwrap().clone())
+}
+
+pub fn port_infos(ports: &[PortSpec], opened: &[MemPort]) -> Vec<PortInfo> {
+    let info = |(index, (spec, port)): (usize, (&PortSpec, &MemPort))| PortInfo {
+        name: spec.0.to_owned(),
+        index: index as u16,
+        facts: port.facts(),
+        addresses: spec.1.iter().map(|text| InterfaceAddress::parse(text).unwrap()).collect(),
+        link_up: true,
+    };
+    ports.iter().zip(opened).enumerate().map(info).collect()
+}
+
+/// Builds an instance without running it.
+pub fn build(ports: &[PortSpec], config: &Value) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
+    build_in(ports, config, None)
+}
+
+pub fn build_in(
+    ports: &[PortSpec],
+    config: &Value,
+    folder: Option<&Folder>,
+) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
+    let opened: Vec<MemPort> = ports.iter().map(|spec| MemPort::fed(spec.0).0.with_mtu(spec.2)).collect();
+    let infos = port_infos(ports, &opened);
+    let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
+    let domain = Domain::new();
+    let env = Env { ports: &infos, domain: &domain, folder, now: 0 };
+    Bng.build(&element(&names, config)?, &env, None)
+}
+
+impl Rig {
+    pub fn new(ports: &[PortSpec], config: Value) -> Rig {
+        let domain = Domain::new();
+        let pool = HeapPool::new(8192, MAX_FRAME);
+        let (opened, handles): (Vec<_>, Vec<_>) = ports
+            .iter()
+            .map(|spec| {
+                let (port, handle) = MemPort::fed(spec.0);
+                (port.with_mtu(spec.2), handle)
+            })
+            .unzip();
+        let infos = port_infos(ports, &opened);
+        let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
+        let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+        let instance = Bng
+            .build(&element(&names, &config).unwrap(), &env, None)
+            .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
+        let settings = Settings {
+            cores: vec![None],
+            idle: Idle::Spin,
+            virtual_clock: true,
+            hook: None,
+            sample_every: weir_engine::SAMPLE_EVERY,
+        };
+        let engine = Engine::start(settings, &pool, &domain).unwrap();
+        let mut rig = Rig { engine, instance, infos, handles, domain, pool, ports: opened };
+        rig.install(true);
+        rig
+    }
+
+    /// Gives the engine the instance's graph, and the ports' queues if they are `fresh`.
+    fn install(&mut self, fresh: bool) {
+        let mut parts = Vec::new();
+        for (port, info) in self.ports.iter_mut().zip(&self.infos) {
+            let (mut rx, mut tx) = (vec![(0, None)], vec![(0, None)]);
+            if fresh {
+                let (opened_rx, opened_tx) = port.open(1, 1, &self.pool).unwrap();
+                rx = opened_rx.into_iter().map(|queue| (0, Some(queue))).collect();
+                tx = opened_tx.into_iter().map(|queue| (0, Some(queue))).collect();
+            }
+            parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
+        }
+        let graph = self.instance.graph(0).unwrap();
+        let graph = GraphPart { graph, workers: vec![0], receives: true, keep: HashSet::new() };
+        let blueprint = Blueprint { workers: 1, ports: parts, graphs: vec![graph], ..Blueprint::default() };
+        self.engine.install(blueprint).unwrap();
+    }
+
+    /// Replaces the instance by one of another configuration, as a reload does that rebuilds.
+    pub fn rebuild(&mut self, config: &Value) {
+        let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let now = self.engine.now();
+        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
+        let next = Bng.build(&element(&names, config).unwrap(), &env, Some(&*self.instance));
+        self.instance = next.unwrap();
+        self.install(false);
+    }
+
+    /// Changes live keys.
+    pub fn reload(&mut self, config: &Value) {
+        let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let now = self.engine.now();
+        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
+        let change = self.instance.prepare(&element(&names, config).unwrap(), &env).unwrap();
+        change(now);
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, nanos: u64) {
+        let until = self.engine.now() + nanos;
+        while self.engine.now() < until {
+            self.engine.step();
+        }
+    }
+
+    /// Lets so little time pass that no timer matters.
+    pub fn settle(&mut self) {
+        self.run(1_000_000);
+    }
+
+    pub fn send(&mut self, port: usize, frame: Vec<u8>) {
+        self.handles[port].send(frame);
+    }
+
+    /// What a port sent since the last call.
+    pub fn sent(&mut self, port: usize) -> Vec<Vec<u8>> {
+        self.handles[port].received()
+    }
+
+    pub fn mac(&self, port: usize) -> MacAddr {
+        MacAddr(self.infos[port].facts.mac)
+    }
+
+    /// An IPv4 packet of a customer, with UDP, behind tags.
+    pub fn customer(&self, cvlan: u16, source: &str, destination: &str) -> Vec<u8> {
+        tagged(self.mac(CPE), host(cvlan), cvlan, ethernet::IPV4, &udp(source, destination, 100))
+    }
+
+    /// ARP of the host on a line.
+    pub fn arp(&mut self, cvlan: u16, to: MacAddr, arp: &ArpFields) {
+        self.send(CPE, tagged(to, arp.sender_mac, cvlan, ethernet::ARP, arp.to_wire().as_bytes()));
+    }
+
+    /// A request for an address by the host on a line.
+    pub fn arp_request(&mut self, cvlan: u16, sender: &str, target: &str) {
+        let arp = request(host(cvlan), sender, target);
+        self.arp(cvlan, MacAddr::BROADCAST, &arp);
+    }
+
+    /// The reply of the host on a line.
+    pub fn arp_reply(&mut self, cvlan: u16, sender: &str, mac: MacAddr) {
+        let target = "10.0.0.1".parse().unwrap();
+        let gateway = self.mac(CPE);
+        let sender = sender.parse().unwrap();
+        let arp = ArpFields { operation: Operation::Reply, sender_mac: mac, sender, target_mac: gateway, target };
+        self.arp(cvlan, gateway, &arp);
+    }
+
+    /// The router of the core answers for itself.
+    pub fn router_answers(&mut self) {
+        let arp = ArpFields {
+            operation: Operation::Reply,
+            sender_mac: ROUTER_MAC,
+            sender: ROUTER.parse().unwrap(),
+            target_mac: self.mac(CORE),
+            target: "192.0.2.1".parse().unwrap(),
+        };
+        let mut frame = vec![0; 60];
+        arp.write(self.mac(CORE), &mut frame).unwrap();
+        self.send(CORE, frame);
+        self.settle();
+    }
+
+    /// A packet from the core, in a tunnel with this key.
+    pub fn tunneled(&self, key: u32, packet: &[u8]) -> Vec<u8> {
+        let mut frame = [&self.mac(CORE).0[..], &ROUTER_MAC.0, &[0x88, 0x47, 0, 0, 0x11, 0x40]].concat();
+        // Label 1 with the bottom bit, then the tunnel.
+        let total = 28 + packet.len() as u16;
+        let mut outer = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 47, 0, 0, 198, 51, 100, 9, 192, 0, 2, 1];
+        outer[2..4].copy_from_slice(&total.to_be_bytes());
+        ipv4::write_checksum(&mut outer);
+        frame.extend(outer);
+        frame.extend([0x20, 0, 0x08, 0]);
+        frame.extend(key.to_be_bytes());
+        frame.extend(packet);
+        frame
+    }
+
+    /// The same without a tunnel.
+    pub fn untunneled(&self, packet: &[u8]) -> Vec<u8> {
+        [&self.mac(CORE).0[..], &ROUTER_MAC.0, &[8, 0], packet].concat()
+    }
+
+    pub fn request(&self, verb: &str, arguments: Value) -> Result<Value, String> {
+        self.instance.request(verb, &arguments, self.engine.now()).map_err(|error| error.0)
+    }
+
+    pub fn show(&self, what: &str) -> Vec<Value> {
+        all(self.instance.show(what, None, self.engine.now()).unwrap())
+    }
+
+    pub fn snapshot(&mut self) -> Vec<WorkerSnapshot> {
+        self.engine.snapshot()
+    }
+
+    /// Drops by stage and reason; the account must be exact.
+    pub fn drops(&mut self) -> BTreeMap<String, u64> {
+        self.account();
+        let workers = self.engine.snapshot();
+        let drops = workers.iter().flat_map(|worker| &worker.drops);
+        let mut sum = BTreeMap::new();
+        for drop in drops {
+            *sum.entry(format!("{}/{}", drop.stage, drop.reason)).or_default() += drop.packets;
+        }
+        sum
+    }
+
+    /// Packets consumed and created by reason.
+    pub fn fates(&mut self) -> BTreeMap<String, u64> {
+        let workers = self.engine.snapshot();
+        let mut sum = BTreeMap::new();
+        for fate in workers.iter().flat_map(|worker| &worker.fates) {
+            *sum.entry(fate.reason.clone()).or_default() += fate.packets;
+        }
+        sum
+    }
+
+    /// The account of all workers, which must be exact, also against the pool.
+    pub fn account(&mut self) -> Account {
+        let mut all = Account::default();
+        for worker in self.engine.snapshot() {
+            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
+            all.add(&worker.account);
+        }
+        all
+    }
+
+    /// Stops the engine; every buffer must have come home.
+    pub fn finish(mut self) -> Account {
+        self.account();
+        let Rig { engine, pool, instance, ports, .. } = self;
+        let mut all = Account::default();
+        for worker in engine.stop() {
+            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
+            all.add(&worker.account);
+        }
+        assert_eq!(all.held, 0);
+        drop((instance, ports));
+        assert_eq!(weir_packet::defects(), 0);
+        assert_eq!(pool.taken() - pool.at_hand(), 0, "buffers are missing");
+        all
+    }
+}
+
+/// The MAC address of the host on a line.
+pub fn host(cvlan: u16) -> MacAddr {
+    MacAddr([2, 0, 0, 1, 0, cvlan as u8])
+}
+
+/// A frame behind SVLAN 100 and a CVLAN.
+pub fn tagged(to: MacAddr, from: MacAddr, cvlan: u16, ethertype: u16, payload: &[u8]) -> Vec<u8> {
+    let mut frame = [&to.0[..], &from.0].concat();
+    for word in [ethernet::SVLAN, 100, ethernet::CVLAN, cvlan, ethertype] {
+        frame.extend(word.to_be_bytes());
+    }
+    frame.extend(payload);
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+/// An IPv4 packet with UDP of so many bytes.
+pub fn udp(source: &str, destination: &str, bytes: usize) -> Vec<u8> {
+    let frame =
+        UdpFrame { source: source.parse().unwrap(), destination: destination.parse().unwrap(), ..UdpFrame::default() };
+    frame.to_vec(&vec![0x5a; bytes - 28]).split_off(14)
+}
+
+/// An IPv4 packet with an ICMP echo request.
+pub fn echo(source: &str, destination: &str) -> Vec<u8> {
+    let mut packet = udp(source, destination, 60);
+    packet[9] = ipv4::ICMP;
+    icmp::write_header(&mut packet[20..], icmp::ECHO, 0, icmp::echo_rest(7, 1));
+    ipv4::write_checksum(&mut packet[..20]);
+    packet
+}
+
+/// An ARP request of a station.
+pub fn request(mac: MacAddr, sender: &str, target: &str) -> ArpFields {
+    ArpFields {
+        operation: Operation::Request,
+        sender_mac: mac,
+        sender: sender.parse().unwrap(),
+        target_mac: MacAddr::ZERO,
+        target: target.parse().unwrap(),
+    }
+}
+
+/// ARP in what a port sent to a line, with its Ethernet destination and CVLAN.
+pub fn arps(frames: &[Vec<u8>]) -> Vec<(MacAddr, u16, ArpFields)> {
+    let arps = frames.iter().filter(|frame| frame[20..22] == ethernet::ARP.to_be_bytes());
+    arps.map(|frame| {
+        assert_eq!(frame[12..16], [0x88, 0xa8, 0, 100]);
+        let cvlan = u16::from_be_bytes([frame[18], frame[19]]);
+        (MacAddr(frame[..6].try_into().unwrap()), cvlan, ArpFields::parse(&frame[22..]).unwrap())
+    })
+    .collect()
+}
+
+/// All rows of a table.
+pub fn all(mut table: Box<dyn weir_stage::ShowRows>) -> Vec<Value> {
+    std::iter::from_fn(|| Some(table.piece()).filter(|piece| !piece.is_empty())).flatten().collect()
+}
