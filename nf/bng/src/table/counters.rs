@@ -21,9 +21,9 @@ pub(crate) struct WorkerCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// From the subscriber.
-    Up = 0,
+    Up,
     /// To it.
-    Down = 2,
+    Down,
 }
 
 impl WorkerCounters {
@@ -36,10 +36,15 @@ impl WorkerCounters {
     /// Counts a packet of so many bytes.
     #[inline(always)]
     pub(crate) fn count(&self, subscriber: u32, direction: Direction, bytes: u64) {
-        let Some(four) = self.traffic.get(subscriber as usize) else { return };
-        let at = direction as usize;
-        add(&four[at], 1);
-        add(&four[at + 1], bytes);
+        let Some([up_packets, up_bytes, down_packets, down_bytes]) = self.traffic.get(subscriber as usize) else {
+            return;
+        };
+        let (all_packets, all_bytes) = match direction {
+            Direction::Up => (up_packets, up_bytes),
+            Direction::Down => (down_packets, down_bytes),
+        };
+        add(all_packets, 1);
+        add(all_bytes, bytes);
     }
 
     /// Counts a packet that was dropped for the reason at this position of the list that the counters were made with.
