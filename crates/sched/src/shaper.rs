@@ -64,6 +64,11 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
         Shaper { scheduler, orders, user, colours, lowest, overhead, now: 0 }
     }
 
+    /// How long it may be left alone: while nothing waits, what changes is noticed with the next packet.
+    fn attention(&self) -> u64 {
+        if self.scheduler.held() > 0 { ATTENTION } else { u64::MAX }
+    }
+
     #[inline(always)]
     fn offer(&self, batch: &Batch, slot: weir_packet::Slot, packet: &Packet) -> Offer {
         let class = ClassQueue::from_lane(batch.lanes.class[slot]);
@@ -76,6 +81,9 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
         }
     }
 }
+
+/// How long a change for users whose packets wait may take to be noticed, nanoseconds.
+const ATTENTION: u64 = 1_000_000;
 
 impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
     fn declare(&self) -> Declaration {
@@ -110,7 +118,7 @@ impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
             Leaving::Sent(packet) => out.send(packet, Exit::Out),
             Leaving::Managed(packet) => out.send(packet, Exit::Codel),
         });
-        if more { now } else { next }
+        if more { now } else { next.min(now.saturating_add(self.attention())) }
     }
 
     fn held(&self) -> u64 {
