@@ -231,6 +231,8 @@ fn run_figures(
     figures.push(one("fill", "packets", Better::Neither, fill(before, after)));
     let dropped = after.dropped() - before.dropped();
     figures.push(one("dropped", "%", Better::Neither, dropped as f64 / came as f64 * 100.0));
+    let held = after.workers.iter().map(|worker| worker.account.held).sum::<u64>();
+    figures.push(one("held", "packets", Better::Neither, held as f64).as_detail());
     figures.push(one("waited", "%", Better::Neither, waited as f64 / elapsed.max(1) as f64 * 100.0));
     figures.push(one("packets", "packets", Better::Neither, came as f64).as_detail());
     figures.extend(stages(before, after));

@@ -10,6 +10,7 @@ mod ours;
 mod ovs;
 mod program;
 mod rte_fib;
+mod rte_sched;
 mod testpmd;
 
 use std::path::PathBuf;
@@ -25,7 +26,8 @@ use contest::{Peer, Work};
 use lab::Lab;
 
 /// All peers.
-static PEERS: &[&dyn Peer] = &[&testpmd::TestPmd, &ovs::OpenVSwitch, &linux::Linux, &rte_fib::RteFib];
+static PEERS: &[&dyn Peer] =
+    &[&testpmd::TestPmd, &ovs::OpenVSwitch, &linux::Linux, &rte_fib::RteFib, &rte_sched::RteSched];
 
 /// What to measure, and how.
 #[derive(Clone, Debug)]

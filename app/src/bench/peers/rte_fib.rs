@@ -52,7 +52,7 @@ impl Peer for RteFib {
     }
 
     fn start(&self, _work: &Work, lab: &Lab) -> Result<Contest, Stop> {
-        let program = compile(lab)?;
+        let program = compile(lab, NAME, fib::SOURCE)?;
         let lookups = match &lab.data {
             Some(folder) => Lookups::real(folder).map_err(Stop::Failed)?,
             None => Lookups::made_up(),
@@ -81,10 +81,11 @@ impl Peer for RteFib {
     }
 }
 
-fn compile(lab: &Lab) -> Result<PathBuf, Stop> {
-    let folder = lab.fresh_folder("fib")?;
-    let (source, program) = (folder.join("rte-fib.c"), folder.join("rte-fib"));
-    std::fs::write(&source, fib::SOURCE)
+/// Compiles a program that is linked with DPDK.
+pub(super) fn compile(lab: &Lab, name: &str, text: &str) -> Result<PathBuf, Stop> {
+    let folder = lab.fresh_folder(name)?;
+    let (source, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    std::fs::write(&source, text)
         .map_err(|error| Stop::Failed(format!("cannot write {}: {error}", source.display())))?;
     let flags = lab.tool(Command::new("pkg-config").args(["--cflags", "--libs", "libdpdk"]))?;
     let mut command = Command::new("cc");

@@ -5,14 +5,14 @@ use super::quoted;
 /// The program, in C: compiled where it is needed.
 pub const SOURCE: &str = include_str!("../../peers/rte-sched.c");
 
+/// The function whose cases do the same.
+pub const FUNCTION: &str = "qos";
+
 /// Packets that a queue may hold on both sides.
 pub const QUEUE_SIZE: u32 = 64;
 
 /// Buffers of the peer: it gets cheaper per packet the more it holds.
 pub const BUFFERS: u32 = 131_072;
-
-/// Packets that it takes in one call.
-pub const BATCH: u64 = 64;
 
 /// Whether it says that it is ready, with so many pipes.
 ///
