@@ -15,6 +15,7 @@ pub(crate) static FUNCTIONS: &[&dyn Function] = &[
     &weir_wiring::Wiring(STAGES),
     &GENERATOR,
     &weir_bng::Bng,
+    &weir_qos::Qos,
 ];
 
 /// The stages that a configuration may wire by hand.

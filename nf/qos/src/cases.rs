@@ -1,0 +1,96 @@
+//! What `weir bench cpp qos` measures: packets of random users, in and out of the scheduler.
+//!
+//! The hierarchy is that of the peer in `tools/bench/peers/rte-sched.c`: a port of 40 Gbit/s, of which users share 82 % evenly, four
+//! traffic classes, of whose queues one is used, 64 packets long. Telling users by their tags, and classification, are within what is
+//! measured.
+
+use weir_stage::Case;
+use weir_stage::function::Traffic;
+use weir_wire::vlan::Vlan;
+use weir_wire::{View, ethernet};
+
+/// Rate of all users together, kbit/s.
+const ALL_USERS: u64 = 32_800_000;
+
+/// Frames in a round.
+const FRAMES: u64 = 1_000_000;
+
+/// Inner VLANs of each outer one.
+const INNER: u64 = 2_048;
+
+/// Bytes of a frame without its check sequence.
+const FRAME: usize = 60;
+
+/// All cases.
+pub(crate) fn all() -> Vec<Case> {
+    let plenty = |users| ALL_USERS / users;
+    vec![
+        case::<4>("users-4", plenty(4), "", "64-byte packets of 4 users at random"),
+        case::<4_096>("users-4k", plenty(4_096), "", "64-byte packets of 4,096 users at random"),
+        case::<32_768>("users-32k", plenty(32_768), "", "64-byte packets of 32,768 users at random"),
+        case::<131_072>("users-128k", plenty(131_072), "", "64-byte packets of 131,072 users at random"),
+        case::<32_768>(
+            "users-32k-policed",
+            plenty(32_768),
+            POLICED,
+            "32,768 users, each with a policer before the scheduler",
+        ),
+        case::<32_768>(
+            "users-32k-overload",
+            50,
+            "",
+            "32,768 users who send many times what they may: most packets are dropped",
+        ),
+    ]
+}
+
+/// A policer that every packet passes.
+const POLICED: &str = "police = { user = { cir = \"1 Gbit/s\", cbs = \"1 MiB\" } },";
+
+fn case<const USERS: u64>(name: &'static str, rate: u64, keys: &str, help: &'static str) -> Case {
+    let (outer, inner) = (USERS.div_ceil(INNER), USERS.min(INNER));
+    let script = format!(
+        "qos {{ from = \"in\", to = \"out\", {keys}\n  \
+         users = {{ {{ tags = \"1-{outer}.1-{inner}\", profile = \"user\" }} }},\n  \
+         scheduler = {{ rate = \"40 Gbit/s\", users = {}, buffers = 8192,\n    \
+         profiles = {{ user = {{ tb_rate = \"{rate} kbit/s\", tb_size = \"2 KiB\" }} }} }} }}",
+        USERS + 1
+    );
+    Case { name, help, needs: &[], script, knobs: &[], prepare: |_, _, _| Ok(traffic(USERS)) }
+}
+
+/// Frames of random users.
+fn traffic(users: u64) -> Traffic {
+    let mut random = 1;
+    let frame = move |_: u64, bytes: &mut [u8; 64]| {
+        let user = below(&mut random, users);
+        let tags = [
+            Vlan::new((user / INNER) as u16 + 1, 0, false, ethernet::CVLAN),
+            Vlan::new((user % INNER) as u16 + 1, 0, false, ethernet::IPV4),
+        ];
+        let start = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xa8];
+        let tags = tags.iter().flat_map(|tag| [tag.control.to_bytes(), tag.ethertype.to_bytes()].concat());
+        // An IPv4 header without options, UDP.
+        let header = [0x45, 0, 0, 38, 0, 0, 0x40, 0, 64, 17, 0, 0, 198, 18, 0, 1, 198, 19, 0, 1];
+        bytes.iter_mut().zip(start.into_iter().chain(tags).chain(header)).for_each(|(to, from)| *to = from);
+        FRAME
+    };
+    let check = move |bytes: &[u8]| {
+        let tag = |at: usize| bytes.get(at..).and_then(Vlan::view).map_or(0, |tag| u64::from(tag.id()));
+        let user = (tag(14).wrapping_sub(1)).wrapping_mul(INNER).wrapping_add(tag(18).wrapping_sub(1));
+        if bytes.len() == FRAME && user < users {
+            Ok(())
+        } else {
+            Err(format!("{} bytes came out of user {user}", bytes.len()))
+        }
+    };
+    Traffic { frame: Box::new(frame), frames: FRAMES, check: Box::new(check) }
+}
+
+/// A number below `bound` that looks random and is the same every time (SplitMix64).
+fn below(state: &mut u64, bound: u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((u128::from(mixed ^ (mixed >> 31)) * u128::from(bound)) >> 64) as u64
+}

@@ -1,0 +1,106 @@
+//! The keys of `qos`.
+
+use std::collections::BTreeMap;
+
+use weir_config::{FilePath, OneOrMany, PacketRate, PortName, choice, config};
+use weir_sched::classify::ClassifyConfig;
+use weir_sched::config::SchedulerConfig;
+use weir_sched::police::PolicerConfig;
+use weir_stage::Layout;
+
+use crate::key::{AnyPrefix, Tags};
+
+choice! {
+    /// What users are known by.
+    pub enum UserBy {
+        /// The tags of their frames: outer and inner VLAN.
+        Tags = "tags",
+        /// Their address, as the source of packets.
+        Source = "source",
+        /// Their address, as the destination of packets.
+        Destination = "destination",
+        /// Nothing: all packets are of one user, that of `others`.
+        Nothing = "nothing",
+    }
+}
+
+choice! {
+    /// What becomes of packets in the other direction.
+    pub enum Reverse {
+        /// They go by untouched.
+        Pass = "pass",
+        /// They are shaped too, by a scheduler of their own with the same settings.
+        Shape = "shape",
+    }
+}
+
+config! {
+    /// One user, or several of the same kind. An entry for a single user goes before one for several that stands before it.
+    pub struct UserConfig {
+        /// The tags of its frames: `"100.7"`. Ranges stand for a user each: `"100-107.1-4094"`.
+        pub tags: Option<Tags> = optional, live;
+        /// Its addresses and prefixes.
+        pub prefix: OneOrMany<AnyPrefix> = empty, live;
+        /// Every prefix of this length in `prefix` is a user of its own.
+        pub each: Option<u8> = optional, live, range(1..=128);
+        /// The name of its profile.
+        pub profile: String = required, live;
+        /// The name of its subport; the first when absent.
+        pub subport: Option<String> = optional, live;
+    }
+}
+
+config! {
+    /// Bounds of the tables that users are found in.
+    pub struct QosLimits {
+        /// Prefixes of users, of each IP version.
+        pub prefixes: u32 = default(65_536), rebuild, range(2..=1_048_576);
+        /// /24 networks in which there are longer prefixes; each takes 1 KiB.
+        pub networks: u32 = default(16_384), rebuild, range(16..=1_048_576);
+    }
+}
+
+config! {
+    /// Shapes what goes from one port to another: so much for each user, in traffic classes.
+    pub struct QosConfig {
+        /// Where packets come in.
+        pub from: PortName = required, rebuild;
+        /// Where they leave, shaped.
+        pub to: PortName = required, rebuild;
+        /// What becomes of packets in the other direction.
+        pub reverse: Reverse = default(Reverse::Pass), rebuild;
+        /// Cores of the workers: one, or with the layout `pipeline` one for looking and one for shaping.
+        pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
+        /// How the stages are spread over the workers.
+        pub layout: Layout = default(Layout::RunToCompletion), rebuild;
+        /// What users are known by.
+        pub user_by: UserBy = default(UserBy::Tags), rebuild;
+        /// The users.
+        pub users: Vec<UserConfig> = empty, live;
+        /// More users, from a file with the columns `user` (VLANs such as `100.7`, or addresses and prefixes, parted by `;`), `profile`
+        /// and, if there are any, `subport`.
+        pub users_csv: Option<FilePath> = optional, live;
+        /// The profile of everybody else, who share it as one user; without it their packets are dropped as `unknown-user`.
+        pub others: Option<String> = optional, live;
+        /// Which traffic class and queue a packet belongs to.
+        pub classify: ClassifyConfig = empty, live;
+        /// Policers of users before the scheduler, by the names of their profiles.
+        pub police: BTreeMap<String, PolicerConfig> = empty, live;
+        /// Packets that go to the scheduler at most; what comes beyond is dropped before anybody looks whose it is.
+        pub limit: Option<PacketRate> = optional, rebuild;
+        /// Rates, profiles and buffers. Of `users`, one is for `others`; `assign` is for functions whose users have numbers.
+        pub scheduler: SchedulerConfig = required, live;
+        /// Bounds of the tables that users are found in.
+        pub limits: QosLimits = empty, rebuild;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_is_sound() {
+        assert_eq!(QosConfig::schema().defects(), Vec::<String>::new());
+    }
+}

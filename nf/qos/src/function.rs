@@ -1,0 +1,232 @@
+//! The function `qos` as the program sees it.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use weir_config::{ConfigError, Element, ErrorKind, PortName, Schema};
+use weir_mem::Published;
+use weir_net::limit::{Rate, TokenBucket};
+use weir_packet::Key;
+use weir_sched::classify::Classifier;
+use weir_sched::police::{Police, Policers, UserProfiles};
+use weir_sched::shaping::Shaping;
+use weir_stage::{
+    Case, Env, Function, Graph, GraphError, Instance, Layout, NodeId, Place, Placement, RequestError, Saved, Show,
+    ShowRows, To, Verb,
+};
+
+use crate::back::Back;
+use crate::config::{QosConfig, Reverse};
+use crate::limit::Limit;
+use crate::load::{Wanted, load};
+use crate::state::{Control, Direction, lock};
+use crate::table::{IdentifyWith, Room, Table};
+use crate::users::Users;
+use crate::{cases, request, show};
+
+/// The function `qos`.
+#[derive(Debug)]
+pub struct Qos;
+
+impl Function for Qos {
+    fn kind(&self) -> &'static str {
+        "qos"
+    }
+
+    fn schema(&self) -> Schema {
+        QosConfig::schema()
+    }
+
+    fn placement(&self, element: &Element) -> Placement {
+        let (workers, layout) = element
+            .read::<QosConfig>()
+            .map_or((vec![0], Layout::RunToCompletion), |config| (config.workers, config.layout));
+        Placement { layout, workers }
+    }
+
+    fn ports(&self, element: &Element) -> Vec<String> {
+        let config = element.read::<QosConfig>();
+        config.map_or(Vec::new(), |config| [&config.from, &config.to].map(PortName::to_string).to_vec())
+    }
+
+    fn build(
+        &self,
+        element: &Element,
+        env: &Env<'_>,
+        old: Option<&dyn Instance>,
+    ) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
+        let (config, wanted) = load(element, env)?;
+        let running = Running::build(element, config, wanted, env)?;
+        if let Some(old) = old.and_then(|old| old.as_any().downcast_ref::<Running>()) {
+            running.take_over(old);
+        }
+        Ok(Box::new(running))
+    }
+
+    fn verbs(&self) -> &'static [Verb] {
+        request::VERBS
+    }
+
+    fn shows(&self) -> &'static [Show] {
+        show::SHOWS
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        cases::all()
+    }
+}
+
+/// A configured `qos`.
+pub(crate) struct Running {
+    name: String,
+    config: QosConfig,
+    /// Indices of the ports `from` and `to`.
+    ports: [u16; 2],
+    profiles: Arc<UserProfiles>,
+    classifier: Arc<Published<Classifier>>,
+    policers: Arc<Published<Policers>>,
+    pub(crate) shared: Arc<Mutex<Control>>,
+    now: u64,
+}
+
+impl Running {
+    fn build(element: &Element, config: QosConfig, wanted: Wanted, env: &Env<'_>) -> Result<Running, Vec<ConfigError>> {
+        let limit = |problem: String| vec![element.error(ErrorKind::Limit, &element.path(), problem)];
+        let limits = &config.limits;
+        let room = Room { prefixes: limits.prefixes, networks: limits.networks };
+        let table = Table::new(config.user_by, room, env.domain).map_err(limit)?;
+        let directions: &[Direction] = match config.reverse {
+            Reverse::Pass => &[Direction::Forth],
+            Reverse::Shape => &[Direction::Forth, Direction::Back],
+        };
+        let mut schedulers = Vec::new();
+        for direction in directions {
+            // All that can be wrong has been looked for.
+            let shaping = Shaping::new(&config.scheduler).map_err(|faults| limit(format!("scheduler: {faults:?}")))?;
+            schedulers.push((*direction, shaping));
+        }
+        let profiles = Arc::new(UserProfiles::new(config.scheduler.users));
+        let classifier = Arc::new(Published::new(env.domain, Box::new(wanted.classifier.clone())));
+        let policers = Arc::new(Published::new(env.domain, Box::new(Policers::default())));
+        let mut control = Control {
+            users: Users::new(),
+            names: wanted.names.clone(),
+            others: None,
+            table,
+            buffers: config.scheduler.buffers,
+            schedulers,
+            profiles: Arc::clone(&profiles),
+            classifier: Arc::clone(&classifier),
+            policers: Arc::clone(&policers),
+        };
+        control.become_wanted(wanted).map_err(limit)?;
+        let ports = [&config.from, &config.to].map(|name| env.port(name).map_or(0, |port| port.index));
+        let shared = Arc::new(Mutex::new(control));
+        let name = element.name().to_owned();
+        Ok(Running { name, config, ports, profiles, classifier, policers, shared, now: env.now })
+    }
+
+    /// What was changed at run time stays.
+    fn take_over(&self, old: &Running) {
+        let (mut control, old) = (lock(&self.shared), lock(&old.shared));
+        let Control { users, names, .. } = &mut *control;
+        users.take_over(&old.users, |number| names.profile(old.names.profiles.get(usize::from(number))?));
+        control.assign_all();
+    }
+
+    /// The stages of one direction; packets come in at the first.
+    fn direction(&self, graph: &mut Graph, direction: Direction, user: Key<u32>, to: u16) -> Option<NodeId> {
+        let name = |stage: &str| match direction {
+            Direction::Forth => format!("{}.{stage}", self.name),
+            Direction::Back => format!("{}.{stage}-back", self.name),
+        };
+        let control = lock(&self.shared);
+        let (_, shaping) = control.schedulers.iter().find(|(one, _)| *one == direction)?;
+        let overhead = u32::from(self.config.scheduler.overhead);
+        let with =
+            IdentifyWith { classifier: Arc::clone(&self.classifier), user, strict: self.config.others.is_none() };
+        let identify = control.table.identify(direction == Direction::Back, with);
+        let identify = graph.add_at(name("identify"), identify, Place::Worker { section: 0 });
+        let shaper = graph.add_at(name("shape"), shaping.stage(user, true), Place::Worker { section: 1 });
+        graph.wire(shaper, "out", To::Port(to));
+        if self.config.police.is_empty() {
+            graph.wire(identify, "out", To::Stage(shaper));
+        } else {
+            let (profiles, policers) = (Arc::clone(&self.profiles), Arc::clone(&self.policers));
+            let police = graph.add(name("police"), Police::new(user, profiles, policers, overhead));
+            graph.wire(identify, "out", To::Stage(police));
+            graph.wire(police, "out", To::Stage(shaper));
+        }
+        let limit = self.config.limit.and_then(|limit| {
+            // A millisecond's worth, and at least a batch.
+            let rate = limit.packets_per_second();
+            Rate::new(rate, (rate / 1_000).max(64))
+        });
+        let Some(limit) = limit else { return Some(identify) };
+        let limit = graph.add(name("limit"), Limit(TokenBucket::new(limit, self.now)));
+        graph.wire(limit, "out", To::Stage(identify));
+        Some(limit)
+    }
+}
+
+impl Instance for Running {
+    fn graph(&self, _replica: usize) -> Result<Graph, GraphError> {
+        let mut graph = Graph::new();
+        let user: Key<u32> = graph.claim("user")?;
+        let [from, to] = self.ports;
+        if let Some(first) = self.direction(&mut graph, Direction::Forth, user, to) {
+            graph.receive(from, first);
+        }
+        let back = match self.direction(&mut graph, Direction::Back, user, from) {
+            Some(first) => first,
+            None => {
+                let back = graph.add(format!("{}.back", self.name), Back);
+                graph.wire(back, "out", To::Port(from));
+                back
+            }
+        };
+        graph.receive(to, back);
+        Ok(graph)
+    }
+
+    fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>> {
+        let (config, wanted) = load(element, env)?;
+        let shared = Arc::clone(&self.shared);
+        let mut changes = Vec::new();
+        for (_, shaping) in &lock(&self.shared).schedulers {
+            let change = shaping.prepare(&config.scheduler);
+            let refused = |faults| {
+                vec![element.error(ErrorKind::Conflict, &element.path().field("scheduler"), format!("{faults:?}"))]
+            };
+            changes.push(change.map_err(refused)?);
+        }
+        Ok(Box::new(move |_now| {
+            let mut control = lock(&shared);
+            control.schedulers.iter().zip(changes).for_each(|((_, shaping), change)| shaping.apply(change));
+            // All there may be no room for is prefixes, and what takes too many of them is refused before.
+            drop(control.become_wanted(wanted));
+        }))
+    }
+
+    fn request(&self, verb: &str, arguments: &Value, _now: u64) -> Result<Value, RequestError> {
+        request::carry_out(&mut lock(&self.shared), verb, arguments)
+    }
+
+    fn show(&self, what: &str, filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
+        show::rows(&self.shared, what, filter)
+    }
+
+    fn save(&self) -> Vec<Saved> {
+        request::save(&lock(&self.shared))
+    }
+
+    fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
+        let control = lock(&self.shared);
+        vec![("qos_users", "Users of the scheduler", control.users.len() as f64)]
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,61 @@
+//! Stage `qos.identify`: whose frame it is, and of which traffic class and queue.
+
+use std::sync::Arc;
+
+use weir_mem::Published;
+use weir_packet::{BATCH, Batch, Key, LaneId};
+use weir_sched::classify::{Classifier, Frame};
+use weir_stage::{Declaration, Out, Stage};
+
+use crate::find::{Find, OTHERS};
+
+weir_stage::ways! {
+    /// Ways out of [`Identify`].
+    pub(crate) enum Exit {
+        /// Its user and its class are known.
+        Out => way "out",
+        /// It belongs to no user, and the configuration has no profile for `others`.
+        Unknown => drop "unknown-user",
+    }
+}
+
+/// Finds users and classes.
+pub(crate) struct Identify<F> {
+    find: F,
+    classifier: Arc<Published<Classifier>>,
+    user: Key<u32>,
+    /// Whether frames of nobody are dropped.
+    strict: bool,
+    frames: [Frame; BATCH],
+}
+
+impl<F: Find> Identify<F> {
+    pub(crate) fn new(find: F, classifier: Arc<Published<Classifier>>, user: Key<u32>, strict: bool) -> Identify<F> {
+        Identify { find, classifier, user, strict, frames: [Frame::default(); BATCH] }
+    }
+}
+
+impl<F: Find> Stage for Identify<F> {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>().writes(&[self.user.into(), LaneId::Class, LaneId::Colour])
+    }
+
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        let classifier = self.classifier.load(out.reader());
+        let (find, frames) = (&self.find, &mut self.frames);
+        batch.each_ref(|slot, packet| {
+            let frame = Frame::of(packet.bytes());
+            find.prefetch(packet, &frame);
+            frames[slot.index()] = frame;
+        });
+        batch.lanes.colour.all_mut().fill(0);
+        let (key, strict) = (self.user, self.strict);
+        out.each(batch, |slot, packet, lanes| {
+            let frame = &frames[slot.index()];
+            let user = find.user(packet, frame);
+            lanes.set(key, slot, user);
+            lanes.class[slot] = classifier.classify(packet.bytes(), frame).to_lane();
+            if user == OTHERS && strict { Exit::Unknown } else { Exit::Out }
+        });
+    }
+}

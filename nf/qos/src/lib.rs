@@ -1,0 +1,29 @@
+//! The function `qos`: users shaped by a hierarchical scheduler.
+//!
+//! | file | what |
+//! |---|---|
+//! | `identify.rs` | stage `qos.identify`: whose frame it is, and of which class |
+//! | `limit.rs` | stage `qos.limit`: a limiter before all others |
+//! | `back.rs` | stage `qos.back`: the direction that is not shaped |
+//! | `find.rs`, `table.rs` | tables that users are found in |
+//! | `users.rs`, `state.rs` | who is a user, and what schedulers are told |
+//! | `config.rs`, `load.rs` | the configuration, and what is wrong with it |
+//! | `request.rs`, `show.rs` | what can be asked at run time |
+#![forbid(unsafe_code)]
+
+mod back;
+mod cases;
+mod config;
+mod find;
+mod function;
+mod identify;
+mod key;
+mod limit;
+mod load;
+mod request;
+mod show;
+mod state;
+mod table;
+mod users;
+
+pub use function::Qos;

@@ -1,0 +1,392 @@
+//! From the configuration to what is wanted; everything that is wrong with it, at once.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::io::BufReader;
+
+use ipnet::IpNet;
+use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Row, Rows, nearest};
+use weir_sched::class::MAX_QUEUES;
+use weir_sched::classify::Classifier;
+use weir_sched::police::{Policer, Policers};
+use weir_stage::{Env, Layout};
+
+use crate::config::{QosConfig, UserBy, UserConfig};
+use crate::key::{AnyPrefix, Tags, UserKey};
+use crate::users::WantedUser;
+
+/// What a checked configuration wants.
+pub(crate) struct Wanted {
+    /// Users but everybody else.
+    pub(crate) users: Vec<WantedUser>,
+    /// Everybody else: profile and subport.
+    pub(crate) others: Option<(u16, u16)>,
+    pub(crate) names: Names,
+    pub(crate) classifier: Classifier,
+    pub(crate) policers: Policers,
+}
+
+/// Names of profiles and subports, in the order of their numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    pub(crate) profiles: Vec<String>,
+    pub(crate) subports: Vec<String>,
+}
+
+impl Names {
+    pub(crate) fn profile(&self, name: &str) -> Option<u16> {
+        number(&self.profiles, name)
+    }
+
+    pub(crate) fn subport(&self, name: &str) -> Option<u16> {
+        number(&self.subports, name)
+    }
+}
+
+fn number(names: &[String], name: &str) -> Option<u16> {
+    names.iter().position(|one| one == name).and_then(|position| u16::try_from(position).ok())
+}
+
+/// Reads a checked configuration.
+///
+/// # Errors
+///
+/// Everything that is wrong with it beyond its schema.
+pub(crate) fn load(element: &Element, env: &Env<'_>) -> Result<(QosConfig, Wanted), Vec<ConfigError>> {
+    let config: QosConfig = element.read()?;
+    let names = Names {
+        profiles: config.scheduler.profiles.keys().cloned().collect(),
+        subports: config.scheduler.subports.keys().cloned().collect(),
+    };
+    let mut loader = Loader { element, env, config: &config, names, errors: Errors::new(), seen: HashMap::new() };
+    loader.placement();
+    loader.classes();
+    let policers = loader.policers();
+    let others = loader.others();
+    let mut users = loader.listed();
+    loader.filed(&mut users);
+    loader.check_users(&users);
+    loader.check_limits(&users);
+    let Loader { errors, names, .. } = loader;
+    let classifier = Classifier::new(&config.classify, config.scheduler.classes);
+    errors.into_result((config, Wanted { users, others, names, classifier, policers }))
+}
+
+struct Loader<'a> {
+    element: &'a Element,
+    env: &'a Env<'a>,
+    config: &'a QosConfig,
+    names: Names,
+    errors: Errors,
+    /// Keys of users.
+    seen: HashMap<UserKey, Seen>,
+}
+
+/// Where a user is from.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// Its position among the users.
+    user: usize,
+    place: Stands,
+    /// Whether the entry stands for several users.
+    several: bool,
+}
+
+/// Where an entry stands.
+#[derive(Clone, Copy)]
+enum Stands {
+    /// In the list of users, from 1.
+    Entry(usize),
+    /// In a line of the file.
+    Line(u64),
+}
+
+impl fmt::Display for Stands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stands::Entry(n) => write!(f, "users[{n}]"),
+            Stands::Line(line) => write!(f, "line {line} of users_csv"),
+        }
+    }
+}
+
+impl Loader<'_> {
+    fn error(&mut self, kind: ErrorKind, key: &str, problem: impl Into<String>, remedy: &str) {
+        let root = self.element.path();
+        self.errors.push(self.element.error(kind, &root.field(key), problem).remedy(remedy));
+    }
+
+    fn placement(&mut self) {
+        if self.config.from == self.config.to {
+            let problem = format!("\"{}\" is where packets come from, too", self.config.to);
+            self.error(ErrorKind::Conflict, "to", problem, "name another port");
+        }
+        let (workers, layout) = (self.config.workers.len(), self.config.layout);
+        match layout {
+            Layout::RunToCompletion if workers > 1 => {
+                let problem = format!("{workers} workers; a scheduler has one owner");
+                self.error(ErrorKind::Conflict, "workers", problem, "name one worker, or choose layout = \"pipeline\"");
+            }
+            Layout::Distributor => {
+                let problem = "\"distributor\" spreads users over several schedulers, and a user has one";
+                self.error(ErrorKind::Conflict, "layout", problem, "choose \"run-to-completion\" or \"pipeline\"");
+            }
+            _ => {}
+        }
+    }
+
+    fn classes(&mut self) {
+        let scheduler = &self.config.scheduler;
+        let wrong = self.config.classify.faults(scheduler.classes, MAX_QUEUES as u8);
+        for (key, problem) in wrong {
+            self.error(ErrorKind::Conflict, "classify", format!("{key}: {problem}"), "");
+        }
+        for (key, problem) in self.config.scheduler.faults() {
+            self.error(ErrorKind::Conflict, "scheduler", format!("{key}: {problem}"), "");
+        }
+    }
+
+    fn check_users(&mut self, users: &[WantedUser]) {
+        let most = self.config.scheduler.users;
+        if users.len() >= most as usize {
+            let problem = format!("users is {most}, which is too few: there are {}, and `others`", users.len());
+            self.error(ErrorKind::Limit, "scheduler", problem, "raise it");
+        }
+        if !self.config.scheduler.assign.is_empty() {
+            let problem = "assign: users have no numbers here";
+            self.error(ErrorKind::Conflict, "scheduler", problem, "say whose profile it is in `users`");
+        }
+    }
+
+    fn policers(&mut self) -> Policers {
+        let mut policers = Policers(self.names.profiles.iter().map(|_| None).collect());
+        for (name, config) in &self.config.police {
+            let Some(number) = self.profile_number("police", name) else { continue };
+            match Policer::new(config) {
+                Ok(policer) => policers.0[usize::from(number)] = Some(policer),
+                Err(problem) => self.error(ErrorKind::Conflict, "police", format!("{name}: {problem}"), ""),
+            }
+        }
+        policers
+    }
+
+    fn others(&mut self) -> Option<(u16, u16)> {
+        match &self.config.others {
+            Some(name) => self.profile_number("others", name).map(|profile| (profile, 0)),
+            None if self.config.user_by == UserBy::Nothing => {
+                let problem = "with user_by = \"nothing\" all packets are of one user, who has no profile";
+                self.error(ErrorKind::Missing, "others", problem, "name a profile");
+                None
+            }
+            None => None,
+        }
+    }
+
+    fn profile_number(&mut self, key: &str, name: &str) -> Option<u16> {
+        let number = self.names.profile(name);
+        if number.is_none() {
+            let (problem, remedy) = unknown("profile", name, &self.names.profiles);
+            self.error(ErrorKind::Dangling, key, problem, &remedy);
+        }
+        number
+    }
+
+    /// The users of the script.
+    fn listed(&mut self) -> Vec<WantedUser> {
+        let mut users = Vec::new();
+        for (config, n) in self.config.users.iter().zip(1..) {
+            let place = Stands::Entry(n);
+            let Some((profile, subport)) = self.assigned(config, place) else { continue };
+            match self.keys(config) {
+                Ok(all) => {
+                    let several = all.len() > 1;
+                    for keys in all {
+                        self.add(&mut users, WantedUser { keys, profile, subport }, place, several);
+                    }
+                }
+                Err(problem) => self.error(ErrorKind::Conflict, "users", format!("{place}: {problem}"), ""),
+            }
+        }
+        users
+    }
+
+    fn assigned(&mut self, config: &UserConfig, place: Stands) -> Option<(u16, u16)> {
+        let profile = self.names.profile(&config.profile);
+        if profile.is_none() {
+            let (problem, remedy) = unknown("profile", &config.profile, &self.names.profiles);
+            self.error(ErrorKind::Dangling, "users", format!("{place}: {problem}"), &remedy);
+        }
+        let subport = config.subport.as_ref().map_or(Some(0), |name| self.names.subport(name));
+        if let (None, Some(name)) = (subport, &config.subport) {
+            let (problem, remedy) = unknown("subport", name, &self.names.subports);
+            self.error(ErrorKind::Dangling, "users", format!("{place}: {problem}"), &remedy);
+        }
+        profile.zip(subport)
+    }
+
+    /// The keys of each user that an entry stands for.
+    fn keys(&self, config: &UserConfig) -> Result<Vec<Vec<UserKey>>, String> {
+        let prefixes = config.prefix.0.as_slice();
+        match (self.config.user_by, config.tags, prefixes) {
+            (UserBy::Nothing, ..) => Err("there are no users with user_by = \"nothing\"; leave it out".to_owned()),
+            (UserBy::Tags, Some(tags), []) => tagged(tags, self.config.scheduler.users),
+            (UserBy::Tags, ..) => Err("users are known by tags here; it needs `tags`, and no `prefix`".to_owned()),
+            (_, None, [_, ..]) => match config.each {
+                None => Ok(vec![prefixes.iter().map(|prefix| UserKey::Prefix(prefix.0.trunc())).collect()]),
+                Some(each) => each_of(prefixes, each, self.config.scheduler.users),
+            },
+            _ => Err("users are known by addresses here; it needs `prefix`, and no `tags`".to_owned()),
+        }
+    }
+
+    /// Adds a user, unless somebody has one of its keys already. An entry of its own goes before one for several users.
+    fn add(&mut self, users: &mut Vec<WantedUser>, user: WantedUser, place: Stands, several: bool) {
+        let known = user.keys.iter().find_map(|key| self.seen.get(key).map(|seen| (*key, *seen)));
+        match known {
+            None => {
+                let seen = Seen { user: users.len(), place, several };
+                self.seen.extend(user.keys.iter().map(|key| (*key, seen)));
+                users.push(user);
+            }
+            Some((key, seen)) if seen.several && !several && user.keys == [key] => {
+                self.seen.insert(key, Seen { place, several, ..seen });
+                if let Some(entry) = users.get_mut(seen.user) {
+                    *entry = user;
+                }
+            }
+            Some((key, seen)) => {
+                let problem = format!("{place}: user {key} is there twice; the other stands in {}", seen.place);
+                self.error(ErrorKind::Duplicate, "users", problem, "leave one out");
+            }
+        }
+    }
+
+    fn filed(&mut self, users: &mut Vec<WantedUser>) {
+        let Some(file) = &self.config.users_csv else { return };
+        let Some(folder) = self.env.folder else {
+            let problem = format!("\"{file}\" can not be opened: the configuration has no folder");
+            return self.error(ErrorKind::File, "users_csv", problem, "");
+        };
+        match folder.open_file(file) {
+            Ok(opened) => self.rows(file, BufReader::with_capacity(1 << 18, opened), users),
+            Err(reason) => self.error(ErrorKind::File, "users_csv", format!("\"{file}\" {reason}"), ""),
+        }
+    }
+
+    fn rows(&mut self, file: &FilePath, input: impl std::io::BufRead, users: &mut Vec<WantedUser>) {
+        let mut rows = match Rows::new(file.to_string(), input, &["user", "profile"], &["subport"]) {
+            Ok(rows) => rows,
+            Err(wrong) => return self.errors.extend(wrong),
+        };
+        let mut errors = std::mem::take(&mut self.errors);
+        while let Some(row) = rows.next(&mut errors) {
+            let keys = row.read_list::<UserKey>(0, ';', &mut errors);
+            let profile = self.named(&row, 1, "profile", &mut errors);
+            let subport = if row.text(2).is_empty() { Some(0) } else { self.named(&row, 2, "subport", &mut errors) };
+            let Some(((keys, profile), subport)) = keys.zip(profile).zip(subport) else { continue };
+            if let Some(problem) = self.unfit(&keys) {
+                errors.push(row.error(0, ErrorKind::Conflict, problem));
+                continue;
+            }
+            std::mem::swap(&mut self.errors, &mut errors);
+            let keys = keys.into_iter().map(trunc).collect();
+            self.add(users, WantedUser { keys, profile, subport }, Stands::Line(row.line()), false);
+            std::mem::swap(&mut self.errors, &mut errors);
+        }
+        self.errors = errors;
+    }
+
+    fn named(&self, row: &Row<'_>, column: usize, what: &str, errors: &mut Errors) -> Option<u16> {
+        let name = row.text(column);
+        let names = if what == "profile" { &self.names.profiles } else { &self.names.subports };
+        let found = number(names, &name);
+        if found.is_none() {
+            let (problem, remedy) = unknown(what, &name, names);
+            errors.push(row.error(column, ErrorKind::Dangling, problem).remedy(remedy));
+        }
+        found
+    }
+
+    /// Why keys do not fit what users are known by.
+    fn unfit(&self, keys: &[UserKey]) -> Option<&'static str> {
+        let tags = |key: &UserKey| matches!(key, UserKey::Tags(..));
+        match self.config.user_by {
+            UserBy::Nothing => Some("there are no users with user_by = \"nothing\""),
+            UserBy::Tags if keys.len() == 1 && keys.iter().all(tags) => None,
+            UserBy::Tags => Some("is no pair of VLANs, which users are known by here"),
+            _ if !keys.is_empty() && !keys.iter().any(tags) => None,
+            _ => Some("is no address or prefix, which users are known by here"),
+        }
+    }
+
+    fn check_limits(&mut self, users: &[WantedUser]) {
+        let limits = &self.config.limits;
+        let prefixes = || {
+            users.iter().flat_map(|user| &user.keys).filter_map(|key| match key {
+                UserKey::Prefix(prefix) => Some(*prefix),
+                UserKey::Tags(..) => None,
+            })
+        };
+        let networks: BTreeSet<u32> = prefixes()
+            .filter_map(|prefix| match prefix {
+                IpNet::V4(prefix) if prefix.prefix_len() > 24 => Some(prefix.addr().to_bits() >> 8),
+                _ => None,
+            })
+            .collect();
+        let v4 = prefixes().filter(|prefix| prefix.addr().is_ipv4()).count();
+        let bounds = [
+            ("prefixes", v4.max(prefixes().count() - v4), limits.prefixes),
+            ("networks", networks.len(), limits.networks),
+        ];
+        for (name, needed, most) in bounds {
+            if needed > most as usize {
+                let root = self.element.path();
+                let path = root.field("limits");
+                let problem = format!("{most} is too few: this configuration takes {needed}");
+                self.errors.push(self.element.error(ErrorKind::Limit, &path.field(name), problem));
+            }
+        }
+    }
+}
+
+fn trunc(key: UserKey) -> UserKey {
+    match key {
+        UserKey::Prefix(prefix) => UserKey::Prefix(prefix.trunc()),
+        tags => tags,
+    }
+}
+
+fn tagged(tags: Tags, most: u32) -> Result<Vec<Vec<UserKey>>, String> {
+    if tags.count() > most {
+        return Err(format!("\"{tags}\" is {} users; `scheduler.users` allows {most}", tags.count()));
+    }
+    Ok(tags.keys().map(|key| vec![key]).collect())
+}
+
+/// A user for each prefix of a length in some prefixes.
+fn each_of(prefixes: &[AnyPrefix], each: u8, most: u32) -> Result<Vec<Vec<UserKey>>, String> {
+    let mut all = Vec::new();
+    for prefix in prefixes {
+        let length = prefix.0.prefix_len();
+        if each < length || each > prefix.0.max_prefix_len() {
+            return Err(format!("each is {each}, and {prefix} has no prefixes of that length in it"));
+        }
+        if u32::from(each - length) >= u32::BITS || 1u32 << (each - length) > most {
+            return Err(format!(
+                "{prefix} has more prefixes of length {each} in it than `scheduler.users` allows: {most}"
+            ));
+        }
+        let subnets = prefix.0.trunc().subnets(each).map_err(|error| error.to_string())?;
+        all.extend(subnets.map(|subnet| vec![UserKey::Prefix(subnet)]));
+    }
+    Ok(all)
+}
+
+/// What is said of a name that there is not, and what to do.
+pub(crate) fn unknown(what: &str, name: &str, names: &[String]) -> (String, String) {
+    let remedy = match nearest(name, names.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => format!("the {what}s are {}", names.join(", ")),
+    };
+    (format!("there is no {what} \"{name}\""), remedy)
+}

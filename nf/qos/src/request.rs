@@ -1,0 +1,101 @@
+//! Changes at run time: `user set`, `user reset`.
+
+use serde_json::{Value, json};
+use weir_config::Scalar;
+use weir_stage::{Argument, RequestError, Saved, Verb};
+
+use crate::key::UserKey;
+use crate::load::unknown;
+use crate::state::Control;
+
+const USER: Argument = Argument {
+    name: "user",
+    keyword: None,
+    required: true,
+    many: false,
+    help: "The user: VLANs such as 100.7, or an address or prefix that it is known by",
+};
+
+/// What can be asked for.
+pub(crate) static VERBS: &[Verb] = &[
+    Verb {
+        noun: "user",
+        action: "set",
+        arguments: &[
+            USER,
+            Argument {
+                name: "profile",
+                keyword: Some("profile"),
+                required: true,
+                many: false,
+                help: "The name of a profile; what waits stays, and goes by it",
+            },
+        ],
+        help: "Gives a user another profile",
+        batch: true,
+    },
+    Verb {
+        noun: "user",
+        action: "reset",
+        arguments: &[USER],
+        help: "Gives a user the profile of the configuration again",
+        batch: true,
+    },
+];
+
+/// Carries out a request, whose arguments are an object, or a list of such for many at once. Either all of them is done or
+/// nothing.
+pub(crate) fn carry_out(control: &mut Control, verb: &str, arguments: &Value) -> Result<Value, RequestError> {
+    let one = std::slice::from_ref(arguments);
+    let list = arguments.as_array().map_or(one, Vec::as_slice);
+    let mut changes = Vec::with_capacity(list.len());
+    for (n, arguments) in list.iter().enumerate() {
+        let place = if arguments.is_array() || list.len() > 1 { format!("entry {}: ", n + 1) } else { String::new() };
+        let change = understand(control, verb, arguments);
+        changes.push(change.map_err(|error| RequestError(format!("{place}{error}")))?);
+    }
+    for (number, profile) in changes {
+        control.users.give(number, profile);
+        control.assign(number);
+    }
+    Ok(json!({ "changed": list.len() }))
+}
+
+/// The number of a user, and the profile that it is given.
+fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<(u32, Option<u16>), String> {
+    let text = |name: &str| {
+        let value = arguments.get(name).ok_or_else(|| format!("{name} is missing"))?;
+        value.as_str().ok_or_else(|| format!("{value} is no text; {name} is one"))
+    };
+    let word = text("user")?;
+    let key = UserKey::parse(word)
+        .map_err(|wrong| format!("\"{word}\" {}; write it as in {}", wrong.problem, UserKey::EXAMPLE))?;
+    let number =
+        control.users.number(&key).ok_or_else(|| format!("there is no user {key}; `show users` lists them"))?;
+    match verb {
+        "user set" => {
+            let name = text("profile")?;
+            let profile = control.names.profile(name).ok_or_else(|| {
+                let (problem, remedy) = unknown("profile", name, &control.names.profiles);
+                format!("{problem}; {remedy}")
+            })?;
+            Ok((number, Some(profile)))
+        }
+        "user reset" => Ok((number, None)),
+        _ => Err(format!("there is no request '{verb}'")),
+    }
+}
+
+/// What was changed at run time, as requests that would change it again.
+pub(crate) fn save(control: &Control) -> Vec<Saved> {
+    let given = control.users.iter().filter(|(_, user)| user.is_given());
+    let saved = given.filter_map(|(_, user)| {
+        let profile = control.names.profiles.get(usize::from(user.profile()))?;
+        let first = user.keys.first()?;
+        let arguments = json!({ "user": first.to_string(), "profile": profile });
+        let kind = if matches!(first, UserKey::Tags(..)) { "tags" } else { "prefix" };
+        let entry = json!({ kind: first.to_string(), "profile": profile });
+        Some(Saved { verb: "user set".to_owned(), arguments, key: "users".to_owned(), entry: Some(entry) })
+    });
+    saved.collect()
+}

@@ -1,0 +1,134 @@
+//! The tables that are shown: users, and the schedulers.
+
+use std::sync::{Arc, Mutex};
+use std::vec::IntoIter;
+
+use serde_json::{Value, json};
+use weir_config::Scalar;
+use weir_sched::shaping::Shaping;
+use weir_stage::{PIECE, RequestError, Show, ShowRows, whole};
+
+use crate::find::OTHERS;
+use crate::key::UserKey;
+use crate::state::{Control, Direction, lock};
+
+/// What can be shown.
+pub(crate) static SHOWS: &[Show] = &[
+    Show {
+        what: "users",
+        columns: &["user", "number", "profile", "subport", "author", "direction", "packets", "bytes", "dropped"],
+        help: "Users, and what became of their packets at the scheduler. Filter: a user, or a profile",
+    },
+    Show {
+        what: "schedulers",
+        columns: &["direction", "users", "most_users", "state_bytes", "buffers", "buffer_bytes"],
+        help: "The schedulers: how large they are, and their memory for users and, apart from it, for packets that wait",
+    },
+];
+
+/// The rows of a table.
+pub(crate) fn rows(
+    shared: &Arc<Mutex<Control>>,
+    what: &str,
+    filter: Option<&str>,
+) -> Result<Box<dyn ShowRows>, RequestError> {
+    let control = &*lock(shared);
+    match what {
+        "users" => Ok(Box::new(AllUsers { shared: Arc::clone(shared), numbers: chosen(control, filter)?.into_iter() })),
+        "schedulers" => Ok(whole(schedulers(control))),
+        _ => Err(RequestError(format!("there is no table '{what}'"))),
+    }
+}
+
+/// The numbers of the users that a filter selects.
+fn chosen(control: &Control, filter: Option<&str>) -> Result<Vec<u32>, RequestError> {
+    let all = || std::iter::once(OTHERS).chain(control.users.iter().map(|(number, _)| number));
+    let Some(word) = filter else { return Ok(all().collect()) };
+    if word == "others" {
+        return Ok(vec![OTHERS]);
+    }
+    if let Some(profile) = control.names.profile(word) {
+        return Ok(all().filter(|number| profile_of(control, *number) == Some(profile)).collect());
+    }
+    match UserKey::parse(word) {
+        Ok(key) => Ok(control.users.number(&key).into_iter().collect()),
+        Err(_) => Err(RequestError(format!(
+            "\"{word}\" selects no users; write a user such as {}, `others`, or a profile: {}",
+            UserKey::EXAMPLE,
+            control.names.profiles.join(", ")
+        ))),
+    }
+}
+
+fn profile_of(control: &Control, number: u32) -> Option<u16> {
+    match number {
+        OTHERS => control.others.map(|(profile, _)| profile),
+        number => control.users.get(number).map(|user| user.profile()),
+    }
+}
+
+/// Users, piece by piece; who is gone in the meantime is left out.
+struct AllUsers {
+    shared: Arc<Mutex<Control>>,
+    numbers: IntoIter<u32>,
+}
+
+impl ShowRows for AllUsers {
+    fn piece(&mut self) -> Vec<Value> {
+        while !self.numbers.as_slice().is_empty() {
+            let control = lock(&self.shared);
+            let some = self.numbers.by_ref().take(PIECE / 2);
+            let rows: Vec<Value> = some.flat_map(|number| user_rows(&control, number)).collect();
+            if !rows.is_empty() {
+                return rows;
+            }
+        }
+        Vec::new()
+    }
+}
+
+/// A row for each direction.
+fn user_rows(control: &Control, number: u32) -> Vec<Value> {
+    let user = control.users.get(number);
+    let subport = match (number, user) {
+        (OTHERS, _) => control.others.map(|(_, subport)| subport),
+        (_, user) => user.map(|user| user.subport),
+    };
+    let Some((profile, subport)) = profile_of(control, number).zip(subport) else { return Vec::new() };
+    let name = |names: &[String], number: u16| names.get(usize::from(number)).cloned().unwrap_or_default();
+    let keys = user.map_or_else(
+        || "others".to_owned(),
+        |user| user.keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+    );
+    let author = if user.is_some_and(|user| user.is_given()) { "cli" } else { "config" };
+    let row = |(direction, shaping): &(Direction, Arc<Shaping>)| {
+        let count = shaping.count(number);
+        json!({
+            "user": keys,
+            "number": number,
+            "profile": name(&control.names.profiles, profile),
+            "subport": name(&control.names.subports, subport),
+            "author": author,
+            "direction": direction.name(),
+            "packets": count.packets,
+            "bytes": count.bytes,
+            "dropped": count.dropped,
+        })
+    };
+    control.schedulers.iter().map(row).collect()
+}
+
+fn schedulers(control: &Control) -> Vec<Value> {
+    let row = |(direction, shaping): &(Direction, Arc<Shaping>)| {
+        let (state, buffer) = shaping.bytes();
+        json!({
+            "direction": direction.name(),
+            "users": control.users.len(),
+            "most_users": shaping.users(),
+            "state_bytes": state * shaping.users() as usize,
+            "buffers": control.buffers,
+            "buffer_bytes": buffer * control.buffers as usize,
+        })
+    };
+    control.schedulers.iter().map(row).collect()
+}

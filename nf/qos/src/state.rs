@@ -1,0 +1,101 @@
+//! What the control side knows, and how it changes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_mem::Published;
+use weir_sched::classify::Classifier;
+use weir_sched::police::{Policers, UserProfiles};
+use weir_sched::shaping::Shaping;
+
+use crate::find::OTHERS;
+use crate::load::{Names, Wanted};
+use crate::table::Table;
+use crate::users::Users;
+
+/// Which way a scheduler sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From `from` to `to`.
+    Forth,
+    /// The other way.
+    Back,
+}
+
+impl Direction {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Direction::Forth => "forth",
+            Direction::Back => "back",
+        }
+    }
+}
+
+/// The control side's knowledge.
+pub(crate) struct Control {
+    pub(crate) users: Users,
+    pub(crate) names: Names,
+    pub(crate) others: Option<(u16, u16)>,
+    pub(crate) table: Table,
+    /// Packets that wait in each scheduler at most.
+    pub(crate) buffers: u32,
+    pub(crate) schedulers: Vec<(Direction, Arc<Shaping>)>,
+    /// What the policers go by.
+    pub(crate) profiles: Arc<UserProfiles>,
+    pub(crate) classifier: Arc<Published<Classifier>>,
+    pub(crate) policers: Arc<Published<Policers>>,
+}
+
+/// What another thread left behind when it panicked is as good as it was.
+pub(crate) fn lock(shared: &Mutex<Control>) -> MutexGuard<'_, Control> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Control {
+    /// Becomes what a configuration wants, but for the profiles of the schedulers, which are there already.
+    ///
+    /// # Errors
+    ///
+    /// What there is no room for; all the rest is done.
+    pub(crate) fn become_wanted(&mut self, wanted: Wanted) -> Result<(), String> {
+        let Wanted { users, others, names, classifier, policers } = wanted;
+        let old = std::mem::replace(&mut self.names, names);
+        let new = &self.names;
+        let translate = |number: u16| new.profile(old.profiles.get(usize::from(number))?);
+        let changes = self.users.become_wanted(users, translate);
+        self.others = others;
+        self.classifier.publish(Box::new(classifier));
+        self.policers.publish(Box::new(policers));
+        changes.gone.iter().for_each(|number| self.schedulers.iter().for_each(|(_, shaping)| shaping.dismiss(*number)));
+        self.assign_all();
+        // Those that go make room for those that come.
+        let (gone, come): (Vec<_>, Vec<_>) = changes.keys.into_iter().partition(|(_, number)| *number == OTHERS);
+        gone.into_iter().chain(come).try_for_each(|(key, number)| self.table.set(key, number))
+    }
+
+    /// Tells the schedulers of all users.
+    pub(crate) fn assign_all(&self) {
+        match self.others {
+            Some((profile, subport)) => self.tell(OTHERS, profile, subport),
+            None => self.schedulers.iter().for_each(|(_, shaping)| shaping.dismiss(OTHERS)),
+        }
+        let numbers: Vec<u32> = self.users.iter().map(|(number, _)| number).collect();
+        numbers.into_iter().for_each(|number| self.assign(number));
+    }
+
+    /// Tells the schedulers and the policers of one user.
+    pub(crate) fn assign(&self, number: u32) {
+        if let Some(user) = self.users.get(number) {
+            self.tell(number, user.profile(), user.subport);
+        }
+    }
+
+    fn tell(&self, number: u32, profile: u16, subport: u16) {
+        self.profiles.set(number, profile);
+        let Some(name) = self.names.profiles.get(usize::from(profile)) else { return };
+        let subport = self.names.subports.get(usize::from(subport)).map(String::as_str);
+        for (_, shaping) in &self.schedulers {
+            // The names are those of its own configuration, and it has room for so many users.
+            drop(shaping.assign(number, name, subport));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The tables that users are found in, as the control side writes them.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use weir_mem::Domain;
+use weir_stage::Stage;
+use weir_table::lpm4::{self, Lpm4, Packed, Prefix4};
+use weir_table::lpm6::{self, Compiled, Lpm6, Prefix6};
+
+use crate::config::UserBy;
+use crate::find::{Addressed, ByTags, OTHERS, One, Tagged};
+use crate::identify::Identify;
+use crate::key::UserKey;
+
+/// Users by what they are known by.
+pub(crate) enum Table {
+    /// All are one.
+    One,
+    Tags(Arc<ByTags>),
+    Prefixes {
+        v4: Box<Packed>,
+        v6: Box<Compiled>,
+        destination: bool,
+    },
+}
+
+/// How large a [`Table`] is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Prefixes of each version.
+    pub(crate) prefixes: u32,
+    /// /24 networks with longer prefixes.
+    pub(crate) networks: u32,
+}
+
+impl Table {
+    pub(crate) fn new(by: UserBy, room: Room, domain: &Domain) -> Result<Table, String> {
+        let destination = match by {
+            UserBy::Nothing => return Ok(Table::One),
+            UserBy::Tags => return Ok(Table::Tags(Arc::new(ByTags::new()))),
+            UserBy::Source => false,
+            UserBy::Destination => true,
+        };
+        let prefixes = room.prefixes as usize;
+        let v4 = lpm4::Config { max_routes: prefixes, max_groups: room.networks, ..lpm4::Config::new(OTHERS) };
+        // A prefix needs at most 14 nodes of its own; most share all but the last two or three.
+        let v6 = lpm6::Config { max_routes: prefixes, max_nodes: room.nodes(), ..lpm6::Config::new(OTHERS) };
+        let v4 = Packed::new(&v4, domain).map_err(|error| error.to_string())?;
+        let v6 = Compiled::new(&v6, domain).map_err(|error| error.to_string())?;
+        Ok(Table::Prefixes { v4: Box::new(v4), v6: Box::new(v6), destination })
+    }
+
+    /// A key leads to a user from now on; to nobody with [`OTHERS`].
+    pub(crate) fn set(&mut self, key: UserKey, user: u32) -> Result<(), String> {
+        match (self, key) {
+            (Table::Tags(table), UserKey::Tags(outer, inner)) => table.set(outer, inner, user),
+            (Table::Prefixes { v4, .. }, UserKey::Prefix(IpNet::V4(prefix))) => {
+                if let Some(prefix) = Prefix4::covering(prefix.addr().to_bits(), prefix.prefix_len()) {
+                    let done = if user == OTHERS { v4.remove(prefix) } else { v4.insert(prefix, user) };
+                    done.map_err(|refused| refused.to_string())?;
+                }
+            }
+            (Table::Prefixes { v6, .. }, UserKey::Prefix(IpNet::V6(prefix))) => {
+                if let Some(prefix) = Prefix6::covering(prefix.addr().to_bits(), prefix.prefix_len()) {
+                    if user == OTHERS {
+                        v6.remove(prefix);
+                    } else {
+                        v6.insert(prefix, user).map_err(|refused| refused.to_string())?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The stage that looks users up. `mirrored` is for frames in the other direction.
+    pub(crate) fn identify(&self, mirrored: bool, with: IdentifyWith) -> Box<dyn Stage> {
+        let IdentifyWith { classifier, user, strict } = with;
+        match self {
+            Table::One => Box::new(Identify::new(One, classifier, user, strict)),
+            Table::Tags(table) => Box::new(Identify::new(Tagged(Arc::clone(table)), classifier, user, strict)),
+            Table::Prefixes { v4, v6, destination } => {
+                let (v4, v6) = (Arc::clone(v4.reader()), Arc::clone(v6.reader()));
+                let find = Addressed { v4, v6, destination: *destination != mirrored };
+                Box::new(Identify::new(find, classifier, user, strict))
+            }
+        }
+    }
+}
+
+/// What [`Table::identify`] hands on.
+pub(crate) struct IdentifyWith {
+    pub(crate) classifier: Arc<weir_mem::Published<weir_sched::classify::Classifier>>,
+    pub(crate) user: weir_packet::Key<u32>,
+    pub(crate) strict: bool,
+}
+
+impl Room {
+    /// Nodes for IPv6 prefixes.
+    fn nodes(self) -> u32 {
+        self.prefixes.saturating_mul(4).clamp(1_024, 1 << 22)
+    }
+}

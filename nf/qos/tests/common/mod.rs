@@ -1,0 +1,266 @@
+//! Shaping between two ports in memory, under the virtual clock.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "shared by tests, each of which uses a part of it; a failed unwrap fails the test"
+)]
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::{Value, json};
+use weir_config::{Catalogue, ConfigError, Declaration, Document, Element, Folder, Kind, Place, Table};
+use weir_engine::{Account, Blueprint, Engine, GraphPart, Idle, PortPart, Settings};
+use weir_mem::Domain;
+use weir_packet::{HeapPool, MAX_FRAME, Pool};
+use weir_port_mem::{MemHandle, MemPort};
+use weir_qos::Qos;
+use weir_stage::{Env, Function, Instance, Port, PortInfo};
+use weir_wire::vlan::Vlan;
+use weir_wire::{View, ethernet};
+
+pub const MS: u64 = 1_000_000;
+pub const SECOND: u64 = 1_000 * MS;
+
+/// What every frame counts more than it has.
+pub const OVERHEAD: u64 = 24;
+
+pub struct Rig {
+    pub engine: Engine,
+    pub instance: Box<dyn Instance>,
+    pub handles: Vec<MemHandle>,
+    infos: Vec<PortInfo>,
+    domain: Domain,
+    pool: HeapPool,
+    ports: Vec<MemPort>,
+}
+
+/// A value of a script.
+fn script(value: &Value) -> weir_config::Value {
+    match value {
+        Value::Null => weir_config::Value::Nil,
+        Value::Bool(boolean) => (*boolean).into(),
+        Value::Number(number) => number.as_i64().unwrap().into(),
+        Value::String(text) => text.as_str().into(),
+        Value::Array(list) => weir_config::Value::List(list.iter().map(script).collect()),
+        Value::Object(object) => {
+            let entries = object.iter().map(|(key, value)| (key.as_str().into(), script(value)));
+            weir_config::Value::Table(entries.collect::<Table>())
+        }
+    }
+}
+
+/// The keys that all configurations here have.
+pub fn config(keys: Value) -> Value {
+    let mut config = json!({ "from": "in", "to": "out" });
+    let all = config.as_object_mut().unwrap();
+    all.extend(keys.as_object().unwrap().clone());
+    config
+}
+
+/// A scheduler of 1 Gbit/s with these profiles.
+pub fn scheduler(profiles: Value) -> Value {
+    json!({ "rate": "1 Gbit/s", "users": 64, "buffers": 2048, "profiles": profiles })
+}
+
+fn element(config: &Value) -> Result<Element, Vec<ConfigError>> {
+    let declare = |kind: &str, line, table| Declaration {
+        kind: kind.to_owned(),
+        table: script(&table),
+        place: Place::line("test.lua", line),
+        incomplete: false,
+    };
+    let mut declarations = vec![declare("qos", 1, config.clone())];
+    declarations.extend(["in", "out"].map(|name| declare("port", 2, json!({ "name": name, "device": "mem:" }))));
+    let document = Document { declarations, ..Document::default() };
+    let kinds = [Kind::named("port", weir_stage::PortConfig::schema()), Kind::function("qos", Qos.schema())];
+    let catalogue: Catalogue = kinds.into_iter().collect();
+    let checked = document.check(&catalogue, None)?;
+    Ok(checked.get("qos", "qos").unwrap().clone())
+}
+
+fn port_infos(opened: &[MemPort]) -> Vec<PortInfo> {
+    let info = |(index, (name, port)): (usize, (&str, &MemPort))| PortInfo {
+        name: name.to_owned(),
+        index: index as u16,
+        facts: port.facts(),
+        addresses: Vec::new(),
+        link_up: true,
+    };
+    ["in", "out"].into_iter().zip(opened).enumerate().map(info).collect()
+}
+
+/// What is said of a configuration.
+pub fn messages(config: &Value, folder: Option<&Folder>) -> Vec<String> {
+    let opened = ["in", "out"].map(|name| MemPort::fed(name).0);
+    let infos = port_infos(&opened);
+    let domain = Domain::new();
+    let env = Env { ports: &infos, domain: &domain, folder, now: 0 };
+    let built = element(config).and_then(|element| Qos.build(&element, &env, None));
+    built.err().unwrap_or_default().iter().map(ToString::to_string).collect()
+}
+
+impl Rig {
+    pub fn new(keys: Value) -> Rig {
+        let domain = Domain::new();
+        let pool = HeapPool::new(8192, MAX_FRAME);
+        let (opened, handles): (Vec<_>, Vec<_>) = ["in", "out"].into_iter().map(MemPort::fed).unzip();
+        let infos = port_infos(&opened);
+        let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+        let built = element(&config(keys)).and_then(|element| Qos.build(&element, &env, None));
+        let instance =
+            built.unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
+        let settings = Settings {
+            cores: vec![None],
+            idle: Idle::Spin,
+            virtual_clock: true,
+            hook: None,
+            sample_every: weir_engine::SAMPLE_EVERY,
+        };
+        let engine = Engine::start(settings, &pool, &domain).unwrap();
+        let mut rig = Rig { engine, instance, infos, handles, domain, pool, ports: opened };
+        rig.install();
+        rig
+    }
+
+    fn install(&mut self) {
+        let mut parts = Vec::new();
+        for (port, info) in self.ports.iter_mut().zip(&self.infos) {
+            let (rx, tx) = port.open(1, 1, &self.pool).unwrap();
+            let rx = rx.into_iter().map(|queue| (0, Some(queue))).collect();
+            let tx = tx.into_iter().map(|queue| (0, Some(queue))).collect();
+            parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
+        }
+        let graph = self.instance.graph(0).unwrap();
+        let graph = GraphPart { graph, workers: vec![0], receives: true, keep: HashSet::new() };
+        let blueprint = Blueprint { workers: 1, ports: parts, graphs: vec![graph], ..Blueprint::default() };
+        self.engine.install(blueprint).unwrap();
+    }
+
+    /// Changes live keys.
+    pub fn reload(&mut self, keys: Value) {
+        let now = self.engine.now();
+        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
+        let change = self.instance.prepare(&element(&config(keys)).unwrap(), &env).unwrap();
+        change(now);
+    }
+
+    /// What a reload to these keys is told.
+    pub fn refused(&self, keys: Value) -> Vec<String> {
+        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now: self.engine.now() };
+        let prepared = element(&config(keys)).and_then(|element| self.instance.prepare(&element, &env));
+        prepared.err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, nanos: u64) {
+        let until = self.engine.now() + nanos;
+        while self.engine.now() < until {
+            self.engine.step();
+        }
+    }
+
+    pub fn send(&mut self, port: usize, frame: Vec<u8>) {
+        self.handles[port].send(frame);
+    }
+
+    /// What a port sent since the last call.
+    pub fn sent(&mut self, port: usize) -> Vec<Vec<u8>> {
+        self.handles[port].received()
+    }
+
+    pub fn request(&self, verb: &str, arguments: Value) -> Result<Value, String> {
+        self.instance.request(verb, &arguments, self.engine.now()).map_err(|error| error.0)
+    }
+
+    pub fn show(&self, what: &str, filter: Option<&str>) -> Vec<Value> {
+        let mut rows = self.instance.show(what, filter, self.engine.now()).unwrap();
+        let mut all = Vec::new();
+        loop {
+            match rows.piece() {
+                piece if piece.is_empty() => return all,
+                piece => all.extend(piece),
+            }
+        }
+    }
+
+    /// Packets that are held, by the account, which must be exact.
+    pub fn held(&mut self) -> u64 {
+        self.account().held
+    }
+
+    /// Drops by stage and reason.
+    pub fn drops(&mut self) -> BTreeMap<String, u64> {
+        let mut sum = BTreeMap::new();
+        for drop in self.engine.snapshot().iter().flat_map(|worker| &worker.drops) {
+            *sum.entry(format!("{}/{}", drop.stage, drop.reason)).or_default() += drop.packets;
+        }
+        sum.retain(|_, count| *count > 0);
+        sum
+    }
+
+    pub fn account(&mut self) -> Account {
+        let mut all = Account::default();
+        for worker in self.engine.snapshot() {
+            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
+            all.add(&worker.account);
+        }
+        all
+    }
+
+    /// Stops the engine; every buffer must have come home.
+    pub fn finish(mut self) -> Account {
+        self.account();
+        let Rig { engine, pool, instance, ports, handles, .. } = self;
+        let mut all = Account::default();
+        for worker in engine.stop() {
+            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
+            all.add(&worker.account);
+        }
+        assert_eq!(all.held, 0);
+        drop((instance, ports, handles));
+        assert_eq!(weir_packet::defects(), 0);
+        assert_eq!(pool.taken(), pool.at_hand());
+        all
+    }
+}
+
+/// A frame of `length` bytes with two tags, a DSCP, and a number in its payload.
+pub fn frame(tags: (u16, u16), dscp: u8, number: u32, length: usize) -> Vec<u8> {
+    let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xa8];
+    for (id, next) in [(tags.0, ethernet::CVLAN), (tags.1, ethernet::IPV4)] {
+        let tag = Vlan::new(id, 0, false, next);
+        bytes.extend(tag.control.to_bytes());
+        bytes.extend(tag.ethertype.to_bytes());
+    }
+    ip(&mut bytes, [10, 0, tags.0 as u8, tags.1 as u8], [192, 0, 2, 1], dscp);
+    bytes.resize(length - 4, 0);
+    bytes.extend(number.to_be_bytes());
+    bytes
+}
+
+/// A frame without tags, from one address to another.
+pub fn untagged(source: [u8; 4], destination: [u8; 4], length: usize) -> Vec<u8> {
+    let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    ip(&mut bytes, source, destination, 0);
+    bytes.resize(length, 0);
+    bytes
+}
+
+fn ip(bytes: &mut Vec<u8>, source: [u8; 4], destination: [u8; 4], dscp: u8) {
+    bytes.extend([0x45, dscp << 2, 0, 40, 0, 0, 0, 0, 64, 17, 0, 0]);
+    bytes.extend(source);
+    bytes.extend(destination);
+    bytes.extend([4, 0, 0, 53, 0, 20, 0, 0]);
+}
+
+/// The number at the end of a frame.
+pub fn number(frame: &[u8]) -> u32 {
+    u32::from_be_bytes(*frame.last_chunk().unwrap())
+}
+
+/// The inner VLAN of a frame.
+pub fn inner(frame: &[u8]) -> u16 {
+    Vlan::view(&frame[18..]).unwrap().id()
+}

@@ -1,0 +1,78 @@
+//! Configurations that are wrong: all of it at once.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use common::*;
+use serde_json::json;
+use weir_config::Folder;
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let told = messages(
+        &config(json!({
+            "to": "in",
+            "workers": [0, 1],
+            "others": "nobody",
+            "classify": { "dscp": { "ef": "4" }, "usual": "0.1" },
+            "police": { "user": { "cir": "1 Mbit/s", "cbs": "0 B" } },
+            "users": [
+                { "tags": "1.1-64", "profile": "user" },
+                { "tags": "1.1", "profile": "user" },
+                { "tags": "1.1", "profile": "user" },
+                { "prefix": "10.0.0.1", "profile": "user" },
+                { "tags": "2", "profile": "user", "subport": "north" },
+            ],
+            "scheduler": scheduler(json!({ "user": { "tb_rate": "1 Mbit/s", "weights": [0] } })),
+        })),
+        None,
+    );
+    let words = [
+        "qos.to: \"in\" is where packets come from, too; name another port",
+        "qos.workers: 2 workers; a scheduler has one owner",
+        "qos.classify: dscp.ef: there is no class 4; the classes are 0 to 3",
+        "qos.classify: usual: class 0 has no queue 1",
+        "qos.scheduler: profiles.user.weights",
+        "qos.police: user:",
+        "qos.others: there is no profile \"nobody\"",
+        "qos.users: users[3]: user 1.1 is there twice; the other stands in users[2]",
+        "qos.users: users[4]: users are known by tags here",
+        "qos.users: users[5]: there is no subport \"north\"",
+        "qos.scheduler: users is 64, which is too few",
+    ];
+    assert!(words.iter().all(|words| told.iter().any(|told| told.contains(words))), "{told:#?}");
+    assert_eq!(told.len(), words.len(), "{told:#?}");
+}
+
+#[test]
+fn users_may_come_from_a_file() {
+    let folder = tempfile();
+    let write = |text: &str| std::fs::write(folder.join("users.csv"), text).unwrap();
+    let told = || {
+        let folder = Folder::open(&folder).unwrap();
+        let keys = json!({
+            "user_by": "source",
+            "users": [{ "prefix": "10.0.0.0/30", "each": 32, "profile": "user" }],
+            "users_csv": "users.csv",
+            "scheduler": scheduler(json!({ "user": { "tb_rate": "1 Mbit/s" } })),
+        });
+        messages(&config(keys), Some(&folder))
+    };
+    write("user,profile\n10.0.0.1,user\n10.0.1.0/24;2001:db8::1,user\n");
+    assert_eq!(told(), Vec::<String>::new());
+    write(
+        "user,profile,subport\n7.7,user,\n10.0.9.9,usr,\n10.0.0.9,user,north\n10.0.0.8,user,\n10.0.0.8,user,\nx,user,\n",
+    );
+    let told = told();
+    let words =
+        ["users.csv:2:1", "users.csv:3:10", "users.csv:4:15", "line 6 of users_csv: user 10.0.0.8", "users.csv:7:1"];
+    assert!(words.iter().all(|words| told.iter().any(|told| told.contains(words))), "{told:#?}");
+    assert_eq!(told.len(), words.len(), "{told:#?}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+fn tempfile() -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("weir-qos-users-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
