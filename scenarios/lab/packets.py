@@ -8,6 +8,7 @@ logging.getLogger("scapy").setLevel(logging.ERROR)
 # pylint: disable=wrong-import-position
 from scapy.compat import raw  # noqa: E402
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption, IPOption_LSRR, IPOption_RR, fragment  # noqa: E402
+from scapy.layers.inet6 import IPv6  # noqa: E402
 from scapy.contrib.mpls import MPLS  # noqa: E402
 from scapy.layers.l2 import ARP, GRE, Dot1AD, Dot1Q, Ether  # noqa: E402
 from scapy.packet import Packet, Raw  # noqa: E402
@@ -116,7 +117,7 @@ VOCABULARY = {
     for name, value in globals().items()
     if name
     in (
-        "ARP Dot1AD Dot1Q Ether GRE ICMP IP IPOption IPOption_LSRR IPOption_RR MPLS Raw TCP UDP fragment raw payload icmp_error "
+        "ARP Dot1AD Dot1Q Ether GRE ICMP IP IPv6 IPOption IPOption_LSRR IPOption_RR MPLS Raw TCP UDP fragment raw payload icmp_error "
         "ANY_ID QUOTE"
     ).split()
 }
