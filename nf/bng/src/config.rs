@@ -7,6 +7,8 @@ use ipnet::Ipv4Net;
 use weir_config::{
     FilePath, InterfaceAddress, MacAddress, Nanos, OneOrMany, PacketRate, PortName, choice, config, either,
 };
+use weir_sched::classify::ClassifyConfig;
+use weir_sched::config::SchedulerConfig;
 use weir_stage::Layout;
 
 use crate::words::{Source4, Source6};
@@ -174,6 +176,20 @@ config! {
 }
 
 config! {
+    /// Shaping of subscribers. Each has the profile that its entry names, in the scheduler of its access port.
+    pub struct QosConfig {
+        /// Which traffic class and queue a packet belongs to.
+        pub classify: ClassifyConfig = empty, live;
+        /// The profile of subscribers that name none; without it their packets are dropped as `no-such-user`.
+        pub usual: Option<String> = optional, live;
+        /// What customers send: shaped before anything else is done with it, for each access port by itself.
+        pub up: Option<SchedulerConfig> = optional, rebuild;
+        /// What customers get: shaped last, so that nothing is lost behind it, for each access port by itself.
+        pub down: Option<SchedulerConfig> = optional, rebuild;
+    }
+}
+
+config! {
     /// Bounds of the tables. What does not fit is refused by name; nothing grows beyond.
     pub struct BngLimits {
         /// Subscribers.
@@ -226,6 +242,8 @@ config! {
         pub dscp: BTreeMap<u8, u8> = empty, rebuild;
         /// What is learned about who is where.
         pub learn: LearnConfig = empty, live;
+        /// Shaping of subscribers; none when empty.
+        pub qos: QosConfig = empty, live;
         /// Whether ARP requests of customers for each other's addresses are answered (RFC 1027), as neighbours can not reach
         /// each other but through here.
         pub proxy_arp: bool = default(true), live;

@@ -25,7 +25,8 @@ use crate::load::{Loader, Taken};
 use crate::loss::reasons;
 use crate::ports::{Ports, Side};
 use crate::punt::{Kind, Policing, Rates};
-use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, Timing};
+use crate::qos::{self, Schedulers, Site};
+use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, ShapingSettings, Timing};
 use crate::state::{Control, lock};
 use crate::table::counters::{Counters, WorkerCounters};
 use crate::table::{Limits, Subscribers, Tables, Tags};
@@ -90,6 +91,8 @@ pub(crate) struct Running {
     /// Own addresses, sorted.
     own: Vec<u32>,
     local: u32,
+    /// What shapes subscribers, if anything does.
+    schedulers: Option<Arc<Schedulers>>,
     shared: Arc<Mutex<Control>>,
 }
 
@@ -102,7 +105,8 @@ impl Running {
         old: Option<&Running>,
     ) -> Result<Running, Vec<ConfigError>> {
         let no_memory = |error: String| vec![element.error(ErrorKind::Limit, &element.path(), error)];
-        let settings = settings(&config, &wanted);
+        let schedulers = Schedulers::new(&config.qos, config.access.len(), env.domain).map_err(no_memory)?;
+        let settings = settings(&config, &wanted, schedulers.as_ref());
         let taken = old.map_or_else(Taken::default, |old| Taken::of(&lock(&old.shared).registry));
         let entries = entries(element, env, &config, &settings, taken)?;
         let kernel = Kernel::detect();
@@ -154,6 +158,7 @@ impl Running {
             own,
             local: local.to_bits(),
             config: config.clone(),
+            schedulers,
             shared: Arc::new(Mutex::new(Control { registry, core, errors, fib, ports, addresses, config })),
         };
         let wrong: Vec<ConfigError> = refused.into_iter().map(|(_, problem)| refused_error(element, problem)).collect();
@@ -176,14 +181,28 @@ impl Running {
         graph.wire(control, "down", To::Stage(down));
         punts::<up::Exit>(&mut graph, up, control);
         punts::<down::Exit>(&mut graph, down, control);
-        for (position, port) in self.ports.list().iter().enumerate() {
+        self.wire_ports(&mut graph, up, down, control)?;
+        Ok(graph)
+    }
+
+    /// Wires ports to stages, with schedulers between them where something is shaped.
+    fn wire_ports(&self, graph: &mut Graph, up: NodeId, down: NodeId, control: NodeId) -> Result<(), GraphError> {
+        let user = self.schedulers.as_ref().map(|_| graph.claim::<u32>("user")).transpose()?;
+        for (position, port) in (0_u8..).zip(self.ports.list()) {
             let way = format!("port[{position}]");
-            for stage in [up, down, control] {
+            for stage in [up, control] {
                 graph.wire(stage, &way, To::Port(port.index));
             }
-            graph.receive(port.index, if port.side == Side::Access { up } else { down });
+            let shaped = self.schedulers.as_deref().zip(user).filter(|_| port.side == Side::Access);
+            let site =
+                |user| Site { function: &self.name, port: &port.name, position, subscribers: &self.subscribers, user };
+            let before_up = shaped.and_then(|(all, user)| all.before_up(graph, &site(user), To::Stage(up)));
+            let after_down = shaped.and_then(|(all, user)| all.after_down(graph, &site(user), To::Port(port.index)));
+            graph.wire(down, &way, after_down.map_or(To::Port(port.index), To::Stage));
+            let first = if port.side == Side::Access { before_up.unwrap_or(up) } else { down };
+            graph.receive(port.index, first);
         }
-        Ok(graph)
+        Ok(())
     }
 
     fn up_shared(&self, counters: &Arc<WorkerCounters>) -> up::Shared {
@@ -250,7 +269,7 @@ fn seed(ports: &Ports) -> u64 {
 }
 
 /// What subscribers are subject to.
-fn settings(config: &BngConfig, wanted: &Wanted) -> Settings {
+fn settings(config: &BngConfig, wanted: &Wanted, schedulers: Option<&Arc<Schedulers>>) -> Settings {
     const SECOND: u64 = 1_000_000_000;
     let access = wanted.ports.list().iter().filter(|port| port.side == Side::Access);
     Settings {
@@ -264,6 +283,12 @@ fn settings(config: &BngConfig, wanted: &Wanted) -> Settings {
         learn: config.learn.networks.to_vec(),
         gateways: wanted.addresses.clone(),
         timing: Timing { ageing: config.learn.ageing.nanos(), retransmit: SECOND, questions: 3, failed: 10 * SECOND },
+        shaping: schedulers.map(|schedulers| ShapingSettings {
+            schedulers: Arc::clone(schedulers),
+            profiles: qos::profiles(&config.qos),
+            usual: config.qos.usual.clone(),
+            users: qos::users(&config.qos),
+        }),
     }
 }
 
@@ -337,13 +362,22 @@ impl Instance for Running {
 
     fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>> {
         let (config, wanted) = wanted(element, env)?;
-        let settings = settings(&config, &wanted);
+        let settings = settings(&config, &wanted, self.schedulers.as_ref());
         let taken = Taken::of(&lock(&self.shared).registry);
         let entries = entries(element, env, &config, &settings, taken)?;
+        let conflict = |problem| vec![element.error(ErrorKind::Conflict, &element.path().field("qos"), problem)];
+        let schedulers = self.schedulers.as_ref();
+        let prepared =
+            |all: &Arc<Schedulers>| all.prepare(&config.qos).map_err(conflict).map(|change| (Arc::clone(all), change));
+        let change = schedulers.map(prepared).transpose()?;
         let shared = Arc::clone(&self.shared);
         Ok(Box::new(move |now| {
             let mut control = lock(&shared);
             control.registry.configure(settings);
+            if let Some((schedulers, change)) = change {
+                schedulers.apply(change);
+                control.registry.shape_all();
+            }
             drop(control.registry.become_config(entries));
             control.registry.settle();
             control.errors.set_rate(config.icmp_rate.packets_per_second(), now);

@@ -34,6 +34,7 @@ pub(crate) use check::{Column, check_alone};
 pub(crate) use entry::{Entry, Fields, PREFIX_LENGTH, Subscriber, half};
 pub(crate) use hosts::{Heard, Host, HostEvent, Timing, Wanted};
 
+use crate::qos::Schedulers;
 use crate::table::counters::Counters;
 use crate::table::{BindingKey, Tables, Tags};
 
@@ -59,6 +60,20 @@ pub(crate) struct Settings {
     /// The gateway's own addresses towards customers, with their networks.
     pub(crate) gateways: Vec<Ipv4Net>,
     pub(crate) timing: Timing,
+    /// What shapes subscribers, if anything does.
+    pub(crate) shaping: Option<ShapingSettings>,
+}
+
+/// What a subscriber's profile and user are subject to.
+#[derive(Clone, Debug)]
+pub(crate) struct ShapingSettings {
+    pub(crate) schedulers: Arc<Schedulers>,
+    /// Names of profiles.
+    pub(crate) profiles: Vec<String>,
+    /// The profile of those who name none.
+    pub(crate) usual: Option<String>,
+    /// Users, numbered from 0.
+    pub(crate) users: u32,
 }
 
 /// All subscribers and their addresses.

@@ -13,6 +13,7 @@ use crate::config::{BngConfig, CoreEncapsulation, GatewayConfig, TunnelDscp};
 use crate::encap::Outer;
 use crate::fib::Gateway;
 use crate::ports::{BngPort, Ports, Side};
+use crate::qos;
 
 /// The part of a checked configuration that the gateway is built from.
 #[derive(Debug)]
@@ -45,7 +46,8 @@ pub(crate) fn wanted(element: &Element, env: &Env<'_>) -> Result<(BngConfig, Wan
     let addresses = loader.addresses();
     let core_addresses = loader.core_addresses(&ports);
     loader.markings();
-    let Loader { errors, .. } = loader;
+    let Loader { mut errors, .. } = loader;
+    qos::faults(element, &config).into_iter().for_each(|error| errors.push(error));
     errors.into_result((config, Wanted { ports, gateways, routes, addresses, core_addresses, local }))
 }
 

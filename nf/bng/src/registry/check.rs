@@ -96,6 +96,7 @@ pub(crate) fn check_alone(settings: &Settings, tags: Tags, fields: &Fields) -> R
     if let Some(mac) = fields.mac.filter(|mac| !mac.is_unicast()) {
         return Err((Column::Mac, format!("{mac} is not the address of one station")));
     }
+    check_shaping(settings, fields)?;
     for prefix in &fields.ipv4 {
         check4(settings, *prefix).map_err(|problem| (Column::Ipv4, problem))?;
     }
@@ -103,6 +104,20 @@ pub(crate) fn check_alone(settings: &Settings, tags: Tags, fields: &Fields) -> R
         check6(*prefix).map_err(|problem| (Column::Ipv6, problem))?;
     }
     check_twice(fields)
+}
+
+fn check_shaping(settings: &Settings, fields: &Fields) -> Result<(), Wrong> {
+    let Some(shaping) = &settings.shaping else { return Ok(()) };
+    if let Some(user) = fields.user.filter(|user| *user >= shaping.users) {
+        let problem = format!("there is no user {user}: the schedulers have 0 to {}", shaping.users.saturating_sub(1));
+        return Err((Column::User, problem));
+    }
+    let is_known = |name: &str| shaping.profiles.iter().any(|known| known == name);
+    if let Some(name) = fields.profile.as_deref().filter(|name| !is_known(name)) {
+        let problem = format!("no profile is called \"{name}\"; there are {}", shaping.profiles.join(", "));
+        return Err((Column::Profile, problem));
+    }
+    Ok(())
 }
 
 fn check4(settings: &Settings, prefix: Ipv4Net) -> Result<(), String> {

@@ -32,7 +32,21 @@ impl Registry {
         let profile = profile.map_or(0, |name| self.profile_number(&name));
         let Some(subscriber) = self.by_tags(tags) else { return Ok(()) };
         let fields = self.fields_of(subscriber, profile);
+        self.shape(subscriber);
         self.tables.set_subscriber(&fields)
+    }
+
+    /// Tells the schedulers of a subscriber.
+    fn shape(&self, subscriber: &Subscriber) {
+        let Some(shaping) = &self.settings.shaping else { return };
+        if let Some(profile) = subscriber.fields().profile.as_deref().or(shaping.usual.as_deref()) {
+            shaping.schedulers.assign(subscriber.user(), profile);
+        }
+    }
+
+    /// Tells the schedulers of all subscribers.
+    pub(crate) fn shape_all(&self) {
+        self.subscribers_from(0).for_each(|subscriber| self.shape(subscriber));
     }
 
     fn fields_of(&self, subscriber: &Subscriber, profile: u16) -> SubscriberFields {

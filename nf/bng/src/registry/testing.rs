@@ -22,6 +22,7 @@ pub(crate) fn settings(has_keys: bool) -> Settings {
         learn: vec!["10.0.0.0/16".parse().unwrap()],
         gateways: vec!["10.0.0.1/16".parse().unwrap()],
         timing: TIMING,
+        shaping: None,
     }
 }
 

@@ -1,0 +1,88 @@
+//! Stages `NAME.identify-up` and `NAME.identify-down`: whose frame it is, and of which traffic class, for the schedulers.
+//!
+//! They look at frames as customers see them, which is before `up` takes the tags away and after `down` has given them back. So
+//! both directions are shaped by the same rules, and the way without schedulers costs nothing.
+
+use std::sync::Arc;
+
+use weir_mem::Published;
+use weir_packet::{BATCH, Batch, Key, LaneId};
+use weir_sched::classify::{Classifier, Frame};
+use weir_stage::{Declaration, Out, Stage};
+
+use crate::table::Subscribers;
+
+weir_stage::ways! {
+    /// Ways out of [`Identify`].
+    pub(crate) enum Exit {
+        /// An IP packet of a subscriber: on to its scheduler.
+        Out => way "out",
+        /// No IP packet, or nobody's: past the scheduler.
+        Past => way "past",
+    }
+}
+
+/// Finds users and classes of the frames of one access port.
+pub(crate) struct Identify {
+    subscribers: Arc<Subscribers>,
+    classifier: Arc<Published<Classifier>>,
+    user: Key<u32>,
+    /// Position of the port among the access ports.
+    position: u8,
+    frames: [Frame; BATCH],
+}
+
+/// A place that no record has.
+const NOWHERE: u32 = u32::MAX;
+
+impl Identify {
+    pub(crate) fn new(
+        subscribers: Arc<Subscribers>,
+        classifier: Arc<Published<Classifier>>,
+        user: Key<u32>,
+        position: u8,
+    ) -> Identify {
+        Identify { subscribers, classifier, user, position, frames: [Frame::default(); BATCH] }
+    }
+
+    /// Reads headers, then tags, each asked for a turn before it is needed. Answers places of subscribers.
+    #[inline(always)]
+    fn places(&mut self, batch: &Batch) -> [u32; BATCH] {
+        let Identify { subscribers, frames, position, .. } = self;
+        batch.each_ref(|slot, packet| {
+            let frame = Frame::of(packet.bytes());
+            subscribers.prefetch_tags(*position, frame.vlans[0], frame.vlans[1]);
+            frames[slot.index()] = frame;
+        });
+        let mut places = [NOWHERE; BATCH];
+        for slot in batch.slots() {
+            let frame = &frames[slot.index()];
+            let place = subscribers.by_tags(*position, frame.vlans[0], frame.vlans[1]);
+            if let Some(place) = place.filter(|_| usize::from(frame.tags) == frame.vlans.len()) {
+                subscribers.prefetch_subscriber(place);
+                places[slot.index()] = place;
+            }
+        }
+        places
+    }
+}
+
+impl Stage for Identify {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>().writes(&[self.user.into(), LaneId::Class])
+    }
+
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        let places = self.places(batch);
+        let classifier = self.classifier.load(out.reader());
+        let Identify { subscribers, frames, user, .. } = self;
+        out.each(batch, |slot, packet, lanes| {
+            let frame = &frames[slot.index()];
+            let record = subscribers.subscriber(places[slot.index()]);
+            let Some(record) = record.filter(|_| frame.dscp(packet.bytes()).is_some()) else { return Exit::Past };
+            lanes.set(*user, slot, record.user());
+            lanes.class[slot] = classifier.classify(packet.bytes(), frame).to_lane();
+            Exit::Out
+        });
+    }
+}

@@ -1,0 +1,236 @@
+//! Shaping of subscribers: a scheduler for each access port and direction, in which each subscriber has the profile that its entry
+//! names.
+
+use std::fmt;
+use std::sync::Arc;
+
+use weir_config::{ConfigError, Element, ErrorKind};
+use weir_mem::{Domain, Published};
+use weir_packet::Key;
+use weir_sched::class::MAX_QUEUES;
+use weir_sched::classify::Classifier;
+use weir_sched::config::SchedulerConfig;
+use weir_sched::shaping::{Change, Shaping};
+use weir_stage::{Graph, Layout, NodeId, Place, To};
+
+use crate::config::{BngConfig, QosConfig};
+use crate::identify::Identify;
+use crate::table::Subscribers;
+
+/// Which way packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    /// From customers: shaped before anything else is done with them.
+    Up,
+    /// To customers: shaped last, so that nothing is lost behind the scheduler.
+    Down,
+}
+
+impl Direction {
+    const fn name(self) -> &'static str {
+        match self {
+            Direction::Up => "up",
+            Direction::Down => "down",
+        }
+    }
+
+    /// Where its scheduler runs when stages are spread over workers: the last one before transmit is on its own.
+    const fn section(self) -> Place {
+        match self {
+            Direction::Up => Place::Worker { section: 0 },
+            Direction::Down => Place::Worker { section: 1 },
+        }
+    }
+}
+
+/// The schedulers of a gateway.
+pub(crate) struct Schedulers {
+    /// By position of the access port.
+    up: Vec<Arc<Shaping>>,
+    down: Vec<Arc<Shaping>>,
+    classifier: Arc<Published<Classifier>>,
+}
+
+/// A change of schedulers that cannot fail any more.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    changes: Vec<(Arc<Shaping>, Change)>,
+    classifier: Classifier,
+}
+
+impl fmt::Debug for Schedulers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Schedulers({} up, {} down)", self.up.len(), self.down.len())
+    }
+}
+
+impl Schedulers {
+    /// As configured, for so many access ports; `None` where nothing is shaped. The configuration has no [`faults`].
+    ///
+    /// # Errors
+    ///
+    /// What is wrong all the same.
+    pub(crate) fn new(config: &QosConfig, ports: usize, domain: &Domain) -> Result<Option<Arc<Schedulers>>, String> {
+        if config.up.is_none() && config.down.is_none() {
+            return Ok(None);
+        }
+        let all = |scheduler: &Option<SchedulerConfig>| match scheduler {
+            Some(scheduler) => (0..ports).map(|_| shaping(scheduler)).collect(),
+            None => Ok(Vec::new()),
+        };
+        let classifier = Arc::new(Published::new(domain, Box::new(classifier(config))));
+        Ok(Some(Arc::new(Schedulers { up: all(&config.up)?, down: all(&config.down)?, classifier })))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Shaping>> {
+        self.up.iter().chain(&self.down)
+    }
+
+    /// Gives a user a profile. Subscribers of the same user share what that may send.
+    pub(crate) fn assign(&self, user: u32, profile: &str) {
+        // Names and numbers were checked when the subscriber was entered.
+        self.all().for_each(|shaping| drop(shaping.assign(user, profile, None)));
+    }
+
+    /// Prepares to run with a configuration of which only live keys differ.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub(crate) fn prepare(&self, config: &QosConfig) -> Result<Prepared, String> {
+        let mut changes = Vec::new();
+        for (shapings, scheduler) in [(&self.up, &config.up), (&self.down, &config.down)] {
+            let Some(scheduler) = scheduler else { continue };
+            for shaping in shapings {
+                let change = shaping.prepare(scheduler).map_err(|faults| said(&faults))?;
+                changes.push((Arc::clone(shaping), change));
+            }
+        }
+        Ok(Prepared { changes, classifier: classifier(config) })
+    }
+
+    /// Puts a change in place.
+    pub(crate) fn apply(&self, prepared: Prepared) {
+        prepared.changes.into_iter().for_each(|(shaping, change)| shaping.apply(change));
+        self.classifier.publish(Box::new(prepared.classifier));
+    }
+
+    /// Puts the scheduler of a port before `next`; answers the stage that comes first.
+    fn put_before(&self, graph: &mut Graph, direction: Direction, site: &Site<'_>, next: To) -> Option<NodeId> {
+        let shapings = match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        };
+        let shaping = shapings.get(usize::from(site.position))?;
+        let stage = |what: &str| format!("{}.{what}-{}.{}", site.function, direction.name(), site.port);
+        let (subscribers, classifier) = (Arc::clone(site.subscribers), Arc::clone(&self.classifier));
+        let identify = graph.add(stage("identify"), Identify::new(subscribers, classifier, site.user, site.position));
+        let shape = graph.add_at(stage("shape"), shaping.stage(site.user, false), direction.section());
+        graph.wire(identify, "out", To::Stage(shape));
+        graph.wire(identify, "past", next);
+        graph.wire(shape, "out", next);
+        Some(identify)
+    }
+
+    /// What packets from customers come to first, if they are shaped before `next`.
+    pub(crate) fn before_up(&self, graph: &mut Graph, site: &Site<'_>, next: To) -> Option<NodeId> {
+        self.put_before(graph, Direction::Up, site, next)
+    }
+
+    /// What packets to customers come to before the port, if they are shaped.
+    pub(crate) fn after_down(&self, graph: &mut Graph, site: &Site<'_>, next: To) -> Option<NodeId> {
+        self.put_before(graph, Direction::Down, site, next)
+    }
+}
+
+/// Where a scheduler is put.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'a> {
+    /// Name of the function.
+    pub(crate) function: &'a str,
+    /// Name of the access port.
+    pub(crate) port: &'a str,
+    /// Its position.
+    pub(crate) position: u8,
+    pub(crate) subscribers: &'a Arc<Subscribers>,
+    /// The lane of users.
+    pub(crate) user: Key<u32>,
+}
+
+fn shaping(config: &SchedulerConfig) -> Result<Arc<Shaping>, String> {
+    Shaping::new(config).map_err(|faults| said(&faults))
+}
+
+fn said(faults: &[(String, String)]) -> String {
+    faults.iter().map(|(key, problem)| format!("{key}: {problem}")).collect::<Vec<_>>().join("; ")
+}
+
+/// Traffic classes of all schedulers.
+fn classes(config: &QosConfig) -> u8 {
+    both(config).map(|(_, scheduler)| scheduler.classes).min().unwrap_or(1)
+}
+
+fn classifier(config: &QosConfig) -> Classifier {
+    Classifier::new(&config.classify, classes(config))
+}
+
+fn both(config: &QosConfig) -> impl Iterator<Item = (&'static str, &SchedulerConfig)> {
+    [("up", &config.up), ("down", &config.down)]
+        .into_iter()
+        .filter_map(|(key, scheduler)| Some((key, scheduler.as_ref()?)))
+}
+
+/// Names of profiles that all schedulers have.
+pub(crate) fn profiles(config: &QosConfig) -> Vec<String> {
+    let mut all = both(config);
+    let Some((_, first)) = all.next() else { return Vec::new() };
+    let others: Vec<&SchedulerConfig> = all.map(|(_, scheduler)| scheduler).collect();
+    let in_all = |name: &&String| others.iter().all(|other| other.profiles.contains_key(*name));
+    first.profiles.keys().filter(in_all).cloned().collect()
+}
+
+/// Users that all schedulers have room for.
+pub(crate) fn users(config: &QosConfig) -> u32 {
+    both(config).map(|(_, scheduler)| scheduler.users).min().unwrap_or(u32::MAX)
+}
+
+/// What is wrong with the part of a configuration that is about shaping, beyond its schema.
+pub(crate) fn faults(element: &Element, config: &BngConfig) -> Vec<ConfigError> {
+    let mut errors = Vec::new();
+    let root = element.path();
+    let here = root.field("qos");
+    let qos = &config.qos;
+    let mut wrong =
+        |key: &'static str, problem: String| errors.push(element.error(ErrorKind::Conflict, &here.field(key), problem));
+    for (key, scheduler) in both(qos) {
+        scheduler.faults().into_iter().for_each(|(at, problem)| wrong(key, format!("{at}: {problem}")));
+        if scheduler.users < config.limits.subscribers {
+            let (users, subscribers) = (scheduler.users, config.limits.subscribers);
+            wrong(
+                key,
+                format!(
+                    "users: is {users}, but there may be {subscribers} subscribers; raise it or lower limits.subscribers"
+                ),
+            );
+        }
+        if !scheduler.assign.is_empty() {
+            wrong(key, "assign: subscribers name their profiles themselves; leave it out".to_owned());
+        }
+    }
+    let faults = qos.classify.faults(classes(qos), MAX_QUEUES as u8);
+    faults.into_iter().for_each(|(at, problem)| wrong("classify", format!("{at}: {problem}")));
+    let counts: Vec<u8> = both(qos).map(|(_, scheduler)| scheduler.classes).collect();
+    if counts.windows(2).any(|pair| pair[0] != pair[1]) {
+        wrong("down", "classes: must be as many as those of up, since both go by the same classify".to_owned());
+    }
+    let names = profiles(qos);
+    if let Some(usual) = qos.usual.as_ref().filter(|usual| both(qos).next().is_some() && !names.contains(usual)) {
+        let problem = format!("no profile is called \"{usual}\" in each scheduler; there are {}", names.join(", "));
+        wrong("usual", problem);
+    }
+    if both(qos).next().is_some() && config.workers.len() > 1 && config.layout != Layout::Pipeline {
+        let problem = "a scheduler has one owner: give one worker, or layout = \"pipeline\" with two".to_owned();
+        errors.push(element.error(ErrorKind::Conflict, &root.field("workers"), problem));
+    }
+    errors
+}
