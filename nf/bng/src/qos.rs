@@ -92,6 +92,11 @@ impl Schedulers {
         self.all().for_each(|shaping| drop(shaping.assign(user, profile, None)));
     }
 
+    /// Packets of a user that were dropped, whichever way they went.
+    pub(crate) fn dropped(&self, user: u32) -> u64 {
+        self.all().map(|shaping| shaping.count(user).dropped).sum()
+    }
+
     /// Prepares to run with a configuration of which only live keys differ.
     ///
     /// # Errors

@@ -35,8 +35,10 @@ pub(crate) static SHOWS: &[Show] = &[
             "down_packets",
             "down_bytes",
             "drops",
+            "shaped_off",
         ],
-        help: "Subscribers, what was counted of each, and why packets of it were dropped. Filter: SVLAN.CVLAN, an address, \
+        help: "Subscribers, what was counted of each, why packets of it were dropped, and how many of its user's the schedulers \
+               dropped. Filter: SVLAN.CVLAN, an address, \
                key=KEY, user=USER, svlan=SVLAN, profile=NAME, a port, or an author",
     },
     Show {
@@ -200,6 +202,7 @@ fn row(registry: &Registry, subscriber: &Subscriber) -> Value {
         "down_packets": sums.down_packets,
         "down_bytes": sums.down_bytes,
         "drops": drops,
+        "shaped_off": registry.shaped_off(subscriber),
     });
     if let (Value::Object(row), Value::Object(more)) = (&mut row, more) {
         row.extend(more);

@@ -44,6 +44,11 @@ impl Registry {
         }
     }
 
+    /// Packets of a subscriber's user that the schedulers dropped since they were made; `None` if nothing is shaped.
+    pub(crate) fn shaped_off(&self, subscriber: &Subscriber) -> Option<u64> {
+        self.settings.shaping.as_ref().map(|shaping| shaping.schedulers.dropped(subscriber.user()))
+    }
+
     /// Tells the schedulers of all subscribers.
     pub(crate) fn shape_all(&self) {
         self.subscribers_from(0).for_each(|subscriber| self.shape(subscriber));
