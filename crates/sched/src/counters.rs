@@ -68,11 +68,6 @@ impl UserCounters {
     pub(crate) fn dropped(&self, user: u32) {
         add(&self.0.at(user).dropped, 1);
     }
-
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, user: u32) {
-        self.0.prefetch(user);
-    }
 }
 
 /// Adds where there is one writer.

@@ -24,6 +24,7 @@ pub mod config;
 pub mod counters;
 mod dequeue;
 mod heavy;
+mod lines;
 pub mod manage;
 mod pipe;
 pub mod police;

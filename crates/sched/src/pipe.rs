@@ -22,7 +22,7 @@ pub(crate) enum Place {
 
 /// A user with `C` classes and `Q` queues: one for each class but the lowest, then those of the lowest.
 ///
-/// What a packet of a user without caps touches stands in the first 64 bytes.
+/// What a packet of a user without caps touches stands in the first 64 bytes, but for queues of the lowest class beyond the first two.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Pipe<const C: usize, const Q: usize> {
@@ -43,10 +43,10 @@ pub(crate) struct Pipe<const C: usize, const Q: usize> {
     turn: u8,
     /// Whether there is such a user; what waits of one who is gone is still sent.
     pub(crate) open: bool,
-    /// The queues, by their first nodes.
-    pub(crate) queues: [u32; Q],
     /// Bytes that a queue of the lowest class could not use in its last round.
     unused: [u16; MAX_QUEUES],
+    /// The queues, by their first nodes.
+    pub(crate) queues: [u32; Q],
     /// When the bucket of each class is full.
     pub(crate) class_full_at: [Fine; C],
 }
@@ -75,8 +75,8 @@ impl<const C: usize, const Q: usize> Pipe<C, Q> {
         place: Place::Idle,
         turn: 0,
         open: false,
-        queues: [NONE; Q],
         unused: [0; MAX_QUEUES],
+        queues: [NONE; Q],
         class_full_at: [0; C],
     };
 
@@ -128,6 +128,9 @@ impl<const C: usize, const Q: usize> Pipe<C, Q> {
         // A frame takes at most so many rounds to be paid for; each goes by every queue.
         const ROUNDS: usize = u16::MAX as usize / crate::profile::QUANTUM as usize + 1;
         let waiting = self.backlog >> Self::LOWEST;
+        if waiting.is_power_of_two() {
+            return self.only_queue(waiting.trailing_zeros() as u8, slab);
+        }
         for _ in 0..ROUNDS * MAX_QUEUES {
             let turn = usize::from(self.turn) % MAX_QUEUES;
             let here = waiting >> turn & 1 != 0;
@@ -140,7 +143,15 @@ impl<const C: usize, const Q: usize> Pipe<C, Q> {
         Self::LOWEST + usize::from(self.turn) % MAX_QUEUES
     }
 
+    /// While a queue is alone it has what it needs, and saves up nothing.
     #[inline(always)]
+    fn only_queue<T>(&mut self, turn: u8, slab: &Slab<T>) -> usize {
+        let queue = Self::LOWEST + usize::from(turn);
+        self.turn = turn;
+        self.credit = u32::from(slab.length(self.first(queue)));
+        queue
+    }
+
     fn pass_turn(&mut self, turn: usize, here: bool, waiting: u16, profile: &Profile) {
         if let Some(unused) = self.unused.get_mut(turn) {
             // Less than its next packet is long, which is 16 bits.

@@ -70,17 +70,17 @@ impl Bucket {
         (u64::from(bytes) * self.per_byte + (1 << COST_BITS) - 1) >> COST_BITS
     }
 
-    /// From when on so many bytes may go, where the bucket is full at `full_at`. A frame that is larger than the bucket goes when
-    /// a bucket of its size would be full.
+    /// From when on bytes of this cost may go, where the bucket is full at `full_at`. A frame that is larger than the bucket goes when a
+    /// bucket of its size would be full.
     #[inline(always)]
-    pub fn eligible_at(&self, full_at: Fine, bytes: u16) -> Fine {
-        (full_at + self.cost(bytes)).saturating_sub(self.depth)
+    pub fn due(&self, full_at: Fine, cost: Fine) -> Fine {
+        (full_at + cost).saturating_sub(self.depth)
     }
 
-    /// From when on so many bytes may go and leave enough for as many again.
+    /// [`Bucket::due`] of so many bytes.
     #[inline(always)]
-    pub fn spare_at(&self, full_at: Fine, bytes: u16) -> Fine {
-        (full_at + 2 * self.cost(bytes)).saturating_sub(self.depth)
+    pub fn eligible_at(&self, full_at: Fine, bytes: u16) -> Fine {
+        self.due(full_at, self.cost(bytes))
     }
 
     /// When the bucket is full again after so many bytes went at `now`.
@@ -169,7 +169,6 @@ mod tests {
                 let late = fine(u64::MAX);
                 let full_at = bucket.after(late, u16::MAX, late);
                 assert!(bucket.eligible_at(full_at, u16::MAX) <= full_at + bucket.cost(u16::MAX));
-                assert!(bucket.eligible_at(full_at, 1) <= bucket.spare_at(full_at, 1));
             }
         }
         assert_eq!(Bucket::UNLIMITED.eligible_at(fine(u64::MAX), u16::MAX), 0);

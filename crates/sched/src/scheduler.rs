@@ -4,17 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_table::indexed::{Indexed, NONE};
-use weir_table::links::{Links, List};
-use weir_table::wheel::{Shape, Wheel};
+use weir_table::wheel::Shape;
 
-use crate::class::{ClassQueue, MAX_CLASSES};
+use crate::class::ClassQueue;
 use crate::counters::UserCounters;
 use crate::heavy::Heavy;
+use crate::lines::{Judgement, Lines};
 use crate::manage::{Arrival, State, Verdict};
 use crate::pipe::{Pipe, Place};
 use crate::profile::{Profile, Profiles};
-use crate::rate::{Fine, fine, nanos};
-use crate::slab::{Gone, Slab};
+use crate::rate::{Fine, fine};
+use crate::slab::Slab;
 
 /// How large a scheduler is.
 #[derive(Clone, Copy, Debug)]
@@ -71,91 +71,6 @@ pub enum Leaving<T> {
     Managed(T),
 }
 
-/// Numbers in lists by rank, the best first.
-#[derive(Clone, Debug)]
-pub(crate) struct Active<const RANKS: usize> {
-    pub(crate) lists: [List; RANKS],
-    /// Bit r: list r has entries.
-    pub(crate) ranks: u16,
-}
-
-impl<const RANKS: usize> Active<RANKS> {
-    const NONE: Active<RANKS> = Active { lists: [List::EMPTY; RANKS], ranks: 0 };
-
-    #[inline(always)]
-    fn push(&mut self, links: &mut Links, rank: u8, id: u32) {
-        if let Some(list) = self.lists.get_mut(usize::from(rank)) {
-            links.push_back(list, id);
-            self.ranks |= 1 << rank;
-        }
-    }
-
-    #[inline(always)]
-    fn remove(&mut self, links: &mut Links, rank: u8, id: u32) {
-        if let Some(list) = self.lists.get_mut(usize::from(rank)) {
-            links.remove(list, id);
-            if list.is_empty() {
-                self.ranks &= !(1 << rank);
-            }
-        }
-    }
-
-    /// The best rank that has entries; [`u16::BITS`] for none.
-    #[inline(always)]
-    fn best(&self) -> u8 {
-        self.ranks.trailing_zeros() as u8
-    }
-
-    /// The first entry of a rank.
-    #[inline(always)]
-    fn first(&self, rank: u8) -> Option<u32> {
-        self.lists.get(usize::from(rank)).map(List::first)
-    }
-}
-
-/// A set of users with a rate of their own.
-///
-/// Its users that may send have a rank each: twice their best class, for those whose buckets hold enough for another packet
-/// like the first (they have sent little of late, or less than they might), and one more for the others. So whoever
-/// keeps to its rate does not stand in line behind all who always have packets waiting. Those get one turn in
-/// [`STREAK`] all the same.
-#[derive(Clone, Debug)]
-pub(crate) struct Subport {
-    pub(crate) full_at: Fine,
-    pub(crate) place: Place,
-    pub(crate) active: Active<{ 2 * MAX_CLASSES }>,
-    /// Turns in a row of users of the better rank of a class, while others of that class stood in line.
-    streak: u8,
-}
-
-/// So many turns in a row at most are for users of the better rank of a class while others of that class stand in line.
-const STREAK: u8 = 8;
-
-impl Subport {
-    /// The user whose turn it is, and its class.
-    #[inline(always)]
-    pub(crate) fn first(&self) -> Option<(u8, u32)> {
-        let best = self.active.best();
-        let others = self.active.ranks & 2 << best != 0 && best.is_multiple_of(2);
-        let rank = if others && self.streak >= STREAK { best + 1 } else { best };
-        self.active.first(rank).map(|user| (rank / 2, user))
-    }
-
-    /// A user of a rank has had its turn.
-    #[inline(always)]
-    pub(crate) fn count_turn(&mut self, rank: u8) {
-        let others = self.active.ranks & 2 << rank != 0 && rank.is_multiple_of(2);
-        self.streak = if others { self.streak + 1 } else { 0 };
-    }
-}
-
-/// What becomes of a user.
-enum Judgement {
-    Nothing,
-    May(u8),
-    From(Fine),
-}
-
 /// A hierarchical scheduler of items for users with `C` classes and `Q` queues each, the lowest class having `Q - C + 1`.
 ///
 /// A user with packets has one time from which on its next packet may go. At or after it, the user stands in a list of its
@@ -163,15 +78,10 @@ enum Judgement {
 /// taking a packet and sending one cost the same however many users and packets there are, and nothing is searched.
 pub struct Scheduler<T, const C: usize, const Q: usize> {
     pub(crate) pipes: Indexed<Pipe<C, Q>>,
-    links: Links,
-    pub(crate) subports: Indexed<Subport>,
-    subport_links: Links,
-    pub(crate) port: Active<MAX_CLASSES>,
+    pub(crate) lines: Lines,
     pub(crate) port_full_at: Fine,
-    /// Users, and behind them subports.
-    pub(crate) wheel: Wheel,
     pub(crate) slab: Slab<T>,
-    heavy: Heavy,
+    pub(crate) heavy: Heavy,
     pub(crate) profiles: Arc<Profiles>,
     /// What managements remember of each user's queues; none where no profile has one.
     pub(crate) states: Indexed<[State; Q]>,
@@ -188,16 +98,11 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     pub fn new(setup: Setup, profiles: Arc<Profiles>) -> Scheduler<T, C, Q> {
         const { assert!(C >= 1 && C <= 8 && Q >= C && Q <= C + 7) };
         let subports = profiles.subports.len().clamp(1, MAX_SUBPORTS);
-        let subport = Subport { full_at: 0, place: Place::Idle, active: Active::NONE, streak: 0 };
         let managed = if profiles.managed() { setup.users } else { 0 };
         Scheduler {
             pipes: Indexed::new(setup.users as usize, Pipe::NEW),
-            links: Links::new(setup.users as usize),
-            subports: Indexed::new(subports, subport),
-            subport_links: Links::new(subports),
-            port: Active::NONE,
+            lines: Lines::new(setup.users, subports as u32, setup.wheel),
             port_full_at: 0,
-            wheel: Wheel::new(setup.users.saturating_add(subports as u32), setup.wheel),
             slab: Slab::new(setup.buffers),
             heavy: Heavy::new(setup.users, setup.minimum),
             profiles,
@@ -229,11 +134,20 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         (crate::pipe::idle_bytes::<C, Q>(), Slab::<T>::BYTES)
     }
 
-    /// Hints that a packet of a user will be offered or sent soon.
-    #[inline(always)]
-    pub fn prefetch(&self, user: u32) {
-        self.pipes.prefetch(user);
-        self.counters.prefetch(user);
+    /// Looks at users and classes to which packets will be offered, and says by their bits which users there are. `offers` ends after 64.
+    ///
+    /// Asked for all packets of a batch before anything is done for one, it brings what is in memory near side by side. (Hints to the
+    /// CPU would do so too, but some drop them where an address is not in the TLB.)
+    #[inline]
+    pub fn look(&self, offers: impl Iterator<Item = (u32, ClassQueue)>) -> u64 {
+        let (mut known, mut firsts) = (0, [NONE; 64]);
+        for ((n, first), (user, class)) in firsts.iter_mut().enumerate().zip(offers) {
+            let pipe = self.pipes.at(user);
+            known |= u64::from(pipe.open) << n;
+            *first = pipe.first(Pipe::<C, Q>::queue_of(class.class(), class.queue()));
+        }
+        self.slab.look(&firsts);
+        known
     }
 
     /// Offers a packet. `item` is called for it once it is taken; what it then does not give is not there.
@@ -270,7 +184,8 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             Place::Idle | Place::Waiting => false,
         };
         if joins && !settled {
-            self.settle(offer.user, now);
+            let judgement = judge(pipe, self.profiles.user(pipe.profile), &self.slab, fine(now));
+            self.lines.settle(offer.user, pipe, judgement, now);
         }
         Ok(pushed_out)
     }
@@ -336,141 +251,70 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[cold]
     fn push_out(&mut self, now: u64) -> Option<T> {
         let user = self.heavy.heaviest()?;
-        let queue = self.pipes.at(user).backlog.checked_ilog2()? as usize;
-        let first = self.pipes.at_mut(user).queues.get_mut(queue)?;
-        let gone = self.slab.pop_back(first)?;
+        let pipe = self.pipes.at_mut(user);
+        let queue = pipe.backlog.checked_ilog2()? as usize;
+        let first = pipe.queues.get_mut(queue)?;
+        let item = self.slab.pop_back(first)?;
         let emptied = *first == NONE;
+        pipe.held -= 1;
+        self.heavy.change(user, pipe.held + 1, pipe.held);
         self.counters.dropped(user);
-        self.account_gone(user, queue, emptied, now);
         if emptied {
+            self.emptied(user, queue, now);
             self.settle(user, now);
         }
-        Some(gone.item)
+        Some(item)
+    }
+
+    /// The last packet of a queue has gone.
+    #[inline(always)]
+    fn emptied(&mut self, user: u32, queue: usize, now: u64) {
+        let pipe = self.pipes.at_mut(user);
+        pipe.emptied(queue);
+        let managed = self.profiles.user(pipe.profile).managed >> Pipe::<C, Q>::class_of(queue) & 1 != 0;
+        if managed {
+            self.tell_emptied(user, queue, now);
+        }
+    }
+
+    #[cold]
+    pub(crate) fn tell_emptied(&mut self, user: u32, queue: usize, now: u64) {
+        let profile = self.profiles.user(self.pipes.at(user).profile);
+        let class = profile.classes.get(Pipe::<C, Q>::class_of(queue));
+        if let Some(manage) = class.and_then(|class| class.manage.as_deref())
+            && let Some(state) = self.states.at_mut(user).get_mut(queue)
+        {
+            manage.emptied(state, now);
+        }
     }
 
     /// Takes the first packet of a queue.
-    #[inline(always)]
-    pub(crate) fn pop(&mut self, user: u32, queue: usize, now: u64) -> Option<Gone<T>> {
-        let first = self.pipes.at_mut(user).queues.get_mut(queue)?;
-        let gone = self.slab.pop_front(first)?;
-        let emptied = *first == NONE;
-        self.account_gone(user, queue, emptied, now);
-        Some(gone)
-    }
-
-    #[inline(always)]
-    fn account_gone(&mut self, user: u32, queue: usize, emptied: bool, now: u64) {
+    pub(crate) fn pop(&mut self, user: u32, queue: usize, now: u64) -> Option<T> {
         let pipe = self.pipes.at_mut(user);
+        let first = pipe.queues.get_mut(queue)?;
+        let item = self.slab.pop_front(first)?;
+        let emptied = *first == NONE;
         pipe.held -= 1;
         self.heavy.change(user, pipe.held + 1, pipe.held);
         if emptied {
-            pipe.emptied(queue);
-            let class = Pipe::<C, Q>::class_of(queue);
-            let profile = self.profiles.user(pipe.profile);
-            if profile.managed >> class & 1 != 0
-                && let Some(manage) = profile.classes.get(class).and_then(|class| class.manage.as_deref())
-                && let Some(state) = self.states.at_mut(user).get_mut(queue)
-            {
-                manage.emptied(state, now);
-            }
+            self.emptied(user, queue, now);
         }
+        Some(item)
     }
 
     /// Puts a user where it belongs, behind those who stand there.
-    #[inline(always)]
     pub(crate) fn settle(&mut self, user: u32, now: u64) {
         let pipe = self.pipes.at_mut(user);
-        let profile = self.profiles.user(pipe.profile);
-        match judge(pipe, profile, &self.slab, fine(now)) {
-            Judgement::Nothing => self.leave(user),
-            Judgement::May(rank) => {
-                self.leave(user);
-                let pipe = self.pipes.at_mut(user);
-                pipe.place = Place::Active(rank);
-                let number = u32::from(pipe.subport);
-                self.subports.at_mut(number).active.push(&mut self.links, rank, user);
-                self.settle_subport(number);
-            }
-            Judgement::From(at) => {
-                self.leave(user);
-                self.pipes.at_mut(user).place = Place::Waiting;
-                self.wait(user, nanos(at), now);
-            }
-        }
-    }
-
-    /// Takes a user out of the list or the wheel that it is in.
-    #[inline(always)]
-    fn leave(&mut self, user: u32) {
-        let pipe = self.pipes.at_mut(user);
-        let number = u32::from(pipe.subport);
-        match std::mem::replace(&mut pipe.place, Place::Idle) {
-            Place::Idle => {}
-            Place::Waiting => _ = self.wheel.remove(user),
-            Place::Active(rank) => {
-                self.subports.at_mut(number).active.remove(&mut self.links, rank, user);
-                self.settle_subport(number);
-            }
-        }
-    }
-
-    fn wait(&mut self, id: u32, until: u64, now: u64) {
-        if self.wheel.is_empty() {
-            self.wheel.advance(now, 1, |_| {});
-        }
-        self.wheel.insert(id, until);
-    }
-
-    /// Puts a subport where it belongs, unless it waits for tokens.
-    #[inline(always)]
-    fn settle_subport(&mut self, number: u32) {
-        let subport = self.subports.at_mut(number);
-        let place = match subport.active.ranks {
-            0 => Place::Idle,
-            _ => Place::Active(subport.active.best() / 2),
-        };
-        if subport.place != place && subport.place != Place::Waiting {
-            self.move_subport(number, place);
-        }
-    }
-
-    fn move_subport(&mut self, number: u32, to: Place) {
-        let from = std::mem::replace(&mut self.subports.at_mut(number).place, to);
-        if let Place::Active(class) = from {
-            self.port.remove(&mut self.subport_links, class, number);
-        }
-        if let Place::Active(class) = to {
-            self.port.push(&mut self.subport_links, class, number);
-        }
-    }
-
-    /// A subport waits for tokens.
-    #[cold]
-    pub(crate) fn suspend(&mut self, number: u32, until: Fine, now: u64) {
-        self.move_subport(number, Place::Waiting);
-        self.wait(self.setup.users + number, nanos(until), now);
+        let judgement = judge(pipe, self.profiles.user(pipe.profile), &self.slab, fine(now));
+        self.lines.settle(user, pipe, judgement, now);
     }
 
     /// What has waited in the wheel may have its turn.
     #[inline(always)]
     pub(crate) fn awake(&mut self, id: u32, now: u64) {
-        if id < self.setup.users {
-            return self.settle(id, now);
-        }
-        let number = id - self.setup.users;
-        self.subports.at_mut(number).place = Place::Idle;
-        self.settle_subport(number);
-    }
-
-    /// A subport of several has had its turn.
-    #[inline(always)]
-    pub(crate) fn turn_subport(&mut self, number: u32) {
-        let place = self.subports.at(number).place;
-        if let Place::Active(class) = place
-            && let Some(list) = self.port.lists.get(usize::from(class))
-            && list.first() != list.last()
-        {
-            self.move_subport(number, place);
+        match id.checked_sub(self.setup.users) {
+            None => self.settle(id, now),
+            Some(number) => self.lines.resume(number),
         }
     }
 
@@ -490,9 +334,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             self.pipes.at_mut(user).open = false;
             return;
         };
-        self.leave(user);
-        let last = (self.subports.len() - 1) as u16;
+        let last = (self.lines.subports.len() - 1) as u16;
         let pipe = self.pipes.at_mut(user);
+        self.lines.settle(user, pipe, Judgement::Nothing, now);
         (pipe.open, pipe.profile, pipe.subport) = (true, profile, subport.min(last));
         inherit(pipe, self.profiles.user(profile), fine(now));
         self.settle(user, now);
@@ -505,13 +349,10 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             self.states = Indexed::new(self.setup.users as usize, [State::default(); Q]);
         }
         self.port_full_at = profiles.port.inherit(self.port_full_at, fine(now));
-        for number in 0..self.subports.len() as u32 {
-            let subport = self.subports.at_mut(number);
+        for number in 0..self.lines.subports.len() as u32 {
+            let subport = self.lines.subports.at_mut(number);
             subport.full_at = profiles.subport(number as u16).inherit(subport.full_at, fine(now));
-            if subport.place == Place::Waiting {
-                self.wheel.remove(self.setup.users + number);
-                self.awake(self.setup.users + number, now);
-            }
+            self.lines.resume(number);
         }
         self.profiles = profiles;
     }
@@ -522,10 +363,10 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         for user in 0..self.setup.users {
             while let Some(queue) = self.pipes.at(user).backlog.checked_ilog2() {
                 let since = self.slab.since(self.pipes.at(user).first(queue as usize));
-                let Some(gone) = self.pop(user, queue as usize, now) else { break };
-                all.push((since, gone.item));
+                let Some(item) = self.pop(user, queue as usize, now) else { break };
+                all.push((since, item));
             }
-            self.leave(user);
+            self.settle(user, now);
         }
         all.sort_by_key(|(since, _)| *since);
         all.into_iter().for_each(|(_, item)| give(item));
@@ -535,7 +376,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 /// What a user may do at `now`: send a packet of a class, or from when on. The highest class whose cap allows it goes first; while
 /// it waits for the user's own rate, no lower one takes the tokens away that it saves.
 #[inline(always)]
-fn judge<T, const C: usize, const Q: usize>(
+pub(crate) fn judge<T, const C: usize, const Q: usize>(
     pipe: &mut Pipe<C, Q>,
     profile: &Profile,
     slab: &Slab<T>,
@@ -551,14 +392,15 @@ fn judge<T, const C: usize, const Q: usize>(
         classes &= classes - 1;
         let queue = pipe.next_queue(class, profile, slab);
         let length = slab.length(pipe.first(queue));
-        let own = profile.bucket.eligible_at(pipe.full_at, length);
+        let cost = profile.bucket.cost(length);
+        let own = profile.bucket.due(pipe.full_at, cost);
         let cap = cap_at(pipe, profile, class, length);
         if cap > now {
             from = from.min(cap.max(own));
         } else if own > now {
             return Judgement::From(from.min(own));
         } else {
-            let spare = profile.bucket.spare_at(pipe.full_at, length) <= now;
+            let spare = profile.bucket.due(pipe.full_at + cost, cost) <= now;
             return Judgement::May(2 * class as u8 + u8::from(!spare));
         }
     }

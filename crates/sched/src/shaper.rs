@@ -1,6 +1,6 @@
 //! The stage around the scheduler.
 
-use weir_packet::{BATCH, Batch, Held, Key, LaneId, Packet};
+use weir_packet::{BATCH, Batch, Held, Key, LaneId, Lanes, Packet, Slot, Slots};
 use weir_stage::{Declaration, Out, Stage};
 
 use crate::class::ClassQueue;
@@ -70,12 +70,16 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
     }
 
     #[inline(always)]
-    fn offer(&self, batch: &Batch, slot: weir_packet::Slot, packet: &Packet) -> Offer {
-        let class = ClassQueue::from_lane(batch.lanes.class[slot]);
-        let class = if class.class() >= self.lowest { ClassQueue::new(C as u8 - 1, class.queue()) } else { class };
+    fn class(&self, lanes: &Lanes, slot: Slot) -> ClassQueue {
+        let class = ClassQueue::from_lane(lanes.class[slot]);
+        if class.class() >= self.lowest { ClassQueue::new(C as u8 - 1, class.queue()) } else { class }
+    }
+
+    #[inline(always)]
+    fn offer(&self, batch: &Batch, slot: Slot, packet: &Packet) -> Offer {
         Offer {
             user: batch.lanes.get(self.user, slot),
-            class,
+            class: self.class(&batch.lanes, slot),
             length: (packet.len() as u16).saturating_add(self.overhead),
             colour: if self.colours { batch.lanes.colour[slot] } else { 0 },
         }
@@ -95,10 +99,12 @@ impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
         let now = out.now();
         self.now = now;
         self.orders.look(&mut self.scheduler, now);
-        for slot in batch.slots() {
-            self.scheduler.prefetch(batch.lanes.get(self.user, slot));
-        }
-        for slot in batch.slots() {
+        // The users of all slots, so that there is nothing to choose; only those of live ones count.
+        let lanes = &batch.lanes;
+        let offers = (0..BATCH).map(Slot::new).map(|slot| (lanes.get(self.user, slot), self.class(lanes, slot)));
+        let known = self.scheduler.look(offers);
+        out.answer_all(batch.live() & !known, Exit::NoSuchUser);
+        for slot in Slots(batch.live() & known) {
             let Some(packet) = batch.get(slot) else { continue };
             let offer = self.offer(batch, slot, packet);
             match self.scheduler.enqueue(offer, now, || batch.hold(slot)) {

@@ -193,6 +193,12 @@ impl Model {
         if class < LOWEST {
             return class;
         }
+        let mut waiting = (0..8).filter(|turn| !user.queues[LOWEST + turn].is_empty());
+        if let (Some(only), None) = (waiting.next(), waiting.next()) {
+            user.turn = only;
+            user.deficits[only] = u32::from(user.queues[LOWEST + only][0].length);
+            return LOWEST + only;
+        }
         let weights = self.profiles[user.profile].weights;
         loop {
             let waiting = &user.queues[LOWEST + user.turn];
@@ -217,7 +223,6 @@ impl Model {
     fn settle(&mut self, at: usize, now: u64) {
         self.active.retain(|(user, ..)| *user != at);
         self.waiting.retain(|(_, id)| *id != Id::User(at));
-        self.refresh_subports();
         let mut from = Fine::MAX;
         for class in 0..CLASSES {
             let queues = if class < LOWEST { class..class + 1 } else { LOWEST..QUEUES };
@@ -245,6 +250,7 @@ impl Model {
         if from < Fine::MAX {
             self.waiting.push((nanos(from).div_ceil(TICK), Id::User(at)));
         }
+        self.refresh_subports();
     }
 
     /// The best class of each subport, anew.

@@ -1,0 +1,235 @@
+//! Who stands where: users that may send in the lists of their subport, subports in those of the port, and whoever must
+//! wait in the wheel.
+
+use weir_table::indexed::Indexed;
+use weir_table::links::{Links, List};
+use weir_table::wheel::{Shape, Wheel};
+
+use crate::class::MAX_CLASSES;
+use crate::pipe::{Pipe, Place};
+use crate::rate::{Fine, nanos};
+
+/// Numbers in lists by rank, the best first.
+#[derive(Clone, Debug)]
+pub(crate) struct Active<const RANKS: usize> {
+    pub(crate) lists: [List; RANKS],
+    /// Bit r: list r has entries.
+    pub(crate) ranks: u32,
+}
+
+impl<const RANKS: usize> Active<RANKS> {
+    pub(crate) const NONE: Active<RANKS> = Active { lists: [List::EMPTY; RANKS], ranks: 0 };
+
+    #[inline(always)]
+    fn push(&mut self, links: &mut Links, rank: u8, id: u32) {
+        if let Some(list) = self.lists.get_mut(usize::from(rank)) {
+            links.push_back(list, id);
+            self.ranks |= 1 << rank;
+        }
+    }
+
+    #[inline(always)]
+    fn remove(&mut self, links: &mut Links, rank: u8, id: u32) {
+        if let Some(list) = self.lists.get_mut(usize::from(rank)) {
+            links.remove(list, id);
+            if list.is_empty() {
+                self.ranks &= !(1 << rank);
+            }
+        }
+    }
+
+    /// The best rank that has entries; 32 for none.
+    #[inline(always)]
+    fn best(&self) -> u8 {
+        self.ranks.trailing_zeros() as u8
+    }
+
+    /// The first entry of a rank.
+    #[inline(always)]
+    fn first(&self, rank: u8) -> Option<u32> {
+        self.lists.get(usize::from(rank)).map(List::first)
+    }
+}
+
+/// A set of users with a rate of their own.
+///
+/// Its users that may send have a rank each: twice their best class, for those whose buckets hold enough for another packet
+/// like the first (they have sent little of late, or less than they might), and one more for the others. So whoever
+/// keeps to its rate does not stand in line behind all who always have packets waiting. Those get one turn in
+/// [`STREAK`] all the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Subport {
+    pub(crate) full_at: Fine,
+    pub(crate) place: Place,
+    pub(crate) active: Active<{ 2 * MAX_CLASSES }>,
+    /// Turns in a row of users of the better rank of a class, while others of that class stood in line.
+    streak: u8,
+}
+
+/// So many turns in a row at most are for users of the better rank of a class while others of that class stand in line.
+const STREAK: u8 = 8;
+
+impl Subport {
+    /// The user whose turn it is, and its class.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Option<(u8, u32)> {
+        let best = self.active.best();
+        let others = self.active.ranks & 2 << best != 0 && best.is_multiple_of(2);
+        let rank = if others && self.streak >= STREAK { best + 1 } else { best };
+        self.active.first(rank).map(|user| (rank / 2, user))
+    }
+
+    /// A user of a rank has had its turn.
+    #[inline(always)]
+    pub(crate) fn count_turn(&mut self, rank: u8) {
+        let others = self.active.ranks & 2 << rank != 0 && rank.is_multiple_of(2);
+        self.streak = if others { self.streak + 1 } else { 0 };
+    }
+}
+
+/// What a user may do.
+pub(crate) enum Judgement {
+    /// Nothing waits.
+    Nothing,
+    /// Send, in line with those of a rank.
+    May(u8),
+    /// Send from this time on.
+    From(Fine),
+}
+
+/// Where all users and subports stand.
+#[derive(Clone, Debug)]
+pub(crate) struct Lines {
+    links: Links,
+    pub(crate) subports: Indexed<Subport>,
+    subport_links: Links,
+    /// Subports with users that may send, by their best class.
+    port: Active<MAX_CLASSES>,
+    /// Users, and behind them subports.
+    pub(crate) wheel: Wheel,
+    users: u32,
+}
+
+impl Lines {
+    pub(crate) fn new(users: u32, subports: u32, shape: Shape) -> Lines {
+        let subport = Subport { full_at: 0, place: Place::Idle, active: Active::NONE, streak: 0 };
+        Lines {
+            links: Links::new(users as usize),
+            subports: Indexed::new(subports as usize, subport),
+            subport_links: Links::new(subports as usize),
+            port: Active::NONE,
+            wheel: Wheel::new(users.saturating_add(subports), shape),
+            users,
+        }
+    }
+
+    /// The subport, the class and the user whose turn it is.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Option<(u32, u8, u32)> {
+        let subport = self.port.first(self.port.best())?;
+        let (class, user) = self.subports.at(subport).first()?;
+        Some((subport, class, user))
+    }
+
+    /// Whether nobody stands in line.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.port.ranks == 0
+    }
+
+    /// Moves a user to where it belongs, behind those who stand there.
+    #[inline(always)]
+    pub(crate) fn settle<const C: usize, const Q: usize>(
+        &mut self,
+        user: u32,
+        pipe: &mut Pipe<C, Q>,
+        judgement: Judgement,
+        now: u64,
+    ) {
+        let number = u32::from(pipe.subport);
+        let mut lists_changed = false;
+        match pipe.place {
+            Place::Idle => {}
+            Place::Waiting => _ = self.wheel.remove(user),
+            Place::Active(rank) => {
+                self.subports.at_mut(number).active.remove(&mut self.links, rank, user);
+                lists_changed = true;
+            }
+        }
+        match judgement {
+            Judgement::Nothing => pipe.place = Place::Idle,
+            Judgement::May(rank) => {
+                pipe.place = Place::Active(rank);
+                self.subports.at_mut(number).active.push(&mut self.links, rank, user);
+                lists_changed = true;
+            }
+            Judgement::From(at) => {
+                pipe.place = Place::Waiting;
+                self.wait(user, at, now);
+            }
+        }
+        if lists_changed {
+            self.settle_subport(number);
+        }
+    }
+
+    fn wait(&mut self, id: u32, until: Fine, now: u64) {
+        if self.wheel.is_empty() {
+            self.wheel.advance(now, 1, |_| {});
+        }
+        self.wheel.insert(id, nanos(until));
+    }
+
+    /// Puts a subport where it belongs, unless it waits for tokens.
+    #[inline(always)]
+    fn settle_subport(&mut self, number: u32) {
+        let subport = self.subports.at(number);
+        let place = match subport.active.ranks {
+            0 => Place::Idle,
+            _ => Place::Active(subport.active.best() / 2),
+        };
+        if subport.place != place && subport.place != Place::Waiting {
+            self.move_subport(number, place);
+        }
+    }
+
+    fn move_subport(&mut self, number: u32, to: Place) {
+        let from = std::mem::replace(&mut self.subports.at_mut(number).place, to);
+        if let Place::Active(class) = from {
+            self.port.remove(&mut self.subport_links, class, number);
+        }
+        if let Place::Active(class) = to {
+            self.port.push(&mut self.subport_links, class, number);
+        }
+    }
+
+    /// A subport waits for tokens.
+    #[cold]
+    pub(crate) fn suspend(&mut self, number: u32, until: Fine, now: u64) {
+        self.move_subport(number, Place::Waiting);
+        self.wait(self.users + number, until, now);
+    }
+
+    /// A subport waits no longer, if it did.
+    #[cold]
+    pub(crate) fn resume(&mut self, number: u32) {
+        self.wheel.remove(self.users + number);
+        let subport = self.subports.at_mut(number);
+        if subport.place == Place::Waiting {
+            subport.place = Place::Idle;
+            self.settle_subport(number);
+        }
+    }
+
+    /// A subport has had its turn, and goes behind the others.
+    #[inline(always)]
+    pub(crate) fn turn_subport(&mut self, number: u32) {
+        let place = self.subports.at(number).place;
+        if let Place::Active(class) = place
+            && let Some(list) = self.port.lists.get(usize::from(class))
+            && list.first() != list.last()
+        {
+            self.move_subport(number, place);
+        }
+    }
+}
