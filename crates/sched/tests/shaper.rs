@@ -104,9 +104,12 @@ fn packets_leave_when_their_users_may() {
     let outcome = harness.poll(5 * MS);
     // Of the best class first.
     assert_eq!(numbers(&outcome, "out"), [4, 0]);
+    // Not later than when a change of profiles must be noticed, a millisecond.
+    assert_eq!(outcome.next_poll, Some(6 * MS));
+    let outcome = harness.poll(6 * MS - 1);
+    assert_eq!(outcome.way("out").len(), 0);
     let next = outcome.next_poll.unwrap();
     assert!((6 * MS..6 * MS + 256).contains(&next), "{next}");
-    assert_eq!(numbers(&harness.poll(6 * MS - 1), "out"), [0_u8; 0]);
     assert_eq!(numbers(&harness.poll(next), "out"), [1]);
     let outcome = harness.poll(7 * MS + 1000);
     assert_eq!((numbers(&outcome, "out"), outcome.next_poll), (vec![2], Some(u64::MAX)));
