@@ -86,6 +86,10 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
     }
 }
 
+/// Packets that are sent in one loop at most: more than a worker receives in one, which may be two batches from each of several queues.
+/// Else what comes would have to wait, and be dropped in the end, though everybody may send.
+const AT_ONCE: usize = 16 * BATCH;
+
 /// How long a change for users whose packets wait may take to be noticed, nanoseconds.
 const ATTENTION: u64 = 1_000_000;
 
@@ -119,7 +123,7 @@ impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
         let now = out.now();
         self.now = now;
         let more = self.orders.look(&mut self.scheduler, now);
-        let room = out.room_at(Exit::Out).min(BATCH);
+        let room = out.room_at(Exit::Out).min(AT_ONCE);
         let next = self.scheduler.dequeue(now, room, |leaving| match leaving {
             Leaving::Sent(packet) => out.send(packet, Exit::Out),
             Leaving::Managed(packet) => out.send(packet, Exit::Codel),

@@ -162,9 +162,9 @@ impl Loader<'_> {
         let mut policers = Policers(self.names.profiles.iter().map(|_| None).collect());
         for (name, config) in &self.config.police {
             let Some(number) = self.profile_number("police", name) else { continue };
-            match Policer::new(config) {
-                Ok(policer) => policers.0[usize::from(number)] = Some(policer),
-                Err(problem) => self.error(ErrorKind::Conflict, "police", format!("{name}: {problem}"), ""),
+            match (Policer::new(config), policers.0.get_mut(usize::from(number))) {
+                (Ok(policer), place) => place.into_iter().for_each(|place| *place = Some(policer)),
+                (Err(problem), _) => self.error(ErrorKind::Conflict, "police", format!("{name}: {problem}"), ""),
             }
         }
         policers

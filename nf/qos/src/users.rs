@@ -90,7 +90,9 @@ impl Users {
             wanted.iter().map(|user| user.keys.first().and_then(|key| before.remove(key))).collect();
         let gone: Vec<u32> = before.into_values().collect();
         for number in &gone {
-            self.entries[*number as usize] = None;
+            if let Some(entry) = self.entries.get_mut(*number as usize) {
+                *entry = None;
+            }
         }
         for (user, kept) in wanted.into_iter().zip(kept) {
             let number = kept.unwrap_or_else(|| self.fresh());

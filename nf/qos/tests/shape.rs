@@ -164,3 +164,17 @@ fn policers_and_the_limit_stand_in_front() {
     assert!(limited > 100, "{limited}");
     rig.finish();
 }
+
+/// A worker receives up to two batches of a queue in one loop; all of them go in it, too.
+#[test]
+fn nothing_waits_where_all_may_send() {
+    let mut rig = Rig::new(json!({
+        "user_by": "nothing",
+        "others": "user",
+        "scheduler": { "rate": "1 Tbit/s", "users": 2, "buffers": 256, "profiles": { "user": { "tb_rate": "1 Tbit/s", "tb_size": "1 MiB", "classes": [{}, {}, {}, { "queue_size": 256 }] } } },
+    }));
+    (0..4_000).for_each(|_| rig.send(0, untagged([10, 0, 0, 1], [10, 0, 0, 2], 100)));
+    rig.run(10 * MS);
+    assert_eq!((rig.sent(1).len(), rig.drops().len()), (4_000, 0));
+    rig.finish();
+}
