@@ -63,10 +63,12 @@ impl Pattern for Varying {
     #[inline]
     fn write(&mut self, _first: u64, packets: &mut [Packet]) -> u64 {
         let mut bytes = 0;
+        // The source is not what is measured: it does not wait for buffers that were used long ago.
+        packets.iter().for_each(Packet::prefetch_header);
+        packets.iter().for_each(Packet::prefetch_data);
         for packet in packets {
             if packet.len() != self.len || packet.headroom() != HEADROOM {
-                packet.reset();
-                packet.set_len(self.len);
+                restore(packet, self.len);
             }
             let header = packet.window_mut::<HEADER>(0);
             let (words, _) = header.as_chunks_mut::<8>();
@@ -86,4 +88,17 @@ impl Pattern for Varying {
         }
         bytes
     }
+}
+
+/// Gives a packet back the place and length that it had before headers were put on or taken off, without touching more of it than
+/// what is missing at its end.
+#[inline]
+fn restore(packet: &mut Packet, len: usize) {
+    let headroom = packet.headroom();
+    let moved =
+        if headroom < HEADROOM { packet.trim_front(HEADROOM - headroom) } else { packet.prepend(headroom - HEADROOM) };
+    if !moved {
+        packet.reset();
+    }
+    packet.set_len(len);
 }

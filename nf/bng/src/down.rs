@@ -237,34 +237,38 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
         let mut inner_lengths = [0_u16; BATCH];
         let mut plain = 0;
         let Down { shared, outer, inner, .. } = self;
-        batch.each_ref(|slot, packet| {
-            let at = slot.index();
-            let [a, b, c, d, e, f, .., t0, t1] = packet.window::<{ Ethernet::LEN }>(0);
-            let mac = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, 0, 0]);
-            let ours = mac == shared.ports.ingress(batch.lanes.port[slot]).mac;
-            let offset = behind_labels(packet, u16::from_be_bytes([*t0, *t1]));
-            // Buffers are far shorter than 64 KiB.
-            let length = (packet.len() as u16).saturating_sub(offset as u16);
-            let (mut key, mut inside, mut inner_length, mut is_plain) = (0, offset, length, true);
-            if TUNNEL {
-                let tunnel = packet.window::<TUNNEL_BYTES>(offset);
-                (inside, inner_length, is_plain) = (offset + TUNNEL_BYTES, inner_length_of(tunnel), is_tunnel(tunnel));
-                key = tunnel.last_chunk().map_or(0, |key| u32::from_be_bytes(*key));
-                let frame = packet.window(offset.wrapping_sub(Ethernet::LEN));
-                outer.0[at] = frame_check::destination_of(frame);
-                outer_frames[at] = frame;
-                outer_lengths[at] = length.saturating_add(Ethernet::LEN as u16);
-            }
-            let frame = packet.window(inside.wrapping_sub(Ethernet::LEN));
-            let destination = frame_check::destination_of(frame);
-            inner.0[at] = destination;
-            inner_frames[at] = frame;
-            inner_lengths[at] = inner_length.saturating_add(Ethernet::LEN as u16);
-            let hash = shared.subscribers.hash(shared.subscribers.key4(key, destination));
-            shared.subscribers.prefetch_bucket(hash);
-            (turns.keys[at], turns.hashes[at], turns.offsets[at]) = (key, hash, inside as u8);
-            plain |= u64::from(ours & is_plain & (offset != 0)) << at;
-        });
+        batch.each_ref(
+            #[inline(always)]
+            |slot, packet| {
+                let at = slot.index();
+                let [a, b, c, d, e, f, .., t0, t1] = packet.window::<{ Ethernet::LEN }>(0);
+                let mac = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, 0, 0]);
+                let ours = mac == shared.ports.ingress(batch.lanes.port[slot]).mac;
+                let offset = behind_labels(packet, u16::from_be_bytes([*t0, *t1]));
+                // Buffers are far shorter than 64 KiB.
+                let length = (packet.len() as u16).saturating_sub(offset as u16);
+                let (mut key, mut inside, mut inner_length, mut is_plain) = (0, offset, length, true);
+                if TUNNEL {
+                    let tunnel = packet.window::<TUNNEL_BYTES>(offset);
+                    (inside, inner_length, is_plain) =
+                        (offset + TUNNEL_BYTES, inner_length_of(tunnel), is_tunnel(tunnel));
+                    key = tunnel.last_chunk().map_or(0, |key| u32::from_be_bytes(*key));
+                    let frame = packet.window(offset.wrapping_sub(Ethernet::LEN));
+                    outer.0[at] = frame_check::destination_of(frame);
+                    outer_frames[at] = frame;
+                    outer_lengths[at] = length.saturating_add(Ethernet::LEN as u16);
+                }
+                let frame = packet.window(inside.wrapping_sub(Ethernet::LEN));
+                let destination = frame_check::destination_of(frame);
+                inner.0[at] = destination;
+                inner_frames[at] = frame;
+                inner_lengths[at] = inner_length.saturating_add(Ethernet::LEN as u16);
+                let hash = shared.subscribers.hash(shared.subscribers.key4(key, destination));
+                shared.subscribers.prefetch_bucket(hash);
+                (turns.keys[at], turns.hashes[at], turns.offsets[at]) = (key, hash, inside as u8);
+                plain |= u64::from(ours & is_plain & (offset != 0)) << at;
+            },
+        );
         let inner_pattern = if TUNNEL { self.pattern } else { Pattern::ANY };
         let inside = frame_check::check(self.kernel, inner_pattern, &inner_frames, &inner_lengths, &self.inner, count);
         if !TUNNEL {
@@ -304,15 +308,19 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
     fn send(&self, batch: &mut Batch, known: u64, turns: &Turns, out: &mut Out<'_>) -> u64 {
         let mut ports = [0; BATCH];
         let mut gone = 0;
-        batch.each_in(known, |slot, packet, _| {
-            let at = slot.index();
-            if let Some(binding) = self.shared.subscribers.binding(turns.places[at])
-                && let Ok(port) = self.shared.deliver(packet, binding, turns.offsets[at])
-            {
-                ports[at] = port;
-                gone |= slot.bit();
-            }
-        });
+        batch.each_in(
+            known,
+            #[inline(always)]
+            |slot, packet, _| {
+                let at = slot.index();
+                if let Some(binding) = self.shared.subscribers.binding(turns.places[at])
+                    && let Ok(port) = self.shared.deliver(packet, binding, turns.offsets[at])
+                {
+                    ports[at] = port;
+                    gone |= slot.bit();
+                }
+            },
+        );
         out.answer_indexed_each(gone, &ports);
         gone
     }

@@ -10,12 +10,13 @@ use weir_net::Author;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
-    Env, Function, Graph, GraphError, Instance, Layout, NodeId, Place, Placement, RequestError, Saved, Show, ShowRows,
-    Stage, To, Verb, Ways,
+    Case, Env, Function, Graph, GraphError, Instance, Layout, NodeId, Place, Placement, RequestError, Saved, Show,
+    ShowRows, Stage, To, Verb, Ways,
 };
 use weir_table::lpm4::Prefix4;
 use weir_wire::MacAddr;
 
+use crate::cases;
 use crate::config::{BngConfig, CoreEncapsulation, SubscribersConfig};
 use crate::control::{ErrorLimits, SlowPath};
 use crate::core_side::CoreSide;
@@ -72,6 +73,10 @@ impl Function for Bng {
 
     fn verbs(&self) -> &'static [Verb] {
         request::VERBS
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        cases::all()
     }
 
     fn shows(&self) -> &'static [Show] {

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cases;
 mod config;
 mod control;
 mod core_side;

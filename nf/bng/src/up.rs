@@ -15,7 +15,7 @@ use weir_stage::{Declaration, Out, Stage};
 use weir_table::lpm4::Lookup4;
 use weir_wire::{Ethernet, Ipv4, View, ethernet};
 
-use crate::encap::{Each, MAC_BITS, ROOM, TAGGED};
+use crate::encap::{Each, ROOM, TAGGED};
 use crate::examine::{Examined, examine};
 use crate::fib::{Action, FibView, Hop, Hops};
 use crate::loss::Losses;
@@ -150,6 +150,10 @@ pub(crate) struct Up<const TUNNEL: bool> {
 struct Turns {
     /// Port (8 bits), SVLAN (12) and CVLAN (12) of each.
     tags: [u32; BATCH],
+    /// MAC addresses that they come from, as little-endian words.
+    macs: [u64; BATCH],
+    /// Source addresses.
+    sources: [u32; BATCH],
     /// Places of their subscribers' records.
     places: [u32; BATCH],
     /// Numbers of their gateways.
@@ -184,31 +188,37 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
         let mut lengths = [0_u16; BATCH];
         let mut ours = 0;
         let (shared, destinations) = (&self.shared, &mut self.destinations);
-        batch.each_ref(|slot, packet| {
-            // The line in front of the packet is where its new headers begin.
-            prefetch_slice(packet.bytes(), BEFORE);
-            let station = shared.ports.ingress(batch.lanes.port[slot]);
-            let [a, b, c, d, e, f, .., s0, s1, _, _, c0, c1, _, _] = packet.window::<TAGGED>(0);
-            let mac = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, 0, 0]);
-            ours |= u64::from(mac == station.mac) << slot.index();
-            let (svlan, cvlan) = (vlan([*s0, *s1]), vlan([*c0, *c1]));
-            shared.subscribers.prefetch_tags(station.position, svlan, cvlan);
-            turns.tags[slot.index()] = u32::from(station.position) << 24 | u32::from(svlan) << 12 | u32::from(cvlan);
-            let frame = packet.window(TAGGED - Ethernet::LEN);
-            let destination = frame_check::destination_of(frame);
-            shared.fib.prefixes.prefetch(destination);
-            destinations.0[slot.index()] = destination;
-            frames[slot.index()] = frame;
-            // Buffers are far shorter than 64 KiB.
-            lengths[slot.index()] = packet.len().saturating_sub(TAGGED - Ethernet::LEN) as u16;
-        });
+        batch.each_ref(
+            #[inline(always)]
+            |slot, packet| {
+                // The line in front of the packet is where its new headers begin.
+                prefetch_slice(packet.bytes(), BEFORE);
+                let station = shared.ports.ingress(batch.lanes.port[slot]);
+                let [d0, d1, d2, d3, d4, d5, m0, m1, m2, m3, m4, m5, _, _, s0, s1, _, _, c0, c1, _, _] =
+                    *packet.window::<TAGGED>(0);
+                ours |= u64::from(u64::from_le_bytes([d0, d1, d2, d3, d4, d5, 0, 0]) == station.mac) << slot.index();
+                turns.macs[slot.index()] = u64::from_le_bytes([m0, m1, m2, m3, m4, m5, 0, 0]);
+                turns.sources[slot.index()] = source_of(packet);
+                let (svlan, cvlan) = (vlan([s0, s1]), vlan([c0, c1]));
+                shared.subscribers.prefetch_tags(station.position, svlan, cvlan);
+                turns.tags[slot.index()] =
+                    u32::from(station.position) << 24 | u32::from(svlan) << 12 | u32::from(cvlan);
+                let frame = packet.window(TAGGED - Ethernet::LEN);
+                let destination = frame_check::destination_of(frame);
+                shared.fib.prefixes.prefetch(destination);
+                destinations.0[slot.index()] = destination;
+                frames[slot.index()] = frame;
+                // Buffers are far shorter than 64 KiB.
+                lengths[slot.index()] = packet.len().saturating_sub(TAGGED - Ethernet::LEN) as u16;
+            },
+        );
         ours & frame_check::check(self.kernel, self.pattern, &frames, &lengths, &self.destinations, count)
     }
 
     /// The second and third turn: from tags to records, and from records to counters. Answers which of the packets come from
     /// where they say.
     #[inline(always)]
-    fn find(&self, batch: &mut Batch, good: u64, turns: &mut Turns) -> u64 {
+    fn find(&self, good: u64, turns: &mut Turns) -> u64 {
         let subscribers = &*self.shared.subscribers;
         let mut known = 0;
         for slot in Slots(good) {
@@ -220,18 +230,52 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
                 known |= slot.bit();
             }
         }
-        let mut honest = 0;
-        batch.each_in(known, |slot, packet, _| {
-            let Some(record) = subscribers.subscriber(turns.places[slot.index()]) else { return };
-            let front = packet.window::<FRONT>(0);
-            let source = Ipv4::view(&front[TAGGED..]).map_or(0, |ip| ip.source.get());
-            let mac = front[6..].first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes)) & MAC_BITS;
-            if record.is_first_source4(source) && record.may_send_from(mac) {
-                self.shared.counters.prefetch(record.number());
-                honest |= slot.bit();
-            }
-        });
+        let (mut honest, mut others) = (0, 0);
+        for slot in Slots(known) {
+            let at = slot.index();
+            let Some(record) = subscribers.subscriber(turns.places[at]) else { continue };
+            let may_send = record.may_send_from(turns.macs[at]);
+            let is_first = record.is_first_source4(turns.sources[at]);
+            self.shared.counters.prefetch(record.number());
+            honest |= u64::from(may_send & is_first) << at;
+            others |= u64::from(may_send & !is_first) << at;
+        }
+        if others != 0 {
+            honest |= self.find_bound(others, turns);
+        }
         honest
+    }
+
+    /// Which of these packets come from further addresses of their subscribers, entered or learned: looked up in turns, too.
+    #[inline(never)]
+    fn find_bound(&self, others: u64, turns: &Turns) -> u64 {
+        let subscribers = &*self.shared.subscribers;
+        let mut keys = [subscribers.key4(0, 0); BATCH];
+        let mut places = [0; BATCH];
+        for slot in Slots(others) {
+            let at = slot.index();
+            let Some(record) = subscribers.subscriber(turns.places[at]) else { continue };
+            let key = subscribers.key4(record.scope(), turns.sources[at]);
+            subscribers.prefetch_bucket(subscribers.hash(key));
+            keys[at] = key;
+        }
+        let mut found = 0;
+        for slot in Slots(others) {
+            if let Some(place) = subscribers.candidate(subscribers.hash(keys[slot.index()])) {
+                subscribers.prefetch_binding(place);
+                places[slot.index()] = place;
+                found |= slot.bit();
+            }
+        }
+        let mut bound = 0;
+        for slot in Slots(found) {
+            let at = slot.index();
+            let record = subscribers.subscriber(turns.places[at]);
+            let binding = subscribers.binding(places[at]).filter(|binding| binding.is(keys[at]));
+            let same = record.zip(binding).is_some_and(|(record, binding)| record.number() == binding.subscriber());
+            bound |= u64::from(same) << at;
+        }
+        bound
     }
 
     /// The last turn: wraps and counts. Answers which packets left.
@@ -240,16 +284,20 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
         let (shared, identification) = (&self.shared, &mut self.identification);
         let mut ports = [0; BATCH];
         let mut gone = 0;
-        batch.each_in(honest, |slot, packet, _| {
-            let hop = hops.get(turns.hops[slot.index()]);
-            let record = shared.subscribers.subscriber(turns.places[slot.index()]);
-            if let (Some(hop), Some(record)) = (hop, record)
-                && let Ok(port) = shared.forward::<TUNNEL>(packet, record, hop, identification)
-            {
-                ports[slot.index()] = port;
-                gone |= slot.bit();
-            }
-        });
+        batch.each_in(
+            honest,
+            #[inline(always)]
+            |slot, packet, _| {
+                let hop = hops.get(turns.hops[slot.index()]);
+                let record = shared.subscribers.subscriber(turns.places[slot.index()]);
+                if let (Some(hop), Some(record)) = (hop, record)
+                    && let Ok(port) = shared.forward::<TUNNEL>(packet, record, hop, identification)
+                {
+                    ports[slot.index()] = port;
+                    gone |= slot.bit();
+                }
+            },
+        );
         out.answer_indexed_each(gone, &ports);
         gone
     }
@@ -260,9 +308,10 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
         let fib = self.shared.fib.clone();
         let hops = fib.hops(out.reader());
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let mut turns = Turns { tags: [0; BATCH], places: [0; BATCH], hops: [0; BATCH] };
+        let mut turns =
+            Turns { tags: [0; BATCH], macs: [0; BATCH], sources: [0; BATCH], places: [0; BATCH], hops: [0; BATCH] };
         let good = self.gather(batch, count, &mut turns);
-        let honest = self.find(batch, good, &mut turns);
+        let honest = self.find(good, &mut turns);
         if let (Some(from), Some(to)) = (self.destinations.0.get(..count), turns.hops.get_mut(..count)) {
             fib.prefixes.lookup_batch(from, to);
         }
@@ -385,6 +434,12 @@ fn pattern(tpid: u16) -> Pattern {
     let value = [0, 0, 0, 0, t0, t1, 0, 0, c0, c1, 0, 0, i0, i1];
     let mask = [0, 0, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff];
     Pattern::pattern(value, mask)
+}
+
+/// The source address of a customer's packet.
+#[inline(always)]
+fn source_of(packet: &Packet) -> u32 {
+    Ipv4::view(&packet.window::<FRONT>(0)[TAGGED..]).map_or(0, |ip| ip.source.get())
 }
 
 /// The identifier in a tag.
