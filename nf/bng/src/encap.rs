@@ -10,8 +10,8 @@
 //! (*) 0800 without labels. (**) RFC 6864: a packet that must not be fragmented needs no identification.
 //!
 //! Each gateway has a head that is complete but for what differs between packets: the outer total length, its DSCP where it is
-//! copied, the checksum, which is mended with them (RFC 1071), and the key. It is copied as a whole line that ends where the
-//! customer's packet begins, so that no length is looked at.
+//! copied, the checksum, which is mended with them (RFC 1071), and the key. It is written as two halves of fixed size that overlap
+//! where it is shorter than both, so that its length decides about nothing but places.
 
 use weir_packet::Packet;
 use weir_wire::mpls::Label;
@@ -20,8 +20,10 @@ use zerocopy::IntoBytes;
 
 /// Bytes of an Ethernet header with two tags.
 pub(crate) const TAGGED: usize = 22;
-/// Bytes that a head has room for.
-pub(crate) const ROOM: usize = 64;
+/// Bytes of each half of a head.
+const HALF: usize = 32;
+/// Bytes that a head has at most.
+pub(crate) const ROOM: usize = 2 * HALF;
 /// Bytes of an outer IPv4 header and a GRE header with a key.
 pub(crate) const TUNNEL: usize = Ipv4::LEN + GRE;
 /// Bytes of a GRE header with a key.
@@ -31,10 +33,8 @@ pub(crate) const GRE_IPV4: [u8; 4] = [0x20, 0x00, 0x08, 0x00];
 /// Labels that a head has room for.
 pub(crate) const MAX_LABELS: usize = 3;
 
-const _: () = assert!(Ethernet::LEN + MAX_LABELS * 4 + TUNNEL <= ROOM);
-
-/// Where the outer IPv4 header stands in a head, and its fields.
-const OUTER: usize = ROOM - TUNNEL;
+const _: () =
+    assert!(Ethernet::LEN + MAX_LABELS * 4 + TUNNEL <= ROOM && Ethernet::LEN + TUNNEL >= HALF && TUNNEL <= HALF);
 
 /// The outer IPv4 header's fields that a configuration decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +66,11 @@ pub(crate) struct Each {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub(crate) struct Head {
-    /// The head; it ends at the end.
-    bytes: [u8; ROOM],
-    /// How many of them it has.
+    /// Its first bytes. A shorter head than this, which no tunnel has, is not written from here.
+    first: [u8; HALF],
+    /// Its last bytes, which end with it.
+    last: [u8; HALF],
+    /// How many it has.
     len: u8,
     /// What is taken of the customer's type of service: its DSCP, or nothing. The ECN field is 0 (RFC 6040 section 4.3,
     /// compatibility mode): whoever is at the other end need not know of it.
@@ -120,22 +122,18 @@ impl Head {
     }
 
     fn of(head: &[u8]) -> Head {
-        let mut bytes = [0; ROOM];
-        // From the end on, as far as both go.
-        bytes.iter_mut().rev().zip(head.iter().rev()).for_each(|(to, from)| *to = *from);
-        Head { bytes, len: head.len().min(ROOM) as u8, tos_mask: 0, tos: 0, sum: 0 }
-    }
-
-    /// Bytes in front of the customer's packet.
-    #[inline(always)]
-    pub(crate) fn len(&self) -> usize {
-        usize::from(self.len)
+        let (mut first, mut last) = ([0; HALF], [0; HALF]);
+        // From either end on, as far as both go.
+        first.iter_mut().zip(head).for_each(|(to, from)| *to = *from);
+        last.iter_mut().rev().zip(head.iter().rev()).for_each(|(to, from)| *to = *from);
+        Head { first, last, len: head.len().min(ROOM) as u8, tos_mask: 0, tos: 0, sum: 0 }
     }
 
     /// Replaces the Ethernet header and tags of a packet by a tunnel's head. False, and nothing done, if there is no headroom.
     #[inline(always)]
     pub(crate) fn wrap(&self, packet: &mut Packet, each: Each) -> bool {
-        if !packet.prepend(ROOM - TAGGED) {
+        let len = usize::from(self.len);
+        if !packet.prepend(len.saturating_sub(TAGGED)) {
             return false;
         }
         let total = u32::from(each.total) + TUNNEL as u32;
@@ -144,25 +142,23 @@ impl Head {
         let sum = self.sum + u32::from(tos) + total + u32::from(each.identification);
         let sum = (sum & 0xffff) + (sum >> 16);
         let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-        let head: &mut [u8; ROOM] = packet.window_mut(0);
-        *head = self.bytes;
-        let (_, tunnel) = head.split_at_mut(OUTER);
-        if let [_, service, t0, t1, i0, i1, _, _, _, _, c0, c1, ..] = tunnel {
-            *service = tos;
-            [*t0, *t1] = (total as u16).to_be_bytes();
-            [*i0, *i1] = each.identification.to_be_bytes();
-            [*c0, *c1] = sum.to_be_bytes();
-        }
-        if let Some(key) = head.last_chunk_mut::<4>() {
-            *key = each.key.to_be_bytes();
-        }
-        packet.trim_front(ROOM - self.len())
+        *packet.window_mut(0) = self.first;
+        let last: &mut [u8; HALF] = packet.window_mut(len.wrapping_sub(HALF));
+        *last = self.last;
+        let [_, _, _, _, _, service, t0, t1, i0, i1, _, _, _, _, c0, c1, _, _, _, _, _, _, _, _, _, _, _, _, key @ ..] =
+            last;
+        *service = tos;
+        [*t0, *t1] = (total as u16).to_be_bytes();
+        [*i0, *i1] = each.identification.to_be_bytes();
+        [*c0, *c1] = sum.to_be_bytes();
+        *key = each.key.to_be_bytes();
+        true
     }
 
     /// Replaces the Ethernet header and tags of a packet by a plain Ethernet header.
     #[inline(always)]
     pub(crate) fn bare(&self, packet: &mut Packet) -> bool {
-        let Some(header) = self.bytes.last_chunk::<{ Ethernet::LEN }>() else { return false };
+        let Some(header) = self.last.last_chunk::<{ Ethernet::LEN }>() else { return false };
         *packet.window_mut(TAGGED - Ethernet::LEN) = *header;
         packet.trim_front(TAGGED - Ethernet::LEN)
     }

@@ -15,7 +15,7 @@ use weir_stage::{Declaration, Out, Stage};
 use weir_table::lpm4::Lookup4;
 use weir_wire::{Ethernet, Ipv4, View, ethernet};
 
-use crate::encap::{Each, ROOM, TAGGED};
+use crate::encap::{Each, MAC_BITS, ROOM, TAGGED};
 use crate::examine::{Examined, examine};
 use crate::fib::{Action, FibView, Hop, Hops};
 use crate::loss::Losses;
@@ -194,12 +194,13 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
                 // The line in front of the packet is where its new headers begin.
                 prefetch_slice(packet.bytes(), BEFORE);
                 let station = shared.ports.ingress(batch.lanes.port[slot]);
-                let [d0, d1, d2, d3, d4, d5, m0, m1, m2, m3, m4, m5, _, _, s0, s1, _, _, c0, c1, _, _] =
-                    *packet.window::<TAGGED>(0);
-                ours |= u64::from(u64::from_le_bytes([d0, d1, d2, d3, d4, d5, 0, 0]) == station.mac) << slot.index();
-                turns.macs[slot.index()] = u64::from_le_bytes([m0, m1, m2, m3, m4, m5, 0, 0]);
+                let front = packet.window::<FRONT>(0);
+                ours |= u64::from(word(front, 0) & MAC_BITS == station.mac) << slot.index();
+                turns.macs[slot.index()] = word(front, 6) & MAC_BITS;
                 turns.sources[slot.index()] = source_of(packet);
-                let (svlan, cvlan) = (vlan([s0, s1]), vlan([c0, c1]));
+                // Both tags, from the outer one's identifier to the inner one's.
+                let tags = word(front, 12).swap_bytes();
+                let (svlan, cvlan) = ((tags >> 32) as u16 & VLAN, tags as u16 & VLAN);
                 shared.subscribers.prefetch_tags(station.position, svlan, cvlan);
                 turns.tags[slot.index()] =
                     u32::from(station.position) << 24 | u32::from(svlan) << 12 | u32::from(cvlan);
@@ -442,8 +443,11 @@ fn source_of(packet: &Packet) -> u32 {
     Ipv4::view(&packet.window::<FRONT>(0)[TAGGED..]).map_or(0, |ip| ip.source.get())
 }
 
-/// The identifier in a tag.
+/// The bits of an identifier in a tag.
+const VLAN: u16 = 0xfff;
+
+/// Eight bytes of the headers, first byte lowest.
 #[inline(always)]
-pub(crate) fn vlan(control: [u8; 2]) -> u16 {
-    u16::from_be_bytes(control) & 0xfff
+fn word(front: &[u8; FRONT], at: usize) -> u64 {
+    front.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
