@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use weir_mem::{Consumer, Producer, ring};
 use weir_packet::{Held, Key};
@@ -49,6 +49,8 @@ struct Book {
 }
 
 struct ToStage {
+    /// Gone when the stage is.
+    stage: Weak<()>,
     changed: Producer<u32>,
     counters: Arc<UserCounters>,
 }
@@ -182,6 +184,7 @@ impl Shaping {
     }
 
     fn tell(&self, book: &mut Book, user: u32) {
+        book.stages.retain(ToStage::is_there);
         for stage in &mut book.stages {
             if stage.changed.push(user).is_err() {
                 // It goes through all users instead.
@@ -206,7 +209,7 @@ impl Shaping {
         self.setup.users
     }
 
-    /// What became of a user's packets, in all stages together.
+    /// What became of a user's packets, in all stages that there are.
     pub fn count(&self, user: u32) -> UserCount {
         self.book().stages.iter().map(|stage| stage.counters.get(user)).fold(UserCount::default(), UserCount::plus)
     }
@@ -229,10 +232,20 @@ impl Shaping {
         for user in 0..self.setup.users {
             scheduler.assign(user, unpack(self.word(user)), 0);
         }
-        book.stages.push(ToStage { changed: producer, counters: Arc::clone(scheduler.counters()) });
+        let there = Arc::new(());
+        book.stages.retain(ToStage::is_there);
+        let counters = Arc::clone(scheduler.counters());
+        book.stages.push(ToStage { stage: Arc::downgrade(&there), changed: producer, counters });
         let seen = self.generation.load(Ordering::Acquire);
-        let orders = Orders { shaping: Arc::clone(self), changed: consumer, seen, sweep: self.setup.users };
+        let orders =
+            Orders { _there: there, shaping: Arc::clone(self), changed: consumer, seen, sweep: self.setup.users };
         Box::new(Shaper::new(scheduler, orders, user, colours, self.classes, self.setup.overhead))
+    }
+}
+
+impl ToStage {
+    fn is_there(&self) -> bool {
+        self.stage.strong_count() > 0
     }
 }
 
@@ -251,6 +264,8 @@ fn unpack(word: u32) -> Option<(u16, u16)> {
 
 /// What a stage is told by the control side.
 pub(crate) struct Orders {
+    /// Says that the stage is there.
+    _there: Arc<()>,
     shaping: Arc<Shaping>,
     changed: Consumer<u32>,
     seen: u64,

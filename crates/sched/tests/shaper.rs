@@ -215,6 +215,20 @@ fn profiles_change_while_packets_wait() {
 }
 
 #[test]
+fn stages_that_are_gone_are_told_nothing() {
+    let (shaping, mut harness) = stage(&config());
+    drop(shaping.stage(key(), false));
+    // More changes than would wait for a stage that never looks; each seen by the one that does.
+    for n in 0..10_000_u64 {
+        shaping.assign(0, if n % 2 == 0 { "fast" } else { "slow" }, None).unwrap();
+        harness.poll(n);
+    }
+    shaping.dismiss(0);
+    harness.poll(10_000);
+    assert_eq!(run(&mut harness, 10_001, &[(0, 3)]).way("no-such-user").len(), 1);
+}
+
+#[test]
 fn a_subport_holds_all_of_its_users_back() {
     let mut config = config();
     let subport = SubportConfig { tb_rate: Some(Rate::new(800_000)), tb_size: Size::new(100) };
