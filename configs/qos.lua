@@ -1,9 +1,6 @@
 -- Shapes 32,768 users between two ports: each has 1 Mbit/s, telephony goes first, and one of them has paid for more.
 --
--- Users are known by the tags of their frames. Packets that wait take buffers: `held` in `engine` counts them in.
-
-engine { held = 8192 }
-
+-- Users are known by the tags of their frames.
 port { name = "access", device = "mem:null" }
 port { name = "core",   device = "mem:null" }
 

@@ -5,7 +5,6 @@ from lab.packets import IP, UDP, Ether, payload, raw
 from lab.weir import Weir, drops_of, wait_for
 
 CONFIG = """
-engine {{ held = 1024 }}
 port {{ name = "cpe",  device = "af_xdp:cpe" }}
 port {{ name = "core", device = "af_xdp:core", address = "198.51.100.1/24" }}
 bng {{
@@ -14,7 +13,7 @@ bng {{
   gateways = {{ west = {{ port = "core", address = "198.51.100.2", mac = "02:00:00:00:01:02" }} }},
   routes = {{ ["0.0.0.0/0"] = "west" }},
   qos = {{ usual = "narrow", down = {{
-    rate = "10 Gbit/s", users = 16, buffers = 1024,
+    rate = "10 Gbit/s", users = 16, buffers = {buffers},
     profiles = {{
       narrow = {{ tb_rate = "{narrow}", classes = {{ {{}}, {{}}, {{}}, {{ queue_size = 512 }} }} }},
       wide   = {{ tb_rate = "1 Gbit/s" }},
@@ -26,6 +25,10 @@ bng {{
 # At 8 kbit/s each takes 1.4 s, all of them 5 minutes: longer than any test is waited for.
 COUNT = 200
 PACKET = IP(src="203.0.113.5", dst="10.0.0.9", ttl=64) / UDP(sport=1, dport=2) / payload(1350)
+
+
+def _config(narrow, buffers=1024):
+    return CONFIG.format(narrow=narrow, buffers=buffers)
 
 
 def _queue_up(weir, wire):
@@ -44,14 +47,14 @@ def test_profiles_change_while_packets_wait():
         lab.wire((gateway, "cpe", "02:00:00:00:00:01"), (customer, "eth0", "02:00:00:00:01:01"))
         lab.wire((gateway, "core", "02:00:00:00:00:02"), (core, "eth0", "02:00:00:00:01:02"))
         here, there = lab.tap(customer, "eth0"), lab.tap(core, "eth0")
-        with Weir(gateway, CONFIG.format(narrow="8 kbit/s")) as weir:
+        with Weir(gateway, _config("8 kbit/s")) as weir:
             def all_arrived(times):
                 return wait_for(lambda: sum(len(frame) > 1000 for frame in here.frames()) == times * COUNT)
 
             _queue_up(weir, there)
-            weir.reload(CONFIG.format(narrow="1 Gbit/s"))
+            weir.reload(_config("1 Gbit/s"))
             assert all_arrived(1), weir.stats()
-            weir.reload(CONFIG.format(narrow="8 kbit/s"))
+            weir.reload(_config("8 kbit/s"))
             _queue_up(weir, there)
             weir.command("subscriber", "set", "100", "7", "profile", "wide")
             assert all_arrived(2), weir.stats()
@@ -59,5 +62,9 @@ def test_profiles_change_while_packets_wait():
             assert stats["account"]["held"] == 0 and not drops_of(stats), (stats["account"], drops_of(stats))
             row, = weir.show("subscribers")
             assert (row["down_packets"], row["shaped_off"]) == (2 * COUNT, 0), row
+            # The process has buffers for 1,024 packets that wait, and asks for a restart rather than starve its rings.
+            weir.config.write_text(_config("8 kbit/s", buffers=8192), encoding="utf-8")
+            refused = weir.command("reload", weir.config, check=False)
+            assert refused.returncode != 0 and "restart" in refused.stderr + refused.stdout, refused
             assert not there.lost() and not here.lost()
             weir.stop()

@@ -54,7 +54,8 @@ config! {
         pub clock: ClockKind = default(ClockKind::Real), restart_process;
         /// Packet buffers of the process; as many as rings, links and workers can hold when absent.
         pub buffers: Option<u32> = optional, restart_process, range(1024..=8_388_608);
-        /// Packets that stages may hold beside (neighbour queues, schedulers): part of the number of buffers.
+        /// Packets that stages may hold beside (neighbour queues): part of the number of buffers. What schedulers may hold comes on
+        /// top by itself.
         pub held: u32 = default(4096), restart_process, range(0..=4_194_304);
     }
 }
@@ -145,6 +146,12 @@ impl Loaded {
     /// The functions, with their elements, in the order of their declarations.
     pub(crate) fn functions(&self) -> impl Iterator<Item = (&'static dyn Function, &Element)> {
         self.checked.elements().iter().filter_map(|element| Some((catalogue::function(element.kind())?, element)))
+    }
+
+    /// Packets that stages may hold: so many buffers there are beside those of rings, links and workers.
+    pub(crate) fn held(&self) -> usize {
+        let schedulers: usize = self.functions().map(|(function, element)| function.holds(element)).sum();
+        schedulers.saturating_add(self.engine.held as usize)
     }
 
     /// The folder that relative paths of devices start from.

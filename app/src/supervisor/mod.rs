@@ -55,6 +55,8 @@ pub(crate) struct Supervisor {
     cores: Cores,
     domain: Domain,
     buffers: Buffers,
+    /// Packets that stages may hold, for which there are buffers.
+    held: usize,
     beats: Vec<(String, u64)>,
     beats_at: u64,
     stalled: Vec<String>,
@@ -68,7 +70,7 @@ impl Supervisor {
     /// Starts what a configuration describes. Returns when all workers run.
     pub(crate) fn start(loaded: Loaded, options: &Options) -> Result<Supervisor, Failure> {
         let buffers = Buffers::make(&loaded, &options.name, &options.run_dir).map_err(Failure::one)?;
-        let cores = loaded.cores();
+        let (cores, held) = (loaded.cores(), loaded.held());
         let domain = Domain::new();
         let virtual_clock = loaded.engine.clock == ClockKind::Virtual;
         let settings = Settings {
@@ -91,6 +93,7 @@ impl Supervisor {
             cores,
             domain,
             buffers,
+            held,
             beats: Vec::new(),
             beats_at: 0,
             stalled: Vec::new(),

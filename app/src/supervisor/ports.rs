@@ -74,15 +74,16 @@ impl Buffers {
         let rings: usize = devices.iter().map(|(device, _)| ring_buffers(device, queues, queues, DESCRIPTORS)).sum();
         let memory_ports = (loaded.ports.len() - devices.len()) * usize::from(queues) * 4096;
         let workers = cores.len() + 1;
-        let needed =
-            buffers_needed(rings + memory_ports, workers * LINKS_PER_WORKER, workers, loaded.engine.held as usize);
+        let needed = buffers_needed(rings + memory_ports, workers * LINKS_PER_WORKER, workers, loaded.held());
         let capacity = loaded.engine.buffers.map_or(needed, |buffers| buffers as usize);
-        // What the rings hold never comes to the workers: with less than that nothing at all would be received.
-        let least = buffers_needed(rings, 0, workers, 0);
+        // What the rings and schedulers hold never comes to the workers: with less than that nothing at all would be received.
+        let schedulers = loaded.held().saturating_sub(loaded.engine.held as usize);
+        let least = buffers_needed(rings, 0, workers, schedulers);
         if capacity < least {
+            let and = if schedulers > 0 { format!(", and schedulers up to {schedulers}") } else { String::new() };
             return Err(format!(
-                "engine.buffers is {capacity}, which is too few: the rings of these ports hold up to {rings} buffers; write \
-                 at least {least}, or leave it out"
+                "engine.buffers is {capacity}, which is too few: the rings of these ports hold up to {rings} buffers{and}; \
+                 write at least {least}, or leave it out"
             ));
         }
         let largest = |mtu: u16| usize::from(mtu) + 18;

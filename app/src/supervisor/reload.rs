@@ -47,8 +47,15 @@ impl Supervisor {
     /// What changing to `new` would do.
     pub(crate) fn plan(&self, new: &Loaded) -> ReloadPlan {
         let plan = Plan::between(&catalogue::kinds(), &self.loaded.checked, &new.checked);
-        let needs_restart = plan.strongest() == Some(Change::RestartProcess);
-        ReloadPlan { text: plan.to_string(), needs_restart }
+        let (held, room) = (new.held(), self.held);
+        let mut text = plan.to_string();
+        if held > room {
+            text += &format!(
+                "packets that schedulers may hold: {held}; the process has buffers for {room} (restart-process)\n"
+            );
+        }
+        let needs_restart = held > room || plan.strongest() == Some(Change::RestartProcess);
+        ReloadPlan { text, needs_restart }
     }
 
     /// Changes to `new`. On failure everything is as it was.

@@ -88,7 +88,7 @@ config! {
         pub classes: u8 = default(4), rebuild, range(1..=MAX_CLASSES as u8);
         /// Users at most, numbered from 0.
         pub users: u32 = default(4096), rebuild, range(1..=1_048_576);
-        /// Packets that wait at most. The engine's pool must have as many for holders: `held` in `engine`.
+        /// Packets that wait at most. The process has as many buffers for them, beside those that it needs to receive.
         pub buffers: u32 = default(16_384), rebuild, range(16..=4_194_304);
         /// Packets that each user may hold whatever the others do; about half of an even share when absent, and 8 at most.
         pub minimum: Option<u32> = optional, rebuild, range(0..=1024);

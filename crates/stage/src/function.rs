@@ -101,6 +101,12 @@ pub trait Function: Sync {
     /// Names of the ports that belong to it, from a checked configuration. A port belongs to one function.
     fn ports(&self, element: &Element) -> Vec<String>;
 
+    /// Packets that an instance may hold for long, from a checked configuration: those of its schedulers. The process has so many
+    /// buffers beside those that rings, links and batches need, so that what waits never starves what is received.
+    fn holds(&self, _element: &Element) -> usize {
+        0
+    }
+
     /// Builds an instance, tables and all, without touching anything that runs. With `old`, the running instance of the same
     /// name, it takes over what is not the configuration's: entries of other authors, learned state.
     ///

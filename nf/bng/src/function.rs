@@ -60,6 +60,10 @@ impl Function for Bng {
         config.map_or(Vec::new(), |config| config.access.iter().chain(&config.core).map(PortName::to_string).collect())
     }
 
+    fn holds(&self, element: &Element) -> usize {
+        element.read::<BngConfig>().map_or(0, |config| qos::holds(&config.qos, config.access.len()))
+    }
+
     fn build(
         &self,
         element: &Element,

@@ -199,6 +199,11 @@ pub(crate) fn users(config: &QosConfig) -> u32 {
     both(config).map(|(_, scheduler)| scheduler.users).min().unwrap_or(u32::MAX)
 }
 
+/// Packets that the schedulers of so many access ports may hold.
+pub(crate) fn holds(config: &QosConfig, ports: usize) -> usize {
+    both(config).map(|(_, scheduler)| scheduler.buffers as usize * ports).sum()
+}
+
 /// What is wrong with the part of a configuration that is about shaping, beyond its schema.
 pub(crate) fn faults(element: &Element, config: &BngConfig) -> Vec<ConfigError> {
     let mut errors = Vec::new();

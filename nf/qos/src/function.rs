@@ -50,6 +50,16 @@ impl Function for Qos {
         config.map_or(Vec::new(), |config| [&config.from, &config.to].map(PortName::to_string).to_vec())
     }
 
+    fn holds(&self, element: &Element) -> usize {
+        element.read::<QosConfig>().map_or(0, |config| {
+            let schedulers = match config.reverse {
+                Reverse::Pass => 1,
+                Reverse::Shape => 2,
+            };
+            config.scheduler.buffers as usize * schedulers
+        })
+    }
+
     fn build(
         &self,
         element: &Element,
