@@ -246,7 +246,9 @@ impl<T: Send + Sync + 'static> Published<T> {
     /// When `reader` is of another domain, which would protect nothing.
     #[inline]
     pub fn load<'r>(&'r self, reader: &'r Reader) -> &'r T {
-        assert!(std::ptr::eq(&raw const *self.domain.0, &raw const *reader.domain.0), "a reader of another domain");
+        if !std::ptr::eq(&raw const *self.domain.0, &raw const *reader.domain.0) {
+            another_domain();
+        }
         // Pairs with the release in `publish`: the value is seen whole.
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: the pointer came from a Box and is freed only after all readers of the domain have been quiescent
@@ -263,6 +265,14 @@ impl<T: Send + Sync + 'static> Published<T> {
         // SAFETY: the pointer came from `Box::into_raw`, and the swap made this the only owner.
         self.domain.retire(unsafe { Box::from_raw(old) });
     }
+}
+
+/// Apart from who calls it, so that the check for panics can tell it from others.
+#[cold]
+#[inline(never)]
+#[allow(clippy::panic, reason = "anything else would be unsound")]
+fn another_domain() -> ! {
+    panic!("a reader of another domain")
 }
 
 impl<T: Send + Sync + 'static> Drop for Published<T> {
