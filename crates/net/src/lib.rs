@@ -12,6 +12,7 @@
 //! | [`group`] | equal-cost sets with sticky buckets |
 //! | [`neighbor`] | ARP: RFC 826 with the states of RFC 4861, own addresses after RFC 5227 |
 //! | [`icmp`] | echo replies and errors, and when none may be sent |
+//! | [`icmp6`] | the same for IPv6 |
 //! | [`fragment`] | RFC 791 fragmentation |
 //! | [`reassembly`] | RFC 791 reassembly |
 //! | [`limit`] | token buckets |
@@ -22,6 +23,7 @@ pub mod author;
 pub mod fragment;
 pub mod group;
 pub mod icmp;
+pub mod icmp6;
 pub mod interface;
 pub mod limit;
 pub mod neighbor;

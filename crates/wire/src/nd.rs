@@ -13,10 +13,14 @@ const IPV6: usize = Ipv6::LEN;
 const MESSAGE: usize = 24;
 const OPTION: usize = 8;
 
+const ROUTER_SOLICITATION: u8 = 133;
+const ROUTER_ADVERTISEMENT: u8 = 134;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 const SOURCE_LINK_ADDRESS: u8 = 1;
 const TARGET_LINK_ADDRESS: u8 = 2;
+const PREFIX_INFORMATION: u8 = 3;
+const MTU: u8 = 5;
 /// A router does not pass these on, so that one with another hop limit is forged (RFC 4861 section 7.1).
 const HOP_LIMIT: u8 = 255;
 /// The advertisement was asked for, and replaces what was known.
@@ -128,6 +132,89 @@ pub fn parse(packet: &[u8]) -> Option<Message> {
     }
 }
 
+/// What a host that asks for routers says (RFC 4861 section 4.1): its address, if it has one, and its Ethernet address, if it says so.
+/// `None` for any other packet, and for one that is not valid (section 6.1.1).
+pub fn parse_router_solicitation(packet: &[u8]) -> Option<(Ipv6Addr, Option<MacAddr>)> {
+    const LEAST: usize = 8;
+    let (fixed, rest) = Ipv6::split(packet)?;
+    let message = rest.get(..usize::from(fixed.payload_length.get()))?;
+    let (from, to) = (fixed.source_addr(), fixed.destination_addr());
+    let is_solicitation = matches!(message, [ROUTER_SOLICITATION, 0, ..]) && message.len() >= LEAST;
+    let is_nd = fixed.version() == 6 && fixed.next_header == ICMPV6 && fixed.hop_limit == HOP_LIMIT;
+    if !is_solicitation || !is_nd || pseudo(from, to, message.len()).bytes(message).fold() != 0xffff {
+        return None;
+    }
+    let link = link(message.get(LEAST..)?, SOURCE_LINK_ADDRESS);
+    // "If the IP source address is the unspecified address, there is no source link-layer address option in the message."
+    (!from.is_unspecified() || link.is_none()).then_some((from, link))
+}
+
+/// What a router tells of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouterAdvertisement<'a> {
+    /// Its Ethernet address.
+    pub mac: MacAddr,
+    /// Its link-local address.
+    pub own: Ipv6Addr,
+    /// Whom it tells.
+    pub to: (MacAddr, Ipv6Addr),
+    /// Seconds for which it is a default router; 0 is none.
+    pub lifetime: u16,
+    /// Bytes of the longest IPv6 packet.
+    pub mtu: u32,
+    /// Networks of 64 bits in which hosts may take addresses (RFC 4862), by their first half.
+    pub networks: &'a [u64],
+}
+
+/// Bytes of a frame with an advertisement of so many networks.
+pub const fn router_advertisement_len(networks: usize) -> usize {
+    Ethernet::LEN + IPV6 + 16 + 2 * OPTION + networks * 4 * OPTION
+}
+
+/// Writes a router advertisement (RFC 4861 section 4.2), with the lifetimes of section 6.2.1; its length, or `None` where `frame` is too
+/// short.
+pub fn write_router_advertisement(frame: &mut [u8], says: &RouterAdvertisement<'_>) -> Option<usize> {
+    const HOPS: u8 = 64;
+    const VALID: u32 = 2_592_000;
+    const PREFERRED: u32 = 604_800;
+    /// On this link, and to be used for autoconfiguration.
+    const ON_LINK_AUTONOMOUS: u8 = 0xc0;
+    let total = router_advertisement_len(says.networks.len());
+    let frame = frame.get_mut(..total)?;
+    let (header, packet) = Ethernet::split_mut(frame)?;
+    *header = Ethernet::new(says.to.0, says.mac, ethernet::IPV6);
+    let (ip, message) = packet.split_at_mut_checked(IPV6)?;
+    let length = u16::try_from(message.len()).ok()?.to_be_bytes();
+    let fixed = [0x60, 0, 0, 0, length[0], length[1], ICMPV6, HOP_LIMIT];
+    put(ip, [&fixed[..], &says.own.octets(), &says.to.1.octets()]);
+    let mut bytes = vec![ROUTER_ADVERTISEMENT, 0, 0, 0, HOPS, 0];
+    bytes.extend(says.lifetime.to_be_bytes());
+    bytes.extend([0; 8]); // reachable time and retransmission timer are the hosts' own
+    bytes.extend([SOURCE_LINK_ADDRESS, 1]);
+    bytes.extend(says.mac.0);
+    bytes.extend([MTU, 1, 0, 0]);
+    bytes.extend(says.mtu.to_be_bytes());
+    for network in says.networks {
+        bytes.extend([PREFIX_INFORMATION, 4, 64, ON_LINK_AUTONOMOUS]);
+        bytes.extend(VALID.to_be_bytes());
+        bytes.extend(PREFERRED.to_be_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(network.to_be_bytes());
+        bytes.extend([0; 8]);
+    }
+    put(message, [&bytes[..]]);
+    let sum = pseudo(says.own, says.to.1, message.len()).bytes(message).checksum().to_be_bytes();
+    message.get_mut(2..4)?.copy_from_slice(&sum);
+    Some(total)
+}
+
+/// The link-local address that a station with this Ethernet address gives itself (RFC 4291 appendix A, RFC 2464 section 5).
+pub const fn link_local(mac: MacAddr) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = mac.0;
+    let identifier = u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
+    Ipv6Addr::from_bits(0xfe80 << 112 | identifier as u128)
+}
+
 /// The Ethernet address of the first option of a kind.
 fn link(options: &[u8], wanted: u8) -> Option<MacAddr> {
     let mut rest = options;
@@ -152,6 +239,60 @@ mod tests {
 
     fn ip(text: &str) -> Ipv6Addr {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_router_advertisement_lies_as_rfc_4861_draws_it() {
+        let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+        assert_eq!(link_local(mac), "fe80::ff:fe00:1".parse::<Ipv6Addr>().unwrap());
+        let to: Ipv6Addr = "fe80::9".parse().unwrap();
+        let says = RouterAdvertisement {
+            mac,
+            own: link_local(mac),
+            to: (MacAddr([2, 0, 0, 0, 0, 9]), to),
+            lifetime: 1800,
+            mtu: 1500,
+            networks: &[0x2001_0db8_0000_0007],
+        };
+        let mut frame = [0xee; 200];
+        let len = write_router_advertisement(&mut frame, &says).unwrap();
+        assert_eq!((len, router_advertisement_len(1)), (14 + 40 + 16 + 8 + 8 + 32, len));
+        assert!(write_router_advertisement(&mut frame[..len - 1].to_vec(), &says).is_none());
+        let packet = &frame[14..len];
+        assert_eq!(packet[..8], [0x60, 0, 0, 0, 0, 64, 58, 255]);
+        let message = &packet[40..];
+        assert_eq!(pseudo(says.own, to, message.len()).bytes(message).fold(), 0xffff);
+        assert_eq!(message[..2], [134, 0]);
+        assert_eq!(message[4..16], [64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(message[16..32], [1, 1, 2, 0, 0, 0, 0, 1, 5, 1, 0, 0, 0, 0, 5, 0xdc]);
+        assert_eq!(message[32..48], [3, 4, 64, 0xc0, 0, 0x27, 0x8d, 0, 0, 9, 0x3a, 0x80, 0, 0, 0, 0]);
+        assert_eq!(message[48..], [0x20, 1, 0xd, 0xb8, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    fn router_solicitation(from: Ipv6Addr, option: &[u8]) -> Vec<u8> {
+        let to: Ipv6Addr = "ff02::2".parse().unwrap();
+        let mut message = [&[133, 0, 0, 0, 0, 0, 0, 0][..], option].concat();
+        let sum = pseudo(from, to, message.len()).bytes(&message).checksum();
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+        let fixed = [0x60, 0, 0, 0, 0, message.len() as u8, 58, 255];
+        [&fixed[..], &from.octets(), &to.octets(), &message].concat()
+    }
+
+    #[test]
+    fn router_solicitations_are_read() {
+        let (nobody, host): (Ipv6Addr, Ipv6Addr) = (Ipv6Addr::UNSPECIFIED, "fe80::9".parse().unwrap());
+        let option = [1, 1, 2, 0, 0, 0, 0, 9];
+        assert_eq!(parse_router_solicitation(&router_solicitation(nobody, &[])), Some((nobody, None)));
+        let mac = MacAddr([2, 0, 0, 0, 0, 9]);
+        let valid = router_solicitation(host, &option);
+        assert_eq!(parse_router_solicitation(&valid), Some((host, Some(mac))));
+        assert_eq!(parse_router_solicitation(&router_solicitation(nobody, &option)), None);
+        assert!((0..valid.len()).all(|len| parse_router_solicitation(&valid[..len]).is_none()));
+        for bit in (0..valid.len() * 8).filter(|bit| !(4..32).contains(bit)) {
+            let mut broken = valid.clone();
+            broken[bit / 8] ^= 1 << (7 - bit % 8);
+            assert_eq!(parse_router_solicitation(&broken), None, "bit {bit}");
+        }
     }
 
     #[test]
