@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use ipnet::Ipv4Net;
+use ipnet::{Ipv4Net, Ipv6Net};
 use weir_config::{
     FilePath, InterfaceAddress, MacAddress, Nanos, OneOrMany, PacketRate, PortName, choice, config, either,
 };
@@ -234,7 +234,9 @@ config! {
         pub gateways: BTreeMap<String, GatewayConfig> = required, rebuild, length(1..=4000);
         /// The gateway for each IPv4 prefix.
         pub routes: BTreeMap<Ipv4Net, String> = empty, rebuild;
-        /// The same from a file with the columns `prefix` and `gateway`.
+        /// The gateway for each IPv6 prefix.
+        pub routes_ipv6: BTreeMap<Ipv6Net, String> = empty, rebuild;
+        /// The IPv4 routes from a file with the columns `prefix` and `gateway`.
         pub routes_csv: Option<FilePath> = optional, rebuild;
         /// Priority (802.1p) of packets to customers, by their DSCP; 0 for those that are not named.
         pub pcp: BTreeMap<u8, u8> = empty, rebuild;

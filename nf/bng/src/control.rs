@@ -9,6 +9,7 @@ mod exit;
 mod local;
 mod outward;
 mod pieces;
+mod six;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -20,6 +21,7 @@ use weir_wire::{Ethernet, MacAddr, View};
 
 pub(crate) use errors::ErrorLimits;
 pub(crate) use exit::Exit;
+pub(crate) use outward::inner;
 
 use crate::encap::TAGGED;
 use crate::loss::Losses;
@@ -133,6 +135,12 @@ impl Turn<'_, '_> {
             return self.core_packet(why, packet);
         }
         let Some(line) = self.line(position, &packet) else { return self.out.send(packet, Exit::UnknownSubscriber) };
+        if why == Kind::Nd {
+            return self.neighbor_discovery(line, packet);
+        }
+        if is_six(inside(packet.packet())) && why != Kind::Arp {
+            return self.customer6(why, line, packet);
+        }
         match why {
             Kind::Arp => self.customer_arp(line, packet),
             Kind::UnknownSource => self.unknown_source(line, packet),
@@ -241,4 +249,9 @@ fn inside(packet: &Packet) -> &[u8] {
 /// The same, to change.
 fn inside_mut(packet: &mut Packet) -> &mut [u8] {
     packet.bytes_mut().get_mut(TAGGED..).unwrap_or_default()
+}
+
+/// Whether a packet is IPv6; it was found to be one of both.
+fn is_six(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|first| first >> 4 == 6)
 }

@@ -36,11 +36,13 @@ weir_stage::ways! {
         TtlExpired => way "ttl-expired",
         /// Longer than what fits towards the customer: the slow path answers with Fragmentation Needed.
         TooBig => way "too-big",
+        /// IPv6, for the stage that carries it.
+        Ipv6 => way "ipv6",
         /// Shorter than an Ethernet header.
         TooShort => drop "too-short",
         /// Its destination MAC address is another station's.
         NotForUs => drop "not-for-us",
-        /// Its EtherType is neither MPLS, IPv4 nor ARP.
+        /// Its EtherType is neither MPLS, IPv4, IPv6 nor ARP.
         UnknownEthertype => drop "unknown-ethertype",
         /// Its label stack ends with the frame, without a bottom.
         MplsTruncated => drop "mpls-truncated",
@@ -62,7 +64,7 @@ weir_stage::ways! {
         GreSequence => drop "gre-sequence",
         /// Other bits of the first word of the GRE header are set, such as another version's.
         GreFlags => drop "gre-flags",
-        /// The GRE payload is not IPv4.
+        /// The GRE payload is neither IPv4 nor IPv6.
         GreProtocol => drop "gre-protocol",
         /// Congestion was marked on the way of a packet whose ends do not understand it (RFC 6040 section 4.2).
         Congestion => drop "congestion",

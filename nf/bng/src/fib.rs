@@ -3,13 +3,15 @@
 //! The prefix table answers the number of a gateway. The first two numbers are no gateways but fates. All gateways are published
 //! as one value: they are few and change seldom (a MAC address was found), and workers see each of them whole.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use ipnet::Ipv6Net;
 use weir_mem::Domain;
 use weir_mem::qsbr::{Published, Reader};
 use weir_simd::Kernel;
 use weir_table::lpm4::{self, Dir24, Lookup4, Lpm4, Prefix4, Table};
+use weir_table::lpm6::{self, Lookup6, Lpm6, Prefix6};
 use weir_wire::MacAddr;
 use weir_wire::mpls::Label;
 
@@ -106,6 +108,7 @@ pub(crate) struct Fib {
     /// By gateway, the MAC address that was found for it.
     found: Vec<Option<MacAddr>>,
     table: Box<Dir24>,
+    table6: lpm6::Compiled,
     hops: Arc<Published<Hops>>,
     domain: Domain,
 }
@@ -127,7 +130,8 @@ impl Fib {
         let table = Box::new(Table::new(&config, domain)?);
         let found: Vec<Option<MacAddr>> = gateways.iter().map(|gateway| gateway.mac).collect();
         let hops = Arc::new(Published::new(domain, Box::new(hops(&gateways, &found))));
-        Ok(Fib { gateways, found, table, hops, domain: domain.clone() })
+        let table6 = routes6(&[], &[], domain)?;
+        Ok(Fib { gateways, found, table, table6, hops, domain: domain.clone() })
     }
 
     /// Routes a prefix to a gateway, by its position in the list.
@@ -151,6 +155,17 @@ impl Fib {
         }
     }
 
+    /// Sets all IPv6 routes, to gateways by their positions in the list, and the gateway's own addresses. Before anybody has a
+    /// [view](Fib::view).
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub(crate) fn set_routes6(&mut self, routes: &[(Ipv6Net, u32)], own: &[Ipv6Addr]) -> Result<(), Error> {
+        self.table6 = routes6(routes, own, &self.domain)?;
+        Ok(())
+    }
+
     /// The gateways, in the order of their numbers.
     pub(crate) fn gateways(&self) -> &[Gateway] {
         &self.gateways
@@ -172,6 +187,18 @@ impl Fib {
         number.checked_sub(FIRST).map(|number| number as usize)
     }
 
+    /// As [`gateway_of`](Fib::gateway_of), of IPv6.
+    pub(crate) fn gateway_of6(&self, destination: Ipv6Addr) -> Option<usize> {
+        let number = self.table6.reader().lookup(destination.to_bits());
+        number.checked_sub(FIRST).map(|number| number as usize)
+    }
+
+    /// As [`hop_to`](Fib::hop_to), of IPv6.
+    pub(crate) fn hop_to6(&self, destination: Ipv6Addr) -> Option<Hop> {
+        let number = self.gateway_of6(destination)?;
+        Some(self.gateways.get(number)?.hop(self.found.get(number).copied().flatten()))
+    }
+
     /// How a packet to this address goes; `None` for no route and own addresses.
     pub(crate) fn hop_to(&self, destination: Ipv4Addr) -> Option<Hop> {
         let number = self.gateway_of(destination)?;
@@ -186,7 +213,8 @@ impl Fib {
 
     /// What workers look up in.
     pub(crate) fn view(&self) -> FibView {
-        FibView { prefixes: Arc::clone(self.table.reader()), hops: Arc::clone(&self.hops) }
+        let (prefixes, prefixes6) = (Arc::clone(self.table.reader()), Arc::clone(self.table6.reader()));
+        FibView { prefixes, prefixes6, hops: Arc::clone(&self.hops) }
     }
 }
 
@@ -196,14 +224,42 @@ fn hops(gateways: &[Gateway], found: &[Option<MacAddr>]) -> Hops {
     Hops(fates.into_iter().chain(gateways.iter().zip(found).map(|(gateway, mac)| gateway.hop(*mac))).collect())
 }
 
+/// A table with just these routes and own addresses.
+fn routes6(routes: &[(Ipv6Net, u32)], own: &[Ipv6Addr], domain: &Domain) -> Result<lpm6::Compiled, Error> {
+    let max_routes = routes.len() + own.len();
+    // One for each 8 bits behind the first 16.
+    let max_nodes = (14 * max_routes + 1) as u32;
+    let mut table =
+        lpm6::Compiled::new(&lpm6::Config { miss: NO_ROUTE, max_routes, max_nodes }, domain).map_err(|error| {
+            match error {
+                lpm6::Error::Memory(error) => Error::Memory(error),
+                lpm6::Error::MissTooLarge(miss) => Error::MissTooLarge(miss),
+            }
+        })?;
+    let routes =
+        routes.iter().map(|(net, gateway)| (Prefix6::new(net.addr().to_bits(), net.prefix_len()), FIRST + gateway));
+    let own = own.iter().map(|address| (Prefix6::new(address.to_bits(), 128), LOCAL));
+    for (prefix, value) in routes.chain(own) {
+        // There is room for each of them.
+        prefix.map(|prefix| table.insert(prefix, value));
+    }
+    Ok(table)
+}
+
 /// Routes and gateways, as workers see them.
 #[derive(Clone)]
 pub(crate) struct FibView {
     pub(crate) prefixes: Arc<Prefixes>,
+    pub(crate) prefixes6: Arc<lpm6::Trie>,
     hops: Arc<Published<Hops>>,
 }
 
 impl FibView {
+    /// Whether an IPv6 address is the gateway's own.
+    pub(crate) fn is_local6(&self, address: u128) -> bool {
+        self.prefixes6.lookup(address) == LOCAL
+    }
+
     /// All hops, as they are now.
     #[inline(always)]
     pub(crate) fn hops<'r>(&'r self, reader: &'r Reader) -> &'r Hops {

@@ -2,8 +2,10 @@
 
 use std::any::Any;
 use std::io::BufReader;
+use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex};
 
+use ipnet::Ipv6Net;
 use serde_json::Value;
 use weir_config::{ConfigError, Element, ErrorKind, PortName, Schema};
 use weir_net::Author;
@@ -28,6 +30,7 @@ use crate::ports::{Ports, Side};
 use crate::punt::{Kind, Policing, Rates};
 use crate::qos::{self, Schedulers, Site};
 use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, ShapingSettings, Timing};
+use crate::six::{self, Six};
 use crate::state::{Control, lock};
 use crate::table::counters::{Counters, WorkerCounters};
 use crate::table::{Limits, Subscribers, Tables, Tags};
@@ -119,7 +122,7 @@ impl Running {
         let taken = old.map_or_else(Taken::default, |old| Taken::of(&lock(&old.shared).registry));
         let entries = entries(element, env, &config, &settings, taken)?;
         let kernel = Kernel::detect();
-        let Wanted { ports, gateways, routes, addresses, core_addresses, local } = wanted;
+        let Wanted { ports, gateways, routes, routes6, addresses, addresses6, core_addresses, local } = wanted;
         let mut fib = Fib::new(gateways, config.limits.routes, kernel, env.domain)
             .map_err(|error| no_memory(error.to_string()))?;
         let core = core_addresses.iter().map(|(_, net)| net.addr());
@@ -130,6 +133,8 @@ impl Running {
                 fib.add_route(prefix, gateway).map_err(|refused| no_memory(refused.to_string()))?;
             }
         }
+        let own6: Vec<Ipv6Addr> = addresses6.iter().map(Ipv6Net::addr).collect();
+        fib.set_routes6(&routes6, &own6).map_err(|error| no_memory(error.to_string()))?;
         for address in &own {
             fib.add_local((*address).into()).map_err(|refused| no_memory(refused.to_string()))?;
         }
@@ -168,7 +173,7 @@ impl Running {
             local: local.to_bits(),
             config: config.clone(),
             schedulers,
-            shared: Arc::new(Mutex::new(Control { registry, core, errors, fib, ports, addresses, config })),
+            shared: Arc::new(Mutex::new(Control { registry, core, errors, fib, ports, addresses, addresses6, config })),
         };
         let wrong: Vec<ConfigError> = refused.into_iter().map(|(_, problem)| refused_error(element, problem)).collect();
         if wrong.is_empty() { Ok(running) } else { Err(wrong) }
@@ -183,23 +188,41 @@ impl Running {
         let shared = self.up_shared(&counters);
         let up = Up::<TUNNEL>::new(shared, self.kernel, policing().map_err(no_memory)?, kind, may_fragment);
         let up = graph.add(self.stage("up"), up);
-        let down = Down::<TUNNEL>::new(self.down_shared(counters), self.kernel, policing().map_err(no_memory)?, kind);
+        let down = Down::<TUNNEL>::new(
+            self.down_shared(Arc::clone(&counters)),
+            self.kernel,
+            policing().map_err(no_memory)?,
+            kind,
+        );
         let down = graph.add(self.stage("down"), down);
+        let six = |name: &str| -> Result<_, GraphError> {
+            let six = Six::new(self.six(&counters, TUNNEL), policing().map_err(no_memory)?, kind);
+            Ok((self.stage(name), six))
+        };
+        let (name, stage) = six("six-up")?;
+        let six_up = graph.add(name, stage);
+        let (name, stage) = six("six-down")?;
+        let six_down = graph.add(name, stage);
         let control = graph.add_at(self.stage("control"), self.slow_path(kind)?, Place::Control);
         graph.wire(control, "up", To::Stage(up));
         graph.wire(control, "down", To::Stage(down));
         punts::<up::Exit>(&mut graph, up, control);
         punts::<down::Exit>(&mut graph, down, control);
-        self.wire_ports(&mut graph, up, down, control)?;
+        for (from, six) in [(up, six_up), (down, six_down)] {
+            graph.wire(from, "ipv6", To::Stage(six));
+            punts::<six::Exit>(&mut graph, six, control);
+        }
+        self.wire_ports(&mut graph, [up, six_up, control], [down, six_down])?;
         Ok(graph)
     }
 
-    /// Wires ports to stages, with schedulers between them where something is shaped.
-    fn wire_ports(&self, graph: &mut Graph, up: NodeId, down: NodeId, control: NodeId) -> Result<(), GraphError> {
+    /// Wires ports to stages, with schedulers between them where something is shaped: what `to_customers` sends goes through them.
+    fn wire_ports(&self, graph: &mut Graph, others: [NodeId; 3], to_customers: [NodeId; 2]) -> Result<(), GraphError> {
+        let ([up, ..], [down, _]) = (others, to_customers);
         let user = self.schedulers.as_ref().map(|_| graph.claim::<u32>("user")).transpose()?;
         for (position, port) in (0_u8..).zip(self.ports.list()) {
             let way = format!("port[{position}]");
-            for stage in [up, control] {
+            for stage in others {
                 graph.wire(stage, &way, To::Port(port.index));
             }
             let shaped = self.schedulers.as_deref().zip(user).filter(|_| port.side == Side::Access);
@@ -207,11 +230,23 @@ impl Running {
                 |user| Site { function: &self.name, port: &port.name, position, subscribers: &self.subscribers, user };
             let before_up = shaped.and_then(|(all, user)| all.before_up(graph, &site(user), To::Stage(up)));
             let after_down = shaped.and_then(|(all, user)| all.after_down(graph, &site(user), To::Port(port.index)));
-            graph.wire(down, &way, after_down.map_or(To::Port(port.index), To::Stage));
+            for stage in to_customers {
+                graph.wire(stage, &way, after_down.map_or(To::Port(port.index), To::Stage));
+            }
             let first = if port.side == Side::Access { before_up.unwrap_or(up) } else { down };
             graph.receive(port.index, first);
         }
         Ok(())
+    }
+
+    fn six(&self, counters: &Arc<WorkerCounters>, is_tunnel: bool) -> six::Shared {
+        six::Shared {
+            subscribers: Arc::clone(&self.subscribers),
+            fib: self.fib.clone(),
+            ports: Arc::clone(&self.ports),
+            counters: Arc::clone(counters),
+            is_tunnel,
+        }
     }
 
     fn up_shared(&self, counters: &Arc<WorkerCounters>) -> up::Shared {
@@ -262,9 +297,9 @@ fn no_memory(error: weir_mem::arena::Error) -> GraphError {
     GraphError(vec![error.to_string()])
 }
 
-/// Wires all ways of a stage to the slow path.
+/// Wires all ways of a stage to the slow path, but that of IPv6.
 fn punts<W: Ways>(graph: &mut Graph, from: NodeId, control: NodeId) {
-    for way in W::LIST.iter().filter(|way| way.fate == weir_stage::Fate::Way) {
+    for way in W::LIST.iter().filter(|way| way.fate == weir_stage::Fate::Way && way.name != "ipv6") {
         graph.wire(from, way.name, To::Stage(control));
     }
 }

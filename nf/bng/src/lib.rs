@@ -21,6 +21,7 @@ mod qos;
 mod registry;
 mod request;
 mod show;
+mod six;
 mod state;
 mod table;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use weir_stage::{Fate, Ways};
 
 use crate::table::counters::WorkerCounters;
-use crate::{control, down, up};
+use crate::{control, down, six, up};
 
 /// Marks a way that is no loss of a subscriber's.
 const NONE: u8 = u8::MAX;
@@ -12,7 +12,7 @@ const NONE: u8 = u8::MAX;
 pub(crate) fn reasons() -> &'static [&'static str] {
     static REASONS: std::sync::LazyLock<Vec<&'static str>> = std::sync::LazyLock::new(|| {
         let mut all: Vec<&str> = Vec::new();
-        let ways = up::Exit::LIST.iter().chain(down::Exit::LIST).chain(control::Exit::LIST);
+        let ways = up::Exit::LIST.iter().chain(down::Exit::LIST).chain(six::Exit::LIST).chain(control::Exit::LIST);
         for way in ways.filter(|way| way.fate == Fate::Drop) {
             if !all.contains(&way.name) {
                 all.push(way.name);
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn every_drop_has_a_counter() {
-        for list in [up::Exit::LIST, down::Exit::LIST, control::Exit::LIST] {
+        for list in [up::Exit::LIST, down::Exit::LIST, six::Exit::LIST, control::Exit::LIST] {
             for way in list {
                 assert!(way.fate != Fate::Drop || reasons().contains(&way.name), "{}", way.name);
             }

@@ -90,8 +90,6 @@ pub(crate) struct Registry {
     hosts: HashMap<BindingKey, Host>,
     /// When something is due about an address.
     due: BTreeSet<(u64, BindingKey)>,
-    /// Names of profiles, by number less one.
-    profiles: Vec<Arc<str>>,
     tables: Tables,
     /// What the workers' tables may not say yet.
     unsettled_tags: BTreeSet<Tags>,
@@ -112,7 +110,6 @@ impl Registry {
             svlans: HashMap::new(),
             hosts: HashMap::new(),
             due: BTreeSet::new(),
-            profiles: Vec::new(),
             tables,
             unsettled_tags: BTreeSet::new(),
             unsettled_hosts: BTreeSet::new(),
@@ -336,25 +333,10 @@ impl Registry {
         if let Some(key) = fields.key {
             self.by_key.insert(key, number);
         }
-        if let Some(profile) = &fields.profile {
-            self.profile_number(profile);
-        }
         self.revise_learned(number);
         for key in fixed {
             self.add_fixed(number, key, fields.mac, before.get(&key));
         }
         self.unsettled_tags.insert(tags);
-    }
-
-    /// The number of a profile, which it gets now if it has none; 0 when there are too many.
-    fn profile_number(&mut self, name: &Arc<str>) -> u16 {
-        if let Some(at) = self.profiles.iter().position(|known| known == name) {
-            return at as u16 + 1;
-        }
-        if self.profiles.len() >= usize::from(u16::MAX) {
-            return 0;
-        }
-        self.profiles.push(Arc::clone(name));
-        self.profiles.len() as u16
     }
 }

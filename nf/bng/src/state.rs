@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ipnet::Ipv4Net;
+use ipnet::{Ipv4Net, Ipv6Net};
 
 use crate::config::BngConfig;
 use crate::control::ErrorLimits;
@@ -22,6 +22,8 @@ pub(crate) struct Control {
     pub(crate) ports: Arc<Ports>,
     /// The gateway's addresses towards customers, with their networks.
     pub(crate) addresses: Vec<Ipv4Net>,
+    /// The same of IPv6.
+    pub(crate) addresses6: Vec<Ipv6Net>,
     /// How many ICMP errors are sent.
     pub(crate) errors: ErrorLimits,
     /// The configuration as it is now.

@@ -50,7 +50,6 @@ pub(crate) struct Subscribers {
     by_address: Arc<Index>,
     bindings: HugeSlice<Line>,
     /// The bits of an IPv6 address's first half that are looked up.
-    #[allow(dead_code, reason = "IPv6 is entered, and not yet carried")]
     prefix_mask: u64,
 }
 
@@ -96,7 +95,6 @@ impl Subscribers {
     }
 
     /// The key of an IPv6 address, of which the first half is given (in host order).
-    #[allow(dead_code, reason = "IPv6 is entered, and not yet carried")]
     #[inline(always)]
     pub(crate) fn key6(&self, scope: u32, first_half: u64) -> BindingKey {
         BindingKey::new6(scope, first_half & self.prefix_mask)

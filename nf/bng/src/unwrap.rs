@@ -39,6 +39,7 @@ pub(crate) fn unwrap<const TUNNEL: bool>(shared: &Shared, packet: &Packet, port:
         ethernet::IPV4 => 0,
         ethernet::ARP => return Err(Exit::Arp),
         ethernet::MPLS => pop(rest)?,
+        ethernet::IPV6 if !TUNNEL => return Err(Exit::Ipv6),
         _ => return Err(Exit::UnknownEthertype),
     };
     let packet = rest.get(labels..).unwrap_or_default();
@@ -97,8 +98,10 @@ fn tunnel(shared: &Shared, packet: &[u8]) -> Result<Tunnel, Exit> {
     let header = payload.first_chunk::<GRE>().ok_or(Exit::GreTruncated)?;
     let [f0, f1, p0, p1, k0, k1, k2, k3] = *header;
     gre_flags(u16::from_be_bytes([f0, f1]))?;
-    if u16::from_be_bytes([p0, p1]) != ethernet::IPV4 {
-        return Err(Exit::GreProtocol);
+    match u16::from_be_bytes([p0, p1]) {
+        ethernet::IPV4 => {}
+        ethernet::IPV6 => return Err(Exit::Ipv6),
+        _ => return Err(Exit::GreProtocol),
     }
     Ok(Tunnel {
         key: u32::from_be_bytes([k0, k1, k2, k3]),

@@ -57,8 +57,8 @@ weir_stage::ways! {
         WrongMac => drop "wrong-mac",
         /// Its EtherType is neither IPv4, IPv6 nor ARP.
         UnknownEthertype => drop "unknown-ethertype",
-        /// IPv6, which is not carried to the core.
-        Ipv6 => drop "ipv6",
+        /// IPv6, for the stage that carries it.
+        Ipv6 => way "ipv6",
         /// Fewer than the 20 bytes of an IPv4 header arrived.
         IpTooShort => drop "ip-too-short",
         /// The version field is not 4.

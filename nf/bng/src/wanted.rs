@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::BufReader;
 use std::net::{IpAddr, Ipv4Addr};
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Path, PortName, Rows};
 use weir_stage::{Env, PortInfo};
 use weir_wire::{MacAddr, martian, mpls};
@@ -23,6 +23,10 @@ pub(crate) struct Wanted {
     pub(crate) gateways: Vec<Gateway>,
     /// Prefixes, and positions of their gateways.
     pub(crate) routes: Vec<(Ipv4Net, u32)>,
+    /// The same for IPv6.
+    pub(crate) routes6: Vec<(Ipv6Net, u32)>,
+    /// The gateway's IPv6 addresses towards customers.
+    pub(crate) addresses6: Vec<Ipv6Net>,
     /// The gateway's addresses towards customers.
     pub(crate) addresses: Vec<Ipv4Net>,
     /// Addresses of its core ports.
@@ -43,12 +47,16 @@ pub(crate) fn wanted(element: &Element, env: &Env<'_>) -> Result<(BngConfig, Wan
     let local = loader.local();
     let gateways = loader.gateways(&ports, local);
     let routes = loader.routes(&gateways);
-    let addresses = loader.addresses();
+    let routes6 = loader.routes6(&gateways);
+    let (addresses, addresses6) = (loader.addresses(), loader.addresses6());
     let core_addresses = loader.core_addresses(&ports);
     loader.markings();
     let Loader { mut errors, .. } = loader;
     qos::faults(element, &config).into_iter().for_each(|error| errors.push(error));
-    errors.into_result((config, Wanted { ports, gateways, routes, addresses, core_addresses, local }))
+    errors.into_result((
+        config,
+        Wanted { ports, gateways, routes, routes6, addresses, addresses6, core_addresses, local },
+    ))
 }
 
 struct Loader<'a> {
@@ -211,6 +219,31 @@ impl Loader<'_> {
         let mut routes: Vec<_> = routes.into_iter().collect();
         routes.sort_unstable();
         routes
+    }
+
+    fn routes6(&mut self, gateways: &[Gateway]) -> Vec<(Ipv6Net, u32)> {
+        let known: HashMap<&str, u32> = gateways.iter().map(|gateway| gateway.name.as_str()).zip(0..).collect();
+        let mut routes = Vec::new();
+        for (prefix, name) in &self.config.routes_ipv6 {
+            match known.get(name.as_str()) {
+                Some(gateway) => routes.push((*prefix, *gateway)),
+                // What is wrong with a gateway was said where it stands.
+                None if self.config.gateways.contains_key(name) => {}
+                None => {
+                    let (root, text) = (self.element.path(), prefix.to_string());
+                    let path = root.field("routes_ipv6");
+                    let problem = format!("\"{name}\" is no gateway");
+                    let error = self.element.error(ErrorKind::Dangling, &path.entry(&text), problem);
+                    self.errors.push(error.allowed(self.names()));
+                }
+            }
+        }
+        routes
+    }
+
+    fn addresses6(&self) -> Vec<Ipv6Net> {
+        let six = |net: IpNet| if let IpNet::V6(net) = net { Some(net) } else { None };
+        self.config.addresses.iter().filter_map(|address| six(address.net())).collect()
     }
 
     /// Reads routes line by line; a wrong line does not keep the next ones from being looked at.

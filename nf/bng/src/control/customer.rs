@@ -32,7 +32,7 @@ impl Turn<'_, '_> {
         if arp.sender.is_unspecified() {
             return self.probed(line, &arp, packet);
         }
-        if let Err(exit) = self.hear(line, arp.sender) {
+        if let Err(exit) = self.hear(line, Address::V4(arp.sender)) {
             return self.lose(line.subscriber, packet, exit);
         }
         let answers = arp.operation == Operation::Request && self.answers_for(line, &arp);
@@ -53,9 +53,9 @@ impl Turn<'_, '_> {
     }
 
     /// Notes that a station of a subscriber uses an address.
-    fn hear(&mut self, line: Line, address: Ipv4Addr) -> Result<(), Exit> {
+    pub(super) fn hear(&mut self, line: Line, address: Address) -> Result<(), Exit> {
         let now = self.out.now();
-        match self.control.registry.heard(now, line.subscriber, Address::V4(address), line.station) {
+        match self.control.registry.heard(now, line.subscriber, address, line.station) {
             Heard::Learned | Heard::Known | Heard::Moved => Ok(()),
             Heard::MovesTooOften => Err(Exit::MovesTooOften),
             Heard::NotAllowed => Err(Exit::SpoofedSource),
@@ -147,7 +147,7 @@ impl Turn<'_, '_> {
         if !self.control.config.learn.traffic {
             return self.lose(line.subscriber, packet, Exit::SpoofedSource);
         }
-        if let Err(exit) = self.hear(line, source) {
+        if let Err(exit) = self.hear(line, Address::V4(source)) {
             return self.lose(line.subscriber, packet, exit);
         }
         self.control.registry.settle();

@@ -48,7 +48,7 @@ impl ErrorLimits {
     }
 
     /// Whether another error of a kind may be sent about a subscriber, whose number is below the limit of subscribers.
-    fn take(&mut self, now: u64, kind: usize, subscriber: u32) -> bool {
+    pub(super) fn take(&mut self, now: u64, kind: usize, subscriber: u32) -> bool {
         let place = subscriber as usize;
         if self.due.len() <= place {
             self.due.resize(place + 1, 0);

@@ -14,6 +14,10 @@ weir_stage::ways! {
         ArpLearned => consume "arp-learned",
         /// ARP of a customer that asks whether an address is free (RFC 5227); what is not the gateway's is left alone.
         ArpProbed => consume "arp-probed",
+        /// Neighbour discovery of a customer that asked for the gateway, and was answered.
+        NdAnswered => consume "nd-answered",
+        /// Neighbour discovery that told, or confirmed, where a subscriber's networks are.
+        NdLearned => consume "nd-learned",
         /// ARP of a station on the core side that uses one of the gateway's own addresses.
         ArpConflict => consume "arp-conflict",
         /// An ICMP echo request to one of the gateway's own addresses, which was answered.
@@ -69,8 +73,10 @@ weir_stage::ways! {
         LocalFragment => drop "local-fragment",
         /// To the gateway itself with a source route, which is not followed (RFC 7126 section 4.3).
         SourceRoute => drop "source-route",
-        /// Neighbour discovery, which this gateway does not answer.
+        /// Neighbour discovery that is not valid (RFC 4861 section 7.1), or of no use here.
         NdIgnored => drop "nd-ignored",
+        /// Neighbour discovery whose sender is not who the frame comes from.
+        NdSpoofed => drop "nd-spoofed",
         /// There was no buffer for an answer.
         NoBuffer => drop "no-buffer",
 
@@ -84,6 +90,10 @@ weir_stage::ways! {
         ArpProbe => create "arp-probe",
         /// Tells a link of the core of one of the gateway's own addresses (RFC 5227).
         ArpAnnouncement => create "arp-announcement",
+        /// Tells of the gateway (RFC 4861).
+        NeighborAdvertisement => create "nd-neighbor-advertisement",
+        /// Tells of the gateway as a router, and of the subscriber's networks (RFC 4861).
+        RouterAdvertisement => create "nd-router-advertisement",
         /// Answers an ICMP echo request.
         EchoReply => create "echo-reply",
         /// A piece of a packet that did not fit.
@@ -100,5 +110,7 @@ weir_stage::ways! {
         PortUnreachable => create "icmp-port-unreachable",
         /// ICMP: too long for where it is to go, and not to be fragmented.
         FragmentationNeeded => create "icmp-fragmentation-needed",
+        /// ICMPv6: too long for where it is to go.
+        PacketTooBig => create "icmp-packet-too-big",
     }
 }

@@ -2,6 +2,7 @@
 
 use weir_net::PortId;
 use weir_net::icmp::Problem;
+use weir_net::icmp6;
 use weir_net::neighbor::{ArpKind, Heard, Ignored, Resolution};
 use weir_packet::Held;
 use weir_wire::arp::{ArpFields, FRAME_LEN};
@@ -9,11 +10,12 @@ use weir_wire::gre::Gre;
 use weir_wire::mpls::Label;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, ethernet};
 
-use super::{Exit, Line, Turn, inside};
-use crate::encap::{Each, ROOM, TAGGED};
-use crate::fib::Action;
+use super::{Exit, Line, Turn, inside, is_six};
+use crate::encap::{Each, TAGGED};
+use crate::fib::{Action, Hop};
 use crate::punt::Kind;
 use crate::registry::Wanted;
+use crate::six::wrap;
 use crate::table::{Address, BindingKey};
 use crate::waiting::Awaited;
 
@@ -24,17 +26,17 @@ const _: () = assert!(FRAME_LEN <= LEAST_FRAME);
 
 /// A packet to a customer inside a frame from the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Inner {
+pub(crate) struct Inner {
     /// The scope of its destination: the GRE key, or 0.
-    pub(super) scope: u32,
+    pub(crate) scope: u32,
     /// Where the outer IPv4 header begins, with a tunnel.
-    pub(super) outer: Option<usize>,
+    pub(crate) outer: Option<usize>,
     /// Where it begins.
-    pub(super) at: usize,
+    pub(crate) at: usize,
 }
 
 /// Finds the packet to a customer in a frame that the fast path has checked.
-pub(super) fn inner(frame: &[u8], has_keys: bool) -> Option<Inner> {
+pub(crate) fn inner(frame: &[u8], has_keys: bool) -> Option<Inner> {
     let mut at = Ethernet::LEN;
     if Ethernet::view(frame)?.ethertype.get() == ethernet::MPLS {
         while !Label::view(frame.get(at..)?)?.is_bottom() {
@@ -55,6 +57,11 @@ impl Turn<'_, '_> {
     /// A packet that came in from the core.
     pub(super) fn core_packet(&mut self, why: Kind, mut packet: Held) {
         let position = self.control.ports.ingress(packet.port()).position;
+        let frame = packet.packet().bytes();
+        let inner = inner(frame, self.control.registry.settings().has_keys);
+        if why != Kind::Arp && inner.is_some_and(|inner| is_six(frame.get(inner.at..).unwrap_or_default())) {
+            return self.core6(why, packet);
+        }
         match why {
             Kind::Arp => self.core_arp(packet),
             Kind::Local => self.core_local(position, packet),
@@ -102,19 +109,32 @@ impl Turn<'_, '_> {
     /// A customer's packet whose next router's Ethernet address is not known.
     pub(super) fn wait_for_router(&mut self, line: Line, packet: Held) {
         let destination = Ipv4::view(inside(packet.packet())).map(Ipv4::destination_addr);
+        let gateway = destination.and_then(|destination| self.control.fib.gateway_of(destination));
+        self.wait_for_gateway(line, packet, gateway);
+    }
+
+    /// The same, knowing the gateway.
+    pub(super) fn wait_for_gateway(&mut self, line: Line, packet: Held, gateway: Option<usize>) {
         let now = self.out.now();
         let control = &mut *self.control;
-        let gateway = destination.and_then(|destination| control.fib.gateway_of(destination));
-        let Some(gateway) = gateway else {
-            return self.refuse(line, packet, Problem::NetUnreachable, Exit::NoRoute);
-        };
+        let Some(gateway) = gateway else { return self.unreachable(line, packet, false) };
         match control.core.wanted(now, gateway, &mut control.fib) {
             // It is fixed, or was found meanwhile.
             None | Some((_, Resolution::Known(_))) => self.out.send(packet, Exit::Up),
             Some(((port, via), Resolution::Pending)) => {
                 self.wait(Awaited::Router(port, via), packet, Some(line.subscriber))
             }
-            Some(_) => self.refuse(line, packet, Problem::HostUnreachable, Exit::RouterUnresolved),
+            Some(_) => self.unreachable(line, packet, true),
+        }
+    }
+
+    /// Refuses a packet whose next router does not answer, or that has none.
+    fn unreachable(&mut self, line: Line, packet: Held, has_route: bool) {
+        match (is_six(inside(packet.packet())), has_route) {
+            (true, true) => self.refuse6(line, packet, icmp6::Problem::AddressUnreachable, Exit::RouterUnresolved),
+            (true, false) => self.refuse6(line, packet, icmp6::Problem::NoRoute, Exit::NoRoute),
+            (false, true) => self.refuse(line, packet, Problem::HostUnreachable, Exit::RouterUnresolved),
+            (false, false) => self.refuse(line, packet, Problem::NetUnreachable, Exit::NoRoute),
         }
     }
 
@@ -123,7 +143,7 @@ impl Turn<'_, '_> {
         for mut packet in self.waiting.take(router) {
             let position = self.control.ports.ingress(packet.port()).position;
             match self.line(position, &packet) {
-                Some(line) => self.refuse(line, packet, Problem::HostUnreachable, Exit::RouterUnresolved),
+                Some(line) => self.unreachable(line, packet, true),
                 None => self.out.send(packet, Exit::RouterUnresolved),
             }
         }
@@ -173,7 +193,7 @@ impl Turn<'_, '_> {
     }
 
     /// Whether workers know where an address is: otherwise the packet would come back at once.
-    fn is_resolved(&self, key: BindingKey) -> bool {
+    pub(super) fn is_resolved(&self, key: BindingKey) -> bool {
         let tables = self.control.registry.tables().shared();
         let binding = tables.find(key, tables.hash(key)).and_then(|place| tables.binding(place));
         binding.is_some_and(|binding| binding.is_resolved())
@@ -198,34 +218,43 @@ impl Turn<'_, '_> {
         let problem = if why == Kind::TooBig { Problem::FragmentationNeeded { mtu } } else { Problem::TtlExceeded };
         let about = packet.packet().bytes().get(inner.at..).unwrap_or_default();
         if let Some((error, reason)) = self.error_to_core(subscriber, about, problem) {
-            self.send_to_core(subscriber, &error, reason);
+            let to = Ipv4::view(&error).map(Ipv4::destination_addr);
+            let hop = to.and_then(|to| self.control.fib.hop_to(to));
+            hop.and_then(|hop| self.send_to_core(subscriber, &error, &hop, false, reason));
         }
         self.lose(subscriber, packet, exit);
     }
 
-    /// Sends an IPv4 packet of the gateway's own to the core as if it came from a subscriber.
-    fn send_to_core(&mut self, subscriber: u32, bytes: &[u8], reason: Exit) -> Option<()> {
-        let ip = Ipv4::view(bytes)?;
-        let hop = self.control.fib.hop_to(ip.destination_addr()).filter(|hop| hop.action == Action::Forward)?;
-        if bytes.len() > usize::from(hop.longest) {
+    /// Sends a packet of the gateway's own to the core as if it came from a subscriber.
+    pub(super) fn send_to_core(
+        &mut self,
+        subscriber: u32,
+        bytes: &[u8],
+        hop: &Hop,
+        is_six: bool,
+        reason: Exit,
+    ) -> Option<()> {
+        if hop.action != Action::Forward || bytes.len() > usize::from(hop.longest) {
             return None;
         }
-        let settings = self.control.registry.settings();
-        let (has_keys, key) =
-            (settings.has_keys, self.control.registry.subscriber(subscriber)?.fields().key.unwrap_or(0));
-        // With the headers of a customer's frame in front, as the wrapping expects them.
-        let mut packet = self.fresh(ROOM.max(TAGGED + bytes.len()))?;
-        let each = Each { key, total: bytes.len() as u16, tos: ip.tos, identification: 0 };
-        let filled = packet.set_len(TAGGED + bytes.len());
-        if let Some(to) = packet.bytes_mut().get_mut(TAGGED..).filter(|to| filled && to.len() == bytes.len()) {
-            to.copy_from_slice(bytes);
+        let registry = &self.control.registry;
+        let is_tunnel = registry.settings().has_keys;
+        let key = registry.subscriber(subscriber)?.fields().key.unwrap_or(0);
+        // With the headers of a customer's frame in front, as the wrapping expects them, and room for a whole head.
+        let mut packet = self.fresh(TAGGED + bytes.len())?;
+        packet.bytes_mut().get_mut(TAGGED..)?.copy_from_slice(bytes);
+        let tos = Ipv4::view(bytes).map_or(0, |ip| ip.tos);
+        match (is_six, is_tunnel) {
+            (true, _) => wrap(&mut packet, hop, is_tunnel, key, 0),
+            (false, true) => {
+                let each = Each { key, total: bytes.len() as u16, tos, identification: 0 };
+                hop.head.wrap(&mut packet, each);
+            }
+            (false, false) => {
+                hop.head.bare(&mut packet);
+            }
         }
-        let done = if has_keys { hop.head.wrap(&mut packet, each) } else { hop.head.bare(&mut packet) };
-        if filled && done {
-            self.emit(packet, hop.port, reason);
-            return Some(());
-        }
-        self.out.unalloc(packet);
-        None
+        self.emit(packet, hop.port, reason);
+        Some(())
     }
 }

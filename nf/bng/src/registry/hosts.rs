@@ -158,7 +158,9 @@ impl Registry {
             Some(_) => Heard::Known,
             None => Heard::Learned,
         };
-        let due = now.saturating_add(self.settings.timing.ageing);
+        // A network of IPv6 stays where it was heard of last: nobody in particular could be asked for it.
+        let is_network = matches!(key.address(), Address::V6(_));
+        let due = if is_network { u64::MAX } else { now.saturating_add(self.settings.timing.ageing) };
         self.set_host(key, Host { mac: Some(mac), state: State::Known, heard: now, due, ..host });
         if heard != Heard::Known {
             self.unsettled_hosts.insert(key);

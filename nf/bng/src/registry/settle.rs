@@ -28,10 +28,8 @@ impl Registry {
     }
 
     fn settle_tags(&mut self, tags: Tags) -> Result<(), Refused> {
-        let profile = self.by_tags(tags).and_then(|subscriber| subscriber.fields().profile.clone());
-        let profile = profile.map_or(0, |name| self.profile_number(&name));
         let Some(subscriber) = self.by_tags(tags) else { return Ok(()) };
-        let fields = self.fields_of(subscriber, profile);
+        let fields = self.fields_of(subscriber);
         self.shape(subscriber);
         self.tables.set_subscriber(&fields)
     }
@@ -54,7 +52,7 @@ impl Registry {
         self.subscribers_from(0).for_each(|subscriber| self.shape(subscriber));
     }
 
-    fn fields_of(&self, subscriber: &Subscriber, profile: u16) -> SubscriberFields {
+    fn fields_of(&self, subscriber: &Subscriber) -> SubscriberFields {
         let fields = subscriber.fields();
         SubscriberFields {
             number: subscriber.number,
@@ -65,7 +63,6 @@ impl Registry {
             ipv4: fields.ipv4.first().map_or(Sources4::NONE, |prefix| Sources4::of(*prefix)),
             ipv6: fields.ipv6.first().map_or(Sources6::NONE, |prefix| Sources6::of(*prefix)),
             mac: fields.mac,
-            profile,
         }
     }
 
@@ -77,7 +74,6 @@ impl Registry {
             mac: host.mac,
             tags: subscriber.tags,
             tpid: self.settings.tpid,
-            user: subscriber.user(),
             subscriber: subscriber.number,
         };
         self.tables.set_binding(&fields)

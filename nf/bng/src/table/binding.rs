@@ -5,7 +5,7 @@
 //! word 1  scope, family
 //! word 2  MAC address as it lies in the packet (48 bits), position of the port, flags
 //! word 3  both tags as they lie in the packet, from the outer one's EtherType to the inner one's identifier
-//! word 4  user, number of the subscriber
+//! word 4  number of the subscriber
 //! ```
 
 use std::fmt;
@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_wire::MacAddr;
 
-use super::subscriber::{Tags, mac_word, pair};
+use super::subscriber::{Tags, mac_word};
 use super::{Line, word};
 
 /// An address that a subscriber has: of IPv6, all of a prefix.
@@ -93,7 +93,6 @@ pub(crate) struct BindingFields {
     pub(crate) tags: Tags,
     /// EtherType of the outer tag.
     pub(crate) tpid: u16,
-    pub(crate) user: u32,
     /// Number of the subscriber.
     pub(crate) subscriber: u32,
 }
@@ -113,7 +112,7 @@ impl BindingFields {
             self.key.high,
             mac | u64::from(port) << 48,
             u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-            pair(self.user, self.subscriber),
+            u64::from(self.subscriber),
             0,
             0,
             0,
@@ -162,16 +161,9 @@ impl<'t> BindingRecord<'t> {
         word::<3>(self.0)
     }
 
-    /// Number of the user in schedulers.
-    #[allow(dead_code, reason = "schedulers are yet to be wired behind")]
-    #[inline(always)]
-    pub(crate) fn user(self) -> u32 {
-        word::<4>(self.0) as u32
-    }
-
     /// Number of the subscriber, by which it is counted.
     #[inline(always)]
     pub(crate) fn subscriber(self) -> u32 {
-        (word::<4>(self.0) >> 32) as u32
+        word::<4>(self.0) as u32
     }
 }

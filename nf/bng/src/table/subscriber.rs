@@ -6,7 +6,7 @@
 //! word 2  first IPv6 source (first half of the address)
 //! word 3  its mask
 //! word 4  MAC address as it lies in the packet (48 bits), flags (16 bits)
-//! word 5  SVLAN, CVLAN, profile, position of the port (16 bits each)
+//! word 5  SVLAN, CVLAN, nothing, position of the port (16 bits each)
 //! word 6  the subscriber's number, scope of its addresses
 //! ```
 
@@ -77,8 +77,6 @@ pub(crate) struct SubscriberFields {
     pub(crate) ipv6: Sources6,
     /// The only MAC address that it may use.
     pub(crate) mac: Option<MacAddr>,
-    /// Number of its profile.
-    pub(crate) profile: u16,
 }
 
 const HAS_MAC: u64 = 1 << 48;
@@ -93,7 +91,7 @@ impl SubscriberFields {
             self.ipv6.address,
             self.ipv6.mask,
             mac,
-            u64::from(svlan) | u64::from(cvlan) << 16 | u64::from(self.profile) << 32 | u64::from(port) << 48,
+            u64::from(svlan) | u64::from(cvlan) << 16 | u64::from(port) << 48,
             pair(self.number, self.scope),
             0,
         ]
@@ -117,7 +115,6 @@ impl<'t> SubscriberRecord<'t> {
     }
 
     /// Number of the user in schedulers.
-    #[allow(dead_code, reason = "schedulers are yet to be wired behind")]
     #[inline(always)]
     pub(crate) fn user(self) -> u32 {
         (word::<0>(self.0) >> 32) as u32
@@ -132,7 +129,6 @@ impl<'t> SubscriberRecord<'t> {
     }
 
     /// The same for IPv6, given the first half of the address (in host order).
-    #[allow(dead_code, reason = "IPv6 is entered, and not yet carried")]
     #[inline(always)]
     pub(crate) fn is_first_source6(self, first_half: u64) -> bool {
         first_half & word::<3>(self.0) == word::<2>(self.0)
@@ -153,13 +149,6 @@ impl<'t> SubscriberRecord<'t> {
         Tags { svlan: word as u16, cvlan: (word >> 16) as u16, port: (word >> 48) as u8 }
     }
 
-    /// Number of its profile.
-    #[allow(dead_code, reason = "schedulers are yet to be wired behind")]
-    #[inline(always)]
-    pub(crate) fn profile(self) -> u16 {
-        (word::<5>(self.0) >> 32) as u16
-    }
-
     /// Its number, by which it is counted and which bindings refer to.
     #[inline(always)]
     pub(crate) fn number(self) -> u32 {
@@ -174,7 +163,7 @@ impl<'t> SubscriberRecord<'t> {
 }
 
 /// Two halves of a word, the first one low.
-pub(super) fn pair(low: u32, high: u32) -> u64 {
+fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 

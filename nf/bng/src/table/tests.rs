@@ -27,7 +27,6 @@ fn subscriber(tags: Tags, number: u32) -> SubscriberFields {
         ipv4: Sources4::of(format!("10.0.{}.0/29", number % 256).parse().unwrap()),
         ipv6: Sources6::of(format!("2001:db8:{}::/56", number % 256).parse().unwrap()),
         mac: number.is_multiple_of(2).then_some(MacAddr::from_bits(u64::from(number) | 0x0200_0000_0000)),
-        profile: number as u16,
     }
 }
 
@@ -37,14 +36,12 @@ fn binding(key: BindingKey, number: u32) -> BindingFields {
         mac: (!number.is_multiple_of(3)).then_some(MacAddr::from_bits(u64::from(number) | 0x0200_0000_0000)),
         tags: tags(1, number as u16 & 0xfff, 7),
         tpid: ethernet::SVLAN,
-        user: number ^ 0x55,
         subscriber: number,
     }
 }
 
 fn has_all(record: SubscriberRecord<'_>, fields: &SubscriberFields) -> bool {
-    (record.key(), record.user(), record.number(), record.profile())
-        == (fields.key, fields.user, fields.number, fields.profile)
+    (record.key(), record.user(), record.number()) == (fields.key, fields.user, fields.number)
         && (record.scope(), record.tags()) == (fields.scope, fields.tags)
 }
 
@@ -57,7 +54,7 @@ fn is_binding(record: BindingRecord<'_>, fields: &BindingFields) -> bool {
     record.is(fields.key)
         && record.is_resolved() == fields.mac.is_some()
         && record.mac_word() == fields.mac.map_or(0, mac_word)
-        && (record.port(), record.user(), record.subscriber()) == (fields.tags.port, fields.user, fields.subscriber)
+        && (record.port(), record.subscriber()) == (fields.tags.port, fields.subscriber)
 }
 
 #[derive(Clone, Debug)]

@@ -241,14 +241,12 @@ fn enter<const TUNNEL: bool>(tables: &mut Tables, number: u32, line: &Line) {
         ipv4: Sources4::of(prefix.parse().unwrap()),
         ipv6: Sources6::NONE,
         mac: line.mac,
-        profile: 0,
     };
     tables.set_subscriber(&fields).unwrap();
     let first = if line.length == 32 { line.source } else { first_host(line.source) };
     let both = [Some((first, line.host)), line.learned.map(|address| (address, line.host))];
     for (address, mac) in both.into_iter().flatten() {
-        let fields =
-            BindingFields { key: key(scope, address), mac, tags, tpid: TPID, user: number, subscriber: number };
+        let fields = BindingFields { key: key(scope, address), mac, tags, tpid: TPID, subscriber: number };
         tables.set_binding(&fields).unwrap();
     }
 }

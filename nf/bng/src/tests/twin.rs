@@ -208,6 +208,7 @@ fn down_or_not(tunnel: bool, frame: &[u8]) -> Result<Vec<u8>, &'static str> {
     match word(frame, 12) {
         0x0800 => {}
         0x0806 => return Err("arp"),
+        0x86dd if !tunnel => return Err("ipv6"),
         0x8847 => loop {
             if at == 14 + 32 {
                 return Err("mpls-too-deep");
@@ -253,8 +254,10 @@ fn down_or_not(tunnel: bool, frame: &[u8]) -> Result<Vec<u8>, &'static str> {
             0 => return Err("gre-no-key"),
             _ => {}
         }
-        if word(packet, 2) != 0x0800 {
-            return Err("gre-protocol");
+        match word(packet, 2) {
+            0x0800 => {}
+            0x86dd => return Err("ipv6"),
+            _ => return Err("gre-protocol"),
         }
         key = u32::from_be_bytes(address(packet, 4));
         packet = &packet[8..];

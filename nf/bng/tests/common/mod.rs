@@ -280,6 +280,11 @@ impl Rig {
 
     /// A packet from the core, in a tunnel with this key.
     pub fn tunneled(&self, key: u32, packet: &[u8]) -> Vec<u8> {
+        self.tunneled_as(ethernet::IPV4, key, packet)
+    }
+
+    /// The same for a packet of another protocol.
+    pub fn tunneled_as(&self, ethertype: u16, key: u32, packet: &[u8]) -> Vec<u8> {
         let mut frame = [&self.mac(CORE).0[..], &ROUTER_MAC.0, &[0x88, 0x47, 0, 0, 0x11, 0x40]].concat();
         // Label 1 with the bottom bit, then the tunnel.
         let total = 28 + packet.len() as u16;
@@ -287,7 +292,8 @@ impl Rig {
         outer[2..4].copy_from_slice(&total.to_be_bytes());
         ipv4::write_checksum(&mut outer);
         frame.extend(outer);
-        frame.extend([0x20, 0, 0x08, 0]);
+        frame.extend([0x20, 0]);
+        frame.extend(ethertype.to_be_bytes());
         frame.extend(key.to_be_bytes());
         frame.extend(packet);
         frame

@@ -1,0 +1,354 @@
+//! Stages `NAME.six-up` and `NAME.six-down`: IPv6. Frames come as they were received, from the stages for IPv4, and are looked at one by one.
+
+use std::sync::Arc;
+
+use weir_packet::{Batch, Key, LaneId, Packet};
+use weir_stage::{Declaration, Out, Stage};
+use weir_table::lpm6::Lookup6;
+use weir_wire::vlan::Vlan;
+use weir_wire::{Ethernet, Ipv6, View, ethernet};
+
+use crate::control::inner;
+use crate::encap::{Each, MAC_BITS, ROOM, TAGGED, Tagged};
+use crate::fib::{Action, FibView, Hop, Hops};
+use crate::loss::Losses;
+use crate::ports::{Ports, Side};
+use crate::punt::{Kind, Passes, Policing};
+use crate::table::counters::{Direction, WorkerCounters};
+use crate::table::{BindingRecord, SubscriberRecord, Subscribers};
+
+weir_stage::ways! {
+    /// Ways out of [`Six`], before those to the ports.
+    pub enum Exit {
+        /// For one of the gateway's own addresses.
+        Local => way "local",
+        /// From an address of the subscriber that was not heard of yet: the slow path learns where it is.
+        UnknownSource => way "unknown-source",
+        /// The MAC address of the next router is not known: the slow path asks for it.
+        Unresolved => way "unresolved",
+        /// Its hop limit ends here: the slow path answers with Time Exceeded.
+        HopLimit => way "ttl-expired",
+        /// No route leads there: the slow path answers with Destination Unreachable.
+        NoRoute => way "no-route",
+        /// Longer than what fits: the slow path answers with Packet Too Big.
+        TooBig => way "too-big",
+        /// Nobody subscribes with these tags on this port.
+        UnknownSubscriber => drop "unknown-subscriber",
+        /// From an address that the subscriber has no right to.
+        SpoofedSource => drop "spoofed-source",
+        /// Shorter than the headers that it should have.
+        TooShort => drop "too-short",
+        /// The version field is not 6.
+        IpVersion => drop "ip-version",
+        /// The payload length is more than what arrived.
+        IpTruncated => drop "ip-truncated",
+        /// From an address that no single host has.
+        MartianSource => drop "martian-source",
+        /// To the unspecified or the loopback address.
+        MartianDestination => drop "martian-destination",
+        /// From or to a link-local address, which is not forwarded (RFC 4291 section 2.5.6).
+        LinkLocal => drop "link-local",
+        /// To a multicast address; multicast is not supported.
+        Multicast => drop "multicast",
+        /// Sent to a group of stations though its destination is a single host.
+        LinkBroadcast => drop "link-broadcast",
+        /// To a network that no subscriber has.
+        UnknownDestination => drop "unknown-destination",
+        /// To a subscriber of whom nothing was heard in IPv6 yet.
+        HostUnresolved => drop "host-unresolved",
+        /// Its buffer has no room for the headers of the other side.
+        NoHeadroom => drop "no-headroom",
+        /// Its subscriber causes more work for the slow path than one may.
+        PolicedSubscriber => drop "punt-policed-subscriber",
+        /// More of its kind than the slow path takes from a worker.
+        Policed => drop "punt-policed",
+    }
+}
+
+impl Exit {
+    /// What the slow path is asked for; `None` for drops.
+    const fn punted(self) -> Option<Kind> {
+        Some(match self {
+            Exit::Local => Kind::Local,
+            Exit::UnknownSource => Kind::UnknownSource,
+            Exit::Unresolved => Kind::Unresolved,
+            Exit::HopLimit => Kind::TtlExpired,
+            Exit::NoRoute => Kind::NoRoute,
+            Exit::TooBig => Kind::TooBig,
+            _ => return None,
+        })
+    }
+}
+
+/// What packets are looked up in and counted by.
+pub(crate) struct Shared {
+    pub(crate) subscribers: Arc<Subscribers>,
+    pub(crate) fib: FibView,
+    pub(crate) ports: Arc<Ports>,
+    pub(crate) counters: Arc<WorkerCounters>,
+    /// Whether packets go to the core in tunnels.
+    pub(crate) is_tunnel: bool,
+}
+
+/// IPv6, both ways.
+pub(crate) struct Six {
+    shared: Shared,
+    policing: Policing,
+    kind: Key<Kind>,
+    losses: Losses,
+}
+
+/// Whose a packet is, if that is known, and what becomes of it: the port that it leaves by, or something else.
+struct Fate {
+    subscriber: Option<u32>,
+    exit: Result<u8, Exit>,
+}
+
+impl Fate {
+    const fn nobody(exit: Exit) -> Fate {
+        Fate { subscriber: None, exit: Err(exit) }
+    }
+}
+
+impl Six {
+    pub(crate) fn new(shared: Shared, policing: Policing, kind: Key<Kind>) -> Six {
+        Six { shared, policing, kind, losses: Losses::of::<Exit>() }
+    }
+
+    /// The way that a packet takes in the end: that to the slow path, if it may.
+    fn settle(&mut self, exit: Exit, now: u64, subscriber: Option<u32>) -> (Exit, Option<Kind>) {
+        let Some(kind) = exit.punted() else { return (exit, None) };
+        match self.policing.pass(now, kind, subscriber) {
+            Passes::Yes => (exit, Some(kind)),
+            Passes::SubscriberTooMuch => (Exit::PolicedSubscriber, None),
+            Passes::KindTooMuch => (Exit::Policed, None),
+        }
+    }
+}
+
+impl Stage for Six {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>()
+            .indexed("port", self.shared.ports.list().len())
+            .reads(&[LaneId::Port])
+            .updates(&[self.kind.into()])
+    }
+
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        let fib = self.shared.fib.clone();
+        let hops = fib.hops(out.reader());
+        for slot in batch.slots() {
+            let port = batch.lanes.port[slot];
+            let Some(packet) = batch.get_mut(slot) else { continue };
+            let Fate { subscriber, exit } = self.shared.decide(packet, port, hops);
+            match exit {
+                Ok(position) => out.answer_indexed(slot, position),
+                Err(exit) => {
+                    let (exit, kind) = self.settle(exit, out.now(), subscriber);
+                    match (kind, subscriber) {
+                        (Some(kind), _) => batch.lanes.set(self.kind, slot, kind),
+                        (None, Some(subscriber)) => self.losses.count(&self.shared.counters, subscriber, exit),
+                        (None, None) => {}
+                    }
+                    out.answer(slot, exit);
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn decide(&self, packet: &mut Packet, port: u16, hops: &Hops) -> Fate {
+        let station = self.ports.ingress(port);
+        match self.ports.list().get(usize::from(station.position)).map(|port| port.side) {
+            Some(Side::Access) => self.up(packet, station.position, hops),
+            Some(Side::Core) => self.down(packet),
+            None => Fate::nobody(Exit::TooShort),
+        }
+    }
+
+    /// From a customer, whose tags were found right.
+    fn up(&self, packet: &mut Packet, position: u8, hops: &Hops) -> Fate {
+        let Some((record, to_group)) = self.whose(packet, position) else {
+            return Fate::nobody(Exit::UnknownSubscriber);
+        };
+        let subscriber = Some(record.number());
+        Fate { subscriber, exit: self.up_of(packet, record, to_group, hops) }
+    }
+
+    /// The subscriber behind a frame's tags, and whether the frame is for more than one station.
+    fn whose(&self, packet: &Packet, position: u8) -> Option<(SubscriberRecord<'_>, bool)> {
+        let (link, rest) = Ethernet::split(packet.bytes())?;
+        let (outer, rest) = Vlan::split(rest)?;
+        let place = self.subscribers.by_tags(position, outer.id(), Vlan::view(rest)?.id())?;
+        Some((self.subscribers.subscriber(place)?, link.destination.is_group()))
+    }
+
+    fn up_of(
+        &self,
+        packet: &mut Packet,
+        record: SubscriberRecord<'_>,
+        to_group: bool,
+        hops: &Hops,
+    ) -> Result<u8, Exit> {
+        let ip = *sound(packet.bytes().get(TAGGED..).unwrap_or_default())?;
+        addresses(&ip)?;
+        if to_group {
+            return Err(Exit::LinkBroadcast);
+        }
+        let half = first_half(&ip.source);
+        let binding = self.binding(record.scope(), half).filter(|binding| binding.subscriber() == record.number());
+        // What is fixed has bindings, too: without one the subscriber has no right to it.
+        let Some(binding) = binding else {
+            return Err(if record.is_first_source6(half) { Exit::UnknownSource } else { Exit::SpoofedSource });
+        };
+        if !binding.is_resolved() {
+            return Err(Exit::UnknownSource);
+        }
+        let number = self.fib.prefixes6.lookup(u128::from_be_bytes(ip.destination));
+        let hop = hops.get(number).ok_or(Exit::NoRoute)?;
+        match hop.action {
+            Action::Local => return Err(Exit::Local),
+            Action::NoRoute => return Err(Exit::NoRoute),
+            Action::Forward | Action::Unresolved if ip.hop_limit < 2 => return Err(Exit::HopLimit),
+            Action::Unresolved => return Err(Exit::Unresolved),
+            Action::Forward => {}
+        }
+        self.forward(packet, record, hop, &ip)
+    }
+
+    /// Wraps a packet that may go, and counts it; answers the position of the port that it leaves by.
+    fn forward(&self, packet: &mut Packet, record: SubscriberRecord<'_>, hop: &Hop, ip: &Ipv6) -> Result<u8, Exit> {
+        let total = Ipv6::LEN + usize::from(ip.payload_length.get());
+        if total > usize::from(hop.longest) {
+            return Err(Exit::TooBig);
+        }
+        if self.is_tunnel && packet.headroom() < ROOM {
+            return Err(Exit::NoHeadroom);
+        }
+        let len = TAGGED + total;
+        packet.set_len(len);
+        if let Some(ip) = packet.bytes_mut().get_mut(TAGGED..).and_then(Ipv6::view_mut) {
+            ip.hop_limit -= 1;
+        }
+        wrap(packet, hop, self.is_tunnel, record.key(), ip.traffic_class());
+        self.counters.count(record.number(), Direction::Up, len as u64);
+        Ok(hop.port)
+    }
+
+    /// The binding of a network.
+    fn binding(&self, scope: u32, half: u64) -> Option<BindingRecord<'_>> {
+        let key = self.subscribers.key6(scope, half);
+        self.subscribers.find(key, self.subscribers.hash(key)).and_then(|place| self.subscribers.binding(place))
+    }
+
+    /// From the core, whose labels and tunnel were found right.
+    fn down(&self, packet: &mut Packet) -> Fate {
+        let Some(inner) = inner(packet.bytes(), self.is_tunnel) else { return Fate::nobody(Exit::TooShort) };
+        let ip = match sound(packet.bytes().get(inner.at..).unwrap_or_default()) {
+            Ok(ip) => *ip,
+            Err(exit) => return Fate::nobody(exit),
+        };
+        if let Err(exit) = addresses(&ip) {
+            return Fate::nobody(exit);
+        }
+        if self.is_own(&ip) {
+            return Fate::nobody(Exit::Local);
+        }
+        let Some(binding) = self.binding(inner.scope, first_half(&ip.destination)) else {
+            return Fate::nobody(Exit::UnknownDestination);
+        };
+        Fate { subscriber: Some(binding.subscriber()), exit: self.deliver(packet, binding, inner.at, &ip) }
+    }
+
+    fn is_own(&self, ip: &Ipv6) -> bool {
+        self.fib.is_local6(u128::from_be_bytes(ip.destination))
+    }
+
+    /// Gives a packet the tags of its customer, and counts it; answers the position of the port that it leaves by.
+    fn deliver(&self, packet: &mut Packet, binding: BindingRecord<'_>, at: usize, ip: &Ipv6) -> Result<u8, Exit> {
+        if ip.hop_limit < 2 {
+            return Err(Exit::HopLimit);
+        }
+        if !binding.is_resolved() {
+            return Err(Exit::HostUnresolved);
+        }
+        let egress = self.ports.egress(binding.port());
+        let total = Ipv6::LEN + usize::from(ip.payload_length.get());
+        if total > usize::from(egress.mtu) {
+            return Err(Exit::TooBig);
+        }
+        let made_room = match at.checked_sub(TAGGED) {
+            Some(less) => packet.trim_front(less),
+            None => packet.prepend(TAGGED.saturating_sub(at)),
+        };
+        if !made_room {
+            return Err(Exit::NoHeadroom);
+        }
+        let len = TAGGED + total;
+        packet.set_len(len);
+        let (mac, tags) = (binding.mac_word(), binding.tags_word());
+        let Some((header, packet)) = packet.bytes_mut().split_first_chunk_mut::<TAGGED>() else {
+            return Err(Exit::TooShort);
+        };
+        Tagged { destination: mac, source: egress.mac & MAC_BITS, tags }.write(header);
+        if let Some(ethertype) = header.last_chunk_mut::<2>() {
+            *ethertype = ethernet::IPV6.to_be_bytes();
+        }
+        if let Some(ip) = Ipv6::view_mut(packet) {
+            ip.hop_limit -= 1;
+        }
+        self.counters.count(binding.subscriber(), Direction::Down, len as u64);
+        Ok(binding.port())
+    }
+}
+
+/// Puts the head of a gateway in front of a customer's IPv6 packet, in place of its Ethernet header and tags. The packet has room for
+/// it.
+pub(crate) fn wrap(packet: &mut Packet, hop: &Hop, is_tunnel: bool, key: u32, class: u8) {
+    let total = packet.len().saturating_sub(TAGGED) as u16;
+    // The EtherType stands at the end of a plain head, and before the key of a tunnel's.
+    let at = if is_tunnel {
+        hop.head.wrap(packet, Each { key, total, tos: class, identification: 0 });
+        packet.len().saturating_sub(usize::from(total) + 6)
+    } else {
+        hop.head.bare(packet);
+        Ethernet::LEN - 2
+    };
+    if let Some(place) = packet.bytes_mut().get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) {
+        *place = ethernet::IPV6.to_be_bytes();
+    }
+}
+
+/// The header of a packet that is valid IPv6 (RFC 8200 section 3).
+fn sound(packet: &[u8]) -> Result<&Ipv6, Exit> {
+    let ip = Ipv6::view(packet).ok_or(Exit::TooShort)?;
+    if ip.version() != 6 {
+        return Err(Exit::IpVersion);
+    }
+    if packet.len() < Ipv6::LEN + usize::from(ip.payload_length.get()) {
+        return Err(Exit::IpTruncated);
+    }
+    Ok(ip)
+}
+
+/// Whether a packet may be forwarded from and to its addresses (RFC 4291 sections 2.5 and 2.7).
+fn addresses(ip: &Ipv6) -> Result<(), Exit> {
+    let (source, destination) = (ip.source_addr(), ip.destination_addr());
+    if destination.is_multicast() {
+        Err(Exit::Multicast)
+    } else if source.is_multicast() || source.is_unspecified() || source.is_loopback() {
+        Err(Exit::MartianSource)
+    } else if destination.is_unspecified() || destination.is_loopback() {
+        Err(Exit::MartianDestination)
+    } else if source.is_unicast_link_local() || destination.is_unicast_link_local() {
+        Err(Exit::LinkLocal)
+    } else {
+        Ok(())
+    }
+}
+
+/// The first half of an address.
+fn first_half(address: &[u8; 16]) -> u64 {
+    address.first_chunk().map_or(0, |half| u64::from_be_bytes(*half))
+}
