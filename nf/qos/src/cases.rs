@@ -49,11 +49,13 @@ const POLICED: &str = "police = { user = { cir = \"1 Gbit/s\", cbs = \"1 MiB\" }
 
 fn case<const USERS: u64>(name: &'static str, rate: u64, keys: &str, help: &'static str) -> Case {
     let (outer, inner) = (USERS.div_ceil(INNER), USERS.min(INNER));
+    // Few users get much in one loop of the worker, which is a burst.
+    let burst = if USERS < 64 { "64 KiB" } else { "2 KiB" };
     let script = format!(
         "qos {{ from = \"in\", to = \"out\", {keys}\n  \
          users = {{ {{ tags = \"1-{outer}.1-{inner}\", profile = \"user\" }} }},\n  \
          scheduler = {{ rate = \"40 Gbit/s\", users = {}, buffers = 8192,\n    \
-         profiles = {{ user = {{ tb_rate = \"{rate} kbit/s\", tb_size = \"2 KiB\" }} }} }} }}",
+         profiles = {{ user = {{ tb_rate = \"{rate} kbit/s\", tb_size = \"{burst}\" }} }} }} }}",
         USERS + 1
     );
     Case { name, help, needs: &[], script, knobs: &[], prepare: |_, _, _| Ok(traffic(USERS)) }

@@ -99,7 +99,7 @@ pub(crate) struct IdentifyWith {
 
 impl Room {
     /// Nodes for IPv6 prefixes.
-    fn nodes(self) -> u32 {
+    pub(crate) fn nodes(self) -> u32 {
         self.prefixes.saturating_mul(4).clamp(1_024, 1 << 22)
     }
 }

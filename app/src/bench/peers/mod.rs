@@ -154,7 +154,7 @@ fn describe(record: &mut Record, options: &PeersOptions, lab: &Lab) {
 const REMARKS: &[&str] = &[
     "ratio = ours / theirs of each pair of samples, taken one after the other on the same core; who is not measured is stopped. \
      Below 1, Weir is cheaper. ours and theirs are TSC cycles of that core for each packet that left (or look-up), source and sink \
-     included.",
+     included, but of rte-fib and rte-sched, where there are none.",
     "we waited, they waited: the share of the time that the program had to wait for its core, because others ran there. It is left \
      out of cycles and rates; runs with more than a few per cent are disturbed all the same.",
 ];
