@@ -62,18 +62,20 @@ fn every_kind_of_frame_and_every_truncation_of_it() {
 
 #[test]
 fn every_single_bit_flipped_on_every_kernel() {
+    // Other kernels than the one in use are held against some of the frames; weir-simd has tests of all their rules.
     fn all<const TUNNEL: bool>(kernel: Kernel) {
+        let step = if kernel == Kernel::detect() { 1 } else { 7 };
         let mut rig = Rig::<TUNNEL>::on(kernel, MANY);
         let flipped = |frame: &[u8], bit: usize| {
             let mut frame = frame.to_vec();
             frame[bit / 8] ^= 1 << (bit % 8);
             frame
         };
-        for frame in customers() {
-            (0..frame.len() * 8).for_each(|bit| check_up(&mut rig, &flipped(&frame, bit)));
+        for frame in customers().iter().step_by(step) {
+            (0..frame.len() * 8).for_each(|bit| check_up(&mut rig, &flipped(frame, bit)));
         }
-        for frame in cores() {
-            (0..frame.len() * 8).for_each(|bit| check_down(&mut rig, &flipped(&frame, bit)));
+        for frame in cores().iter().step_by(step) {
+            (0..frame.len() * 8).for_each(|bit| check_down(&mut rig, &flipped(frame, bit)));
         }
     }
     for kernel in Kernel::available() {

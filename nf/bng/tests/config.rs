@@ -1,0 +1,99 @@
+//! What is wrong with a configuration is told, all at once, each with its place and what to do.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use std::io::Write;
+
+use common::*;
+use serde_json::{Value, json};
+use weir_config::Folder;
+
+/// The errors of a configuration that differs from a right one.
+fn errors(change: impl FnOnce(&mut Value)) -> Vec<String> {
+    let mut config = tunnels();
+    change(&mut config);
+    build(TWO, &config).err().unwrap_or_default().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn right_configurations_are_taken() {
+    assert_eq!(errors(|_| {}), Vec::<String>::new());
+    assert!(build(TWO, &plain()).is_ok());
+}
+
+#[test]
+fn what_is_wrong_with_gateways_is_told_key_by_key() {
+    let wrong = errors(|config| {
+        config["gateways"]["west"] = json!({
+            "port": "cpe", "address": "192.0.2.1", "via": "224.0.0.5", "mac": "01:00:00:00:00:01", "labels": [3], "mtu": 1600
+        });
+    });
+    let expected = [
+        "test.lua:1: bng.gateways[\"west\"].port: \"cpe\" is no core port; choose one of core",
+        "test.lua:1: bng.gateways[\"west\"].via: 224.0.0.5 is no address of a host",
+        "test.lua:1: bng.gateways[\"west\"].address: 192.0.2.1 is this end of the tunnel; write the other end's",
+        "test.lua:1: bng.gateways[\"west\"].mac: 01:00:00:00:00:01 is not the address of one station",
+        "test.lua:1: bng.gateways[\"west\"].labels: 3 is a label that may not be pushed (RFC 3032 section 2.1); choose 0 or 16 to 1048575",
+    ];
+    assert_eq!(wrong, expected);
+    let wrong = errors(|config| config["gateways"]["west"]["mtu"] = json!(1600));
+    let expected = "test.lua:1: bng.gateways[\"west\"].mtu: 1600 is more than the 1500 of port \"core\"; lower it, or raise mtu of the port";
+    assert_eq!(wrong, [expected]);
+}
+
+#[test]
+fn an_end_of_tunnels_is_needed_and_labels_need_tunnels() {
+    let wrong = errors(|config| {
+        config.as_object_mut().unwrap().remove("local_address");
+    });
+    assert!(wrong.len() == 1 && wrong[0].starts_with("test.lua:1: bng.local_address: is missing"), "{wrong:?}");
+    let mut config = plain();
+    config["gateways"]["west"]["labels"] = json!([17]);
+    let wrong = build(TWO, &config).err().unwrap();
+    let expected = "test.lua:1: bng.gateways[\"west\"].labels: has labels, and plain ip carries none; leave them out, or choose gre+mpls";
+    assert_eq!(wrong.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+}
+
+#[test]
+fn routes_lead_to_gateways_that_there_are() {
+    let wrong = errors(|config| config["routes"]["10.0.0.0/8"] = json!("nowhere"));
+    let expected = "test.lua:1: bng.routes[\"10.0.0.0/8\"]: \"nowhere\" is no gateway; expected one of west";
+    assert_eq!(wrong, [expected]);
+}
+
+#[test]
+fn a_dscp_has_six_bits() {
+    let wrong = errors(|config| config["tunnel"] = json!({ "dscp": 64 }));
+    assert_eq!(wrong, ["test.lua:1: bng.tunnel.dscp: 64 is no DSCP, which are 0 to 63"]);
+}
+
+#[test]
+fn a_port_is_on_one_side() {
+    let wrong = errors(|config| {
+        config["access"] = json!(["cpe", "core"]);
+        config["core"] = json!(["core"]);
+    });
+    assert!(wrong[0].contains("bng.core[1]: \"core\" stands in access or core twice; leave one out"), "{wrong:?}");
+}
+
+/// Routes from a file: every wrong line is told, with its column.
+#[test]
+fn routes_of_a_file_are_checked_line_by_line() {
+    let name = format!("weir-bng-config-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut file = std::fs::File::create(folder.join("routes.csv")).unwrap();
+    file.write_all(b"prefix,gateway\n10.0.0.0/8,west\n10.0.0.1/8,west\n11.0.0.0/8,east\n10.0.0.0/8,west\n").unwrap();
+    drop(file);
+    let mut config = tunnels();
+    config["routes_csv"] = json!("routes.csv");
+    let opened = Folder::open(&folder).unwrap();
+    let wrong = build_in(TWO, &config, Some(&opened)).err().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let wrong: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+    assert_eq!(wrong.len(), 3, "{wrong:?}");
+    for (error, place) in wrong.iter().zip(["routes.csv:3:1:", "routes.csv:4:12:", "routes.csv:5:1:"]) {
+        assert!(error.starts_with(place), "{error}");
+    }
+}
