@@ -28,8 +28,24 @@ const LINES: u32 = 1024;
 /// The gateway's end of tunnels.
 const LOCAL: Ipv4Addr = Ipv4Addr::new(21, 22, 23, 24);
 
-/// All cases.
+/// All cases: each without schedulers, then the same with them.
 pub(crate) fn all() -> Vec<Case> {
+    let mut all = plain();
+    all.extend([
+        shaped("up-4k-qos", UP, 4 << 10, |i, p, _| up(i, p, 4 << 10, 0)),
+        shaped("up-32k-qos", UP, 32 << 10, |i, p, _| up(i, p, 32 << 10, 0)),
+        shaped("up-64k-qos", UP, 64 << 10, |i, p, _| up(i, p, 64 << 10, 0)),
+        shaped("down-4k-qos", DOWN, 4 << 10, |i, p, _| down(i, p, 4 << 10)),
+        shaped("down-32k-qos", DOWN, 32 << 10, |i, p, _| down(i, p, 32 << 10)),
+        shaped("down-64k-qos", DOWN, 64 << 10, |i, p, _| down(i, p, 64 << 10)),
+        // All users may send what those who send most of it do.
+        shaped("up-64k-skewed-qos", UP, 512, |i, p, _| up(i, p, 64 << 10, 80)),
+    ]);
+    all
+}
+
+/// Cases without schedulers.
+fn plain() -> Vec<Case> {
     vec![
         case("up-4k", "64-byte packets from 4,096 subscribers at random", UP, |i, p, _| up(i, p, 4 << 10, 0)),
         case("up-32k", "the same from 32,768 subscribers", UP, |i, p, _| up(i, p, 32 << 10, 0)),
@@ -47,7 +63,25 @@ pub(crate) fn all() -> Vec<Case> {
 const UP: (&str, &str) = ("in", "out");
 const DOWN: (&str, &str) = ("out", "in");
 
-fn case(name: &'static str, help: &'static str, (access, core): (&str, &str), prepare: Prepare) -> Case {
+/// Rate of a port's users together, kbit/s: 82 % of 40 Gbit/s.
+const ALL_USERS: u64 = 32_800_000;
+
+/// A case whose packets pass a scheduler in which each user may send its share of the port's rate.
+fn shaped(name: &'static str, way: (&str, &str), share: u64, prepare: Prepare) -> Case {
+    let rate = ALL_USERS / share;
+    let scheduler = format!(
+        "{{ rate = '40 Gbit/s', users = 65536, buffers = 8192,\n\
+         profiles = {{ user = {{ tb_rate = '{rate} kbit/s', tb_size = '2 KiB' }} }} }}"
+    );
+    let keys = format!(", qos = {{ up = {scheduler}, down = {scheduler}, usual = 'user' }}");
+    with(name, "the same through a scheduler", way, &keys, prepare)
+}
+
+fn case(name: &'static str, help: &'static str, way: (&str, &str), prepare: Prepare) -> Case {
+    with(name, help, way, "", prepare)
+}
+
+fn with(name: &'static str, help: &'static str, (access, core): (&str, &str), keys: &str, prepare: Prepare) -> Case {
     let script = format!(
         "local gateways, routes = {{}}, {{}}\n\
          for n = 0, {GATEWAYS} - 1 do\n\
@@ -55,7 +89,7 @@ fn case(name: &'static str, help: &'static str, (access, core): (&str, &str), pr
          mac = string.format('02:00:00:02:00:%02x', n) }}\nend\n\
          for n = 0, {NETWORKS} - 1 do\n\
          routes[string.format('11.%d.%d.0/24', math.floor(n / 256), n % 256)] = 'g' .. n % {GATEWAYS}\nend\n\
-         bng {{ access = {{ '{access}' }}, core = {{ '{core}' }}, local_address = '{LOCAL}', gateways = gateways, routes = routes }}"
+         bng {{ access = {{ '{access}' }}, core = {{ '{core}' }}, local_address = '{LOCAL}', gateways = gateways, routes = routes{keys} }}"
     );
     Case { name, help, needs: &[], script, knobs: &[], prepare }
 }
