@@ -264,6 +264,7 @@ pub struct Saved {
     /// The key of the function's configuration that holds such entries: `routes`.
     pub key: String,
     /// The entry there, where that is a list; `None` where it is a table, whose key is the verb's first argument.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub entry: Option<Value>,
 }
 
