@@ -178,19 +178,27 @@ impl<T> Reassembly<T> {
     }
 }
 
-/// The packet that fragments make, given in order and complete: the header of the first with its options, and all payloads. `None`
-/// if they make none.
+/// The ECN field of a packet that met congestion (RFC 3168).
+const CONGESTED: u8 = 3;
+
+/// The packet that fragments make, given in order and complete: the header of the first with its options, and all payloads. It is
+/// marked with congestion if one of them is (RFC 3168 section 5.3). `None` if they make none.
 pub fn join<'p>(mut fragments: impl Iterator<Item = &'p [u8]>) -> Option<Vec<u8>> {
     let first = fragments.next()?;
     let mut packet = ipv4::header(first)?.to_vec();
     packet.extend(ipv4::payload(first)?);
+    let mut congested = false;
     for fragment in fragments {
+        congested |= Ipv4::view(fragment)?.tos & CONGESTED == CONGESTED;
         packet.extend(ipv4::payload(fragment)?);
     }
     let total = u16::try_from(packet.len()).ok()?;
     let header = Ipv4::view_mut(&mut packet)?;
     header.total_length = U16::new(total);
     header.set_fragment(false, false, 0);
+    if congested {
+        header.tos |= CONGESTED;
+    }
     ipv4::write_checksum(&mut packet).then_some(packet)
 }
 

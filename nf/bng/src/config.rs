@@ -70,6 +70,9 @@ config! {
         pub dscp: TunnelDscp = default(TunnelDscp::Mode(DscpMode::Copy)), rebuild;
         /// Whether it must not be fragmented on its way. If it may, each packet gets an identification of its own.
         pub df: bool = default(true), rebuild;
+        /// Whether a customer's packet that does not fit is wrapped all the same, and the outer packet fragmented (without DF). Otherwise
+        /// the customer is told, or his packet is fragmented itself if it may be.
+        pub fragment: bool = default(false), rebuild;
     }
 }
 
@@ -204,6 +207,8 @@ config! {
         pub routes: u32 = default(65_536), rebuild, range(1..=4_000_000);
         /// Packets that wait in the slow path.
         pub queue: u32 = default(1024), rebuild, range(1..=16_384);
+        /// Fragments of outer packets that wait for the rest of theirs; none are put together when 0.
+        pub fragments: u32 = default(256), rebuild, range(0..=16_384);
     }
 }
 

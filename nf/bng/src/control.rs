@@ -7,6 +7,7 @@ mod customer;
 mod errors;
 mod exit;
 mod local;
+mod outer;
 mod outward;
 mod pieces;
 mod six;
@@ -14,6 +15,7 @@ mod six;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use weir_net::neighbor::Event;
+use weir_net::reassembly::Reassembly;
 use weir_packet::{Batch, Held, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::vlan::Vlan;
@@ -21,6 +23,7 @@ use weir_wire::{Ethernet, MacAddr, View};
 
 pub(crate) use errors::ErrorLimits;
 pub(crate) use exit::Exit;
+use outer::Identifications;
 pub(crate) use outward::inner;
 
 use crate::encap::TAGGED;
@@ -40,9 +43,20 @@ const ATTENTION: u64 = 10_000_000;
 pub(crate) struct SlowPath {
     shared: Arc<Mutex<Control>>,
     waiting: Waiting,
+    fragments: Reassembly<Held>,
+    identifications: Identifications,
     kind: Key<Kind>,
     ports: usize,
     drops: Drops,
+}
+
+/// How much the slow path holds at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Packets that wait for an Ethernet address.
+    pub(crate) queue: usize,
+    /// Fragments that wait for the rest of their packets.
+    pub(crate) fragments: usize,
 }
 
 /// Counts what subscribers lose here.
@@ -55,6 +69,8 @@ struct Drops {
 struct Turn<'a, 'o> {
     control: MutexGuard<'a, Control>,
     waiting: &'a mut Waiting,
+    fragments: &'a mut Reassembly<Held>,
+    identifications: &'a mut Identifications,
     drops: &'a Drops,
     out: &'a mut Out<'o>,
 }
@@ -72,22 +88,22 @@ struct Line {
 }
 
 impl SlowPath {
-    /// For a gateway with so many ports. `queue` packets wait at most; what subscribers lose is counted by `counters`, which no
-    /// other worker writes.
+    /// For a gateway with so many ports. What subscribers lose is counted by `counters`, which no other worker writes.
     pub(crate) fn new(
         shared: Arc<Mutex<Control>>,
         counters: Arc<WorkerCounters>,
         kind: Key<Kind>,
         ports: usize,
-        queue: usize,
+        room: Room,
     ) -> SlowPath {
         let drops = Drops { counters, losses: Losses::of::<Exit>() };
-        SlowPath { shared, waiting: Waiting::new(queue), kind, ports, drops }
+        let (waiting, fragments) = (Waiting::new(room.queue), Reassembly::new(room.fragments));
+        SlowPath { shared, waiting, fragments, identifications: Identifications::default(), kind, ports, drops }
     }
 
     fn turn<'a, 'o>(&'a mut self, out: &'a mut Out<'o>) -> Turn<'a, 'o> {
-        let SlowPath { shared, waiting, drops, .. } = self;
-        Turn { control: lock(shared), waiting, drops, out }
+        let SlowPath { shared, waiting, fragments, identifications, drops, .. } = self;
+        Turn { control: lock(shared), waiting, fragments, identifications, drops, out }
     }
 }
 
@@ -114,17 +130,18 @@ impl Stage for SlowPath {
         let now = out.now();
         let mut turn = self.turn(out);
         let Control { registry, core, fib, .. } = &mut *turn.control;
-        let next = registry.tick(now).min(core.tick(now, fib));
+        let next = registry.tick(now).min(core.tick(now, fib)).min(turn.expire_fragments());
         turn.work_off();
         next.min(now.saturating_add(ATTENTION))
     }
 
     fn held(&self) -> u64 {
-        self.waiting.held() as u64
+        (self.waiting.held() + self.fragments.held()) as u64
     }
 
     fn clear(&mut self, give: &mut dyn FnMut(Held)) {
         self.waiting.clear(give);
+        self.fragments.clear().into_iter().for_each(give);
     }
 }
 
@@ -147,7 +164,7 @@ impl Turn<'_, '_> {
             Kind::Local => self.customer_local(line, packet),
             Kind::Unresolved => self.wait_for_router(line, packet),
             Kind::TtlExpired | Kind::NoRoute | Kind::TooBig => self.refuse_customer(why, line, packet),
-            Kind::Nd | Kind::Originated => self.lose(line.subscriber, packet, Exit::NdIgnored),
+            Kind::Nd | Kind::Fragment | Kind::Originated => self.lose(line.subscriber, packet, Exit::NdIgnored),
         }
     }
 

@@ -36,6 +36,8 @@ weir_stage::ways! {
         TtlExpired => way "ttl-expired",
         /// Longer than what fits towards the customer: the slow path answers with Fragmentation Needed.
         TooBig => way "too-big",
+        /// A fragment of an outer packet: the slow path puts them together.
+        Fragment => way "fragment",
         /// IPv6, for the stage that carries it.
         Ipv6 => way "ipv6",
         /// Shorter than an Ethernet header.
@@ -52,8 +54,6 @@ weir_stage::ways! {
         OuterInvalid => drop "outer-ip-invalid",
         /// The outer IPv4 destination is not the gateway's end of a tunnel.
         OuterDestination => drop "outer-destination",
-        /// A fragment of an outer packet; they are not put together.
-        OuterFragment => drop "outer-fragment",
         /// Fewer than the 8 bytes of a GRE header with a key arrived.
         GreTruncated => drop "gre-truncated",
         /// The GRE header has no key.
@@ -104,6 +104,8 @@ weir_stage::ways! {
         PolicedTtlExpired => drop "punt-policed-ttl-expired",
         /// More that does not fit than the slow path takes from a worker.
         PolicedTooBig => drop "punt-policed-too-big",
+        /// More fragments of outer packets than the slow path takes from a worker.
+        PolicedFragment => drop "punt-policed-fragment",
     }
 }
 
@@ -116,6 +118,7 @@ impl Exit {
             Exit::Unresolved => (Kind::Unresolved, Exit::PolicedUnresolved),
             Exit::TtlExpired => (Kind::TtlExpired, Exit::PolicedTtlExpired),
             Exit::TooBig => (Kind::TooBig, Exit::PolicedTooBig),
+            Exit::Fragment => (Kind::Fragment, Exit::PolicedFragment),
             _ => return None,
         })
     }

@@ -20,7 +20,7 @@ use weir_wire::MacAddr;
 
 use crate::cases;
 use crate::config::{BngConfig, CoreEncapsulation, SubscribersConfig};
-use crate::control::{ErrorLimits, SlowPath};
+use crate::control::{ErrorLimits, Room, SlowPath};
 use crate::core_side::CoreSide;
 use crate::down::{self, Down, Marking};
 use crate::fib::{Fib, FibView};
@@ -276,8 +276,9 @@ impl Running {
 
     fn slow_path(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
         let counters = self.counters.add_worker().map_err(no_memory)?;
-        let (ports, queue) = (self.ports.list().len(), self.config.limits.queue as usize);
-        Ok(Box::new(SlowPath::new(Arc::clone(&self.shared), counters, kind, ports, queue)))
+        let limits = &self.config.limits;
+        let room = Room { queue: limits.queue as usize, fragments: limits.fragments as usize };
+        Ok(Box::new(SlowPath::new(Arc::clone(&self.shared), counters, kind, self.ports.list().len(), room)))
     }
 
     fn rates(&self) -> Rates {

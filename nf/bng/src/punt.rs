@@ -24,12 +24,14 @@ pub(crate) enum Kind {
     NoRoute = 6,
     /// Too long for where it is to go.
     TooBig = 7,
+    /// A fragment of an outer packet.
+    Fragment = 8,
     /// Made by the slow path itself; never punted.
-    Originated = 8,
+    Originated = 9,
 }
 
 /// Kinds that are punted.
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 
 impl From<u32> for Kind {
     fn from(value: u32) -> Kind {
@@ -42,6 +44,7 @@ impl From<u32> for Kind {
             5 => Kind::TtlExpired,
             6 => Kind::NoRoute,
             7 => Kind::TooBig,
+            8 => Kind::Fragment,
             _ => Kind::Originated,
         }
     }
@@ -58,7 +61,7 @@ const fn share(kind: usize) -> u64 {
     match kind {
         0 => 4,
         1..=3 => 3,
-        4 => 1,
+        4 | 6 | 8 => 1,
         _ => 2,
     }
 }

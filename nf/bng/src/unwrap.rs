@@ -88,11 +88,11 @@ fn tunnel(shared: &Shared, packet: &[u8]) -> Result<Tunnel, Exit> {
         let is_own = shared.own.binary_search(&destination).is_ok();
         return Err(if is_own { Exit::Local } else { Exit::OuterDestination });
     }
-    if ip.is_fragment() {
-        return Err(Exit::OuterFragment);
-    }
     if ip.protocol != ipv4::GRE {
         return Err(Exit::Local);
+    }
+    if ip.is_fragment() {
+        return Err(Exit::Fragment);
     }
     let payload = ipv4::payload(packet).ok_or(Exit::OuterInvalid)?;
     let header = payload.first_chunk::<GRE>().ok_or(Exit::GreTruncated)?;

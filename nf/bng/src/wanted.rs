@@ -318,7 +318,7 @@ impl Loader<'_> {
         .collect()
     }
 
-    /// Looks at the numbers in the maps of DSCPs and priorities.
+    /// Looks at the numbers in the maps of DSCPs and priorities, and at the outer header's.
     fn markings(&mut self) {
         const DSCP: u8 = 63;
         let mut wrong: Vec<(&str, u8, String)> = Vec::new();
@@ -336,6 +336,13 @@ impl Loader<'_> {
             let (root, text) = (self.element.path(), entry.to_string());
             let path = root.field(key);
             self.errors.push(self.element.error(ErrorKind::OutOfRange, &path.entry(&text), problem));
+        }
+        if self.config.tunnel.fragment && self.config.core_encapsulation == CoreEncapsulation::Ip {
+            let root = self.element.path();
+            let path = root.field("tunnel");
+            let problem = "plain ip has no outer packet that could be fragmented";
+            let error = self.element.error(ErrorKind::Conflict, &path.field("fragment"), problem);
+            self.errors.push(error.remedy("leave it out, or choose gre+mpls"));
         }
         if let TunnelDscp::Value(value) = self.config.tunnel.dscp
             && value > DSCP

@@ -97,3 +97,12 @@ fn routes_of_a_file_are_checked_line_by_line() {
         assert!(error.starts_with(place), "{error}");
     }
 }
+
+#[test]
+fn plain_ip_has_no_outer_packet_to_fragment() {
+    let mut config = plain();
+    config["tunnel"] = json!({ "fragment": true });
+    let wrong = build(TWO, &config).err().unwrap();
+    let expected = "test.lua:1: bng.tunnel.fragment: plain ip has no outer packet that could be fragmented; leave it out, or choose gre+mpls";
+    assert_eq!(wrong.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+}

@@ -215,3 +215,20 @@ proptest! {
         }
     }
 }
+
+/// RFC 3168 section 5.3.
+#[test]
+fn one_congested_fragment_marks_the_packet() {
+    let packet = packet(300, &[]);
+    for marked in [None, Some(0), Some(1), Some(2)] {
+        let mut pieces = fragments(&packet, 148);
+        if let Some(marked) = marked {
+            Ipv4::view_mut(&mut pieces[marked]).unwrap().tos |= 3;
+            ipv4::write_checksum(&mut pieces[marked]);
+        }
+        let joined = join(pieces.iter().map(Vec::as_slice)).unwrap();
+        assert_eq!(validity::check_slice(&joined), Ok(()));
+        assert_eq!(joined[1] & 3 == 3, marked.is_some());
+        assert_eq!(joined[20..], packet[20..]);
+    }
+}

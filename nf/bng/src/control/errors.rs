@@ -85,6 +85,11 @@ fn kind_of(problem: Problem) -> Option<(usize, Exit)> {
 impl Turn<'_, '_> {
     /// A customer's packet that can not go on.
     pub(super) fn refuse_customer(&mut self, why: Kind, line: Line, mut packet: Held) {
+        if why == Kind::TooBig && self.control.config.tunnel.fragment {
+            let to = Ipv4::view(inside(packet.packet())).map(Ipv4::destination_addr);
+            let hop = to.and_then(|to| self.control.fib.hop_to(to));
+            return self.fragment_outer(line, packet, hop);
+        }
         let mtu = self.mtu_for(&packet);
         if let Some(mtu) = mtu.filter(|_| why == Kind::TooBig) {
             match self.pieces_up(line, packet, mtu) {

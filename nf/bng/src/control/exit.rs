@@ -24,6 +24,8 @@ weir_stage::ways! {
         EchoAnswered => consume "echo-answered",
         /// Did not fit and may be fragmented: its pieces go on.
         Fragmented => consume "fragmented",
+        /// A fragment of an outer packet that became whole.
+        Reassembled => consume "reassembled",
 
         /// Nobody subscribes with these tags on this port any more.
         UnknownSubscriber => drop "unknown-subscriber",
@@ -77,6 +79,19 @@ weir_stage::ways! {
         NdIgnored => drop "nd-ignored",
         /// Neighbour discovery whose sender is not who the frame comes from.
         NdSpoofed => drop "nd-spoofed",
+        /// More outer packets were to be fragmented for a gateway than there are identifications, of which none may come twice within
+        /// two minutes (RFC 6864 section 4.3).
+        NoIdentification => drop "no-identification",
+        /// A fragment of an outer packet that can not be one: empty, of no whole units of 8 bytes, or beyond the longest packet.
+        FragmentMalformed => drop "outer-fragment-malformed",
+        /// A fragment of an outer packet that was there before.
+        FragmentDuplicate => drop "outer-fragment-duplicate",
+        /// Of an outer packet whose fragments overlap or contradict each other: all of it is given up (as RFC 5722 section 4).
+        FragmentOverlap => drop "outer-fragment-overlap",
+        /// As many fragments of outer packets wait as may (`limits.fragments`).
+        FragmentsFull => drop "outer-fragment-queue-full",
+        /// The rest of its outer packet did not come within a minute.
+        FragmentTimeout => drop "outer-fragment-timeout",
         /// There was no buffer for an answer.
         NoBuffer => drop "no-buffer",
 
@@ -98,6 +113,8 @@ weir_stage::ways! {
         EchoReply => create "echo-reply",
         /// A piece of a packet that did not fit.
         Piece => create "fragment",
+        /// An outer packet put together from its fragments.
+        Whole => create "whole",
         /// ICMP: the TTL ended here.
         TimeExceeded => create "icmp-time-exceeded",
         /// ICMP: no route.

@@ -4,11 +4,11 @@ use weir_net::PortId;
 use weir_net::icmp::Problem;
 use weir_net::icmp6;
 use weir_net::neighbor::{ArpKind, Heard, Ignored, Resolution};
-use weir_packet::Held;
+use weir_packet::{Held, Packet};
 use weir_wire::arp::{ArpFields, FRAME_LEN};
 use weir_wire::gre::Gre;
 use weir_wire::mpls::Label;
-use weir_wire::{Ethernet, Ipv4, MacAddr, View, ethernet};
+use weir_wire::{Ethernet, Ipv4, Ipv6, MacAddr, View, ethernet};
 
 use super::{Exit, Line, Turn, inside, is_six};
 use crate::encap::{Each, TAGGED};
@@ -37,13 +37,7 @@ pub(crate) struct Inner {
 
 /// Finds the packet to a customer in a frame that the fast path has checked.
 pub(crate) fn inner(frame: &[u8], has_keys: bool) -> Option<Inner> {
-    let mut at = Ethernet::LEN;
-    if Ethernet::view(frame)?.ethertype.get() == ethernet::MPLS {
-        while !Label::view(frame.get(at..)?)?.is_bottom() {
-            at += Label::LEN;
-        }
-        at += Label::LEN;
-    }
+    let at = behind_labels(frame)?;
     if !has_keys {
         return Some(Inner { scope: 0, outer: None, at });
     }
@@ -53,10 +47,25 @@ pub(crate) fn inner(frame: &[u8], has_keys: bool) -> Option<Inner> {
     Some(Inner { scope: gre.key?, outer: Some(at), at: at + header + gre.len })
 }
 
+/// Where the IP packet of a frame from the core begins, behind the labels that the fast path has checked.
+pub(super) fn behind_labels(frame: &[u8]) -> Option<usize> {
+    let mut at = Ethernet::LEN;
+    if Ethernet::view(frame)?.ethertype.get() == ethernet::MPLS {
+        while !Label::view(frame.get(at..)?)?.is_bottom() {
+            at += Label::LEN;
+        }
+        at += Label::LEN;
+    }
+    Some(at)
+}
+
 impl Turn<'_, '_> {
     /// A packet that came in from the core.
     pub(super) fn core_packet(&mut self, why: Kind, mut packet: Held) {
         let position = self.control.ports.ingress(packet.port()).position;
+        if why == Kind::Fragment {
+            return self.outer_fragment(packet);
+        }
         let frame = packet.packet().bytes();
         let inner = inner(frame, self.control.registry.settings().has_keys);
         if why != Kind::Arp && inner.is_some_and(|inner| is_six(frame.get(inner.at..).unwrap_or_default())) {
@@ -68,7 +77,7 @@ impl Turn<'_, '_> {
             Kind::Unresolved => self.wait_for_host(packet),
             Kind::TtlExpired | Kind::TooBig => self.refuse_core(why, packet),
             Kind::NoRoute | Kind::UnknownSource => self.out.send(packet, Exit::UnknownDestination),
-            Kind::Nd | Kind::Originated => self.out.send(packet, Exit::NdIgnored),
+            Kind::Nd | Kind::Fragment | Kind::Originated => self.out.send(packet, Exit::NdIgnored),
         }
     }
 
@@ -237,6 +246,13 @@ impl Turn<'_, '_> {
         if hop.action != Action::Forward || bytes.len() > usize::from(hop.longest) {
             return None;
         }
+        let packet = self.wrapped(subscriber, bytes, hop, is_six)?;
+        self.emit(packet, hop.port, reason);
+        Some(())
+    }
+
+    /// A frame for the core with a packet as if it came from a subscriber; `None` when there is no buffer for it.
+    pub(super) fn wrapped(&mut self, subscriber: u32, bytes: &[u8], hop: &Hop, is_six: bool) -> Option<Packet> {
         let registry = &self.control.registry;
         let is_tunnel = registry.settings().has_keys;
         let key = registry.subscriber(subscriber)?.fields().key.unwrap_or(0);
@@ -245,7 +261,10 @@ impl Turn<'_, '_> {
         packet.bytes_mut().get_mut(TAGGED..)?.copy_from_slice(bytes);
         let tos = Ipv4::view(bytes).map_or(0, |ip| ip.tos);
         match (is_six, is_tunnel) {
-            (true, _) => wrap(&mut packet, hop, is_tunnel, key, 0),
+            (true, _) => {
+                let class = Ipv6::view(bytes).map_or(0, Ipv6::traffic_class);
+                wrap(&mut packet, hop, is_tunnel, key, class);
+            }
             (false, true) => {
                 let each = Each { key, total: bytes.len() as u16, tos, identification: 0 };
                 hop.head.wrap(&mut packet, each);
@@ -254,7 +273,6 @@ impl Turn<'_, '_> {
                 hop.head.bare(&mut packet);
             }
         }
-        self.emit(packet, hop.port, reason);
-        Some(())
+        Some(packet)
     }
 }

@@ -31,41 +31,65 @@ impl Turn<'_, '_> {
         self.pieces(subscriber, packet, whole, Exit::Down)
     }
 
-    fn pieces(&mut self, subscriber: u32, mut packet: Held, whole: Whole, way: Exit) -> Result<(), Held> {
-        let (port, now) = (packet.port(), self.out.now());
-        let frame = packet.packet().bytes();
-        let fragments = frame.get(whole.at..).and_then(|packet| Fragments::new(packet, whole.mtu).ok());
-        let (Some(fragments), Some(head)) = (fragments, frame.get(..whole.at)) else { return Err(packet) };
-        let mut made = Vec::new();
-        let mut complete = true;
-        for fragment in fragments {
-            let Some(mut piece) = self.fresh(whole.at + fragment.total_len()) else {
-                complete = false;
-                break;
-            };
-            let written = piece.bytes_mut().split_at_mut_checked(whole.at).and_then(|(front, rest)| {
-                front.copy_from_slice(head);
-                fragment.write(rest)
-            });
-            complete &= written.is_some() && whole.outer.is_none_or(|outer| lengthen(&mut piece, outer).is_some());
-            made.push(piece);
-        }
-        // All of them or none: what is left would only be waited for.
-        if !complete {
-            made.into_iter().for_each(|piece| self.out.unalloc(piece));
-            self.lose(subscriber, packet, Exit::NoBuffer);
-            return Ok(());
+    fn pieces(&mut self, subscriber: u32, packet: Held, whole: Whole, way: Exit) -> Result<(), Held> {
+        let (mut packet, now) = (packet, self.out.now());
+        let port = packet.port();
+        let mut made = match self.cut(packet.packet().bytes(), whole.at, whole.mtu) {
+            Ok(made) => made,
+            Err(Uncut::Refused) => return Err(packet),
+            Err(Uncut::NoBuffer) => {
+                self.lose(subscriber, packet, Exit::NoBuffer);
+                return Ok(());
+            }
+        };
+        if let Some(outer) = whole.outer {
+            // Each was an IPv4 header before it was copied.
+            made.iter_mut().for_each(|piece| lengthen(piece, outer));
         }
         made.into_iter().for_each(|piece| self.out.emit(Held::fresh(piece, port, now), way, Exit::Piece));
         self.out.send(packet, Exit::Fragmented);
         Ok(())
     }
+
+    /// The pieces, none longer than `mtu`, of the packet that begins at `at` in a frame, each behind a copy of what stands before it:
+    /// all of them or none, as what is left would only be waited for.
+    pub(super) fn cut(&mut self, frame: &[u8], at: usize, mtu: u16) -> Result<Vec<Packet>, Uncut> {
+        let fragments = frame.get(at..).and_then(|packet| Fragments::new(packet, mtu).ok());
+        let (Some(fragments), Some(head)) = (fragments, frame.get(..at)) else { return Err(Uncut::Refused) };
+        let mut made = Vec::new();
+        for fragment in fragments {
+            let piece = self.fresh(at + fragment.total_len());
+            let written = piece.and_then(|mut piece| {
+                let (front, rest) = piece.bytes_mut().split_at_mut_checked(at)?;
+                front.copy_from_slice(head);
+                fragment.write(rest).map(|_| piece)
+            });
+            let Some(piece) = written else {
+                made.into_iter().for_each(|piece| self.out.unalloc(piece));
+                return Err(Uncut::NoBuffer);
+            };
+            made.push(piece);
+        }
+        Ok(made)
+    }
+}
+
+/// Why a packet has no pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Uncut {
+    /// It must not be fragmented, or can not.
+    Refused,
+    /// There was no buffer for one of them.
+    NoBuffer,
 }
 
 /// Makes an outer IPv4 header say how long its packet is now.
-fn lengthen(piece: &mut Packet, outer: usize) -> Option<()> {
-    let packet = piece.bytes_mut().get_mut(outer..)?;
-    let total = u16::try_from(packet.len()).ok()?;
-    Ipv4::view_mut(packet)?.total_length = U16::new(total);
-    ipv4::write_checksum(packet).then_some(())
+fn lengthen(piece: &mut Packet, outer: usize) {
+    let packet = piece.bytes_mut().get_mut(outer..).unwrap_or_default();
+    // No piece is longer than a packet.
+    let total = packet.len() as u16;
+    if let Some(ip) = Ipv4::view_mut(packet) {
+        ip.total_length = U16::new(total);
+        ipv4::write_checksum(packet);
+    }
 }

@@ -41,6 +41,9 @@ impl Turn<'_, '_> {
 
     fn too_big6(&mut self, line: Line, packet: Held) {
         let hop = destination6(inside(packet.packet())).and_then(|to| self.control.fib.hop_to6(to));
+        if self.control.config.tunnel.fragment {
+            return self.fragment_outer(line, packet, hop);
+        }
         match hop.map(|hop| u32::from(hop.longest)) {
             Some(mtu) => self.refuse6(line, packet, Problem::TooBig { mtu }, Exit::TooBig),
             // The route has changed meanwhile.

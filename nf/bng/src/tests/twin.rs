@@ -236,11 +236,11 @@ fn down_or_not(tunnel: bool, frame: &[u8]) -> Result<Vec<u8>, &'static str> {
         if destination != LOCAL {
             return Err(if destination == OWN { "local" } else { "outer-destination" });
         }
-        if word(packet, 6) & 0x3fff != 0 {
-            return Err("outer-fragment");
-        }
         if packet[9] != 47 {
             return Err("local");
+        }
+        if word(packet, 6) & 0x3fff != 0 {
+            return Err("fragment");
         }
         congested = packet[1] & 3 == 3;
         packet = &packet[usize::from(packet[0] & 15) * 4..usize::from(word(packet, 2))];

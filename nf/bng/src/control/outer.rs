@@ -1,0 +1,177 @@
+//! Fragments of outer packets: those that a customer's packet is sent in because it does not fit, and those that come from the core
+//! (RFC 7588, RFC 791 section 3.2).
+
+use std::collections::HashMap;
+
+use weir_net::limit::{Rate, TokenBucket};
+use weir_net::reassembly::{self, Piece, Verdict};
+use weir_packet::Held;
+use weir_wire::{Ipv4, Ipv6, View, ipv4};
+
+use super::outward::behind_labels;
+use super::pieces::Uncut;
+use super::{Exit, Line, Turn, inside, is_six};
+use crate::encap::{TAGGED, TUNNEL};
+use crate::fib::{Action, Hop};
+use crate::table::counters::Direction;
+
+/// Identifications of outer packets that are fragmented, by who they are for: "sources emitting non-atomic datagrams MUST NOT repeat
+/// IPv4 ID values within one MDL for a given source address/destination address/protocol tuple" (RFC 6864 section 4.3). The maximum
+/// datagram lifetime is two minutes (RFC 791).
+#[derive(Debug, Default)]
+pub(super) struct Identifications(HashMap<u32, (u16, TokenBucket)>);
+
+impl Identifications {
+    /// 64 at once and 545 more in each second are fewer than 65,536 in any 120 seconds.
+    const RATE: Rate = match Rate::new(545, 64) {
+        Some(rate) => rate,
+        None => panic!(),
+    };
+
+    /// The next for a destination, of which there are as many as gateways; `None` if it would come too soon.
+    fn next(&mut self, now: u64, destination: u32) -> Option<u16> {
+        let (last, bucket) =
+            self.0.entry(destination).or_insert_with(|| (0, TokenBucket::new(Identifications::RATE, now)));
+        if !bucket.take(now, 1) {
+            return None;
+        }
+        *last = last.wrapping_add(1);
+        Some(*last)
+    }
+}
+
+impl Turn<'_, '_> {
+    /// Sends a customer's packet that does not fit in fragments of the outer packet.
+    pub(super) fn fragment_outer(&mut self, line: Line, packet: Held, hop: Option<Hop>) {
+        // Otherwise its route, or the next router, has changed meanwhile: it is looked up anew.
+        let Some(hop) = hop.filter(|hop| hop.action == Action::Forward) else {
+            return self.out.send(packet, Exit::Up);
+        };
+        match self.send_in_fragments(line.subscriber, inside(packet.packet()), &hop) {
+            Ok(()) => self.out.send(packet, Exit::Fragmented),
+            Err(exit) => self.lose(line.subscriber, packet, exit),
+        }
+    }
+
+    fn send_in_fragments(&mut self, subscriber: u32, packet: &[u8], hop: &Hop) -> Result<(), Exit> {
+        let bytes = one_hop_less(packet).ok_or(Exit::TooBig)?;
+        let mut whole = self.wrapped(subscriber, &bytes, hop, is_six(&bytes)).ok_or(Exit::NoBuffer)?;
+        // Ethernet header and labels stand before it.
+        let at = whole.len().saturating_sub(bytes.len() + TUNNEL);
+        let outer = whole.bytes_mut().get_mut(at..).unwrap_or_default();
+        let destination = Ipv4::view(outer).map_or(0, |ip| ip.destination.get());
+        let now = self.out.now();
+        let made = match self.identifications.next(now, destination) {
+            Some(identification) => {
+                if let Some(ip) = Ipv4::view_mut(outer) {
+                    ip.identification = identification.into();
+                    ip.set_fragment(false, false, 0);
+                }
+                ipv4::write_checksum(outer);
+                self.cut(whole.bytes(), at, hop.longest.saturating_add(TUNNEL as u16)).map_err(|uncut| match uncut {
+                    Uncut::Refused => Exit::TooBig,
+                    Uncut::NoBuffer => Exit::NoBuffer,
+                })
+            }
+            None => Err(Exit::NoIdentification),
+        };
+        self.out.unalloc(whole);
+        made?.into_iter().for_each(|piece| self.emit(piece, hop.port, Exit::Piece));
+        self.drops.counters.count(subscriber, Direction::Up, (TAGGED + bytes.len()) as u64);
+        Ok(())
+    }
+
+    /// A fragment of an outer packet came from the core. Once all are there, the packet goes on as if it had come whole.
+    pub(super) fn outer_fragment(&mut self, fragment: Held) {
+        let now = self.out.now();
+        let Some((whole, piece)) = Piece::of(outer(fragment.packet().bytes())) else {
+            return self.out.send(fragment, Exit::FragmentMalformed);
+        };
+        match self.fragments.add(now, whole, piece, fragment) {
+            Verdict::Kept => {}
+            Verdict::Complete(fragments) => self.put_together(fragments),
+            Verdict::Duplicate(fragment) => self.out.send(fragment, Exit::FragmentDuplicate),
+            Verdict::Overlap(fragments) => self.give_up_fragments(fragments, Exit::FragmentOverlap),
+            Verdict::Full(fragment) => self.out.send(fragment, Exit::FragmentsFull),
+        }
+    }
+
+    fn put_together(&mut self, mut fragments: Vec<Held>) {
+        let port = fragments.first_mut().map_or(0, Held::port);
+        let joined = reassembly::join(fragments.iter().map(|fragment| outer(fragment.packet().bytes())));
+        let head = fragments.first().map(|first| {
+            let frame = first.packet().bytes();
+            frame.get(..behind_labels(frame).unwrap_or_default()).unwrap_or_default()
+        });
+        let Some((head, joined)) = head.zip(joined) else {
+            // Its header has grown by options that the first fragment does not have, so that it is too long after all.
+            return self.give_up_fragments(fragments, Exit::FragmentMalformed);
+        };
+        let Some(mut packet) = self.fresh(head.len() + joined.len()) else {
+            return self.give_up_fragments(fragments, Exit::NoBuffer);
+        };
+        if let Some((front, rest)) = packet.bytes_mut().split_at_mut_checked(head.len()) {
+            front.copy_from_slice(head);
+            rest.copy_from_slice(&joined);
+        }
+        self.out.emit(Held::fresh(packet, port, self.out.now()), Exit::Down, Exit::Whole);
+        self.give_up_fragments(fragments, Exit::Reassembled);
+    }
+
+    fn give_up_fragments(&mut self, fragments: Vec<Held>, exit: Exit) {
+        fragments.into_iter().for_each(|fragment| self.out.send(fragment, exit));
+    }
+
+    /// Gives up packets that did not become whole in time; answers when it is to be called next.
+    pub(super) fn expire_fragments(&mut self) -> u64 {
+        let now = self.out.now();
+        while let Some(fragments) = self.fragments.expire(now) {
+            self.give_up_fragments(fragments, Exit::FragmentTimeout);
+        }
+        self.fragments.next_deadline().unwrap_or(u64::MAX)
+    }
+}
+
+/// The outer packet in a frame from the core.
+fn outer(frame: &[u8]) -> &[u8] {
+    behind_labels(frame).and_then(|at| frame.get(at..)).unwrap_or_default()
+}
+
+/// A customer's packet without padding, as it leaves: with one hop less. `None` if it is cut short.
+fn one_hop_less(packet: &[u8]) -> Option<Vec<u8>> {
+    if is_six(packet) {
+        let total = Ipv6::LEN + usize::from(Ipv6::view(packet)?.payload_length.get());
+        let mut bytes = packet.get(..total)?.to_vec();
+        let ip = Ipv6::view_mut(&mut bytes)?;
+        ip.hop_limit = ip.hop_limit.checked_sub(1)?;
+        return Some(bytes);
+    }
+    let total = Ipv4::view(packet)?.total_len();
+    let mut bytes = packet.get(..total)?.to_vec();
+    Ipv4::view_mut(&mut bytes)?.decrement_ttl();
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn no_identification_comes_twice_within_two_minutes() {
+        let mut identifications = Identifications::default();
+        let mut given: HashMap<u16, u64> = HashMap::new();
+        let (mut now, mut count) = (0, 0);
+        while now < 400 * SECOND {
+            if let Some(identification) = identifications.next(now, 1) {
+                let before = given.insert(identification, now);
+                assert!(before.is_none_or(|before| now - before > 120 * SECOND), "{identification} at {now}");
+                count += 1;
+            }
+            now += SECOND / 1000;
+        }
+        assert_eq!(count, 400 * 545 + 64 - 1);
+        assert_eq!(identifications.next(now, 2), Some(1), "each destination has its own");
+    }
+}
