@@ -29,7 +29,7 @@ impl Count {
 pub(crate) struct StageCounters {
     pub(crate) batches: u64,
     pub(crate) packets: u64,
-    /// Cycles of the sampled batches, the time stamps' own cost taken off.
+    /// Cycles of the sampled loops, its polls included, the time stamps' own cost taken off.
     pub(crate) sampled_cycles: u64,
     pub(crate) sampled_packets: u64,
     /// Per code: packets that left by it, or were created for it.

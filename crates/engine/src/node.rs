@@ -36,7 +36,12 @@ pub(crate) struct RunNode {
     /// When it wants to be polled next; `u64::MAX` for never.
     pub(crate) wake: u64,
     store: OutStore,
+    /// What each exit takes, for stages that are polled.
+    room: Vec<u32>,
 }
+
+/// In [`RunNode::wake`]: the stage has run since it was polled last, and is to be polled whatever the time is.
+const RAN: u64 = 0;
 
 /// Cycles that two readings of the time stamp counter in a row are apart: what sampling itself costs.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +51,17 @@ impl RunNode {
     pub(crate) fn new(name: String, stage: Box<dyn Stage>, declaration: Declaration, exits: Vec<Exit>) -> RunNode {
         let counters = StageCounters::new(&declaration);
         let wake = if declaration.polled { 0 } else { u64::MAX };
-        RunNode { name, stage, declaration, exits, counters, drops: Drops::new(), wake, store: OutStore::new() }
+        RunNode {
+            name,
+            stage,
+            declaration,
+            exits,
+            counters,
+            drops: Drops::new(),
+            wake,
+            store: OutStore::new(),
+            room: Vec::new(),
+        }
     }
 
     /// Runs the stage on one batch and passes its packets on.
@@ -71,14 +86,24 @@ impl RunNode {
     /// Calls the stage; returns the mask of packets that do not go straight on.
     #[inline]
     fn call(&mut self, batch: &mut Batch, fabric: &mut Fabric) -> u64 {
+        if self.declaration.polled {
+            // Who sends later must know what can be sent now.
+            self.look_for_room(fabric);
+            self.wake = RAN;
+        }
         let ways = self.declaration.ways.len();
-        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, &[])
+        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, &self.room)
             .with_clock(fabric.clock);
         self.stage.run(batch, &mut out);
-        if self.declaration.polled {
-            self.wake = 0;
-        }
         out.leaving()
+    }
+
+    /// Asks every exit how much it takes.
+    #[inline]
+    fn look_for_room(&mut self, fabric: &mut Fabric) {
+        let RunNode { room, exits, .. } = self;
+        room.clear();
+        room.extend(exits.iter().map(|exit| room_behind(*exit, fabric)));
     }
 
     /// Sends the packets of a batch where the stage's answers lead.
@@ -207,20 +232,26 @@ impl RunNode {
 
     /// Polls the stage if its time has come; whether it sent anything.
     #[inline]
-    pub(crate) fn poll(&mut self, fabric: &mut Fabric, room: &mut Vec<u32>, sample: Option<ReadingCost>) -> bool {
+    pub(crate) fn poll(&mut self, fabric: &mut Fabric, sample: Option<ReadingCost>) -> bool {
         if self.wake > fabric.now {
             return false;
         }
-        room.clear();
-        room.extend(self.exits.iter().map(|exit| room_behind(*exit, fabric)));
+        self.look_for_room(fabric);
         if let Some(reason) = self.declaration.makes {
-            return self.make(reason, fabric, room, sample);
+            return self.make(reason, fabric, sample);
         }
+        let ran = self.wake == RAN;
+        let started = sample.map(|cost| (cost, tsc::now()));
         let ways = self.declaration.ways.len();
-        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, room)
+        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, &self.room)
             .with_clock(fabric.clock);
         self.wake = self.stage.poll(&mut out);
-        if self.store.sent().is_empty() {
+        let sent = !self.store.sent().is_empty();
+        // Polls of loops in which nothing happens are idle time, and such loops are not what is sampled.
+        if let Some((cost, started)) = started.filter(|_| ran || sent) {
+            self.counters.sampled_cycles += tsc::now().wrapping_sub(started).saturating_sub(cost.0);
+        }
+        if !sent {
             return false;
         }
         if fabric.observers.any() {
@@ -232,7 +263,7 @@ impl RunNode {
 
     /// Lets the stage make a batch of new packets; whether it made or sent any.
     #[inline]
-    fn make(&mut self, reason: u8, fabric: &mut Fabric, room: &[u32], sample: Option<ReadingCost>) -> bool {
+    fn make(&mut self, reason: u8, fabric: &mut Fabric, sample: Option<ReadingCost>) -> bool {
         let mut batch = fabric.spare();
         batch.lanes.time.all_mut().fill(fabric.now);
         batch.lanes.port.all_mut().fill(0);
@@ -240,7 +271,7 @@ impl RunNode {
         batch.lanes.passes.all_mut().fill(0);
         let started = sample.map(|cost| (cost, tsc::now()));
         let ways = self.declaration.ways.len();
-        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, room)
+        let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, &self.room)
             .with_clock(fabric.clock);
         self.wake = self.stage.make(&mut batch, &mut out);
         let leaving = out.leaving();

@@ -40,7 +40,6 @@ pub(crate) struct Worker {
     pub(crate) must_have_room: bool,
     /// Positions of the stages that are polled.
     pub(crate) polled: Vec<usize>,
-    room: Vec<u32>,
     /// One loop in so many with work in it has its stages timed; `u32::MAX` for none.
     sample_every: u32,
     sample_in: u32,
@@ -83,7 +82,6 @@ impl Worker {
             retired: Retired::default(),
             must_have_room: false,
             polled: Vec::new(),
-            room: Vec::new(),
             sample_every,
             sample_in: sample_every,
             reading_cost: reading_cost(),
@@ -182,7 +180,7 @@ impl Worker {
             if !self.receiving && node.declaration.makes.is_some() {
                 continue;
             }
-            if node.poll(&mut self.fabric, &mut self.room, sample) {
+            if node.poll(&mut self.fabric, sample) {
                 ran |= true;
                 self.run_pending(sample);
             }

@@ -390,7 +390,8 @@ impl<'a> Out<'a> {
         SEND_LIMIT.saturating_sub(self.store.sent.len())
     }
 
-    /// Packets that the port or link behind a way takes now without dropping or holding; [`Out::room`] where it is unknown.
+    /// Packets that the port or link behind a way takes now without dropping or holding; [`Out::room`] where it is unknown: to
+    /// stages that are not [polled](Declaration::polled).
     pub fn room_at<W: Ways>(&self, way: W) -> usize {
         self.room_of_code(way.code())
     }
