@@ -2,54 +2,25 @@
 
 use weir_table::indexed::NONE;
 
-use crate::counters::UserCounters;
+use crate::gates::Place;
 use crate::manage::{Departure, Verdict};
-use crate::pipe::{Pipe, Place};
+use crate::pipe::{Pipe, Rest};
 use crate::profile::Profile;
 use crate::rate::{Fine, fine, nanos};
 use crate::scheduler::{Leaving, Scheduler, judge};
+use crate::users::User;
 
 /// Users that are handled together, so that what is in memory of each comes side by side.
 const BLOCK: usize = 64;
 
 /// What became of the turn of the first user.
 enum Turn {
-    /// A packet of so many bytes, with overhead, was sent.
-    Sent(u16),
+    /// A packet was sent.
+    Sent,
     /// Nothing was sent; somebody else may be first now.
     Passed,
     /// The port may not send before this time.
     PortWaits(Fine),
-}
-
-/// What was sent and is not counted yet: counted together, each does not wait for the other's counters to come from memory.
-struct Sent {
-    all: usize,
-    pending: usize,
-    each: [(u32, u16); BLOCK],
-}
-
-impl Sent {
-    const NONE: Sent = Sent { all: 0, pending: 0, each: [(0, 0); BLOCK] };
-
-    #[inline(always)]
-    fn add(&mut self, user: u32, bytes: u16, counters: &UserCounters) {
-        self.all += 1;
-        if let Some(place) = self.each.get_mut(self.pending) {
-            *place = (user, bytes);
-        }
-        self.pending += 1;
-        if self.pending == BLOCK {
-            self.count(counters);
-        }
-    }
-
-    fn count(&mut self, counters: &UserCounters) {
-        for (user, bytes) in self.each.iter().take(self.pending) {
-            counters.sent(*user, u64::from(*bytes));
-        }
-        self.pending = 0;
-    }
 }
 
 impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
@@ -59,21 +30,20 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// The work of a call is bounded by `room`; what is left of it then is done by a call at the time returned, which is `now`.
     #[inline]
     pub fn dequeue(&mut self, now: u64, room: usize, mut out: impl FnMut(Leaving<T>)) -> u64 {
+        if self.held() == 0 && self.lines.wheel.is_empty() {
+            return u64::MAX;
+        }
         let mut steps = 2 * room + BLOCK;
         self.wake(now, steps);
-        let (mut sent, mut port_waits) = (Sent::NONE, None);
-        while sent.all < room && steps > 0 && port_waits.is_none() {
+        let mut sent = 0;
+        while sent < room && steps > 0 {
             let Some((subport, class, user)) = self.lines.first() else { break };
             steps -= 1;
             match self.serve(subport, class, user, now, &mut out) {
-                Turn::Sent(length) => sent.add(user, length.saturating_sub(self.overhead()), &self.counters),
+                Turn::Sent => sent += 1,
                 Turn::Passed => {}
-                Turn::PortWaits(until) => port_waits = Some(nanos(until)),
+                Turn::PortWaits(until) => return nanos(until),
             }
-        }
-        sent.count(&self.counters);
-        if let Some(until) = port_waits {
-            return until;
         }
         match self.lines.wheel.next() {
             _ if self.held() == 0 => u64::MAX,
@@ -112,10 +82,13 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[inline]
     fn bring_near(&self, users: &[u32]) {
         let mut nodes = [NONE; BLOCK];
+        let mut times: Fine = 0;
         for (node, user) in nodes.iter_mut().zip(users) {
-            let pipe = self.pipes.at(*user);
+            let pipe = self.users.pipes.at(*user);
             *node = pipe.first(pipe.backlog.trailing_zeros() as usize);
+            times = times.wrapping_add(self.users.gates.at(*user).full_at());
         }
+        std::hint::black_box(times);
         let nodes = nodes.get_mut(..users.len()).unwrap_or_default();
         nodes.iter_mut().for_each(|node| *node = self.slab.second(*node));
         self.slab.look(nodes);
@@ -124,9 +97,10 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[inline(always)]
     fn serve(&mut self, subport: u32, class: u8, user: u32, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Turn {
         let moment = fine(now);
-        let pipe = self.pipes.at_mut(user);
-        let profile = self.profiles.user(pipe.profile);
-        let queue = pipe.next_queue(usize::from(class), profile, &self.slab);
+        let User { gate, pipe, rest } = self.users.at_mut(user);
+        let standing = gate.standing();
+        let profile = self.profiles.user(standing.profile());
+        let queue = pipe.next_queue(rest, usize::from(class), profile, &self.slab);
         let length = self.slab.length(pipe.first(queue));
         let (port, bucket) = (self.profiles.port, self.profiles.subport(subport as u16));
         let set = self.lines.subports.at_mut(subport);
@@ -145,20 +119,21 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             self.drop_first(user, queue, now, out);
             return Turn::Passed;
         }
-        let pipe = self.pipes.at_mut(user);
-        let profile = self.profiles.user(pipe.profile);
+        let User { gate, pipe, rest } = self.users.at_mut(user);
+        let profile = self.profiles.user(standing.profile());
         let Some(first) = pipe.queues.get_mut(queue) else { return Turn::Passed };
         let Some(item) = self.slab.pop_front(first) else { return Turn::Passed };
         let emptied = *first == NONE;
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
         let set = self.lines.subports.at_mut(subport);
         set.full_at = set.full_at.max(moment) + set_cost;
-        if let Place::Active(rank) = pipe.place {
+        if let Place::Active(rank) = standing.place() {
             set.count_turn(rank);
         }
-        pipe.full_at = profile.bucket.after(pipe.full_at, length, moment);
+        gate.set_full_at(profile.bucket.after(gate.full_at(), length, moment));
+        gate.sent(length.saturating_sub(self.setup.overhead));
         if profile.capped >> class & 1 != 0 {
-            pay_cap(pipe, profile, class, length, moment);
+            pay_cap(rest, profile, class, length, moment);
         }
         pipe.pay(queue, length);
         pipe.held -= 1;
@@ -167,20 +142,20 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         if emptied {
             pipe.emptied(queue);
         }
-        let judgement = judge(pipe, profile, &self.slab, moment);
-        self.lines.settle(user, pipe, judgement, now);
+        let judgement = judge(gate, pipe, rest, profile, &self.slab, moment);
+        self.lines.settle(user, gate, judgement, now);
         self.lines.turn_subport(subport);
         if emptied && managed {
             self.tell_emptied(user, queue, now);
         }
-        Turn::Sent(length)
+        Turn::Sent
     }
 
     /// What the management says of the first packet of a queue.
     #[cold]
     fn departs(&mut self, user: u32, queue: usize, now: u64) -> Verdict {
-        let pipe = self.pipes.at(user);
-        let profile = self.profiles.user(pipe.profile);
+        let pipe = self.users.pipes.at(user);
+        let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         let class = Pipe::<C, Q>::class_of(queue);
         let manage = profile.classes.get(class).and_then(|class| class.manage.as_deref());
         let state = self.states.at_mut(user).get_mut(queue);
@@ -198,7 +173,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[cold]
     fn drop_first(&mut self, user: u32, queue: usize, now: u64, out: &mut impl FnMut(Leaving<T>)) {
         if let Some(item) = self.pop(user, queue, now) {
-            self.counters.dropped(user);
+            self.users.gates.dropped(user);
             out(Leaving::Managed(item));
         }
         self.settle(user, now);
@@ -207,15 +182,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
 /// A packet goes on account of the cap of its class.
 #[cold]
-fn pay_cap<const C: usize, const Q: usize>(
-    pipe: &mut Pipe<C, Q>,
-    profile: &Profile,
-    class: u8,
-    length: u16,
-    now: Fine,
-) {
+pub(crate) fn pay_cap<const C: usize>(rest: &mut Rest<C>, profile: &Profile, class: u8, length: u16, now: Fine) {
     let class = usize::from(class);
-    if let (Some(full_at), Some(class)) = (pipe.class_full_at.get_mut(class), profile.classes.get(class)) {
+    if let (Some(full_at), Some(class)) = (rest.class_full_at.get_mut(class), profile.classes.get(class)) {
         *full_at = class.cap.after(*full_at, length, now);
     }
 }

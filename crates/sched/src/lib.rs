@@ -6,7 +6,7 @@
 //! | [`classify`] | class and queue of a frame, by DSCP, 802.1p and rules |
 //! | [`codel`] | controlled delay (RFC 8289) |
 //! | [`config`] | what a user writes about shaping |
-//! | [`counters`] | what became of each user's packets |
+//! | [`gates`] | what became of each user's packets, beside what lets them pass |
 //! | [`manage`] | what decides about packets of one queue beside its size: RED, CoDel |
 //! | [`police`] | the stage that colours packets of users by meters |
 //! | [`profile`] | what users may send |
@@ -21,8 +21,8 @@ pub mod class;
 pub mod classify;
 pub mod codel;
 pub mod config;
-pub mod counters;
 mod dequeue;
+pub mod gates;
 mod heavy;
 mod lines;
 pub mod manage;
@@ -35,3 +35,5 @@ pub mod scheduler;
 pub mod shaper;
 pub mod shaping;
 mod slab;
+mod straight;
+mod users;

@@ -6,7 +6,7 @@ use weir_table::links::{Links, List};
 use weir_table::wheel::{Shape, Wheel};
 
 use crate::class::MAX_CLASSES;
-use crate::pipe::{Pipe, Place};
+use crate::gates::{Gate, Place};
 use crate::rate::{Fine, nanos};
 
 /// Numbers in lists by rank, the best first.
@@ -139,16 +139,11 @@ impl Lines {
 
     /// Moves a user to where it belongs, behind those who stand there.
     #[inline(always)]
-    pub(crate) fn settle<const C: usize, const Q: usize>(
-        &mut self,
-        user: u32,
-        pipe: &mut Pipe<C, Q>,
-        judgement: Judgement,
-        now: u64,
-    ) {
-        let number = u32::from(pipe.subport);
+    pub(crate) fn settle(&mut self, user: u32, gate: &Gate, judgement: Judgement, now: u64) {
+        let standing = gate.standing();
+        let number = u32::from(standing.subport());
         let mut lists_changed = false;
-        match pipe.place {
+        match standing.place() {
             Place::Idle => {}
             Place::Waiting => _ = self.wheel.remove(user),
             Place::Active(rank) => {
@@ -157,14 +152,14 @@ impl Lines {
             }
         }
         match judgement {
-            Judgement::Nothing => pipe.place = Place::Idle,
+            Judgement::Nothing => gate.move_to(Place::Idle),
             Judgement::May(rank) => {
-                pipe.place = Place::Active(rank);
+                gate.move_to(Place::Active(rank));
                 self.subports.at_mut(number).active.push(&mut self.links, rank, user);
                 lists_changed = true;
             }
             Judgement::From(at) => {
-                pipe.place = Place::Waiting;
+                gate.move_to(Place::Waiting);
                 self.wait(user, at, now);
             }
         }

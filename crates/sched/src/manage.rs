@@ -49,11 +49,11 @@ pub trait Manage: Send + Sync + fmt::Debug {
         Verdict::Pass
     }
 
-    /// A packet is about to be sent. When it is dropped, the one behind it is asked about next, in the same call.
+    /// A packet that has waited is about to be sent; one that need not wait is not asked about. When it is dropped, the one behind it is asked about next, in the same call.
     fn depart(&self, _state: &mut State, _departure: &Departure) -> Verdict {
         Verdict::Pass
     }
 
-    /// The last packet of the queue has left it, at `now`.
+    /// The last packet of the queue has left it, at `now`: the only one, perhaps, as soon as it came.
     fn emptied(&self, _state: &mut State, _now: u64) {}
 }

@@ -3,82 +3,60 @@
 use weir_table::indexed::NONE;
 
 use crate::class::MAX_QUEUES;
-use crate::counters::UserCounters;
+use crate::gates::Gates;
 use crate::heavy::Heavy;
 use crate::profile::Profile;
 use crate::rate::Fine;
 use crate::slab::Slab;
 
-/// Where a user or a subport stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Nothing waits.
-    Idle,
-    /// In the wheel, until it may send.
-    Waiting,
-    /// In the list of those that may send: users by rank, subports by class.
-    Active(u8),
-}
-
-/// A user with `C` classes and `Q` queues: one for each class but the lowest, then those of the lowest.
-///
-/// What a packet of a user without caps touches stands in the first 64 bytes, but for queues of the lowest class beyond the first two.
+/// What waits of a user with `C` classes and `Q` queues: one for each class but the lowest, then those of the lowest.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Pipe<const C: usize, const Q: usize> {
-    /// When its token bucket is full.
-    pub(crate) full_at: Fine,
     /// Packets in all of its queues.
     pub(crate) held: u32,
     /// Bytes that the queue whose turn it is may still send in this round.
     credit: u32,
-    /// Its profile.
-    pub(crate) profile: u16,
-    /// Its subport.
-    pub(crate) subport: u16,
     /// Bit q: queue q has packets.
     pub(crate) backlog: u16,
-    pub(crate) place: Place,
     /// The queue of the lowest class whose turn it is.
     turn: u8,
-    /// Whether there is such a user; what waits of one who is gone is still sent.
-    pub(crate) open: bool,
-    /// Bytes that a queue of the lowest class could not use in its last round.
-    unused: [u16; MAX_QUEUES],
+    /// Bit n: queue n of the lowest class has something in [`Rest::unused`].
+    saved: u8,
     /// The queues, by their first nodes.
     pub(crate) queues: [u32; Q],
+}
+
+/// What is needed of a user whose classes have caps, or who has packets in several queues of the lowest class.
+#[derive(Clone, Debug)]
+pub(crate) struct Rest<const C: usize> {
     /// When the bucket of each class is full.
     pub(crate) class_full_at: [Fine; C],
+    /// Bytes that a queue of the lowest class could not use in its last round.
+    unused: [u16; MAX_QUEUES],
+}
+
+impl<const C: usize> Rest<C> {
+    pub(crate) const NEW: Rest<C> = Rest { class_full_at: [0; C], unused: [0; MAX_QUEUES] };
 }
 
 /// What a user costs while nothing waits: its state, its links in lists and wheel, its counters.
 const IDLE_BYTES: usize = size_of::<Pipe<4, 11>>()
+    + size_of::<Rest<4>>()
     + weir_table::links::Links::BYTES
     + weir_table::wheel::Wheel::BYTES
     + Heavy::BYTES
-    + UserCounters::BYTES;
-const _: () = assert!(IDLE_BYTES <= 192);
+    + Gates::BYTES;
+const _: () = assert!(IDLE_BYTES <= 192 && size_of::<Pipe<4, 11>>() == 64);
 
 /// See [`IDLE_BYTES`]; for any number of classes.
 pub(crate) const fn idle_bytes<const C: usize, const Q: usize>() -> usize {
-    IDLE_BYTES - size_of::<Pipe<4, 11>>() + size_of::<Pipe<C, Q>>()
+    let (four, all) = (size_of::<Pipe<4, 11>>() + size_of::<Rest<4>>(), size_of::<Pipe<C, Q>>() + size_of::<Rest<C>>());
+    IDLE_BYTES - four + all
 }
 
 impl<const C: usize, const Q: usize> Pipe<C, Q> {
-    pub(crate) const NEW: Pipe<C, Q> = Pipe {
-        full_at: 0,
-        held: 0,
-        credit: 0,
-        profile: 0,
-        subport: 0,
-        backlog: 0,
-        place: Place::Idle,
-        turn: 0,
-        open: false,
-        unused: [0; MAX_QUEUES],
-        queues: [NONE; Q],
-        class_full_at: [0; C],
-    };
+    pub(crate) const NEW: Pipe<C, Q> = Pipe { held: 0, credit: 0, backlog: 0, turn: 0, saved: 0, queues: [NONE; Q] };
 
     /// The lowest class.
     pub(crate) const LOWEST: usize = C - 1;
@@ -117,20 +95,26 @@ impl<const C: usize, const Q: usize> Pipe<C, Q> {
     /// The queue of a class whose first packet goes next: of the lowest class, by deficit round robin (Shreedhar and Varghese
     /// 1995), which gives each queue `quanta` bytes per round and lets it keep what its next packet is too long for.
     #[inline(always)]
-    pub(crate) fn next_queue<T>(&mut self, class: usize, profile: &Profile, slab: &Slab<T>) -> usize {
+    pub(crate) fn next_queue<T>(
+        &mut self,
+        rest: &mut Rest<C>,
+        class: usize,
+        profile: &Profile,
+        slab: &Slab<T>,
+    ) -> usize {
         if class < Self::LOWEST {
             return class;
         }
-        self.next_in_lowest(profile, slab)
-    }
-
-    fn next_in_lowest<T>(&mut self, profile: &Profile, slab: &Slab<T>) -> usize {
-        // A frame takes at most so many rounds to be paid for; each goes by every queue.
-        const ROUNDS: usize = u16::MAX as usize / crate::profile::QUANTUM as usize + 1;
         let waiting = self.backlog >> Self::LOWEST;
         if waiting.is_power_of_two() {
             return self.only_queue(waiting.trailing_zeros() as u8, slab);
         }
+        self.next_in_lowest(rest, waiting, profile, slab)
+    }
+
+    fn next_in_lowest<T>(&mut self, rest: &mut Rest<C>, waiting: u16, profile: &Profile, slab: &Slab<T>) -> usize {
+        // A frame takes at most so many rounds to be paid for; each goes by every queue.
+        const ROUNDS: usize = u16::MAX as usize / crate::profile::QUANTUM as usize + 1;
         for _ in 0..ROUNDS * MAX_QUEUES {
             let turn = usize::from(self.turn) % MAX_QUEUES;
             let here = waiting >> turn & 1 != 0;
@@ -138,7 +122,7 @@ impl<const C: usize, const Q: usize> Pipe<C, Q> {
             if here && self.credit >= u32::from(slab.length(self.first(queue))) {
                 return queue;
             }
-            self.pass_turn(turn, here, waiting, profile);
+            self.pass_turn(rest, turn, here, waiting, profile);
         }
         Self::LOWEST + usize::from(self.turn) % MAX_QUEUES
     }
@@ -152,17 +136,23 @@ impl<const C: usize, const Q: usize> Pipe<C, Q> {
         queue
     }
 
-    fn pass_turn(&mut self, turn: usize, here: bool, waiting: u16, profile: &Profile) {
-        if let Some(unused) = self.unused.get_mut(turn) {
-            // Less than its next packet is long, which is 16 bits.
-            *unused = if here { self.credit.min(u32::from(u16::MAX)) as u16 } else { 0 };
+    fn pass_turn(&mut self, rest: &mut Rest<C>, turn: usize, here: bool, waiting: u16, profile: &Profile) {
+        // Less than its next packet is long, which is 16 bits.
+        let keeps = if here { self.credit.min(u32::from(u16::MAX)) as u16 } else { 0 };
+        if let Some(unused) = rest.unused.get_mut(turn) {
+            *unused = keeps;
+            self.saved = self.saved & !(1 << turn) | u8::from(keeps > 0) << turn;
         }
         let behind = waiting & (u16::MAX << turn) << 1;
         let next = if behind != 0 { behind } else { waiting };
         self.turn = (next.trailing_zeros() % MAX_QUEUES as u32) as u8;
         let next = usize::from(self.turn);
         let quantum = profile.quanta.get(next).copied().unwrap_or(0);
-        self.credit = quantum + u32::from(self.unused.get(next).copied().unwrap_or(0));
+        self.credit = quantum + self.unused(rest, next);
+    }
+
+    fn unused(&self, rest: &Rest<C>, queue: usize) -> u32 {
+        if self.saved >> queue & 1 != 0 { u32::from(rest.unused.get(queue).copied().unwrap_or(0)) } else { 0 }
     }
 
     /// A packet of so many bytes goes from a queue.
@@ -178,9 +168,7 @@ impl<const C: usize, const Q: usize> Pipe<C, Q> {
     pub(crate) fn emptied(&mut self, queue: usize) {
         self.backlog &= !(1 << queue);
         let Some(lowest) = queue.checked_sub(Self::LOWEST) else { return };
-        if let Some(unused) = self.unused.get_mut(lowest) {
-            *unused = 0;
-        }
+        self.saved &= !(1 << lowest);
         if lowest == usize::from(self.turn) {
             self.credit = 0;
         }

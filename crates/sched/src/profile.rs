@@ -35,6 +35,8 @@ pub struct Profile {
     pub(crate) capped: u8,
     /// Bit c: class c has a management.
     pub(crate) managed: u8,
+    /// Whether any class has either: bits of `capped` and of `managed`.
+    pub(crate) special: u8,
     /// Bytes per round of the queues in the lowest class.
     pub(crate) quanta: [u32; MAX_QUEUES],
 }
@@ -49,10 +51,12 @@ impl Profile {
             classes.iter().enumerate().filter(|(_, class)| has(class)).fold(0, |bits, (n, _)| bits | 1 << n)
         };
         let weight = |n: usize| weights.get(n).copied().unwrap_or(1).max(1);
+        let (capped, managed) = (bits(&|class| !class.cap.is_unlimited()), bits(&|class| class.manage.is_some()));
         Profile {
             bucket,
-            capped: bits(&|class| !class.cap.is_unlimited()),
-            managed: bits(&|class| class.manage.is_some()),
+            capped,
+            managed,
+            special: capped | managed,
             quanta: std::array::from_fn(|n| u32::from(weight(n)) * QUANTUM),
             classes,
         }

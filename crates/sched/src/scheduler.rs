@@ -7,14 +7,15 @@ use weir_table::indexed::{Indexed, NONE};
 use weir_table::wheel::Shape;
 
 use crate::class::ClassQueue;
-use crate::counters::UserCounters;
+use crate::gates::{Gate, Gates, Place, Standing};
 use crate::heavy::Heavy;
 use crate::lines::{Judgement, Lines};
 use crate::manage::{Arrival, State, Verdict};
-use crate::pipe::{Pipe, Place};
+use crate::pipe::{Pipe, Rest};
 use crate::profile::{Profile, Profiles};
 use crate::rate::{Fine, fine};
 use crate::slab::Slab;
+use crate::users::{User, Users};
 
 /// How large a scheduler is.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +78,7 @@ pub enum Leaving<T> {
 /// subport; before it, in a timing wheel. A subport without tokens is in the wheel itself, and its lists stay as they are. So
 /// taking a packet and sending one cost the same however many users and packets there are, and nothing is searched.
 pub struct Scheduler<T, const C: usize, const Q: usize> {
-    pub(crate) pipes: Indexed<Pipe<C, Q>>,
+    pub(crate) users: Users<C, Q>,
     pub(crate) lines: Lines,
     pub(crate) port_full_at: Fine,
     pub(crate) slab: Slab<T>,
@@ -85,9 +86,8 @@ pub struct Scheduler<T, const C: usize, const Q: usize> {
     pub(crate) profiles: Arc<Profiles>,
     /// What managements remember of each user's queues; none where no profile has one.
     pub(crate) states: Indexed<[State; Q]>,
-    pub(crate) counters: Arc<UserCounters>,
     random: u64,
-    setup: Setup,
+    pub(crate) setup: Setup,
 }
 
 /// Subports of a scheduler at most.
@@ -100,14 +100,13 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let subports = profiles.subports.len().clamp(1, MAX_SUBPORTS);
         let managed = if profiles.managed() { setup.users } else { 0 };
         Scheduler {
-            pipes: Indexed::new(setup.users as usize, Pipe::NEW),
+            users: Users::new(setup.users),
             lines: Lines::new(setup.users, subports as u32, setup.wheel),
             port_full_at: 0,
             slab: Slab::new(setup.buffers),
             heavy: Heavy::new(setup.users, setup.minimum),
             profiles,
             states: Indexed::new(managed as usize, [State::default(); Q]),
-            counters: Arc::new(UserCounters::new(setup.users)),
             random: 0x9e37_79b9_7f4a_7c15,
             setup,
         }
@@ -121,12 +120,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Packets that a user holds.
     pub fn held_by(&self, user: u32) -> u32 {
-        self.pipes.at(user).held
+        self.users.pipes.at(user).held
     }
 
     /// The counts of its users.
-    pub fn counters(&self) -> &Arc<UserCounters> {
-        &self.counters
+    pub fn gates(&self) -> &Arc<Gates> {
+        &self.users.gates
     }
 
     /// Bytes of state per user, whether anything waits or not, and bytes per packet that may wait beside the packet's own.
@@ -139,15 +138,28 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// Asked for all packets of a batch before anything is done for one, it brings what is in memory near side by side. (Hints to the
     /// CPU would do so too, but some drop them where an address is not in the TLB.)
     #[inline]
-    pub fn look(&self, offers: impl Iterator<Item = (u32, ClassQueue)>) -> u64 {
-        let (mut known, mut firsts) = (0, [NONE; 64]);
-        for ((n, first), (user, class)) in firsts.iter_mut().enumerate().zip(offers) {
-            let pipe = self.pipes.at(user);
-            known |= u64::from(pipe.open) << n;
+    pub fn look(&self, offers: impl Iterator<Item = (u32, ClassQueue)> + Clone) -> u64 {
+        let (mut known, mut waiting) = (0, 0);
+        for (n, (user, _)) in offers.clone().take(64).enumerate() {
+            let standing = self.users.gates.at(user).standing();
+            known |= u64::from(standing.is_open()) << n;
+            waiting |= u64::from(!standing.is_idle()) << n;
+        }
+        // Where anybody stands in line, nobody goes past.
+        if waiting & known != 0 || !self.lines.is_empty() {
+            self.look_at_queues(offers);
+        }
+        known
+    }
+
+    #[inline(never)]
+    fn look_at_queues(&self, offers: impl Iterator<Item = (u32, ClassQueue)>) {
+        let mut firsts = [NONE; 64];
+        for (first, (user, class)) in firsts.iter_mut().zip(offers) {
+            let pipe = self.users.pipes.at(user);
             *first = pipe.first(Pipe::<C, Q>::queue_of(class.class(), class.queue()));
         }
         self.slab.look(&firsts);
-        known
     }
 
     /// Offers a packet. `item` is called for it once it is taken; what it then does not give is not there.
@@ -165,12 +177,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             Ok(false) => None,
             Ok(true) => self.push_out(now),
             Err(refused) => {
-                self.counters.dropped(offer.user);
+                self.users.gates.dropped(offer.user);
                 return Err(refused);
             }
         };
         let Some(item) = item() else { return Ok(pushed_out) };
-        let pipe = self.pipes.at_mut(offer.user);
+        let User { gate, pipe, rest } = self.users.at_mut(offer.user);
         let Some(first) = pipe.queues.get_mut(queue) else { return Ok(pushed_out) };
         let joins = *first == NONE;
         if let Some(back) = self.slab.push(first, item, offer.length, now) {
@@ -179,13 +191,15 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         pipe.backlog |= 1 << queue;
         pipe.held += 1;
         self.heavy.change(offer.user, pipe.held - 1, pipe.held);
-        let settled = match pipe.place {
+        let standing = gate.standing();
+        let settled = match standing.place() {
             Place::Active(rank) => Pipe::<C, Q>::class_of(queue) >= usize::from(rank / 2),
             Place::Idle | Place::Waiting => false,
         };
         if joins && !settled {
-            let judgement = judge(pipe, self.profiles.user(pipe.profile), &self.slab, fine(now));
-            self.lines.settle(offer.user, pipe, judgement, now);
+            let profile = self.profiles.user(standing.profile());
+            let judgement = judge(gate, pipe, rest, profile, &self.slab, fine(now));
+            self.lines.settle(offer.user, gate, judgement, now);
         }
         Ok(pushed_out)
     }
@@ -193,12 +207,13 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// Whether a packet is taken, and whether another one must make room for it.
     #[inline(always)]
     fn admit(&mut self, offer: &Offer, queue: usize, now: u64) -> Result<bool, Refused> {
-        let pipe = self.pipes.at(offer.user);
-        if !pipe.open {
+        let standing = self.users.gates.at(offer.user).standing();
+        if !standing.is_open() {
             return Err(Refused::NoSuchUser);
         }
+        let pipe = self.users.pipes.at(offer.user);
         let class = Pipe::<C, Q>::class_of(queue);
-        let profile = self.profiles.user(pipe.profile);
+        let profile = self.profiles.user(standing.profile());
         let queued = self.slab.count(pipe.first(queue));
         if profile.classes.get(class).is_none_or(|class| queued >= class.queue_size) {
             return Err(Refused::QueueFull);
@@ -220,17 +235,17 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// Whether somebody holds so much more than `held` packets that giving one up for another user makes them more equal.
     #[cold]
     fn somebody_holds_more(&self, held: u32) -> bool {
-        self.heavy.heaviest().is_some_and(|user| self.pipes.at(user).held > held + 1)
+        self.heavy.heaviest().is_some_and(|user| self.users.pipes.at(user).held > held + 1)
     }
 
     #[cold]
-    fn ask_management(&mut self, offer: &Offer, queue: usize, now: u64) -> Result<(), Refused> {
+    pub(crate) fn ask_management(&mut self, offer: &Offer, queue: usize, now: u64) -> Result<(), Refused> {
         // Marsaglia's xorshift64.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        let pipe = self.pipes.at(offer.user);
-        let profile = self.profiles.user(pipe.profile);
+        let pipe = self.users.pipes.at(offer.user);
+        let profile = self.profiles.user(self.users.gates.at(offer.user).standing().profile());
         let manage = profile.classes.get(Pipe::<C, Q>::class_of(queue)).and_then(|class| class.manage.as_deref());
         let state = self.states.at_mut(offer.user).get_mut(queue);
         let (Some(manage), Some(state)) = (manage, state) else { return Ok(()) };
@@ -251,14 +266,14 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[cold]
     fn push_out(&mut self, now: u64) -> Option<T> {
         let user = self.heavy.heaviest()?;
-        let pipe = self.pipes.at_mut(user);
+        let pipe = self.users.pipes.at_mut(user);
         let queue = pipe.backlog.checked_ilog2()? as usize;
         let first = pipe.queues.get_mut(queue)?;
         let item = self.slab.pop_back(first)?;
         let emptied = *first == NONE;
         pipe.held -= 1;
         self.heavy.change(user, pipe.held + 1, pipe.held);
-        self.counters.dropped(user);
+        self.users.gates.dropped(user);
         if emptied {
             self.emptied(user, queue, now);
             self.settle(user, now);
@@ -269,9 +284,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// The last packet of a queue has gone.
     #[inline(always)]
     fn emptied(&mut self, user: u32, queue: usize, now: u64) {
-        let pipe = self.pipes.at_mut(user);
+        let User { gate, pipe, .. } = self.users.at_mut(user);
         pipe.emptied(queue);
-        let managed = self.profiles.user(pipe.profile).managed >> Pipe::<C, Q>::class_of(queue) & 1 != 0;
+        let managed = self.profiles.user(gate.standing().profile()).managed >> Pipe::<C, Q>::class_of(queue) & 1 != 0;
         if managed {
             self.tell_emptied(user, queue, now);
         }
@@ -279,7 +294,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     #[cold]
     pub(crate) fn tell_emptied(&mut self, user: u32, queue: usize, now: u64) {
-        let profile = self.profiles.user(self.pipes.at(user).profile);
+        let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         let class = profile.classes.get(Pipe::<C, Q>::class_of(queue));
         if let Some(manage) = class.and_then(|class| class.manage.as_deref())
             && let Some(state) = self.states.at_mut(user).get_mut(queue)
@@ -290,7 +305,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Takes the first packet of a queue.
     pub(crate) fn pop(&mut self, user: u32, queue: usize, now: u64) -> Option<T> {
-        let pipe = self.pipes.at_mut(user);
+        let pipe = self.users.pipes.at_mut(user);
         let first = pipe.queues.get_mut(queue)?;
         let item = self.slab.pop_front(first)?;
         let emptied = *first == NONE;
@@ -304,9 +319,10 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Puts a user where it belongs, behind those who stand there.
     pub(crate) fn settle(&mut self, user: u32, now: u64) {
-        let pipe = self.pipes.at_mut(user);
-        let judgement = judge(pipe, self.profiles.user(pipe.profile), &self.slab, fine(now));
-        self.lines.settle(user, pipe, judgement, now);
+        let User { gate, pipe, rest } = self.users.at_mut(user);
+        let profile = self.profiles.user(gate.standing().profile());
+        let judgement = judge(gate, pipe, rest, profile, &self.slab, fine(now));
+        self.lines.settle(user, gate, judgement, now);
     }
 
     /// What has waited in the wheel may have its turn.
@@ -318,12 +334,6 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         }
     }
 
-    /// Bytes that every packet counts more than it has.
-    #[inline(always)]
-    pub(crate) fn overhead(&self) -> u16 {
-        self.setup.overhead
-    }
-
     /// Gives a user a profile and a subport, by their numbers; whoever has none is no user, and its packets are refused. What
     /// waits stays, and goes by the new profile. Numbers beyond [`Setup::users`] are ignored.
     pub fn assign(&mut self, user: u32, to: Option<(u16, u16)>, now: u64) {
@@ -331,14 +341,14 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return;
         }
         let Some((profile, subport)) = to else {
-            self.pipes.at_mut(user).open = false;
+            self.users.gates.at(user).close();
             return;
         };
         let last = (self.lines.subports.len() - 1) as u16;
-        let pipe = self.pipes.at_mut(user);
-        self.lines.settle(user, pipe, Judgement::Nothing, now);
-        (pipe.open, pipe.profile, pipe.subport) = (true, profile, subport.min(last));
-        inherit(pipe, self.profiles.user(profile), fine(now));
+        let User { gate, rest, .. } = self.users.at_mut(user);
+        self.lines.settle(user, gate, Judgement::Nothing, now);
+        gate.set_standing(Standing::new(profile, subport.min(last)));
+        inherit(gate, rest, self.profiles.user(profile), fine(now));
         self.settle(user, now);
     }
 
@@ -361,8 +371,8 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     pub fn clear(&mut self, now: u64, give: &mut dyn FnMut(T)) {
         let mut all = Vec::new();
         for user in 0..self.setup.users {
-            while let Some(queue) = self.pipes.at(user).backlog.checked_ilog2() {
-                let since = self.slab.since(self.pipes.at(user).first(queue as usize));
+            while let Some(queue) = self.users.pipes.at(user).backlog.checked_ilog2() {
+                let since = self.slab.since(self.users.pipes.at(user).first(queue as usize));
                 let Some(item) = self.pop(user, queue as usize, now) else { break };
                 all.push((since, item));
             }
@@ -377,7 +387,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 /// it waits for the user's own rate, no lower one takes the tokens away that it saves.
 #[inline(always)]
 pub(crate) fn judge<T, const C: usize, const Q: usize>(
+    gate: &Gate,
     pipe: &mut Pipe<C, Q>,
+    rest: &mut Rest<C>,
     profile: &Profile,
     slab: &Slab<T>,
     now: Fine,
@@ -385,22 +397,22 @@ pub(crate) fn judge<T, const C: usize, const Q: usize>(
     if pipe.backlog == 0 {
         return Judgement::Nothing;
     }
-    let mut from = Fine::MAX;
+    let (full_at, mut from) = (gate.full_at(), Fine::MAX);
     let mut classes = pipe.classes();
     while classes != 0 {
         let class = classes.trailing_zeros() as usize;
         classes &= classes - 1;
-        let queue = pipe.next_queue(class, profile, slab);
+        let queue = pipe.next_queue(rest, class, profile, slab);
         let length = slab.length(pipe.first(queue));
         let cost = profile.bucket.cost(length);
-        let own = profile.bucket.due(pipe.full_at, cost);
-        let cap = cap_at(pipe, profile, class, length);
+        let own = profile.bucket.due(full_at, cost);
+        let cap = cap_at(rest, profile, class, length);
         if cap > now {
             from = from.min(cap.max(own));
         } else if own > now {
             return Judgement::From(from.min(own));
         } else {
-            let spare = profile.bucket.due(pipe.full_at + cost, cost) <= now;
+            let spare = profile.bucket.due(full_at + cost, cost) <= now;
             return Judgement::May(2 * class as u8 + u8::from(!spare));
         }
     }
@@ -409,20 +421,20 @@ pub(crate) fn judge<T, const C: usize, const Q: usize>(
 
 /// From when on the cap of a class lets so many bytes go.
 #[inline(always)]
-fn cap_at<const C: usize, const Q: usize>(pipe: &Pipe<C, Q>, profile: &Profile, class: usize, length: u16) -> Fine {
+pub(crate) fn cap_at<const C: usize>(rest: &Rest<C>, profile: &Profile, class: usize, length: u16) -> Fine {
     if profile.capped >> class & 1 == 0 {
         return 0;
     }
-    match (profile.classes.get(class), pipe.class_full_at.get(class)) {
+    match (profile.classes.get(class), rest.class_full_at.get(class)) {
         (Some(class), Some(full_at)) => class.cap.eligible_at(*full_at, length),
         _ => 0,
     }
 }
 
 /// The buckets of a user who has a new profile are not emptier than that allows.
-fn inherit<const C: usize, const Q: usize>(pipe: &mut Pipe<C, Q>, profile: &Profile, now: Fine) {
-    pipe.full_at = profile.bucket.inherit(pipe.full_at, now);
-    for (full_at, class) in pipe.class_full_at.iter_mut().zip(&profile.classes) {
+fn inherit<const C: usize>(gate: &Gate, rest: &mut Rest<C>, profile: &Profile, now: Fine) {
+    gate.set_full_at(profile.bucket.inherit(gate.full_at(), now));
+    for (full_at, class) in rest.class_full_at.iter_mut().zip(&profile.classes) {
         *full_at = class.cap.inherit(*full_at, now);
     }
 }

@@ -10,7 +10,7 @@ use crate::shaping::Orders;
 weir_stage::ways! {
     /// Ways out of [`Shaper`].
     pub enum Exit {
-        /// Sent when its user, subport and port may.
+        /// Sent: at once, or when its user, subport and port may.
         Out => way "out",
         /// Its queue is full: the user sends more than its rate.
         QueueFull => drop "queue-full",
@@ -38,7 +38,8 @@ impl From<Refused> for Exit {
     }
 }
 
-/// Shapes users: holds each packet until its user, subport and port may send it, and there is room for it ahead.
+/// Shapes users: holds each packet until its user, subport and port may send it, and there is room for it ahead. A packet that need not wait
+/// goes on in the batch in which it came.
 pub struct Shaper<const C: usize, const Q: usize> {
     scheduler: Scheduler<Held, C, Q>,
     orders: Orders,
@@ -84,6 +85,21 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
             colour: if self.colours { batch.lanes.colour[slot] } else { 0 },
         }
     }
+
+    #[inline(always)]
+    fn pass(&mut self, offer: &Offer, now: u64, room: usize) -> Result<bool, Refused> {
+        if room == 0 { Ok(false) } else { self.scheduler.pass(offer, now) }
+    }
+
+    /// Takes a packet that has to wait, if only until [`Stage::poll`].
+    #[inline]
+    fn take(&mut self, offer: &Offer, slot: Slot, batch: &mut Batch, out: &mut Out<'_>) {
+        match self.scheduler.enqueue(*offer, self.now, || batch.hold(slot)) {
+            Ok(None) => {}
+            Ok(Some(pushed_out)) => out.send(pushed_out, Exit::PushedOut),
+            Err(refused) => out.answer(slot, Exit::from(refused)),
+        }
+    }
 }
 
 /// Packets that are sent in one loop at most: more than a worker receives in one, which may be two batches from each of several queues.
@@ -108,12 +124,14 @@ impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
         let offers = (0..BATCH).map(Slot::new).map(|slot| (lanes.get(self.user, slot), self.class(lanes, slot)));
         let known = self.scheduler.look(offers);
         out.answer_all(batch.live() & !known, Exit::NoSuchUser);
+        let mut room = out.room_at(Exit::Out);
         for slot in Slots(batch.live() & known) {
             let Some(packet) = batch.get(slot) else { continue };
             let offer = self.offer(batch, slot, packet);
-            match self.scheduler.enqueue(offer, now, || batch.hold(slot)) {
-                Ok(None) => {}
-                Ok(Some(pushed_out)) => out.send(pushed_out, Exit::PushedOut),
+            match self.pass(&offer, now, room) {
+                // It is where it has to be.
+                Ok(true) => room -= 1,
+                Ok(false) => self.take(&offer, slot, batch, out),
                 Err(refused) => out.answer(slot, Exit::from(refused)),
             }
         }

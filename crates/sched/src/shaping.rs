@@ -9,7 +9,7 @@ use weir_packet::{Held, Key};
 use weir_stage::Stage;
 
 use crate::config::{Fault, SchedulerConfig};
-use crate::counters::{UserCount, UserCounters};
+use crate::gates::{Gates, UserCount};
 use crate::profile::Profiles;
 use crate::scheduler::{Scheduler, Setup};
 use crate::shaper::Shaper;
@@ -52,7 +52,7 @@ struct ToStage {
     /// Gone when the stage is.
     stage: Weak<()>,
     changed: Producer<u32>,
-    counters: Arc<UserCounters>,
+    gates: Arc<Gates>,
 }
 
 impl fmt::Debug for Shaping {
@@ -211,7 +211,7 @@ impl Shaping {
 
     /// What became of a user's packets, in all stages that there are.
     pub fn count(&self, user: u32) -> UserCount {
-        self.book().stages.iter().map(|stage| stage.counters.get(user)).fold(UserCount::default(), UserCount::plus)
+        self.book().stages.iter().map(|stage| stage.gates.count(user)).fold(UserCount::default(), UserCount::plus)
     }
 
     /// Bytes of state per user, and bytes per packet that may wait.
@@ -234,8 +234,8 @@ impl Shaping {
         }
         let there = Arc::new(());
         book.stages.retain(ToStage::is_there);
-        let counters = Arc::clone(scheduler.counters());
-        book.stages.push(ToStage { stage: Arc::downgrade(&there), changed: producer, counters });
+        let gates = Arc::clone(scheduler.gates());
+        book.stages.push(ToStage { stage: Arc::downgrade(&there), changed: producer, gates });
         let seen = self.generation.load(Ordering::Acquire);
         let orders =
             Orders { _there: there, shaping: Arc::clone(self), changed: consumer, seen, sweep: self.setup.users };

@@ -9,6 +9,7 @@ use weir_packet::{Key, Slot};
 use weir_sched::class::ClassQueue;
 use weir_sched::codel::CodelConfig;
 use weir_sched::config::{AssignConfig, ClassConfig, ProfileConfig, SchedulerConfig, SubportConfig};
+use weir_sched::red::RedConfig;
 use weir_sched::shaping::Shaping;
 use weir_stage::harness::{Harness, Outcome};
 use weir_stage::{Out, Stage};
@@ -80,8 +81,16 @@ fn stage(config: &SchedulerConfig) -> (Arc<Shaping>, Harness<Boxed>) {
 
 const MS: u64 = 1_000_000;
 
-/// Hands over frames of 76 bytes (100 with overhead) of these users and classes; the first byte is a number.
+/// As [`offer`], while there is no room ahead: all of them wait until the next poll.
 fn run(harness: &mut Harness<Boxed>, now: u64, packets: &[(u32, u8)]) -> Outcome {
+    harness.set_room("out", 0);
+    let outcome = offer(harness, now, packets);
+    harness.set_room("out", u32::MAX);
+    outcome
+}
+
+/// Hands over frames of 76 bytes (100 with overhead) of these users and classes; the first byte is a number.
+fn offer(harness: &mut Harness<Boxed>, now: u64, packets: &[(u32, u8)]) -> Outcome {
     let bytes: Vec<Vec<u8>> = (0..packets.len()).map(|n| vec![n as u8; 76]).collect();
     for (n, (user, class)) in packets.iter().enumerate() {
         harness.lanes().set(key(), Slot::new(n), *user);
@@ -118,10 +127,72 @@ fn packets_leave_when_their_users_may() {
 }
 
 #[test]
+fn packets_that_need_not_wait_go_at_once() {
+    let (shaping, mut harness) = stage(&config());
+    // User 0 may send one packet, user 1 another; what is second of its user waits, and others pass it by.
+    let outcome = offer(&mut harness, 5 * MS, &[(0, 3), (0, 3), (1, 0), (9, 0), (0, 0)]);
+    assert_eq!((numbers(&outcome, "out"), numbers(&outcome, "no-such-user")), (vec![0, 2], vec![3]));
+    assert_eq!((harness.stage.held(), shaping.count(0).packets, shaping.count(1).bytes), (2, 1, 76));
+    // Its turn comes by class, and nothing of it goes before what waits.
+    assert_eq!(numbers(&offer(&mut harness, 6 * MS + 256, &[(0, 0), (2, 3)]), "out"), [1]);
+    assert_eq!(numbers(&harness.poll(6 * MS + 256), "out"), [4]);
+    // Not more than there is room for: who stands in line goes first from then on.
+    harness.set_room("out", 2);
+    assert_eq!(numbers(&offer(&mut harness, 20 * MS, &[(1, 3), (2, 3), (3, 3)]), "out"), [0, 1]);
+    harness.set_room("out", u32::MAX);
+    assert_eq!(numbers(&offer(&mut harness, 30 * MS, &[(1, 0)]), "out").len(), 0);
+    // By class: user 1, user 0, which has stood in the wheel all the time, user 3.
+    assert_eq!(numbers(&harness.poll(30 * MS), "out"), [0, 0, 2]);
+    assert_eq!(harness.clear().len(), 1);
+}
+
+#[test]
+fn a_port_that_is_busy_lets_nobody_pass() {
+    let mut config = config();
+    (config.rate, config.burst) = (Rate::new(8_000_000), Size::new(200)); // a frame in 0.1 ms, two at once
+    let (_, mut harness) = stage(&config);
+    assert_eq!(numbers(&offer(&mut harness, MS, &[(0, 3), (1, 3), (2, 3)]), "out"), [0, 1]);
+    // There is room for another by now, but user 2 was there before.
+    assert_eq!(numbers(&offer(&mut harness, MS + MS / 10 + 1, &[(3, 0)]), "out").len(), 0);
+    assert_eq!(numbers(&harness.poll(MS + MS / 10 + 1), "out"), [0]);
+    assert_eq!(numbers(&harness.poll(MS + MS / 5 + 2), "out"), [2]);
+}
+
+#[test]
+fn caps_and_managements_know_of_packets_that_pass() {
+    let mut config = config();
+    let capped = ClassConfig { tc_rate: Some(Rate::new(80_000)), tc_period: Nanos::new(10 * MS), ..class(64) };
+    let red =
+        RedConfig { min: 0, max: 1, probability: 1.0, weight: 1, packet_time: Nanos::new(MS), yellow: None, red: None };
+    let managed = ClassConfig { red: Some(red), ..class(64) };
+    let mut fast = profile(8_000_000, vec![capped, managed]);
+    fast.tb_size = Size::new(1000);
+    config.profiles.insert("fast".to_owned(), fast);
+    config.assign = vec![AssignConfig { first: 0, last: Some(7), profile: "fast".into(), subport: None }];
+    let (shaping, mut harness) = stage(&config);
+    // 80 kbit/s are one frame of class 0 in 10 ms; the others of the user do not mind.
+    let at = |harness: &mut _, now, packets: &[_]| numbers(&offer(harness, now, packets), "out");
+    assert_eq!(at(&mut harness, MS, &[(0, 0), (1, 2)]), [0, 1]);
+    assert_eq!(at(&mut harness, 2 * MS, &[(0, 2), (0, 0), (1, 0)]), [0, 2]);
+    assert_eq!(harness.poll(11 * MS).way("out").len(), 0);
+    assert_eq!(harness.poll(11 * MS + 1000).way("out").len(), 1);
+    // RED hears of those that pass: its average forgets what was there, at a half for each.
+    run(&mut harness, 20 * MS, &[(2, 1), (2, 1), (2, 1), (2, 1)]);
+    let waiting = harness.stage.held();
+    assert_eq!(harness.poll(20 * MS).way("out").len() as u64, waiting);
+    let dropped = shaping.count(2).dropped;
+    assert!(dropped > 0, "with an average above one, RED drops all");
+    let outcome = offer(&mut harness, 20 * MS, &[(2, 1); 8]);
+    assert_eq!(outcome.way("red").len() + outcome.way("out").len(), 8);
+    assert_eq!(shaping.count(2).dropped, dropped + outcome.way("red").len() as u64);
+    assert_eq!(at(&mut harness, 200 * MS, &[(2, 1)]), [0]);
+}
+
+#[test]
 fn it_sends_no_more_than_there_is_room_for() {
     let (_, mut harness) = stage(&config());
-    harness.set_room("out", 1);
     run(&mut harness, 0, &[(0, 0), (1, 0), (2, 0)]);
+    harness.set_room("out", 1);
     let outcome = harness.poll(0);
     assert_eq!((numbers(&outcome, "out"), outcome.next_poll), (vec![0], Some(0)));
     harness.set_room("out", 0);

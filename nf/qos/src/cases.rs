@@ -21,36 +21,52 @@ const INNER: u64 = 2_048;
 /// Bytes of a frame without its check sequence.
 const FRAME: usize = 60;
 
+/// Users who send in turns where each sends several packets.
+const IN_PLAY: u64 = 1_024;
+
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
-    let plenty = |users| ALL_USERS / users;
+    let shaped = |rate, burst| Shaped { rate, burst, keys: "" };
+    let plenty = |users| shaped(ALL_USERS / users, "2 KiB");
     vec![
-        case::<4>("users-4", plenty(4), "", "64-byte packets of 4 users at random"),
-        case::<4_096>("users-4k", plenty(4_096), "", "64-byte packets of 4,096 users at random"),
-        case::<32_768>("users-32k", plenty(32_768), "", "64-byte packets of 32,768 users at random"),
-        case::<131_072>("users-128k", plenty(131_072), "", "64-byte packets of 131,072 users at random"),
-        case::<32_768>(
+        // Few users get much in one loop of the worker, which is a burst.
+        case::<4, 1>("users-4", shaped(ALL_USERS / 4, "64 KiB"), "64-byte packets of 4 users at random"),
+        case::<4_096, 1>("users-4k", plenty(4_096), "64-byte packets of 4,096 users at random"),
+        case::<32_768, 1>("users-32k", plenty(32_768), "64-byte packets of 32,768 users at random"),
+        case::<131_072, 1>("users-128k", plenty(131_072), "64-byte packets of 131,072 users at random"),
+        case::<32_768, 1>(
             "users-32k-policed",
-            plenty(32_768),
-            POLICED,
+            Shaped { keys: POLICED, ..plenty(32_768) },
             "32,768 users, each with a policer before the scheduler",
         ),
-        case::<32_768>(
+        case::<32_768, 4>(
+            "users-32k-waiting",
+            shaped(ALL_USERS / 32_768, "84 B"),
+            "32,768 users who send four packets faster than their buckets allow: three of four wait",
+        ),
+        case::<32_768, 1>(
             "users-32k-overload",
-            50,
-            "",
+            shaped(50, "2 KiB"),
             "32,768 users who send many times what they may: most packets are dropped",
         ),
     ]
 }
 
+/// What users may send, and other keys.
+struct Shaped {
+    /// kbit/s.
+    rate: u64,
+    burst: &'static str,
+    keys: &'static str,
+}
+
 /// A policer that every packet passes.
 const POLICED: &str = "police = { user = { cir = \"1 Gbit/s\", cbs = \"1 MiB\" } },";
 
-fn case<const USERS: u64>(name: &'static str, rate: u64, keys: &str, help: &'static str) -> Case {
+/// `USERS` who send `TIMES` packets each time that they are at it.
+fn case<const USERS: u64, const TIMES: u64>(name: &'static str, shaped: Shaped, help: &'static str) -> Case {
     let (outer, inner) = (USERS.div_ceil(INNER), USERS.min(INNER));
-    // Few users get much in one loop of the worker, which is a burst.
-    let burst = if USERS < 64 { "64 KiB" } else { "2 KiB" };
+    let Shaped { rate, burst, keys } = shaped;
     let script = format!(
         "qos {{ from = \"in\", to = \"out\", {keys}\n  \
          users = {{ {{ tags = \"1-{outer}.1-{inner}\", profile = \"user\" }} }},\n  \
@@ -58,14 +74,14 @@ fn case<const USERS: u64>(name: &'static str, rate: u64, keys: &str, help: &'sta
          profiles = {{ user = {{ tb_rate = \"{rate} kbit/s\", tb_size = \"{burst}\" }} }} }} }}",
         USERS + 1
     );
-    Case { name, help, needs: &[], script, knobs: &[], prepare: |_, _, _| Ok(traffic(USERS)) }
+    Case { name, help, needs: &[], script, knobs: &[], prepare: |_, _, _| Ok(traffic(USERS, TIMES)) }
 }
 
-/// Frames of random users.
-fn traffic(users: u64) -> Traffic {
-    let mut random = 1;
-    let frame = move |_: u64, bytes: &mut [u8; 64]| {
-        let user = below(&mut random, users);
+/// Frames of random users, each of whom sends so many of them, in turns with others.
+fn traffic(users: u64, times: u64) -> Traffic {
+    let frame = move |n: u64, bytes: &mut [u8; 64]| {
+        let (round, turn) = (n / (IN_PLAY * times), n % IN_PLAY);
+        let user = below(round * IN_PLAY + turn, users);
         let tags = [
             Vlan::new((user / INNER) as u16 + 1, 0, false, ethernet::CVLAN),
             Vlan::new((user % INNER) as u16 + 1, 0, false, ethernet::IPV4),
@@ -89,10 +105,10 @@ fn traffic(users: u64) -> Traffic {
     Traffic { frame: Box::new(frame), frames: FRAMES, check: Box::new(check) }
 }
 
-/// A number below `bound` that looks random and is the same every time (SplitMix64).
-fn below(state: &mut u64, bound: u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+/// A number below `bound` that looks random and is the same for the same `n` (SplitMix64).
+fn below(n: u64, bound: u64) -> u64 {
+    let state = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     ((u128::from(mixed ^ (mixed >> 31)) * u128::from(bound)) >> 64) as u64
 }

@@ -81,6 +81,8 @@ enum Step {
         class: u8,
         queue: u8,
         length: u16,
+        /// It goes at once where it may.
+        passes: bool,
     },
     Dequeue {
         wait: u64,
@@ -100,8 +102,8 @@ fn step() -> impl Strategy<Value = Step> {
     let length = prop_oneof![Just(88_u16), 88..1600_u16, 88..9300_u16];
     let class = prop_oneof![0..4_u8, Just(3), Just(3)];
     prop_oneof![
-        8 => (0..USERS as u32 + 1, class, 0..8_u8, length)
-            .prop_map(|(user, class, queue, length)| Step::Enqueue { user, class, queue, length }),
+        8 => (0..USERS as u32 + 1, class, 0..8_u8, length, any::<bool>())
+            .prop_map(|(user, class, queue, length, passes)| Step::Enqueue { user, class, queue, length, passes }),
         2 => (0..20_000_u64, 0..6_usize).prop_map(|(wait, room)| Step::Dequeue { wait, room }),
         4 => (1..6_usize).prop_map(|room| Step::DequeueWhenDue { room }),
         1 => (0..USERS as u32, prop::option::weighted(0.8, (0..3_usize, 0..3_usize)))
@@ -136,8 +138,15 @@ proptest! {
         for (item, step) in steps.into_iter().enumerate() {
             let item = item as u32;
             let (wait, room) = match step {
-                Step::Enqueue { user, class, queue, length } => {
+                Step::Enqueue { user, class, queue, length, passes } => {
                     let offer = Offer { user, class: lane(class, queue), length, colour: 0 };
+                    if passes {
+                        let fast = scheduler.pass(&offer, now);
+                        prop_assert_eq!(fast, model.pass(offer, now));
+                        if fast != Ok(false) {
+                            continue;
+                        }
+                    }
                     let fast = scheduler.enqueue(offer, now, || Some(item));
                     prop_assert_eq!(fast, model.enqueue(offer, now, item));
                     due = now;
@@ -160,6 +169,9 @@ proptest! {
             prop_assert_eq!(fast, slow);
             prop_assert_eq!(due, slow_due);
             prop_assert_eq!(scheduler.held() as usize, model.held());
+        }
+        for user in 0..USERS {
+            prop_assert_eq!(scheduler.gates().count(user as u32).packets, model.sent(user));
         }
         let mut left = Vec::new();
         scheduler.clear(now, &mut |item| left.push(item));

@@ -48,6 +48,7 @@ struct User {
     deficits: [u32; 8],
     /// When it came to hold so many packets.
     since: u64,
+    sent: u64,
 }
 
 impl User {
@@ -100,6 +101,7 @@ impl Model {
             turn: 0,
             deficits: [0; 8],
             since: 0,
+            sent: 0,
         };
         Model {
             profiles: Vec::new(),
@@ -120,6 +122,11 @@ impl Model {
 
     pub(crate) fn held(&self) -> usize {
         self.users.iter().map(User::held).sum()
+    }
+
+    /// Packets that a user has sent.
+    pub(crate) fn sent(&self, user: usize) -> u64 {
+        self.users[user].sent
     }
 
     /// The user who holds most, more than its minimum; of several the one who has for longest.
@@ -170,6 +177,44 @@ impl Model {
             self.settle(at, now);
         }
         Ok(pushed_out)
+    }
+
+    /// Whether a packet goes at once: it would be sent first if it were taken.
+    pub(crate) fn pass(&mut self, offer: Offer, now: u64) -> Result<bool, Refused> {
+        let (at, class, length) = (offer.user as usize, (offer.class.class() as usize).min(LOWEST), offer.length);
+        let queue = if class < LOWEST { class } else { LOWEST + offer.class.queue() as usize };
+        let Some(user) = self.users.get(at).filter(|user| user.open && user.held() == 0) else { return Ok(false) };
+        let subport = user.subport;
+        if !self.ready.is_empty() || self.waiting.iter().any(|(_, id)| *id == Id::Subport(subport)) {
+            return Ok(false);
+        }
+        let profile = self.profiles[user.profile].clone();
+        let cap = profile.classes[class].cap;
+        let due = [
+            profile.bucket.eligible_at(user.full_at, length),
+            cap.eligible_at(user.class_full_at[class], length),
+            self.subports[subport].eligible_at(self.subport_full_at[subport], length),
+            self.port.eligible_at(self.port_full_at, length),
+        ];
+        if due.into_iter().any(|due| due > fine(now)) {
+            return Ok(false);
+        }
+        let user = &mut self.users[at];
+        if let Some(manage) = &profile.classes[class].manage {
+            let arrival = Arrival { now, queued: 0, bytes: length.into(), colour: 0, random: 0 };
+            if manage.arrive(&mut user.states[queue], &arrival) == Verdict::Drop {
+                return Err(Refused::Managed);
+            }
+            manage.emptied(&mut user.states[queue], now);
+        }
+        user.full_at = profile.bucket.after(user.full_at, length, fine(now));
+        if !cap.is_unlimited() {
+            user.class_full_at[class] = cap.after(user.class_full_at[class], length, fine(now));
+        }
+        self.subport_full_at[subport] = self.subports[subport].after(self.subport_full_at[subport], length, fine(now));
+        self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
+        user.sent += 1;
+        Ok(true)
     }
 
     /// A packet of a queue has gone.
@@ -342,6 +387,7 @@ impl Model {
         if queue >= LOWEST {
             user.deficits[queue - LOWEST] -= u32::from(length);
         }
+        user.sent += 1;
         out.push(Leaving::Sent(user.queues[queue].pop_front().unwrap().item));
         self.changed(at, queue, now);
         self.settle(at, now);

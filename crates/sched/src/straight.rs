@@ -1,0 +1,85 @@
+//! Straight through: the packet of a user who has nothing waiting, and for whom nobody has to be passed over.
+
+use crate::dequeue::pay_cap;
+use crate::gates::Place;
+use crate::pipe::Pipe;
+use crate::profile::Profile;
+use crate::rate::{Fine, fine};
+use crate::scheduler::{Offer, Refused, Scheduler, cap_at};
+use crate::users::User;
+
+impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
+    /// Whether a packet may go at once, without waiting here; then it counts as sent. Else it is to be [offered](Scheduler::enqueue).
+    ///
+    /// It may when it would be the next that is sent: nobody stands in line, nothing of its user waits, and the buckets of its user, its
+    /// class, its subport and the port let it go. It takes no buffer, and no turn from other queues of its user.
+    ///
+    /// # Errors
+    ///
+    /// The management of its queue says no: it is not taken.
+    #[inline(always)]
+    pub fn pass(&mut self, offer: &Offer, now: u64) -> Result<bool, Refused> {
+        let gate = self.users.gates.at(offer.user);
+        let standing = gate.standing();
+        if !standing.is_open() || !standing.is_idle() || !self.lines.is_empty() {
+            return Ok(false);
+        }
+        let (moment, full_at) = (fine(now), gate.full_at());
+        let profile = self.profiles.user(standing.profile());
+        let (cost, port_cost) = (profile.bucket.cost(offer.length), self.profiles.port.cost(offer.length));
+        let late = profile.bucket.due(full_at, cost) > moment;
+        if late || self.profiles.port.due(self.port_full_at, port_cost) > moment {
+            return Ok(false);
+        }
+        let subport = self.profiles.subport(standing.subport());
+        let bounded = !subport.is_unlimited();
+        if bounded && self.subport_waits(standing.subport(), offer.length, moment) {
+            return Ok(false);
+        }
+        if profile.special != 0 && !self.class_lets_pass(offer, standing.profile(), now)? {
+            return Ok(false);
+        }
+        if bounded {
+            let set = self.lines.subports.at_mut(standing.subport().into());
+            set.full_at = subport.after(set.full_at, offer.length, moment);
+        }
+        let gate = self.users.gates.at(offer.user);
+        self.port_full_at = self.port_full_at.max(moment) + port_cost;
+        gate.set_full_at(full_at.max(moment) + cost);
+        gate.sent(offer.length.saturating_sub(self.setup.overhead));
+        Ok(true)
+    }
+
+    /// Whether the bucket of a subport does not let so many bytes go, or others of the subport wait for that.
+    #[inline]
+    fn subport_waits(&self, number: u16, length: u16, now: Fine) -> bool {
+        let set = self.lines.subports.at(number.into());
+        set.place == Place::Waiting || self.profiles.subport(number).eligible_at(set.full_at, length) > now
+    }
+
+    /// Whether the cap of its class lets a packet go, for which it is paid for then.
+    #[inline(never)]
+    fn class_lets_pass(&mut self, offer: &Offer, profile: u16, now: u64) -> Result<bool, Refused> {
+        let queue = Pipe::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
+        let class = Pipe::<C, Q>::class_of(queue);
+        let of = |profile: &Profile| (profile.capped >> class & 1 != 0, profile.managed >> class & 1 != 0);
+        let (capped, managed) = of(self.profiles.user(profile));
+        let User { rest, .. } = self.users.at_mut(offer.user);
+        if capped && cap_at(rest, self.profiles.user(profile), class, offer.length) > fine(now) {
+            return Ok(false);
+        }
+        if managed {
+            if let Err(refused) = self.ask_management(offer, queue, now) {
+                self.users.gates.dropped(offer.user);
+                return Err(refused);
+            }
+            // It has come to an empty queue, and leaves it empty.
+            self.tell_emptied(offer.user, queue, now);
+        }
+        if capped {
+            let rest = self.users.rest_mut(offer.user);
+            pay_cap(rest, self.profiles.user(profile), class as u8, offer.length, fine(now));
+        }
+        Ok(true)
+    }
+}
