@@ -118,6 +118,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         self.slab.room() - self.slab.left()
     }
 
+    /// Whether anybody stands in line: may send, and has not had its turn.
+    #[inline(always)]
+    pub fn has_line(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
     /// Packets that a user holds.
     pub fn held_by(&self, user: u32) -> u32 {
         self.users.pipes.at(user).held

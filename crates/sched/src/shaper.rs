@@ -86,6 +86,20 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
         }
     }
 
+    /// Sends what waits and may go, so many packets at most; how many that were, and when to go on.
+    #[inline]
+    fn send(&mut self, now: u64, room: usize, out: &mut Out<'_>) -> (usize, u64) {
+        let mut sent = 0;
+        let next = self.scheduler.dequeue(now, room, |leaving| match leaving {
+            Leaving::Sent(packet) => {
+                sent += 1;
+                out.send(packet, Exit::Out);
+            }
+            Leaving::Managed(packet) => out.send(packet, Exit::Codel),
+        });
+        (sent, next)
+    }
+
     #[inline(always)]
     fn pass(&mut self, offer: &Offer, now: u64, room: usize) -> Result<bool, Refused> {
         if room == 0 { Ok(false) } else { self.scheduler.pass(offer, now) }
@@ -125,6 +139,10 @@ impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
         let known = self.scheduler.look(offers);
         out.answer_all(batch.live() & !known, Exit::NoSuchUser);
         let mut room = out.room_at(Exit::Out);
+        if self.scheduler.has_line() {
+            // Whoever stands in line since the last poll goes first, so that it does not keep all others from passing.
+            room -= self.send(now, room.min(AT_ONCE), out).0.min(room);
+        }
         for slot in Slots(batch.live() & known) {
             let Some(packet) = batch.get(slot) else { continue };
             let offer = self.offer(batch, slot, packet);
@@ -142,10 +160,7 @@ impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
         self.now = now;
         let more = self.orders.look(&mut self.scheduler, now);
         let room = out.room_at(Exit::Out).min(AT_ONCE);
-        let next = self.scheduler.dequeue(now, room, |leaving| match leaving {
-            Leaving::Sent(packet) => out.send(packet, Exit::Out),
-            Leaving::Managed(packet) => out.send(packet, Exit::Codel),
-        });
+        let (_, next) = self.send(now, room, out);
         if more { now } else { next.min(now.saturating_add(self.attention())) }
     }
 
