@@ -77,6 +77,11 @@ pub(crate) fn warn(at: &'static str, message: &str, facts: &[(&str, &dyn Display
     write(Level::Warn, at, message, facts);
 }
 
+/// The same, of what bounds by itself how often it is told: nothing is held back.
+pub(crate) fn bounded(at: &'static str, message: &str, facts: &[(&str, &dyn Display)]) {
+    put(|_, now| Some(line(now, Level::Warn, at, message, facts, 0)));
+}
+
 /// Something that does not work.
 pub(crate) fn error(at: &'static str, message: &str, facts: &[(&str, &dyn Display)]) {
     write(Level::Error, at, message, facts);
@@ -87,11 +92,16 @@ fn with<T>(act: impl FnOnce(&mut Log) -> T) -> T {
     act(&mut log.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-#[allow(clippy::disallowed_methods, reason = "a log tells the time of the world")]
 fn write(level: Level, at: &'static str, message: &str, facts: &[(&str, &dyn Display)]) {
+    put(|log, now| log.line(now, level, at, message, facts));
+}
+
+/// Writes a line, if there is one to write now.
+#[allow(clippy::disallowed_methods, reason = "a log tells the time of the world")]
+fn put(line: impl FnOnce(&mut Log, Duration) -> Option<String>) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     with(|log| {
-        let Some(line) = log.line(now, level, at, message, facts) else { return };
+        let Some(line) = line(log, now) else { return };
         // Where the log itself cannot be written there is nowhere to say so.
         drop(match &mut log.file {
             Some(file) => file.write_all(line.as_bytes()),
@@ -111,15 +121,7 @@ impl Log {
         facts: &[(&str, &dyn Display)],
     ) -> Option<String> {
         let held_back = self.admit(now, at, message)?;
-        let mut line = format!("time={} level={} at={at} message={}", timestamp(now), level.word(), value(message));
-        for (key, fact) in facts {
-            let _ = write!(line, " {key}={}", value(&fact.to_string()));
-        }
-        if held_back > 0 {
-            let _ = write!(line, " held_back={held_back}");
-        }
-        line.push('\n');
-        Some(line)
+        Some(line(now, level, at, message, facts, held_back))
     }
 
     /// `None` if the message was written often enough; else how often it was held back before.
@@ -144,6 +146,26 @@ impl Log {
         window.written += 1;
         Some(held_back)
     }
+}
+
+/// A line of a message that was held back so often before.
+fn line(
+    now: Duration,
+    level: Level,
+    at: &str,
+    message: &str,
+    facts: &[(&str, &dyn Display)],
+    held_back: u64,
+) -> String {
+    let mut line = format!("time={} level={} at={at} message={}", timestamp(now), level.word(), value(message));
+    for (key, fact) in facts {
+        let _ = write!(line, " {key}={}", value(&fact.to_string()));
+    }
+    if held_back > 0 {
+        let _ = write!(line, " held_back={held_back}");
+    }
+    line.push('\n');
+    line
 }
 
 /// A value as it is, or in quotes where a reader could take it apart wrongly.

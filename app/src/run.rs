@@ -1,5 +1,6 @@
 //! `weir run`: starting, the loop that everything comes together in, and stopping.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -67,6 +68,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     let mut running = Running { supervisor, source, own: options.file.clone(), switches };
     running.warn();
     let then = go_on(&mut running, &todo, options.until_drained);
+    tell(&running.supervisor);
     // In this order: who still waits for an answer gets none, and can take its leave.
     drop(todo);
     drop(server);
@@ -112,6 +114,7 @@ fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool) -> Th
         if !busy {
             ticks = ticks.wrapping_add(1);
             watch.look(&running.supervisor);
+            tell(&running.supervisor);
             let look = until_drained && (is_virtual || ticks.is_multiple_of(DRAINED_EVERY));
             if look && running.supervisor.drained() {
                 return Then::Stop;
@@ -151,6 +154,15 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
         }
     }
     Then::GoOn
+}
+
+/// Writes to the log what functions have to say.
+fn tell(supervisor: &Supervisor) {
+    for (function, notice) in supervisor.notices() {
+        let facts = notice.facts.iter().map(|(name, fact)| (*name, fact as &dyn Display));
+        let facts: Vec<_> = [("function", &function as &dyn Display)].into_iter().chain(facts).collect();
+        log::bounded("function", notice.message, &facts);
+    }
 }
 
 /// What was last told about workers that stand still and ports that are in trouble.

@@ -377,6 +377,16 @@ impl Supervisor {
         self.functions.iter().map(|running| (running.element.name().to_owned(), running.instance.save())).collect()
     }
 
+    /// What functions have to say in the log: (function, line).
+    pub(crate) fn notices(&self) -> Vec<(String, weir_stage::Notice)> {
+        let now = self.engine.now();
+        let of = |running: &RunningFunction| {
+            let name = running.element.name().to_owned();
+            running.instance.notices(now).into_iter().map(move |notice| (name.clone(), notice))
+        };
+        self.functions.iter().flat_map(of).collect()
+    }
+
     /// Facts of the functions for metrics: (function, name, help, value).
     pub(crate) fn gauges(&self) -> Vec<(String, &'static str, &'static str, f64)> {
         let of = |running: &RunningFunction| {

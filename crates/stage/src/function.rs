@@ -173,6 +173,11 @@ pub trait Instance: Send {
         Vec::new()
     }
 
+    /// What is to be written to the log since the last call, in order. It is asked for often, and bounds how much it tells by itself.
+    fn notices(&self, _now: u64) -> Vec<Notice> {
+        Vec::new()
+    }
+
     /// A port's link went up or down.
     fn link_changed(&self, _port: u16, _up: bool, _now: u64) {}
 
@@ -183,6 +188,15 @@ pub trait Instance: Send {
 
     /// Itself, for the next instance that takes over its state.
     fn as_any(&self) -> &dyn Any;
+}
+
+/// A line for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// What happened, in the same words for all of its kind.
+    pub message: &'static str,
+    /// What it happened to, by names.
+    pub facts: Vec<(&'static str, String)>,
 }
 
 /// A change that can be asked of a running function: `weir route add PREFIX via ADDRESS...`.

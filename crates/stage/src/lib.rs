@@ -21,7 +21,7 @@ pub mod ways;
 
 pub use device::{DeviceText, local_mac};
 pub use function::{
-    Argument, Case, Chosen, Env, Function, Instance, Knob, Layout, PIECE, Placement, PortConfig, PortInfo,
+    Argument, Case, Chosen, Env, Function, Instance, Knob, Layout, Notice, PIECE, Placement, PortConfig, PortInfo,
     RequestError, Saved, Show, ShowRows, Verb, whole,
 };
 pub use graph::{Graph, GraphError, NodeId, Place, To};

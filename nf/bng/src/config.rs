@@ -213,6 +213,17 @@ config! {
 }
 
 config! {
+    /// What the log tells of customers whose packets are refused because they are hostile or broken: spoofed sources, Ethernet addresses
+    /// that move, storms of ARP, malformed tags and lengths.
+    pub struct LogConfig {
+        /// The time in which a subscriber has at most one line for each reason.
+        pub interval: Nanos = default(seconds(60)), live, range(seconds(1)..=seconds(86_400));
+        /// Lines about all subscribers in that time. What else there would be is counted in one more.
+        pub lines: u32 = default(20), live, range(0..=1000);
+    }
+}
+
+config! {
     /// Terminates broadband subscribers: QinQ on the access side, GRE over MPLS or plain IP on the core side.
     pub struct BngConfig {
         /// Ports towards customers.
@@ -260,6 +271,8 @@ config! {
         pub punt_rate: PacketRate = default(PacketRate::new(20_000)), rebuild;
         /// How many of them a single subscriber may cause.
         pub subscriber_punt_rate: PacketRate = default(PacketRate::new(100)), rebuild, range(PacketRate::new(1)..=PacketRate::new(1_000_000));
+        /// What the log tells of hostile customers.
+        pub log: LogConfig = empty, live;
         /// Bounds of the tables.
         pub limits: BngLimits = empty, rebuild;
     }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::io::BufReader;
 use std::net::Ipv6Addr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ipnet::Ipv6Net;
 use serde_json::Value;
@@ -12,8 +12,8 @@ use weir_net::Author;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
-    Case, Env, Function, Graph, GraphError, Instance, Layout, NodeId, Place, Placement, RequestError, Saved, Show,
-    ShowRows, Stage, To, Verb, Ways,
+    Case, Env, Function, Graph, GraphError, Instance, Layout, NodeId, Notice, Place, Placement, RequestError, Saved,
+    Show, ShowRows, Stage, To, Verb, Ways,
 };
 use weir_table::lpm4::Prefix4;
 use weir_wire::MacAddr;
@@ -25,7 +25,8 @@ use crate::core_side::CoreSide;
 use crate::down::{self, Down, Marking};
 use crate::fib::{Fib, FibView};
 use crate::load::{Loader, Taken};
-use crate::loss::reasons;
+use crate::loss::{reasons, watched};
+use crate::notice::Notices;
 use crate::ports::{Ports, Side};
 use crate::punt::{Kind, Policing, Rates};
 use crate::qos::{self, Schedulers, Site};
@@ -106,6 +107,7 @@ pub(crate) struct Running {
     /// What shapes subscribers, if anything does.
     schedulers: Option<Arc<Schedulers>>,
     shared: Arc<Mutex<Control>>,
+    notices: Mutex<Notices>,
 }
 
 impl Running {
@@ -146,7 +148,7 @@ impl Running {
         };
         let tables = Tables::new(limits, settings.ports.len(), env.domain, seed(&ports))
             .map_err(|error| no_memory(error.to_string()))?;
-        let counters = Counters::new(settings.subscribers, reasons());
+        let counters = Counters::new(settings.subscribers, settings.ports.len(), reasons(), watched());
         let subscribers = Arc::clone(tables.shared());
         let mut registry = Registry::new(settings, tables, Arc::clone(&counters));
         let mut refused = registry.become_config(entries);
@@ -174,6 +176,7 @@ impl Running {
             config: config.clone(),
             schedulers,
             shared: Arc::new(Mutex::new(Control { registry, core, errors, fib, ports, addresses, addresses6, config })),
+            notices: Mutex::default(),
         };
         let wrong: Vec<ConfigError> = refused.into_iter().map(|(_, problem)| refused_error(element, problem)).collect();
         if wrong.is_empty() { Ok(running) } else { Err(wrong) }
@@ -440,6 +443,11 @@ impl Instance for Running {
 
     fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
         show::rows(&self.shared, what, filter, now)
+    }
+
+    fn notices(&self, now: u64) -> Vec<Notice> {
+        let control = lock(&self.shared);
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).look(now, &control)
     }
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {

@@ -15,6 +15,7 @@ mod function;
 mod identify;
 mod load;
 mod loss;
+mod notice;
 mod ports;
 mod punt;
 mod qos;

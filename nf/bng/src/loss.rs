@@ -23,6 +23,47 @@ pub(crate) fn reasons() -> &'static [&'static str] {
     &REASONS
 }
 
+/// What only customers do who are hostile or broken: it is told in the log.
+const WATCHED: &[&str] = &[
+    "spoofed-source",
+    "source-taken",
+    "wrong-mac",
+    "moves-too-often",
+    "too-many-addresses",
+    "address-table-full",
+    "arp-malformed",
+    "arp-spoofed",
+    "nd-spoofed",
+    "nd-ignored",
+    "no-svlan",
+    "no-cvlan",
+    "unknown-subscriber",
+    "too-short",
+    "ip-too-short",
+    "ip-version",
+    "ip-header-length",
+    "ip-checksum",
+    "ip-total-length",
+    "ip-truncated",
+    "martian-source",
+    "link-broadcast",
+    "source-route",
+    "local-icmp-malformed",
+    "punt-policed-subscriber",
+];
+
+/// The bits of the reasons that are told in the log.
+pub(crate) fn watched() -> u128 {
+    let places = (0..u128::BITS).zip(reasons()).filter(|(_, reason)| WATCHED.contains(reason));
+    places.fold(0, |bits, (place, _)| bits | 1 << place)
+}
+
+/// The sentence that explains a reason.
+pub(crate) fn help(reason: &str) -> &'static str {
+    let mut ways = up::Exit::LIST.iter().chain(down::Exit::LIST).chain(six::Exit::LIST).chain(control::Exit::LIST);
+    ways.find(|way| way.fate == Fate::Drop && way.name == reason).map_or("", |way| way.help.trim())
+}
+
 /// From the ways of a stage to the subscribers' counters.
 pub(crate) struct Losses(Vec<u8>);
 
@@ -53,6 +94,13 @@ mod tests {
                 assert!(way.fate != Fate::Drop || reasons().contains(&way.name), "{}", way.name);
             }
         }
-        assert!(reasons().len() < usize::from(NONE));
+        // Marks have a bit for each.
+        assert!(reasons().len() <= u128::BITS as usize);
+    }
+
+    #[test]
+    fn what_is_watched_is_a_reason() {
+        assert_eq!(watched().count_ones() as usize, WATCHED.len());
+        assert!(WATCHED.iter().all(|reason| help(reason).ends_with('.')));
     }
 }

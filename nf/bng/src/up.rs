@@ -336,8 +336,9 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
                     let exit = settle(exit, policing, out.now(), subscriber);
                     if let Some((why, _)) = exit.punted() {
                         lanes.set(*kind, slot, why);
-                    } else if let Some(subscriber) = subscriber {
-                        losses.count(&shared.counters, subscriber, exit);
+                    } else {
+                        let nobody = || shared.counters.nobody_at(shared.ports.ingress(lanes.port[slot]).position);
+                        losses.count(&shared.counters, subscriber.unwrap_or_else(nobody), exit);
                     }
                     out.answer(slot, exit);
                 }

@@ -31,5 +31,5 @@ pub(crate) fn registry(has_keys: bool) -> (Domain, Registry) {
     let domain = Domain::new();
     let limits = Limits { subscribers: 8, bindings: 12, svlans: 3, prefix_length: 64 };
     let tables = Tables::new(limits, 2, &domain, 1).unwrap();
-    (domain, Registry::new(settings(has_keys), tables, Counters::new(8, &["a"])))
+    (domain, Registry::new(settings(has_keys), tables, Counters::new(8, 0, &["a"], 0)))
 }

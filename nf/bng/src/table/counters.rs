@@ -1,5 +1,6 @@
 //! Packets, bytes and drops of each subscriber, kept by each worker for itself.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,6 +16,14 @@ pub(crate) struct WorkerCounters {
     /// By subscriber, then by reason.
     drops: HugeSlice<AtomicU32>,
     reasons: usize,
+    /// How many subscribers there are counters for; ports follow, for what nobody in particular sent.
+    subscribers: u32,
+    /// Reasons that are marked, a bit each.
+    watched: u128,
+    /// By subscriber, the watched reasons for which packets were dropped since somebody looked.
+    marks: HugeSlice<[AtomicU64; 2]>,
+    /// A bit for each subscriber that has marks.
+    marked: HugeSlice<AtomicU64>,
 }
 
 /// Which way packets go.
@@ -57,6 +66,41 @@ impl WorkerCounters {
         if let Some(word) = self.drops.get(subscriber as usize * self.reasons + reason) {
             word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         }
+        if self.watched >> reason & 1 == 1 {
+            self.mark(subscriber, reason);
+        }
+    }
+
+    /// What no subscriber is known to have sent is counted under this number, for the access port at a position.
+    pub(crate) fn nobody_at(&self, position: u8) -> u32 {
+        self.subscribers + u32::from(position)
+    }
+
+    /// Marks a reason of a subscriber for whoever looks. Others clear marks, so that setting one takes a locked instruction; but once
+    /// only, until they do.
+    fn mark(&self, subscriber: u32, reason: usize) {
+        let Some(word) = self.marks.get(subscriber as usize).and_then(|words| words.get(reason / 64)) else { return };
+        let bit = 1 << (reason % 64);
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+            if let Some(word) = self.marked.get(subscriber as usize / 64) {
+                // After the mark, so that whoever finds this finds that.
+                word.fetch_or(1 << (subscriber % 64), Ordering::Release);
+            }
+        }
+    }
+
+    /// Takes the marks of the subscribers `64 * word` to `64 * word + 63`, each with its reasons.
+    fn take_marks(&self, word: usize, to: &mut BTreeMap<u32, u128>) {
+        let mut left = self.marked.get(word).map_or(0, |word| word.swap(0, Ordering::Acquire));
+        while left != 0 {
+            let subscriber = word as u32 * 64 + left.trailing_zeros();
+            left &= left - 1;
+            if let Some([low, high]) = self.marks.get(subscriber as usize) {
+                let [low, high] = [low, high].map(|word| u128::from(word.swap(0, Ordering::Relaxed)));
+                *to.entry(subscriber).or_default() |= low | high << 64;
+            }
+        }
     }
 }
 
@@ -93,15 +137,46 @@ impl Sums {
 
 /// The counters of all workers.
 pub(crate) struct Counters {
-    subscribers: usize,
+    subscribers: u32,
+    /// Those of subscribers, then those of ports.
+    rows: usize,
     reasons: &'static [&'static str],
+    watched: u128,
     workers: Mutex<Vec<Arc<WorkerCounters>>>,
 }
 
 impl Counters {
-    /// Counters for subscribers with numbers below `subscribers`, who may lose packets for these reasons.
-    pub(crate) fn new(subscribers: u32, reasons: &'static [&'static str]) -> Arc<Counters> {
-        Arc::new(Counters { subscribers: subscribers as usize, reasons, workers: Mutex::new(Vec::new()) })
+    /// Counters for subscribers with numbers below `subscribers`, and so many ports, which may lose packets for these reasons. Those
+    /// whose bits `watched` has are [marked](Counters::take_marks).
+    pub(crate) fn new(
+        subscribers: u32,
+        ports: usize,
+        reasons: &'static [&'static str],
+        watched: u128,
+    ) -> Arc<Counters> {
+        let rows = subscribers as usize + ports;
+        Arc::new(Counters { subscribers, rows, reasons, watched, workers: Mutex::new(Vec::new()) })
+    }
+
+    /// Subscribers, and ports behind their numbers, that lost packets for watched reasons since the last call, with the bits of these
+    /// reasons.
+    pub(crate) fn take_marks(&self) -> BTreeMap<u32, u128> {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = BTreeMap::new();
+        for worker in workers.iter() {
+            (0..self.rows.div_ceil(64)).for_each(|word| worker.take_marks(word, &mut found));
+        }
+        found
+    }
+
+    /// The position of the port behind a number that is no subscriber's.
+    pub(crate) fn port_of(&self, number: u32) -> Option<usize> {
+        number.checked_sub(self.subscribers).map(|position| position as usize)
+    }
+
+    /// The name of a reason.
+    pub(crate) fn reason(&self, place: usize) -> &'static str {
+        self.reasons.get(place).copied().unwrap_or_default()
     }
 
     /// Counters for one more worker.
@@ -111,9 +186,15 @@ impl Counters {
     /// No memory.
     pub(crate) fn add_worker(&self) -> Result<Arc<WorkerCounters>, arena::Error> {
         let reasons = self.reasons.len();
-        let traffic = HugeSlice::new(self.subscribers)?;
-        let drops = HugeSlice::new(self.subscribers * reasons)?;
-        let counters = Arc::new(WorkerCounters { traffic, drops, reasons });
+        let counters = Arc::new(WorkerCounters {
+            traffic: HugeSlice::new(self.rows)?,
+            drops: HugeSlice::new(self.rows * reasons)?,
+            reasons,
+            subscribers: self.subscribers,
+            watched: self.watched,
+            marks: HugeSlice::new(self.rows)?,
+            marked: HugeSlice::new(self.rows.div_ceil(64))?,
+        });
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
         Ok(counters)
     }
@@ -147,7 +228,7 @@ mod tests {
 
     #[test]
     fn sums_what_all_workers_counted_since() {
-        let counters = Counters::new(3, &["a", "b"]);
+        let counters = Counters::new(3, 0, &["a", "b"], 0);
         let (one, other) = (counters.add_worker().unwrap(), counters.add_worker().unwrap());
         one.count(1, Direction::Up, 60);
         let zero = counters.sum(1);
@@ -162,5 +243,25 @@ mod tests {
         assert_eq!(counters.since(1, &zero), Sums { up_packets: 1, up_bytes: 40, ..sums });
         assert_eq!(counters.since(1, &counters.sum(1)), Sums::default());
         assert_eq!((counters.sum(0), counters.sum(3)), (Sums::default(), Sums::default()));
+    }
+
+    #[test]
+    fn marks_tell_who_lost_packets_for_watched_reasons() {
+        let counters = Counters::new(100, 2, &["a", "b", "c"], 0b101);
+        let (one, other) = (counters.add_worker().unwrap(), counters.add_worker().unwrap());
+        for _ in 0..3 {
+            one.count_drop(1, 0);
+            one.count_drop(1, 1);
+            other.count_drop(1, 2);
+            other.count_drop(99, 2);
+            other.count_drop(2, 1);
+        }
+        one.count_drop(one.nobody_at(1), 0);
+        one.count_drop(one.nobody_at(2), 0);
+        assert_eq!(counters.take_marks(), [(1, 0b101), (99, 0b100), (101, 0b001)].into());
+        assert_eq!(counters.take_marks(), BTreeMap::new());
+        assert_eq!([99, 100, 101].map(|number| counters.port_of(number)), [None, Some(0), Some(1)]);
+        one.count_drop(1, 0);
+        assert_eq!(counters.take_marks(), [(1, 1)].into());
     }
 }

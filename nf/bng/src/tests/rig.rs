@@ -144,7 +144,7 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
             fib.add_route(Prefix4::new(u32::from_be_bytes(*address), *length).unwrap(), *gateway as u32).unwrap();
         }
         fib.add_local(Ipv4Addr::from(OWN)).unwrap();
-        let counters = Counters::new(64, reasons());
+        let counters = Counters::new(64, 1, reasons(), 0);
         let worker = counters.add_worker().unwrap();
         let kind = Key::new(0).unwrap();
         let up = up::Shared {
