@@ -123,6 +123,46 @@ impl Packet {
         true
     }
 
+    /// Replaces the first `cut` bytes by a head of `head` bytes, and keeps `body` bytes behind them: start and length change at
+    /// once. Hands out the `N` bytes in front of the body, of which the last `head` are the new head, of unspecified content, and
+    /// the first `M` bytes from where the body begins, whatever its length. `N` and `M` are at most 128.
+    ///
+    /// `None`, and nothing done, if the packet has fewer than `cut + body` bytes, the head is longer than `N`, fewer than `N` bytes
+    /// of the buffer are in front of the body, or the packet would start too deep in its buffer.
+    #[inline(always)]
+    pub fn replace_head<const N: usize, const M: usize>(
+        &mut self,
+        cut: usize,
+        head: usize,
+        body: usize,
+    ) -> Option<(&mut [u8; N], &mut [u8; M])> {
+        const { assert!(N <= REACH / 2 && M <= REACH / 2) };
+        let header = self.header_mut();
+        let rest = (header.data_len as usize).checked_sub(cut)?;
+        // No overflow: `cut` is at most `data_len`.
+        let at = header.data_off as usize + cut;
+        if body > rest || at < N || head > N {
+            return None;
+        }
+        let start = at - head;
+        if start + REACH > header.buf_len as usize {
+            return None;
+        }
+        // start + head + body = at + body, which is at most the old data_off + data_len: invariant 3 holds, and 2 was checked.
+        header.data_off = start as u16;
+        header.data_len = (head + body) as u16;
+        header.pkt_len = (head + body) as u32;
+        let buffer = header.buf_addr;
+        // SAFETY: N <= at, and at <= data_off + data_len <= buf_len (invariant 3): inside the buffer.
+        let front = unsafe { buffer.add(at - N) };
+        // SAFETY: as above.
+        let body = unsafe { buffer.add(at) };
+        // SAFETY: the N bytes up to `at` are inside the buffer and initialised (invariant 1); `&mut self` makes the borrow exclusive.
+        let front = unsafe { &mut *front.cast::<[u8; N]>() };
+        // SAFETY: at + M = start + head + M <= start + REACH <= buf_len: inside the buffer, initialised, and behind `front`.
+        Some((front, unsafe { &mut *body.cast::<[u8; M]>() }))
+    }
+
     /// Sets the length. Bytes that come into the packet are zeroed: what is stale must never be sent.
     /// False, and nothing done, if the buffer is too small.
     #[inline]

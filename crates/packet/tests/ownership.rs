@@ -84,6 +84,56 @@ fn prepending_ends_with_the_headroom() {
     pool.free(packet);
 }
 
+/// Each combination of some numbers, against what the words say.
+#[test]
+fn a_head_is_replaced_and_the_body_stays() {
+    let mut pool = HeapPool::new(1, 256);
+    for (off, cut, head, body) in (0..=20_usize)
+        .step_by(4)
+        .flat_map(|off| [0_usize, 3, 22, 40, 41].map(|cut| (off, cut)))
+        .flat_map(|(off, cut)| [0, 1, 14, 16, 17].map(|head| (off, cut, head)))
+        .flat_map(|(off, cut, head)| [0, 1, 18, 40, usize::MAX].map(|body| (off, cut, head, body)))
+    {
+        let mut packet = packet(&mut pool, &[0; 40]);
+        // With `off` bytes of headroom.
+        assert!(packet.prepend(packet.headroom()) && packet.set_len(off + 40) && packet.trim_front(off));
+        let data: Vec<u8> = (100..140).collect();
+        packet.bytes_mut().copy_from_slice(&data);
+        let may = cut.checked_add(body).is_some_and(|both| both <= data.len()) && head <= 16 && off + cut >= 16;
+        let before = (packet.headroom(), packet.len());
+        match packet.replace_head::<16, 128>(cut, head, body) {
+            Some((front, behind)) => {
+                assert!(may);
+                assert_eq!(behind[..body], data[cut..cut + body]);
+                behind[127] = 1;
+                front.copy_from_slice(b"here is the head");
+                assert_eq!((packet.headroom(), packet.len()), (off + cut - head, head + body));
+                assert_eq!(packet.header().pkt_len as usize, head + body);
+                assert_eq!(packet.bytes()[..head], b"here is the head"[16 - head..]);
+                assert_eq!(packet.bytes()[head..], data[cut..cut + body]);
+            }
+            None => {
+                assert!(!may, "{off} {cut} {head} {body}");
+                assert_eq!((packet.headroom(), packet.len()), before);
+                assert_eq!(packet.bytes(), data);
+            }
+        }
+        pool.free(packet);
+    }
+}
+
+#[test]
+fn no_head_is_replaced_where_a_window_would_leave_the_buffer() {
+    let mut pool = HeapPool::new(1, 256);
+    let mut packet = packet(&mut pool, &[7; 256]);
+    assert!(packet.replace_head::<16, 128>(15, 14, 9).is_none());
+    assert_eq!(packet.len(), 256);
+    let (_, body) = packet.replace_head::<16, 128>(14, 14, 9).unwrap();
+    body[127] = 1;
+    assert_eq!(packet.bytes(), [7; 23]);
+    pool.free(packet);
+}
+
 #[test]
 fn lanes_are_saved_and_restored_with_a_held_packet() {
     let mut pool = pool(2);
