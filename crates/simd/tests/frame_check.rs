@@ -123,6 +123,22 @@ fn link_local_addresses_and_lengths_on_each_kernel() {
     }
 }
 
+/// Lengths may count more or fewer bytes in front of the IPv4 header than those of the Ethernet header.
+#[test]
+fn lengths_count_from_where_they_are_told_to() {
+    for kernel in Kernel::available() {
+        for front in [0, 14, 22, 28, 1000] {
+            let station = Station::only(MAC).with_front(front);
+            // The frame's IPv4 packet has 46 bytes.
+            for length in [0, front / 2, front, front + 45, front + 46, front + 47, u16::MAX] {
+                let good = check(kernel, station, &[&good_frame(); BATCH], &[length; BATCH], BATCH);
+                assert_eq!(good == u64::MAX, length >= front + 46, "{kernel} {front} {length}");
+                assert!(good == 0 || good == u64::MAX);
+            }
+        }
+    }
+}
+
 #[test]
 fn slots_without_a_packet_and_behind_the_count_are_refused() {
     let frame = good_frame();

@@ -1,6 +1,6 @@
 //! The portable twin: the rules as they are read.
 
-use super::{BATCH, Destinations, ETHERNET, Frame, Station, header};
+use super::{BATCH, Destinations, Frame, Station, header};
 use crate::ipv4::is_good;
 
 #[inline(always)]
@@ -17,7 +17,7 @@ pub(super) fn check(
         let ip = header(frame);
         let is_ours = is_for(station, frame);
         let is_local = [ip[12], ip[13]] == LINK_LOCAL || destination >> 16 == u32::from(u16::from_be_bytes(LINK_LOCAL));
-        let sound = is_good(ip, length.saturating_sub(ETHERNET as u16));
+        let sound = is_good(ip, length.saturating_sub(station.front));
         good |= u64::from(is_ours && !is_local && sound) << i;
     }
     good

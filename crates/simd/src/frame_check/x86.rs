@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{BATCH, Destinations, ETHERNET, Frame, Station, header};
+use super::{BATCH, Destinations, Frame, Station, header};
 use crate::ipv4::x86::{rules_avx2, rules_avx512, start, transpose_avx2, transpose_avx512};
 
 /// The first half of 169.254/16, as it lies in memory.
@@ -30,7 +30,7 @@ pub(super) fn check_avx512(
         let lengths = unsafe { _mm256_loadu_si256(lengths.as_ptr().cast()) };
         let headers = frames.map(header);
         let words = transpose_avx512(&headers, destination);
-        let length = _mm512_sub_epi32(_mm512_cvtepu16_epi32(lengths), _mm512_set1_epi32(ETHERNET as i32));
+        let length = _mm512_sub_epi32(_mm512_cvtepu16_epi32(lengths), _mm512_set1_epi32(station.front.into()));
         let ours = link_avx512(&link, frames);
         let low = _mm512_set1_epi32(0xffff);
         let ours =
@@ -109,7 +109,7 @@ pub(super) fn check_avx2(
         let lengths = unsafe { _mm_loadu_si128(lengths.as_ptr().cast()) };
         let headers = frames.map(header);
         let words = transpose_avx2(&headers, destination);
-        let length = _mm256_sub_epi32(_mm256_cvtepu16_epi32(lengths), _mm256_set1_epi32(ETHERNET as i32));
+        let length = _mm256_sub_epi32(_mm256_cvtepu16_epi32(lengths), _mm256_set1_epi32(station.front.into()));
         let low = _mm256_set1_epi32(0xffff);
         let source = _mm256_cmpeq_epi32(_mm256_and_si256(words.source, low), _mm256_set1_epi32(LINK_LOCAL));
         // The destination is in host order here.
