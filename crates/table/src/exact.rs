@@ -1,15 +1,16 @@
 //! Exact match: from the hash of a key to where its record lies.
 //!
-//! The index holds no keys. A *bucket* is one cache line of eight words, each a tag (31 bits of the hash) and a 32-bit index into
-//! records that its user keeps; the user compares the key there. So a lookup costs two lines, that of the bucket and that of
-//! the record, and both can be asked for ahead.
+//! The index holds no keys. A *bucket* is one cache line of eight words, each a tag (19 bits of the hash) and a value of up to
+//! [`VALUE_BITS`] bits, such as an index into records that its user keeps; the user compares the key there. So a lookup costs two
+//! lines, that of the bucket and that of the record, and both can be asked for ahead.
 //!
-//! An entry stands in the first bucket of its hash that has room; where that is full, in the next of at most [`PROBES`] others. At
-//! most half of all words are used, so that nearly all entries (about 99 of 100 in a full index) stand in the first.
+//! An entry stands in the first bucket of its hash that has room, there in the half that its hash prefers if that has room; where
+//! the bucket is full, in the next of at most [`PROBES`] others. At most half of all words are used, so that nearly all entries
+//! (about 99 of 100 in a full index) stand in the first, and most in its preferred half, which is looked at first.
 //! **Entries never move**: each change is one store of one word, and a reader finds a key that is there all the time, whatever the
 //! writer does meanwhile. Readers wait for nobody.
 //!
-//! What a reader may see just after an entry was removed is an index whose record is no longer meant: records are freed
+//! What a reader may see just after an entry was removed is a value whose record is no longer meant: records are freed
 //! after a grace period ([`weir_mem::Domain`]).
 
 use std::fmt;
@@ -22,21 +23,29 @@ use weir_mem::{HugeSlice, arena};
 /// Entries of a bucket: one cache line of words.
 pub const BUCKET: usize = 8;
 
+/// Words of half a bucket.
+const HALF: usize = BUCKET / 2;
+
 /// Buckets that an entry may stand in.
 pub const PROBES: u32 = 8;
 
 /// The most entries that an index can be made for.
 pub const MAX_CAPACITY: u32 = 1 << 28;
 
-/// The part of a word that is not the index.
-const TAG: u64 = 0xffff_ffff_0000_0000;
+/// Bits of a value.
+pub const VALUE_BITS: u32 = 44;
+
+/// The part of a word that is the value.
+const VALUE: u64 = (1 << VALUE_BITS) - 1;
 
 /// Set in every word that is an entry, so that none is 0.
-const ENTRY: u64 = 1 << 32;
+const ENTRY: u64 = 1 << VALUE_BITS;
 
-type Bucket = [AtomicU64; BUCKET];
+/// Two halves.
+type Bucket = [[AtomicU64; HALF]; 2];
 
-/// The hash of a key. The low half chooses buckets, the high half is the tag.
+/// The hash of a key. The low half chooses buckets, the highest bits are the tag, and the lowest of the high half prefers a half of a
+/// bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hash(u64);
 
@@ -50,7 +59,13 @@ impl Hash {
     /// The tag, where it stands in a word.
     #[inline(always)]
     const fn tag(self) -> u64 {
-        self.0 & TAG | ENTRY
+        self.0 & !VALUE | ENTRY
+    }
+
+    /// The half of a bucket that is looked at first.
+    #[inline(always)]
+    const fn half(self) -> usize {
+        (self.0 >> 32) as usize & 1
     }
 
     /// The bucket that an entry stands in at the `probe`-th try, of `mask + 1`.
@@ -112,26 +127,24 @@ impl Index {
         prefetch_slice(&self.buckets, hash.bucket(0, self.mask));
     }
 
-    /// Where the record of this hash lies most probably: nearly always there is one candidate, and it is right. Compare the
-    /// key; if it is another, or there is none, [`find`](Index::find) tells for certain.
+    /// The value of this hash most probably: nearly always there is one candidate, and it is right. Compare the key; if it is
+    /// another, or there is none, [`find`](Index::find) tells for certain.
     #[inline(always)]
-    pub fn candidate(&self, hash: Hash) -> Option<u32> {
+    pub fn candidate(&self, hash: Hash) -> Option<u64> {
         let bucket = self.buckets.get(hash.bucket(0, self.mask))?;
-        let mut found = 0;
-        // Without a branch for each word: which one it is, is random.
-        for word in bucket {
-            // Pairs with the release in `Exact`: the record that the word leads to is seen whole.
-            let word = word.load(Ordering::Acquire);
-            found = if is_tagged(word, hash) { word } else { found };
-        }
-        (found != 0).then_some(found as u32)
+        let [near, far] = halves(bucket, hash);
+        let found = match scan(near, hash) {
+            0 => scan(far, hash),
+            found => found,
+        };
+        (found != 0).then_some(found & VALUE)
     }
 
-    /// The index for which `is` says that it leads to the key with this hash; `is` compares the key in the record.
-    pub fn find(&self, hash: Hash, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+    /// The value for which `is` says that it belongs to the key with this hash; `is` compares the key in the record.
+    pub fn find(&self, hash: Hash, mut is: impl FnMut(u64) -> bool) -> Option<u64> {
         self.words(hash).map(|word| word.load(Ordering::Acquire)).find_map(|word| {
-            let index = word as u32;
-            (is_tagged(word, hash) && is(index)).then_some(index)
+            let value = word & VALUE;
+            (is_tagged(word, hash) && is(value)).then_some(value)
         })
     }
 
@@ -142,8 +155,12 @@ impl Index {
         self.probed(hash, probes).flatten()
     }
 
-    fn probed(&self, hash: Hash, probes: u32) -> impl Iterator<Item = &Bucket> {
-        (0..probes).filter_map(move |probe| self.buckets.get(hash.bucket(probe, self.mask)))
+    /// The words of the buckets that an entry may stand in, each in the order in which it is filled.
+    fn probed(&self, hash: Hash, probes: u32) -> impl Iterator<Item = impl Iterator<Item = &AtomicU64>> {
+        (0..probes).filter_map(move |probe| {
+            let bucket = self.buckets.get(hash.bucket(probe, self.mask))?;
+            Some(halves(bucket, hash).into_iter().flatten())
+        })
     }
 
     /// Bytes of memory that it takes.
@@ -167,7 +184,27 @@ const fn fold(a: u64, b: u64) -> u64 {
 
 #[inline(always)]
 const fn is_tagged(word: u64, hash: Hash) -> bool {
-    (word ^ hash.tag()) & TAG == 0
+    (word ^ hash.tag()) & !VALUE == 0
+}
+
+/// The half of a bucket that a hash prefers, and the other one.
+#[inline(always)]
+fn halves(bucket: &Bucket, hash: Hash) -> [&[AtomicU64; HALF]; 2] {
+    let [first, second] = bucket;
+    if hash.half() == 0 { [first, second] } else { [second, first] }
+}
+
+/// The word of half a bucket that has the tag of a hash; 0 for none.
+#[inline(always)]
+fn scan(half: &[AtomicU64; HALF], hash: Hash) -> u64 {
+    let mut found = 0;
+    // Without a branch for each word: which one it is, is random.
+    for word in half {
+        // Pairs with the release in `Exact`: the record that the word leads to is seen whole.
+        let word = word.load(Ordering::Acquire);
+        found = if is_tagged(word, hash) { word } else { found };
+    }
+    found
 }
 
 /// The writer of an [`Index`]: the control thread has it.
@@ -193,40 +230,40 @@ impl Exact {
         Ok(Exact { index: Arc::new(index), capacity, len: 0 })
     }
 
-    /// Enters an index for a key that is not there.
+    /// Enters the value (below 2 to the power of [`VALUE_BITS`]) of a key that is not there.
     ///
     /// # Errors
     ///
     /// [`Refused`] when there is no room.
-    pub fn insert(&mut self, hash: Hash, index: u32) -> Result<(), Refused> {
+    pub fn insert(&mut self, hash: Hash, value: u64) -> Result<(), Refused> {
         if self.len >= self.capacity {
             return Err(Refused::Full { capacity: self.capacity });
         }
-        let free = |bucket: &Bucket| bucket.iter().position(|word| word.load(Ordering::Relaxed) == 0);
+        let is_free = |word: &&AtomicU64| word.load(Ordering::Relaxed) == 0;
         let mut probed = self.index.probed(hash, PROBES).zip(1..);
         let (word, probes) =
-            probed.find_map(|(bucket, n)| Some((bucket.get(free(bucket)?)?, n))).ok_or(Refused::Crowded)?;
+            probed.find_map(|(mut bucket, n)| Some((bucket.find(is_free)?, n))).ok_or(Refused::Crowded)?;
         // Before the word: who sees the word, or knows of it, looks as far.
         self.index.probes.fetch_max(probes, Ordering::Release);
-        word.store(hash.tag() | u64::from(index), Ordering::Release);
+        word.store(hash.tag() | value & VALUE, Ordering::Release);
         self.len += 1;
         Ok(())
     }
 
     /// Changes the entry of a key from `old` to `new`: readers find the one or the other. False if there is no such entry.
-    pub fn replace(&mut self, hash: Hash, old: u32, new: u32) -> bool {
-        self.swap(hash, old, hash.tag() | u64::from(new))
+    pub fn replace(&mut self, hash: Hash, old: u64, new: u64) -> bool {
+        self.swap(hash, old, hash.tag() | new & VALUE)
     }
 
     /// Removes the entry of a key. False if there is no such entry.
-    pub fn remove(&mut self, hash: Hash, index: u32) -> bool {
-        let removed = self.swap(hash, index, 0);
+    pub fn remove(&mut self, hash: Hash, value: u64) -> bool {
+        let removed = self.swap(hash, value, 0);
         self.len -= u32::from(removed);
         removed
     }
 
-    fn swap(&self, hash: Hash, index: u32, to: u64) -> bool {
-        let is = hash.tag() | u64::from(index);
+    fn swap(&self, hash: Hash, value: u64, to: u64) -> bool {
+        let is = hash.tag() | value & VALUE;
         let word = self.index.words(hash).find(|word| word.load(Ordering::Relaxed) == is);
         word.map(|word| word.store(to, Ordering::Release)).is_some()
     }

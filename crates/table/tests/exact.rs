@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use weir_table::exact::{BUCKET, Exact, Hash, PROBES, Refused};
+use weir_table::exact::{BUCKET, Exact, Hash, PROBES, Refused, VALUE_BITS};
 
 /// What the index is to do, as an obvious list of (hash, record); each record is of one key.
 #[derive(Default)]
-struct Twin(Vec<(Hash, u32)>);
+struct Twin(Vec<(Hash, u64)>);
 
 /// The records that the index offers for a hash: none is told to be the right one, so that it looks at all.
-fn offered(table: &Exact, hash: Hash) -> Vec<u32> {
+fn offered(table: &Exact, hash: Hash) -> Vec<u64> {
     let mut seen = Vec::new();
     let none = table.index().find(hash, |index| {
         seen.push(index);
@@ -31,13 +31,18 @@ enum Step {
     RemoveOther(u64),
 }
 
+/// A hash with this tag, of one of two buckets and either half of it.
+fn bits(tag: u64, half: u64) -> u64 {
+    tag << 45 | half >> 1 << 32 | half & 1
+}
+
 /// Few tags and buckets: entries share both, and buckets overflow.
 fn hashes() -> impl Iterator<Item = Hash> {
-    (0..3u64).flat_map(|tag| (0..4).map(move |bucket| Hash::from_bits(tag << 33 | bucket)))
+    (0..3).flat_map(|tag| (0..4).map(move |half| Hash::from_bits(bits(tag, half))))
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let hash = (0u64..3, 0u64..4).prop_map(|(tag, bucket)| tag << 33 | bucket);
+    let hash = (0u64..3, 0u64..4).prop_map(|(tag, half)| bits(tag, half));
     prop_oneof![
         4 => hash.clone().prop_map(Step::Insert),
         1 => any::<usize>().prop_map(Step::Replace),
@@ -146,7 +151,7 @@ fn keys_in_a_row_hash_to_all_buckets_and_tags() {
 fn crowded_keys_are_refused_and_change_nothing() {
     let mut table = Exact::new(10_000, 0).unwrap();
     let hash = Hash::from_bits(5);
-    let room = PROBES * BUCKET as u32;
+    let room = u64::from(PROBES) * BUCKET as u64;
     for n in 0..room {
         table.insert(hash, n).unwrap();
     }
@@ -154,16 +159,17 @@ fn crowded_keys_are_refused_and_change_nothing() {
     assert_eq!(offered(&table, hash), (0..room).collect::<Vec<_>>());
     assert!(table.remove(hash, 3));
     table.insert(hash, room).unwrap();
-    assert_eq!(table.len(), room);
+    assert_eq!(u64::from(table.len()), room);
 }
 
 #[test]
 fn the_smallest_index_holds_one() {
+    const MOST: u64 = (1 << VALUE_BITS) - 1;
     let mut table = Exact::new(1, 0).unwrap();
     let hash = table.index().hash(1, 2);
     table.index().prefetch(hash);
     assert_eq!(table.index().candidate(hash), None);
-    table.insert(hash, u32::MAX).unwrap();
-    assert_eq!(table.index().candidate(hash), Some(u32::MAX));
+    table.insert(hash, MOST).unwrap();
+    assert_eq!(table.index().candidate(hash), Some(MOST));
     assert_eq!(table.insert(hash, 1), Err(Refused::Full { capacity: 1 }));
 }

@@ -15,15 +15,15 @@ const ROUNDS: u32 = 20_000;
 const LOOKS: u32 = 1000;
 const MOST_ROUNDS: u32 = 500_000;
 /// Says that the index is of a key that stays; the rest of it is the key and a version.
-const STAYS: u32 = 1 << 31;
+const STAYS: u64 = 1 << 31;
 
 fn hash(key: u32) -> Hash {
     // Four tags and two buckets for all of them, so that buckets overflow.
-    Hash::from_bits(u64::from(key % 4) << 33 | u64::from(key % 2))
+    Hash::from_bits(u64::from(key % 4) << 45 | u64::from(key / 4 % 2) << 32 | u64::from(key % 2))
 }
 
-fn key_of(index: u32) -> u32 {
-    index & 0xffff
+fn key_of(value: u64) -> u32 {
+    value as u32 & 0xffff
 }
 
 /// Looks up all keys that stay until told to stop; says what was wrong.
@@ -49,7 +49,7 @@ fn watch(index: &Index, stop: &AtomicBool, looks: &AtomicU32) -> Option<String> 
 fn what_stays_is_always_found() {
     let mut table = Exact::new(STAYING + COMING, 0).unwrap();
     for key in 0..STAYING {
-        table.insert(hash(key), STAYS | key).unwrap();
+        table.insert(hash(key), STAYS | u64::from(key)).unwrap();
     }
     let (stop, looks) = (AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
@@ -64,15 +64,15 @@ fn what_stays_is_always_found() {
                 std::thread::yield_now();
             }
             let key = round % STAYING;
-            let version = |round: u32| STAYS | (round / STAYING) << 16 | key;
+            let version = |round: u32| STAYS | u64::from((round / STAYING) << 16 | key);
             assert!(table.replace(hash(key), version(round), version(round + STAYING)));
             // In a stride without common divisor: all come and go, in changing company.
             let coming = round.wrapping_mul(7) % COMING;
             let is_there = &mut there[coming as usize];
             if *is_there {
-                assert!(table.remove(hash(coming), coming));
+                assert!(table.remove(hash(coming), coming.into()));
             } else {
-                table.insert(hash(coming), coming).unwrap();
+                table.insert(hash(coming), coming.into()).unwrap();
             }
             *is_there = !*is_there;
         }
