@@ -199,7 +199,7 @@ config! {
         pub subscribers: u32 = default(65_536), rebuild, range(1..=1_048_576);
         /// Addresses of all subscribers, fixed and learned.
         pub bindings: u32 = default(131_072), rebuild, range(1..=4_194_304);
-        /// Pairs of access port and SVLAN that have subscribers; each takes 16 KiB.
+        /// Pairs of access port and SVLAN that have subscribers; each takes 32 KiB.
         pub svlans: u32 = default(4096), rebuild, range(1..=131_072);
         /// Learned addresses of one subscriber.
         pub addresses: u32 = default(8), live, range(1..=1024);

@@ -1,15 +1,15 @@
 //! Stage `NAME.down`: from the core to customers.
 //!
 //! As upstream, packets are looked at 64 at a time and in turns: first labels are walked and headers read, and the bucket of (key,
-//! destination) is asked for; then the vector kernel checks the outer and the inner headers; then buckets lead to bindings, and
-//! bindings to counters; at last packets get the tags of their customers. What is not plain is looked at again one by one
-//! ([`unwrap`](crate::unwrap)).
+//! destination) is asked for; then the vector kernel checks the outer and the inner headers; then buckets lead to bindings and
+//! counters; at last packets are compared with their bindings, and get the tags of their customers. What is not plain is looked at
+//! again one by one ([`unwrap`](crate::unwrap)).
 
 use std::sync::Arc;
 
-use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slots};
+use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot};
 use weir_simd::Kernel;
-use weir_simd::frame_check::{self, Destinations, NO_FRAME, Station as Pattern};
+use weir_simd::frame_check::{self, Destinations, Frame, NO_FRAME, Station as Pattern};
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::exact::Hash;
 use weir_wire::mpls::Label;
@@ -20,7 +20,7 @@ use crate::loss::Losses;
 use crate::ports::Ports;
 use crate::punt::{Kind, Passes, Policing};
 use crate::table::counters::{Direction, WorkerCounters};
-use crate::table::{BindingKey, BindingRecord, Subscribers};
+use crate::table::{BindingKey, BindingRecord, Found, Subscribers};
 use crate::unwrap::{Inner, unwrap};
 
 weir_stage::ways! {
@@ -183,209 +183,116 @@ pub(crate) struct Down<const TUNNEL: bool> {
     shared: Shared,
     kernel: Kernel,
     pattern: Pattern,
-    policing: Policing,
-    kind: Key<Kind>,
-    losses: Losses,
-    outer: Destinations,
-    inner: Destinations,
+    turns: Turns,
+    aside: Aside,
 }
 
-/// What is found out about the packets of a batch, turn by turn.
+/// What is found out about the packets of a batch, turn by turn. What was found out about earlier batches is still there where this one
+/// has no packets.
 struct Turns {
     /// GRE keys of each.
     keys: [u32; BATCH],
+    /// Destinations of outer packets, and of those inside.
+    outer: Destinations,
+    inner: Destinations,
     hashes: [Hash; BATCH],
     /// Where their inner packets begin.
     offsets: [u8; BATCH],
-    /// Places of their bindings' records.
-    places: [u32; BATCH],
+    /// What their hashes lead to.
+    found: [Found; BATCH],
+}
+
+/// What packets that are not simply delivered need.
+struct Aside {
+    policing: Policing,
+    kind: Key<Kind>,
+    losses: Losses,
 }
 
 /// Labels that are walked.
 pub(crate) const MOST_LABELS: usize = 8;
 
-/// Where the IPv4 header of a frame begins, behind its labels; 0 if it is not plain.
+/// Bytes of labels of a frame that is not plain: of none that is.
+const NOT_PLAIN: usize = 1;
+
+/// Bytes of the labels of a plain frame, between its Ethernet header and an IPv4 header.
 #[inline(always)]
-fn behind_labels(packet: &Packet, ethertype: u16) -> usize {
-    if ethertype == ethernet::IPV4 {
-        return Ethernet::LEN;
-    }
-    if ethertype != ethernet::MPLS {
-        return 0;
-    }
-    let labels = packet.window::<{ MOST_LABELS * 4 }>(Ethernet::LEN);
-    let (labels, _) = labels.as_chunks::<4>();
-    let bottom = labels.iter().position(|[_, _, bottom, _]| bottom & 1 == 1);
-    bottom.map_or(0, |at| Ethernet::LEN + Label::LEN * (at + 1))
+fn labels_of(packet: &Packet) -> usize {
+    /// EtherType of MPLS, and the bit of the first label that says that it is the only one.
+    const ONE_LABEL: u64 = ethernet::MPLS.swap_bytes() as u64 | 1 << 32;
+    const COUNTS: u64 = 0xffff | 1 << 32;
+    let start = u64::from_le_bytes(*packet.window(Ethernet::LEN - 2));
+    if start & COUNTS == ONE_LABEL { Label::LEN } else { other_labels(packet, (start as u16).swap_bytes()) }
 }
+
+/// The same, where it is not one label.
+#[inline(never)]
+fn other_labels(packet: &Packet, ethertype: u16) -> usize {
+    match ethertype {
+        ethernet::IPV4 => 0,
+        ethernet::MPLS => {
+            let labels = packet.window::<{ MOST_LABELS * Label::LEN }>(Ethernet::LEN);
+            let (labels, _) = labels.as_chunks::<{ Label::LEN }>();
+            let bottom = labels.iter().position(|[_, _, bottom, _]| bottom & 1 == 1);
+            bottom.map_or(NOT_PLAIN, |at| Label::LEN * (at + 1))
+        }
+        _ => NOT_PLAIN,
+    }
+}
+
+/// Bytes from an Ethernet header, or what stands in its place behind labels, to the end of an inner IPv4 header.
+const WRAPPED: usize = Ethernet::LEN + TUNNEL_BYTES + Ipv4::LEN;
 
 impl<const TUNNEL: bool> Down<TUNNEL> {
     pub(crate) fn new(shared: Shared, kernel: Kernel, policing: Policing, kind: Key<Kind>) -> Down<TUNNEL> {
         Down {
-            pattern: pattern(shared.local),
+            pattern: if TUNNEL { pattern(shared.local) } else { Pattern::ANY },
             shared,
             kernel,
-            policing,
-            kind,
-            losses: Losses::of::<Exit>(),
-            outer: Destinations::default(),
-            inner: Destinations::default(),
-        }
-    }
-
-    /// The first turn: reads headers, and asks for what they lead to. Answers which packets are sound and for us.
-    #[inline(always)]
-    fn gather(&mut self, batch: &Batch, count: usize, turns: &mut Turns) -> u64 {
-        let mut outer_frames = [&NO_FRAME; BATCH];
-        let mut inner_frames = [&NO_FRAME; BATCH];
-        let mut outer_lengths = [0_u16; BATCH];
-        let mut inner_lengths = [0_u16; BATCH];
-        let mut plain = 0;
-        let Down { shared, outer, inner, .. } = self;
-        batch.each_ref(
-            #[inline(always)]
-            |slot, packet| {
-                let at = slot.index();
-                let [a, b, c, d, e, f, .., t0, t1] = packet.window::<{ Ethernet::LEN }>(0);
-                let mac = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, 0, 0]);
-                let ours = mac == shared.ports.ingress(batch.lanes.port[slot]).mac;
-                let offset = behind_labels(packet, u16::from_be_bytes([*t0, *t1]));
-                // Buffers are far shorter than 64 KiB.
-                let length = (packet.len() as u16).saturating_sub(offset as u16);
-                let (mut key, mut inside, mut inner_length, mut is_plain) = (0, offset, length, true);
-                if TUNNEL {
-                    let tunnel = packet.window::<TUNNEL_BYTES>(offset);
-                    (inside, inner_length, is_plain) =
-                        (offset + TUNNEL_BYTES, inner_length_of(tunnel), is_tunnel(tunnel));
-                    key = tunnel.last_chunk().map_or(0, |key| u32::from_be_bytes(*key));
-                    let frame = packet.window(offset.wrapping_sub(Ethernet::LEN));
-                    outer.0[at] = frame_check::destination_of(frame);
-                    outer_frames[at] = frame;
-                    outer_lengths[at] = length.saturating_add(Ethernet::LEN as u16);
-                }
-                let frame = packet.window(inside.wrapping_sub(Ethernet::LEN));
-                let destination = frame_check::destination_of(frame);
-                inner.0[at] = destination;
-                inner_frames[at] = frame;
-                inner_lengths[at] = inner_length.saturating_add(Ethernet::LEN as u16);
-                let hash = shared.subscribers.hash(shared.subscribers.key4(key, destination));
-                shared.subscribers.prefetch_bucket(hash);
-                (turns.keys[at], turns.hashes[at], turns.offsets[at]) = (key, hash, inside as u8);
-                plain |= u64::from(ours & is_plain & (offset != 0)) << at;
+            turns: Turns {
+                keys: [0; BATCH],
+                outer: Destinations::default(),
+                inner: Destinations::default(),
+                hashes: [Hash::from_bits(0); BATCH],
+                offsets: [0; BATCH],
+                found: [Found::NONE; BATCH],
             },
-        );
-        let inner_pattern = if TUNNEL { self.pattern } else { Pattern::ANY };
-        let inside = frame_check::check(self.kernel, inner_pattern, &inner_frames, &inner_lengths, &self.inner, count);
-        if !TUNNEL {
-            return plain & inside;
+            aside: Aside { policing, kind, losses: Losses::of::<Exit>() },
         }
-        let any = Pattern::pattern([0; 14], [0; 14]);
-        plain & inside & frame_check::check(self.kernel, any, &outer_frames, &outer_lengths, &self.outer, count)
-    }
-
-    /// The second and third turn: from buckets to bindings, and from bindings to counters. Answers which packets have one to which they
-    /// can be sent.
-    #[inline(always)]
-    fn find(&self, good: u64, turns: &mut Turns) -> u64 {
-        let subscribers = &*self.shared.subscribers;
-        let mut found = 0;
-        for slot in Slots(good) {
-            if let Some(place) = subscribers.candidate(turns.hashes[slot.index()]) {
-                subscribers.prefetch_binding(place);
-                turns.places[slot.index()] = place;
-                found |= slot.bit();
-            }
-        }
-        let mut known = 0;
-        for slot in Slots(found) {
-            let at = slot.index();
-            let key = subscribers.key4(turns.keys[at], self.inner.0[at]);
-            if let Some(binding) = subscribers.binding(turns.places[at]).filter(|binding| binding.is(key)) {
-                self.shared.counters.prefetch(binding.subscriber());
-                known |= slot.bit();
-            }
-        }
-        known
-    }
-
-    /// The last turn: gives packets their tags and counts them. Answers which left.
-    #[inline(always)]
-    fn send(&self, batch: &mut Batch, known: u64, turns: &Turns, out: &mut Out<'_>) -> u64 {
-        let mut ports = [0; BATCH];
-        let mut gone = 0;
-        batch.each_in(
-            known,
-            #[inline(always)]
-            |slot, packet, _| {
-                let at = slot.index();
-                if let Some(binding) = self.shared.subscribers.binding(turns.places[at])
-                    && let Ok(port) = self.shared.deliver(packet, binding, turns.offsets[at])
-                {
-                    ports[at] = port;
-                    gone |= slot.bit();
-                }
-            },
-        );
-        out.answer_indexed_each(gone, &ports);
-        gone
     }
 
     /// One pass over a batch.
     #[inline(always)]
     fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        let Down { shared, kernel, pattern, turns, aside } = self;
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let mut turns =
-            Turns { keys: [0; BATCH], hashes: [Hash::from_bits(0); BATCH], offsets: [0; BATCH], places: [0; BATCH] };
-        let good = self.gather(batch, count, &mut turns);
-        let known = self.find(good, &mut turns);
-        let gone = self.send(batch, known, &turns, out);
+        let good = shared.gather::<TUNNEL>(batch, count, turns, (*kernel, *pattern));
+        shared.find(count, turns);
+        let (mut ports, mut gone) = ([0; BATCH], 0);
+        batch.each_in(
+            good,
+            #[inline(always)]
+            |slot, packet, _| {
+                if let Some(port) = shared.send(packet, slot, turns) {
+                    ports[slot.index()] = port;
+                    gone |= slot.bit();
+                }
+            },
+        );
+        out.answer_indexed_each(gone, &ports);
         let rest = batch.live() & !gone;
         if rest != 0 {
-            self.sort_out(batch, rest, out);
+            shared.sort_out::<TUNNEL>(batch, rest, aside, out);
         }
     }
-
-    /// Takes care of the packets that were not simply delivered.
-    #[inline(never)]
-    fn sort_out(&mut self, batch: &mut Batch, mask: u64, out: &mut Out<'_>) {
-        let Down { shared, policing, kind, losses, .. } = self;
-        batch.each_in(mask, |slot, packet, lanes| {
-            let mut subscriber = None;
-            let fate = unwrap::<TUNNEL>(shared, packet, lanes.port[slot]).and_then(|inner| {
-                let binding = shared.look_up(inner).ok_or(Exit::Unresolved)?;
-                subscriber = Some(binding.subscriber());
-                shared.last_checks(packet, inner)?;
-                shared.deliver(packet, binding, inner.offset)
-            });
-            match fate {
-                Ok(port) => out.answer_indexed(slot, port),
-                Err(exit) => {
-                    let exit = settle(exit, policing, out.now(), subscriber);
-                    if let Some((why, _)) = exit.punted() {
-                        lanes.set(*kind, slot, why);
-                    } else if let Some(subscriber) = subscriber {
-                        losses.count(&shared.counters, subscriber, exit);
-                    }
-                    out.answer(slot, exit);
-                }
-            }
-        });
-    }
-}
-
-/// Bytes of the packet in a tunnel, as the outer total length says.
-#[inline(always)]
-fn inner_length_of(tunnel: &[u8; TUNNEL_BYTES]) -> u16 {
-    let [_, _, t0, t1, ..] = *tunnel;
-    u16::from_be_bytes([t0, t1]).saturating_sub(TUNNEL_BYTES as u16)
 }
 
 /// Whether an outer header is of GRE, no fragment's, and without congestion marks.
 #[inline(always)]
-fn is_tunnel(tunnel: &[u8; TUNNEL_BYTES]) -> bool {
+fn is_tunnel(outer: &Ipv4Bytes) -> bool {
     const PIECES: u32 = 0x3fff_0000;
     const PROTOCOL: u32 = 0xff;
-    let [_, tos, _, _, _, _, f0, f1, ttl, protocol, ..] = *tunnel;
+    let [_, tos, _, _, _, _, f0, f1, ttl, protocol, ..] = *outer;
     let word = u32::from_be_bytes([f0, f1, ttl, protocol]);
     word & (PIECES | PROTOCOL) == u32::from(ipv4::GRE) && tos & CONGESTED != CONGESTED
 }
@@ -403,10 +310,120 @@ fn settle(exit: Exit, policing: &mut Policing, now: u64, subscriber: Option<u32>
     }
 }
 
-/// Bytes of a tagged Ethernet header and the fixed part of an IPv4 header.
-const FRONT: usize = TAGGED + Ipv4::LEN;
+/// An IPv4 header without options, as it lies in a packet.
+type Ipv4Bytes = [u8; Ipv4::LEN];
 
 impl Shared {
+    /// The first turn: reads headers, and asks for what they lead to. Answers which packets are sound and for us.
+    #[inline(always)]
+    fn gather<const TUNNEL: bool>(
+        &self,
+        batch: &Batch,
+        count: usize,
+        turns: &mut Turns,
+        (kernel, pattern): (Kernel, Pattern),
+    ) -> u64 {
+        let (mut outer_frames, mut inner_frames) = ([&NO_FRAME; BATCH], [&NO_FRAME; BATCH]);
+        let (mut outer_lengths, mut inner_lengths) = ([0_u16; BATCH], [0_u16; BATCH]);
+        let (mut index, mut station) = (0, self.ports.ingress(0));
+        let mut others = 0;
+        let subscribers = &*self.subscribers;
+        batch.each_ref(
+            #[inline(always)]
+            |slot, packet| {
+                let at = slot.index();
+                if batch.lanes.port[slot] != index {
+                    index = batch.lanes.port[slot];
+                    station = self.ports.ingress(index);
+                }
+                let labels = labels_of(packet);
+                let is_ours = u64::from_le_bytes(*packet.window(0)) & MAC_BITS == station.mac;
+                let mut is_plain = is_ours & (labels != NOT_PLAIN);
+                // Buffers are far shorter than 64 KiB.
+                let length = (packet.len() as u16).saturating_sub(labels as u16);
+                let (mut key, mut inside) = (0, Ethernet::LEN + labels);
+                if TUNNEL {
+                    let Some((frame, inner)) = wrapped(packet.window(labels)) else { return };
+                    let outer: &Ipv4Bytes = frame.last_chunk().unwrap_or(&[0; Ipv4::LEN]);
+                    outer_frames[at] = frame;
+                    outer_lengths[at] = length;
+                    turns.outer.0[at] = frame_check::destination_of(frame);
+                    is_plain &= is_tunnel(outer);
+                    inner_frames[at] = inner;
+                    inner_lengths[at] = total_of(outer);
+                    key = key_of(inner);
+                    inside += TUNNEL_BYTES;
+                } else {
+                    inner_frames[at] = packet.window(labels);
+                    inner_lengths[at] = length;
+                }
+                let destination = frame_check::destination_of(inner_frames[at]);
+                let hash = subscribers.hash(subscribers.key4(key, destination));
+                subscribers.prefetch_bucket(hash);
+                turns.inner.0[at] = destination;
+                (turns.keys[at], turns.hashes[at], turns.offsets[at]) = (key, hash, inside as u8);
+                if !is_plain {
+                    others |= slot.bit();
+                }
+            },
+        );
+        let inside = frame_check::check(kernel, pattern, &inner_frames, &inner_lengths, &turns.inner, count);
+        if !TUNNEL {
+            return inside & !others;
+        }
+        let any = Pattern::pattern([0; Ethernet::LEN], [0; Ethernet::LEN]);
+        inside & !others & frame_check::check(kernel, any, &outer_frames, &outer_lengths, &turns.outer, count)
+    }
+
+    /// The second turn: from buckets to bindings and counters, which are asked for.
+    #[inline(always)]
+    fn find(&self, count: usize, turns: &mut Turns) {
+        let (subscribers, counters) = (&*self.subscribers, &*self.counters);
+        for (hash, found) in turns.hashes.iter().zip(&mut turns.found).take(count) {
+            *found = subscribers.candidate(*hash);
+            subscribers.prefetch_binding(found.place());
+            counters.prefetch(found.number(), Direction::Down);
+        }
+    }
+
+    /// The last turn, for one packet: gives it its tags and counts it. Answers the position of the port that it leaves by.
+    #[inline(always)]
+    fn send(&self, packet: &mut Packet, slot: Slot, turns: &Turns) -> Option<u8> {
+        let at = slot.index();
+        let binding = self.subscribers.binding(turns.found[at].place())?;
+        if !binding.is(self.subscribers.key4(turns.keys[at], turns.inner.0[at])) {
+            return None;
+        }
+        self.deliver(packet, binding, turns.offsets[at]).ok()
+    }
+
+    /// Takes care of the packets that were not simply delivered.
+    #[inline(never)]
+    fn sort_out<const TUNNEL: bool>(&self, batch: &mut Batch, mask: u64, aside: &mut Aside, out: &mut Out<'_>) {
+        let Aside { policing, kind, losses } = aside;
+        batch.each_in(mask, |slot, packet, lanes| {
+            let mut subscriber = None;
+            let fate = unwrap::<TUNNEL>(self, packet, lanes.port[slot]).and_then(|inner| {
+                let binding = self.look_up(inner).ok_or(Exit::Unresolved)?;
+                subscriber = Some(binding.subscriber());
+                self.last_checks(packet, inner)?;
+                self.deliver(packet, binding, inner.offset)
+            });
+            match fate {
+                Ok(port) => out.answer_indexed(slot, port),
+                Err(exit) => {
+                    let exit = settle(exit, policing, out.now(), subscriber);
+                    if let Some((why, _)) = exit.punted() {
+                        lanes.set(*kind, slot, why);
+                    } else if let Some(subscriber) = subscriber {
+                        losses.count(&self.counters, subscriber, exit);
+                    }
+                    out.answer(slot, exit);
+                }
+            }
+        });
+    }
+
     /// Where a packet's destination is, for certain.
     fn look_up(&self, inner: Inner) -> Option<BindingRecord<'_>> {
         let key: BindingKey = self.subscribers.key4(inner.key, inner.destination);
@@ -443,26 +460,18 @@ impl Shared {
         if total > egress.mtu {
             return Err(Exit::TooBig);
         }
-        let made_room = match offset.checked_sub(TAGGED) {
-            Some(less) => packet.trim_front(less),
-            None => packet.prepend(TAGGED - offset),
-        };
-        if !made_room {
+        // The packet is sound: it is as long as it says.
+        let Some((header, ip)) = packet.replace_head::<TAGGED, { Ipv4::LEN }>(offset, TAGGED, usize::from(total))
+        else {
             return Err(Exit::NoHeadroom);
-        }
-        let len = TAGGED + usize::from(total);
-        if packet.len() != len {
-            packet.set_len(len);
-        }
-        let front: &mut [u8; FRONT] = packet.window_mut(0);
-        let Some((header, ip)) = front.split_first_chunk_mut::<TAGGED>() else { return Err(Exit::IpTooShort) };
+        };
         if let Some(ip) = Ipv4::view_mut(ip) {
             ip.decrement_ttl();
             let tags = binding.tags_word() | self.marking.priority(ip.tos);
             self.marking.remark(ip);
             Tagged { destination: binding.mac_word(), source: egress.mac & MAC_BITS, tags }.write(header);
         }
-        self.counters.count(binding.subscriber(), Direction::Down, len as u64);
+        self.counters.count(binding.subscriber(), Direction::Down, TAGGED as u64 + u64::from(total));
         Ok(binding.port())
     }
 }
@@ -472,7 +481,7 @@ impl<const TUNNEL: bool> Stage for Down<TUNNEL> {
         Declaration::of::<Exit>()
             .indexed("port", self.shared.ports.list().len())
             .reads(&[LaneId::Port])
-            .writes(&[self.kind.into()])
+            .writes(&[self.aside.kind.into()])
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
@@ -484,6 +493,27 @@ impl<const TUNNEL: bool> Stage for Down<TUNNEL> {
     }
 }
 
+/// The two frames that a wrapped packet is checked as: Ethernet header and outer IPv4 header, and the inner IPv4 header with the 14
+/// bytes in front of it.
+#[inline(always)]
+fn wrapped(bytes: &[u8; WRAPPED]) -> Option<(&Frame, &Frame)> {
+    bytes.first_chunk().zip(bytes.last_chunk())
+}
+
+/// The total length in an IPv4 header.
+#[inline(always)]
+fn total_of(header: &Ipv4Bytes) -> u16 {
+    let [_, _, t0, t1, ..] = *header;
+    u16::from_be_bytes([t0, t1])
+}
+
+/// The GRE key in front of an inner IPv4 header.
+#[inline(always)]
+fn key_of(inner: &Frame) -> u32 {
+    let [_, _, _, _, _, _, _, _, _, _, k0, k1, k2, k3, ..] = *inner;
+    u32::from_be_bytes([k0, k1, k2, k3])
+}
+
 /// What stands in the 14 bytes before an inner IPv4 header: the end of the outer source, the outer destination, a GRE header with a
 /// key of IPv4.
 fn pattern(local: u32) -> Pattern {
@@ -491,5 +521,6 @@ fn pattern(local: u32) -> Pattern {
     let [g0, g1, g2, g3] = GRE_IPV4;
     let value = [0, 0, l0, l1, l2, l3, g0, g1, g2, g3, 0, 0, 0, 0];
     let mask = [0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
-    Pattern::pattern(value, mask)
+    // Lengths are those of outer packets.
+    Pattern::pattern(value, mask).with_front(TUNNEL_BYTES as u16)
 }

@@ -10,8 +10,8 @@
 //! (*) 0800 without labels. (**) RFC 6864: a packet that must not be fragmented needs no identification.
 //!
 //! Each gateway has a head that is complete but for what differs between packets: the outer total length, its DSCP where it is
-//! copied, the checksum, which is mended with them (RFC 1071), and the key. It is written as two halves of fixed size that overlap
-//! where it is shorter than both, so that its length decides about nothing but places.
+//! copied, the checksum, which is mended with them (RFC 1071), and the key. All heads are written as if they were of the greatest
+//! length: a shorter one has zeros in front, which end up in front of the packet. So all places are fixed.
 
 use weir_packet::Packet;
 use weir_wire::mpls::Label;
@@ -20,10 +20,6 @@ use zerocopy::IntoBytes;
 
 /// Bytes of an Ethernet header with two tags.
 pub(crate) const TAGGED: usize = 22;
-/// Bytes of each half of a head.
-const HALF: usize = 32;
-/// Bytes that a head has at most.
-pub(crate) const ROOM: usize = 2 * HALF;
 /// Bytes of an outer IPv4 header and a GRE header with a key.
 pub(crate) const TUNNEL: usize = Ipv4::LEN + GRE;
 /// Bytes of a GRE header with a key.
@@ -32,9 +28,10 @@ pub(crate) const GRE: usize = 8;
 pub(crate) const GRE_IPV4: [u8; 4] = [0x20, 0x00, 0x08, 0x00];
 /// Labels that a head has room for.
 pub(crate) const MAX_LABELS: usize = 3;
-
-const _: () =
-    assert!(Ethernet::LEN + MAX_LABELS * 4 + TUNNEL <= ROOM && Ethernet::LEN + TUNNEL >= HALF && TUNNEL <= HALF);
+/// Bytes of the longest head.
+const LONGEST: usize = Ethernet::LEN + MAX_LABELS * Label::LEN + TUNNEL;
+/// Headroom that is needed to replace an Ethernet header and tags by a head.
+pub(crate) const ROOM: usize = LONGEST - TAGGED;
 
 /// The outer IPv4 header's fields that a configuration decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +61,9 @@ pub(crate) struct Each {
 
 /// A complete head but for what differs from packet to packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[repr(align(64))]
 pub(crate) struct Head {
-    /// Its first bytes. A shorter head than this, which no tunnel has, is not written from here.
-    first: [u8; HALF],
-    /// Its last bytes, which end with it.
-    last: [u8; HALF],
+    /// Its bytes, which end with it.
+    bytes: [u8; LONGEST],
     /// How many it has.
     len: u8,
     /// What is taken of the customer's type of service: its DSCP, or nothing. The ECN field is 0 (RFC 6040 section 4.3,
@@ -78,7 +72,7 @@ pub(crate) struct Head {
     /// The outer type of service without what is taken of the customer's.
     tos: u8,
     /// One's complement sum of the outer header without what differs.
-    sum: u32,
+    sum: u16,
 }
 
 impl Head {
@@ -116,51 +110,48 @@ impl Head {
         Head {
             tos_mask: if outer.dscp.is_none() { 0xfc } else { 0 },
             tos: outer.dscp.unwrap_or(0) << 2,
-            sum: sum.into(),
+            sum,
             ..Head::of(&bytes)
         }
     }
 
     fn of(head: &[u8]) -> Head {
-        let (mut first, mut last) = ([0; HALF], [0; HALF]);
-        // From either end on, as far as both go.
-        first.iter_mut().zip(head).for_each(|(to, from)| *to = *from);
-        last.iter_mut().rev().zip(head.iter().rev()).for_each(|(to, from)| *to = *from);
-        Head { first, last, len: head.len().min(ROOM) as u8, tos_mask: 0, tos: 0, sum: 0 }
+        let mut bytes = [0; LONGEST];
+        bytes.iter_mut().rev().zip(head.iter().rev()).for_each(|(to, from)| *to = *from);
+        Head { bytes, len: head.len().min(LONGEST) as u8, tos_mask: 0, tos: 0, sum: 0 }
     }
 
-    /// Replaces the Ethernet header and tags of a packet by a tunnel's head. False, and nothing done, if there is no headroom.
+    /// Replaces the Ethernet header and tags of a packet by a tunnel's head, and what is behind the customer's packet by nothing.
+    /// Answers the first bytes of the customer's packet; `None`, and nothing done, if there is not [headroom](ROOM) enough, or the
+    /// packet is shorter than it says.
     #[inline(always)]
-    pub(crate) fn wrap(&self, packet: &mut Packet, each: Each) -> bool {
-        let len = usize::from(self.len);
-        if !packet.prepend(len.saturating_sub(TAGGED)) {
-            return false;
-        }
+    pub(crate) fn wrap<'p>(&self, packet: &'p mut Packet, each: Each) -> Option<&'p mut [u8; Ipv4::LEN]> {
+        let (head, inner) = packet.replace_head(TAGGED, usize::from(self.len), usize::from(each.total))?;
+        *head = self.bytes;
         let total = u32::from(each.total) + TUNNEL as u32;
         let tos = self.tos | each.tos & self.tos_mask;
         // Four words: no carry is lost in 32 bits.
-        let sum = self.sum + u32::from(tos) + total + u32::from(each.identification);
+        let sum = u32::from(self.sum) + u32::from(tos) + total + u32::from(each.identification);
         let sum = (sum & 0xffff) + (sum >> 16);
         let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-        *packet.window_mut(0) = self.first;
-        let last: &mut [u8; HALF] = packet.window_mut(len.wrapping_sub(HALF));
-        *last = self.last;
-        let [_, _, _, _, _, service, t0, t1, i0, i1, _, _, _, _, c0, c1, _, _, _, _, _, _, _, _, _, _, _, _, key @ ..] =
-            last;
+        let [.., service, t0, t1, i0, i1, _, _, _, _, c0, c1, _, _, _, _, _, _, _, _, _, _, _, _, k0, k1, k2, k3] =
+            head;
         *service = tos;
         [*t0, *t1] = (total as u16).to_be_bytes();
         [*i0, *i1] = each.identification.to_be_bytes();
         [*c0, *c1] = sum.to_be_bytes();
-        *key = each.key.to_be_bytes();
-        true
+        [*k0, *k1, *k2, *k3] = each.key.to_be_bytes();
+        Some(inner)
     }
 
-    /// Replaces the Ethernet header and tags of a packet by a plain Ethernet header.
+    /// Replaces the Ethernet header and tags of a packet by a plain Ethernet header, and what is behind the `total` bytes of the
+    /// customer's packet by nothing. Answers as [`wrap`](Self::wrap) does.
     #[inline(always)]
-    pub(crate) fn bare(&self, packet: &mut Packet) -> bool {
-        let Some(header) = self.last.last_chunk::<{ Ethernet::LEN }>() else { return false };
-        *packet.window_mut(TAGGED - Ethernet::LEN) = *header;
-        packet.trim_front(TAGGED - Ethernet::LEN)
+    pub(crate) fn bare<'p>(&self, packet: &'p mut Packet, total: u16) -> Option<&'p mut [u8; Ipv4::LEN]> {
+        let header: &[u8; Ethernet::LEN] = self.bytes.last_chunk()?;
+        let (head, inner) = packet.replace_head(TAGGED, Ethernet::LEN, usize::from(total))?;
+        *head = *header;
+        Some(inner)
     }
 }
 
@@ -229,7 +220,7 @@ mod tests {
         let mut pool = HeapPool::new(1, 2048);
         let mut packet = pool.alloc().unwrap();
         packet.fill(&customer(tos));
-        assert!(head.wrap(&mut packet, Each { key: 0xcafe_0007, total: 28, tos, identification }));
+        assert!(head.wrap(&mut packet, Each { key: 0xcafe_0007, total: 28, tos, identification }).is_some());
         let bytes = packet.bytes().to_vec();
         pool.free(packet);
         bytes
@@ -284,12 +275,13 @@ mod tests {
     #[test]
     fn the_checksum_is_right_for_every_length_and_service() {
         let head = Head::tunnel(FAR, NEAR, &[], outer());
-        let mut pool = HeapPool::new(1, 2048);
+        let mut pool = HeapPool::new(1, 9100);
         for total in 20..=9000_u16 {
             for tos in [0, 0xfc, (total * 4) as u8] {
                 let mut packet = pool.alloc().unwrap();
                 packet.fill(&customer(tos));
-                assert!(head.wrap(&mut packet, Each { key: 1, total, tos, identification: 0 }));
+                assert!(packet.set_len(TAGGED + usize::from(total)));
+                assert!(head.wrap(&mut packet, Each { key: 1, total, tos, identification: 0 }).is_some());
                 assert!(checksum::is_valid(&packet.bytes()[14..34]), "{total} {tos}");
                 pool.free(packet);
             }
@@ -304,7 +296,7 @@ mod tests {
         let headroom = packet.headroom();
         assert!(packet.prepend(headroom) && packet.set_len(customer(0).len()));
         let head = Head::tunnel(FAR, NEAR, &[], outer());
-        assert!(!head.wrap(&mut packet, Each { key: 1, total: 28, tos: 0, identification: 0 }));
+        assert!(head.wrap(&mut packet, Each { key: 1, total: 28, tos: 0, identification: 0 }).is_none());
         assert_eq!(packet.len(), customer(0).len());
         pool.free(packet);
     }
@@ -314,7 +306,7 @@ mod tests {
         let mut pool = HeapPool::new(1, 2048);
         let mut packet = pool.alloc().unwrap();
         packet.fill(&customer(7));
-        assert!(Head::plain(FAR, NEAR).bare(&mut packet));
+        assert!(Head::plain(FAR, NEAR).bare(&mut packet, 28).is_some());
         assert_eq!(packet.bytes()[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
         assert_eq!(packet.bytes()[14..], customer(7)[TAGGED..]);
         pool.free(packet);

@@ -312,7 +312,7 @@ pub(crate) fn wrap(packet: &mut Packet, hop: &Hop, is_tunnel: bool, key: u32, cl
         hop.head.wrap(packet, Each { key, total, tos: class, identification: 0 });
         packet.len().saturating_sub(usize::from(total) + 6)
     } else {
-        hop.head.bare(packet);
+        hop.head.bare(packet, total);
         Ethernet::LEN - 2
     };
     if let Some(place) = packet.bytes_mut().get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) {

@@ -1,6 +1,6 @@
 //! Subscribers and their addresses as workers see them: who is behind a pair of tags, and where an address is.
 //!
-//! Workers read, the control side alone writes ([`Tables`]). What is found lies in *records* of one cache line, which are never
+//! Workers read, the control side alone writes ([`Tables`]). What is found lies in *records* of half a cache line, which are never
 //! changed while a reader can reach them: a change fills another record, then stores the one word that leads to it. The old one
 //! is used again after a grace period ([`slots::Slots`]).
 //!
@@ -8,6 +8,9 @@
 //! |---|---|---|
 //! | (port, SVLAN) | a word each: the block of its 4,096 CVLANs, where any is in use | [`SubscriberRecord`] |
 //! | (scope, address) | an exact-match index ([`weir_table::exact`]) | [`BindingRecord`] |
+//!
+//! The word that leads to a record ([`Found`]) says the subscriber's number besides, so that the record and the subscriber's
+//! counters can be asked for at once.
 //!
 //! The *scope* parts equal addresses: it is the GRE key where subscribers have one, and 0 with plain IP, where all subscribers share
 //! one address space.
@@ -35,18 +38,55 @@ pub(crate) use writer::{Limits, Refused, Tables};
 /// VLAN identifiers of a tag.
 const VLANS: usize = 4096;
 
-/// A record: one cache line.
-type Line = [AtomicU64; 8];
+/// A record: half a cache line.
+type Line = [AtomicU64; 4];
 
-/// By CVLAN, one more than the place of a subscriber's record; 0 for none.
-type Block = [AtomicU32; VLANS];
+/// A word that leads to a record: whose it is, and where it lies. What is behind no key has none: [`Found::NONE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found(u64);
+
+/// Bits of one more than a place.
+const PLACE_BITS: u32 = 24;
+/// Bits of a subscriber's number.
+const NUMBER_BITS: u32 = 20;
+
+const _: () = assert!(PLACE_BITS + NUMBER_BITS <= weir_table::exact::VALUE_BITS);
+
+impl Found {
+    /// Leads nowhere.
+    pub(crate) const NONE: Found = Found(0);
+
+    /// The subscriber of this number, and a record at this place.
+    const fn new(place: u32, number: u32) -> Found {
+        Found((place as u64 + 1) | (number as u64) << PLACE_BITS)
+    }
+
+    /// The place of the record; one that no record has for none.
+    #[inline(always)]
+    pub(crate) const fn place(self) -> u32 {
+        (self.0 as u32 & ((1 << PLACE_BITS) - 1)).wrapping_sub(1)
+    }
+
+    /// The subscriber's number.
+    #[inline(always)]
+    pub(crate) const fn number(self) -> u32 {
+        (self.0 >> PLACE_BITS) as u32
+    }
+
+    const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
 
 /// All that workers look up in. Places of records are good until the worker has finished its batch.
 pub(crate) struct Subscribers {
-    /// By (port, SVLAN), one more than the block of its CVLANs; 0 for none.
+    /// By (port, SVLAN), the first word of the block of its CVLANs; that of the first block, which stays empty, for none.
     svlans: HugeSlice<AtomicU32>,
-    blocks: HugeSlice<Block>,
+    /// By CVLAN, block after block, what [`Found`] is made of.
+    cvlans: HugeSlice<AtomicU64>,
     subscribers: HugeSlice<Line>,
+    /// What is seldom asked for of subscribers, at the same places.
+    networks: HugeSlice<Line>,
     by_address: Arc<Index>,
     bindings: HugeSlice<Line>,
     /// The bits of an IPv6 address's first half that are looked up.
@@ -54,26 +94,33 @@ pub(crate) struct Subscribers {
 }
 
 impl Subscribers {
+    /// Where the word of a pair of tags of the access port at this position lies, for [`found`](Self::found), whose line is asked for.
+    #[inline(always)]
+    pub(crate) fn seek(&self, port: u8, svlan: u16, cvlan: u16) -> u32 {
+        // Acquire, here and below: what a word leads to is seen whole.
+        let block = self.svlans.get(svlan_place(port, svlan)).map_or(0, |word| word.load(Ordering::Acquire));
+        let at = block + u32::from(cvlan) % VLANS as u32;
+        prefetch_slice(&self.cvlans, at as usize);
+        at
+    }
+
+    /// Who is behind the tags whose word lies there.
+    #[inline(always)]
+    pub(crate) fn found(&self, at: u32) -> Found {
+        Found(self.cvlans.get(at as usize).map_or(0, |word| word.load(Ordering::Acquire)))
+    }
+
     /// Asks for the line that [`by_tags`](Self::by_tags) reads last.
     #[inline(always)]
     pub(crate) fn prefetch_tags(&self, port: u8, svlan: u16, cvlan: u16) {
-        if let Some(block) = self.block(port, svlan) {
-            prefetch_slice(block, cvlan as usize);
-        }
+        self.seek(port, svlan, cvlan);
     }
 
     /// The place of the record of who is behind these tags of the access port at this position; `None` for nobody.
     #[inline(always)]
     pub(crate) fn by_tags(&self, port: u8, svlan: u16, cvlan: u16) -> Option<u32> {
-        // Acquire, here and below: what a word leads to is seen whole.
-        let word = self.block(port, svlan)?.get(cvlan as usize % VLANS)?.load(Ordering::Acquire);
-        word.checked_sub(1)
-    }
-
-    #[inline(always)]
-    fn block(&self, port: u8, svlan: u16) -> Option<&Block> {
-        let word = self.svlans.get(svlan_place(port, svlan))?.load(Ordering::Acquire);
-        self.blocks.get(word.checked_sub(1)? as usize)
+        let found = self.found(self.seek(port, svlan, cvlan));
+        (!found.is_none()).then_some(found.place())
     }
 
     /// Asks for a subscriber's record.
@@ -85,7 +132,7 @@ impl Subscribers {
     /// A subscriber's record.
     #[inline(always)]
     pub(crate) fn subscriber(&self, place: u32) -> Option<SubscriberRecord<'_>> {
-        self.subscribers.get(place as usize).map(SubscriberRecord::new)
+        self.subscribers.get(place as usize).map(|line| SubscriberRecord::new(line, &self.networks, place))
     }
 
     /// The key of an IPv4 address (in host order).
@@ -112,10 +159,10 @@ impl Subscribers {
         self.by_address.prefetch(hash);
     }
 
-    /// The place of the binding that most probably has this key: see [`BindingRecord::is`], and if it has not, [`find`](Self::find).
+    /// The binding that most probably has this key: see [`BindingRecord::is`], and if it has not, [`find`](Self::find).
     #[inline(always)]
-    pub(crate) fn candidate(&self, hash: Hash) -> Option<u32> {
-        self.by_address.candidate(hash)
+    pub(crate) fn candidate(&self, hash: Hash) -> Found {
+        self.by_address.candidate(hash).map_or(Found::NONE, Found)
     }
 
     /// Asks for a binding's record.
@@ -132,14 +179,21 @@ impl Subscribers {
 
     /// The place of the binding of a key, for certain.
     pub(crate) fn find(&self, key: BindingKey, hash: Hash) -> Option<u32> {
-        self.by_address.find(hash, |place| self.binding(place).is_some_and(|binding| binding.is(key)))
+        self.find_whole(key, hash).map(Found::place)
+    }
+
+    /// As [`find`](Self::find), with the number.
+    fn find_whole(&self, key: BindingKey, hash: Hash) -> Option<Found> {
+        let is = |value| self.binding(Found(value).place()).is_some_and(|binding| binding.is(key));
+        self.by_address.find(hash, is).map(Found)
     }
 
     /// Bytes that lookups may touch.
     pub(crate) fn bytes(&self) -> usize {
         self.svlans.bytes()
-            + self.blocks.bytes()
+            + self.cvlans.bytes()
             + self.subscribers.bytes()
+            + self.networks.bytes()
             + self.by_address.bytes()
             + self.bindings.bytes()
     }
@@ -152,7 +206,7 @@ const fn svlan_place(port: u8, svlan: u16) -> usize {
 }
 
 /// Writes a record that no reader can reach. What leads to it is stored later, with release.
-fn write(line: Option<&Line>, words: [u64; 8]) {
+fn write(line: Option<&Line>, words: [u64; 4]) {
     for (to, word) in line.into_iter().flatten().zip(words) {
         to.store(word, Ordering::Relaxed);
     }
@@ -160,6 +214,6 @@ fn write(line: Option<&Line>, words: [u64; 8]) {
 
 #[inline(always)]
 fn word<const N: usize>(line: &Line) -> u64 {
-    const { assert!(N < 8) };
+    const { assert!(N < 4) };
     line[N].load(Ordering::Relaxed)
 }

@@ -2,27 +2,28 @@
 //!
 //! Packets are looked at 64 at a time, and in turns, so that memory is asked for one turn before it is needed: first the headers
 //! are read, and the lines of tags, routes and headroom asked for; then the vector kernel checks all headers; then tags lead to
-//! records, records to counters; at last packets are wrapped and counted. Whatever is not plain is looked at again one by one
+//! records and counters; at last packets are compared with their records, wrapped and counted. Those that come from further
+//! addresses of their subscribers take one more turn. Whatever is not plain is looked at again one by one
 //! ([`examine`](crate::examine)).
 
 use std::sync::Arc;
 
 use weir_mem::prefetch::prefetch_slice;
-use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slots};
+use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, NO_FRAME, Station as Pattern};
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::lpm4::Lookup4;
 use weir_wire::{Ethernet, Ipv4, View, ethernet};
 
-use crate::encap::{Each, MAC_BITS, ROOM, TAGGED};
+use crate::encap::{Each, MAC_BITS, TAGGED};
 use crate::examine::{Examined, examine};
 use crate::fib::{Action, FibView, Hop, Hops};
 use crate::loss::Losses;
 use crate::ports::Ports;
 use crate::punt::{Kind, Passes, Policing};
 use crate::table::counters::{Direction, WorkerCounters};
-use crate::table::{SubscriberRecord, Subscribers};
+use crate::table::{Found, SubscriberRecord, Subscribers};
 
 weir_stage::ways! {
     /// Ways out of [`Up`], before those to the ports.
@@ -138,26 +139,43 @@ pub(crate) struct Up<const TUNNEL: bool> {
     shared: Shared,
     kernel: Kernel,
     pattern: Pattern,
+    turns: Turns,
+    identifications: Identifications,
+    aside: Aside,
+}
+
+/// What is found out about the packets of a batch, turn by turn. What was found out about earlier batches is still there where this one
+/// has no packets.
+struct Turns {
+    /// Where the words of their tags lie.
+    tags: [u32; BATCH],
+    /// What those lead to.
+    found: [Found; BATCH],
+    destinations: Destinations,
+    /// Numbers of their gateways.
+    hops: [u32; BATCH],
+}
+
+/// What packets that are not simply forwarded need.
+struct Aside {
     policing: Policing,
     kind: Key<Kind>,
     losses: Losses,
-    destinations: Destinations,
-    /// The identification of the last packet; `None` where packets have none.
-    identification: Option<u16>,
 }
 
-/// What is found out about the packets of a batch, turn by turn.
-struct Turns {
-    /// Port (8 bits), SVLAN (12) and CVLAN (12) of each.
-    tags: [u32; BATCH],
-    /// MAC addresses that they come from, as little-endian words.
-    macs: [u64; BATCH],
-    /// Source addresses.
-    sources: [u32; BATCH],
-    /// Places of their subscribers' records.
-    places: [u32; BATCH],
-    /// Numbers of their gateways.
-    hops: [u32; BATCH],
+/// The identifications of outer packets.
+struct Identifications {
+    last: u16,
+    /// 0 where packets may not be fragmented and so need none.
+    step: u16,
+}
+
+impl Identifications {
+    #[inline(always)]
+    fn next(&mut self) -> u16 {
+        self.last = self.last.wrapping_add(self.step);
+        self.last
+    }
 }
 
 impl<const TUNNEL: bool> Up<TUNNEL> {
@@ -173,177 +191,49 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
             pattern: pattern(shared.tpid),
             shared,
             kernel,
-            policing,
-            kind,
-            losses: Losses::of::<Exit>(),
-            destinations: Destinations::default(),
-            identification: may_fragment.then_some(0),
-        }
-    }
-
-    /// The first turn: reads headers, and asks for what they lead to. Answers which packets are sound and for us.
-    #[inline(always)]
-    fn gather(&mut self, batch: &Batch, count: usize, turns: &mut Turns) -> u64 {
-        let mut frames = [&NO_FRAME; BATCH];
-        let mut lengths = [0_u16; BATCH];
-        let mut ours = 0;
-        let (shared, destinations) = (&self.shared, &mut self.destinations);
-        batch.each_ref(
-            #[inline(always)]
-            |slot, packet| {
-                // The line in front of the packet is where its new headers begin.
-                prefetch_slice(packet.bytes(), BEFORE);
-                let station = shared.ports.ingress(batch.lanes.port[slot]);
-                let front = packet.window::<FRONT>(0);
-                ours |= u64::from(word(front, 0) & MAC_BITS == station.mac) << slot.index();
-                turns.macs[slot.index()] = word(front, 6) & MAC_BITS;
-                turns.sources[slot.index()] = source_of(packet);
-                // Both tags, from the outer one's identifier to the inner one's.
-                let tags = word(front, 12).swap_bytes();
-                let (svlan, cvlan) = ((tags >> 32) as u16 & VLAN, tags as u16 & VLAN);
-                shared.subscribers.prefetch_tags(station.position, svlan, cvlan);
-                turns.tags[slot.index()] =
-                    u32::from(station.position) << 24 | u32::from(svlan) << 12 | u32::from(cvlan);
-                let frame = packet.window(TAGGED - Ethernet::LEN);
-                let destination = frame_check::destination_of(frame);
-                shared.fib.prefixes.prefetch(destination);
-                destinations.0[slot.index()] = destination;
-                frames[slot.index()] = frame;
-                // Buffers are far shorter than 64 KiB.
-                lengths[slot.index()] = packet.len().saturating_sub(TAGGED - Ethernet::LEN) as u16;
+            turns: Turns {
+                tags: [0; BATCH],
+                found: [Found::NONE; BATCH],
+                destinations: Destinations::default(),
+                hops: [0; BATCH],
             },
-        );
-        ours & frame_check::check(self.kernel, self.pattern, &frames, &lengths, &self.destinations, count)
-    }
-
-    /// The second and third turn: from tags to records, and from records to counters. Answers which of the packets come from
-    /// where they say.
-    #[inline(always)]
-    fn find(&self, good: u64, turns: &mut Turns) -> u64 {
-        let subscribers = &*self.shared.subscribers;
-        let mut known = 0;
-        for slot in Slots(good) {
-            let tags = turns.tags[slot.index()];
-            let (svlan, cvlan) = ((tags >> 12 & 0xfff) as u16, (tags & 0xfff) as u16);
-            if let Some(place) = subscribers.by_tags((tags >> 24) as u8, svlan, cvlan) {
-                subscribers.prefetch_subscriber(place);
-                turns.places[slot.index()] = place;
-                known |= slot.bit();
-            }
+            identifications: Identifications { last: 0, step: may_fragment.into() },
+            aside: Aside { policing, kind, losses: Losses::of::<Exit>() },
         }
-        let (mut honest, mut others) = (0, 0);
-        for slot in Slots(known) {
-            let at = slot.index();
-            let Some(record) = subscribers.subscriber(turns.places[at]) else { continue };
-            let may_send = record.may_send_from(turns.macs[at]);
-            let is_first = record.is_first_source4(turns.sources[at]);
-            self.shared.counters.prefetch(record.number());
-            honest |= u64::from(may_send & is_first) << at;
-            others |= u64::from(may_send & !is_first) << at;
-        }
-        if others != 0 {
-            honest |= self.find_bound(others, turns);
-        }
-        honest
-    }
-
-    /// Which of these packets come from further addresses of their subscribers, entered or learned: looked up in turns, too.
-    #[inline(never)]
-    fn find_bound(&self, others: u64, turns: &Turns) -> u64 {
-        let subscribers = &*self.shared.subscribers;
-        let mut keys = [subscribers.key4(0, 0); BATCH];
-        let mut places = [0; BATCH];
-        for slot in Slots(others) {
-            let at = slot.index();
-            let Some(record) = subscribers.subscriber(turns.places[at]) else { continue };
-            let key = subscribers.key4(record.scope(), turns.sources[at]);
-            subscribers.prefetch_bucket(subscribers.hash(key));
-            keys[at] = key;
-        }
-        let mut found = 0;
-        for slot in Slots(others) {
-            if let Some(place) = subscribers.candidate(subscribers.hash(keys[slot.index()])) {
-                subscribers.prefetch_binding(place);
-                places[slot.index()] = place;
-                found |= slot.bit();
-            }
-        }
-        let mut bound = 0;
-        for slot in Slots(found) {
-            let at = slot.index();
-            let record = subscribers.subscriber(turns.places[at]);
-            let binding = subscribers.binding(places[at]).filter(|binding| binding.is(keys[at]));
-            let same = record.zip(binding).is_some_and(|(record, binding)| record.number() == binding.subscriber());
-            bound |= u64::from(same) << at;
-        }
-        bound
-    }
-
-    /// The last turn: wraps and counts. Answers which packets left.
-    #[inline(always)]
-    fn send(&mut self, batch: &mut Batch, honest: u64, turns: &Turns, hops: &Hops, out: &mut Out<'_>) -> u64 {
-        let (shared, identification) = (&self.shared, &mut self.identification);
-        let mut ports = [0; BATCH];
-        let mut gone = 0;
-        batch.each_in(
-            honest,
-            #[inline(always)]
-            |slot, packet, _| {
-                let hop = hops.get(turns.hops[slot.index()]);
-                let record = shared.subscribers.subscriber(turns.places[slot.index()]);
-                if let (Some(hop), Some(record)) = (hop, record)
-                    && let Ok(port) = shared.forward::<TUNNEL>(packet, record, hop, identification)
-                {
-                    ports[slot.index()] = port;
-                    gone |= slot.bit();
-                }
-            },
-        );
-        out.answer_indexed_each(gone, &ports);
-        gone
     }
 
     /// One pass over a batch.
     #[inline(always)]
     fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let fib = self.shared.fib.clone();
-        let hops = fib.hops(out.reader());
+        let Up { shared, kernel, pattern, turns, identifications, aside } = self;
+        let hops = shared.fib.hops(out.reader());
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let mut turns =
-            Turns { tags: [0; BATCH], macs: [0; BATCH], sources: [0; BATCH], places: [0; BATCH], hops: [0; BATCH] };
-        let good = self.gather(batch, count, &mut turns);
-        let honest = self.find(good, &mut turns);
-        if let (Some(from), Some(to)) = (self.destinations.0.get(..count), turns.hops.get_mut(..count)) {
-            fib.prefixes.lookup_batch(from, to);
+        let good = shared.gather(batch, count, turns, (*kernel, *pattern));
+        shared.find(count, turns);
+        let (mut ports, mut gone) = ([0; BATCH], 0);
+        let mut send = |batch: &mut Batch, mask: u64, is_bound: bool| {
+            batch.each_in(
+                mask,
+                #[inline(always)]
+                |slot, packet, _| {
+                    if let Some(port) = shared.send::<TUNNEL>(packet, slot, turns, hops, identifications, is_bound) {
+                        ports[slot.index()] = port;
+                        gone |= slot.bit();
+                    }
+                },
+            );
+            gone
+        };
+        let others = good & !send(batch, good, false);
+        if others != 0 {
+            let bound = shared.find_bound(batch, others, turns);
+            send(batch, bound, true);
         }
-        let gone = self.send(batch, honest, &turns, hops, out);
+        out.answer_indexed_each(gone, &ports);
         let rest = batch.live() & !gone;
         if rest != 0 {
-            self.sort_out(batch, rest, hops, out);
+            shared.sort_out::<TUNNEL>(batch, rest, hops, aside, identifications, out);
         }
-    }
-
-    /// Takes care of the packets that were not simply forwarded.
-    #[inline(never)]
-    fn sort_out(&mut self, batch: &mut Batch, mask: u64, hops: &Hops, out: &mut Out<'_>) {
-        let Up { shared, policing, kind, losses, identification, .. } = self;
-        batch.each_in(mask, |slot, packet, lanes| {
-            let Examined { subscriber, fate } = examine(shared, packet, lanes.port[slot], hops);
-            let fate = fate.and_then(|(record, hop)| shared.forward::<TUNNEL>(packet, record, hop, identification));
-            match fate {
-                Ok(port) => out.answer_indexed(slot, port),
-                Err(exit) => {
-                    let exit = settle(exit, policing, out.now(), subscriber);
-                    if let Some((why, _)) = exit.punted() {
-                        lanes.set(*kind, slot, why);
-                    } else {
-                        let nobody = || shared.counters.nobody_at(shared.ports.ingress(lanes.port[slot]).position);
-                        losses.count(&shared.counters, subscriber.unwrap_or_else(nobody), exit);
-                    }
-                    out.answer(slot, exit);
-                }
-            }
-        });
     }
 }
 
@@ -364,6 +254,110 @@ const FRONT: usize = TAGGED + Ipv4::LEN;
 const BEFORE: usize = usize::MAX - 63;
 
 impl Shared {
+    /// The first turn: reads headers, and asks for what they lead to. Answers which packets are sound and for us.
+    #[inline(always)]
+    fn gather(&self, batch: &Batch, count: usize, turns: &mut Turns, (kernel, pattern): (Kernel, Pattern)) -> u64 {
+        let mut frames = [&NO_FRAME; BATCH];
+        let mut lengths = [0_u16; BATCH];
+        let (mut index, mut station) = (0, self.ports.ingress(0));
+        let mut others = 0;
+        let (subscribers, prefixes) = (&*self.subscribers, &*self.fib.prefixes);
+        batch.each_ref(
+            #[inline(always)]
+            |slot, packet| {
+                let at = slot.index();
+                // The line in front of the packet is where its new headers begin.
+                prefetch_slice(packet.bytes(), BEFORE);
+                if batch.lanes.port[slot] != index {
+                    index = batch.lanes.port[slot];
+                    station = self.ports.ingress(index);
+                }
+                let front = packet.window::<FRONT>(0);
+                if word(front, 0) & MAC_BITS != station.mac {
+                    others |= slot.bit();
+                }
+                // Both tags, from the outer one's identifier to the inner one's.
+                let tags = word(front, 12).swap_bytes();
+                turns.tags[at] = subscribers.seek(station.position, (tags >> 32) as u16 & VLAN, tags as u16 & VLAN);
+                let frame = packet.window(TAGGED - Ethernet::LEN);
+                let destination = frame_check::destination_of(frame);
+                prefixes.prefetch(destination);
+                turns.destinations.0[at] = destination;
+                frames[at] = frame;
+                // Buffers are far shorter than 64 KiB.
+                lengths[at] = packet.len() as u16;
+            },
+        );
+        !others & frame_check::check(kernel, pattern, &frames, &lengths, &turns.destinations, count)
+    }
+
+    /// The second turn: from tags to records and counters, which are asked for, and from destinations to gateways.
+    #[inline(always)]
+    fn find(&self, count: usize, turns: &mut Turns) {
+        let (subscribers, counters) = (&*self.subscribers, &*self.counters);
+        for (tags, found) in turns.tags.iter().zip(&mut turns.found).take(count) {
+            *found = subscribers.found(*tags);
+            subscribers.prefetch_subscriber(found.place());
+            counters.prefetch(found.number(), Direction::Up);
+        }
+        if let (Some(from), Some(to)) = (turns.destinations.0.get(..count), turns.hops.get_mut(..count)) {
+            self.fib.prefixes.lookup_batch(from, to);
+        }
+    }
+
+    /// The last turn, for one packet: wraps and counts it if it comes from where its subscriber's packets come from or, where this
+    /// `is_bound` to be so, from anywhere. Answers the position of the port that it leaves by.
+    #[inline(always)]
+    fn send<const TUNNEL: bool>(
+        &self,
+        packet: &mut Packet,
+        slot: Slot,
+        turns: &Turns,
+        hops: &Hops,
+        identifications: &mut Identifications,
+        is_bound: bool,
+    ) -> Option<u8> {
+        let record = self.subscribers.subscriber(turns.found[slot.index()].place())?;
+        let hop = hops.get(turns.hops[slot.index()])?;
+        if !is_bound && record.differs(source_of(packet), word(packet.window(0), 6)) != 0 {
+            return None;
+        }
+        self.forward::<TUNNEL>(packet, record, hop, identifications).ok()
+    }
+
+    /// Which of these packets come from further addresses of their subscribers, entered or learned: looked up in turns, too.
+    #[inline(never)]
+    fn find_bound(&self, batch: &Batch, others: u64, turns: &Turns) -> u64 {
+        let subscribers = &*self.subscribers;
+        let mut keys = [subscribers.key4(0, 0); BATCH];
+        let mut found = [Found::NONE; BATCH];
+        let mut allowed = 0;
+        for slot in Slots(others) {
+            let at = slot.index();
+            let (Some(record), Some(packet)) = (subscribers.subscriber(turns.found[at].place()), batch.get(slot))
+            else {
+                continue;
+            };
+            let key = subscribers.key4(record.scope(), source_of(packet));
+            subscribers.prefetch_bucket(subscribers.hash(key));
+            keys[at] = key;
+            allowed |= u64::from(record.may_send_from(word(packet.window(0), 6))) << at;
+        }
+        for slot in Slots(allowed) {
+            let candidate = subscribers.candidate(subscribers.hash(keys[slot.index()]));
+            subscribers.prefetch_binding(candidate.place());
+            found[slot.index()] = candidate;
+        }
+        let mut bound = 0;
+        for slot in Slots(allowed) {
+            let at = slot.index();
+            let binding = subscribers.binding(found[at].place()).filter(|binding| binding.is(keys[at]));
+            let is_its = binding.is_some_and(|binding| binding.subscriber() == turns.found[at].number());
+            bound |= u64::from(is_its) << at;
+        }
+        bound
+    }
+
     /// Wraps a packet that is sound and may go, and counts it; answers the position of the port that it leaves by. Changes nothing
     /// when it answers otherwise.
     #[inline(always)]
@@ -372,42 +366,61 @@ impl Shared {
         packet: &mut Packet,
         record: SubscriberRecord<'_>,
         hop: &Hop,
-        identification: &mut Option<u16>,
+        identifications: &mut Identifications,
     ) -> Result<u8, Exit> {
-        if hop.action != Action::Forward {
+        let Some(ip) = Ipv4::view(&packet.window::<FRONT>(0)[TAGGED..]) else { return Err(Exit::IpTooShort) };
+        let (total, tos) = (ip.total_length.get(), ip.tos);
+        if total > hop.longest {
             return Err(match hop.action {
+                Action::Forward => Exit::TooBig,
                 Action::Local => Exit::Local,
                 Action::Unresolved => Exit::Unresolved,
-                Action::Forward | Action::NoRoute => Exit::NoRoute,
+                Action::NoRoute => Exit::NoRoute,
             });
         }
-        let headroom = packet.headroom();
-        let front = packet.window_mut::<FRONT>(0);
-        let Some(ip) = Ipv4::view_mut(&mut front[TAGGED..]) else { return Err(Exit::IpTooShort) };
-        let total = ip.total_length.get();
-        if total > hop.longest {
-            return Err(Exit::TooBig);
-        }
-        if TUNNEL && headroom < ROOM {
-            return Err(Exit::NoHeadroom);
-        }
-        ip.decrement_ttl();
-        let tos = ip.tos;
-        let len = TAGGED + usize::from(total);
-        if packet.len() != len {
-            packet.set_len(len);
-        }
-        if TUNNEL {
-            let identification = identification.as_mut().map_or(0, |last| {
-                *last = last.wrapping_add(1);
-                *last
-            });
-            hop.head.wrap(packet, Each { key: record.key(), total, tos, identification });
+        let inner = if TUNNEL {
+            hop.head.wrap(packet, Each { key: record.key(), total, tos, identification: identifications.next() })
         } else {
-            hop.head.bare(packet);
+            hop.head.bare(packet, total)
+        };
+        // The packet is sound: it is as long as it says.
+        let Some(inner) = inner else { return Err(Exit::NoHeadroom) };
+        if let Some(ip) = Ipv4::view_mut(inner) {
+            ip.decrement_ttl();
         }
-        self.counters.count(record.number(), Direction::Up, len as u64);
+        self.counters.count(record.number(), Direction::Up, TAGGED as u64 + u64::from(total));
         Ok(hop.port)
+    }
+
+    /// Takes care of the packets that were not simply forwarded.
+    #[inline(never)]
+    fn sort_out<const TUNNEL: bool>(
+        &self,
+        batch: &mut Batch,
+        mask: u64,
+        hops: &Hops,
+        aside: &mut Aside,
+        identifications: &mut Identifications,
+        out: &mut Out<'_>,
+    ) {
+        let Aside { policing, kind, losses } = aside;
+        batch.each_in(mask, |slot, packet, lanes| {
+            let Examined { subscriber, fate } = examine(self, packet, lanes.port[slot], hops);
+            let fate = fate.and_then(|(record, hop)| self.forward::<TUNNEL>(packet, record, hop, identifications));
+            match fate {
+                Ok(port) => out.answer_indexed(slot, port),
+                Err(exit) => {
+                    let exit = settle(exit, policing, out.now(), subscriber);
+                    if let Some((why, _)) = exit.punted() {
+                        lanes.set(*kind, slot, why);
+                    } else {
+                        let nobody = || self.counters.nobody_at(self.ports.ingress(lanes.port[slot]).position);
+                        losses.count(&self.counters, subscriber.unwrap_or_else(nobody), exit);
+                    }
+                    out.answer(slot, exit);
+                }
+            }
+        });
     }
 }
 
@@ -416,7 +429,7 @@ impl<const TUNNEL: bool> Stage for Up<TUNNEL> {
         Declaration::of::<Exit>()
             .indexed("port", self.shared.ports.list().len())
             .reads(&[LaneId::Port])
-            .writes(&[self.kind.into()])
+            .writes(&[self.aside.kind.into()])
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
@@ -435,7 +448,7 @@ fn pattern(tpid: u16) -> Pattern {
     let [i0, i1] = ethernet::IPV4.to_be_bytes();
     let value = [0, 0, 0, 0, t0, t1, 0, 0, c0, c1, 0, 0, i0, i1];
     let mask = [0, 0, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff];
-    Pattern::pattern(value, mask)
+    Pattern::pattern(value, mask).with_front(TAGGED as u16)
 }
 
 /// The source address of a customer's packet.

@@ -270,7 +270,7 @@ impl Turn<'_, '_> {
                 hop.head.wrap(&mut packet, each);
             }
             (false, false) => {
-                hop.head.bare(&mut packet);
+                hop.head.bare(&mut packet, bytes.len() as u16);
             }
         }
         Some(packet)

@@ -1,11 +1,10 @@
-//! Where an address is, in one cache line.
+//! Where an address is, in half a cache line.
 //!
 //! ```text
 //! word 0  address, or the first half of an IPv6 prefix
-//! word 1  scope, family
+//! word 1  scope (32 bits), number of the subscriber (31 bits), family
 //! word 2  MAC address as it lies in the packet (48 bits), position of the port, flags
 //! word 3  both tags as they lie in the packet, from the outer one's EtherType to the inner one's identifier
-//! word 4  number of the subscriber
 //! ```
 
 use std::fmt;
@@ -37,12 +36,15 @@ impl fmt::Display for Address {
 /// What a binding is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BindingKey {
-    /// Scope (32 bits), family.
+    /// Scope (32 bits), nothing (31 bits), family.
     high: u64,
     low: u64,
 }
 
-const V6: u64 = 1 << 32;
+const V6: u64 = 1 << 63;
+
+/// What is of the key in a record's word 1.
+const OF_KEY: u64 = V6 | u32::MAX as u64;
 
 impl BindingKey {
     /// The key of an address or prefix.
@@ -100,7 +102,7 @@ pub(crate) struct BindingFields {
 const HAS_MAC: u64 = 1 << 56;
 
 impl BindingFields {
-    pub(super) fn words(&self) -> [u64; 8] {
+    pub(super) fn words(&self) -> [u64; 4] {
         let Tags { port, svlan, cvlan } = self.tags;
         let [a, b] = self.tpid.to_be_bytes();
         let [c, d] = svlan.to_be_bytes();
@@ -109,13 +111,9 @@ impl BindingFields {
         let mac = self.mac.map_or(0, |mac| mac_word(mac) | HAS_MAC);
         [
             self.key.low,
-            self.key.high,
+            self.key.high | u64::from(self.subscriber) << 32 & !OF_KEY,
             mac | u64::from(port) << 48,
             u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-            u64::from(self.subscriber),
-            0,
-            0,
-            0,
         ]
     }
 }
@@ -133,7 +131,7 @@ impl<'t> BindingRecord<'t> {
     /// Whether it is that of a key.
     #[inline(always)]
     pub(crate) fn is(self, key: BindingKey) -> bool {
-        word::<0>(self.0) == key.low && word::<1>(self.0) == key.high
+        (word::<0>(self.0) ^ key.low) | (word::<1>(self.0) ^ key.high) & OF_KEY == 0
     }
 
     /// Whether packets can be sent there: its MAC address is known.
@@ -164,6 +162,6 @@ impl<'t> BindingRecord<'t> {
     /// Number of the subscriber, by which it is counted.
     #[inline(always)]
     pub(crate) fn subscriber(self) -> u32 {
-        word::<4>(self.0) as u32
+        ((word::<1>(self.0) & !OF_KEY) >> 32) as u32
     }
 }

@@ -7,12 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_mem::prefetch::prefetch_slice;
 use weir_mem::{HugeSlice, arena};
 
-/// Packets and bytes from the subscriber, packets and bytes to it.
-type Four = [AtomicU64; 4];
+/// Packets and bytes.
+type Pair = [AtomicU64; 2];
 
 /// What one worker has counted: it alone writes, so that counting takes no locked instruction.
 pub(crate) struct WorkerCounters {
-    traffic: HugeSlice<Four>,
+    /// By subscriber, what comes from it. Each direction lies densely by itself, as packets go one way in a batch.
+    up: HugeSlice<Pair>,
+    /// By subscriber, what goes to it.
+    down: HugeSlice<Pair>,
     /// By subscriber, then by reason.
     drops: HugeSlice<AtomicU32>,
     reasons: usize,
@@ -36,24 +39,27 @@ pub(crate) enum Direction {
 }
 
 impl WorkerCounters {
+    #[inline(always)]
+    fn of(&self, direction: Direction) -> &[Pair] {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+
     /// Asks for the line that [`count`](Self::count) writes.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, subscriber: u32) {
-        prefetch_slice(&self.traffic, subscriber as usize);
+    pub(crate) fn prefetch(&self, subscriber: u32, direction: Direction) {
+        prefetch_slice(self.of(direction), subscriber as usize);
     }
 
     /// Counts a packet of so many bytes.
     #[inline(always)]
     pub(crate) fn count(&self, subscriber: u32, direction: Direction, bytes: u64) {
-        let Some([up_packets, up_bytes, down_packets, down_bytes]) = self.traffic.get(subscriber as usize) else {
-            return;
-        };
-        let (all_packets, all_bytes) = match direction {
-            Direction::Up => (up_packets, up_bytes),
-            Direction::Down => (down_packets, down_bytes),
-        };
-        add(all_packets, 1);
-        add(all_bytes, bytes);
+        if let Some([all_packets, all_bytes]) = self.of(direction).get(subscriber as usize) {
+            add(all_packets, 1);
+            add(all_bytes, bytes);
+        }
     }
 
     /// Counts a packet that was dropped for the reason at this position of the list that the counters were made with.
@@ -187,7 +193,8 @@ impl Counters {
     pub(crate) fn add_worker(&self) -> Result<Arc<WorkerCounters>, arena::Error> {
         let reasons = self.reasons.len();
         let counters = Arc::new(WorkerCounters {
-            traffic: HugeSlice::new(self.rows)?,
+            up: HugeSlice::new(self.rows)?,
+            down: HugeSlice::new(self.rows)?,
             drops: HugeSlice::new(self.rows * reasons)?,
             reasons,
             subscribers: self.subscribers,
@@ -210,7 +217,8 @@ impl Counters {
         let mut four = [0u64; 4];
         let mut drops = vec![0u64; self.reasons.len()];
         for worker in workers.iter() {
-            let traffic = worker.traffic.get(subscriber as usize).into_iter().flatten();
+            let pairs = [&worker.up, &worker.down].map(|pairs| pairs.get(subscriber as usize));
+            let traffic = pairs.into_iter().flatten().flatten();
             four.iter_mut().zip(traffic).for_each(|(sum, word)| *sum = sum.wrapping_add(word.load(Ordering::Relaxed)));
             let first = subscriber as usize * self.reasons.len();
             let counted = worker.drops.get(first..).unwrap_or_default();

@@ -1,13 +1,18 @@
-//! What a worker knows of a subscriber, in one cache line.
+//! What a worker knows of a subscriber, in half a cache line:
 //!
 //! ```text
-//! word 0  GRE key, user
+//! word 0  GRE key, the subscriber's number
 //! word 1  first IPv4 source, its mask
-//! word 2  first IPv6 source (first half of the address)
-//! word 3  its mask
-//! word 4  MAC address as it lies in the packet (48 bits), flags (16 bits)
-//! word 5  SVLAN, CVLAN, nothing, position of the port (16 bits each)
-//! word 6  the subscriber's number, scope of its addresses
+//! word 2  the only MAC address as it lies in the packet (48 bits), ones; 0 if any may be used
+//! word 3  user, scope of its addresses
+//! ```
+//!
+//! and what is asked for where packets are rarer, elsewhere:
+//!
+//! ```text
+//! word 0  first IPv6 source (first half of the address)
+//! word 1  its mask
+//! word 2  SVLAN, CVLAN, nothing, position of the port (16 bits each)
 //! ```
 
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -79,86 +84,101 @@ pub(crate) struct SubscriberFields {
     pub(crate) mac: Option<MacAddr>,
 }
 
-const HAS_MAC: u64 = 1 << 48;
+/// Set where a MAC address is fixed.
+const HAS_MAC: u64 = 0xffff << 48;
 
 impl SubscriberFields {
-    pub(super) fn words(&self) -> [u64; 8] {
-        let Tags { port, svlan, cvlan } = self.tags;
+    pub(super) fn words(&self) -> [u64; 4] {
         let mac = self.mac.map_or(0, |mac| mac_word(mac) | HAS_MAC);
-        [
-            pair(self.key, self.user),
-            pair(self.ipv4.address, self.ipv4.mask),
-            self.ipv6.address,
-            self.ipv6.mask,
-            mac,
-            u64::from(svlan) | u64::from(cvlan) << 16 | u64::from(port) << 48,
-            pair(self.number, self.scope),
-            0,
-        ]
+        [pair(self.key, self.number), pair(self.ipv4.address, self.ipv4.mask), mac, pair(self.user, self.scope)]
+    }
+
+    /// What is seldom asked for.
+    pub(super) fn network_words(&self) -> [u64; 4] {
+        let Tags { port, svlan, cvlan } = self.tags;
+        let tags = u64::from(svlan) | u64::from(cvlan) << 16 | u64::from(port) << 48;
+        [self.ipv6.address, self.ipv6.mask, tags, 0]
     }
 }
 
-/// A subscriber as a worker found it. What it is asked for is read then, from one line.
+/// A subscriber as a worker found it. What it is asked for is read then.
 #[derive(Clone, Copy)]
-pub(crate) struct SubscriberRecord<'t>(&'t Line);
+pub(crate) struct SubscriberRecord<'t> {
+    line: &'t Line,
+    networks: &'t [Line],
+    place: u32,
+}
 
 impl<'t> SubscriberRecord<'t> {
     #[inline(always)]
-    pub(super) fn new(line: &'t Line) -> SubscriberRecord<'t> {
-        SubscriberRecord(line)
+    pub(super) fn new(line: &'t Line, networks: &'t [Line], place: u32) -> SubscriberRecord<'t> {
+        SubscriberRecord { line, networks, place }
     }
 
     /// GRE key.
     #[inline(always)]
     pub(crate) fn key(self) -> u32 {
-        word::<0>(self.0) as u32
+        word::<0>(self.line) as u32
     }
 
     /// Number of the user in schedulers.
     #[inline(always)]
     pub(crate) fn user(self) -> u32 {
-        (word::<0>(self.0) >> 32) as u32
+        word::<3>(self.line) as u32
+    }
+
+    /// Bits in which an IPv4 source (in host order) and the source MAC address of a frame (as for
+    /// [`may_send_from`](Self::may_send_from)) differ from what needs no further look: 0 if it is
+    /// [the first source](Self::is_first_source4) and may be sent from there.
+    #[inline(always)]
+    pub(crate) fn differs(self, source: u32, mac: u64) -> u64 {
+        let (sources, fixed) = (word::<1>(self.line), word::<2>(self.line));
+        let address = source & (sources >> 32) as u32 ^ sources as u32;
+        // All ones where an address is fixed, else 0.
+        let counts = (fixed as i64 >> 63) as u64;
+        u64::from(address) | ((fixed ^ mac) << 16) & counts
     }
 
     /// Whether an IPv4 source (in host order) is among those that need no lookup. Others are allowed where a binding of the
     /// [scope](Self::scope) says so, that is of this subscriber ([`BindingRecord::subscriber`](super::BindingRecord::subscriber)).
     #[inline(always)]
     pub(crate) fn is_first_source4(self, source: u32) -> bool {
-        let sources = word::<1>(self.0);
+        let sources = word::<1>(self.line);
         source & (sources >> 32) as u32 == sources as u32
     }
 
     /// The same for IPv6, given the first half of the address (in host order).
     #[inline(always)]
     pub(crate) fn is_first_source6(self, first_half: u64) -> bool {
-        first_half & word::<3>(self.0) == word::<2>(self.0)
+        let line = self.networks.get(self.place as usize);
+        line.is_some_and(|line| first_half & word::<1>(line) == word::<0>(line))
     }
 
     /// Whether a frame from this address may come from the subscriber: any, unless one is fixed. Given as the 6 bytes lie in the
     /// packet, as a little-endian word of which the low 48 bits count.
     #[inline(always)]
     pub(crate) fn may_send_from(self, mac: u64) -> bool {
-        let fixed = word::<4>(self.0);
+        let fixed = word::<2>(self.line);
         fixed & HAS_MAC == 0 || (fixed ^ mac) << 16 == 0
     }
 
     /// Its tags.
     #[cfg(test)]
     pub(crate) fn tags(self) -> Tags {
-        let word = word::<5>(self.0);
+        let word = self.networks.get(self.place as usize).map_or(0, word::<2>);
         Tags { svlan: word as u16, cvlan: (word >> 16) as u16, port: (word >> 48) as u8 }
     }
 
     /// Its number, by which it is counted and which bindings refer to.
     #[inline(always)]
     pub(crate) fn number(self) -> u32 {
-        word::<6>(self.0) as u32
+        (word::<0>(self.line) >> 32) as u32
     }
 
     /// The scope of its addresses.
     #[inline(always)]
     pub(crate) fn scope(self) -> u32 {
-        (word::<6>(self.0) >> 32) as u32
+        (word::<3>(self.line) >> 32) as u32
     }
 }
 

@@ -7,6 +7,9 @@ use weir_wire::{MacAddr, ethernet};
 
 use super::*;
 
+/// Numbers are below it.
+const MOST: u32 = 1 << NUMBER_BITS;
+
 const LIMITS: Limits = Limits { subscribers: 64, bindings: 64, svlans: 3, prefix_length: 56 };
 
 fn tables(domain: &Domain) -> Tables {
@@ -80,9 +83,9 @@ fn any_key() -> impl Strategy<Value = BindingKey> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        (any_tags(), any::<u32>()).prop_map(|(tags, n)| Step::Set(tags, n)),
+        (any_tags(), 0..MOST).prop_map(|(tags, n)| Step::Set(tags, n)),
         any_tags().prop_map(Step::Remove),
-        (any_key(), any::<u32>()).prop_map(|(key, n)| Step::Bind(key, n)),
+        (any_key(), 0..MOST).prop_map(|(key, n)| Step::Bind(key, n)),
         any_key().prop_map(Step::Unbind),
     ]
 }
@@ -139,6 +142,8 @@ proptest! {
             let wanted = by_tags.get(&tags(port, svlan, cvlan));
             prop_assert_eq!(found.is_some(), wanted.is_some());
             prop_assert!(found.zip(wanted).is_none_or(|(found, wanted)| has_all(found, wanted)));
+            let found = shared.found(shared.seek(port, svlan, cvlan));
+            prop_assert_eq!((!found.is_none()).then(|| found.number()), wanted.map(|wanted| wanted.number));
         }
         prop_assert_eq!(tables.bindings() as usize, by_key.len());
         for scope in 0..4 {
@@ -149,8 +154,9 @@ proptest! {
                     let wanted = by_key.get(&key);
                     prop_assert_eq!(found.is_some(), wanted.is_some());
                     prop_assert!(found.zip(wanted).is_none_or(|(found, wanted)| is_binding(found, wanted)));
-                    let candidate = shared.candidate(shared.hash(key)).and_then(|place| shared.binding(place));
-                    prop_assert_eq!(candidate.is_some_and(|found| found.is(key)), wanted.is_some());
+                    let candidate = shared.candidate(shared.hash(key));
+                    let record = shared.binding(candidate.place()).filter(|found| found.is(key));
+                    prop_assert_eq!(record.map(|_| candidate.number()), wanted.map(|wanted| wanted.subscriber));
                 }
             }
         }
@@ -173,10 +179,15 @@ fn sources_that_need_no_lookup() {
     assert!(!record.is_first_source6(0x2001_0db8_0003_0100));
     assert!(record.may_send_from(mac_word(mac)) && record.may_send_from(mac_word(mac) | 0xabcd << 48));
     assert!(!record.may_send_from(mac_word(mac) ^ 1) && !record.may_send_from(mac_word(mac) ^ 1 << 47));
+    assert_eq!(record.differs(0x0a00_0307, mac_word(mac) | 0xabcd << 48), 0);
+    let others =
+        [(0x0a00_0308, mac_word(mac)), (0x0a00_0300, mac_word(mac) ^ 1), (0x0a00_0300, mac_word(mac) ^ 1 << 47)];
+    assert!(others.into_iter().all(|(source, mac)| record.differs(source, mac) != 0));
     let fields = SubscriberFields { mac: None, ipv4: Sources4::NONE, ipv6: Sources6::NONE, ..fields };
     tables.set_subscriber(&fields).unwrap();
     let record = shared.by_tags(0, 1, 2).and_then(|place| shared.subscriber(place)).unwrap();
     assert!(record.may_send_from(0) && record.may_send_from(mac_word(mac)));
+    assert!(record.differs(0, mac_word(mac)) == 0 && record.differs(1, 0) != 0);
     assert!([1, 0x0a00_0300, u32::MAX].into_iter().all(|source| !record.is_first_source4(source)));
     assert!([1, 0x2001_0db8_0003_0000, u64::MAX].into_iter().all(|half| !record.is_first_source6(half)));
 }

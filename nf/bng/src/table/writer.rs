@@ -8,19 +8,34 @@ use weir_mem::{Domain, HugeSlice, arena};
 use weir_table::exact::{self, Exact};
 
 use super::slots::Slots;
-use super::{BindingFields, BindingKey, Line, SubscriberFields, Subscribers, Tags, VLANS, svlan_place, write};
+use super::{
+    BindingFields, BindingKey, Found, Line, NUMBER_BITS, PLACE_BITS, SubscriberFields, Subscribers, Tags, VLANS,
+    svlan_place, write,
+};
 
 /// How much the tables hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Subscribers, at most 2^30.
+    /// Subscribers, at most 2^20; their numbers are below it.
     pub(crate) subscribers: u32,
-    /// Addresses and prefixes of all subscribers, at most [`exact::MAX_CAPACITY`].
+    /// Addresses and prefixes of all subscribers, at most 2^22.
     pub(crate) bindings: u32,
-    /// Pairs of access port and SVLAN that have subscribers: 16 KiB each.
+    /// Pairs of access port and SVLAN that have subscribers: 32 KiB each.
     pub(crate) svlans: u32,
     /// Bits of an IPv6 address that are looked up, at most 64.
     pub(crate) prefix_length: u8,
+}
+
+impl Limits {
+    /// As far as words can lead to them.
+    fn clamped(self, ports: usize) -> Limits {
+        Limits {
+            subscribers: self.subscribers.min(1 << NUMBER_BITS),
+            bindings: self.bindings.min(1 << (PLACE_BITS - 2)),
+            svlans: self.svlans.min((ports * VLANS) as u32),
+            ..self
+        }
+    }
 }
 
 /// Blocks that may wait for readers to pass while others are taken.
@@ -73,15 +88,17 @@ impl Tables {
     ///
     /// No memory.
     pub(crate) fn new(limits: Limits, ports: usize, domain: &Domain, seed: u64) -> Result<Tables, arena::Error> {
-        let svlans = limits.svlans.min((ports * VLANS) as u32);
+        let limits = limits.clamped(ports);
         // Twice as many records as there may be, so that all can be changed at once.
-        let (subscribers, bindings) = (limits.subscribers.saturating_mul(2), limits.bindings.saturating_mul(2));
-        let blocks = svlans + SPARE_BLOCKS;
+        let (subscribers, bindings) = (2 * limits.subscribers, 2 * limits.bindings);
+        let blocks = limits.svlans + SPARE_BLOCKS;
         let index = Exact::new(limits.bindings, seed)?;
         let shared = Subscribers {
             svlans: HugeSlice::new(ports * VLANS)?,
-            blocks: HugeSlice::new(blocks as usize)?,
+            // One more, which stays empty.
+            cvlans: HugeSlice::new((blocks as usize + 1) * VLANS)?,
             subscribers: HugeSlice::new(subscribers as usize)?,
+            networks: HugeSlice::new(subscribers as usize)?,
             by_address: Arc::clone(index.index()),
             bindings: HugeSlice::new(bindings as usize)?,
             prefix_mask: prefix_mask(limits.prefix_length),
@@ -89,7 +106,7 @@ impl Tables {
         Ok(Tables {
             shared: Arc::new(shared),
             index,
-            limits: Limits { svlans, ..limits },
+            limits,
             subscribers: Slots::new(subscribers, domain),
             bindings: Slots::new(bindings, domain),
             blocks: Slots::new(blocks, domain),
@@ -121,44 +138,45 @@ impl Tables {
     pub(crate) fn set_subscriber(&mut self, fields: &SubscriberFields) -> Result<(), Refused> {
         let place = self.subscribers.take().ok_or(Refused::NoRoom)?;
         write(self.shared.subscribers.get(place as usize), fields.words());
+        write(self.shared.networks.get(place as usize), fields.network_words());
         let Tags { port, svlan, .. } = fields.tags;
-        if self.shared.block(port, svlan).is_none()
+        if self.block_at(port, svlan).is_none()
             && let Err(refused) = self.add_block(port, svlan)
         {
             self.subscribers.give_back_unused(place);
             return Err(refused);
         }
-        self.store(fields.tags, place + 1);
+        self.store(fields.tags, Found::new(place, fields.number));
         Ok(())
     }
 
     /// Takes whoever is behind these tags away.
     pub(crate) fn remove_subscriber(&mut self, tags: Tags) {
         if self.shared.by_tags(tags.port, tags.svlan, tags.cvlan).is_some() {
-            self.store(tags, 0);
+            self.store(tags, Found::NONE);
         }
     }
 
     /// Stores the word of a pair of tags whose block is there, and gives back what it led to.
-    fn store(&mut self, Tags { port, svlan, cvlan }: Tags, value: u32) {
+    fn store(&mut self, Tags { port, svlan, cvlan }: Tags, found: Found) {
         let Some(at) = self.block_at(port, svlan) else { return };
-        let Some(word) = self.shared.blocks.get(at as usize).and_then(|block| block.get(cvlan as usize)) else {
-            return;
-        };
+        let Some(word) = self.shared.cvlans.get(first_word(at) + usize::from(cvlan) % VLANS) else { return };
         // Release: the record is seen whole by who sees the word.
-        let old = word.swap(value, Ordering::Release);
+        let old = Found(word.swap(found.0, Ordering::Release));
         let Some(count) = self.in_block.get_mut(at as usize) else { return };
-        *count = *count + u32::from(value != 0) - u32::from(old != 0);
+        *count = *count + u32::from(!found.is_none()) - u32::from(!old.is_none());
         if *count == 0 {
             self.remove_block(port, svlan, at);
         }
-        if let Some(old) = old.checked_sub(1) {
-            self.subscribers.give_back(old);
+        if !old.is_none() {
+            self.subscribers.give_back(old.place());
         }
     }
 
+    /// The block of an SVLAN, if it has one.
     fn block_at(&self, port: u8, svlan: u16) -> Option<u32> {
-        self.shared.svlans.get(svlan_place(port, svlan))?.load(Ordering::Relaxed).checked_sub(1)
+        let first = self.shared.svlans.get(svlan_place(port, svlan))?.load(Ordering::Relaxed);
+        (first / VLANS as u32).checked_sub(1)
     }
 
     fn add_block(&mut self, port: u8, svlan: u16) -> Result<(), Refused> {
@@ -168,7 +186,7 @@ impl Tables {
         let word = self.shared.svlans.get(svlan_place(port, svlan)).ok_or(Refused::TooManySvlans(0))?;
         // It is empty: its last subscriber was taken out before it was given back.
         let at = self.blocks.take().ok_or(Refused::NoRoom)?;
-        word.store(at + 1, Ordering::Release);
+        word.store(first_word(at) as u32, Ordering::Release);
         self.used_blocks += 1;
         Ok(())
     }
@@ -190,13 +208,14 @@ impl Tables {
         let hash = self.shared.hash(fields.key);
         let place = self.bindings.take().ok_or(Refused::NoRoom)?;
         write(self.shared.bindings.get(place as usize), fields.words());
-        match self.shared.find(fields.key, hash).filter(|old| *old != place) {
+        let found = Found::new(place, fields.subscriber);
+        match self.shared.find_whole(fields.key, hash).filter(|old| old.place() != place) {
             Some(old) => {
-                self.index.replace(hash, old, place);
-                self.bindings.give_back(old);
+                self.index.replace(hash, old.0, found.0);
+                self.bindings.give_back(old.place());
                 Ok(())
             }
-            None => self.index.insert(hash, place).map_err(|refused| {
+            None => self.index.insert(hash, found.0).map_err(|refused| {
                 self.bindings.give_back_unused(place);
                 Refused::Bindings(refused)
             }),
@@ -206,10 +225,10 @@ impl Tables {
     /// Forgets where an address is.
     pub(crate) fn remove_binding(&mut self, key: BindingKey) {
         let hash = self.shared.hash(key);
-        if let Some(place) = self.shared.find(key, hash)
-            && self.index.remove(hash, place)
+        if let Some(found) = self.shared.find_whole(key, hash)
+            && self.index.remove(hash, found.0)
         {
-            self.bindings.give_back(place);
+            self.bindings.give_back(found.place());
         }
     }
 }
@@ -219,4 +238,9 @@ fn prefix_mask(length: u8) -> u64 {
     u64::MAX.checked_shl(64_u32.saturating_sub(u32::from(length))).unwrap_or(0)
 }
 
-const _: () = assert!(size_of::<Line>() == 64);
+/// The first word of a block of CVLANs: behind that of the block which stays empty.
+const fn first_word(block: u32) -> usize {
+    (block as usize + 1) * VLANS
+}
+
+const _: () = assert!(size_of::<Line>() == 32);
