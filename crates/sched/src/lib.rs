@@ -15,6 +15,7 @@
 //! | [`scheduler`] | the scheduler as a plain data structure over anything that has a length |
 //! | [`shaper`] | the stage around it |
 //! | [`shaping`] | its control side: who has which profile |
+//! | [`simulation`] | users who send to a scheduler in simulated time, to hold it to its promises |
 #![forbid(unsafe_code)]
 
 pub mod class;
@@ -34,6 +35,7 @@ pub mod red;
 pub mod scheduler;
 pub mod shaper;
 pub mod shaping;
+pub mod simulation;
 mod slab;
 mod straight;
 mod users;
