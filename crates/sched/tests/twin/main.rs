@@ -12,7 +12,7 @@ use weir_sched::profile::{ClassProfile, Profile, Profiles, SubportProfile};
 use weir_sched::rate::Bucket;
 use weir_sched::scheduler::{Offer, Scheduler, Setup};
 
-/// Drops every so-manieth packet that comes and that goes, and forgets when its queue is empty.
+/// Drops every so-manieth packet that comes and that goes. When its queue is empty it forgets those that went, and counts that like one that comes.
 #[derive(Debug)]
 struct Every {
     coming: u64,
@@ -31,7 +31,7 @@ impl Manage for Every {
     }
 
     fn emptied(&self, state: &mut State, _now: u64) {
-        state[2] = 0;
+        state[0] += 1;
         state[1] = 0;
     }
 }
