@@ -128,17 +128,25 @@ impl Wheel {
                 break;
             }
             self.tick = event;
-            left -= 1;
             // A span is dealt out before its first tick is handed out.
-            if far <= near {
-                self.deal(far);
-                continue;
-            }
-            let id = self.links.at(self.near_list(near)).next;
-            self.remove(id);
-            take(id);
+            left = if far <= near { self.deal(far, left) } else { self.hand_out(near, left, &mut take) };
         }
         left
+    }
+
+    /// Hands out the numbers of a tick of the near level, in so many steps at most; returns those that are left.
+    #[inline]
+    fn hand_out(&mut self, tick: u64, steps: usize, take: &mut impl FnMut(u32)) -> usize {
+        let list = self.near_list(tick);
+        for left in (0..steps).rev() {
+            let id = self.links.at(list).next;
+            self.remove(id);
+            take(id);
+            if self.links.at(list).next == list {
+                return left;
+            }
+        }
+        0
     }
 
     /// When to call [`Wheel::advance`] next, nanoseconds: nothing is due before. `None` while it is empty.
@@ -163,12 +171,19 @@ impl Wheel {
         }
     }
 
-    /// Moves the first number of the span that begins at `tick` to where it belongs now.
+    /// Moves the numbers of the span that begins at `tick` to where they belong now, in so many steps at most; returns those that are left.
     #[inline]
-    fn deal(&mut self, tick: u64) {
-        let id = self.links.at(self.far_list(tick >> self.shape.near_bits)).next;
-        self.unlink(id);
-        self.place(id, *self.due.at(id));
+    fn deal(&mut self, tick: u64, steps: usize) -> usize {
+        let list = self.far_list(tick >> self.shape.near_bits);
+        for left in (0..steps).rev() {
+            let id = self.links.at(list).next;
+            self.unlink(id);
+            self.place(id, *self.due.at(id));
+            if self.links.at(list).next == list {
+                return left;
+            }
+        }
+        0
     }
 
     #[inline]
