@@ -50,7 +50,10 @@ proptest! {
                 while scheduler.held_by(user as u32) < 8 {
                     let length = 84 + random.below(u64::from(frame - 84) + 1) as u16;
                     let offer = Offer { user: user as u32, class: ClassQueue::new(2, 0), length, colour: 0 };
-                    prop_assert!(scheduler.enqueue(offer, now, || Some((user as u32, length))).is_ok());
+                    match scheduler.pass(&offer, now) {
+                        Ok(true) => sent[user].push((now, length)),
+                        _ => prop_assert!(scheduler.enqueue(offer, now, || Some((user as u32, length))).is_ok()),
+                    }
                 }
             }
             let next = scheduler.dequeue(now, 4, |leaving| {
