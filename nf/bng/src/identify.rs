@@ -32,7 +32,7 @@ pub(crate) struct Identify {
     frames: [Frame; BATCH],
 }
 
-/// A place that no record has.
+/// A place at which nothing is.
 const NOWHERE: u32 = u32::MAX;
 
 impl Identify {
@@ -49,19 +49,17 @@ impl Identify {
     #[inline(always)]
     fn places(&mut self, batch: &Batch) -> [u32; BATCH] {
         let Identify { subscribers, frames, position, .. } = self;
+        let mut places = [NOWHERE; BATCH];
         batch.each_ref(|slot, packet| {
             let frame = Frame::of(packet.bytes());
-            subscribers.prefetch_tags(*position, frame.vlans[0], frame.vlans[1]);
+            if usize::from(frame.tags) == frame.vlans.len() {
+                places[slot.index()] = subscribers.seek(*position, frame.vlans[0], frame.vlans[1]);
+            }
             frames[slot.index()] = frame;
         });
-        let mut places = [NOWHERE; BATCH];
-        for slot in batch.slots() {
-            let frame = &frames[slot.index()];
-            let place = subscribers.by_tags(*position, frame.vlans[0], frame.vlans[1]);
-            if let Some(place) = place.filter(|_| usize::from(frame.tags) == frame.vlans.len()) {
-                subscribers.prefetch_subscriber(place);
-                places[slot.index()] = place;
-            }
+        for place in &mut places {
+            *place = subscribers.found(*place).place();
+            subscribers.prefetch_subscriber(*place);
         }
         places
     }
@@ -76,13 +74,15 @@ impl Stage for Identify {
         let places = self.places(batch);
         let classifier = self.classifier.load(out.reader());
         let Identify { subscribers, frames, user, .. } = self;
-        out.each(batch, |slot, packet, lanes| {
+        let mut past = batch.live();
+        batch.each(|slot, packet, lanes| {
             let frame = &frames[slot.index()];
             let record = subscribers.subscriber(places[slot.index()]);
-            let Some(record) = record.filter(|_| frame.dscp(packet.bytes()).is_some()) else { return Exit::Past };
+            let Some(record) = record.filter(|_| frame.dscp(packet.bytes()).is_some()) else { return };
             lanes.set(*user, slot, record.user());
             lanes.class[slot] = classifier.classify(packet.bytes(), frame).to_lane();
-            Exit::Out
+            past &= !slot.bit();
         });
+        out.answer_all(past, Exit::Past);
     }
 }

@@ -110,12 +110,6 @@ impl Subscribers {
         Found(self.cvlans.get(at as usize).map_or(0, |word| word.load(Ordering::Acquire)))
     }
 
-    /// Asks for the line that [`by_tags`](Self::by_tags) reads last.
-    #[inline(always)]
-    pub(crate) fn prefetch_tags(&self, port: u8, svlan: u16, cvlan: u16) {
-        self.seek(port, svlan, cvlan);
-    }
-
     /// The place of the record of who is behind these tags of the access port at this position; `None` for nobody.
     #[inline(always)]
     pub(crate) fn by_tags(&self, port: u8, svlan: u16, cvlan: u16) -> Option<u32> {

@@ -50,12 +50,14 @@ impl<F: Find> Stage for Identify<F> {
         });
         batch.lanes.colour.all_mut().fill(0);
         let (key, strict) = (self.user, self.strict);
-        out.each(batch, |slot, packet, lanes| {
+        let mut unknown = 0;
+        batch.each(|slot, packet, lanes| {
             let frame = &frames[slot.index()];
             let user = find.user(packet, frame);
             lanes.set(key, slot, user);
             lanes.class[slot] = classifier.classify(packet.bytes(), frame).to_lane();
-            if user == OTHERS && strict { Exit::Unknown } else { Exit::Out }
+            unknown |= u64::from(user == OTHERS && strict) << slot.index();
         });
+        out.answer_all(unknown, Exit::Unknown);
     }
 }
