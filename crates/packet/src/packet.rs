@@ -246,6 +246,12 @@ impl Packet {
         weir_mem::prefetch::prefetch_read(self.window::<1>(0));
     }
 
+    /// Hints that the packet will be held soon: its lanes are saved behind the buffer's header.
+    #[inline(always)]
+    pub fn prefetch_lanes(&self) {
+        weir_mem::prefetch::prefetch_slice(std::slice::from_ref(self.header()), 1);
+    }
+
     /// The buffer header, for ports that need a device's fields.
     #[inline(always)]
     pub fn header(&self) -> &Header {

@@ -139,33 +139,40 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         (crate::pipe::idle_bytes::<C, Q>(), Slab::<T>::BYTES)
     }
 
-    /// Looks at users and classes to which packets will be offered, and says by their bits which users there are. `offers` ends after 64.
+    /// Looks at users and classes to which packets will be offered, 64 of them by their number, and says which users there are, and which
+    /// packets will have to wait behind others: a bit for each.
     ///
     /// Asked for all packets of a batch before anything is done for one, it brings what is in memory near side by side. (Hints to the
     /// CPU would do so too, but some drop them where an address is not in the TLB.)
     #[inline]
-    pub fn look(&self, offers: impl Iterator<Item = (u32, ClassQueue)> + Clone) -> u64 {
+    pub fn look(&self, offer: impl Fn(usize) -> (u32, ClassQueue)) -> (u64, u64) {
         let (mut known, mut waiting) = (0, 0);
-        for (n, (user, _)) in offers.clone().take(64).enumerate() {
-            let standing = self.users.gates.at(user).standing();
+        for n in 0..64 {
+            let standing = self.users.gates.at(offer(n).0).standing();
             known |= u64::from(standing.is_open()) << n;
             waiting |= u64::from(!standing.is_idle()) << n;
         }
         // Where anybody stands in line, nobody goes past.
-        if waiting & known != 0 || !self.lines.is_empty() {
-            self.look_at_queues(offers);
+        waiting = if self.has_line() { known } else { waiting & known };
+        if waiting != 0 {
+            self.look_at_queues(waiting, offer);
         }
-        known
+        (known, waiting)
     }
 
     #[inline(never)]
-    fn look_at_queues(&self, offers: impl Iterator<Item = (u32, ClassQueue)>) {
-        let mut firsts = [NONE; 64];
-        for (first, (user, class)) in firsts.iter_mut().zip(offers) {
-            let pipe = self.users.pipes.at(user);
-            *first = pipe.first(Pipe::<C, Q>::queue_of(class.class(), class.queue()));
+    fn look_at_queues(&self, mask: u64, offer: impl Fn(usize) -> (u32, ClassQueue)) {
+        let (mut firsts, mut count, mut rest) = ([NONE; 64], 0, mask);
+        for first in &mut firsts {
+            if rest == 0 {
+                break;
+            }
+            let (user, class) = offer(rest.trailing_zeros() as usize);
+            *first = self.users.pipes.at(user).first(Pipe::<C, Q>::queue_of(class.class(), class.queue()));
+            count += 1;
+            rest &= rest - 1;
         }
-        self.slab.look(&firsts);
+        self.slab.look(firsts.get(..count).unwrap_or_default());
     }
 
     /// Offers a packet. `item` is called for it once it is taken; what it then does not give is not there.

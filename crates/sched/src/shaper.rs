@@ -93,6 +93,7 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
         let next = self.scheduler.dequeue(now, room, |leaving| match leaving {
             Leaving::Sent(packet) => {
                 sent += 1;
+                packet.packet().prefetch_header();
                 out.send(packet, Exit::Out);
             }
             Leaving::Managed(packet) => out.send(packet, Exit::Codel),
@@ -135,8 +136,9 @@ impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
         self.orders.look(&mut self.scheduler, now);
         // The users of all slots, so that there is nothing to choose; only those of live ones count.
         let lanes = &batch.lanes;
-        let offers = (0..BATCH).map(Slot::new).map(|slot| (lanes.get(self.user, slot), self.class(lanes, slot)));
-        let known = self.scheduler.look(offers);
+        let offer = |slot| (lanes.get(self.user, slot), self.class(lanes, slot));
+        let (known, waiting) = self.scheduler.look(|n| offer(Slot::new(n)));
+        Slots(batch.live() & waiting).filter_map(|slot| batch.get(slot)).for_each(Packet::prefetch_lanes);
         out.answer_all(batch.live() & !known, Exit::NoSuchUser);
         let mut room = out.room_at(Exit::Out);
         if self.scheduler.has_line() {

@@ -21,8 +21,9 @@ const INNER: u64 = 2_048;
 /// Bytes of a frame without its check sequence.
 const FRAME: usize = 60;
 
-/// Users who send in turns where each sends several packets.
-const IN_PLAY: u64 = 1_024;
+/// Users who send in turns where each sends several packets: not as many as there are packets in a power of two of loops, of which one in 64 is
+/// sampled.
+const IN_PLAY: u64 = 1_000;
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
