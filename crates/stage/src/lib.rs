@@ -16,6 +16,7 @@ pub mod graph;
 pub mod harness;
 pub mod kind;
 pub mod port;
+pub mod random;
 pub mod stage;
 pub mod ways;
 
@@ -27,5 +28,6 @@ pub use function::{
 pub use graph::{Graph, GraphError, NodeId, Place, To};
 pub use kind::{MakeStage, Plain, Prepared, Settings, StageKind};
 pub use port::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
+pub use random::Random;
 pub use stage::{Declaration, EngineClock, Out, OutStore, SEND_LIMIT, Sent, Stage};
 pub use ways::{Fate, MAX_PASSES, WayInfo, Ways};

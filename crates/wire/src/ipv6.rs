@@ -63,6 +63,13 @@ impl Ipv6 {
         (self.version_class_flow.get() >> 20) as u8
     }
 
+    /// Sets the traffic class, which no checksum covers.
+    #[inline]
+    pub fn set_traffic_class(&mut self, class: u8) {
+        let rest = self.version_class_flow.get() & !(0xff << 20);
+        self.version_class_flow = (rest | u32::from(class) << 20).into();
+    }
+
     /// Flow label, 20 bits.
     #[inline]
     pub fn flow_label(&self) -> u32 {
@@ -186,6 +193,10 @@ mod tests {
         let ip = Ipv6::view(&bytes).unwrap();
         assert_eq!((ip.version(), ip.traffic_class(), ip.flow_label()), (6, 0xfe, 0x1_2345));
         assert_eq!((ip.next_header, ip.hop_limit), (17, 7));
+        let mut other = *ip;
+        other.set_traffic_class(0x57);
+        assert_eq!((other.version(), other.traffic_class(), other.flow_label()), (6, 0x57, 0x1_2345));
+        assert_eq!(zerocopy::IntoBytes::as_bytes(&other)[4..], bytes[4..40]);
         assert_eq!(ip.source_addr().to_string(), "1:203:405:607:809:a0b:c0d:e0f");
         assert_eq!(ip.destination_addr().to_string(), "1011:1213:1415:1617:1819:1a1b:1c1d:1e1f");
         let fragment = Fragment::view(&[6, 0, 0x12, 0x39, 1, 2, 3, 4]).unwrap();

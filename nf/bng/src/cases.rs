@@ -3,11 +3,13 @@
 //! Packets are those of the papers' tests: 64 bytes from customers, filled up; 78 bytes from the core, with one label. Subscribers
 //! are hit at random. Upstream there are 8,192 routes to 64 gateways, each with a label.
 
+mod six;
+
 use std::net::Ipv4Addr;
 
 use serde_json::json;
 use weir_stage::function::{Prepare, Traffic};
-use weir_stage::{Case, Instance, PortInfo};
+use weir_stage::{Case, Instance, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::mpls::Label;
 use weir_wire::vlan::Vlan;
@@ -31,6 +33,7 @@ const LOCAL: Ipv4Addr = Ipv4Addr::new(21, 22, 23, 24);
 /// All cases: each without schedulers, then the same with them.
 pub(crate) fn all() -> Vec<Case> {
     let mut all = plain();
+    all.extend(six::all());
     all.extend([
         shaped("up-4k-qos", UP, 4 << 10, |i, p, _| up(i, p, 4 << 10, 0)),
         shaped("up-32k-qos", UP, 32 << 10, |i, p, _| up(i, p, 32 << 10, 0)),
@@ -117,17 +120,29 @@ impl Line {
         Ipv4Addr::new(10, (self.0 % 250) as u8, 0, 0)
     }
 
+    /// Who is behind these tags.
+    fn behind(svlan: u16, cvlan: u16) -> Line {
+        Line(u32::from(svlan).wrapping_sub(1) * LINES + u32::from(cvlan).wrapping_sub(1))
+    }
+
     fn mac(self) -> MacAddr {
         let [a, b, c, d] = self.0.to_be_bytes();
         MacAddr([2, 1, a, b, c, d])
     }
 }
 
-fn subscribe(instance: &dyn Instance, count: u32, fixed: bool) -> Result<(), String> {
+/// Enters subscribers, whose MAC addresses may be `fixed`, each with an address or network under its key.
+fn subscribe(
+    instance: &dyn Instance,
+    count: u32,
+    fixed: bool,
+    address: fn(Line) -> (&'static str, String),
+) -> Result<(), String> {
     let lines: Vec<_> = (0..count).map(Line).collect();
     for some in lines.chunks(8192) {
         let list = some.iter().map(|line| {
-            let mut one = json!({ "svlan": line.svlan(), "cvlan": line.cvlan(), "key": line.key(), "ipv4": line.address().to_string() });
+            let (family, address) = address(*line);
+            let mut one = json!({ "svlan": line.svlan(), "cvlan": line.cvlan(), "key": line.key(), family: address });
             if let Some(table) = one.as_object_mut().filter(|_| fixed) {
                 table.insert("mac".to_owned(), line.mac().to_string().into());
             }
@@ -144,16 +159,8 @@ fn ingress_mac(ports: &[PortInfo]) -> Result<MacAddr, String> {
     port.map(|port| MacAddr(port.facts.mac)).ok_or_else(|| "there is no port \"in\"".to_owned())
 }
 
-/// Numbers that look random and are the same every time (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % u64::from(bound.max(1))) as u32
-    }
+fn below(random: &mut Random, bound: u32) -> u32 {
+    random.below(bound.into()) as u32
 }
 
 /// A UDP packet without data, from the network header on.
@@ -174,13 +181,13 @@ fn write(to: &mut [u8], parts: &[&[u8]]) {
 fn up(instance: &dyn Instance, ports: &[PortInfo], count: u32, skew: u32) -> Result<Traffic, String> {
     /// The least frame without its check sequence.
     const LEN: usize = 60;
-    subscribe(instance, count, false)?;
+    subscribe(instance, count, false, |line| ("ipv4", line.address().to_string()))?;
     let to = ingress_mac(ports)?;
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let frame = move |_: u64, bytes: &mut [u8; 64]| {
-        let hot = random.below(100) < skew;
-        let line = Line(random.below(if hot { count / 100 } else { count }));
-        let network = random.below(NETWORKS);
+        let hot = random.below(100) < u64::from(skew);
+        let line = Line(below(&mut random, if hot { count / 100 } else { count }));
+        let network = below(&mut random, NETWORKS);
         let destination = Ipv4Addr::from_bits(u32::from_be_bytes([11, 0, 0, 1]) + (network << 8));
         let tags = [line.svlan().to_be_bytes(), ethernet::CVLAN.to_be_bytes(), line.cvlan().to_be_bytes()];
         let types = [ethernet::SVLAN.to_be_bytes(), ethernet::IPV4.to_be_bytes()];
@@ -216,11 +223,11 @@ fn check_up(bytes: &[u8]) -> Result<(), String> {
 }
 
 fn down(instance: &dyn Instance, ports: &[PortInfo], count: u32) -> Result<Traffic, String> {
-    subscribe(instance, count, true)?;
+    subscribe(instance, count, true, |line| ("ipv4", line.address().to_string()))?;
     let to = ingress_mac(ports)?;
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let frame = move |_: u64, bytes: &mut [u8; 64]| {
-        let line = Line(random.below(count));
+        let line = Line(below(&mut random, count));
         let inner = packet(Ipv4Addr::new(11, 0, 0, 1), line.address());
         let mut outer = vec![0x45, 0, 0, (TUNNEL + PACKET) as u8, 0, 0, 0x40, 0, 64, ipv4::GRE, 0, 0, 198, 51, 100, 1];
         outer.extend(LOCAL.octets());
@@ -244,7 +251,7 @@ fn check_down(bytes: &[u8]) -> Result<(), String> {
     let (inner, packet) = Vlan::split(rest).ok_or("a frame came out without an inner tag")?;
     validity::check_slice(packet).map_err(|defect| format!("a packet is not valid: {defect}"))?;
     let ip = Ipv4::view(packet).ok_or("a packet came out without an IPv4 header")?;
-    let line = Line(u32::from(outer.id()).wrapping_sub(1) * LINES + u32::from(inner.id()).wrapping_sub(1));
+    let line = Line::behind(outer.id(), inner.id());
     let right = link.ethertype.get() == ethernet::SVLAN
         && outer.ethertype.get() == ethernet::CVLAN
         && link.destination == line.mac()

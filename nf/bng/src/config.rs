@@ -201,8 +201,10 @@ config! {
         pub bindings: u32 = default(131_072), rebuild, range(1..=4_194_304);
         /// Pairs of access port and SVLAN that have subscribers; each takes 32 KiB.
         pub svlans: u32 = default(4096), rebuild, range(1..=131_072);
-        /// Learned addresses of one subscriber.
+        /// Learned IPv4 addresses of one subscriber.
         pub addresses: u32 = default(8), live, range(1..=1024);
+        /// IPv6 addresses of one subscriber whose Ethernet addresses are known, where several stations share a network.
+        pub hosts_ipv6: u32 = default(32), live, range(2..=1024);
         /// Routes.
         pub routes: u32 = default(65_536), rebuild, range(1..=4_000_000);
         /// Packets that wait in the slow path.

@@ -24,7 +24,7 @@ use weir_wire::{Ethernet, MacAddr, View};
 pub(crate) use errors::ErrorLimits;
 pub(crate) use exit::Exit;
 use outer::Identifications;
-pub(crate) use outward::inner;
+pub(crate) use outward::{Inner, inner};
 
 use crate::encap::TAGGED;
 use crate::loss::Losses;

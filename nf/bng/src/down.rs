@@ -157,8 +157,13 @@ impl Marking {
 
     /// The priority of a packet with this type of service.
     #[inline(always)]
-    fn priority(&self, tos: u8) -> u64 {
+    pub(crate) fn priority(&self, tos: u8) -> u64 {
         self.priority[usize::from(tos >> 2)]
+    }
+
+    /// What a packet of IPv6 leaves with in place of this traffic class.
+    pub(crate) fn class(&self, class: u8) -> u8 {
+        self.dscp[usize::from(class >> 2)] << 2 | class & 3
     }
 
     /// Gives a packet its new DSCP.

@@ -249,6 +249,7 @@ impl Running {
             ports: Arc::clone(&self.ports),
             counters: Arc::clone(counters),
             is_tunnel,
+            marking: self.marking(),
         }
     }
 
@@ -263,18 +264,19 @@ impl Running {
     }
 
     fn down_shared(&self, counters: Arc<WorkerCounters>) -> down::Shared {
-        let BngConfig { pcp, dscp, .. } = &self.config;
         down::Shared {
             subscribers: Arc::clone(&self.subscribers),
             ports: Arc::clone(&self.ports),
             counters,
-            marking: Marking::new(
-                |old| dscp.get(&old).copied().unwrap_or(old),
-                |dscp| pcp.get(&dscp).copied().unwrap_or(0),
-            ),
+            marking: self.marking(),
             local: self.local,
             own: self.own.clone(),
         }
+    }
+
+    fn marking(&self) -> Marking {
+        let BngConfig { pcp, dscp, .. } = &self.config;
+        Marking::new(|old| dscp.get(&old).copied().unwrap_or(old), |dscp| pcp.get(&dscp).copied().unwrap_or(0))
     }
 
     fn slow_path(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
@@ -328,6 +330,7 @@ fn settings(config: &BngConfig, wanted: &Wanted, schedulers: Option<&Arc<Schedul
         bindings: config.limits.bindings,
         svlans: config.limits.svlans,
         addresses: config.limits.addresses,
+        hosts6: config.limits.hosts_ipv6,
         learn: config.learn.networks.to_vec(),
         gateways: wanted.addresses.clone(),
         timing: Timing { ageing: config.learn.ageing.nanos(), retransmit: SECOND, questions: 3, failed: 10 * SECOND },

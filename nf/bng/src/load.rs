@@ -306,6 +306,7 @@ mod tests {
             bindings: 131_072,
             svlans: 1024,
             addresses: 8,
+            hosts6: 32,
             learn: Vec::new(),
             gateways: vec!["10.0.0.1/8".parse().unwrap()],
             timing: Timing { ageing: 1, retransmit: 1, questions: 1, failed: 1 },

@@ -12,12 +12,14 @@
 //! | `registry/entry.rs` | what is said about a subscriber |
 //! | `registry/check.rs` | whether that may be |
 //! | `registry/hosts.rs` | addresses: fixed, learned, moved, aged |
+//! | `registry/six.rs` | stations in IPv6 networks |
 //! | `registry/settle.rs` | the workers' tables |
 
 mod check;
 mod entry;
 mod hosts;
 mod settle;
+mod six;
 
 #[cfg(test)]
 pub(crate) mod testing;
@@ -53,8 +55,10 @@ pub(crate) struct Settings {
     pub(crate) bindings: u32,
     /// Pairs of port and SVLAN at most.
     pub(crate) svlans: u32,
-    /// Learned addresses of one subscriber at most.
+    /// Learned IPv4 addresses of one subscriber at most.
     pub(crate) addresses: u32,
+    /// Known IPv6 hosts of one subscriber at most.
+    pub(crate) hosts6: u32,
     /// Networks in which addresses are learned.
     pub(crate) learn: Vec<Ipv4Net>,
     /// The gateway's own addresses towards customers, with their networks.

@@ -6,25 +6,26 @@ use weir_packet::{Batch, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::lpm6::Lookup6;
 use weir_wire::vlan::Vlan;
-use weir_wire::{Ethernet, Ipv6, View, ethernet};
+use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
-use crate::control::inner;
-use crate::encap::{Each, MAC_BITS, ROOM, TAGGED, Tagged};
+use crate::control::{Inner, inner};
+use crate::down::{CONGESTED, Marking};
+use crate::encap::{Each, MAC_BITS, ROOM, TAGGED, Tagged, mac_word};
 use crate::fib::{Action, FibView, Hop, Hops};
 use crate::loss::Losses;
 use crate::ports::{Ports, Side};
 use crate::punt::{Kind, Passes, Policing};
 use crate::table::counters::{Direction, WorkerCounters};
-use crate::table::{BindingRecord, SubscriberRecord, Subscribers};
+use crate::table::{BindingKey, BindingRecord, SubscriberRecord, Subscribers};
 
 weir_stage::ways! {
     /// Ways out of [`Six`], before those to the ports.
     pub enum Exit {
         /// For one of the gateway's own addresses.
         Local => way "local",
-        /// From an address of the subscriber that was not heard of yet: the slow path learns where it is.
+        /// From an address of the subscriber that was not heard of yet, or from another station than before: the slow path learns where it is.
         UnknownSource => way "unknown-source",
-        /// The MAC address of the next router is not known: the slow path asks for it.
+        /// The MAC address of the next router, or of the subscriber's host, is not known: the slow path asks for it.
         Unresolved => way "unresolved",
         /// Its hop limit ends here: the slow path answers with Time Exceeded.
         HopLimit => way "ttl-expired",
@@ -54,8 +55,8 @@ weir_stage::ways! {
         LinkBroadcast => drop "link-broadcast",
         /// To a network that no subscriber has.
         UnknownDestination => drop "unknown-destination",
-        /// To a subscriber of whom nothing was heard in IPv6 yet.
-        HostUnresolved => drop "host-unresolved",
+        /// Congestion was marked on the way of a packet whose ends do not understand it (RFC 6040 section 4.2).
+        Congestion => drop "congestion",
         /// Its buffer has no room for the headers of the other side.
         NoHeadroom => drop "no-headroom",
         /// Its subscriber causes more work for the slow path than one may.
@@ -88,6 +89,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<WorkerCounters>,
     /// Whether packets go to the core in tunnels.
     pub(crate) is_tunnel: bool,
+    pub(crate) marking: Marking,
 }
 
 /// IPv6, both ways.
@@ -196,15 +198,7 @@ impl Shared {
         if to_group {
             return Err(Exit::LinkBroadcast);
         }
-        let half = first_half(&ip.source);
-        let binding = self.binding(record.scope(), half).filter(|binding| binding.subscriber() == record.number());
-        // What is fixed has bindings, too: without one the subscriber has no right to it.
-        let Some(binding) = binding else {
-            return Err(if record.is_first_source6(half) { Exit::UnknownSource } else { Exit::SpoofedSource });
-        };
-        if !binding.is_resolved() {
-            return Err(Exit::UnknownSource);
-        }
+        self.check_source(packet, record, &ip)?;
         let number = self.fib.prefixes6.lookup(u128::from_be_bytes(ip.destination));
         let hop = hops.get(number).ok_or(Exit::NoRoute)?;
         match hop.action {
@@ -236,10 +230,32 @@ impl Shared {
         Ok(hop.port)
     }
 
-    /// The binding of a network.
-    fn binding(&self, scope: u32, half: u64) -> Option<BindingRecord<'_>> {
-        let key = self.subscribers.key6(scope, half);
+    /// Whether a packet comes from where its source is known to be.
+    fn check_source(&self, packet: &Packet, record: SubscriberRecord<'_>, ip: &Ipv6) -> Result<(), Exit> {
+        let half = first_half(&ip.source);
+        let network = self.subscribers.key6(record.scope(), half);
+        let network = self.binding(network).filter(|binding| binding.subscriber() == record.number());
+        // What is fixed has bindings, too: without one the subscriber has no right to it.
+        let Some(network) = network else {
+            return Err(if record.is_first_source6(half) { Exit::UnknownSource } else { Exit::SpoofedSource });
+        };
+        if network.is_resolved() && !network.is_link() {
+            return Ok(());
+        }
+        let binding = if network.is_shared() { self.host(record.scope(), &ip.source) } else { Some(network) };
+        let station = Ethernet::view(packet.bytes()).map_or(0, |link| mac_word(link.source));
+        let is_there = binding.is_some_and(|binding| binding.is_resolved() && binding.mac_word() == station);
+        if is_there { Ok(()) } else { Err(Exit::UnknownSource) }
+    }
+
+    /// The binding of a key.
+    fn binding(&self, key: BindingKey) -> Option<BindingRecord<'_>> {
         self.subscribers.find(key, self.subscribers.hash(key)).and_then(|place| self.subscribers.binding(place))
+    }
+
+    /// The binding of a host.
+    fn host(&self, scope: u32, address: &[u8; 16]) -> Option<BindingRecord<'_>> {
+        self.binding(self.subscribers.key_host6(scope, u128::from_be_bytes(*address)))
     }
 
     /// From the core, whose labels and tunnel were found right.
@@ -255,23 +271,37 @@ impl Shared {
         if self.is_own(&ip) {
             return Fate::nobody(Exit::Local);
         }
-        let Some(binding) = self.binding(inner.scope, first_half(&ip.destination)) else {
+        let Some(network) = self.binding(self.subscribers.key6(inner.scope, first_half(&ip.destination))) else {
             return Fate::nobody(Exit::UnknownDestination);
         };
-        Fate { subscriber: Some(binding.subscriber()), exit: self.deliver(packet, binding, inner.at, &ip) }
+        let host = if network.is_shared() { self.host(inner.scope, &ip.destination) } else { Some(network) };
+        // A host has the subscriber of its network.
+        let exit = match (host, class_inside(packet.bytes(), inner, &ip)) {
+            (_, None) => Err(Exit::Congestion),
+            (None, _) => Err(Exit::Unresolved),
+            (Some(binding), Some(class)) => self.deliver(packet, binding, inner.at, &ip, class),
+        };
+        Fate { subscriber: Some(network.subscriber()), exit }
     }
 
     fn is_own(&self, ip: &Ipv6) -> bool {
         self.fib.is_local6(u128::from_be_bytes(ip.destination))
     }
 
-    /// Gives a packet the tags of its customer, and counts it; answers the position of the port that it leaves by.
-    fn deliver(&self, packet: &mut Packet, binding: BindingRecord<'_>, at: usize, ip: &Ipv6) -> Result<u8, Exit> {
+    /// Gives a packet of a traffic class the tags of its customer, and counts it; answers the position of the port that it leaves by.
+    fn deliver(
+        &self,
+        packet: &mut Packet,
+        binding: BindingRecord<'_>,
+        at: usize,
+        ip: &Ipv6,
+        class: u8,
+    ) -> Result<u8, Exit> {
         if ip.hop_limit < 2 {
             return Err(Exit::HopLimit);
         }
         if !binding.is_resolved() {
-            return Err(Exit::HostUnresolved);
+            return Err(Exit::Unresolved);
         }
         let egress = self.ports.egress(binding.port());
         let total = Ipv6::LEN + usize::from(ip.payload_length.get());
@@ -287,7 +317,7 @@ impl Shared {
         }
         let len = TAGGED + total;
         packet.set_len(len);
-        let (mac, tags) = (binding.mac_word(), binding.tags_word());
+        let (mac, tags) = (binding.mac_word(), binding.tags_word() | self.marking.priority(class));
         let Some((header, packet)) = packet.bytes_mut().split_first_chunk_mut::<TAGGED>() else {
             return Err(Exit::TooShort);
         };
@@ -297,6 +327,7 @@ impl Shared {
         }
         if let Some(ip) = Ipv6::view_mut(packet) {
             ip.hop_limit -= 1;
+            ip.set_traffic_class(self.marking.class(class));
         }
         self.counters.count(binding.subscriber(), Direction::Down, len as u64);
         Ok(binding.port())
@@ -317,6 +348,18 @@ pub(crate) fn wrap(packet: &mut Packet, hop: &Hop, is_tunnel: bool, key: u32, cl
     };
     if let Some(place) = packet.bytes_mut().get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) {
         *place = ethernet::IPV6.to_be_bytes();
+    }
+}
+
+/// The traffic class of a packet, with congestion that was marked on its tunnel; `None` if it does not know of congestion (RFC 6040
+/// section 4.2).
+fn class_inside(frame: &[u8], inner: Inner, ip: &Ipv6) -> Option<u8> {
+    let outer = inner.outer.and_then(|at| frame.get(at..)).and_then(Ipv4::view);
+    let class = ip.traffic_class();
+    match outer.is_some_and(|outer| outer.tos & CONGESTED == CONGESTED) {
+        true if class & CONGESTED == 0 => None,
+        true => Some(class | CONGESTED),
+        false => Some(class),
     }
 }
 

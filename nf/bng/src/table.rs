@@ -31,7 +31,7 @@ use weir_mem::HugeSlice;
 use weir_mem::prefetch::prefetch_slice;
 use weir_table::exact::{Hash, Index};
 
-pub(crate) use binding::{Address, BindingFields, BindingKey, BindingRecord};
+pub(crate) use binding::{Address, BindingFields, BindingKey, BindingRecord, Stations};
 pub(crate) use subscriber::{Sources4, Sources6, SubscriberFields, SubscriberRecord, Tags};
 pub(crate) use writer::{Limits, Refused, Tables};
 
@@ -89,6 +89,8 @@ pub(crate) struct Subscribers {
     networks: HugeSlice<Line>,
     by_address: Arc<Index>,
     bindings: HugeSlice<Line>,
+    /// Second halves of the addresses of IPv6 hosts, at the same places.
+    halves: HugeSlice<AtomicU64>,
     /// The bits of an IPv6 address's first half that are looked up.
     prefix_mask: u64,
 }
@@ -141,10 +143,16 @@ impl Subscribers {
         BindingKey::new6(scope, first_half & self.prefix_mask)
     }
 
+    /// The key of an IPv6 host.
+    pub(crate) fn key_host6(&self, scope: u32, address: u128) -> BindingKey {
+        BindingKey::new_host6(scope, address)
+    }
+
     /// The hash of a key.
     #[inline(always)]
     pub(crate) fn hash(&self, key: BindingKey) -> Hash {
-        self.by_address.hash(key.high(), key.low())
+        let (high, low) = key.words();
+        self.by_address.hash(high, low)
     }
 
     /// Asks for the line that [`candidate`](Self::candidate) reads.
@@ -178,8 +186,14 @@ impl Subscribers {
 
     /// As [`find`](Self::find), with the number.
     fn find_whole(&self, key: BindingKey, hash: Hash) -> Option<Found> {
-        let is = |value| self.binding(Found(value).place()).is_some_and(|binding| binding.is(key));
+        let is = |value| self.is_at(Found(value).place(), key);
         self.by_address.find(hash, is).map(Found)
+    }
+
+    /// Whether the binding at a place is that of a key.
+    fn is_at(&self, place: u32, key: BindingKey) -> bool {
+        let is_host = || self.halves.get(place as usize).is_some_and(|half| half.load(Ordering::Relaxed) == key.host());
+        self.binding(place).is_some_and(|binding| binding.is(key)) && (!key.is_host6() || is_host())
     }
 
     /// Bytes that lookups may touch.
@@ -190,6 +204,7 @@ impl Subscribers {
             + self.networks.bytes()
             + self.by_address.bytes()
             + self.bindings.bytes()
+            + self.halves.bytes()
     }
 }
 

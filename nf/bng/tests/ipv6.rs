@@ -117,15 +117,15 @@ fn what_may_not_go_is_dropped_by_name() {
     cut[5] = 200;
     assert_eq!(up(&mut rig, 1, &cut).len(), 0);
     assert_eq!(down(&mut rig, true, 7, &packet(FAR, "2001:db8:0:9::1", 60)).len(), 0);
-    assert_eq!(down(&mut rig, true, 7, &packet(FAR, HERE, 60)).len(), 0, "nothing was heard of it");
-    /// What only packets from the core are dropped for.
-    const DOWN: [&str; 2] = ["unknown-destination", "host-unresolved"];
+    assert_eq!(down(&mut rig, true, 8, &packet(FAR, "2001:db8:0:100::1", 60)).len(), 0, "its router was not heard");
     let drops = rig.drops();
     let of = |reason: &str| {
-        drops
-            .get(&format!("bng.{}/{reason}", if DOWN.contains(&reason) { "six-down" } else { "six-up" }))
-            .copied()
-            .unwrap_or(0)
+        let stage = match reason {
+            "unknown-destination" => "six-down",
+            "host-unresolved" => "control",
+            _ => "six-up",
+        };
+        drops.get(&format!("bng.{stage}/{reason}")).copied().unwrap_or(0)
     };
     for (_, _, reason) in cases {
         assert_eq!(of(reason), cases.iter().filter(|case| case.2 == reason).count() as u64, "{reason}");
@@ -297,4 +297,192 @@ fn routes_must_lead_to_gateways() {
     let errors = common::build(TWO, &config).err().unwrap();
     let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(told, ["test.lua:1: bng.routes_ipv6[\"2001:db8::/32\"]: \"east\" is no gateway; expected one of west"]);
+}
+
+/// Frames to customers: to which station, and with which packet.
+fn to_stations(rig: &mut Rig, ethertype_at: usize) -> Vec<(MacAddr, Vec<u8>)> {
+    let sent = rig.sent(CPE);
+    assert!(sent.iter().all(|frame| frame[ethertype_at..ethertype_at + 2] == [0x86, 0xdd]));
+    sent.iter().map(|frame| (MacAddr(frame[..6].try_into().unwrap()), frame[22..].to_vec())).collect()
+}
+
+fn up_from(rig: &mut Rig, station: MacAddr, source: &str) -> usize {
+    let frame = tagged(rig.mac(CPE), station, 1, ethernet::IPV6, &packet(source, FAR, 60));
+    rig.send(CPE, frame);
+    rig.settle();
+    rig.sent(CORE).len()
+}
+
+fn core_sends(rig: &mut Rig, destination: &str) -> Vec<(MacAddr, Vec<u8>)> {
+    let frame = rig.tunneled_as(ethernet::IPV6, 7, &packet(FAR, destination, 60));
+    rig.send(CORE, frame);
+    rig.settle();
+    to_stations(rig, 20)
+}
+
+/// Who is asked for an address, by which station: the frame's destination.
+fn asked(frames: &[(MacAddr, Vec<u8>)]) -> Vec<(MacAddr, Ipv6Addr)> {
+    let questions = frames.iter().filter_map(|(to, packet)| match nd::parse(packet) {
+        Some(nd::Message::Solicitation { target, .. }) => Some((*to, target)),
+        _ => None,
+    });
+    questions.collect()
+}
+
+fn answer(rig: &mut Rig, station: MacAddr, address: &str) {
+    let mut frame = [0; nd::FRAME_LEN];
+    let gateway = rig.mac(CPE);
+    let address = address.parse().unwrap();
+    nd::write_advertisement(&mut frame, station, address, gateway, nd::link_local(gateway)).unwrap();
+    let frame = tagged(gateway, station, 1, ethernet::IPV6, &frame[14..]);
+    rig.send(CPE, frame);
+    rig.settle();
+}
+
+const FIRST: MacAddr = MacAddr([2, 0, 0, 6, 0, 1]);
+const SECOND_STATION: MacAddr = MacAddr([2, 0, 0, 6, 0, 2]);
+
+/// RFC 4861: each host of a network gets what is for it, and who was not heard is asked for.
+#[test]
+fn hosts_that_share_a_network_are_told_apart() {
+    let mut rig = rig(true);
+    let [a, b, c, nobody] = ["2001:db8:0:7::a", "2001:db8:0:7::b", "2001:db8:0:7::c", "2001:db8:0:7::dead"];
+    // One station: a router, or a host with many addresses. All is for it.
+    assert_eq!(up_from(&mut rig, FIRST, a), 1);
+    assert_eq!(up_from(&mut rig, FIRST, "2001:db8:0:7:1:2:3:4"), 1);
+    assert_eq!(up_from(&mut rig, FIRST, a), 1);
+    assert_eq!(core_sends(&mut rig, c), [(FIRST, hopped(packet(FAR, c, 60)))]);
+    // A second one.
+    assert_eq!(up_from(&mut rig, SECOND_STATION, b), 1);
+    assert_eq!(core_sends(&mut rig, b), [(SECOND_STATION, hopped(packet(FAR, b, 60)))]);
+    assert_eq!(core_sends(&mut rig, a), [(FIRST, hopped(packet(FAR, a, 60)))]);
+    // An address that was not heard is asked for, by all; the packet waits.
+    let sent = core_sends(&mut rig, c);
+    let group = nd::group_mac(nd::solicited_node(c.parse().unwrap()));
+    assert_eq!(asked(&sent), [(group, c.parse().unwrap())]);
+    assert_eq!((sent.len(), rig.account().held), (1, 1));
+    answer(&mut rig, SECOND_STATION, c);
+    assert_eq!(to_stations(&mut rig, 20), [(SECOND_STATION, hopped(packet(FAR, c, 60)))]);
+    assert_eq!(core_sends(&mut rig, c).len(), 1);
+    // Who does not answer is lost, and asked for three times.
+    let mut sent = core_sends(&mut rig, nobody);
+    rig.run(4 * common::SECOND);
+    sent.extend(to_stations(&mut rig, 20));
+    assert_eq!(asked(&sent).len(), 3);
+    assert_eq!(rig.drops().get("bng.control/host-unresolved"), Some(&1));
+    let shown: Vec<(Value, Value)> =
+        rig.show("hosts").iter().map(|row| (row["address"].clone(), row["mac"].clone())).collect();
+    for (address, mac) in [(a, FIRST), (b, SECOND_STATION), (c, SECOND_STATION)] {
+        assert!(shown.contains(&(json!(address), json!(mac.to_string()))), "{address}: {shown:?}");
+    }
+    rig.finish();
+}
+
+#[test]
+fn a_silent_host_is_asked_for_before_anybody_spoke() {
+    let mut rig = rig(true);
+    let sent = core_sends(&mut rig, HERE);
+    assert_eq!((sent.len(), asked(&sent).len()), (1, 1));
+    answer(&mut rig, FIRST, HERE);
+    assert_eq!(to_stations(&mut rig, 20), [(FIRST, hopped(packet(FAR, HERE, 60)))]);
+    rig.finish();
+}
+
+/// Stations that are silent are asked, and forgotten; the one that is left has the network for itself.
+#[test]
+fn when_one_station_is_left_all_is_for_it() {
+    let mut rig = rig(true);
+    let [a, b] = ["2001:db8:0:7::a", "2001:db8:0:7::b"];
+    up_from(&mut rig, FIRST, a);
+    up_from(&mut rig, SECOND_STATION, b);
+    rig.sent(CPE);
+    rig.run(1500 * common::SECOND);
+    let questions = asked(&to_stations(&mut rig, 20));
+    assert!(questions.contains(&(FIRST, a.parse().unwrap())), "the station itself is asked: {questions:?}");
+    answer(&mut rig, FIRST, a);
+    rig.run(10 * common::SECOND);
+    rig.sent(CPE);
+    assert_eq!(core_sends(&mut rig, b), [(FIRST, hopped(packet(FAR, b, 60)))]);
+    rig.finish();
+}
+
+/// One subscriber has so many hosts, whatever it does, and whatever the core asks for.
+#[test]
+fn hosts_of_a_network_are_bounded() {
+    let mut config = tunnels();
+    config["routes_ipv6"] = json!({ "2001:db8:ffff::/48": "west" });
+    config["subscribers"] = json!([{ "svlan": 100, "cvlan": 1, "key": 7, "ipv6": ["2001:db8:0:7::/64"] }]);
+    config["limits"] = json!({ "hosts_ipv6": 4 });
+    config["subscriber_punt_rate"] = json!("1 kpps");
+    let mut rig = Rig::new(TWO, config);
+    rig.settle();
+    rig.router_answers();
+    rig.sent(CORE);
+    let gone: usize =
+        (1..=20).map(|n| up_from(&mut rig, MacAddr([2, 0, 0, 6, 1, n]), &format!("2001:db8:0:7::{n:x}"))).sum();
+    assert_eq!((gone, rig.drops()["bng.control/too-many-addresses"]), (4, 16));
+    for n in 0..40 {
+        core_sends(&mut rig, &format!("2001:db8:0:7:5::{n:x}"));
+    }
+    assert_eq!((rig.account().held, rig.drops()["bng.control/host-unresolved"]), (8, 32));
+    // One network, four hosts, eight that are asked for.
+    assert_eq!(rig.show("hosts").len(), 1 + 4 + 8);
+    rig.run(20 * common::SECOND);
+    assert_eq!((rig.account().held, rig.show("hosts").len()), (0, 1 + 4));
+    rig.finish();
+}
+
+/// A prefix that is not a link is routed to who spoke last, whoever sends.
+#[test]
+fn routed_prefixes_have_one_router() {
+    let mut rig = rig(true);
+    let mut send = |station: MacAddr, source: &str| {
+        let frame = tagged(rig.mac(CPE), station, 2, ethernet::IPV6, &packet(source, FAR, 60));
+        rig.send(CPE, frame);
+        rig.settle();
+        assert_eq!(rig.sent(CORE).len(), 1);
+        let frame = rig.tunneled_as(ethernet::IPV6, 8, &packet(FAR, "2001:db8:0:100::77", 60));
+        rig.send(CORE, frame);
+        rig.settle();
+        to_stations(&mut rig, 20)[0].0
+    };
+    assert_eq!(send(FIRST, "2001:db8:0:100::1"), FIRST);
+    assert_eq!(send(SECOND_STATION, "2001:db8:0:100::2"), FIRST);
+    assert_eq!(rig.drops().values().sum::<u64>(), 0);
+    rig.finish();
+}
+
+/// As for IPv4: the priority by `pcp`, the DSCP by `dscp`, congestion by RFC 6040 section 4.2.
+#[test]
+fn packets_to_customers_are_marked() {
+    let mut config = tunnels();
+    config["subscribers"] = json!([{ "svlan": 100, "cvlan": 1, "key": 7, "ipv6": ["2001:db8:0:7::/64"] }]);
+    config["routes_ipv6"] = json!({ "2001:db8:ffff::/48": "west" });
+    config["dscp"] = json!({ "46": 10 });
+    config["pcp"] = json!({ "10": 5, "0": 1 });
+    let mut rig = Rig::new(TWO, config);
+    rig.settle();
+    rig.router_answers();
+    up_from(&mut rig, FIRST, HERE);
+    let mut send = |class: u8, outer: u8| {
+        let mut bytes = packet(FAR, HERE, 60);
+        (bytes[0], bytes[1]) = (0x60 | class >> 4, class << 4 | 3);
+        let mut frame = rig.tunneled_as(ethernet::IPV6, 7, &bytes);
+        frame[19] = outer;
+        weir_wire::ipv4::write_checksum(&mut frame[18..38]);
+        rig.send(CORE, frame);
+        rig.settle();
+        let sent = rig.sent(CPE);
+        let frame = sent.first()?;
+        assert_eq!((frame[22] >> 4, frame[23] & 15, &frame[24..29], frame[29]), (6, 3, &bytes[2..7], 63));
+        assert_eq!((frame[14] >> 5, &frame[30..]), (frame[18] >> 5, &bytes[8..]));
+        Some((frame[14] >> 5, frame[22] << 4 | frame[23] >> 4))
+    };
+    assert_eq!(send(46 << 2 | 1, 0), Some((5, 10 << 2 | 1)));
+    assert_eq!(send(0, 0), Some((1, 0)));
+    assert_eq!(send(8 << 2, 1), Some((0, 8 << 2)));
+    assert_eq!(send(46 << 2 | 2, 3), Some((5, 10 << 2 | 3)));
+    assert_eq!(send(46 << 2, 3), None);
+    assert_eq!(rig.drops().get("bng.six-down/congestion"), Some(&1));
+    rig.finish();
 }

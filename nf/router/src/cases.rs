@@ -9,11 +9,11 @@ use std::net::Ipv4Addr;
 
 use serde_json::json;
 use weir_stage::function::{Prepare, Traffic};
-use weir_stage::{Case, Chosen, Instance, Knob, PortInfo};
+use weir_stage::{Case, Chosen, Instance, Knob, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, validity};
 
-use table::{FIB_FILE, Fill, Prefixes, Random};
+use table::{FIB_FILE, Fill, Prefixes};
 
 /// Next hops of the tables.
 const NEXT_HOPS: u32 = 194;
@@ -270,7 +270,7 @@ fn networks(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Res
     let mut random = Random::new(3);
     let vary = move |_| {
         let host = 1 + random.below(254) as u32;
-        (Ipv4Addr::from_bits(network(random.below(count as usize) as u32).to_bits() | host), 9, usual_ttl())
+        (Ipv4Addr::from_bits(network(random.below(count.into()) as u32).to_bits() | host), 9, usual_ttl())
     };
     let expected = |to: Ipv4Addr, mac| {
         let n = (to.to_bits() - network(0).to_bits()) >> 8;

@@ -5,28 +5,9 @@ mod common;
 
 use common::*;
 use serde_json::json;
+use weir_stage::Random;
 use weir_wire::ipv4::write_checksum;
 use weir_wire::{Ipv4, MacAddr, View, checksum, martian};
-
-/// Numbers that look random and are the same every time (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-}
 
 const PORTS: &[PortSpec] = &[
     PortSpec("left", &["10.0.0.1/24"], 1500),
@@ -81,8 +62,8 @@ const DESTINATIONS: &[[u8; 4]] = &[
 
 /// A frame to the router on a port: IPv4 of any kind, at times ARP, of any length.
 fn make(random: &mut Random, router: MacAddr, longest: usize) -> Vec<u8> {
-    let options = if random.one_in(8) { random.below(11) * 4 } else { 0 };
-    let payload = if random.one_in(4) { random.below(longest - 80) } else { random.below(120) };
+    let options = if random.one_in(8) { random.position(11) * 4 } else { 0 };
+    let payload = if random.one_in(4) { random.position(longest - 80) } else { random.position(120) };
     let mut frame = vec![0; 34 + options + payload];
     frame.iter_mut().for_each(|byte| *byte = random.next() as u8);
     let to = if random.one_in(20) { MacAddr::BROADCAST } else { router };
@@ -90,7 +71,7 @@ fn make(random: &mut Random, router: MacAddr, longest: usize) -> Vec<u8> {
     frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 8, 0]);
     if random.one_in(20) {
         frame[13] = 6;
-        frame[14..22].copy_from_slice(&[0, 1, 8, 0, 6, 4, 0, 1 + random.below(2) as u8]);
+        frame[14..22].copy_from_slice(&[0, 1, 8, 0, 6, 4, 0, 1 + random.position(2) as u8]);
         return frame;
     }
     frame[14] = 0x45 + (options / 4) as u8;
@@ -99,10 +80,10 @@ fn make(random: &mut Random, router: MacAddr, longest: usize) -> Vec<u8> {
     if !random.one_in(6) {
         frame[20..22].fill(0);
     }
-    frame[22] = if random.one_in(8) { random.below(3) as u8 } else { 64 };
-    frame[23] = [1, 6, 17, 17, 89][random.below(5)];
+    frame[22] = if random.one_in(8) { random.position(3) as u8 } else { 64 };
+    frame[23] = [1, 6, 17, 17, 89][random.position(5)];
     frame[26..30].copy_from_slice(&[10, 0, 0, 9]);
-    let to = DESTINATIONS[random.below(DESTINATIONS.len())];
+    let to = DESTINATIONS[random.position(DESTINATIONS.len())];
     frame[30..34].copy_from_slice(&to);
     write_checksum(&mut frame[14..]);
     if frame[23] == 1 && random.one_in(2) && frame.len() >= 42 + options {
@@ -117,15 +98,15 @@ fn make(random: &mut Random, router: MacAddr, longest: usize) -> Vec<u8> {
 
 /// Flips bits, cuts, lengthens or exchanges bytes.
 fn mutate(random: &mut Random, frame: &mut Vec<u8>, longest: usize) {
-    for _ in 0..=random.below(3) {
-        let at = random.below(frame.len().min(64));
-        match random.below(5) {
-            0 => frame[at] ^= 1 << random.below(8),
-            1 => frame[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
-            2 => frame.truncate(1 + random.below(frame.len())),
-            3 => frame.resize((frame.len() + random.below(64)).min(longest), random.next() as u8),
+    for _ in 0..=random.position(3) {
+        let at = random.position(frame.len().min(64));
+        match random.position(5) {
+            0 => frame[at] ^= 1 << random.position(8),
+            1 => frame[at] = [0, 1, 0x7f, 0x80, 0xff][random.position(5)],
+            2 => frame.truncate(1 + random.position(frame.len())),
+            3 => frame.resize((frame.len() + random.position(64)).min(longest), random.next() as u8),
             _ => {
-                let other = random.below(frame.len());
+                let other = random.position(frame.len());
                 frame.swap(at, other);
             }
         }
@@ -140,7 +121,7 @@ fn torture(rig: &mut Rig, random: &mut Random, count: u64, longest: usize) -> u6
     let before = rig.account();
     let early = early_drops(rig);
     for n in 0..count {
-        let port = random.below(PORTS.len());
+        let port = random.position(PORTS.len());
         let mut frame = make(random, rig.mac(port), longest);
         if random.one_in(2) {
             mutate(random, &mut frame, longest);
@@ -172,7 +153,7 @@ fn mutated_packets_do_no_harm_and_are_all_accounted_for() {
     let count = std::env::var("WEIR_MUTATED").map_or(100_000, |count| count.parse().unwrap());
     let mut passed = 0;
     let mut rig = rig();
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for _ in 0..8 {
         passed += torture(&mut rig, &mut random, count / 8, 600);
     }
@@ -191,9 +172,9 @@ fn mutated_packets_do_no_harm_and_are_all_accounted_for() {
 #[test]
 fn frames_of_all_lengths_from_1_to_9000() {
     let mut rig = rig();
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for length in 1..=9000usize {
-        let port = random.below(3);
+        let port = random.position(3);
         let mut frame = make(&mut random, rig.mac(port), 9014);
         frame.resize(length, 0x77);
         if length >= 34 && random.one_in(2) {
@@ -264,10 +245,10 @@ fn model(frame: &[u8], router: MacAddr) -> Verdict {
 #[test]
 fn every_decision_agrees_with_a_plain_model() {
     let mut rig = rig();
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let mut forwarded = 0;
     for _ in 0..20_000 {
-        let port = random.below(3);
+        let port = random.position(3);
         let mut frame = make(&mut random, rig.mac(port), 1600);
         if random.one_in(3) {
             mutate(&mut random, &mut frame, 1600);
@@ -309,21 +290,21 @@ fn every_decision_agrees_with_a_plain_model() {
 #[test]
 fn routes_and_neighbours_that_change_under_load_lose_no_account() {
     let mut rig = rig();
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for round in 0..60u64 {
         for _ in 0..100 {
-            let port = random.below(3);
+            let port = random.position(3);
             let frame = make(&mut random, rig.mac(port), 1600);
             rig.send(port, frame);
         }
         rig.run(1 + random.next() % 300_000);
-        let prefix = format!("198.51.{}.0/24", random.below(4));
-        let via = ["10.0.1.9", "10.0.1.77", "10.0.2.9"][random.below(3)];
+        let prefix = format!("198.51.{}.0/24", random.position(4));
+        let via = ["10.0.1.9", "10.0.1.77", "10.0.2.9"][random.position(3)];
         match round % 6 {
             0 | 1 => drop(rig.request("route add", json!({ "prefix": prefix, "via": [via, "10.0.2.8"] })).unwrap()),
             2 => drop(rig.request("route del", json!({ "prefix": prefix }))),
             3 => drop(rig.request("neighbor del", json!({ "address": "10.0.1.200" }))),
-            4 => rig.instance.link_changed(random.below(3) as u16, false, rig.engine.now()),
+            4 => rig.instance.link_changed(random.position(3) as u16, false, rig.engine.now()),
             _ => (0..3).for_each(|port| rig.instance.link_changed(port, true, rig.engine.now())),
         }
         rig.account();

@@ -4,7 +4,6 @@
 //! [`in_rings`](weir_stage::DeviceStats::in_rings).
 
 mod port;
-mod random;
 mod rx;
 mod tx;
 
@@ -13,13 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_packet::Packet;
+use weir_stage::Random;
 
 pub use port::FaultPort;
 pub(crate) use port::surround;
 pub use rx::FaultRx;
 pub use tx::FaultTx;
-
-use random::Random;
 
 /// How likely each fault is, from 0 (never) to 1 (always), and the seed that decides.
 ///

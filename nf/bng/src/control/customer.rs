@@ -104,10 +104,14 @@ impl Turn<'_, '_> {
 
     /// Asks who has an address: this station, or all on the line.
     pub(super) fn ask(&mut self, key: BindingKey, mac: Option<MacAddr>) {
-        let Address::V4(target) = key.address() else { return };
         let registry = &self.control.registry;
         let subscriber = registry.host(key).and_then(|host| registry.subscriber(host.subscriber));
         let Some(tags) = subscriber.map(|subscriber| subscriber.tags) else { return };
+        let target = match key.address() {
+            Address::V4(target) => target,
+            Address::Host6(target) => return self.ask6(tags, target, mac),
+            Address::V6(_) => return,
+        };
         let Some((_, port)) = self.access_port(tags) else { return };
         let own = &self.control.addresses;
         // Without an address of its own the gateway asks as a host does that has none yet (RFC 5227).

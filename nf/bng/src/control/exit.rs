@@ -105,6 +105,8 @@ weir_stage::ways! {
         ArpProbe => create "arp-probe",
         /// Tells a link of the core of one of the gateway's own addresses (RFC 5227).
         ArpAnnouncement => create "arp-announcement",
+        /// Asks a customer's line who has an IPv6 address, or a silent host whether it is still there (RFC 4861).
+        NeighborSolicitation => create "nd-neighbor-solicitation",
         /// Tells of the gateway (RFC 4861).
         NeighborAdvertisement => create "nd-neighbor-advertisement",
         /// Tells of the gateway as a router, and of the subscriber's networks (RFC 4861).

@@ -170,15 +170,17 @@ impl Turn<'_, '_> {
     }
 
     /// A packet to an address of a subscriber whose Ethernet address is not known.
-    fn wait_for_host(&mut self, packet: Held) {
+    pub(super) fn wait_for_host(&mut self, packet: Held) {
         let now = self.out.now();
         let Some(key) = self.key_of(&packet) else { return self.out.send(packet, Exit::UnknownDestination) };
         let wanted = self.control.registry.wanted(now, key);
-        let subscriber = self.control.registry.host(key).map(|host| host.subscriber);
+        let registry = &self.control.registry;
+        let host = registry.host(key).or_else(|| registry.host(key.network6()).filter(|_| key.is_host6()));
+        let subscriber = host.map(|host| host.subscriber);
         match (wanted, subscriber) {
             (Wanted::Known, Some(subscriber)) => {
                 self.control.registry.settle();
-                if self.is_resolved(key) {
+                if self.is_reached(key) {
                     self.out.send(packet, Exit::Down);
                 } else {
                     self.lose(subscriber, packet, Exit::NotYetKnown);
@@ -197,8 +199,13 @@ impl Turn<'_, '_> {
     fn key_of(&self, packet: &Held) -> Option<BindingKey> {
         let frame = packet.packet().bytes();
         let inner = inner(frame, self.control.registry.settings().has_keys)?;
-        let destination = Ipv4::view(frame.get(inner.at..)?)?.destination_addr();
-        Some(BindingKey::new(inner.scope, Address::V4(destination)))
+        let packet = frame.get(inner.at..)?;
+        let address = if is_six(packet) {
+            Address::Host6(Ipv6::view(packet)?.destination_addr())
+        } else {
+            Address::V4(Ipv4::view(packet)?.destination_addr())
+        };
+        Some(BindingKey::new(inner.scope, address))
     }
 
     /// Whether workers know where an address is: otherwise the packet would come back at once.

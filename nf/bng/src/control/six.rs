@@ -4,13 +4,13 @@ use std::net::Ipv6Addr;
 
 use weir_net::icmp6::{self, MAX_ERROR, Problem};
 use weir_packet::{Held, Packet};
-use weir_wire::{Ipv6, View, ethernet, ipv6, nd};
+use weir_wire::{Ethernet, Ipv6, MacAddr, View, ethernet, ipv6, nd};
 
 use super::{Exit, Line, Turn, inner, inside, inside_mut};
 use crate::encap::TAGGED;
 use crate::punt::Kind;
-use crate::registry::half;
-use crate::table::{Address, BindingKey};
+use crate::registry::{PREFIX_LENGTH, half};
+use crate::table::{Address, BindingKey, Tags};
 
 /// Which of the limits of errors a problem counts for, and the reason under which its message is counted.
 const fn kind_of(problem: Problem) -> (usize, Exit) {
@@ -57,13 +57,13 @@ impl Turn<'_, '_> {
         let Some(source) = source.filter(|_| line.station.is_unicast()) else {
             return self.lose(line.subscriber, packet, Exit::SpoofedSource);
         };
-        if let Err(exit) = self.hear(line, Address::V6(half(source))) {
+        if let Err(exit) = self.hear(line, Address::Host6(source)) {
             return self.lose(line.subscriber, packet, exit);
         }
         self.control.registry.settle();
         let registry = &self.control.registry;
         let scope = registry.subscriber(line.subscriber).map_or(0, |one| one.scope(registry.settings()));
-        if self.is_resolved(BindingKey::new(scope, Address::V6(half(source)))) {
+        if self.place6(BindingKey::new(scope, Address::Host6(source))) == Some(line.station) {
             self.out.send(packet, Exit::Up);
         } else {
             self.lose(line.subscriber, packet, Exit::NotYetKnown);
@@ -154,6 +154,7 @@ impl Turn<'_, '_> {
             Kind::TooBig => Exit::TooBig,
             Kind::TtlExpired => Exit::TtlExpired,
             Kind::Local => return self.out.send(packet, Exit::NoProtocol),
+            Kind::Unresolved => return self.wait_for_host(packet),
             _ => return self.out.send(packet, Exit::UnknownDestination),
         };
         let subscriber = self.tell_core6(why, &packet);
@@ -215,7 +216,7 @@ impl Turn<'_, '_> {
     }
 
     /// Notes that a station of a subscriber speaks from an address: one of its networks, or a link-local one.
-    fn hear6(&mut self, line: Line, from: Ipv6Addr, link: Option<weir_wire::MacAddr>) -> Result<(), Exit> {
+    fn hear6(&mut self, line: Line, from: Ipv6Addr, link: Option<MacAddr>) -> Result<(), Exit> {
         if link.is_some_and(|link| link != line.station) || !line.station.is_unicast() {
             return Err(Exit::NdSpoofed);
         }
@@ -225,8 +226,48 @@ impl Turn<'_, '_> {
         if !is_local && !fields.ipv6.iter().any(|network| network.contains(&from)) {
             return Err(Exit::SpoofedSource);
         }
-        let networks: Vec<Address> = fields.addresses().filter(|address| matches!(address, Address::V6(_))).collect();
+        if !is_local {
+            return self.hear(line, Address::Host6(from));
+        }
+        // He is there, and says nothing of his addresses: his networks are his unless somebody else was heard.
+        let registry = &self.control.registry;
+        let scope = registry.subscriber(line.subscriber).map_or(0, |one| one.scope(registry.settings()));
+        let networks = fields.ipv6.iter().flat_map(|network| {
+            let is_link = network.prefix_len() == PREFIX_LENGTH;
+            (half(network.network())..=half(network.broadcast())).map(move |half| (Address::V6(half), is_link))
+        });
+        let is_others = |address| registry.host(BindingKey::new(scope, address)).is_some_and(|host| host.mac.is_some());
+        let networks = networks.filter(|(address, is_link)| !is_link || !is_others(*address));
+        let networks: Vec<Address> = networks.map(|(address, _)| address).collect();
         networks.into_iter().try_for_each(|address| self.hear(line, address))
+    }
+
+    /// Where workers send packets for an IPv6 host.
+    fn place6(&self, host: BindingKey) -> Option<MacAddr> {
+        let tables = self.control.registry.tables().shared();
+        let find = |key| tables.find(key, tables.hash(key)).and_then(|place| tables.binding(place));
+        let binding =
+            find(host.network6()).and_then(|network| if network.is_shared() { find(host) } else { Some(network) });
+        let binding = binding.filter(|binding| binding.is_resolved())?;
+        let [a, b, c, d, e, f, ..] = binding.mac_word().to_le_bytes();
+        Some(MacAddr([a, b, c, d, e, f]))
+    }
+
+    /// Whether workers know where an address is: otherwise the packet would come back at once.
+    pub(super) fn is_reached(&self, key: BindingKey) -> bool {
+        if key.is_host6() { self.place6(key).is_some() } else { self.is_resolved(key) }
+    }
+
+    /// Asks who has an IPv6 address (RFC 4861 section 7.2.2): this station, or all on the line.
+    pub(super) fn ask6(&mut self, tags: Tags, target: Ipv6Addr, mac: Option<MacAddr>) {
+        let Some((_, port)) = self.access_port(tags) else { return };
+        let mut frame = [0; nd::FRAME_LEN];
+        let written = nd::write_solicitation(&mut frame, port.mac, nd::link_local(port.mac), target);
+        let (Some(_), Some(link)) = (written, Ethernet::view_mut(&mut frame)) else { return };
+        if let Some(mac) = mac {
+            link.destination = mac;
+        }
+        self.send6(tags, &frame, Exit::NeighborSolicitation);
     }
 
     /// Whether an address is the gateway's own towards a line.
@@ -239,7 +280,7 @@ impl Turn<'_, '_> {
         let Some((_, port)) = self.access_port(line.tags) else { return false };
         let mut frame = [0; nd::FRAME_LEN];
         let written = nd::write_advertisement(&mut frame, port.mac, target, line.station, asking);
-        written.is_some() && self.send6(line, &frame, Exit::NeighborAdvertisement)
+        written.is_some() && self.send6(line.tags, &frame, Exit::NeighborAdvertisement)
     }
 
     /// Tells a customer of the gateway, and of his networks in which hosts may take addresses.
@@ -265,22 +306,21 @@ impl Turn<'_, '_> {
         };
         let mut frame = vec![0; nd::router_advertisement_len(networks.len())];
         nd::write_router_advertisement(&mut frame, &says).is_some()
-            && self.send6(line, &frame, Exit::RouterAdvertisement)
+            && self.send6(line.tags, &frame, Exit::RouterAdvertisement)
     }
 
     /// Sends an untagged frame of neighbour discovery to a line.
-    fn send6(&mut self, line: Line, frame: &[u8], reason: Exit) -> bool {
-        let (Some((link, message)), Some((_, port))) = (weir_wire::Ethernet::split(frame), self.access_port(line.tags))
-        else {
+    fn send6(&mut self, tags: Tags, frame: &[u8], reason: Exit) -> bool {
+        let (Some((link, message)), Some((_, port))) = (Ethernet::split(frame), self.access_port(tags)) else {
             return false;
         };
         let Some(mut packet) = self.fresh(TAGGED + message.len()) else { return false };
         inside_mut(&mut packet).copy_from_slice(message);
-        if self.tag(&mut packet, line.tags, port.mac, link.destination, ethernet::IPV6).is_none() {
+        if self.tag(&mut packet, tags, port.mac, link.destination, ethernet::IPV6).is_none() {
             self.out.unalloc(packet);
             return false;
         }
-        self.emit(packet, line.tags.port, reason);
+        self.emit(packet, tags.port, reason);
         true
     }
 }

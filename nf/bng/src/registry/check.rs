@@ -153,7 +153,7 @@ fn check_twice(fields: &Fields) -> Result<(), Wrong> {
     let mut seen: HashSet<Address> = HashSet::new();
     match fields.addresses().find(|address| !seen.insert(*address)) {
         Some(twice @ Address::V4(_)) => Err((Column::Ipv4, format!("{twice} stands here twice"))),
-        Some(twice @ Address::V6(_)) => Err((Column::Ipv6, format!("{twice} stands here twice"))),
+        Some(twice) => Err((Column::Ipv6, format!("{twice} stands here twice"))),
         None => Ok(()),
     }
 }

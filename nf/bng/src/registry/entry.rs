@@ -86,6 +86,12 @@ impl Subscriber {
         if settings.has_keys { self.fields().key.unwrap_or(0) } else { 0 }
     }
 
+    /// Whether an IPv6 network is a link of its own, in which hosts take addresses, and no part of a prefix that is routed to it.
+    pub(crate) fn has_link6(&self, network: u64) -> bool {
+        let mut networks = self.fields().ipv6.iter();
+        networks.any(|prefix| prefix.prefix_len() == PREFIX_LENGTH && half(prefix.network()) == network)
+    }
+
     /// Keys of its fixed addresses.
     pub(crate) fn fixed_keys(&self, settings: &Settings) -> Vec<BindingKey> {
         let scope = self.scope(settings);

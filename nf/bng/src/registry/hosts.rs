@@ -79,8 +79,28 @@ pub(crate) struct Host {
     pub(crate) state: State,
     /// When it was last heard of.
     pub(crate) heard: u64,
+    /// Whether it is an IPv6 network with several stations: each address has a host of its own.
+    pub(crate) is_shared: bool,
+    /// The second half of the last address in it that was heard, where it is an IPv6 network.
+    pub(super) last: Option<u64>,
     /// When something is due.
-    due: u64,
+    pub(super) due: u64,
+}
+
+impl Host {
+    /// A learned host that is not known yet.
+    pub(super) const fn learned(subscriber: u32) -> Host {
+        Host {
+            subscriber,
+            is_fixed: false,
+            mac: None,
+            state: State::Silent,
+            heard: 0,
+            is_shared: false,
+            last: None,
+            due: u64::MAX,
+        }
+    }
 }
 
 /// What became of hearing that a subscriber uses an address.
@@ -138,6 +158,9 @@ impl Registry {
             return Heard::WrongMac;
         }
         let key = BindingKey::new(subscriber.scope(&self.settings), address);
+        if key.is_host6() {
+            return self.heard_host6(now, number, key, mac);
+        }
         match self.hosts.get(&key).copied() {
             Some(host) if host.subscriber == number => self.heard_again(now, key, host, mac),
             Some(host) if host.is_fixed => Heard::NotAllowed,
@@ -146,7 +169,7 @@ impl Registry {
         }
     }
 
-    fn heard_again(&mut self, now: u64, key: BindingKey, host: Host, mac: MacAddr) -> Heard {
+    pub(super) fn heard_again(&mut self, now: u64, key: BindingKey, host: Host, mac: MacAddr) -> Heard {
         let heard = match host.mac {
             _ if host.state == State::Fixed => return Heard::Known,
             Some(before) if before != mac => {
@@ -183,10 +206,16 @@ impl Registry {
         if !self.is_learnable(key.address()) {
             return Heard::NotAllowed;
         }
-        let learned = self.subscriber(number).map_or(0, |subscriber| subscriber.learned.len());
+        let is_four = |key: &&BindingKey| !key.is_host6();
+        let learned = self.subscriber(number).map_or(0, |subscriber| subscriber.learned.iter().filter(is_four).count());
         if learned >= self.settings.addresses as usize {
             return Heard::TooMany;
         }
+        self.enter_learned(now, number, key, mac)
+    }
+
+    /// Enters an address that was learned, if there is room.
+    pub(super) fn enter_learned(&mut self, now: u64, number: u32, key: BindingKey, mac: MacAddr) -> Heard {
         if self.hosts.len() >= self.settings.bindings as usize {
             return Heard::Full;
         }
@@ -194,8 +223,7 @@ impl Registry {
             subscriber.learned.push(key);
         }
         let due = now.saturating_add(self.settings.timing.ageing);
-        let state = State::Known;
-        self.set_host(key, Host { subscriber: number, is_fixed: false, mac: Some(mac), state, heard: now, due });
+        self.set_host(key, Host { mac: Some(mac), state: State::Known, heard: now, due, ..Host::learned(number) });
         self.unsettled_hosts.insert(key);
         self.events.push(HostEvent::Found(key));
         Heard::Learned
@@ -230,7 +258,7 @@ impl Registry {
 
     /// A packet is for an address whose place is not known.
     pub(crate) fn wanted(&mut self, now: u64, key: BindingKey) -> Wanted {
-        let Some(host) = self.hosts.get(&key).copied() else { return Wanted::Nobody };
+        let Some(host) = self.hosts.get(&key).copied() else { return self.wanted_host6(now, key) };
         match host.state {
             State::Known | State::Checked(_) | State::Fixed => Wanted::Known,
             State::Asked(_) => Wanted::Asked,
@@ -280,6 +308,7 @@ impl Registry {
                 self.events.push(HostEvent::Ask(key, host.mac));
             }
             State::Checked(_) => self.lose(key, host),
+            State::Failed if !host.is_fixed => self.forget_host(key),
             State::Failed => self.set_host(key, Host { state: State::Silent, due: u64::MAX, ..host }),
             State::Silent | State::Fixed => {}
         }
@@ -293,11 +322,14 @@ impl Registry {
             self.unsettled_hosts.insert(key);
         } else {
             self.forget_host(key);
+            if key.is_host6() {
+                self.unshare(key.network6());
+            }
         }
     }
 
     /// Forgets a learned address.
-    fn forget_host(&mut self, key: BindingKey) {
+    pub(super) fn forget_host(&mut self, key: BindingKey) {
         let Some(host) = self.remove_host(key) else { return };
         if let Some(subscriber) = self.subscriber_mut(host.subscriber) {
             subscriber.learned.retain(|other| *other != key);
@@ -310,8 +342,7 @@ impl Registry {
         if learned.is_some() {
             self.forget_host(key);
         }
-        let silent =
-            Host { subscriber: number, is_fixed: true, mac: None, state: State::Silent, heard: 0, due: u64::MAX };
+        let silent = Host { is_fixed: true, ..Host::learned(number) };
         let known = before.copied().or(learned.filter(|host| host.subscriber == number));
         let host = match (mac, known) {
             (Some(_), _) => Host { mac, state: State::Fixed, ..silent },
@@ -323,7 +354,7 @@ impl Registry {
     }
 
     /// Enters a host, or what is known of it now.
-    fn set_host(&mut self, key: BindingKey, host: Host) {
+    pub(super) fn set_host(&mut self, key: BindingKey, host: Host) {
         if let Some(before) = self.hosts.insert(key, host) {
             self.due.remove(&(before.due, key));
         }
@@ -354,7 +385,7 @@ impl Registry {
         let (scope, mac) = (subscriber.scope(&self.settings), subscriber.fields().mac);
         for key in subscriber.learned.clone() {
             let is_other = self.hosts.get(&key).is_some_and(|host| mac.is_some() && host.mac != mac);
-            if key.scope() != scope || is_other {
+            if key.scope() != scope || is_other || key.is_host6() && !self.is_link6(number, key) {
                 self.forget_host(key);
             } else {
                 self.unsettled_hosts.insert(key);

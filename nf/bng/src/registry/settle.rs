@@ -2,7 +2,7 @@
 
 use super::Registry;
 use super::entry::Subscriber;
-use crate::table::{BindingFields, BindingKey, Refused, Sources4, Sources6, SubscriberFields, Tags};
+use crate::table::{Address, BindingFields, BindingKey, Refused, Sources4, Sources6, Stations, SubscriberFields, Tags};
 
 impl Registry {
     /// Brings the workers' tables up to what is known. What they have no room for stays marked.
@@ -69,12 +69,23 @@ impl Registry {
     fn settle_host(&mut self, key: BindingKey) -> Result<(), Refused> {
         let Some(host) = self.hosts.get(&key) else { return Ok(()) };
         let Some(subscriber) = self.subscriber(host.subscriber) else { return Ok(()) };
+        let stations = match key.address() {
+            Address::V6(half) if subscriber.has_link6(half) => {
+                if host.is_shared {
+                    Stations::Several
+                } else {
+                    Stations::One
+                }
+            }
+            _ => Stations::Routed,
+        };
         let fields = BindingFields {
             key,
             mac: host.mac,
             tags: subscriber.tags,
             tpid: self.settings.tpid,
             subscriber: subscriber.number,
+            stations,
         };
         self.tables.set_binding(&fields)
     }

@@ -19,6 +19,7 @@ pub(crate) fn settings(has_keys: bool) -> Settings {
         bindings: 12,
         svlans: 3,
         addresses: 2,
+        hosts6: 4,
         learn: vec!["10.0.0.0/16".parse().unwrap()],
         gateways: vec!["10.0.0.1/16".parse().unwrap()],
         timing: TIMING,

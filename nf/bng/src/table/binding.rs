@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! word 0  address, or the first half of an IPv6 prefix
-//! word 1  scope (32 bits), number of the subscriber (31 bits), family
+//! word 1  scope (32 bits), number of the subscriber (30 bits), family
 //! word 2  MAC address as it lies in the packet (48 bits), position of the port, flags
 //! word 3  both tags as they lie in the packet, from the outer one's EtherType to the inner one's identifier
 //! ```
+//!
+//! The second half of an IPv6 host's address lies elsewhere, at the same place.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -15,13 +17,15 @@ use weir_wire::MacAddr;
 use super::subscriber::{Tags, mac_word};
 use super::{Line, word};
 
-/// An address that a subscriber has: of IPv6, all of a prefix.
+/// An address that a subscriber has, or an IPv6 network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Address {
     /// An IPv4 address.
     V4(Ipv4Addr),
-    /// The first half of the addresses of an IPv6 prefix.
+    /// The first half of the addresses of an IPv6 network.
     V6(u64),
+    /// An IPv6 host.
+    Host6(Ipv6Addr),
 }
 
 impl fmt::Display for Address {
@@ -29,6 +33,7 @@ impl fmt::Display for Address {
         match self {
             Address::V4(address) => address.fmt(f),
             Address::V6(half) => Ipv6Addr::from_bits(u128::from(*half) << 64).fmt(f),
+            Address::Host6(address) => address.fmt(f),
         }
     }
 }
@@ -36,15 +41,18 @@ impl fmt::Display for Address {
 /// What a binding is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BindingKey {
-    /// Scope (32 bits), nothing (31 bits), family.
+    /// Scope (32 bits), nothing (30 bits), family.
     high: u64,
     low: u64,
+    /// The second half of the address of an IPv6 host.
+    host: u64,
 }
 
 const V6: u64 = 1 << 63;
+const HOST6: u64 = 1 << 62;
 
 /// What is of the key in a record's word 1.
-const OF_KEY: u64 = V6 | u32::MAX as u64;
+const OF_KEY: u64 = V6 | HOST6 | u32::MAX as u64;
 
 impl BindingKey {
     /// The key of an address or prefix.
@@ -52,22 +60,41 @@ impl BindingKey {
         match address {
             Address::V4(address) => BindingKey::new4(scope, address.to_bits()),
             Address::V6(half) => BindingKey::new6(scope, half),
+            Address::Host6(address) => BindingKey::new_host6(scope, address.to_bits()),
         }
     }
 
     #[inline(always)]
     pub(super) const fn new4(scope: u32, address: u32) -> BindingKey {
-        BindingKey { high: scope as u64, low: address as u64 }
+        BindingKey { high: scope as u64, low: address as u64, host: 0 }
     }
 
     #[inline(always)]
     pub(super) const fn new6(scope: u32, half: u64) -> BindingKey {
-        BindingKey { high: scope as u64 | V6, low: half }
+        BindingKey { high: scope as u64 | V6, low: half, host: 0 }
+    }
+
+    pub(super) const fn new_host6(scope: u32, address: u128) -> BindingKey {
+        BindingKey { high: scope as u64 | HOST6, low: (address >> 64) as u64, host: address as u64 }
+    }
+
+    /// The key of the network that an IPv6 host is in.
+    pub(crate) fn network6(self) -> BindingKey {
+        BindingKey::new6(self.scope(), self.low)
+    }
+
+    /// Whether it is that of an IPv6 host.
+    pub(crate) const fn is_host6(self) -> bool {
+        self.high & HOST6 != 0
     }
 
     /// The address or prefix.
     pub(crate) fn address(self) -> Address {
-        if self.high & V6 == 0 { Address::V4(Ipv4Addr::from_bits(self.low as u32)) } else { Address::V6(self.low) }
+        match self.high & (V6 | HOST6) {
+            0 => Address::V4(Ipv4Addr::from_bits(self.low as u32)),
+            V6 => Address::V6(self.low),
+            _ => Address::Host6(Ipv6Addr::from_bits(u128::from(self.low) << 64 | u128::from(self.host))),
+        }
     }
 
     /// The scope.
@@ -75,14 +102,16 @@ impl BindingKey {
         self.high as u32
     }
 
-    #[inline(always)]
-    pub(super) const fn high(self) -> u64 {
-        self.high
+    /// The second half of the address of an IPv6 host.
+    pub(super) const fn host(self) -> u64 {
+        self.host
     }
 
+    /// What is hashed.
     #[inline(always)]
-    pub(super) const fn low(self) -> u64 {
-        self.low
+    pub(super) const fn words(self) -> (u64, u64) {
+        // An odd factor moves all bits of a host's half: hosts are told apart by the low ones, as scopes are.
+        (self.high ^ self.host.wrapping_mul(0x9e37_79b9_7f4a_7c15), self.low)
     }
 }
 
@@ -97,9 +126,24 @@ pub(crate) struct BindingFields {
     pub(crate) tpid: u16,
     /// Number of the subscriber.
     pub(crate) subscriber: u32,
+    /// What stations there are, where it is an IPv6 network.
+    pub(crate) stations: Stations,
+}
+
+/// The stations in an IPv6 network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stations {
+    /// It is routed to one, which need not be the one that sends; or it is no IPv6 network.
+    Routed,
+    /// One, in a network where there may be more.
+    One,
+    /// Several: each address has a binding of its own.
+    Several,
 }
 
 const HAS_MAC: u64 = 1 << 56;
+const IS_LINK: u64 = 1 << 57;
+const IS_SHARED: u64 = 1 << 58;
 
 impl BindingFields {
     pub(super) fn words(&self) -> [u64; 4] {
@@ -109,10 +153,15 @@ impl BindingFields {
         let [e, f] = weir_wire::ethernet::CVLAN.to_be_bytes();
         let [g, h] = cvlan.to_be_bytes();
         let mac = self.mac.map_or(0, |mac| mac_word(mac) | HAS_MAC);
+        let stations = match self.stations {
+            Stations::Routed => 0,
+            Stations::One => IS_LINK,
+            Stations::Several => IS_LINK | IS_SHARED,
+        };
         [
             self.key.low,
             self.key.high | u64::from(self.subscriber) << 32 & !OF_KEY,
-            mac | u64::from(port) << 48,
+            mac | u64::from(port) << 48 | stations,
             u64::from_le_bytes([a, b, c, d, e, f, g, h]),
         ]
     }
@@ -128,10 +177,20 @@ impl<'t> BindingRecord<'t> {
         BindingRecord(line)
     }
 
-    /// Whether it is that of a key.
+    /// Whether it is that of a key; of an IPv6 host, whether it is of its network.
     #[inline(always)]
     pub(crate) fn is(self, key: BindingKey) -> bool {
         (word::<0>(self.0) ^ key.low) | (word::<1>(self.0) ^ key.high) & OF_KEY == 0
+    }
+
+    /// Whether it is an IPv6 network in which there may be several stations.
+    pub(crate) fn is_link(self) -> bool {
+        word::<2>(self.0) & IS_LINK != 0
+    }
+
+    /// Whether it is an IPv6 network in which there are several stations.
+    pub(crate) fn is_shared(self) -> bool {
+        word::<2>(self.0) & IS_SHARED != 0
     }
 
     /// Whether packets can be sent there: its MAC address is known.

@@ -35,6 +35,7 @@ fn subscriber(tags: Tags, number: u32) -> SubscriberFields {
 
 fn binding(key: BindingKey, number: u32) -> BindingFields {
     BindingFields {
+        stations: Stations::Routed,
         key,
         mac: (!number.is_multiple_of(3)).then_some(MacAddr::from_bits(u64::from(number) | 0x0200_0000_0000)),
         tags: tags(1, number as u16 & 0xfff, 7),
@@ -77,6 +78,8 @@ fn any_key() -> impl Strategy<Value = BindingKey> {
     let address = prop_oneof![
         (0u32..9).prop_map(|n| Address::V4(std::net::Ipv4Addr::from_bits(n))),
         (0u64..9).prop_map(|n| Address::V6(n << 8)),
+        // Some in the same network, some with the same second half.
+        (0u128..3, 0u128..4).prop_map(|(network, n)| Address::Host6((network << 72 | n << 60 | n).into())),
     ];
     (0u32..4, address).prop_map(|(scope, address)| BindingKey::new(scope, address))
 }

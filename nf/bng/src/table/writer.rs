@@ -101,6 +101,7 @@ impl Tables {
             networks: HugeSlice::new(subscribers as usize)?,
             by_address: Arc::clone(index.index()),
             bindings: HugeSlice::new(bindings as usize)?,
+            halves: HugeSlice::new(bindings as usize)?,
             prefix_mask: prefix_mask(limits.prefix_length),
         };
         Ok(Tables {
@@ -208,6 +209,9 @@ impl Tables {
         let hash = self.shared.hash(fields.key);
         let place = self.bindings.take().ok_or(Refused::NoRoom)?;
         write(self.shared.bindings.get(place as usize), fields.words());
+        if let Some(half) = self.shared.halves.get(place as usize) {
+            half.store(fields.key.host(), Ordering::Relaxed);
+        }
         let found = Found::new(place, fields.subscriber);
         match self.shared.find_whole(fields.key, hash).filter(|old| old.place() != place) {
             Some(old) => {

@@ -18,7 +18,9 @@ use crate::loss::reasons;
 use crate::ports::{BngPort, Ports, Side};
 use crate::punt::{Policing, Rates};
 use crate::table::counters::{Counters, Sums};
-use crate::table::{Address, BindingFields, BindingKey, Limits, Sources4, Sources6, SubscriberFields, Tables, Tags};
+use crate::table::{
+    Address, BindingFields, BindingKey, Limits, Sources4, Sources6, Stations, SubscriberFields, Tables, Tags,
+};
 use crate::up::{self, Up};
 
 /// The ports' addresses: 02:00:00:00:00:01 towards customers, 02:00:00:00:00:02 towards the core.
@@ -246,7 +248,14 @@ fn enter<const TUNNEL: bool>(tables: &mut Tables, number: u32, line: &Line) {
     let first = if line.length == 32 { line.source } else { first_host(line.source) };
     let both = [Some((first, line.host)), line.learned.map(|address| (address, line.host))];
     for (address, mac) in both.into_iter().flatten() {
-        let fields = BindingFields { key: key(scope, address), mac, tags, tpid: TPID, subscriber: number };
+        let fields = BindingFields {
+            key: key(scope, address),
+            mac,
+            tags,
+            tpid: TPID,
+            subscriber: number,
+            stations: Stations::Routed,
+        };
         tables.set_binding(&fields).unwrap();
     }
 }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::{Value, json};
 use weir_bng::Bng;
 use weir_config::{
-    Catalogue, ConfigError, Declaration, Document, Element, Folder, InterfaceAddress, Kind, Place, Scalar, Table,
+    Catalogue, ConfigError, Declaration, Document, Element, Folder, InterfaceAddress, Key, Kind, Place, Scalar, Table,
 };
 use weir_engine::{Account, Blueprint, Engine, GraphPart, Idle, PortPart, Settings, WorkerSnapshot};
 use weir_mem::Domain;
@@ -84,7 +84,10 @@ pub fn script(value: &Value) -> weir_config::Value {
         Value::String(text) => text.as_str().into(),
         Value::Array(list) => weir_config::Value::List(list.iter().map(script).collect()),
         Value::Object(object) => {
-            let entries = object.iter().map(|(key, value)| (key.as_str().into(), script(value)));
+            // JSON has no other keys than text.
+            let number = |key: &str| key.parse::<i64>().map(Key::Index);
+            let entries =
+                object.iter().map(|(key, value)| (number(key).unwrap_or_else(|_| key.as_str().into()), script(value)));
             weir_config::Value::Table(entries.collect::<Table>())
         }
     }

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 use ipnet::Ipv4Net;
+use weir_stage::Random;
 use weir_wire::martian;
 
 /// The real table: a CSV file with the columns `prefix` and `origin_as`.
@@ -30,27 +31,6 @@ pub(super) struct Prefixes {
     by_prefix: HashMap<Ipv4Net, u32>,
 }
 
-/// Numbers that look random and are the same every time (SplitMix64).
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
-}
-
 impl Prefixes {
     /// Reads the table from its folder and makes another of it.
     pub(super) fn read(folder: &Path, fill: Fill) -> Result<Prefixes, String> {
@@ -62,7 +42,7 @@ impl Prefixes {
                 list.retain(|(prefix, _)| (16..=24).contains(&prefix.prefix_len()));
                 // The first `count` of a shuffled list, in the order they had.
                 while list.len() > count {
-                    let one = random.below(list.len());
+                    let one = random.position(list.len());
                     list.swap_remove(one);
                 }
                 list.sort_unstable();
@@ -81,7 +61,7 @@ impl Prefixes {
     pub(super) fn destinations(&self, count: u64) -> Vec<Ipv4Addr> {
         let mut random = Random::new(2);
         let draw = |_| {
-            let (prefix, _) = self.list.get(random.below(self.list.len())).copied().unwrap_or_default();
+            let (prefix, _) = self.list.get(random.position(self.list.len())).copied().unwrap_or_default();
             let host_bits = random.next() as u32 & !prefix.netmask().to_bits();
             Ipv4Addr::from_bits(prefix.addr().to_bits() | host_bits)
         };
@@ -120,7 +100,7 @@ fn pad(list: &mut Vec<(Ipv4Net, u32)>, count: usize, random: &mut Random) {
     let shorter: Vec<Ipv4Net> =
         list.iter().map(|(prefix, _)| *prefix).filter(|prefix| prefix.prefix_len() < 24).collect();
     while there.len() < count && !shorter.is_empty() {
-        let Some(parent) = shorter.get(random.below(shorter.len())) else { continue };
+        let Some(parent) = shorter.get(random.position(shorter.len())) else { continue };
         let length = (parent.prefix_len() + 1 + random.below(4) as u8).min(24);
         let host_bits = random.next() as u32 & !parent.netmask().to_bits();
         let address = Ipv4Addr::from_bits(parent.addr().to_bits() | host_bits);

@@ -1,14 +1,19 @@
-//! Pseudo-random numbers that are the same everywhere for the same seed.
+//! Numbers that look random and are the same everywhere for the same seed: for cases to measure, faults and tests.
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): full period, good enough for faults.
-pub(super) struct Random(u64);
+/// SplitMix64 (Steele, Lea and Flood 2014): full period, and good enough for all but secrets.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Random {
+    /// Numbers of a seed.
+    pub const fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    /// The next number.
+    #[inline]
+    #[allow(clippy::should_implement_trait, reason = "there is always a next one")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -16,13 +21,25 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number below `limit`; 0 if that is 0.
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+    /// A number below `bound`; 0 if that is 0.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A position in a list of so many; 0 if it is empty.
+    #[inline]
+    pub fn position(&mut self, count: usize) -> usize {
+        self.below(count as u64) as usize
+    }
+
+    /// True once in so many times.
+    pub fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
     }
 
     /// True with probability `odds`. Draws nothing where the answer is certain.
-    pub(super) fn chance(&mut self, odds: f64) -> bool {
+    pub fn chance(&mut self, odds: f64) -> bool {
         if odds <= 0.0 {
             return false;
         }
@@ -41,6 +58,12 @@ mod tests {
         let mut random = Random::new(1_234_567);
         let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423_u64];
         assert_eq!(expected, [random.next(), random.next(), random.next()]);
+    }
+
+    #[test]
+    fn numbers_are_below_their_bound() {
+        let mut random = Random::new(3);
+        assert!((0..1000).all(|bound| random.below(bound) < bound.max(1)));
     }
 
     #[test]
