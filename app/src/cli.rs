@@ -10,6 +10,7 @@ mod nouns;
 mod packets;
 mod peers;
 mod rfc2544;
+mod shaping;
 
 pub(crate) use bench::{Bench, BenchCommands, BenchRun, Compare, Cpp};
 pub(crate) use flowstat::{Flowstat, FlowstatBench};
@@ -17,6 +18,7 @@ pub(crate) use generate::Generate;
 pub(crate) use nouns::Change;
 pub(crate) use peers::Peers;
 pub(crate) use rfc2544::Rfc2544;
+pub(crate) use shaping::Shaping;
 
 use std::path::PathBuf;
 

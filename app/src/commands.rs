@@ -166,6 +166,23 @@ pub(crate) fn bench_peers(options: &cli::Peers) -> Result<(), Failed> {
     report(&record, options.json.then_some(&short), options.report.as_deref(), "peers")
 }
 
+/// `weir bench shaping`.
+pub(crate) fn bench_shaping(options: &cli::Shaping) -> Result<(), Failed> {
+    let stop = generate::stop_on_signals()?;
+    let wanted = bench::ShapingOptions {
+        checks: options.checks.clone(),
+        users: options.users,
+        time: Duration::from_secs_f64(options.seconds),
+        core: options.core,
+    };
+    let (record, verdicts) = bench::shaping(&wanted, &stop, &mut |text| eprintln!("{text}"))?;
+    report(&record, options.json.then_some(&verdicts), options.report.as_deref(), "shaping")?;
+    match verdicts.verdicts.iter().filter(|verdict| !verdict.kept).count() {
+        0 => Ok(()),
+        missed => Err(Failed::from(format!("{missed} of {} criteria are missed", verdicts.verdicts.len()))),
+    }
+}
+
 /// `weir bench flowstat`.
 pub(crate) fn bench_flowstat(options: &cli::FlowstatBench) -> Result<(), Failed> {
     let wanted = bench::FlowstatOptions {

@@ -78,6 +78,7 @@ fn carry_out(asked: Asked) -> Result<(), Failed> {
             BenchCommands::Sample { job } => commands::bench_sample(job),
             BenchCommands::Count { job } => commands::bench_count(job),
             BenchCommands::Peers(peers) => commands::bench_peers(peers),
+            BenchCommands::Shaping(options) => commands::bench_shaping(options),
             BenchCommands::Flowstat(options) => commands::bench_flowstat(options),
             BenchCommands::Compare(compare) => commands::bench_compare(compare),
             BenchCommands::Rfc2544(options) => commands::bench_rfc2544(options),

@@ -48,6 +48,23 @@ fn an_experiment_becomes_a_report() {
     }
 }
 
+/// What is in simulated time, of few users. The rest depends on the machine.
+#[test]
+fn shaping_keeps_its_promises() {
+    let folder = Folder::new("shaping");
+    let words = ["bench", "shaping", "--users", "100", "--json", "--report", folder.0.to_str().unwrap()];
+    let checks = ["holding", "conforming", "rates", "buffers"].iter().flat_map(|check| ["--check", check]);
+    let output = weir(&words).args(checks).output().unwrap();
+    let record = record(&output);
+    assert_eq!((&record["kept"], &record["partial"]), (&true.into(), &serde_json::Value::Null));
+    assert_eq!(record["points"].as_array().unwrap().len(), 1 + 6 + 1 + 1);
+    assert_eq!(record["verdicts"].as_array().unwrap().len(), 1 + 6 * 4 + 3 + 2);
+    assert!(said(&output).contains("conforming, while 1 % at 10 times the rate"), "{}", said(&output));
+    assert!(folder.0.join("shaping.html").exists());
+    let refused = weir(&["bench", "shaping", "--users", "99"]).output().unwrap();
+    assert!(!refused.status.success() && said(&refused).contains("100..=32768"), "{}", said(&refused));
+}
+
 #[test]
 fn an_interrupted_experiment_is_partial_and_goes_on() {
     let folder = Folder::new("interrupted");

@@ -14,6 +14,7 @@ mod peers;
 mod rfc2544;
 mod rig;
 mod sample;
+mod shaping;
 mod trials;
 mod waiting;
 
@@ -31,6 +32,7 @@ pub(crate) use instructions::job as count_job;
 pub(crate) use peers::{PeersOptions, names as peer_names, peers, works as peer_works};
 pub(crate) use rfc2544::rfc2544;
 pub(crate) use sample::job as sample_job;
+pub(crate) use shaping::{CHECKS as SHAPING_CHECKS, ShapingOptions, shaping};
 
 /// A record of this run with nothing in it yet, and the clock that says how long it took.
 #[allow(clippy::disallowed_methods, reason = "when a measurement was made is part of it")]

@@ -19,8 +19,11 @@ use crate::supervisor::{IdleMode, Loaded, Next, OpenPort, RunningFunction, bluep
 /// One packet in so many is verified at the sink.
 const VERIFY_EVERY: u64 = 1024;
 
-/// Buffers of the process for each worker: what goes round, and enough for everything else.
+/// Buffers of the process for each worker as usual: what goes round, and enough for everything else.
 const BUFFERS: usize = 16_384;
+
+/// Puts something around a port of the rig, which is `in` or `out`.
+pub(super) type Around<'a> = &'a dyn Fn(&str, Box<dyn Port>) -> Box<dyn Port>;
 
 /// Addresses that the ports of a case have.
 const ADDRESSES: [(&str, &str); 2] = [("in", "192.0.2.1/24"), ("out", "198.51.100.1/24")];
@@ -44,6 +47,10 @@ pub(crate) struct Setup {
     pub(crate) keys: Vec<(String, String, String)>,
     /// So many packets under the virtual clock, in this thread; else for ever and in real time.
     pub(crate) count: Option<u64>,
+    /// Packets per second; as fast as they are received when absent.
+    pub(crate) rate: Option<u64>,
+    /// Buffers of the process for each worker.
+    pub(crate) buffers: usize,
 }
 
 impl Setup {
@@ -58,6 +65,8 @@ impl Setup {
             numbers: BTreeMap::new(),
             keys: Vec::new(),
             count: None,
+            rate: None,
+            buffers: BUFFERS,
         }
     }
 }
@@ -117,9 +126,19 @@ impl Seen {
 impl Rig {
     /// Sets a case up. The source is switched on.
     pub(crate) fn new(function: &'static dyn Function, case: &Case, setup: &Setup) -> Result<Rig, String> {
+        Rig::around(function, case, setup, &|_, port| port)
+    }
+
+    /// The same with something around its ports.
+    pub(super) fn around(
+        function: &'static dyn Function,
+        case: &Case,
+        setup: &Setup,
+        around: Around<'_>,
+    ) -> Result<Rig, String> {
         let configuration = script(case, setup);
         let loaded = checked(case, &configuration)?;
-        let pool = HeapPool::new(BUFFERS * setup.cores.len(), weir_packet::DATA_ROOM);
+        let pool = HeapPool::new(setup.buffers * setup.cores.len(), weir_packet::DATA_ROOM);
         let infos = loaded.assumed_ports();
         let domain = Domain::new();
         let env = Env { ports: &infos, domain: &domain, folder: Some(&loaded.folder), now: 0 };
@@ -134,7 +153,7 @@ impl Rig {
         let owners = owners(&placement, &cores);
         let queues = owners.rx.len();
         let rounds: Vec<Loop> = (0..queues).map(|_| Loop::new(Loop::DEPTH)).collect();
-        let pace = Pace { fill: Some(setup.fill), count: setup.count, ..Pace::default() };
+        let pace = Pace { rate: setup.rate, fill: Some(setup.fill), count: setup.count };
         let patterns = (0..queues).map(|n| Box::new(pattern.starting_at(n, queues)) as _).collect();
         let mac = infos.first().map_or([0; 6], |info| info.facts.mac);
         let input = MemPort::replay("in", patterns, pace).with_mac(mac).with_loops(&rounds);
@@ -143,7 +162,7 @@ impl Rig {
         let bare = Bare::new(pattern, setup, &pool)?;
         let mut ports = BTreeMap::new();
         for (port, (info, (_, config, _))) in [input, output].into_iter().zip(infos.iter().zip(&loaded.ports)) {
-            let port: Box<dyn Port> = Box::new(Chunks::around(port, setup.transmit));
+            let port = around(&info.name, Box::new(Chunks::around(port, setup.transmit)));
             let port = open(port, info.clone(), config.clone(), owners.clone(), &pool)?;
             ports.insert(info.name.clone(), port);
         }
@@ -190,6 +209,18 @@ impl Rig {
     pub(super) fn drain(&mut self) {
         // Asking costs more than going round.
         while (0..64).any(|_| self.engine.step()) || !self.engine.drained() {}
+    }
+
+    /// [`Rig::drain`]; answers the most packets that were seen to be held.
+    pub(super) fn drain_watching(&mut self) -> u64 {
+        let (mut most, mut turns) = (0, 0_u64);
+        while (0..64).any(|_| self.engine.step()) || !self.engine.drained() {
+            turns += 1;
+            if turns.is_multiple_of(4096) {
+                most = most.max(self.seen().sum(|worker| worker.account.held));
+            }
+        }
+        most
     }
 
     /// Packets that were checked at the sink so far.

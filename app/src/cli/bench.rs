@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{FlowstatBench, Peers, Rfc2544};
+use super::{FlowstatBench, Peers, Rfc2544, Shaping};
 
 /// `weir bench`.
 #[derive(Debug, Args)]
@@ -25,6 +25,8 @@ pub(crate) enum BenchCommands {
     Run(BenchRun),
     /// Other programs at the same work, in turns with Weir
     Peers(Peers),
+    /// What shaping promises, held to it: rates, waits, buffers
+    Shaping(Shaping),
     /// How fast two captures are matched, and in how much memory
     Flowstat(FlowstatBench),
     /// What changed between two reports, and whether it is more than noise

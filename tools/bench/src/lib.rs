@@ -1,6 +1,6 @@
 //! Measurements: what was measured where, how often, and how far the runs lie apart; as tables, JSON, CSV and pages with
 //! plots; whether two of them differ by more than noise; the [`search`] for throughput, with the experiments of
-//! [`rfc2544`] around it; and other programs as [`peers`].
+//! [`rfc2544`] around it; what [`shaping`] promises; and other programs as [`peers`].
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ mod rank;
 mod record;
 pub mod rfc2544;
 pub mod search;
+pub mod shaping;
 mod summary;
 mod text;
 
