@@ -16,6 +16,7 @@
 //! | [`fragment`] | RFC 791 fragmentation |
 //! | [`reassembly`] | RFC 791 reassembly |
 //! | [`limit`] | token buckets |
+//! | [`waiting`] | what waits for an answer |
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +31,7 @@ pub mod neighbor;
 pub mod nexthop;
 pub mod reassembly;
 pub mod rib;
+pub mod waiting;
 
 mod slots;
 

@@ -20,6 +20,13 @@ impl Rate {
         if burst > Self::MAX_BURST { None } else { Some(Rate { per_second, burst }) }
     }
 
+    /// `per_second` tokens in each second, of which those of a tenth of a second can be saved up, and at least so many.
+    pub const fn saving_a_tenth(per_second: u64, least: u64) -> Self {
+        let tenth = per_second / 10;
+        let burst = if tenth < least { least } else { tenth };
+        Rate { per_second, burst: if burst > Self::MAX_BURST { Self::MAX_BURST } else { burst } }
+    }
+
     /// Tokens in each second.
     pub const fn per_second(self) -> u64 {
         self.per_second
@@ -182,6 +189,13 @@ mod tests {
         assert!(bucket.take(333_333_334, 1));
         assert!(!bucket.take(666_666_666, 1));
         assert!(bucket.take(666_666_667, 1));
+    }
+
+    #[test]
+    fn a_tenth_is_saved_within_bounds() {
+        assert_eq!(Rate::saving_a_tenth(1000, 16), rate(1000, 100));
+        assert_eq!(Rate::saving_a_tenth(100, 16), rate(100, 16));
+        assert_eq!(Rate::saving_a_tenth(u64::MAX, 1), rate(u64::MAX, Rate::MAX_BURST));
     }
 
     #[test]

@@ -12,10 +12,13 @@ mod outward;
 mod pieces;
 mod six;
 
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use weir_net::PortId;
 use weir_net::neighbor::Event;
 use weir_net::reassembly::Reassembly;
+use weir_net::waiting::Waiting;
 use weir_packet::{Batch, Held, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::vlan::Vlan;
@@ -32,17 +35,29 @@ use crate::ports::BngPort;
 use crate::punt::Kind;
 use crate::registry::HostEvent;
 use crate::state::{Control, lock};
-use crate::table::Tags;
 use crate::table::counters::WorkerCounters;
-use crate::waiting::{Awaited, Waiting};
+use crate::table::{BindingKey, Tags};
 
 /// The longest that a change made by a request may wait for the slow path to act on it, nanoseconds.
 const ATTENTION: u64 = 10_000_000;
 
+/// Packets that wait for one host or router at most: RFC 1122 section 2.3.2.2 wants one; a few keep the start of a connection
+/// whole.
+const EACH: usize = 8;
+
+/// Whom a packet waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Awaited {
+    /// A subscriber's host.
+    Host(BindingKey),
+    /// A router of the core, by port and address.
+    Router(PortId, Ipv4Addr),
+}
+
 /// The control side's share of packets.
 pub(crate) struct SlowPath {
     shared: Arc<Mutex<Control>>,
-    waiting: Waiting,
+    waiting: Waiting<Awaited, Held>,
     fragments: Reassembly<Held>,
     identifications: Identifications,
     kind: Key<Kind>,
@@ -68,7 +83,7 @@ struct Drops {
 /// One call of the stage: what it may change, and where packets go.
 struct Turn<'a, 'o> {
     control: MutexGuard<'a, Control>,
-    waiting: &'a mut Waiting,
+    waiting: &'a mut Waiting<Awaited, Held>,
     fragments: &'a mut Reassembly<Held>,
     identifications: &'a mut Identifications,
     drops: &'a Drops,
@@ -97,7 +112,7 @@ impl SlowPath {
         room: Room,
     ) -> SlowPath {
         let drops = Drops { counters, losses: Losses::of::<Exit>() };
-        let (waiting, fragments) = (Waiting::new(room.queue), Reassembly::new(room.fragments));
+        let (waiting, fragments) = (Waiting::new(EACH, room.queue), Reassembly::new(room.fragments));
         SlowPath { shared, waiting, fragments, identifications: Identifications::default(), kind, ports, drops }
     }
 

@@ -18,7 +18,7 @@ use weir_wire::{Ethernet, Ipv4, View, checksum, ethernet, ipv4};
 use crate::encap::{GRE_IPV4, MAC_BITS, TAGGED, TUNNEL as TUNNEL_BYTES, Tagged, priority_word};
 use crate::loss::Losses;
 use crate::ports::Ports;
-use crate::punt::{Kind, Passes, Policing};
+use crate::punt::{Kind, Policing};
 use crate::table::counters::{Direction, WorkerCounters};
 use crate::table::{BindingKey, BindingRecord, Found, Subscribers};
 use crate::unwrap::{Inner, unwrap};
@@ -305,16 +305,6 @@ fn is_tunnel(outer: &Ipv4Bytes) -> bool {
 /// The ECN field of a packet that met congestion (RFC 3168).
 pub(crate) const CONGESTED: u8 = 3;
 
-/// The way that a packet takes in the end: that to the slow path, if it may.
-fn settle(exit: Exit, policing: &mut Policing, now: u64, subscriber: Option<u32>) -> Exit {
-    let Some((kind, too_much)) = exit.punted() else { return exit };
-    match policing.pass(now, kind, subscriber) {
-        Passes::Yes => exit,
-        Passes::SubscriberTooMuch => Exit::PolicedSubscriber,
-        Passes::KindTooMuch => too_much,
-    }
-}
-
 /// An IPv4 header without options, as it lies in a packet.
 type Ipv4Bytes = [u8; Ipv4::LEN];
 
@@ -417,7 +407,7 @@ impl Shared {
             match fate {
                 Ok(port) => out.answer_indexed(slot, port),
                 Err(exit) => {
-                    let exit = settle(exit, policing, out.now(), subscriber);
+                    let exit = policing.settle(out.now(), subscriber, exit, exit.punted(), Exit::PolicedSubscriber);
                     if let Some((why, _)) = exit.punted() {
                         lanes.set(*kind, slot, why);
                     } else if let Some(subscriber) = subscriber {

@@ -75,6 +75,9 @@ impl Function for Bng {
         old: Option<&dyn Instance>,
     ) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
         let (config, wanted) = wanted(element, env)?;
+        if !wanted.wrong.is_empty() {
+            return Err(with_subscribers(element, env, &config, wanted));
+        }
         let old = old.and_then(|old| old.as_any().downcast_ref::<Running>());
         Ok(Box::new(Running::build(element, config, wanted, env, old)?))
     }
@@ -124,7 +127,7 @@ impl Running {
         let taken = old.map_or_else(Taken::default, |old| Taken::of(&lock(&old.shared).registry));
         let entries = entries(element, env, &config, &settings, taken)?;
         let kernel = Kernel::detect();
-        let Wanted { ports, gateways, routes, routes6, addresses, addresses6, core_addresses, local } = wanted;
+        let Wanted { ports, gateways, routes, routes6, addresses, addresses6, core_addresses, local, .. } = wanted;
         let mut fib = Fib::new(gateways, config.limits.routes, kernel, env.domain)
             .map_err(|error| no_memory(error.to_string()))?;
         let core = core_addresses.iter().map(|(_, net)| net.addr());
@@ -343,6 +346,14 @@ fn settings(config: &BngConfig, wanted: &Wanted, schedulers: Option<&Arc<Schedul
     }
 }
 
+/// What is wrong with a configuration, and with its subscribers besides; with their profiles only where the schedulers are right.
+fn with_subscribers(element: &Element, env: &Env<'_>, config: &BngConfig, wanted: Wanted) -> Vec<ConfigError> {
+    let settings = settings(config, &wanted, None);
+    let mut wrong = wanted.wrong;
+    wrong.extend(entries(element, env, config, &settings, Taken::default()).err().unwrap_or_default());
+    wrong
+}
+
 /// The subscribers that a configuration wants.
 ///
 /// # Errors
@@ -413,6 +424,9 @@ impl Instance for Running {
 
     fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>> {
         let (config, wanted) = wanted(element, env)?;
+        if !wanted.wrong.is_empty() {
+            return Err(with_subscribers(element, env, &config, wanted));
+        }
         let settings = settings(&config, &wanted, self.schedulers.as_ref());
         let taken = Taken::of(&lock(&self.shared).registry);
         let entries = entries(element, env, &config, &settings, taken)?;

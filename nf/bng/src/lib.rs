@@ -29,7 +29,6 @@ mod table;
 mod tests;
 mod unwrap;
 mod up;
-mod waiting;
 mod wanted;
 mod words;
 

@@ -66,19 +66,11 @@ const fn share(kind: usize) -> u64 {
     }
 }
 
-/// A rate that lets nothing pass.
-const NOTHING: Rate = match Rate::new(0, 0) {
-    Some(rate) => rate,
-    None => panic!(),
-};
-
 /// The rate of a kind, all together being `per_second`. Each may save up a tenth of a second, and at least 16 packets.
 fn rate(kind: usize, per_second: u64) -> Rate {
     const LEAST_BURST: u64 = 16;
     let rate = per_second.saturating_mul(share(kind)) / 20;
-    let burst = (rate / 10).clamp(LEAST_BURST, Rate::MAX_BURST);
-    // The burst is within its bound, so the rate exists.
-    Rate::new(rate.max(1), burst).unwrap_or(NOTHING)
+    Rate::saving_a_tenth(rate.max(1), LEAST_BURST)
 }
 
 /// How much one stage hands to the slow path, in all and for each subscriber.
@@ -128,6 +120,23 @@ impl Policing {
             due: HugeSlice::new(rates.subscribers as usize)?,
             interval: 1_000_000_000 / rates.each.max(1),
         })
+    }
+
+    /// The way that a packet takes in the end: where it is `punted`, as its kind and what it is if there is too much of that, it must pass.
+    pub(crate) fn settle<E>(
+        &mut self,
+        now: u64,
+        subscriber: Option<u32>,
+        exit: E,
+        punted: Option<(Kind, E)>,
+        subscriber_too_much: E,
+    ) -> E {
+        let Some((kind, kind_too_much)) = punted else { return exit };
+        match self.pass(now, kind, subscriber) {
+            Passes::Yes => exit,
+            Passes::SubscriberTooMuch => subscriber_too_much,
+            Passes::KindTooMuch => kind_too_much,
+        }
     }
 
     /// Whether another packet of this kind, caused by a subscriber if it is known, may pass at `now`. A subscriber's share is

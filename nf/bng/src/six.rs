@@ -14,7 +14,7 @@ use crate::encap::{Each, MAC_BITS, ROOM, TAGGED, Tagged, mac_word};
 use crate::fib::{Action, FibView, Hop, Hops};
 use crate::loss::Losses;
 use crate::ports::{Ports, Side};
-use crate::punt::{Kind, Passes, Policing};
+use crate::punt::{Kind, Policing};
 use crate::table::counters::{Direction, WorkerCounters};
 use crate::table::{BindingKey, BindingRecord, SubscriberRecord, Subscribers};
 
@@ -116,16 +116,6 @@ impl Six {
     pub(crate) fn new(shared: Shared, policing: Policing, kind: Key<Kind>) -> Six {
         Six { shared, policing, kind, losses: Losses::of::<Exit>() }
     }
-
-    /// The way that a packet takes in the end: that to the slow path, if it may.
-    fn settle(&mut self, exit: Exit, now: u64, subscriber: Option<u32>) -> (Exit, Option<Kind>) {
-        let Some(kind) = exit.punted() else { return (exit, None) };
-        match self.policing.pass(now, kind, subscriber) {
-            Passes::Yes => (exit, Some(kind)),
-            Passes::SubscriberTooMuch => (Exit::PolicedSubscriber, None),
-            Passes::KindTooMuch => (Exit::Policed, None),
-        }
-    }
 }
 
 impl Stage for Six {
@@ -146,8 +136,9 @@ impl Stage for Six {
             match exit {
                 Ok(position) => out.answer_indexed(slot, position),
                 Err(exit) => {
-                    let (exit, kind) = self.settle(exit, out.now(), subscriber);
-                    match (kind, subscriber) {
+                    let punted = exit.punted().map(|kind| (kind, Exit::Policed));
+                    let exit = self.policing.settle(out.now(), subscriber, exit, punted, Exit::PolicedSubscriber);
+                    match (exit.punted(), subscriber) {
                         (Some(kind), _) => batch.lanes.set(self.kind, slot, kind),
                         (None, Some(subscriber)) => self.losses.count(&self.shared.counters, subscriber, exit),
                         (None, None) => {}

@@ -21,7 +21,7 @@ use crate::examine::{Examined, examine};
 use crate::fib::{Action, FibView, Hop, Hops};
 use crate::loss::Losses;
 use crate::ports::Ports;
-use crate::punt::{Kind, Passes, Policing};
+use crate::punt::{Kind, Policing};
 use crate::table::counters::{Direction, WorkerCounters};
 use crate::table::{Found, SubscriberRecord, Subscribers};
 
@@ -237,16 +237,6 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
     }
 }
 
-/// The way that a packet takes in the end: that to the slow path, if it may.
-fn settle(exit: Exit, policing: &mut Policing, now: u64, subscriber: Option<u32>) -> Exit {
-    let Some((kind, too_much)) = exit.punted() else { return exit };
-    match policing.pass(now, kind, subscriber) {
-        Passes::Yes => exit,
-        Passes::SubscriberTooMuch => Exit::PolicedSubscriber,
-        Passes::KindTooMuch => too_much,
-    }
-}
-
 /// Bytes of a tagged Ethernet header and the fixed part of an IPv4 header.
 const FRONT: usize = TAGGED + Ipv4::LEN;
 
@@ -410,7 +400,7 @@ impl Shared {
             match fate {
                 Ok(port) => out.answer_indexed(slot, port),
                 Err(exit) => {
-                    let exit = settle(exit, policing, out.now(), subscriber);
+                    let exit = policing.settle(out.now(), subscriber, exit, exit.punted(), Exit::PolicedSubscriber);
                     if let Some((why, _)) = exit.punted() {
                         lanes.set(*kind, slot, why);
                     } else {

@@ -33,13 +33,15 @@ pub(crate) struct Wanted {
     pub(crate) core_addresses: Vec<(u8, Ipv4Net)>,
     /// Its end of tunnels; 0.0.0.0 with plain IP.
     pub(crate) local: Ipv4Addr,
+    /// What is wrong with all that, which is left out of it.
+    pub(crate) wrong: Vec<ConfigError>,
 }
 
-/// Reads a configuration.
+/// Reads a configuration, and everything that is wrong with it beyond its schema, but for subscribers.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with it beyond its schema, but for subscribers.
+/// What is wrong by its schema.
 pub(crate) fn wanted(element: &Element, env: &Env<'_>) -> Result<(BngConfig, Wanted), Vec<ConfigError>> {
     let config: BngConfig = element.read()?;
     let mut loader = Loader { element, env, config: &config, errors: Errors::new() };
@@ -53,10 +55,8 @@ pub(crate) fn wanted(element: &Element, env: &Env<'_>) -> Result<(BngConfig, Wan
     loader.markings();
     let Loader { mut errors, .. } = loader;
     qos::faults(element, &config).into_iter().for_each(|error| errors.push(error));
-    errors.into_result((
-        config,
-        Wanted { ports, gateways, routes, routes6, addresses, addresses6, core_addresses, local },
-    ))
+    let wrong = errors.into_result(()).err().unwrap_or_default();
+    Ok((config, Wanted { ports, gateways, routes, routes6, addresses, addresses6, core_addresses, local, wrong }))
 }
 
 struct Loader<'a> {

@@ -55,6 +55,21 @@ fn an_end_of_tunnels_is_needed_and_labels_need_tunnels() {
     assert_eq!(wrong.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
 }
 
+/// Mistakes of the gateway and of its subscribers are told together.
+#[test]
+fn what_is_wrong_with_subscribers_is_told_with_the_rest() {
+    let wrong = errors(|config| {
+        config["routes"]["10.0.0.0/8"] = json!("nowhere");
+        config["subscribers"] = json!([
+            { "svlan": 100, "cvlan": 1, "key": 7, "ipv4": ["127.0.0.1"] },
+            { "svlan": 100, "cvlan": 2, "ipv4": ["10.0.0.8"] },
+        ]);
+    });
+    assert_eq!(wrong.len(), 3, "{wrong:?}");
+    assert!(wrong[0].contains("routes[\"10.0.0.0/8\"]"), "{wrong:?}");
+    assert!(wrong[1].contains("subscribers[1]") && wrong[2].contains("subscribers[2]"), "{wrong:?}");
+}
+
 #[test]
 fn routes_lead_to_gateways_that_there_are() {
     let wrong = errors(|config| config["routes"]["10.0.0.0/8"] = json!("nowhere"));

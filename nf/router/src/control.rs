@@ -8,10 +8,13 @@ mod fragments;
 mod redirect;
 mod route;
 
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use weir_net::PortId;
 use weir_net::neighbor::Event;
 use weir_net::reassembly::Reassembly;
+use weir_net::waiting::Waiting;
 use weir_packet::{Batch, Held, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::Ethernet;
@@ -20,15 +23,17 @@ pub(crate) use exit::Exit;
 
 use crate::punt::Kind;
 use crate::state::Control;
-use crate::waiting::Waiting;
 
 /// The longest that a change made by a request may wait for the slow path to act on it, nanoseconds.
 const ATTENTION: u64 = 10_000_000;
 
+/// A neighbour: a port and an address on its link.
+pub(crate) type Station = (PortId, Ipv4Addr);
+
 /// The control side's share of packets.
 pub(crate) struct SlowPath {
     shared: Arc<Mutex<Control>>,
-    waiting: Waiting,
+    waiting: Waiting<Station, Held>,
     fragments: Reassembly<Held>,
     kind: Key<Kind>,
     ports: usize,
@@ -38,7 +43,7 @@ pub(crate) struct SlowPath {
 /// One call of the stage: what it may change, and where packets go.
 struct Turn<'a, 'o> {
     control: MutexGuard<'a, Control>,
-    waiting: &'a mut Waiting,
+    waiting: &'a mut Waiting<Station, Held>,
     fragments: &'a mut Reassembly<Held>,
     out: &'a mut Out<'o>,
     kind: Key<Kind>,
@@ -54,7 +59,7 @@ pub(crate) fn lock(shared: &Mutex<Control>) -> MutexGuard<'_, Control> {
 impl SlowPath {
     pub(crate) fn new(
         shared: Arc<Mutex<Control>>,
-        waiting: Waiting,
+        waiting: Waiting<Station, Held>,
         fragments: Reassembly<Held>,
         kind: Key<Kind>,
         ports: usize,

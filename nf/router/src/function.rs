@@ -8,6 +8,7 @@ use weir_config::{ConfigError, Element, ErrorKind, PortName, Schema};
 use weir_net::neighbor;
 use weir_net::reassembly::Reassembly;
 use weir_net::rib::Limits;
+use weir_net::waiting::Waiting;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
@@ -27,7 +28,6 @@ use crate::punt::{Kind, Policing};
 use crate::routing::{Routing, Tables};
 use crate::state::Control;
 use crate::table::{PrefixReader, PrefixTable};
-use crate::waiting::Waiting;
 use crate::{cases, request, show};
 
 /// The function `router`.

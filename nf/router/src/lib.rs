@@ -21,7 +21,6 @@ mod routing;
 mod show;
 mod state;
 mod table;
-mod waiting;
 
 pub use config::{NeighborTimers, RouterConfig, RouterLimits, TableKind};
 pub use function::Router;

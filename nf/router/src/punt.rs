@@ -61,19 +61,11 @@ const fn share(kind: usize) -> u64 {
     }
 }
 
-/// A rate that lets nothing pass.
-pub(crate) const NOTHING: Rate = match Rate::new(0, 0) {
-    Some(rate) => rate,
-    None => panic!(),
-};
-
 /// The rate of a kind, all together being `per_second`. Each may save up a tenth of a second, and at least 16 packets.
 fn rate(kind: usize, per_second: u64) -> Rate {
     const LEAST_BURST: u64 = 16;
     let rate = per_second.saturating_mul(share(kind)) / 20;
-    let burst = (rate / 10).clamp(LEAST_BURST, Rate::MAX_BURST);
-    // The burst is within its bound, so the rate exists.
-    Rate::new(rate.max(1), burst).unwrap_or(NOTHING)
+    Rate::saving_a_tenth(rate.max(1), LEAST_BURST)
 }
 
 /// Polices what one worker hands to the slow path.

@@ -57,8 +57,7 @@ const LOOK_INTERVAL: u64 = 1_000_000_000;
 
 /// The rate of every kind of error, with a tenth of a second to be saved up.
 fn error_rates(per_second: u64) -> [Rate; ERRORS] {
-    let rate = Rate::new(per_second, (per_second / 10).clamp(1, Rate::MAX_BURST));
-    [rate.unwrap_or(crate::punt::NOTHING); ERRORS]
+    [Rate::saving_a_tenth(per_second, 1); ERRORS]
 }
 
 impl Control {

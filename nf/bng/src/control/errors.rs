@@ -28,12 +28,7 @@ pub(crate) struct ErrorLimits {
 }
 
 fn rates(per_second: u64) -> [Rate; KINDS] {
-    const NOTHING: Rate = match Rate::new(0, 0) {
-        Some(rate) => rate,
-        None => panic!(),
-    };
-    let rate = Rate::new(per_second, (per_second / 10).clamp(1, Rate::MAX_BURST));
-    [rate.unwrap_or(NOTHING); KINDS]
+    [Rate::saving_a_tenth(per_second, 1); KINDS]
 }
 
 impl ErrorLimits {

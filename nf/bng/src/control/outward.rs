@@ -10,14 +10,13 @@ use weir_wire::gre::Gre;
 use weir_wire::mpls::Label;
 use weir_wire::{Ethernet, Ipv4, Ipv6, MacAddr, View, ethernet};
 
-use super::{Exit, Line, Turn, inside, is_six};
+use super::{Awaited, Exit, Line, Turn, inside, is_six};
 use crate::encap::{Each, TAGGED};
 use crate::fib::{Action, Hop};
 use crate::punt::Kind;
 use crate::registry::Wanted;
 use crate::six::wrap;
 use crate::table::{Address, BindingKey};
-use crate::waiting::Awaited;
 
 /// The least Ethernet frame without its check sequence.
 const LEAST_FRAME: usize = 60;

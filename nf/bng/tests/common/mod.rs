@@ -75,6 +75,15 @@ pub struct Rig {
     ports: Vec<MemPort>,
 }
 
+/// A gateway whose next router is known.
+pub fn rig(config: Value) -> Rig {
+    let mut rig = Rig::new(TWO, config);
+    rig.settle();
+    rig.router_answers();
+    rig.sent(CORE);
+    rig
+}
+
 /// A value of a script.
 pub fn script(value: &Value) -> weir_config::Value {
     match value {

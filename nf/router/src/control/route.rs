@@ -9,12 +9,11 @@ use weir_net::nexthop::NextHop;
 use weir_packet::Held;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, flow, ipv4};
 
-use super::{Exit, HEADER, Turn, ip_bytes, ip_bytes_mut};
+use super::{Exit, HEADER, Station, Turn, ip_bytes, ip_bytes_mut};
 use crate::answer::address_frame;
 use crate::punt::Kind;
 use crate::routing::Decision;
 use crate::state::PortState;
-use crate::waiting::Station;
 
 /// Who may still have to take a hop off a packet's TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
