@@ -1,5 +1,6 @@
 //! The running graph as data, as text and for Graphviz.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
@@ -65,7 +66,10 @@ impl GraphView {
             To::Stage(id) => stage(id.0),
             To::Port(index) => format!("port {}", port(*index)),
         };
-        let stages = graph.nodes().iter().map(|node| StageView {
+        // Where several workers have the same stages, one stands for all.
+        let mut seen = HashSet::new();
+        let first = graph.nodes().iter().filter(|node| seen.insert(node.name.as_str()));
+        let stages = first.map(|node| StageView {
             name: node.name.clone(),
             place: match node.place {
                 Place::Worker { section: 0 } => "worker".to_owned(),

@@ -209,6 +209,7 @@ impl Loaded {
     fn check_parts(&self) -> Vec<ConfigError> {
         let mut errors = self.check_devices();
         errors.extend(self.check_owners());
+        errors.extend(self.check_workers());
         if self.functions().next().is_none() && errors.is_empty() {
             let kinds: Vec<&str> = catalogue::FUNCTIONS.iter().map(|function| function.kind()).collect();
             let place = weir_config::Place::line(self.file.to_string_lossy(), 0);
@@ -271,6 +272,20 @@ impl Loaded {
             }
         }
         errors
+    }
+
+    /// A core runs one worker, whatever it does.
+    fn check_workers(&self) -> Vec<ConfigError> {
+        let twice = |(function, element): (&'static dyn Function, &Element)| {
+            let workers = function.placement(element).workers;
+            let mut seen = BTreeSet::new();
+            let core = workers.into_iter().find(|core| !seen.insert(*core))?;
+            let problem = format!("core {core} stands here twice; a core runs one worker");
+            let root = element.path();
+            let error = element.error(ErrorKind::Duplicate, &root.field("workers"), problem);
+            Some(error.remedy("name each core once"))
+        };
+        self.functions().filter_map(twice).collect()
     }
 
     fn check_owners(&self) -> Vec<ConfigError> {

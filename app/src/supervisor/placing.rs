@@ -74,6 +74,7 @@ fn add_function(running: &RunningFunction, cores: &Cores, blueprint: &mut Bluepr
     let name = running.element.name();
     match running.placement.layout {
         Layout::Pipeline => add_replica(running, 0, workers, true, blueprint),
+        Layout::Distributor if running.instance.balances() => add_replica(running, 0, workers, true, blueprint),
         Layout::RunToCompletion => {
             let replicas = workers.into_iter().enumerate();
             replicas.into_iter().try_for_each(|(n, worker)| add_replica(running, n, vec![worker], true, blueprint))

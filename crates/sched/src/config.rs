@@ -8,10 +8,11 @@ use weir_config::{Nanos, Rate, Size, config};
 use crate::class::MAX_CLASSES;
 use crate::codel::{Codel, CodelConfig};
 use crate::manage::Manage;
-use crate::profile::{ClassProfile, Profile, SubportProfile};
+use crate::profile::{ClassProfile, Profile};
 use crate::rate::{Bucket, MAX_RATE, MIN_RATE};
 use crate::red::{Red, RedConfig};
 use crate::scheduler::MAX_SUBPORTS;
+use crate::share::{Limit, Limits};
 
 const LEAST: Rate = Rate::new(MIN_RATE);
 const MOST: Rate = Rate::new(MAX_RATE);
@@ -150,19 +151,26 @@ impl SchedulerConfig {
         }
     }
 
-    pub(crate) fn port(&self) -> Bucket {
-        Bucket::new(self.rate.bits_per_second(), self.burst.bytes())
+    /// Packets that wait at most in each of so many schedulers that users are divided among: together about [`buffers`](Self::buffers), and
+    /// never less than what their users may hold whatever the others do.
+    pub fn buffers_of_each(&self, schedulers: u8) -> u32 {
+        let schedulers = u32::from(schedulers.max(1));
+        let minimum = self.minimum().saturating_mul(self.users.div_ceil(schedulers));
+        self.buffers.div_ceil(schedulers).max(minimum)
     }
 
-    pub(crate) fn subport_profiles(&self) -> Vec<SubportProfile> {
-        self.subports.values().map(SubportConfig::profile).collect()
+    /// Packets that wait at most in all of so many schedulers.
+    pub fn holds(&self, schedulers: u8) -> usize {
+        self.buffers_of_each(schedulers) as usize * usize::from(schedulers.max(1))
     }
-}
 
-impl SubportConfig {
-    fn profile(&self) -> SubportProfile {
-        let bucket = |rate: Rate| Bucket::new(rate.bits_per_second(), self.tb_size.bytes());
-        SubportProfile { bucket: self.tb_rate.map_or(Bucket::UNLIMITED, bucket) }
+    pub(crate) fn limits(&self) -> Limits {
+        let subport = |subport: &SubportConfig| {
+            let size = subport.tb_size.bytes();
+            subport.tb_rate.map(|rate| Limit { rate: rate.bits_per_second(), size })
+        };
+        let port = Limit { rate: self.rate.bits_per_second(), size: self.burst.bytes() };
+        Limits { port, subports: self.subports.values().map(subport).collect() }
     }
 }
 

@@ -78,14 +78,19 @@ pub struct Profiles {
     /// The rates of the subports.
     pub subports: Vec<SubportProfile>,
     /// The profiles of users, by number.
-    pub users: Vec<Profile>,
+    pub users: Arc<[Profile]>,
     fallback: Profile,
 }
 
 impl Profiles {
     /// From the rates of the port and its subports and the profiles of users.
     pub fn new(port: Bucket, subports: Vec<SubportProfile>, users: Vec<Profile>) -> Profiles {
-        Profiles { port, subports, users, fallback: Profile::new(Bucket::UNLIMITED, Vec::new(), &[]) }
+        Profiles { port, subports, users: users.into(), fallback: Profile::new(Bucket::UNLIMITED, Vec::new(), &[]) }
+    }
+
+    /// The same for users of whom the port and its subports have other rates.
+    pub(crate) fn with_rates(&self, port: Bucket, subports: Vec<SubportProfile>) -> Profiles {
+        Profiles { port, subports, users: Arc::clone(&self.users), fallback: self.fallback.clone() }
     }
 
     /// The profile of a number; one without limits where there is none.

@@ -10,9 +10,11 @@ use weir_stage::Stage;
 
 use crate::config::{Fault, SchedulerConfig};
 use crate::gates::{Gates, UserCount};
+use crate::owner::Owners;
 use crate::profile::Profiles;
 use crate::scheduler::{Scheduler, Setup};
 use crate::shaper::Shaper;
+use crate::share::{Limits, Shares};
 
 /// A scheduler of packets with up to four classes.
 pub(crate) type Four = Scheduler<Held, 4, 11>;
@@ -27,7 +29,12 @@ const CHANGES: usize = 4096;
 
 /// Shaping as configured: makes the stages that do it, and tells them of changes while they run.
 pub struct Shaping {
+    /// Of each scheduler.
     setup: Setup,
+    /// Users of all schedulers together.
+    users: u32,
+    /// Who has which users.
+    owners: Owners,
     /// Classes that are used.
     classes: usize,
     subports: Vec<String>,
@@ -42,13 +49,22 @@ pub struct Shaping {
 struct Book {
     /// Names of the profiles, by number. A number is never given to another name.
     names: Vec<String>,
+    /// The rate of each profile, bit/s.
+    rates: Vec<u64>,
+    /// With the rates of the whole port.
     profiles: Arc<Profiles>,
+    limits: Limits,
+    shares: Shares,
+    /// The profiles of each scheduler, with the rates of its share.
+    parts: Vec<Arc<Profiles>>,
     stages: Vec<ToStage>,
     /// Ranges that the configuration assigned.
     ranges: Vec<(u32, u32)>,
 }
 
 struct ToStage {
+    /// Which of the schedulers it has.
+    scheduler: u8,
     /// Gone when the stage is.
     stage: Weak<()>,
     changed: Producer<u32>,
@@ -57,7 +73,7 @@ struct ToStage {
 
 impl fmt::Debug for Shaping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Shaping({} users)", self.setup.users)
+        write!(f, "Shaping({} users)", self.users)
     }
 }
 
@@ -65,33 +81,53 @@ impl fmt::Debug for Shaping {
 #[derive(Debug)]
 pub struct Change {
     names: Vec<String>,
+    rates: Vec<u64>,
     profiles: Arc<Profiles>,
+    limits: Limits,
     /// First and last user, and their word.
     ranges: Vec<(u32, u32, u32)>,
 }
 
 impl Shaping {
-    /// From a configuration, its users assigned.
+    /// From a configuration, its users assigned: one scheduler for all of them.
     ///
     /// # Errors
     ///
     /// Everything that is wrong with it.
     pub fn new(config: &SchedulerConfig) -> Result<Arc<Shaping>, Vec<Fault>> {
+        Shaping::divided(config, Owners::ONE)
+    }
+
+    /// The same with the [schedulers](Owners::schedulers) that workers have of their own. Each has its share of the port's rate and of the
+    /// buffers, and only its own users.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    pub fn divided(config: &SchedulerConfig, owners: Owners) -> Result<Arc<Shaping>, Vec<Fault>> {
+        let schedulers = owners.schedulers();
         let setup = Setup {
-            users: config.users,
-            buffers: config.buffers,
+            users: config.users.div_ceil(u32::from(schedulers)),
+            buffers: config.buffers_of_each(schedulers),
             minimum: config.minimum(),
             overhead: config.overhead,
             wheel: Setup::WHEEL,
         };
-        let profiles = Arc::new(Profiles::new(config.port(), Vec::new(), Vec::new()));
+        let limits = config.limits();
+        let shares = Shares::new(owners, limits.subports.len());
+        let (port, subports) = shares.of(0, &limits);
+        let profiles = Arc::new(Profiles::new(port, subports, Vec::new()));
+        let parts = (0..schedulers).map(|_| Arc::clone(&profiles)).collect();
+        let (names, rates, stages, ranges) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let shaping = Shaping {
             setup,
+            users: config.users,
+            owners,
             classes: usize::from(config.classes),
             subports: config.subports.keys().cloned().collect(),
             assigned: (0..config.users).map(|_| AtomicU32::new(NOBODY)).collect(),
             generation: AtomicU64::new(0),
-            book: Mutex::new(Book { names: Vec::new(), profiles, stages: Vec::new(), ranges: Vec::new() }),
+            book: Mutex::new(Book { names, rates, profiles, limits, shares, parts, stages, ranges }),
         };
         let change = shaping.prepare(config)?;
         shaping.apply(change);
@@ -116,18 +152,25 @@ impl Shaping {
         let mut names = book.names.clone();
         names.extend(config.profiles.keys().filter(|name| !book.names.contains(name)).cloned());
         let built = if self.classes <= 4 { 4 } else { 8 };
+        let rate = |(number, name): (usize, &String)| match config.profiles.get(name) {
+            Some(profile) => profile.tb_rate.bits_per_second(),
+            None => book.rates.get(number).copied().unwrap_or(0),
+        };
+        let rates = names.iter().enumerate().map(rate).collect();
         let users = names.iter().enumerate().map(|(number, name)| match config.profiles.get(name) {
             Some(profile) => profile.profile(self.classes, built),
             // Whoever has it still goes by it.
             None => book.profiles.user(number as u16).clone(),
         });
-        let profiles = Arc::new(Profiles::new(config.port(), config.subport_profiles(), users.collect()));
+        let limits = config.limits();
+        let (port, subports) = Shares::new(Owners::ONE, limits.subports.len()).of(0, &limits);
+        let profiles = Arc::new(Profiles::new(port, subports, users.collect()));
         let ranges = config.assign.iter().filter_map(|range| {
             let word = word(&names, &self.subports, &range.profile, range.subport.as_deref())?;
             Some((range.first, range.last.unwrap_or(range.first), word))
         });
         let ranges = ranges.collect();
-        Ok(Change { names, profiles, ranges })
+        Ok(Change { names, rates, profiles, limits, ranges })
     }
 
     /// Puts a configuration in place. Users that the last one assigned and this one does not are dismissed; those of
@@ -142,7 +185,14 @@ impl Shaping {
         }
         book.ranges = change.ranges.iter().map(|(first, last, _)| (*first, *last)).collect();
         book.names = change.names;
+        book.rates = change.rates;
         book.profiles = change.profiles;
+        book.limits = change.limits;
+        book.shares = Shares::new(self.owners, book.limits.subports.len());
+        for (user, word) in (0..).zip(&self.assigned) {
+            book.weigh(user, NOBODY, word.load(Ordering::Relaxed));
+        }
+        book.divide();
         drop(book);
         // Pairs with the acquire in `Orders::look`.
         self.generation.fetch_add(1, Ordering::Release);
@@ -160,31 +210,39 @@ impl Shaping {
     /// A sentence that says which of them does not exist.
     pub fn assign(&self, user: u32, profile: &str, subport: Option<&str>) -> Result<(), String> {
         let assigned = self.assigned.get(user as usize).ok_or_else(|| {
-            format!("there is no user {user}: users are 0 to {}; raise users", self.setup.users.saturating_sub(1))
+            format!("there is no user {user}: users are 0 to {}; raise users", self.users.saturating_sub(1))
         })?;
         let mut book = self.book();
         let word = word(&book.names, &self.subports, profile, subport).ok_or_else(|| {
             let (profiles, subports) = (book.names.join(", "), self.subports.join(", "));
             format!("profile {profile:?} or subport {subport:?} does not exist; profiles are {profiles}; subports are {subports}")
         })?;
-        if assigned.swap(word, Ordering::Relaxed) != word {
-            self.tell(&mut book, user);
-        }
+        self.replace(&mut book, user, assigned, word);
         Ok(())
     }
 
     /// From now on there is no such user: packets that come are refused, those that wait are sent.
     pub fn dismiss(&self, user: u32) {
         let mut book = self.book();
-        if let Some(assigned) = self.assigned.get(user as usize)
-            && assigned.swap(NOBODY, Ordering::Relaxed) != NOBODY
-        {
-            self.tell(&mut book, user);
+        if let Some(assigned) = self.assigned.get(user as usize) {
+            self.replace(&mut book, user, assigned, NOBODY);
+        }
+    }
+
+    fn replace(&self, book: &mut Book, user: u32, assigned: &AtomicU32, word: u32) {
+        let before = assigned.swap(word, Ordering::Relaxed);
+        if before != word {
+            book.stages.retain(ToStage::is_there);
+            book.weigh(user, before, word);
+            // With the first stage comes the first division.
+            if book.shares.divides() && !book.stages.is_empty() {
+                book.divide();
+            }
+            self.tell(book, user);
         }
     }
 
     fn tell(&self, book: &mut Book, user: u32) {
-        book.stages.retain(ToStage::is_there);
         for stage in &mut book.stages {
             if stage.changed.push(user).is_err() {
                 // It goes through all users instead.
@@ -206,12 +264,20 @@ impl Shaping {
 
     /// Users at most.
     pub fn users(&self) -> u32 {
-        self.setup.users
+        self.users
+    }
+
+    /// Packets that wait at most, in all schedulers together.
+    pub fn buffers(&self) -> usize {
+        self.setup.buffers as usize * usize::from(self.owners.schedulers())
     }
 
     /// What became of a user's packets, in all stages that there are.
     pub fn count(&self, user: u32) -> UserCount {
-        self.book().stages.iter().map(|stage| stage.gates.count(user)).fold(UserCount::default(), UserCount::plus)
+        let number = self.owners.number(user);
+        let book = self.book();
+        let stages = book.stages.iter().filter(|stage| self.owners.at(stage.scheduler, user));
+        stages.map(|stage| stage.gates.count(number)).fold(UserCount::default(), UserCount::plus)
     }
 
     /// Bytes of state per user, and bytes per packet that may wait.
@@ -222,24 +288,78 @@ impl Shaping {
     /// A stage that shapes, at the rate of the whole port: one worker has it. It finds the user of a packet in the lane `user`, its class in
     /// the lane `class`, and, where `colours` says that somebody writes it, its colour.
     pub fn stage(self: &Arc<Shaping>, user: Key<u32>, colours: bool) -> Box<dyn Stage> {
-        if self.classes <= 4 { self.build::<4, 11>(user, colours) } else { self.build::<8, 15>(user, colours) }
+        self.stage_of(0, user, colours)
     }
 
-    fn build<const C: usize, const Q: usize>(self: &Arc<Shaping>, user: Key<u32>, colours: bool) -> Box<dyn Stage> {
+    /// The stage with the scheduler of an owner, which knows users by their [numbers there](Owners::number).
+    pub fn stage_of(self: &Arc<Shaping>, scheduler: u8, user: Key<u32>, colours: bool) -> Box<dyn Stage> {
+        if self.classes <= 4 {
+            self.build::<4, 11>(scheduler, user, colours)
+        } else {
+            self.build::<8, 15>(scheduler, user, colours)
+        }
+    }
+
+    fn build<const C: usize, const Q: usize>(
+        self: &Arc<Shaping>,
+        scheduler_number: u8,
+        user: Key<u32>,
+        colours: bool,
+    ) -> Box<dyn Stage> {
         let (producer, consumer) = ring(CHANGES);
         let mut book = self.book();
-        let mut scheduler: Scheduler<Held, C, Q> = Scheduler::new(self.setup, Arc::clone(&book.profiles));
-        for user in 0..self.setup.users {
-            scheduler.assign(user, unpack(self.word(user)), 0);
+        book.divide();
+        let profiles = book.part(scheduler_number);
+        let mut scheduler: Scheduler<Held, C, Q> = Scheduler::new(self.setup, Arc::clone(&profiles));
+        for number in 0..self.setup.users {
+            let user = self.owners.user(scheduler_number, number);
+            scheduler.assign(number, unpack(self.word(user)), 0);
         }
         let there = Arc::new(());
         book.stages.retain(ToStage::is_there);
-        let gates = Arc::clone(scheduler.gates());
-        book.stages.push(ToStage { stage: Arc::downgrade(&there), changed: producer, gates });
+        let (gates, stage) = (Arc::clone(scheduler.gates()), Arc::downgrade(&there));
+        book.stages.push(ToStage { scheduler: scheduler_number, stage, changed: producer, gates });
         let seen = self.generation.load(Ordering::Acquire);
-        let orders =
-            Orders { _there: there, shaping: Arc::clone(self), changed: consumer, seen, sweep: self.setup.users };
+        let orders = Orders {
+            _there: there,
+            shaping: Arc::clone(self),
+            scheduler: scheduler_number,
+            profiles,
+            changed: consumer,
+            seen,
+            sweep: self.setup.users,
+        };
         Box::new(Shaper::new(scheduler, orders, user, colours, self.classes, self.setup.overhead))
+    }
+}
+
+impl Book {
+    /// A user had one word and has another.
+    fn weigh(&mut self, user: u32, before: u32, now: u32) {
+        for (word, is_new) in [(before, false), (now, true)] {
+            let Some((profile, subport)) = unpack(word) else { continue };
+            let rate = self.rates.get(usize::from(profile)).copied().unwrap_or(0);
+            let (before, now) = if is_new { (0, rate) } else { (rate, 0) };
+            self.shares.change(user, subport, before, now);
+        }
+    }
+
+    /// Gives each scheduler its share of the rates.
+    fn divide(&mut self) {
+        let Book { profiles, limits, shares, parts, .. } = self;
+        for (scheduler, part) in (0..).zip(parts.iter_mut()) {
+            *part = if shares.divides() {
+                let (port, subports) = shares.of(scheduler, limits);
+                Arc::new(profiles.with_rates(port, subports))
+            } else {
+                Arc::clone(profiles)
+            };
+        }
+    }
+
+    /// The profiles of a scheduler.
+    fn part(&self, scheduler: u8) -> Arc<Profiles> {
+        Arc::clone(self.parts.get(usize::from(scheduler)).unwrap_or(&self.profiles))
     }
 }
 
@@ -267,9 +387,13 @@ pub(crate) struct Orders {
     /// Says that the stage is there.
     _there: Arc<()>,
     shaping: Arc<Shaping>,
+    /// Which of its schedulers.
+    scheduler: u8,
+    /// Those that the scheduler goes by.
+    profiles: Arc<Profiles>,
     changed: Consumer<u32>,
     seen: u64,
-    /// Users from this one on are still to be looked at.
+    /// Users, by their numbers at the scheduler, from this one on are still to be looked at.
     sweep: u32,
 }
 
@@ -299,21 +423,28 @@ impl Orders {
         scheduler: &mut Scheduler<Held, C, Q>,
         now: u64,
     ) {
+        let (shaping, owners) = (Arc::clone(&self.shaping), self.shaping.owners);
         // Never waits: while the control side writes, there is another loop.
-        if generation != self.seen
-            && let Ok(book) = self.shaping.book.try_lock()
-        {
-            scheduler.set_profiles(Arc::clone(&book.profiles), now);
+        let Ok(book) = shaping.book.try_lock() else { return };
+        let profiles = book.part(self.scheduler);
+        drop(book);
+        if !Arc::ptr_eq(&profiles, &self.profiles) {
+            self.profiles = Arc::clone(&profiles);
+            scheduler.set_profiles(profiles, now);
+        }
+        if generation != self.seen {
             self.seen = generation;
             self.sweep = 0;
         }
         for _ in 0..SWEEP {
             let Some(user) = self.changed.pop() else { break };
-            scheduler.assign(user, unpack(self.shaping.word(user)), now);
+            if owners.at(self.scheduler, user) {
+                scheduler.assign(owners.number(user), unpack(shaping.word(user)), now);
+            }
         }
-        let end = self.sweep.saturating_add(SWEEP).min(self.shaping.setup.users);
-        for user in self.sweep..end {
-            scheduler.assign(user, unpack(self.shaping.word(user)), now);
+        let end = self.sweep.saturating_add(SWEEP).min(shaping.setup.users);
+        for number in self.sweep..end {
+            scheduler.assign(number, unpack(shaping.word(owners.user(self.scheduler, number))), now);
         }
         self.sweep = end;
     }

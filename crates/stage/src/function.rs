@@ -31,7 +31,8 @@ choice! {
     pub enum Layout {
         /// Every worker runs the whole graph, on receive queues of its own.
         RunToCompletion = "run-to-completion",
-        /// The first worker receives and spreads flows over the others, each of which runs the whole graph.
+        /// The first worker receives and spreads flows (or users, where a user has one owner) over the others, each of which runs the whole
+        /// graph.
         Distributor = "distributor",
         /// Each worker runs a section of the graph.
         Pipeline = "pipeline",
@@ -144,6 +145,13 @@ pub trait Instance: Send {
     ///
     /// What a builder of graphs may run out of.
     fn graph(&self, replica: usize) -> Result<Graph, GraphError>;
+
+    /// Whether, in the layout `distributor`, [`Instance::graph`] is one graph for all workers: the stages of section 0 balance, on the first
+    /// worker, and those of section `n` are the `n`-th worker's. Stages of different sections may have the same name then. So do functions whose
+    /// users have owners; for all others flows are spread over replicas of their graphs.
+    fn balances(&self) -> bool {
+        false
+    }
 
     /// Prepares to run with a configuration that differs in `live` keys only. Nothing changes before the result is called,
     /// which cannot fail.

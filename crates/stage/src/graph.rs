@@ -1,6 +1,6 @@
 //! Stages wired by their ways, and what must hold of the wiring.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fmt;
 
 use weir_packet::{Key, LaneId, USER_LANES};
@@ -192,10 +192,10 @@ impl Graph {
     }
 
     fn check_names(&self, wrong: &mut Vec<String>) {
-        let mut seen = HashMap::new();
+        let mut seen = HashSet::new();
         for node in &self.nodes {
-            if seen.insert(node.name.as_str(), ()).is_some() {
-                wrong.push(format!("{}: two stages have this name", node.name));
+            if !seen.insert((node.name.as_str(), node.place)) {
+                wrong.push(format!("{}: two stages of one section have this name", node.name));
             }
             if node.declaration.codes() > 255 {
                 wrong.push(format!("{}: {} ways; a stage has at most 255", node.name, node.declaration.codes()));

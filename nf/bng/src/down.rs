@@ -218,11 +218,11 @@ struct Aside {
 pub(crate) const MOST_LABELS: usize = 8;
 
 /// Bytes of labels of a frame that is not plain: of none that is.
-const NOT_PLAIN: usize = 1;
+pub(crate) const NOT_PLAIN: usize = 1;
 
 /// Bytes of the labels of a plain frame, between its Ethernet header and an IPv4 header.
 #[inline(always)]
-fn labels_of(packet: &Packet) -> usize {
+pub(crate) fn labels_of(packet: &Packet) -> usize {
     /// EtherType of MPLS, and the bit of the first label that says that it is the only one.
     const ONE_LABEL: u64 = ethernet::MPLS.swap_bytes() as u64 | 1 << 32;
     const COUNTS: u64 = 0xffff | 1 << 32;
@@ -294,7 +294,7 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
 
 /// Whether an outer header is of GRE, no fragment's, and without congestion marks.
 #[inline(always)]
-fn is_tunnel(outer: &Ipv4Bytes) -> bool {
+pub(crate) fn is_tunnel(outer: &Ipv4Bytes) -> bool {
     const PIECES: u32 = 0x3fff_0000;
     const PROTOCOL: u32 = 0xff;
     let [_, tos, _, _, _, _, f0, f1, ttl, protocol, ..] = *outer;
@@ -306,7 +306,7 @@ fn is_tunnel(outer: &Ipv4Bytes) -> bool {
 pub(crate) const CONGESTED: u8 = 3;
 
 /// An IPv4 header without options, as it lies in a packet.
-type Ipv4Bytes = [u8; Ipv4::LEN];
+pub(crate) type Ipv4Bytes = [u8; Ipv4::LEN];
 
 impl Shared {
     /// The first turn: reads headers, and asks for what they lead to. Answers which packets are sound and for us.

@@ -10,10 +10,11 @@ use serde_json::Value;
 use weir_config::{ConfigError, Element, ErrorKind, PortName, Schema};
 use weir_net::Author;
 use weir_packet::Key;
+use weir_sched::arrangement::Arrangement;
 use weir_simd::Kernel;
 use weir_stage::{
-    Case, Env, Function, Graph, GraphError, Instance, Layout, NodeId, Notice, Place, Placement, RequestError, Saved,
-    Show, ShowRows, Stage, To, Verb, Ways,
+    Case, Env, Function, Graph, GraphError, Instance, Layout, Notice, Placement, RequestError, Saved, Show, ShowRows,
+    Stage, Verb,
 };
 use weir_table::lpm4::Prefix4;
 use weir_wire::MacAddr;
@@ -22,20 +23,20 @@ use crate::cases;
 use crate::config::{BngConfig, CoreEncapsulation, SubscribersConfig};
 use crate::control::{ErrorLimits, Room, SlowPath};
 use crate::core_side::CoreSide;
-use crate::down::{self, Down, Marking};
+use crate::down::{self, Marking};
 use crate::fib::{Fib, FibView};
 use crate::load::{Loader, Taken};
 use crate::loss::{reasons, watched};
 use crate::notice::Notices;
 use crate::ports::{Ports, Side};
-use crate::punt::{Kind, Policing, Rates};
-use crate::qos::{self, Schedulers, Site};
+use crate::punt::{Kind, Rates};
+use crate::qos::{self, Schedulers};
 use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, ShapingSettings, Timing};
-use crate::six::{self, Six};
+use crate::six;
 use crate::state::{Control, lock};
 use crate::table::counters::{Counters, WorkerCounters};
 use crate::table::{Limits, Subscribers, Tables, Tags};
-use crate::up::{self, Up};
+use crate::up;
 use crate::wanted::{Wanted, wanted};
 use crate::{request, show};
 
@@ -65,7 +66,9 @@ impl Function for Bng {
     }
 
     fn holds(&self, element: &Element) -> usize {
-        element.read::<BngConfig>().map_or(0, |config| qos::holds(&config.qos, config.access.len()))
+        element
+            .read::<BngConfig>()
+            .map_or(0, |config| qos::holds(&config.qos, config.access.len(), arrangement(&config).owners()))
     }
 
     fn build(
@@ -97,18 +100,20 @@ impl Function for Bng {
 
 /// A configured gateway.
 pub(crate) struct Running {
-    name: String,
-    config: BngConfig,
-    ports: Arc<Ports>,
+    pub(crate) name: String,
+    pub(crate) config: BngConfig,
+    pub(crate) ports: Arc<Ports>,
     fib: FibView,
-    subscribers: Arc<Subscribers>,
-    counters: Arc<Counters>,
-    kernel: Kernel,
+    pub(crate) subscribers: Arc<Subscribers>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) kernel: Kernel,
     /// Own addresses, sorted.
     own: Vec<u32>,
     local: u32,
     /// What shapes subscribers, if anything does.
-    schedulers: Option<Arc<Schedulers>>,
+    pub(crate) schedulers: Option<Arc<Schedulers>>,
+    /// What runs on which worker.
+    pub(crate) arrangement: Arrangement,
     shared: Arc<Mutex<Control>>,
     notices: Mutex<Notices>,
 }
@@ -122,7 +127,9 @@ impl Running {
         old: Option<&Running>,
     ) -> Result<Running, Vec<ConfigError>> {
         let no_memory = |error: String| vec![element.error(ErrorKind::Limit, &element.path(), error)];
-        let schedulers = Schedulers::new(&config.qos, config.access.len(), env.domain).map_err(no_memory)?;
+        let arrangement = arrangement(&config);
+        let schedulers =
+            Schedulers::new(&config.qos, config.access.len(), arrangement.owners(), env.domain).map_err(no_memory)?;
         let settings = settings(&config, &wanted, schedulers.as_ref());
         let taken = old.map_or_else(Taken::default, |old| Taken::of(&lock(&old.shared).registry));
         let entries = entries(element, env, &config, &settings, taken)?;
@@ -148,6 +155,7 @@ impl Running {
             bindings: settings.bindings,
             svlans: settings.svlans,
             prefix_length: PREFIX_LENGTH,
+            is_balanced: arrangement.is_balanced(),
         };
         let tables = Tables::new(limits, settings.ports.len(), env.domain, seed(&ports))
             .map_err(|error| no_memory(error.to_string()))?;
@@ -178,6 +186,7 @@ impl Running {
             local: local.to_bits(),
             config: config.clone(),
             schedulers,
+            arrangement,
             shared: Arc::new(Mutex::new(Control { registry, core, errors, fib, ports, addresses, addresses6, config })),
             notices: Mutex::default(),
         };
@@ -185,67 +194,7 @@ impl Running {
         if wrong.is_empty() { Ok(running) } else { Err(wrong) }
     }
 
-    fn graph_of<const TUNNEL: bool>(&self) -> Result<Graph, GraphError> {
-        let mut graph = Graph::new();
-        let kind: Key<Kind> = graph.claim("why it goes to the slow path")?;
-        let counters = self.counters.add_worker().map_err(no_memory)?;
-        let policing = || Policing::new(self.rates());
-        let may_fragment = !self.config.tunnel.df;
-        let shared = self.up_shared(&counters);
-        let up = Up::<TUNNEL>::new(shared, self.kernel, policing().map_err(no_memory)?, kind, may_fragment);
-        let up = graph.add(self.stage("up"), up);
-        let down = Down::<TUNNEL>::new(
-            self.down_shared(Arc::clone(&counters)),
-            self.kernel,
-            policing().map_err(no_memory)?,
-            kind,
-        );
-        let down = graph.add(self.stage("down"), down);
-        let six = |name: &str| -> Result<_, GraphError> {
-            let six = Six::new(self.six(&counters, TUNNEL), policing().map_err(no_memory)?, kind);
-            Ok((self.stage(name), six))
-        };
-        let (name, stage) = six("six-up")?;
-        let six_up = graph.add(name, stage);
-        let (name, stage) = six("six-down")?;
-        let six_down = graph.add(name, stage);
-        let control = graph.add_at(self.stage("control"), self.slow_path(kind)?, Place::Control);
-        graph.wire(control, "up", To::Stage(up));
-        graph.wire(control, "down", To::Stage(down));
-        punts::<up::Exit>(&mut graph, up, control);
-        punts::<down::Exit>(&mut graph, down, control);
-        for (from, six) in [(up, six_up), (down, six_down)] {
-            graph.wire(from, "ipv6", To::Stage(six));
-            punts::<six::Exit>(&mut graph, six, control);
-        }
-        self.wire_ports(&mut graph, [up, six_up, control], [down, six_down])?;
-        Ok(graph)
-    }
-
-    /// Wires ports to stages, with schedulers between them where something is shaped: what `to_customers` sends goes through them.
-    fn wire_ports(&self, graph: &mut Graph, others: [NodeId; 3], to_customers: [NodeId; 2]) -> Result<(), GraphError> {
-        let ([up, ..], [down, _]) = (others, to_customers);
-        let user = self.schedulers.as_ref().map(|_| graph.claim::<u32>("user")).transpose()?;
-        for (position, port) in (0_u8..).zip(self.ports.list()) {
-            let way = format!("port[{position}]");
-            for stage in others {
-                graph.wire(stage, &way, To::Port(port.index));
-            }
-            let shaped = self.schedulers.as_deref().zip(user).filter(|_| port.side == Side::Access);
-            let site =
-                |user| Site { function: &self.name, port: &port.name, position, subscribers: &self.subscribers, user };
-            let before_up = shaped.and_then(|(all, user)| all.before_up(graph, &site(user), To::Stage(up)));
-            let after_down = shaped.and_then(|(all, user)| all.after_down(graph, &site(user), To::Port(port.index)));
-            for stage in to_customers {
-                graph.wire(stage, &way, after_down.map_or(To::Port(port.index), To::Stage));
-            }
-            let first = if port.side == Side::Access { before_up.unwrap_or(up) } else { down };
-            graph.receive(port.index, first);
-        }
-        Ok(())
-    }
-
-    fn six(&self, counters: &Arc<WorkerCounters>, is_tunnel: bool) -> six::Shared {
+    pub(crate) fn six(&self, counters: &Arc<WorkerCounters>, is_tunnel: bool) -> six::Shared {
         six::Shared {
             subscribers: Arc::clone(&self.subscribers),
             fib: self.fib.clone(),
@@ -256,7 +205,7 @@ impl Running {
         }
     }
 
-    fn up_shared(&self, counters: &Arc<WorkerCounters>) -> up::Shared {
+    pub(crate) fn up_shared(&self, counters: &Arc<WorkerCounters>) -> up::Shared {
         up::Shared {
             subscribers: Arc::clone(&self.subscribers),
             fib: self.fib.clone(),
@@ -266,7 +215,7 @@ impl Running {
         }
     }
 
-    fn down_shared(&self, counters: Arc<WorkerCounters>) -> down::Shared {
+    pub(crate) fn down_shared(&self, counters: Arc<WorkerCounters>) -> down::Shared {
         down::Shared {
             subscribers: Arc::clone(&self.subscribers),
             ports: Arc::clone(&self.ports),
@@ -282,14 +231,14 @@ impl Running {
         Marking::new(|old| dscp.get(&old).copied().unwrap_or(old), |dscp| pcp.get(&dscp).copied().unwrap_or(0))
     }
 
-    fn slow_path(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+    pub(crate) fn slow_path(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
         let counters = self.counters.add_worker().map_err(no_memory)?;
         let limits = &self.config.limits;
         let room = Room { queue: limits.queue as usize, fragments: limits.fragments as usize };
         Ok(Box::new(SlowPath::new(Arc::clone(&self.shared), counters, kind, self.ports.list().len(), room)))
     }
 
-    fn rates(&self) -> Rates {
+    pub(crate) fn rates(&self) -> Rates {
         Rates {
             all: self.config.punt_rate.packets_per_second(),
             each: self.config.subscriber_punt_rate.packets_per_second(),
@@ -297,20 +246,13 @@ impl Running {
         }
     }
 
-    fn stage(&self, stage: &str) -> String {
+    pub(crate) fn stage(&self, stage: &str) -> String {
         format!("{}.{stage}", self.name)
     }
 }
 
-fn no_memory(error: weir_mem::arena::Error) -> GraphError {
+pub(crate) fn no_memory(error: weir_mem::arena::Error) -> GraphError {
     GraphError(vec![error.to_string()])
-}
-
-/// Wires all ways of a stage to the slow path, but that of IPv6.
-fn punts<W: Ways>(graph: &mut Graph, from: NodeId, control: NodeId) {
-    for way in W::LIST.iter().filter(|way| way.fate == weir_stage::Fate::Way && way.name != "ipv6") {
-        graph.wire(from, way.name, To::Stage(control));
-    }
 }
 
 /// What decides where addresses stand in the index: other gateways have other Ethernet addresses.
@@ -319,6 +261,11 @@ fn seed(ports: &Ports) -> u64 {
         let MacAddr([a, b, c, d, e, f]) = port.mac;
         (seed ^ u64::from_le_bytes([a, b, c, d, e, f, 0, 0])).wrapping_mul(0xd6e8_feb8_6659_fd93)
     })
+}
+
+/// What runs on which worker.
+fn arrangement(config: &BngConfig) -> Arrangement {
+    Arrangement::of(config.layout, config.workers.len())
 }
 
 /// What subscribers are subject to.
@@ -343,6 +290,7 @@ fn settings(config: &BngConfig, wanted: &Wanted, schedulers: Option<&Arc<Schedul
             usual: config.qos.usual.clone(),
             users: qos::users(&config.qos),
         }),
+        owners: arrangement(config).owners(),
     }
 }
 
@@ -420,6 +368,10 @@ impl Instance for Running {
             CoreEncapsulation::GreMpls => self.graph_of::<true>(),
             CoreEncapsulation::Ip => self.graph_of::<false>(),
         }
+    }
+
+    fn balances(&self) -> bool {
+        true
     }
 
     fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>> {

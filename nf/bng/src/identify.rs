@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_mem::Published;
 use weir_packet::{BATCH, Batch, Key, LaneId};
 use weir_sched::classify::{Classifier, Frame};
+use weir_sched::owner::Own;
 use weir_stage::{Declaration, Out, Stage};
 
 use crate::table::Subscribers;
@@ -27,6 +28,7 @@ pub(crate) struct Identify {
     subscribers: Arc<Subscribers>,
     classifier: Arc<Published<Classifier>>,
     user: Key<u32>,
+    own: Own,
     /// Position of the port among the access ports.
     position: u8,
     frames: [Frame; BATCH],
@@ -36,13 +38,15 @@ pub(crate) struct Identify {
 const NOWHERE: u32 = u32::MAX;
 
 impl Identify {
+    /// For the access port at `position`, and the users that are `own`.
     pub(crate) fn new(
         subscribers: Arc<Subscribers>,
         classifier: Arc<Published<Classifier>>,
         user: Key<u32>,
+        own: Own,
         position: u8,
     ) -> Identify {
-        Identify { subscribers, classifier, user, position, frames: [Frame::default(); BATCH] }
+        Identify { subscribers, classifier, user, own, position, frames: [Frame::default(); BATCH] }
     }
 
     /// Reads headers, then tags, each asked for a turn before it is needed. Answers places of subscribers.
@@ -73,13 +77,13 @@ impl Stage for Identify {
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let places = self.places(batch);
         let classifier = self.classifier.load(out.reader());
-        let Identify { subscribers, frames, user, .. } = self;
+        let Identify { subscribers, frames, user, own, .. } = self;
         let mut past = batch.live();
         batch.each(|slot, packet, lanes| {
             let frame = &frames[slot.index()];
             let record = subscribers.subscriber(places[slot.index()]);
             let Some(record) = record.filter(|_| frame.dscp(packet.bytes()).is_some()) else { return };
-            lanes.set(*user, slot, record.user());
+            lanes.set(*user, slot, own.number(record.user()));
             lanes.class[slot] = classifier.classify(packet.bytes(), frame).to_lane();
             past &= !slot.bit();
         });

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod balance;
 mod cases;
 mod config;
 mod control;
@@ -12,6 +13,7 @@ mod encap;
 mod examine;
 mod fib;
 mod function;
+mod graph;
 mod identify;
 mod load;
 mod loss;

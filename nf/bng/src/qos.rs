@@ -10,6 +10,7 @@ use weir_packet::Key;
 use weir_sched::class::MAX_QUEUES;
 use weir_sched::classify::Classifier;
 use weir_sched::config::SchedulerConfig;
+use weir_sched::owner::{Own, Owners};
 use weir_sched::shaping::{Change, Shaping};
 use weir_stage::{Graph, Layout, NodeId, Place, To};
 
@@ -19,7 +20,7 @@ use crate::table::Subscribers;
 
 /// Which way packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
+pub(crate) enum Direction {
     /// From customers: shaped before anything else is done with them.
     Up,
     /// To customers: shaped last, so that nothing is lost behind the scheduler.
@@ -31,14 +32,6 @@ impl Direction {
         match self {
             Direction::Up => "up",
             Direction::Down => "down",
-        }
-    }
-
-    /// Where its scheduler runs when stages are spread over workers: the last one before transmit is on its own.
-    const fn section(self) -> Place {
-        match self {
-            Direction::Up => Place::Worker { section: 0 },
-            Direction::Down => Place::Worker { section: 1 },
         }
     }
 }
@@ -65,17 +58,25 @@ impl fmt::Debug for Schedulers {
 }
 
 impl Schedulers {
-    /// As configured, for so many access ports; `None` where nothing is shaped. The configuration has no [`faults`].
+    /// As configured, for so many access ports, divided among these owners; `None` where nothing is shaped. The configuration has no [`faults`].
     ///
     /// # Errors
     ///
     /// What is wrong all the same.
-    pub(crate) fn new(config: &QosConfig, ports: usize, domain: &Domain) -> Result<Option<Arc<Schedulers>>, String> {
+    pub(crate) fn new(
+        config: &QosConfig,
+        ports: usize,
+        owners: Owners,
+        domain: &Domain,
+    ) -> Result<Option<Arc<Schedulers>>, String> {
         if config.up.is_none() && config.down.is_none() {
             return Ok(None);
         }
         let all = |scheduler: &Option<SchedulerConfig>| match scheduler {
-            Some(scheduler) => (0..ports).map(|_| shaping(scheduler)).collect(),
+            Some(scheduler) => {
+                let divided = |_| Shaping::divided(scheduler, owners).map_err(|faults| said(&faults));
+                (0..ports).map(divided).collect()
+            }
             None => Ok(Vec::new()),
         };
         let classifier = Arc::new(Published::new(domain, Box::new(classifier(config))));
@@ -120,37 +121,56 @@ impl Schedulers {
         self.classifier.publish(Box::new(prepared.classifier));
     }
 
-    /// Puts the scheduler of a port before `next`; answers the stage that comes first.
-    fn put_before(&self, graph: &mut Graph, direction: Direction, site: &Site<'_>, next: To) -> Option<NodeId> {
-        let shapings = match direction {
+    /// Whether anything is shaped that goes this way.
+    pub(crate) fn shape(&self, direction: Direction) -> bool {
+        !self.of(direction).is_empty()
+    }
+
+    fn of(&self, direction: Direction) -> &[Arc<Shaping>] {
+        match direction {
             Direction::Up => &self.up,
             Direction::Down => &self.down,
-        };
-        let shaping = shapings.get(usize::from(site.position))?;
-        let stage = |what: &str| format!("{}.{what}-{}.{}", site.function, direction.name(), site.port);
-        let (subscribers, classifier) = (Arc::clone(site.subscribers), Arc::clone(&self.classifier));
-        let identify = graph.add(stage("identify"), Identify::new(subscribers, classifier, site.user, site.position));
-        let shape = graph.add_at(stage("shape"), shaping.stage(site.user, false), direction.section());
-        graph.wire(identify, "out", To::Stage(shape));
-        graph.wire(identify, "past", next);
+        }
+    }
+
+    /// Adds a scheduler of a port, by its number among those that the port's users are divided among.
+    pub(crate) fn add_shaper(
+        &self,
+        graph: &mut Graph,
+        site: &Site<'_>,
+        scheduler: u8,
+        place: Place,
+        next: To,
+    ) -> Option<NodeId> {
+        let shaping = self.of(site.direction).get(usize::from(site.position))?;
+        let shape = graph.add_at(site.stage("shape"), shaping.stage_of(scheduler, site.user, false), place);
         graph.wire(shape, "out", next);
-        Some(identify)
+        Some(shape)
     }
 
-    /// What packets from customers come to first, if they are shaped before `next`.
-    pub(crate) fn before_up(&self, graph: &mut Graph, site: &Site<'_>, next: To) -> Option<NodeId> {
-        self.put_before(graph, Direction::Up, site, next)
-    }
-
-    /// What packets to customers come to before the port, if they are shaped.
-    pub(crate) fn after_down(&self, graph: &mut Graph, site: &Site<'_>, next: To) -> Option<NodeId> {
-        self.put_before(graph, Direction::Down, site, next)
+    /// Adds what comes before a scheduler; what is not shaped goes `past` it.
+    pub(crate) fn add_identify(
+        &self,
+        graph: &mut Graph,
+        site: &Site<'_>,
+        own: Own,
+        place: Place,
+        ways: [To; 2],
+    ) -> NodeId {
+        let (subscribers, classifier) = (Arc::clone(site.subscribers), Arc::clone(&self.classifier));
+        let identify = Identify::new(subscribers, classifier, site.user, own, site.position);
+        let identify = graph.add_at(site.stage("identify"), Box::new(identify), place);
+        let [shape, past] = ways;
+        graph.wire(identify, "out", shape);
+        graph.wire(identify, "past", past);
+        identify
     }
 }
 
-/// Where a scheduler is put.
+/// What a scheduler is for.
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'a> {
+    pub(crate) direction: Direction,
     /// Name of the function.
     pub(crate) function: &'a str,
     /// Name of the access port.
@@ -162,8 +182,10 @@ pub(crate) struct Site<'a> {
     pub(crate) user: Key<u32>,
 }
 
-fn shaping(config: &SchedulerConfig) -> Result<Arc<Shaping>, String> {
-    Shaping::new(config).map_err(|faults| said(&faults))
+impl Site<'_> {
+    fn stage(&self, what: &str) -> String {
+        format!("{}.{what}-{}.{}", self.function, self.direction.name(), self.port)
+    }
 }
 
 fn said(faults: &[(String, String)]) -> String {
@@ -199,9 +221,9 @@ pub(crate) fn users(config: &QosConfig) -> u32 {
     both(config).map(|(_, scheduler)| scheduler.users).min().unwrap_or(u32::MAX)
 }
 
-/// Packets that the schedulers of so many access ports may hold.
-pub(crate) fn holds(config: &QosConfig, ports: usize) -> usize {
-    both(config).map(|(_, scheduler)| scheduler.buffers as usize * ports).sum()
+/// Packets that the schedulers of so many access ports may hold, divided among these owners.
+pub(crate) fn holds(config: &QosConfig, ports: usize, owners: Owners) -> usize {
+    both(config).map(|(_, scheduler)| scheduler.holds(owners.schedulers()) * ports).sum()
 }
 
 /// What is wrong with the part of a configuration that is about shaping, beyond its schema.
@@ -238,9 +260,16 @@ pub(crate) fn faults(element: &Element, config: &BngConfig) -> Vec<ConfigError> 
         let problem = format!("no profile is called \"{usual}\" in each scheduler; there are {}", names.join(", "));
         wrong("usual", problem);
     }
-    if both(qos).next().is_some() && config.workers.len() > 1 && config.layout != Layout::Pipeline {
-        let problem = "a scheduler has one owner: give one worker, or layout = \"pipeline\" with two".to_owned();
-        errors.push(element.error(ErrorKind::Conflict, &root.field("workers"), problem));
+    if both(qos).next().is_some() && config.workers.len() > 1 && config.layout == Layout::RunToCompletion {
+        let workers = config.workers.len();
+        let problem = format!(
+            "{workers} workers that each take what their queues give them: packets of one subscriber would come to several, and a \
+             scheduler has one owner"
+        );
+        let error = element.error(ErrorKind::Conflict, &root.field("workers"), problem);
+        errors.push(error.remedy(
+            "choose layout = \"distributor\" (the others share the subscribers), layout = \"pipeline\" (one schedules for all), or one worker",
+        ));
     }
     errors
 }

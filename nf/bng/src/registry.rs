@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use ipnet::Ipv4Net;
 use weir_net::Author;
+use weir_sched::owner::Owners;
 
 pub(crate) use check::{Column, check_alone};
 pub(crate) use entry::{Entry, Fields, PREFIX_LENGTH, Subscriber, half};
@@ -66,6 +67,8 @@ pub(crate) struct Settings {
     pub(crate) timing: Timing,
     /// What shapes subscribers, if anything does.
     pub(crate) shaping: Option<ShapingSettings>,
+    /// The workers that share the subscribers.
+    pub(crate) owners: Owners,
 }
 
 /// What a subscriber's profile and user are subject to.
@@ -98,6 +101,8 @@ pub(crate) struct Registry {
     /// What the workers' tables may not say yet.
     unsettled_tags: BTreeSet<Tags>,
     unsettled_hosts: BTreeSet<BindingKey>,
+    /// GRE keys whose owner balancers may not know yet.
+    unsettled_keys: BTreeSet<u32>,
     counters: Arc<Counters>,
     events: Vec<HostEvent>,
 }
@@ -117,6 +122,7 @@ impl Registry {
             tables,
             unsettled_tags: BTreeSet::new(),
             unsettled_hosts: BTreeSet::new(),
+            unsettled_keys: BTreeSet::new(),
             counters,
             events: Vec::new(),
         }
@@ -326,6 +332,7 @@ impl Registry {
             key.map(|key| self.by_key.remove(&key));
         }
         self.unsettled_tags.insert(tags);
+        self.unsettled_keys.extend(key);
         fixed.into_iter().filter_map(|key| Some((key, self.remove_host(key)?))).collect()
     }
 
@@ -336,6 +343,7 @@ impl Registry {
         let fixed = subscriber.fixed_keys(&self.settings);
         if let Some(key) = fields.key {
             self.by_key.insert(key, number);
+            self.unsettled_keys.insert(key);
         }
         self.revise_learned(number);
         for key in fixed {

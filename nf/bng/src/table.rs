@@ -17,6 +17,7 @@
 
 mod binding;
 pub(crate) mod counters;
+mod owners;
 mod slots;
 mod subscriber;
 mod writer;
@@ -30,6 +31,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weir_mem::HugeSlice;
 use weir_mem::prefetch::prefetch_slice;
 use weir_table::exact::{Hash, Index};
+
+use owners::OwnerBytes;
 
 pub(crate) use binding::{Address, BindingFields, BindingKey, BindingRecord, Stations};
 pub(crate) use subscriber::{Sources4, Sources6, SubscriberFields, SubscriberRecord, Tags};
@@ -91,6 +94,7 @@ pub(crate) struct Subscribers {
     bindings: HugeSlice<Line>,
     /// Second halves of the addresses of IPv6 hosts, at the same places.
     halves: HugeSlice<AtomicU64>,
+    owners: OwnerBytes,
     /// The bits of an IPv6 address's first half that are looked up.
     prefix_mask: u64,
 }
@@ -99,11 +103,43 @@ impl Subscribers {
     /// Where the word of a pair of tags of the access port at this position lies, for [`found`](Self::found), whose line is asked for.
     #[inline(always)]
     pub(crate) fn seek(&self, port: u8, svlan: u16, cvlan: u16) -> u32 {
-        // Acquire, here and below: what a word leads to is seen whole.
-        let block = self.svlans.get(svlan_place(port, svlan)).map_or(0, |word| word.load(Ordering::Acquire));
-        let at = block + u32::from(cvlan) % VLANS as u32;
+        let at = self.word_of(port, svlan, cvlan);
         prefetch_slice(&self.cvlans, at as usize);
         at
+    }
+
+    #[inline(always)]
+    fn word_of(&self, port: u8, svlan: u16, cvlan: u16) -> u32 {
+        // Acquire, here and below: what a word leads to is seen whole.
+        let block = self.svlans.get(svlan_place(port, svlan)).map_or(0, |word| word.load(Ordering::Acquire));
+        block + u32::from(cvlan) % VLANS as u32
+    }
+
+    /// Where the byte of a pair of tags lies, for [`owner_at`](Self::owner_at), whose line is asked for.
+    #[inline(always)]
+    pub(crate) fn seek_owner(&self, port: u8, svlan: u16, cvlan: u16) -> u32 {
+        let at = self.word_of(port, svlan, cvlan);
+        self.owners.prefetch(at);
+        at
+    }
+
+    /// The worker that has who is behind the tags whose byte lies there; 0 for nobody.
+    #[inline(always)]
+    pub(crate) fn owner_at(&self, at: u32) -> u8 {
+        self.owners.by_tags(at)
+    }
+
+    /// Asks for the byte that [`owner_by_key`](Self::owner_by_key) reads. Answers whether the key has one; the owner of others is that of a
+    /// [binding](BindingRecord::owner).
+    #[inline(always)]
+    pub(crate) fn prefetch_key_owner(&self, key: u32) -> bool {
+        self.owners.prefetch_key(key)
+    }
+
+    /// The worker that has the subscriber with this GRE key; 0 for nobody.
+    #[inline(always)]
+    pub(crate) fn owner_by_key(&self, key: u32) -> u8 {
+        self.owners.by_key(key)
     }
 
     /// Who is behind the tags whose word lies there.
@@ -205,6 +241,7 @@ impl Subscribers {
             + self.by_address.bytes()
             + self.bindings.bytes()
             + self.halves.bytes()
+            + self.owners.bytes()
     }
 }
 

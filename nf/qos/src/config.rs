@@ -69,7 +69,7 @@ config! {
         pub to: PortName = required, rebuild;
         /// What becomes of packets in the other direction.
         pub reverse: Reverse = default(Reverse::Pass), rebuild;
-        /// Cores of the workers: one, or with the layout `pipeline` one for looking and one for shaping.
+        /// Cores of the workers.
         pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
         /// How the stages are spread over the workers.
         pub layout: Layout = default(Layout::RunToCompletion), rebuild;

@@ -10,7 +10,7 @@ use weir_table::lpm4::Lookup4;
 use weir_table::lpm6::Lookup6;
 use weir_wire::{Ipv4, Ipv6, View, ethernet};
 
-/// The user of frames that belong to nobody else.
+/// The user of frames that belong to nobody else; its word is the same, as it has the first owner.
 pub(crate) const OTHERS: u32 = 0;
 
 /// VLAN identifiers, valid ones and others.
@@ -45,7 +45,7 @@ pub(crate) trait Find: Send + 'static {
     /// Asks for what [`Find::user`] will look at.
     fn prefetch(&self, packet: &Packet, frame: &Frame);
 
-    /// The user of a frame; [`OTHERS`] if it is nobody's.
+    /// The word of the user of a frame ([`weir_sched::owner`]); [`OTHERS`] if it is nobody's.
     fn user(&self, packet: &Packet, frame: &Frame) -> u32;
 }
 

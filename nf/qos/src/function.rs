@@ -8,8 +8,10 @@ use weir_config::{ConfigError, Element, ErrorKind, PortName, Schema};
 use weir_mem::Published;
 use weir_net::limit::{Rate, TokenBucket};
 use weir_packet::Key;
+use weir_sched::arrangement::Arrangement;
 use weir_sched::classify::Classifier;
-use weir_sched::police::{Police, Policers, UserProfiles};
+use weir_sched::owner::Own;
+use weir_sched::police::{Police, Policers};
 use weir_sched::shaping::Shaping;
 use weir_stage::{
     Case, Env, Function, Graph, GraphError, Instance, Layout, NodeId, Place, Placement, RequestError, Saved, Show,
@@ -20,7 +22,7 @@ use crate::back::Back;
 use crate::config::{QosConfig, Reverse};
 use crate::limit::Limit;
 use crate::load::{Wanted, load};
-use crate::state::{Control, Direction, lock};
+use crate::state::{Control, Direction, Profiles, lock};
 use crate::table::{IdentifyWith, Room, Table};
 use crate::users::Users;
 use crate::{cases, request, show};
@@ -56,7 +58,7 @@ impl Function for Qos {
                 Reverse::Pass => 1,
                 Reverse::Shape => 2,
             };
-            config.scheduler.buffers as usize * schedulers
+            config.scheduler.holds(arrangement(&config).owners().schedulers()) * schedulers
         })
     }
 
@@ -87,13 +89,19 @@ impl Function for Qos {
     }
 }
 
+/// What runs on which worker.
+fn arrangement(config: &QosConfig) -> Arrangement {
+    Arrangement::of(config.layout, config.workers.len())
+}
+
 /// A configured `qos`.
 pub(crate) struct Running {
     name: String,
     config: QosConfig,
     /// Indices of the ports `from` and `to`.
     ports: [u16; 2],
-    profiles: Arc<UserProfiles>,
+    /// What runs on which worker.
+    arrangement: Arrangement,
     classifier: Arc<Published<Classifier>>,
     policers: Arc<Published<Policers>>,
     pub(crate) shared: Arc<Mutex<Control>>,
@@ -110,13 +118,15 @@ impl Running {
             Reverse::Pass => &[Direction::Forth],
             Reverse::Shape => &[Direction::Forth, Direction::Back],
         };
+        let arrangement = arrangement(&config);
+        let owners = arrangement.owners();
         let mut schedulers = Vec::new();
         for direction in directions {
             // All that can be wrong has been looked for.
-            let shaping = Shaping::new(&config.scheduler).map_err(|faults| limit(format!("scheduler: {faults:?}")))?;
+            let shaping = Shaping::divided(&config.scheduler, owners)
+                .map_err(|faults| limit(format!("scheduler: {faults:?}")))?;
             schedulers.push((*direction, shaping));
         }
-        let profiles = Arc::new(UserProfiles::new(config.scheduler.users));
         let classifier = Arc::new(Published::new(env.domain, Box::new(wanted.classifier.clone())));
         let policers = Arc::new(Published::new(env.domain, Box::new(Policers::default())));
         let mut control = Control {
@@ -124,9 +134,8 @@ impl Running {
             names: wanted.names.clone(),
             others: None,
             table,
-            buffers: config.scheduler.buffers,
             schedulers,
-            profiles: Arc::clone(&profiles),
+            profiles: Profiles::new(owners, config.scheduler.users),
             classifier: Arc::clone(&classifier),
             policers: Arc::clone(&policers),
         };
@@ -134,7 +143,7 @@ impl Running {
         let ports = [&config.from, &config.to].map(|name| env.port(name).map_or(0, |port| port.index));
         let shared = Arc::new(Mutex::new(control));
         let name = element.name().to_owned();
-        Ok(Running { name, config, ports, profiles, classifier, policers, shared, now: env.now })
+        Ok(Running { name, config, ports, arrangement, classifier, policers, shared, now: env.now })
     }
 
     /// What was changed at run time stays.
@@ -145,38 +154,98 @@ impl Running {
         control.assign_all();
     }
 
-    /// The stages of one direction; packets come in at the first.
-    fn direction(&self, graph: &mut Graph, direction: Direction, user: Key<u32>, to: u16) -> Option<NodeId> {
-        let name = |stage: &str| match direction {
+    /// The name of a stage of one direction.
+    fn stage(&self, stage: &str, direction: Direction) -> String {
+        match direction {
             Direction::Forth => format!("{}.{stage}", self.name),
             Direction::Back => format!("{}.{stage}-back", self.name),
-        };
+        }
+    }
+
+    /// The stages of one direction; packets come in at the first.
+    fn direction(&self, graph: &mut Graph, direction: Direction, user: Key<u32>, to: u16) -> Option<NodeId> {
         let control = lock(&self.shared);
         let (_, shaping) = control.schedulers.iter().find(|(one, _)| *one == direction)?;
-        let overhead = u32::from(self.config.scheduler.overhead);
-        let with =
-            IdentifyWith { classifier: Arc::clone(&self.classifier), user, strict: self.config.others.is_none() };
-        let identify = control.table.identify(direction == Direction::Back, with);
-        let identify = graph.add_at(name("identify"), identify, Place::Worker { section: 0 });
-        let shaper = graph.add_at(name("shape"), shaping.stage(user, true), Place::Worker { section: 1 });
-        graph.wire(shaper, "out", To::Port(to));
-        if self.config.police.is_empty() {
-            graph.wire(identify, "out", To::Stage(shaper));
+        let mut shape = |scheduler: u8, place: Place| {
+            let shaper = graph.add_at(self.stage("shape", direction), shaping.stage_of(scheduler, user, true), place);
+            graph.wire(shaper, "out", To::Port(to));
+            shaper
+        };
+        let arrangement = self.arrangement;
+        let shapers: Vec<NodeId> = if arrangement.has_own_schedulers() {
+            arrangement.sections().map(|(owner, place)| shape(owner, place)).collect()
         } else {
-            let (profiles, policers) = (Arc::clone(&self.profiles), Arc::clone(&self.policers));
-            let police = graph.add(name("police"), Police::new(user, profiles, policers, overhead));
-            graph.wire(identify, "out", To::Stage(police));
-            graph.wire(police, "out", To::Stage(shaper));
+            let shaper = shape(0, arrangement.exit());
+            arrangement.sections().map(|_| shaper).collect()
+        };
+        let sections = arrangement.sections().zip(shapers);
+        let first: Vec<NodeId> = sections
+            .map(|((owner, place), shaper)| {
+                self.before_shaper(graph, &control, (direction, user), (owner, place), shaper)
+            })
+            .collect();
+        let first = self.balanced(graph, &control, direction, &first)?;
+        Some(self.limited(graph, direction, first))
+    }
+
+    /// What an owner does before its packets are shaped.
+    fn before_shaper(
+        &self,
+        graph: &mut Graph,
+        control: &Control,
+        (direction, user): (Direction, Key<u32>),
+        (owner, place): (u8, Place),
+        shaper: NodeId,
+    ) -> NodeId {
+        let (own, strict) = (Own::of(owner), self.config.others.is_none());
+        let with = IdentifyWith { classifier: Arc::clone(&self.classifier), user, own, strict };
+        let identify = control.table.identify(direction == Direction::Back, with);
+        let identify = graph.add_at(self.stage("identify", direction), identify, place);
+        let profiles = control.profiles.of(owner).filter(|_| !self.config.police.is_empty());
+        let Some(profiles) = profiles else {
+            graph.wire(identify, "out", To::Stage(shaper));
+            return identify;
+        };
+        let overhead = u32::from(self.config.scheduler.overhead);
+        let police = Police::new(user, profiles, Arc::clone(&self.policers), overhead);
+        let police = graph.add_at(self.stage("police", direction), Box::new(police), place);
+        graph.wire(identify, "out", To::Stage(police));
+        graph.wire(police, "out", To::Stage(shaper));
+        identify
+    }
+
+    /// A balancer before the owners, if there is one.
+    fn balanced(
+        &self,
+        graph: &mut Graph,
+        control: &Control,
+        direction: Direction,
+        owners: &[NodeId],
+    ) -> Option<NodeId> {
+        let first = *owners.first()?;
+        if !self.arrangement.is_balanced() {
+            return Some(first);
         }
+        let balance = control.table.balance(direction == Direction::Back, owners.len() as u8);
+        let balance = graph.add_at(self.stage("balance", direction), balance, self.arrangement.entrance());
+        graph.wire(balance, "first", To::Stage(first));
+        for (n, owner) in owners.iter().enumerate() {
+            graph.wire(balance, &format!("worker[{n}]"), To::Stage(*owner));
+        }
+        Some(balance)
+    }
+
+    /// A limiter before all others, if there is one.
+    fn limited(&self, graph: &mut Graph, direction: Direction, next: NodeId) -> NodeId {
         let limit = self.config.limit.and_then(|limit| {
             // A millisecond's worth, and at least a batch.
             let rate = limit.packets_per_second();
             Rate::new(rate, (rate / 1_000).max(64))
         });
-        let Some(limit) = limit else { return Some(identify) };
-        let limit = graph.add(name("limit"), Limit(TokenBucket::new(limit, self.now)));
-        graph.wire(limit, "out", To::Stage(identify));
-        Some(limit)
+        let Some(limit) = limit else { return next };
+        let limit = graph.add(self.stage("limit", direction), Limit(TokenBucket::new(limit, self.now)));
+        graph.wire(limit, "out", To::Stage(next));
+        limit
     }
 }
 
@@ -198,6 +267,10 @@ impl Instance for Running {
         };
         graph.receive(to, back);
         Ok(graph)
+    }
+
+    fn balances(&self) -> bool {
+        true
     }
 
     fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>> {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use weir_mem::Published;
 use weir_packet::{BATCH, Batch, Key, LaneId};
 use weir_sched::classify::{Classifier, Frame};
+use weir_sched::owner::Own;
 use weir_stage::{Declaration, Out, Stage};
 
 use crate::find::{Find, OTHERS};
+use crate::table::IdentifyWith;
 
 weir_stage::ways! {
     /// Ways out of [`Identify`].
@@ -24,14 +26,16 @@ pub(crate) struct Identify<F> {
     find: F,
     classifier: Arc<Published<Classifier>>,
     user: Key<u32>,
+    own: Own,
     /// Whether frames of nobody are dropped.
     strict: bool,
     frames: [Frame; BATCH],
 }
 
 impl<F: Find> Identify<F> {
-    pub(crate) fn new(find: F, classifier: Arc<Published<Classifier>>, user: Key<u32>, strict: bool) -> Identify<F> {
-        Identify { find, classifier, user, strict, frames: [Frame::default(); BATCH] }
+    pub(crate) fn new(find: F, with: IdentifyWith) -> Identify<F> {
+        let IdentifyWith { classifier, user, own, strict } = with;
+        Identify { find, classifier, user, own, strict, frames: [Frame::default(); BATCH] }
     }
 }
 
@@ -49,12 +53,12 @@ impl<F: Find> Stage for Identify<F> {
             frames[slot.index()] = frame;
         });
         batch.lanes.colour.all_mut().fill(0);
-        let (key, strict) = (self.user, self.strict);
+        let (key, own, strict) = (self.user, self.own, self.strict);
         let mut unknown = 0;
         batch.each(|slot, packet, lanes| {
             let frame = &frames[slot.index()];
             let user = find.user(packet, frame);
-            lanes.set(key, slot, user);
+            lanes.set(key, slot, own.number(user));
             lanes.class[slot] = classifier.classify(packet.bytes(), frame).to_lane();
             unknown |= u64::from(user == OTHERS && strict) << slot.index();
         });

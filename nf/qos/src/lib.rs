@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `identify.rs` | stage `qos.identify`: whose frame it is, and of which class |
+//! | `balance.rs` | stage `qos.balance`: to the worker that has the user |
 //! | `limit.rs` | stage `qos.limit`: a limiter before all others |
 //! | `back.rs` | stage `qos.back`: the direction that is not shaped |
 //! | `find.rs`, `table.rs` | tables that users are found in |
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod back;
+mod balance;
 mod cases;
 mod config;
 mod find;

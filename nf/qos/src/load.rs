@@ -122,17 +122,15 @@ impl Loader<'_> {
             let problem = format!("\"{}\" is where packets come from, too", self.config.to);
             self.error(ErrorKind::Conflict, "to", problem, "name another port");
         }
-        let (workers, layout) = (self.config.workers.len(), self.config.layout);
-        match layout {
-            Layout::RunToCompletion if workers > 1 => {
-                let problem = format!("{workers} workers; a scheduler has one owner");
-                self.error(ErrorKind::Conflict, "workers", problem, "name one worker, or choose layout = \"pipeline\"");
-            }
-            Layout::Distributor => {
-                let problem = "\"distributor\" spreads users over several schedulers, and a user has one";
-                self.error(ErrorKind::Conflict, "layout", problem, "choose \"run-to-completion\" or \"pipeline\"");
-            }
-            _ => {}
+        let workers = self.config.workers.len();
+        if self.config.layout == Layout::RunToCompletion && workers > 1 {
+            let problem = format!(
+                "{workers} workers that each take what their queues give them: packets of one user would come to several, and a \
+                 scheduler has one owner"
+            );
+            let remedy = "choose layout = \"distributor\" (the others share the users), layout = \"pipeline\" (one schedules for all), \
+                          or one worker";
+            self.error(ErrorKind::Conflict, "workers", problem, remedy);
         }
     }
 

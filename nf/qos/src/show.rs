@@ -126,8 +126,8 @@ fn schedulers(control: &Control) -> Vec<Value> {
             "users": control.users.len(),
             "most_users": shaping.users(),
             "state_bytes": state * shaping.users() as usize,
-            "buffers": control.buffers,
-            "buffer_bytes": buffer * control.buffers as usize,
+            "buffers": shaping.buffers(),
+            "buffer_bytes": buffer * shaping.buffers(),
         })
     };
     control.schedulers.iter().map(row).collect()

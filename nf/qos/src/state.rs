@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_mem::Published;
 use weir_sched::classify::Classifier;
+use weir_sched::owner::Owners;
 use weir_sched::police::{Policers, UserProfiles};
 use weir_sched::shaping::Shaping;
 
@@ -36,13 +37,42 @@ pub(crate) struct Control {
     pub(crate) names: Names,
     pub(crate) others: Option<(u16, u16)>,
     pub(crate) table: Table,
-    /// Packets that wait in each scheduler at most.
-    pub(crate) buffers: u32,
     pub(crate) schedulers: Vec<(Direction, Arc<Shaping>)>,
     /// What the policers go by.
-    pub(crate) profiles: Arc<UserProfiles>,
+    pub(crate) profiles: Profiles,
     pub(crate) classifier: Arc<Published<Classifier>>,
     pub(crate) policers: Arc<Published<Policers>>,
+}
+
+/// The profile of each user as policers read it: by its number at the scheduler, for each scheduler.
+pub(crate) struct Profiles {
+    owners: Owners,
+    schedulers: Vec<Arc<UserProfiles>>,
+}
+
+impl Profiles {
+    /// Of so many users.
+    pub(crate) fn new(owners: Owners, users: u32) -> Profiles {
+        let each = users.div_ceil(u32::from(owners.schedulers()));
+        let schedulers = (0..owners.schedulers()).map(|_| Arc::new(UserProfiles::new(each))).collect();
+        Profiles { owners, schedulers }
+    }
+
+    /// Those that an owner's policer reads.
+    pub(crate) fn of(&self, owner: u8) -> Option<Arc<UserProfiles>> {
+        self.schedulers.get(usize::from(owner) % self.schedulers.len().max(1)).cloned()
+    }
+
+    fn set(&self, user: u32, profile: u16) {
+        if let Some(profiles) = self.of(self.owners.of(user)) {
+            profiles.set(self.owners.number(user), profile);
+        }
+    }
+
+    /// The word of a user in tables.
+    fn word(&self, user: u32) -> u32 {
+        self.owners.word(user)
+    }
 }
 
 /// What another thread left behind when it panicked is as good as it was.
@@ -69,7 +99,8 @@ impl Control {
         self.assign_all();
         // Those that go make room for those that come.
         let (gone, come): (Vec<_>, Vec<_>) = changes.keys.into_iter().partition(|(_, number)| *number == OTHERS);
-        gone.into_iter().chain(come).try_for_each(|(key, number)| self.table.set(key, number))
+        let (table, profiles) = (&mut self.table, &self.profiles);
+        gone.into_iter().chain(come).try_for_each(|(key, number)| table.set(key, profiles.word(number)))
     }
 
     /// Tells the schedulers of all users.

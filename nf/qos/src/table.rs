@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_mem::Domain;
+use weir_sched::owner::Own;
 use weir_stage::Stage;
 use weir_table::lpm4::{self, Lpm4, Packed, Prefix4};
 use weir_table::lpm6::{self, Compiled, Lpm6, Prefix6};
 
+use crate::balance::Balance;
 use crate::config::UserBy;
 use crate::find::{Addressed, ByTags, OTHERS, One, Tagged};
 use crate::identify::Identify;
@@ -51,7 +53,7 @@ impl Table {
         Ok(Table::Prefixes { v4: Box::new(v4), v6: Box::new(v6), destination })
     }
 
-    /// A key leads to a user from now on; to nobody with [`OTHERS`].
+    /// A key leads to the user with this word from now on; to nobody with [`OTHERS`].
     pub(crate) fn set(&mut self, key: UserKey, user: u32) -> Result<(), String> {
         match (self, key) {
             (Table::Tags(table), UserKey::Tags(outer, inner)) => table.set(outer, inner, user),
@@ -77,23 +79,37 @@ impl Table {
 
     /// The stage that looks users up. `mirrored` is for frames in the other direction.
     pub(crate) fn identify(&self, mirrored: bool, with: IdentifyWith) -> Box<dyn Stage> {
-        let IdentifyWith { classifier, user, strict } = with;
         match self {
-            Table::One => Box::new(Identify::new(One, classifier, user, strict)),
-            Table::Tags(table) => Box::new(Identify::new(Tagged(Arc::clone(table)), classifier, user, strict)),
+            Table::One => Box::new(Identify::new(One, with)),
+            Table::Tags(table) => Box::new(Identify::new(Tagged(Arc::clone(table)), with)),
             Table::Prefixes { v4, v6, destination } => {
-                let (v4, v6) = (Arc::clone(v4.reader()), Arc::clone(v6.reader()));
-                let find = Addressed { v4, v6, destination: *destination != mirrored };
-                Box::new(Identify::new(find, classifier, user, strict))
+                Box::new(Identify::new(addressed(v4, v6, *destination != mirrored), with))
             }
         }
     }
+
+    /// The stage that balances before so many workers.
+    pub(crate) fn balance(&self, mirrored: bool, workers: u8) -> Box<dyn Stage> {
+        match self {
+            Table::One => Box::new(Balance::new(One, workers)),
+            Table::Tags(table) => Box::new(Balance::new(Tagged(Arc::clone(table)), workers)),
+            Table::Prefixes { v4, v6, destination } => {
+                Box::new(Balance::new(addressed(v4, v6, *destination != mirrored), workers))
+            }
+        }
+    }
+}
+
+fn addressed(v4: &Packed, v6: &Compiled, destination: bool) -> Addressed<<Packed as Lpm4>::Reader, lpm6::Trie> {
+    Addressed { v4: Arc::clone(v4.reader()), v6: Arc::clone(v6.reader()), destination }
 }
 
 /// What [`Table::identify`] hands on.
 pub(crate) struct IdentifyWith {
     pub(crate) classifier: Arc<weir_mem::Published<weir_sched::classify::Classifier>>,
     pub(crate) user: weir_packet::Key<u32>,
+    /// Whose words of users the stage reads.
+    pub(crate) own: Own,
     pub(crate) strict: bool,
 }
 

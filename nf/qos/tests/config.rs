@@ -29,7 +29,7 @@ fn everything_that_is_wrong_is_told_at_once() {
     );
     let words = [
         "qos.to: \"in\" is where packets come from, too; name another port",
-        "qos.workers: 2 workers; a scheduler has one owner",
+        "qos.workers: 2 workers that each take what their queues give them: packets of one user would come to several",
         "qos.classify: dscp.ef: there is no class 4; the classes are 0 to 3",
         "qos.classify: usual: class 0 has no queue 1",
         "qos.scheduler: profiles.user.weights",

@@ -15,6 +15,10 @@ impl Registry {
         let (known, forgotten): (Vec<BindingKey>, Vec<BindingKey>) =
             keys.into_iter().partition(|key| self.hosts.contains_key(key));
         forgotten.into_iter().for_each(|key| self.tables.remove_binding(key));
+        // Balancers know first: what comes before the owner knows the subscriber is nobody's yet.
+        for key in std::mem::take(&mut self.unsettled_keys) {
+            self.tables.set_key_owner(key, self.by_key(key).map_or(0, |subscriber| self.owner_of(subscriber)));
+        }
         for tags in there {
             if self.settle_tags(tags).is_err() {
                 self.unsettled_tags.insert(tags);
@@ -52,6 +56,11 @@ impl Registry {
         self.subscribers_from(0).for_each(|subscriber| self.shape(subscriber));
     }
 
+    /// The worker that has a subscriber.
+    pub(crate) fn owner_of(&self, subscriber: &Subscriber) -> u8 {
+        self.settings.owners.of(subscriber.user())
+    }
+
     fn fields_of(&self, subscriber: &Subscriber) -> SubscriberFields {
         let fields = subscriber.fields();
         SubscriberFields {
@@ -59,7 +68,7 @@ impl Registry {
             tags: subscriber.tags,
             key: fields.key.unwrap_or(0),
             scope: subscriber.scope(&self.settings),
-            user: subscriber.user(),
+            user: self.settings.owners.word(subscriber.user()),
             ipv4: fields.ipv4.first().map_or(Sources4::NONE, |prefix| Sources4::of(*prefix)),
             ipv6: fields.ipv6.first().map_or(Sources6::NONE, |prefix| Sources6::of(*prefix)),
             mac: fields.mac,
@@ -86,6 +95,7 @@ impl Registry {
             tpid: self.settings.tpid,
             subscriber: subscriber.number,
             stations,
+            owner: self.owner_of(subscriber),
         };
         self.tables.set_binding(&fields)
     }

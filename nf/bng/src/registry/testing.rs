@@ -1,6 +1,7 @@
 //! A small registry for tests.
 
 use weir_mem::Domain;
+use weir_sched::owner::Owners;
 use weir_wire::ethernet;
 
 use super::{Registry, Settings, Timing};
@@ -24,13 +25,14 @@ pub(crate) fn settings(has_keys: bool) -> Settings {
         gateways: vec!["10.0.0.1/16".parse().unwrap()],
         timing: TIMING,
         shaping: None,
+        owners: Owners::ONE,
     }
 }
 
 /// Two ports, east and west; room for 8 subscribers, 12 addresses, 2 learned of each; 10.0.0.0/16 is learned.
 pub(crate) fn registry(has_keys: bool) -> (Domain, Registry) {
     let domain = Domain::new();
-    let limits = Limits { subscribers: 8, bindings: 12, svlans: 3, prefix_length: 64 };
+    let limits = Limits { subscribers: 8, bindings: 12, svlans: 3, prefix_length: 64, is_balanced: false };
     let tables = Tables::new(limits, 2, &domain, 1).unwrap();
     (domain, Registry::new(settings(has_keys), tables, Counters::new(8, 0, &["a"], 0)))
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word 0  address, or the first half of an IPv6 prefix
-//! word 1  scope (32 bits), number of the subscriber (30 bits), family
+//! word 1  scope (32 bits), number of the subscriber (20 bits), the worker that has it (10 bits), family
 //! word 2  MAC address as it lies in the packet (48 bits), position of the port, flags
 //! word 3  both tags as they lie in the packet, from the outer one's EtherType to the inner one's identifier
 //! ```
@@ -15,7 +15,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_wire::MacAddr;
 
 use super::subscriber::{Tags, mac_word};
-use super::{Line, word};
+use super::{Line, NUMBER_BITS, word};
 
 /// An address that a subscriber has, or an IPv6 network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +53,12 @@ const HOST6: u64 = 1 << 62;
 
 /// What is of the key in a record's word 1.
 const OF_KEY: u64 = V6 | HOST6 | u32::MAX as u64;
+
+/// The bits of a subscriber's number.
+const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
+
+/// Where its owner begins, behind it.
+const OWNER: u32 = 32 + NUMBER_BITS;
 
 impl BindingKey {
     /// The key of an address or prefix.
@@ -126,6 +132,8 @@ pub(crate) struct BindingFields {
     pub(crate) tpid: u16,
     /// Number of the subscriber.
     pub(crate) subscriber: u32,
+    /// The worker that has the subscriber.
+    pub(crate) owner: u8,
     /// What stations there are, where it is an IPv6 network.
     pub(crate) stations: Stations,
 }
@@ -160,7 +168,7 @@ impl BindingFields {
         };
         [
             self.key.low,
-            self.key.high | u64::from(self.subscriber) << 32 & !OF_KEY,
+            self.key.high | u64::from(self.subscriber & NUMBER) << 32 | u64::from(self.owner) << OWNER,
             mac | u64::from(port) << 48 | stations,
             u64::from_le_bytes([a, b, c, d, e, f, g, h]),
         ]
@@ -221,6 +229,12 @@ impl<'t> BindingRecord<'t> {
     /// Number of the subscriber, by which it is counted.
     #[inline(always)]
     pub(crate) fn subscriber(self) -> u32 {
-        ((word::<1>(self.0) & !OF_KEY) >> 32) as u32
+        (word::<1>(self.0) >> 32) as u32 & NUMBER
+    }
+
+    /// The worker that has the subscriber.
+    #[inline(always)]
+    pub(crate) fn owner(self) -> u8 {
+        (word::<1>(self.0) >> OWNER) as u8
     }
 }

@@ -76,7 +76,7 @@ pub(crate) struct SubscriberFields {
     pub(crate) key: u32,
     /// What parts its addresses from equal ones of others.
     pub(crate) scope: u32,
-    /// Number of the user in schedulers.
+    /// The word of its user ([`weir_sched::owner`]): who has it, and its number in schedulers.
     pub(crate) user: u32,
     pub(crate) ipv4: Sources4,
     pub(crate) ipv6: Sources6,
@@ -121,7 +121,7 @@ impl<'t> SubscriberRecord<'t> {
         word::<0>(self.line) as u32
     }
 
-    /// Number of the user in schedulers.
+    /// The word of its user: who has it, and its number in schedulers.
     #[inline(always)]
     pub(crate) fn user(self) -> u32 {
         word::<3>(self.line) as u32

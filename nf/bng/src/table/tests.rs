@@ -10,7 +10,7 @@ use super::*;
 /// Numbers are below it.
 const MOST: u32 = 1 << NUMBER_BITS;
 
-const LIMITS: Limits = Limits { subscribers: 64, bindings: 64, svlans: 3, prefix_length: 56 };
+const LIMITS: Limits = Limits { subscribers: 64, bindings: 64, svlans: 3, prefix_length: 56, is_balanced: false };
 
 fn tables(domain: &Domain) -> Tables {
     Tables::new(LIMITS, 2, domain, 5).unwrap()
@@ -41,6 +41,7 @@ fn binding(key: BindingKey, number: u32) -> BindingFields {
         tags: tags(1, number as u16 & 0xfff, 7),
         tpid: ethernet::SVLAN,
         subscriber: number,
+        owner: 0,
     }
 }
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_mem::{Domain, HugeSlice, arena};
+use weir_sched::owner::Owners;
 use weir_table::exact::{self, Exact};
 
+use super::owners::OwnerBytes;
 use super::slots::Slots;
 use super::{
     BindingFields, BindingKey, Found, Line, NUMBER_BITS, PLACE_BITS, SubscriberFields, Subscribers, Tags, VLANS,
@@ -24,6 +26,8 @@ pub(crate) struct Limits {
     pub(crate) svlans: u32,
     /// Bits of an IPv6 address that are looked up, at most 64.
     pub(crate) prefix_length: u8,
+    /// Whether several workers share the subscribers, so that balancers look up whose each is.
+    pub(crate) is_balanced: bool,
 }
 
 impl Limits {
@@ -92,16 +96,18 @@ impl Tables {
         // Twice as many records as there may be, so that all can be changed at once.
         let (subscribers, bindings) = (2 * limits.subscribers, 2 * limits.bindings);
         let blocks = limits.svlans + SPARE_BLOCKS;
+        let cvlans = (blocks as usize + 1) * VLANS;
         let index = Exact::new(limits.bindings, seed)?;
         let shared = Subscribers {
             svlans: HugeSlice::new(ports * VLANS)?,
             // One more, which stays empty.
-            cvlans: HugeSlice::new((blocks as usize + 1) * VLANS)?,
+            cvlans: HugeSlice::new(cvlans)?,
             subscribers: HugeSlice::new(subscribers as usize)?,
             networks: HugeSlice::new(subscribers as usize)?,
             by_address: Arc::clone(index.index()),
             bindings: HugeSlice::new(bindings as usize)?,
             halves: HugeSlice::new(bindings as usize)?,
+            owners: OwnerBytes::new(limits.is_balanced, cvlans, limits.subscribers)?,
             prefix_mask: prefix_mask(limits.prefix_length),
         };
         Ok(Tables {
@@ -147,21 +153,24 @@ impl Tables {
             self.subscribers.give_back_unused(place);
             return Err(refused);
         }
-        self.store(fields.tags, Found::new(place, fields.number));
+        self.store(fields.tags, Found::new(place, fields.number), Owners::owner_in(fields.user));
         Ok(())
     }
 
     /// Takes whoever is behind these tags away.
     pub(crate) fn remove_subscriber(&mut self, tags: Tags) {
         if self.shared.by_tags(tags.port, tags.svlan, tags.cvlan).is_some() {
-            self.store(tags, Found::NONE);
+            self.store(tags, Found::NONE, 0);
         }
     }
 
     /// Stores the word of a pair of tags whose block is there, and gives back what it led to.
-    fn store(&mut self, Tags { port, svlan, cvlan }: Tags, found: Found) {
+    fn store(&mut self, Tags { port, svlan, cvlan }: Tags, found: Found, owner: u8) {
         let Some(at) = self.block_at(port, svlan) else { return };
-        let Some(word) = self.shared.cvlans.get(first_word(at) + usize::from(cvlan) % VLANS) else { return };
+        let place = first_word(at) + usize::from(cvlan) % VLANS;
+        let Some(word) = self.shared.cvlans.get(place) else { return };
+        // Balancers know first: what comes before the owner knows the subscriber is nobody's yet.
+        self.shared.owners.set_tags(place, owner);
         // Release: the record is seen whole by who sees the word.
         let old = Found(word.swap(found.0, Ordering::Release));
         let Some(count) = self.in_block.get_mut(at as usize) else { return };
@@ -172,6 +181,11 @@ impl Tables {
         if !old.is_none() {
             self.subscribers.give_back(old.place());
         }
+    }
+
+    /// Says whose the subscriber with a GRE key is.
+    pub(crate) fn set_key_owner(&self, key: u32, owner: u8) {
+        self.shared.owners.set_key(key, owner);
     }
 
     /// The block of an SVLAN, if it has one.

@@ -2,5 +2,6 @@
 
 mod golden;
 mod hostile;
+mod owners;
 mod rig;
 mod twin;

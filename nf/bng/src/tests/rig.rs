@@ -132,7 +132,7 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
 
     pub(super) fn on(kernel: Kernel, rates: Rates) -> Rig<TUNNEL> {
         let domain = Domain::new();
-        let limits = Limits { subscribers: 64, bindings: 64, svlans: 16, prefix_length: 64 };
+        let limits = Limits { subscribers: 64, bindings: 64, svlans: 16, prefix_length: 64, is_balanced: false };
         let mut tables = Tables::new(limits, 1, &domain, 7).unwrap();
         for (number, line) in (0..).zip(lines()) {
             enter::<TUNNEL>(&mut tables, number, &line);
@@ -255,6 +255,7 @@ fn enter<const TUNNEL: bool>(tables: &mut Tables, number: u32, line: &Line) {
             tpid: TPID,
             subscriber: number,
             stations: Stations::Routed,
+            owner: 0,
         };
         tables.set_binding(&fields).unwrap();
     }

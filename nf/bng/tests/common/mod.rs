@@ -18,7 +18,7 @@ use weir_engine::{Account, Blueprint, Engine, GraphPart, Idle, PortPart, Setting
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
 use weir_port_mem::{MemHandle, MemPort};
-use weir_stage::{Env, Function, Instance, Port, PortInfo};
+use weir_stage::{Env, Function, Instance, Layout, Placement, Port, PortInfo};
 use weir_wire::arp::{ArpFields, Operation};
 use weir_wire::build::UdpFrame;
 use weir_wire::{MacAddr, ethernet, icmp, ipv4};
@@ -73,6 +73,7 @@ pub struct Rig {
     pub domain: Domain,
     pub pool: HeapPool,
     ports: Vec<MemPort>,
+    placement: Placement,
 }
 
 /// A gateway whose next router is known.
@@ -158,7 +159,7 @@ pub fn build_in(
 impl Rig {
     pub fn new(ports: &[PortSpec], config: Value) -> Rig {
         let domain = Domain::new();
-        let pool = HeapPool::new(8192, MAX_FRAME);
+        let pool = HeapPool::new(16_384, MAX_FRAME);
         let (opened, handles): (Vec<_>, Vec<_>) = ports
             .iter()
             .map(|spec| {
@@ -169,37 +170,55 @@ impl Rig {
         let infos = port_infos(ports, &opened);
         let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
         let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+        let element = element(&names, &config).unwrap();
+        let placement = Bng.placement(&element);
         let instance = Bng
-            .build(&element(&names, &config).unwrap(), &env, None)
+            .build(&element, &env, None)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
         let settings = Settings {
-            cores: vec![None],
+            cores: vec![None; placement.workers.len()],
             idle: Idle::Spin,
             virtual_clock: true,
             hook: None,
             sample_every: weir_engine::SAMPLE_EVERY,
         };
         let engine = Engine::start(settings, &pool, &domain).unwrap();
-        let mut rig = Rig { engine, instance, infos, handles, domain, pool, ports: opened };
+        let mut rig = Rig { engine, instance, infos, handles, domain, pool, ports: opened, placement };
         rig.install(true);
         rig
     }
 
     /// Gives the engine the instance's graph, and the ports' queues if they are `fresh`.
     fn install(&mut self, fresh: bool) {
+        let count = self.placement.workers.len();
+        let workers: Vec<usize> = (0..count).collect();
+        let (rx, tx) = match self.placement.layout {
+            Layout::RunToCompletion => (workers.clone(), workers.clone()),
+            Layout::Distributor => (vec![0], vec![0]),
+            Layout::Pipeline => (vec![0], vec![count - 1]),
+        };
         let mut parts = Vec::new();
         for (port, info) in self.ports.iter_mut().zip(&self.infos) {
-            let (mut rx, mut tx) = (vec![(0, None)], vec![(0, None)]);
+            let mut part = PortPart { name: info.name.clone(), index: info.index, rx: Vec::new(), tx: Vec::new() };
             if fresh {
-                let (opened_rx, opened_tx) = port.open(1, 1, &self.pool).unwrap();
-                rx = opened_rx.into_iter().map(|queue| (0, Some(queue))).collect();
-                tx = opened_tx.into_iter().map(|queue| (0, Some(queue))).collect();
+                let (opened_rx, opened_tx) = port.open(rx.len() as u16, tx.len() as u16, &self.pool).unwrap();
+                part.rx = rx.iter().copied().zip(opened_rx.into_iter().map(Some)).collect();
+                part.tx = tx.iter().copied().zip(opened_tx.into_iter().map(Some)).collect();
+            } else {
+                part.rx = rx.iter().map(|owner| (*owner, None)).collect();
+                part.tx = tx.iter().map(|owner| (*owner, None)).collect();
             }
-            parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
+            parts.push(part);
         }
-        let graph = self.instance.graph(0).unwrap();
-        let graph = GraphPart { graph, workers: vec![0], receives: true, keep: HashSet::new() };
-        let blueprint = Blueprint { workers: 1, ports: parts, graphs: vec![graph], ..Blueprint::default() };
+        let part = |replica: usize, workers: Vec<usize>| {
+            let graph = self.instance.graph(replica).unwrap();
+            GraphPart { graph, workers, receives: true, keep: HashSet::new() }
+        };
+        let graphs = match self.placement.layout {
+            Layout::RunToCompletion => workers.iter().map(|worker| part(*worker, vec![*worker])).collect(),
+            Layout::Distributor | Layout::Pipeline => vec![part(0, workers)],
+        };
+        let blueprint = Blueprint { workers: count, ports: parts, graphs, ..Blueprint::default() };
         self.engine.install(blueprint).unwrap();
     }
 

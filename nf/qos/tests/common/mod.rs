@@ -16,7 +16,7 @@ use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
 use weir_port_mem::{MemHandle, MemPort};
 use weir_qos::Qos;
-use weir_stage::{Env, Function, Instance, Port, PortInfo};
+use weir_stage::{Env, Function, Instance, Layout, Placement, Port, PortInfo};
 use weir_wire::vlan::Vlan;
 use weir_wire::{View, ethernet};
 
@@ -34,6 +34,7 @@ pub struct Rig {
     domain: Domain,
     pool: HeapPool,
     ports: Vec<MemPort>,
+    placement: Placement,
 }
 
 /// A value of a script.
@@ -108,33 +109,38 @@ impl Rig {
         let (opened, handles): (Vec<_>, Vec<_>) = ["in", "out"].into_iter().map(MemPort::fed).unzip();
         let infos = port_infos(&opened);
         let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
-        let built = element(&config(keys)).and_then(|element| Qos.build(&element, &env, None));
-        let instance =
-            built.unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
+        let element = element(&config(keys)).unwrap();
+        let placement = Qos.placement(&element);
+        let instance = Qos
+            .build(&element, &env, None)
+            .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
         let settings = Settings {
-            cores: vec![None],
+            cores: vec![None; placement.workers.len()],
             idle: Idle::Spin,
             virtual_clock: true,
             hook: None,
             sample_every: weir_engine::SAMPLE_EVERY,
         };
         let engine = Engine::start(settings, &pool, &domain).unwrap();
-        let mut rig = Rig { engine, instance, infos, handles, domain, pool, ports: opened };
+        let mut rig = Rig { engine, instance, infos, handles, domain, pool, ports: opened, placement };
         rig.install();
         rig
     }
 
     fn install(&mut self) {
+        let count = self.placement.workers.len();
+        // The first worker receives; in a pipeline the last one sends.
+        let tx_owner = if self.placement.layout == Layout::Pipeline { count - 1 } else { 0 };
         let mut parts = Vec::new();
         for (port, info) in self.ports.iter_mut().zip(&self.infos) {
             let (rx, tx) = port.open(1, 1, &self.pool).unwrap();
             let rx = rx.into_iter().map(|queue| (0, Some(queue))).collect();
-            let tx = tx.into_iter().map(|queue| (0, Some(queue))).collect();
+            let tx = tx.into_iter().map(|queue| (tx_owner, Some(queue))).collect();
             parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
         }
         let graph = self.instance.graph(0).unwrap();
-        let graph = GraphPart { graph, workers: vec![0], receives: true, keep: HashSet::new() };
-        let blueprint = Blueprint { workers: 1, ports: parts, graphs: vec![graph], ..Blueprint::default() };
+        let graph = GraphPart { graph, workers: (0..count).collect(), receives: true, keep: HashSet::new() };
+        let blueprint = Blueprint { workers: count, ports: parts, graphs: vec![graph], ..Blueprint::default() };
         self.engine.install(blueprint).unwrap();
     }
 

@@ -1,0 +1,132 @@
+//! What each of several schedulers may send of what a port and its subports may: as much of it as its users may send of what all
+//! users may.
+//!
+//! So if all users together may send no more than the port, those of each scheduler may send no more than its share.
+
+use crate::owner::Owners;
+use crate::profile::SubportProfile;
+use crate::rate::Bucket;
+
+/// The longest frame with overhead: what is saved up is not divided below it.
+const FRAME: u64 = 9_300;
+
+/// A rate in bit/s, and what may be saved up of it in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) rate: u64,
+    pub(crate) size: u64,
+}
+
+impl Limit {
+    fn whole(self) -> Bucket {
+        Bucket::new(self.rate, self.size)
+    }
+
+    fn part(self, weight: u64, all: u64) -> Bucket {
+        let part = |whole: u64| (u128::from(whole) * u128::from(weight) / u128::from(all.max(1))) as u64;
+        Bucket::new(part(self.rate), part(self.size).max(self.size.min(FRAME)))
+    }
+}
+
+/// What a port and its subports may send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) port: Limit,
+    /// Those without a rate of their own may send what the port may.
+    pub(crate) subports: Vec<Option<Limit>>,
+}
+
+/// The rates that users of each scheduler may send at together, bit/s.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    owners: Owners,
+    /// By scheduler, then by subport.
+    weights: Vec<Vec<u64>>,
+}
+
+impl Shares {
+    /// Without users, of so many subports (at least one).
+    pub(crate) fn new(owners: Owners, subports: usize) -> Shares {
+        Shares { owners, weights: vec![vec![0; subports.max(1)]; usize::from(owners.schedulers())] }
+    }
+
+    /// Whether there is anything to divide.
+    pub(crate) fn divides(&self) -> bool {
+        self.weights.len() > 1
+    }
+
+    /// A user of a subport may send at another rate than before; 0 if it is none of its users.
+    pub(crate) fn change(&mut self, user: u32, subport: u16, before: u64, now: u64) {
+        let scheduler = self.weights.iter_mut().zip(0..).find(|(_, scheduler)| self.owners.at(*scheduler, user));
+        let weight = scheduler.and_then(|(weights, _)| weights.get_mut(usize::from(subport)));
+        if let Some(weight) = weight {
+            *weight = weight.saturating_sub(before).saturating_add(now);
+        }
+    }
+
+    /// What a scheduler may send of these limits.
+    pub(crate) fn of(&self, scheduler: u8, limits: &Limits) -> (Bucket, Vec<SubportProfile>) {
+        let sum = |weights: &Vec<u64>| weights.iter().sum::<u64>();
+        let own = self.weights.get(usize::from(scheduler));
+        let port = match own.filter(|_| self.divides()) {
+            Some(own) => limits.port.part(sum(own), self.weights.iter().map(sum).sum()),
+            None => limits.port.whole(),
+        };
+        let subport = |(n, limit): (usize, &Option<Limit>)| {
+            let weight = |weights: &Vec<u64>| weights.get(n).copied().unwrap_or(0);
+            let bucket = match (limit, own.filter(|_| self.divides())) {
+                (None, _) => Bucket::UNLIMITED,
+                (Some(limit), None) => limit.whole(),
+                (Some(limit), Some(own)) => limit.part(weight(own), self.weights.iter().map(weight).sum()),
+            };
+            SubportProfile { bucket }
+        };
+        (port, limits.subports.iter().enumerate().map(subport).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limit = Limit { rate: 1_000_000_000, size: 100_000 };
+
+    #[test]
+    fn one_scheduler_has_everything() {
+        let limits = Limits { port: LIMITS, subports: vec![None, Some(LIMITS)] };
+        for owners in [Owners::ONE, Owners::before_one_scheduler(5)] {
+            let shares = Shares::new(owners, 2);
+            let (port, subports) = shares.of(0, &limits);
+            assert!(port == LIMITS.whole() && subports[1].bucket == port && subports[0].bucket.is_unlimited());
+        }
+    }
+
+    #[test]
+    fn shares_follow_the_rates_of_users() {
+        let limits = Limits { port: LIMITS, subports: vec![None, Some(LIMITS)] };
+        let mut shares = Shares::new(Owners::with_schedulers(3), 2);
+        // Users 0 and 3 are the first scheduler's.
+        for (user, subport, rate) in [(0, 0, 1_000), (3, 1, 2_000), (1, 1, 6_000), (2, 0, 500), (2, 0, 0)] {
+            let before = if user == 2 && rate == 0 { 500 } else { 0 };
+            shares.change(user, subport, before, rate);
+        }
+        let (first, subports) = shares.of(0, &limits);
+        assert_eq!(first, Bucket::new(333_333_333, 33_333));
+        assert_eq!(subports[1].bucket, Bucket::new(250_000_000, 25_000));
+        assert_eq!(shares.of(1, &limits).0, Bucket::new(666_666_666, 66_666));
+        // Who has no users may not do much, but a frame goes in the end.
+        assert_eq!(shares.of(2, &limits).0, Bucket::new(0, FRAME));
+    }
+
+    #[test]
+    fn shares_never_add_up_to_more_than_the_whole() {
+        for schedulers in 2..=64_u8 {
+            let mut shares = Shares::new(Owners::with_schedulers(schedulers), 1);
+            (0..1000).for_each(|user| shares.change(user, 0, 0, u64::from(user) * 7919 % 100_000));
+            let all: u64 = shares.weights.iter().flatten().sum();
+            let rate = |own: &Vec<u64>| (u128::from(LIMITS.rate) * u128::from(own[0]) / u128::from(all)) as u64;
+            let sum: u64 = shares.weights.iter().map(rate).sum();
+            assert!(sum <= LIMITS.rate && sum + u64::from(schedulers) > LIMITS.rate, "{schedulers}: {sum}");
+        }
+    }
+}
