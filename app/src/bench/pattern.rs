@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use weir_mem::prefetch::prefetch_slice;
 use weir_packet::{HEADROOM, Packet};
 use weir_port_mem::{HEADER, Pattern};
 use weir_stage::function::Traffic;
@@ -14,7 +15,7 @@ const WORDS: usize = HEADER / 8;
 /// Frames of one length that differ in a few of their first eight 8-byte words.
 #[derive(Clone)]
 pub(super) struct Varying {
-    common: [[u8; 8]; WORDS],
+    common: [u8; HEADER],
     /// Words in which any two frames differ.
     places: Vec<usize>,
     /// Of each frame in turn the words at `places`.
@@ -41,7 +42,17 @@ impl Varying {
         let differs = |at: &usize| frames.iter().any(|frame| frame.get(*at) != common.get(*at));
         let places: Vec<usize> = (0..WORDS).filter(differs).collect();
         let words = frames.iter().flat_map(|frame| places.iter().filter_map(|at| frame.get(*at).copied())).collect();
-        Varying { common, places, words: Arc::new(words), len, frames: frames.len() as u64, next: 0, next_frame: 0 }
+        let mut header = [0; HEADER];
+        header.iter_mut().zip(common.as_flattened()).for_each(|(to, from)| *to = *from);
+        Varying {
+            common: header,
+            places,
+            words: Arc::new(words),
+            len,
+            frames: frames.len() as u64,
+            next: 0,
+            next_frame: 0,
+        }
     }
 
     /// The same frames, beginning behind `part` parts of `parts`, so that several queues do not go in step.
@@ -63,16 +74,13 @@ impl Pattern for Varying {
     #[inline]
     fn write(&mut self, _first: u64, packets: &mut [Packet]) -> u64 {
         let mut bytes = 0;
-        // The source is not what is measured: it does not wait for buffers that were used long ago.
+        // The source is not what is measured: it does not wait for buffers that were used long ago, nor does it matter to it what was
+        // done to their packets.
         packets.iter().for_each(Packet::prefetch_header);
-        packets.iter().for_each(Packet::prefetch_data);
+        packets.iter().for_each(|packet| prefetch_slice(packet.bytes(), HEADROOM.wrapping_sub(packet.headroom())));
         for packet in packets {
-            if packet.len() != self.len || packet.headroom() != HEADROOM {
-                restore(packet, self.len);
-            }
-            let header = packet.window_mut::<HEADER>(0);
-            let (words, _) = header.as_chunks_mut::<8>();
-            words.iter_mut().zip(&self.common).for_each(|(to, from)| *to = *from);
+            packet.renew(&self.common, self.len);
+            let (words, _) = packet.window_mut::<HEADER>(0).as_chunks_mut::<8>();
             let own = self.words.get(self.next..).unwrap_or_default();
             for (at, word) in self.places.iter().zip(own) {
                 if let Some(to) = words.get_mut(*at) {
@@ -88,17 +96,4 @@ impl Pattern for Varying {
         }
         bytes
     }
-}
-
-/// Gives a packet back the place and length that it had before headers were put on or taken off, without touching more of it than
-/// what is missing at its end.
-#[inline]
-fn restore(packet: &mut Packet, len: usize) {
-    let headroom = packet.headroom();
-    let moved =
-        if headroom < HEADROOM { packet.trim_front(HEADROOM - headroom) } else { packet.prepend(headroom - HEADROOM) };
-    if !moved {
-        packet.reset();
-    }
-    packet.set_len(len);
 }

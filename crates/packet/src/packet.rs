@@ -219,6 +219,36 @@ impl Packet {
         true
     }
 
+    /// Makes the packet begin behind the usual headroom again, with these bytes first, and have `len` bytes, whatever headers it got or
+    /// lost since it did so last: for sources whose buffers go round. Bytes behind `front` stay as they are where they were the
+    /// packet's; others are zeroed. False, and nothing done, if it does not fit.
+    #[inline(always)]
+    pub fn renew<const N: usize>(&mut self, front: &[u8; N], len: usize) -> bool {
+        const { assert!(N <= REACH / 2) };
+        let header = self.header_mut();
+        if HEADROOM + len.max(REACH) > header.buf_len as usize {
+            return false;
+        }
+        let end = header.data_off as usize + header.data_len as usize;
+        header.data_off = HEADROOM as u16;
+        header.data_len = len as u16;
+        header.pkt_len = len as u32;
+        *self.window_mut(0) = *front;
+        let known = end.saturating_sub(HEADROOM).max(N);
+        if len > known {
+            self.zero_from(known);
+        }
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn zero_from(&mut self, known: usize) {
+        if let Some(fresh) = self.bytes_mut().get_mut(known..) {
+            fresh.fill(0);
+        }
+    }
+
     /// Makes the packet empty, with the usual headroom and no offload flags, as a fresh one is.
     #[inline]
     pub fn reset(&mut self) {

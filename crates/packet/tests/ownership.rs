@@ -122,6 +122,36 @@ fn a_head_is_replaced_and_the_body_stays() {
     }
 }
 
+/// A packet that grew, shrank or moved either way is as it was, but for bytes that it had lost.
+#[test]
+fn a_renewed_packet_is_what_it_was_before_it_went_round() {
+    let mut pool = HeapPool::new(1, 512);
+    let front: [u8; 16] = std::array::from_fn(|n| 200 + n as u8);
+    for (back, cut, len) in [0, 7, 30]
+        .into_iter()
+        .flat_map(|back| [0, 5, 13].map(|cut| (back, cut)))
+        .flat_map(|(back, cut)| [10, 16, 40, 50].map(|len| (back, cut, len)))
+    {
+        let mut packet = packet(&mut pool, &[9; 40]);
+        // Longer or shorter by its head, and shorter by its end.
+        assert!(packet.prepend(back) && packet.trim_front(2 * cut));
+        let kept = packet.len() - cut;
+        assert!(packet.set_len(kept));
+        let end = packet.headroom() + kept - HEADROOM;
+        assert!(packet.renew(&front, len));
+        assert_eq!((packet.headroom(), packet.len(), packet.header().pkt_len as usize), (HEADROOM, len, len));
+        let expected = |at: usize| match at {
+            0..16 => front[at],
+            _ if at < end => 9,
+            _ => 0,
+        };
+        assert!(packet.bytes().iter().enumerate().all(|(at, byte)| *byte == expected(at)), "{back} {cut} {len}");
+        assert!(!packet.renew(&front, 513));
+        assert_eq!(packet.len(), len);
+        pool.free(packet);
+    }
+}
+
 #[test]
 fn no_head_is_replaced_where_a_window_would_leave_the_buffer() {
     let mut pool = HeapPool::new(1, 256);
