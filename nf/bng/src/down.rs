@@ -1,9 +1,9 @@
 //! Stage `NAME.down`: from the core to customers.
 //!
 //! As upstream, packets are looked at 64 at a time and in turns: first labels are walked and headers read, and the bucket of (key,
-//! destination) is asked for; then the vector kernel checks the outer and the inner headers; then buckets lead to bindings and
-//! counters; at last packets are compared with their bindings, and get the tags of their customers. What is not plain is looked at
-//! again one by one ([`unwrap`](crate::unwrap)).
+//! destination) is asked for, and, some packets later, the binding that it leads to; then the vector kernel checks the outer and the
+//! inner headers; at last packets are compared with their bindings, and get the tags of their customers, while the lines of counters
+//! are asked for some packets ahead. What is not plain is looked at again one by one ([`unwrap`](crate::unwrap)).
 
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use crate::punt::{Kind, Policing};
 use crate::table::counters::{Direction, WorkerCounters};
 use crate::table::{BindingKey, BindingRecord, Found, Subscribers};
 use crate::unwrap::{Inner, unwrap};
+use crate::up::LAG;
 
 weir_stage::ways! {
     /// Ways out of [`Down`], before those to the ports.
@@ -272,7 +273,6 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
         let Down { shared, kernel, pattern, turns, aside } = self;
         let count = BATCH - batch.live().leading_zeros() as usize;
         let good = shared.gather::<TUNNEL>(batch, count, turns, (*kernel, *pattern));
-        shared.find(count, turns);
         let (mut ports, mut gone) = ([0; BATCH], 0);
         batch.each_in(
             good,
@@ -321,7 +321,7 @@ impl Shared {
         let (mut outer_frames, mut inner_frames) = ([&NO_FRAME; BATCH], [&NO_FRAME; BATCH]);
         let (mut outer_lengths, mut inner_lengths) = ([0_u16; BATCH], [0_u16; BATCH]);
         let (mut index, mut station) = (0, self.ports.ingress(0));
-        let mut others = 0;
+        let (mut others, mut found) = (0, 0);
         let subscribers = &*self.subscribers;
         batch.each_ref(
             #[inline(always)]
@@ -360,8 +360,13 @@ impl Shared {
                 if !is_plain {
                     others |= slot.bit();
                 }
+                if at >= found + LAG {
+                    self.find(found, turns);
+                    found += 1;
+                }
             },
         );
+        (found..count).for_each(|at| self.find(at, turns));
         let inside = frame_check::check(kernel, pattern, &inner_frames, &inner_lengths, &turns.inner, count);
         if !TUNNEL {
             return inside & !others;
@@ -370,14 +375,15 @@ impl Shared {
         inside & !others & frame_check::check(kernel, any, &outer_frames, &outer_lengths, &turns.outer, count)
     }
 
-    /// The second turn: from buckets to bindings and counters, which are asked for.
+    /// Goes from a packet's bucket to its binding, which is asked for.
     #[inline(always)]
-    fn find(&self, count: usize, turns: &mut Turns) {
-        let (subscribers, counters) = (&*self.subscribers, &*self.counters);
-        for (hash, found) in turns.hashes.iter().zip(&mut turns.found).take(count) {
-            *found = subscribers.candidate(*hash);
-            subscribers.prefetch_binding(found.place());
-            counters.prefetch(found.number(), Direction::Down);
+    fn find(&self, at: usize, turns: &mut Turns) {
+        let at = at % BATCH;
+        let found = self.subscribers.candidate(turns.hashes[at]);
+        self.subscribers.prefetch_binding(found.place());
+        turns.found[at] = found;
+        if at < LAG {
+            self.counters.prefetch(found.number(), Direction::Down);
         }
     }
 
@@ -385,6 +391,7 @@ impl Shared {
     #[inline(always)]
     fn send(&self, packet: &mut Packet, slot: Slot, turns: &Turns) -> Option<u8> {
         let at = slot.index();
+        self.counters.prefetch(turns.found[(at + LAG) % BATCH].number(), Direction::Down);
         let binding = self.subscribers.binding(turns.found[at].place())?;
         if !binding.is(self.subscribers.key4(turns.keys[at], turns.inner.0[at])) {
             return None;

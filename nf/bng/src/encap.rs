@@ -132,8 +132,8 @@ impl Head {
         let tos = self.tos | each.tos & self.tos_mask;
         // Four words: no carry is lost in 32 bits.
         let sum = u32::from(self.sum) + u32::from(tos) + total + u32::from(each.identification);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        // Both halves added to each other the other way round as well: the upper half has their sum, with the carry of the lower.
+        let sum = !(sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16;
         let [.., service, t0, t1, i0, i1, _, _, _, _, c0, c1, _, _, _, _, _, _, _, _, _, _, _, _, k0, k1, k2, k3] =
             head;
         *service = tos;

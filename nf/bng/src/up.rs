@@ -1,9 +1,10 @@
 //! Stage `NAME.up`: from customers to the core.
 //!
-//! Packets are looked at 64 at a time, and in turns, so that memory is asked for one turn before it is needed: first the headers
-//! are read, and the lines of tags, routes and headroom asked for; then the vector kernel checks all headers; then tags lead to
-//! records and counters; at last packets are compared with their records, wrapped and counted. Those that come from further
-//! addresses of their subscribers take one more turn. Whatever is not plain is looked at again one by one
+//! Packets are looked at 64 at a time, and in turns, so that memory is asked for long before it is needed: first the headers are
+//! read, and the lines of tags, routes and headroom asked for, and, some packets later, those of the records that tags lead to; then
+//! the vector kernel checks all headers; at last packets are compared with their records, wrapped and counted, while the lines of
+//! counters are asked for some packets ahead. So lines are asked for evenly: of many at once, a core forgets some. Packets from
+//! further addresses of their subscribers take one more turn. Whatever is not plain is looked at again one by one
 //! ([`examine`](crate::examine)).
 
 use std::sync::Arc;
@@ -209,7 +210,6 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
         let hops = shared.fib.hops(out.reader());
         let count = BATCH - batch.live().leading_zeros() as usize;
         let good = shared.gather(batch, count, turns, (*kernel, *pattern));
-        shared.find(count, turns);
         let (mut ports, mut gone) = ([0; BATCH], 0);
         let mut send = |batch: &mut Batch, mask: u64, is_bound: bool| {
             batch.each_in(
@@ -237,6 +237,9 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
     }
 }
 
+/// Packets between asking for a line and using it, at least.
+pub(crate) const LAG: usize = 16;
+
 /// Bytes of a tagged Ethernet header and the fixed part of an IPv4 header.
 const FRONT: usize = TAGGED + Ipv4::LEN;
 
@@ -250,7 +253,7 @@ impl Shared {
         let mut frames = [&NO_FRAME; BATCH];
         let mut lengths = [0_u16; BATCH];
         let (mut index, mut station) = (0, self.ports.ingress(0));
-        let mut others = 0;
+        let (mut others, mut found) = (0, 0);
         let (subscribers, prefixes) = (&*self.subscribers, &*self.fib.prefixes);
         batch.each_ref(
             #[inline(always)]
@@ -276,22 +279,28 @@ impl Shared {
                 frames[at] = frame;
                 // Buffers are far shorter than 64 KiB.
                 lengths[at] = packet.len() as u16;
+                if at >= found + LAG {
+                    self.find(found, turns);
+                    found += 1;
+                }
             },
         );
+        (found..count).for_each(|at| self.find(at, turns));
+        if let (Some(from), Some(to)) = (turns.destinations.0.get(..count), turns.hops.get_mut(..count)) {
+            prefixes.lookup_batch(from, to);
+        }
         !others & frame_check::check(kernel, pattern, &frames, &lengths, &turns.destinations, count)
     }
 
-    /// The second turn: from tags to records and counters, which are asked for, and from destinations to gateways.
+    /// Goes from a packet's tags to its record, which is asked for.
     #[inline(always)]
-    fn find(&self, count: usize, turns: &mut Turns) {
-        let (subscribers, counters) = (&*self.subscribers, &*self.counters);
-        for (tags, found) in turns.tags.iter().zip(&mut turns.found).take(count) {
-            *found = subscribers.found(*tags);
-            subscribers.prefetch_subscriber(found.place());
-            counters.prefetch(found.number(), Direction::Up);
-        }
-        if let (Some(from), Some(to)) = (turns.destinations.0.get(..count), turns.hops.get_mut(..count)) {
-            self.fib.prefixes.lookup_batch(from, to);
+    fn find(&self, at: usize, turns: &mut Turns) {
+        let at = at % BATCH;
+        let found = self.subscribers.found(turns.tags[at]);
+        self.subscribers.prefetch_subscriber(found.place());
+        turns.found[at] = found;
+        if at < LAG {
+            self.counters.prefetch(found.number(), Direction::Up);
         }
     }
 
@@ -307,6 +316,7 @@ impl Shared {
         identifications: &mut Identifications,
         is_bound: bool,
     ) -> Option<u8> {
+        self.counters.prefetch(turns.found[(slot.index() + LAG) % BATCH].number(), Direction::Up);
         let record = self.subscribers.subscriber(turns.found[slot.index()].place())?;
         let hop = hops.get(turns.hops[slot.index()])?;
         if !is_bound && record.differs(source_of(packet), word(packet.window(0), 6)) != 0 {
