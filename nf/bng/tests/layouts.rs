@@ -324,3 +324,52 @@ fn each_user_has_its_rate_in_every_layout() {
         rig.finish();
     }
 }
+
+/// The slow path is one for all workers: hosts are learned and found, and what waited goes on, whichever worker it came from; counts of all workers
+/// are summed.
+#[test]
+fn the_slow_path_serves_all_workers() {
+    for (layout, is_shaped) in
+        LAYOUTS.iter().flat_map(|layout| [(*layout, false), (*layout, true)]).chain([(("run-to-completion", 3), false)])
+    {
+        let mut config = arranged(tunnels(), layout);
+        if is_shaped {
+            let profiles = json!({ "usual": { "tb_rate": "100 Mbit/s" } });
+            config = shaped(config, json!({ "rate": "1 Gbit/s", "users": 16, "buffers": 256, "profiles": profiles }));
+            config["limits"] = json!({ "subscribers": 16 });
+        }
+        let mut rig = Rig::new(TWO, config);
+        rig.settle();
+        // The router is not known: what is for it waits.
+        for (cvlan, source) in [(1, "10.0.0.77"), (2, "10.0.0.8"), (1, "10.0.0.78")] {
+            let frame = rig.customer(cvlan, source, "203.0.113.1");
+            rig.send(CPE, frame);
+            rig.settle();
+        }
+        rig.router_answers();
+        rig.run(50_000_000);
+        let core = rig.sent(CORE);
+        let tunneled = core.iter().filter(|frame| frame[12..14] == [0x88, 0x47]).count();
+        assert_eq!(tunneled, 3, "{layout:?}, shaped: {is_shaped}: {:?}", rig.drops());
+        // One that was learned, and one that is asked for while a packet waits for it.
+        for (key, address) in [(7, "10.0.0.77"), (7, "10.0.0.7")] {
+            let frame = rig.tunneled(key, &udp("203.0.113.1", address, 100));
+            rig.send(CORE, frame);
+        }
+        rig.run(50_000_000);
+        rig.arp_reply(1, "10.0.0.7", host(1));
+        rig.arp_request(2, "10.0.0.8", "10.0.0.1");
+        rig.run(50_000_000);
+        let cpe = rig.sent(CPE);
+        let delivered = cpe.iter().filter(|frame| frame[20..22] == [8, 0] && frame[..6] == host(1).0).count();
+        assert_eq!(delivered, 2, "{layout:?}, shaped: {is_shaped}: {:?}", rig.drops());
+        let answered = arps(&cpe).iter().filter(|(to, cvlan, _)| *to == host(2) && *cvlan == 2).count();
+        assert_eq!(answered, 1, "{layout:?}, shaped: {is_shaped}");
+        let rows = rig.show("subscribers");
+        let of = |cvlan: u16| rows.iter().find(|row| row["cvlan"] == cvlan).unwrap();
+        assert_eq!((&of(1)["up_packets"], &of(1)["down_packets"]), (&json!(2), &json!(2)), "{layout:?}");
+        assert_eq!((&of(2)["up_packets"], &of(2)["down_packets"]), (&json!(1), &json!(0)), "{layout:?}");
+        assert!(rig.drops().values().all(|count| *count == 0), "{layout:?}: {:?}", rig.drops());
+        rig.finish();
+    }
+}
