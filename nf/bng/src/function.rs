@@ -415,8 +415,9 @@ impl Instance for Running {
     }
 
     fn notices(&self, now: u64) -> Vec<Notice> {
-        let control = lock(&self.shared);
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).look(now, &control)
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        // The slow path is not held up to find that it is not time yet.
+        if notices.is_due(now) { notices.look(now, &lock(&self.shared)) } else { Vec::new() }
     }
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {

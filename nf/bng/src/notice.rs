@@ -29,14 +29,19 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    /// What there is to tell.
+    /// Whether it is time to look.
+    pub(crate) fn is_due(&self, now: u64) -> bool {
+        now >= self.next_look
+    }
+
+    /// What there is to tell, when it is time.
     pub(crate) fn look(&mut self, now: u64, control: &Control) -> Vec<Notice> {
+        self.next_look = now.saturating_add(LOOK);
         let (registry, log) = (&control.registry, &control.config.log);
         let most = log.lines as usize;
-        if now < self.next_look || most == 0 {
+        if most == 0 {
             return Vec::new();
         }
-        self.next_look = now.saturating_add(LOOK);
         let has_ended = self.ends.is_some_and(|ends| now >= ends);
         let has_lines = self.told.len() < most;
         if !has_lines && !has_ended {
