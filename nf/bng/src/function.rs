@@ -232,7 +232,7 @@ impl Running {
     }
 
     pub(crate) fn slow_path(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
-        let counters = self.counters.add_worker().map_err(no_memory)?;
+        let counters = self.counters.lend().map_err(no_memory)?;
         let limits = &self.config.limits;
         let room = Room { queue: limits.queue as usize, fragments: limits.fragments as usize };
         Ok(Box::new(SlowPath::new(Arc::clone(&self.shared), counters, kind, self.ports.list().len(), room)))

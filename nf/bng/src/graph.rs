@@ -68,7 +68,7 @@ impl<'a> Builder<'a> {
 
     fn copy<const TUNNEL: bool>(&mut self, owner: u8, place: Place) -> Result<Copy, GraphError> {
         let (running, kind) = (self.running, self.kind);
-        let counters = running.counters.add_worker().map_err(no_memory)?;
+        let counters = running.counters.lend().map_err(no_memory)?;
         let policing = || Policing::new(running.rates()).map_err(no_memory);
         let may_fragment = !running.config.tunnel.df;
         let up = Up::<TUNNEL>::new(running.up_shared(&counters), running.kernel, policing()?, kind, may_fragment);

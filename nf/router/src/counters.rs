@@ -46,15 +46,28 @@ impl Counters {
         Arc::new(Counters { places, workers: Mutex::new(Vec::new()) })
     }
 
-    /// Counters for one more worker.
+    /// Counters that nobody writes: those of a stage that is gone, which go on from what it counted, so that nothing is lost; else new
+    /// ones. They are the caller's until it, and whoever it gave them to, lets them go.
     ///
     /// # Errors
     ///
     /// No memory.
-    pub(crate) fn add_worker(&self) -> Result<Arc<WorkerCounters>, arena::Error> {
+    pub(crate) fn lend(&self) -> Result<Arc<WorkerCounters>, arena::Error> {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody but this list has them, and who had them last is done writing.
+        let free = |worker: &mut Arc<WorkerCounters>| Arc::get_mut(worker).is_some().then(|| Arc::clone(worker));
+        if let Some(free) = workers.iter_mut().find_map(free) {
+            return Ok(free);
+        }
         let counters = Arc::new(WorkerCounters(HugeSlice::new(self.places)?));
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+        workers.push(Arc::clone(&counters));
         Ok(counters)
+    }
+
+    /// How many there are, lent or not.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.workers.lock().unwrap().len()
     }
 
     /// Packets and bytes to a place, of all workers.
@@ -75,12 +88,26 @@ mod tests {
     #[test]
     fn sums_what_all_workers_counted() {
         let counters = Counters::new(3);
-        let (one, other) = (counters.add_worker().unwrap(), counters.add_worker().unwrap());
+        let (one, other) = (counters.lend().unwrap(), counters.lend().unwrap());
         one.view().count(1, 1, 60);
         one.view().count(1, 1, 40);
         other.view().count(1, 2, 1);
         other.view().count(3, 1, 1);
         assert_eq!(counters.sum(1), (4, 101));
         assert_eq!((counters.sum(0), counters.sum(3)), ((0, 0), (0, 0)));
+    }
+
+    #[test]
+    fn what_is_given_back_is_lent_again_and_goes_on() {
+        let counters = Counters::new(3);
+        let kept = counters.lend().unwrap();
+        for _ in 0..1_000 {
+            let lent = counters.lend().unwrap();
+            assert!(!Arc::ptr_eq(&lent, &kept));
+            lent.view().count(1, 1, 60);
+        }
+        kept.view().count(1, 1, 60);
+        assert_eq!(counters.len(), 2);
+        assert_eq!(counters.sum(1), (1_001, 60_060));
     }
 }

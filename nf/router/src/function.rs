@@ -139,7 +139,7 @@ impl Running {
     fn graph_with<T: Lookup4 + 'static>(&self, table: &Arc<T>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
         let kind: Key<Kind> = graph.claim("why it goes to the slow path")?;
-        let counters = self.counters.add_worker().map_err(|error| GraphError(vec![error.to_string()]))?;
+        let counters = self.counters.lend().map_err(|error| GraphError(vec![error.to_string()]))?;
         let shared = Shared { table: Arc::clone(table), fib: Arc::clone(&self.fib), counters, seed: self.seed() };
         let policing = Policing::new(self.config.punt_rate.packets_per_second());
         let forward = Forward::new(shared, self.kernel, self.ports.len(), policing, kind);

@@ -185,12 +185,19 @@ impl Counters {
         self.reasons.get(place).copied().unwrap_or_default()
     }
 
-    /// Counters for one more worker.
+    /// Counters that nobody writes: those of a stage that is gone, which go on from what it counted, so that nothing is lost; else new
+    /// ones. They are the caller's until it, and whoever it gave them to, lets them go.
     ///
     /// # Errors
     ///
     /// No memory.
-    pub(crate) fn add_worker(&self) -> Result<Arc<WorkerCounters>, arena::Error> {
+    pub(crate) fn lend(&self) -> Result<Arc<WorkerCounters>, arena::Error> {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody but this list has them, and who had them last is done writing.
+        let free = |worker: &mut Arc<WorkerCounters>| Arc::get_mut(worker).is_some().then(|| Arc::clone(worker));
+        if let Some(free) = workers.iter_mut().find_map(free) {
+            return Ok(free);
+        }
         let reasons = self.reasons.len();
         let counters = Arc::new(WorkerCounters {
             up: HugeSlice::new(self.rows)?,
@@ -202,8 +209,14 @@ impl Counters {
             marks: HugeSlice::new(self.rows)?,
             marked: HugeSlice::new(self.rows.div_ceil(64))?,
         });
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+        workers.push(Arc::clone(&counters));
         Ok(counters)
+    }
+
+    /// How many there are, lent or not.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.workers.lock().unwrap().len()
     }
 
     /// What all workers counted of the numbers of subscribers since `zero`.
@@ -237,7 +250,7 @@ mod tests {
     #[test]
     fn sums_what_all_workers_counted_since() {
         let counters = Counters::new(3, 0, &["a", "b"], 0);
-        let (one, other) = (counters.add_worker().unwrap(), counters.add_worker().unwrap());
+        let (one, other) = (counters.lend().unwrap(), counters.lend().unwrap());
         one.count(1, Direction::Up, 60);
         let zero = counters.sum(1);
         other.count(1, Direction::Up, 40);
@@ -254,9 +267,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_back_is_lent_again_and_goes_on() {
+        let counters = Counters::new(3, 0, &["a", "b"], 0);
+        let kept = counters.lend().unwrap();
+        for _ in 0..1_000 {
+            let lent = counters.lend().unwrap();
+            assert!(!Arc::ptr_eq(&lent, &kept));
+            lent.count(1, Direction::Up, 60);
+            lent.count_drop(1, 1);
+        }
+        kept.count(1, Direction::Up, 60);
+        assert_eq!(counters.len(), 2);
+        let sums = Sums { up_packets: 1_001, up_bytes: 60_060, drops: vec![("b", 1_000)], ..Sums::default() };
+        assert_eq!(counters.sum(1), sums);
+    }
+
+    #[test]
     fn marks_tell_who_lost_packets_for_watched_reasons() {
         let counters = Counters::new(100, 2, &["a", "b", "c"], 0b101);
-        let (one, other) = (counters.add_worker().unwrap(), counters.add_worker().unwrap());
+        let (one, other) = (counters.lend().unwrap(), counters.lend().unwrap());
         for _ in 0..3 {
             one.count_drop(1, 0);
             one.count_drop(1, 1);

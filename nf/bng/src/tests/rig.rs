@@ -147,7 +147,7 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
         }
         fib.add_local(Ipv4Addr::from(OWN)).unwrap();
         let counters = Counters::new(64, 1, reasons(), 0);
-        let worker = counters.add_worker().unwrap();
+        let worker = counters.lend().unwrap();
         let kind = Key::new(0).unwrap();
         let up = up::Shared {
             subscribers: Arc::clone(tables.shared()),
