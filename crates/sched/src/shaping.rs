@@ -449,3 +449,42 @@ impl Orders {
         self.sweep = end;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_config::{Rate, Size};
+
+    use super::*;
+    use crate::config::ProfileConfig;
+
+    #[test]
+    fn who_is_dismissed_has_no_part_in_the_shares() {
+        let profile = ProfileConfig {
+            tb_rate: Rate::new(1_000_000),
+            tb_size: Size::new(2_000),
+            classes: vec![],
+            weights: vec![],
+        };
+        let config = SchedulerConfig {
+            rate: Rate::new(1_000_000_000),
+            burst: Size::new(65_536),
+            overhead: 24,
+            classes: 4,
+            users: 8,
+            buffers: 16,
+            minimum: Some(1),
+            subports: Default::default(),
+            profiles: [("one".to_owned(), profile)].into(),
+            assign: Vec::new(),
+        };
+        let shaping = Shaping::divided(&config, Owners::with_schedulers(2)).unwrap();
+        shaping.assign(0, "one", None).unwrap();
+        let shares = || format!("{:?}", shaping.book().shares);
+        let before = shares();
+        shaping.assign(3, "one", None).unwrap();
+        assert_ne!(shares(), before);
+        shaping.dismiss(3);
+        shaping.dismiss(3);
+        assert_eq!(shares(), before);
+    }
+}

@@ -93,6 +93,20 @@ impl Schedulers {
         self.all().for_each(|shaping| drop(shaping.assign(user, profile, None)));
     }
 
+    /// From now on there is no such user: what waits is still sent, and nobody's share is divided for it.
+    pub(crate) fn dismiss(&self, user: u32) {
+        self.all().for_each(|shaping| shaping.dismiss(user));
+    }
+
+    /// The profile that a user has in all schedulers; a failed assertion if they do not agree.
+    #[cfg(test)]
+    pub(crate) fn profile(&self, user: u32) -> Option<String> {
+        let mut all = self.all().map(|shaping| shaping.assigned(user).map(|(profile, _)| profile));
+        let first = all.next().unwrap();
+        assert!(all.all(|other| other == first));
+        first
+    }
+
     /// Packets of a user that were dropped, whichever way they went.
     pub(crate) fn dropped(&self, user: u32) -> u64 {
         self.all().map(|shaping| shaping.count(user).dropped).sum()

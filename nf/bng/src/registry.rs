@@ -94,6 +94,8 @@ pub(crate) struct Registry {
     by_key: HashMap<u32, u32>,
     /// Subscribers in each pair of port and SVLAN.
     svlans: HashMap<(u8, u16), u32>,
+    /// Subscribers that are one user of the schedulers, where something is shaped.
+    users: HashMap<u32, u32>,
     hosts: HashMap<BindingKey, Host>,
     /// When something is due about an address.
     due: BTreeSet<(u64, BindingKey)>,
@@ -103,6 +105,8 @@ pub(crate) struct Registry {
     unsettled_hosts: BTreeSet<BindingKey>,
     /// GRE keys whose owner balancers may not know yet.
     unsettled_keys: BTreeSet<u32>,
+    /// Users that subscribers were, and of whom the schedulers may not know yet that there are none left.
+    unsettled_users: BTreeSet<u32>,
     counters: Arc<Counters>,
     events: Vec<HostEvent>,
 }
@@ -117,12 +121,14 @@ impl Registry {
             by_tags: HashMap::new(),
             by_key: HashMap::new(),
             svlans: HashMap::new(),
+            users: HashMap::new(),
             hosts: HashMap::new(),
             due: BTreeSet::new(),
             tables,
             unsettled_tags: BTreeSet::new(),
             unsettled_hosts: BTreeSet::new(),
             unsettled_keys: BTreeSet::new(),
+            unsettled_users: BTreeSet::new(),
             counters,
             events: Vec::new(),
         }
@@ -328,9 +334,11 @@ impl Registry {
     fn take_apart(&mut self, number: u32) -> HashMap<BindingKey, Host> {
         let Some(subscriber) = self.subscriber(number) else { return HashMap::new() };
         let (tags, key, fixed) = (subscriber.tags, subscriber.fields().key, subscriber.fixed_keys(&self.settings));
+        let user = subscriber.user();
         if key.is_some_and(|key| self.by_key.get(&key) == Some(&number)) {
             key.map(|key| self.by_key.remove(&key));
         }
+        self.leave_user(user);
         self.unsettled_tags.insert(tags);
         self.unsettled_keys.extend(key);
         fixed.into_iter().filter_map(|key| Some((key, self.remove_host(key)?))).collect()
@@ -340,7 +348,8 @@ impl Registry {
     fn put_together(&mut self, number: u32, before: &HashMap<BindingKey, Host>) {
         let Some(subscriber) = self.subscriber(number) else { return };
         let (tags, fields) = (subscriber.tags, subscriber.fields().clone());
-        let fixed = subscriber.fixed_keys(&self.settings);
+        let (user, fixed) = (subscriber.user(), subscriber.fixed_keys(&self.settings));
+        self.join_user(user);
         if let Some(key) = fields.key {
             self.by_key.insert(key, number);
             self.unsettled_keys.insert(key);

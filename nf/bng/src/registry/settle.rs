@@ -11,6 +11,7 @@ impl Registry {
         let tags = std::mem::take(&mut self.unsettled_tags);
         let (there, gone): (Vec<Tags>, Vec<Tags>) = tags.into_iter().partition(|tags| self.by_tags.contains_key(tags));
         gone.into_iter().for_each(|tags| self.tables.remove_subscriber(tags));
+        self.dismiss_users();
         let keys = std::mem::take(&mut self.unsettled_hosts);
         let (known, forgotten): (Vec<BindingKey>, Vec<BindingKey>) =
             keys.into_iter().partition(|key| self.hosts.contains_key(key));
@@ -41,9 +42,37 @@ impl Registry {
     /// Tells the schedulers of a subscriber.
     fn shape(&self, subscriber: &Subscriber) {
         let Some(shaping) = &self.settings.shaping else { return };
-        if let Some(profile) = subscriber.fields().profile.as_deref().or(shaping.usual.as_deref()) {
-            shaping.schedulers.assign(subscriber.user(), profile);
+        let user = subscriber.user();
+        match subscriber.fields().profile.as_deref().or(shaping.usual.as_deref()) {
+            Some(profile) => shaping.schedulers.assign(user, profile),
+            // What another subscriber had, or it itself before, is not its own.
+            None if self.users.get(&user) == Some(&1) => shaping.schedulers.dismiss(user),
+            None => {}
         }
+    }
+
+    /// A subscriber is this user of the schedulers.
+    pub(super) fn join_user(&mut self, user: u32) {
+        if self.settings.shaping.is_some() {
+            *self.users.entry(user).or_default() += 1;
+        }
+    }
+
+    /// A subscriber is not this user any more.
+    pub(super) fn leave_user(&mut self, user: u32) {
+        let Some(subscribers) = self.users.get_mut(&user) else { return };
+        *subscribers -= 1;
+        if *subscribers == 0 {
+            self.users.remove(&user);
+            self.unsettled_users.insert(user);
+        }
+    }
+
+    /// Tells the schedulers of users that no subscriber is any more, so that nobody's rate is divided for them.
+    fn dismiss_users(&mut self) {
+        let left = std::mem::take(&mut self.unsettled_users);
+        let Some(shaping) = &self.settings.shaping else { return };
+        left.iter().filter(|user| !self.users.contains_key(user)).for_each(|user| shaping.schedulers.dismiss(*user));
     }
 
     /// Packets of a subscriber's user that the schedulers dropped since they were made; `None` if nothing is shaped.
@@ -98,5 +127,125 @@ impl Registry {
             owner: self.owner_of(subscriber),
         };
         self.tables.set_binding(&fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_config::{Rate, Size};
+    use weir_mem::Domain;
+    use weir_net::Author;
+    use weir_sched::classify::ClassifyConfig;
+    use weir_sched::config::{ProfileConfig, SchedulerConfig};
+    use weir_sched::owner::Owners;
+
+    use super::*;
+    use crate::config::QosConfig;
+    use crate::qos::Schedulers;
+    use crate::registry::{Entry, Fields, Settings, ShapingSettings, testing};
+
+    fn scheduler() -> SchedulerConfig {
+        let profile = |rate| ProfileConfig {
+            tb_rate: Rate::new(rate),
+            tb_size: Size::new(2_000),
+            classes: Vec::new(),
+            weights: Vec::new(),
+        };
+        let profiles = [("gold", 2_000_000), ("silver", 1_000_000)];
+        SchedulerConfig {
+            rate: Rate::new(1_000_000_000),
+            burst: Size::new(65_536),
+            overhead: 24,
+            classes: 4,
+            users: 8,
+            buffers: 16,
+            minimum: Some(1),
+            subports: Default::default(),
+            profiles: profiles.into_iter().map(|(name, rate)| (name.to_owned(), profile(rate))).collect(),
+            assign: Vec::new(),
+        }
+    }
+
+    /// A registry whose subscribers are shaped both ways, by schedulers of two owners.
+    fn shaped() -> (Domain, Registry) {
+        let (domain, mut registry) = testing::registry(false);
+        let both = Some(scheduler());
+        let classify =
+            ClassifyConfig { rules: Vec::new(), dscp: Default::default(), priority: Default::default(), usual: None };
+        let config = QosConfig { classify, usual: None, up: both.clone(), down: both };
+        let owners = Owners::with_schedulers(2);
+        let schedulers = Schedulers::new(&config, 2, owners, &domain).unwrap().unwrap();
+        let profiles = vec!["gold".to_owned(), "silver".to_owned()];
+        let shaping = Some(ShapingSettings { schedulers, profiles, usual: None, users: 8 });
+        registry.configure(Settings { shaping, owners, ..testing::settings(false) });
+        (domain, registry)
+    }
+
+    fn tags(cvlan: u16) -> Tags {
+        Tags { port: 0, svlan: 1, cvlan }
+    }
+
+    fn put(registry: &mut Registry, cvlan: u16, user: Option<u32>, profile: Option<&str>) {
+        let fields = Fields { user, profile: profile.map(Into::into), ..Fields::default() };
+        registry.put(Author::Cli, Entry { tags: tags(cvlan), fields }).unwrap();
+    }
+
+    fn remove(registry: &mut Registry, cvlan: u16) {
+        registry.take_back(Author::Cli, tags(cvlan)).unwrap();
+    }
+
+    /// The profiles of users, by their numbers, as all schedulers have them.
+    fn profiles(registry: &mut Registry) -> Vec<Option<String>> {
+        registry.settle();
+        let schedulers = &registry.settings().shaping.as_ref().unwrap().schedulers;
+        (0..8).map(|user| schedulers.profile(user)).collect()
+    }
+
+    #[test]
+    fn who_is_gone_is_no_user_of_the_schedulers() {
+        let (_domain, mut registry) = shaped();
+        put(&mut registry, 1, None, Some("gold"));
+        let before = profiles(&mut registry);
+        assert_eq!(before[0].as_deref(), Some("gold"));
+        put(&mut registry, 2, None, Some("silver"));
+        put(&mut registry, 3, Some(7), Some("silver"));
+        let with = profiles(&mut registry);
+        assert_eq!([with[1].as_deref(), with[7].as_deref()], [Some("silver"); 2]);
+        remove(&mut registry, 2);
+        remove(&mut registry, 3);
+        assert_eq!(profiles(&mut registry), before);
+    }
+
+    #[test]
+    fn a_user_stays_as_long_as_a_subscriber_is_it() {
+        let (_domain, mut registry) = shaped();
+        put(&mut registry, 1, Some(5), Some("gold"));
+        put(&mut registry, 2, Some(5), Some("gold"));
+        let both = profiles(&mut registry);
+        remove(&mut registry, 1);
+        assert_eq!(profiles(&mut registry), both);
+        remove(&mut registry, 2);
+        assert_eq!(profiles(&mut registry), vec![None; 8]);
+    }
+
+    #[test]
+    fn who_has_another_number_or_no_profile_is_not_the_user_it_was() {
+        let (_domain, mut registry) = shaped();
+        put(&mut registry, 1, Some(5), Some("gold"));
+        profiles(&mut registry);
+        put(&mut registry, 1, Some(6), Some("gold"));
+        let moved = profiles(&mut registry);
+        assert_eq!([moved[5].as_deref(), moved[6].as_deref()], [None, Some("gold")]);
+        put(&mut registry, 1, Some(6), None);
+        assert_eq!(profiles(&mut registry), vec![None; 8]);
+        // Whoever takes the place of one who goes in the same moment.
+        put(&mut registry, 1, Some(6), Some("gold"));
+        profiles(&mut registry);
+        remove(&mut registry, 1);
+        put(&mut registry, 2, Some(6), Some("silver"));
+        assert_eq!(profiles(&mut registry)[6].as_deref(), Some("silver"));
+        remove(&mut registry, 2);
+        put(&mut registry, 3, Some(6), None);
+        assert_eq!(profiles(&mut registry), vec![None; 8]);
     }
 }
