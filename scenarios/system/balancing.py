@@ -7,7 +7,6 @@ from lab.packets import IP, UDP, Dot1AD, Dot1Q, Ether, payload, raw
 from lab.weir import Weir, drops_of, wait_for
 
 CONFIG = """
-engine {{ buffers = 24576 }}
 port {{ name = "cpe",  device = "af_xdp:cpe" }}
 port {{ name = "core", device = "af_xdp:core", address = "198.51.100.1/24" }}
 local scheduler = {{ rate = "1 Gbit/s", users = 256, buffers = 512, profiles = {{ usual = {{ tb_rate = "100 Mbit/s" }} }} }}

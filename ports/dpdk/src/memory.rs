@@ -67,16 +67,41 @@ pub fn ring_buffers(device: &Device, rx_queues: u16, tx_queues: u16, descriptors
     held as usize
 }
 
-/// Megabytes for [`crate::eal::EalOptions::megabytes`]: for so many buffers of such a data room, and
-/// for what DPDK and its drivers need beside them.
-pub fn memory_needed(buffers: usize, data_room: usize) -> u32 {
+/// Megabytes that DPDK needs, by the pages it gets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Megabytes {
+    /// In huge pages.
+    pub huge: u32,
+    /// In ordinary pages of 4 KiB, in which no buffer that is smaller than a page begins in one and ends in another.
+    pub ordinary: u32,
+}
+
+impl Megabytes {
+    /// Those of one kind.
+    pub fn of(self, huge: bool) -> u32 {
+        if huge { self.huge } else { self.ordinary }
+    }
+}
+
+/// The memory for so many buffers of such a data room, and for what DPDK and its drivers need beside them.
+pub fn memory_needed(buffers: usize, data_room: usize) -> Megabytes {
     /// EAL's and the drivers' own tables.
     const BESIDE: usize = 48 << 20;
     /// The pool's header in front of each buffer, rte_mbuf, our private area, the headroom, and the
     /// lines that spread buffers over memory channels.
     const PER_BUFFER: usize = 64 + 128 + weir_packet::header::PRIVATE_SIZE + weir_packet::HEADROOM + 4 * 64;
-    let bytes = buffers.saturating_mul(data_room.saturating_add(PER_BUFFER)).saturating_add(BESIDE);
-    u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1)
+    const PAGE: usize = 4096;
+    let each = data_room.saturating_add(PER_BUFFER);
+    // As rte_mempool_op_calc_mem_size_helper has it.
+    let paged = match PAGE / each {
+        0 => each.next_multiple_of(PAGE),
+        in_a_page => PAGE.div_ceil(in_a_page),
+    };
+    let megabytes = |each: usize| {
+        let bytes = buffers.saturating_mul(each).saturating_add(BESIDE);
+        u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1)
+    };
+    Megabytes { huge: megabytes(each), ordinary: megabytes(paged) }
 }
 
 #[cfg(test)]
@@ -132,9 +157,28 @@ mod tests {
 
     #[test]
     fn memory_follows_the_buffers() {
-        assert_eq!(memory_needed(0, 2048), 49);
-        let one_gigabyte = memory_needed(400_000, 2048);
+        assert_eq!(memory_needed(0, 2048), Megabytes { huge: 49, ordinary: 49 });
+        let one_gigabyte = memory_needed(400_000, 2048).huge;
         assert!((1024..1124).contains(&one_gigabyte), "{one_gigabyte}");
-        assert_eq!(memory_needed(usize::MAX, 9216), u32::MAX);
+        assert_eq!(memory_needed(usize::MAX, 9216).huge, u32::MAX);
+    }
+
+    /// One buffer after the other, none across the end of a page if a page can hold it.
+    #[test]
+    fn ordinary_pages_have_room_for_all_buffers() {
+        for room in [128, 512, 1024, 2048, 9216] {
+            let each = memory_needed(1 << 20, room).huge as usize - 49;
+            let (mut pages, mut left) = (0, 0);
+            for _ in 0..10_000 {
+                if left < each {
+                    pages += each.div_ceil(4096);
+                    left = 4096;
+                }
+                left = left.saturating_sub(each);
+            }
+            let needed = memory_needed(10_000, room).ordinary as usize - 48;
+            assert!((pages * 4096).div_ceil(1 << 20) <= needed, "{room}: {pages} pages, {needed} MB");
+            assert!(pages * 4096 > (needed - 2) << 20, "{room}: {pages} pages, {needed} MB");
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::Megabytes;
+
 /// Which memory the buffers live in.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Memory {
@@ -21,9 +23,9 @@ pub struct EalOptions {
     pub name: String,
     /// Which memory to use.
     pub memory: Memory,
-    /// Megabytes for buffers and rings: see [`crate::memory_needed`]. Without huge pages this much is
+    /// What buffers and rings need: see [`crate::memory_needed`]. Without huge pages this much is
     /// taken at once and is all there will ever be.
-    pub megabytes: u32,
+    pub megabytes: Megabytes,
     /// Addresses of the network cards to use; EAL looks at no other, and at none when this is empty.
     pub pci: Vec<String>,
     /// The cores that workers will run on, to be checked.
@@ -74,7 +76,7 @@ impl EalOptions {
         } else {
             add("--no-huge");
             add("--no-shconf");
-            add(&format!("-m{}", self.megabytes.max(1)));
+            add(&format!("-m{}", self.megabytes.ordinary.max(1)));
         }
         if self.pci.is_empty() {
             // Else EAL probes, and may take, the machine's own network card.
@@ -96,7 +98,7 @@ mod tests {
         EalOptions {
             name: "edge".into(),
             memory: Memory::Auto,
-            megabytes: 96,
+            megabytes: Megabytes { huge: 64, ordinary: 96 },
             pci: Vec::new(),
             cores: Vec::new(),
             log: "/dev/null".into(),

@@ -178,8 +178,9 @@ impl DpdkPool {
         };
         let Some(raw) = NonNull::new(raw) else {
             return Err(match errno() {
-                libc::ENOMEM => DpdkError::TooLittleMemory {
-                    needed: u64::from(crate::memory_needed(capacity, data_room)),
+                // The latter where what is left is less than one buffer.
+                libc::ENOMEM | libc::ENOBUFS => DpdkError::TooLittleMemory {
+                    needed: u64::from(crate::memory_needed(capacity, data_room).of(eal.huge_pages())),
                     free: 0,
                     kind: if eal.huge_pages() { "huge pages" } else { "memory" },
                 },

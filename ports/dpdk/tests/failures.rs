@@ -14,8 +14,11 @@ use common::{
 };
 use weir_packet::{DATA_ROOM, MAX_FRAME};
 use weir_port_dpdk::eal::{Eal, EalOptions, Memory};
-use weir_port_dpdk::{DpdkError, DpdkPool, PortConfig};
+use weir_port_dpdk::{DpdkError, DpdkPool, Megabytes, PortConfig};
 use weir_stage::Port;
+
+/// More than any machine has.
+const TOO_MANY: Megabytes = Megabytes { huge: u32::MAX, ordinary: u32::MAX };
 
 /// The sentence of an EAL that does not start.
 fn refused(options: EalOptions) -> String {
@@ -36,9 +39,9 @@ fn eal_that_cannot_start() {
         says(&refused(EalOptions { cores: vec![4000], ..usual() }), &["core 4000", "choose of "]);
         let said = refused(EalOptions { pci: vec!["ffff:ff:1f.7".into()], ..usual() });
         says(&said, &["pci:ffff:ff:1f.7", "no such card", "lspci -D"]);
-        let said = refused(EalOptions { megabytes: u32::MAX, memory: Memory::Ordinary, ..usual() });
+        let said = refused(EalOptions { megabytes: TOO_MANY, memory: Memory::Ordinary, ..usual() });
         says(&said, &["need 4294967295 MB of memory", "free some"]);
-        let said = refused(EalOptions { megabytes: u32::MAX, memory: Memory::Huge, ..usual() });
+        let said = refused(EalOptions { megabytes: TOO_MANY, memory: Memory::Huge, ..usual() });
         says(&said, &["of huge pages", "vm.nr_hugepages"]);
         let said = refused(EalOptions { log: "/proc/none/eal.log".into(), ..usual() });
         says(&said, &["/proc/none/eal.log cannot be written", "choose another"]);

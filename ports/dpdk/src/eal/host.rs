@@ -39,16 +39,17 @@ pub(crate) fn check_cores(wanted: &[u32], usable: &[u32]) -> Result<(), DpdkErro
 
 /// Decides for huge pages (true) or ordinary memory, by what is free.
 pub(crate) fn choose_memory(options: &EalOptions) -> Result<bool, DpdkError> {
-    let needed = u64::from(options.megabytes);
+    let huge_needed = u64::from(options.megabytes.huge);
+    let needed = u64::from(options.megabytes.ordinary);
     let huge = free_huge_pages(Path::new("/sys/kernel/mm/hugepages"));
-    let short = |free, kind| Err(DpdkError::TooLittleMemory { needed, free, kind });
+    let short = |needed, free, kind| Err(DpdkError::TooLittleMemory { needed, free, kind });
     match options.memory {
-        Memory::Auto | Memory::Huge if huge >= needed && huge > 0 => return Ok(true),
-        Memory::Huge => return short(huge, "huge pages"),
+        Memory::Auto | Memory::Huge if huge >= huge_needed && huge > 0 => return Ok(true),
+        Memory::Huge => return short(huge_needed, huge, "huge pages"),
         Memory::Auto | Memory::Ordinary => {}
     }
     match available_memory(Path::new("/proc/meminfo")) {
-        Some(free) if free < needed => short(free, "memory"),
+        Some(free) if free < needed => short(needed, free, "memory"),
         _ => Ok(false),
     }
 }

@@ -114,7 +114,7 @@ impl Eal {
         match code {
             libc::EALREADY => DpdkError::Twice,
             libc::ENOMEM => DpdkError::TooLittleMemory {
-                needed: u64::from(options.megabytes),
+                needed: u64::from(options.megabytes.of(self.huge)),
                 free: 0,
                 kind: if self.huge { "huge pages" } else { "memory" },
             },
