@@ -6,6 +6,8 @@
 //! number that no scheduler has, so that a packet which was on its way while its user changed hands is refused by name, and never sent at
 //! somebody else's expense.
 
+use std::num::NonZeroU32;
+
 /// Workers that share users at most.
 pub const MAX_OWNERS: u8 = 64;
 
@@ -15,34 +17,34 @@ const NUMBER_BITS: u32 = 24;
 /// The workers that share the users of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owners {
-    workers: u32,
+    workers: NonZeroU32,
     /// Schedulers that the users are divided among: as many as workers, or one.
-    schedulers: u32,
+    schedulers: NonZeroU32,
 }
 
 impl Owners {
     /// One worker has all users.
-    pub const ONE: Owners = Owners { workers: 1, schedulers: 1 };
+    pub const ONE: Owners = Owners { workers: NonZeroU32::MIN, schedulers: NonZeroU32::MIN };
 
     /// So many workers (1 to [`MAX_OWNERS`]; others are taken as the nearest) before one scheduler.
     pub fn before_one_scheduler(workers: u8) -> Owners {
-        Owners { workers: u32::from(workers.clamp(1, MAX_OWNERS)), schedulers: 1 }
+        Owners { workers: in_range(workers), schedulers: NonZeroU32::MIN }
     }
 
     /// So many workers with a scheduler each.
     pub fn with_schedulers(workers: u8) -> Owners {
-        let workers = u32::from(workers.clamp(1, MAX_OWNERS));
+        let workers = in_range(workers);
         Owners { workers, schedulers: workers }
     }
 
     /// How many workers there are.
     pub fn count(self) -> u8 {
-        self.workers as u8
+        self.workers.get() as u8
     }
 
     /// How many schedulers the users are divided among.
     pub fn schedulers(self) -> u8 {
-        self.schedulers as u8
+        self.schedulers.get() as u8
     }
 
     /// The worker that has a user, from 0.
@@ -72,13 +74,18 @@ impl Owners {
 
     /// The user with a number at the scheduler of an owner.
     pub(crate) fn user(self, scheduler: u8, number: u32) -> u32 {
-        number.saturating_mul(self.schedulers).saturating_add(u32::from(scheduler))
+        number.saturating_mul(self.schedulers.get()).saturating_add(u32::from(scheduler))
     }
 
     /// Whether a user is divided to this scheduler.
     pub(crate) fn at(self, scheduler: u8, user: u32) -> bool {
         user % self.schedulers == u32::from(scheduler)
     }
+}
+
+/// So many workers, or as many as there may be.
+fn in_range(workers: u8) -> NonZeroU32 {
+    NonZeroU32::new(u32::from(workers.min(MAX_OWNERS))).unwrap_or(NonZeroU32::MIN)
 }
 
 /// Whose words a stage reads.
