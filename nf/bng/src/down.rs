@@ -1,7 +1,8 @@
 //! Stage `NAME.down`: from the core to customers.
 //!
-//! As upstream, packets are looked at 64 at a time and in turns: first labels are walked and headers read, and the bucket of (key,
-//! destination) is asked for, and, some packets later, the binding that it leads to; then the vector kernel checks the outer and the
+//! As upstream, packets are looked at 64 at a time and in turns: first labels are walked and headers read, and the word of the GRE key
+//! is asked for, and, some packets later, the binding that it leads to. Where it leads nowhere, or there are no keys, the bucket of
+//! (key, destination) is asked for instead, and its binding some packets later again. Then the vector kernel checks the outer and the
 //! inner headers; at last packets are compared with their bindings, and get the tags of their customers, while the lines of counters
 //! are asked for some packets ahead. What is not plain is looked at again one by one ([`unwrap`](crate::unwrap)).
 
@@ -201,10 +202,11 @@ struct Turns {
     /// Destinations of outer packets, and of those inside.
     outer: Destinations,
     inner: Destinations,
+    /// Of those whose key leads to no binding.
     hashes: [Hash; BATCH],
     /// Where their inner packets begin.
     offsets: [u8; BATCH],
-    /// What their hashes lead to.
+    /// What their keys or their hashes lead to.
     found: [Found; BATCH],
 }
 
@@ -245,6 +247,9 @@ fn other_labels(packet: &Packet, ethertype: u16) -> usize {
         _ => NOT_PLAIN,
     }
 }
+
+/// Packets between asking for the word of a key and reading it, and between asking for a bucket and reading that.
+const HALF_LAG: usize = LAG / 2;
 
 /// Bytes from an Ethernet header, or what stands in its place behind labels, to the end of an inner IPv4 header.
 const WRAPPED: usize = Ethernet::LEN + TUNNEL_BYTES + Ipv4::LEN;
@@ -321,7 +326,7 @@ impl Shared {
         let (mut outer_frames, mut inner_frames) = ([&NO_FRAME; BATCH], [&NO_FRAME; BATCH]);
         let (mut outer_lengths, mut inner_lengths) = ([0_u16; BATCH], [0_u16; BATCH]);
         let (mut index, mut station) = (0, self.ports.ingress(0));
-        let (mut others, mut found) = (0, 0);
+        let (mut others, mut led) = (0, 0);
         let subscribers = &*self.subscribers;
         batch.each_ref(
             #[inline(always)]
@@ -353,20 +358,27 @@ impl Shared {
                     inner_lengths[at] = length;
                 }
                 let destination = frame_check::destination_of(inner_frames[at]);
-                let hash = subscribers.hash(subscribers.key4(key, destination));
-                subscribers.prefetch_bucket(hash);
                 turns.inner.0[at] = destination;
-                (turns.keys[at], turns.hashes[at], turns.offsets[at]) = (key, hash, inside as u8);
+                (turns.keys[at], turns.offsets[at]) = (key, inside as u8);
+                if TUNNEL {
+                    subscribers.prefetch_key(key);
+                } else {
+                    self.ask(at, turns);
+                }
                 if !is_plain {
                     others |= slot.bit();
                 }
-                if at >= found + LAG {
-                    self.find(found, turns);
-                    found += 1;
+                if at >= led + HALF_LAG {
+                    self.lead::<TUNNEL>(led, turns);
+                    if led >= HALF_LAG {
+                        self.find::<TUNNEL>(led - HALF_LAG, turns);
+                    }
+                    led += 1;
                 }
             },
         );
-        (found..count).for_each(|at| self.find(at, turns));
+        (led..count).for_each(|at| self.lead::<TUNNEL>(at, turns));
+        (led.saturating_sub(HALF_LAG)..count).for_each(|at| self.find::<TUNNEL>(at, turns));
         let inside = frame_check::check(kernel, pattern, &inner_frames, &inner_lengths, &turns.inner, count);
         if !TUNNEL {
             return inside & !others;
@@ -375,13 +387,46 @@ impl Shared {
         inside & !others & frame_check::check(kernel, any, &outer_frames, &outer_lengths, &turns.outer, count)
     }
 
-    /// Goes from a packet's bucket to its binding, which is asked for.
+    /// Asks for the bucket of a packet's key and destination.
     #[inline(always)]
-    fn find(&self, at: usize, turns: &mut Turns) {
+    fn ask(&self, at: usize, turns: &mut Turns) {
+        let hash = self.subscribers.hash(self.subscribers.key4(turns.keys[at], turns.inner.0[at]));
+        self.subscribers.prefetch_bucket(hash);
+        turns.hashes[at] = hash;
+    }
+
+    /// Goes from a packet's GRE key to the only binding that has it, or asks for the bucket.
+    #[inline(always)]
+    fn lead<const TUNNEL: bool>(&self, at: usize, turns: &mut Turns) {
+        if !TUNNEL {
+            return;
+        }
         let at = at % BATCH;
-        let found = self.subscribers.candidate(turns.hashes[at]);
-        self.subscribers.prefetch_binding(found.place());
+        let found = self.subscribers.only4(turns.keys[at]);
         turns.found[at] = found;
+        if found.is_none() {
+            self.ask(at, turns);
+        } else {
+            self.expect(at, found);
+        }
+    }
+
+    /// Goes from a packet's bucket to its binding, if its key led to none.
+    #[inline(always)]
+    fn find<const TUNNEL: bool>(&self, at: usize, turns: &mut Turns) {
+        let at = at % BATCH;
+        if TUNNEL && !turns.found[at].is_none() {
+            return;
+        }
+        let found = self.subscribers.candidate(turns.hashes[at]);
+        turns.found[at] = found;
+        self.expect(at, found);
+    }
+
+    /// Asks for what the last turn needs of a packet.
+    #[inline(always)]
+    fn expect(&self, at: usize, found: Found) {
+        self.subscribers.prefetch_binding(found.place());
         if at < LAG {
             self.counters.prefetch(found.number(), Direction::Down);
         }

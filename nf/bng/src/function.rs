@@ -156,6 +156,7 @@ impl Running {
             svlans: settings.svlans,
             prefix_length: PREFIX_LENGTH,
             is_balanced: arrangement.is_balanced(),
+            has_keys: settings.has_keys,
         };
         let tables = Tables::new(limits, settings.ports.len(), env.domain, seed(&ports))
             .map_err(|error| no_memory(error.to_string()))?;

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | (port, SVLAN) | a word each: the block of its 4,096 CVLANs, where any is in use | [`SubscriberRecord`] |
 //! | (scope, address) | an exact-match index ([`weir_table::exact`]) | [`BindingRecord`] |
+//! | GRE key, below a bound | a word each, where it has exactly one IPv4 address | the same |
 //!
 //! The word that leads to a record ([`Found`]) says the subscriber's number besides, so that the record and the subscriber's
 //! counters can be asked for at once.
@@ -17,6 +18,7 @@
 
 mod binding;
 pub(crate) mod counters;
+mod only;
 mod owners;
 mod slots;
 mod subscriber;
@@ -32,6 +34,7 @@ use weir_mem::HugeSlice;
 use weir_mem::prefetch::prefetch_slice;
 use weir_table::exact::{Hash, Index};
 
+use only::OnlyWords;
 use owners::OwnerBytes;
 
 pub(crate) use binding::{Address, BindingFields, BindingKey, BindingRecord, Stations};
@@ -76,7 +79,8 @@ impl Found {
         (self.0 >> PLACE_BITS) as u32
     }
 
-    const fn is_none(self) -> bool {
+    #[inline(always)]
+    pub(crate) const fn is_none(self) -> bool {
         self.0 == 0
     }
 }
@@ -91,6 +95,7 @@ pub(crate) struct Subscribers {
     /// What is seldom asked for of subscribers, at the same places.
     networks: HugeSlice<Line>,
     by_address: Arc<Index>,
+    only: OnlyWords,
     bindings: HugeSlice<Line>,
     /// Second halves of the addresses of IPv6 hosts, at the same places.
     halves: HugeSlice<AtomicU64>,
@@ -203,6 +208,18 @@ impl Subscribers {
         self.by_address.candidate(hash).map_or(Found::NONE, Found)
     }
 
+    /// Asks for the word that [`only4`](Self::only4) reads.
+    #[inline(always)]
+    pub(crate) fn prefetch_key(&self, key: u32) {
+        self.only.prefetch(key);
+    }
+
+    /// The binding of the only IPv4 address with this GRE key; [`Found::NONE`] where there are others, or the key has no word.
+    #[inline(always)]
+    pub(crate) fn only4(&self, key: u32) -> Found {
+        self.only.get(key)
+    }
+
     /// Asks for a binding's record.
     #[inline(always)]
     pub(crate) fn prefetch_binding(&self, place: u32) {
@@ -239,6 +256,7 @@ impl Subscribers {
             + self.subscribers.bytes()
             + self.networks.bytes()
             + self.by_address.bytes()
+            + self.only.bytes()
             + self.bindings.bytes()
             + self.halves.bytes()
             + self.owners.bytes()

@@ -32,7 +32,7 @@ pub(crate) fn settings(has_keys: bool) -> Settings {
 /// Two ports, east and west; room for 8 subscribers, 12 addresses, 2 learned of each; 10.0.0.0/16 is learned.
 pub(crate) fn registry(has_keys: bool) -> (Domain, Registry) {
     let domain = Domain::new();
-    let limits = Limits { subscribers: 8, bindings: 12, svlans: 3, prefix_length: 64, is_balanced: false };
+    let limits = Limits { subscribers: 8, bindings: 12, svlans: 3, prefix_length: 64, is_balanced: false, has_keys };
     let tables = Tables::new(limits, 2, &domain, 1).unwrap();
     (domain, Registry::new(settings(has_keys), tables, Counters::new(8, 0, &["a"], 0)))
 }

@@ -94,6 +94,11 @@ impl BindingKey {
         self.high & HOST6 != 0
     }
 
+    /// The scope, if it is the key of an IPv4 address.
+    pub(super) const fn scope4(self) -> Option<u32> {
+        if self.high & (V6 | HOST6) == 0 { Some(self.scope()) } else { None }
+    }
+
     /// The address or prefix.
     pub(crate) fn address(self) -> Address {
         match self.high & (V6 | HOST6) {

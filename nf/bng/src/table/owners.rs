@@ -8,9 +8,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use weir_mem::prefetch::prefetch_slice;
 use weir_mem::{HugeSlice, arena};
 
-/// The fewest and the most keys that have a byte of their own: those below. Others are looked up with their addresses.
+/// The fewest and the most keys that have a byte or a word of their own: those below. Others are looked up with their addresses.
 const LEAST_KEYS: usize = 1 << 16;
 const MOST_KEYS: usize = 1 << 22;
+
+/// How many keys have one, of so many subscribers.
+pub(super) fn words_of_keys(subscribers: u32) -> usize {
+    (subscribers as usize * 4).next_power_of_two().clamp(LEAST_KEYS, MOST_KEYS)
+}
 
 /// Owners as balancers see them, and the control side writes them.
 pub(super) struct OwnerBytes {
@@ -22,8 +27,8 @@ pub(super) struct OwnerBytes {
 impl OwnerBytes {
     /// For so many words of CVLANs, and about as many keys as subscribers. Empty if nobody balances.
     pub(super) fn new(is_balanced: bool, cvlans: usize, subscribers: u32) -> Result<OwnerBytes, arena::Error> {
-        let keys = (subscribers as usize * 4).next_power_of_two().clamp(LEAST_KEYS, MOST_KEYS);
         let count = |count: usize| if is_balanced { count } else { 0 };
+        let keys = words_of_keys(subscribers);
         Ok(OwnerBytes { cvlans: HugeSlice::new(count(cvlans))?, keys: HugeSlice::new(count(keys))? })
     }
 

@@ -10,7 +10,8 @@ use super::*;
 /// Numbers are below it.
 const MOST: u32 = 1 << NUMBER_BITS;
 
-const LIMITS: Limits = Limits { subscribers: 64, bindings: 64, svlans: 3, prefix_length: 56, is_balanced: false };
+const LIMITS: Limits =
+    Limits { subscribers: 64, bindings: 64, svlans: 3, prefix_length: 56, is_balanced: false, has_keys: true };
 
 fn tables(domain: &Domain) -> Tables {
     Tables::new(LIMITS, 2, domain, 5).unwrap()
@@ -82,7 +83,20 @@ fn any_key() -> impl Strategy<Value = BindingKey> {
         // Some in the same network, some with the same second half.
         (0u128..3, 0u128..4).prop_map(|(network, n)| Address::Host6((network << 72 | n << 60 | n).into())),
     ];
-    (0u32..4, address).prop_map(|(scope, address)| BindingKey::new(scope, address))
+    (any_scope(), address).prop_map(|(scope, address)| BindingKey::new(scope, address))
+}
+
+/// The first that has no word.
+const FAR: u32 = 1 << 16;
+
+fn any_scope() -> impl Strategy<Value = u32> {
+    prop_oneof![8 => 0u32..4, 1 => Just(FAR - 1), 1 => Just(FAR)]
+}
+
+/// The IPv4 address of this scope, if there is only one.
+fn only_one(by_key: &HashMap<BindingKey, BindingFields>, scope: u32) -> Option<BindingKey> {
+    let mut all = by_key.keys().filter(|key| key.scope() == scope && matches!(key.address(), Address::V4(_)));
+    all.next().copied().filter(|_| all.next().is_none())
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -109,6 +123,8 @@ proptest! {
         let mut tables = tables(&domain);
         let mut by_tags: HashMap<Tags, SubscriberFields> = HashMap::new();
         let mut by_key: HashMap<BindingKey, BindingFields> = HashMap::new();
+        // By scope, the address that was set while there was no other.
+        let mut only: HashMap<u32, BindingKey> = HashMap::new();
         for step in steps {
             reader.quiescent();
             match step {
@@ -128,7 +144,14 @@ proptest! {
                     by_tags.remove(&tags);
                 }
                 Step::Bind(key, number) => match tables.set_binding(&binding(key, number)) {
-                    Ok(()) => drop(by_key.insert(key, binding(key, number))),
+                    Ok(()) => {
+                        by_key.insert(key, binding(key, number));
+                        match only_one(&by_key, key.scope()) {
+                            Some(one) if one == key => drop(only.insert(key.scope(), one)),
+                            Some(_) => {}
+                            None => drop(only.remove(&key.scope())),
+                        }
+                    }
                     Err(refused) => {
                         let full = weir_table::exact::Refused::Full { capacity: 64 };
                         prop_assert_eq!((refused, by_key.len()), (Refused::Bindings(full), 64));
@@ -137,8 +160,18 @@ proptest! {
                 Step::Unbind(key) => {
                     tables.remove_binding(key);
                     by_key.remove(&key);
+                    only.retain(|_, one| *one != key);
                 }
             }
+            for scope in [0, 1, 2, 3, FAR - 1] {
+                let found = tables.shared().only4(scope);
+                let wanted = only.get(&scope).and_then(|key| by_key.get(key));
+                prop_assert_eq!((!found.is_none()).then(|| found.number()), wanted.map(|wanted| wanted.subscriber));
+                let record = tables.shared().binding(found.place());
+                prop_assert!(record.zip(wanted).is_none_or(|(record, wanted)| is_binding(record, wanted)));
+                prop_assert_eq!(record.is_some(), wanted.is_some());
+            }
+            prop_assert!([FAR, u32::MAX].into_iter().all(|scope| tables.shared().only4(scope).is_none()));
         }
         let shared = tables.shared();
         for (port, svlan, cvlan) in (0..3).flat_map(|p| (0..4).flat_map(move |s| [0, 1, 2, 4095].map(move |c| (p, s, c)))) {
@@ -150,7 +183,7 @@ proptest! {
             prop_assert_eq!((!found.is_none()).then(|| found.number()), wanted.map(|wanted| wanted.number));
         }
         prop_assert_eq!(tables.bindings() as usize, by_key.len());
-        for scope in 0..4 {
+        for scope in [0, 1, 2, 3, FAR - 1, FAR] {
             for n in 0..10u32 {
                 for key in [shared.key4(scope, n), shared.key6(scope, u64::from(n) << 8 | 0x7f)] {
                     let place = shared.find(key, shared.hash(key));
@@ -220,7 +253,7 @@ fn a_reader_sees_whole_records_and_never_misses_one() {
     let domain = Domain::new();
     let mut tables = tables(&domain);
     let line = |number: u32| tags(0, (number % 2) as u16, number as u16);
-    let key = |number: u32| BindingKey::new(number % 3, Address::V4(std::net::Ipv4Addr::from_bits(number)));
+    let key = |number: u32| BindingKey::new(number % 5, Address::V4(std::net::Ipv4Addr::from_bits(number)));
     for number in 0..NUMBERS {
         tables.set_subscriber(&subscriber(line(number), number)).unwrap();
         tables.set_binding(&binding(key(number), number)).unwrap();
@@ -237,11 +270,16 @@ fn a_reader_sees_whole_records_and_never_misses_one() {
                     // Versions differ in the number, of which everything else follows.
                     assert!(has_all(record, &subscriber(line(number), record.number())));
                     let place = shared.find(key(number), shared.hash(key(number))).unwrap();
-                    let record = shared.binding(place).unwrap();
-                    assert!(is_binding(
-                        record,
-                        &BindingFields { tags: tags(1, 0, 0), ..binding(key(number), record.subscriber()) }
-                    ));
+                    let is_sound = |place| {
+                        let record = shared.binding(place).unwrap();
+                        let fields = binding(key(number), record.subscriber());
+                        is_binding(record, &BindingFields { tags: tags(1, 0, 0), ..fields })
+                    };
+                    assert!(is_sound(place));
+                    // Of five scopes, 3 and 4 have one address each.
+                    let found = shared.only4(number % 5);
+                    assert_eq!(found.is_none(), number % 5 < 3);
+                    assert!(found.is_none() || is_sound(found.place()));
                 }
                 looks.fetch_add(1, Ordering::Relaxed);
                 reader.quiescent();

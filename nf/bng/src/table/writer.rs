@@ -8,6 +8,7 @@ use weir_mem::{Domain, HugeSlice, arena};
 use weir_sched::owner::Owners;
 use weir_table::exact::{self, Exact};
 
+use super::only::Only;
 use super::owners::OwnerBytes;
 use super::slots::Slots;
 use super::{
@@ -28,6 +29,8 @@ pub(crate) struct Limits {
     pub(crate) prefix_length: u8,
     /// Whether several workers share the subscribers, so that balancers look up whose each is.
     pub(crate) is_balanced: bool,
+    /// Whether scopes are GRE keys.
+    pub(crate) has_keys: bool,
 }
 
 impl Limits {
@@ -75,6 +78,7 @@ impl fmt::Display for Refused {
 pub(crate) struct Tables {
     shared: Arc<Subscribers>,
     index: Exact,
+    only: Only,
     limits: Limits,
     subscribers: Slots,
     bindings: Slots,
@@ -98,6 +102,7 @@ impl Tables {
         let blocks = limits.svlans + SPARE_BLOCKS;
         let cvlans = (blocks as usize + 1) * VLANS;
         let index = Exact::new(limits.bindings, seed)?;
+        let (only, words) = Only::new(limits.has_keys, limits.subscribers)?;
         let shared = Subscribers {
             svlans: HugeSlice::new(ports * VLANS)?,
             // One more, which stays empty.
@@ -105,6 +110,7 @@ impl Tables {
             subscribers: HugeSlice::new(subscribers as usize)?,
             networks: HugeSlice::new(subscribers as usize)?,
             by_address: Arc::clone(index.index()),
+            only: words,
             bindings: HugeSlice::new(bindings as usize)?,
             halves: HugeSlice::new(bindings as usize)?,
             owners: OwnerBytes::new(limits.is_balanced, cvlans, limits.subscribers)?,
@@ -113,6 +119,7 @@ impl Tables {
         Ok(Tables {
             shared: Arc::new(shared),
             index,
+            only,
             limits,
             subscribers: Slots::new(subscribers, domain),
             bindings: Slots::new(bindings, domain),
@@ -227,17 +234,22 @@ impl Tables {
             half.store(fields.key.host(), Ordering::Relaxed);
         }
         let found = Found::new(place, fields.subscriber);
+        let (only, words) = (&mut self.only, &self.shared.only);
         match self.shared.find_whole(fields.key, hash).filter(|old| old.place() != place) {
             Some(old) => {
                 self.index.replace(hash, old.0, found.0);
+                fields.key.scope4().into_iter().for_each(|key| only.replaced(words, key, found));
                 self.bindings.give_back(old.place());
-                Ok(())
             }
-            None => self.index.insert(hash, found.0).map_err(|refused| {
-                self.bindings.give_back_unused(place);
-                Refused::Bindings(refused)
-            }),
+            None => {
+                self.index.insert(hash, found.0).map_err(|refused| {
+                    self.bindings.give_back_unused(place);
+                    Refused::Bindings(refused)
+                })?;
+                fields.key.scope4().into_iter().for_each(|key| only.added(words, key, found));
+            }
         }
+        Ok(())
     }
 
     /// Forgets where an address is.
@@ -246,6 +258,7 @@ impl Tables {
         if let Some(found) = self.shared.find_whole(key, hash)
             && self.index.remove(hash, found.0)
         {
+            key.scope4().into_iter().for_each(|key| self.only.removed(&self.shared.only, key));
             self.bindings.give_back(found.place());
         }
     }

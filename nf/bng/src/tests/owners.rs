@@ -172,7 +172,7 @@ fn ports() -> Arc<Ports> {
 fn all_agree(has_keys: bool, subscribers: u32) {
     let domain = Domain::new();
     let bindings = subscribers;
-    let limits = Limits { subscribers, bindings, svlans: 64, prefix_length: 64, is_balanced: true };
+    let limits = Limits { subscribers, bindings, svlans: 64, prefix_length: 64, is_balanced: true, has_keys: true };
     let mut tables = Tables::new(limits, 2, &domain, 11).unwrap();
     let shared = Arc::clone(tables.shared());
     let mut up = Bench::new(BalanceUp::new(Arc::clone(&shared), ports(), TPID, MAX_OWNERS));
@@ -227,7 +227,8 @@ fn all_of_131072_agree_without_tunnels() {
 #[test]
 fn the_first_worker_has_what_is_nobodys() {
     let domain = Domain::new();
-    let limits = Limits { subscribers: 8, bindings: 8, svlans: 8, prefix_length: 64, is_balanced: true };
+    let limits =
+        Limits { subscribers: 8, bindings: 8, svlans: 8, prefix_length: 64, is_balanced: true, has_keys: true };
     let mut tables = Tables::new(limits, 2, &domain, 3).unwrap();
     let line = Line { n: 5, of: 8 };
     assert_eq!(line.user() % 7, 3);
@@ -305,7 +306,7 @@ proptest! {
         workers in 1..=MAX_OWNERS, has_keys: bool, changes in prop::collection::vec(change(), 1..60),
     ) {
         let domain = Domain::new();
-        let limits = Limits { subscribers: 8, bindings: 12, svlans: 3, prefix_length: 64, is_balanced: true };
+        let limits = Limits { subscribers: 8, bindings: 12, svlans: 3, prefix_length: 64, is_balanced: true, has_keys: true };
         let tables = Tables::new(limits, 2, &domain, 1).unwrap();
         let settings = Settings { owners: Owners::before_one_scheduler(workers), ..testing::settings(has_keys) };
         let mut registry = Registry::new(settings, tables, Counters::new(8, 0, &["a"], 0));

@@ -132,7 +132,14 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
 
     pub(super) fn on(kernel: Kernel, rates: Rates) -> Rig<TUNNEL> {
         let domain = Domain::new();
-        let limits = Limits { subscribers: 64, bindings: 64, svlans: 16, prefix_length: 64, is_balanced: false };
+        let limits = Limits {
+            subscribers: 64,
+            bindings: 64,
+            svlans: 16,
+            prefix_length: 64,
+            is_balanced: false,
+            has_keys: TUNNEL,
+        };
         let mut tables = Tables::new(limits, 1, &domain, 7).unwrap();
         for (number, line) in (0..).zip(lines()) {
             enter::<TUNNEL>(&mut tables, number, &line);
