@@ -1,6 +1,6 @@
 //! From graphs and the workers they are placed on to a plan for each worker: wires that cross workers become links.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use weir_mem::ring;
 use weir_packet::Held;
@@ -35,12 +35,12 @@ pub struct GraphPart {
     pub keep: HashSet<String>,
 }
 
-/// A stage that spreads what one receive queue gives over the replicas of a graph.
+/// What spreads what receive queues give over the replicas of a graph: a stage for each way into the graph.
 pub struct Distributor {
-    /// Its name.
+    /// The name of the stage; where there are several, that of a port that it serves is added.
     pub name: String,
-    /// The stage: indexed ways, one per replica.
-    pub stage: Box<dyn Stage>,
+    /// Makes the stage: indexed ways, one per replica.
+    pub stage: Box<dyn Fn() -> Box<dyn Stage>>,
     /// The worker it runs on, which owns the receive queues.
     pub worker: usize,
     /// The graphs, as positions in [`Blueprint::graphs`], in the order of the ways.
@@ -179,30 +179,40 @@ impl Layout<'_> {
         }
     }
 
-    /// Puts a distributor in front of replicas: way `n` leads to where the port's packets enter replica `n`.
+    /// Puts distributors in front of replicas, one for all ports whose packets enter by the same stages.
     fn distribute(&mut self, distributor: Distributor, graph_entries: &[Vec<(u16, usize)>]) {
-        let of = |replica: &usize| graph_entries.get(*replica).map_or(&[][..], Vec::as_slice);
-        let declaration = distributor.stage.declare();
+        let replicas: Vec<&[(u16, usize)]> =
+            distributor.replicas.iter().filter_map(|replica| graph_entries.get(*replica)).map(Vec::as_slice).collect();
+        let entry =
+            |replica: &[(u16, usize)], port| replica.iter().find(|&&(other, _)| other == port).map(|&(_, at)| at);
+        let mut ways_in: BTreeMap<Vec<Option<usize>>, Vec<u16>> = BTreeMap::new();
+        for port in replicas.iter().copied().flatten().map(|&(port, _)| port).collect::<BTreeSet<u16>>() {
+            ways_in.entry(replicas.iter().map(|replica| entry(replica, port)).collect()).or_default().push(port);
+        }
+        let is_alone = ways_in.len() == 1;
+        for (entries, ports) in ways_in {
+            let port = ports.first().and_then(|port| self.ports.get(port)).map_or("", |(name, _)| name);
+            let name = if is_alone { distributor.name.clone() } else { format!("{}.{port}", distributor.name) };
+            self.spread(name, &distributor, &entries, &ports);
+        }
+    }
+
+    /// Puts a stage before what packets of these ports enter replicas by: way `n` leads to replica `n`.
+    fn spread(&mut self, name: String, distributor: &Distributor, entries: &[Option<usize>], ports: &[u16]) {
+        let stage = (distributor.stage)();
+        let declaration = stage.declare();
         let fixed = declaration.ways.len();
         let mut goals = vec![None; declaration.codes()];
-        for (n, replica) in distributor.replicas.iter().enumerate() {
-            let entry = of(replica).first().map(|&(_, at)| Goal::Stage(at));
-            if let Some(goal) = goals.get_mut(fixed + n) {
-                *goal = entry;
-            }
-        }
+        let entries = entries.iter().map(|entry| entry.map(Goal::Stage));
         // Way 0, the straight path, is the first replica too.
-        if let (Some(first), Some(Some(goal))) = (distributor.replicas.first(), goals.get(fixed).copied())
-            && !of(first).is_empty()
-            && let Some(straight) = goals.first_mut()
-        {
-            *straight = Some(goal);
+        if let (Some(straight), Some(first)) = (goals.first_mut(), entries.clone().next()) {
+            *straight = first;
         }
+        goals.iter_mut().skip(fixed).zip(entries).for_each(|(goal, entry)| *goal = entry);
         let at = self.placed.len();
-        let Distributor { name, stage, worker, keep, replicas } = distributor;
+        let (worker, keep) = (distributor.worker, distributor.keep);
         self.placed.push(Placed { name, stage, declaration, worker, keep, goals });
-        let ports: HashSet<u16> = replicas.iter().flat_map(of).map(|&(port, _)| port).collect();
-        self.entries.extend(ports.into_iter().map(|port| (port, worker, at)));
+        self.entries.extend(ports.iter().map(|port| (*port, worker, at)));
     }
 
     /// Where a stage's goal is reached from its worker: there, or over a crossing.

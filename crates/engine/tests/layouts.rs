@@ -47,7 +47,7 @@ fn a_distributor_keeps_the_order_of_each_flow() {
         });
         let distributor = Distributor {
             name: "spread".into(),
-            stage: Box::new(ByFlow(2)),
+            stage: Box::new(|| Box::new(ByFlow(2))),
             worker: 0,
             replicas: vec![0, 1],
             keep: false,
@@ -84,6 +84,52 @@ fn a_distributor_keeps_the_order_of_each_flow() {
             let numbers: Vec<u32> = out.iter().filter(|frame| frame[1] == wanted).map(|frame| number(frame)).collect();
             assert!(numbers.is_sorted(), "flow {wanted} was reordered");
         }
+    }
+}
+
+/// Replicas whose packets enter by a stage for each port get what came by that port.
+#[test]
+fn a_distributor_leads_packets_of_each_port_to_their_own_entry() {
+    let mut wires = Wires::new(2);
+    let mut engine = engine(3, true, &wires.pool);
+    let graphs = (0..2).map(|n| {
+        let mut graph = Graph::new();
+        for (from, to) in [(0, 1), (1, 0)] {
+            let stage = graph.add(format!("from-{from}"), ByByte::default());
+            graph.wire(stage, "out", To::Port(to));
+            graph.wire(stage, "side", To::Port(to));
+            graph.wire(stage, "again", To::Stage(stage));
+            graph.receive(from, stage);
+        }
+        let mut part = graph_part(graph, &[n + 1], &[]);
+        part.receives = false;
+        part
+    });
+    let distributor = Distributor {
+        name: "spread".into(),
+        stage: Box::new(|| Box::new(ByFlow(2))),
+        worker: 0,
+        replicas: vec![0, 1],
+        keep: false,
+    };
+    let blueprint = Blueprint {
+        workers: 3,
+        ports: wires.parts(0, 0, true),
+        graphs: graphs.collect(),
+        distributors: vec![distributor],
+        ..Blueprint::default()
+    };
+    engine.install(blueprint).unwrap();
+    let frames = |from: u8| (0..100).map(move |n| frame(0, u32::from(from) * 1000 + n));
+    wires.handles[0].send_all(frames(0));
+    wires.handles[1].send_all(frames(1));
+    settle(&mut engine);
+    for from in [0, 1_u8] {
+        let mut out: Vec<u32> =
+            wires.handles[1 - usize::from(from)].received().iter().map(|frame| number(frame)).collect();
+        out.sort_unstable();
+        let wanted: Vec<u32> = (0..100).map(|n| u32::from(from) * 1000 + n).collect();
+        assert_eq!(out, wanted, "what came by port {from}");
     }
 }
 
