@@ -377,8 +377,12 @@ impl Shared {
                 }
             },
         );
-        (led..count).for_each(|at| self.lead::<TUNNEL>(at, turns));
-        (led.saturating_sub(HALF_LAG)..count).for_each(|at| self.find::<TUNNEL>(at, turns));
+        for at in led..count {
+            self.lead::<TUNNEL>(at, turns);
+        }
+        for at in led.saturating_sub(HALF_LAG)..count {
+            self.find::<TUNNEL>(at, turns);
+        }
         let inside = frame_check::check(kernel, pattern, &inner_frames, &inner_lengths, &turns.inner, count);
         if !TUNNEL {
             return inside & !others;
