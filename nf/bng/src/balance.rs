@@ -12,8 +12,8 @@ use weir_table::exact::Hash;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
 use crate::control::inner;
-use crate::down::{NOT_PLAIN, is_tunnel, labels_of};
 use crate::encap::{GRE_IPV4, TAGGED, TUNNEL as TUNNEL_BYTES};
+use crate::frame::{NOT_PLAIN, is_tunnel, labels_of};
 use crate::ports::Ports;
 use crate::registry::half;
 use crate::table::{BindingKey, Found, Subscribers};

@@ -10,14 +10,15 @@ use std::sync::Arc;
 
 use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot};
 use weir_simd::Kernel;
-use weir_simd::frame_check::{self, Destinations, Frame, NO_FRAME, Station as Pattern};
+use weir_simd::frame_check::{self, Destinations, NO_FRAME, Station as Pattern};
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::exact::Hash;
-use weir_wire::mpls::Label;
-use weir_wire::{Ethernet, Ipv4, View, checksum, ethernet, ipv4};
+use weir_wire::{Ethernet, Ipv4, View};
 
-use crate::encap::{GRE_IPV4, MAC_BITS, TAGGED, TUNNEL as TUNNEL_BYTES, Tagged, priority_word};
+use crate::encap::{MAC_BITS, TAGGED, TUNNEL as TUNNEL_BYTES, Tagged};
+use crate::frame::{Ipv4Bytes, NOT_PLAIN, is_tunnel, key_of, labels_of, pattern, total_of, wrapped};
 use crate::loss::Losses;
+use crate::marking::{CONGESTED, Marking, set_tos};
 use crate::ports::Ports;
 use crate::punt::{Kind, Policing};
 use crate::table::counters::{Direction, WorkerCounters};
@@ -138,53 +139,6 @@ pub(crate) struct Shared {
     pub(crate) own: Vec<u32>,
 }
 
-/// What packets to customers are marked with, by the DSCP that they came with.
-pub(crate) struct Marking {
-    /// The DSCP that they leave with.
-    dscp: [u8; 64],
-    /// Their priority, where it stands in tags.
-    priority: [u64; 64],
-    /// Whether any DSCP changes.
-    remarks: bool,
-}
-
-impl Marking {
-    /// DSCPs change as `dscp` says, and the priority is that which `pcp` has for the new one.
-    pub(crate) fn new(dscp: impl Fn(u8) -> u8, pcp: impl Fn(u8) -> u8) -> Marking {
-        let new: [u8; 64] = std::array::from_fn(|old| dscp(old as u8) & 63);
-        let priority = new.map(|dscp| priority_word(pcp(dscp)));
-        let remarks = (0..).zip(&new).any(|(old, new): (u8, &u8)| old != *new);
-        Marking { dscp: new, priority, remarks }
-    }
-
-    /// The priority of a packet with this type of service.
-    #[inline(always)]
-    pub(crate) fn priority(&self, tos: u8) -> u64 {
-        self.priority[usize::from(tos >> 2)]
-    }
-
-    /// What a packet of IPv6 leaves with in place of this traffic class.
-    pub(crate) fn class(&self, class: u8) -> u8 {
-        self.dscp[usize::from(class >> 2)] << 2 | class & 3
-    }
-
-    /// Gives a packet its new DSCP.
-    #[inline(always)]
-    fn remark(&self, ip: &mut Ipv4) {
-        if self.remarks {
-            set_tos(ip, self.dscp[usize::from(ip.tos >> 2)] << 2 | ip.tos & 3);
-        }
-    }
-}
-
-/// Changes the type of service and mends the checksum (RFC 1624).
-pub(crate) fn set_tos(ip: &mut Ipv4, tos: u8) {
-    let word = |tos: u8| u16::from_be_bytes([ip.version_ihl, tos]);
-    let sum = checksum::update(ip.checksum.get(), word(ip.tos), word(tos));
-    ip.tos = tos;
-    ip.checksum = sum.into();
-}
-
 /// The way from the core to customers. `TUNNEL` says whether packets are wrapped in GRE.
 pub(crate) struct Down<const TUNNEL: bool> {
     shared: Shared,
@@ -217,42 +171,8 @@ struct Aside {
     losses: Losses,
 }
 
-/// Labels that are walked.
-pub(crate) const MOST_LABELS: usize = 8;
-
-/// Bytes of labels of a frame that is not plain: of none that is.
-pub(crate) const NOT_PLAIN: usize = 1;
-
-/// Bytes of the labels of a plain frame, between its Ethernet header and an IPv4 header.
-#[inline(always)]
-pub(crate) fn labels_of(packet: &Packet) -> usize {
-    /// EtherType of MPLS, and the bit of the first label that says that it is the only one.
-    const ONE_LABEL: u64 = ethernet::MPLS.swap_bytes() as u64 | 1 << 32;
-    const COUNTS: u64 = 0xffff | 1 << 32;
-    let start = u64::from_le_bytes(*packet.window(Ethernet::LEN - 2));
-    if start & COUNTS == ONE_LABEL { Label::LEN } else { other_labels(packet, (start as u16).swap_bytes()) }
-}
-
-/// The same, where it is not one label.
-#[inline(never)]
-fn other_labels(packet: &Packet, ethertype: u16) -> usize {
-    match ethertype {
-        ethernet::IPV4 => 0,
-        ethernet::MPLS => {
-            let labels = packet.window::<{ MOST_LABELS * Label::LEN }>(Ethernet::LEN);
-            let (labels, _) = labels.as_chunks::<{ Label::LEN }>();
-            let bottom = labels.iter().position(|[_, _, bottom, _]| bottom & 1 == 1);
-            bottom.map_or(NOT_PLAIN, |at| Label::LEN * (at + 1))
-        }
-        _ => NOT_PLAIN,
-    }
-}
-
 /// Packets between asking for the word of a key and reading it, and between asking for a bucket and reading that.
 const HALF_LAG: usize = LAG / 2;
-
-/// Bytes from an Ethernet header, or what stands in its place behind labels, to the end of an inner IPv4 header.
-const WRAPPED: usize = Ethernet::LEN + TUNNEL_BYTES + Ipv4::LEN;
 
 impl<const TUNNEL: bool> Down<TUNNEL> {
     pub(crate) fn new(shared: Shared, kernel: Kernel, policing: Policing, kind: Key<Kind>) -> Down<TUNNEL> {
@@ -296,22 +216,6 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
         }
     }
 }
-
-/// Whether an outer header is of GRE, no fragment's, and without congestion marks.
-#[inline(always)]
-pub(crate) fn is_tunnel(outer: &Ipv4Bytes) -> bool {
-    const PIECES: u32 = 0x3fff_0000;
-    const PROTOCOL: u32 = 0xff;
-    let [_, tos, _, _, _, _, f0, f1, ttl, protocol, ..] = *outer;
-    let word = u32::from_be_bytes([f0, f1, ttl, protocol]);
-    word & (PIECES | PROTOCOL) == u32::from(ipv4::GRE) && tos & CONGESTED != CONGESTED
-}
-
-/// The ECN field of a packet that met congestion (RFC 3168).
-pub(crate) const CONGESTED: u8 = 3;
-
-/// An IPv4 header without options, as it lies in a packet.
-pub(crate) type Ipv4Bytes = [u8; Ipv4::LEN];
 
 impl Shared {
     /// The first turn: reads headers, and asks for what they lead to. Answers which packets are sound and for us.
@@ -542,36 +446,4 @@ impl<const TUNNEL: bool> Stage for Down<TUNNEL> {
             || self.pass(batch, out),
         );
     }
-}
-
-/// The two frames that a wrapped packet is checked as: Ethernet header and outer IPv4 header, and the inner IPv4 header with the 14
-/// bytes in front of it.
-#[inline(always)]
-fn wrapped(bytes: &[u8; WRAPPED]) -> Option<(&Frame, &Frame)> {
-    bytes.first_chunk().zip(bytes.last_chunk())
-}
-
-/// The total length in an IPv4 header.
-#[inline(always)]
-fn total_of(header: &Ipv4Bytes) -> u16 {
-    let [_, _, t0, t1, ..] = *header;
-    u16::from_be_bytes([t0, t1])
-}
-
-/// The GRE key in front of an inner IPv4 header.
-#[inline(always)]
-fn key_of(inner: &Frame) -> u32 {
-    let [_, _, _, _, _, _, _, _, _, _, k0, k1, k2, k3, ..] = *inner;
-    u32::from_be_bytes([k0, k1, k2, k3])
-}
-
-/// What stands in the 14 bytes before an inner IPv4 header: the end of the outer source, the outer destination, a GRE header with a
-/// key of IPv4.
-fn pattern(local: u32) -> Pattern {
-    let [l0, l1, l2, l3] = local.to_be_bytes();
-    let [g0, g1, g2, g3] = GRE_IPV4;
-    let value = [0, 0, l0, l1, l2, l3, g0, g1, g2, g3, 0, 0, 0, 0];
-    let mask = [0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
-    // Lengths are those of outer packets.
-    Pattern::pattern(value, mask).with_front(TUNNEL_BYTES as u16)
 }

@@ -9,10 +9,10 @@ use weir_wire::vlan::Vlan;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
 use crate::control::{Inner, inner};
-use crate::down::{CONGESTED, Marking};
 use crate::encap::{Each, MAC_BITS, ROOM, TAGGED, Tagged, mac_word};
 use crate::fib::{Action, FibView, Hop, Hops};
 use crate::loss::Losses;
+use crate::marking::{CONGESTED, Marking};
 use crate::ports::{Ports, Side};
 use crate::punt::{Kind, Policing};
 use crate::table::counters::{Direction, WorkerCounters};

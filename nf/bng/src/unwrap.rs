@@ -5,9 +5,11 @@ use weir_wire::mpls::Label;
 use weir_wire::validity::Defect;
 use weir_wire::{Ethernet, Ipv4, View, ethernet, ipv4, martian};
 
-use crate::down::{CONGESTED, Exit, MOST_LABELS, Shared};
+use crate::down::{Exit, Shared};
 use crate::encap::{GRE, mac_word};
 use crate::examine::sound;
+use crate::frame::MOST_LABELS;
+use crate::marking::CONGESTED;
 
 /// A customer's packet as it was found inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,10 +11,11 @@ use weir_table::lpm4::Prefix4;
 use weir_wire::mpls::Label;
 use weir_wire::{MacAddr, ethernet};
 
-use crate::down::{self, Down, Marking};
+use crate::down::{self, Down};
 use crate::encap::Outer;
 use crate::fib::{Fib, Gateway};
 use crate::loss::reasons;
+use crate::marking::Marking;
 use crate::ports::{BngPort, Ports, Side};
 use crate::punt::{Policing, Rates};
 use crate::table::counters::{Counters, Sums};
