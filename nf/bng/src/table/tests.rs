@@ -193,7 +193,9 @@ proptest! {
                     prop_assert!(found.zip(wanted).is_none_or(|(found, wanted)| is_binding(found, wanted)));
                     let candidate = shared.candidate(shared.hash(key));
                     let record = shared.binding(candidate.place()).filter(|found| found.is(key));
-                    prop_assert_eq!(record.map(|_| candidate.number()), wanted.map(|wanted| wanted.subscriber));
+                    // Not every key has one: its bucket may have been full. But one that has the key is right.
+                    let is_right = wanted.is_some_and(|wanted| wanted.subscriber == candidate.number());
+                    prop_assert!(record.is_none() || is_right);
                 }
             }
         }
