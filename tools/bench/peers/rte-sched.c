@@ -2,91 +2,18 @@
  *
  * DPDK's rte_sched alone, to be measured beside Weir's scheduler:
  *
- *   cc -O3 rte-sched.c $(pkg-config --cflags --libs libdpdk) -o rte-sched
+ *   cc -O3 -include rte-sched-port.h rte-sched.c $(pkg-config --cflags --libs libdpdk) -o rte-sched
  *   rte-sched EAL-OPTIONS -- PIPES QUEUE-SIZE BUFFERS
  *
- * One port of 40 Gbit/s, one subport, PIPES pipes (a power of two) that share 82 % of it evenly, four traffic classes, the lowest
- * with four queues, of which one is used; 60-byte frames (64 with FCS) of random users, overhead 24.
+ * The pipes share 82 % of the port evenly, and use one queue of the lowest class; 60-byte frames (64 with FCS) of random users.
  *
  * Says "ready PIPES BUFFERS". For each line "LOOPS RATE" it goes round LOOPS times: 64 frames in, at most 64 out. A RATE of 0 is as
  * fast as it can go, which is when time is what was sent; else frames come at RATE per second. Then it says "did ELAPSED ENQUEUE
  * DEQUEUE PACKETS DROPPED HELD": TSC cycles of all of it and of both calls, packets that came out, packets that found no queue or no
  * buffer, and how many were held at the end of a loop, on average.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <rte_cycles.h>
-#include <rte_eal.h>
-#include <rte_errno.h>
-#include <rte_mbuf.h>
-#include <rte_sched.h>
-
-#define BATCH 64
 #define FRAME 60
-#define PORT_RATE (40ull * 1000 * 1000 * 1000 / 8)
 #define ROOM (RTE_PKTMBUF_HEADROOM + 128)
-
-static void
-fail(const char *what, const char *why)
-{
-	fprintf(stderr, "rte-sched: %s: %s\n", what, why);
-	exit(1);
-}
-
-static struct rte_sched_port *
-make_port(uint32_t pipes, uint16_t queue_size)
-{
-	struct rte_sched_pipe_params pipe = {
-		.tb_rate = PORT_RATE * 82 / 100 / pipes,
-		.tb_size = 2048,
-		.tc_period = 40,
-		.tc_ov_weight = 1,
-		.wrr_weights = { 1, 1, 1, 1 },
-	};
-	struct rte_sched_subport_profile_params whole = { .tb_rate = PORT_RATE, .tb_size = 1000000, .tc_period = 10 };
-	struct rte_sched_subport_params subport = {
-		.n_pipes_per_subport_enabled = pipes,
-		.pipe_profiles = &pipe,
-		.n_pipe_profiles = 1,
-		.n_max_pipe_profiles = 1,
-	};
-	/* Three classes of strict priority and the lowest; the other nine have no queues. */
-	for (int class = 0; class < RTE_SCHED_TRAFFIC_CLASSES_PER_PIPE; class++) {
-		int used = class < 3 || class == RTE_SCHED_TRAFFIC_CLASS_BE;
-
-		subport.qsize[class] = used ? queue_size : 0;
-		pipe.tc_rate[class] = used ? pipe.tb_rate : 0;
-		whole.tc_rate[class] = PORT_RATE;
-	}
-	struct rte_sched_port_params params = {
-		.name = "peer",
-		.socket = 0,
-		.rate = PORT_RATE,
-		.mtu = 1522,
-		.frame_overhead = RTE_SCHED_FRAME_OVERHEAD_DEFAULT,
-		.n_subports_per_port = 1,
-		.subport_profiles = &whole,
-		.n_subport_profiles = 1,
-		.n_max_subport_profiles = 1,
-		.n_pipes_per_subport = pipes,
-	};
-	struct rte_sched_port *port = rte_sched_port_config(&params);
-
-	if (port == NULL)
-		fail("rte_sched_port_config", "refused");
-	int wrong = rte_sched_subport_config(port, 0, &subport, 0);
-	if (wrong != 0)
-		fail("rte_sched_subport_config", rte_strerror(-wrong));
-	for (uint32_t n = 0; n < pipes; n++) {
-		wrong = rte_sched_pipe_config(port, 0, n, 0);
-		if (wrong != 0)
-			fail("rte_sched_pipe_config", rte_strerror(-wrong));
-	}
-	return port;
-}
 
 static struct rte_mempool *
 make_pool(uint32_t buffers)
@@ -137,7 +64,7 @@ main(int argc, char **argv)
 		fail("usage", "rte-sched EAL-OPTIONS -- PIPES QUEUE-SIZE BUFFERS");
 	argv += used;
 	uint32_t pipes = strtoul(argv[1], NULL, 10), buffers = strtoul(argv[3], NULL, 10);
-	struct rte_sched_port *port = make_port(pipes, strtoul(argv[2], NULL, 10));
+	struct rte_sched_port *port = make_port(pipes, PORT_RATE * 82 / 100 / pipes, 2048, 40, strtoul(argv[2], NULL, 10));
 	struct rte_mempool *pool = make_pool(buffers);
 	uint64_t held = 0;
 

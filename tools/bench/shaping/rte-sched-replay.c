@@ -5,10 +5,9 @@
  *   cc -O3 rte-sched-replay.c $(pkg-config --cflags --libs libdpdk) -o rte-sched-replay
  *   rte-sched-replay EAL-OPTIONS -- SENT.pcap RECEIVED.pcap PIPES TC-PERIOD BUFFERS
  *
- * One port of 40 Gbit/s, one subport, PIPES pipes (a power of two) of 1 Mbit/s, each with a bucket of 1,000,000 bytes, four
- * traffic classes, of which the lowest is used and has a cap of 1 Mbit/s over TC-PERIOD milliseconds, queues of 64 packets, overhead 24. A
- * packet is of the pipe that the lowest bits of its IPv4 destination say, and comes when the capture says. At most BUFFERS packets
- * are held; what finds no buffer is lost.
+ * A pipe has 1 Mbit/s and a bucket of 1,000,000 bytes; the lowest class is used, which has a cap of 1 Mbit/s over TC-PERIOD
+ * milliseconds and queues of 64 packets. A packet is of the pipe that the lowest bits of its IPv4 destination say, and comes when the
+ * capture says. At most BUFFERS packets are held; what finds no buffer is lost.
  *
  * Time is simulated: a turn, in which what has come is put in and up to 64 packets are taken out, takes a microsecond, and nothing else
  * takes any time. rte_sched reads the time stamp counter by itself, so that the instruction is made to trap (PR_SET_TSC), and is answered
@@ -17,27 +16,16 @@
  * SENT.pcap has stamps in nanoseconds, and this machine's byte order; RECEIVED.pcap has the same form. At the end it says
  * "replayed PACKETS SENT HELD": packets that came, that left, and the most that were held.
  */
-#define _GNU_SOURCE
+#include "../peers/rte-sched-port.h"
+
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <ucontext.h>
 
-#include <rte_cycles.h>
-#include <rte_eal.h>
-#include <rte_errno.h>
-#include <rte_mbuf.h>
-#include <rte_sched.h>
-
-#define BATCH 64
 #define USER_RATE (1000 * 1000 / 8)
-#define PORT_RATE (40ull * 1000 * 1000 * 1000 / 8)
 #define MAGIC_NANOSECONDS 0xa1b23c4du
 #define HEADER 24
 #define LEFT_AT_END 2000000000ull
@@ -52,65 +40,6 @@ struct packet {
 	const struct record *record;
 	uint64_t left; /* 0: it has not */
 };
-
-static void
-fail(const char *what, const char *why)
-{
-	fprintf(stderr, "rte-sched-replay: %s: %s\n", what, why);
-	exit(1);
-}
-
-static struct rte_sched_port *
-make_port(uint32_t pipes, uint32_t tc_period)
-{
-	struct rte_sched_pipe_params pipe = {
-		.tb_rate = USER_RATE,
-		.tb_size = 1000000,
-		.tc_period = tc_period,
-		.tc_ov_weight = 1,
-		.wrr_weights = { 1, 1, 1, 1 },
-	};
-	struct rte_sched_subport_profile_params whole = { .tb_rate = PORT_RATE, .tb_size = 1000000, .tc_period = 10 };
-	struct rte_sched_subport_params subport = {
-		.n_pipes_per_subport_enabled = pipes,
-		.pipe_profiles = &pipe,
-		.n_pipe_profiles = 1,
-		.n_max_pipe_profiles = 1,
-	};
-	/* Three classes of strict priority and the lowest; the other nine have no queues. */
-	for (int class = 0; class < RTE_SCHED_TRAFFIC_CLASSES_PER_PIPE; class++) {
-		int used = class < 3 || class == RTE_SCHED_TRAFFIC_CLASS_BE;
-
-		subport.qsize[class] = used ? 64 : 0;
-		pipe.tc_rate[class] = used ? USER_RATE : 0;
-		whole.tc_rate[class] = PORT_RATE;
-	}
-	struct rte_sched_port_params params = {
-		.name = "replay",
-		.socket = 0,
-		.rate = PORT_RATE,
-		.mtu = 1522,
-		.frame_overhead = RTE_SCHED_FRAME_OVERHEAD_DEFAULT,
-		.n_subports_per_port = 1,
-		.subport_profiles = &whole,
-		.n_subport_profiles = 1,
-		.n_max_subport_profiles = 1,
-		.n_pipes_per_subport = pipes,
-	};
-	struct rte_sched_port *port = rte_sched_port_config(&params);
-
-	if (port == NULL)
-		fail("rte_sched_port_config", "refused");
-	int wrong = rte_sched_subport_config(port, 0, &subport, 0);
-	if (wrong != 0)
-		fail("rte_sched_subport_config", rte_strerror(-wrong));
-	for (uint32_t n = 0; n < pipes; n++) {
-		wrong = rte_sched_pipe_config(port, 0, n, 0);
-		if (wrong != 0)
-			fail("rte_sched_pipe_config", rte_strerror(-wrong));
-	}
-	return port;
-}
 
 /* The capture, and its packets. */
 static struct packet *
@@ -228,7 +157,7 @@ main(int argc, char **argv)
 		fail("rte_pktmbuf_pool_create", rte_strerror(rte_errno));
 	simulated_tsc = epoch;
 	trap_tsc(1);
-	struct rte_sched_port *port = make_port(pipes, strtoul(argv[4], NULL, 10));
+	struct rte_sched_port *port = make_port(pipes, USER_RATE, 1000000, strtoul(argv[4], NULL, 10), 64);
 	struct rte_mbuf *in[BATCH], *out[BATCH];
 	uint64_t next = 0, held = 0, most_held = 0, sent = 0, now = 0, last = count > 0 ? packets[count - 1].at : 0;
 

@@ -3,7 +3,7 @@
 use super::quoted;
 
 /// The program, in C: compiled where it is needed.
-pub const SOURCE: &str = include_str!("../../peers/rte-sched.c");
+pub const SOURCE: &str = concat!(include_str!("../../peers/rte-sched-port.h"), include_str!("../../peers/rte-sched.c"));
 
 /// The function whose cases do the same.
 pub const FUNCTION: &str = "qos";
