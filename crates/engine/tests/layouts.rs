@@ -35,31 +35,35 @@ fn chain() -> Graph {
     graph
 }
 
+/// Worker 0 receives, and spreads packets over replicas of a graph on workers 1 and 2.
+fn distributed(wires: &mut Wires, replica: impl Fn() -> Graph) -> Blueprint {
+    let graphs = (1..=2).map(|worker| {
+        let mut part = graph_part(replica(), &[worker], &[]);
+        part.receives = false;
+        part
+    });
+    let distributor = Distributor {
+        name: "spread".into(),
+        stage: Box::new(|| Box::new(ByFlow(2))),
+        worker: 0,
+        replicas: vec![0, 1],
+        keep: false,
+    };
+    Blueprint {
+        workers: 3,
+        ports: wires.parts(0, 0, true),
+        graphs: graphs.collect(),
+        distributors: vec![distributor],
+        ..Blueprint::default()
+    }
+}
+
 #[test]
 fn a_distributor_keeps_the_order_of_each_flow() {
     for virtual_clock in [true, false] {
         let mut wires = Wires::new(2);
         let mut engine = engine(3, virtual_clock, &wires.pool);
-        let graphs = (0..2).map(|n| {
-            let mut part = graph_part(chain(), &[n + 1], &[]);
-            part.receives = false;
-            part
-        });
-        let distributor = Distributor {
-            name: "spread".into(),
-            stage: Box::new(|| Box::new(ByFlow(2))),
-            worker: 0,
-            replicas: vec![0, 1],
-            keep: false,
-        };
-        let blueprint = Blueprint {
-            workers: 3,
-            ports: wires.parts(0, 0, true),
-            graphs: graphs.collect(),
-            distributors: vec![distributor],
-            ..Blueprint::default()
-        };
-        engine.install(blueprint).unwrap();
+        engine.install(distributed(&mut wires, chain)).unwrap();
         let flow = |n: u32| (n % 7) as u8;
         wires.handles[0].send_all((0..5000).map(|n| {
             let mut frame = frame(0, n);
@@ -92,7 +96,7 @@ fn a_distributor_keeps_the_order_of_each_flow() {
 fn a_distributor_leads_packets_of_each_port_to_their_own_entry() {
     let mut wires = Wires::new(2);
     let mut engine = engine(3, true, &wires.pool);
-    let graphs = (0..2).map(|n| {
+    let replica = || {
         let mut graph = Graph::new();
         for (from, to) in [(0, 1), (1, 0)] {
             let stage = graph.add(format!("from-{from}"), ByByte::default());
@@ -101,25 +105,9 @@ fn a_distributor_leads_packets_of_each_port_to_their_own_entry() {
             graph.wire(stage, "again", To::Stage(stage));
             graph.receive(from, stage);
         }
-        let mut part = graph_part(graph, &[n + 1], &[]);
-        part.receives = false;
-        part
-    });
-    let distributor = Distributor {
-        name: "spread".into(),
-        stage: Box::new(|| Box::new(ByFlow(2))),
-        worker: 0,
-        replicas: vec![0, 1],
-        keep: false,
+        graph
     };
-    let blueprint = Blueprint {
-        workers: 3,
-        ports: wires.parts(0, 0, true),
-        graphs: graphs.collect(),
-        distributors: vec![distributor],
-        ..Blueprint::default()
-    };
-    engine.install(blueprint).unwrap();
+    engine.install(distributed(&mut wires, replica)).unwrap();
     let frames = |from: u8| (0..100).map(move |n| frame(0, u32::from(from) * 1000 + n));
     wires.handles[0].send_all(frames(0));
     wires.handles[1].send_all(frames(1));

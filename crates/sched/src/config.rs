@@ -223,6 +223,23 @@ impl ClassConfig {
     }
 }
 
+/// A scheduler of eight users and sixteen buffers, with one profile.
+#[cfg(test)]
+pub(crate) fn small(name: &str, profile: ProfileConfig) -> SchedulerConfig {
+    SchedulerConfig {
+        rate: Rate::new(1_000_000_000),
+        burst: Size::new(65_536),
+        overhead: 24,
+        classes: 4,
+        users: 8,
+        buffers: 16,
+        minimum: Some(1),
+        subports: BTreeMap::new(),
+        profiles: BTreeMap::from([(name.to_owned(), profile)]),
+        assign: Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use weir_config::Setting;
@@ -245,18 +262,7 @@ mod tests {
             weights: vec![0],
         };
         let assign = AssignConfig { first: 9, last: Some(8), profile: "x".into(), subport: Some("y".into()) };
-        let config = SchedulerConfig {
-            rate: Rate::new(1_000_000_000),
-            burst: Size::new(65_536),
-            overhead: 24,
-            classes: 4,
-            users: 8,
-            buffers: 16,
-            minimum: Some(3),
-            subports: BTreeMap::new(),
-            profiles: BTreeMap::from([("gold".to_owned(), profile)]),
-            assign: vec![assign],
-        };
+        let config = SchedulerConfig { minimum: Some(3), assign: vec![assign], ..small("gold", profile) };
         let faults: Vec<String> = config.faults().into_iter().map(|(key, _)| key).collect();
         assert_eq!(
             faults,

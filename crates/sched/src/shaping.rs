@@ -455,7 +455,7 @@ mod tests {
     use weir_config::{Rate, Size};
 
     use super::*;
-    use crate::config::ProfileConfig;
+    use crate::config::{ProfileConfig, small};
 
     #[test]
     fn who_is_dismissed_has_no_part_in_the_shares() {
@@ -465,19 +465,7 @@ mod tests {
             classes: vec![],
             weights: vec![],
         };
-        let config = SchedulerConfig {
-            rate: Rate::new(1_000_000_000),
-            burst: Size::new(65_536),
-            overhead: 24,
-            classes: 4,
-            users: 8,
-            buffers: 16,
-            minimum: Some(1),
-            subports: Default::default(),
-            profiles: [("one".to_owned(), profile)].into(),
-            assign: Vec::new(),
-        };
-        let shaping = Shaping::divided(&config, Owners::with_schedulers(2)).unwrap();
+        let shaping = Shaping::divided(&small("one", profile), Owners::with_schedulers(2)).unwrap();
         shaping.assign(0, "one", None).unwrap();
         let shares = || format!("{:?}", shaping.book().shares);
         let before = shares();
