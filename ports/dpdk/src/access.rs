@@ -106,6 +106,10 @@ pub(crate) fn explain(device: &Device, failure: Failure) -> DpdkError {
         let driver = device.driver().unwrap_or_default().to_owned();
         return DpdkError::NoDriver { device: device.to_string(), driver };
     }
+    // What DPDK says of a card that none of its drivers knows.
+    if device.kind() == Kind::Pci && failure.code == libc::ENOTSUP {
+        return DpdkError::NoDriver { device: device.to_string(), driver: "for this card".to_owned() };
+    }
     failure.refused()
 }
 

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString, c_int};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use weir_dpdk_sys as sys;
 
@@ -13,6 +13,9 @@ use crate::eal::{Calling, Eal};
 use crate::pool::Mempool;
 use crate::xsk::{self, Rings};
 use crate::{DpdkError, Kind};
+
+/// DPDK's numbers of the devices that have an owner: it attaches a device that is there already without a word.
+static TAKEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
 
 /// What a device is set up with.
 #[derive(Clone, Copy, Debug)]
@@ -55,19 +58,26 @@ pub(crate) struct Ethdev {
 }
 
 impl Ethdev {
-    /// Attaches a device by hot-plug. `device` is its name in messages.
+    /// Attaches a device: by hot-plug, but for cards that EAL was started with, which it has attached. `device` is its name in
+    /// messages.
     pub(crate) fn attach(eal: &Arc<Eal>, device: &str, devargs: &Devargs) -> Result<Ethdev, Failure> {
         let calling = eal.call();
         let c_string = |text: &str| CString::new(text).unwrap_or_default();
         let (bus, name) = (c_string(devargs.bus), c_string(&devargs.name));
         let arguments = c_string(&devargs.arguments);
         let before = ports();
-        // SAFETY: EAL runs and nobody else calls its control functions; three C strings.
-        let rc = unsafe { sys::rte_eal_hotplug_add(bus.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
-        if rc != 0 {
-            return Err(Failure::of(&calling, format!("attaching {device}"), rc));
+        let named = by_name(&name);
+        if named.is_none() {
+            // SAFETY: EAL runs and nobody else calls its control functions; three C strings.
+            let rc = unsafe { sys::rte_eal_hotplug_add(bus.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
+            if rc != 0 {
+                return Err(Failure::of(&calling, format!("attaching {device}"), rc));
+            }
         }
-        let found = find(&name, &before);
+        let found = named.or_else(|| find(&name, &before));
+        if found.is_some_and(|port| !take(port)) {
+            return Err(Failure::of(&calling, format!("attaching {device}"), libc::EBUSY));
+        }
         let ethdev = |port| Ethdev {
             eal: Arc::clone(eal),
             device: device.to_owned(),
@@ -263,6 +273,7 @@ impl Drop for Ethdev {
         }
         // SAFETY: two C strings that named the device when it came.
         unsafe { sys::rte_eal_hotplug_remove(self.bus.as_ptr(), self.name.as_ptr()) };
+        TAKEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|port| *port != self.port);
     }
 }
 
@@ -321,12 +332,25 @@ fn ports() -> Vec<u16> {
     }
 }
 
-/// The port that a new device brought: named like it, or else the first that was not there before.
-fn find(name: &CStr, before: &[u16]) -> Option<u16> {
+/// The port of that name.
+fn by_name(name: &CStr) -> Option<u16> {
     let mut port = 0;
     // SAFETY: a C string, room for a number.
-    if unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut port) } == 0 {
-        return Some(port);
+    let rc = unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut port) };
+    (rc == 0).then_some(port)
+}
+
+/// The port that a new device brought: named like it, or else the first that was not there before.
+fn find(name: &CStr, before: &[u16]) -> Option<u16> {
+    by_name(name).or_else(|| ports().into_iter().find(|port| !before.contains(port)))
+}
+
+/// Makes the caller the owner of a port; false where it has one.
+fn take(port: u16) -> bool {
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let free = !taken.contains(&port);
+    if free {
+        taken.push(port);
     }
-    ports().into_iter().find(|port| !before.contains(port))
+    free
 }

@@ -20,7 +20,7 @@ const fn counts(driver: &'static str) -> Counts {
 }
 
 /// As the drivers of DPDK 22.11 do. What is not listed is a network card, which counts everything.
-const COUNTS: [Counts; 9] = [
+const COUNTS: [Counts; 10] = [
     Counts { missed: true, tx_errors: true, ..counts("net_af_xdp") },
     Counts { tx_errors: true, copies: true, ..counts("net_af_packet") },
     Counts { no_buffer: true, rx_errors: true, tx_errors: true, ..counts("net_tap") },
@@ -29,6 +29,8 @@ const COUNTS: [Counts; 9] = [
     counts("net_memif"),
     // It counts as errors what it had no room for, which is sent later all the same.
     counts("net_vhost"),
+    // What the other side has no room for it drops without telling.
+    Counts { no_buffer: true, rx_errors: true, ..counts("net_virtio") },
     Counts { no_buffer: true, rx_errors: true, ..counts("net_virtio_user") },
     counts("net_ring"),
 ];

@@ -19,8 +19,6 @@ const CACHE: usize = 2 * BATCH;
 /// Buffers that DPDK keeps at hand for each thread that it knows (half as many again at times): what two ports receive and transmit in
 /// one loop, so that the same buffers go round and stay in the nearest cache.
 const THREAD_CACHE: u32 = 256;
-/// Pieces of memory that one pool may be in.
-const PIECES: usize = 16;
 
 /// Numbers the pools of the process: DPDK wants names.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -42,8 +40,10 @@ pub(crate) struct Mempool {
     raw: NonNull<sys::rte_mempool>,
     capacity: usize,
     buf_len: usize,
-    /// The addresses of its buffers.
+    /// The addresses of its buffers, what touches joined.
     pieces: Vec<Range<usize>>,
+    /// Chunks that DPDK took the memory in: one for each page where devices are told physical addresses.
+    chunks: usize,
     main: Piece,
 }
 
@@ -95,9 +95,9 @@ impl Mempool {
         self.buf_len
     }
 
-    /// Whether its memory is one piece, as AF_XDP wants it.
+    /// Whether its memory is one piece without gaps, as AF_XDP wants it.
     pub(crate) fn is_one_piece(&self) -> bool {
-        self.pieces.len() == 1
+        self.chunks == 1
     }
 
     /// The buffer that is `offset` bytes behind the page in which the pool's memory starts, as AF_XDP
@@ -189,12 +189,12 @@ impl DpdkPool {
         };
         // SAFETY: the pool is new; `prepare` accepts each of its buffers.
         unsafe { sys::rte_mempool_obj_iter(raw.as_ptr(), Some(prepare), std::ptr::null_mut()) };
-        let pieces = pieces(raw).ok_or_else(|| calling.refused("finding the buffers", libc::E2BIG))?;
-        let main = pieces.first().map_or(Piece { start: 0, length: 0 }, |first| Piece {
-            start: first.start,
-            length: first.end - first.start,
-        });
-        let shared = Arc::new(Mempool { raw, capacity, buf_len, pieces, main });
+        let ranges = ranges(raw);
+        let chunks = ranges.len();
+        let pieces = joined(ranges);
+        let largest = pieces.iter().max_by_key(|piece| piece.len()).cloned().unwrap_or_default();
+        let main = Piece { start: largest.start, length: largest.len() };
+        let shared = Arc::new(Mempool { raw, capacity, buf_len, pieces, chunks, main });
         POOLS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&shared));
         Ok(DpdkPool::handle(&shared))
     }
@@ -335,13 +335,27 @@ impl Drop for DpdkPool {
     }
 }
 
-/// Where the pool's buffers are; `None` when they are scattered over too many pieces.
-fn pieces(pool: NonNull<sys::rte_mempool>) -> Option<Vec<Range<usize>>> {
-    let mut ranges = [[0_usize; 2]; PIECES];
-    // SAFETY: room for PIECES ranges.
-    let n = unsafe { sys::weir_mempool_ranges(pool.as_ptr(), ranges.as_mut_ptr(), PIECES as c_uint) };
-    let found = ranges.get(..n as usize)?;
-    Some(found.iter().map(|[first, end]| *first..*end).collect())
+/// Where the pool's buffers are, chunk by chunk.
+fn ranges(pool: NonNull<sys::rte_mempool>) -> Vec<Range<usize>> {
+    // SAFETY: with room for none they are only counted.
+    let n = unsafe { sys::weir_mempool_ranges(pool.as_ptr(), std::ptr::null_mut(), 0) };
+    let mut ranges = vec![[0_usize; 2]; n as usize];
+    // SAFETY: room for `n` ranges.
+    unsafe { sys::weir_mempool_ranges(pool.as_ptr(), ranges.as_mut_ptr(), n) };
+    ranges.iter().map(|[first, end]| *first..*end).collect()
+}
+
+/// The same addresses in as few ranges as can be, ascending.
+fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
 }
 
 /// Makes a new buffer of DPDK's what weir-packet expects: a private area behind the header, and a data
@@ -368,4 +382,22 @@ unsafe extern "C" fn prepare(_: *mut sys::rte_mempool, _: *mut c_void, object: *
 unsafe fn lost(header: *mut Header) {
     // SAFETY: the caller hands over a whole buffer.
     unsafe { sys::weir_pktmbuf_free(header.cast()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The twin is a set of addresses.
+    #[test]
+    fn joined_ranges_hold_the_same_addresses() {
+        for code in 0..1_usize << 12 {
+            let ranges: Vec<_> =
+                (0..3).map(|n| (code >> (4 * n) & 3)..(code >> (4 * n) & 3) + (code >> (4 * n + 2) & 3)).collect();
+            let within = |ranges: &[Range<usize>], at| ranges.iter().any(|range| range.contains(&at));
+            let joined = joined(ranges.clone());
+            assert!((0..8).all(|at| within(&ranges, at) == within(&joined, at)), "{ranges:?} {joined:?}");
+            assert!(joined.windows(2).all(|two| two[0].end < two[1].start), "{joined:?}");
+        }
+    }
 }

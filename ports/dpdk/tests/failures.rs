@@ -87,6 +87,11 @@ fn devices_that_cannot_be_had() {
         says(&refused("af_xdp:none"), &["af_xdp:none", "no interface none", "ip link"]);
         says(&refused("af_packet:none"), &["no interface none", "ip link"]);
         says(&refused("pci:ffff:ff:1f.7"), &["no such card"]);
+        // Two ports on one device. It is free again once its port has gone.
+        let kept = open(&eal, "vdev:net_null7", &pool);
+        says(&refused("vdev:net_null7,size=64"), &["vdev:net_null7,size=64 is busy", "choose another device"]);
+        drop(kept);
+        drop(open(&eal, "vdev:net_null7", &pool));
         says(&refused("vdev:net_nonsense0"), &["DPDK has no driver net_nonsense", "apt-get install"]);
         says(&refused("vdev:net_pcap0,rx_pcap=/none.pcap"), &["net_pcap0", "/none.pcap", "devices.log"]);
         says(&refused("virtio_user:/none.sock"), &["nobody listens at /none.sock", "server=1"]);

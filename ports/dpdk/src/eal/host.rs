@@ -13,6 +13,8 @@ use crate::options::{EalOptions, Memory};
 const PCI_DEVICES: &str = "/sys/bus/pci/devices";
 /// Kernel drivers that hand a card over to a process.
 const HAND_OVER: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
+/// Those of them without an IOMMU: such a card reads and writes what has a physical address that DPDK knows.
+const WITHOUT_IOMMU: [&str; 2] = ["uio_pci_generic", "igb_uio"];
 /// Kernel drivers that share their card with DPDK.
 const SHARED: [&str; 4] = ["mlx5_core", "mlx4_core", "mana", "hv_netvsc"];
 
@@ -80,6 +82,12 @@ pub(crate) fn check_pci(address: &str) -> Result<(), DpdkError> {
     check_pci_in(Path::new(PCI_DEVICES), address)
 }
 
+/// Before EAL starts: it opens the cards that it is told, and from then on their groups are busy with this process.
+pub(crate) fn check_closed_pci(address: &str) -> Result<(), DpdkError> {
+    check_pci(address)?;
+    check_group(address, &Path::new(PCI_DEVICES).join(address))
+}
+
 fn check_pci_in(devices: &Path, address: &str) -> Result<(), DpdkError> {
     let device = devices.join(address);
     if !device.exists() {
@@ -89,19 +97,42 @@ fn check_pci_in(devices: &Path, address: &str) -> Result<(), DpdkError> {
             remedy: "lspci -D lists those there are".into(),
         });
     }
-    let driver =
-        std::fs::read_link(device.join("driver")).ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    let driver = link_name(&device.join("driver"));
     match driver.as_deref() {
-        Some(driver) if SHARED.contains(&driver) => Ok(()),
-        Some(driver) if HAND_OVER.contains(&driver) => check_group(address, &device),
+        Some(driver) if SHARED.contains(&driver) || HAND_OVER.contains(&driver) => Ok(()),
         _ => Err(DpdkError::KernelDriver { address: address.to_owned(), driver }),
     }
 }
 
+/// The last part of what a link leads to.
+fn link_name(link: &Path) -> Option<String> {
+    Some(std::fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
+}
+
+/// Cards without an IOMMU in front of them cannot have buffers in ordinary memory, of which so many megabytes are needed.
+pub(crate) fn check_reach(addresses: &[String], needed: u32) -> Result<(), DpdkError> {
+    addresses.iter().try_for_each(|address| check_reach_in(Path::new(PCI_DEVICES), address, needed))
+}
+
+fn check_reach_in(devices: &Path, address: &str, needed: u32) -> Result<(), DpdkError> {
+    let device = devices.join(address);
+    let driver = link_name(&device.join("driver")).unwrap_or_default();
+    // The name that the kernel gives to the group of a card at vfio-pci that no IOMMU stands in front of.
+    let no_iommu =
+        std::fs::read_to_string(device.join("iommu_group/name")).is_ok_and(|name| name.trim() == "vfio-noiommu");
+    if !no_iommu && !WITHOUT_IOMMU.contains(&driver.as_str()) {
+        return Ok(());
+    }
+    let what = format!(
+        "is bound to {driver} without an IOMMU, and can have buffers in huge pages only: reserve {needed} MB of them \
+         (sysctl vm.nr_hugepages=N, 2 MB each), or switch the IOMMU on and bind it to vfio-pci"
+    );
+    Err(DpdkError::Unsupported { device: format!("pci:{address}"), what })
+}
+
 /// A card at vfio-pci is opened by its IOMMU group.
 fn check_group(address: &str, device: &Path) -> Result<(), DpdkError> {
-    let group = std::fs::read_link(device.join("iommu_group")).ok();
-    let Some(group) = group.as_ref().and_then(|path| path.file_name()) else {
+    let Some(group) = link_name(&device.join("iommu_group")) else {
         return Ok(());
     };
     let node = Path::new("/dev/vfio").join(group);
@@ -237,6 +268,34 @@ mod tests {
             std::fs::remove_file(&driver).unwrap();
             std::os::unix::fs::symlink(format!("/sys/bus/pci/drivers/{ready}"), &driver).unwrap();
             assert_eq!(check(), Ok(()), "{ready}");
+        }
+    }
+
+    #[test]
+    fn without_an_iommu_a_card_needs_huge_pages() {
+        let folder = Folder::new("reach");
+        let card = folder.0.join("0000:3b:00.0");
+        std::fs::create_dir_all(card.join("iommu_group")).unwrap();
+        for (driver, group, fits) in [
+            ("vfio-pci", "", true),
+            ("mlx5_core", "", true),
+            ("vfio-pci", "vfio-noiommu\n", false),
+            ("uio_pci_generic", "", false),
+            ("igb_uio", "", false),
+        ] {
+            let _ = std::fs::remove_file(card.join("driver"));
+            std::os::unix::fs::symlink(format!("/sys/bus/pci/drivers/{driver}"), card.join("driver")).unwrap();
+            std::fs::write(card.join("iommu_group/name"), group).unwrap();
+            let said = check_reach_in(&folder.0, "0000:3b:00.0", 96).map_err(|error| error.to_string());
+            match said {
+                Ok(()) => assert!(fits, "{driver}"),
+                Err(said) => {
+                    assert!(
+                        !fits && said.contains(driver) && said.contains("96 MB") && said.contains("nr_hugepages"),
+                        "{said}"
+                    );
+                }
+            }
         }
     }
 

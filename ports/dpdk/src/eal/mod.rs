@@ -42,8 +42,11 @@ impl Eal {
     pub fn start(options: &EalOptions) -> Result<Eal, DpdkError> {
         let cpus = host::usable_cores();
         host::check_cores(&options.cores, &cpus)?;
-        options.pci.iter().try_for_each(|address| check_pci(address))?;
+        options.pci.iter().try_for_each(|address| host::check_closed_pci(address))?;
         let huge = host::choose_memory(options)?;
+        if !huge {
+            host::check_reach(&options.pci, options.megabytes.huge)?;
+        }
         let name = NameLock::take(&options.run_dir, &options.name)?;
         let log = open_log(&options.log)?;
         last_words::arm(&options.log)?;
