@@ -88,8 +88,10 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Size of a huge page, and what makes a slice large enough for one.
+/// Size of a huge page.
 const HUGE: usize = 2 << 20;
+/// What makes a slice large enough for one. A quarter of it already takes 128 base pages, more than the first level of a TLB has entries.
+const WORTH_ONE: usize = HUGE / 4;
 const BASE: usize = 4 << 10;
 
 /// A fixed number of `T`, zero at first, in memory mapped for them alone.
@@ -131,7 +133,7 @@ impl<T: Zeroable> HugeSlice<T> {
         if size == 0 {
             return Ok(Self { start: NonNull::dangling(), elements, bytes: 0, pages: Pages::Base });
         }
-        let (start, bytes, pages) = if size < HUGE || BASE_ONLY.load(Ordering::Relaxed) {
+        let (start, bytes, pages) = if size < WORTH_ONE || BASE_ONLY.load(Ordering::Relaxed) {
             base(size)?
         } else {
             huge(size).or_else(|_| transparent(size))?
@@ -245,14 +247,15 @@ mod tests {
 
     #[test]
     fn zeroed_and_writable_at_every_size() {
-        for elements in [1, 511, 512, 513, (HUGE / 8) - 1, HUGE / 8, HUGE / 8 + 1, 3 * HUGE / 8] {
+        let from = WORTH_ONE / 8;
+        for elements in [1, 511, 512, 513, from - 1, from, HUGE / 8 - 1, HUGE / 8, HUGE / 8 + 1, 3 * HUGE / 8] {
             let mut slice = HugeSlice::<u64>::new(elements).unwrap();
             assert_eq!(slice.len(), elements);
             assert!(slice.iter().all(|&value| value == 0));
             slice.fill(u64::MAX);
             assert!(slice.iter().all(|&value| value == u64::MAX));
             assert!(slice.bytes() >= elements * 8 && slice.bytes().is_multiple_of(BASE));
-            if elements * 8 >= HUGE {
+            if elements >= from {
                 assert_eq!(slice.as_ptr().addr() % HUGE, 0);
                 assert_eq!(slice.bytes() % HUGE, 0);
             } else {
