@@ -2,13 +2,13 @@
 //!
 //! As upstream, packets are looked at 64 at a time and in turns: first labels are walked and headers read, and the word of the GRE key
 //! is asked for, and, some packets later, the binding that it leads to. Where it leads nowhere, or there are no keys, the bucket of
-//! (key, destination) is asked for instead, and its binding some packets later again. Then the vector kernel checks the outer and the
+//! (key, destination) is asked for instead, and its binding when all packets have been through this. Then the vector kernel checks the outer and the
 //! inner headers; at last packets are compared with their bindings, and get the tags of their customers, while the lines of counters
 //! are asked for some packets ahead. What is not plain is looked at again one by one ([`unwrap`](crate::unwrap)).
 
 use std::sync::Arc;
 
-use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot};
+use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, NO_FRAME, Station as Pattern};
 use weir_stage::{Declaration, Out, Stage};
@@ -171,7 +171,7 @@ struct Aside {
     losses: Losses,
 }
 
-/// Packets between asking for the word of a key and reading it, and between asking for a bucket and reading that.
+/// Packets between asking for the word of a key and reading it.
 const HALF_LAG: usize = LAG / 2;
 
 impl<const TUNNEL: bool> Down<TUNNEL> {
@@ -230,7 +230,7 @@ impl Shared {
         let (mut outer_frames, mut inner_frames) = ([&NO_FRAME; BATCH], [&NO_FRAME; BATCH]);
         let (mut outer_lengths, mut inner_lengths) = ([0_u16; BATCH], [0_u16; BATCH]);
         let (mut index, mut station) = (0, self.ports.ingress(0));
-        let (mut others, mut led) = (0, 0);
+        let (mut others, mut led, mut missing) = (0, 0, 0);
         let subscribers = &*self.subscribers;
         batch.each_ref(
             #[inline(always)]
@@ -269,23 +269,22 @@ impl Shared {
                 } else {
                     self.ask(at, turns);
                 }
-                if !is_plain {
-                    others |= slot.bit();
-                }
-                if at >= led + HALF_LAG {
-                    self.lead::<TUNNEL>(led, turns);
-                    if led >= HALF_LAG {
-                        self.find::<TUNNEL>(led - HALF_LAG, turns);
-                    }
+                others |= u64::from(!is_plain) << at;
+                if TUNNEL && at >= led + HALF_LAG {
+                    missing |= self.lead(led, turns);
                     led += 1;
                 }
             },
         );
-        for at in led..count {
-            self.lead::<TUNNEL>(at, turns);
+        if TUNNEL {
+            for at in led..count {
+                missing |= self.lead(at, turns);
+            }
+        } else {
+            missing = batch.live();
         }
-        for at in led.saturating_sub(HALF_LAG)..count {
-            self.find::<TUNNEL>(at, turns);
+        for slot in Slots(missing) {
+            self.find(slot.index(), turns);
         }
         let inside = frame_check::check(kernel, pattern, &inner_frames, &inner_lengths, &turns.inner, count);
         if !TUNNEL {
@@ -303,29 +302,25 @@ impl Shared {
         turns.hashes[at] = hash;
     }
 
-    /// Goes from a packet's GRE key to the only binding that has it, or asks for the bucket.
+    /// Goes from a packet's GRE key to the only binding that has it, or asks for the bucket. Answers the packet's bit if it is to be
+    /// found in that.
     #[inline(always)]
-    fn lead<const TUNNEL: bool>(&self, at: usize, turns: &mut Turns) {
-        if !TUNNEL {
-            return;
-        }
+    fn lead(&self, at: usize, turns: &mut Turns) -> u64 {
         let at = at % BATCH;
         let found = self.subscribers.only4(turns.keys[at]);
         turns.found[at] = found;
         if found.is_none() {
             self.ask(at, turns);
-        } else {
-            self.expect(at, found);
+            return 1 << at;
         }
+        self.expect(at, found);
+        0
     }
 
-    /// Goes from a packet's bucket to its binding, if its key led to none.
+    /// Goes from a packet's bucket to its binding.
     #[inline(always)]
-    fn find<const TUNNEL: bool>(&self, at: usize, turns: &mut Turns) {
+    fn find(&self, at: usize, turns: &mut Turns) {
         let at = at % BATCH;
-        if TUNNEL && !turns.found[at].is_none() {
-            return;
-        }
         let found = self.subscribers.candidate(turns.hashes[at]);
         turns.found[at] = found;
         self.expect(at, found);

@@ -55,8 +55,8 @@ pub(crate) struct Each {
     pub(crate) total: u16,
     /// The customer's type of service.
     pub(crate) tos: u8,
-    /// The outer identification; 0 where the packet must not be fragmented.
-    pub(crate) identification: u16,
+    /// The outer identification; `None` where the packet must not be fragmented.
+    pub(crate) identification: Option<u16>,
 }
 
 /// A complete head but for what differs from packet to packet.
@@ -129,16 +129,19 @@ impl Head {
         let (head, inner) = packet.replace_head(TAGGED, usize::from(self.len), usize::from(each.total))?;
         *head = self.bytes;
         let total = u32::from(each.total) + TUNNEL as u32;
-        let tos = self.tos | each.tos & self.tos_mask;
-        // Four words: no carry is lost in 32 bits.
-        let sum = u32::from(self.sum) + u32::from(tos) + total + u32::from(each.identification);
-        // Both halves added to each other the other way round as well: the upper half has their sum, with the carry of the lower.
-        let sum = !(sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16;
         let [.., service, t0, t1, i0, i1, _, _, _, _, c0, c1, _, _, _, _, _, _, _, _, _, _, _, _, k0, k1, k2, k3] =
             head;
+        let tos = self.tos | each.tos & self.tos_mask;
+        // Four words at most: no carry is lost in 32 bits.
+        let mut sum = u32::from(self.sum) + u32::from(tos) + total;
+        if let Some(identification) = each.identification {
+            sum += u32::from(identification);
+            [*i0, *i1] = identification.to_be_bytes();
+        }
+        // Both halves added to each other the other way round as well: the upper half has their sum, with the carry of the lower.
+        let sum = !(sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16;
         *service = tos;
         [*t0, *t1] = (total as u16).to_be_bytes();
-        [*i0, *i1] = each.identification.to_be_bytes();
         [*c0, *c1] = sum.to_be_bytes();
         [*k0, *k1, *k2, *k3] = each.key.to_be_bytes();
         Some(inner)
@@ -216,7 +219,7 @@ mod tests {
         frame
     }
 
-    fn wrapped(head: &Head, tos: u8, identification: u16) -> Vec<u8> {
+    fn wrapped(head: &Head, tos: u8, identification: Option<u16>) -> Vec<u8> {
         let mut pool = HeapPool::new(1, 2048);
         let mut packet = pool.alloc().unwrap();
         packet.fill(&customer(tos));
@@ -230,7 +233,7 @@ mod tests {
     #[test]
     fn one_label_grows_a_packet_by_24_bytes() {
         let head = Head::tunnel(FAR, NEAR, &[Label::new(0x12010, 5, false, 63)], outer());
-        let bytes = wrapped(&head, 0xb9, 0);
+        let bytes = wrapped(&head, 0xb9, None);
         assert_eq!(bytes.len(), customer(0).len() + 24);
         assert_eq!(bytes[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0x47]);
         // Label 0x12010, class 5, bottom of the stack, TTL 63.
@@ -247,7 +250,7 @@ mod tests {
     fn each_further_label_adds_four_bytes_and_only_the_last_is_the_bottom() {
         for count in 0..=MAX_LABELS {
             let labels: Vec<Label> = (0..count).map(|n| Label::new(16 + n as u32, n as u8, true, 9)).collect();
-            let bytes = wrapped(&Head::tunnel(FAR, NEAR, &labels, outer()), 0, 0);
+            let bytes = wrapped(&Head::tunnel(FAR, NEAR, &labels, outer()), 0, None);
             assert_eq!(bytes.len(), customer(0).len() + 20 + 4 * count);
             assert_eq!(bytes[12..14], if count == 0 { [8, 0] } else { [0x88, 0x47] });
             for n in 0..count {
@@ -263,7 +266,7 @@ mod tests {
         let head = Head::tunnel(FAR, NEAR, &[], Outer { dscp: Some(10), dont_fragment: false, ..outer() });
         for identification in [0, 1, 0x1234, 0xffff] {
             for tos in [0, 0xff] {
-                let bytes = wrapped(&head, tos, identification);
+                let bytes = wrapped(&head, tos, Some(identification));
                 assert_eq!(bytes[15], 40);
                 assert_eq!(bytes[18..22], [(identification >> 8) as u8, identification as u8, 0, 0]);
                 assert!(checksum::is_valid(&bytes[14..34]));
@@ -281,7 +284,7 @@ mod tests {
                 let mut packet = pool.alloc().unwrap();
                 packet.fill(&customer(tos));
                 assert!(packet.set_len(TAGGED + usize::from(total)));
-                assert!(head.wrap(&mut packet, Each { key: 1, total, tos, identification: 0 }).is_some());
+                assert!(head.wrap(&mut packet, Each { key: 1, total, tos, identification: None }).is_some());
                 assert!(checksum::is_valid(&packet.bytes()[14..34]), "{total} {tos}");
                 pool.free(packet);
             }
@@ -296,7 +299,7 @@ mod tests {
         let headroom = packet.headroom();
         assert!(packet.prepend(headroom) && packet.set_len(customer(0).len()));
         let head = Head::tunnel(FAR, NEAR, &[], outer());
-        assert!(head.wrap(&mut packet, Each { key: 1, total: 28, tos: 0, identification: 0 }).is_none());
+        assert!(head.wrap(&mut packet, Each { key: 1, total: 28, tos: 0, identification: None }).is_none());
         assert_eq!(packet.len(), customer(0).len());
         pool.free(packet);
     }

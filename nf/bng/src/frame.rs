@@ -45,11 +45,10 @@ fn other_labels(packet: &Packet, ethertype: u16) -> usize {
 /// Whether an outer header is of GRE, no fragment's, and without congestion marks.
 #[inline(always)]
 pub(crate) fn is_tunnel(outer: &Ipv4Bytes) -> bool {
-    const PIECES: u32 = 0x3fff_0000;
-    const PROTOCOL: u32 = 0xff;
-    let [_, tos, _, _, _, _, f0, f1, ttl, protocol, ..] = *outer;
-    let word = u32::from_be_bytes([f0, f1, ttl, protocol]);
-    word & (PIECES | PROTOCOL) == u32::from(ipv4::GRE) && tos & CONGESTED != CONGESTED
+    /// More fragments, the offset, and the protocol.
+    const MASK: u64 = u64::from_be_bytes([0, 0, 0, 0, 0x3f, 0xff, 0, 0xff]);
+    let [_, tos, word @ .., _, _, _, _, _, _, _, _, _, _] = *outer;
+    (u64::from_be_bytes(word) & MASK == ipv4::GRE as u64) & (tos & CONGESTED != CONGESTED)
 }
 
 /// An IPv4 header without options, as it lies in a packet.

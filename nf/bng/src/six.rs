@@ -331,7 +331,7 @@ pub(crate) fn wrap(packet: &mut Packet, hop: &Hop, is_tunnel: bool, key: u32, cl
     let total = packet.len().saturating_sub(TAGGED) as u16;
     // The EtherType stands at the end of a plain head, and before the key of a tunnel's.
     let at = if is_tunnel {
-        hop.head.wrap(packet, Each { key, total, tos: class, identification: 0 });
+        hop.head.wrap(packet, Each { key, total, tos: class, identification: None });
         packet.len().saturating_sub(usize::from(total) + 6)
     } else {
         hop.head.bare(packet, total);

@@ -15,7 +15,7 @@ use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, NO_FRAME, Station as Pattern};
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::lpm4::Lookup4;
-use weir_wire::{Ethernet, Ipv4, View, ethernet};
+use weir_wire::{Ipv4, View, ethernet};
 
 use crate::encap::{Each, MAC_BITS, TAGGED};
 use crate::examine::{Examined, examine};
@@ -164,18 +164,15 @@ struct Aside {
     losses: Losses,
 }
 
-/// The identifications of outer packets.
-struct Identifications {
-    last: u16,
-    /// 0 where packets may not be fragmented and so need none.
-    step: u16,
-}
+/// The last identification of an outer packet; `None` where packets must not be fragmented and so need none.
+struct Identifications(Option<u16>);
 
 impl Identifications {
+    /// That of the next packet, if it needs one.
     #[inline(always)]
-    fn next(&mut self) -> u16 {
-        self.last = self.last.wrapping_add(self.step);
-        self.last
+    fn next(&mut self) -> Option<u16> {
+        self.0 = self.0.map(|last| last.wrapping_add(1));
+        self.0
     }
 }
 
@@ -198,7 +195,7 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
                 destinations: Destinations::default(),
                 hops: [0; BATCH],
             },
-            identifications: Identifications { last: 0, step: may_fragment.into() },
+            identifications: Identifications(may_fragment.then_some(0)),
             aside: Aside { policing, kind, losses: Losses::of::<Exit>() },
         }
     }
@@ -266,13 +263,11 @@ impl Shared {
                     station = self.ports.ingress(index);
                 }
                 let front = packet.window::<FRONT>(0);
-                if word(front, 0) & MAC_BITS != station.mac {
-                    others |= slot.bit();
-                }
+                others |= u64::from(word(front, 0) & MAC_BITS != station.mac) << at;
                 // Both tags, from the outer one's identifier to the inner one's.
                 let tags = word(front, 12).swap_bytes();
                 turns.tags[at] = subscribers.seek(station.position, (tags >> 32) as u16 & VLAN, tags as u16 & VLAN);
-                let frame = packet.window(TAGGED - Ethernet::LEN);
+                let frame = front.last_chunk().unwrap_or(&NO_FRAME);
                 let destination = frame_check::destination_of(frame);
                 prefixes.prefetch(destination);
                 turns.destinations.0[at] = destination;

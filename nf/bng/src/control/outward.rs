@@ -272,7 +272,7 @@ impl Turn<'_, '_> {
                 wrap(&mut packet, hop, is_tunnel, key, class);
             }
             (false, true) => {
-                let each = Each { key, total: bytes.len() as u16, tos, identification: 0 };
+                let each = Each { key, total: bytes.len() as u16, tos, identification: None };
                 hop.head.wrap(&mut packet, each);
             }
             (false, false) => {
