@@ -1,9 +1,11 @@
-//! Stages `NAME.six-up` and `NAME.six-down`: IPv6. Frames come as they were received, from the stages for IPv4, and are looked at one by one.
+//! Stages `NAME.six-up` and `NAME.six-down`: IPv6. Frames come as they were received, from the stages for IPv4, and are looked at one by one;
+//! before that, what leads to their customers is asked for in two turns over the batch, so that no packet waits for memory alone.
 
 use std::sync::Arc;
 
-use weir_packet::{Batch, Key, LaneId, Packet};
+use weir_packet::{BATCH, Batch, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
+use weir_table::exact::Hash;
 use weir_table::lpm6::Lookup6;
 use weir_wire::vlan::Vlan;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
@@ -129,6 +131,7 @@ impl Stage for Six {
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let fib = self.shared.fib.clone();
         let hops = fib.hops(out.reader());
+        self.shared.ask(batch);
         for slot in batch.slots() {
             let port = batch.lanes.port[slot];
             let Some(packet) = batch.get_mut(slot) else { continue };
@@ -151,6 +154,41 @@ impl Stage for Six {
 }
 
 impl Shared {
+    /// Asks for what packets lead to: for buckets, and when all of these are on their way, for bindings and counters.
+    fn ask(&self, batch: &Batch) {
+        let mut asked = [None; BATCH];
+        for slot in batch.slots() {
+            let asked = &mut asked[slot.index()];
+            *asked = batch.get(slot).and_then(|packet| self.ask_bucket(packet, batch.lanes.port[slot]));
+        }
+        for (hash, direction) in asked.into_iter().flatten() {
+            let found = self.subscribers.candidate(hash);
+            self.subscribers.prefetch_binding(found.place());
+            self.counters.prefetch(found.number(), direction);
+        }
+    }
+
+    /// Asks for the bucket of the customer's address in a packet, if it has one.
+    fn ask_bucket(&self, packet: &Packet, port: u16) -> Option<(Hash, Direction)> {
+        let station = self.ports.ingress(port);
+        let frame = packet.bytes();
+        let (key, direction) = match self.ports.list().get(usize::from(station.position))?.side {
+            Side::Access => {
+                let (record, _) = self.whose(packet, station.position)?;
+                let ip = frame.get(TAGGED..).and_then(Ipv6::view)?;
+                (self.subscribers.key6(record.scope(), first_half(&ip.source)), Direction::Up)
+            }
+            Side::Core => {
+                let inner = inner(frame, self.is_tunnel)?;
+                let ip = frame.get(inner.at..).and_then(Ipv6::view)?;
+                (self.subscribers.key6(inner.scope, first_half(&ip.destination)), Direction::Down)
+            }
+        };
+        let hash = self.subscribers.hash(key);
+        self.subscribers.prefetch_bucket(hash);
+        Some((hash, direction))
+    }
+
     fn decide(&self, packet: &mut Packet, port: u16, hops: &Hops) -> Fate {
         let station = self.ports.ingress(port);
         match self.ports.list().get(usize::from(station.position)).map(|port| port.side) {
