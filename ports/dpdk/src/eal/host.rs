@@ -85,6 +85,7 @@ pub(crate) fn check_pci(address: &str) -> Result<(), DpdkError> {
 /// Before EAL starts: it opens the cards that it is told, and from then on their groups are busy with this process.
 pub(crate) fn check_closed_pci(address: &str) -> Result<(), DpdkError> {
     check_pci(address)?;
+    check_translated_in(Path::new(PCI_DEVICES), address)?;
     check_group(address, &Path::new(PCI_DEVICES).join(address))
 }
 
@@ -109,6 +110,30 @@ fn link_name(link: &Path) -> Option<String> {
     Some(std::fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
 }
 
+/// Whether the card is one at vfio-pci that no IOMMU stands in front of.
+fn is_without_iommu(device: &Path) -> bool {
+    // The name that the kernel gives to its group.
+    std::fs::read_to_string(device.join("iommu_group/name")).is_ok_and(|name| name.trim() == "vfio-noiommu")
+}
+
+/// A virtio card that has the legacy interface, too (virtio 1.1, section 4.1.2: identifiers from 0x1000 to 0x103f), is not behind its machine's
+/// IOMMU. DPDK would wait for its answers for ever.
+fn check_translated_in(devices: &Path, address: &str) -> Result<(), DpdkError> {
+    let device = devices.join(address);
+    let number = |file: &str| {
+        let text = std::fs::read_to_string(device.join(file)).ok()?;
+        u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
+    };
+    let legacy = number("vendor") == Some(0x1af4) && number("device").is_some_and(|id| (0x1000..=0x103f).contains(&id));
+    let translated = link_name(&device.join("driver")).as_deref() == Some("vfio-pci") && !is_without_iommu(&device);
+    if !legacy || !translated {
+        return Ok(());
+    }
+    let what = "is a virtio card that reads and writes past the IOMMU which vfio-pci counts on: have the virtual machine given one that \
+                does not (qemu: disable-legacy=on,iommu_platform=on), or bind it to uio_pci_generic and reserve huge pages";
+    Err(DpdkError::Unsupported { device: format!("pci:{address}"), what: what.to_owned() })
+}
+
 /// Cards without an IOMMU in front of them cannot have buffers in ordinary memory, of which so many megabytes are needed.
 pub(crate) fn check_reach(addresses: &[String], needed: u32) -> Result<(), DpdkError> {
     addresses.iter().try_for_each(|address| check_reach_in(Path::new(PCI_DEVICES), address, needed))
@@ -117,10 +142,7 @@ pub(crate) fn check_reach(addresses: &[String], needed: u32) -> Result<(), DpdkE
 fn check_reach_in(devices: &Path, address: &str, needed: u32) -> Result<(), DpdkError> {
     let device = devices.join(address);
     let driver = link_name(&device.join("driver")).unwrap_or_default();
-    // The name that the kernel gives to the group of a card at vfio-pci that no IOMMU stands in front of.
-    let no_iommu =
-        std::fs::read_to_string(device.join("iommu_group/name")).is_ok_and(|name| name.trim() == "vfio-noiommu");
-    if !no_iommu && !WITHOUT_IOMMU.contains(&driver.as_str()) {
+    if !is_without_iommu(&device) && !WITHOUT_IOMMU.contains(&driver.as_str()) {
         return Ok(());
     }
     let what = format!(
@@ -296,6 +318,31 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_virtio_card_that_goes_past_the_iommu_is_refused() {
+        let folder = Folder::new("translated");
+        let card = folder.0.join("0000:00:04.0");
+        std::fs::create_dir_all(card.join("iommu_group")).unwrap();
+        for (vendor, device, driver, group, fits) in [
+            ("0x1af4", "0x1000", "vfio-pci", "", false),
+            ("0x1af4", "0x1000", "vfio-pci", "vfio-noiommu\n", true),
+            ("0x1af4", "0x1000", "uio_pci_generic", "", true),
+            ("0x1af4", "0x1041", "vfio-pci", "", true),
+            ("0x8086", "0x100e", "vfio-pci", "", true),
+        ] {
+            let _ = std::fs::remove_file(card.join("driver"));
+            std::os::unix::fs::symlink(format!("/sys/bus/pci/drivers/{driver}"), card.join("driver")).unwrap();
+            for (file, text) in [("vendor", vendor), ("device", device), ("iommu_group/name", group)] {
+                std::fs::write(card.join(file), format!("{text}\n")).unwrap();
+            }
+            let said = check_translated_in(&folder.0, "0000:00:04.0").map_err(|error| error.to_string());
+            assert_eq!(said.is_ok(), fits, "{vendor} {device} {driver} {group}: {said:?}");
+            assert!(
+                said.err().is_none_or(|said| said.contains("iommu_platform=on") && said.contains("uio_pci_generic"))
+            );
         }
     }
 
