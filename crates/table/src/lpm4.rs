@@ -36,6 +36,9 @@ pub use packed::Packed;
 pub use prefix::Prefix4;
 pub use table::{Compiled, Table};
 
+/// Lookups are worked through this many at a time.
+pub const BATCH: usize = 64;
+
 /// The largest value that a table holds: one bit of a word tells values from pointers.
 pub const MAX_VALUE: u32 = (1 << 31) - 1;
 
@@ -148,7 +151,25 @@ pub trait Lookup4: Send + Sync {
 
     /// Looks up `addresses[i]` to `values[i]`, as far as both go. In batches of 64 or so the cache misses overlap;
     /// [prefetch](Self::prefetch) when the addresses are known some time before.
-    fn lookup_batch(&self, addresses: &[u32], values: &mut [u32]);
+    #[inline(always)]
+    fn lookup_batch(&self, addresses: &[u32], values: &mut [u32]) {
+        for (addresses, values) in addresses.chunks(BATCH).zip(values.chunks_mut(BATCH)) {
+            self.approach(addresses, values);
+            let rest = self.lookup_first(addresses, values);
+            self.lookup_rest(addresses, values, rest);
+        }
+    }
+
+    /// The first of three steps that make a [`lookup_batch`](Self::lookup_batch) of at most [`BATCH`] addresses, for who has
+    /// something else to do between them: each asks for the lines that the next one reads. Where a lookup is one access, there is
+    /// nothing to do here.
+    fn approach(&self, addresses: &[u32], values: &mut [u32]);
+
+    /// The second step: looks up what is near. Answers the mask of those whose values are still to come.
+    fn lookup_first(&self, addresses: &[u32], values: &mut [u32]) -> u64;
+
+    /// The third step, for those in `rest`.
+    fn lookup_rest(&self, addresses: &[u32], values: &mut [u32], rest: u64);
 }
 
 /// What the control thread does with a table.

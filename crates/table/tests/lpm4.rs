@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config as Runner, TestRunner};
 use weir_mem::Domain;
 use weir_simd::Kernel;
-use weir_table::lpm4::{Config, Dir24, Error, Linear, Lookup4, Lpm4, MAX_VALUE, Packed, Prefix4, Refused};
+use weir_table::lpm4::{BATCH, Config, Dir24, Error, Linear, Lookup4, Lpm4, MAX_VALUE, Packed, Prefix4, Refused};
 
 const MISS: u32 = 0x00ff_fffe;
 
@@ -56,6 +56,23 @@ fn agree(table: &impl Lpm4, twin: &Linear, addresses: &[u32]) {
     for (&address, value) in addresses.iter().zip(values) {
         assert_eq!(value, twin.reader().lookup(address), "{address:#x} of a batch");
         assert_eq!(value, table.reader().lookup(address), "{address:#x} alone");
+    }
+    addresses.chunks(BATCH).for_each(|some| agree_in_steps(table, twin, some));
+}
+
+/// What the second step does not say is still to come is what it will be.
+fn agree_in_steps(table: &impl Lpm4, twin: &Linear, addresses: &[u32]) {
+    let mut values = [0; BATCH];
+    table.reader().approach(addresses, &mut values);
+    let rest = table.reader().lookup_first(addresses, &mut values);
+    let is_late = |at: usize| rest >> at & 1 == 1;
+    assert!((addresses.len()..BATCH).all(|at| !is_late(at)), "nobody else is looked up");
+    for (at, &address) in addresses.iter().enumerate().filter(|(at, _)| !is_late(*at)) {
+        assert_eq!(values[at], twin.reader().lookup(address), "{address:#x} at once");
+    }
+    table.reader().lookup_rest(addresses, &mut values, rest);
+    for (&address, value) in addresses.iter().zip(values) {
+        assert_eq!(value, twin.reader().lookup(address), "{address:#x} in steps");
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::asm::Graph;
 
 /// Functions that see packets: methods of these traits, in whatever type implements them.
-const ROOTS: &[(&str, &[&str])] = &[("::Stage", &["run", "poll", "held"]), ("::Lookup4", &["lookup", "lookup_batch"])];
+const ROOTS: &[(&str, &[&str])] =
+    &[("::Stage", &["run", "poll", "held"]), ("::Lookup4", &["lookup", "lookup_first", "lookup_rest"])];
 
 /// Functions that see packets or keys, of no trait: these and what is in these modules.
 const PATHS: &[&str] = &["weir_panic_check::"];

@@ -37,6 +37,9 @@ impl First for Flat {
     }
 
     #[inline(always)]
+    fn approach(&self, _: &[u32], _: &mut [u32]) {}
+
+    #[inline(always)]
     fn words(&self, addresses: &[u32], words: &mut [u32]) {
         // An array of every slot there can be needs no check of the index.
         let Some(slots) = self.0.first_chunk::<SLOTS>() else { return };

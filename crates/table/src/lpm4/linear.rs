@@ -53,11 +53,16 @@ impl Lookup4 for List {
         })
     }
 
-    fn lookup_batch(&self, addresses: &[u32], values: &mut [u32]) {
+    fn approach(&self, _: &[u32], _: &mut [u32]) {}
+
+    fn lookup_first(&self, addresses: &[u32], values: &mut [u32]) -> u64 {
         for (value, &address) in values.iter_mut().zip(addresses) {
             *value = self.lookup(address);
         }
+        0
     }
+
+    fn lookup_rest(&self, _: &[u32], _: &mut [u32], _: u64) {}
 }
 
 impl Lpm4 for Linear {

@@ -9,9 +9,12 @@
 //! +----------------------------------+----------------------------------+
 //! ```
 //!
-//! Without a bit, all 32 networks have the value. Otherwise the piece has a *block*: a value for each run, the first one
-//! and one more for each bit. A network's place in the block is the number of bits up to its own, a population count.
+//! The highest bit of a word tells which of the two it is. Without a block, all 32 networks have the value. Otherwise the *block*
+//! has a value for each run, the first one and one more for each bit. A network's place in the block is the number of bits up to
+//! its own, a population count.
 //! (Lulea, Poptrie and DXR compress alike; here a change is one store of the piece's word, with no tree above it.)
+
+mod piece;
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,15 +23,14 @@ use weir_mem::prefetch::prefetch_slice;
 use weir_mem::{Domain, HugeSlice, arena};
 use weir_simd::Kernel;
 
-use super::table::{BATCH, First, SLOTS, Table};
+use super::table::{First, SLOTS, Table};
 use super::{Config, Memory, Refused};
 use crate::quarantine::Quarantine;
+use piece::{PIECE, Piece, Way};
 
 /// A table whose lookups are two accesses to a few MiB (three below a /24 with longer prefixes).
 pub type Packed = Table<Runs>;
 
-/// /24 networks in a piece.
-const PIECE: usize = 32;
 const PIECES: usize = SLOTS / PIECE;
 /// Words for blocks: enough for every piece to have the largest, and as much again as a sixteenth of that to wait for
 /// readers. Mapped, but backed only as far as it is used.
@@ -43,37 +45,6 @@ pub struct Runs {
     kernel: Kernel,
 }
 
-/// The word of a piece.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Piece(u64);
-
-impl Piece {
-    fn new(bits: u32, base: u32) -> Self {
-        Self(u64::from(base) << 32 | u64::from(bits))
-    }
-
-    #[inline(always)]
-    fn bits(self) -> u32 {
-        self.0 as u32
-    }
-
-    /// The value of all networks, or where the block starts.
-    #[inline(always)]
-    fn base(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-
-    /// Two words whose sum is the value of a network of the piece: one to add, and one at a place in the blocks.
-    #[inline(always)]
-    fn parts(self, slot: usize) -> (u32, u32) {
-        // Bits above the network's own are shifted out.
-        let runs = (self.bits() << (PIECE - 1 - slot % PIECE)).count_ones();
-        // Without a branch: which kind a piece is, is as good as random.
-        let has_block = u32::from(self.bits() != 0).wrapping_neg();
-        (self.base() & !has_block, self.base().wrapping_add(runs) & has_block)
-    }
-}
-
 impl Runs {
     #[inline(always)]
     fn piece(&self, slot: usize) -> Piece {
@@ -82,31 +53,35 @@ impl Runs {
     }
 
     #[inline(always)]
-    fn block_word(&self, at: u32) -> u32 {
-        // Acquire, with the release of `store_in_place`: a group is seen filled.
-        self.blocks.get(at as usize).map_or(0, |word| word.load(Ordering::Acquire))
+    fn block_word(&self, at: usize) -> u32 {
+        // Acquire, with the release of `fill`: a group is seen filled.
+        self.blocks.get(at).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    #[inline(always)]
+    fn follow(&self, way: Way) -> u32 {
+        let (value, at) = way.parts();
+        value + self.block_word(at)
     }
 
     fn unpack(&self, number: usize) -> [u32; PIECE] {
         let piece = self.piece(number * PIECE);
-        std::array::from_fn(|i| {
-            let (value, at) = piece.parts(i);
-            value + self.block_word(at)
-        })
+        std::array::from_fn(|i| self.follow(piece.way(i)))
     }
 
     /// Stores a piece's networks: in place when the runs stay, else in a new block.
     fn store(&self, writer: &mut Blocks, number: usize, networks: &[u32; PIECE]) {
         let old = self.piece(number * PIECE);
         let bits = changes(networks);
-        let new = if bits == old.bits() {
-            Piece::new(bits, old.base())
+        let new = if bits == 0 {
+            Piece::whole(networks[0])
+        } else if bits == old.bits() {
+            self.fill(old, networks)
         } else {
             // Always found after `reserve`.
-            let Some(base) = writer.take(bits) else { return };
-            Piece::new(bits, base)
+            let Some(start) = writer.take(bits) else { return };
+            self.fill(Piece::runs(bits, start), networks)
         };
-        let new = if bits == 0 { Piece::new(0, networks[0]) } else { self.fill(new, networks) };
         if let Some(piece) = self.pieces.get(number).filter(|_| new != old) {
             // Release: the block, and a group that a value points to, were filled before.
             piece.store(new.0, Ordering::Release);
@@ -117,7 +92,7 @@ impl Runs {
     /// Writes the block of a piece.
     fn fill(&self, piece: Piece, networks: &[u32; PIECE]) -> Piece {
         let starts = networks.iter().enumerate().filter(|(i, _)| *i == 0 || piece.bits() >> i & 1 == 1);
-        let block = self.blocks.get(piece.base() as usize..).unwrap_or_default();
+        let block = self.blocks.get(piece.start() as usize..).unwrap_or_default();
         for (place, (_, &value)) in block.iter().zip(starts) {
             // Release: readers may be in the block already, and a group that the value points to was filled before.
             place.store(value, Ordering::Release);
@@ -137,7 +112,7 @@ impl First for Runs {
 
     fn new(config: &Config, domain: &Domain) -> Result<(Self, Blocks), arena::Error> {
         let mut pieces = HugeSlice::<AtomicU64>::new(PIECES)?;
-        pieces.iter_mut().for_each(|piece| *piece.get_mut() = Piece::new(0, config.miss).0);
+        pieces.iter_mut().for_each(|piece| *piece.get_mut() = Piece::whole(config.miss).0);
         let blocks = HugeSlice::new(ROOM)?;
         Ok((Self { pieces, blocks, kernel: config.kernel }, Blocks::new(ROOM, domain)))
     }
@@ -149,16 +124,25 @@ impl First for Runs {
 
     #[inline(always)]
     fn word(&self, slot: usize) -> u32 {
-        let (value, at) = self.piece(slot).parts(slot);
-        value + self.block_word(at)
+        self.follow(self.piece(slot).way(slot))
+    }
+
+    #[inline(always)]
+    fn approach(&self, addresses: &[u32], words: &mut [u32]) {
+        self.kernel.run(
+            #[inline(always)]
+            || self.find_ways(addresses, words),
+        );
     }
 
     #[inline(always)]
     fn words(&self, addresses: &[u32], words: &mut [u32]) {
-        self.kernel.run(
-            #[inline(always)]
-            || self.batch(addresses, words),
-        );
+        let blocks = &*self.blocks;
+        for (word, _) in words.iter_mut().zip(addresses) {
+            let (value, at) = Way(*word).parts();
+            // Acquire: as in `block_word`.
+            *word = value + blocks.get(at).map_or(0, |word| word.load(Ordering::Acquire));
+        }
     }
 
     fn reserve(
@@ -218,14 +202,16 @@ impl Runs {
     }
 
     #[inline(always)]
-    fn batch(&self, addresses: &[u32], words: &mut [u32]) {
-        let mut places = [0; BATCH];
-        for ((word, place), &address) in words.iter_mut().zip(&mut places).zip(addresses) {
+    fn find_ways(&self, addresses: &[u32], ways: &mut [u32]) {
+        // An array of every piece there can be needs no check of the index.
+        let (Some(pieces), blocks) = (self.pieces.first_chunk::<PIECES>(), &*self.blocks) else { return };
+        for (way, &address) in ways.iter_mut().zip(addresses) {
             let slot = address as usize >> 8;
-            (*word, *place) = self.piece(slot).parts(slot);
-        }
-        for (word, &place) in words.iter_mut().zip(&places) {
-            *word += self.block_word(place);
+            // Acquire: as in `piece`.
+            let found = Piece(pieces[slot / PIECE].load(Ordering::Acquire)).way(slot);
+            // Where it does not lead on, some other line is asked for, mostly one that is near.
+            prefetch_slice(blocks, found.place());
+            *way = found.0;
         }
     }
 }
@@ -303,7 +289,7 @@ impl Blocks {
         }
         let class = class_of(old.bits());
         self.used -= SIZES[class];
-        self.freed.put(Block { start: old.base(), class });
+        self.freed.put(Block { start: old.start(), class });
     }
 
     fn release(&mut self) {

@@ -7,15 +7,12 @@ use weir_mem::{Domain, arena};
 
 use super::groups::{Groups, POINTER, Words};
 use super::rib::Rib;
-use super::{Config, Error, Lookup4, Lpm4, MAX_VALUE, Memory, Prefix4, Refused};
+use super::{BATCH, Config, Error, Lookup4, Lpm4, MAX_VALUE, Memory, Prefix4, Refused};
 
 /// Number of /24 networks, and of words in the first level.
 pub(crate) const SLOTS: usize = 1 << 24;
 /// The longest prefix that the first level answers alone.
 const SHORT: u8 = 24;
-
-/// Lookups are worked through this many at a time.
-pub(crate) const BATCH: usize = 64;
 
 /// What a change gives to addresses.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +34,10 @@ pub trait First: Send + Sync + Sized {
 
     fn word(&self, slot: usize) -> u32;
 
-    /// The words of many addresses, up to [`BATCH`].
+    /// Goes as far towards the words of many addresses as one access leads, and asks for what the next one reads.
+    fn approach(&self, addresses: &[u32], words: &mut [u32]);
+
+    /// The words of many addresses that were approached.
     fn words(&self, addresses: &[u32], words: &mut [u32]);
 
     /// Makes sure that a [change](Self::change) of these slots by `change` finds room.
@@ -62,27 +62,6 @@ pub struct Compiled<F> {
     groups: Words,
 }
 
-impl<F: First> Compiled<F> {
-    /// Replaces the words that are pointers to groups by what is there: asks for all of them, then reads them, so that no
-    /// access waits for another.
-    #[inline(always)]
-    fn follow(&self, addresses: &[u32], words: &mut [u32]) {
-        let pointers = words.iter().zip(0..).fold(0, |mask, (word, at)| mask | u64::from(word / POINTER) << at);
-        if pointers == 0 {
-            return;
-        }
-        let pairs = || bits(pointers).filter_map(|at| Some((at, *addresses.get(at)?)));
-        for (at, address) in pairs() {
-            self.groups.prefetch(words.get(at).copied().unwrap_or(0), address);
-        }
-        for (at, address) in pairs() {
-            if let Some(word) = words.get_mut(at) {
-                *word = self.groups.value(*word, address);
-            }
-        }
-    }
-}
-
 /// The places of the bits that are set, from the lowest on.
 #[inline(always)]
 fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
@@ -105,12 +84,31 @@ impl<F: First> Lookup4 for Compiled<F> {
         if word & POINTER == 0 { word } else { self.groups.value(word, address) }
     }
 
-    // Always, so that it is compiled for what the caller's kernel has.
     #[inline(always)]
-    fn lookup_batch(&self, addresses: &[u32], values: &mut [u32]) {
-        for (addresses, values) in addresses.chunks(BATCH).zip(values.chunks_mut(BATCH)) {
-            self.first.words(addresses, values);
-            self.follow(addresses, values);
+    fn approach(&self, addresses: &[u32], values: &mut [u32]) {
+        self.first.approach(addresses, values);
+    }
+
+    // Always, as below too, so that it is compiled for what the caller's kernel has.
+    #[inline(always)]
+    fn lookup_first(&self, addresses: &[u32], values: &mut [u32]) -> u64 {
+        self.first.words(addresses, values);
+        let words = values.iter().take(addresses.len().min(BATCH));
+        let pointers = words.zip(0..).fold(0, |mask, (word, at)| mask | u64::from(word / POINTER) << at);
+        for at in bits(pointers) {
+            if let (Some(&word), Some(&address)) = (values.get(at), addresses.get(at)) {
+                self.groups.prefetch(word, address);
+            }
+        }
+        pointers
+    }
+
+    #[inline(always)]
+    fn lookup_rest(&self, addresses: &[u32], values: &mut [u32], rest: u64) {
+        for at in bits(rest) {
+            if let (Some(word), Some(&address)) = (values.get_mut(at), addresses.get(at)) {
+                *word = self.groups.value(*word, address);
+            }
         }
     }
 }
