@@ -13,10 +13,16 @@ type Pair = [AtomicU64; 2];
 pub(crate) struct WorkerCounters(HugeSlice<Pair>);
 
 impl WorkerCounters {
-    /// For counting packet after packet.
+    /// Places that it has counters for.
     #[inline(always)]
-    pub(crate) fn view(&self) -> Tally<'_> {
-        Tally(&self.0)
+    pub(crate) fn places(&self) -> usize {
+        self.0.len()
+    }
+
+    /// For counting packet after packet, at the first so many places.
+    #[inline(always)]
+    pub(crate) fn view(&self, places: usize) -> Tally<'_> {
+        Tally(self.0.get(..places).unwrap_or_default())
     }
 }
 
@@ -89,10 +95,11 @@ mod tests {
     fn sums_what_all_workers_counted() {
         let counters = Counters::new(3);
         let (one, other) = (counters.lend().unwrap(), counters.lend().unwrap());
-        one.view().count(1, 1, 60);
-        one.view().count(1, 1, 40);
-        other.view().count(1, 2, 1);
-        other.view().count(3, 1, 1);
+        one.view(3).count(1, 1, 60);
+        one.view(3).count(1, 1, 40);
+        other.view(3).count(1, 2, 1);
+        other.view(3).count(3, 1, 1);
+        assert_eq!(other.places(), 3);
         assert_eq!(counters.sum(1), (4, 101));
         assert_eq!((counters.sum(0), counters.sum(3)), ((0, 0), (0, 0)));
     }
@@ -104,9 +111,9 @@ mod tests {
         for _ in 0..1_000 {
             let lent = counters.lend().unwrap();
             assert!(!Arc::ptr_eq(&lent, &kept));
-            lent.view().count(1, 1, 60);
+            lent.view(3).count(1, 1, 60);
         }
-        kept.view().count(1, 1, 60);
+        kept.view(3).count(1, 1, 60);
         assert_eq!(counters.len(), 2);
         assert_eq!(counters.sum(1), (1_001, 60_060));
     }

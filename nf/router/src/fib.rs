@@ -102,10 +102,13 @@ impl Entry {
         Entry(u64::from_le_bytes([0, 0, 0, 0, 0, 0, port, action as u8]))
     }
 
-    /// Whether packets are rewritten and sent.
+    /// The port that packets leave by, as its position among the router's, below [`MAX_PORTS`]; `None` if something else is
+    /// to be done with them.
     #[inline(always)]
-    pub(crate) const fn is_forward(self) -> bool {
-        self.0 >> 56 == Action::Forward as u64
+    pub(crate) const fn egress(self) -> Option<u8> {
+        // `Action::Forward` is 0, so that nothing but the port is left.
+        let above = self.0 >> 48;
+        if above < MAX_PORTS as u64 { Some(above as u8) } else { None }
     }
 
     /// What to do.
@@ -127,10 +130,10 @@ impl Entry {
         self.0.to_le_bytes()
     }
 
-    /// Position of the port among the router's, below [`MAX_PORTS`].
-    #[inline(always)]
-    pub(crate) const fn port(self) -> u8 {
-        (self.0 >> 48) as u8 % MAX_PORTS as u8
+    /// Position of the port among the router's, whatever is to be done.
+    #[cfg(test)]
+    const fn port(self) -> u8 {
+        (self.0 >> 48) as u8
     }
 }
 
@@ -303,13 +306,13 @@ impl Fib {
 
     /// What to do with packets to a place.
     pub(crate) fn entry(&self, place: u32) -> Entry {
-        self.view().entry(place).unwrap_or(Entry((Action::NoRoute as u64) << 56))
+        self.view(self.places()).entry(place).unwrap_or(Entry((Action::NoRoute as u64) << 56))
     }
 
-    /// What the fast path needs for every packet, to be kept in registers.
+    /// What the fast path needs for every packet, to be kept in registers: of the first so many places.
     #[inline(always)]
-    pub(crate) fn view(&self) -> FibView<'_> {
-        FibView { entries: &self.entries, egress: &self.egress }
+    pub(crate) fn view(&self, places: usize) -> FibView<'_> {
+        FibView { entries: self.entries.get(..places).unwrap_or_default(), egress: &self.egress }
     }
 
     /// The number of the next hop at a place; `None` for fates and broadcasts.
@@ -332,13 +335,13 @@ mod tests {
         for port in 0..MAX_PORTS as u8 {
             for mac in [[0; 6], [0xff; 6], [2, 3, 4, 5, 6, 7]] {
                 let entry = Entry::forward(port, MacAddr(mac));
-                assert!(entry.is_forward());
+                assert_eq!(entry.egress(), Some(port));
                 assert_eq!((entry.port(), entry.action()), (port, Action::Forward));
                 assert_eq!(entry.front()[..6], mac);
             }
             for action in [Action::NoRoute, Action::Local, Action::Broadcast, Action::Unresolved, Action::LinkLocal] {
                 let entry = Entry::other(action, port);
-                assert!(!entry.is_forward());
+                assert_eq!(entry.egress(), None);
                 assert_eq!((entry.port(), entry.action()), (port, action));
             }
         }

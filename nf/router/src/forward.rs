@@ -124,9 +124,10 @@ impl<T: Lookup4> Forward<T> {
         Forward { shared, kernel, ports, kind, policing, destinations: Destinations::default() }
     }
 
-    /// The mask of packets that may be forwarded without a second look. Their destinations are noted.
+    /// The mask of packets that may be forwarded without a second look. Their destinations are noted, and `values` is prepared
+    /// for looking them up.
     #[inline(always)]
-    fn check(&mut self, batch: &Batch, count: usize) -> u64 {
+    fn check(&mut self, batch: &Batch, count: usize, values: &mut [u32; BATCH]) -> u64 {
         let mut frames = [&NO_FRAME; BATCH];
         let mut lengths = [0u16; BATCH];
         let (table, destinations) = (&*self.shared.table, &mut self.destinations);
@@ -139,6 +140,7 @@ impl<T: Lookup4> Forward<T> {
             // Buffers are far shorter than 64 KiB.
             lengths[slot.index()] = packet.len() as u16;
         });
+        table.approach(destinations.0.get(..count).unwrap_or_default(), values);
         let ingress = self.shared.fib.ingress();
         let common = common_port(&batch.lanes.port).and_then(|port| ingress.station(port));
         let station = common.unwrap_or(Station::ANY);
@@ -168,20 +170,35 @@ impl<T: Lookup4> Forward<T> {
         });
     }
 
+    /// Looks up the packets in `good`, and forwards those whose route leads to a next hop; returns their mask.
+    #[inline(always)]
+    fn forward(&self, batch: &mut Batch, good: u64, count: usize, values: &mut [u32; BATCH], out: &mut Out<'_>) -> u64 {
+        let shared = &self.shared;
+        let from = self.destinations.0.get(..count).unwrap_or_default();
+        let mut late = shared.table.lookup_first(from, values) & good;
+        let (mut part, mut gone) = (good & !late, 0);
+        loop {
+            if values.iter().fold(0, |any, value| any | value) & fib::GROUP != 0 {
+                shared.choose(batch, values);
+            }
+            gone |= shared.path().forward_batch(batch, part, values, out);
+            if late == 0 {
+                return gone;
+            }
+            // Those whose values the table does not have at hand come last: their lines have the time that the others take.
+            shared.table.lookup_rest(from, values, late);
+            (part, late) = (late, 0);
+        }
+    }
+
     /// One pass over a batch.
     #[inline(always)]
     fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let good = self.check(batch, count);
-        batch.lanes.l3.all_mut().fill(Ethernet::LEN as u8);
         let mut values = [0; BATCH];
-        if let (Some(from), Some(to)) = (self.destinations.0.get(..count), values.get_mut(..count)) {
-            self.shared.table.lookup_batch(from, to);
-        }
-        if values.iter().fold(0, |any, value| any | value) & fib::GROUP != 0 {
-            self.shared.choose(batch, &mut values);
-        }
-        let gone = self.shared.path().forward_batch(batch, good, &values, out);
+        let good = self.check(batch, count, &mut values);
+        batch.lanes.l3.all_mut().fill(Ethernet::LEN as u8);
+        let gone = self.forward(batch, good, count, &mut values, out);
         let rest = batch.live() & !gone;
         if rest != 0 {
             self.sort_out(batch, rest, good, out);
@@ -193,7 +210,9 @@ impl<T: Lookup4> Shared<T> {
     /// What forwarding needs for every packet.
     #[inline(always)]
     fn path(&self) -> Path<'_> {
-        Path { fib: self.fib.view(), counters: self.counters.view() }
+        // One number for both, so that a place needs to be checked once.
+        let places = self.fib.places().min(self.counters.places());
+        Path { fib: self.fib.view(places), counters: self.counters.view(places) }
     }
 
     /// What becomes of a valid packet that is not simply forwarded: its route leads to a group, or elsewhere.
@@ -284,8 +303,9 @@ impl Path<'_> {
     /// one place would wait for each store to come back.
     #[inline(always)]
     fn forward_alike(self, batch: &mut Batch, good: u64, place: u32, out: &mut Out<'_>) -> u64 {
-        let Some(entry) = self.fib.entry(place).filter(|entry| entry.is_forward()) else { return 0 };
-        let egress = self.fib.egress(entry.port());
+        let Some(entry) = self.fib.entry(place) else { return 0 };
+        let Some(port) = entry.egress() else { return 0 };
+        let egress = self.fib.egress(port);
         let (longest, source) = (egress.longest_frame(), egress.source_word());
         let (mut left, mut bytes) = (0, 0);
         batch.each_in(good, |slot, packet, _| {
@@ -299,7 +319,7 @@ impl Path<'_> {
         });
         let gone = good & !left;
         self.counters.count(place, u64::from(gone.count_ones()), bytes);
-        out.answer_indexed_each(gone, &[entry.port(); BATCH]);
+        out.answer_indexed_each(gone, &[port; BATCH]);
         gone
     }
 
@@ -307,10 +327,8 @@ impl Path<'_> {
     #[inline(always)]
     fn forward(self, packet: &mut Packet, place: u32) -> Option<u8> {
         let entry = self.fib.entry(place)?;
-        if !entry.is_forward() {
-            return None;
-        }
-        let egress = self.fib.egress(entry.port());
+        let port = entry.egress()?;
+        let egress = self.fib.egress(port);
         let len = packet.len();
         // The packet on the wire is at least as long as its total length says, so that this settles the MTU for both.
         if len > egress.longest_frame() {
@@ -318,7 +336,7 @@ impl Path<'_> {
         }
         rewrite(packet.window_mut(0), entry, egress.source_word());
         self.counters.count(place, 1, len as u64);
-        Some(entry.port())
+        Some(port)
     }
 }
 

@@ -52,7 +52,7 @@ impl<T: Lookup4> Hairpin<T> {
         let Some(ip) = Ipv4::view(window) else { return false };
         let hash = || flow::hash(window, packet.len().saturating_sub(Ethernet::LEN), self.seed);
         let entry = self.fib.entry(self.fib.place(self.table.lookup(ip.destination.get()), hash));
-        entry.is_forward() && self.ports.get(usize::from(entry.port())) == Some(&port)
+        entry.egress().and_then(|egress| self.ports.get(usize::from(egress))) == Some(&port)
     }
 
     fn look_at(&self, batch: &Batch, slot: Slot, out: &mut Out<'_>) {

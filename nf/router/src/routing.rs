@@ -221,7 +221,7 @@ impl Routing {
                 Action::Local => Decision::Local,
                 Action::Broadcast => Decision::Broadcast,
                 Action::LinkLocal => Decision::LinkLocal,
-                Action::Forward => Decision::Flood(entry.port()),
+                Action::Forward => entry.egress().map_or(Decision::NoRoute, Decision::Flood),
                 Action::NoRoute | Action::Unresolved => Decision::NoRoute,
             },
         }

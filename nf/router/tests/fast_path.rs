@@ -3,8 +3,11 @@
 
 mod common;
 
+use std::net::Ipv4Addr;
+
 use common::*;
 use serde_json::json;
+use weir_wire::build::UdpFrame;
 use weir_wire::ipv4::write_checksum;
 use weir_wire::{Ipv4, MacAddr, View, checksum};
 
@@ -334,4 +337,47 @@ fn the_longest_prefix_wins() {
         assert_eq!(MacAddr(sent[0][..6].try_into().unwrap()), MacAddr([2, 0, 0, 0, 1, last]), "{destination}");
     }
     rig.finish();
+}
+
+/// Packets whose values the table has at hand, one access further, and behind a choice among next hops, all in one batch.
+#[test]
+fn packets_of_one_batch_go_each_its_own_way() {
+    for table in ["dir24", "packed"] {
+        let mut rig = Rig::new(
+            TWO,
+            json!({
+                "table": table,
+                "neighbors": { "10.0.1.9": "02:00:00:00:01:09", "10.0.1.8": "02:00:00:00:01:08", "10.0.1.7": "02:00:00:00:01:07" },
+                "routes": {
+                    "0.0.0.0/0": "10.0.1.9",
+                    "192.0.2.0/24": "10.0.1.8",
+                    "192.0.2.128/25": "10.0.1.7",
+                    "192.0.2.192/26": ["10.0.1.8", "10.0.1.9"],
+                },
+                "neighbor_timers": { "own_probes": 0 },
+            }),
+        );
+        let hosts = ["8.8.8.8", "192.0.2.1", "192.0.2.130", "192.0.2.200", "192.0.3.0"];
+        let expected: [&[u8]; 5] = [&[9], &[8], &[7], &[8, 9], &[9]];
+        // Of all mixes, so that each kind is the only one of some batch, the first of some, and missing in some.
+        for mix in 1..32u32 {
+            let there: Vec<usize> = (0..hosts.len()).filter(|host| mix >> host & 1 == 1).collect();
+            for n in 0..64 {
+                let frame = rig.udp(0, "10.0.0.9", hosts[there[n % there.len()]]).to_vec(&[n as u8; 18]);
+                rig.send(0, frame);
+            }
+            rig.settle();
+            let sent = rig.sent_ip(1);
+            assert_eq!(sent.len(), 64, "{table}, mix {mix}");
+            for frame in sent {
+                let host = Ipv4Addr::from(<[u8; 4]>::try_from(&frame[30..34]).unwrap()).to_string();
+                let host = hosts.iter().position(|known| *known == host).unwrap();
+                assert!(expected[host].contains(&frame[5]), "{table}, mix {mix}: {} to {}", hosts[host], frame[5]);
+                assert_eq!(frame[22], UdpFrame::default().ttl - 1);
+            }
+        }
+        let counted: u64 = rig.show("nexthops").iter().filter_map(|row| row["packets"].as_u64()).sum();
+        assert_eq!(counted, 31 * 64, "{table}");
+        rig.finish();
+    }
 }
