@@ -44,6 +44,9 @@ def scenarios():
             yield Case(name, _checked(lambda e=error: [str(e)]))
             continue
         yield Case(f"{name} in memory", _checked(scenario.run_in_memory))
+        pipeline = scenario.in_a_pipeline()
+        if pipeline:
+            yield Case(f"{name} in a pipeline", _checked(pipeline.run_in_memory))
         if "memory" not in scenario.options:
             for driver in ("af_packet", "af_xdp"):
                 if f"not_{driver}" in scenario.options:

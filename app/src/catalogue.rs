@@ -26,6 +26,9 @@ static STAGES: &[&dyn StageKind] = &[
     &weir_wiring::Match,
     &weir_wiring::Copy,
     &weir_wiring::Discard,
+    &weir_router::Ipv4Check,
+    &weir_router::Ipv4Route,
+    &weir_router::Ipv4Rewrite,
     &weir_lua::LuaStageKind,
 ];
 

@@ -91,3 +91,37 @@ fn a_changed_script_is_taken_over() {
     assert_eq!(status, Some(0));
     check_account(&serde_json::from_str(&printed).unwrap());
 }
+
+/// A router wired by hand, with a script and a copy between its steps, each section on a worker of its own.
+#[test]
+fn a_router_wired_by_hand_keeps_every_packet_and_its_order() {
+    let folder = Folder::new("wired-router");
+    let sent = frames(1000);
+    folder.write("in.pcap", pcap(&sent));
+    folder.write("mark.lua", "function run(batch) for i = 1, batch:count() do batch:set_u8(i, 55, 7) end end");
+    let wiring = r#"wiring { workers = { 0, 1 }, layout = "pipeline", receive = { ["in"] = "check" }, stages = {
+        check = { kind = "ipv4-check", any_station = true, ways = { out = "mark", options = "drop", arp = "drop" } },
+        mark = { kind = "lua", file = "mark.lua", ways = { out = "route" } },
+        route = { kind = "ipv4-route", section = 1, next_hops = { "10.0.0.2" }, routes = { ["0.0.0.0/0"] = "10.0.0.2" },
+                  ways = { ["way[0]"] = "copy", ["no-route"] = "drop" } },
+        copy = { kind = "copy", section = 1, ways = { out = "send", copy = "port watch" } },
+        send = { kind = "ipv4-rewrite", section = 2, from = "out", to = "02:00:00:00:07:07",
+                 ways = { out = "port out", expired = "drop", ["too-big"] = "drop" } },
+    } }"#;
+    let arguments = ["--until-drained", "--json", "--allow-lua-stages"];
+    let mut running = Running::start(&folder, &format!("{PORTS}{wiring}"), &arguments);
+    let (printed, status) = running.rest();
+    assert_eq!(status, Some(0), "{}", running.log());
+    let stats: Value = serde_json::from_str(&printed).unwrap();
+    check_account(&stats);
+    assert_eq!((&stats["account"]["created"], &stats["account"]["transmitted"]), (&json!(1000), &json!(2000)));
+    let marked: Vec<Vec<u8>> = sent.iter().map(|frame| [&frame[..55], &[7], &frame[56..]].concat()).collect();
+    assert_eq!(read_pcap(&folder.0.join("watch.pcap")), marked);
+    let out = read_pcap(&folder.0.join("out.pcap"));
+    assert_eq!(out.len(), marked.len());
+    for (out, marked) in out.iter().zip(&marked) {
+        // RFC 1812 section 5.3.1: all is as it was behind the link header, but for the TTL and the checksum over it.
+        assert_eq!((&out[..6], out[22], &out[26..]), (&[2, 0, 0, 0, 7, 7][..], marked[22] - 1, &marked[26..]));
+        assert!(weir_wire::checksum::is_valid(&out[14..34]));
+    }
+}

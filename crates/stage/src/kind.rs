@@ -14,6 +14,11 @@ pub trait StageKind: Sync {
     /// What it does, and its settings.
     fn schema(&self) -> Schema;
 
+    /// What to do where the stage lacks what one before it should have found out, as a remedy in messages; empty if it needs nothing.
+    fn upstream(&self) -> &'static str {
+        ""
+    }
+
     /// See [`Function::permissions`](crate::Function::permissions).
     fn permissions(&self, _settings: &Settings<'_>) -> Vec<&'static str> {
         Vec::new()

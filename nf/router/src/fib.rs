@@ -147,6 +147,20 @@ pub(crate) struct Egress {
 }
 
 impl Egress {
+    /// What packets that leave by the port carry.
+    pub(crate) fn set(&self, mac: MacAddr, mtu: u16) {
+        let [a, b, c, d, e, f] = mac.0;
+        let [g, h] = ethernet::IPV4.to_be_bytes();
+        self.source.store(u64::from_le_bytes([a, b, c, d, e, f, g, h]), Ordering::Relaxed);
+        self.longest.store(u32::from(mtu) + Ethernet::LEN as u32, Ordering::Relaxed);
+    }
+
+    /// Takes over what is known of another.
+    pub(crate) fn become_like(&self, other: &Egress) {
+        self.source.store(other.source.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.longest.store(other.longest.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     #[inline(always)]
     pub(crate) fn source_word(&self) -> u64 {
         self.source.load(Ordering::Relaxed)
@@ -165,6 +179,18 @@ pub(crate) struct Ingress(Box<[AtomicU64]>);
 impl Ingress {
     /// What no MAC address is: a port that is not the router's.
     const NOBODY: u64 = u64::MAX;
+
+    /// For packets from ports with an index below `port_indices`, all of which are nobody's.
+    pub(crate) fn new(port_indices: usize) -> Ingress {
+        Ingress((0..port_indices).map(|_| AtomicU64::new(Ingress::NOBODY)).collect())
+    }
+
+    /// The MAC address that packets carry when they come in by the port of this index. Only the control side writes.
+    pub(crate) fn set(&self, index: u16, mac: Option<MacAddr>) {
+        if let Some(word) = self.0.get(index as usize) {
+            word.store(mac.map_or(Ingress::NOBODY, mac_word), Ordering::Relaxed);
+        }
+    }
 
     /// Whom packets from a port must be for; `None` if the port is not the router's.
     #[inline(always)]
@@ -230,7 +256,7 @@ impl Fib {
             entries,
             groups,
             egress: std::array::from_fn(|_| Egress::default()),
-            ingress: Ingress((0..port_indices).map(|_| AtomicU64::new(Ingress::NOBODY)).collect()),
+            ingress: Ingress::new(port_indices),
         };
         // Zero would mean: forward. A place that nobody filled must not.
         for place in 0..fib.entries.len() {
@@ -273,17 +299,7 @@ impl Fib {
     /// What packets that leave by a port carry.
     pub(crate) fn set_egress(&self, port: u8, mac: MacAddr, mtu: u16) {
         if let Some(egress) = self.egress.get(port as usize) {
-            let [a, b, c, d, e, f] = mac.0;
-            let [g, h] = ethernet::IPV4.to_be_bytes();
-            egress.source.store(u64::from_le_bytes([a, b, c, d, e, f, g, h]), Ordering::Relaxed);
-            egress.longest.store(u32::from(mtu) + Ethernet::LEN as u32, Ordering::Relaxed);
-        }
-    }
-
-    /// The MAC address that packets to the router carry when they come in by the port of this index.
-    pub(crate) fn set_ingress(&self, index: u16, mac: Option<MacAddr>) {
-        if let Some(word) = self.ingress.0.get(index as usize) {
-            word.store(mac.map_or(Ingress::NOBODY, mac_word), Ordering::Relaxed);
+            egress.set(mac, mtu);
         }
     }
 

@@ -17,6 +17,7 @@ use weir_stage::{
 };
 use weir_table::lpm4::{self, Lookup4};
 
+use crate::check::{self, Check};
 use crate::config::{RouterConfig, RouterLimits};
 use crate::control::{SlowPath, lock};
 use crate::counters::Counters;
@@ -24,6 +25,7 @@ use crate::fib::{Fib, Leads};
 use crate::forward::{Forward, Shared};
 use crate::hairpin::Hairpin;
 use crate::load::{Wanted, load};
+use crate::lookups::Lookups;
 use crate::punt::{Kind, Policing};
 use crate::routing::{Routing, Tables};
 use crate::state::Control;
@@ -139,11 +141,7 @@ impl Running {
     fn graph_with<T: Lookup4 + 'static>(&self, table: &Arc<T>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
         let kind: Key<Kind> = graph.claim("why it goes to the slow path")?;
-        let counters = self.counters.lend().map_err(|error| GraphError(vec![error.to_string()]))?;
-        let shared = Shared { table: Arc::clone(table), fib: Arc::clone(&self.fib), counters, seed: self.seed() };
-        let policing = Policing::new(self.config.punt_rate.packets_per_second());
-        let forward = Forward::new(shared, self.kernel, self.ports.len(), policing, kind);
-        let forward = graph.add(self.stage("forward"), forward);
+        let forward = self.add_forward(&mut graph, table, kind)?;
         let control = graph.add_at(self.stage("control"), self.slow_path(kind), Place::Control);
         for way in ["unresolved", "arp", "local", "options", "ttl-expired", "no-route", "too-big"] {
             graph.wire(forward, way, To::Stage(control));
@@ -154,26 +152,63 @@ impl Running {
             graph.wire(forward, &format!("port[{position}]"), To::Port(port));
             graph.wire(control, &format!("port[{position}]"), To::Port(port));
         }
-        let first = match self.config.redirects {
-            true => self.look_for_redirects(&mut graph, table, kind, forward, control),
-            false => forward,
-        };
+        let mut first = forward;
+        if self.is_parted() {
+            let check =
+                graph.add(self.stage("check"), Check::new(self.lookups(table), self.kernel, self.policing(), kind));
+            graph.wire(check, "out", To::Stage(forward));
+            check::TO_THE_SLOW_PATH.iter().for_each(|way| graph.wire(check, way, To::Stage(control)));
+            first = check;
+        }
+        if self.config.redirects {
+            first = self.look_for_redirects(&mut graph, table, kind, first, control);
+        }
         self.ports.iter().for_each(|&port| graph.receive(port, first));
         Ok(graph)
     }
 
-    /// Puts a stage before the fast path that looks for packets which turn round.
+    /// Whether packets are checked by one worker and forwarded by another.
+    fn is_parted(&self) -> bool {
+        self.config.layout == Layout::Pipeline
+    }
+
+    /// The stage that forwards: all of the fast path, or the part of it behind [`Check`].
+    fn add_forward<T: Lookup4 + 'static>(
+        &self,
+        graph: &mut Graph,
+        table: &Arc<T>,
+        kind: Key<Kind>,
+    ) -> Result<NodeId, GraphError> {
+        let counters = self.counters.lend().map_err(|error| GraphError(vec![error.to_string()]))?;
+        let shared = Shared { lookups: self.lookups(table), counters };
+        let (ports, policing) = (self.ports.len(), self.policing());
+        let (stage, section): (Box<dyn Stage>, u8) = match self.is_parted() {
+            false => (Box::new(Forward::<T>::new(shared, self.kernel, ports, policing, kind)), 0),
+            true => (Box::new(Forward::<T, true>::new(shared, self.kernel, ports, policing, kind)), 1),
+        };
+        Ok(graph.add_at(self.stage("forward"), stage, Place::Worker { section }))
+    }
+
+    fn lookups<T: Lookup4>(&self, table: &Arc<T>) -> Lookups<T> {
+        Lookups { table: Arc::clone(table), fib: Arc::clone(&self.fib), seed: self.seed() }
+    }
+
+    fn policing(&self) -> Policing {
+        Policing::new(self.config.punt_rate.packets_per_second())
+    }
+
+    /// Puts a stage before `first` that looks for packets which turn round.
     fn look_for_redirects<T: Lookup4 + 'static>(
         &self,
         graph: &mut Graph,
         table: &Arc<T>,
         kind: Key<Kind>,
-        forward: NodeId,
+        first: NodeId,
         control: NodeId,
     ) -> NodeId {
         let (table, fib) = (Arc::clone(table), Arc::clone(&self.fib));
         let hairpin = graph.add(self.stage("hairpin"), Hairpin::new(table, fib, self.seed(), self.ports.clone(), kind));
-        graph.wire(hairpin, "out", To::Stage(forward));
+        graph.wire(hairpin, "out", To::Stage(first));
         graph.wire(hairpin, "redirect", To::Stage(control));
         hairpin
     }

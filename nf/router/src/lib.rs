@@ -1,9 +1,12 @@
-//! The function `router`: an IPv4 router.
+//! The function `router`: an IPv4 router, and the steps of its fast path as kinds of stages that a configuration may wire by hand.
 
 #![forbid(unsafe_code)]
 
 mod answer;
+mod bad;
 mod cases;
+mod check;
+mod checker;
 mod classify;
 mod config;
 mod control;
@@ -13,14 +16,19 @@ mod forward;
 mod function;
 mod hairpin;
 mod load;
+mod lookups;
 mod options;
 mod pieces;
 mod punt;
 mod request;
+mod rewrite;
 mod routing;
 mod show;
 mod state;
+mod static_routes;
+mod steps;
 mod table;
 
 pub use config::{NeighborTimers, RouterConfig, RouterLimits, TableKind};
 pub use function::Router;
+pub use steps::{CheckConfig, Ipv4Check, Ipv4Rewrite, Ipv4Route, RewriteConfig, RouteConfig};

@@ -1,13 +1,11 @@
 //! From the configuration to what the control side is to become; everything that is wrong with it, at once.
 
-use std::collections::{BTreeMap, HashSet};
-use std::io::BufReader;
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 
-use ipnet::{IpNet, Ipv4Net};
-use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, PortName, Row, Rows};
+use ipnet::IpNet;
+use weir_config::{ConfigError, Element, ErrorKind, Errors, PortName};
 use weir_net::PortId;
-use weir_net::group::MAX_MEMBERS;
 use weir_net::interface::{AddressKind, Interface};
 use weir_net::neighbor::Timing;
 use weir_stage::{Env, PortInfo};
@@ -15,6 +13,7 @@ use weir_wire::MacAddr;
 
 use crate::config::RouterConfig;
 use crate::state::{PortState, longest_around};
+use crate::static_routes::{Sources, StaticRoute, long_prefix_networks};
 
 /// What a checked configuration wants of the control side.
 #[derive(Debug)]
@@ -29,38 +28,6 @@ pub(crate) struct Wanted {
     /// Errors per second, of each kind.
     pub(crate) icmp_rate: u64,
     pub(crate) timing: Timing,
-}
-
-/// A route of the configuration.
-#[derive(Debug)]
-pub(crate) struct StaticRoute {
-    pub(crate) prefix: Ipv4Net,
-    pub(crate) via: Gateways,
-    /// The line of the CSV file that it stands in; 0 for those of the script.
-    line: u32,
-}
-
-/// One gateway, as nearly all routes have, or several.
-#[derive(Debug)]
-pub(crate) enum Gateways {
-    One(Ipv4Addr),
-    Many(Box<[Ipv4Addr]>),
-}
-
-impl Gateways {
-    fn of(list: &[Ipv4Addr]) -> Gateways {
-        match list {
-            [one] => Gateways::One(*one),
-            many => Gateways::Many(many.into()),
-        }
-    }
-
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Ipv4Addr> {
-        match self {
-            Gateways::One(one) => std::slice::from_ref(one).iter(),
-            Gateways::Many(many) => many.iter(),
-        }
-    }
 }
 
 /// Reads a checked configuration.
@@ -205,100 +172,31 @@ impl Loader<'_> {
     }
 
     fn routes(&mut self) -> Vec<StaticRoute> {
-        let mut routes = self.script_routes();
-        if let Some(file) = &self.config.routes_csv {
-            self.csv_routes(file, &mut routes);
-        }
-        // The script's first among equals, so that a duplicate is told of the file's line.
-        routes.sort_unstable_by_key(|route| (route.prefix, route.line));
-        self.check_duplicates(&routes);
-        self.check_limits(&routes);
-        routes
-    }
-
-    fn script_routes(&mut self) -> Vec<StaticRoute> {
-        let mut routes = Vec::new();
-        for (prefix, via) in &self.config.routes {
-            for problem in self.wrong_gateways(via) {
-                let (root, text) = (self.element.path(), prefix.to_string());
-                let path = root.field("routes");
-                let error = self.element.error(ErrorKind::Conflict, &path.entry(&text), problem);
-                self.errors.push(error.remedy(self.networks()));
-            }
-            routes.push(StaticRoute { prefix: *prefix, via: Gateways::of(via), line: 0 });
-        }
-        routes
-    }
-
-    /// Reads routes line by line; a wrong line does not keep the next ones from being looked at.
-    fn csv_routes(&mut self, file: &FilePath, routes: &mut Vec<StaticRoute>) {
-        let Some(folder) = self.env.folder else {
-            let problem = format!("\"{file}\" can not be opened: the configuration has no folder");
-            let error = self.error(ErrorKind::File, "routes_csv", None, problem);
-            return self.errors.push(error);
-        };
-        let opened = match folder.open_file(file) {
-            Ok(opened) => BufReader::with_capacity(1 << 18, opened),
-            Err(reason) => {
-                let error = self.error(ErrorKind::File, "routes_csv", None, format!("\"{file}\" {reason}"));
-                return self.errors.push(error);
-            }
-        };
-        let mut rows = match Rows::new(file.to_string(), opened, &["prefix", "via"], &[]) {
-            Ok(rows) => rows,
-            Err(wrong) => return self.errors.extend(wrong),
+        let sources = Sources {
+            element: self.element,
+            path: self.element.path(),
+            script: &self.config.routes,
+            csv: self.config.routes_csv.as_ref(),
+            folder: self.env.folder,
         };
         let mut errors = std::mem::take(&mut self.errors);
-        let mut checked = Checked::default();
-        while let Some(row) = rows.next(&mut errors) {
-            let prefix = row.read::<Ipv4Net>(0, &mut errors);
-            let via = row.read_list::<Ipv4Addr>(1, ';', &mut errors);
-            let Some((prefix, via)) = prefix.zip(via) else { continue };
-            self.check_row(&row, &via, &mut checked, &mut errors);
-            let line = u32::try_from(row.line()).unwrap_or(u32::MAX);
-            routes.push(StaticRoute { prefix, via: Gateways::of(&via), line });
-        }
+        let routes = sources.read(&|gateway| self.gateway_port(gateway).map(drop), &self.networks(), &mut errors);
         self.errors = errors;
-    }
-
-    /// Checks the gateways of one line. Most lines have the gateway of a line before, which needs no second look.
-    fn check_row(&self, row: &Row<'_>, via: &[Ipv4Addr], checked: &mut Checked, errors: &mut Errors) {
-        if let [one] = via
-            && checked.0.contains(one)
-        {
-            return;
-        }
-        let wrong = self.wrong_gateways(via);
-        if wrong.is_empty() {
-            checked.0.extend(via);
-        }
-        for problem in wrong {
-            errors.push(row.error(1, ErrorKind::Conflict, problem).remedy(self.networks()));
-        }
-    }
-
-    fn check_duplicates(&mut self, routes: &[StaticRoute]) {
-        for (one, other) in routes.iter().zip(routes.iter().skip(1)) {
-            if one.prefix == other.prefix {
-                let first = if one.line == 0 { "in the script".to_owned() } else { format!("in line {}", one.line) };
-                let problem = format!("line {} has a route to {}, and so is one {first}", other.line, other.prefix);
-                let error = self.error(ErrorKind::Duplicate, "routes_csv", None, problem);
-                self.errors.push(error.remedy("put all addresses of a prefix into one line, parted by ;"));
-            }
-        }
+        self.check_limits(&routes);
+        routes
     }
 
     fn check_limits(&mut self, routes: &[StaticRoute]) {
         let limits = &self.config.limits;
         let gateways: HashSet<Ipv4Addr> = routes.iter().flat_map(|route| route.via.iter().copied()).collect();
-        let long: BTreeMap<u32, ()> = {
-            let longer = routes.iter().filter(|route| route.prefix.prefix_len() > 24);
-            longer.map(|route| (route.prefix.addr().to_bits() >> 8, ())).collect()
-        };
         let bounds = [
             ("routes", routes.len() + self.interfaces.len(), limits.routes),
             ("next_hops", gateways.len() + self.interfaces.len(), limits.next_hops),
-            ("long_prefix_networks", long.len() + 2 * self.interfaces.len(), limits.long_prefix_networks),
+            (
+                "long_prefix_networks",
+                long_prefix_networks(routes) + 2 * self.interfaces.len(),
+                limits.long_prefix_networks,
+            ),
         ];
         for (name, needed, most) in bounds {
             if needed > most as usize {
@@ -308,17 +206,6 @@ impl Loader<'_> {
                 self.errors.push(self.element.error(ErrorKind::Limit, &path.field(name), problem));
             }
         }
-    }
-
-    /// What is wrong with the gateways of a route.
-    fn wrong_gateways(&self, via: &[Ipv4Addr]) -> Vec<String> {
-        if via.is_empty() {
-            return vec!["has no next hop".to_owned()];
-        }
-        if via.len() > MAX_MEMBERS {
-            return vec![format!("has {} next hops; a route has at most {MAX_MEMBERS}", via.len())];
-        }
-        via.iter().filter_map(|gateway| self.gateway_port(*gateway).err()).collect()
     }
 
     fn gateway_port(&self, gateway: Ipv4Addr) -> Result<PortId, String> {
@@ -338,10 +225,6 @@ impl Loader<'_> {
         }
     }
 }
-
-/// Gateways that were found right.
-#[derive(Default)]
-struct Checked(HashSet<Ipv4Addr>);
 
 /// The port on whose network a gateway or neighbour is.
 ///

@@ -2,6 +2,8 @@
 //! slow path's time.
 
 use weir_net::limit::{Rate, TokenBucket};
+use weir_packet::{Key, Lanes, Slot};
+use weir_stage::{Out, Ways};
 
 /// Why a packet goes to the slow path: the content of a claimed lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +110,34 @@ impl Allowance<'_> {
         let passes = *left > 0;
         *left = left.saturating_sub(1);
         passes
+    }
+}
+
+/// Ways out of a stage, some of which lead to the slow path.
+pub(crate) trait Punts: Ways {
+    /// What the slow path is asked for, and the reason if that is too much; `None` for drops.
+    fn punted(self) -> Option<(Kind, Self)>;
+}
+
+impl Allowance<'_> {
+    /// Answers for a packet that leaves by `exit`, or is dropped where that asks too much of the slow path.
+    #[inline(always)]
+    pub(crate) fn answer<E: Punts>(
+        &mut self,
+        exit: E,
+        slot: Slot,
+        lanes: &mut Lanes,
+        key: Key<Kind>,
+        out: &mut Out<'_>,
+    ) {
+        match exit.punted() {
+            Some((kind, _)) if self.pass(kind) => {
+                lanes.set(key, slot, kind);
+                out.answer(slot, exit);
+            }
+            Some((_, too_much)) => out.answer(slot, too_much),
+            None => out.answer(slot, exit),
+        }
     }
 }
 

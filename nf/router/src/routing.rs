@@ -1,6 +1,6 @@
 //! Routes of all authors, and what workers see of them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use weir_wire::MacAddr;
 
 use crate::counters::Counters;
 use crate::fib::{Action, Entry, Fib, Leads};
+use crate::static_routes::StaticRoute;
 use crate::table::PrefixTable;
 
 /// Why a route was refused; nothing changed.
@@ -169,6 +170,31 @@ impl Routing {
         self.apply(&mut changes);
         self.changes = changes;
         done
+    }
+
+    /// Makes the routes of the configuration those that it wants, changing no more than differs. `hop` says how a gateway is reached.
+    pub(crate) fn set_config(
+        &mut self,
+        wanted: &[StaticRoute],
+        hop: impl Fn(Ipv4Addr) -> Hop,
+        refused: &mut Vec<(Ipv4Net, Refusal)>,
+    ) {
+        let ours = self.rib.routes().filter(|route| route.author() == Author::Config);
+        let there: Vec<Ipv4Net> = ours.map(|route| route.prefix()).collect();
+        if !there.is_empty() {
+            let kept: HashSet<Ipv4Net> = wanted.iter().map(|route| route.prefix).collect();
+            for prefix in there.into_iter().filter(|prefix| !kept.contains(prefix)) {
+                _ = self.remove(prefix, Author::Config);
+            }
+        }
+        let mut hops = Vec::new();
+        for route in wanted {
+            hops.clear();
+            hops.extend(route.via.iter().copied().map(&hop));
+            if let Err(refusal) = self.replace(route.prefix, Author::Config, &hops) {
+                refused.push((route.prefix, refusal));
+            }
+        }
     }
 
     /// The link of a port went up or down.

@@ -14,7 +14,7 @@ use weir_wire::arp::{ArpFields, Operation};
 
 use crate::answer::{ERRORS, ErrorKind};
 use crate::fib::Leads;
-use crate::load::{StaticRoute, Wanted};
+use crate::load::Wanted;
 use crate::routing::{Refusal, Routing};
 
 /// A port of the router.
@@ -95,7 +95,7 @@ impl Control {
             let (index, up) = (port.index, port.up);
             self.take_link(index, up, now);
         }
-        self.set_config_routes(&wanted.routes, &mut refused);
+        self.routing.set_config(&wanted.routes, Hop::Via, &mut refused);
         self.set_config_neighbors(&wanted.neighbors, now);
         refused
     }
@@ -104,7 +104,7 @@ impl Control {
         let fib = self.routing.fib();
         for (port, position) in ports.iter().zip(0..) {
             fib.set_egress(position, port.mac, port.mtu);
-            fib.set_ingress(port.index, Some(port.mac));
+            fib.ingress().set(port.index, Some(port.mac));
             self.neighbors.set_port(port.index, port.mac);
         }
         self.ports = ports;
@@ -171,27 +171,6 @@ impl Control {
         for (network, port) in wanted {
             if let Err(refusal) = self.routing.replace(network, Author::Connected, &[Hop::On(port)]) {
                 refused.push((network, refusal));
-            }
-        }
-    }
-
-    fn set_config_routes(&mut self, wanted: &[StaticRoute], refused: &mut Vec<(Ipv4Net, Refusal)>) {
-        let there: Vec<Ipv4Net> = {
-            let ours = self.routing.rib().routes().filter(|route| route.author() == Author::Config);
-            ours.map(|route| route.prefix()).collect()
-        };
-        if !there.is_empty() {
-            let kept: HashSet<Ipv4Net> = wanted.iter().map(|route| route.prefix).collect();
-            for prefix in there.into_iter().filter(|prefix| !kept.contains(prefix)) {
-                _ = self.routing.remove(prefix, Author::Config);
-            }
-        }
-        let mut hops = Vec::new();
-        for route in wanted {
-            hops.clear();
-            hops.extend(route.via.iter().copied().map(Hop::Via));
-            if let Err(refusal) = self.routing.replace(route.prefix, Author::Config, &hops) {
-                refused.push((route.prefix, refusal));
             }
         }
     }

@@ -136,7 +136,9 @@ impl Function for Wiring {
         let mut running = Running { name: element.name().to_owned(), parts, entries, unreceived: Vec::new() };
         running.find_unreceived(env.ports);
         let checked = running.declared().and_then(|graph| graph.check());
-        checked.map_err(|error| error.0.iter().map(|sentence| placed(sentence, element)).collect::<Vec<_>>())?;
+        checked.map_err(|error| {
+            error.0.iter().map(|sentence| placed(sentence, element, &running.parts)).collect::<Vec<_>>()
+        })?;
         Ok(Box::new(running))
     }
 
@@ -171,7 +173,14 @@ fn part(
         let target = names.target(&to, &path, errors);
         wires.extend(target.map(|target| (way.clone(), target)));
     }
-    Ok(Part { name: name.to_owned(), kind: kind.kind(), make, section: common.section, wires })
+    Ok(Part {
+        name: name.to_owned(),
+        kind: kind.kind(),
+        upstream: kind.upstream(),
+        make,
+        section: common.section,
+        wires,
+    })
 }
 
 fn unknown_way(element: &Element, path: &Path<'_>, kind: &str, way: &str, known: &[String]) -> ConfigError {
@@ -194,15 +203,23 @@ fn entries(config: &WiringConfig, names: &Names<'_>, env: &Env<'_>, errors: &mut
     entries
 }
 
+/// How the check of the graph begins when a stage lacks what one before it should have found out.
+const LACKS: &str = "reads lane ";
+
 /// What the check of the graph says, at the stage that it speaks of.
-fn placed(sentence: &str, element: &Element) -> ConfigError {
+fn placed(sentence: &str, element: &Element, parts: &[Part]) -> ConfigError {
     let root = element.path();
     let path = root.field(STAGES);
     let after = sentence.strip_prefix(element.name()).and_then(|rest| rest.strip_prefix('.'));
     let stage = after.and_then(|rest| rest.split([':', '.']).next());
     let found = stages(element).map(|(name, _)| name).find(|name| Some(*name) == stage);
     match (found, sentence.split_once(": ")) {
-        (Some(name), Some((_, problem))) => element.error(ErrorKind::Conflict, &path.field(name), problem),
+        (Some(name), Some((_, problem))) => {
+            let lacks = problem.starts_with(LACKS);
+            let part = parts.iter().find(|part| lacks && part.name == name);
+            let error = element.error(ErrorKind::Conflict, &path.field(name), problem);
+            error.remedy(part.map_or("", |part| part.upstream))
+        }
         _ => element.error(ErrorKind::Conflict, &path, sentence),
     }
 }

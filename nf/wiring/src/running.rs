@@ -23,6 +23,8 @@ pub(crate) const COLUMNS: &[&str] = &["stage", "kind", "section", "troubles"];
 pub(crate) struct Part {
     pub(crate) name: String,
     pub(crate) kind: &'static str,
+    /// What to do where it lacks what a stage before it should have found out.
+    pub(crate) upstream: &'static str,
     pub(crate) make: Box<dyn MakeStage>,
     pub(crate) section: u8,
     /// The names of its ways, and what each leads to.

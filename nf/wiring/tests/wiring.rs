@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use serde_json::{Value as Json, json};
-use weir_config::{Catalogue, Declaration, Document, Element, Key, Kind, Place, Table, Value};
+use weir_config::{Catalogue, ConfigError, Declaration, Document, Element, Key, Kind, Place, Schema, Table, Value};
 use weir_mem::Domain;
 use weir_packet::Batch;
 use weir_stage::{
-    Env, Function, Graph, Instance, Out, Plain, PortConfig, PortFacts, PortInfo, Stage, StageKind, To, local_mac,
+    Env, Function, Graph, Instance, MakeStage, Out, Plain, PortConfig, PortFacts, PortInfo, Settings, Stage, StageKind,
+    To, local_mac,
 };
 use weir_wiring::{Copy, Discard, Match, Wiring};
 
@@ -44,8 +45,28 @@ impl Stage for Needy {
 }
 
 static NOTHING: Plain = Plain { kind: "nothing", doc: "Does nothing.", make: || Box::new(Nothing) };
-static NEEDY: Plain = Plain { kind: "needy", doc: "Needs a hash.", make: || Box::new(Needy) };
-static KINDS: &[&dyn StageKind] = &[&NOTHING, &NEEDY, &Match, &Copy, &Discard];
+/// The kind of [`Needy`], which says what it needs.
+struct NeedyKind;
+
+impl StageKind for NeedyKind {
+    fn kind(&self) -> &'static str {
+        "needy"
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::new("Needs a hash.", Vec::new())
+    }
+
+    fn upstream(&self) -> &'static str {
+        "put one that hashes before it"
+    }
+
+    fn build(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+        Ok(Box::new(|| Box::new(Needy) as Box<dyn Stage>))
+    }
+}
+
+static KINDS: &[&dyn StageKind] = &[&NOTHING, &NeedyKind, &Match, &Copy, &Discard];
 static WIRING: Wiring = Wiring(KINDS);
 
 fn value(json: &Json) -> Value {
@@ -186,7 +207,10 @@ fn what_the_check_of_the_graph_finds_comes_with_its_place() {
     let needy = json!({"one": {"kind": "needy", "ways": {"out": "port b", "up": "drop"}}});
     assert_eq!(
         said(json!({"a": "one"}), needy),
-        ["x.lua:7: wiring.stages.one: reads lane hash, which nobody upstream writes on every path"]
+        [
+            "x.lua:7: wiring.stages.one: reads lane hash, which nobody upstream writes on every path; put one that hashes \
+          before it"
+        ]
     );
     let round = json!({
         "one": {"kind": "nothing", "ways": {"out": "two", "up": "drop"}},

@@ -2,7 +2,7 @@
 experiment {
   name = "layout",
   title = "Router: run-to-completion against pipeline",
-  about = [[Two workers that each do everything, or one that receives, looks up and rewrites while the other transmits. The thesis of 2014
+  about = [[Two workers that each do everything, or one that receives and checks while the other looks up, rewrites and transmits. The thesis of 2014
     chose pipelines and names their limit, the slowest stage, and that balance is never perfect; that of 2015 ran to completion.]],
   measures = "router",
   fixed = { workers = 2 },

@@ -7,6 +7,8 @@
     reason = "shared by tests, each of which uses a part of it; a failed unwrap fails the test"
 )]
 
+pub mod traffic;
+
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Value, json};
@@ -32,6 +34,16 @@ pub struct PortSpec(pub &'static str, pub &'static [&'static str], pub u16);
 
 /// Two ports with a network each.
 pub const TWO: &[PortSpec] = &[PortSpec("left", &["10.0.0.1/24"], 1500), PortSpec("right", &["10.0.1.1/24"], 1500)];
+
+/// Whether the router is a pipeline of two workers: in the tests that `pipeline.rs` runs once more.
+fn is_parted() -> bool {
+    module_path!().starts_with("pipeline::")
+}
+
+/// The workers of the router.
+fn workers() -> Vec<usize> {
+    if is_parted() { vec![0, 1] } else { vec![0] }
+}
 
 pub struct Rig {
     pub engine: Engine,
@@ -65,6 +77,10 @@ pub fn element(ports: &[&str], config: &Value) -> Result<Element, Vec<ConfigErro
     keys.entry("ports").or_insert(json!(ports));
     // The small table, as tests make many.
     keys.entry("table").or_insert(json!("packed"));
+    if is_parted() {
+        keys.entry("layout").or_insert(json!("pipeline"));
+        keys.entry("workers").or_insert(json!(workers()));
+    }
     let declare = |kind: &str, line, table| Declaration {
         kind: kind.to_owned(),
         table: script(&table),
@@ -91,6 +107,11 @@ pub fn port_infos(ports: &[PortSpec], opened: &[MemPort]) -> Vec<PortInfo> {
         link_up: true,
     };
     ports.iter().zip(opened).enumerate().map(info).collect()
+}
+
+/// The stage of the fast path to which one of a pipeline belongs; other stages are themselves.
+fn as_one_stage(stage: &str) -> &str {
+    if stage == "router.check" { "router.forward" } else { stage }
 }
 
 /// Builds an instance without running it.
@@ -129,7 +150,7 @@ impl Rig {
             .build(&element(&names, &config).unwrap(), &env, None)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
         let settings = Settings {
-            cores: vec![None],
+            cores: vec![None; workers().len()],
             idle: Idle::Spin,
             virtual_clock: true,
             hook: None,
@@ -145,17 +166,20 @@ impl Rig {
     fn install(&mut self, fresh: bool) {
         let mut parts = Vec::new();
         for (port, info) in self.ports.iter_mut().zip(&self.infos) {
-            let (mut rx, mut tx) = (vec![(0, None)], vec![(0, None)]);
+            // The first worker receives, the last one sends.
+            let last = workers().len() - 1;
+            let (mut rx, mut tx) = (vec![(0, None)], vec![(last, None)]);
             if fresh {
                 let (opened_rx, opened_tx) = port.open(1, 1, &self.pool).unwrap();
                 rx = opened_rx.into_iter().map(|queue| (0, Some(queue))).collect();
-                tx = opened_tx.into_iter().map(|queue| (0, Some(queue))).collect();
+                tx = opened_tx.into_iter().map(|queue| (last, Some(queue))).collect();
             }
             parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
         }
         let graph = self.instance.graph(0).unwrap();
-        let graph = GraphPart { graph, workers: vec![0], receives: true, keep: HashSet::new() };
-        let blueprint = Blueprint { workers: 1, ports: parts, graphs: vec![graph], ..Blueprint::default() };
+        let graph = GraphPart { graph, workers: workers(), receives: true, keep: HashSet::new() };
+        let blueprint =
+            Blueprint { workers: workers().len(), ports: parts, graphs: vec![graph], ..Blueprint::default() };
         self.engine.install(blueprint).unwrap();
     }
 
@@ -254,14 +278,27 @@ impl Rig {
         self.engine.snapshot()
     }
 
-    /// Drops by stage and reason; the account must be exact.
+    /// Drops by stage and reason; the account must be exact. What a pipeline drops where it checks counts as if its fast path were one
+    /// stage.
     pub fn drops(&mut self) -> BTreeMap<String, u64> {
         self.account();
         let workers = self.engine.snapshot();
         let drops = workers.iter().flat_map(|worker| &worker.drops);
         let mut sum = BTreeMap::new();
         for drop in drops {
-            *sum.entry(format!("{}/{}", drop.stage, drop.reason)).or_default() += drop.packets;
+            *sum.entry(format!("{}/{}", as_one_stage(&drop.stage), drop.reason)).or_default() += drop.packets;
+        }
+        sum
+    }
+
+    /// Packets by the ways out of the fast path; in a pipeline those that pass its first stage stay inside.
+    pub fn ways(&mut self) -> BTreeMap<String, u64> {
+        let workers = self.engine.snapshot();
+        let stages = workers.iter().flat_map(|worker| &worker.stages);
+        let ways = stages.filter(|stage| as_one_stage(&stage.name) == "router.forward").flat_map(|stage| &stage.ways);
+        let mut sum = BTreeMap::new();
+        for (way, packets) in ways.filter(|(way, _)| way != "out") {
+            *sum.entry(way.clone()).or_default() += packets;
         }
         sum
     }

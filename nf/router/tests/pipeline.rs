@@ -1,0 +1,17 @@
+//! All tests of a running router once more, in a pipeline: one worker checks packets, another looks them up and sends them. Nothing
+//! else may differ.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
+#![allow(clippy::duplicate_mod, reason = "each of the tests has what they share, as when it stands alone")]
+
+#[path = "account.rs"]
+mod account;
+#[path = "arp.rs"]
+mod arp;
+#[path = "fast_path.rs"]
+mod fast_path;
+#[path = "reassembly.rs"]
+mod reassembly;
+#[path = "redirect.rs"]
+mod redirect;
+#[path = "slow_path.rs"]
+mod slow_path;

@@ -1,0 +1,429 @@
+//! The steps of the fast path, wired by hand: what they answer by themselves, and that a chain of them does to packets what the router
+//! does.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use std::collections::{BTreeMap, HashSet};
+
+use common::traffic::*;
+use common::*;
+use serde_json::{Value, json};
+use weir_config::{Catalogue, Declaration, Document, Element, Folder, Kind, Place};
+use weir_engine::{Blueprint, Engine, GraphPart, Idle, PortPart, Settings as EngineSettings};
+use weir_mem::Domain;
+use weir_packet::{HeapPool, MAX_FRAME, Pool};
+use weir_port_mem::{MemHandle, MemPort};
+use weir_router::{Ipv4Check, Ipv4Rewrite, Ipv4Route};
+use weir_stage::{
+    Env, Graph, MakeStage, NodeId, Place as StagePlace, Port, PortConfig, PortInfo, Random, Settings, StageKind, To,
+};
+use weir_wire::ipv4::write_checksum;
+use weir_wire::{MacAddr, checksum};
+
+/// The next hops of the model's routes, which are the hosts that it knows, in order of their ways.
+const NEXT_HOPS: &[&str] = HOSTS;
+
+/// Checked settings of a stage, in the place of a whole declaration.
+fn settings(kind: &dyn StageKind, config: &Value) -> Result<Element, Vec<String>> {
+    let declare = |kind: &str, table: &Value, line| Declaration {
+        kind: kind.to_owned(),
+        table: script(table),
+        place: Place::line("test.lua", line),
+        incomplete: false,
+    };
+    let ports = PORTS.iter().map(|port| json!({ "name": port.0, "device": "mem:" }));
+    let mut declarations: Vec<Declaration> = ports.map(|port| declare("port", &port, 1)).collect();
+    declarations.push(declare("stage", config, 2));
+    let document = Document { declarations, ..Document::default() };
+    let kinds = [Kind::named("port", PortConfig::schema()), Kind::function("stage", kind.schema())];
+    let catalogue: Catalogue = kinds.into_iter().collect();
+    let checked = document.check(&catalogue, None).map_err(sentences)?;
+    Ok(checked.get("stage", "stage").unwrap().clone())
+}
+
+fn sentences(errors: Vec<weir_config::ConfigError>) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+/// Ports in memory, and what makes stages between them.
+struct Bench {
+    ports: Vec<MemPort>,
+    handles: Vec<MemHandle>,
+    infos: Vec<PortInfo>,
+    domain: Domain,
+    folder: Option<Folder>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let opened = PORTS.iter().map(|spec| {
+            let (port, handle) = MemPort::fed(spec.0);
+            (port.with_mtu(spec.2), handle)
+        });
+        let (ports, handles): (Vec<_>, Vec<_>) = opened.unzip();
+        let infos = port_infos(PORTS, &ports);
+        Bench { ports, handles, infos, domain: Domain::new(), folder: None }
+    }
+
+    fn env(&self) -> Env<'_> {
+        Env { ports: &self.infos, domain: &self.domain, folder: self.folder.as_ref(), now: 0 }
+    }
+
+    fn make(&self, kind: &dyn StageKind, config: &Value) -> Result<Box<dyn MakeStage>, Vec<String>> {
+        let element = settings(kind, config)?;
+        let settings = Settings { element: &element, path: element.path(), value: element.value() };
+        kind.build(&settings, &self.env()).map_err(sentences)
+    }
+
+    fn mac(&self, port: usize) -> MacAddr {
+        MacAddr(self.infos[port].facts.mac)
+    }
+}
+
+/// The model's routes, and those to the hosts themselves.
+fn routes() -> Value {
+    let known =
+        ROUTES.iter().filter(|(_, via)| HOSTS.contains(via)).map(|(prefix, via)| ((*prefix).to_owned(), json!(via)));
+    let hosts = HOSTS.iter().map(|host| (format!("{host}/32"), json!(host)));
+    Value::Object(known.chain(hosts).collect())
+}
+
+/// A chain of stages that runs: check, look up, rewrite for each next hop, transmit.
+struct Chain {
+    engine: Engine,
+    pool: HeapPool,
+    bench: Bench,
+}
+
+impl Chain {
+    /// On one worker, or each step on one of its own.
+    fn new(parted: bool, routes: &Value) -> Chain {
+        let mut bench = Bench::new();
+        let mut graph = Graph::new();
+        let add = |graph: &mut Graph, name: &str, make: &dyn MakeStage, section: u8| -> NodeId {
+            let section = if parted { section } else { 0 };
+            graph.add_at(format!("wired.{name}"), make.stage(0).unwrap(), StagePlace::Worker { section })
+        };
+        let check = add(&mut graph, "check", &*bench.make(&Ipv4Check, &json!({})).unwrap(), 0);
+        let route = json!({ "next_hops": NEXT_HOPS, "routes": routes });
+        let route = add(&mut graph, "route", &*bench.make(&Ipv4Route, &route).unwrap(), 1);
+        graph.wire(check, "out", To::Stage(route));
+        for (n, host) in NEXT_HOPS.iter().enumerate() {
+            let port = host.parse::<Ipv4Addr>().unwrap().octets()[2];
+            let config = json!({ "from": PORTS[usize::from(port)].0, "to": mac_of(host).to_string() });
+            let make = bench.make(&Ipv4Rewrite, &config).unwrap();
+            let rewrite = add(&mut graph, &format!("rewrite-{n}"), &*make, 2);
+            graph.wire(route, &format!("way[{n}]"), To::Stage(rewrite));
+            graph.wire(rewrite, "out", To::Port(u16::from(port)));
+        }
+        (0..PORTS.len()).for_each(|port| graph.receive(port as u16, check));
+        graph.check().unwrap();
+        let workers: Vec<usize> = if parted { vec![0, 1, 2] } else { vec![0] };
+        let pool = HeapPool::new(8192, MAX_FRAME);
+        let settings = EngineSettings {
+            cores: vec![None; workers.len()],
+            idle: Idle::Spin,
+            virtual_clock: true,
+            hook: None,
+            sample_every: weir_engine::SAMPLE_EVERY,
+        };
+        let engine = Engine::start(settings, &pool, &bench.domain).unwrap();
+        let mut parts = Vec::new();
+        for (port, info) in bench.ports.iter_mut().zip(&bench.infos) {
+            let (rx, tx) = port.open(1, 1, &pool).unwrap();
+            let rx = rx.into_iter().map(|queue| (0, Some(queue))).collect();
+            let tx = tx.into_iter().map(|queue| (workers.len() - 1, Some(queue))).collect();
+            parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
+        }
+        let count = workers.len();
+        let graph = GraphPart { graph, workers, receives: true, keep: HashSet::new() };
+        let blueprint = Blueprint { workers: count, ports: parts, graphs: vec![graph], ..Blueprint::default() };
+        let mut chain = Chain { engine, pool, bench };
+        chain.engine.install(blueprint).unwrap();
+        chain
+    }
+
+    fn settle(&mut self) {
+        let until = self.engine.now() + 1_000_000;
+        while self.engine.now() < until {
+            self.engine.step();
+        }
+    }
+
+    /// Drops by reason, whatever the stage; the account must be exact.
+    fn drops(&mut self) -> BTreeMap<String, u64> {
+        let mut sum = BTreeMap::new();
+        for worker in self.engine.snapshot() {
+            assert_eq!(worker.account.unaccounted(), 0, "{:?}", worker.account);
+            worker.drops.iter().for_each(|drop| *sum.entry(drop.reason.clone()).or_default() += drop.packets);
+        }
+        sum
+    }
+
+    fn finish(self) {
+        let Chain { engine, pool, bench } = self;
+        for worker in engine.stop() {
+            assert_eq!(worker.account.unaccounted(), 0, "{:?}", worker.account);
+        }
+        drop(bench);
+        assert_eq!(pool.taken() - pool.at_hand(), 0, "buffers are missing");
+    }
+}
+
+/// A router with the model's routes, whose slow path takes nothing to speak of.
+fn router() -> Rig {
+    let neighbors: serde_json::Map<_, _> =
+        HOSTS.iter().map(|host| ((*host).to_owned(), json!(mac_of(host).to_string()))).collect();
+    let config = json!({ "neighbors": neighbors, "routes": routes(), "neighbor_timers": { "own_probes": 0 } });
+    let mut rig = Rig::new(PORTS, config);
+    rig.run(10 * SECOND);
+    (0..PORTS.len()).for_each(|port| drop(rig.sent(port)));
+    rig
+}
+
+/// Lets the same packets through the router and a chain; what the model says is forwarded must leave both as it says.
+fn compare(parted: bool) {
+    let (mut router, mut chain) = (router(), Chain::new(parted, &routes()));
+    let mut random = Random::new(17 + u64::from(parted));
+    let mut agreed = 0;
+    for _ in 0..6_000 {
+        let port = random.position(PORTS.len());
+        assert_eq!(router.mac(port), chain.bench.mac(port));
+        let mut frame = make(&mut random, router.mac(port), 1600);
+        if random.one_in(3) {
+            mutate(&mut random, &mut frame, 1600);
+        }
+        let verdict = model(&frame, router.mac(port));
+        router.send(port, frame.clone());
+        chain.bench.handles[port].send(frame.clone());
+        (0..6).for_each(|_| _ = router.engine.step());
+        (0..6).for_each(|_| _ = chain.engine.step());
+        let by_chain: Vec<Vec<Vec<u8>>> = chain.bench.handles.iter().map(MemHandle::received).collect();
+        let by_router: Vec<Vec<Vec<u8>>> = (0..PORTS.len()).map(|port| router.sent(port)).collect();
+        if let Verdict::Sent(to, host) = verdict {
+            let expected = forwarded(&frame, to, chain.bench.mac(to), host);
+            for (n, sent) in by_chain.iter().enumerate() {
+                let right: &[Vec<u8>] = if n == to { std::slice::from_ref(&expected) } else { &[] };
+                assert_eq!(sent, right, "port {n}");
+            }
+            assert!(by_router[to].contains(&expected), "the router did another thing");
+            agreed += 1;
+        }
+    }
+    assert!(agreed > 700, "{agreed}");
+    // What is wrong with packets has the same names, and is as often.
+    chain.settle();
+    router.settle();
+    let (by_chain, by_router) = (chain.drops(), router.drops());
+    let early = ["too-short", "not-for-us", "unknown-ethertype", "martian-source", "martian-destination", "multicast"];
+    let late = ["ip-checksum", "ip-truncated", "ip-version", "broadcast", "link-broadcast", "link-local"];
+    for reason in early.iter().chain(&late) {
+        assert_eq!(by_chain.get(*reason), by_router.get(&format!("router.forward/{reason}")), "{reason}");
+    }
+    for reason in ["ip-checksum", "not-for-us", "link-broadcast", "options", "arp", "expired", "too-big"] {
+        assert!(by_chain.contains_key(reason), "{reason} did not occur: {by_chain:?}");
+    }
+    router.finish();
+    chain.finish();
+}
+
+#[test]
+fn a_chain_of_steps_does_what_the_router_does() {
+    compare(false);
+}
+
+#[test]
+fn so_does_a_chain_whose_steps_have_workers_of_their_own() {
+    compare(true);
+}
+
+#[test]
+fn sections_keep_every_packet_and_its_order() {
+    let mut chain = Chain::new(true, &routes());
+    let mut sent = Vec::new();
+    for n in 0..3_000u16 {
+        let mut frame = vec![0x11; 60];
+        frame[..6].copy_from_slice(&chain.bench.mac(0).0);
+        frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+        frame[18..20].copy_from_slice(&n.to_be_bytes());
+        frame[26..34].copy_from_slice(&[10, 0, 0, 9, 192, 0, 2, 1]);
+        write_checksum(&mut frame[14..]);
+        sent.push(forwarded(&frame, 1, chain.bench.mac(1), mac_of("10.0.1.8")));
+        chain.bench.handles[0].send(frame);
+        if n % 500 == 499 {
+            chain.settle();
+        }
+    }
+    assert_eq!(chain.bench.handles[1].received(), sent);
+    assert_eq!(chain.drops(), BTreeMap::new());
+    chain.finish();
+}
+
+/// A valid frame to a station on port 0.
+fn plain(to: MacAddr, ttl: u8, destination: [u8; 4], source_port: u16) -> Vec<u8> {
+    let mut frame = vec![0x22; 60];
+    frame[..6].copy_from_slice(&to.0);
+    frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, ttl, 17]);
+    frame[26..30].copy_from_slice(&[10, 0, 0, 9]);
+    frame[30..34].copy_from_slice(&destination);
+    frame[34..36].copy_from_slice(&source_port.to_be_bytes());
+    write_checksum(&mut frame[14..]);
+    frame
+}
+
+/// Runs one stage on frames; answers the frames by ways.
+fn run(make: &dyn MakeStage, frames: &[Vec<u8>]) -> BTreeMap<String, Vec<Vec<u8>>> {
+    let mut harness = weir_stage::harness::Harness::small(Boxed(make.stage(0).unwrap()), 256);
+    harness.run(0, frames).ways
+}
+
+/// A stage in a box, for the harness.
+struct Boxed(Box<dyn weir_stage::Stage>);
+
+impl weir_stage::Stage for Boxed {
+    fn declare(&self) -> weir_stage::Declaration {
+        self.0.declare()
+    }
+
+    fn run(&mut self, batch: &mut weir_packet::Batch, out: &mut weir_stage::Out<'_>) {
+        self.0.run(batch, out);
+    }
+}
+
+#[test]
+fn any_station_may_be_meant_but_never_all_of_them() {
+    let bench = Bench::new();
+    let (ours, others) = (bench.mac(0), MacAddr([2, 9, 9, 9, 9, 9]));
+    let frames: Vec<Vec<u8>> = [ours, others, MacAddr::BROADCAST, MacAddr([1, 0, 0x5e, 0, 0, 9])]
+        .map(|to| plain(to, 64, [192, 0, 2, 1], 1))
+        .into();
+    for at in [1, 2, 3] {
+        // Alone and together with others: by the vector kernel and one by one.
+        let strict = run(&*bench.make(&Ipv4Check, &json!({})).unwrap(), &frames[..=at]);
+        assert_eq!(strict["out"], frames[..1]);
+        assert_eq!(strict["not-for-us"], frames[1..2]);
+        let loose = run(&*bench.make(&Ipv4Check, &json!({ "any_station": true })).unwrap(), &frames[..=at]);
+        assert_eq!(loose["out"], frames[..2]);
+        assert_eq!(loose.get("link-broadcast").map_or(&[][..], |frames| frames), &frames[2..at + 1]);
+    }
+}
+
+#[test]
+fn the_last_hop_is_found_where_the_ttl_is_taken_off() {
+    let bench = Bench::new();
+    let frames: Vec<Vec<u8>> = (0..=255).map(|ttl| plain(bench.mac(0), ttl, [192, 0, 2, 1], 1)).collect();
+    let check = bench.make(&Ipv4Check, &json!({})).unwrap();
+    let rewrite = bench.make(&Ipv4Rewrite, &json!({ "from": "right", "to": "02:00:00:00:01:09" })).unwrap();
+    for frames in frames.chunks(64) {
+        assert_eq!(run(&*check, frames)["out"], frames);
+        let ways = run(&*rewrite, frames);
+        let (over, on): (Vec<&Vec<u8>>, Vec<_>) = frames.iter().partition(|frame| frame[22] <= 1);
+        assert_eq!(ways.get("expired").map_or(vec![], |frames| frames.iter().collect()), over);
+        let expected: Vec<Vec<u8>> =
+            on.iter().map(|frame| forwarded(frame, 1, bench.mac(1), MacAddr([2, 0, 0, 0, 1, 9]))).collect();
+        assert_eq!(ways["out"], expected);
+        assert!(ways["out"].iter().all(|frame| checksum::is_valid(&frame[14..34])));
+    }
+}
+
+#[test]
+fn next_hops_share_flows_and_each_flow_keeps_to_one() {
+    let mut chain = Chain::new(false, &json!({ "192.0.2.0/24": ["10.0.1.9", "10.0.1.8", "10.0.0.9"] }));
+    let mut flows: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+    for flow in 0..600 {
+        let frame = plain(chain.bench.mac(0), 64, [192, 0, 2, 1], flow);
+        (0..3).for_each(|_| chain.bench.handles[0].send(frame.clone()));
+        chain.settle();
+        let sent: Vec<Vec<u8>> = chain.bench.handles.iter().flat_map(MemHandle::received).collect();
+        assert_eq!(sent.len(), 3);
+        assert!(sent.iter().all(|frame| *frame == sent[0]), "flow {flow} was split");
+        *flows.entry(sent[0][..6].to_vec()).or_default() += 1;
+    }
+    // 200 expected each; 70 is six standard deviations of a fair draw.
+    assert_eq!(flows.len(), 3);
+    assert!(flows.values().all(|count| count.abs_diff(200) < 70), "{flows:?}");
+    chain.finish();
+}
+
+#[test]
+fn a_file_of_routes_is_read_anew() {
+    let path = std::env::temp_dir().join(format!("weir-wired-{}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    let file = path.join("routes.csv");
+    let mut bench = Bench::new();
+    bench.folder = Some(Folder::open(&path).unwrap());
+    let config = json!({ "next_hops": ["10.0.1.9", "10.0.1.8"], "routes_csv": "routes.csv", "max_routes": 16 });
+    std::fs::write(&file, "prefix,via\n192.0.2.0/24,10.0.1.9\n198.51.100.0/24,10.0.1.8\n").unwrap();
+    let make = bench.make(&Ipv4Route, &config).unwrap();
+    let frames = [[192, 0, 2, 1], [198, 51, 100, 1], [203, 0, 113, 1]].map(|to| plain(bench.mac(0), 64, to, 1));
+    let ways = |make: &dyn MakeStage| -> Vec<Vec<usize>> {
+        let ways = run(make, &frames);
+        let at = |name| -> Vec<usize> {
+            let of = |frame: &Vec<u8>| frames.iter().position(|sent| sent == frame).unwrap();
+            ways.get(name).map_or(vec![], |frames| frames.iter().map(of).collect())
+        };
+        ["way[0]", "way[1]", "no-route"].map(at).into()
+    };
+    assert_eq!(ways(&*make), [vec![0], vec![1], vec![2]]);
+
+    let element = settings(&Ipv4Route, &config).unwrap();
+    let settings = Settings { element: &element, path: element.path(), value: element.value() };
+    std::fs::write(&file, "prefix,via\n192.0.2.0/24,10.0.1.7\n").unwrap();
+    let said = make.prepare(&settings, &bench.env()).err().unwrap();
+    assert_eq!(
+        said[0].to_string(),
+        "routes.csv:2:14: via: 10.0.1.7 is none of the next hops; write one of 10.0.1.8, 10.0.1.9, or add it \
+         to next_hops"
+    );
+    assert_eq!(ways(&*make), [vec![0], vec![1], vec![2]], "nothing has changed");
+
+    std::fs::write(&file, "prefix,via\n192.0.2.0/24,10.0.1.8\n203.0.113.0/24,10.0.1.9\n").unwrap();
+    let change = make.prepare(&settings, &bench.env()).unwrap();
+    assert_eq!(ways(&*make), [vec![0], vec![1], vec![2]], "nothing changes before it is told to");
+    change(0);
+    assert_eq!(ways(&*make), [vec![2], vec![0], vec![1]]);
+    std::fs::remove_dir_all(&path).unwrap();
+}
+
+/// What is said to settings that are wrong.
+fn said(kind: &dyn StageKind, config: Value) -> Vec<String> {
+    Bench::new().make(kind, &config).map_or_else(|said| said, |_| Vec::new())
+}
+
+#[test]
+fn wrong_settings_are_told_all_at_once() {
+    let wrong = json!({
+        "next_hops": ["10.0.1.9", "10.0.1.8", "10.0.1.9"],
+        "routes": { "192.0.2.0/24": "10.0.1.7", "198.51.100.0/24": ["10.0.1.9", "10.0.1.6"] },
+    });
+    assert_eq!(
+        said(&Ipv4Route, wrong),
+        [
+            "test.lua:2: stage.next_hops: 10.0.1.9 stands here twice; leave one out",
+            "test.lua:2: stage.routes[\"192.0.2.0/24\"]: 10.0.1.7 is none of the next hops; write one of 10.0.1.8, 10.0.1.9, or \
+             add it to next_hops",
+            "test.lua:2: stage.routes[\"198.51.100.0/24\"]: 10.0.1.6 is none of the next hops; write one of 10.0.1.8, 10.0.1.9, \
+             or add it to next_hops",
+        ]
+    );
+    let many: serde_json::Map<_, _> = (0..20).map(|n| (format!("10.9.{n}.0/24"), json!("10.0.1.9"))).collect();
+    assert_eq!(
+        said(&Ipv4Route, json!({ "next_hops": ["10.0.1.9"], "routes": many, "max_routes": 16 })),
+        ["test.lua:2: stage.max_routes: 16 is too few: there are 20 routes"]
+    );
+    assert_eq!(
+        said(&Ipv4Rewrite, json!({ "from": "right", "to": "ff:ff:ff:ff:ff:ff" })),
+        [
+            "test.lua:2: stage.to: ff:ff:ff:ff:ff:ff is not the address of one station; write that of the next hop on the port's link"
+        ]
+    );
+    assert!(said(&Ipv4Rewrite, json!({ "from": "rihgt", "to": "02:00:00:00:00:01" }))[0].contains("did you mean"));
+}
+
+#[test]
+fn schemas_are_sound() {
+    for kind in [&Ipv4Check as &dyn StageKind, &Ipv4Route, &Ipv4Rewrite] {
+        assert_eq!(kind.schema().defects(), Vec::<String>::new());
+    }
+}
