@@ -50,6 +50,12 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
+impl From<ClientError> for io::Error {
+    fn from(error: ClientError) -> Self {
+        io::Error::other(error)
+    }
+}
+
 impl From<SocketError> for ClientError {
     fn from(error: SocketError) -> Self {
         ClientError::Socket(error)
@@ -93,6 +99,26 @@ impl Client {
             Response::Ok(value) => Ok(value),
             Response::Rows { rows, .. } => Ok(Value::Array(rows)),
             other => Err(ClientError::Strange(format!("{other:?}"))),
+        }
+    }
+
+    /// Asks for a text, and hands on each piece as it comes.
+    pub(crate) fn text<E: From<ClientError>>(
+        &mut self,
+        request: Request,
+        mut piece: impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.send(request)?;
+        loop {
+            match self.next()? {
+                Response::Text { text, more } => {
+                    piece(&text)?;
+                    if !more {
+                        return Ok(());
+                    }
+                }
+                other => return Err(ClientError::Strange(format!("{other:?}")).into()),
+            }
         }
     }
 

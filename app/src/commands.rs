@@ -4,6 +4,7 @@ mod capture;
 mod change;
 mod check;
 mod reload;
+mod save;
 mod show;
 mod trace;
 
@@ -17,6 +18,7 @@ pub(crate) use capture::capture;
 pub(crate) use change::change;
 pub(crate) use check::check;
 pub(crate) use reload::reload;
+pub(crate) use save::save;
 pub(crate) use show::show;
 pub(crate) use trace::trace;
 
@@ -52,20 +54,6 @@ pub(crate) fn print_json(mut value: Value) -> Result<(), Failed> {
         object.entry("version").or_insert_with(|| VERSION.into());
     }
     print(&format!("{value:#}\n"))
-}
-
-/// `weir save`.
-pub(crate) fn save(options: &cli::Save) -> Result<(), Failed> {
-    let script: String = connect(&options.target)?.read(Request::Save)?;
-    match &options.write {
-        Some(file) => {
-            let written = std::fs::write(file, &script);
-            written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
-            if options.json { print_json(json!({ "file": file })) } else { Ok(()) }
-        }
-        None if options.json => print_json(json!({ "script": script })),
-        None => print(&script),
-    }
 }
 
 /// `weir version`.

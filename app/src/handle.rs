@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use weir_config::ConfigError;
-use weir_stage::Verb;
 
 use crate::catalogue;
 use crate::graph::GraphView;
@@ -96,6 +95,7 @@ impl Running {
             Request::Show { what, function, filter } => {
                 return (self.show(&what, function.as_deref(), filter.as_deref()), Then::GoOn);
             }
+            Request::Save => return (Answer::Text(Box::new(save::Script::new(self.supervisor.saved()))), Then::GoOn),
             other => self.whole(other),
         };
         (Answer::Whole(response), then)
@@ -128,12 +128,9 @@ impl Running {
             Request::Ports => self.ports(),
             Request::Graph => Response::data(&self.graph()),
             Request::Version => Response::data(&version::here(catalogue::FUNCTIONS.iter().map(|f| f.kind()))),
-            Request::Save => {
-                let verbs: Vec<&Verb> = catalogue::FUNCTIONS.iter().flat_map(|function| function.verbs()).collect();
-                Response::Ok(json!(save::script(&self.supervisor.saved(), &verbs)))
-            }
-            // Those that change are carried out by `handle`, tables by `show`, watches by the server.
+            // Those that change and those that are long are carried out by `handle`, watches by the server.
             Request::Show { .. }
+            | Request::Save
             | Request::Change { .. }
             | Request::Reload { .. }
             | Request::Stop

@@ -1,39 +1,117 @@
 //! What was added at run time, as a piece of configuration.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::Value;
-use weir_stage::{Saved, Verb};
+use weir_stage::{Saved, ShowRows, Verb};
 
-/// What was added to each function, as a script that returns it: by the function's name, by the key of its configuration,
-/// entry by entry. `verbs` tell which argument of a change is the entry's key: the first.
-pub(crate) fn script(functions: &[(String, Vec<Saved>)], verbs: &[&Verb]) -> String {
-    let mut text = String::from(
-        "-- Added at run time, as written by `weir save`. To keep it, put the entries into the configuration, or write\n\
-         --   local added = include \"FILE.lua\"\n\
-         -- there and use, for example, added[\"NAME\"].KEY.\n\
-         return {\n",
-    );
-    for (name, saved) in functions.iter().filter(|(_, saved)| !saved.is_empty()) {
-        let mut keys: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for change in saved {
-            keys.entry(&change.key).or_default().push(entry(change, verbs));
-        }
-        let _ = writeln!(text, "  [{}] = {{", quoted(name));
-        for (key, entries) in keys {
-            let _ = writeln!(text, "    {key} = {{");
-            entries.iter().for_each(|entry| text.extend(["      ", entry, ",\n"]));
-            text.push_str("    },\n");
-        }
-        text.push_str("  },\n");
+/// What was added to one function.
+pub(crate) struct Part {
+    /// The function's name.
+    pub(crate) name: String,
+    /// What adds to it: an entry's key is the first argument of the change that would add it again.
+    pub(crate) verbs: &'static [Verb],
+    /// What was added.
+    pub(crate) entries: Box<dyn ShowRows<Saved>>,
+}
+
+/// Before the entries. LuaJIT has room for 65,536 constants in one function, so that each piece is a function of its own.
+const HEAD: &str = r#"-- Added at run time, as written by `weir save`. To keep it, put the entries into the configuration, or write
+--   local added = include "FILE.lua"
+-- there and use, for example, added["NAME"].KEY.
+local added = {}
+
+local function of(name, key)
+  added[name] = added[name] or {}
+  added[name][key] = added[name][key] or {}
+  return added[name][key]
+end
+
+local function entries(name, key, piece)
+  local all = of(name, key)
+  for at, entry in pairs(piece()) do all[at] = entry end
+end
+
+local function items(name, key, piece)
+  local all = of(name, key)
+  for _, item in ipairs(piece()) do all[#all + 1] = item end
+end
+
+"#;
+
+/// After the entries: a script that was cut off returns nothing.
+const TAIL: &str = "return added\n";
+
+/// A script that returns what was added: by the function's name, by the key of its configuration, entry by entry. It comes in
+/// pieces, each as long as a piece of entries makes it.
+pub(crate) struct Script {
+    parts: std::vec::IntoIter<Part>,
+    state: State,
+}
+
+/// What comes next of a script.
+enum State {
+    Head,
+    Part(Part),
+    Tail,
+    End,
+}
+
+impl Script {
+    /// The script of some functions.
+    pub(crate) fn new(parts: Vec<Part>) -> Script {
+        Script { parts: parts.into_iter(), state: State::Head }
     }
-    text.push_str("}\n");
+
+    /// Goes on with the next function.
+    fn next_part(&mut self) {
+        self.state = self.parts.next().map_or(State::Tail, State::Part);
+    }
+}
+
+impl Iterator for Script {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        loop {
+            match &mut self.state {
+                State::Head => {
+                    self.next_part();
+                    return Some(HEAD.to_owned());
+                }
+                State::Part(part) => {
+                    let entries = part.entries.piece();
+                    if !entries.is_empty() {
+                        return Some(calls(part, &entries));
+                    }
+                    self.next_part();
+                }
+                State::Tail => {
+                    self.state = State::End;
+                    return Some(TAIL.to_owned());
+                }
+                State::End => return None,
+            }
+        }
+    }
+}
+
+/// A piece of entries: a call for each run of those of one key.
+fn calls(part: &Part, entries: &[Saved]) -> String {
+    let mut text = String::new();
+    for run in entries.chunk_by(|one, next| one.key == next.key && one.entry.is_some() == next.entry.is_some()) {
+        let Some(first) = run.first() else { continue };
+        let word = if first.entry.is_some() { "items" } else { "entries" };
+        let (name, key) = (quoted(&part.name), quoted(&first.key));
+        let _ = writeln!(text, "{word}({name}, {key}, function() return {{");
+        run.iter().for_each(|change| text.extend(["  ", &entry(change, part.verbs), ",\n"]));
+        text.push_str("} end)\n\n");
+    }
     text
 }
 
 /// `["10.0.0.0/8"] = "192.0.2.1"`, or an item of a list.
-fn entry(change: &Saved, verbs: &[&Verb]) -> String {
+fn entry(change: &Saved, verbs: &[Verb]) -> String {
     if let Some(item) = &change.entry {
         return lua(item);
     }
@@ -78,39 +156,53 @@ mod tests {
     use super::*;
     use crate::words::tests::ADD;
     use serde_json::json;
+    use weir_stage::PIECE;
 
     fn saved(prefix: &str, via: &[&str]) -> Saved {
         let arguments = json!({ "prefix": prefix, "via": via });
         Saved { verb: "route add".into(), arguments, key: "routes".into(), entry: None }
     }
 
+    fn part(name: &str, entries: Vec<Saved>) -> Part {
+        Part { name: name.to_owned(), verbs: std::slice::from_ref(&ADD), entries: weir_stage::whole(entries) }
+    }
+
+    /// What stands between the beginning and the end.
+    fn entries(parts: Vec<Part>) -> String {
+        let text: String = Script::new(parts).collect();
+        text.strip_prefix(HEAD).unwrap().strip_suffix(TAIL).unwrap().to_owned()
+    }
+
     #[test]
     fn entries_are_lua() {
-        let functions = [
-            ("core".to_owned(), vec![saved("10.0.0.0/8", &["192.0.2.1"]), saved("::/0", &["a", "b\"\n"])]),
-            ("idle".to_owned(), Vec::new()),
-        ];
-        let text = script(&functions, &[&ADD]);
-        let (_, lua) = text.split_once("return ").unwrap();
+        let core = vec![saved("10.0.0.0/8", &["192.0.2.1"]), saved("::/0", &["a", "b\"\n"])];
         assert_eq!(
-            lua,
-            "{\n  [\"core\"] = {\n    routes = {\n      [\"10.0.0.0/8\"] = \"192.0.2.1\",\n      \
-             [\"::/0\"] = { \"a\", \"b\\\"\\n\" },\n    },\n  },\n}\n"
+            entries(vec![part("core", core), part("idle", Vec::new())]),
+            "entries(\"core\", \"routes\", function() return {\n  [\"10.0.0.0/8\"] = \"192.0.2.1\",\n  \
+             [\"::/0\"] = { \"a\", \"b\\\"\\n\" },\n} end)\n\n"
         );
     }
 
     #[test]
     fn an_item_of_a_list_is_written_as_it_stands_there() {
         let item = Saved { entry: Some(json!({ "svlan": 7, "ipv4": ["a", "b"] })), ..saved("", &[]) };
-        let text = script(&[("core".to_owned(), vec![item])], &[&ADD]);
-        assert!(
-            text.contains("    routes = {\n      { [\"ipv4\"] = { \"a\", \"b\" }, [\"svlan\"] = 7 },\n    },\n"),
-            "{text}"
-        );
+        let text = entries(vec![part("core", vec![saved("::/0", &["a"]), item])]);
+        let call = "items(\"core\", \"routes\", function() return {\n  { [\"ipv4\"] = { \"a\", \"b\" }, [\"svlan\"] = 7 },\n} end)";
+        assert!(text.contains(call), "{text}");
+    }
+
+    #[test]
+    fn a_long_one_comes_in_pieces_of_bounded_length() {
+        let many = (0..3 * PIECE + 1).map(|n| saved(&format!("n{n}"), &["192.0.2.1"])).collect();
+        let pieces: Vec<String> = Script::new(vec![part("core", many)]).collect();
+        assert_eq!(pieces.len(), 1 + 4 + 1);
+        let lines = |piece: &String| piece.lines().filter(|line| line.starts_with("  [")).count();
+        assert_eq!(pieces[1..5].iter().map(lines).collect::<Vec<_>>(), [PIECE, PIECE, PIECE, 1]);
     }
 
     #[test]
     fn nothing_is_an_empty_table() {
-        assert!(script(&[], &[]).ends_with("return {\n}\n"));
+        assert_eq!(entries(Vec::new()), "");
+        assert_eq!(entries(vec![part("idle", Vec::new())]), "");
     }
 }

@@ -53,6 +53,8 @@ pub(crate) enum Answer {
         /// The rows.
         rows: Box<dyn ShowRows>,
     },
+    /// A text, of which whoever asked takes one piece after the other in the same way.
+    Text(Box<dyn Iterator<Item = String> + Send>),
 }
 
 /// What a watcher must know.

@@ -109,22 +109,29 @@ impl Session<'_> {
         stream.write_all(&protocol::line(&Reply::new(response))?)
     }
 
-    /// Writes an answer; a long table in several lines, as its rows come.
+    /// Writes an answer; a long table or text in several lines, as its pieces come.
     fn write_answer(&self, answer: Answer) -> io::Result<()> {
-        let (columns, mut table) = match answer {
-            Answer::Whole(response) => return self.write(response),
-            Answer::Table { columns, rows } => (columns, rows),
-        };
-        let mut rows = table.piece();
-        loop {
-            let next = table.piece();
-            let more = !next.is_empty();
-            self.write(Response::Rows { columns: columns.clone(), rows, more })?;
-            if !more {
-                return Ok(());
+        match answer {
+            Answer::Whole(response) => self.write(response),
+            Answer::Table { columns, mut rows } => {
+                let pieces = std::iter::from_fn(|| Some(rows.piece()).filter(|piece| !piece.is_empty()));
+                self.write_pieces(pieces, |rows, more| Response::Rows { columns: columns.clone(), rows, more })
             }
-            rows = next;
+            Answer::Text(pieces) => self.write_pieces(pieces, |text, more| Response::Text { text, more }),
         }
+    }
+
+    /// Writes one line for each piece, and one where there is none.
+    fn write_pieces<P: Default>(
+        &self,
+        mut pieces: impl Iterator<Item = P>,
+        response: impl Fn(P, bool) -> Response,
+    ) -> io::Result<()> {
+        let mut piece = pieces.next().unwrap_or_default();
+        for next in pieces {
+            self.write(response(std::mem::replace(&mut piece, next), true))?;
+        }
+        self.write(response(piece, false))
     }
 
     fn scene(&self) -> Result<Scene, String> {

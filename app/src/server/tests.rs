@@ -75,7 +75,13 @@ impl Stand {
     }
 }
 
+/// What the stand-in saves: more in one piece than a socket holds, and more in all than a client reads at once.
+const SAVED: (usize, usize) = (9, 8 << 20);
+
 fn answer(request: Request) -> Answer {
+    if matches!(request, Request::Save) {
+        return Answer::Text(Box::new((0..SAVED.0).map(|n| n.to_string().repeat(SAVED.1))));
+    }
     let Request::Show { what, .. } = request else { return Answer::Whole(stand_in(request)) };
     let columns = vec!["n".to_owned()];
     if what == "slow" {
@@ -108,7 +114,6 @@ fn stand_in(request: Request) -> Response {
             Response::Ok(json!(name_of_first_file(&folder)))
         }
         Request::Reload { .. } => Response::Ok(Value::Null),
-        Request::Save => Response::Ok(Value::String("x".repeat(8 << 20))),
         other => Response::Ok(json!(format!("{other:?}"))),
     }
 }
@@ -231,8 +236,43 @@ fn a_client_that_does_not_read_is_disconnected() {
     let mut all = Vec::new();
     drop(raw.read_to_end(&mut all));
     assert!(!all.is_empty() && all.len() < 8 << 20, "{} bytes came", all.len());
-    let whole: Value = Stand::new("reads").client().data(Request::Save).unwrap();
-    assert_eq!(whole.as_str().map(str::len), Some(8 << 20));
+}
+
+#[test]
+fn a_text_longer_than_any_line_comes_in_pieces() {
+    let stand = Stand::new("text");
+    let mut client = stand.client();
+    let (mut pieces, mut length) = (0, 0);
+    let told = client.text::<ClientError>(Request::Save, |piece| {
+        assert!(piece.bytes().all(|byte| usize::from(byte - b'0') == pieces));
+        pieces += 1;
+        length += piece.len();
+        Ok(())
+    });
+    assert!(told.is_ok() && length > weir_protocol::MAX_REPLY);
+    assert_eq!((pieces, length), (SAVED.0, SAVED.0 * SAVED.1));
+    assert!(client.data(Request::Stats).is_ok());
+}
+
+#[test]
+fn a_text_that_breaks_off_is_an_error() {
+    let path = std::env::temp_dir().join(format!("weir-server-{}-cut.sock", std::process::id()));
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        read_line(&stream);
+        let piece = Response::Text { text: "one".to_owned(), more: true };
+        stream.write_all(&protocol::line(&Reply::new(piece)).unwrap()).unwrap();
+    });
+    let mut told = String::new();
+    let end = Client::connect(&path).unwrap().text::<ClientError>(Request::Save, |piece| {
+        told.push_str(piece);
+        Ok(())
+    });
+    serving.join().unwrap();
+    std::fs::remove_file(path).unwrap();
+    assert_eq!(told, "one");
+    assert!(end.unwrap_err().to_string().contains("closed the connection"));
 }
 
 #[test]

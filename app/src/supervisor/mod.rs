@@ -21,6 +21,8 @@ pub(crate) use placing::{RunningFunction, blueprint, owners};
 use ports::Buffers;
 pub(crate) use ports::{OpenPort, open};
 
+use crate::save;
+
 /// Why a start or a reload failed. Nothing has changed then.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -372,9 +374,14 @@ impl Supervisor {
         (changes.len(), Ok(answers))
     }
 
-    /// What was added at run time, per function.
-    pub(crate) fn saved(&self) -> Vec<(String, Vec<weir_stage::Saved>)> {
-        self.functions.iter().map(|running| (running.element.name().to_owned(), running.instance.save())).collect()
+    /// What was added at run time, per function, with the verbs that add it.
+    pub(crate) fn saved(&self) -> Vec<save::Part> {
+        let part = |running: &RunningFunction| save::Part {
+            name: running.element.name().to_owned(),
+            verbs: running.function.verbs(),
+            entries: running.instance.save(),
+        };
+        self.functions.iter().map(part).collect()
     }
 
     /// What functions have to say in the log: (function, line).

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Bounds of a script. The defaults leave room for a script that makes some 100,000 values; bigger tables come as
+/// Bounds of a script. The defaults leave room for what `weir save` writes of a million routes; bigger tables come as
 /// CSV.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
@@ -31,7 +31,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            milliseconds: 5_000,
+            milliseconds: 30_000,
             million_instructions: 1_000,
             memory: 1 << 30,
             output: 256 << 20,
@@ -39,7 +39,7 @@ impl Default for Limits {
             depth: 32,
             includes: 256,
             include_depth: 16,
-            file: 16 << 20,
+            file: 256 << 20,
             messages: 1_000,
         }
     }

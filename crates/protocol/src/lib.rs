@@ -1,7 +1,8 @@
 //! What a client and a running Weir say to each other: JSON, one line each, over a UNIX socket.
 //!
-//! A client sends [`Call`]s; each is answered by one [`Reply`], or, for traces, captures and long tables, by several: all but
-//! the last are [`Response::Traced`], [`Response::Captured`] or [`Response::Rows`] with `more`. `docs/json.md` describes them.
+//! A client sends [`Call`]s; each is answered by one [`Reply`], or, for traces, captures, long tables and what is saved, by
+//! several: all but the last are [`Response::Traced`], [`Response::Captured`], or [`Response::Rows`] or [`Response::Text`] with
+//! `more`. `docs/json.md` describes them.
 
 #![forbid(unsafe_code)]
 
@@ -80,7 +81,7 @@ pub enum Request {
         #[serde(default)]
         allow_restart: bool,
     },
-    /// What was added at run time: answers with a script.
+    /// What was added at run time: answers with the text of a script.
     Save,
     /// Follows packets through the stages.
     Trace {
@@ -170,6 +171,14 @@ pub enum Response {
         /// Objects with these keys.
         rows: Vec<Value>,
         /// Whether another line with more rows follows.
+        #[serde(default)]
+        more: bool,
+    },
+    /// A piece of a text, which is whole only with the last one.
+    Text {
+        /// What follows the pieces before.
+        text: String,
+        /// Whether another line with more text follows.
         #[serde(default)]
         more: bool,
     },

@@ -176,9 +176,11 @@ pub trait Instance: Send {
     /// An unknown table or a filter that means nothing.
     fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError>;
 
-    /// What was added at run time by others than the configuration, as verbs that would add it again.
-    fn save(&self) -> Vec<Saved> {
-        Vec::new()
+    /// What was added at run time by others than the configuration, as verbs that would add it again. What is there from the call
+    /// to the last piece is in it exactly once, as it is at some moment in between; what comes or goes meanwhile may be in it or not.
+    /// Like a table it is asked for between two other requests.
+    fn save(&self) -> Box<dyn ShowRows<Saved>> {
+        whole(Vec::new())
     }
 
     /// What is to be written to the log since the last call, in order. It is asked for often, and bounds how much it tells by itself.
@@ -258,21 +260,22 @@ pub struct Show {
 /// Rows that one piece of a table holds at most.
 pub const PIECE: usize = 1024;
 
-/// The rows of a table on their way to whoever asked. They are handed out in pieces by a thread that keeps nobody waiting, while
-/// the function goes on: each piece is as the table is then, and holds up others for no longer than it takes.
-pub trait ShowRows: Send {
+/// The rows of a table, or the entries that are [`Saved`], on their way to whoever asked. They are handed out in pieces by a thread
+/// that keeps nobody waiting, while the function goes on: each piece is as the table is then, and holds up others for no longer than
+/// it takes.
+pub trait ShowRows<T = Value>: Send {
     /// The next rows, at most [`PIECE`]; none when all were handed out.
-    fn piece(&mut self) -> Vec<Value>;
+    fn piece(&mut self) -> Vec<T>;
 }
 
-impl ShowRows for std::vec::IntoIter<Value> {
-    fn piece(&mut self) -> Vec<Value> {
+impl<T: Send> ShowRows<T> for std::vec::IntoIter<T> {
+    fn piece(&mut self) -> Vec<T> {
         self.take(PIECE).collect()
     }
 }
 
 /// The rows of a small table, all of the same moment.
-pub fn whole(rows: Vec<Value>) -> Box<dyn ShowRows> {
+pub fn whole<T: Send + 'static>(rows: Vec<T>) -> Box<dyn ShowRows<T>> {
     Box::new(rows.into_iter())
 }
 

@@ -33,6 +33,7 @@ use crate::ports::{Ports, Side};
 use crate::punt::{Kind, Rates};
 use crate::qos::{self, Schedulers};
 use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, ShapingSettings, Timing};
+use crate::save::Added;
 use crate::six;
 use crate::state::{Control, lock};
 use crate::table::counters::{Counters, WorkerCounters};
@@ -408,8 +409,8 @@ impl Instance for Running {
         request::carry_out(&mut lock(&self.shared).registry, verb, arguments)
     }
 
-    fn save(&self) -> Vec<Saved> {
-        request::save(&lock(&self.shared).registry)
+    fn save(&self) -> Box<dyn ShowRows<Saved>> {
+        Box::new(Added::new(&self.shared))
     }
 
     fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError> {

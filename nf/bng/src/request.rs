@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use weir_config::{MacAddress, Scalar};
 use weir_net::Author;
-use weir_stage::{Argument, RequestError, Saved, Verb};
+use weir_stage::{Argument, RequestError, Verb};
 use weir_wire::MacAddr;
 
 use crate::registry::{Entry, Fields, Registry};
@@ -215,23 +215,6 @@ fn parse<T: Scalar>(name: &str, value: &Value) -> Result<T, String> {
     })
 }
 
-/// What was added at run time, as requests that would add it again.
-pub(crate) fn save(registry: &Registry) -> Vec<Saved> {
-    let all = registry.subscribers_from(0).filter_map(|subscriber| {
-        let (_, fields) = subscriber.versions.iter().find(|(author, _)| *author == Author::Cli)?;
-        Some((subscriber.tags, written(registry, subscriber.tags, fields)))
-    });
-    let mut saved: Vec<(Tags, Value)> = all.collect();
-    saved.sort_by_key(|(tags, _)| *tags);
-    let change = |(_, entry): (Tags, Value)| Saved {
-        verb: "subscriber set".to_owned(),
-        arguments: entry.clone(),
-        key: "subscribers".to_owned(),
-        entry: Some(entry),
-    };
-    saved.into_iter().map(change).collect()
-}
-
 /// A subscriber as commands and the configuration write it.
 pub(crate) fn written(registry: &Registry, tags: Tags, fields: &Fields) -> Value {
     let mut entry = Map::new();
@@ -255,6 +238,12 @@ pub(crate) fn written(registry: &Registry, tags: Tags, fields: &Fields) -> Value
 mod tests {
     use super::*;
     use crate::registry::testing::registry;
+    use crate::save::saved;
+    use weir_stage::Saved;
+
+    fn save(registry: &Registry) -> Vec<Saved> {
+        registry.subscribers_from(0).filter_map(|one| saved(registry, one.tags)).collect()
+    }
 
     fn ask(registry: &mut Registry, verb: &str, arguments: Value) -> Result<u64, String> {
         let answer = carry_out(registry, verb, &arguments).map_err(|error| error.0)?;

@@ -145,7 +145,7 @@ pub(crate) fn rows(
 }
 
 /// Subscribers that are looked through at once.
-const LOOKED_THROUGH: usize = 1 << 13;
+pub(crate) const LOOKED_THROUGH: usize = 1 << 13;
 
 /// Makes rows of subscribers, piece by piece, by number. Who comes while they are told may be missing.
 struct Pieces<F> {

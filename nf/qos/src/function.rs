@@ -300,8 +300,8 @@ impl Instance for Running {
         show::rows(&self.shared, what, filter)
     }
 
-    fn save(&self) -> Vec<Saved> {
-        request::save(&lock(&self.shared))
+    fn save(&self) -> Box<dyn ShowRows<Saved>> {
+        show::saved(&self.shared)
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {

@@ -86,16 +86,13 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<(u32, 
     }
 }
 
-/// What was changed at run time, as requests that would change it again.
-pub(crate) fn save(control: &Control) -> Vec<Saved> {
-    let given = control.users.iter().filter(|(_, user)| user.is_given());
-    let saved = given.filter_map(|(_, user)| {
-        let profile = control.names.profiles.get(usize::from(user.profile()))?;
-        let first = user.keys.first()?;
-        let arguments = json!({ "user": first.to_string(), "profile": profile });
-        let kind = if matches!(first, UserKey::Tags(..)) { "tags" } else { "prefix" };
-        let entry = json!({ kind: first.to_string(), "profile": profile });
-        Some(Saved { verb: "user set".to_owned(), arguments, key: "users".to_owned(), entry: Some(entry) })
-    });
-    saved.collect()
+/// The profile that a user was given at run time, as the request that would give it again; `None` for a user without.
+pub(crate) fn saved(control: &Control, number: u32) -> Option<Saved> {
+    let user = control.users.get(number).filter(|user| user.is_given())?;
+    let profile = control.names.profiles.get(usize::from(user.profile()))?;
+    let first = user.keys.first()?;
+    let arguments = json!({ "user": first.to_string(), "profile": profile });
+    let kind = if matches!(first, UserKey::Tags(..)) { "tags" } else { "prefix" };
+    let entry = json!({ kind: first.to_string(), "profile": profile });
+    Some(Saved { verb: "user set".to_owned(), arguments, key: "users".to_owned(), entry: Some(entry) })
 }

@@ -6,10 +6,11 @@ use std::vec::IntoIter;
 use serde_json::{Value, json};
 use weir_config::Scalar;
 use weir_sched::shaping::Shaping;
-use weir_stage::{PIECE, RequestError, Show, ShowRows, whole};
+use weir_stage::{PIECE, RequestError, Saved, Show, ShowRows, whole};
 
 use crate::find::OTHERS;
 use crate::key::UserKey;
+use crate::request;
 use crate::state::{Control, Direction, lock};
 
 /// What can be shown.
@@ -34,7 +35,7 @@ pub(crate) fn rows(
 ) -> Result<Box<dyn ShowRows>, RequestError> {
     let control = &*lock(shared);
     match what {
-        "users" => Ok(Box::new(AllUsers { shared: Arc::clone(shared), numbers: chosen(control, filter)?.into_iter() })),
+        "users" => Ok(users(shared, chosen(control, filter)?, user_rows)),
         "schedulers" => Ok(whole(schedulers(control))),
         _ => Err(RequestError(format!("there is no table '{what}'"))),
     }
@@ -67,18 +68,34 @@ fn profile_of(control: &Control, number: u32) -> Option<u16> {
     }
 }
 
-/// Users, piece by piece; who is gone in the meantime is left out.
-struct AllUsers {
-    shared: Arc<Mutex<Control>>,
-    numbers: IntoIter<u32>,
+/// What was changed at run time, as requests that would change it again.
+pub(crate) fn saved(shared: &Arc<Mutex<Control>>) -> Box<dyn ShowRows<Saved>> {
+    let given = lock(shared).users.iter().filter(|(_, user)| user.is_given()).map(|(number, _)| number).collect();
+    users(shared, given, request::saved)
 }
 
-impl ShowRows for AllUsers {
-    fn piece(&mut self) -> Vec<Value> {
+fn users<R: 'static, I: IntoIterator<Item = R> + 'static>(
+    shared: &Arc<Mutex<Control>>,
+    numbers: Vec<u32>,
+    rows: fn(&Control, u32) -> I,
+) -> Box<dyn ShowRows<R>> {
+    Box::new(Users { shared: Arc::clone(shared), numbers: numbers.into_iter(), rows })
+}
+
+/// Users, piece by piece; who is gone in the meantime is left out.
+struct Users<I> {
+    shared: Arc<Mutex<Control>>,
+    numbers: IntoIter<u32>,
+    /// What there is to tell of a user, at most two rows.
+    rows: fn(&Control, u32) -> I,
+}
+
+impl<R, I: IntoIterator<Item = R>> ShowRows<R> for Users<I> {
+    fn piece(&mut self) -> Vec<R> {
         while !self.numbers.as_slice().is_empty() {
             let control = lock(&self.shared);
             let some = self.numbers.by_ref().take(PIECE / 2);
-            let rows: Vec<Value> = some.flat_map(|number| user_rows(&control, number)).collect();
+            let rows: Vec<R> = some.flat_map(|number| (self.rows)(&control, number)).collect();
             if !rows.is_empty() {
                 return rows;
             }

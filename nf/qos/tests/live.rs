@@ -45,13 +45,13 @@ fn a_user_gets_another_profile_and_loses_nothing() {
     let row = &rig.show("users", Some("1.2"))[0];
     assert_eq!((row["profile"].as_str(), row["author"].as_str()), (Some("fast"), Some("cli")));
     assert_eq!(row["packets"], 30);
-    let saved = rig.instance.save();
+    let saved = rig.instance.save().piece();
     assert_eq!((saved.len(), saved[0].arguments.clone()), (1, json!({ "user": "1.2", "profile": "fast" })));
     // It stays through a reload, until it is taken back.
     rig.reload(keys(two_users(), "8 kbit/s"));
     assert_eq!(rig.show("users", Some("fast")).len(), 1);
     rig.request("user reset", json!({ "user": "1.2" })).unwrap();
-    assert!(rig.show("users", Some("fast")).is_empty() && rig.instance.save().is_empty());
+    assert!(rig.show("users", Some("fast")).is_empty() && rig.instance.save().piece().is_empty());
     assert!(rig.drops().is_empty());
     assert_eq!(rig.held(), 29);
     rig.finish();

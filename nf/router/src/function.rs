@@ -30,7 +30,7 @@ use crate::punt::{Kind, Policing};
 use crate::routing::{Routing, Tables};
 use crate::state::Control;
 use crate::table::{PrefixReader, PrefixTable};
-use crate::{cases, request, show};
+use crate::{cases, request, save, show};
 
 /// The function `router`.
 #[derive(Debug)]
@@ -264,8 +264,8 @@ impl Instance for Running {
         show::rows(&self.shared, what, filter, now)
     }
 
-    fn save(&self) -> Vec<Saved> {
-        request::save(&lock(&self.shared))
+    fn save(&self) -> Box<dyn ShowRows<Saved>> {
+        save::save(&self.shared)
     }
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {

@@ -23,6 +23,7 @@ mod punt;
 mod request;
 mod rewrite;
 mod routing;
+mod save;
 mod show;
 mod state;
 mod static_routes;

@@ -4,12 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::vec::IntoIter;
 
 use ipnet::Ipv4Net;
-use serde_json::Value;
 use weir_net::Author;
+use weir_net::rib::RouteView;
 use weir_stage::{PIECE, ShowRows};
 
 use crate::control::lock;
-use crate::show::route_row;
 use crate::state::Control;
 
 /// Makes rows of what was found before, piece by piece.
@@ -20,19 +19,21 @@ pub(crate) struct Pieces<T, F> {
     row: F,
 }
 
-impl<T: Send + 'static, F: Fn(&Control, T) -> Option<Value> + Send + 'static> Pieces<T, F> {
-    pub(crate) fn of(shared: &Arc<Mutex<Control>>, items: Vec<T>, row: F) -> Box<dyn ShowRows> {
+impl<T: Send + 'static, F: Send + 'static> Pieces<T, F> {
+    pub(crate) fn of<R>(shared: &Arc<Mutex<Control>>, items: Vec<T>, row: F) -> Box<dyn ShowRows<R>>
+    where
+        F: Fn(&Control, T) -> Option<R>,
+    {
         Box::new(Pieces { shared: Arc::clone(shared), items: items.into_iter(), row })
     }
 }
 
-impl<T: Send, F: Fn(&Control, T) -> Option<Value> + Send> ShowRows for Pieces<T, F> {
-    fn piece(&mut self) -> Vec<Value> {
+impl<T: Send, R, F: Fn(&Control, T) -> Option<R> + Send> ShowRows<R> for Pieces<T, F> {
+    fn piece(&mut self) -> Vec<R> {
         // Where all of a piece is gone, the next is looked at: an empty one would be the end.
         while !self.items.as_slice().is_empty() {
             let control = lock(&self.shared);
-            let rows: Vec<Value> =
-                self.items.by_ref().take(PIECE).filter_map(|item| (self.row)(&control, item)).collect();
+            let rows: Vec<R> = self.items.by_ref().take(PIECE).filter_map(|item| (self.row)(&control, item)).collect();
             if !rows.is_empty() {
                 return rows;
             }
@@ -44,16 +45,21 @@ impl<T: Send, F: Fn(&Control, T) -> Option<Value> + Send> ShowRows for Pieces<T,
 /// Positions of the RIB that are looked through at once.
 const LOOKED_THROUGH: u32 = 1 << 15;
 
-/// All routes of some authors, by prefix. What is added while they are told may be missing, what is deleted is left out.
-pub(crate) struct AllRoutes<F> {
+/// All routes of some authors, by prefix, each once. What is added while they are told may be missing, what is deleted is left out.
+pub(crate) struct AllRoutes<F, R> {
     shared: Arc<Mutex<Control>>,
     wanted: F,
-    told: Option<Box<dyn ShowRows>>,
+    row: fn(&Control, &RouteView<'_>) -> R,
+    told: Option<Box<dyn ShowRows<R>>>,
 }
 
-impl<F: Fn(Author) -> bool> AllRoutes<F> {
-    pub(crate) fn new(shared: &Arc<Mutex<Control>>, wanted: F) -> AllRoutes<F> {
-        AllRoutes { shared: Arc::clone(shared), wanted, told: None }
+impl<F: Fn(Author) -> bool, R> AllRoutes<F, R> {
+    pub(crate) fn new(
+        shared: &Arc<Mutex<Control>>,
+        wanted: F,
+        row: fn(&Control, &RouteView<'_>) -> R,
+    ) -> AllRoutes<F, R> {
+        AllRoutes { shared: Arc::clone(shared), wanted, row, told: None }
     }
 
     /// What identifies the routes, in order.
@@ -71,20 +77,37 @@ impl<F: Fn(Author) -> bool> AllRoutes<F> {
             at = next;
         }
         found.sort_unstable();
+        // A route that went and came again may have been met at either place.
+        found.dedup();
         found
     }
 }
 
-impl<F: Fn(Author) -> bool + Send> ShowRows for AllRoutes<F> {
-    fn piece(&mut self) -> Vec<Value> {
+impl<F: Fn(Author) -> bool + Send, R: 'static> ShowRows<R> for AllRoutes<F, R> {
+    fn piece(&mut self) -> Vec<R> {
         if self.told.is_none() {
-            self.told = Some(Pieces::of(&self.shared, self.find(), row_of));
+            let row = self.row;
+            let told = move |control: &Control, (prefix, author): (Ipv4Net, Author)| {
+                let route = control.routing.rib().routes_to(prefix).find(|route| route.author() == author)?;
+                Some(row(control, &route))
+            };
+            self.told = Some(Pieces::of(&self.shared, self.find(), told));
         }
         self.told.as_mut().map_or_else(Vec::new, |told| told.piece())
     }
 }
 
-fn row_of(control: &Control, (prefix, author): (Ipv4Net, Author)) -> Option<Value> {
-    let route = control.routing.rib().routes_to(prefix).find(|route| route.author() == author)?;
-    Some(route_row(control, &route))
+/// Two tables, the one behind the other.
+pub(crate) struct InTurn<R>([Box<dyn ShowRows<R>>; 2]);
+
+impl<R> InTurn<R> {
+    pub(crate) fn new(tables: [Box<dyn ShowRows<R>>; 2]) -> InTurn<R> {
+        InTurn(tables)
+    }
+}
+
+impl<R> ShowRows<R> for InTurn<R> {
+    fn piece(&mut self) -> Vec<R> {
+        self.0.iter_mut().map(|table| table.piece()).find(|piece| !piece.is_empty()).unwrap_or_default()
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use weir_config::{MacAddress, Scalar};
 use weir_net::Author;
 use weir_net::rib::Hop;
-use weir_stage::{Argument, RequestError, Saved, Verb};
+use weir_stage::{Argument, RequestError, Verb};
 use weir_wire::MacAddr;
 
 use crate::load::{check_gateway, networks};
@@ -240,32 +240,4 @@ fn left_without(control: &Control, prefix: Ipv4Net, via: &[Hop]) -> Result<Vec<H
         return Err(format!("the route to {prefix} is not {stranger}"));
     }
     Ok(if via.is_empty() { Vec::new() } else { hops.into_iter().filter(|hop| !via.contains(hop)).collect() })
-}
-
-/// What was added at run time, as requests that would add it again.
-pub(crate) fn save(control: &Control) -> Vec<Saved> {
-    let mut saved = Vec::new();
-    let mut routes: Vec<_> = control.routing.rib().routes().filter(|route| route.author() == Author::Cli).collect();
-    routes.sort_by_key(|route| route.prefix());
-    for route in routes {
-        let via: Vec<String> = route
-            .hops()
-            .map(|(hop, _)| match hop {
-                Hop::Via(gateway) | Hop::ViaOn(gateway, _) => gateway.to_string(),
-                Hop::On(port) => control.port_name(port).to_owned(),
-            })
-            .collect();
-        saved.push(Saved {
-            verb: "route add".to_owned(),
-            arguments: json!({ "prefix": route.prefix().to_string(), "via": via }),
-            key: "routes".to_owned(),
-            entry: None,
-        });
-    }
-    let added = control.neighbors.iter().filter(|neighbor| neighbor.author == Author::Cli);
-    saved.extend(added.filter_map(|neighbor| {
-        let arguments = json!({ "address": neighbor.address.to_string(), "mac": neighbor.mac?.to_string() });
-        Some(Saved { verb: "neighbor add".to_owned(), arguments, key: "neighbors".to_owned(), entry: None })
-    }));
-    saved
 }

@@ -77,10 +77,10 @@ fn routes(
     let row = |route: RouteView<'_>| route_row(control, &route);
     let Some(word) = filter else {
         // Hosts that were found by ARP are shown as neighbours, as elsewhere.
-        return Ok(Box::new(AllRoutes::new(shared, |author| author != Author::Learned)));
+        return Ok(Box::new(AllRoutes::new(shared, |author| author != Author::Learned, route_row)));
     };
     if let Ok(wanted) = Author::from_str(word) {
-        return Ok(Box::new(AllRoutes::new(shared, move |author| author == wanted)));
+        return Ok(Box::new(AllRoutes::new(shared, move |author| author == wanted, route_row)));
     }
     if let Ok(address) = word.parse::<Ipv4Addr>() {
         let lengths = (0..=32).rev().filter_map(|length| Ipv4Net::new(address, length).ok());
@@ -94,7 +94,7 @@ fn routes(
     }
 }
 
-pub(crate) fn route_row(control: &Control, route: &RouteView<'_>) -> Value {
+fn route_row(control: &Control, route: &RouteView<'_>) -> Value {
     let via = route.hops().map(|(hop, _)| match hop {
         Hop::On(port) => format!("port {}", control.port_name(port)),
         Hop::Via(gateway) => gateway.to_string(),

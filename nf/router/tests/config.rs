@@ -256,7 +256,7 @@ fn static_neighbours_come_and_go_and_are_saved() {
     rig.send(0, rig.udp(0, "10.0.0.9", "192.0.2.7").to_vec(&[0; 20]));
     rig.settle();
     assert_eq!(rig.sent_ip(1)[0][..6], [2, 0, 0, 0, 7, 7]);
-    let saved: Vec<Value> = rig.instance.save().iter().map(|entry| serde_json::to_value(entry).unwrap()).collect();
+    let saved: Vec<Value> = all(rig.instance.save()).iter().map(|entry| serde_json::to_value(entry).unwrap()).collect();
     assert_eq!(
         saved,
         [

@@ -451,6 +451,6 @@ pub fn arps(frames: &[Vec<u8>]) -> Vec<(MacAddr, u16, ArpFields)> {
 }
 
 /// All rows of a table.
-pub fn all(mut table: Box<dyn weir_stage::ShowRows>) -> Vec<Value> {
+pub fn all<T>(mut table: Box<dyn weir_stage::ShowRows<T>>) -> Vec<T> {
     std::iter::from_fn(|| Some(table.piece()).filter(|piece| !piece.is_empty())).flatten().collect()
 }

@@ -1,0 +1,40 @@
+//! What was added at run time, as requests that would add it again.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use weir_net::Author;
+use weir_net::neighbor::Neighbor;
+use weir_net::rib::{Hop, RouteView};
+use weir_stage::{Saved, ShowRows};
+
+use crate::control::lock;
+use crate::pieces::{AllRoutes, InTurn, Pieces};
+use crate::state::Control;
+
+/// Routes, by prefix, then neighbours.
+pub(crate) fn save(shared: &Arc<Mutex<Control>>) -> Box<dyn ShowRows<Saved>> {
+    let routes = AllRoutes::new(shared, |author| author == Author::Cli, route);
+    let added: Vec<Neighbor> =
+        lock(shared).neighbors.iter().filter(|neighbor| neighbor.author == Author::Cli).collect();
+    let neighbors = Pieces::of(shared, added, |_: &Control, added| neighbor(&added));
+    Box::new(InTurn::new([Box::new(routes), neighbors]))
+}
+
+fn route(control: &Control, route: &RouteView<'_>) -> Saved {
+    let via = route.hops().map(|(hop, _)| match hop {
+        Hop::Via(gateway) | Hop::ViaOn(gateway, _) => gateway.to_string(),
+        Hop::On(port) => control.port_name(port).to_owned(),
+    });
+    Saved {
+        verb: "route add".to_owned(),
+        arguments: json!({ "prefix": route.prefix().to_string(), "via": via.collect::<Vec<_>>() }),
+        key: "routes".to_owned(),
+        entry: None,
+    }
+}
+
+fn neighbor(added: &Neighbor) -> Option<Saved> {
+    let arguments = json!({ "address": added.address.to_string(), "mac": added.mac?.to_string() });
+    Some(Saved { verb: "neighbor add".to_owned(), arguments, key: "neighbors".to_owned(), entry: None })
+}
