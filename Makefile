@@ -7,10 +7,10 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 weir := target/release/weir
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test run demo lint layers panics sanitize install clean
+.PHONY: help deps build test run demo lint layers panics sanitize dpdk-versions install clean
 
 help: ## Lists the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## Installs the Debian packages that are missing; says how to get Rust
 	@tools/deps.sh
@@ -40,6 +40,9 @@ panics: ## Checks that stages and tables cannot panic
 
 sanitize: ## Runs the tests of buffers under the address sanitizer (needs a nightly)
 	@tools/sanitize.sh
+
+dpdk-versions: ## Builds and runs Weir with other versions of DPDK (needs root, mmdebstrap and their mirrors)
+	@tools/dpdk-versions.sh
 
 install: build ## Installs weir and its shell completion under PREFIX
 	install -D -m 755 $(weir) $(DESTDIR)$(PREFIX)/bin/weir

@@ -10,9 +10,13 @@ const SOURCE: &str = "shim/weir_dpdk.c";
 /// `rte_log` is a library of its own from 24.03 on.
 const LIBRARIES: [&str; 6] = ["rte_eal", "rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_log"];
 
+/// The one plugin that is called directly, too, to attach virtual devices. pkg-config lists no plugins; beside the libraries
+/// there is a link to each.
+const PLUGIN: &str = "rte_bus_vdev";
+
 /// What of DPDK's functions is bound, and the types that they need.
 const FUNCTIONS: &str = "weir_.*\
-|rte_eal_(init|hotplug_add|hotplug_remove|get_runtime_dir)\
+|rte_eal_(init|hotplug_remove|get_runtime_dir)\
 |rte_dev_remove|rte_openlog_stream|rte_strerror|rte_version\
 |rte_thread_(register|unregister)\
 |rte_eth_(find_next|stats_get|rx_queue_setup|tx_queue_setup|promiscuous_(enable|disable)|allmulticast_enable|macaddr_get)\
@@ -42,7 +46,8 @@ fn find() -> Result<Vec<PathBuf>, Box<dyn Error>> {
     for path in &found.link_paths {
         println!("cargo::rustc-link-search=native={}", path.display());
     }
-    for library in found.libs.iter().filter(|name| LIBRARIES.contains(&name.as_str())) {
+    let libraries = found.libs.iter().map(String::as_str).filter(|name| LIBRARIES.contains(name));
+    for library in libraries.chain([PLUGIN]) {
         println!("cargo::rustc-link-lib=dylib={library}");
     }
     println!("cargo::metadata=version={}", found.version);

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <stdarg.h>
+#include <string.h>
 
 uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 {
@@ -44,6 +45,23 @@ int weir_errno(void)
 unsigned int weir_lcore_id(void)
 {
 	return rte_lcore_id();
+}
+
+int weir_attach(const char *bus, const char *name, const char *arguments)
+{
+	/* From 24.11 on hot-plugging refuses more than 127 characters, which is what fits a message to secondary
+	 * processes. There are none here, and a path is easily longer. */
+	if (strcmp(bus, "vdev") != 0)
+		return rte_eal_hotplug_add(bus, name, arguments);
+
+	/* Fails, and says so, where no driver wants the name. */
+	struct rte_devargs devargs = {0};
+	int rc = rte_devargs_parsef(&devargs, "%s:%s", bus, name);
+
+	if (rc != 0)
+		return rc;
+	rte_devargs_reset(&devargs);
+	return rte_vdev_init(name, arguments);
 }
 
 int weir_link_up(uint16_t port)

@@ -7,7 +7,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include <rte_bus_vdev.h>
 #include <rte_dev.h>
+#include <rte_devargs.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -78,6 +80,8 @@ int weir_pktmbuf_linearize(struct rte_mbuf *buf);
 int weir_errno(void);
 /* DPDK's id of this thread; UINT32_MAX when it has none. */
 unsigned int weir_lcore_id(void);
+/* Attaches a device to a bus: 0, or -errno. */
+int weir_attach(const char *bus, const char *name, const char *arguments);
 /* Link state without waiting: 1 up, 0 down, or -errno. */
 int weir_link_up(uint16_t port);
 /* The memory that a pool's buffers are in: up to n pieces, each from first to end. Returns how many

@@ -1,6 +1,6 @@
 //! The binding to DPDK, and nothing else.
 //!
-//! `bindgen` reads the installed headers at build time (22.11 LTS; 23.11 to 25.11 have the same
+//! `bindgen` reads the installed headers at build time (22.11 to 25.11 have the same
 //! names) for the few functions on its list; `shim/weir_dpdk.c` turns DPDK's inline functions and
 //! macros into functions. What each function does is said in DPDK's own documentation and in
 //! `shim/weir_dpdk.h`; what is safe is decided by the caller, `weir-port-dpdk`.

@@ -69,7 +69,7 @@ impl Ethdev {
         let named = by_name(&name);
         if named.is_none() {
             // SAFETY: EAL runs and nobody else calls its control functions; three C strings.
-            let rc = unsafe { sys::rte_eal_hotplug_add(bus.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
+            let rc = unsafe { sys::weir_attach(bus.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
             if rc != 0 {
                 return Err(Failure::of(&calling, format!("attaching {device}"), rc));
             }

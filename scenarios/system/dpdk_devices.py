@@ -1,0 +1,73 @@
+"""Packets through DPDK's virtual devices, in whole programs; interfaces have scenarios of their own."""
+
+import json
+import pathlib
+import tempfile
+
+from lab import pcapfile
+from lab.packets import IP, UDP, Ether, payload, raw
+from lab.weir import Weir, check_account, wait_for
+
+NEEDS_ROOT = False
+
+
+def _last_numbers(printed):
+    """The account that a Weir prints when it ends."""
+    stats = json.loads(printed[printed.index("{") :])
+    check_account(stats)
+    assert stats["account"]["held"] == 0, stats
+    return stats
+
+
+def test_null_and_ring():
+    """What a null device makes goes into a ring, and what comes out of the ring goes back."""
+    script = """
+    port { name = "null", device = "null:size=64" }
+    port { name = "ring", device = "vdev:net_ring0" }
+    forward { pairs = { { "null", "ring" } }, workers = { 1 } }
+    """
+    with Weir(None, script, arguments=("--json",)) as weir:
+        assert wait_for(lambda: weir.stats()["ports"]["null"]["tx_packets"] > 10_000), weir.output()
+        stats = _last_numbers(weir.stop())
+    ports = stats["ports"]
+    for port in ports.values():
+        assert port["rx_bytes"] == 64 * port["rx_packets"] and port["tx_bytes"] == 64 * port["tx_packets"], ports
+    # What is in the ring when Weir ends stays there, and that is all that is missing.
+    assert stats["missing_buffers"] == ports["ring"]["tx_packets"] - ports["ring"]["rx_packets"], stats
+
+
+def test_memif_between_two_processes():
+    """Everything that one Weir says it has sent is in the file that the other one writes, whole and in order."""
+    with tempfile.TemporaryDirectory(prefix="weir-memif-") as folder:
+        folder = pathlib.Path(folder)
+        header = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(dst="192.0.2.1") / UDP()
+        frames = [raw(header / payload(number)) for number in range(20, 1020)]
+        pcapfile.write(folder / "in.pcap", [(number * 1e-6, frame) for number, frame in enumerate(frames)])
+        listens = f"""
+        port {{ name = "link", device = "memif:0,role=server,socket={folder}/memif.sock" }}
+        port {{ name = "file", device = "pcap:,out.pcap" }}
+        forward {{ pairs = {{ {{ "link", "file" }} }}, workers = {{ 0 }} }}
+        """
+        sends = f"""
+        port {{ name = "file", device = "mem:replay=in.pcap,rate=10 kpps" }}
+        port {{ name = "link", device = "memif:0,role=client,socket={folder}/memif.sock" }}
+        forward {{ pairs = {{ {{ "file", "link" }} }}, workers = {{ 1 }} }}
+        """
+        (folder / "sends").mkdir()
+        (folder / "in.pcap").rename(folder / "sends/in.pcap")
+        with Weir(None, listens, folder=folder, arguments=("--json",)) as sink:
+            with Weir(None, sends, folder=folder / "sends", arguments=("--json",)) as source:
+                crossed = wait_for(lambda: sink.stats()["ports"]["link"]["rx_packets"] > 3 * len(frames))
+                assert crossed, source.output() + sink.output()
+                stats = _last_numbers(source.stop())
+                assert stats["missing_buffers"] == 0, stats
+                ports = stats["ports"]
+            sent, rounds = ports["link"]["tx_packets"], ports["file"]["rx_packets"] // len(frames) + 1
+            assert wait_for(lambda: sink.stats()["ports"]["file"]["tx_packets"] == sent), (sent, sink.stats()["ports"])
+            assert _last_numbers(sink.stop())["missing_buffers"] == 0
+        written = [frame for _, frame in pcapfile.read(folder / "out.pcap")]
+        assert len(written) == sent
+        # The replay goes round and round; what found no link yet, or a full one, is missing in between.
+        assert set(written) <= set(frames)
+        turns = sum(len(one) >= len(next_one) for one, next_one in zip(written, written[1:]))
+        assert turns < rounds, (turns, rounds)
