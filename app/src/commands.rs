@@ -115,7 +115,8 @@ pub(crate) fn bench_cpp(options: &cli::Cpp) -> Result<(), Failed> {
         instructions: options.instructions,
         numbers: options.set.iter().cloned().collect(),
     };
-    let record = bench::cpp(&measured, &mut |text| eprintln!("{text}"))?;
+    let mut stop = || generate::stop_on_signals().map_err(|problem| problem.to_string());
+    let record = bench::cpp(&measured, &mut stop, &mut |text| eprintln!("{text}"))?;
     let short = weir_bench::CyclesPerPacket::of(&options.function, &record.points);
     report(&record, options.json.then_some(&short), options.report.as_deref(), "cpp")
 }

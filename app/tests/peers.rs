@@ -263,6 +263,25 @@ fn whoever_is_here_is_measured_and_nothing_is_left() {
 }
 
 #[test]
+fn a_library_stands_beside_the_cases_of_a_function() {
+    let folder = Folder::new("beside");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["bench", "cpp", "qos", "--case", "rte-sched-32k", "--runs", "2", "--json"]);
+    let output = command.env("TMPDIR", &folder.0).stdin(Stdio::null()).output().unwrap();
+    if said(&output).contains("it has to be compiled") {
+        eprintln!("skipped: {}", said(&output));
+        return;
+    }
+    let record = record(&output);
+    assert_eq!(record["cases"].as_array().unwrap().len(), 1);
+    let case = &record["cases"][0];
+    assert_eq!(case["name"], "rte-sched-32k");
+    assert!(case["cycles_per_packet"]["median"].as_f64().unwrap() > 0.0, "{case}");
+    assert_eq!(record["points"][0]["figures"][0]["samples"].as_array().unwrap().len(), 2);
+    left_nothing(&folder);
+}
+
+#[test]
 fn network_namespaces_are_removed_when_it_is_interrupted() {
     let folder = Folder::new("namespaces");
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));

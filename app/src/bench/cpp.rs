@@ -8,9 +8,9 @@ use weir_bench::{Better, Counters, Figure, Form, Plot, Point, Record};
 use weir_mem::Clock;
 use weir_stage::{Case, Function};
 
+use super::instructions;
 use super::rig::{Rig, Seen, Setup};
 use super::waiting::{Waiting, thread_of};
-use super::{begin, instructions};
 use crate::catalogue;
 
 /// What to measure, and how.
@@ -43,19 +43,23 @@ pub(super) const WINDOW: Duration = Duration::from_millis(300);
 const WARM_UP: Duration = Duration::from_millis(200);
 
 /// What a figure in cycles is given in.
-const CYCLES: &str = "cycles/packet";
+pub(super) const CYCLES: &str = "cycles/packet";
 
-/// Measures the cases of a function. `progress` is told what is being done.
-pub(crate) fn cpp(options: &CppOptions, progress: &mut dyn FnMut(&str)) -> Result<Record, String> {
+/// Measures the cases of a function into a record, but not those whose names are in `beside`. `progress` is told what is being done.
+pub(super) fn cases(
+    options: &CppOptions,
+    beside: &[&str],
+    record: &mut Record,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), String> {
     let function = function(&options.function)?;
-    let cases = choose(function, options)?;
+    let cases = choose(function, options, beside)?;
     let core = options.core.unwrap_or_else(weir_engine::last_core);
     let mut setup = Setup::on(core);
     setup.data.clone_from(&options.data);
     setup.fill = options.fill;
     setup.sampling = options.sampling;
     setup.numbers.clone_from(&options.numbers);
-    let (mut record, clock) = begin(&format!("Cycles per packet of {}", options.function));
     record.parameters = vec!["case".to_owned()];
     record.settings.insert("runs".to_owned(), (options.runs as f64).into());
     record.settings.insert("core".to_owned(), (core as f64).into());
@@ -97,7 +101,7 @@ pub(crate) fn cpp(options: &CppOptions, progress: &mut dyn FnMut(&str)) -> Resul
         let other = if options.instructions { "" } else { " `--instructions` counts instructions under an emulator." };
         record.remarks.push(format!("Misses and the top-down breakdown are missing: {why}.{other}"));
     }
-    Ok(clock.end(record))
+    Ok(())
 }
 
 const REMARKS: &[&str] = &[
@@ -136,12 +140,13 @@ fn missing(case: &Case, data: Option<&PathBuf>) -> Option<&'static str> {
 }
 
 /// The cases asked for, less those whose files are not at hand unless they were asked for by name.
-fn choose(function: &'static dyn Function, options: &CppOptions) -> Result<Vec<Case>, String> {
+fn choose(function: &'static dyn Function, options: &CppOptions, beside: &[&str]) -> Result<Vec<Case>, String> {
     let data = options.data.as_ref();
     if options.cases.is_empty() {
         return Ok(function.cases().into_iter().filter(|one| missing(one, data).is_none()).collect());
     }
-    options.cases.iter().map(|name| case(function, name, data)).collect()
+    let own = options.cases.iter().filter(|name| !beside.contains(&name.as_str()));
+    own.map(|name| case(function, name, data)).collect()
 }
 
 /// What measuring a case gave.

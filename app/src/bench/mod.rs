@@ -19,13 +19,15 @@ mod trials;
 mod waiting;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use weir_bench::{FORM, Machine, Record};
 
 use crate::{catalogue, log, version};
 
-pub(crate) use cpp::{CppOptions, cpp};
+pub(crate) use cpp::CppOptions;
 pub(crate) use experiment::{RunOptions, check_only, run};
 pub(crate) use flowstat::{FlowstatOptions, flowstat};
 pub(crate) use instructions::job as count_job;
@@ -33,6 +35,19 @@ pub(crate) use peers::{PeersOptions, names as peer_names, peers, works as peer_w
 pub(crate) use rfc2544::rfc2544;
 pub(crate) use sample::job as sample_job;
 pub(crate) use shaping::{CHECKS as SHAPING_CHECKS, ShapingOptions, shaping};
+
+/// Measures the cases of a function, and the peers beside them. `progress` is told what is being done; `stop` is asked for before
+/// a peer is started: from then on there is something to put in order at the end.
+pub(crate) fn cpp(
+    options: &CppOptions,
+    stop: &mut dyn FnMut() -> Result<Arc<AtomicBool>, String>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Record, String> {
+    let (mut record, took) = begin(&format!("Cycles per packet of {}", options.function));
+    cpp::cases(options, &peers::beside::names(&options.function), &mut record, progress)?;
+    peers::beside::measure(options, stop, &mut record, progress)?;
+    Ok(took.end(record))
+}
 
 /// A record of this run with nothing in it yet, and the clock that says how long it took.
 #[allow(clippy::disallowed_methods, reason = "when a measurement was made is part of it")]

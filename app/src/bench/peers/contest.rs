@@ -28,6 +28,11 @@ pub(super) trait Peer: Sync {
         None
     }
 
+    /// Where it stands beside the cases of a function of Weir's.
+    fn beside(&self) -> Option<Beside> {
+        None
+    }
+
     /// Starts it and Weir at a work. Both rest until they are measured.
     fn start(&self, work: &Work, lab: &Lab) -> Result<Contest, Stop>;
 }
@@ -39,6 +44,17 @@ pub(super) struct Work {
     pub(super) name: &'static str,
     /// What both do, and where they differ.
     pub(super) help: &'static str,
+}
+
+/// A peer at a work, as one more case of a function in `weir bench cpp`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beside {
+    /// The function.
+    pub(super) function: &'static str,
+    /// The name of the case, different from those of the function's own.
+    pub(super) case: &'static str,
+    /// The work.
+    pub(super) work: &'static Work,
 }
 
 /// Weir and a peer, ready to work.

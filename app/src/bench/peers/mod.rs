@@ -3,6 +3,7 @@
 //! Each runs as a program of its own, Weir too; who is not measured is stopped by a signal. So both find the machine as it is
 //! within the same second or two, and neither knows of the other.
 
+pub(super) mod beside;
 mod contest;
 mod lab;
 mod linux;

@@ -10,7 +10,7 @@ use weir_stage::{Case, Function};
 use super::super::cpp;
 use super::super::rig::Setup;
 use super::super::waiting::Waiting;
-use super::contest::{Contest, Peer, Side, Work};
+use super::contest::{Beside, Contest, Peer, Side, Work};
 use super::lab::Lab;
 use super::program::Program;
 use super::rte_fib;
@@ -69,6 +69,11 @@ impl Peer for RteSched {
 
     fn works(&self) -> &'static [Work] {
         WORKS
+    }
+
+    fn beside(&self) -> Option<Beside> {
+        let work = WORKS.iter().find(|work| work.name == "users-32k")?;
+        Some(Beside { function: sched::FUNCTION, case: "rte-sched-32k", work })
     }
 
     fn start(&self, work: &Work, lab: &Lab) -> Result<Contest, Stop> {
