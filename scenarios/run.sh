@@ -47,7 +47,11 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 say() {
-    printf '\n\033[1m%s\033[0m\n' "$*"
+    if [ -t 1 ]; then
+        printf '\n\033[1m%s\033[0m\n' "$*"
+    else
+        printf '\n%s\n' "$*"
+    fi
 }
 
 inside() { # NAMESPACE COMMAND...
