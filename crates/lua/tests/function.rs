@@ -11,6 +11,7 @@ use weir_lua::{ALLOW_FFI, ALLOW_STAGES, Limits, LuaFunction, evaluate};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
 use weir_port_mem::{MemHandle, MemPort};
+use weir_stage::harness::{Boxed, Harness};
 use weir_stage::{Env, Function, Instance, Port, PortConfig, PortInfo, Rx, Tx};
 
 config! {
@@ -337,7 +338,7 @@ fn each_worker_has_a_machine_of_its_own() {
     let mut seen = Vec::new();
     for replica in [1, 2, 1] {
         let (mut nodes, _) = rig.instance.graph(replica).unwrap().into_parts();
-        let mut harness = weir_stage::harness::Harness::new(Boxed(nodes.remove(0).stage));
+        let mut harness = Harness::new(Boxed(nodes.remove(0).stage));
         for _ in 0..2 {
             seen.push(harness.run(0, &[[0; 60]]).way("out")[0][0]);
         }
@@ -345,19 +346,6 @@ fn each_worker_has_a_machine_of_its_own() {
     assert_eq!(seen, [1, 2, 1, 2, 1, 2]);
     assert_eq!(rig.instance.show("lua", None, 0).unwrap().piece().len(), 3);
     rig.stop();
-}
-
-/// A stage in a box as a stage.
-struct Boxed(Box<dyn weir_stage::Stage>);
-
-impl weir_stage::Stage for Boxed {
-    fn declare(&self) -> weir_stage::Declaration {
-        self.0.declare()
-    }
-
-    fn run(&mut self, batch: &mut weir_packet::Batch, out: &mut weir_stage::Out<'_>) {
-        self.0.run(batch, out);
-    }
 }
 
 #[test]

@@ -11,29 +11,8 @@ use weir_sched::codel::CodelConfig;
 use weir_sched::config::{AssignConfig, ClassConfig, ProfileConfig, SchedulerConfig, SubportConfig};
 use weir_sched::red::RedConfig;
 use weir_sched::shaping::Shaping;
-use weir_stage::harness::{Harness, Outcome};
-use weir_stage::{Out, Stage};
-
-/// A stage in a box, for the harness.
-struct Boxed(Box<dyn Stage>);
-
-impl Stage for Boxed {
-    fn declare(&self) -> weir_stage::Declaration {
-        self.0.declare()
-    }
-    fn run(&mut self, batch: &mut weir_packet::Batch, out: &mut Out<'_>) {
-        self.0.run(batch, out);
-    }
-    fn poll(&mut self, out: &mut Out<'_>) -> u64 {
-        self.0.poll(out)
-    }
-    fn held(&self) -> u64 {
-        self.0.held()
-    }
-    fn clear(&mut self, give: &mut dyn FnMut(weir_packet::Held)) {
-        self.0.clear(give);
-    }
-}
+use weir_stage::Stage;
+use weir_stage::harness::{Boxed, Harness, Outcome};
 
 fn class(queue_size: u16) -> ClassConfig {
     ClassConfig { tc_rate: None, tc_period: Nanos::new(10_000_000), queue_size, red: None, codel: None }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_mem::{Domain, Reader};
 use weir_packet::{BATCH, Batch, HeapPool, Held, Lanes, Pool, Slot};
 
-use crate::stage::{Out, OutStore, Stage};
+use crate::stage::{Declaration, Out, OutStore, Stage};
 
 /// Runs one stage on packets given as bytes, and tells what became of each.
 pub struct Harness<S> {
@@ -42,6 +42,30 @@ impl Outcome {
     /// Packets per way, as counts.
     pub fn counts(&self) -> BTreeMap<&str, usize> {
         self.ways.iter().map(|(name, packets)| (name.as_str(), packets.len())).collect()
+    }
+}
+
+/// A stage in a box, as functions and kinds of stages make them.
+pub struct Boxed(pub Box<dyn Stage>);
+
+impl Stage for Boxed {
+    fn declare(&self) -> Declaration {
+        self.0.declare()
+    }
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        self.0.run(batch, out);
+    }
+    fn poll(&mut self, out: &mut Out<'_>) -> u64 {
+        self.0.poll(out)
+    }
+    fn make(&mut self, batch: &mut Batch, out: &mut Out<'_>) -> u64 {
+        self.0.make(batch, out)
+    }
+    fn held(&self) -> u64 {
+        self.0.held()
+    }
+    fn clear(&mut self, give: &mut dyn FnMut(Held)) {
+        self.0.clear(give);
     }
 }
 

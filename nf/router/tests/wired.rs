@@ -15,6 +15,7 @@ use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
 use weir_port_mem::{MemHandle, MemPort};
 use weir_router::{Ipv4Check, Ipv4Rewrite, Ipv4Route};
+use weir_stage::harness::{Boxed, Harness};
 use weir_stage::{
     Env, Graph, MakeStage, NodeId, Place as StagePlace, Port, PortConfig, PortInfo, Random, Settings, StageKind, To,
 };
@@ -274,21 +275,8 @@ fn plain(to: MacAddr, ttl: u8, destination: [u8; 4], source_port: u16) -> Vec<u8
 
 /// Runs one stage on frames; answers the frames by ways.
 fn run(make: &dyn MakeStage, frames: &[Vec<u8>]) -> BTreeMap<String, Vec<Vec<u8>>> {
-    let mut harness = weir_stage::harness::Harness::small(Boxed(make.stage(0).unwrap()), 256);
+    let mut harness = Harness::small(Boxed(make.stage(0).unwrap()), 256);
     harness.run(0, frames).ways
-}
-
-/// A stage in a box, for the harness.
-struct Boxed(Box<dyn weir_stage::Stage>);
-
-impl weir_stage::Stage for Boxed {
-    fn declare(&self) -> weir_stage::Declaration {
-        self.0.declare()
-    }
-
-    fn run(&mut self, batch: &mut weir_packet::Batch, out: &mut weir_stage::Out<'_>) {
-        self.0.run(batch, out);
-    }
 }
 
 #[test]
@@ -383,6 +371,52 @@ fn a_file_of_routes_is_read_anew() {
     assert_eq!(ways(&*make), [vec![0], vec![1], vec![2]], "nothing changes before it is told to");
     change(0);
     assert_eq!(ways(&*make), [vec![2], vec![0], vec![1]]);
+    std::fs::remove_dir_all(&path).unwrap();
+}
+
+/// As many different sets of next hops as there may be, and then as many others in their place.
+#[test]
+fn all_sets_of_next_hops_change_at_once() {
+    const SETS: usize = 4096;
+    let path = std::env::temp_dir().join(format!("weir-wired-sets-{}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    let file = path.join("routes.csv");
+    let mut bench = Bench::new();
+    bench.folder = Some(Folder::open(&path).unwrap());
+    let next_hops: Vec<String> = (0..64).map(|n| format!("10.0.1.{}", n + 1)).collect();
+    let all = (0..64).flat_map(|a| (0..a).flat_map(move |b| (0..b).map(move |c| [a, b, c])));
+    let sets: Vec<[usize; 3]> = all.take(2 * SETS + 1).collect();
+    let write = |sets: &[[usize; 3]]| {
+        let line = |(n, set): (usize, &[usize; 3])| {
+            let via = set.map(|hop| next_hops[hop].as_str()).join(";");
+            format!("198.{}.{}.0/24,{via}\n", 18 + n / 256, n % 256)
+        };
+        let lines: String = sets.iter().enumerate().map(line).collect();
+        std::fs::write(&file, format!("prefix,via\n{lines}")).unwrap();
+    };
+    let config = json!({ "next_hops": next_hops, "routes_csv": "routes.csv" });
+    let lost = |make: &dyn MakeStage| -> usize {
+        let frames: Vec<_> =
+            (0..SETS).map(|n| plain(bench.mac(0), 64, [198, 18 + (n / 256) as u8, (n % 256) as u8, 1], 1)).collect();
+        let ways = frames.chunks(64).map(|frames| run(make, frames));
+        ways.map(|ways| ways.get("no-route").map_or(0, Vec::len)).sum()
+    };
+    let (first, rest) = sets.split_at(SETS);
+    write(first);
+    let make = bench.make(&Ipv4Route, &config).unwrap();
+    assert_eq!(lost(&*make), 0);
+
+    let element = settings(&Ipv4Route, &config).unwrap();
+    let settings = Settings { element: &element, path: element.path(), value: element.value() };
+    write(rest);
+    let said = make.prepare(&settings, &bench.env()).err().unwrap();
+    assert_eq!(
+        said[0].to_string(),
+        "test.lua:2: stage.routes_csv: 4097 different sets of next hops share traffic; 4096 may"
+    );
+    write(&rest[..SETS]);
+    make.prepare(&settings, &bench.env()).unwrap()(0);
+    assert_eq!(lost(&*make), 0, "routes were refused, and nobody was told");
     std::fs::remove_dir_all(&path).unwrap();
 }
 

@@ -57,7 +57,10 @@ config! {
 }
 
 /// Different sets of next hops that share traffic, at most.
-const GROUPS: u32 = 4096;
+const SETS: usize = 4096;
+
+/// Times that there is room for what routes lead to: a reload adds what is new before readers have left what was there.
+const GENERATIONS: u32 = 2;
 
 /// /24 networks that hold prefixes longer than /24, at most: 1 KiB of lookup memory each.
 const LONG_PREFIX_NETWORKS: u32 = 16_384;
@@ -139,15 +142,16 @@ impl StageKind for Ipv4Route {
         let sizes = lpm4::Config {
             miss: Leads::NO_ROUTE.value(),
             max_routes: config.max_routes as usize + HOLDS,
-            max_groups: LONG_PREFIX_NETWORKS + 1,
+            max_groups: GENERATIONS * LONG_PREFIX_NETWORKS + 1,
             kernel,
         };
         let table = PrefixTable::new(config.table, &sizes, env.domain).map_err(|error| no_memory(error.to_string()))?;
         let next_hops = config.next_hops.len() as u32;
-        let fib = Fib::new(next_hops, GROUPS, 0).map_err(|error| no_memory(error.to_string()))?;
+        let groups = GENERATIONS * SETS as u32;
+        let fib = Fib::new(next_hops, groups, 0).map_err(|error| no_memory(error.to_string()))?;
         let reader = table.reader();
         let tables = Tables { table, fib: Arc::clone(&fib), counters: Counters::new(0), domain: env.domain.clone() };
-        let limits = Limits { routes: config.max_routes + HOLDS as u32, next_hops, groups: GROUPS };
+        let limits = Limits { routes: config.max_routes + HOLDS as u32, next_hops, groups };
         let mut routing = Routing::new(limits, tables, 0..next_hops as u16);
         let mut refused = Vec::new();
         for (gateway, way) in config.next_hops.iter().zip(0..) {
@@ -210,12 +214,24 @@ fn read(config: &RouteConfig, settings: &Settings<'_>, env: &Env<'_>) -> Result<
         let problem = format!("{} is too few: there are {} routes", config.max_routes, routes.len());
         errors.push(settings.error(ErrorKind::Limit, "max_routes", problem));
     }
+    let key = if config.routes_csv.is_some() { "routes_csv" } else { SCRIPT };
+    let sets = different_sets(&routes);
+    if sets > SETS {
+        let problem = format!("{sets} different sets of next hops share traffic; {SETS} may");
+        errors.push(settings.error(ErrorKind::Limit, key, problem));
+    }
     let long = long_prefix_networks(&routes);
     if long > LONG_PREFIX_NETWORKS as usize {
         let problem = format!("prefixes longer than /24 lie in {long} networks of /24; {LONG_PREFIX_NETWORKS} may");
-        errors.push(settings.error(ErrorKind::Limit, "routes_csv", problem));
+        errors.push(settings.error(ErrorKind::Limit, key, problem));
     }
     errors.into_result(routes)
+}
+
+/// Different sets of several next hops among routes.
+fn different_sets(routes: &[StaticRoute]) -> usize {
+    let sets = routes.iter().map(|route| route.via.iter().copied().collect::<BTreeSet<Ipv4Addr>>());
+    sets.filter(|set| set.len() > 1).collect::<BTreeSet<_>>().len()
 }
 
 struct Make {
