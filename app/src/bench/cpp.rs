@@ -123,8 +123,19 @@ pub(super) fn function(name: &str) -> Result<&'static dyn Function, String> {
 
 /// The case of a name, whose files are at hand.
 pub(super) fn case(function: &'static dyn Function, name: &str, data: Option<&PathBuf>) -> Result<Case, String> {
-    let known: Vec<&str> = function.cases().iter().map(|case| case.name).collect();
-    let Some(case) = function.cases().into_iter().find(|case| case.name == name) else {
+    own_case(function, name, data, &[])
+}
+
+/// The same where the cases in `beside` may be chosen, too, but do not come from the function.
+fn own_case(
+    function: &'static dyn Function,
+    name: &str,
+    data: Option<&PathBuf>,
+    beside: &[&str],
+) -> Result<Case, String> {
+    let cases = function.cases();
+    let known: Vec<&str> = cases.iter().map(|case| case.name).chain(beside.iter().copied()).collect();
+    let Some(case) = cases.into_iter().find(|case| case.name == name) else {
         return Err(format!("{} has no case '{name}'; choose from {}", function.kind(), known.join(", ")));
     };
     match missing(&case, data) {
@@ -146,7 +157,7 @@ fn choose(function: &'static dyn Function, options: &CppOptions, beside: &[&str]
         return Ok(function.cases().into_iter().filter(|one| missing(one, data).is_none()).collect());
     }
     let own = options.cases.iter().filter(|name| !beside.contains(&name.as_str()));
-    own.map(|name| case(function, name, data)).collect()
+    own.map(|name| own_case(function, name, data, beside)).collect()
 }
 
 /// What measuring a case gave.
