@@ -20,7 +20,8 @@ impl Checker {
     }
 
     /// The mask of packets that may be forwarded without a second look: those for the port that they came in by, or without
-    /// `ingress` for any single station. `count` is the [reach] of the batch, and `ask` is told each packet's destination address as soon as it is known, `approach` all of them before they are checked.
+    /// `ingress` for any single station. `count` is the [reach] of the batch; `ask` is told each packet's destination address as
+    /// soon as it is known, `approach` all of them before they are checked.
     #[inline(always)]
     pub(crate) fn check(
         &mut self,
