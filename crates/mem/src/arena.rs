@@ -124,6 +124,20 @@ impl<T: Zeroable> HugeSlice<T> {
     ///
     /// [`Error`] when the kernel has no address space or no memory left; nothing is mapped then.
     pub fn new(elements: usize) -> Result<Self, Error> {
+        Self::mapped(elements, |size| huge(size).or_else(|_| transparent(size)))
+    }
+
+    /// The same for what may never be used, or in a few places only: memory for it is taken when it is touched first, and none of
+    /// the huge page pool, which would be charged for all of it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`HugeSlice::new`].
+    pub fn sparse(elements: usize) -> Result<Self, Error> {
+        Self::mapped(elements, transparent)
+    }
+
+    fn mapped(elements: usize, large: impl Fn(usize) -> Result<Mapped, Error>) -> Result<Self, Error> {
         const { assert!(align_of::<T>() <= BASE, "pages are aligned to 4 KiB") };
         let too_large = Error::TooLarge { elements };
         let size = elements.checked_mul(size_of::<T>()).ok_or(too_large)?;
@@ -133,11 +147,8 @@ impl<T: Zeroable> HugeSlice<T> {
         if size == 0 {
             return Ok(Self { start: NonNull::dangling(), elements, bytes: 0, pages: Pages::Base });
         }
-        let (start, bytes, pages) = if size < WORTH_ONE || BASE_ONLY.load(Ordering::Relaxed) {
-            base(size)?
-        } else {
-            huge(size).or_else(|_| transparent(size))?
-        };
+        let (start, bytes, pages) =
+            if size < WORTH_ONE || BASE_ONLY.load(Ordering::Relaxed) { base(size)? } else { large(size)? };
         Ok(Self { start: start.cast(), elements, bytes, pages })
     }
 }
@@ -249,17 +260,20 @@ mod tests {
     fn zeroed_and_writable_at_every_size() {
         let from = WORTH_ONE / 8;
         for elements in [1, 511, 512, 513, from - 1, from, HUGE / 8 - 1, HUGE / 8, HUGE / 8 + 1, 3 * HUGE / 8] {
-            let mut slice = HugeSlice::<u64>::new(elements).unwrap();
-            assert_eq!(slice.len(), elements);
-            assert!(slice.iter().all(|&value| value == 0));
-            slice.fill(u64::MAX);
-            assert!(slice.iter().all(|&value| value == u64::MAX));
-            assert!(slice.bytes() >= elements * 8 && slice.bytes().is_multiple_of(BASE));
-            if elements >= from {
-                assert_eq!(slice.as_ptr().addr() % HUGE, 0);
-                assert_eq!(slice.bytes() % HUGE, 0);
-            } else {
-                assert_eq!(slice.pages(), Pages::Base);
+            let sparse = HugeSlice::<u64>::sparse(elements).unwrap();
+            assert_ne!(sparse.pages(), Pages::Huge);
+            for mut slice in [HugeSlice::<u64>::new(elements).unwrap(), sparse] {
+                assert_eq!(slice.len(), elements);
+                assert!(slice.iter().all(|&value| value == 0));
+                slice.fill(u64::MAX);
+                assert!(slice.iter().all(|&value| value == u64::MAX));
+                assert!(slice.bytes() >= elements * 8 && slice.bytes().is_multiple_of(BASE));
+                if elements >= from {
+                    assert_eq!(slice.as_ptr().addr() % HUGE, 0);
+                    assert_eq!(slice.bytes() % HUGE, 0);
+                } else {
+                    assert_eq!(slice.pages(), Pages::Base);
+                }
             }
         }
     }

@@ -5,7 +5,7 @@
 //!
 //! | kind | first level | memory that lookups touch |
 //! |---|---|---|
-//! | [`Dir24`] | one word for each /24 (DIR-24-8, Gupta, Lin, McKeown 1998) | 64 MiB, one access |
+//! | [`Dir24`] | a halfword for each /24 (DIR-24-8, Gupta, Lin, McKeown 1998) | 32 MiB, one access |
 //! | [`Packed`] | the same, run-length coded in pieces of a /19 | 4 MiB and a word per run, two accesses |
 //! | [`Linear`] | a list | all of it |
 //!

@@ -9,8 +9,15 @@ use weir_table::lpm4::{BATCH, Config, Dir24, Error, Linear, Lookup4, Lpm4, MAX_V
 
 const MISS: u32 = 0x00ff_fffe;
 
+/// One that fits in a halfword of [`Dir24`], and one that does not.
+const MISSES: [u32; 2] = [MISS, 5];
+
 fn config() -> Config {
-    Config { max_groups: 64, ..Config::new(MISS) }
+    config_with(MISS)
+}
+
+fn config_with(miss: u32) -> Config {
+    Config { max_groups: 64, ..Config::new(miss) }
 }
 
 fn prefix(address: [u8; 4], length: u8) -> Prefix4 {
@@ -36,7 +43,8 @@ fn some_prefix() -> impl Strategy<Value = Prefix4> {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let value = prop_oneof![5 => 0u32..4, 1 => 0..=MAX_VALUE];
+    let edges = [0x3fff, 0x4000, 1 << 29, 1 << 30, 1 << 30 | 0x3fff, 1 << 30 | 0x4000, MAX_VALUE];
+    let value = prop_oneof![10 => 0u32..4, 3 => prop::sample::select(edges.to_vec()), 1 => 0..=MAX_VALUE];
     prop_oneof![
         5 => (some_prefix(), value).prop_map(|(prefix, value)| Act::Insert(prefix, value)),
         1 => some_prefix().prop_map(Act::Remove),
@@ -77,13 +85,13 @@ fn agree_in_steps(table: &impl Lpm4, twin: &Linear, addresses: &[u32]) {
 }
 
 /// Random changes and lookups; ends with an empty table.
-fn follows_the_twin(mut table: impl Lpm4) {
+fn follows_the_twin(mut table: impl Lpm4, miss: u32) {
     let acts = prop::collection::vec((act(), any::<u32>()), 100..150);
     let mut runner = TestRunner::new(Runner { cases: 12, failure_persistence: None, ..Runner::default() });
     let table = std::cell::RefCell::new(&mut table);
     let result = runner.run(&acts, |acts| {
         let mut table = table.borrow_mut();
-        let mut twin = Linear::new(&config()).unwrap();
+        let mut twin = Linear::new(&config_with(miss)).unwrap();
         let mut held: Vec<Prefix4> = Vec::new();
         for (act, elsewhere) in acts {
             let prefix = match act {
@@ -118,13 +126,15 @@ fn follows_the_twin(mut table: impl Lpm4) {
 
 #[test]
 fn dir24_follows_the_twin() {
-    follows_the_twin(Dir24::new(&config(), &Domain::new()).unwrap());
+    for miss in MISSES {
+        follows_the_twin(Dir24::new(&config_with(miss), &Domain::new()).unwrap(), miss);
+    }
 }
 
 #[test]
 fn packed_follows_the_twin() {
     for kernel in Kernel::available() {
-        follows_the_twin(Packed::new(&Config { kernel, ..config() }, &Domain::new()).unwrap());
+        follows_the_twin(Packed::new(&Config { kernel, ..config() }, &Domain::new()).unwrap(), MISS);
     }
 }
 
@@ -214,12 +224,46 @@ fn freed_groups_wait_for_readers() {
     assert_eq!((table.memory().groups, table.memory().waiting), (1, 0));
 }
 
+/// More than the halfwords of [`Dir24`] point to.
+const MANY_GROUPS: u32 = (1 << 14) + 100;
+
+fn has_many_groups(mut table: impl Lpm4) {
+    let host = |n: u32| Prefix4::new(0x0a00_0000 | n << 8 | 7, 32).unwrap();
+    (0..MANY_GROUPS).for_each(|n| assert_eq!(table.insert(host(n), n), Ok(None)));
+    for n in 0..MANY_GROUPS {
+        let address = host(n).address();
+        let addresses = [address, address - 1, host(MANY_GROUPS - 1 - n).address(), address + 1];
+        let mut values = [0; 4];
+        table.reader().lookup_batch(&addresses, &mut values);
+        assert_eq!(values, [n, MISS, MANY_GROUPS - 1 - n, MISS]);
+        assert_eq!(table.reader().lookup(address), n);
+    }
+    (0..MANY_GROUPS).for_each(|n| assert_eq!(table.remove(host(n)), Ok(Some(n))));
+    assert!((0..MANY_GROUPS).all(|n| table.reader().lookup(host(n).address()) == MISS));
+}
+
+#[test]
+fn many_groups_are_told_apart() {
+    let config = Config { max_groups: MANY_GROUPS, ..Config::new(MISS) };
+    has_many_groups(Dir24::new(&config, &Domain::new()).unwrap());
+    has_many_groups(Packed::new(&config, &Domain::new()).unwrap());
+}
+
 #[test]
 fn memory_is_reported_and_bounded() {
     let domain = Domain::new();
-    let dir24 = Dir24::new(&config(), &domain).unwrap().memory();
+    let mut table = Dir24::new(&config_with(1), &domain).unwrap();
+    let dir24 = table.memory();
     let packed = Packed::new(&config(), &domain).unwrap().memory();
-    assert_eq!((dir24.lookup, dir24.used), ((64 << 20) + 64 * 1024, 64 << 20));
+    assert_eq!((dir24.lookup, dir24.used), ((96 << 20) + 64 * 1024, 32 << 20));
+    // Values that do not fit in halfwords take words of their own, as long as they are there.
+    table.insert(prefix([10, 0, 0, 0], 16), 1 << 14).unwrap();
+    assert_eq!(table.memory().used, (32 << 20) + 256 * 4);
+    table.insert(prefix([10, 0, 1, 0], 24), 1 << 20).unwrap();
+    table.insert(prefix([10, 0, 2, 0], 24), 2).unwrap();
+    assert_eq!(table.memory().used, (32 << 20) + 255 * 4);
+    table.remove(prefix([10, 0, 0, 0], 16)).unwrap();
+    assert_eq!(table.memory().used, (32 << 20) + 4);
     assert_eq!(packed.used, 4 << 20);
     assert!(packed.lookup < 80 << 20);
     assert!(dir24.control > 16 << 20 && dir24.control < 32 << 20);

@@ -19,9 +19,13 @@ const BASE: u32 = 0x0a00_0000;
 /// Outside the nested prefixes longer than /24, inside the /26, at the /32, and at the end.
 const HOSTS: [u32; 4] = [0, 0xc0, 0xc1, 0xff];
 
-/// Values say where they may be seen: the network in the upper half, the length of the prefix in the lower.
+/// A network that stands for all.
+const ALL: u32 = 32;
+
+/// Values say where they may be seen: in the network (of which there are fewer than 64), for the length of the prefix. Those of odd
+/// networks do not fit in a halfword of [`Dir24`].
 fn value(network: u32, length: u8) -> u32 {
-    (network + 1) << 16 | u32::from(length)
+    network << 8 | u32::from(length) | (network & 1) << 20
 }
 
 fn nested(network: u32, length: u8) -> Prefix4 {
@@ -32,7 +36,7 @@ fn nested(network: u32, length: u8) -> Prefix4 {
 fn is_allowed(address: u32, seen: u32) -> bool {
     let length = (seen & 0xff) as u8;
     let network = address >> 8 & 0xff;
-    seen == value(99, 8)
+    seen == value(ALL, 8)
         || network < NETWORKS && seen == value(network, length) && nested(network, length).covers(address)
 }
 
@@ -46,7 +50,7 @@ fn settle(mut change: impl FnMut() -> Result<Option<u32>, Refused>) {
 fn flips_under_readers<T: Lpm4 + Send>(make: impl Fn(&Config, &Domain) -> T) {
     let domain = Domain::new();
     let mut table = make(&Config { max_groups: GROUPS, ..Config::new(1) }, &domain);
-    table.insert(Prefix4::new(BASE, 8).unwrap(), value(99, 8)).unwrap();
+    table.insert(Prefix4::new(BASE, 8).unwrap(), value(ALL, 8)).unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (shared, reader, done) = (Arc::clone(table.reader()), domain.reader().unwrap(), &done);
@@ -92,7 +96,7 @@ fn watch(table: &impl Lookup4, mut reader: Reader) -> Option<String> {
                 return Some(format!("{address:#x} has {seen:#x}"));
             }
         }
-        changes += values.iter().filter(|&&seen| seen != value(99, 8)).count() as u32;
+        changes += values.iter().filter(|&&seen| seen != value(ALL, 8)).count() as u32;
         if changes >= CHANGES {
             return None;
         }

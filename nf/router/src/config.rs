@@ -11,7 +11,7 @@ use weir_stage::Layout;
 choice! {
     /// How the prefix table is compiled for lookups.
     pub enum TableKind {
-        /// One word for each /24 (DIR-24-8): 64 MiB, one access to memory.
+        /// A halfword for each /24 (DIR-24-8): 32 MiB, one access to memory; a second one for next hops beyond the first 16,000.
         Dir24 = "dir24",
         /// The same, run-length coded: a few MiB, two accesses to memory.
         Packed = "packed",

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use weir_packet::{Batch, Key, LaneId, Packet};
+use weir_packet::{Batch, Key, LaneId, Packet, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::BATCH;
 use weir_stage::{Declaration, Out, Stage};
@@ -232,8 +232,7 @@ impl Path<'_> {
     #[inline(always)]
     fn forward_batch(self, batch: &mut Batch, good: u64, places: &[u32; BATCH], out: &mut Out<'_>) -> u64 {
         let first = places[good.trailing_zeros() as usize % BATCH];
-        let is_one = places.iter().zip(0..).fold(0, |same, (&place, slot)| same | u64::from(place == first) << slot);
-        if good & !is_one == 0 {
+        if are_alike(places, good, first) {
             return self.forward_alike(batch, good, first, out);
         }
         let mut ports = [0; BATCH];
@@ -285,6 +284,14 @@ impl Path<'_> {
         self.counters.count(place, 1, len as u64);
         Some(port)
     }
+}
+
+/// Whether all packets in `mask` have the same place.
+#[inline(always)]
+fn are_alike(places: &[u32; BATCH], mask: u64, place: u32) -> bool {
+    // By vectors where nobody is left out, or who is was to go there, too.
+    let differ = places.iter().fold(0, |differ, other| differ | (other ^ place));
+    differ == 0 || mask != u64::MAX && Slots(mask).all(|slot| places[slot.index()] == place)
 }
 
 impl Punts for Exit {

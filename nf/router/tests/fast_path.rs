@@ -381,3 +381,43 @@ fn packets_of_one_batch_go_each_its_own_way() {
         rig.finish();
     }
 }
+
+/// More next hops than the small words of the prefix table tell apart, in batches with all kinds of them.
+#[test]
+fn many_next_hops_are_told_apart() {
+    const HOPS: u32 = 20_000;
+    let ports = [TWO[0], PortSpec("right", &["20.0.0.1/8"], 1500)];
+    let gateway = |n: u32| Ipv4Addr::from_bits(Ipv4Addr::new(20, 1, 0, 0).to_bits() + n);
+    let mac = |n: u32| MacAddr([2, 0, 0, 1, (n >> 8) as u8, n as u8]);
+    let network = |n: u32| Ipv4Addr::from_bits(Ipv4Addr::new(40, 0, 0, 0).to_bits() + (n << 8));
+    let neighbors: serde_json::Map<_, _> =
+        (0..HOPS).map(|n| (gateway(n).to_string(), json!(mac(n).to_string()))).collect();
+    let routes: serde_json::Map<_, _> =
+        (0..HOPS).map(|n| (format!("{}/24", network(n)), json!(gateway(n).to_string()))).collect();
+    for table in ["dir24", "packed"] {
+        let mut rig = Rig::new(
+            &ports,
+            json!({
+                "table": table,
+                "limits": { "neighbors": HOPS },
+                "neighbors": neighbors,
+                "routes": routes,
+                "neighbor_timers": { "own_probes": 0 },
+            }),
+        );
+        // From both ends, so that each batch has near and far ones.
+        let order = (0..HOPS / 2).flat_map(|n| [n, HOPS - 1 - n]);
+        let mut expected = Vec::new();
+        for n in order.step_by(7) {
+            let frame = rig.udp(0, "10.0.0.9", &network(n).to_string()).to_vec(&[0; 18]);
+            rig.send(0, frame);
+            expected.push(mac(n));
+            if expected.len() == 64 {
+                rig.settle();
+                let sent: Vec<_> = rig.sent_ip(1).iter().map(|frame| MacAddr(frame[..6].try_into().unwrap())).collect();
+                assert_eq!(sent, std::mem::take(&mut expected), "{table}");
+            }
+        }
+        rig.finish();
+    }
+}

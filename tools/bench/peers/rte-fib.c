@@ -100,7 +100,7 @@ main(int argc, char **argv)
 		.type = RTE_FIB_DIR24_8,
 		.default_nh = 0,
 		.max_routes = count_lines(argv[1]) + 1,
-		.dir24_8 = { .nh_sz = RTE_FIB_DIR24_8_4B, .num_tbl8 = 1 << 16 },
+		.dir24_8 = { .nh_sz = RTE_FIB_DIR24_8_2B, .num_tbl8 = INT16_MAX },
 	};
 	struct rte_fib *fib = rte_fib_create("peer", SOCKET_ID_ANY, &conf);
 	if (fib == NULL)

@@ -145,6 +145,11 @@ impl First for Runs {
         }
     }
 
+    #[inline(always)]
+    fn prefetch_elsewhere(&self, _: usize) {
+        // No word of a block stands elsewhere.
+    }
+
     fn reserve(
         &self,
         writer: &mut Blocks,

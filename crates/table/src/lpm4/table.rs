@@ -14,6 +14,12 @@ pub(crate) const SLOTS: usize = 1 << 24;
 /// The longest prefix that the first level answers alone.
 const SHORT: u8 = 24;
 
+/// Answered in the place of a word that has to be looked up alone: like a pointer, but to more groups than there can be.
+pub(crate) const ELSEWHERE: u32 = POINTER | 1 << 30 | 0x3fff;
+
+/// How many groups there can be.
+const MAX_GROUPS: u32 = 1 << 24;
+
 /// What a change gives to addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
@@ -37,8 +43,11 @@ pub trait First: Send + Sync + Sized {
     /// Goes as far towards the words of many addresses as one access leads, and asks for what the next one reads.
     fn approach(&self, addresses: &[u32], words: &mut [u32]);
 
-    /// The words of many addresses that were approached.
+    /// The words of at most [`BATCH`] addresses that were approached, or [`ELSEWHERE`]; what stands behind them means nothing.
     fn words(&self, addresses: &[u32], words: &mut [u32]);
+
+    /// Asks for the word of a slot for which [`words`](Self::words) answered [`ELSEWHERE`].
+    fn prefetch_elsewhere(&self, slot: usize);
 
     /// Makes sure that a [change](Self::change) of these slots by `change` finds room.
     fn reserve(
@@ -80,8 +89,7 @@ impl<F: First> Lookup4 for Compiled<F> {
 
     #[inline(always)]
     fn lookup(&self, address: u32) -> u32 {
-        let word = self.first.word(slot_of(address));
-        if word & POINTER == 0 { word } else { self.groups.value(word, address) }
+        self.value(self.first.word(slot_of(address)), address)
     }
 
     #[inline(always)]
@@ -94,10 +102,17 @@ impl<F: First> Lookup4 for Compiled<F> {
     fn lookup_first(&self, addresses: &[u32], values: &mut [u32]) -> u64 {
         self.first.words(addresses, values);
         let words = values.iter().take(addresses.len().min(BATCH));
+        // Mostly there is none, which is found out by a few vector instructions; which they are takes many.
+        if words.clone().fold(0, |any, word| any | word) & POINTER == 0 {
+            return 0;
+        }
         let pointers = words.zip(0..).fold(0, |mask, (word, at)| mask | u64::from(word / POINTER) << at);
         for at in bits(pointers) {
             if let (Some(&word), Some(&address)) = (values.get(at), addresses.get(at)) {
-                self.groups.prefetch(word, address);
+                match word {
+                    ELSEWHERE => self.first.prefetch_elsewhere(slot_of(address)),
+                    pointer => self.groups.prefetch(pointer, address),
+                }
             }
         }
         pointers
@@ -107,9 +122,20 @@ impl<F: First> Lookup4 for Compiled<F> {
     fn lookup_rest(&self, addresses: &[u32], values: &mut [u32], rest: u64) {
         for at in bits(rest) {
             if let (Some(word), Some(&address)) = (values.get_mut(at), addresses.get(at)) {
-                *word = self.groups.value(*word, address);
+                *word = match *word {
+                    ELSEWHERE => self.lookup(address),
+                    pointer => self.groups.value(pointer, address),
+                };
             }
         }
+    }
+}
+
+impl<F: First> Compiled<F> {
+    /// The value of an address below a word of the first level.
+    #[inline(always)]
+    fn value(&self, word: u32, address: u32) -> u32 {
+        if word & POINTER == 0 { word } else { self.groups.value(word, address) }
     }
 }
 
@@ -141,7 +167,7 @@ impl<F: First> Table<F> {
         if config.miss > MAX_VALUE {
             return Err(Error::MissTooLarge(config.miss));
         }
-        let max_groups = config.max_groups.min(1 << 24);
+        let max_groups = config.max_groups.min(MAX_GROUPS);
         Ok(Self {
             compiled: Arc::new(Compiled { first, groups: Words::new(max_groups)? }),
             first: writer,

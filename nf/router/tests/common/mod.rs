@@ -30,6 +30,7 @@ pub use std::net::Ipv4Addr;
 pub const SECOND: u64 = 1_000_000_000;
 
 /// A port of a test: its name, its addresses, its MTU.
+#[derive(Clone, Copy)]
 pub struct PortSpec(pub &'static str, pub &'static [&'static str], pub u16);
 
 /// Two ports with a network each.
