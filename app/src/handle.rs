@@ -1,6 +1,6 @@
 //! Carrying out requests on what runs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use weir_config::ConfigError;
@@ -10,8 +10,9 @@ use crate::graph::GraphView;
 use crate::log;
 use crate::save;
 use crate::server::Answer;
+use crate::source::{Candidate, Source, Wish};
 use crate::stats::{self, Gauge, PortInput, Stats};
-use crate::supervisor::{self, Failure, Next, Supervisor};
+use crate::supervisor::{Failure, Supervisor};
 use crate::version;
 use weir_protocol::{Request, Response, Rights, Script, VERSION};
 
@@ -38,53 +39,6 @@ pub(crate) struct Running {
     pub(crate) switches: Vec<&'static str>,
 }
 
-/// Where a configuration comes from.
-#[derive(Clone, Debug)]
-pub(crate) struct Source {
-    /// The script, as this process opens it.
-    path: PathBuf,
-    /// The script, as the user named it; differs where a client passed its folder as a descriptor.
-    named: PathBuf,
-    /// That descriptor: it stays open as long as the configuration runs.
-    _folder: Option<std::sync::Arc<std::os::fd::OwnedFd>>,
-}
-
-impl Source {
-    /// A script that this process was told on its command line.
-    pub(crate) fn own(path: &Path) -> Source {
-        Source { path: path.to_owned(), named: path.to_owned(), _folder: None }
-    }
-
-    /// A script of a client, opened by way of the folder that it passed.
-    fn of_client(script: Script) -> Result<Source, String> {
-        let named = PathBuf::from(&script.file);
-        let (Some(folder), Some(file)) = (script.folder, named.file_name()) else {
-            return Err("a script must come with its name and, as a descriptor, its folder".to_owned());
-        };
-        let number = std::os::fd::AsRawFd::as_raw_fd(&*folder);
-        let path = PathBuf::from(format!("/proc/self/fd/{number}")).join(file);
-        Ok(Source { path, named, _folder: Some(folder) })
-    }
-
-    /// Reads and checks it. `switches` are those given for what it may do.
-    pub(crate) fn load(&self, switches: &[&str], next: Next) -> Result<supervisor::Loaded, Vec<ConfigError>> {
-        let loaded = supervisor::load(&self.path, Some(switches), next);
-        loaded.map_err(|errors| errors.into_iter().map(|error| self.rename(error)).collect())
-    }
-
-    /// Tells the place of a mistake by the names that the user knows.
-    fn rename(&self, mut error: ConfigError) -> ConfigError {
-        let folder = |path: &Path| path.parent().map_or_else(String::new, |folder| folder.display().to_string());
-        let (from, to) = (folder(&self.path), folder(&self.named));
-        if from != to {
-            let (from, to) = (format!("{from}/"), if to.is_empty() { to } else { format!("{to}/") });
-            error.place.file = error.place.file.replace(&from, &to);
-            error.problem = error.problem.replace(&from, &to);
-        }
-        error
-    }
-}
-
 impl Running {
     /// Carries out a request. The rights of its sender have been checked.
     pub(crate) fn handle(&mut self, request: Request, rights: Rights) -> (Answer, Then) {
@@ -94,6 +48,9 @@ impl Running {
         let (response, then) = match request {
             Request::Show { what, function, filter } => {
                 return (self.show(&what, function.as_deref(), filter.as_deref()), Then::GoOn);
+            }
+            Request::Reload { script, dry_run, allow_restart } => {
+                return (self.reload(script, dry_run, allow_restart), Then::GoOn);
             }
             Request::Save => return (Answer::Text(Box::new(save::Script::new(self.supervisor.saved()))), Then::GoOn),
             other => self.whole(other),
@@ -114,7 +71,6 @@ impl Running {
     fn whole(&mut self, request: Request) -> (Response, Then) {
         match request {
             Request::Stop => (Response::Ok(Value::Null), Then::Stop),
-            Request::Reload { script, dry_run, allow_restart } => self.reload(script, dry_run, allow_restart),
             Request::Change { verb, function, changes } => {
                 (self.change(&verb, function.as_deref(), &changes), Then::GoOn)
             }
@@ -192,13 +148,21 @@ impl Running {
         }
     }
 
-    fn reload(&mut self, script: Option<Script>, dry_run: bool, allow_restart: bool) -> (Response, Then) {
-        let source = match script.map(Source::of_client).transpose() {
-            Ok(source) => source.unwrap_or_else(|| self.source.clone()),
-            Err(message) => return (Response::refused(message), Then::GoOn),
-        };
-        let next = if dry_run { Next::Nothing } else { Next::Build };
-        let new = match source.load(&self.switches, next) {
+    /// A reload: who asked for it reads the configuration, while others are answered, and comes back with it.
+    fn reload(&self, script: Option<Script>, dry_run: bool, allow_restart: bool) -> Answer {
+        match script.map(Source::of_client).transpose() {
+            Ok(source) => {
+                let source = source.unwrap_or_else(|| self.source.clone());
+                Answer::Wish(Wish { source, switches: self.switches.clone(), dry_run, allow_restart })
+            }
+            Err(message) => Answer::Whole(Response::refused(message)),
+        }
+    }
+
+    /// Lets a configuration that was read take over.
+    pub(crate) fn take_over(&mut self, candidate: Candidate) -> (Response, Then) {
+        let Wish { source, dry_run, allow_restart, .. } = candidate.wish;
+        let new = match candidate.loaded {
             Ok(new) => new,
             Err(errors) => return (wrong(errors), Then::GoOn),
         };

@@ -22,6 +22,7 @@ mod run;
 mod save;
 mod server;
 mod socket;
+mod source;
 mod stats;
 mod supervisor;
 mod trace;

@@ -14,13 +14,14 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::cli;
 use crate::failure::Failed;
-use crate::handle::{Running, Source, Then, port_input};
+use crate::handle::{Running, Then, port_input};
 use crate::log;
 use crate::metrics;
 use crate::privileges;
 use crate::render::{self, Style};
-use crate::server::{Job, Limits, Scene, Server};
+use crate::server::{Answer, Job, Limits, Scene, Server};
 use crate::socket;
+use crate::source::Source;
 use crate::stats::{self, Stats};
 use crate::supervisor::{Failure, Next, Options, Supervisor};
 use weir_protocol::{Request, Rights};
@@ -138,6 +139,11 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
         Job::Ask { request, rights, reply } => {
             let (response, then) = running.handle(request, rights);
             let _ = reply.send(response);
+            return then;
+        }
+        Job::TakeOver(candidate, reply) => {
+            let (response, then) = running.take_over(*candidate);
+            let _ = reply.send(Answer::Whole(response));
             return then;
         }
         Job::Scene(reply) => {

@@ -10,9 +10,9 @@ mod session;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use weir_stage::ShowRows;
 
 use crate::log;
 use crate::socket::{self, Bound};
+use crate::source::{Candidate, Wish};
 use weir_protocol::{self as protocol, Reply, Request, Response, Rights};
 
 /// What the loop that owns the data plane is asked to do.
@@ -34,6 +35,8 @@ pub(crate) enum Job {
         /// Where the answer goes.
         reply: SyncSender<Answer>,
     },
+    /// Let a configuration take over that whoever asked has read.
+    TakeOver(Box<Candidate>, SyncSender<Answer>),
     /// Say what a watcher must know.
     Scene(SyncSender<Scene>),
     /// Tell an observer of every packet from here on.
@@ -55,6 +58,8 @@ pub(crate) enum Answer {
     },
     /// A text, of which whoever asked takes one piece after the other in the same way.
     Text(Box<dyn Iterator<Item = String> + Send>),
+    /// A configuration that whoever asked is to read, while others are answered, and to come back with.
+    Wish(Wish),
 }
 
 /// What a watcher must know.
@@ -105,6 +110,8 @@ struct Shared {
     clients: AtomicUsize,
     /// Clients that watch packets.
     watching: AtomicUsize,
+    /// Held by who reads a configuration: one at a time, so that the one that was asked for last takes over last.
+    reading: Mutex<()>,
     /// Whether the server is about to end.
     stop: AtomicBool,
 }
@@ -117,7 +124,8 @@ impl Server {
     pub(crate) fn start(bound: Bound, jobs: SyncSender<Job>, limits: Limits) -> std::io::Result<Server> {
         let path = bound.path.clone();
         let (clients, watching) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { jobs, limits, clients, watching, stop: AtomicBool::new(false) });
+        let shared =
+            Arc::new(Shared { jobs, limits, clients, watching, reading: Mutex::new(()), stop: AtomicBool::new(false) });
         let theirs = Arc::clone(&shared);
         let body = move || accept(&bound, &theirs);
         let thread = std::thread::Builder::new().name("weir-socket".to_owned()).spawn(body)?;

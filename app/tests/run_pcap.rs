@@ -188,6 +188,39 @@ fn a_reload_is_planned_checked_and_carried_out() {
     check_account(&running.json(&["show", "stats"]));
 }
 
+/// The process that a process has started and that runs.
+fn child_of(process: u32) -> Option<u32> {
+    let numbers =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    numbers.into_iter().find(|number: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+        let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+        fields.next() != Some("Z") && fields.next() == Some(process.to_string().as_str())
+    })
+}
+
+#[test]
+fn others_are_answered_while_a_script_runs() {
+    let (folder, running) = replay("endless");
+    let endless = folder.write("endless.lua", "while true do end");
+    std::thread::scope(|scope| {
+        let reload = scope.spawn(|| running.ask(&["reload", endless.to_str().unwrap()]));
+        let script = loop {
+            assert!(!reload.is_finished(), "the script never ran");
+            match child_of(running.process()) {
+                Some(script) => break script,
+                None => std::thread::park_timeout(Duration::from_millis(10)),
+            }
+        };
+        running.say(&["show", "stats"]);
+        assert_eq!(child_of(running.process()), Some(script), "the script had to end first");
+        assert!(Command::new("kill").args(["-KILL", &script.to_string()]).status().unwrap().success());
+        let said = text(&reload.join().unwrap().stderr);
+        assert!(said.contains("nothing has changed"), "{said}");
+    });
+    check_account(&running.json(&["show", "stats"]));
+}
+
 #[test]
 fn another_script_is_read_below_its_own_folder() {
     let (folder, running) = replay("other");

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -83,6 +83,7 @@ impl Session<'_> {
         let watched = match request {
             Request::Trace { count, filter } => self.trace(count, &filter),
             Request::Capture { point, filter, count, snap } => self.capture(&point, &filter, count, snap),
+            reload @ Request::Reload { .. } => return self.reload(reload),
             other => return self.write_answer(self.ask(other)),
         };
         match watched {
@@ -104,6 +105,20 @@ impl Session<'_> {
         answer.unwrap_or_else(|| Answer::Whole(Response::refused(STOPPING)))
     }
 
+    /// Reads the configuration that a reload is about here, where nobody else waits for it.
+    fn reload(&self, request: Request) -> io::Result<()> {
+        let _reading = self.shared.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = match self.ask(request) {
+            Answer::Wish(wish) => {
+                let candidate = Box::new(wish.read());
+                let answer = self.hand(|reply| Job::TakeOver(candidate, reply));
+                answer.unwrap_or_else(|| Answer::Whole(Response::refused(STOPPING)))
+            }
+            other => other,
+        };
+        self.write_answer(answer)
+    }
+
     fn write(&self, response: Response) -> io::Result<()> {
         let mut stream = self.stream;
         stream.write_all(&protocol::line(&Reply::new(response))?)
@@ -118,6 +133,7 @@ impl Session<'_> {
                 self.write_pieces(pieces, |rows, more| Response::Rows { columns: columns.clone(), rows, more })
             }
             Answer::Text(pieces) => self.write_pieces(pieces, |text, more| Response::Text { text, more }),
+            Answer::Wish(_) => self.write(Response::refused("there is nothing to read here")),
         }
     }
 

@@ -36,6 +36,9 @@ impl Stand {
             for job in todo {
                 match job {
                     Job::Ask { request, reply, .. } => drop(reply.send(answer(request))),
+                    Job::TakeOver(_, reply) => {
+                        drop(reply.send(Answer::Whole(Response::refused("no script runs here"))))
+                    }
                     Job::Scene(reply) => {
                         drop(reply.send(Scene { now: 5, ports: vec![(0, "wan".to_owned())] }));
                     }

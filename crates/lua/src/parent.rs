@@ -1,7 +1,8 @@
 //! The parent's side: it opens the files, starts the child, answers it, and ends it in time.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -27,7 +28,7 @@ pub fn evaluate(program: &Path, file: &Path, kinds: &[&str], limits: &Limits) ->
     let place = Place::line(file.display().to_string(), 0);
     let failed = |kind, problem: String| vec![ConfigError::new(kind, &place, "", problem)];
     let unreadable = |problem| failed(ErrorKind::File, problem);
-    let text = read_script(File::open(file), limits).map_err(unreadable)?;
+    let text = read_script(open(file), limits).map_err(unreadable)?;
     let folder = Folder::of(file).map_err(|error| unreadable(format!("lies in no readable folder: {error}")))?;
     let run = Run {
         file: place.file.clone(),
@@ -52,6 +53,11 @@ pub fn evaluate(program: &Path, file: &Path, kinds: &[&str], limits: &Limits) ->
         Some(_) => Err(failed(ErrorKind::Limit, UNDONE.to_owned())),
         None => Err(failed(ErrorKind::Limit, ended.reason(limits))),
     }
+}
+
+/// Opens a script without waiting: a pipe to which nobody writes would not open otherwise.
+fn open(file: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(file)
 }
 
 /// A script's text. Only a regular file is read: a pipe might never end.

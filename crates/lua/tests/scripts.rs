@@ -365,6 +365,10 @@ fn scripts_that_cannot_be_read_are_told() {
         [format!("{}: cannot be read: No such file or directory (os error 2)", none.display())]
     );
     assert_eq!(said(Path::new("/dev/zero"), &Limits::default()), ["/dev/zero: is not a regular file"]);
+    let pipe = std::env::temp_dir().join(format!("weir-lua-pipe-{}", std::process::id()));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert_eq!(said(&pipe, &Limits::default()), [format!("{}: is not a regular file", pipe.display())]);
+    std::fs::remove_file(&pipe).unwrap();
     let main = scripts.path("main.lua");
     std::fs::write(&main, [0xff]).unwrap();
     assert_eq!(said(&main, &Limits::default()), [format!("{}: is not UTF-8 text", main.display())]);
