@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{} routes, {} addresses, batches of {BATCH}", routes.len(), addresses.len());
     let domain = Domain::new();
     for kernel in Kernel::available() {
-        let config = Config { kernel, ..Config::new(0xffff) };
+        let config = Config { kernel, ..Config::new(NEXT_HOPS) };
         if kernel == Kernel::detect() {
             measure(&format!("dir24 {kernel}"), Dir24::new(&config, &domain)?, &routes, &addresses);
         }
