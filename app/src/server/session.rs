@@ -83,7 +83,7 @@ impl Session<'_> {
         let watched = match request {
             Request::Trace { count, filter } => self.trace(count, &filter),
             Request::Capture { point, filter, count, snap } => self.capture(&point, &filter, count, snap),
-            reload @ Request::Reload { .. } => return self.reload(reload),
+            reload @ Request::Reload { .. } => return self.write_answer(self.reload(reload)),
             other => return self.write_answer(self.ask(other)),
         };
         match watched {
@@ -105,18 +105,17 @@ impl Session<'_> {
         answer.unwrap_or_else(|| Answer::Whole(Response::refused(STOPPING)))
     }
 
-    /// Reads the configuration that a reload is about here, where nobody else waits for it.
-    fn reload(&self, request: Request) -> io::Result<()> {
+    /// Reads the configuration that a reload is about here, where nobody else waits for it, and lets it take over.
+    fn reload(&self, request: Request) -> Answer {
         let _reading = self.shared.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = match self.ask(request) {
+        match self.ask(request) {
             Answer::Wish(wish) => {
                 let candidate = Box::new(wish.read());
                 let answer = self.hand(|reply| Job::TakeOver(candidate, reply));
                 answer.unwrap_or_else(|| Answer::Whole(Response::refused(STOPPING)))
             }
             other => other,
-        };
-        self.write_answer(answer)
+        }
     }
 
     fn write(&self, response: Response) -> io::Result<()> {
