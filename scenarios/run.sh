@@ -71,6 +71,19 @@ make_host() { # NAMESPACE ROUTER-END ADDRESS GATEWAY
     inside "$1" ip route add default via "$4"
 }
 
+# The kernel says within a second that a new link is up; until then the router lets nothing pass there.
+wait_for_links() { # NAMESPACE INTERFACE...
+    local namespace=$1 interface tries
+    shift
+    for interface in "$@"; do
+        for ((tries = 0; tries < 200; tries++)); do
+            inside "$namespace" ip -oneline link show "$interface" | grep -q 'state UP' && continue 2
+            sleep 0.05
+        done
+        fail "the link of $interface does not come up"
+    done
+}
+
 start_weir() { # DRIVER; whether it is ready
     sed "s/af_xdp:/$1:/" configs/router.lua >"$scratch/router.lua"
     : >"$scratch/out"
@@ -96,6 +109,7 @@ make_host "$lan" veth-lan 10.0.0.2/24 10.0.0.1
 make_host "$wan" veth-wan 192.0.2.254/24 192.0.2.1
 # A network behind the host on the other side, which only the default route leads to.
 inside "$wan" ip address add 198.51.100.1/32 dev lo
+wait_for_links "$router" veth-lan veth-wan
 
 driver=AF_XDP
 if ! start_weir af_xdp; then
@@ -125,8 +139,8 @@ for ((tries = 0; tries < 100; tries++)); do
     grep -q listening "$scratch/iperf3" && break
     sleep 0.05
 done
-# In the background, so that an interrupt need not wait for its end.
-inside "$lan" iperf3 -c 198.51.100.1 -t "$seconds" --json >"$scratch/stream" &
+# In the background, so that an interrupt need not wait for its end; and not by `inside`, which would be what is ended in its place.
+ip netns exec "$lan" iperf3 -c 198.51.100.1 -t "$seconds" --json >"$scratch/stream" &
 pids+=("$!")
 wait "$!" ||
     fail "iperf3: $(python3 -c 'import json, sys; print(json.load(open(sys.argv[1])).get("error"))' "$scratch/stream")"

@@ -1,6 +1,7 @@
 """`make run` and `make demo` do what they promise, and leave nothing behind."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -14,12 +15,28 @@ _ENVIRONMENT = {**os.environ, "WEIR": str(PROGRAM), "SECONDS_OF_TRAFFIC": "1"}
 
 def _left_behind(pid):
     spaces = [line for line in run("ip", "netns", "list").splitlines() if line.startswith(f"weir-{pid}-")]
-    return spaces + [name for name in os.listdir("/tmp") if name.startswith(f"weir-{pid}.")]
+    return spaces + [name for name in os.listdir("/tmp") if name.startswith(f"weir-{pid}.")] + _processes(pid)
+
+
+def _processes(session):
+    """What still runs in a session."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            name, rest = (process / "stat").read_text(encoding="utf-8").rsplit(") ", 1)
+        except OSError:
+            continue  # it has just ended
+        state, _, _, of = rest.split()[:4]
+        if state != "Z" and int(of) == session:
+            found.append(name)
+    return found
 
 
 def test_run_shows_a_router_at_work():
     """All of it works, and nothing is left."""
-    shown = subprocess.Popen(ROOT / "scenarios/run.sh", env=_ENVIRONMENT, stdout=-1, stderr=-2, text=True)
+    shown = subprocess.Popen(
+        ROOT / "scenarios/run.sh", env=_ENVIRONMENT, stdout=-1, stderr=-2, text=True, start_new_session=True,
+    )
     said = shown.communicate(timeout=PATIENCE)[0]
     assert shown.returncode == 0, said
     assert "unaccounted" in said and " 0% packet loss" in said and "Gbit/s" in said, said

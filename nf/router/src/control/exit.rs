@@ -26,7 +26,7 @@ weir_stage::ways! {
         /// The same, but no redirect was due: its source is on another network, or others were told just now.
         NoRedirect => consume "redirect-not-due",
 
-        /// ARP between others.
+        /// ARP between others, or on a port whose link is down.
         ArpIgnored => drop "arp-ignored",
         /// ARP that is not for Ethernet and IPv4, is cut short, or comes from an address that no host has.
         ArpMalformed => drop "arp-malformed",
