@@ -10,7 +10,7 @@ use crate::graph::GraphView;
 use crate::log;
 use crate::save;
 use crate::server::Answer;
-use crate::source::{Candidate, Source, Wish};
+use crate::source::{Candidate, Reload, Source};
 use crate::stats::{self, Gauge, PortInput, Stats};
 use crate::supervisor::{Failure, Supervisor};
 use crate::version;
@@ -153,7 +153,7 @@ impl Running {
         match script.map(Source::of_client).transpose() {
             Ok(source) => {
                 let source = source.unwrap_or_else(|| self.source.clone());
-                Answer::Wish(Wish { source, switches: self.switches.clone(), dry_run, allow_restart })
+                Answer::Reload(Reload { source, switches: self.switches.clone(), dry_run, allow_restart })
             }
             Err(message) => Answer::Whole(Response::refused(message)),
         }
@@ -161,7 +161,7 @@ impl Running {
 
     /// Lets a configuration that was read take over.
     pub(crate) fn take_over(&mut self, candidate: Candidate) -> (Response, Then) {
-        let Wish { source, dry_run, allow_restart, .. } = candidate.wish;
+        let Reload { source, dry_run, allow_restart, .. } = candidate.reload;
         let new = match candidate.loaded {
             Ok(new) => new,
             Err(errors) => return (wrong(errors), Then::GoOn),

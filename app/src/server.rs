@@ -21,7 +21,7 @@ use weir_stage::ShowRows;
 
 use crate::log;
 use crate::socket::{self, Bound};
-use crate::source::{Candidate, Wish};
+use crate::source::{Candidate, Reload};
 use weir_protocol::{self as protocol, Reply, Request, Response, Rights};
 
 /// What the loop that owns the data plane is asked to do.
@@ -59,7 +59,7 @@ pub(crate) enum Answer {
     /// A text, of which whoever asked takes one piece after the other in the same way.
     Text(Box<dyn Iterator<Item = String> + Send>),
     /// A configuration that whoever asked is to read, while others are answered, and to come back with.
-    Wish(Wish),
+    Reload(Reload),
 }
 
 /// What a watcher must know.

@@ -58,7 +58,7 @@ impl Source {
 
 /// What a client asked for with a reload.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct Reload {
     pub(crate) source: Source,
     /// The switches that were given for what a configuration may do.
     pub(crate) switches: Vec<&'static str>,
@@ -68,17 +68,17 @@ pub(crate) struct Wish {
     pub(crate) allow_restart: bool,
 }
 
-impl Wish {
+impl Reload {
     /// Reads and checks the configuration, which takes as long as its script does.
     pub(crate) fn read(self) -> Candidate {
         let next = if self.dry_run { Next::Nothing } else { Next::Build };
         let loaded = self.source.load(&self.switches, next);
-        Candidate { wish: self, loaded }
+        Candidate { reload: self, loaded }
     }
 }
 
 /// A configuration that was read and is to take over.
 pub(crate) struct Candidate {
-    pub(crate) wish: Wish,
+    pub(crate) reload: Reload,
     pub(crate) loaded: Result<Loaded, Vec<ConfigError>>,
 }

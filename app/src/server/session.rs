@@ -109,8 +109,8 @@ impl Session<'_> {
     fn reload(&self, request: Request) -> Answer {
         let _reading = self.shared.reading.lock().unwrap_or_else(PoisonError::into_inner);
         match self.ask(request) {
-            Answer::Wish(wish) => {
-                let candidate = Box::new(wish.read());
+            Answer::Reload(reload) => {
+                let candidate = Box::new(reload.read());
                 let answer = self.hand(|reply| Job::TakeOver(candidate, reply));
                 answer.unwrap_or_else(|| Answer::Whole(Response::refused(STOPPING)))
             }
@@ -132,7 +132,7 @@ impl Session<'_> {
                 self.write_pieces(pieces, |rows, more| Response::Rows { columns: columns.clone(), rows, more })
             }
             Answer::Text(pieces) => self.write_pieces(pieces, |text, more| Response::Text { text, more }),
-            Answer::Wish(_) => self.write(Response::refused("there is nothing to read here")),
+            Answer::Reload(_) => self.write(Response::refused("there is nothing to read here")),
         }
     }
 

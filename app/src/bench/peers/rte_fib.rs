@@ -22,8 +22,8 @@ const MEMORY: u32 = 1024;
 
 const WORKS: &[Work] = &[Work {
     name: "look-up",
-    help: "A million IPv4 addresses, looked up 64 at a time in the same prefixes, DIR-24-8 with two bytes a network on both sides; cycles and rates are of look-ups, \
-           not of packets. Both find the same next hops, or there is no figure. Debian's DPDK has no vector code for it; Weir's has.",
+    help: "A million IPv4 addresses, looked up 64 at a time in the same prefixes, DIR-24-8 with two bytes for each /24 on both \
+           sides; cycles and rates are of look-ups, not of packets. Both find the same next hops, or there is no figure. Debian's DPDK has no vector code for it; Weir's has.",
 }];
 
 pub(super) struct RteFib;

@@ -37,6 +37,8 @@ const LEFT_OUT: u32 = 0x3fff_c000;
 /// From the two highest bits of a halfword to those of a word.
 const APART: u32 = 16;
 
+const _: () = assert!(ELSEWHERE & LEFT_OUT == 0, "it has a halfword of its own");
+
 /// The halfword of a word: that of [`ELSEWHERE`], which no word of its own needs, when it does not fit.
 #[inline(always)]
 fn half(word: u32) -> u16 {

@@ -20,6 +20,8 @@ pub(crate) const ELSEWHERE: u32 = POINTER | 1 << 30 | 0x3fff;
 /// How many groups there can be.
 const MAX_GROUPS: u32 = 1 << 24;
 
+const _: () = assert!(MAX_GROUPS <= ELSEWHERE & !POINTER, "no pointer is taken for it");
+
 /// What a change gives to addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
