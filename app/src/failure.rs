@@ -6,6 +6,7 @@ use weir_config::ConfigError;
 
 use crate::client::ClientError;
 use crate::socket::SocketError;
+use crate::supervisor::Failure;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -35,6 +36,16 @@ impl fmt::Display for Failed {
 impl From<String> for Failed {
     fn from(sentence: String) -> Failed {
         Failed::Sentences(vec![sentence])
+    }
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Failed {
+        match failure {
+            Failure::Config(errors) => Failed::Config(errors),
+            Failure::Start(sentences) => Failed::Sentences(sentences),
+            closed @ Failure::Closed { .. } => Failed::from(closed.to_string()),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod log;
 mod metrics;
 mod pcapng;
 mod privileges;
+mod reload;
 mod render;
 mod run;
 mod save;

@@ -1,5 +1,6 @@
 //! `weir run`: starting, the loop that everything comes together in, and stopping.
 
+use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -19,11 +20,11 @@ use crate::log;
 use crate::metrics;
 use crate::privileges;
 use crate::render::{self, Style};
-use crate::server::{Answer, Job, Limits, Scene, Server};
+use crate::server::{Job, Limits, Scene, Server};
 use crate::socket;
 use crate::source::Source;
 use crate::stats::{self, Stats};
-use crate::supervisor::{Failure, Next, Options, Supervisor};
+use crate::supervisor::{Next, Options, Supervisor};
 use weir_protocol::{Request, Rights};
 
 /// Jobs that wait while one is carried out.
@@ -53,10 +54,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     let how = Options { name: options.target.name.clone(), run_dir: run_dir.to_owned() };
     let (jobs, todo) = sync_channel(JOBS);
     stop_on_signals(&jobs)?;
-    let supervisor = Supervisor::start(loaded, &how).map_err(|failure| match failure {
-        Failure::Config(errors) => Failed::from(errors),
-        Failure::Start(sentences) => Failed::Sentences(sentences),
-    })?;
+    let supervisor = Supervisor::start(loaded, &how).map_err(Failed::from)?;
     privileges::drop_after_start()?;
     let server = Server::start(bound, jobs.clone(), Limits::default())
         .map_err(|error| format!("cannot serve the control socket: {error}"))?;
@@ -66,7 +64,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     }
     say("ready\n");
     log::info("run", "all workers run", &[("file", &options.file.display()), ("socket", &path.display())]);
-    let mut running = Running { supervisor, source, own: options.file.clone(), switches };
+    let mut running = Running { supervisor, source, own: options.file.clone(), switches, reloading: None };
     running.warn();
     let then = go_on(&mut running, &todo, options.until_drained);
     tell(&running.supervisor);
@@ -103,6 +101,7 @@ fn stop_on_signals(jobs: &SyncSender<Job>) -> Result<(), Failed> {
 fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool) -> Then {
     let mut watch = Watch::default();
     let mut ticks: u32 = 0;
+    let mut waiting: VecDeque<Job> = VecDeque::new();
     loop {
         let busy = running.supervisor.tick();
         let is_virtual = running.supervisor.is_virtual();
@@ -121,7 +120,10 @@ fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool) -> Th
                 return Then::Stop;
             }
         }
-        match todo.recv_timeout(wait) {
+        let is_reloading = running.is_reloading();
+        let next = if is_reloading { None } else { waiting.pop_front() };
+        match next.map_or_else(|| todo.recv_timeout(wait), Ok) {
+            Ok(job) if is_reloading && changes_functions(&job) => waiting.push_back(job),
             Ok(job) => match carry_out(running, job) {
                 Then::GoOn => {}
                 then => return then,
@@ -133,6 +135,12 @@ fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool) -> Th
     }
 }
 
+/// Whether a job has to wait while functions are built for a reload: what it changed would be lost with the old ones. As many
+/// wait as there are clients, each of which waits for its answer.
+fn changes_functions(job: &Job) -> bool {
+    matches!(job, Job::TakeOver(..) | Job::Ask { request: Request::Change { .. }, .. })
+}
+
 fn carry_out(running: &mut Running, job: Job) -> Then {
     // Who asked may have gone in the meantime; that is no reason to stop.
     match job {
@@ -142,9 +150,13 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
             return then;
         }
         Job::TakeOver(candidate, reply) => {
-            let (response, then) = running.take_over(*candidate);
-            let _ = reply.send(Answer::Whole(response));
+            let (answer, then) = running.take_over(*candidate);
+            let _ = reply.send(answer);
             return then;
+        }
+        Job::Finish(ready, reply) => {
+            let answer = running.finish(*ready);
+            let _ = reply.send(answer);
         }
         Job::Scene(reply) => {
             let ports = running.supervisor.port_names();

@@ -20,8 +20,9 @@ use weir_engine::Observer;
 use weir_stage::ShowRows;
 
 use crate::log;
+use crate::reload::{Candidate, Ready, Reload};
 use crate::socket::{self, Bound};
-use crate::source::{Candidate, Reload};
+use crate::supervisor::Aside;
 use weir_protocol::{self as protocol, Reply, Request, Response, Rights};
 
 /// What the loop that owns the data plane is asked to do.
@@ -37,6 +38,8 @@ pub(crate) enum Job {
     },
     /// Let a configuration take over that whoever asked has read.
     TakeOver(Box<Candidate>, SyncSender<Answer>),
+    /// Put in place what was built for it.
+    Finish(Box<Ready>, SyncSender<Answer>),
     /// Say what a watcher must know.
     Scene(SyncSender<Scene>),
     /// Tell an observer of every packet from here on.
@@ -60,6 +63,8 @@ pub(crate) enum Answer {
     Text(Box<dyn Iterator<Item = String> + Send>),
     /// A configuration that whoever asked is to read, while others are answered, and to come back with.
     Reload(Reload),
+    /// Functions that whoever asked is to build in the same way.
+    Build(Arc<Aside>),
 }
 
 /// What a watcher must know.

@@ -17,7 +17,7 @@ use crate::failure::Failed;
 use crate::generate::{self, End, plan};
 use crate::privileges;
 use crate::stats;
-use crate::supervisor::{Failure, Loaded, Options, Supervisor};
+use crate::supervisor::{Loaded, Options, Supervisor};
 
 /// A stall of the generator's loop that is as long as this disturbs a trial: it sends too little for so long, and what waits for it may
 /// be lost.
@@ -144,12 +144,7 @@ impl Bench {
         if self.trials == 1 && self.setup.restart.is_none() {
             privileges::drop_after_start().map_err(Stop::Failed)?;
         }
-        started.map_err(|failure| {
-            failed(match failure {
-                Failure::Config(errors) => Failed::from(errors),
-                Failure::Start(sentences) => Failed::Sentences(sentences),
-            })
-        })
+        started.map_err(|failure| failed(Failed::from(failure)))
     }
 
     /// Carries out a trial. `meanwhile` is called again and again with the time since it began.

@@ -23,7 +23,7 @@ use crate::commands::{print, print_json};
 use crate::failure::Failed;
 use crate::privileges;
 use crate::stats::{self, AccountStats};
-use crate::supervisor::{Failure, Loaded, Next, Options, Supervisor, load, load_document};
+use crate::supervisor::{Loaded, Next, Options, Supervisor, load, load_document};
 
 /// How often the end of the streams is looked for.
 const TICK: Duration = Duration::from_millis(5);
@@ -154,10 +154,7 @@ pub(crate) fn run(loaded: Loaded, linger: Duration, stop: &AtomicBool) -> Result
     }
     let name = format!("generator-{}", std::process::id());
     let how = Options { name, run_dir: std::env::temp_dir() };
-    let mut supervisor = Supervisor::start(loaded, &how).map_err(|failure| match failure {
-        Failure::Config(errors) => Failed::from(errors),
-        Failure::Start(sentences) => Failed::Sentences(sentences),
-    })?;
+    let mut supervisor = Supervisor::start(loaded, &how).map_err(Failed::from)?;
     privileges::drop_after_start()?;
     let finished = wait_for_end(&mut supervisor, stop, &mut |_| Ok::<(), Failed>(()))? == End::Finished;
     wait(&mut supervisor, if finished { linger } else { Duration::ZERO });

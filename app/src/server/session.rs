@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,6 +18,7 @@ use super::{Answer, Counted, Job, Scene, Shared};
 use crate::capture::{Copier, Point};
 use crate::graph::GraphView;
 use crate::log;
+use crate::reload;
 use crate::socket;
 use crate::trace::{MAX_PACKETS, Tracer};
 use weir_protocol::{self as protocol, Reply, Request, Response, Rights, read_call};
@@ -94,9 +95,7 @@ impl Session<'_> {
 
     /// Hands a job over, and waits for what comes of it.
     fn hand<T>(&self, job: impl FnOnce(SyncSender<T>) -> Job) -> Option<T> {
-        let (reply, answer) = sync_channel(1);
-        self.shared.jobs.send(job(reply)).ok()?;
-        answer.recv().ok()
+        reload::hand(&self.shared.jobs, job)
     }
 
     fn ask(&self, request: Request) -> Answer {
@@ -110,8 +109,7 @@ impl Session<'_> {
         let _reading = self.shared.reading.lock().unwrap_or_else(PoisonError::into_inner);
         match self.ask(request) {
             Answer::Reload(reload) => {
-                let candidate = Box::new(reload.read());
-                let answer = self.hand(|reply| Job::TakeOver(candidate, reply));
+                let answer = reload.carry_out(&self.shared.jobs);
                 answer.unwrap_or_else(|| Answer::Whole(Response::refused(STOPPING)))
             }
             other => other,
@@ -132,7 +130,7 @@ impl Session<'_> {
                 self.write_pieces(pieces, |rows, more| Response::Rows { columns: columns.clone(), rows, more })
             }
             Answer::Text(pieces) => self.write_pieces(pieces, |text, more| Response::Text { text, more }),
-            Answer::Reload(_) => self.write(Response::refused("there is nothing to read here")),
+            Answer::Reload(_) | Answer::Build(_) => self.write(Response::refused("there is nothing to read here")),
         }
     }
 

@@ -1,11 +1,16 @@
 //! What runs: the engine, its ports and functions; started from a configuration, changed by requests and reloads.
 
+mod aside;
+mod changes;
+mod closed;
 mod config;
 mod placing;
 mod ports;
 mod reload;
+mod reopen;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,21 +20,50 @@ use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot
 use weir_mem::Domain;
 use weir_stage::{DeviceStats, Env, Function, PortInfo, RequestError, ShowRows, Verb};
 
+pub(crate) use aside::{Aside, Built};
 pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document};
 use placing::{Cores, too_few_queues};
-pub(crate) use placing::{RunningFunction, blueprint, owners};
+pub(crate) use placing::{RunningFunction, blueprint, owners, parts};
 use ports::Buffers;
 pub(crate) use ports::{OpenPort, open};
+pub(crate) use reload::Pending;
 
 use crate::save;
 
-/// Why a start or a reload failed. Nothing has changed then.
+/// Why a start or a reload failed. Nothing has changed then, unless it says so.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The configuration is wrong.
     Config(Vec<ConfigError>),
     /// A device, the memory or the engine refuses: a sentence each.
     Start(Vec<String>),
+    /// The same for a reload, and not everything is as it was: ports that were closed for it could not be opened again. They are tried
+    /// again.
+    Closed {
+        /// Why the reload failed.
+        cause: Box<Failure>,
+        /// A sentence for each of those ports.
+        still_closed: Vec<String>,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Config(errors) => f.write_str(&lines(errors)),
+            Failure::Start(sentences) => f.write_str(&sentences.join("\n")),
+            Failure::Closed { cause, still_closed } => write!(
+                f,
+                "{cause}\nthe functions run as before, but ports that had to be closed do not open again; \
+                 they are tried again every second, and what is sent there until then is dropped as link-down:\n{}",
+                still_closed.join("\n")
+            ),
+        }
+    }
+}
+
+fn lines(errors: &[ConfigError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 impl Failure {
@@ -53,7 +87,7 @@ pub(crate) struct Supervisor {
     // Declared before `buffers`: ports let go of their buffers before the pool goes.
     ports: BTreeMap<String, OpenPort>,
     functions: Vec<RunningFunction>,
-    loaded: Loaded,
+    loaded: Arc<Loaded>,
     cores: Cores,
     domain: Domain,
     buffers: Buffers,
@@ -91,7 +125,7 @@ impl Supervisor {
             engine,
             ports: BTreeMap::new(),
             functions: Vec::new(),
-            loaded,
+            loaded: Arc::new(loaded),
             cores,
             domain,
             buffers,
@@ -118,7 +152,7 @@ impl Supervisor {
                 Ok(instance) => functions.push(RunningFunction {
                     function,
                     element: element.clone(),
-                    instance,
+                    instance: Arc::from(instance),
                     placement: function.placement(element),
                     ports: function.ports(element),
                     keep: false,
@@ -144,7 +178,8 @@ impl Supervisor {
         if !wrong.is_empty() {
             return Err(Failure::Start(wrong));
         }
-        let plan = blueprint(&functions, &mut ports, &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
+        let plan =
+            blueprint(&functions, parts(&mut ports), &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
         self.engine.install(plan).map_err(Failure::one)?;
         self.ports = ports;
         self.functions = functions;
@@ -206,6 +241,7 @@ impl Supervisor {
         self.stalled = beats.iter().filter(|beat| still(beat)).map(|(id, _)| id.clone()).collect();
         self.beats = beats;
         self.beats_at = now;
+        self.reopen_closed();
         self.troubles = self.find_troubles();
     }
 
@@ -222,7 +258,12 @@ impl Supervisor {
         };
         let workers = self.engine.snapshot();
         let queues = workers.iter().flat_map(|worker| worker.receive.iter().chain(&worker.transmit));
-        queues.filter_map(|queue| Some((name(queue.port), queue.trouble.clone()?))).collect()
+        let of_queues = queues.filter_map(|queue| Some((name(queue.port), queue.trouble.clone()?)));
+        let of_closed = self.ports.values().filter_map(|open| {
+            let why = open.closed.as_ref()?;
+            Some((open.info.name.clone(), format!("it is closed and tried again every second: {why}")))
+        });
+        of_queues.chain(of_closed).collect()
     }
 
     /// What is wrong with ports for good, each with its port: a damaged file, a full disk.
@@ -263,7 +304,7 @@ impl Supervisor {
     /// The ports, with their devices' own figures.
     pub(crate) fn port_figures(&self) -> Vec<(PortInfo, DeviceStats)> {
         let mut figures: Vec<(PortInfo, DeviceStats)> =
-            self.ports.values().map(|open| (open.info.clone(), open.port.stats())).collect();
+            self.ports.values().map(|open| (open.info.clone(), open.stats())).collect();
         figures.sort_by_key(|(info, _)| info.index);
         figures
     }

@@ -137,8 +137,8 @@ pub trait Function: Sync {
     }
 }
 
-/// A configured network function.
-pub trait Instance: Send {
+/// A configured network function. A thread of its own may build the next one from it while it runs.
+pub trait Instance: Send + Sync {
     /// The stages of one replica of its data path, and those of its control side, which all replicas share by their names.
     ///
     /// # Errors
