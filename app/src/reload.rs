@@ -3,6 +3,8 @@
 //! Whoever asks does the long work, so that nobody else waits for it: reads the configuration and compares it with the running one, comes
 //! back with it, then builds the functions, and comes back with those. The loop that owns the data plane only begins and finishes.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
@@ -160,14 +162,20 @@ impl Running {
                         learned; say --allow-restart, or leave them out (--dry-run shows them)",
             );
         }
-        if source.path != self.own {
+        if !is_same_file(&source.path, &self.own) {
             return Err(
-                "a restart starts with the file that Weir was started with; change that file, then reload without \
-                        naming another",
+                "a restart starts with the file that Weir was started with, and this is another; change that file, then \
+                        reload it",
             );
         }
         Ok(())
     }
+}
+
+/// Whether two paths lead to one file: a client names it by way of its own folder.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    identity(one).is_some_and(|file| identity(other) == Some(file))
 }
 
 fn refused(failure: Failure, source: &Source) -> Answer {
