@@ -167,7 +167,7 @@ impl DpdkPool {
         let cache = THREAD_CACHE.min(capacity32 / 4);
         // SAFETY: EAL runs, the name is a C string that DPDK copies.
         let raw = unsafe {
-            sys::rte_pktmbuf_pool_create(
+            sys::weir_pktmbuf_pool_create(
                 name.as_ptr(),
                 capacity32,
                 cache,

@@ -129,6 +129,21 @@ pub fn start(name: &str, data_room: usize) -> (Arc<Eal>, DpdkPool) {
     (eal, pool)
 }
 
+/// Takes all buffers of a new pool but so many bursts of those that lie last, which are handed out last first.
+pub fn all_but_the_last(bursts: usize, pool: &mut DpdkPool) -> Vec<Burst> {
+    let mut taken = Vec::new();
+    // A new pool hands out its buffers in the order of their addresses.
+    for n in [BUFFERS % 64].into_iter().chain(std::iter::repeat_n(64, BUFFERS / 64)) {
+        let mut burst = Burst::new();
+        assert!(pool.alloc_burst(n, &mut burst));
+        taken.push(burst);
+    }
+    for _ in 0..bursts {
+        pool.free_burst(&mut taken.pop().unwrap());
+    }
+    taken
+}
+
 /// A port with one queue each way, and the queues.
 pub struct Open {
     pub port: DpdkPort,
