@@ -17,6 +17,8 @@ mod absent;
 #[cfg(feature = "dpdk")]
 mod access;
 #[cfg(feature = "dpdk")]
+mod bpf;
+#[cfg(feature = "dpdk")]
 mod devargs;
 #[cfg(feature = "dpdk")]
 pub mod eal;
@@ -28,6 +30,8 @@ mod figures;
 mod layout;
 #[cfg(feature = "dpdk")]
 mod netif;
+#[cfg(feature = "dpdk")]
+mod patience;
 #[cfg(feature = "dpdk")]
 mod pool;
 #[cfg(feature = "dpdk")]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use weir_packet::Pool;
 use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx, local_mac};
@@ -11,6 +12,7 @@ use crate::eal::Eal;
 use crate::ethdev::{Abilities, Ethdev, Failure, Setup};
 use crate::memory::XDP_DATA_ROOM;
 use crate::netif::{Interface, Presence};
+use crate::patience::wait_until;
 use crate::pool::{DpdkPool, Mempool};
 use crate::queue::{DpdkRx, DpdkTx};
 use crate::{Device, DpdkError, Kind, PortConfig, access, figures, longest_mtu};
@@ -113,6 +115,22 @@ impl DpdkPort {
         Ok(if paired(self.device.kind()) { rx } else { self.config.pairs })
     }
 
+    /// Opens it; an AF_XDP device once more as long as its queues are busy, for the kernel frees those of a closed socket at its leisure.
+    fn start_patiently(&mut self, rx: u16, tx: u16) -> Result<Queues, DpdkError> {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let mut done = self.start(rx, tx);
+        if self.device.kind() == Kind::AfXdp {
+            wait_until(PATIENCE, || {
+                let busy = matches!(done, Err(DpdkError::Busy { .. }));
+                if busy {
+                    done = self.start(rx, tx);
+                }
+                !busy
+            });
+        }
+        done
+    }
+
     fn start(&mut self, rx: u16, tx: u16) -> Result<Queues, DpdkError> {
         let pairs = self.pairs_for(rx, tx)?;
         let ethdev = match self.ethdev.take() {
@@ -205,7 +223,7 @@ impl Port for DpdkPort {
 
     /// Buffers come from the pool that the port was attached with; `_pool` is another handle to it.
     fn open(&mut self, rx_queues: u16, tx_queues: u16, _pool: &dyn Pool) -> Result<Queues, PortError> {
-        self.start(rx_queues, tx_queues).map_err(|error| PortError(error.to_string()))
+        self.start_patiently(rx_queues, tx_queues).map_err(|error| PortError(error.to_string()))
     }
 
     fn stats(&self) -> DeviceStats {
