@@ -13,7 +13,7 @@ use crate::layout::{Blueprint, Laid, lay_out};
 use crate::moving::{Idle as IdleQueues, Lifted, Ports, to_lift};
 use crate::observe::Observer;
 use crate::plan::Leftover;
-use crate::seat::{CONTROL_PATIENCE, Command, Idle, PATIENCE, Seat, ThreadSettings, obey};
+use crate::seat::{CONTROL_PATIENCE, Command, Idle, PATIENCE, Seat, ThreadSettings};
 use crate::snapshot::WorkerSnapshot;
 use crate::thread::start_thread;
 use crate::worker::Worker;
@@ -363,14 +363,20 @@ impl Engine {
         for (_, seat) in &mut self.seats {
             seat.ask(ANSWER, Command::Halt);
         }
-        let last: Vec<_> = self.seats.iter_mut().map(|(_, seat)| seat.ask(ANSWER, Command::Stop)).collect();
-        for ((_, seat), answer) in self.seats.iter_mut().zip(&last) {
+        self.end().into_iter().map(Option::unwrap_or_default).collect()
+    }
+
+    /// Ends all workers, and waits for their threads. Returns their last numbers, where they tell them.
+    fn end(&mut self) -> Vec<Option<WorkerSnapshot>> {
+        let mut seats: Vec<Seat> = self.seats.drain(..).map(|(_, seat)| seat).collect();
+        let last: Vec<_> = seats.iter_mut().map(|seat| seat.ask(ANSWER, Command::Stop)).collect();
+        for (seat, answer) in seats.into_iter().zip(&last) {
             // One that has answered is about to end; one that has not may never.
-            if let (Seat::Thread { thread, .. }, Some(_)) = (seat, answer) {
-                thread.take().map(std::thread::JoinHandle::join);
+            if let (Seat::Thread { thread: Some(thread), .. }, Some(_)) = (seat, answer) {
+                drop(thread.join());
             }
         }
-        last.into_iter().map(Option::unwrap_or_default).collect()
+        last
     }
 
     fn wait_until_quiet(&mut self) {
@@ -392,22 +398,9 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// Ends the threads of an engine that was not stopped.
+    /// Ends the threads of an engine that was not stopped. None is left that could be at work while the process ends.
     fn drop(&mut self) {
-        for (_, seat) in &mut self.seats {
-            match seat {
-                Seat::Thread { mailbox, thread: Some(thread) } => {
-                    let (to, _) = std::sync::mpsc::channel();
-                    mailbox.post(Command::Stop(to));
-                    thread.thread().unpark();
-                }
-                Seat::Thread { .. } => {}
-                Seat::Inline(worker) => {
-                    let (to, _) = std::sync::mpsc::channel();
-                    obey(worker, Command::Stop(to));
-                }
-            }
-        }
+        self.end();
     }
 }
 

@@ -11,7 +11,7 @@ pub fn thread_name(worker: &str) -> String {
     format!("weir-{worker}")
 }
 
-/// Starts a worker's thread, and waits until it is pinned.
+/// Starts a worker's thread, and waits until it is pinned and its hook has been called.
 pub(crate) fn start_thread(
     worker: Worker,
     settings: ThreadSettings,
@@ -28,12 +28,13 @@ pub(crate) fn start_thread(
         if worker.id == CONTROL {
             keep_off(&busy);
         }
-        let failed = pinned.is_err();
-        drop(started.send(pinned));
-        if failed {
+        if pinned.is_err() {
+            drop(started.send(pinned));
             return;
         }
         let _registered = hook.map(|hook| hook(&worker.id));
+        // Not earlier: whoever started it would take it for one that answers, and might end the process while the hook is at work.
+        drop(started.send(pinned));
         run(&mut worker, &theirs, &settings);
     };
     let thread = std::thread::Builder::new().name(name).spawn(body);
