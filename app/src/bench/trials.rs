@@ -16,6 +16,7 @@ use crate::cli::Generate;
 use crate::failure::Failed;
 use crate::generate::{self, End, plan};
 use crate::privileges;
+use crate::socket;
 use crate::stats;
 use crate::supervisor::{Loaded, Options, Supervisor};
 
@@ -136,7 +137,8 @@ impl Bench {
             Some(supervisor) => supervisor.reload(loaded),
             None => {
                 let name = format!("bench-{}", std::process::id());
-                let how = Options { name, run_dir: std::env::temp_dir() };
+                let run_dir = socket::folder(&name).map_err(|error| failed(Failed::from(error)))?;
+                let how = Options { name, run_dir };
                 Supervisor::start(loaded, &how).map(|supervisor| self.supervisor = Some(supervisor))
             }
         };

@@ -22,6 +22,7 @@ use crate::cli::Generate;
 use crate::commands::{print, print_json};
 use crate::failure::Failed;
 use crate::privileges;
+use crate::socket;
 use crate::stats::{self, AccountStats};
 use crate::supervisor::{Loaded, Next, Options, Supervisor, load, load_document};
 
@@ -153,7 +154,8 @@ pub(crate) fn run(loaded: Loaded, linger: Duration, stop: &AtomicBool) -> Result
         return Err(Failed::from(problem));
     }
     let name = format!("generator-{}", std::process::id());
-    let how = Options { name, run_dir: std::env::temp_dir() };
+    let run_dir = socket::folder(&name)?;
+    let how = Options { name, run_dir };
     let mut supervisor = Supervisor::start(loaded, &how).map_err(Failed::from)?;
     privileges::drop_after_start()?;
     let finished = wait_for_end(&mut supervisor, stop, &mut |_| Ok::<(), Failed>(()))? == End::Finished;

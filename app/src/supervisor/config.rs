@@ -159,6 +159,14 @@ impl Loaded {
         schedulers.saturating_add(self.engine.held as usize)
     }
 
+    /// Bytes that may stand between the Ethernet header and the IP packet on a port.
+    pub(crate) fn in_front(&self, port: &str) -> u16 {
+        let owner = |(function, element): &(&'static dyn Function, &Element)| {
+            function.ports(element).iter().any(|owned| owned == port)
+        };
+        self.functions().find(owner).map_or(0, |(function, element)| function.in_front(element, port))
+    }
+
     /// The folder that relative paths of devices start from.
     pub(crate) fn base(&self) -> &Path {
         self.folder.path()

@@ -202,7 +202,7 @@ impl Supervisor {
     fn attach_ports(&self) -> Result<Vec<(PortInfo, weir_stage::PortConfig, Box<dyn weir_stage::Port>)>, Failure> {
         let (mut attached, mut wrong) = (Vec::new(), Vec::new());
         for (index, (name, config, _)) in self.loaded.ports.iter().enumerate() {
-            match self.buffers.attach(name, config, self.loaded.base()) {
+            match self.buffers.attach(name, config, &self.loaded) {
                 Ok(mut port) => {
                     let info = ports::info(name, index as u16, config, &mut *port);
                     attached.push((info, config.clone(), port));

@@ -7,7 +7,7 @@ use weir_engine::{PortPart, ThreadHook};
 use weir_packet::{DATA_ROOM, HeapPool, Pool, buffers_needed};
 use weir_port_dpdk::Device;
 use weir_port_dpdk::eal::{Eal, EalOptions, Memory};
-use weir_port_dpdk::{DpdkPool, DpdkPort, data_room_needed, memory_needed, ring_buffers};
+use weir_port_dpdk::{DpdkPool, data_room_needed, memory_needed, ring_buffers};
 use weir_stage::{DeviceStats, Port, PortConfig, PortInfo, Queues, Rx, Tx};
 
 use super::closed::{ClosedPort, ClosedTx};
@@ -216,8 +216,8 @@ impl Buffers {
     }
 
     /// Attaches a device, not yet open.
-    pub(crate) fn attach(&self, name: &str, config: &PortConfig, base: &Path) -> Result<Box<dyn Port>, String> {
-        if let Some(port) = catalogue::port(name, &config.device, base) {
+    pub(crate) fn attach(&self, name: &str, config: &PortConfig, loaded: &Loaded) -> Result<Box<dyn Port>, String> {
+        if let Some(port) = catalogue::port(name, &config.device, loaded.base()) {
             return port.map_err(|error| format!("port \"{name}\": {error}"));
         }
         let device = Device::parse(&config.device).map_err(|error| format!("port \"{name}\": {error}"))?;
@@ -227,9 +227,10 @@ impl Buffers {
                 config.device
             )),
             Buffers::Dpdk { eal, pool } => {
-                let settings = weir_port_dpdk::PortConfig { mtu: config.mtu, promiscuous: true, ..Default::default() };
-                let port = DpdkPort::attach(eal, device, settings, pool);
-                Ok(Box::new(port.map_err(|error| format!("port \"{name}\": {error}"))?))
+                let in_front = loaded.in_front(name);
+                let usual = weir_port_dpdk::PortConfig::default();
+                let settings = weir_port_dpdk::PortConfig { mtu: config.mtu, in_front, promiscuous: true, ..usual };
+                weir_port_dpdk::attach(eal, device, settings, pool).map_err(|error| format!("port \"{name}\": {error}"))
             }
         }
     }

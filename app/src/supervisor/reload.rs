@@ -166,7 +166,7 @@ impl Supervisor {
             if !changes.early.contains(name) {
                 continue;
             }
-            match self.buffers.attach(name, config, new.base()) {
+            match self.buffers.attach(name, config, new) {
                 Ok(mut port) => {
                     *info = ports::info(name, info.index, config, &mut *port);
                     attached.push((info.clone(), config.clone(), port));
@@ -226,7 +226,7 @@ impl Supervisor {
         info: &PortInfo,
         owners: &Owners,
     ) -> Result<OpenPort, String> {
-        let mut port = self.buffers.attach(&info.name, config, loaded.base())?;
+        let mut port = self.buffers.attach(&info.name, config, loaded)?;
         let info = ports::info(&info.name, info.index, config, &mut *port);
         if let Some(sentence) = too_few_queues(&info, owners) {
             return Err(sentence);

@@ -102,6 +102,12 @@ pub trait Function: Sync {
     /// Names of the ports that belong to it, from a checked configuration. A port belongs to one function.
     fn ports(&self, element: &Element) -> Vec<String>;
 
+    /// Bytes that may stand between the Ethernet header and the IP packet of frames on one of its ports, from a checked configuration:
+    /// tags. A Linux interface counts them towards its MTU, so that its MTU is larger than the port's by as much.
+    fn in_front(&self, _element: &Element, _port: &str) -> u16 {
+        0
+    }
+
     /// Packets that an instance may hold for long, from a checked configuration: those of its schedulers. The process has so many
     /// buffers beside those that rings, links and batches need, so that what waits never starves what is received.
     fn holds(&self, _element: &Element) -> usize {

@@ -67,6 +67,13 @@ impl Function for Bng {
         config.map_or(Vec::new(), |config| config.access.iter().chain(&config.core).map(PortName::to_string).collect())
     }
 
+    /// Customers' packets have two tags.
+    fn in_front(&self, element: &Element, port: &str) -> u16 {
+        const TWO_TAGS: u16 = 8;
+        let is_access = |config: BngConfig| config.access.iter().any(|access| access.as_str() == port);
+        if element.read().is_ok_and(is_access) { TWO_TAGS } else { 0 }
+    }
+
     fn holds(&self, element: &Element) -> usize {
         element
             .read::<BngConfig>()

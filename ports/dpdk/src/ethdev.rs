@@ -30,8 +30,6 @@ pub(crate) struct Setup {
     pub(crate) mtu: u16,
     pub(crate) mac: Option<[u8; 6]>,
     pub(crate) promiscuous: bool,
-    /// Whether it was so before: then it stays so.
-    pub(crate) was_promiscuous: bool,
     pub(crate) kind: Kind,
 }
 
@@ -61,8 +59,6 @@ pub(crate) struct Ethdev {
     programs: OnceLock<Objects>,
     /// Set when a receive queue could not be set up.
     spoilt: AtomicBool,
-    /// Set when the interface has to be told to receive only its own frames again.
-    selfish_again: AtomicBool,
 }
 
 impl Ethdev {
@@ -95,7 +91,6 @@ impl Ethdev {
             rings: OnceLock::new(),
             programs: OnceLock::new(),
             spoilt: AtomicBool::new(false),
-            selfish_again: AtomicBool::new(false),
         };
         match found {
             Some(port) => Ok(ethdev(port)),
@@ -152,7 +147,7 @@ impl Ethdev {
         let rc = unsafe { sys::rte_eth_dev_configure(self.port, setup.rx_queues, setup.tx_queues, &raw const conf) };
         self.checked(&calling, "configuring", rc)?;
         // Of a Linux interface it was set in the kernel, of a card by its configuration.
-        if !matches!(setup.kind, Kind::AfXdp | Kind::AfPacket | Kind::Tap | Kind::Pci) {
+        if !matches!(setup.kind, Kind::AfXdp | Kind::Tap | Kind::Pci) {
             self.set_mtu(&calling, setup.mtu)?;
         }
         let (before, programs) = (xsk::sockets(), Objects::open());
@@ -250,7 +245,6 @@ impl Ethdev {
             // SAFETY: a port that exists.
             let rc = unsafe { sys::rte_eth_promiscuous_enable(self.port) };
             self.optional(calling, "receiving all frames of", rc)?;
-            self.selfish_again.store(!setup.was_promiscuous, Ordering::Relaxed);
         }
         // SAFETY: a port that exists.
         let rc = unsafe { sys::rte_eth_allmulticast_enable(self.port) };
@@ -286,10 +280,6 @@ impl Drop for Ethdev {
         let _calling = self.eal.call();
         let before = Objects::open();
         if self.port != u16::MAX {
-            if self.selfish_again.load(Ordering::Relaxed) {
-                // SAFETY: a port that exists.
-                unsafe { sys::rte_eth_promiscuous_disable(self.port) };
-            }
             // SAFETY: a port that exists; nobody uses its queues any more, for they all hold this.
             unsafe { sys::rte_eth_dev_stop(self.port) };
             let spoilt = c_int::from(self.spoilt.load(Ordering::Relaxed));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use weir_packet::{Batch, Burst, Pool};
 use weir_port_dpdk::eal::{Eal, EalOptions, Memory};
-use weir_port_dpdk::{Device, DpdkError, DpdkPool, DpdkPort, PortConfig, memory_needed};
+use weir_port_dpdk::{Device, DpdkError, DpdkPool, PortConfig, memory_needed};
 use weir_stage::{Port, Rx, Tx};
 
 const INSIDE: &str = "WEIR_DPDK_TEST_INSIDE";
@@ -146,7 +146,7 @@ pub fn all_but_the_last(bursts: usize, pool: &mut DpdkPool) -> Vec<Burst> {
 
 /// A port with one queue each way, and the queues.
 pub struct Open {
-    pub port: DpdkPort,
+    pub port: Box<dyn Port>,
     pub rx: Box<dyn Rx>,
     pub tx: Box<dyn Tx>,
     pub batch: Box<Batch>,
@@ -154,7 +154,7 @@ pub struct Open {
 
 pub fn try_open(eal: &Arc<Eal>, device: &str, config: PortConfig, pool: &DpdkPool) -> Result<Open, String> {
     let device = Device::parse(device).unwrap();
-    let mut port = DpdkPort::attach(eal, device, config, pool).map_err(|error: DpdkError| error.to_string())?;
+    let mut port = weir_port_dpdk::attach(eal, device, config, pool).map_err(|error: DpdkError| error.to_string())?;
     let (mut rx, mut tx) = port.open(1, 1, pool).map_err(|error| error.to_string())?;
     let (rx, tx) = (rx.pop().unwrap(), tx.pop().unwrap());
     Ok(Open { port, rx, tx, batch: Batch::new() })
