@@ -257,6 +257,11 @@ impl Control {
         on_port.into_iter().any(|interface| interface.kind(address) == AddressKind::OnLink)
     }
 
+    /// Whether `address` is one of the router's own, on whatever port.
+    pub(crate) fn is_own(&self, address: Ipv4Addr) -> bool {
+        self.interfaces.iter().any(|interface| interface.is_own(address))
+    }
+
     /// Whether `address` is the broadcast or network address of a connected network.
     pub(crate) fn is_broadcast(&self, address: Ipv4Addr) -> bool {
         let is = |interface: &Interface| {

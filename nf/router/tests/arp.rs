@@ -240,6 +240,20 @@ fn proxy_arp_answers_for_what_is_reached_by_another_port() {
 }
 
 #[test]
+fn no_proxy_answers_for_what_no_station_has() {
+    let mut rig = quiet(TWO, json!({ "proxy_arp": ["left"], "routes": { "0.0.0.0/0": "10.0.1.9" } }));
+    let nobodys =
+        ["0.0.0.1", "127.0.0.1", "169.254.0.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255"];
+    for target in nobodys {
+        send_arp(&mut rig, 0, MacAddr::BROADCAST, request("10.0.0.9", HOST, target));
+        assert!(rig.sent_arp(0).is_empty(), "{target}");
+    }
+    send_arp(&mut rig, 0, MacAddr::BROADCAST, request("10.0.0.9", HOST, "203.0.113.1"));
+    assert_eq!(rig.sent_arp(0).len(), 1, "the default route leads there");
+    rig.finish();
+}
+
+#[test]
 fn a_link_of_two_and_an_address_of_one() {
     const PORTS: &[PortSpec] =
         &[PortSpec("left", &["10.0.0.0/31", "203.0.113.1/32"], 1500), PortSpec("right", &["10.0.1.1/24"], 1500)];

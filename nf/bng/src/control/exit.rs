@@ -55,6 +55,10 @@ weir_stage::ways! {
         NoRoute => drop "no-route",
         /// Longer than what fits, and not to be fragmented.
         TooBig => drop "fragmentation-needed",
+        /// A fragment that ends beyond 65,535 bytes, the longest packet, and would have to be taken apart again to go on.
+        FragmentBeyond => drop "fragment-beyond-end",
+        /// Longer than what fits, and its IP options, which its fragments would have, have a wrong length or make no sense.
+        BadOptions => drop "bad-options",
         /// To an address that no subscriber has.
         UnknownDestination => drop "unknown-destination",
         /// To an address of a subscriber that does not answer.
