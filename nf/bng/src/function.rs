@@ -35,7 +35,7 @@ use crate::qos::{self, Schedulers};
 use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, ShapingSettings, Timing};
 use crate::save::Added;
 use crate::six;
-use crate::state::{Control, lock};
+use crate::state::{Control, Defences, lock};
 use crate::table::counters::{Counters, WorkerCounters};
 use crate::table::{Limits, Subscribers, Tables, Tags};
 use crate::up;
@@ -197,7 +197,17 @@ impl Running {
             config: config.clone(),
             schedulers,
             arrangement,
-            shared: Arc::new(Mutex::new(Control { registry, core, errors, fib, ports, addresses, addresses6, config })),
+            shared: Arc::new(Mutex::new(Control {
+                registry,
+                core,
+                defences: Defences::default(),
+                errors,
+                fib,
+                ports,
+                addresses,
+                addresses6,
+                config,
+            })),
             notices: Mutex::default(),
         };
         let wrong: Vec<ConfigError> = refused.into_iter().map(|(_, problem)| refused_error(element, problem)).collect();
@@ -427,7 +437,7 @@ impl Instance for Running {
     fn notices(&self, now: u64) -> Vec<Notice> {
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         // The slow path is not held up to find that it is not time yet.
-        if notices.is_due(now) { notices.look(now, &lock(&self.shared)) } else { Vec::new() }
+        if notices.is_due(now) { notices.look(now, &mut lock(&self.shared)) } else { Vec::new() }
     }
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {

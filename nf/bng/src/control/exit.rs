@@ -33,6 +33,8 @@ weir_stage::ways! {
         ArpMalformed => drop "arp-malformed",
         /// ARP whose sender is not who the frame comes from.
         ArpSpoofed => drop "arp-spoofed",
+        /// ARP of a customer's station that uses one of the gateway's own addresses.
+        GatewayAddress => drop "gateway-address",
         /// ARP between others, or for an address that is not answered for.
         ArpIgnored => drop "arp-ignored",
         /// From an address that the subscriber has no right to.
