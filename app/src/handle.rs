@@ -74,7 +74,7 @@ impl Running {
         match request {
             Request::Stop => (Response::Ok(Value::Null), Then::Stop),
             Request::Change { verb, function, changes } => {
-                (self.change(&verb, function.as_deref(), &changes), Then::GoOn)
+                (self.change(&verb, function.as_deref(), changes), Then::GoOn)
             }
             other => (self.look(other), Then::GoOn),
         }
@@ -139,14 +139,12 @@ impl Running {
         all
     }
 
-    fn change(&mut self, verb: &str, function: Option<&str>, changes: &[Value]) -> Response {
+    fn change(&mut self, verb: &str, function: Option<&str>, changes: Vec<Value>) -> Response {
+        let count = changes.len();
         match self.supervisor.change(verb, function, changes) {
-            (1, Ok(answers)) => Response::Ok(json!({ "done": 1, "answer": answers.first() })),
-            (done, Ok(_)) => Response::Ok(json!({ "done": done })),
-            (0, Err(error)) if changes.len() < 2 => Response::refused(error.0),
-            (done, Err(error)) => {
-                Response::refused(format!("change {} of {}: {error}; {done} are done", done + 1, changes.len()))
-            }
+            Ok(Some(answer)) => Response::Ok(json!({ "done": count, "answer": answer })),
+            Ok(None) => Response::Ok(json!({ "done": count })),
+            Err(error) => Response::refused(error.0),
         }
     }
 

@@ -392,27 +392,21 @@ impl Supervisor {
         Ok(running.instance.show("report", None, self.engine.now())?.piece())
     }
 
-    /// Carries out changes in order, up to the first that is refused; says how many were carried out.
+    /// Carries out changes in order, all of them or none; answers what the function answers to a single one.
     pub(crate) fn change(
         &self,
         verb: &str,
         function: Option<&str>,
-        changes: &[Value],
-    ) -> (usize, Result<Vec<Value>, RequestError>) {
+        changes: Vec<Value>,
+    ) -> Result<Option<Value>, RequestError> {
         let knows = |running: &RunningFunction| running.function.verbs().iter().any(|known| Verb::name(known) == verb);
-        let running = match self.having(function, &format!("the request '{verb}'"), knows) {
-            Ok(running) => running,
-            Err(error) => return (0, Err(error)),
-        };
+        let running = self.having(function, &format!("the request '{verb}'"), knows)?;
         let now = self.engine.now();
-        let mut answers = Vec::new();
-        for (done, change) in changes.iter().enumerate() {
-            match running.instance.request(verb, change, now) {
-                Ok(answer) => answers.push(answer),
-                Err(error) => return (done, Err(error)),
-            }
+        match changes.as_slice() {
+            [] => Ok(None),
+            [change] => running.instance.request(verb, change, now).map(Some),
+            _ => running.instance.request(verb, &Value::Array(changes), now).map(|_| None),
         }
-        (changes.len(), Ok(answers))
     }
 
     /// What was added at run time, per function, with the verbs that add it.

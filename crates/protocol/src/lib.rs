@@ -59,7 +59,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         filter: Option<String>,
     },
-    /// Changes that a function carries out in order, up to the first that is refused.
+    /// Changes that a function carries out in order, all of them or none.
     Change {
         /// The verb's name: `route add`.
         verb: String,
@@ -182,7 +182,7 @@ pub enum Response {
         #[serde(default)]
         more: bool,
     },
-    /// Refused; nothing has changed, but for changes of a batch before the one refused, which the message counts.
+    /// Refused; nothing has changed. Of several changes the message names the one that is why: `entry 3: ...`.
     Error {
         /// What is wrong and what to do.
         message: String,

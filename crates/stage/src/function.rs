@@ -167,11 +167,12 @@ pub trait Instance: Send + Sync {
     /// Everything that is wrong with the configuration beyond its schema, at once.
     fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>>;
 
-    /// Carries out a request: the verb's arguments by name, see [`Verb`].
+    /// Carries out a request: the verb's arguments by name, see [`Verb`]; of a verb of which many can be given at once, also a list of
+    /// such, which is carried out whole or not at all.
     ///
     /// # Errors
     ///
-    /// What is wrong with the request; nothing has changed then.
+    /// What is wrong with the request, in a list [with the entry](RequestError::of_entry); nothing has changed then.
     fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError>;
 
     /// The rows of a table, objects with the columns of [`Show`]; those that `filter` (a word) selects. It is asked for between
@@ -302,6 +303,19 @@ pub struct Saved {
 /// Why a request is refused: a sentence that says what, where, what is allowed, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestError(pub String);
+
+impl RequestError {
+    /// That of one entry of a list, counted from 1: of the list nothing is carried out.
+    pub fn of_entry(entry: usize, problem: impl fmt::Display) -> RequestError {
+        RequestError(format!("entry {entry}: {problem}"))
+    }
+
+    /// The entry of a list that it is about, counted from 1, and what is wrong with that.
+    pub fn entry(&self) -> Option<(usize, &str)> {
+        let (entry, problem) = self.0.strip_prefix("entry ")?.split_once(": ")?;
+        Some((entry.parse().ok()?, problem))
+    }
+}
 
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
