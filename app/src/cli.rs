@@ -22,8 +22,9 @@ pub(crate) use shaping::Shaping;
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use weir_protocol::Level;
 use weir_stage::Function;
 
 use crate::socket::DEFAULT_NAME;
@@ -62,6 +63,8 @@ pub(crate) enum Commands {
     Trace(Trace),
     /// Copy packets at a port, a way or a drop to a file
     Capture(Capture),
+    /// Say how much is logged, or change it
+    Log(Log),
     /// Look at the host and say what to do
     Doctor(Doctor),
     /// Generate traffic, and measure what comes back
@@ -115,7 +118,8 @@ impl Allowed {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Prints `ready` alone on a line when all workers run. SIGTERM and SIGINT stop receiving, let what \
-                        is on its way leave, print the account and exit with 0.\n\nExamples:\n  weir run router.lua\n  \
+                        is on its way leave, print the account and exit with 0. SIGHUP reads the configuration again, as \
+                        `weir reload` does. Other signals that can be caught change nothing; the log tells of them.\n\nExamples:\n  weir run router.lua\n  \
                         weir run lab.lua --name lab --metrics 127.0.0.1:9100\n  weir run demo.lua --until-drained    \
                         end when all input files are read"
 )]
@@ -133,6 +137,9 @@ pub(crate) struct Run {
     /// Serve metrics as Prometheus reads them, at http://ADDRESS:PORT/metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics: Option<std::net::SocketAddr>,
+    /// What is logged: error, warn, info or debug, each with those before it; `weir log` changes it while Weir runs
+    #[arg(long, value_name = "LEVEL", default_value = "info", hide_possible_values = true, value_parser = level_of())]
+    pub(crate) log_level: Level,
     /// Write the log to a file, not to stderr
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
@@ -273,6 +280,34 @@ pub(crate) struct Capture {
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     #[command(flatten)]
+/// The names of the levels.
+fn level_of() -> impl TypedValueParser<Value = Level> {
+    let value = |level: Level| PossibleValue::new(level.word()).aliases((level == Level::Warn).then_some("warning"));
+    PossibleValuesParser::new(Level::ALL.map(value)).map(|word| {
+        let word = if word == "warning" { Level::Warn.word() } else { word.as_str() };
+        Level::ALL.into_iter().find(|level| level.word() == word).unwrap_or(Level::Info)
+    })
+}
+
+/// `weir log`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each level has the lines of those before it: error, what does not work; warn, what somebody should look at; \
+                        info, who changed what, links, signals; debug, every client and what it asked.\n\nExamples:\n  weir \
+                        log                      the level now\n  weir log debug                until it is changed again, or Weir \
+                        starts anew"
+)]
+pub(crate) struct Log {
+    /// What is logged from now on: error, warn, info or debug
+    #[arg(value_name = "LEVEL", hide_possible_values = true, value_parser = level_of())]
+    pub(crate) level: Option<Level>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
     pub(crate) target: Target,
 }
 

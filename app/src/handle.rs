@@ -71,6 +71,10 @@ impl Running {
     fn whole(&mut self, request: Request) -> (Response, Then) {
         match request {
             Request::Stop => (Response::Ok(Value::Null), Then::Stop),
+            Request::Log { level } => {
+                level.into_iter().for_each(log::set_level);
+                (Response::Ok(json!({ "level": log::level() })), Then::GoOn)
+            }
             Request::Change { verb, function, changes } => {
                 (self.change(&verb, function.as_deref(), &changes), Then::GoOn)
             }
@@ -89,6 +93,7 @@ impl Running {
             | Request::Save
             | Request::Change { .. }
             | Request::Reload { .. }
+            | Request::Log { .. }
             | Request::Stop
             | Request::Trace { .. }
             | Request::Capture { .. } => Response::refused("this is no question"),
@@ -182,7 +187,6 @@ impl Running {
         }
         match self.supervisor.reload(new) {
             Ok(()) => {
-                log::info("reload", "the configuration was replaced", &[("file", &source.named.display())]);
                 self.source = source;
                 self.warn();
                 (answer(true), Then::GoOn)

@@ -21,12 +21,14 @@ mod render;
 mod run;
 mod save;
 mod server;
+mod signals;
 mod socket;
 mod source;
 mod stats;
 mod supervisor;
 mod trace;
 mod version;
+mod watch;
 mod words;
 
 use std::io::Write;
@@ -59,6 +61,7 @@ fn carry_out(asked: Asked) -> Result<(), Failed> {
     let command = match asked {
         Asked::Change(change) => return commands::change(&change),
         Asked::Command(command) => command,
+        Commands::Log(options) => commands::log(&options),
     };
     match command {
         Commands::Run(options) => run::run(&options),
