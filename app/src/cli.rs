@@ -11,6 +11,7 @@ mod packets;
 mod peers;
 mod rfc2544;
 mod shaping;
+mod show;
 
 pub(crate) use bench::{Bench, BenchCommands, BenchRun, Compare, Cpp};
 pub(crate) use flowstat::{Flowstat, FlowstatBench};
@@ -19,10 +20,12 @@ pub(crate) use nouns::Change;
 pub(crate) use peers::Peers;
 pub(crate) use rfc2544::Rfc2544;
 pub(crate) use shaping::Shaping;
+pub(crate) use show::{SHOWS, Show, Sort};
 
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use weir_protocol::Level;
 use weir_stage::Function;
@@ -77,9 +80,6 @@ pub(crate) enum Commands {
     Version(Version),
     /// Print the completion of a shell
     Completion(Completion),
-    /// Live screen of workers, stages, ports and drops (comes with a later version)
-    #[command(hide = true)]
-    Top(Later),
     /// Print what a configuration may say: the manual of a kind of declaration
     Manual(Manual),
 }
@@ -137,12 +137,12 @@ pub(crate) struct Run {
     /// Serve metrics as Prometheus reads them, at http://ADDRESS:PORT/metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics: Option<std::net::SocketAddr>,
-    /// What is logged: error, warn, info or debug, each with those before it; `weir log` changes it while Weir runs
-    #[arg(long, value_name = "LEVEL", default_value = "info", hide_possible_values = true, value_parser = level_of())]
-    pub(crate) log_level: Level,
     /// Write the log to a file, not to stderr
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
+    /// What is logged: error, warn, info or debug, each with those before it; `weir log` changes it while Weir runs
+    #[arg(long, value_name = "LEVEL", default_value = "info", hide_possible_values = true, value_parser = level_of())]
+    pub(crate) log_level: Level,
     /// Print the account as JSON when it ends
     #[arg(long)]
     pub(crate) json: bool,
@@ -204,37 +204,6 @@ pub(crate) struct Save {
     pub(crate) target: Target,
 }
 
-/// `weir show`.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  weir show stats               everything at a glance\n  weir show stats --watch 2     \
-                        again every two seconds\n  weir show drops               every drop, with its reason\n  weir \
-                        show graph --dot | dot -Tsvg > graph.svg"
-)]
-pub(crate) struct Show {
-    /// What to show
-    #[arg(value_name = "WHAT", index = 1)]
-    pub(crate) what: String,
-    /// Which rows: a word that the table understands
-    #[arg(value_name = "FILTER", index = 2)]
-    pub(crate) filter: Option<String>,
-    /// The function's name, where several have such a table
-    #[arg(long, value_name = "NAME")]
-    pub(crate) function: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print the graph in the language of Graphviz
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) dot: bool,
-    /// Show it again every so many seconds
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
-          value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub(crate) watch: Option<u32>,
-    #[command(flatten)]
-    pub(crate) target: Target,
-}
-
 /// `weir trace`.
 #[derive(Debug, Args)]
 #[command(
@@ -280,6 +249,9 @@ pub(crate) struct Capture {
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     #[command(flatten)]
+    pub(crate) target: Target,
+}
+
 /// The names of the levels.
 fn level_of() -> impl TypedValueParser<Value = Level> {
     let value = |level: Level| PossibleValue::new(level.word()).aliases((level == Level::Warn).then_some("warning"));
@@ -305,9 +277,6 @@ pub(crate) struct Log {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) target: Target,
-}
-
     pub(crate) target: Target,
 }
 
@@ -349,27 +318,6 @@ pub(crate) struct Manual {
     pub(crate) kind: Option<String>,
 }
 
-/// A command that does not exist yet, with whatever stands behind it.
-#[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
-pub(crate) struct Later {
-    /// Not looked at.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    pub(crate) rest: Vec<String>,
-}
-
-/// What `weir show` shows of every Weir, with a word of help each.
-pub(crate) const SHOWS: &[(&str, &str)] = &[
-    ("stats", "everything at a glance: ports, workers, drops, the account"),
-    ("ports", "the ports and what is known about their devices"),
-    ("graph", "stages, and where their ways lead"),
-    ("drops", "packets dropped, by place and reason"),
-    ("cycles", "what workers spend their cycles on"),
-    ("stages", "packets and cycles of each stage"),
-    ("links", "links between workers"),
-    ("version", "what runs"),
-];
-
 /// What the user asked for.
 #[derive(Debug)]
 pub(crate) enum Asked {
@@ -409,8 +357,36 @@ pub(crate) fn parse(
     words: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Result<Asked, clap::Error> {
     let mut command = command(functions);
-    let matches = command.try_get_matches_from_mut(words)?;
+    let words: Vec<std::ffi::OsString> = words.into_iter().collect();
+    let matches = command.try_get_matches_from_mut(&words).map_err(|error| with_choice(error, &command, &words))?;
     asked(functions, &matches).map_err(|error| error.format(&mut command))
+}
+
+/// Whether the words ask for JSON, even where they are wrong otherwise.
+pub(crate) fn wants_json(words: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
+    words.into_iter().take_while(|word| word != "--").any(|word| word == "--json")
+}
+
+/// Adds to the error of an unknown subcommand which there are.
+fn with_choice(mut error: clap::Error, command: &Command, words: &[std::ffi::OsString]) -> clap::Error {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    let known = |at: &'_ Command, word: &std::ffi::OsString| at.find_subcommand(word).cloned();
+    let mut at = command.clone();
+    while let Some(below) = words.iter().find_map(|word| known(&at, word)) {
+        at = below;
+    }
+    let shown = at.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help");
+    let mut names: Vec<&str> = shown.map(Command::get_name).collect();
+    names.sort_unstable();
+    let mut tips = match error.remove(ContextKind::Suggested) {
+        Some(ContextValue::StyledStrs(tips)) => tips,
+        _ => Vec::new(),
+    };
+    tips.push(format!("there are {}", names.join(", ")).into());
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    error
 }
 
 fn asked(functions: &[&'static dyn Function], matches: &ArgMatches) -> Result<Asked, clap::Error> {
