@@ -102,6 +102,26 @@ fn watched_numbers_are_data_too() {
     assert!(pps > 0.0 && (bps / pps - 60.0 * 8.0).abs() < 1.0, "{lan}");
 }
 
+#[test]
+fn a_worker_has_one_name() {
+    let folder = Folder::new("show-workers");
+    folder.write("in.pcap", pcap(&frames(100)));
+    let running = Running::start(&folder, &REPLAY.replace("ports = {", "workers = { 1 }, ports = {"), &[]);
+    let stats = running.json(&["show", "stats"]);
+    let names = |key: &str, name: &str| -> Vec<String> {
+        stats[key].as_array().unwrap().iter().map(|row| row[name].as_str().unwrap().to_owned()).collect()
+    };
+    let workers = names("workers", "id");
+    assert!(workers.contains(&"1".to_owned()), "{workers:?}");
+    let links = names("links", "name");
+    assert!(links.iter().any(|link| link.starts_with("1 -> control: router.")), "{links:?}");
+    for link in links {
+        let (from, rest) = link.split_once(" -> ").unwrap();
+        let (to, _) = rest.split_once(": ").unwrap();
+        assert!([from, to].iter().all(|end| workers.iter().any(|worker| worker == end)), "{link}: {workers:?}");
+    }
+}
+
 fn refused(output: &Output, status: i32, words: &[&str]) {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(status), "{said}{}", text(&output.stdout));
