@@ -73,6 +73,10 @@ impl Running {
     fn whole(&mut self, request: Request) -> (Response, Then) {
         match request {
             Request::Stop => (Response::Ok(Value::Null), Then::Stop),
+            Request::Log { level } => {
+                level.into_iter().for_each(log::set_level);
+                (Response::Ok(json!({ "level": log::level() })), Then::GoOn)
+            }
             Request::Change { verb, function, changes } => {
                 (self.change(&verb, function.as_deref(), changes), Then::GoOn)
             }
@@ -91,6 +95,7 @@ impl Running {
             | Request::Save
             | Request::Change { .. }
             | Request::Reload { .. }
+            | Request::Log { .. }
             | Request::Stop
             | Request::Trace { .. }
             | Request::Capture { .. } => Response::refused("this is no question"),

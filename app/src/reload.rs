@@ -6,14 +6,13 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::SyncSender;
 
 use serde_json::{Value, json};
 use weir_config::{ConfigError, Plan};
 
 use crate::handle::{Running, Then};
-use crate::log;
-use crate::server::{Answer, Job};
+use crate::server::{Answer, Job, hand};
 use crate::source::Source;
 use crate::supervisor::{Aside, Built, Failure, Loaded, Next, Pending};
 use weir_protocol::{Response, Script};
@@ -76,13 +75,6 @@ impl Reload {
     }
 }
 
-/// Hands a job over, and waits for what comes of it.
-pub(crate) fn hand<T>(jobs: &SyncSender<Job>, job: impl FnOnce(SyncSender<T>) -> Job) -> Option<T> {
-    let (reply, answer) = sync_channel(1);
-    jobs.send(job(reply)).ok()?;
-    answer.recv().ok()
-}
-
 impl Running {
     /// A reload: who asked for it reads the configuration, and comes back with it.
     pub(crate) fn reload(&self, script: Option<Script>, dry_run: bool, allow_restart: bool) -> Answer {
@@ -138,7 +130,6 @@ impl Running {
         };
         match built.and_then(|built| self.supervisor.finish(pending, built)) {
             Ok(()) => {
-                log::info("reload", "the configuration was replaced", &[("file", &source.named.display())]);
                 self.source = source;
                 self.warn();
                 Answer::Whole(Response::Ok(done))

@@ -6,12 +6,8 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
-
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::cli;
 use crate::failure::Failed;
@@ -21,11 +17,13 @@ use crate::metrics;
 use crate::privileges;
 use crate::render::{self, Style};
 use crate::server::{Job, Limits, Scene, Server};
+use crate::signals;
 use crate::socket;
 use crate::source::Source;
 use crate::stats::{self, Stats};
 use crate::supervisor::{Next, Options, Supervisor};
-use weir_protocol::{Request, Rights};
+use crate::watch::Watch;
+use weir_protocol::Request;
 
 /// Jobs that wait while one is carried out.
 const JOBS: usize = 64;
@@ -42,9 +40,12 @@ const DRAINED_EVERY: u32 = 2;
 /// Runs a configuration until it is told to stop.
 pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     privileges::drop_unneeded()?;
+    log::set_level(options.log_level);
     if let Some(file) = &options.log {
         log::to_file(file)?;
     }
+    let (jobs, todo) = sync_channel(JOBS);
+    signals::listen(&jobs)?;
     let path = socket::path(options.target.socket.as_deref(), &options.target.name)?;
     let bound = socket::bind(&path)?;
     let source = Source::own(&options.file);
@@ -52,8 +53,6 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     let loaded = source.load(&switches, Next::Build)?;
     let run_dir = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let how = Options { name: options.target.name.clone(), run_dir: run_dir.to_owned() };
-    let (jobs, todo) = sync_channel(JOBS);
-    stop_on_signals(&jobs)?;
     let supervisor = Supervisor::start(loaded, &how).map_err(Failed::from)?;
     privileges::drop_after_start()?;
     let server = Server::start(bound, jobs.clone(), Limits::default())
@@ -73,28 +72,6 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     drop(server);
     stop(running, options.json);
     if then == Then::Restart { Err(restart()) } else { Ok(()) }
-}
-
-/// Asks the loop to stop at the first SIGTERM or SIGINT; the second ends the process at once.
-fn stop_on_signals(jobs: &SyncSender<Job>) -> Result<(), Failed> {
-    let again = Arc::new(AtomicBool::new(false));
-    let wrong = |error: std::io::Error| format!("cannot listen to signals: {error}");
-    for signal in [SIGTERM, SIGINT] {
-        // In this order: the first signal finds the flag clear, and sets it.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again)).map_err(wrong)?;
-        signal_hook::flag::register(signal, Arc::clone(&again)).map_err(wrong)?;
-    }
-    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT]).map_err(wrong)?;
-    let jobs = jobs.clone();
-    let body = move || {
-        if signals.forever().next().is_some() {
-            let (reply, _answer) = sync_channel(1);
-            // When nobody is there to stop, the process is about to end anyway.
-            let _ = jobs.send(Job::Ask { request: Request::Stop, rights: Rights::ALL, reply });
-        }
-    };
-    std::thread::Builder::new().name("weir-signals".to_owned()).spawn(body).map_err(wrong)?;
-    Ok(())
 }
 
 /// The loop: jobs as they come, and in between what is due.
@@ -174,46 +151,14 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
     Then::GoOn
 }
 
-/// Writes to the log what functions have to say.
+/// Writes to the log what functions have to say, and what was held back of what was said before.
 fn tell(supervisor: &Supervisor) {
     for (function, notice) in supervisor.notices() {
         let facts = notice.facts.iter().map(|(name, fact)| (*name, fact as &dyn Display));
         let facts: Vec<_> = [("function", &function as &dyn Display)].into_iter().chain(facts).collect();
         log::bounded("function", notice.message, &facts);
     }
-}
-
-/// What was last told about workers that stand still and ports that are in trouble.
-#[derive(Default)]
-struct Watch {
-    stalled: Vec<String>,
-    troubles: Vec<(String, String)>,
-}
-
-impl Watch {
-    fn look(&mut self, supervisor: &Supervisor) {
-        let now = supervisor.stalled();
-        for id in now.iter().filter(|id| !self.stalled.contains(id)) {
-            log::error(
-                "worker",
-                "a worker's loop stands still: it is stuck in a stage or gets no time",
-                &[("worker", id)],
-            );
-        }
-        for id in self.stalled.iter().filter(|id| !now.contains(id)) {
-            log::info("worker", "a worker's loop goes round again", &[("worker", id)]);
-        }
-        if self.stalled != now {
-            self.stalled = now.to_vec();
-        }
-        let troubles = supervisor.troubles();
-        for (port, sentence) in troubles.iter().filter(|trouble| !self.troubles.contains(trouble)) {
-            log::error("port", sentence, &[("port", port)]);
-        }
-        if self.troubles != troubles {
-            self.troubles = troubles.to_vec();
-        }
-    }
+    log::tell_held_back(false);
 }
 
 /// Stops what runs and prints the account.
@@ -231,12 +176,21 @@ fn stop(running: Running, json: bool) {
     } else {
         say(&render::last(&stats, Style::of_stdout()));
     }
+    let account = &stats.account;
+    let facts: log::Facts<'_> = &[
+        ("received", &account.received),
+        ("transmitted", &account.transmitted),
+        ("dropped", &account.dropped),
+        ("unaccounted", &account.unaccounted),
+    ];
+    log::info("run", "Weir has stopped", facts);
     if stats.account.unaccounted != 0 {
         log::error("account", "packets are unaccounted for: this is a bug", &[("packets", &stats.account.unaccounted)]);
     }
     if stopped.missing != 0 {
         log::error("account", "buffers did not come back: this is a bug", &[("buffers", &stopped.missing)]);
     }
+    log::tell_held_back(true);
 }
 
 /// Starts this program anew in this process's place, with the same arguments. Returns only if that is impossible.

@@ -4,15 +4,19 @@
 //! owns the data plane, and writes the answers. Everything is bounded: clients, the length of a request, what waits to be
 //! written, and how long a client may leave an answer unread before it is disconnected.
 
+mod audit;
 mod lines;
+mod reload;
 mod session;
+
+pub(crate) use reload::{hand, reload_for_signal};
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -115,8 +119,6 @@ struct Shared {
     clients: AtomicUsize,
     /// Clients that watch packets.
     watching: AtomicUsize,
-    /// Held by who reads a configuration: one at a time, so that the one that was asked for last takes over last.
-    reading: Mutex<()>,
     /// Whether the server is about to end.
     stop: AtomicBool,
 }
@@ -129,8 +131,7 @@ impl Server {
     pub(crate) fn start(bound: Bound, jobs: SyncSender<Job>, limits: Limits) -> std::io::Result<Server> {
         let path = bound.path.clone();
         let (clients, watching) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let shared =
-            Arc::new(Shared { jobs, limits, clients, watching, reading: Mutex::new(()), stop: AtomicBool::new(false) });
+        let shared = Arc::new(Shared { jobs, limits, clients, watching, stop: AtomicBool::new(false) });
         let theirs = Arc::clone(&shared);
         let body = move || accept(&bound, &theirs);
         let thread = std::thread::Builder::new().name("weir-socket".to_owned()).spawn(body)?;

@@ -435,15 +435,6 @@ fn privileges_are_given_up() {
 }
 
 #[test]
-fn commands_of_later_versions_say_so() {
-    for words in [&["top"][..], &["bench", "nothing"]] {
-        let output = weir(words);
-        assert_eq!(output.status.code(), Some(1));
-        assert!(text(&output.stderr).contains("comes with a later version"));
-    }
-}
-
-#[test]
 fn completion_knows_the_nouns() {
     for shell in ["bash", "zsh", "fish"] {
         let output = weir(&["completion", shell]);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use weir_config::{Document, Folder, Nanos, Quantity};
 use weir_stage::Function;
 
@@ -132,7 +132,7 @@ pub(crate) fn from_document(document: &Document, folder: &Path) -> Result<Loaded
 pub(crate) fn stop_on_signals() -> Result<Arc<AtomicBool>, Failed> {
     let stop = Arc::new(AtomicBool::new(false));
     let wrong = |error: std::io::Error| format!("cannot listen to signals: {error}");
-    for signal in [SIGTERM, SIGINT] {
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
         // In this order: the first signal finds the flag clear, and sets it.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop)).map_err(wrong)?;
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(wrong)?;

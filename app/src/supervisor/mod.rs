@@ -322,6 +322,11 @@ impl Supervisor {
         (pool.capacity() as u64, (pool.taken() as u64).saturating_sub(pool.at_hand() as u64).saturating_sub(at_hand))
     }
 
+    /// Names and devices of the ports, and whether their links are up.
+    pub(crate) fn links(&self) -> impl Iterator<Item = (&str, &str, bool)> {
+        self.ports.values().map(|open| (open.info.name.as_str(), open.info.facts.device.as_str(), open.info.link_up))
+    }
+
     /// The graphs that run, one replica of each function.
     pub(crate) fn graphs(&self) -> Vec<weir_stage::Graph> {
         self.functions.iter().filter_map(|running| running.instance.graph(0).ok()).collect()

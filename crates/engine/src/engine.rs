@@ -187,7 +187,8 @@ impl Engine {
     ///
     /// What [`weir_stage::Graph::check`] refuses, links that would wait for themselves, and a worker that does not answer.
     pub fn install(&mut self, blueprint: Blueprint) -> Result<(), EngineError> {
-        let mut laid = lay_out(blueprint, &self.links).map_err(EngineError::Graph)?;
+        let names: Vec<String> = self.seats.iter().map(|(id, _)| id.clone()).collect();
+        let mut laid = lay_out(blueprint, &names, &self.links).map_err(EngineError::Graph)?;
         self.hand_over_queues(&mut laid)?;
         let mut answers = Vec::new();
         for ((id, seat), plan) in self.seats.iter_mut().zip(laid.plans) {

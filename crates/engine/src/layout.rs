@@ -95,6 +95,8 @@ pub(crate) struct Layout<'a> {
     entries: Vec<(u16, usize, usize)>,
     ports: HashMap<u16, (String, Vec<usize>)>,
     workers: usize,
+    /// The workers' names: each keeps its own, whatever others come, and so do links.
+    names: &'a [String],
     links_drop: bool,
     /// Names of links that exist already.
     known_links: &'a HashSet<String>,
@@ -108,14 +110,18 @@ pub(crate) struct Laid {
     pub(crate) links: HashSet<String>,
 }
 
-/// Makes the plans of all workers.
-pub(crate) fn lay_out(blueprint: Blueprint, known_links: &HashSet<String>) -> Result<Laid, GraphError> {
+/// Makes the plans of all workers, which are called `names`.
+pub(crate) fn lay_out(
+    blueprint: Blueprint,
+    names: &[String],
+    known_links: &HashSet<String>,
+) -> Result<Laid, GraphError> {
     let ports = blueprint.ports.iter();
     let ports = ports
         .map(|port| (port.index, (port.name.clone(), port.tx.iter().map(|(owner, _)| *owner).collect())))
         .collect();
     let (workers, links_drop) = (blueprint.workers, blueprint.links_drop);
-    let mut layout = Layout { placed: Vec::new(), entries: Vec::new(), ports, workers, links_drop, known_links };
+    let mut layout = Layout { placed: Vec::new(), entries: Vec::new(), ports, workers, names, links_drop, known_links };
     let distributed: HashSet<usize> = blueprint.distributors.iter().flat_map(|d| d.replicas.clone()).collect();
     let mut graph_entries = Vec::new();
     for (at, part) in blueprint.graphs.into_iter().enumerate() {
@@ -281,9 +287,8 @@ impl Layout<'_> {
         self.links_drop || crossing.from == self.workers || crossing.to == self.workers
     }
 
-    fn worker_name(&self, worker: usize) -> String {
-        // A number among the workers, not the core: workers may be added, and links keep their names.
-        if worker == self.workers { "control".to_owned() } else { format!("worker {worker}") }
+    fn worker_name(&self, worker: usize) -> &str {
+        self.names.get(worker).map_or("control", String::as_str)
     }
 
     fn link_name(&self, crossing: &Crossing) -> String {

@@ -258,7 +258,8 @@ pub struct Argument {
 pub struct Show {
     /// Its name.
     pub what: &'static str,
-    /// The keys of its rows, in the order of display.
+    /// The keys of its rows, in the order of display. `packets`, or what ends in `_packets`, counts from the start, and so do `bytes`
+    /// of the same beginning, and `dropped` or `drops`: they are shown as rates when somebody watches.
     pub columns: &'static [&'static str],
     /// A sentence of help.
     pub help: &'static str,
