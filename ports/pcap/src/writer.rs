@@ -1,6 +1,6 @@
 //! Capture files, written: classic pcap with nanoseconds, in the machine's byte order as the format wants it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -45,7 +45,7 @@ impl Writer {
             };
             PortError(format!("cannot write the capture file {}: {cause}", path.display()))
         };
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(fails)?;
+        let file = weir_host::files::output(path).map_err(fails)?;
         let mut writer = Writer { file, collected: Vec::with_capacity(COLLECT + 16384), records: 0, written: 0 };
         writer.collected.extend_from_slice(&header());
         writer.flush().map_err(|lost| fails(lost.error))?;
