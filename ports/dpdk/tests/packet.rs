@@ -152,6 +152,27 @@ fn what_a_host_merged_is_no_frame() {
     });
 }
 
+fn segments(device: &'static str, name: &str) {
+    in_namespace(name, || {
+        let (_socket, mut port, mut pool) = beside_a_host(device, "segments");
+        wait("the link is up", || port.port.link_up());
+        let done = std::process::Command::new("python3").args(["-c", SEGMENTS]).status().unwrap();
+        assert!(done.success());
+        let got = ipv4(&mut port, 10, &mut pool);
+        assert!(got.iter().all(|bytes| bytes.len() == 42 + 150), "as they would be on a cable");
+    });
+}
+
+#[test]
+fn segments_come_one_by_one_by_af_xdp() {
+    segments("af_xdp:vb", "segments_come_one_by_one_by_af_xdp");
+}
+
+#[test]
+fn segments_come_one_by_one_by_tap() {
+    segments("tap:wt1", "segments_come_one_by_one_by_tap");
+}
+
 const SEGMENTS: &str = "import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(17, 103, 150)
