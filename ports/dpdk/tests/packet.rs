@@ -332,6 +332,28 @@ fn an_interface_is_left_as_it_was() {
     });
 }
 
+/// Whether the kernel merges what an interface receives.
+fn merges(name: &str) -> bool {
+    let said = std::process::Command::new("ethtool").args(["-k", name]).output().unwrap();
+    String::from_utf8(said.stdout).unwrap().contains("generic-receive-offload: on")
+}
+
+#[test]
+fn merging_is_switched_off_and_on_again() {
+    in_namespace("merging_is_switched_off_and_on_again", || {
+        veth();
+        let (eal, pool) = start("merging", DATA_ROOM);
+        for before in [true, false] {
+            let word = if before { "on" } else { "off" };
+            assert!(std::process::Command::new("ethtool").args(["-K", "vb", "gro", word]).status().unwrap().success());
+            let port = open(&eal, "af_packet:vb", &pool);
+            assert!(!merges("vb"), "what is merged is no frame of a cable");
+            drop(port);
+            assert_eq!(merges("vb"), before);
+        }
+    });
+}
+
 #[test]
 fn what_a_killed_process_changed_is_put_back() {
     let test = "what_a_killed_process_changed_is_put_back";
