@@ -23,7 +23,7 @@ use crate::server::{Answer, Job, Limits, Scene, Server};
 use crate::socket;
 use crate::source::Source;
 use crate::stats::{self, Stats};
-use crate::supervisor::{Failure, Next, Options, Supervisor};
+use crate::supervisor::{Failure, Next, Options, Sayings, Supervisor};
 use weir_protocol::{Request, Rights};
 
 /// Jobs that wait while one is carried out.
@@ -68,13 +68,20 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     log::info("run", "all workers run", &[("file", &options.file.display()), ("socket", &path.display())]);
     let mut running = Running { supervisor, source, own: options.file.clone(), switches };
     running.warn();
-    let then = go_on(&mut running, &todo, options.until_drained);
+    let mut watch = Watch::default();
+    let then = go_on(&mut running, &todo, options.until_drained, &mut watch);
     tell(&running.supervisor);
     // In this order: who still waits for an answer gets none, and can take its leave.
     drop(todo);
     drop(server);
-    stop(running, options.json);
-    if then == Then::Restart { Err(restart()) } else { Ok(()) }
+    let sayings = stop(running, options.json);
+    watch.hear(&sayings);
+    match then {
+        Then::Restart => Err(restart()),
+        // What is wrong was said in the log; whoever takes the output files for whole must not.
+        _ if !sayings.troubles.is_empty() => Err(Failed::Silent),
+        _ => Ok(()),
+    }
 }
 
 /// Asks the loop to stop at the first SIGTERM or SIGINT; the second ends the process at once.
@@ -100,8 +107,7 @@ fn stop_on_signals(jobs: &SyncSender<Job>) -> Result<(), Failed> {
 }
 
 /// The loop: jobs as they come, and in between what is due.
-fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool) -> Then {
-    let mut watch = Watch::default();
+fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool, watch: &mut Watch) -> Then {
     let mut ticks: u32 = 0;
     loop {
         let busy = running.supervisor.tick();
@@ -175,7 +181,7 @@ fn tell(supervisor: &Supervisor) {
 #[derive(Default)]
 struct Watch {
     stalled: Vec<String>,
-    troubles: Vec<(String, String)>,
+    sayings: Sayings,
 }
 
 impl Watch {
@@ -194,18 +200,30 @@ impl Watch {
         if self.stalled != now {
             self.stalled = now.to_vec();
         }
-        let troubles = supervisor.troubles();
-        for (port, sentence) in troubles.iter().filter(|trouble| !self.troubles.contains(trouble)) {
+        let now = supervisor.sayings();
+        if self.sayings == *now {
+            return;
+        }
+        // A remark that counts grows: it is told when it is new, and as it is at the end.
+        let known = |port: &String| self.sayings.remarks.iter().find(|(known, _)| known == port);
+        let remarks = now.remarks.iter().map(|remark| known(&remark.0).unwrap_or(remark).clone()).collect();
+        self.hear(&Sayings { troubles: now.troubles.clone(), remarks });
+    }
+
+    /// Tells what ports have to say and have not said before.
+    fn hear(&mut self, now: &Sayings) {
+        for (port, sentence) in now.troubles.iter().filter(|trouble| !self.sayings.troubles.contains(trouble)) {
             log::error("port", sentence, &[("port", port)]);
         }
-        if self.troubles != troubles {
-            self.troubles = troubles.to_vec();
+        for (port, sentence) in now.remarks.iter().filter(|remark| !self.sayings.remarks.contains(remark)) {
+            log::warn("port", sentence, &[("port", port)]);
         }
+        self.sayings = now.clone();
     }
 }
 
-/// Stops what runs and prints the account.
-fn stop(running: Running, json: bool) {
+/// Stops what runs and prints the account; returns what ports had to say at the end.
+fn stop(running: Running, json: bool) -> Sayings {
     let (time, hz) = (running.supervisor.now(), running.supervisor.hz());
     let stopped = running.supervisor.stop();
     let inputs: Vec<stats::PortInput> = stopped.figures.iter().map(port_input).collect();
@@ -225,6 +243,7 @@ fn stop(running: Running, json: bool) {
     if stopped.missing != 0 {
         log::error("account", "buffers did not come back: this is a bug", &[("buffers", &stopped.missing)]);
     }
+    stopped.sayings
 }
 
 /// Starts this program anew in this process's place, with the same arguments. Returns only if that is impossible.

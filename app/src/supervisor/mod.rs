@@ -8,6 +8,7 @@ mod reload;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_config::ConfigError;
@@ -62,11 +63,25 @@ pub(crate) struct Supervisor {
     beats: Vec<(String, u64)>,
     beats_at: u64,
     stalled: Vec<String>,
-    troubles: Vec<(String, String)>,
+    /// What is wrong or odd with ports, as it was last looked for.
+    sayings: Sayings,
+    looked: Instant,
+}
+
+/// What queues of ports have to say, each with its port.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Sayings {
+    /// What is wrong for good: a damaged file, a full disk.
+    pub(crate) troubles: Vec<(String, String)>,
+    /// What is odd and was coped with: stamps that run backwards.
+    pub(crate) remarks: Vec<(String, String)>,
 }
 
 /// How long a worker's loop may stand still, nanoseconds, before it is reported.
 const STALL: u64 = 1_000_000_000;
+
+/// How often ports are asked what is wrong with them, in the world's time whatever the engine's clock is.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl Supervisor {
     /// Starts what a configuration describes. Returns when all workers run.
@@ -99,7 +114,8 @@ impl Supervisor {
             beats: Vec::new(),
             beats_at: 0,
             stalled: Vec::new(),
-            troubles: Vec::new(),
+            sayings: Sayings::default(),
+            looked: Instant::now(),
         };
         supervisor.open_all()?;
         Ok(supervisor)
@@ -181,7 +197,12 @@ impl Supervisor {
     /// What has to be done every now and then: freeing what grace periods have passed, link state, stalled workers.
     /// Under the virtual clock also everything else. Returns whether there was anything to do.
     pub(crate) fn tick(&mut self) -> bool {
-        let busy = self.engine.step();
+        self.tick_until(u64::MAX)
+    }
+
+    /// The same; virtual time does not leap beyond `until`.
+    pub(crate) fn tick_until(&mut self, until: u64) -> bool {
+        let busy = self.engine.step_until(until);
         self.domain.collect();
         let now = self.engine.now();
         for open in self.ports.values_mut() {
@@ -196,8 +217,13 @@ impl Supervisor {
         busy
     }
 
-    /// Finds workers whose loop stands still.
+    /// Finds workers whose loop stands still, and ports that are in trouble.
     fn watch(&mut self, now: u64) {
+        if self.looked.elapsed() >= LOOK {
+            self.looked = Instant::now();
+            let workers = self.engine.snapshot();
+            self.sayings = sayings(&workers, &self.port_names());
+        }
         if self.engine.is_virtual() || now.saturating_sub(self.beats_at) < STALL {
             return;
         }
@@ -206,7 +232,6 @@ impl Supervisor {
         self.stalled = beats.iter().filter(|beat| still(beat)).map(|(id, _)| id.clone()).collect();
         self.beats = beats;
         self.beats_at = now;
-        self.troubles = self.find_troubles();
     }
 
     /// Whether a port's link that was up is down, and nothing will be sent there any more.
@@ -216,18 +241,13 @@ impl Supervisor {
 
     /// What is wrong with ports for good, as it is now: each with its port.
     pub(crate) fn find_troubles(&mut self) -> Vec<(String, String)> {
-        let names = self.port_names();
-        let name = |port: u16| {
-            names.iter().find(|(index, _)| *index == port).map_or_else(String::new, |(_, name)| name.clone())
-        };
         let workers = self.engine.snapshot();
-        let queues = workers.iter().flat_map(|worker| worker.receive.iter().chain(&worker.transmit));
-        queues.filter_map(|queue| Some((name(queue.port), queue.trouble.clone()?))).collect()
+        sayings(&workers, &self.port_names()).troubles
     }
 
-    /// What is wrong with ports for good, each with its port: a damaged file, a full disk.
-    pub(crate) fn troubles(&self) -> &[(String, String)] {
-        &self.troubles
+    /// What queues of ports have to say, as of the last second.
+    pub(crate) fn sayings(&self) -> &Sayings {
+        &self.sayings
     }
 
     /// Workers whose loop has not gone round for a second.
@@ -333,11 +353,12 @@ impl Supervisor {
 
     /// The columns of a table of a function, and its rows, which are handed out in pieces.
     pub(crate) fn show(
-        &self,
+        &mut self,
         what: &str,
         function: Option<&str>,
         filter: Option<&str>,
     ) -> Result<(&'static [&'static str], Box<dyn ShowRows>), RequestError> {
+        self.engine.rouse();
         let shows = |running: &RunningFunction| running.function.shows().iter().find(|show| show.what == what);
         let running = self.having(function, &format!("a table '{what}'"), |running| shows(running).is_some())?;
         let columns = shows(running).map_or(&[][..], |show| show.columns);
@@ -345,7 +366,8 @@ impl Supervisor {
     }
 
     /// All numbers of the running instance of a function in one piece, under the name `report`.
-    pub(crate) fn report_of(&self, function: &dyn Function) -> Result<Vec<Value>, RequestError> {
+    pub(crate) fn report_of(&mut self, function: &dyn Function) -> Result<Vec<Value>, RequestError> {
+        self.engine.rouse();
         let is_it = |running: &RunningFunction| running.function.kind() == function.kind();
         let running = self.having(None, "a report", is_it)?;
         Ok(running.instance.show("report", None, self.engine.now())?.piece())
@@ -353,11 +375,12 @@ impl Supervisor {
 
     /// Carries out changes in order, up to the first that is refused; says how many were carried out.
     pub(crate) fn change(
-        &self,
+        &mut self,
         verb: &str,
         function: Option<&str>,
         changes: &[Value],
     ) -> (usize, Result<Vec<Value>, RequestError>) {
+        self.engine.rouse();
         let knows = |running: &RunningFunction| running.function.verbs().iter().any(|known| Verb::name(known) == verb);
         let running = match self.having(function, &format!("the request '{verb}'"), knows) {
             Ok(running) => running,
@@ -406,8 +429,9 @@ impl Supervisor {
     /// Stops: nothing is received any more, what is on its way leaves, the rest is dropped by name. Returns the last numbers,
     /// and how many buffers did not come home.
     pub(crate) fn stop(self) -> Stopped {
-        let figures = self.port_figures();
+        let (figures, names) = (self.port_figures(), self.port_names());
         let workers = self.engine.stop();
+        let sayings = sayings(&workers, &names);
         for open in self.ports.into_values() {
             let mut open = open;
             open.port.close();
@@ -415,8 +439,20 @@ impl Supervisor {
         drop(self.functions);
         let pool = self.buffers.pool();
         let missing = pool.taken().saturating_sub(pool.at_hand());
-        Stopped { workers, figures, missing }
+        Stopped { workers, figures, missing, sayings }
     }
+}
+
+/// What the queues of workers have to say; `names` are those of the ports by their indexes.
+fn sayings(workers: &[WorkerSnapshot], names: &[(u16, String)]) -> Sayings {
+    let name =
+        |port: u16| names.iter().find(|(index, _)| *index == port).map_or_else(String::new, |(_, name)| name.clone());
+    let mut sayings = Sayings::default();
+    for queue in workers.iter().flat_map(|worker| worker.receive.iter().chain(&worker.transmit)) {
+        sayings.troubles.extend(queue.trouble.clone().map(|trouble| (name(queue.port), trouble)));
+        sayings.remarks.extend(queue.remark.clone().map(|remark| (name(queue.port), remark)));
+    }
+    sayings
 }
 
 /// What is left of a Weir that stopped.
@@ -427,4 +463,6 @@ pub(crate) struct Stopped {
     pub(crate) figures: Vec<(PortInfo, DeviceStats)>,
     /// Buffers that did not come home: 0 unless some were lost.
     pub(crate) missing: usize,
+    /// What queues had to say at the end.
+    pub(crate) sayings: Sayings,
 }
