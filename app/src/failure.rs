@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weir_config::ConfigError;
+use weir_config::{ConfigError, Shown};
 
 use crate::client::ClientError;
 use crate::socket::SocketError;
@@ -21,7 +21,9 @@ pub(crate) enum Failed {
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failed::Sentences(sentences) => sentences.iter().try_for_each(|sentence| writeln!(f, "weir: {sentence}")),
+            Failed::Sentences(sentences) => {
+                sentences.iter().try_for_each(|sentence| writeln!(f, "weir: {}", Shown::lines(sentence)))
+            }
             Failed::Config(errors) => {
                 errors.iter().try_for_each(|error| writeln!(f, "{error}"))?;
                 let s = if errors.len() == 1 { "" } else { "s" };
