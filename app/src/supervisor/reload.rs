@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_config::{Change, ConfigError, Plan, What};
+use weir_config::{Change, ConfigError, KeyChange, Plan, What};
 use weir_stage::{Env, PortInfo};
 
 use super::config::Loaded;
@@ -46,7 +46,8 @@ enum NewFunction {
 impl Supervisor {
     /// What changing to `new` would do.
     pub(crate) fn plan(&self, new: &Loaded) -> ReloadPlan {
-        let plan = Plan::between(&catalogue::kinds(), &self.loaded.checked, &new.checked);
+        let mut plan = Plan::between(&catalogue::kinds(), &self.loaded.checked, &new.checked);
+        self.add_changed_files(&mut plan, new);
         let (held, room) = (new.held(), self.held);
         let mut text = plan.to_string();
         if held > room {
@@ -56,6 +57,28 @@ impl Supervisor {
         }
         let needs_restart = held > room || plan.strongest() == Some(Change::RestartProcess);
         ReloadPlan { text, needs_restart }
+    }
+
+    /// Adds to a plan what no key tells: files whose contents are others now.
+    fn add_changed_files(&self, plan: &mut Plan, new: &Loaded) {
+        let ports = new.assumed_ports();
+        let env = Env { ports: &ports, domain: &self.domain, folder: Some(&new.folder), now: self.engine.now() };
+        for action in plan.actions.iter_mut().filter(|action| action.what == What::Unchanged) {
+            let is_it = |kind: &str, name: &str| (kind, name) == (action.kind.as_str(), action.name.as_str());
+            let running = self.functions.iter().find(|running| is_it(running.element.kind(), running.element.name()));
+            let Some(running) = running else { continue };
+            let Some(element) = new.checked.get(&action.kind, &action.name) else { continue };
+            let key = |(path, file): (String, String)| KeyChange {
+                path,
+                from: Some(format!("\"{file}\" as it was")),
+                to: Some("as it is now".to_owned()),
+                change: Change::Live,
+            };
+            let keys: Vec<KeyChange> = running.instance.changed_files(element, &env).into_iter().map(key).collect();
+            if !keys.is_empty() {
+                action.what = What::Changed { strongest: Change::Live, keys };
+            }
+        }
     }
 
     /// Changes to `new`. On failure everything is as it was.

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_config::{ConfigError, FilePath, Folder};
-use weir_stage::{Env, GraphError, Prepared};
+use weir_config::{ConfigError, FilePath, Folder, Path};
+use weir_stage::{Env, GraphError, Notice, Prepared};
 
 use crate::limits::Limits;
 use crate::machine::Machine;
@@ -110,6 +110,24 @@ impl Seats {
             }
             seats.lock().script = new;
         }))
+    }
+
+    /// The files that [`Seats::prepare`] would take over: that of the script, if its text is another.
+    pub(crate) fn changed_files(&self, path: &Path<'_>, file: &FilePath, new: Option<Script>) -> Vec<(String, String)> {
+        let changed = new.is_some_and(|new| new.text != self.lock().script.text);
+        if changed { vec![(path.to_string(), file.to_string())] } else { Vec::new() }
+    }
+
+    /// One line for each replica that was disabled since the last call.
+    pub(crate) fn notices(&self) -> Vec<Notice> {
+        let told = |(replica, failures): (usize, Arc<Failures>)| {
+            let last = failures.last().map_or_else(String::new, |error| error.to_string());
+            failures.is_news().then(|| Notice {
+                message: "a stage in Lua is disabled, because its script failed too often: all its packets are dropped",
+                facts: vec![("replica", replica.to_string()), ("last", last)],
+            })
+        };
+        self.failures().into_iter().filter_map(told).collect()
     }
 
     /// What has gone wrong in each replica.
