@@ -73,7 +73,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     // In this order: who still waits for an answer gets none, and can take its leave.
     drop(todo);
     drop(server);
-    stop(running, options.json);
+    stop(running, options.json)?;
     if then == Then::Restart { Err(restart()) } else { Ok(()) }
 }
 
@@ -204,8 +204,8 @@ impl Watch {
     }
 }
 
-/// Stops what runs and prints the account.
-fn stop(running: Running, json: bool) {
+/// Stops what runs and prints the account. Fails where a worker is stuck, whose last numbers are not those of the end.
+fn stop(running: Running, json: bool) -> Result<(), Failed> {
     let (time, hz) = (running.supervisor.now(), running.supervisor.hz());
     let stopped = running.supervisor.stop();
     let inputs: Vec<stats::PortInput> = stopped.figures.iter().map(port_input).collect();
@@ -219,12 +219,21 @@ fn stop(running: Running, json: bool) {
     } else {
         say(&render::last(&stats, Style::of_stdout()));
     }
+    if let [_, ..] = stopped.stuck.as_slice() {
+        let ids = stopped.stuck.join(", ");
+        log::error("worker", "a worker is stuck in a stage and was left behind", &[("worker", &ids)]);
+        return Err(Failed::from(format!(
+            "stuck in a stage and left behind: worker {ids}; its numbers are those that it told last, and its ports were not \
+             closed; look for a loop without an end in a stage that is not bounded"
+        )));
+    }
     if stats.account.unaccounted != 0 {
         log::error("account", "packets are unaccounted for: this is a bug", &[("packets", &stats.account.unaccounted)]);
     }
     if stopped.missing != 0 {
         log::error("account", "buffers did not come back: this is a bug", &[("buffers", &stopped.missing)]);
     }
+    Ok(())
 }
 
 /// Starts this program anew in this process's place, with the same arguments. Returns only if that is impossible.

@@ -6,6 +6,7 @@ mod ports;
 mod reload;
 
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -408,6 +409,14 @@ impl Supervisor {
     pub(crate) fn stop(self) -> Stopped {
         let figures = self.port_figures();
         let workers = self.engine.stop();
+        let stuck: Vec<String> =
+            workers.iter().filter(|worker| worker.silent).map(|worker| worker.id.clone()).collect();
+        if !stuck.is_empty() {
+            // A thread that may go on has its hands on them: they end with the process.
+            let _ports = ManuallyDrop::new(self.ports);
+            let _buffers = ManuallyDrop::new(self.buffers);
+            return Stopped { workers, figures, missing: 0, stuck };
+        }
         for open in self.ports.into_values() {
             let mut open = open;
             open.port.close();
@@ -415,7 +424,7 @@ impl Supervisor {
         drop(self.functions);
         let pool = self.buffers.pool();
         let missing = pool.taken().saturating_sub(pool.at_hand());
-        Stopped { workers, figures, missing }
+        Stopped { workers, figures, missing, stuck }
     }
 }
 
@@ -427,4 +436,6 @@ pub(crate) struct Stopped {
     pub(crate) figures: Vec<(PortInfo, DeviceStats)>,
     /// Buffers that did not come home: 0 unless some were lost.
     pub(crate) missing: usize,
+    /// Workers that are stuck in a stage: what they hold was left to them.
+    pub(crate) stuck: Vec<String>,
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use weir_mem::{Clock, Domain, tsc};
@@ -21,6 +22,9 @@ const CONTROL: &str = "control";
 
 /// How long a worker may take to answer before it counts as stalled.
 const ANSWER: Duration = Duration::from_secs(2);
+
+/// How long one may take that did not answer when it was asked before, and answers at once if it goes round again.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// How long the engine waits for packets in flight when it stops.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -217,13 +221,29 @@ impl Engine {
         seen
     }
 
-    /// Asks each worker for its numbers.
+    /// Asks each worker for its numbers. One that did not answer last time gets little time for it.
     fn sweep(&mut self) -> Vec<WorkerSnapshot> {
-        let asked: Vec<_> = self.seats.iter_mut().map(|(_, seat)| seat.post(Command::Snapshot)).collect();
+        let answers = self.ask_all(AGAIN, Command::Snapshot);
+        self.noted(answers)
+    }
+
+    /// Asks every worker, then waits for the answers, `again` for one that did not answer last time; `None` of one that does not.
+    fn ask_all<R>(&mut self, again: Duration, command: impl Fn(Sender<R>) -> Command) -> Vec<Option<R>> {
+        let asked: Vec<_> = self.seats.iter_mut().map(|(_, seat)| seat.post(&command)).collect();
+        let silent = |at: usize| self.last.get(at).is_some_and(|worker| worker.silent);
+        let patience = |at| if silent(at) { again } else { ANSWER };
+        asked.into_iter().enumerate().map(|(at, answer)| answer.recv_timeout(patience(at)).ok()).collect()
+    }
+
+    /// Keeps the workers' numbers. Of one that told none they are those that it told last.
+    fn noted(&mut self, answers: Vec<Option<WorkerSnapshot>>) -> Vec<WorkerSnapshot> {
         let last = std::mem::take(&mut self.last);
-        let silent = |at| WorkerSnapshot { quiet: false, ..last.get(at).cloned().unwrap_or_default() };
-        let answers = asked.into_iter().enumerate();
-        self.last = answers.map(|(at, answer)| answer.recv_timeout(ANSWER).unwrap_or_else(|_| silent(at))).collect();
+        let seats = self.seats.iter().enumerate();
+        let silent = seats.map(|(at, (id, _))| {
+            let before = last.get(at).cloned().unwrap_or_default();
+            WorkerSnapshot { id: id.clone(), quiet: false, silent: true, ..before }
+        });
+        self.last = answers.into_iter().zip(silent).map(|(told, silent)| told.unwrap_or(silent)).collect();
         self.last.clone()
     }
 
@@ -294,30 +314,28 @@ impl Engine {
     }
 
     /// Stops: no worker receives any more, what is on its way leaves, what cannot leave within a second is dropped by name.
-    /// Returns the last numbers.
+    /// Returns the last numbers. A worker that is stuck in a stage does not hold this up: it is told as silent, and its thread is
+    /// still there, with what it holds of ports and buffers.
     pub fn stop(mut self) -> Vec<WorkerSnapshot> {
-        for (_, seat) in &mut self.seats {
-            seat.ask(ANSWER, Command::StopReceiving);
-        }
+        self.ask_all(ANSWER, Command::StopReceiving);
         self.wait_until_quiet();
-        for (_, seat) in &mut self.seats {
-            seat.ask(ANSWER, Command::Halt);
-        }
-        let last: Vec<_> = self.seats.iter_mut().map(|(_, seat)| seat.ask(ANSWER, Command::Stop)).collect();
-        for ((_, seat), answer) in self.seats.iter_mut().zip(&last) {
+        self.ask_all(ANSWER, Command::Halt);
+        let answers = self.ask_all(ANSWER, Command::Stop);
+        for ((_, seat), answer) in self.seats.iter_mut().zip(&answers) {
             // One that has answered is about to end; one that has not may never.
             if let (Seat::Thread { thread, .. }, Some(_)) = (seat, answer) {
                 thread.take().map(std::thread::JoinHandle::join);
             }
         }
-        last.into_iter().map(Option::unwrap_or_default).collect()
+        self.noted(answers)
     }
 
     fn wait_until_quiet(&mut self) {
         let mut waited = Duration::ZERO;
         let pause = Duration::from_millis(1);
         while waited < DRAIN {
-            if self.snapshot().iter().all(|worker| worker.quiet) {
+            let seen = self.snapshot();
+            if seen.iter().all(|worker| worker.quiet || worker.silent) {
                 return;
             }
             if self.is_virtual() {
