@@ -23,8 +23,11 @@ mod save;
 mod server;
 mod socket;
 mod source;
+mod spare;
 mod stats;
 mod supervisor;
+#[cfg(test)]
+mod torment;
 mod trace;
 mod version;
 mod words;

@@ -61,7 +61,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     let server = Server::start(bound, jobs.clone(), Limits::default())
         .map_err(|error| format!("cannot serve the control socket: {error}"))?;
     if let Some(address) = options.metrics {
-        let address = metrics::serve(address, jobs)?;
+        let address = metrics::serve(address, jobs, metrics::Limits::default())?;
         log::info("metrics", "metrics are served", &[("address", &address)]);
     }
     say("ready\n");
