@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::Value;
@@ -38,6 +39,9 @@ impl fmt::Display for ClientError {
             ClientError::Broken(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 f.write_str("Weir closed the connection; its log says why")
             }
+            ClientError::Broken(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                write!(f, "Weir has not answered for {} s; what it was asked to do it may still do", ANSWER.as_secs())
+            }
             ClientError::Broken(error) => write!(f, "the connection to Weir broke: {error}"),
             ClientError::Strange(what) => write!(f, "Weir's answer is not understood: {what}"),
             ClientError::Refused { message, errors } => {
@@ -62,6 +66,9 @@ impl From<SocketError> for ClientError {
     }
 }
 
+/// How long an answer may take: longer than any configuration takes to be read and put in place.
+const ANSWER: Duration = Duration::from_secs(600);
+
 /// A connection to a running Weir.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -71,7 +78,10 @@ pub(crate) struct Client {
 impl Client {
     /// Connects.
     pub(crate) fn connect(path: &Path) -> Result<Client, ClientError> {
-        Ok(Client { stream: BufReader::new(socket::connect(path)?) })
+        let stream = socket::connect(path)?;
+        let bounded = stream.set_read_timeout(Some(ANSWER)).and(stream.set_write_timeout(Some(ANSWER)));
+        bounded.map_err(ClientError::Broken)?;
+        Ok(Client { stream: BufReader::new(stream) })
     }
 
     /// Asks, and returns what was answered; a table that came in several lines is put together.
@@ -197,6 +207,11 @@ impl Client {
         }
         match reply.response {
             Response::Error { message, errors } => Err(ClientError::Refused { message, errors }),
+            // It watches, and packets may be long in coming.
+            watched @ (Response::Traced(_) | Response::Captured(_)) => {
+                self.stream.get_ref().set_read_timeout(None).map_err(ClientError::Broken)?;
+                Ok(watched)
+            }
             response => Ok(response),
         }
     }

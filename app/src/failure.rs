@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use weir_config::ConfigError;
+use weir_config::{ConfigError, Shown};
 use weir_protocol::VERSION;
 
 use crate::client::ClientError;
@@ -73,7 +73,7 @@ impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failed::Sentences(sentences) | Failed::Incomplete(sentences) => {
-                sentences.iter().try_for_each(|sentence| writeln!(f, "weir: {sentence}"))
+                sentences.iter().try_for_each(|sentence| writeln!(f, "weir: {}", Shown::lines(sentence)))
             }
             Failed::Config(errors) => {
                 errors.iter().try_for_each(|error| writeln!(f, "{error}"))?;

@@ -26,8 +26,11 @@ mod server;
 mod signals;
 mod socket;
 mod source;
+mod spare;
 mod stats;
 mod supervisor;
+#[cfg(test)]
+mod torment;
 mod trace;
 mod version;
 mod watch;

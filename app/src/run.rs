@@ -58,7 +58,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     let server = Server::start(bound, jobs.clone(), Limits::default())
         .map_err(|error| format!("cannot serve the control socket: {error}"))?;
     if let Some(address) = options.metrics {
-        let address = metrics::serve(address, jobs)?;
+        let address = metrics::serve(address, jobs, metrics::Limits::default())?;
         log::info("metrics", "metrics are served", &[("address", &address)]);
     }
     say("ready\n");
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     // In this order: who still waits for an answer gets none, and can take its leave.
     drop(todo);
     drop(server);
-    let sayings = stop(running, options.json);
+    let sayings = stop(running, options.json)?;
     watch.hear(&sayings);
     match then {
         Then::Restart => Err(restart()),
@@ -167,8 +167,9 @@ fn tell(supervisor: &Supervisor) {
     log::tell_held_back(false);
 }
 
-/// Stops what runs and prints the account; returns what ports had to say at the end.
-fn stop(running: Running, json: bool) -> Sayings {
+/// Stops what runs and prints the account; returns what ports had to say at the end. Fails where a worker is stuck, whose last
+/// numbers are not those of the end.
+fn stop(running: Running, json: bool) -> Result<Sayings, Failed> {
     let (time, hz) = (running.supervisor.now(), running.supervisor.hz());
     let stopped = running.supervisor.stop();
     let inputs: Vec<stats::PortInput> = stopped.figures.iter().map(port_input).collect();
@@ -190,14 +191,22 @@ fn stop(running: Running, json: bool) -> Sayings {
         ("unaccounted", &account.unaccounted),
     ];
     log::info("run", "Weir has stopped", facts);
+    log::tell_held_back(true);
+    if let [_, ..] = stopped.stuck.as_slice() {
+        let ids = stopped.stuck.join(", ");
+        log::error("worker", "a worker is stuck in a stage and was left behind", &[("worker", &ids)]);
+        return Err(Failed::from(format!(
+            "stuck in a stage and left behind: worker {ids}; its numbers are those that it told last, and its ports were not \
+             closed; look for a loop without an end in a stage that is not bounded"
+        )));
+    }
     if stats.account.unaccounted != 0 {
         log::error("account", "packets are unaccounted for: this is a bug", &[("packets", &stats.account.unaccounted)]);
     }
     if stopped.missing != 0 {
         log::error("account", "buffers did not come back: this is a bug", &[("buffers", &stopped.missing)]);
     }
-    log::tell_held_back(true);
-    stopped.sayings
+    Ok(stopped.sayings)
 }
 
 /// Starts this program anew in this process's place, with the same arguments. Returns only if that is impossible.

@@ -1,10 +1,12 @@
 //! The server's end of the control socket.
 //!
 //! One thread waits for clients, and one more serves each of them: it reads requests, hands them as [`Job`]s to the loop that
-//! owns the data plane, and writes the answers. Everything is bounded: clients, the length of a request, what waits to be
-//! written, and how long a client may leave an answer unread before it is disconnected.
+//! owns the data plane, and writes the answers. Everything is bounded: clients, the length of a request and how long it may take to
+//! come, what waits to be written, and how long a client may leave an answer unread before it is disconnected. Whatever others do, there
+//! is a place for root and for the user who started Weir.
 
 mod audit;
+mod guests;
 mod lines;
 mod reload;
 mod session;
@@ -26,7 +28,9 @@ use weir_stage::ShowRows;
 use crate::log;
 use crate::reload::{Candidate, Ready, Reload};
 use crate::socket::{self, Bound};
+use crate::spare::{Guest, Spare};
 use crate::supervisor::Aside;
+use guests::Guests;
 use weir_protocol::{self as protocol, Reply, Request, Response, Rights};
 
 /// What the loop that owns the data plane is asked to do.
@@ -85,11 +89,15 @@ pub(crate) struct Scene {
 pub(crate) struct Limits {
     /// Clients at once.
     pub(crate) clients: usize,
+    /// How many of these places are for those who may change something.
+    pub(crate) kept: usize,
     /// Bytes of a request.
     pub(crate) request: usize,
+    /// How long a client may take to begin with its first request, and to come to the end of any.
+    pub(crate) begin: Duration,
     /// How long a client may leave an answer unread.
     pub(crate) write: Duration,
-    /// How long a client may say nothing.
+    /// How long a client may say nothing after its first request.
     pub(crate) silence: Duration,
 }
 
@@ -97,7 +105,9 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             clients: 32,
+            kept: 4,
             request: protocol::MAX_REQUEST,
+            begin: Duration::from_secs(10),
             write: Duration::from_secs(10),
             silence: Duration::from_secs(600),
         }
@@ -116,7 +126,7 @@ struct Shared {
     jobs: SyncSender<Job>,
     limits: Limits,
     /// Clients that are served.
-    clients: AtomicUsize,
+    guests: Arc<Guests>,
     /// Clients that watch packets.
     watching: AtomicUsize,
     /// Whether the server is about to end.
@@ -130,8 +140,8 @@ impl Server {
     /// Starts to serve. Jobs go to `jobs`; when nobody receives them any more, clients are told that Weir stops.
     pub(crate) fn start(bound: Bound, jobs: SyncSender<Job>, limits: Limits) -> std::io::Result<Server> {
         let path = bound.path.clone();
-        let (clients, watching) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { jobs, limits, clients, watching, stop: AtomicBool::new(false) });
+        let (guests, watching) = (Arc::default(), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { jobs, limits, guests, watching, stop: AtomicBool::new(false) });
         let theirs = Arc::clone(&shared);
         let body = move || accept(&bound, &theirs);
         let thread = std::thread::Builder::new().name("weir-socket".to_owned()).spawn(body)?;
@@ -173,15 +183,21 @@ impl Drop for Counted<'_> {
 }
 
 fn accept(bound: &Bound, shared: &Arc<Shared>) {
-    for stream in bound.listener.incoming() {
+    let mut spare = Spare::new();
+    loop {
+        let guest = spare.accept(|| bound.listener.accept().map(|(stream, _)| stream));
         if shared.stop.load(Ordering::Acquire) {
             return;
         }
-        match stream {
-            Ok(stream) => welcome(stream, shared),
+        match guest {
+            Ok(Guest::Welcome(stream)) => welcome(stream, shared),
+            Ok(Guest::Refused(stream)) => {
+                log::warn("socket", "a client was turned away: no descriptors are left", &[]);
+                say(&stream, Response::refused("Weir has no descriptors left (ulimit -n); try again later"));
+            }
             Err(error) => {
                 log::warn("socket", "a client could not be accepted", &[("cause", &error)]);
-                // Usually too many open files: that passes only when somebody leaves.
+                // That passes only when somebody leaves.
                 std::thread::park_timeout(Duration::from_millis(100));
             }
         }
@@ -190,25 +206,20 @@ fn accept(bound: &Bound, shared: &Arc<Shared>) {
 
 fn welcome(stream: UnixStream, shared: &Arc<Shared>) {
     let limits = shared.limits;
-    let ready = stream.set_write_timeout(Some(limits.write)).and(stream.set_read_timeout(Some(limits.silence)));
-    if let Err(error) = ready {
+    if let Err(error) = stream.set_write_timeout(Some(limits.write)) {
         return log::warn("socket", "a client could not be served", &[("cause", &error)]);
     }
-    // Only this thread lets clients in, so none comes in between.
-    if shared.clients.load(Ordering::Acquire) >= limits.clients {
+    let rights = socket::rights(&stream);
+    let stream = Arc::new(stream);
+    let Some(entry) = shared.guests.enter(&stream, rights.change, limits.clients, limits.kept) else {
         let message =
             format!("{} clients are connected, which is all that are served; try again later", limits.clients);
         log::warn("socket", "a client was turned away", &[("clients", &limits.clients)]);
         return say(&stream, Response::refused(message));
-    }
-    shared.clients.fetch_add(1, Ordering::AcqRel);
-    let theirs = Arc::clone(shared);
-    let body = move || {
-        let _counted = Counted(&theirs.clients);
-        session::serve(&stream, &theirs);
     };
+    let theirs = Arc::clone(shared);
+    let body = move || session::serve(&stream, rights, &theirs, &entry);
     if let Err(error) = std::thread::Builder::new().name("weir-client".to_owned()).spawn(body) {
-        shared.clients.fetch_sub(1, Ordering::AcqRel);
         log::warn("socket", "a client could not be served", &[("cause", &error)]);
     }
 }

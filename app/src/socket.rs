@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use weir_protocol::Rights;
 
@@ -24,6 +25,8 @@ pub(crate) enum SocketError {
     NotASocket(PathBuf),
     /// Nobody listens there.
     Nobody(PathBuf),
+    /// Somebody listens there, and lets nobody in.
+    Busy(PathBuf),
     /// The system refuses.
     System {
         /// Where.
@@ -59,6 +62,11 @@ impl fmt::Display for SocketError {
                 f,
                 "no Weir listens on {}; start one with `weir run FILE.lua`, or name the one meant with --name NAME or \
                  --socket PATH",
+                path.display()
+            ),
+            SocketError::Busy(path) => write!(
+                f,
+                "the Weir that listens on {} lets nobody in: too many wait already; try again later, and look at its log",
                 path.display()
             ),
             SocketError::System { path, what, cause } if cause.kind() == io::ErrorKind::PermissionDenied => write!(
@@ -170,7 +178,7 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
     if !std::os::unix::fs::FileTypeExt::is_socket(&kind) {
         return Err(SocketError::NotASocket(path.to_owned()));
     }
-    match UnixStream::connect(path) {
+    match try_connect(path, ADMISSION) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path).map_err(wrong("remove the left-over"))
         }
@@ -180,10 +188,25 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
     }
 }
 
+/// How long somebody who listens may take to let a client in.
+const ADMISSION: Duration = Duration::from_secs(30);
+
+/// Connects, or gives up where nobody lets it in for so long.
+fn try_connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+    let address = SocketAddrUnix::new(path)?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Connecting waits as long as sending may (unix(7)).
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patience))?;
+    connect(&socket, &address)?;
+    Ok(UnixStream::from(socket))
+}
+
 /// Connects to the Weir that listens at `path`.
 pub(crate) fn connect(path: &Path) -> Result<UnixStream, SocketError> {
-    UnixStream::connect(path).map_err(|cause| match cause.kind() {
+    try_connect(path, ADMISSION).map_err(|cause| match cause.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => SocketError::Nobody(path.to_owned()),
+        io::ErrorKind::WouldBlock => SocketError::Busy(path.to_owned()),
         _ => SocketError::System { path: path.to_owned(), what: "talk to", cause },
     })
 }
@@ -258,6 +281,20 @@ mod tests {
         std::fs::write(&at, "precious").unwrap();
         assert!(bind(&at).unwrap_err().to_string().contains("is no socket"));
         assert_eq!(std::fs::read_to_string(&at).unwrap(), "precious");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn nobody_waits_for_ever_to_be_let_in() {
+        let folder = folder("full");
+        let at = folder.join("weir.sock");
+        let listener = UnixListener::bind(&at).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        // Nobody accepts, so the queue is full soon.
+        let tries: Vec<_> = (0..5).map(|_| try_connect(&at, Duration::from_millis(100))).collect();
+        assert!(tries[0].is_ok());
+        assert_eq!(tries[4].as_ref().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(SocketError::Busy(at).to_string().contains("lets nobody in"));
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -132,12 +132,12 @@ class Weir:
         self.process.send_signal(sign)
         return self.finish()
 
-    def finish(self, timeout=PATIENCE):
-        """Waits for it to end well; returns what it printed."""
+    def finish(self, timeout=PATIENCE, expected=0):
+        """Waits for it to end, well unless another status is expected; returns what it printed."""
         status = self.process.wait(timeout)
         for reader in self._readers:
             reader.join(5)
-        if status != 0:
+        if status != expected:
             raise AssertionError(f"Weir ended with status {status}:\n{self.output()}")
         return "".join(self._out)
 

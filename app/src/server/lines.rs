@@ -3,6 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
@@ -33,20 +34,28 @@ pub(super) enum Next {
 pub(super) struct Lines<'a> {
     stream: &'a UnixStream,
     most: usize,
+    /// How long a line may take to come once it has begun.
+    patience: Duration,
     buffer: Vec<u8>,
     /// Bytes of the buffer in which no line end was found.
     searched: usize,
     descriptor: Option<OwnedFd>,
 }
 
+#[allow(clippy::disallowed_methods, reason = "a client is waited for, not packets")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 impl<'a> Lines<'a> {
-    /// Lines of at most `most` bytes.
-    pub(super) fn new(stream: &'a UnixStream, most: usize) -> Lines<'a> {
-        Lines { stream, most, buffer: Vec::new(), searched: 0, descriptor: None }
+    /// Lines of at most `most` bytes, each of which comes within `patience` once it has begun.
+    pub(super) fn new(stream: &'a UnixStream, most: usize, patience: Duration) -> Lines<'a> {
+        Lines { stream, most, patience, buffer: Vec::new(), searched: 0, descriptor: None }
     }
 
-    /// The next line.
-    pub(super) fn next(&mut self) -> Next {
+    /// The next line, if it begins within `silence`.
+    pub(super) fn next(&mut self, silence: Duration) -> Next {
+        let mut until = now() + if self.buffer.is_empty() { silence } else { self.patience };
         loop {
             let rest = self.buffer.get(self.searched..).unwrap_or_default();
             if let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
@@ -56,8 +65,14 @@ impl<'a> Lines<'a> {
             if self.buffer.len() >= self.most {
                 return Next::TooLong;
             }
+            let left = until.saturating_duration_since(now());
+            if left.is_zero() || self.stream.set_read_timeout(Some(left)).is_err() {
+                return Next::End;
+            }
+            let is_new = self.buffer.is_empty();
             match self.receive() {
                 Ok(0) | Err(_) => return Next::End,
+                Ok(_) if is_new => until = now() + self.patience,
                 Ok(_) => {}
             }
         }

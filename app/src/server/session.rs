@@ -14,13 +14,13 @@ use weir_engine::Observer;
 use weir_filter::Filter;
 
 use super::audit::{Asked, Audit};
+use super::guests::Entry;
 use super::lines::{Lines, Next};
 use super::reload::{self, STOPPING};
 use super::{Answer, Counted, Job, Scene, Shared};
 use crate::capture::{Copier, Point};
 use crate::graph::GraphView;
 use crate::log;
-use crate::socket;
 use crate::trace::{MAX_PACKETS, Tracer};
 use weir_protocol::{self as protocol, Reply, Request, Response, Rights, read_call};
 
@@ -38,11 +38,13 @@ struct Session<'a> {
 }
 
 /// Serves a client until it leaves or misbehaves.
-pub(super) fn serve(stream: &UnixStream, shared: &Shared) {
-    let session = Session { stream, shared, rights: socket::rights(stream), audit: Audit::of(stream) };
-    let mut lines = Lines::new(stream, shared.limits.request);
+pub(super) fn serve(stream: &UnixStream, rights: Rights, shared: &Shared, entry: &Entry) {
+    let session = Session { stream, shared, rights, audit: Audit::of(stream) };
+    let limits = shared.limits;
+    let mut lines = Lines::new(stream, limits.request, limits.begin);
+    let mut silence = limits.begin;
     loop {
-        let line = match lines.next() {
+        let line = match lines.next(silence) {
             Next::Line(line) => line,
             Next::TooLong => {
                 let message = format!("the request is longer than {} bytes; send several", shared.limits.request);
@@ -51,6 +53,8 @@ pub(super) fn serve(stream: &UnixStream, shared: &Shared) {
             }
             Next::End => return,
         };
+        entry.busy();
+        silence = limits.silence;
         let done = match read_call(&line.bytes) {
             Ok(request) => session.answer(with_folder(request, line.descriptor)),
             Err(message) => session.write(Response::refused(message)),
@@ -61,6 +65,7 @@ pub(super) fn serve(stream: &UnixStream, shared: &Shared) {
             }
             return;
         }
+        entry.idle();
     }
 }
 

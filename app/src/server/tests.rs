@@ -1,5 +1,6 @@
 use super::*;
 use crate::client::{Client, ClientError};
+use crate::torment;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
@@ -20,7 +21,8 @@ struct Stand {
 /// How long anything may take that is to happen, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const LIMITS: Limits = Limits { clients: 3, request: 10_000, write: PATIENCE, silence: PATIENCE };
+const LIMITS: Limits =
+    Limits { clients: 3, kept: 1, request: 10_000, begin: PATIENCE, write: PATIENCE, silence: PATIENCE };
 
 impl Stand {
     fn new(name: &str) -> Stand {
@@ -219,12 +221,59 @@ fn one_client_too_many_is_turned_away() {
     let stand = Stand::new("many");
     let mut clients: Vec<Client> = (0..3).map(|_| stand.client()).collect();
     for client in &mut clients {
-        assert!(client.data(Request::Stats).is_ok());
+        client.send(Request::Trace { count: 5, filter: String::new() }).unwrap();
+        client.next().unwrap();
     }
     let refused = stand.client().data(Request::Stats).unwrap_err();
     assert!(matches!(&refused, ClientError::Refused { message, .. } if message.starts_with("3 clients")), "{refused}");
     clients.pop();
     wait_until(|| stand.client().data(Request::Stats).is_ok());
+}
+
+#[test]
+fn who_is_silent_makes_way_for_who_asks() {
+    let stand = Stand::new("silent");
+    let silent: Vec<UnixStream> = (0..10).map(|_| stand.raw()).collect();
+    let mut client = stand.client();
+    assert_eq!(client.data(Request::Stats).unwrap(), json!("Stats"));
+    let mut told = String::new();
+    (&silent[0]).read_to_string(&mut told).unwrap();
+    assert!(told.contains("you had been silent"), "{told}");
+}
+
+#[test]
+fn a_request_must_begin_and_end_in_time() {
+    let impatient = Stand::with("begin", Limits { begin: Duration::from_millis(200), ..LIMITS });
+    let mut end = Vec::new();
+    assert_eq!(impatient.raw().read_to_end(&mut end).unwrap(), 0, "a client that says nothing is disconnected");
+    let mut asked = impatient.client();
+    assert!(asked.data(Request::Stats).is_ok());
+    // A byte now and then is not enough.
+    let mut slow = impatient.raw();
+    let gone = (0..1_000).any(|_| {
+        std::thread::park_timeout(Duration::from_millis(20));
+        slow.write_all(b"x").is_err()
+    });
+    assert!(gone, "a request that does not end is not waited for");
+    assert!(asked.data(Request::Stats).is_ok(), "who has asked may be silent for longer");
+}
+
+#[test]
+fn bad_clients_keep_nobody_from_the_socket() {
+    let limits =
+        Limits { clients: 16, kept: 4, begin: Duration::from_secs(2), write: Duration::from_secs(2), ..LIMITS };
+    let stand = Stand::with("torment", limits);
+    torment::run(&torment::Target {
+        connect: &|| torment::Bad::from(stand.raw()),
+        pieces: &[
+            b"{\"version\":1,\"request\":\"stats\"}\n",
+            b"{\"version\":1,",
+            b"{\"version\":1,\"request\":\"save\"}\n",
+            b"\n\n\n",
+            b"{\"version\":9,\"request\":\"stats\"}\n",
+        ],
+        good: &|| assert_eq!(stand.client().data(Request::Stats).unwrap(), json!("Stats")),
+    });
 }
 
 #[test]

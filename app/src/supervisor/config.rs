@@ -125,7 +125,7 @@ pub(crate) fn load_document(
     let mut errors = permissions.map_or_else(Vec::new, |given| loaded.check_permissions(given));
     errors.extend(loaded.check_parts());
     if next == Next::Nothing || !errors.is_empty() {
-        let (more, warnings) = loaded.check_functions(permissions.unwrap_or_default());
+        let (more, warnings) = loaded.check_functions(permissions);
         errors.extend(more);
         loaded.warnings = warnings;
     }
@@ -236,15 +236,18 @@ impl Loaded {
         errors
     }
 
-    /// What the functions themselves object to, and what they warn of. One that lacks one of `permissions` is built, but makes
-    /// no graph: that may run the code in question.
-    fn check_functions(&self, permissions: &[&str]) -> (Vec<ConfigError>, Vec<ConfigError>) {
+    /// What the functions themselves object to, and what they warn of. One that lacks one of `permissions` is left out, which was
+    /// told; where none are asked for it is built, but makes no graph: that may run the code in question.
+    fn check_functions(&self, permissions: Option<&[&str]>) -> (Vec<ConfigError>, Vec<ConfigError>) {
         let (mut errors, mut warnings) = (Vec::new(), Vec::new());
         let ports = self.assumed_ports();
         let domain = Domain::new();
         let env = Env { ports: &ports, domain: &domain, folder: Some(&self.folder), now: 0 };
         for (function, element) in self.functions() {
-            let allowed = missing_permissions(function, element, permissions).is_empty();
+            let allowed = missing_permissions(function, element, permissions.unwrap_or_default()).is_empty();
+            if !allowed && permissions.is_some() {
+                continue;
+            }
             match function.build(element, &env, None) {
                 Err(more) => errors.extend(more),
                 Ok(_) if !allowed => {}

@@ -12,6 +12,7 @@ mod sayings;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -450,6 +451,14 @@ impl Supervisor {
         let figures = self.port_figures();
         let workers = self.engine.stop();
         let sayings = sayings_of(&workers, &self.ports);
+        let stuck: Vec<String> =
+            workers.iter().filter(|worker| worker.silent).map(|worker| worker.id.clone()).collect();
+        if !stuck.is_empty() {
+            // A thread that may go on has its hands on them: they end with the process.
+            let _ports = ManuallyDrop::new(self.ports);
+            let _buffers = ManuallyDrop::new(self.buffers);
+            return Stopped { workers, figures, missing: 0, sayings, stuck };
+        }
         for open in self.ports.into_values() {
             let mut open = open;
             open.port.close();
@@ -457,7 +466,7 @@ impl Supervisor {
         drop(self.functions);
         let pool = self.buffers.pool();
         let missing = pool.taken().saturating_sub(pool.at_hand());
-        Stopped { workers, figures, missing, sayings }
+        Stopped { workers, figures, missing, sayings, stuck }
     }
 }
 
@@ -471,4 +480,6 @@ pub(crate) struct Stopped {
     pub(crate) missing: usize,
     /// What queues had to say at the end.
     pub(crate) sayings: Sayings,
+    /// Workers that are stuck in a stage: what they hold was left to them.
+    pub(crate) stuck: Vec<String>,
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::place::Place;
+use crate::shown::Shown;
 use crate::value::Value;
 
 /// What sort of mistake a [`ConfigError`] is about.
@@ -37,7 +38,8 @@ pub enum ErrorKind {
     File,
 }
 
-/// A mistake in a configuration, told so that it can be mended without looking anything up.
+/// A mistake in a configuration, told so that it can be mended without looking anything up. Its texts may be those of scripts and files:
+/// long ones are cut, and where it is displayed, on one line, there is nothing left that a terminal would obey.
 ///
 /// Displayed as `router.lua:7: router.routes["10/8"].via: "192.0.2.999" is not an IPv4 address; expected ...; ...`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,9 +66,9 @@ impl ConfigError {
         Self {
             kind,
             place: place.clone(),
-            path: path.to_string(),
+            path: Shown::cut(path.to_string()),
             found: String::new(),
-            problem: problem.into(),
+            problem: Shown::cut(problem.into()),
             allowed: String::new(),
             remedy: String::new(),
         }
@@ -82,33 +84,34 @@ impl ConfigError {
     /// Adds what is allowed.
     #[must_use]
     pub fn allowed(mut self, allowed: impl Into<String>) -> Self {
-        self.allowed = allowed.into();
+        self.allowed = Shown::cut(allowed.into());
         self
     }
 
     /// Adds what to do.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
-        self.remedy = remedy.into();
+        self.remedy = Shown::cut(remedy.into());
         self
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.place)?;
+        let place = self.place.to_string();
+        write!(f, "{}: ", Shown::line(&place))?;
         if !self.path.is_empty() {
-            write!(f, "{}: ", self.path)?;
+            write!(f, "{}: ", Shown::line(&self.path))?;
         }
         if !self.found.is_empty() {
-            write!(f, "{} ", self.found)?;
+            write!(f, "{} ", Shown::line(&self.found))?;
         }
-        f.write_str(&self.problem)?;
+        Shown::line(&self.problem).fmt(f)?;
         if !self.allowed.is_empty() {
-            write!(f, "; expected {}", self.allowed)?;
+            write!(f, "; expected {}", Shown::line(&self.allowed))?;
         }
         if !self.remedy.is_empty() {
-            write!(f, "; {}", self.remedy)?;
+            write!(f, "; {}", Shown::line(&self.remedy))?;
         }
         Ok(())
     }
@@ -200,6 +203,16 @@ mod tests {
         assert_eq!(error.to_string(), r#"router.lua:7: router.via: "x" is wrong; expected an address; write one"#);
         let plain = ConfigError::new(ErrorKind::File, &Place::column("r.csv", 2, 9), "", "cannot be read");
         assert_eq!(plain.to_string(), "r.csv:2:9: cannot be read");
+    }
+
+    #[test]
+    fn what_others_wrote_is_shown_and_not_obeyed() {
+        let error = ConfigError::new(ErrorKind::Script, &Place::line("a\x1b]0;x.lua", 1), "k\x07", "bad\n\x1b[31m");
+        assert_eq!(error.to_string(), r"a\u{1b}]0;x.lua:1: k\u{7}: bad\n\u{1b}[31m");
+        let long = ConfigError::new(ErrorKind::Script, &Place::line("a", 1), "k".repeat(9_999), "x".repeat(100 << 20));
+        let texts = [&long.path, &long.problem, &long.to_string()];
+        assert!(texts.iter().all(|text| text.len() < 9_000 && text.contains("... (cut: ")), "{}", long.problem.len());
+        assert!(long.problem.ends_with("... (cut: 104857600 bytes)"));
     }
 
     #[test]

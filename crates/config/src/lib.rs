@@ -68,6 +68,7 @@ mod rows;
 mod scalar;
 mod schema;
 mod setting;
+mod shown;
 mod types;
 mod value;
 mod wrong;
@@ -86,6 +87,7 @@ pub use schema::{Change, KeySchema, Presence, Schema};
 pub use setting::{
     Measured, OneOrMany, PortName, Ranged, Setting, read_key, table_or_empty, with_length, with_pattern, write_key,
 };
+pub use shown::Shown;
 pub use types::{EXAMPLE_NAME, Length, NAME, Pattern, Type, Word};
 pub use value::{Key, Table, Value};
 pub use wrong::WrongValue;

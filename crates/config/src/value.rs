@@ -239,8 +239,11 @@ pub(crate) fn quote(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
             // Three digits always, so that a digit that follows is not taken for part of the escape.
-            control if control.is_ascii_control() => {
-                quoted.push_str(&format!("\\{:03}", u32::from(control)));
+            control if control.is_control() => {
+                let mut bytes = [0; 4];
+                for byte in control.encode_utf8(&mut bytes).bytes() {
+                    quoted.push_str(&format!("\\{byte:03}"));
+                }
             }
             other => quoted.push(other),
         }

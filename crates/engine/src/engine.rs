@@ -3,14 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use weir_mem::{Clock, Domain, tsc};
 use weir_packet::Pool;
 use weir_stage::{EngineClock, GraphError};
 
-use crate::layout::{Blueprint, Laid, lay_out};
-use crate::moving::{Idle as IdleQueues, Lifted, Ports, to_lift};
+use crate::layout::{Blueprint, lay_out};
+use crate::moving::{IdleQueues, Ports};
 use crate::observe::Observer;
 use crate::plan::Leftover;
 use crate::seat::{CONTROL_PATIENCE, Command, Idle, PATIENCE, Seat, ThreadSettings};
@@ -22,7 +23,7 @@ use crate::worker::Worker;
 pub(crate) const CONTROL: &str = "control";
 
 /// How long a worker may take to answer before it counts as stalled.
-const ANSWER: Duration = Duration::from_secs(2);
+pub(crate) const ANSWER: Duration = Duration::from_secs(2);
 
 /// Virtual time of a round in which anybody had something to do, nanoseconds.
 const BUSY: u64 = 1_000;
@@ -33,6 +34,8 @@ const NOTHING_DUE: u64 = 10_000_000;
 /// Rounds in which every stage is polled before virtual time leaps: one for what was left for another stage without a packet, one for
 /// what that one left in answer.
 const LOOKS: u32 = 2;
+/// How long one may take that did not answer when it was asked before, and answers at once if it goes round again.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// How long the engine waits for packets in flight when it stops.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -102,7 +105,7 @@ impl std::error::Error for EngineError {}
 /// Running workers.
 pub struct Engine {
     /// Data-path workers, then the control side.
-    seats: Vec<(String, Seat)>,
+    pub(crate) seats: Vec<(String, Seat)>,
     links: HashSet<String>,
     clock: Clock,
     epoch: u64,
@@ -119,8 +122,8 @@ pub struct Engine {
     pinned: Vec<usize>,
     last: Vec<WorkerSnapshot>,
     /// The ports whose queues workers have, by the workers' names.
-    queues: HashMap<String, Ports>,
-    idle_queues: IdleQueues,
+    pub(crate) queues: HashMap<String, Ports>,
+    pub(crate) idle_queues: IdleQueues,
 }
 
 impl Engine {
@@ -220,56 +223,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes the queues from the workers that are to have them no more, and puts them into the plans of those that are to have
-    /// them.
-    fn hand_over_queues(&mut self, laid: &mut Laid) -> Result<(), EngineError> {
-        let have: Vec<Ports> =
-            self.seats.iter().map(|(id, _)| self.queues.get(id).cloned().unwrap_or_default()).collect();
-        let wanted: Vec<String> =
-            laid.idle.iter().filter(|(_, rx)| rx.is_none()).map(|(port, _)| port.clone()).collect();
-        let lifted = self.lift(to_lift(&laid.plans, &wanted, &have))?;
-        self.idle_queues.retain(&laid.plans.iter().flat_map(|plan| plan.ports.keys()).cloned().collect());
-        for (port, rx) in std::mem::take(&mut laid.idle) {
-            if let Some(rx) = rx {
-                self.idle_queues.keep(port, rx);
-            }
-        }
-        self.idle_queues.hand_over(lifted, &mut laid.plans, &have);
-        Ok(())
-    }
-
-    /// Has workers give up queues. If one does not answer, the others get theirs back.
-    fn lift(&mut self, ports: Vec<Ports>) -> Result<Vec<Lifted>, EngineError> {
-        let mut asked = Vec::new();
-        for (at, ((_, seat), ports)) in self.seats.iter_mut().zip(ports).enumerate() {
-            if !ports.is_empty() {
-                asked.push((at, seat.post(|to| Command::Lift(ports, to))));
-            }
-        }
-        let (mut lifted, mut silent) = (Vec::new(), None);
-        for (at, answer) in asked {
-            match answer.recv_timeout(ANSWER).or_else(|_| self.withdraw(at, &answer)) {
-                Ok(parts) => lifted.push((at, parts)),
-                Err(id) => silent = silent.or(Some(id)),
-            }
-        }
-        let Some(id) = silent else { return Ok(lifted.into_iter().map(|(_, parts)| parts).collect()) };
-        for (at, parts) in lifted {
-            if let Some((_, seat)) = self.seats.get_mut(at) {
-                seat.post(|to| Command::PutBack(parts, to));
-            }
-        }
-        Err(EngineError::Stalled(id))
-    }
-
-    /// Takes back the command to give up queues from a worker that did not answer: its name; or its answer, if it was about to
-    /// answer.
-    fn withdraw(&mut self, at: usize, answer: &std::sync::mpsc::Receiver<Lifted>) -> Result<Lifted, String> {
-        let Some((id, seat)) = self.seats.get_mut(at) else { return Err(String::new()) };
-        seat.do_not_lift();
-        answer.recv_timeout(ANSWER).map_err(|_| id.clone())
-    }
-
     /// Packets in links that are gone belong to the workers that would have got them.
     fn drain_old_links(&mut self, left: Vec<Leftover>) {
         for ((_, seat), leftover) in self.seats.iter_mut().zip(left) {
@@ -294,13 +247,29 @@ impl Engine {
         seen
     }
 
-    /// Asks each worker for its numbers.
+    /// Asks each worker for its numbers. One that did not answer last time gets little time for it.
     fn sweep(&mut self) -> Vec<WorkerSnapshot> {
-        let asked: Vec<_> = self.seats.iter_mut().map(|(_, seat)| seat.post(Command::Snapshot)).collect();
+        let answers = self.ask_all(AGAIN, Command::Snapshot);
+        self.noted(answers)
+    }
+
+    /// Asks every worker, then waits for the answers, `again` for one that did not answer last time; `None` of one that does not.
+    fn ask_all<R>(&mut self, again: Duration, command: impl Fn(Sender<R>) -> Command) -> Vec<Option<R>> {
+        let asked: Vec<_> = self.seats.iter_mut().map(|(_, seat)| seat.post(&command)).collect();
+        let silent = |at: usize| self.last.get(at).is_some_and(|worker| worker.silent);
+        let patience = |at| if silent(at) { again } else { ANSWER };
+        asked.into_iter().enumerate().map(|(at, answer)| answer.recv_timeout(patience(at)).ok()).collect()
+    }
+
+    /// Keeps the workers' numbers. Of one that told none they are those that it told last.
+    fn noted(&mut self, answers: Vec<Option<WorkerSnapshot>>) -> Vec<WorkerSnapshot> {
         let last = std::mem::take(&mut self.last);
-        let silent = |at| WorkerSnapshot { quiet: false, ..last.get(at).cloned().unwrap_or_default() };
-        let answers = asked.into_iter().enumerate();
-        self.last = answers.map(|(at, answer)| answer.recv_timeout(ANSWER).unwrap_or_else(|_| silent(at))).collect();
+        let seats = self.seats.iter().enumerate();
+        let silent = seats.map(|(at, (id, _))| {
+            let before = last.get(at).cloned().unwrap_or_default();
+            WorkerSnapshot { id: id.clone(), quiet: false, silent: true, ..before }
+        });
+        self.last = answers.into_iter().zip(silent).map(|(told, silent)| told.unwrap_or(silent)).collect();
         self.last.clone()
     }
 
@@ -396,28 +365,26 @@ impl Engine {
     }
 
     /// Stops: no worker receives any more, what is on its way leaves, what cannot leave within a second is dropped by name.
-    /// Returns the last numbers.
+    /// Returns the last numbers. A worker that is stuck in a stage does not hold this up: it is told as silent, and its thread is
+    /// still there, with what it holds of ports and buffers.
     pub fn stop(mut self) -> Vec<WorkerSnapshot> {
-        for (_, seat) in &mut self.seats {
-            seat.ask(ANSWER, Command::StopReceiving);
-        }
+        self.ask_all(ANSWER, Command::StopReceiving);
         self.wait_until_quiet();
-        for (_, seat) in &mut self.seats {
-            seat.ask(ANSWER, Command::Halt);
-        }
-        self.end().into_iter().map(Option::unwrap_or_default).collect()
+        self.ask_all(ANSWER, Command::Halt);
+        self.end()
     }
 
-    /// Ends all workers, and waits for their threads. Returns their last numbers, where they tell them.
-    fn end(&mut self) -> Vec<Option<WorkerSnapshot>> {
-        let mut seats: Vec<Seat> = self.seats.drain(..).map(|(_, seat)| seat).collect();
-        let last: Vec<_> = seats.iter_mut().map(|seat| seat.ask(ANSWER, Command::Stop)).collect();
-        for (seat, answer) in seats.into_iter().zip(&last) {
+    /// Ends all workers, and waits for the threads of those that answer. Returns their last numbers.
+    fn end(&mut self) -> Vec<WorkerSnapshot> {
+        let answers = self.ask_all(ANSWER, Command::Stop);
+        for ((_, seat), answer) in self.seats.iter_mut().zip(&answers) {
             // One that has answered is about to end; one that has not may never.
-            if let (Seat::Thread { thread: Some(thread), .. }, Some(_)) = (seat, answer) {
-                drop(thread.join());
+            if let (Seat::Thread { thread, .. }, Some(_)) = (seat, answer) {
+                drop(thread.take().map(std::thread::JoinHandle::join));
             }
         }
+        let last = self.noted(answers);
+        self.seats.clear();
         last
     }
 
@@ -425,7 +392,8 @@ impl Engine {
         let mut waited = Duration::ZERO;
         let pause = Duration::from_millis(1);
         while waited < DRAIN {
-            if self.snapshot().iter().all(|worker| worker.quiet) {
+            let seen = self.snapshot();
+            if seen.iter().all(|worker| worker.quiet || worker.silent) {
                 return;
             }
             if self.is_virtual() {

@@ -4,12 +4,16 @@
 //! transmit queue had not handed over yet goes with it, and is counted as what crosses a link is.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::mpsc::Receiver;
 
 use weir_packet::Burst;
 use weir_stage::{Rx, Tx};
 
 use crate::counters::Count;
+use crate::engine::{ANSWER, Engine, EngineError};
+use crate::layout::Laid;
 use crate::plan::{PlanSource, WorkerPlan};
+use crate::seat::Command;
 use crate::transmit::Sink;
 use crate::worker::{Source, Worker};
 
@@ -95,9 +99,9 @@ pub(crate) fn to_lift(plans: &[WorkerPlan], idle: &[String], have: &[Ports]) -> 
 
 /// Queues that no worker has: of ports whose packets no graph wants.
 #[derive(Default)]
-pub(crate) struct Idle(HashMap<String, Vec<Box<dyn Rx>>>);
+pub(crate) struct IdleQueues(HashMap<String, Vec<Box<dyn Rx>>>);
 
-impl Idle {
+impl IdleQueues {
     /// Keeps a queue of a port.
     pub(crate) fn keep(&mut self, port: String, rx: Box<dyn Rx>) {
         self.0.entry(port).or_default().push(rx);
@@ -175,5 +179,57 @@ impl Worker {
     pub(crate) fn moved_in(&mut self, name: String, port: u16, queue: TxQueue) -> Sink {
         self.retired.link_in(queue.burst.len() as u64);
         Sink::new(name, port, queue, self.fabric.now)
+    }
+}
+
+impl Engine {
+    /// Takes the queues from the workers that are to have them no more, and puts them into the plans of those that are to have
+    /// them.
+    pub(crate) fn hand_over_queues(&mut self, laid: &mut Laid) -> Result<(), EngineError> {
+        let have: Vec<Ports> =
+            self.seats.iter().map(|(id, _)| self.queues.get(id).cloned().unwrap_or_default()).collect();
+        let wanted: Vec<String> =
+            laid.idle.iter().filter(|(_, rx)| rx.is_none()).map(|(port, _)| port.clone()).collect();
+        let lifted = self.lift(to_lift(&laid.plans, &wanted, &have))?;
+        self.idle_queues.retain(&laid.plans.iter().flat_map(|plan| plan.ports.keys()).cloned().collect());
+        for (port, rx) in std::mem::take(&mut laid.idle) {
+            if let Some(rx) = rx {
+                self.idle_queues.keep(port, rx);
+            }
+        }
+        self.idle_queues.hand_over(lifted, &mut laid.plans, &have);
+        Ok(())
+    }
+
+    /// Has workers give up queues. If one does not answer, the others get theirs back.
+    fn lift(&mut self, ports: Vec<Ports>) -> Result<Vec<Lifted>, EngineError> {
+        let mut asked = Vec::new();
+        for (at, ((_, seat), ports)) in self.seats.iter_mut().zip(ports).enumerate() {
+            if !ports.is_empty() {
+                asked.push((at, seat.post(|to| Command::Lift(ports, to))));
+            }
+        }
+        let (mut lifted, mut silent) = (Vec::new(), None);
+        for (at, answer) in asked {
+            match answer.recv_timeout(ANSWER).or_else(|_| self.withdraw(at, &answer)) {
+                Ok(parts) => lifted.push((at, parts)),
+                Err(id) => silent = silent.or(Some(id)),
+            }
+        }
+        let Some(id) = silent else { return Ok(lifted.into_iter().map(|(_, parts)| parts).collect()) };
+        for (at, parts) in lifted {
+            if let Some((_, seat)) = self.seats.get_mut(at) {
+                seat.post(|to| Command::PutBack(parts, to));
+            }
+        }
+        Err(EngineError::Stalled(id))
+    }
+
+    /// Takes back the command to give up queues from a worker that did not answer: its name; or its answer, if it was about to
+    /// answer.
+    fn withdraw(&mut self, at: usize, answer: &Receiver<Lifted>) -> Result<Lifted, String> {
+        let Some((id, seat)) = self.seats.get_mut(at) else { return Err(String::new()) };
+        seat.do_not_lift();
+        answer.recv_timeout(ANSWER).map_err(|_| id.clone())
     }
 }

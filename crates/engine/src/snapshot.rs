@@ -44,6 +44,9 @@ pub struct WorkerSnapshot {
     /// The next time something is due, nanoseconds of the engine's clock.
     #[serde(skip)]
     pub next_at: u64,
+    /// Whether it did not answer in time: these are the numbers that it told last.
+    #[serde(skip)]
+    pub silent: bool,
 }
 
 /// TSC cycles by what they were spent on.

@@ -1,18 +1,19 @@
-//! The child process: confined first, then it runs the script and says what it declares.
+//! The child process: confined first, then it runs the script of a configuration and says what it declares, or loads that of a stage.
 
 use std::io::{self, BufRead, BufReader, Stdin, Stdout, Write};
 use std::process::ExitCode;
 
-use weir_config::{ConfigError, ErrorKind, Place};
+use weir_config::{ConfigError, Document, ErrorKind, Place};
 
 use crate::confine::confine;
-use crate::protocol::{FromChild, Included, Run, receive, send};
+use crate::machine::{Access, Machine};
+use crate::protocol::{FromChild, Included, Load, Task, receive, send};
 use crate::sandbox::{World, run};
 
 /// The first argument by which the program knows that it is the child process.
 pub const CHILD_ARGUMENT: &str = "__lua-config";
 
-/// Runs the child process: reads a script from standard input and writes what it declares to standard output. To be
+/// Runs the child process: reads a script from standard input and writes what comes of it to standard output. To be
 /// called before anything else when the first argument is [`CHILD_ARGUMENT`].
 pub fn child_main() -> ExitCode {
     match serve() {
@@ -23,20 +24,34 @@ pub fn child_main() -> ExitCode {
 
 fn serve() -> io::Result<()> {
     let mut parent = Parent { input: BufReader::new(io::stdin()), output: io::stdout() };
-    let Some(request) = receive::<Run>(&mut parent.input, &mut u64::MAX.clone())? else {
+    let Some(request) = receive::<Task>(&mut parent.input, &mut u64::MAX.clone())? else {
         return Ok(());
     };
-    let place = Place::line(&request.file, 0);
-    if let Err(problem) = confine(&request.limits) {
+    let place = Place::line(request.file(), 0);
+    if let Err(problem) = confine(request.limits()) {
         let error =
             ConfigError::new(ErrorKind::Limit, &place, "", format!("is not run, because its process {problem}"));
         return send(&mut parent.output, &FromChild::Failed(vec![error]));
     }
-    let said = match run(request, parent) {
+    let done = match request {
+        Task::Run(request) => run(request, parent),
+        Task::Load(load) => loaded(&load),
+    };
+    let said = match done {
         Ok(document) => FromChild::Done(document),
         Err(errors) => FromChild::Failed(errors),
     };
     send(&mut io::stdout(), &said)
+}
+
+/// Loads the script of a stage; there is nothing to tell where it loads.
+fn loaded(load: &Load) -> Result<Document, Vec<ConfigError>> {
+    let done = if load.only_read {
+        Machine::compile(&load.file, &load.text)
+    } else {
+        Machine::load(&load.file, &load.text, Access::Checked, 0).map(drop)
+    };
+    done.map(|()| Document::default())
 }
 
 /// The parent process, which opens the files.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::process::{Gid, Resource, Rlimit, Uid, getuid, setrlimit};
+use rustix::process::{Gid, Resource, Rlimit, Uid, getrlimit, getuid, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
@@ -50,7 +50,7 @@ fn drop_root() -> rustix::io::Result<()> {
 }
 
 /// Bounds memory and time; forbids files, processes and core dumps. With every descriptor number that it may use in
-/// use, the process can open no file and no socket either.
+/// use, the process can open no file and no socket either. Where it was given less (`ulimit`), less it is.
 fn bound(limits: &Limits) -> io::Result<()> {
     let memory = used_memory()?.saturating_add(limits.memory);
     let seconds = limits.milliseconds.div_ceil(1_000);
@@ -64,6 +64,7 @@ fn bound(limits: &Limits) -> io::Result<()> {
         (Resource::Memlock, 0),
     ];
     for (resource, most) in bounds {
+        let most = getrlimit(resource).maximum.map_or(most, |given| given.min(most));
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
     Ok(())

@@ -143,6 +143,12 @@ pub(crate) fn script(config: &LuaConfig, element: &Element, env: &Env<'_>) -> Re
     Script::read(&config.file, access(config.raw_ffi), config.ways.len(), env, wrong)
 }
 
+/// The script of a configuration as it is now, unless it cannot be read.
+pub(crate) fn script_now(config: &LuaConfig, element: &Element, env: &Env<'_>) -> Option<Script> {
+    let wrong = |problem| element.error(ErrorKind::File, &element.path().field("file"), problem);
+    Script::open(&config.file, access(config.raw_ffi), config.ways.len(), env, wrong).ok()
+}
+
 /// What a script may do, from its key `raw_ffi`.
 pub(crate) fn access(raw_ffi: bool) -> Access {
     if raw_ffi { Access::Raw } else { Access::Checked }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use weir_config::{ConfigError, ErrorKind, FilePath, Schema, config};
-use weir_stage::{Declaration, Env, GraphError, MakeStage, Prepared, Settings, Stage, StageKind};
+use weir_stage::{Declaration, Env, GraphError, MakeStage, Notice, Prepared, Settings, Stage, StageKind};
 
 use crate::function::{access, switches};
 use crate::script::{Script, Seats};
@@ -62,6 +62,17 @@ impl MakeStage for Maker {
 
     fn prepare(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
         self.0.prepare(script(settings, env)?)
+    }
+
+    fn changed_files(&self, settings: &Settings<'_>, env: &Env<'_>) -> Vec<(String, String)> {
+        let Ok(config) = settings.read::<LuaStageConfig>() else { return Vec::new() };
+        let wrong = |problem| settings.error(ErrorKind::File, "file", problem);
+        let now = Script::open(&config.file, access(config.raw_ffi), config.indexed.into(), env, wrong).ok();
+        self.0.changed_files(&settings.path.field("file"), &config.file, now)
+    }
+
+    fn notices(&self) -> Vec<Notice> {
+        self.0.notices()
     }
 
     fn troubles(&self) -> Vec<String> {

@@ -22,11 +22,14 @@ mod machine;
 mod message;
 mod parent;
 mod paths;
+mod pattern;
 mod protocol;
 mod running;
 mod sandbox;
 mod script;
 pub mod stage;
+mod strings;
+mod work;
 
 pub use child::{CHILD_ARGUMENT, child_main};
 pub use function::{ALLOW_FFI, ALLOW_STAGES, LuaConfig, LuaFunction};

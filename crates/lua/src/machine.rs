@@ -1,5 +1,7 @@
 //! The virtual machine of a stage, with its script loaded.
 
+use std::time::Duration;
+
 use mlua::chunk::{Chunk, ChunkMode};
 use mlua::{AnyUserData, Function, HookTriggers, Lua, LuaOptions, StdLib, VmState};
 use weir_config::ConfigError;
@@ -7,11 +9,16 @@ use weir_packet::Batch;
 use weir_stage::Out;
 
 use crate::frames::Frames;
-use crate::message::{chunk_name, translate};
+use crate::message::{chunk_name, chunk_number, translate};
 use crate::sandbox::bare;
+use crate::work::Work;
 
-/// How many instructions the script may run for one batch, unless it has raw access: some 0.1 s.
-const INSTRUCTIONS: u32 = 10_000_000;
+/// How many instructions the script may run for one batch, unless it has raw access: some 0.1 s. What library functions do
+/// counts too.
+const INSTRUCTIONS: u64 = 10_000_000;
+
+/// How long it may take of a processor's time all the same: few instructions on long texts take long.
+const TIME: Duration = Duration::from_secs(1);
 
 /// How much memory the virtual machine of a script may use, in bytes, unless it has raw access.
 const MEMORY: usize = 64 << 20;
@@ -31,6 +38,7 @@ pub(crate) struct Machine {
     lua: Lua,
     run: Function,
     frames: AnyUserData,
+    work: Work,
     /// The script's name, for messages.
     pub(crate) file: String,
     /// How many indexed ways it knows.
@@ -52,24 +60,26 @@ impl Machine {
     /// # Errors
     /// Where it is not.
     pub(crate) fn compile(file: &str, text: &str) -> Result<(), Vec<ConfigError>> {
-        let compiled = bare().and_then(|lua| chunk(&lua, text).into_function().map(drop));
+        let compiled =
+            bare(&Work::new(INSTRUCTIONS, MEMORY)).and_then(|lua| chunk(&lua, text).into_function().map(drop));
         compiled.map_err(|error| vec![translate(&error, &[file.to_owned()])])
     }
 
     fn prepare(file: &str, text: &str, access: Access, indexed: u8) -> mlua::Result<Self> {
-        let lua = machine(access)?;
-        bound(&lua, access)?;
+        let work = Work::new(INSTRUCTIONS, MEMORY);
+        let lua = machine(access, &work)?;
+        bound(&lua, access, work.clone())?;
         chunk(&lua, text).exec()?;
         let missing = |_| mlua::Error::runtime("defines no function run(batch)");
         let run = lua.globals().raw_get::<Function>("run").map_err(missing)?;
         let frames = lua.create_userdata(Frames::new(indexed, access == Access::Raw))?;
-        Ok(Self { run, frames, lua, file: file.to_owned(), indexed })
+        Ok(Self { run, frames, work, lua, file: file.to_owned(), indexed })
     }
 
     /// Runs the script on a batch. Nothing of what it did to the packets counts if it fails.
     pub(crate) fn call(&mut self, batch: &mut Batch, out: &mut Out<'_>) -> mlua::Result<()> {
         self.frames.borrow_mut::<Frames>()?.load(batch, out.now());
-        self.lua.set_app_data(InstructionsLeft(INSTRUCTIONS / HOOK_EVERY));
+        self.work.renew(INSTRUCTIONS);
         if let Err(error) = self.run.call::<()>(&self.frames) {
             self.tidy(&error);
             return Err(error);
@@ -100,15 +110,12 @@ fn chunk<'a>(lua: &Lua, text: &'a str) -> Chunk<'a> {
     lua.load(text).set_name(format!("={}", chunk_name(0))).set_mode(ChunkMode::Text)
 }
 
-/// How many hooks the script may see until its next call is over.
-struct InstructionsLeft(u32);
+/// Instructions between two looks at the bounds.
+const HOOK_EVERY: u32 = 1_000;
 
-/// Instructions between two looks at the bound.
-const HOOK_EVERY: u32 = 100_000;
-
-fn machine(access: Access) -> mlua::Result<Lua> {
+fn machine(access: Access, work: &Work) -> mlua::Result<Lua> {
     if access == Access::Checked {
-        let lua = bare()?;
+        let lua = bare(work)?;
         lua.set_memory_limit(MEMORY)?;
         // What catches errors would catch the one that ends an endless loop.
         for name in ["pcall", "xpcall"] {
@@ -123,24 +130,27 @@ fn machine(access: Access) -> mlua::Result<Lua> {
 }
 
 /// Ends a call that runs too long. The compiler's code has no hooks, so that a script with raw access is not bound.
-fn bound(lua: &Lua, access: Access) -> mlua::Result<()> {
+fn bound(lua: &Lua, access: Access, work: Work) -> mlua::Result<()> {
     if access == Access::Raw {
         return Ok(());
     }
-    lua.set_app_data(InstructionsLeft(INSTRUCTIONS / HOOK_EVERY));
-    lua.set_hook(HookTriggers::new().every_nth_instruction(HOOK_EVERY), |lua, debug| {
-        let left = lua.app_data_mut::<InstructionsLeft>();
-        let rest = left.and_then(|mut left| {
-            left.0 = left.0.checked_sub(1)?;
-            Some(())
-        });
-        match rest {
-            Some(()) => Ok(VmState::Continue),
-            None => {
-                // A hook's error has no place of its own.
-                let (file, line) = (debug.source().short_src.unwrap_or_default(), debug.current_line().unwrap_or(0));
-                Err(mlua::Error::runtime(format!("{file}:{line}: is still running; look for an endless loop")))
-            }
+    lua.set_hook(HookTriggers::new().every_nth_instruction(HOOK_EVERY), move |lua, _| {
+        if work.take(HOOK_EVERY.into()) && work.is_in_time(TIME) {
+            return Ok(VmState::Continue);
         }
+        // A hook's error has no place of its own.
+        let (file, line) = script_line(lua).unwrap_or_default();
+        Err(mlua::Error::runtime(format!("{file}:{line}: is still running; look for an endless loop")))
     })
+}
+
+/// The line of the script that runs, or that called what runs.
+fn script_line(lua: &Lua) -> Option<(String, usize)> {
+    let frame = |level| {
+        lua.inspect_stack(level, |debug| {
+            let name = debug.source().short_src.map(|name| name.into_owned());
+            name.filter(|name| chunk_number(name).is_some()).zip(debug.current_line())
+        })
+    };
+    (0..).map_while(frame).flatten().next()
 }

@@ -14,6 +14,9 @@ pub(crate) fn chunk_number(name: &str) -> Option<usize> {
     name.strip_prefix("weir#")?.parse().ok()
 }
 
+/// The name under which the virtual machine knows the sandbox's own Lua.
+pub(crate) const LIBRARY: &str = "weir#library";
+
 /// An error of the virtual machine, with its place among the files.
 pub(crate) fn translate(error: &Error, files: &[String]) -> ConfigError {
     let mut traces = String::new();
@@ -24,6 +27,7 @@ pub(crate) fn translate(error: &Error, files: &[String]) -> ConfigError {
         other => (ErrorKind::Script, other.to_string()),
     };
     let (text, trace) = text.split_once(TRACE).unwrap_or((&text, ""));
+    let text = without_library(text);
     let place = place_at_start(text, files).or_else(|| {
         let place = place_in_trace(trace, files).or_else(|| place_in_trace(&traces, files))?;
         Some((place, text))
@@ -53,6 +57,13 @@ fn place_at_start<'a>(text: &'a str, files: &[String]) -> Option<(Place, &'a str
     let file = files.get(chunk_number(parts.next()?)?)?;
     let line = parts.next()?.parse().ok()?;
     Some((Place::line(file, line), parts.next()?))
+}
+
+/// The text without a place in the sandbox's own Lua, which tells the script's author nothing.
+fn without_library(text: &str) -> &str {
+    let rest =
+        text.strip_prefix(LIBRARY).and_then(|rest| rest.strip_prefix(':')).and_then(|rest| rest.split_once(": "));
+    rest.map_or(text, |(_, rest)| rest)
 }
 
 /// The innermost call in a trace that stands in one of the files.

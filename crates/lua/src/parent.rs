@@ -4,17 +4,18 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, kill_process, waitid};
 use weir_config::{ConfigError, Document, ErrorKind, FilePath, Folder, Place};
 
 use crate::child::CHILD_ARGUMENT;
 use crate::limits::Limits;
-use crate::protocol::{FromChild, Included, Run, receive, send};
+use crate::protocol::{FromChild, Included, Load, Run, Task, receive, send};
 
 /// Runs a configuration script in a child process and returns what it declares, unchecked.
 ///
@@ -30,12 +31,37 @@ pub fn evaluate(program: &Path, file: &Path, kinds: &[&str], limits: &Limits) ->
     let unreadable = |problem| failed(ErrorKind::File, problem);
     let text = read_script(open(file), limits).map_err(unreadable)?;
     let folder = Folder::of(file).map_err(|error| unreadable(format!("lies in no readable folder: {error}")))?;
-    let run = Run {
-        file: place.file.clone(),
-        text,
-        kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
-        limits: limits.clone(),
-    };
+    *PROGRAM.write().unwrap_or_else(PoisonError::into_inner) = Some(program.to_owned());
+    let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+    let task = Task::Run(Run { file: place.file, text, kinds, limits: limits.clone() });
+    hand_over(program, &task, |path| included(path, &folder, limits))
+}
+
+/// The program by which the last configuration was run. The scripts that it names are loaded by the same.
+static PROGRAM: RwLock<Option<PathBuf>> = RwLock::new(None);
+
+/// Bounds of loading the script of a stage. The machine that loads it has its own, so these are for what gets out of it.
+fn load_limits() -> Limits {
+    Limits { milliseconds: 20_000, memory: 512 << 20, output: 1 << 20, includes: 0, ..Limits::default() }
+}
+
+/// Loads the script of a stage in a child process, confined like a configuration, and says whether it loads. If `only_read`, it is
+/// not run there either.
+///
+/// # Errors
+/// What is wrong with it, or that it exceeded a limit.
+pub(crate) fn try_load(file: &str, text: &str, only_read: bool) -> Result<(), Vec<ConfigError>> {
+    let known = PROGRAM.read().unwrap_or_else(PoisonError::into_inner).clone();
+    let program = known.unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
+    let task = Task::Load(Load { file: file.to_owned(), text: text.to_owned(), only_read, limits: load_limits() });
+    let refused = |_: &str| Included::Refused("is not for stages".to_owned());
+    hand_over(&program, &task, refused).map(drop)
+}
+
+/// Lets a child process carry out a task.
+fn hand_over(program: &Path, task: &Task, include: impl FnMut(&str) -> Included) -> Result<Document, Vec<ConfigError>> {
+    let (place, limits) = (Place::line(task.file(), 0), task.limits());
+    let failed = |kind, problem: String| vec![ConfigError::new(kind, &place, "", problem)];
     let spawned = Command::new(program)
         .arg(CHILD_ARGUMENT)
         .env_clear()
@@ -45,7 +71,7 @@ pub fn evaluate(program: &Path, file: &Path, kinds: &[&str], limits: &Limits) ->
         .spawn();
     let child =
         spawned.map_err(|error| failed(ErrorKind::Script, format!("cannot be run: {}: {error}", program.display())))?;
-    let ended = converse(child, &run, &folder, limits);
+    let ended = converse(child, task, include);
     match ended.said {
         Some(FromChild::Done(document)) => Ok(document),
         Some(FromChild::Failed(errors)) if !errors.is_empty() => Err(errors),
@@ -107,14 +133,20 @@ impl Ended {
         }
         // A failed allocation ends in an abort, or in a fault where the stack cannot grow.
         match signal {
-            Some(_) => format!("needs more memory than the {} bytes that it may use", limits.memory),
+            Some(_) => format!("needs more memory than the {} bytes that it may use", memory(limits)),
             None => UNDONE.to_owned(),
         }
     }
 }
 
+/// How much memory the script of a child may use: less than its limit where this process was given less altogether.
+fn memory(limits: &Limits) -> u64 {
+    getrlimit(Resource::As).maximum.map_or(limits.memory, |given| given.min(limits.memory))
+}
+
 /// Sends the script to the child and answers it until it has said its last word or its time is over.
-fn converse(mut child: Child, run: &Run, folder: &Folder, limits: &Limits) -> Ended {
+fn converse(mut child: Child, task: &Task, include: impl FnMut(&str) -> Included) -> Ended {
+    let limits = task.limits();
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let (done, watched) = channel::<()>();
     let (mut late, mut said, mut fault) = (false, None, None);
@@ -134,7 +166,7 @@ fn converse(mut child: Child, run: &Run, folder: &Folder, limits: &Limits) -> En
             return;
         };
         if let Some((input, output)) = pipes {
-            match talk(input, output, run, folder, limits) {
+            match talk(input, output, task, include) {
                 Ok(word) => said = word,
                 Err(error) => fault = Some(error),
             }
@@ -160,13 +192,12 @@ fn talks_nonsense(fault: Option<&io::Error>) -> bool {
 fn talk(
     mut input: ChildStdin,
     output: ChildStdout,
-    run: &Run,
-    folder: &Folder,
-    limits: &Limits,
+    task: &Task,
+    mut include: impl FnMut(&str) -> Included,
 ) -> io::Result<Option<FromChild>> {
-    send(&mut input, run)?;
+    send(&mut input, task)?;
     let mut output = BufReader::with_capacity(1 << 16, output);
-    answer(&mut output, limits, |path| send(&mut input, &included(path, folder, limits)))
+    answer(&mut output, task.limits(), |path| send(&mut input, &include(path)))
 }
 
 /// Answers a child until its last word. `None` if it ends without one.

@@ -8,7 +8,47 @@ use weir_config::{ConfigError, Document};
 
 use crate::limits::Limits;
 
-/// What the child is to run.
+/// What the child is there for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Task {
+    /// Run a configuration.
+    Run(Run),
+    /// Load the script of a stage, to see whether it loads.
+    Load(Load),
+}
+
+impl Task {
+    /// The name of the script, for messages.
+    pub(crate) fn file(&self) -> &str {
+        match self {
+            Task::Run(run) => &run.file,
+            Task::Load(load) => &load.file,
+        }
+    }
+
+    /// The bounds.
+    pub(crate) fn limits(&self) -> &Limits {
+        match self {
+            Task::Run(run) => &run.limits,
+            Task::Load(load) => &load.limits,
+        }
+    }
+}
+
+/// The script of a stage.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Load {
+    /// Its name, for messages.
+    pub(crate) file: String,
+    /// Its text.
+    pub(crate) text: String,
+    /// Whether it is only read, since it may do more than a sandbox allows.
+    pub(crate) only_read: bool,
+    /// The bounds.
+    pub(crate) limits: Limits,
+}
+
+/// A configuration that the child is to run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Run {
     /// The script's name, for messages.

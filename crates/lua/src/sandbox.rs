@@ -1,6 +1,5 @@
 //! The virtual machine in which a configuration script runs, and what the script finds there.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value as LuaValue, Variadic, VmState};
@@ -9,6 +8,8 @@ use weir_config::{ConfigError, Declaration, Document, ErrorKind, Path, Place, Va
 use crate::convert::Converter;
 use crate::message::{chunk_name, chunk_number, translate};
 use crate::protocol::{Included, Run};
+use crate::strings;
+use crate::work::Work;
 
 /// What stays of the base library. Loading code, environments, coroutines and the collector go.
 const BASE: [&str; 21] = [
@@ -111,7 +112,12 @@ pub(crate) fn run<W: World + Send + 'static>(run: Run, world: W) -> Result<Docum
 
 /// A virtual machine with the sandbox's globals only.
 fn prepare<W: World + Send + 'static>(state: &State<W>) -> mlua::Result<Lua> {
-    let lua = bare()?;
+    let work = {
+        let limits = &lock(state).run.limits;
+        let units = u64::from(limits.million_instructions).saturating_mul(MILLION.into());
+        Work::new(units, usize::try_from(limits.memory).unwrap_or(usize::MAX))
+    };
+    let lua = bare(&work)?;
     let globals = lua.globals();
     globals.raw_set("print", printer(&lua, state)?)?;
     globals.raw_set("include", includer(&lua, state)?)?;
@@ -120,19 +126,20 @@ fn prepare<W: World + Send + 'static>(state: &State<W>) -> mlua::Result<Lua> {
         globals.raw_set(kind.as_str(), declarer(&lua, state, &kind)?)?;
     }
     refuse_unknown(&lua, &globals, state)?;
-    count_instructions(&lua, state)?;
+    count_instructions(&lua, state, work)?;
     Ok(lua)
 }
 
 /// A virtual machine with the base of the sandbox only. Its compiler is off: that leaves less to attack, and every
-/// instruction is counted.
-pub(crate) fn bare() -> mlua::Result<Lua> {
+/// instruction is counted; what library functions do without any is taken from `work` too.
+pub(crate) fn bare(work: &Work) -> mlua::Result<Lua> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::BIT | StdLib::JIT;
     let lua = Lua::new_with(libraries, LuaOptions::new())?;
     lua.load("jit.off() jit.flush()").exec()?;
     let globals = lua.globals();
     remove_others(&globals)?;
     globals.get::<Table>("string")?.raw_set("dump", LuaValue::Nil)?;
+    strings::bound(&lua, work)?;
     Ok(lua)
 }
 
@@ -297,24 +304,23 @@ fn refuse_unknown<W: World + Send + 'static>(lua: &Lua, globals: &Table, state: 
     globals.set_metatable(Some(metatable))
 }
 
+/// Instructions between two looks at how many are left.
+const MILLION: u32 = 1_000_000;
+
 /// Ends the script when it has run its instructions, at the line where it is then.
-fn count_instructions<W: World + Send + 'static>(lua: &Lua, state: &State<W>) -> mlua::Result<()> {
+fn count_instructions<W: World + Send + 'static>(lua: &Lua, state: &State<W>, work: Work) -> mlua::Result<()> {
     let state = Arc::clone(state);
-    let left = AtomicU32::new(lock(&state).run.limits.million_instructions);
-    let triggers = HookTriggers::new().every_nth_instruction(1_000_000);
+    let triggers = HookTriggers::new().every_nth_instruction(MILLION);
     lua.set_hook(triggers, move |lua, _| {
-        match left.load(Ordering::Relaxed).checked_sub(1) {
-            Some(rest) => left.store(rest, Ordering::Relaxed),
-            None => {
-                let place = caller(lua, &state);
-                let shared = &mut *lock(&state);
-                let million = shared.run.limits.million_instructions;
-                let problem = format!("is still running after {million} million instructions");
-                let error = ConfigError::new(ErrorKind::Limit, &place, "", problem).remedy("look for an endless loop");
-                let mut errors = std::mem::take(&mut shared.document.errors);
-                errors.push(error);
-                shared.world.give_up(errors);
-            }
+        if !work.take(MILLION.into()) {
+            let place = caller(lua, &state);
+            let shared = &mut *lock(&state);
+            let million = shared.run.limits.million_instructions;
+            let problem = format!("is still running after {million} million instructions");
+            let error = ConfigError::new(ErrorKind::Limit, &place, "", problem).remedy("look for an endless loop");
+            let mut errors = std::mem::take(&mut shared.document.errors);
+            errors.push(error);
+            shared.world.give_up(errors);
         }
         Ok(VmState::Continue)
     })

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_config::{ConfigError, FilePath, Folder};
-use weir_stage::{Env, GraphError, Prepared};
+use weir_config::{ConfigError, FilePath, Folder, Path};
+use weir_stage::{Env, GraphError, Notice, Prepared};
 
 use crate::limits::Limits;
 use crate::machine::Machine;
-use crate::parent::read_script;
+use crate::parent::{read_script, try_load};
 use crate::stage::{Access, Failures, LuaStage, Seat};
 
 /// A script that can be loaded any number of times.
@@ -22,9 +22,22 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Reads a script, and sees that it can be loaded. It is not run here if it may do more than a sandbox allows. `wrong`
-    /// makes an error about the file.
+    /// Reads a script, and sees that it can be loaded: in a process of its own that may do nothing else, for it is code of
+    /// somebody's who may have no permission here. `wrong` makes an error about the file.
     pub(crate) fn read(
+        file: &FilePath,
+        access: Access,
+        indexed: usize,
+        env: &Env<'_>,
+        wrong: impl Fn(String) -> ConfigError,
+    ) -> Result<Self, Vec<ConfigError>> {
+        let script = Self::open(file, access, indexed, env, wrong)?;
+        try_load(&script.file, &script.text, access == Access::Raw)?;
+        Ok(script)
+    }
+
+    /// Reads a script, and sees nothing of what stands in it.
+    pub(crate) fn open(
         file: &FilePath,
         access: Access,
         indexed: usize,
@@ -36,27 +49,17 @@ impl Script {
         let folder: &Folder = env.folder.ok_or_else(no_folder)?;
         let text =
             folder.open_file(file).and_then(|opened| read_script(Ok(opened), &Limits::default())).map_err(wrong)?;
-        let script = Self {
+        Ok(Self {
             file: folder.path().join(file.path()).display().to_string(),
             text,
             access,
             indexed: u8::try_from(indexed).unwrap_or(u8::MAX),
-        };
-        script.check()?;
-        Ok(script)
+        })
     }
 
-    /// A virtual machine that has loaded it.
+    /// A virtual machine that has loaded it, here.
     fn load(&self) -> Result<Machine, Vec<ConfigError>> {
         Machine::load(&self.file, &self.text, self.access, self.indexed)
-    }
-
-    /// Looks for mistakes, as far as that takes no more than a sandbox.
-    fn check(&self) -> Result<(), Vec<ConfigError>> {
-        match self.access {
-            Access::Checked => self.load().map(drop),
-            Access::Raw => Machine::compile(&self.file, &self.text),
-        }
     }
 }
 
@@ -107,6 +110,24 @@ impl Seats {
             }
             seats.lock().script = new;
         }))
+    }
+
+    /// The files that [`Seats::prepare`] would take over: that of the script, if its text is another.
+    pub(crate) fn changed_files(&self, path: &Path<'_>, file: &FilePath, new: Option<Script>) -> Vec<(String, String)> {
+        let changed = new.is_some_and(|new| new.text != self.lock().script.text);
+        if changed { vec![(path.to_string(), file.to_string())] } else { Vec::new() }
+    }
+
+    /// One line for each replica that was disabled since the last call.
+    pub(crate) fn notices(&self) -> Vec<Notice> {
+        let told = |(replica, failures): (usize, Arc<Failures>)| {
+            let last = failures.last().map_or_else(String::new, |error| error.to_string());
+            failures.is_news().then(|| Notice {
+                message: "a stage in Lua is disabled, because its script failed too often: all its packets are dropped",
+                facts: vec![("replica", replica.to_string()), ("last", last)],
+            })
+        };
+        self.failures().into_iter().filter_map(told).collect()
     }
 
     /// What has gone wrong in each replica.

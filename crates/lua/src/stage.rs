@@ -63,6 +63,8 @@ pub const ERRORS_ALLOWED: u64 = 3;
 pub struct Failures {
     count: AtomicU64,
     disabled: AtomicBool,
+    /// Whether that it is disabled was told.
+    told: AtomicBool,
     last: Mutex<Option<ConfigError>>,
 }
 
@@ -75,6 +77,12 @@ impl Failures {
     /// Whether the script is not called any more.
     pub fn disabled(&self) -> bool {
         self.disabled.load(Ordering::Relaxed)
+    }
+
+    /// Whether the script is not called any more, and that was not told before.
+    pub(crate) fn is_news(&self) -> bool {
+        let disabled = self.disabled();
+        !self.told.swap(disabled, Ordering::Relaxed) && disabled
     }
 
     /// The last failure.

@@ -148,6 +148,12 @@ impl Rig {
         Ok(())
     }
 
+    /// The files that such a reload would take over.
+    fn changed_files(&self, file: &Path) -> Vec<(String, String)> {
+        let env = Env { ports: &self.infos, domain: &self.domain, folder: Some(&self.folder), now: 0 };
+        self.instance.changed_files(&element_of(file).unwrap(), &env)
+    }
+
     fn send(&mut self, port: usize, frames: &[Vec<u8>]) {
         self.handles[port].send_all(frames.iter().cloned());
         let mut quiet = 0;
@@ -269,11 +275,16 @@ fn failures_are_shown_and_a_corrected_script_is_taken_over() {
     assert_eq!(rig.instance.show("lua", Some("0"), 0).unwrap().piece().len(), 1);
     assert!(rig.instance.show("lua", Some("1"), 0).err().unwrap().0.contains("no replica '1'"));
     assert!(rig.instance.show("routes", None, 0).err().unwrap().0.contains("has no table"));
+    let told: Vec<_> = rig.instance.notices(0).into_iter().map(|notice| notice.facts).collect();
+    assert_eq!(told, [vec![("replica", "0".to_owned()), ("last", format!("{script}:3: four"))]]);
+    assert_eq!(rig.instance.notices(0), [], "told once");
     assert_eq!(rig.instance.gauges().iter().map(|gauge| gauge.2).collect::<Vec<_>>(), [3.0, 1.0]);
 
     // A reload without a change changes nothing; neither does one whose script is wrong.
+    assert_eq!(rig.changed_files(&file), []);
     rig.reload(&file).unwrap();
     place.write("by_byte.lua", "run = = 1");
+    assert_eq!(rig.changed_files(&file), [("lua.file".to_owned(), "by_byte.lua".to_owned())]);
     assert_eq!(rig.reload(&file).unwrap_err(), [format!("{script}:1: unexpected symbol near '='")]);
     rig.send(0, &[frame(1, 0)]);
     assert_eq!((rig.received(), row(&rig)), (vec![0, 0, 0], vec![failed(true)]));
@@ -282,6 +293,7 @@ fn failures_are_shown_and_a_corrected_script_is_taken_over() {
     rig.reload(&file).unwrap();
     rig.send(0, &[frame(1, 4), frame(1, 0)]);
     assert_eq!((rig.received(), row(&rig)), (vec![0, 1, 1], vec![failed(false)]));
+    assert_eq!((rig.changed_files(&file), rig.instance.notices(0)), (vec![], vec![]));
     rig.stop();
 }
 
@@ -327,6 +339,30 @@ fn a_raw_script_is_not_run_before_its_graph_is_made() {
     assert!(Path::new(&mark).exists());
     place.write("raw.lua", &script("run = = 5"));
     assert!(build(&file, &infos, &folder).err().unwrap()[0].contains("raw.lua:4: unexpected symbol"));
+}
+
+/// While it is loaded, a script is another process, which may do nothing.
+#[test]
+fn a_script_is_tried_where_it_can_do_nothing() {
+    let place = Place::new("tried");
+    let lua = "lua { file = 'try.lua', paths = { 'a -> b' } }";
+    let file = place.write("config.lua", &format!("{PORTS}{lua}"));
+    let infos = infos(&["a", "b", "c"].map(|name| (name.to_owned(), MemPort::fed(name).0)));
+    let folder = Folder::of(&file).unwrap();
+    let said = |text: &str| {
+        let script = place.write("try.lua", text);
+        let errors = build(&file, &infos, &folder).err().unwrap_or_default();
+        errors.iter().map(|error| error.replace(&script.display().to_string(), "try.lua")).collect::<Vec<_>>()
+    };
+    assert_eq!(said("function run() end"), Vec::<String>::new());
+    let spent = "is still running; look for an endless loop, long texts, or a pattern that repeats in many ways";
+    let long = "local x = ('a'):rep(1e5):find(('a*'):rep(50) .. 'b')\nfunction run() end";
+    assert_eq!(said(long), [format!("try.lua:1: {spent}")]);
+    assert_eq!(
+        said("error(('x'):rep(1e7) .. '\\27[2J')")[0].len(),
+        "try.lua:1: ".len() + 4_000 + "... (cut: 10000004 bytes)".len()
+    );
+    assert_eq!(said("error('\\27[2J')"), [r"try.lua:1: \u{1b}[2J"]);
 }
 
 #[test]

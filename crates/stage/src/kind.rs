@@ -2,7 +2,7 @@
 
 use weir_config::{ConfigError, Element, ErrorKind, Path, Schema, Setting, Value};
 
-use crate::function::Env;
+use crate::function::{Env, Notice};
 use crate::graph::GraphError;
 use crate::stage::{Declaration, Stage};
 
@@ -54,6 +54,16 @@ pub trait MakeStage: Send + Sync {
     /// Everything that is wrong with it.
     fn prepare(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
         Ok(Box::new(|_| {}))
+    }
+
+    /// As [`Instance::changed_files`](crate::Instance::changed_files), of the settings of one stage.
+    fn changed_files(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// As [`Instance::notices`](crate::Instance::notices), of its stages.
+    fn notices(&self) -> Vec<Notice> {
+        Vec::new()
     }
 
     /// What has gone wrong in its stages, a sentence each.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use weir_config::{ConfigError, Element, Errors};
 use weir_packet::Batch;
 use weir_stage::{
-    Declaration, Env, Graph, GraphError, Instance, MakeStage, NodeId, Out, Place, PortInfo, Prepared, RequestError,
-    Settings, ShowRows, Stage, To, whole,
+    Declaration, Env, Graph, GraphError, Instance, MakeStage, NodeId, Notice, Out, Place, PortInfo, Prepared,
+    RequestError, Settings, ShowRows, Stage, To, whole,
 };
 
 use crate::discard::{Discarding, NEVER};
@@ -86,6 +86,20 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Each stage with its settings in a configuration that has it.
+    fn each_setting(&self, element: &Element, mut act: impl FnMut(&Part, &Settings<'_>)) {
+        let root = element.path();
+        let path = root.field("stages");
+        let table = element.value().as_table().and_then(|table| table.get("stages")).and_then(|value| value.as_table());
+        for part in &self.parts {
+            if let Some(value) = table.and_then(|table| table.get(&part.name)) {
+                act(part, &Settings { element, path: path.field(&part.name), value });
+            }
+        }
+    }
+}
+
 /// Declares what another stage does.
 struct Declared(Declaration);
 
@@ -103,20 +117,29 @@ impl Instance for Running {
     }
 
     fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
-        let root = element.path();
-        let path = root.field("stages");
-        let table = element.value().as_table().and_then(|table| table.get("stages")).and_then(|value| value.as_table());
         let mut errors = Errors::new();
         let mut prepared = Vec::new();
-        for part in &self.parts {
-            let Some(value) = table.and_then(|table| table.get(&part.name)) else { continue };
-            match part.make.prepare(&Settings { element, path: path.field(&part.name), value }, env) {
-                Ok(change) => prepared.push(change),
-                Err(more) => errors.extend(more),
-            }
-        }
+        self.each_setting(element, |part, settings| match part.make.prepare(settings, env) {
+            Ok(change) => prepared.push(change),
+            Err(more) => errors.extend(more),
+        });
         errors.into_result(())?;
         Ok(Box::new(move |now| prepared.into_iter().for_each(|change| change(now))))
+    }
+
+    fn changed_files(&self, element: &Element, env: &Env<'_>) -> Vec<(String, String)> {
+        let mut changed = Vec::new();
+        self.each_setting(element, |part, settings| changed.extend(part.make.changed_files(settings, env)));
+        changed
+    }
+
+    fn notices(&self, _now: u64) -> Vec<Notice> {
+        let of = |part: &Part| {
+            let mut notices = part.make.notices();
+            notices.iter_mut().for_each(|notice| notice.facts.insert(0, ("stage", part.name.clone())));
+            notices
+        };
+        self.parts.iter().flat_map(of).collect()
     }
 
     fn request(&self, verb: &str, _arguments: &Value, _now: u64) -> Result<Value, RequestError> {
