@@ -184,6 +184,11 @@ impl Ethdev {
         self.rings.get().and_then(|(rings, _)| rings.held())
     }
 
+    /// Whether a queue hears nothing any more.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.rings.get().is_some_and(|(rings, _)| rings.is_deaf())
+    }
+
     fn queues(&self, calling: &Calling<'_>, setup: &Setup, pool: &Mempool) -> Result<(), Failure> {
         const ANY_SOCKET: u32 = u32::MAX;
         let descriptors = if setup.kind == Kind::AfXdp { XDP_DESCRIPTORS } else { setup.descriptors };

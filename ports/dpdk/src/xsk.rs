@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_packet::header::Header;
@@ -132,6 +133,26 @@ struct Socket {
     tx: Ring,
     fill: Ring,
     completion: Ring,
+    hearing: Mutex<Hearing>,
+}
+
+/// Finds out whether a socket hears nothing any more. The kernel counts nowhere what it takes out of the fill ring and refuses.
+#[derive(Debug, Default)]
+struct Hearing {
+    missed: u64,
+    arrived: u32,
+    deaf: bool,
+}
+
+impl Hearing {
+    /// Takes what the kernel has missed so far, what it has put into the receive ring, and whether the fill ring is empty. Deaf is who misses
+    /// something between two looks, and gets nothing, for there is nothing to receive into; until something comes.
+    fn look(&mut self, missed: u64, arrived: u32, empty: bool) -> bool {
+        let came = arrived != self.arrived;
+        self.deaf = !came && (self.deaf || empty && missed > self.missed);
+        (self.missed, self.arrived) = (missed, arrived);
+        self.deaf
+    }
 }
 
 impl Socket {
@@ -144,6 +165,7 @@ impl Socket {
             tx: Ring::map(fd, PAGE_TX, tx, DESCRIPTOR)?,
             fill: Ring::map(fd, PAGE_FILL, fill, ADDRESS)?,
             completion: Ring::map(fd, PAGE_COMPLETION, completion, ADDRESS)?,
+            hearing: Mutex::default(),
         })
     }
 
@@ -179,6 +201,16 @@ impl Rings {
     /// Buffers in them; exact when packets neither come nor go.
     pub(crate) fn held(&self) -> Option<u64> {
         (!self.0.is_empty()).then(|| self.0.iter().map(|socket| u64::from(socket.held())).sum())
+    }
+
+    /// Whether a socket has gone deaf, as far as [`Hearing`] can tell when it is asked every now and then.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.0.iter().any(|socket| {
+            let missed = statistics(socket.fd).map_or(0, |all| all.rx_dropped);
+            let nothing = socket.fill.producer() == socket.fill.consumer();
+            let mut hearing = socket.hearing.lock().unwrap_or_else(PoisonError::into_inner);
+            hearing.look(missed, socket.rx.producer(), nothing)
+        })
     }
 
     /// Closes what the driver left open of a device that it closed, and takes the buffers home that are in the rings.
@@ -238,6 +270,17 @@ fn is_xdp(fd: RawFd) -> bool {
     rc == 0 && domain == libc::AF_XDP
 }
 
+/// What the kernel counts of a socket.
+fn statistics(fd: RawFd) -> Option<libc::xdp_statistics> {
+    // SAFETY: a structure of numbers.
+    let mut all: libc::xdp_statistics = unsafe { std::mem::zeroed() };
+    let mut length = size_of_val(&all) as libc::socklen_t;
+    // SAFETY: room for the counters, as is said. Any number is accepted for the descriptor.
+    let rc =
+        unsafe { libc::getsockopt(fd, libc::SOL_XDP, libc::XDP_STATISTICS, (&raw mut all).cast(), &raw mut length) };
+    (rc == 0).then_some(all)
+}
+
 /// The kernel's number for a socket.
 fn cookie(fd: RawFd) -> Option<u64> {
     let mut cookie = 0_u64;
@@ -259,6 +302,18 @@ fn offsets(fd: RawFd) -> Option<AllOffsets> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_misses_all_and_gets_nothing_is_deaf() {
+        let mut hearing = Hearing::default();
+        assert!(!hearing.look(0, 0, true), "nothing was missed");
+        assert!(!hearing.look(5, 0, false), "there is room");
+        assert!(!hearing.look(9, 3, true), "something came");
+        assert!(!hearing.look(9, 3, true), "nothing more was missed");
+        assert!(hearing.look(10, 3, true));
+        assert!(hearing.look(10, 3, true), "until something comes");
+        assert!(!hearing.look(12, 4, true));
+    }
 
     #[test]
     fn other_sockets_are_left_alone() {

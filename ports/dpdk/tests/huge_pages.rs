@@ -12,7 +12,6 @@ use common::{all_but_the_last, alone, can_unshare, cross, ip, open, options, par
 use weir_packet::{DATA_ROOM, Pool};
 use weir_port_dpdk::DpdkPool;
 use weir_port_dpdk::eal::{Eal, Memory};
-use weir_stage::Port;
 
 const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
 /// Pages of 2 MB for the two processes of a test.
