@@ -49,8 +49,6 @@ def scenarios():
             yield Case(f"{name} in a pipeline", _checked(pipeline.run_in_memory))
         if "memory" not in scenario.options:
             for driver in ("af_packet", "af_xdp"):
-                if f"not_{driver}" in scenario.options:
-                    continue
                 yield Case(f"{name} on {driver}", _checked(lambda s=scenario, d=driver: s.run_on_veth(d)), obstacle)
 
 

@@ -11,6 +11,7 @@ mod packets;
 mod peers;
 mod rfc2544;
 mod shaping;
+mod show;
 
 pub(crate) use bench::{Bench, BenchCommands, BenchRun, Compare, Cpp};
 pub(crate) use flowstat::{Flowstat, FlowstatBench};
@@ -19,11 +20,14 @@ pub(crate) use nouns::Change;
 pub(crate) use peers::Peers;
 pub(crate) use rfc2544::Rfc2544;
 pub(crate) use shaping::Shaping;
+pub(crate) use show::{SHOWS, Show, Sort};
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use weir_protocol::Level;
 use weir_stage::Function;
 
 use crate::socket::DEFAULT_NAME;
@@ -62,6 +66,8 @@ pub(crate) enum Commands {
     Trace(Trace),
     /// Copy packets at a port, a way or a drop to a file
     Capture(Capture),
+    /// Say how much is logged, or change it
+    Log(Log),
     /// Look at the host and say what to do
     Doctor(Doctor),
     /// Generate traffic, and measure what comes back
@@ -74,9 +80,6 @@ pub(crate) enum Commands {
     Version(Version),
     /// Print the completion of a shell
     Completion(Completion),
-    /// Live screen of workers, stages, ports and drops (comes with a later version)
-    #[command(hide = true)]
-    Top(Later),
     /// Print what a configuration may say: the manual of a kind of declaration
     Manual(Manual),
 }
@@ -115,7 +118,8 @@ impl Allowed {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Prints `ready` alone on a line when all workers run. SIGTERM and SIGINT stop receiving, let what \
-                        is on its way leave, print the account and exit with 0.\n\nExamples:\n  weir run router.lua\n  \
+                        is on its way leave, print the account and exit with 0. SIGHUP reads the configuration again, as \
+                        `weir reload` does. Other signals that can be caught change nothing; the log tells of them.\n\nExamples:\n  weir run router.lua\n  \
                         weir run lab.lua --name lab --metrics 127.0.0.1:9100\n  weir run demo.lua --until-drained    \
                         end when all input files are read"
 )]
@@ -136,6 +140,9 @@ pub(crate) struct Run {
     /// Write the log to a file, not to stderr
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
+    /// What is logged: error, warn, info or debug, each with those before it; `weir log` changes it while Weir runs
+    #[arg(long, value_name = "LEVEL", default_value = "info", hide_possible_values = true, value_parser = level_of())]
+    pub(crate) log_level: Level,
     /// Print the account as JSON when it ends
     #[arg(long)]
     pub(crate) json: bool,
@@ -197,37 +204,6 @@ pub(crate) struct Save {
     pub(crate) target: Target,
 }
 
-/// `weir show`.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  weir show stats               everything at a glance\n  weir show stats --watch 2     \
-                        again every two seconds\n  weir show drops               every drop, with its reason\n  weir \
-                        show graph --dot | dot -Tsvg > graph.svg"
-)]
-pub(crate) struct Show {
-    /// What to show
-    #[arg(value_name = "WHAT", index = 1)]
-    pub(crate) what: String,
-    /// Which rows: a word that the table understands
-    #[arg(value_name = "FILTER", index = 2)]
-    pub(crate) filter: Option<String>,
-    /// The function's name, where several have such a table
-    #[arg(long, value_name = "NAME")]
-    pub(crate) function: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print the graph in the language of Graphviz
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) dot: bool,
-    /// Show it again every so many seconds
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
-          value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub(crate) watch: Option<u32>,
-    #[command(flatten)]
-    pub(crate) target: Target,
-}
-
 /// `weir trace`.
 #[derive(Debug, Args)]
 #[command(
@@ -276,6 +252,34 @@ pub(crate) struct Capture {
     pub(crate) target: Target,
 }
 
+/// The names of the levels.
+fn level_of() -> impl TypedValueParser<Value = Level> {
+    let value = |level: Level| PossibleValue::new(level.word()).aliases((level == Level::Warn).then_some("warning"));
+    PossibleValuesParser::new(Level::ALL.map(value)).map(|word| {
+        let word = if word == "warning" { Level::Warn.word() } else { word.as_str() };
+        Level::ALL.into_iter().find(|level| level.word() == word).unwrap_or(Level::Info)
+    })
+}
+
+/// `weir log`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each level has the lines of those before it: error, what does not work; warn, what somebody should look at; \
+                        info, who changed what, links, signals; debug, every client and what it asked.\n\nExamples:\n  weir \
+                        log                      the level now\n  weir log debug                until it is changed again, or Weir \
+                        starts anew"
+)]
+pub(crate) struct Log {
+    /// What is logged from now on: error, warn, info or debug
+    #[arg(value_name = "LEVEL", hide_possible_values = true, value_parser = level_of())]
+    pub(crate) level: Option<Level>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
 /// `weir doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "Changes nothing. Exits with 0 whatever it finds.\n\nExample:\n  weir doctor")]
@@ -313,27 +317,6 @@ pub(crate) struct Manual {
     #[arg(value_name = "KIND")]
     pub(crate) kind: Option<String>,
 }
-
-/// A command that does not exist yet, with whatever stands behind it.
-#[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
-pub(crate) struct Later {
-    /// Not looked at.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    pub(crate) rest: Vec<String>,
-}
-
-/// What `weir show` shows of every Weir, with a word of help each.
-pub(crate) const SHOWS: &[(&str, &str)] = &[
-    ("stats", "everything at a glance: ports, workers, drops, the account"),
-    ("ports", "the ports and what is known about their devices"),
-    ("graph", "stages, and where their ways lead"),
-    ("drops", "packets dropped, by place and reason"),
-    ("cycles", "what workers spend their cycles on"),
-    ("stages", "packets and cycles of each stage"),
-    ("links", "links between workers"),
-    ("version", "what runs"),
-];
 
 /// What the user asked for.
 #[derive(Debug)]
@@ -374,8 +357,36 @@ pub(crate) fn parse(
     words: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Result<Asked, clap::Error> {
     let mut command = command(functions);
-    let matches = command.try_get_matches_from_mut(words)?;
+    let words: Vec<std::ffi::OsString> = words.into_iter().collect();
+    let matches = command.try_get_matches_from_mut(&words).map_err(|error| with_choice(error, &command, &words))?;
     asked(functions, &matches).map_err(|error| error.format(&mut command))
+}
+
+/// Whether the words ask for JSON, even where they are wrong otherwise.
+pub(crate) fn wants_json(words: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
+    words.into_iter().take_while(|word| word != "--").any(|word| word == "--json")
+}
+
+/// Adds to the error of an unknown subcommand which there are.
+fn with_choice(mut error: clap::Error, command: &Command, words: &[std::ffi::OsString]) -> clap::Error {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    let known = |at: &'_ Command, word: &std::ffi::OsString| at.find_subcommand(word).cloned();
+    let mut at = command.clone();
+    while let Some(below) = words.iter().find_map(|word| known(&at, word)) {
+        at = below;
+    }
+    let shown = at.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help");
+    let mut names: Vec<&str> = shown.map(Command::get_name).collect();
+    names.sort_unstable();
+    let mut tips = match error.remove(ContextKind::Suggested) {
+        Some(ContextValue::StyledStrs(tips)) => tips,
+        _ => Vec::new(),
+    };
+    tips.push(format!("there are {}", names.join(", ")).into());
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    error
 }
 
 fn asked(functions: &[&'static dyn Function], matches: &ArgMatches) -> Result<Asked, clap::Error> {

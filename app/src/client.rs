@@ -180,7 +180,9 @@ impl Client {
     /// Ends a trace or capture when the user interrupts the program.
     pub(crate) fn enough_on_signals(&self) -> io::Result<()> {
         let stream = self.stream.get_ref().try_clone()?;
-        let mut signals = signal_hook::iterator::Signals::new(signal_hook::consts::TERM_SIGNALS)?;
+        // The last is what comes when the terminal is closed: what was captured until then is to be whole, too.
+        let all = signal_hook::consts::TERM_SIGNALS.iter().chain([&signal_hook::consts::SIGHUP]);
+        let mut signals = signal_hook::iterator::Signals::new(all)?;
         std::thread::spawn(move || {
             if signals.forever().next().is_some() {
                 drop(stream.shutdown(std::net::Shutdown::Write));

@@ -3,6 +3,7 @@
 mod capture;
 mod change;
 mod check;
+mod log;
 mod reload;
 mod save;
 mod show;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 pub(crate) use capture::capture;
 pub(crate) use change::change;
 pub(crate) use check::check;
+pub(crate) use log::log;
 pub(crate) use reload::reload;
 pub(crate) use save::save;
 pub(crate) use show::show;
@@ -168,7 +170,7 @@ pub(crate) fn bench_shaping(options: &cli::Shaping) -> Result<(), Failed> {
     report(&record, options.json.then_some(&verdicts), options.report.as_deref(), "shaping")?;
     match verdicts.verdicts.iter().filter(|verdict| !verdict.kept).count() {
         0 => Ok(()),
-        missed => Err(Failed::from(format!("{missed} of {} criteria are missed", verdicts.verdicts.len()))),
+        missed => Err(Failed::Incomplete(vec![format!("{missed} of {} criteria are missed", verdicts.verdicts.len())])),
     }
 }
 
@@ -215,7 +217,7 @@ fn report<S: serde::Serialize>(
         }
     }
     match &record.partial {
-        Some(reason) => Err(Failed::from(format!("the result is partial: {reason}"))),
+        Some(reason) => Err(Failed::Incomplete(vec![format!("the result is partial: {reason}")])),
         None => Ok(()),
     }
 }
@@ -255,9 +257,4 @@ pub(crate) fn bench_compare(options: &cli::Compare) -> Result<(), Failed> {
         return print_json(serde_json::to_value(&comparison).map_err(|error| error.to_string())?);
     }
     print(&format!("{comparison}\n"))
-}
-
-/// A command of a later version.
-pub(crate) fn later(command: &str) -> Result<(), Failed> {
-    Err(Failed::from(format!("`weir {command}` comes with a later version")))
 }

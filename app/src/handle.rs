@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use weir_config::ConfigError;
 
 use crate::catalogue;
 use crate::graph::GraphView;
 use crate::log;
+use crate::reload::Reloading;
 use crate::save;
 use crate::server::Answer;
-use crate::source::{Candidate, Reload, Source};
+use crate::source::Source;
 use crate::stats::{self, Gauge, PortInput, Stats};
-use crate::supervisor::{Failure, Supervisor};
+use crate::supervisor::Supervisor;
 use crate::version;
-use weir_protocol::{Request, Response, Rights, Script, VERSION};
+use weir_protocol::{Request, Response, Rights, VERSION};
 
 /// What becomes of the program after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub(crate) struct Running {
     pub(crate) own: PathBuf,
     /// The switches that were given there for what a configuration may do.
     pub(crate) switches: Vec<&'static str>,
+    /// The reload that has begun, if any.
+    pub(crate) reloading: Option<Reloading>,
 }
 
 impl Running {
@@ -71,8 +73,12 @@ impl Running {
     fn whole(&mut self, request: Request) -> (Response, Then) {
         match request {
             Request::Stop => (Response::Ok(Value::Null), Then::Stop),
+            Request::Log { level } => {
+                level.into_iter().for_each(log::set_level);
+                (Response::Ok(json!({ "level": log::level() })), Then::GoOn)
+            }
             Request::Change { verb, function, changes } => {
-                (self.change(&verb, function.as_deref(), &changes), Then::GoOn)
+                (self.change(&verb, function.as_deref(), changes), Then::GoOn)
             }
             other => (self.look(other), Then::GoOn),
         }
@@ -89,6 +95,7 @@ impl Running {
             | Request::Save
             | Request::Change { .. }
             | Request::Reload { .. }
+            | Request::Log { .. }
             | Request::Stop
             | Request::Trace { .. }
             | Request::Capture { .. } => Response::refused("this is no question"),
@@ -137,62 +144,12 @@ impl Running {
         all
     }
 
-    fn change(&mut self, verb: &str, function: Option<&str>, changes: &[Value]) -> Response {
+    fn change(&mut self, verb: &str, function: Option<&str>, changes: Vec<Value>) -> Response {
+        let count = changes.len();
         match self.supervisor.change(verb, function, changes) {
-            (1, Ok(answers)) => Response::Ok(json!({ "done": 1, "answer": answers.first() })),
-            (done, Ok(_)) => Response::Ok(json!({ "done": done })),
-            (0, Err(error)) if changes.len() < 2 => Response::refused(error.0),
-            (done, Err(error)) => {
-                Response::refused(format!("change {} of {}: {error}; {done} are done", done + 1, changes.len()))
-            }
-        }
-    }
-
-    /// A reload: who asked for it reads the configuration, while others are answered, and comes back with it.
-    fn reload(&self, script: Option<Script>, dry_run: bool, allow_restart: bool) -> Answer {
-        match script.map(Source::of_client).transpose() {
-            Ok(source) => {
-                let source = source.unwrap_or_else(|| self.source.clone());
-                Answer::Reload(Reload { source, switches: self.switches.clone(), dry_run, allow_restart })
-            }
-            Err(message) => Answer::Whole(Response::refused(message)),
-        }
-    }
-
-    /// Lets a configuration that was read take over.
-    pub(crate) fn take_over(&mut self, candidate: Candidate) -> (Response, Then) {
-        let Reload { source, dry_run, allow_restart, .. } = candidate.reload;
-        let new = match candidate.loaded {
-            Ok(new) => new,
-            Err(errors) => return (wrong(errors), Then::GoOn),
-        };
-        let plan = self.supervisor.plan(&new);
-        let answer = |carried_out: bool| {
-            Response::Ok(json!({ "plan": plan.text, "needs_restart": plan.needs_restart, "done": carried_out }))
-        };
-        if dry_run {
-            return (answer(false), Then::GoOn);
-        }
-        if plan.needs_restart {
-            let then = self.restart(&source, allow_restart);
-            return (
-                then.map_or_else(Response::refused, |()| answer(true)),
-                then.map_or(Then::GoOn, |()| Then::Restart),
-            );
-        }
-        match self.supervisor.reload(new) {
-            Ok(()) => {
-                log::info("reload", "the configuration was replaced", &[("file", &source.named.display())]);
-                self.source = source;
-                self.warn();
-                (answer(true), Then::GoOn)
-            }
-            Err(Failure::Config(errors)) => {
-                (wrong(errors.into_iter().map(|error| source.rename(error)).collect()), Then::GoOn)
-            }
-            Err(Failure::Start(sentences)) => {
-                (Response::refused(format!("nothing has changed: {}", sentences.join("\n"))), Then::GoOn)
-            }
+            Ok(Some(answer)) => Response::Ok(json!({ "done": count, "answer": answer })),
+            Ok(None) => Response::Ok(json!({ "done": count })),
+            Err(error) => Response::refused(error.0),
         }
     }
 
@@ -202,27 +159,6 @@ impl Running {
             log::warn("configuration", &self.source.rename(warning).to_string(), &[]);
         }
     }
-
-    /// Whether Weir may start anew for a configuration.
-    fn restart(&self, source: &Source, allowed: bool) -> Result<(), &'static str> {
-        if !allowed {
-            return Err(
-                "these changes take a restart of the whole process, which loses what is on its way and all that was \
-                        learned; say --allow-restart, or leave them out (--dry-run shows them)",
-            );
-        }
-        if source.path != self.own {
-            return Err(
-                "a restart starts with the file that Weir was started with; change that file, then reload without \
-                        naming another",
-            );
-        }
-        Ok(())
-    }
-}
-
-fn wrong(errors: Vec<ConfigError>) -> Response {
-    Response::Error { message: "the configuration is wrong; nothing has changed".to_owned(), errors }
 }
 
 /// What the statistics take of a port.

@@ -17,10 +17,13 @@ mod log;
 mod metrics;
 mod pcapng;
 mod privileges;
+mod rates;
+mod reload;
 mod render;
 mod run;
 mod save;
 mod server;
+mod signals;
 mod socket;
 mod source;
 mod spare;
@@ -30,9 +33,9 @@ mod supervisor;
 mod torment;
 mod trace;
 mod version;
+mod watch;
 mod words;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use cli::{Asked, BenchCommands, Commands};
@@ -43,18 +46,10 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == weir_lua::CHILD_ARGUMENT) {
         return weir_lua::child_main();
     }
-    let asked = match cli::parse(catalogue::FUNCTIONS, std::env::args_os()) {
-        Ok(asked) => asked,
-        // Prints the mistake, or the help asked for, and ends with clap's usual status.
-        Err(error) => error.exit(),
-    };
-    match carry_out(asked) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failed) => {
-            // Where nothing can be written there is nobody to tell.
-            let _ = write!(std::io::stderr(), "{failed}");
-            ExitCode::FAILURE
-        }
+    let json = cli::wants_json(std::env::args_os());
+    match cli::parse(catalogue::FUNCTIONS, std::env::args_os()) {
+        Ok(asked) => carry_out(asked).map_or_else(|failed| failed.tell(json), |()| ExitCode::SUCCESS),
+        Err(error) => failure::misused(&error, json),
     }
 }
 
@@ -71,6 +66,7 @@ fn carry_out(asked: Asked) -> Result<(), Failed> {
         Commands::Show(options) => commands::show(&options),
         Commands::Trace(options) => commands::trace(&options),
         Commands::Capture(options) => commands::capture(&options),
+        Commands::Log(options) => commands::log(&options),
         Commands::Doctor(options) => doctor::doctor(options.json),
         Commands::Version(options) => commands::version(&options),
         Commands::Completion(options) => commands::completion(&options),
@@ -86,9 +82,7 @@ fn carry_out(asked: Asked) -> Result<(), Failed> {
             BenchCommands::Flowstat(options) => commands::bench_flowstat(options),
             BenchCommands::Compare(compare) => commands::bench_compare(compare),
             BenchCommands::Rfc2544(options) => commands::bench_rfc2544(options),
-            BenchCommands::Other(words) => commands::later(&format!("bench {}", words.join(" "))),
         },
-        Commands::Top(_) => commands::later("top"),
         Commands::Flowstat(options) => flowstat::flowstat(&options),
     }
 }

@@ -1,16 +1,20 @@
 //! Answers for people: aligned tables, and colour where somebody looks.
 
 mod numbers;
+mod rates;
 mod rows;
 mod stats;
 mod table;
 
 pub(crate) use numbers::nanos;
+pub(crate) use rates::View;
 pub(crate) use rows::rows;
 pub(crate) use stats::{cycles, drops, last, links, stages, stats};
 pub(crate) use table::{Align, Table};
 
 use std::io::IsTerminal;
+
+use numbers::rate;
 
 /// How text is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,4 +72,15 @@ impl Style {
 /// Clean of what would move a terminal's cursor: names and messages may come from packets and files of others.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Characters of a device that are shown.
+const DEVICE: usize = 32;
+
+/// A device as far as it fits beside its figures.
+fn shortened(device: &str) -> String {
+    match device.char_indices().nth(DEVICE) {
+        Some((end, _)) => format!("{}...", device.get(..end).unwrap_or(device)),
+        None => device.to_owned(),
+    }
 }

@@ -1,16 +1,13 @@
 //! `weir run`: starting, the loop that everything comes together in, and stopping.
 
+use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
-
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::cli;
 use crate::failure::Failed;
@@ -19,12 +16,14 @@ use crate::log;
 use crate::metrics;
 use crate::privileges;
 use crate::render::{self, Style};
-use crate::server::{Answer, Job, Limits, Scene, Server};
+use crate::server::{Job, Limits, Scene, Server};
+use crate::signals;
 use crate::socket;
 use crate::source::Source;
 use crate::stats::{self, Stats};
-use crate::supervisor::{Failure, Next, Options, Supervisor};
-use weir_protocol::{Request, Rights};
+use crate::supervisor::{Next, Options, Supervisor};
+use crate::watch::Watch;
+use weir_protocol::Request;
 
 /// Jobs that wait while one is carried out.
 const JOBS: usize = 64;
@@ -41,9 +40,12 @@ const DRAINED_EVERY: u32 = 2;
 /// Runs a configuration until it is told to stop.
 pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     privileges::drop_unneeded()?;
+    log::set_level(options.log_level);
     if let Some(file) = &options.log {
         log::to_file(file)?;
     }
+    let (jobs, todo) = sync_channel(JOBS);
+    signals::listen(&jobs)?;
     let path = socket::path(options.target.socket.as_deref(), &options.target.name)?;
     let bound = socket::bind(&path)?;
     let source = Source::own(&options.file);
@@ -51,12 +53,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     let loaded = source.load(&switches, Next::Build)?;
     let run_dir = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let how = Options { name: options.target.name.clone(), run_dir: run_dir.to_owned() };
-    let (jobs, todo) = sync_channel(JOBS);
-    stop_on_signals(&jobs)?;
-    let supervisor = Supervisor::start(loaded, &how).map_err(|failure| match failure {
-        Failure::Config(errors) => Failed::from(errors),
-        Failure::Start(sentences) => Failed::Sentences(sentences),
-    })?;
+    let supervisor = Supervisor::start(loaded, &how).map_err(Failed::from)?;
     privileges::drop_after_start()?;
     let server = Server::start(bound, jobs.clone(), Limits::default())
         .map_err(|error| format!("cannot serve the control socket: {error}"))?;
@@ -66,7 +63,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     }
     say("ready\n");
     log::info("run", "all workers run", &[("file", &options.file.display()), ("socket", &path.display())]);
-    let mut running = Running { supervisor, source, own: options.file.clone(), switches };
+    let mut running = Running { supervisor, source, own: options.file.clone(), switches, reloading: None };
     running.warn();
     let then = go_on(&mut running, &todo, options.until_drained);
     tell(&running.supervisor);
@@ -77,32 +74,11 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     if then == Then::Restart { Err(restart()) } else { Ok(()) }
 }
 
-/// Asks the loop to stop at the first SIGTERM or SIGINT; the second ends the process at once.
-fn stop_on_signals(jobs: &SyncSender<Job>) -> Result<(), Failed> {
-    let again = Arc::new(AtomicBool::new(false));
-    let wrong = |error: std::io::Error| format!("cannot listen to signals: {error}");
-    for signal in [SIGTERM, SIGINT] {
-        // In this order: the first signal finds the flag clear, and sets it.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again)).map_err(wrong)?;
-        signal_hook::flag::register(signal, Arc::clone(&again)).map_err(wrong)?;
-    }
-    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT]).map_err(wrong)?;
-    let jobs = jobs.clone();
-    let body = move || {
-        if signals.forever().next().is_some() {
-            let (reply, _answer) = sync_channel(1);
-            // When nobody is there to stop, the process is about to end anyway.
-            let _ = jobs.send(Job::Ask { request: Request::Stop, rights: Rights::ALL, reply });
-        }
-    };
-    std::thread::Builder::new().name("weir-signals".to_owned()).spawn(body).map_err(wrong)?;
-    Ok(())
-}
-
 /// The loop: jobs as they come, and in between what is due.
 fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool) -> Then {
     let mut watch = Watch::default();
     let mut ticks: u32 = 0;
+    let mut waiting: VecDeque<Job> = VecDeque::new();
     loop {
         let busy = running.supervisor.tick();
         let is_virtual = running.supervisor.is_virtual();
@@ -121,7 +97,10 @@ fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool) -> Th
                 return Then::Stop;
             }
         }
-        match todo.recv_timeout(wait) {
+        let is_reloading = running.is_reloading();
+        let next = if is_reloading { None } else { waiting.pop_front() };
+        match next.map_or_else(|| todo.recv_timeout(wait), Ok) {
+            Ok(job) if is_reloading && changes_functions(&job) => waiting.push_back(job),
             Ok(job) => match carry_out(running, job) {
                 Then::GoOn => {}
                 then => return then,
@@ -133,6 +112,12 @@ fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool) -> Th
     }
 }
 
+/// Whether a job has to wait while functions are built for a reload: what it changed would be lost with the old ones. As many
+/// wait as there are clients, each of which waits for its answer.
+fn changes_functions(job: &Job) -> bool {
+    matches!(job, Job::TakeOver(..) | Job::Ask { request: Request::Change { .. }, .. })
+}
+
 fn carry_out(running: &mut Running, job: Job) -> Then {
     // Who asked may have gone in the meantime; that is no reason to stop.
     match job {
@@ -142,9 +127,13 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
             return then;
         }
         Job::TakeOver(candidate, reply) => {
-            let (response, then) = running.take_over(*candidate);
-            let _ = reply.send(Answer::Whole(response));
+            let (answer, then) = running.take_over(*candidate);
+            let _ = reply.send(answer);
             return then;
+        }
+        Job::Finish(ready, reply) => {
+            let answer = running.finish(*ready);
+            let _ = reply.send(answer);
         }
         Job::Scene(reply) => {
             let ports = running.supervisor.port_names();
@@ -162,46 +151,14 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
     Then::GoOn
 }
 
-/// Writes to the log what functions have to say.
+/// Writes to the log what functions have to say, and what was held back of what was said before.
 fn tell(supervisor: &Supervisor) {
     for (function, notice) in supervisor.notices() {
         let facts = notice.facts.iter().map(|(name, fact)| (*name, fact as &dyn Display));
         let facts: Vec<_> = [("function", &function as &dyn Display)].into_iter().chain(facts).collect();
         log::bounded("function", notice.message, &facts);
     }
-}
-
-/// What was last told about workers that stand still and ports that are in trouble.
-#[derive(Default)]
-struct Watch {
-    stalled: Vec<String>,
-    troubles: Vec<(String, String)>,
-}
-
-impl Watch {
-    fn look(&mut self, supervisor: &Supervisor) {
-        let now = supervisor.stalled();
-        for id in now.iter().filter(|id| !self.stalled.contains(id)) {
-            log::error(
-                "worker",
-                "a worker's loop stands still: it is stuck in a stage or gets no time",
-                &[("worker", id)],
-            );
-        }
-        for id in self.stalled.iter().filter(|id| !now.contains(id)) {
-            log::info("worker", "a worker's loop goes round again", &[("worker", id)]);
-        }
-        if self.stalled != now {
-            self.stalled = now.to_vec();
-        }
-        let troubles = supervisor.troubles();
-        for (port, sentence) in troubles.iter().filter(|trouble| !self.troubles.contains(trouble)) {
-            log::error("port", sentence, &[("port", port)]);
-        }
-        if self.troubles != troubles {
-            self.troubles = troubles.to_vec();
-        }
-    }
+    log::tell_held_back(false);
 }
 
 /// Stops what runs and prints the account. Fails where a worker is stuck, whose last numbers are not those of the end.
@@ -222,17 +179,27 @@ fn stop(running: Running, json: bool) -> Result<(), Failed> {
     if let [_, ..] = stopped.stuck.as_slice() {
         let ids = stopped.stuck.join(", ");
         log::error("worker", "a worker is stuck in a stage and was left behind", &[("worker", &ids)]);
+        log::tell_held_back(true);
         return Err(Failed::from(format!(
             "stuck in a stage and left behind: worker {ids}; its numbers are those that it told last, and its ports were not \
              closed; look for a loop without an end in a stage that is not bounded"
         )));
     }
+    let account = &stats.account;
+    let facts: log::Facts<'_> = &[
+        ("received", &account.received),
+        ("transmitted", &account.transmitted),
+        ("dropped", &account.dropped),
+        ("unaccounted", &account.unaccounted),
+    ];
+    log::info("run", "Weir has stopped", facts);
     if stats.account.unaccounted != 0 {
         log::error("account", "packets are unaccounted for: this is a bug", &[("packets", &stats.account.unaccounted)]);
     }
     if stopped.missing != 0 {
         log::error("account", "buffers did not come back: this is a bug", &[("buffers", &stopped.missing)]);
     }
+    log::tell_held_back(true);
     Ok(())
 }
 

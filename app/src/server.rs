@@ -5,16 +5,20 @@
 //! come, what waits to be written, and how long a client may leave an answer unread before it is disconnected. Whatever others do, there
 //! is a place for root and for the user who started Weir.
 
+mod audit;
 mod guests;
 mod lines;
+mod reload;
 mod session;
+
+pub(crate) use reload::{hand, reload_for_signal};
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,9 +26,10 @@ use weir_engine::Observer;
 use weir_stage::ShowRows;
 
 use crate::log;
+use crate::reload::{Candidate, Ready, Reload};
 use crate::socket::{self, Bound};
-use crate::source::{Candidate, Reload};
 use crate::spare::{Guest, Spare};
+use crate::supervisor::Aside;
 use guests::Guests;
 use weir_protocol::{self as protocol, Reply, Request, Response, Rights};
 
@@ -41,6 +46,8 @@ pub(crate) enum Job {
     },
     /// Let a configuration take over that whoever asked has read.
     TakeOver(Box<Candidate>, SyncSender<Answer>),
+    /// Put in place what was built for it.
+    Finish(Box<Ready>, SyncSender<Answer>),
     /// Say what a watcher must know.
     Scene(SyncSender<Scene>),
     /// Tell an observer of every packet from here on.
@@ -64,6 +71,8 @@ pub(crate) enum Answer {
     Text(Box<dyn Iterator<Item = String> + Send>),
     /// A configuration that whoever asked is to read, while others are answered, and to come back with.
     Reload(Reload),
+    /// Functions that whoever asked is to build in the same way.
+    Build(Arc<Aside>),
 }
 
 /// What a watcher must know.
@@ -120,8 +129,6 @@ struct Shared {
     guests: Arc<Guests>,
     /// Clients that watch packets.
     watching: AtomicUsize,
-    /// Held by who reads a configuration: one at a time, so that the one that was asked for last takes over last.
-    reading: Mutex<()>,
     /// Whether the server is about to end.
     stop: AtomicBool,
 }
@@ -134,8 +141,7 @@ impl Server {
     pub(crate) fn start(bound: Bound, jobs: SyncSender<Job>, limits: Limits) -> std::io::Result<Server> {
         let path = bound.path.clone();
         let (guests, watching) = (Arc::default(), AtomicUsize::new(0));
-        let shared =
-            Arc::new(Shared { jobs, limits, guests, watching, reading: Mutex::new(()), stop: AtomicBool::new(false) });
+        let shared = Arc::new(Shared { jobs, limits, guests, watching, stop: AtomicBool::new(false) });
         let theirs = Arc::clone(&shared);
         let body = move || accept(&bound, &theirs);
         let thread = std::thread::Builder::new().name("weir-socket".to_owned()).spawn(body)?;

@@ -91,6 +91,12 @@ pub(crate) fn path(given: Option<&Path>, name: &str) -> Result<PathBuf, SocketEr
     Ok(path)
 }
 
+/// The folder of a Weir's files while it runs, where nobody says otherwise: only its user can write there.
+pub(crate) fn folder(name: &str) -> Result<PathBuf, SocketError> {
+    let path = path(None, name)?;
+    Ok(path.parent().map(Path::to_owned).unwrap_or_default())
+}
+
 /// The folder for the files of a user's running programs where the system has none.
 fn fallback() -> PathBuf {
     std::env::temp_dir().join(format!("runtime-{}", rustix::process::geteuid().as_raw()))

@@ -55,30 +55,3 @@ impl Source {
         error
     }
 }
-
-/// What a client asked for with a reload.
-#[derive(Clone, Debug)]
-pub(crate) struct Reload {
-    pub(crate) source: Source,
-    /// The switches that were given for what a configuration may do.
-    pub(crate) switches: Vec<&'static str>,
-    /// Only say what would change.
-    pub(crate) dry_run: bool,
-    /// Start anew if need be.
-    pub(crate) allow_restart: bool,
-}
-
-impl Reload {
-    /// Reads and checks the configuration, which takes as long as its script does.
-    pub(crate) fn read(self) -> Candidate {
-        let next = if self.dry_run { Next::Nothing } else { Next::Build };
-        let loaded = self.source.load(&self.switches, next);
-        Candidate { reload: self, loaded }
-    }
-}
-
-/// A configuration that was read and is to take over.
-pub(crate) struct Candidate {
-    pub(crate) reload: Reload,
-    pub(crate) loaded: Result<Loaded, Vec<ConfigError>>,
-}

@@ -90,6 +90,18 @@ pub(crate) struct CycleStats {
 }
 
 impl CycleStats {
+    /// What was spent since `before`.
+    pub(crate) fn since(&self, before: &CycleStats) -> CycleStats {
+        CycleStats {
+            receive: self.receive.saturating_sub(before.receive),
+            graph: self.graph.saturating_sub(before.graph),
+            transmit: self.transmit.saturating_sub(before.transmit),
+            housekeeping: self.housekeeping.saturating_sub(before.housekeeping),
+            idle: self.idle.saturating_sub(before.idle),
+            asleep: self.asleep.saturating_sub(before.asleep),
+        }
+    }
+
     /// Each kind by its name.
     pub(crate) fn parts(&self) -> [(&'static str, u64); 6] {
         [

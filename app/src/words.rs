@@ -75,6 +75,21 @@ fn add(found: &mut Map<String, Value>, argument: &Argument, value: &str) -> Resu
     Ok(())
 }
 
+/// The words that stand for arguments: what [`arguments`] takes apart, put together again.
+pub(crate) fn text(verb: &Verb, arguments: &Value) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    for argument in verb.arguments {
+        let Some(value) = arguments.get(argument.name) else { continue };
+        words.extend(argument.keyword.map(str::to_owned));
+        match value {
+            Value::Array(values) => words.extend(values.iter().map(word)),
+            value => words.push(word(value)),
+        }
+    }
+    words.join(" ")
+}
+
 fn unexpected(verb: &Verb, word: &str) -> String {
     let keywords = verb.arguments.iter().filter_map(|argument| argument.keyword);
     match weir_config::nearest(word, keywords) {
@@ -139,6 +154,9 @@ pub(crate) mod tests {
         assert_eq!(parse(&ADD, "metric 7 ::/0 via fe80::1").unwrap(), far);
         assert_eq!(parse(&TAG, "wan 1 2 3").unwrap(), json!({"port": "wan", "ids": ["1", "2", "3"]}));
         assert_eq!(parse(&TAG, "wan").unwrap(), json!({"port": "wan"}));
+        assert_eq!(text(&ADD, &both), "10.0.0.0/8 via 192.0.2.1 192.0.2.2");
+        assert_eq!(text(&ADD, &far), "::/0 via fe80::1 metric 7");
+        assert_eq!(text(&TAG, &json!({"port": 7, "ids": []})), "7");
     }
 
     #[test]

@@ -72,6 +72,8 @@ fn check(folder: &Folder, script: &str) -> Output {
     for (file, name) in [("table.csv", "table.csv"), ("lua/count.lua", "count.lua")] {
         folder.write(name, std::fs::read_to_string(root().join("configs").join(file)).unwrap());
     }
+    // What `weir save` has written, before anything was added.
+    folder.write("added.lua", "return {}");
     weir(&["check", "--allow-lua-stages", folder.write("script.lua", script).to_str().unwrap()])
 }
 

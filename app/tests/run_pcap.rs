@@ -149,6 +149,39 @@ fn routes_change_while_packets_flow() {
 }
 
 #[test]
+fn a_file_of_changes_is_done_whole_or_told_by_its_line() {
+    let (folder, running) = replay("lines");
+    let refused = |name: &str, lines: &str| {
+        let file = folder.write(name, lines);
+        let output = running.ask(&["route", "add", "--from", file.to_str().unwrap()]);
+        assert!(!output.status.success());
+        text(&output.stderr).replace(file.to_str().unwrap(), name)
+    };
+    let added = || running.json(&["show", "routes", "cli"])["rows"].as_array().unwrap().len();
+    // What cannot be understood, each line of it; what the router refuses; the same in a table.
+    let said = refused("a.txt", "10.0.0.0/8 via 192.0.2.9\n10.1.0.0/16\n# nothing\n10.2.0.0/16 by 192.0.2.9\n");
+    assert!(said.contains("a.txt:2: VIA is missing") && said.contains("a.txt:4: "), "{said}");
+    assert!(said.ends_with("weir: nothing of a.txt is done\n"), "{said}");
+    let said = refused("b.txt", "10.0.0.0/8 via 192.0.2.9\n\n10.1.0.0/16 via 203.0.113.1\n10.2.0.0/16 via 192.0.2.9\n");
+    assert!(
+        said.contains("b.txt:3: 203.0.113.1 is on no network") && said.ends_with("; nothing of b.txt is done\n"),
+        "{said}"
+    );
+    let said = refused("c.csv", "prefix,via\n10.0.0.0/8,192.0.2.9\n10.1.0.0/160,192.0.2.9\n");
+    assert!(said.contains("c.csv:3: \"10.1.0.0/160\""), "{said}");
+    assert_eq!(added(), 0, "nothing of them");
+    let table = folder.write("d.csv", "prefix,via\n10.0.0.0/8,192.0.2.9\n10.1.0.0/16,192.0.2.9;192.0.2.10\n");
+    assert_eq!(running.say(&["route", "add", "--from", table.to_str().unwrap()]), "2 done\n");
+    assert_eq!(added(), 2);
+    // The second batch is refused: the first is done, and it is said from where on nothing is.
+    let many: String = (0..8192).map(|n| format!("11.{}.{}.0/24 via 192.0.2.9\n", n / 250, n % 250)).collect();
+    let said = refused("e.txt", &format!("{many}12.0.0.0/8 via 192.0.2.9\n12.1.0.0/16 via 203.0.113.1\n"));
+    assert!(said.contains("e.txt:8194: 203.0.113.1 is on no network"), "{said}");
+    assert!(said.contains("the 8192 changes before line 8193 are done, nothing from there on"), "{said}");
+    assert_eq!(added(), 2 + 8192);
+}
+
+#[test]
 fn what_was_saved_can_be_included() {
     let (folder, running) = replay("saved");
     running.say(&["route", "add", "203.0.113.0/24", "via", "192.0.2.9"]);
@@ -399,15 +432,6 @@ fn privileges_are_given_up() {
     assert_eq!(field("NoNewPrivs"), 1);
     let (sys_module, sys_ptrace, dac_override) = (1 << 16, 1 << 19, 1 << 1);
     assert_eq!(field("CapEff") & (sys_module | sys_ptrace | dac_override), 0);
-}
-
-#[test]
-fn commands_of_later_versions_say_so() {
-    for words in [&["top"][..], &["bench", "nothing"]] {
-        let output = weir(words);
-        assert_eq!(output.status.code(), Some(1));
-        assert!(text(&output.stderr).contains("comes with a later version"));
-    }
 }
 
 #[test]

@@ -110,3 +110,26 @@ fn a_file_is_replaced_and_a_pipe_written_to() {
     assert!(std::fs::symlink_metadata(folder.path("link.lua")).unwrap().is_symlink());
     assert_eq!(save("/dev/stdout", &[]), expected);
 }
+
+/// The example of docs/cli.md.
+fn example() -> String {
+    let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md")).unwrap();
+    let begins = document.find("local added = include").expect("the example is there");
+    let piece = &document[begins..];
+    piece[..piece.find("```").unwrap()].to_owned()
+}
+
+#[test]
+fn the_example_loads_what_was_saved() {
+    let folder = Folder::new("save-example");
+    folder.write("added.lua", "return {}");
+    let running = Running::start(&folder, &example(), &[]);
+    running.say(&["route", "add", "203.0.113.0/24", "via", "192.0.2.9", "192.0.2.10"]);
+    running.say(&["neighbor", "add", "192.0.2.9", "mac", "02:00:00:00:00:09"]);
+    running.say(&["save", "-w", &folder.path("added.lua")]);
+    running.say(&["reload"]);
+    let routes = running.say(&["show", "routes", "config"]);
+    assert!(routes.contains("203.0.113.0/24") && routes.contains("0.0.0.0/0"), "{routes}");
+    let neighbors = running.say(&["show", "neighbors", "config"]);
+    assert!(neighbors.contains("192.0.2.9"), "{neighbors}");
+}

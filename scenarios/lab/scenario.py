@@ -39,7 +39,7 @@ class Scenario:
         if not self.ports:
             raise Malformed(f'{self.path}: no port has a device of the kind "@NAME"')
         self.options = set(sections.get("options", "").split())
-        unknown = self.options - {"memory", "not_af_packet", "arp", "unordered"}
+        unknown = self.options - {"memory", "arp", "unordered"}
         if unknown:
             raise Malformed(f"{self.path}: unknown options {unknown}")
         self._names = dict(VOCABULARY)

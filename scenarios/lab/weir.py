@@ -119,6 +119,14 @@ class Weir:
         self.config.write_text(config, encoding="utf-8")
         return self.command("reload", self.config)
 
+    def restart(self, config):
+        """Replaces its configuration and the process's program; waits until it is ready again."""
+        self.config.write_text(config, encoding="utf-8")
+        self._ready.clear()
+        self.command("reload", "--allow-restart")
+        if not self._ready.wait(PATIENCE):
+            raise AssertionError(f"Weir did not get ready again:\n{self.output()}")
+
     def stop(self, sign=signal.SIGTERM):
         """Stops it as an operator would; it must say goodbye and end well. Returns what it printed."""
         self.process.send_signal(sign)

@@ -14,7 +14,7 @@ use super::bare::Bare;
 use super::chunks::Chunks;
 use super::pattern::Varying;
 use crate::catalogue;
-use crate::supervisor::{IdleMode, Loaded, Next, OpenPort, RunningFunction, blueprint, load_by, open, owners};
+use crate::supervisor::{IdleMode, Loaded, Next, OpenPort, RunningFunction, blueprint, load_by, open, owners, parts};
 
 /// One packet in so many is verified at the sink.
 const VERIFY_EVERY: u64 = 1024;
@@ -176,8 +176,15 @@ impl Rig {
         let mut engine = Engine::start(settings, &pool, &domain).map_err(|error| error.to_string())?;
         let ports_of = function.ports(element);
         let element = element.clone();
-        let functions = vec![RunningFunction { function, element, instance, placement, ports: ports_of, keep: false }];
-        let plan = blueprint(&functions, &mut ports, &cores, loaded.engine.links)?;
+        let functions = vec![RunningFunction {
+            function,
+            element,
+            instance: std::sync::Arc::from(instance),
+            placement,
+            ports: ports_of,
+            keep: false,
+        }];
+        let plan = blueprint(&functions, parts(&mut ports), &cores, loaded.engine.links)?;
         engine.install(plan).map_err(|error| error.to_string())?;
         Ok(Rig {
             engine,

@@ -16,8 +16,9 @@ use crate::cli::Generate;
 use crate::failure::Failed;
 use crate::generate::{self, End, plan};
 use crate::privileges;
+use crate::socket;
 use crate::stats;
-use crate::supervisor::{Failure, Loaded, Options, Supervisor};
+use crate::supervisor::{Loaded, Options, Supervisor};
 
 /// A stall of the generator's loop that is as long as this disturbs a trial: it sends too little for so long, and what waits for it may
 /// be lost.
@@ -136,7 +137,8 @@ impl Bench {
             Some(supervisor) => supervisor.reload(loaded),
             None => {
                 let name = format!("bench-{}", std::process::id());
-                let how = Options { name, run_dir: std::env::temp_dir() };
+                let run_dir = socket::folder(&name).map_err(|error| failed(Failed::from(error)))?;
+                let how = Options { name, run_dir };
                 Supervisor::start(loaded, &how).map(|supervisor| self.supervisor = Some(supervisor))
             }
         };
@@ -144,12 +146,7 @@ impl Bench {
         if self.trials == 1 && self.setup.restart.is_none() {
             privileges::drop_after_start().map_err(Stop::Failed)?;
         }
-        started.map_err(|failure| {
-            failed(match failure {
-                Failure::Config(errors) => Failed::from(errors),
-                Failure::Start(sentences) => Failed::Sentences(sentences),
-            })
-        })
+        started.map_err(|failure| failed(Failed::from(failure)))
     }
 
     /// Carries out a trial. `meanwhile` is called again and again with the time since it began.

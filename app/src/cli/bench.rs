@@ -43,9 +43,6 @@ pub(crate) enum BenchCommands {
         /// What to do, as JSON.
         job: String,
     },
-    /// Any other experiment.
-    #[command(external_subcommand)]
-    Other(Vec<String>),
 }
 
 /// `weir bench cpp`.

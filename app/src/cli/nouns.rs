@@ -93,7 +93,7 @@ fn action(verb: &'static Verb) -> Command {
                 .value_name("FILE")
                 .value_parser(value_parser!(PathBuf))
                 .conflicts_with("words")
-                .help("Read many, one in each line: the same words. - is the standard input"),
+                .help("Read many, one in each line: the same words, or CSV below a line of names. - is the standard input"),
         );
     }
     command

@@ -130,13 +130,23 @@ fn filters_are_words() {
 }
 
 #[test]
-fn later_commands_swallow_anything() {
-    for line in ["top", "gen --rate 10Mpps x"] {
-        let asked = ask(line);
-        assert!(matches!(asked, Asked::Command(Commands::Top(_) | Commands::Gen(_))), "{line}");
-    }
-    let Asked::Command(Commands::Bench(bench)) = ask("bench nothing x") else { panic!("another command") };
-    assert!(matches!(bench.what, BenchCommands::Other(_)));
+fn unknown_commands_are_told_what_there_is() {
+    let said = error("bench typo");
+    assert!(
+        said.contains("'typo'") && said.contains("there are compare, cpp, flowstat, peers, rfc2544, run, shaping\n"),
+        "{said}"
+    );
+    assert!(!said.contains("sample"), "{said}");
+    assert!(error("bench pears").contains("'peers'"));
+    assert!(error("route replace").contains("there are add, del\n"), "{}", error("route replace"));
+    assert!(error("top").contains("show, "), "{}", error("top"));
+}
+
+#[test]
+fn json_may_be_asked_for_with_a_wrong_line() {
+    let wants = |line: &str| wants_json(words(line));
+    assert!(wants("shwo stats --json") && wants("--json"));
+    assert!(!wants("show stats") && !wants("trace -- --json"));
 }
 
 #[test]

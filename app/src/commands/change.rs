@@ -1,114 +1,130 @@
 //! Changes that functions know: `weir route add ...`.
 
-use std::io::{BufRead, BufReader, Read};
+mod lines;
+
 use std::path::Path;
-use std::sync::mpsc::{SyncSender, sync_channel};
 
 use serde_json::{Value, json};
-use weir_stage::Verb;
+use weir_stage::{RequestError, Verb};
 
 use super::{connect, print, print_json};
 use crate::cli;
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::failure::Failed;
 use crate::words;
+use lines::{File, Line};
 use weir_protocol::Request;
 
-/// Changes that go in one request.
+/// Changes that go in one request, which is carried out whole or not at all.
 const BATCH: usize = 8192;
 
-/// The longest line of a batch, bytes.
-const MAX_LINE: u64 = 65_536;
+/// Wrong lines that are told at once.
+const TOLD: usize = 20;
 
 /// Carries out one change, or those of a file.
 pub(crate) fn change(change: &cli::Change) -> Result<(), Failed> {
-    let mut client = connect(&change.target)?;
     let Some(file) = &change.from else {
+        let mut client = connect(&change.target)?;
         let arguments = words::arguments(change.verb, &change.words)?;
         let answer = send(&mut client, change, vec![arguments])?;
         return if change.json { print_json(answer) } else { Ok(()) };
     };
-    let input: Box<dyn Read + Send> = if file == Path::new("-") {
-        Box::new(std::io::stdin())
+    let file = if file == Path::new("-") {
+        File::read("standard input".to_owned(), std::io::stdin())?
     } else {
         let opened = std::fs::File::open(file);
-        Box::new(opened.map_err(|error| format!("cannot open {}: {error}", file.display()))?)
+        File::read(
+            file.display().to_string(),
+            opened.map_err(|error| format!("cannot open {}: {error}", file.display()))?,
+        )?
     };
-    let done = batches(BufReader::new(input), &file.display().to_string(), change.verb, |batch| {
-        let count = batch.len();
-        send(&mut client, change, batch).map(|_| count)
-    })?;
-    if change.json { print_json(json!({ "done": done })) } else { print(&format!("{done} done\n")) }
+    let count = understand(&file, change.verb)?;
+    let mut client = connect(&change.target)?;
+    carry_out(&file, change.verb, |batch| send(&mut client, change, batch).map(drop))?;
+    if change.json { print_json(json!({ "done": count })) } else { print(&format!("{count} done\n")) }
 }
 
-fn send(client: &mut Client, change: &cli::Change, changes: Vec<Value>) -> Result<Value, Failed> {
-    Ok(client.data(Request::Change { verb: change.verb.name(), function: change.function.clone(), changes })?)
+fn send(client: &mut Client, change: &cli::Change, changes: Vec<Value>) -> Result<Value, ClientError> {
+    client.data(Request::Change { verb: change.verb.name(), function: change.function.clone(), changes })
 }
 
-/// Reads lines and hands them over by the batch; the next is read while one is carried out. A wrong line stops it: what
-/// stands before it in the file is done, and it says so. Returns the number of changes.
-fn batches(
-    input: impl BufRead + Send,
-    file: &str,
+/// Reads all lines; answers how many changes they are.
+///
+/// # Errors
+/// What is wrong with lines.
+fn understand(file: &File, verb: &'static Verb) -> Result<usize, Failed> {
+    let (mut count, mut wrong) = (0, Vec::new());
+    file.changes(verb, &mut |line| match line {
+        Ok(_) => count += 1,
+        Err(problem) => wrong.push(problem),
+    });
+    if wrong.is_empty() {
+        return Ok(count);
+    }
+    let more = wrong.len().saturating_sub(TOLD);
+    wrong.truncate(TOLD);
+    if more > 0 {
+        wrong.push(format!("{more} more lines are wrong"));
+    }
+    wrong.push(format!("nothing of {} is done", file.name));
+    Err(Failed::Sentences(wrong))
+}
+
+/// Hands the changes over by the batch.
+///
+/// # Errors
+/// The first batch that is refused, of which nothing is done: with the line that is why, and what to do about the others.
+fn carry_out(
+    file: &File,
     verb: &'static Verb,
-    mut send: impl FnMut(Vec<Value>) -> Result<usize, Failed>,
-) -> Result<usize, Failed> {
-    let (ready, batches) = sync_channel(2);
-    std::thread::scope(|scope| {
-        scope.spawn(move || read(input, file, verb, &ready));
-        let mut done = 0;
-        for batch in batches {
-            match batch {
-                Ok(batch) => match send(batch) {
-                    Ok(count) => done += count,
-                    Err(error) if done > 0 => {
-                        return Err(Failed::from(format!("{}; {done} before are done", bare(&error))));
-                    }
-                    Err(error) => return Err(error),
-                },
-                Err(problem) => {
-                    return Err(Failed::from(format!("{file}:{problem}; {done} changes before it are done")));
-                }
-            }
-        }
-        Ok(done)
-    })
-}
-
-/// What went wrong, without the name of the program and the line end.
-fn bare(error: &Failed) -> String {
-    error.to_string().trim_end().trim_start_matches("weir: ").to_owned()
-}
-
-/// Reads lines and puts batches of changes into `ready`, or what is wrong with a line, which is the last then.
-fn read(mut input: impl BufRead, file: &str, verb: &'static Verb, ready: &SyncSender<Result<Vec<Value>, String>>) {
-    let (mut batch, mut line, mut number) = (Vec::new(), Vec::new(), 0_u64);
-    let last = loop {
-        line.clear();
-        number += 1;
-        match std::io::Read::take(&mut input, MAX_LINE).read_until(b'\n', &mut line) {
-            Ok(0) => break None,
-            Ok(_) => match change_of(&line, verb) {
-                Ok(arguments) => batch.extend(arguments),
-                Err(problem) => break Some(format!("{number}: {problem}")),
-            },
-            Err(error) => break Some(format!("{number}: cannot read {file}: {error}")),
-        }
-        // Nobody receives any more when a batch was refused.
-        if batch.len() == BATCH && ready.send(Ok(std::mem::take(&mut batch))).is_err() {
+    mut send: impl FnMut(Vec<Value>) -> Result<(), ClientError>,
+) -> Result<(), Failed> {
+    let (mut batch, mut places) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
+    let (mut done, mut refused) = (0, None);
+    file.changes(verb, &mut |line| {
+        let Ok((number, change)): Result<Line, _> = line else { return };
+        if refused.is_some() {
             return;
         }
+        if batch.len() == BATCH {
+            match send(std::mem::replace(&mut batch, Vec::with_capacity(BATCH))) {
+                Ok(()) => done += BATCH,
+                Err(error) => return refused = Some(error),
+            }
+            places.clear();
+        }
+        batch.push(change);
+        places.push(number);
+    });
+    let refused = match refused {
+        None if batch.is_empty() => None,
+        None => send(batch).err(),
+        refused => refused,
     };
-    let whole = if batch.is_empty() { Ok(()) } else { ready.send(Ok(batch)) };
-    if let (Ok(()), Some(problem)) = (whole, last) {
-        let _ = ready.send(Err(problem));
-    }
+    refused.map_or(Ok(()), |error| Err(Failed::from(told(file, verb, &places, done, error))))
 }
 
-/// The change that a line asks for, if it asks for any.
-fn change_of(line: &[u8], verb: &Verb) -> Result<Option<Value>, String> {
-    let text = std::str::from_utf8(line).map_err(|_| "is not UTF-8".to_owned())?;
-    words::of_line(text).map(|words| words::arguments(verb, &words)).transpose()
+/// What is told of a batch that was refused, whose changes stand in these lines; so many before it are done.
+fn told(file: &File, verb: &Verb, places: &[u64], done: usize, error: ClientError) -> String {
+    let (name, first) = (&file.name, places.first().copied().unwrap_or(1));
+    let ClientError::Refused { message, errors } = error else {
+        // Whether the last batch was carried out nobody knows.
+        return format!("{error}; the {done} changes before line {first} of {name} are done, perhaps more");
+    };
+    let refused = RequestError(message);
+    let problem = match refused.entry().and_then(|(entry, problem)| Some((places.get(entry.checked_sub(1)?)?, problem)))
+    {
+        Some((line, problem)) => format!("{name}:{line}: {problem}"),
+        None => format!("{name}: {}", ClientError::Refused { message: refused.0, errors }),
+    };
+    if done == 0 {
+        return format!("{problem}; nothing of {name} is done");
+    }
+    let header = if file.is_table(verb) { ", below its first line" } else { "" };
+    format!(
+        "{problem}; the {done} changes before line {first} are done, nothing from there on: mend it, and give what stands from line \
+         {first} on again{header}"
+    )
 }
 
 #[cfg(test)]
@@ -116,39 +132,53 @@ mod tests {
     use super::*;
     use crate::words::tests::ADD;
 
+    fn file(text: &str) -> File {
+        File::read("r.txt".to_owned(), text.as_bytes()).unwrap()
+    }
+
+    fn refused(message: &str) -> ClientError {
+        ClientError::Refused { message: message.to_owned(), errors: Vec::new() }
+    }
+
     #[test]
     fn lines_go_in_batches() {
         let text: String = (0..BATCH + 10).map(|n| format!("10.0.{}.0/24 via 192.0.2.1 # {n}\n\n", n % 256)).collect();
         let mut all = Vec::new();
-        let done = batches(text.as_bytes(), "x", &ADD, |batch| {
+        assert_eq!(understand(&file(&text), &ADD).unwrap(), BATCH + 10);
+        carry_out(&file(&text), &ADD, |batch| {
             all.push(batch);
-            Ok(all[all.len() - 1].len())
-        });
-        assert_eq!((done.unwrap(), all.len(), all[1].len()), (BATCH + 10, 2, 10));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((all.len(), all[0].len(), all[1].len()), (2, BATCH, 10));
         assert_eq!(all[0][1], json!({ "prefix": "10.0.1.0/24", "via": ["192.0.2.1"] }));
+        assert!(carry_out(&file("# nothing"), &ADD, |_| Err(refused("not asked"))).is_ok());
     }
 
     #[test]
-    fn a_wrong_line_is_named_and_what_is_before_it_done() {
-        let error = |text: &[u8]| batches(text, "r.txt", &ADD, |batch| Ok(batch.len())).unwrap_err().to_string();
-        let said = error(b"10.0.0.0/8 via 192.0.2.1\n\n10.0.0.0/8\n");
-        assert!(
-            said.starts_with("weir: r.txt:3: VIA is missing") && said.ends_with("1 changes before it are done\n"),
-            "{said}"
-        );
-        assert!(error(b"\xff\n").starts_with("weir: r.txt:1: is not UTF-8"));
-        assert_eq!(batches(&b"# nothing"[..], "x", &ADD, |batch| Ok(batch.len())).unwrap(), 0);
+    fn all_wrong_lines_are_told_and_nothing_is_done() {
+        let error = |text: &str| understand(&file(text), &ADD).unwrap_err().to_string();
+        let said = error("10.0.0.0/8 via 192.0.2.1\n\n10.0.0.0/8\nhello\n");
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].starts_with("weir: r.txt:3: VIA is missing"), "{said}");
+        assert!(lines[1].starts_with("weir: r.txt:4: ") && lines[2] == "weir: nothing of r.txt is done", "{said}");
+        assert!(error(&"10.0.0.0/8\n".repeat(100)).contains("weir: 80 more lines are wrong\n"));
     }
 
     #[test]
-    fn a_refused_batch_ends_it() {
-        let text = "10.0.0.0/8 via 192.0.2.1\n".repeat(BATCH * 5);
+    fn a_refused_change_is_told_by_its_line() {
+        let text = format!("# many\n{}", "10.0.0.0/8 via 192.0.2.1\n".repeat(BATCH * 5));
         let mut sent = 0;
-        let said = batches(text.as_bytes(), "x", &ADD, |batch| {
+        let said = carry_out(&file(&text), &ADD, |_| {
             sent += 1;
-            if sent == 2 { Err(Failed::from("no room".to_owned())) } else { Ok(batch.len()) }
+            if sent == 2 { Err(refused("entry 3: no room")) } else { Ok(()) }
         });
-        assert_eq!(said.unwrap_err().to_string(), format!("weir: no room; {BATCH} before are done\n"));
+        let said = said.unwrap_err().to_string();
+        let expected =
+            format!("weir: r.txt:{}: no room; the {BATCH} changes before line {} are done", BATCH + 4, BATCH + 2);
+        assert!(said.starts_with(&expected), "{said}");
         assert_eq!(sent, 2);
+        let said = carry_out(&file("\n10.0.0.0/8 via 192.0.2.1\n"), &ADD, |_| Err(refused("no function"))).unwrap_err();
+        assert_eq!(said.to_string(), "weir: r.txt: no function; nothing of r.txt is done\n");
     }
 }

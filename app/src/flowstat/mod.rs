@@ -34,7 +34,7 @@ pub(crate) fn flowstat(asked: &Flowstat) -> Result<(), Failed> {
     report.sent.files = names(&sent);
     report.received.files = names(&received);
     tell(asked, &mut report)?;
-    if report.partial.is_empty() { Ok(()) } else { Err(Failed::Sentences(report.partial)) }
+    if report.partial.is_empty() { Ok(()) } else { Err(Failed::Incomplete(report.partial)) }
 }
 
 fn tell(asked: &Flowstat, report: &mut Report) -> Result<(), Failed> {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use weir_config::{Document, Folder, Nanos, Quantity};
 use weir_stage::Function;
 
@@ -22,8 +22,9 @@ use crate::cli::Generate;
 use crate::commands::{print, print_json};
 use crate::failure::Failed;
 use crate::privileges;
+use crate::socket;
 use crate::stats::{self, AccountStats};
-use crate::supervisor::{Failure, Loaded, Next, Options, Supervisor, load, load_document};
+use crate::supervisor::{Loaded, Next, Options, Supervisor, load, load_document};
 
 /// How often the end of the streams is looked for.
 const TICK: Duration = Duration::from_millis(5);
@@ -131,7 +132,7 @@ pub(crate) fn from_document(document: &Document, folder: &Path) -> Result<Loaded
 pub(crate) fn stop_on_signals() -> Result<Arc<AtomicBool>, Failed> {
     let stop = Arc::new(AtomicBool::new(false));
     let wrong = |error: std::io::Error| format!("cannot listen to signals: {error}");
-    for signal in [SIGTERM, SIGINT] {
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
         // In this order: the first signal finds the flag clear, and sets it.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop)).map_err(wrong)?;
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(wrong)?;
@@ -153,11 +154,9 @@ pub(crate) fn run(loaded: Loaded, linger: Duration, stop: &AtomicBool) -> Result
         return Err(Failed::from(problem));
     }
     let name = format!("generator-{}", std::process::id());
-    let how = Options { name, run_dir: std::env::temp_dir() };
-    let mut supervisor = Supervisor::start(loaded, &how).map_err(|failure| match failure {
-        Failure::Config(errors) => Failed::from(errors),
-        Failure::Start(sentences) => Failed::Sentences(sentences),
-    })?;
+    let run_dir = socket::folder(&name)?;
+    let how = Options { name, run_dir };
+    let mut supervisor = Supervisor::start(loaded, &how).map_err(Failed::from)?;
     privileges::drop_after_start()?;
     let finished = wait_for_end(&mut supervisor, stop, &mut |_| Ok::<(), Failed>(()))? == End::Finished;
     wait(&mut supervisor, if finished { linger } else { Duration::ZERO });

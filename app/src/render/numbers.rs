@@ -40,6 +40,34 @@ pub(super) fn ratio(part: u64, whole: u64) -> String {
     format!("{:.1}", part as f64 / whole as f64)
 }
 
+/// A number with one decimal.
+pub(super) fn fixed(number: f64) -> String {
+    format!("{number:.1}")
+}
+
+/// So much per second: whole as far as people take it in at a glance, else with three digits and the letter of a power of 1,000.
+pub(super) fn rate(number: f64) -> String {
+    match number {
+        number if number <= 0.0 => "0".to_owned(),
+        number if number < 99.95 => fixed(number),
+        number if number < 9_999.5 => count(number.round() as u64),
+        number => scaled(number),
+    }
+}
+
+fn scaled(number: f64) -> String {
+    let powers = [(1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")];
+    // 999.6 k would be written as 1000 k.
+    let fits = |(power, _): &(f64, &str)| number / power < 999.5;
+    let (power, letter) = powers.into_iter().find(fits).unwrap_or((1e12, "T"));
+    let digits = match number / power {
+        part if part < 9.995 => 2,
+        part if part < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{:.digits$} {letter}", number / power)
+}
+
 /// A time, from nanoseconds.
 pub(crate) fn nanos(nanos: i64) -> String {
     match nanos.unsigned_abs() {
@@ -75,6 +103,14 @@ mod tests {
         assert_eq!((signed(-1000).as_str(), signed(5).as_str()), ("-1,000", "5"));
         assert_eq!(signed(i64::MIN), "-9,223,372,036,854,775,808");
         assert_eq!((known(None).as_str(), known(Some(7)).as_str()), ("-", "7"));
+    }
+
+    #[test]
+    fn rates_are_short() {
+        let seen = [0.0, 0.44, 10.0, 99.96, 1234.4, 9_999.6, 12_345.0, 999_600.0, 1e6, 25.55e6, 1.5e9, 4e12].map(rate);
+        let wanted =
+            ["0", "0.4", "10.0", "100", "1,234", "10.0 k", "12.3 k", "1.00 M", "1.00 M", "25.6 M", "1.50 G", "4.00 T"];
+        assert_eq!(seen, wanted);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Align, Style, Table};
+use super::{Align, Style, Table, rate};
 
-/// Rows as a table. A column of numbers is set to the right; a list is written with commas.
+/// Rows as a table. A column of numbers is set to the right; a list is written with commas, and what is counted per second as
+/// people read it.
 pub(crate) fn rows(columns: &[String], rows: &[Value], style: Style) -> String {
     let is_number = |column: &String| {
         let mut cells = rows.iter().map(|row| row.get(column)).peekable();
@@ -16,7 +17,12 @@ pub(crate) fn rows(columns: &[String], rows: &[Value], style: Style) -> String {
         .collect();
     let mut table = Table::new(&heads);
     for row in rows {
-        table.row(columns.iter().map(|column| row.get(column).map_or_else(String::new, cell)));
+        table.row(columns.iter().map(|column| {
+            row.get(column).map_or_else(String::new, |value| {
+                let per_second = column.ends_with("pps") || column.ends_with("bps");
+                value.as_f64().filter(|_| per_second).map_or_else(|| cell(value), rate)
+            })
+        }));
     }
     if table.is_empty() { String::from("none\n") } else { table.text(0, style) }
 }
@@ -51,5 +57,13 @@ mod tests {
              ::/0        -                       12345\n"
         );
         assert_eq!(rows(&columns, &[], Style::PLAIN), "none\n");
+        let columns = ["user", "pps", "bps"].map(str::to_owned);
+        let rated = [json!({"user": "a", "pps": 1234.0, "bps": 2.5e6}), json!({"user": "b", "pps": null, "bps": null})];
+        assert_eq!(
+            rows(&columns, &rated, Style::PLAIN),
+            "user    pps     bps\n\
+             a     1,234  2.50 M\n\
+             b         -       -\n"
+        );
     }
 }

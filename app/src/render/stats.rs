@@ -3,14 +3,11 @@
 use std::fmt::Write;
 
 use super::numbers::{count, known, percent, ratio, signed, span};
-use super::{Align, Style, Table, clean};
+use super::{Align, Style, Table, clean, shortened};
 use crate::stats::{AccountStats, Stats};
 
 /// Drops that the overview shows.
 const TOP_DROPS: usize = 10;
-
-/// Characters of a device that are shown.
-const DEVICE: usize = 32;
 
 /// Everything at a glance.
 pub(crate) fn stats(stats: &Stats, style: Style) -> String {
@@ -90,14 +87,6 @@ fn ports(stats: &Stats, style: Style) -> String {
         ]);
     }
     if table.is_empty() { String::new() } else { table.text(2, style) }
-}
-
-/// A device as far as it fits beside its figures.
-fn shortened(device: &str) -> String {
-    match device.char_indices().nth(DEVICE) {
-        Some((end, _)) => format!("{}...", device.get(..end).unwrap_or(device)),
-        None => device.to_owned(),
-    }
 }
 
 /// What workers spent their cycles on.

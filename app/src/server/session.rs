@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -13,8 +13,10 @@ use serde_json::json;
 use weir_engine::Observer;
 use weir_filter::Filter;
 
+use super::audit::{Asked, Audit};
 use super::guests::Entry;
 use super::lines::{Lines, Next};
+use super::reload::{self, STOPPING};
 use super::{Answer, Counted, Job, Scene, Shared};
 use crate::capture::{Copier, Point};
 use crate::graph::GraphView;
@@ -28,18 +30,16 @@ const EVENTS: usize = 256;
 /// How long a watcher waits for something to happen before it looks after its client.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What a client is told when nobody carries out its request any more.
-const STOPPING: &str = "Weir is stopping";
-
 struct Session<'a> {
     stream: &'a UnixStream,
     shared: &'a Shared,
     rights: Rights,
+    audit: Audit,
 }
 
 /// Serves a client until it leaves or misbehaves.
 pub(super) fn serve(stream: &UnixStream, rights: Rights, shared: &Shared, entry: &Entry) {
-    let session = Session { stream, shared, rights };
+    let session = Session { stream, shared, rights, audit: Audit::of(stream) };
     let limits = shared.limits;
     let mut lines = Lines::new(stream, limits.request, limits.begin);
     let mut silence = limits.begin;
@@ -78,7 +78,9 @@ fn with_folder(mut request: Request, descriptor: Option<OwnedFd>) -> Request {
 
 impl Session<'_> {
     fn answer(&self, request: Request) -> io::Result<()> {
+        let asked = Asked::of(&request);
         if !self.rights.allow(&request) {
+            self.audit.forbidden(&asked);
             let what = if request.changes() { "change anything or look at packets" } else { "ask" };
             let message = format!("you may not {what} here; be the user who started Weir, or root");
             return self.write(Response::refused(message));
@@ -88,8 +90,11 @@ impl Session<'_> {
         let watched = match request {
             Request::Trace { count, filter } => self.trace(count, &filter),
             Request::Capture { point, filter, count, snap } => self.capture(&point, &filter, count, snap),
-            reload @ Request::Reload { .. } => return self.write_answer(self.reload(reload)),
-            other => return self.write_answer(self.ask(other)),
+            other => {
+                let answer = self.carry_out(other);
+                self.audit.answered(&asked, &answer);
+                return self.write_answer(answer);
+            }
         };
         match watched {
             Ok(done) => done,
@@ -99,28 +104,20 @@ impl Session<'_> {
 
     /// Hands a job over, and waits for what comes of it.
     fn hand<T>(&self, job: impl FnOnce(SyncSender<T>) -> Job) -> Option<T> {
-        let (reply, answer) = sync_channel(1);
-        self.shared.jobs.send(job(reply)).ok()?;
-        answer.recv().ok()
+        reload::hand(&self.shared.jobs, job)
+    }
+
+    fn carry_out(&self, request: Request) -> Answer {
+        match request {
+            request @ Request::Reload { .. } => reload::reload(&self.shared.jobs, request, self.rights),
+            other => self.ask(other),
+        }
     }
 
     fn ask(&self, request: Request) -> Answer {
         let rights = self.rights;
         let answer = self.hand(|reply| Job::Ask { request, rights, reply });
         answer.unwrap_or_else(|| Answer::Whole(Response::refused(STOPPING)))
-    }
-
-    /// Reads the configuration that a reload is about here, where nobody else waits for it, and lets it take over.
-    fn reload(&self, request: Request) -> Answer {
-        let _reading = self.shared.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.ask(request) {
-            Answer::Reload(reload) => {
-                let candidate = Box::new(reload.read());
-                let answer = self.hand(|reply| Job::TakeOver(candidate, reply));
-                answer.unwrap_or_else(|| Answer::Whole(Response::refused(STOPPING)))
-            }
-            other => other,
-        }
     }
 
     fn write(&self, response: Response) -> io::Result<()> {
@@ -137,7 +134,7 @@ impl Session<'_> {
                 self.write_pieces(pieces, |rows, more| Response::Rows { columns: columns.clone(), rows, more })
             }
             Answer::Text(pieces) => self.write_pieces(pieces, |text, more| Response::Text { text, more }),
-            Answer::Reload(_) => self.write(Response::refused("there is nothing to read here")),
+            Answer::Reload(_) | Answer::Build(_) => self.write(Response::refused("there is nothing to read here")),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use weir_config::{Checked, ConfigError, Document, Element, ErrorKind, Folder, choice, config, nearest};
+use weir_config::{Checked, ConfigError, Document, Element, ErrorKind, Folder, Plan, choice, config, nearest};
 use weir_lua::Limits;
 use weir_mem::Domain;
 use weir_stage::graph::Node;
@@ -143,6 +143,11 @@ fn unreadable(file: &Path, cause: &dyn std::fmt::Display) -> ConfigError {
 }
 
 impl Loaded {
+    /// What leads here from the configuration that runs.
+    pub(crate) fn differs_from(&self, running: &Loaded) -> Plan {
+        Plan::between(&catalogue::kinds(), &running.checked, &self.checked)
+    }
+
     /// The functions, with their elements, in the order of their declarations.
     pub(crate) fn functions(&self) -> impl Iterator<Item = (&'static dyn Function, &Element)> {
         self.checked.elements().iter().filter_map(|element| Some((catalogue::function(element.kind())?, element)))
@@ -152,6 +157,14 @@ impl Loaded {
     pub(crate) fn held(&self) -> usize {
         let schedulers: usize = self.functions().map(|(function, element)| function.holds(element)).sum();
         schedulers.saturating_add(self.engine.held as usize)
+    }
+
+    /// Bytes that may stand between the Ethernet header and the IP packet on a port.
+    pub(crate) fn in_front(&self, port: &str) -> u16 {
+        let owner = |(function, element): &(&'static dyn Function, &Element)| {
+            function.ports(element).iter().any(|owned| owned == port)
+        };
+        self.functions().find(owner).map_or(0, |(function, element)| function.in_front(element, port))
     }
 
     /// The folder that relative paths of devices start from.
@@ -207,6 +220,10 @@ impl Loaded {
 
     /// What no schema can say of the whole: devices, who owns which port, that there is a function at all.
     fn check_parts(&self) -> Vec<ConfigError> {
+        if let Some((_, _, element)) = self.ports.get(usize::from(u16::MAX)) {
+            let problem = format!("there are {} ports; Weir has numbers for {}", self.ports.len(), u16::MAX);
+            return vec![element.error(ErrorKind::OutOfRange, &element.path(), problem).remedy("declare fewer")];
+        }
         let mut errors = self.check_devices();
         errors.extend(self.check_owners());
         errors.extend(self.check_workers());

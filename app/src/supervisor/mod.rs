@@ -1,11 +1,16 @@
 //! What runs: the engine, its ports and functions; started from a configuration, changed by requests and reloads.
 
+mod aside;
+mod changes;
+mod closed;
 mod config;
 mod placing;
 mod ports;
 mod reload;
+mod reopen;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,21 +21,50 @@ use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot
 use weir_mem::Domain;
 use weir_stage::{DeviceStats, Env, Function, PortInfo, RequestError, ShowRows, Verb};
 
+pub(crate) use aside::{Aside, Built};
 pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document};
 use placing::{Cores, too_few_queues};
-pub(crate) use placing::{RunningFunction, blueprint, owners};
+pub(crate) use placing::{RunningFunction, blueprint, owners, parts};
 use ports::Buffers;
 pub(crate) use ports::{OpenPort, open};
+pub(crate) use reload::Pending;
 
 use crate::save;
 
-/// Why a start or a reload failed. Nothing has changed then.
+/// Why a start or a reload failed. Nothing has changed then, unless it says so.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The configuration is wrong.
     Config(Vec<ConfigError>),
     /// A device, the memory or the engine refuses: a sentence each.
     Start(Vec<String>),
+    /// The same for a reload, and not everything is as it was: ports that were closed for it could not be opened again. They are tried
+    /// again.
+    Closed {
+        /// Why the reload failed.
+        cause: Box<Failure>,
+        /// A sentence for each of those ports.
+        still_closed: Vec<String>,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Config(errors) => f.write_str(&lines(errors)),
+            Failure::Start(sentences) => f.write_str(&sentences.join("\n")),
+            Failure::Closed { cause, still_closed } => write!(
+                f,
+                "{cause}\nthe functions run as before, but ports that had to be closed do not open again; \
+                 they are tried again every second, and what is sent there until then is dropped as link-down:\n{}",
+                still_closed.join("\n")
+            ),
+        }
+    }
+}
+
+fn lines(errors: &[ConfigError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 impl Failure {
@@ -54,7 +88,7 @@ pub(crate) struct Supervisor {
     // Declared before `buffers`: ports let go of their buffers before the pool goes.
     ports: BTreeMap<String, OpenPort>,
     functions: Vec<RunningFunction>,
-    loaded: Loaded,
+    loaded: Arc<Loaded>,
     cores: Cores,
     domain: Domain,
     buffers: Buffers,
@@ -92,7 +126,7 @@ impl Supervisor {
             engine,
             ports: BTreeMap::new(),
             functions: Vec::new(),
-            loaded,
+            loaded: Arc::new(loaded),
             cores,
             domain,
             buffers,
@@ -119,7 +153,7 @@ impl Supervisor {
                 Ok(instance) => functions.push(RunningFunction {
                     function,
                     element: element.clone(),
-                    instance,
+                    instance: Arc::from(instance),
                     placement: function.placement(element),
                     ports: function.ports(element),
                     keep: false,
@@ -145,7 +179,8 @@ impl Supervisor {
         if !wrong.is_empty() {
             return Err(Failure::Start(wrong));
         }
-        let plan = blueprint(&functions, &mut ports, &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
+        let plan =
+            blueprint(&functions, parts(&mut ports), &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
         self.engine.install(plan).map_err(Failure::one)?;
         self.ports = ports;
         self.functions = functions;
@@ -168,7 +203,7 @@ impl Supervisor {
     fn attach_ports(&self) -> Result<Vec<(PortInfo, weir_stage::PortConfig, Box<dyn weir_stage::Port>)>, Failure> {
         let (mut attached, mut wrong) = (Vec::new(), Vec::new());
         for (index, (name, config, _)) in self.loaded.ports.iter().enumerate() {
-            match self.buffers.attach(name, config, self.loaded.base()) {
+            match self.buffers.attach(name, config, &self.loaded) {
                 Ok(mut port) => {
                     let info = ports::info(name, index as u16, config, &mut *port);
                     attached.push((info, config.clone(), port));
@@ -207,6 +242,7 @@ impl Supervisor {
         self.stalled = beats.iter().filter(|beat| still(beat)).map(|(id, _)| id.clone()).collect();
         self.beats = beats;
         self.beats_at = now;
+        self.reopen_closed();
         self.troubles = self.find_troubles();
     }
 
@@ -223,7 +259,12 @@ impl Supervisor {
         };
         let workers = self.engine.snapshot();
         let queues = workers.iter().flat_map(|worker| worker.receive.iter().chain(&worker.transmit));
-        queues.filter_map(|queue| Some((name(queue.port), queue.trouble.clone()?))).collect()
+        let of_queues = queues.filter_map(|queue| Some((name(queue.port), queue.trouble.clone()?)));
+        let of_closed = self.ports.values().filter_map(|open| {
+            let why = open.closed.as_ref()?;
+            Some((open.info.name.clone(), format!("it is closed and tried again every second: {why}")))
+        });
+        of_queues.chain(of_closed).collect()
     }
 
     /// What is wrong with ports for good, each with its port: a damaged file, a full disk.
@@ -264,7 +305,7 @@ impl Supervisor {
     /// The ports, with their devices' own figures.
     pub(crate) fn port_figures(&self) -> Vec<(PortInfo, DeviceStats)> {
         let mut figures: Vec<(PortInfo, DeviceStats)> =
-            self.ports.values().map(|open| (open.info.clone(), open.port.stats())).collect();
+            self.ports.values().map(|open| (open.info.clone(), open.stats())).collect();
         figures.sort_by_key(|(info, _)| info.index);
         figures
     }
@@ -280,6 +321,11 @@ impl Supervisor {
         let at_hand: u64 = workers.iter().map(|worker| worker.buffers_at_hand).sum();
         let pool = self.buffers.pool();
         (pool.capacity() as u64, (pool.taken() as u64).saturating_sub(pool.at_hand() as u64).saturating_sub(at_hand))
+    }
+
+    /// Names and devices of the ports, and whether their links are up.
+    pub(crate) fn links(&self) -> impl Iterator<Item = (&str, &str, bool)> {
+        self.ports.values().map(|open| (open.info.name.as_str(), open.info.facts.device.as_str(), open.info.link_up))
     }
 
     /// The graphs that run, one replica of each function.
@@ -352,27 +398,21 @@ impl Supervisor {
         Ok(running.instance.show("report", None, self.engine.now())?.piece())
     }
 
-    /// Carries out changes in order, up to the first that is refused; says how many were carried out.
+    /// Carries out changes in order, all of them or none; answers what the function answers to a single one.
     pub(crate) fn change(
         &self,
         verb: &str,
         function: Option<&str>,
-        changes: &[Value],
-    ) -> (usize, Result<Vec<Value>, RequestError>) {
+        changes: Vec<Value>,
+    ) -> Result<Option<Value>, RequestError> {
         let knows = |running: &RunningFunction| running.function.verbs().iter().any(|known| Verb::name(known) == verb);
-        let running = match self.having(function, &format!("the request '{verb}'"), knows) {
-            Ok(running) => running,
-            Err(error) => return (0, Err(error)),
-        };
+        let running = self.having(function, &format!("the request '{verb}'"), knows)?;
         let now = self.engine.now();
-        let mut answers = Vec::new();
-        for (done, change) in changes.iter().enumerate() {
-            match running.instance.request(verb, change, now) {
-                Ok(answer) => answers.push(answer),
-                Err(error) => return (done, Err(error)),
-            }
+        match changes.as_slice() {
+            [] => Ok(None),
+            [change] => running.instance.request(verb, change, now).map(Some),
+            _ => running.instance.request(verb, &Value::Array(changes), now).map(|_| None),
         }
-        (changes.len(), Ok(answers))
     }
 
     /// What was added at run time, per function, with the verbs that add it.

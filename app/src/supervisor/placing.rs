@@ -1,9 +1,10 @@
 //! Functions on workers: who owns which queue, and the blueprint of it all.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use weir_config::Element;
-use weir_engine::{Blueprint, Distributor, GraphPart};
+use weir_engine::{Blueprint, Distributor, GraphPart, PortPart};
 use weir_stage::{Function, Instance, Layout, Placement, PortInfo};
 
 use super::config::LinkKind;
@@ -11,10 +12,11 @@ use super::ports::{OpenPort, Owners};
 use crate::catalogue;
 
 /// A function that runs.
+#[derive(Clone)]
 pub(crate) struct RunningFunction {
     pub(crate) function: &'static dyn Function,
     pub(crate) element: Element,
-    pub(crate) instance: Box<dyn Instance>,
+    pub(crate) instance: Arc<dyn Instance>,
     pub(crate) placement: Placement,
     pub(crate) ports: Vec<String>,
     /// Whether its stages stay as they are at the next install.
@@ -53,10 +55,10 @@ pub(crate) fn too_few_queues(port: &PortInfo, owners: &Owners) -> Option<String>
     })
 }
 
-/// The blueprint of all functions on all ports.
+/// The blueprint of all functions on these ports.
 pub(crate) fn blueprint(
     functions: &[RunningFunction],
-    ports: &mut BTreeMap<String, OpenPort>,
+    ports: Vec<PortPart>,
     cores: &Cores,
     links: LinkKind,
 ) -> Result<Blueprint, String> {
@@ -65,8 +67,17 @@ pub(crate) fn blueprint(
     for running in functions {
         add_function(running, cores, &mut blueprint)?;
     }
-    blueprint.ports = ports.values_mut().map(OpenPort::part).collect();
+    blueprint.ports = ports;
     Ok(blueprint)
+}
+
+/// The parts of ports of a blueprint, their queues owned as they are now.
+pub(crate) fn parts(ports: &mut BTreeMap<String, OpenPort>) -> Vec<PortPart> {
+    let part = |open: &mut OpenPort| {
+        let owners = open.owners.clone();
+        open.part(&owners)
+    };
+    ports.values_mut().map(part).collect()
 }
 
 fn add_function(running: &RunningFunction, cores: &Cores, blueprint: &mut Blueprint) -> Result<(), String> {

@@ -7,9 +7,10 @@ use weir_engine::{PortPart, ThreadHook};
 use weir_packet::{DATA_ROOM, HeapPool, Pool, buffers_needed};
 use weir_port_dpdk::Device;
 use weir_port_dpdk::eal::{Eal, EalOptions, Memory};
-use weir_port_dpdk::{DpdkPool, DpdkPort, data_room_needed, memory_needed, ring_buffers};
-use weir_stage::{Port, PortConfig, PortInfo, Queues, Rx, Tx};
+use weir_port_dpdk::{DpdkPool, data_room_needed, memory_needed, ring_buffers};
+use weir_stage::{DeviceStats, Port, PortConfig, PortInfo, Queues, Rx, Tx};
 
+use super::closed::{ClosedPort, ClosedTx};
 use super::config::Loaded;
 use crate::catalogue;
 
@@ -32,30 +33,102 @@ pub(crate) struct OpenPort {
     pub(crate) config: PortConfig,
     pub(crate) owners: Owners,
     pub(crate) port: Box<dyn Port>,
+    /// Why it is closed, if it is: a [`ClosedPort`] stands in its place.
+    pub(super) closed: Option<String>,
     /// Its queues until a blueprint hands them to their owners.
     fresh: Option<Queues>,
+    /// Figures of the devices it had before.
+    earlier: DeviceStats,
 }
 
 impl OpenPort {
-    /// The port's part of a blueprint; hands the queues over when they are fresh.
-    pub(crate) fn part(&mut self) -> PortPart {
+    /// The port's part of a blueprint, where its queues have these owners; hands the queues over when they are fresh.
+    pub(crate) fn part(&mut self, owners: &Owners) -> PortPart {
         let (rx, tx) = match self.fresh.take() {
             Some((rx, tx)) => (rx.into_iter().map(Some).collect(), tx.into_iter().map(Some).collect()),
-            None => (none(&self.owners.rx), none(&self.owners.tx)),
+            None => (none(&owners.rx), none(&owners.tx)),
         };
-        let rx: Vec<Option<Box<dyn Rx>>> = rx;
+        let rx: Vec<Option<Box<dyn Rx>>> = if self.closed.is_some() { Vec::new() } else { rx };
         let tx: Vec<Option<Box<dyn Tx>>> = tx;
         PortPart {
             name: self.info.name.clone(),
             index: self.info.index,
-            rx: self.owners.rx.iter().copied().zip(rx).collect(),
-            tx: self.owners.tx.iter().copied().zip(tx).collect(),
+            rx: owners.rx.iter().copied().zip(rx).collect(),
+            tx: owners.tx.iter().copied().zip(tx).collect(),
+        }
+    }
+
+    /// The device's own figures, with those of the devices it had before.
+    pub(crate) fn stats(&self) -> DeviceStats {
+        let now = self.port.stats();
+        let sum = |earlier: Option<u64>, now: Option<u64>| match (earlier, now) {
+            (None, None) => None,
+            (earlier, now) => Some(earlier.unwrap_or(0) + now.unwrap_or(0)),
+        };
+        DeviceStats {
+            missed: sum(self.earlier.missed, now.missed),
+            no_buffer: sum(self.earlier.no_buffer, now.no_buffer),
+            rx_errors: sum(self.earlier.rx_errors, now.rx_errors),
+            tx_errors: sum(self.earlier.tx_errors, now.tx_errors),
+            in_rings: now.in_rings,
+        }
+    }
+
+    /// Goes on with the figures of the port that it replaces.
+    pub(super) fn succeed(&mut self, earlier: DeviceStats) {
+        self.earlier = DeviceStats { in_rings: None, ..earlier };
+    }
+
+    /// What stands in for it while it is closed.
+    pub(super) fn stand_in(&self, why: String) -> OpenPort {
+        let tx = self.owners.tx.iter().map(|_| Box::new(ClosedTx) as Box<dyn Tx>);
+        OpenPort {
+            info: PortInfo { link_up: false, ..self.info.clone() },
+            config: self.config.clone(),
+            owners: self.owners.clone(),
+            port: Box::new(ClosedPort(self.info.facts.clone())),
+            closed: Some(why),
+            fresh: Some((Vec::new(), tx.collect())),
+            earlier: self.stats(),
         }
     }
 }
 
 fn none<T: ?Sized>(owners: &[usize]) -> Vec<Option<Box<T>>> {
     owners.iter().map(|_| None).collect()
+}
+
+/// The buffers that a configuration needs.
+struct Needs {
+    devices: Vec<(Device, u16)>,
+    /// Buffers that rings hold at most.
+    rings: usize,
+    /// Buffers without which nothing at all would be received.
+    least: usize,
+    /// Buffers that all together may hold.
+    all: usize,
+    /// Bytes that each holds.
+    room: usize,
+}
+
+impl Needs {
+    fn of(loaded: &Loaded) -> Needs {
+        let devices: Vec<(Device, u16)> =
+            loaded.ports.iter().filter_map(|(_, config, _)| dpdk_device(config)).collect();
+        let cores = loaded.cores();
+        let queues = cores.len() as u16;
+        let rings: usize = devices.iter().map(|(device, _)| ring_buffers(device, queues, queues, DESCRIPTORS)).sum();
+        let memory_ports = (loaded.ports.len() - devices.len()) * usize::from(queues) * 4096;
+        let workers = cores.len() + 1;
+        let all = buffers_needed(rings + memory_ports, workers * LINKS_PER_WORKER, workers, loaded.held());
+        // What the rings and schedulers hold never comes to the workers: with less than that nothing at all would be received.
+        let schedulers = loaded.held().saturating_sub(loaded.engine.held as usize);
+        let least = buffers_needed(rings, 0, workers, schedulers);
+        let largest = |mtu: u16| usize::from(mtu) + 18;
+        let heap_room = loaded.ports.iter().map(|(_, config, _)| config.mtu.map_or(DATA_ROOM, largest)).max();
+        let room = devices.iter().map(|(device, mtu)| data_room_needed(device, *mtu)).chain(heap_room).max();
+        Needs { devices, rings, least, all, room: room.unwrap_or(DATA_ROOM).max(DATA_ROOM) }
+    }
 }
 
 /// Where packets live: DPDK's memory when any port is DPDK's, else the heap.
@@ -67,33 +140,38 @@ pub(crate) enum Buffers {
 impl Buffers {
     /// Makes the buffers of the process, as many as the configuration needs.
     pub(crate) fn make(loaded: &Loaded, name: &str, run_dir: &Path) -> Result<Buffers, String> {
-        let devices: Vec<(Device, u16)> =
-            loaded.ports.iter().filter_map(|(_, config, _)| dpdk_device(config)).collect();
-        let cores = loaded.cores();
-        let queues = cores.len() as u16;
-        let rings: usize = devices.iter().map(|(device, _)| ring_buffers(device, queues, queues, DESCRIPTORS)).sum();
-        let memory_ports = (loaded.ports.len() - devices.len()) * usize::from(queues) * 4096;
-        let workers = cores.len() + 1;
-        let needed = buffers_needed(rings + memory_ports, workers * LINKS_PER_WORKER, workers, loaded.held());
-        let capacity = loaded.engine.buffers.map_or(needed, |buffers| buffers as usize);
-        // What the rings and schedulers hold never comes to the workers: with less than that nothing at all would be received.
-        let schedulers = loaded.held().saturating_sub(loaded.engine.held as usize);
-        let least = buffers_needed(rings, 0, workers, schedulers);
-        if capacity < least {
+        let needs = Needs::of(loaded);
+        let capacity = loaded.engine.buffers.map_or(needs.all, |buffers| buffers as usize);
+        if capacity < needs.least {
+            let schedulers = loaded.held().saturating_sub(loaded.engine.held as usize);
             let and = if schedulers > 0 { format!(", and schedulers up to {schedulers}") } else { String::new() };
             return Err(format!(
-                "engine.buffers is {capacity}, which is too few: the rings of these ports hold up to {rings} buffers{and}; \
-                 write at least {least}, or leave it out"
+                "engine.buffers is {capacity}, which is too few: the rings of these ports hold up to {} buffers{and}; \
+                 write at least {}, or leave it out",
+                needs.rings, needs.least
             ));
         }
-        let largest = |mtu: u16| usize::from(mtu) + 18;
-        let heap_room = loaded.ports.iter().map(|(_, config, _)| config.mtu.map_or(DATA_ROOM, largest)).max();
-        let room = devices.iter().map(|(device, mtu)| data_room_needed(device, *mtu)).chain(heap_room).max();
-        let room = room.unwrap_or(DATA_ROOM).max(DATA_ROOM);
-        if devices.is_empty() {
-            return Ok(Buffers::Heap(HeapPool::new(capacity, room)));
+        if needs.devices.is_empty() {
+            return Ok(Buffers::Heap(HeapPool::new(capacity, needs.room)));
         }
-        Buffers::make_dpdk(&devices, &cores, capacity, room, name, run_dir)
+        Buffers::make_dpdk(&needs.devices, &loaded.cores(), capacity, needs.room, name, run_dir)
+    }
+
+    /// What a configuration needs of the process that it does not have and cannot get while it runs: sentences for people.
+    pub(crate) fn lacks(&self, loaded: &Loaded) -> Vec<String> {
+        let needs = Needs::of(loaded);
+        let (capacity, room) = (self.pool().capacity(), self.pool().data_room());
+        let mut lacks = Vec::new();
+        if let (Buffers::Heap(_), Some((device, _))) = (self, needs.devices.first()) {
+            lacks.push(format!("device \"{device}\" needs DPDK, which this Weir was started without"));
+        }
+        if needs.least > capacity {
+            lacks.push(format!("ports may hold {} buffers; the process has {capacity}", needs.least));
+        }
+        if needs.room > room {
+            lacks.push(format!("packets take {} bytes of a buffer; those of the process have {room}", needs.room));
+        }
+        lacks
     }
 
     fn make_dpdk(
@@ -138,8 +216,8 @@ impl Buffers {
     }
 
     /// Attaches a device, not yet open.
-    pub(crate) fn attach(&self, name: &str, config: &PortConfig, base: &Path) -> Result<Box<dyn Port>, String> {
-        if let Some(port) = catalogue::port(name, &config.device, base) {
+    pub(crate) fn attach(&self, name: &str, config: &PortConfig, loaded: &Loaded) -> Result<Box<dyn Port>, String> {
+        if let Some(port) = catalogue::port(name, &config.device, loaded.base()) {
             return port.map_err(|error| format!("port \"{name}\": {error}"));
         }
         let device = Device::parse(&config.device).map_err(|error| format!("port \"{name}\": {error}"))?;
@@ -149,9 +227,10 @@ impl Buffers {
                 config.device
             )),
             Buffers::Dpdk { eal, pool } => {
-                let settings = weir_port_dpdk::PortConfig { mtu: config.mtu, promiscuous: true, ..Default::default() };
-                let port = DpdkPort::attach(eal, device, settings, pool);
-                Ok(Box::new(port.map_err(|error| format!("port \"{name}\": {error}"))?))
+                let in_front = loaded.in_front(name);
+                let usual = weir_port_dpdk::PortConfig::default();
+                let settings = weir_port_dpdk::PortConfig { mtu: config.mtu, in_front, promiscuous: true, ..usual };
+                weir_port_dpdk::attach(eal, device, settings, pool).map_err(|error| format!("port \"{name}\": {error}"))
             }
         }
     }
@@ -190,5 +269,5 @@ pub(crate) fn open(
         .open(owners.rx.len() as u16, owners.tx.len() as u16, pool)
         .map_err(|error| format!("port \"{}\": {error}", info.name))?;
     info.link_up = port.link_up();
-    Ok(OpenPort { info, config, owners, port, fresh: Some(queues) })
+    Ok(OpenPort { info, config, owners, port, closed: None, fresh: Some(queues), earlier: DeviceStats::default() })
 }

@@ -1,15 +1,21 @@
 //! Replacing the running configuration: everything is built aside, then put in place, all or nothing.
+//!
+//! A reload has three steps, so that the second, which may take long, keeps nobody waiting: [`Supervisor::begin`] finds out what
+//! becomes of ports and attaches those that can be attached now; [`Pending::build`] builds functions on whatever thread;
+//! [`Supervisor::finish`] opens ports and puts all in place.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use weir_config::{Change, ConfigError, KeyChange, Plan, What};
-use weir_stage::{Env, PortInfo};
+use weir_config::{Change, Element, KeyChange, Plan, What};
+use weir_stage::{Env, Function, Port, PortConfig, PortFacts, PortInfo};
 
+use super::aside::{Aside, Built};
+use super::changes::PortChanges;
 use super::config::Loaded;
-use super::placing::{RunningFunction, blueprint, owners, too_few_queues};
+use super::placing::{Cores, blueprint, owners, too_few_queues};
 use super::ports::{self, OpenPort, Owners};
 use super::{Failure, Supervisor};
-use crate::catalogue;
 
 /// What a reload would do, as people read it, and whether it takes a restart of the whole process.
 pub(crate) struct ReloadPlan {
@@ -17,50 +23,44 @@ pub(crate) struct ReloadPlan {
     pub(crate) needs_restart: bool,
 }
 
-/// A live change that is ready to be put in place.
-type Prepared = Box<dyn FnOnce(u64) + Send>;
+/// A port that is not open yet.
+type Attached = (PortInfo, PortConfig, Box<dyn Port>);
 
-/// What becomes of the ports.
-#[derive(Default)]
-struct PortChanges {
-    /// To be attached and opened.
-    fresh: BTreeSet<String>,
-    /// To be closed.
-    gone: BTreeSet<String>,
-    /// Both, in this order.
-    restart: BTreeSet<String>,
-}
-
-/// The functions of the new configuration: built, or kept with a change to be put in place.
-struct Built {
-    functions: Vec<NewFunction>,
-    prepared: Vec<Prepared>,
-}
-
-enum NewFunction {
-    /// The one at this place of the old list stays.
-    Kept(usize, Box<weir_config::Element>),
-    Fresh(Box<RunningFunction>),
+/// A reload that has begun: nothing that runs has changed.
+pub(crate) struct Pending {
+    pub(crate) aside: Arc<Aside>,
+    /// Ports that are opened early.
+    attached: Vec<Attached>,
 }
 
 impl Supervisor {
-    /// What changing to `new` would do.
-    pub(crate) fn plan(&self, new: &Loaded) -> ReloadPlan {
-        let mut plan = Plan::between(&catalogue::kinds(), &self.loaded.checked, &new.checked);
-        self.add_changed_files(&mut plan, new);
+    /// The configuration that runs.
+    pub(crate) fn loaded(&self) -> Arc<Loaded> {
+        Arc::clone(&self.loaded)
+    }
+
+    /// What changing to `new` would do, by the difference of the two configurations.
+    pub(crate) fn plan(&self, new: &Loaded, plan: &Plan) -> ReloadPlan {
+        let plan = self.with_changed_files(plan, new);
         let (held, room) = (new.held(), self.held);
-        let mut text = plan.to_string();
+        let mut lacks = self.buffers.lacks(new);
         if held > room {
-            text += &format!(
-                "packets that schedulers may hold: {held}; the process has buffers for {room} (restart-process)\n"
-            );
+            lacks.push(format!("schedulers may hold {held} packets; the process has buffers for {room}"));
         }
-        let needs_restart = held > room || plan.strongest() == Some(Change::RestartProcess);
+        let needs_restart = !lacks.is_empty() || plan.strongest() == Some(Change::RestartProcess);
+        let mut text = plan.to_string();
+        for lack in lacks {
+            text += &format!("{lack} (restart-process)\n");
+        }
+        if !needs_restart {
+            text += &self.port_changes(new).1.to_string();
+        }
         ReloadPlan { text, needs_restart }
     }
 
-    /// Adds to a plan what no key tells: files whose contents are others now.
-    fn add_changed_files(&self, plan: &mut Plan, new: &Loaded) {
+    /// A plan with what no key tells: files whose contents are others now.
+    fn with_changed_files(&self, plan: &Plan, new: &Loaded) -> Plan {
+        let mut plan = plan.clone();
         let ports = new.assumed_ports();
         let env = Env { ports: &ports, domain: &self.domain, folder: Some(&new.folder), now: self.engine.now() };
         for action in plan.actions.iter_mut().filter(|action| action.what == What::Unchanged) {
@@ -79,248 +79,259 @@ impl Supervisor {
                 action.what = What::Changed { strongest: Change::Live, keys };
             }
         }
+        plan
     }
 
-    /// Changes to `new`. On failure everything is as it was.
+    /// Changes to `new`, in all its steps.
     pub(crate) fn reload(&mut self, new: Loaded) -> Result<(), Failure> {
-        let plan = Plan::between(&catalogue::kinds(), &self.loaded.checked, &new.checked);
-        let old_workers = self.cores.len();
-        for core in new.cores() {
-            if !self.cores.contains(&core) {
-                let pinned = (!self.engine.is_virtual()).then_some(usize::from(core));
-                self.engine.add_worker(pinned, self.buffers.pool()).map_err(Failure::one)?;
-                self.cores.push(core);
-            }
+        let plan = new.differs_from(&self.loaded);
+        let pending = self.begin(Arc::new(new), plan)?;
+        let built = pending.aside.build()?;
+        self.finish(pending, built)
+    }
+
+    /// The first step of a reload.
+    pub(crate) fn begin(&mut self, new: Arc<Loaded>, plan: Plan) -> Result<Pending, Failure> {
+        for core in self.new_cores(&new) {
+            let pinned = (!self.engine.is_virtual()).then_some(usize::from(core));
+            self.engine.add_worker(pinned, self.buffers.pool()).map_err(Failure::one)?;
+            self.cores.push(core);
         }
-        debug_assert!(self.cores.len() >= old_workers);
-        let changes = self.port_changes(&new, &plan);
-        let infos = self.infos(&new, &changes)?;
-        let built = self.build(&new, &plan, &changes, &infos)?;
-        let opened = self.open_fresh(&new, &changes.fresh, &infos)?;
-        let restarted = match self.restart_ports(&new, &changes.restart, &infos) {
-            Ok(restarted) => restarted,
+        let (wanted, changes) = self.port_changes(&new);
+        let mut infos = self.infos(&new, &changes);
+        let attached = self.attach_early(&new, &changes, &mut infos)?;
+        let wrong = |info: &PortInfo| too_few_queues(info, wanted.get(&info.name)?);
+        let wrong: Vec<String> = infos.iter().filter(|info| changes.opens(&info.name)).filter_map(wrong).collect();
+        if !wrong.is_empty() {
+            return Err(Failure::Start(wrong));
+        }
+        let (running, domain, now) = (self.functions.clone(), self.domain.clone(), self.engine.now());
+        let aside = Aside { new, plan, changes, wanted, infos, running, domain, now };
+        Ok(Pending { aside: Arc::new(aside), attached })
+    }
+
+    /// The last step of a reload.
+    pub(crate) fn finish(&mut self, pending: Pending, built: Built) -> Result<(), Failure> {
+        let Pending { aside, attached } = pending;
+        let mut opened = Vec::new();
+        let placed = self
+            .open_attached(&aside, attached, &mut opened)
+            .and_then(|()| self.close_first(&aside.changes.closes))
+            .and_then(|()| self.open_late(&aside, &mut opened))
+            .and_then(|()| aside.refit(built, &opened))
+            .and_then(|built| self.put_in_place(&aside, built, &mut opened));
+        match placed {
+            Ok(()) => {
+                let before = std::mem::replace(&mut self.loaded, Arc::clone(&aside.new));
+                drop_elsewhere((before, aside));
+                Ok(())
+            }
             Err(failure) => {
                 close_all(opened);
-                return Err(failure);
-            }
-        };
-        self.put_in_place(new, built, opened, restarted, &changes)
-    }
-
-    fn port_changes(&self, new: &Loaded, plan: &Plan) -> PortChanges {
-        let mut changes = PortChanges::default();
-        for action in plan.actions.iter().filter(|action| action.kind == "port") {
-            match &action.what {
-                What::Unchanged => {}
-                What::Added => drop(changes.fresh.insert(action.name.clone())),
-                What::Removed => drop(changes.gone.insert(action.name.clone())),
-                What::Changed { strongest, .. } if *strongest >= Change::Rebuild => {
-                    changes.restart.insert(action.name.clone());
-                }
-                What::Changed { .. } => {}
+                Err(self.restore(&aside.changes.closes, failure))
             }
         }
-        for (name, owners) in self.wanted_owners(new) {
-            match self.ports.get(&name) {
-                Some(open) if open.owners != owners => drop(changes.restart.insert(name)),
-                Some(_) => {}
-                // Declared before, but no function had it.
-                None => drop(changes.fresh.insert(name)),
-            }
+    }
+
+    fn open_attached(&self, aside: &Aside, attached: Vec<Attached>, opened: &mut Vec<OpenPort>) -> Result<(), Failure> {
+        for (info, config, port) in attached {
+            let owners = aside.wanted.get(&info.name).cloned().unwrap_or_default();
+            let open = ports::open(port, info, config, owners, self.buffers.pool());
+            opened.push(open.map_err(Failure::one)?);
         }
-        let wanted = self.wanted_owners(new);
-        changes.fresh.retain(|name| wanted.contains_key(name));
-        changes.restart.retain(|name| wanted.contains_key(name) && self.ports.contains_key(name));
-        changes.gone.extend(self.ports.keys().filter(|name| !wanted.contains_key(*name)).cloned());
-        changes
+        Ok(())
     }
 
-    /// The owners of the queues of every port that a function of the new configuration has.
-    fn wanted_owners(&self, new: &Loaded) -> BTreeMap<String, Owners> {
-        let of = |(function, element): (&'static dyn weir_stage::Function, &weir_config::Element)| {
-            let owners = owners(&function.placement(element), &self.cores);
-            function.ports(element).into_iter().map(move |port| (port, owners.clone()))
-        };
-        new.functions().flat_map(of).collect()
+    /// Cores that the new configuration names and no worker runs on.
+    fn new_cores(&self, new: &Loaded) -> Vec<u16> {
+        new.cores().into_iter().filter(|core| !self.cores.contains(core)).collect()
     }
 
-    /// The ports as the new configuration sees them. Those that are not open yet get a number of their own and are attached
-    /// for their facts when they are opened.
-    fn infos(&self, new: &Loaded, changes: &PortChanges) -> Result<Vec<PortInfo>, Failure> {
-        let mut used: BTreeSet<u16> = self.ports.values().map(|open| open.info.index).collect();
-        let assumed = new.assumed_ports();
-        let mut infos = Vec::new();
-        for (info, (name, config, _)) in assumed.into_iter().zip(&new.ports) {
-            let mut info = info;
+    /// The owners of the queues that are wanted, and what becomes of the ports.
+    fn port_changes(&self, new: &Loaded) -> (BTreeMap<String, Owners>, PortChanges) {
+        let mut cores = self.cores.clone();
+        cores.extend(self.new_cores(new));
+        let wanted = wanted_owners(new, &cores);
+        let changes = PortChanges::between(&self.ports, &wanted, &configs(new));
+        (wanted, changes)
+    }
+
+    /// The ports as the new configuration sees them. Those that are opened late are taken to be as their devices are now.
+    fn infos(&self, new: &Loaded, changes: &PortChanges) -> Vec<PortInfo> {
+        let used: BTreeSet<u16> = self.ports.values().map(|open| open.info.index).collect();
+        let mut free = (0..=u16::MAX).filter(|index| !used.contains(index));
+        let on_device: BTreeMap<&str, &PortFacts> =
+            self.ports.values().map(|open| (open.config.device.as_str(), &open.info.facts)).collect();
+        let mut infos = new.assumed_ports();
+        for (info, (name, config, _)) in infos.iter_mut().zip(&new.ports) {
             match self.ports.get(name) {
-                Some(open) => {
-                    info.index = open.info.index;
-                    if !changes.restart.contains(name) {
-                        info.facts = open.info.facts.clone();
-                        info.link_up = open.info.link_up;
+                Some(open) if !changes.opens(name) => *info = open.info.clone(),
+                open => {
+                    if let Some(facts) = on_device.get(config.device.as_str()) {
+                        info.facts = PortFacts { mtu: config.mtu.unwrap_or(facts.mtu), ..(*facts).clone() };
                     }
-                }
-                None => {
-                    let free = (0..u16::MAX).find(|index| !used.contains(index));
-                    info.index = free.ok_or_else(|| Failure::one("too many ports"))?;
-                    used.insert(info.index);
+                    // There are no more ports than numbers: that is checked when a configuration is read.
+                    info.index = open.map_or_else(|| free.next().unwrap_or(u16::MAX), |open| open.info.index);
                 }
             }
             info.addresses = config.address.0.clone();
-            infos.push(info);
         }
-        Ok(infos)
+        infos
     }
 
-    fn build(&self, new: &Loaded, plan: &Plan, changes: &PortChanges, infos: &[PortInfo]) -> Result<Built, Failure> {
-        let env = Env { ports: infos, domain: &self.domain, folder: Some(&new.folder), now: self.engine.now() };
-        let mut built = Built { functions: Vec::new(), prepared: Vec::new() };
-        let mut errors: Vec<ConfigError> = Vec::new();
-        for (function, element) in new.functions() {
-            let old = self.functions.iter().position(|running| {
-                running.element.kind() == element.kind() && running.element.name() == element.name()
-            });
-            let ports = function.ports(element);
-            let device_changes =
-                ports.iter().any(|port| changes.restart.contains(port) || changes.fresh.contains(port));
-            let live = !device_changes && strength(plan, element) < Change::Rebuild;
-            let running = old.and_then(|at| Some((at, self.functions.get(at)?)));
-            match running {
-                Some((at, running)) if live => match running.instance.prepare(element, &env) {
-                    Ok(change) => {
-                        built.prepared.push(change);
-                        built.functions.push(NewFunction::Kept(at, Box::new(element.clone())));
-                    }
-                    Err(more) => errors.extend(more),
-                },
-                running => match function.build(element, &env, running.map(|(_, running)| &*running.instance)) {
-                    Ok(instance) => built.functions.push(NewFunction::Fresh(Box::new(RunningFunction {
-                        function,
-                        element: element.clone(),
-                        instance,
-                        placement: function.placement(element),
-                        ports,
-                        keep: false,
-                    }))),
-                    Err(more) => errors.extend(more),
-                },
+    /// Attaches the devices that nobody has, for their facts.
+    fn attach_early(
+        &self,
+        new: &Loaded,
+        changes: &PortChanges,
+        infos: &mut [PortInfo],
+    ) -> Result<Vec<Attached>, Failure> {
+        let (mut attached, mut wrong) = (Vec::new(), Vec::new());
+        for (info, (name, config, _)) in infos.iter_mut().zip(&new.ports) {
+            if !changes.early.contains(name) {
+                continue;
+            }
+            match self.buffers.attach(name, config, new) {
+                Ok(mut port) => {
+                    *info = ports::info(name, info.index, config, &mut *port);
+                    attached.push((info.clone(), config.clone(), port));
+                }
+                Err(sentence) => wrong.push(sentence),
             }
         }
-        if errors.is_empty() { Ok(built) } else { Err(Failure::Config(errors)) }
+        if wrong.is_empty() { Ok(attached) } else { Err(Failure::Start(wrong)) }
     }
 
-    fn open_one(&self, new: &Loaded, name: &str, infos: &[PortInfo]) -> Result<OpenPort, String> {
-        let unknown = || format!("port \"{name}\" is not in the configuration");
-        let config =
-            new.ports.iter().find(|(other, ..)| other == name).map(|(_, config, _)| config).ok_or_else(unknown)?;
-        let index = infos.iter().find(|info| info.name == name).map(|info| info.index).ok_or_else(unknown)?;
-        let owners = self.wanted_owners(new).remove(name).ok_or_else(unknown)?;
-        let mut port = self.buffers.attach(name, config, new.base())?;
-        let info = ports::info(name, index, config, &mut *port);
-        if let Some(sentence) = too_few_queues(&info, &owners) {
-            return Err(sentence);
+    /// Closes ports whose devices are to be opened otherwise; the rest goes on.
+    fn close_first(&mut self, names: &BTreeSet<String>) -> Result<(), Failure> {
+        if names.is_empty() {
+            return Ok(());
         }
-        ports::open(port, info, config.clone(), owners, self.buffers.pool())
+        let mut closed = Vec::new();
+        for name in names {
+            if let Some(open) = self.ports.get_mut(name) {
+                let stand_in = open.stand_in("a reload opens its device anew".to_owned());
+                closed.push(std::mem::replace(open, stand_in));
+            }
+        }
+        let installed = self.install_as_is();
+        if installed.is_err() {
+            // The workers have the queues still.
+            closed.into_iter().for_each(|open| drop(self.ports.insert(open.info.name.clone(), open)));
+            return installed;
+        }
+        self.tell_links();
+        close_all(closed);
+        Ok(())
     }
 
-    fn open_fresh(&self, new: &Loaded, fresh: &BTreeSet<String>, infos: &[PortInfo]) -> Result<Vec<OpenPort>, Failure> {
-        let (mut opened, mut wrong) = (Vec::new(), Vec::new());
-        for name in fresh {
-            match self.open_one(new, name, infos) {
+    /// Has the workers run the functions there are on the ports there are.
+    pub(super) fn install_as_is(&mut self) -> Result<(), Failure> {
+        let parts = super::placing::parts(&mut self.ports);
+        let plan = blueprint(&self.functions, parts, &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
+        self.engine.install(plan).map_err(Failure::one)
+    }
+
+    fn open_late(&self, aside: &Aside, opened: &mut Vec<OpenPort>) -> Result<(), Failure> {
+        let mut wrong = Vec::new();
+        for (info, (name, config, _)) in aside.infos.iter().zip(&aside.new.ports) {
+            let Some(owners) = aside.wanted.get(name).filter(|_| aside.changes.late.contains(name)) else { continue };
+            match self.open_one(&aside.new, config, info, owners) {
                 Ok(port) => opened.push(port),
                 Err(sentence) => wrong.push(sentence),
             }
         }
-        if wrong.is_empty() {
-            return Ok(opened);
-        }
-        close_all(opened);
-        Err(Failure::Start(wrong))
+        if wrong.is_empty() { Ok(()) } else { Err(Failure::Start(wrong)) }
     }
 
-    /// Closes ports and opens them as the new configuration has them. If one does not open, they are opened as they were.
-    fn restart_ports(
-        &mut self,
-        new: &Loaded,
-        restart: &BTreeSet<String>,
-        infos: &[PortInfo],
-    ) -> Result<Vec<OpenPort>, Failure> {
-        if restart.is_empty() {
-            return Ok(Vec::new());
+    pub(super) fn open_one(
+        &self,
+        loaded: &Loaded,
+        config: &PortConfig,
+        info: &PortInfo,
+        owners: &Owners,
+    ) -> Result<OpenPort, String> {
+        let mut port = self.buffers.attach(&info.name, config, loaded)?;
+        let info = ports::info(&info.name, info.index, config, &mut *port);
+        if let Some(sentence) = too_few_queues(&info, owners) {
+            return Err(sentence);
         }
-        let closed: Vec<OpenPort> = restart.iter().filter_map(|name| self.ports.remove(name)).collect();
-        let without =
-            blueprint(&self.functions, &mut self.ports, &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
-        self.engine.install(without).map_err(Failure::one)?;
-        let old_infos: Vec<PortInfo> = closed.iter().map(|open| open.info.clone()).collect();
-        close_all(closed);
-        let failure = match self.open_fresh(new, restart, infos) {
-            Ok(opened) => return Ok(opened),
-            Err(failure) => failure,
-        };
-        let back = self.open_fresh(&self.loaded, restart, &old_infos)?;
-        self.ports.extend(back.into_iter().map(|open| (open.info.name.clone(), open)));
-        let as_before =
-            blueprint(&self.functions, &mut self.ports, &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
-        self.engine.install(as_before).map_err(Failure::one)?;
-        Err(failure)
+        ports::open(port, info, config.clone(), owners.clone(), self.buffers.pool())
     }
 
-    fn put_in_place(
-        &mut self,
-        new: Loaded,
-        built: Built,
-        opened: Vec<OpenPort>,
-        restarted: Vec<OpenPort>,
-        changes: &PortChanges,
-    ) -> Result<(), Failure> {
-        let gone: Vec<OpenPort> = changes.gone.iter().filter_map(|name| self.ports.remove(name)).collect();
-        for open in opened.into_iter().chain(restarted) {
-            self.ports.insert(open.info.name.clone(), open);
+    /// Has the workers run the new functions on the new ports. On failure everything is as it was, and what is in `opened` is
+    /// not in use.
+    fn put_in_place(&mut self, aside: &Aside, built: Built, opened: &mut Vec<OpenPort>) -> Result<(), Failure> {
+        let Aside { new, wanted, .. } = aside;
+        let mut fresh: BTreeMap<String, &mut OpenPort> =
+            opened.iter_mut().map(|open| (open.info.name.clone(), open)).collect();
+        let mut parts = Vec::new();
+        for (name, owners) in wanted {
+            let open = fresh.remove(name);
+            parts.extend(open.or_else(|| self.ports.get_mut(name)).map(|open| open.part(owners)));
         }
-        let mut old: Vec<Option<RunningFunction>> = std::mem::take(&mut self.functions).into_iter().map(Some).collect();
-        for function in built.functions {
-            match function {
-                NewFunction::Fresh(running) => self.functions.push(*running),
-                NewFunction::Kept(at, element) => {
-                    if let Some(mut running) = old.get_mut(at).and_then(Option::take) {
-                        running.element = *element;
-                        self.functions.push(running);
-                    }
-                }
-            }
-        }
-        for (name, config, _) in &new.ports {
-            if let Some(open) = self.ports.get_mut(name) {
-                open.config = config.clone();
-                open.info.addresses = config.address.0.clone();
-            }
-        }
-        let plan =
-            blueprint(&self.functions, &mut self.ports, &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
+        let plan = blueprint(&built.functions, parts, &self.cores, new.engine.links).map_err(Failure::one)?;
         self.engine.install(plan).map_err(Failure::one)?;
+        drop_elsewhere(std::mem::replace(&mut self.functions, built.functions));
+        let gone = self.take_ports(aside, std::mem::take(opened));
         let now = self.engine.now();
         built.prepared.into_iter().for_each(|change| change(now));
         self.functions.iter_mut().for_each(|running| running.keep = true);
         self.tell_links();
-        self.loaded = new;
         close_all(gone);
         Ok(())
     }
-}
 
-/// The strongest change of an element; that of a rebuild when it is new.
-fn strength(plan: &Plan, element: &weir_config::Element) -> Change {
-    let action = plan.actions.iter().find(|action| action.kind == element.kind() && action.name == element.name());
-    match action.map(|action| &action.what) {
-        Some(What::Unchanged) => Change::Live,
-        Some(What::Changed { strongest, .. }) => *strongest,
-        _ => Change::Rebuild,
+    /// Makes the ports those of the new configuration; returns the others.
+    fn take_ports(&mut self, aside: &Aside, opened: Vec<OpenPort>) -> Vec<OpenPort> {
+        let mut old = std::mem::take(&mut self.ports);
+        for mut open in opened {
+            if let Some(before) = old.get(&open.info.name) {
+                open.succeed(before.stats());
+            }
+            self.ports.insert(open.info.name.clone(), open);
+        }
+        for (name, config, _) in &aside.new.ports {
+            let Some(owners) = aside.wanted.get(name) else { continue };
+            if !self.ports.contains_key(name)
+                && let Some(mut open) = old.remove(name)
+            {
+                open.owners.clone_from(owners);
+                open.config = config.clone();
+                open.info.addresses.clone_from(&config.address.0);
+                self.ports.insert(name.clone(), open);
+            }
+        }
+        old.into_values().collect()
     }
 }
 
-fn close_all(ports: Vec<OpenPort>) {
+/// Whether a function that was built on one port would be another on the other.
+pub(super) fn differ(one: &PortInfo, other: &PortInfo) -> bool {
+    (one.facts.mac, one.facts.mtu) != (other.facts.mac, other.facts.mtu)
+}
+
+/// The owners of the queues of every port that a function of a configuration has.
+fn wanted_owners(loaded: &Loaded, cores: &Cores) -> BTreeMap<String, Owners> {
+    let of = |(function, element): (&'static dyn Function, &Element)| {
+        let owners = owners(&function.placement(element), cores);
+        function.ports(element).into_iter().map(move |port| (port, owners.clone()))
+    };
+    loaded.functions().flat_map(of).collect()
+}
+
+fn configs(loaded: &Loaded) -> BTreeMap<&str, &PortConfig> {
+    loaded.ports.iter().map(|(name, config, _)| (name.as_str(), config)).collect()
+}
+
+pub(super) fn close_all(ports: Vec<OpenPort>) {
     for mut open in ports {
         open.port.close();
     }
+}
+
+/// Drops large tables where nobody waits for it.
+fn drop_elsewhere(old: impl Send + 'static) {
+    // Where there is no thread to be had they are dropped here, when the closure is.
+    let _thread = std::thread::Builder::new().name("weir-drop".to_owned()).spawn(move || drop(old));
 }

@@ -1,5 +1,6 @@
 //! The difference between two checked configurations, as a list of actions: what a reload would do.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::Serialize;
@@ -70,13 +71,14 @@ pub struct Plan {
 impl Plan {
     /// The difference between two configurations that were checked against the same catalogue.
     pub fn between(catalogue: &Catalogue, old: &Checked, new: &Checked) -> Self {
+        let (before, after) = (by_name(old), by_name(new));
         let removed = old
             .elements()
             .iter()
-            .filter(|element| new.get(element.kind(), element.name()).is_none())
+            .filter(|element| !after.contains_key(&(element.kind(), element.name())))
             .map(|element| action(element, What::Removed));
         let others = new.elements().iter().map(|element| {
-            let what = match old.get(element.kind(), element.name()) {
+            let what = match before.get(&(element.kind(), element.name())) {
                 None => What::Added,
                 Some(before) => compare(catalogue, before, element),
             };
@@ -99,6 +101,11 @@ impl Plan {
         });
         each.max()
     }
+}
+
+/// The elements by kind and name; a look through all for each of many would take long.
+fn by_name(checked: &Checked) -> HashMap<(&str, &str), &Element> {
+    checked.elements().iter().map(|element| ((element.kind(), element.name()), element)).collect()
 }
 
 fn action(element: &Element, what: What) -> Action {

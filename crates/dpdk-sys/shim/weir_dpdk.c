@@ -4,9 +4,11 @@
 #include "weir_dpdk.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
 {
@@ -99,6 +101,184 @@ unsigned int weir_mempool_ranges(struct rte_mempool *pool, uintptr_t (*ranges)[2
 
 	rte_mempool_mem_iter(pool, add_range, &all);
 	return all.n;
+}
+
+/* What a thread has taken out of pools since weir_note. */
+struct notes {
+	void **taken;
+	unsigned int room;
+	unsigned int n;
+	int noting;
+};
+
+static __thread struct notes notes;
+
+static void note_taken(void *const *objects, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		if (notes.n < notes.room)
+			notes.taken[notes.n] = objects[i];
+		if (notes.n < UINT_MAX)
+			notes.n++;
+	}
+}
+
+static void note_back(void *const *objects, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		for (unsigned int at = 0; at < notes.n && at < notes.room; at++)
+			if (notes.taken[at] == objects[i]) {
+				notes.taken[at] = notes.taken[--notes.n];
+				break;
+			}
+}
+
+/* DPDK's own rings, by their name: those of rte_mempool_ring.c. */
+static const struct rte_mempool_ops *rings(void)
+{
+	static const struct rte_mempool_ops *found;
+
+	for (unsigned int i = 0; found == NULL && i < rte_mempool_ops_table.num_ops; i++)
+		if (strcmp(rte_mempool_ops_table.ops[i].name, "ring_mp_mc") == 0)
+			found = &rte_mempool_ops_table.ops[i];
+	return found;
+}
+
+static int pool_alloc(struct rte_mempool *pool)
+{
+	return rings() == NULL ? -ENOTSUP : rings()->alloc(pool);
+}
+
+static void pool_free(struct rte_mempool *pool)
+{
+	rings()->free(pool);
+}
+
+static int pool_put(struct rte_mempool *pool, void *const *objects, unsigned int n)
+{
+	if (unlikely(notes.noting))
+		note_back(objects, n);
+	return rings()->enqueue(pool, objects, n);
+}
+
+static int pool_get(struct rte_mempool *pool, void **objects, unsigned int n)
+{
+	int rc = rings()->dequeue(pool, objects, n);
+
+	if (unlikely(notes.noting) && rc == 0)
+		note_taken(objects, n);
+	return rc;
+}
+
+static unsigned int pool_count(const struct rte_mempool *pool)
+{
+	return rings()->get_count(pool);
+}
+
+static const struct rte_mempool_ops noting_rings = {
+	.name = "weir_ring",
+	.alloc = pool_alloc,
+	.free = pool_free,
+	.enqueue = pool_put,
+	.dequeue = pool_get,
+	.get_count = pool_count,
+};
+
+RTE_MEMPOOL_REGISTER_OPS(noting_rings);
+
+/* DPDK puts no object across two pages. What it leaves free at the end of each is not in the length that net_af_xdp of 22.11 tells the
+ * kernel (objects times their size), which then swallows every buffer behind that. */
+
+/* In small pages, where as much as 2 of 5 bytes are free: bytes that an object grows by so that nearly nothing is. */
+static uint32_t padding(uint32_t size)
+{
+	uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
+	uint32_t total = rte_mempool_calc_obj_size(size, RTE_MEMPOOL_F_NO_SPREAD, NULL);
+
+	if (rte_eal_has_hugepages() || total > page)
+		return 0;
+	return RTE_ALIGN_FLOOR(page / (page / total), RTE_CACHE_LINE_SIZE) - total;
+}
+
+/* Objects that could lie behind that length: less than one for each page. Of all sizes of huge pages 2 MB is the smallest. */
+static unsigned int behind(unsigned int n, uint32_t total)
+{
+	uint64_t page = rte_eal_has_hugepages() ? 2 << 20 : (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (total > page)
+		return 0;
+	return (unsigned int)((uint64_t)n * total / page * (page % total) / total) + 2;
+}
+
+/* Takes the last objects of a new pool out of it for good: it hands out its objects in the order of their addresses. */
+static int hold_back(struct rte_mempool *pool, unsigned int n, unsigned int surplus)
+{
+	void **all = malloc((n + surplus) * sizeof(*all));
+	int rc = all == NULL ? -ENOMEM : rte_mempool_ops_dequeue_bulk(pool, all, n + surplus);
+
+	if (rc == 0)
+		rc = rte_mempool_ops_enqueue_bulk(pool, all, n);
+	free(all);
+	return rc;
+}
+
+static int fill_pool(struct rte_mempool *pool, uint16_t priv_size, uint16_t room, unsigned int n, unsigned int surplus)
+{
+	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = room, .mbuf_priv_size = priv_size};
+	int rc = rte_mempool_set_ops_byname(pool, noting_rings.name, NULL);
+
+	if (rc != 0)
+		return rc;
+	rte_pktmbuf_pool_init(pool, &private);
+	rc = rte_mempool_populate_default(pool);
+	if (rc < 0)
+		return rc;
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return hold_back(pool, n, surplus);
+}
+
+struct rte_mempool *weir_pktmbuf_pool_create(const char *name, unsigned int n, unsigned int cache, uint16_t priv_size,
+					     uint16_t room, int socket)
+{
+	unsigned int flags = rte_eal_has_hugepages() ? 0 : RTE_MEMPOOL_F_NO_SPREAD;
+	uint32_t size = sizeof(struct rte_mbuf) + priv_size + room;
+
+	size += padding(size);
+	unsigned int surplus = behind(n, rte_mempool_calc_obj_size(size, flags, NULL));
+	struct rte_mempool *pool = rte_mempool_create_empty(name, n + surplus, size, cache,
+							    sizeof(struct rte_pktmbuf_pool_private), socket, flags);
+	int rc = pool == NULL ? 0 : fill_pool(pool, priv_size, room, n, surplus);
+
+	if (rc >= 0)
+		return pool;
+	rte_mempool_free(pool);
+	rte_errno = -rc;
+	return NULL;
+}
+
+void weir_note(void **taken, unsigned int room)
+{
+	notes = (struct notes){.taken = taken, .room = room, .noting = 1};
+}
+
+unsigned int weir_noted(void)
+{
+	unsigned int n = notes.n > notes.room ? UINT_MAX : notes.n;
+
+	notes = (struct notes){0};
+	return n;
+}
+
+int weir_close(uint16_t port, int spoilt)
+{
+	/* Of a queue that could not be set up, net_af_xdp keeps a pointer to its `struct xsk_umem_info`, which it has freed
+	 * already, and counts down in it when it closes: in whatever lies there by then. So something that nobody needs
+	 * lies there, of the same size class, in what is the same place as long as nobody else allocates. */
+	void *decoy = spoilt ? rte_zmalloc("weir", RTE_CACHE_LINE_SIZE, 0) : NULL;
+	int rc = rte_eth_dev_close(port);
+
+	rte_free(decoy);
+	return rc;
 }
 
 uint32_t weir_mempool_header_size(const struct rte_mempool *pool)

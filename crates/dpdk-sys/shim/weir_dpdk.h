@@ -15,6 +15,7 @@
 #include <rte_ethdev.h>
 #include <rte_log.h>
 #include <rte_lcore.h>
+#include <rte_malloc.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include <rte_thread.h>
@@ -89,6 +90,17 @@ int weir_link_up(uint16_t port);
 unsigned int weir_mempool_ranges(struct rte_mempool *pool, uintptr_t (*ranges)[2], unsigned int n);
 /* Bytes in front of each buffer of a pool. */
 uint32_t weir_mempool_header_size(const struct rte_mempool *pool);
+/* A pool of n buffers as rte_pktmbuf_pool_create makes it, but that net_af_xdp can hand any of them to the kernel, and that they can be
+ * noted as below. */
+struct rte_mempool *weir_pktmbuf_pool_create(const char *name, unsigned int n, unsigned int cache, uint16_t priv_size,
+					     uint16_t room, int socket);
+/* From now on it is noted which buffers of such a pool this thread takes out of its ring and does not put back, past
+ * the pool's caches: up to `room`. */
+void weir_note(void **taken, unsigned int room);
+/* Ends that. Returns how many were noted; UINT_MAX when there were more than fit. */
+unsigned int weir_noted(void);
+/* Closes a device; one of AF_XDP, of which a queue could not be set up, so that nothing is spoilt. */
+int weir_close(uint16_t port, int spoilt);
 /* Empties what the pool keeps at hand for this thread. */
 void weir_mempool_flush(struct rte_mempool *pool);
 /* What libbpf and libxdp would print on stderr goes to the file instead. */

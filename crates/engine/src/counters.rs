@@ -32,8 +32,11 @@ pub(crate) struct StageCounters {
     /// Cycles of the sampled loops, its polls included, the time stamps' own cost taken off.
     pub(crate) sampled_cycles: u64,
     pub(crate) sampled_packets: u64,
-    /// Per code: packets that left by it, or were created for it.
+    /// Per code: packets that left by it as it is wired now, or were created for it.
     pub(crate) codes: Vec<Count>,
+    /// Per code: packets that left by it while its wire led on and now does not, or the other way round. What was counted
+    /// once keeps its meaning.
+    pub(crate) before: Vec<Count>,
 }
 
 impl StageCounters {
@@ -44,6 +47,14 @@ impl StageCounters {
             sampled_cycles: 0,
             sampled_packets: 0,
             codes: vec![Count::default(); declaration.codes()],
+            before: vec![Count::default(); declaration.codes()],
+        }
+    }
+
+    /// A way that led on leads nowhere from here on, or the other way round.
+    pub(crate) fn turn(&mut self, code: usize) {
+        if let (Some(count), Some(before)) = (self.codes.get_mut(code), self.before.get_mut(code)) {
+            std::mem::swap(count, before);
         }
     }
 

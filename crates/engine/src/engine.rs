@@ -1,6 +1,6 @@
 //! The engine as the program sees it: workers that are started, given blueprints, asked for their numbers, and stopped.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -10,15 +10,17 @@ use weir_mem::{Clock, Domain, tsc};
 use weir_packet::Pool;
 use weir_stage::{EngineClock, GraphError};
 
-use crate::layout::{Blueprint, lay_out};
+use crate::layout::{Blueprint, Laid, lay_out};
+use crate::moving::{Idle as IdleQueues, Lifted, Ports, to_lift};
 use crate::observe::Observer;
 use crate::plan::Leftover;
-use crate::seat::{CONTROL_PATIENCE, Command, Idle, Mailbox, PATIENCE, Seat, ThreadSettings, obey, run};
+use crate::seat::{CONTROL_PATIENCE, Command, Idle, PATIENCE, Seat, ThreadSettings};
 use crate::snapshot::WorkerSnapshot;
+use crate::thread::start_thread;
 use crate::worker::Worker;
 
 /// The name of the control side among the workers.
-const CONTROL: &str = "control";
+pub(crate) const CONTROL: &str = "control";
 
 /// How long a worker may take to answer before it counts as stalled.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -106,6 +108,9 @@ pub struct Engine {
     /// Cores that workers are pinned to.
     pinned: Vec<usize>,
     last: Vec<WorkerSnapshot>,
+    /// The ports whose queues workers have, by the workers' names.
+    queues: HashMap<String, Ports>,
+    idle_queues: IdleQueues,
 }
 
 impl Engine {
@@ -129,6 +134,8 @@ impl Engine {
             pinned: settings.cores.iter().copied().flatten().collect(),
             sample_every: settings.sample_every.map_or(u32::MAX, std::num::NonZeroU32::get),
             last: Vec::new(),
+            queues: HashMap::new(),
+            idle_queues: IdleQueues::default(),
         };
         let control = engine.seat(CONTROL.to_owned(), None, Idle::Sleep, pool)?;
         engine.seats.push(control);
@@ -176,16 +183,20 @@ impl Engine {
         self.seats.len() - 1
     }
 
-    /// Runs the blueprint from here on, keeping what it says to keep. Everything is laid out before any worker is told, so an
-    /// error changes nothing. Returns once all workers run it.
+    /// Runs the blueprint from here on, keeping what it says to keep. Queues of ports that are another worker's from now on are
+    /// handed over, with what is in them. Everything is laid out before any worker is told, so an error changes nothing. Returns
+    /// once all workers run it.
     ///
     /// # Errors
     ///
     /// What [`weir_stage::Graph::check`] refuses, links that would wait for themselves, and a worker that does not answer.
     pub fn install(&mut self, blueprint: Blueprint) -> Result<(), EngineError> {
-        let laid = lay_out(blueprint, &self.links).map_err(EngineError::Graph)?;
+        let names: Vec<String> = self.seats.iter().map(|(id, _)| id.clone()).collect();
+        let mut laid = lay_out(blueprint, &names, &self.links).map_err(EngineError::Graph)?;
+        self.hand_over_queues(&mut laid)?;
         let mut answers = Vec::new();
         for ((id, seat), plan) in self.seats.iter_mut().zip(laid.plans) {
+            self.queues.insert(id.clone(), Ports::of(&plan));
             answers.push((id.clone(), seat.post(|to| Command::Install(Box::new(plan), to))));
         }
         self.links = laid.links;
@@ -195,6 +206,56 @@ impl Engine {
         }
         self.drain_old_links(left);
         Ok(())
+    }
+
+    /// Takes the queues from the workers that are to have them no more, and puts them into the plans of those that are to have
+    /// them.
+    fn hand_over_queues(&mut self, laid: &mut Laid) -> Result<(), EngineError> {
+        let have: Vec<Ports> =
+            self.seats.iter().map(|(id, _)| self.queues.get(id).cloned().unwrap_or_default()).collect();
+        let wanted: Vec<String> =
+            laid.idle.iter().filter(|(_, rx)| rx.is_none()).map(|(port, _)| port.clone()).collect();
+        let lifted = self.lift(to_lift(&laid.plans, &wanted, &have))?;
+        self.idle_queues.retain(&laid.plans.iter().flat_map(|plan| plan.ports.keys()).cloned().collect());
+        for (port, rx) in std::mem::take(&mut laid.idle) {
+            if let Some(rx) = rx {
+                self.idle_queues.keep(port, rx);
+            }
+        }
+        self.idle_queues.hand_over(lifted, &mut laid.plans, &have);
+        Ok(())
+    }
+
+    /// Has workers give up queues. If one does not answer, the others get theirs back.
+    fn lift(&mut self, ports: Vec<Ports>) -> Result<Vec<Lifted>, EngineError> {
+        let mut asked = Vec::new();
+        for (at, ((_, seat), ports)) in self.seats.iter_mut().zip(ports).enumerate() {
+            if !ports.is_empty() {
+                asked.push((at, seat.post(|to| Command::Lift(ports, to))));
+            }
+        }
+        let (mut lifted, mut silent) = (Vec::new(), None);
+        for (at, answer) in asked {
+            match answer.recv_timeout(ANSWER).or_else(|_| self.withdraw(at, &answer)) {
+                Ok(parts) => lifted.push((at, parts)),
+                Err(id) => silent = silent.or(Some(id)),
+            }
+        }
+        let Some(id) = silent else { return Ok(lifted.into_iter().map(|(_, parts)| parts).collect()) };
+        for (at, parts) in lifted {
+            if let Some((_, seat)) = self.seats.get_mut(at) {
+                seat.post(|to| Command::PutBack(parts, to));
+            }
+        }
+        Err(EngineError::Stalled(id))
+    }
+
+    /// Takes back the command to give up queues from a worker that did not answer: its name; or its answer, if it was about to
+    /// answer.
+    fn withdraw(&mut self, at: usize, answer: &std::sync::mpsc::Receiver<Lifted>) -> Result<Lifted, String> {
+        let Some((id, seat)) = self.seats.get_mut(at) else { return Err(String::new()) };
+        seat.do_not_lift();
+        answer.recv_timeout(ANSWER).map_err(|_| id.clone())
     }
 
     /// Packets in links that are gone belong to the workers that would have got them.
@@ -223,8 +284,9 @@ impl Engine {
 
     /// Asks each worker for its numbers. One that did not answer last time gets little time for it.
     fn sweep(&mut self) -> Vec<WorkerSnapshot> {
-        let answers = self.ask_all(AGAIN, Command::Snapshot);
-        self.noted(answers)
+        let silent = self.as_last_told();
+        self.last = told_or(self.ask_all(AGAIN, Command::Snapshot), silent);
+        self.last.clone()
     }
 
     /// Asks every worker, then waits for the answers, `again` for one that did not answer last time; `None` of one that does not.
@@ -235,16 +297,16 @@ impl Engine {
         asked.into_iter().enumerate().map(|(at, answer)| answer.recv_timeout(patience(at)).ok()).collect()
     }
 
-    /// Keeps the workers' numbers. Of one that told none they are those that it told last.
-    fn noted(&mut self, answers: Vec<Option<WorkerSnapshot>>) -> Vec<WorkerSnapshot> {
-        let last = std::mem::take(&mut self.last);
-        let seats = self.seats.iter().enumerate();
-        let silent = seats.map(|(at, (id, _))| {
-            let before = last.get(at).cloned().unwrap_or_default();
-            WorkerSnapshot { id: id.clone(), quiet: false, silent: true, ..before }
-        });
-        self.last = answers.into_iter().zip(silent).map(|(told, silent)| told.unwrap_or(silent)).collect();
-        self.last.clone()
+    /// What is told of each worker if it does not answer: its numbers as it told them last.
+    fn as_last_told(&self) -> Vec<WorkerSnapshot> {
+        let before = |at| self.last.get(at).cloned().unwrap_or_default();
+        let silent = |(at, (id, _)): (usize, &(String, Seat))| WorkerSnapshot {
+            id: id.clone(),
+            quiet: false,
+            silent: true,
+            ..before(at)
+        };
+        self.seats.iter().enumerate().map(silent).collect()
     }
 
     /// Times round the loop of each worker, for a watchdog: a number that stays the same belongs to a worker that is stuck.
@@ -320,14 +382,21 @@ impl Engine {
         self.ask_all(ANSWER, Command::StopReceiving);
         self.wait_until_quiet();
         self.ask_all(ANSWER, Command::Halt);
-        let answers = self.ask_all(ANSWER, Command::Stop);
-        for ((_, seat), answer) in self.seats.iter_mut().zip(&answers) {
+        let silent = self.as_last_told();
+        told_or(self.end(), silent)
+    }
+
+    /// Ends all workers, and waits for their threads. Returns their last numbers, where they tell them.
+    fn end(&mut self) -> Vec<Option<WorkerSnapshot>> {
+        let mut seats: Vec<Seat> = self.seats.drain(..).map(|(_, seat)| seat).collect();
+        let last: Vec<_> = seats.iter_mut().map(|seat| seat.ask(ANSWER, Command::Stop)).collect();
+        for (seat, answer) in seats.into_iter().zip(&last) {
             // One that has answered is about to end; one that has not may never.
-            if let (Seat::Thread { thread, .. }, Some(_)) = (seat, answer) {
-                thread.take().map(std::thread::JoinHandle::join);
+            if let (Seat::Thread { thread: Some(thread), .. }, Some(_)) = (seat, answer) {
+                drop(thread.join());
             }
         }
-        self.noted(answers)
+        last
     }
 
     fn wait_until_quiet(&mut self) {
@@ -349,100 +418,16 @@ impl Engine {
     }
 }
 
-/// The name of the thread of a worker, by the worker's name.
-pub fn thread_name(worker: &str) -> String {
-    format!("weir-{worker}")
-}
-
-/// Starts a worker's thread, and waits until it is pinned.
-fn start_thread(
-    worker: Worker,
-    settings: ThreadSettings,
-    hook: Option<ThreadHook>,
-    busy: Vec<usize>,
-) -> Result<Seat, EngineError> {
-    let mailbox = Arc::new(Mailbox::default());
-    let (started, starts) = std::sync::mpsc::channel();
-    let theirs = Arc::clone(&mailbox);
-    let name = thread_name(&worker.id);
-    let body = move || {
-        let mut worker = worker;
-        let pinned = worker.core.map_or(Ok(()), pin);
-        if worker.id == CONTROL {
-            keep_off(&busy);
-        }
-        let failed = pinned.is_err();
-        drop(started.send(pinned));
-        if failed {
-            return;
-        }
-        let _registered = hook.map(|hook| hook(&worker.id));
-        run(&mut worker, &theirs, &settings);
-    };
-    let thread = std::thread::Builder::new().name(name).spawn(body);
-    let thread = thread.map_err(|error| EngineError::Thread(error.to_string()))?;
-    match starts.recv() {
-        Ok(Ok(())) => Ok(Seat::Thread { mailbox, thread: Some(thread) }),
-        Ok(Err(error)) => Err(error),
-        Err(error) => Err(EngineError::Thread(error.to_string())),
-    }
-}
-
-/// Lets the calling thread run on any core that it may use but those, if that leaves any: workers are not to be disturbed.
-fn keep_off(busy: &[usize]) {
-    let Ok(mut cores) = rustix::thread::sched_getaffinity(None) else { return };
-    busy.iter().filter(|core| **core < rustix::thread::CpuSet::MAX_CPU).for_each(|core| cores.unset(*core));
-    if cores.count() > 0 {
-        // Where it is not allowed, the thread stays where it is, and the workers lose a little time to it.
-        let _stays = rustix::thread::sched_setaffinity(None, &cores);
-    }
-}
-
-/// The cores that the calling thread may run on, ascending; core 0 where that cannot be told. A container may have some of the
-/// machine's cores only, and not the first ones.
-pub fn usable_cores() -> Vec<usize> {
-    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return vec![0] };
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
-}
-
-/// The last of the [`usable_cores`]: where tools measure, since the first ones serve the machine's interrupts.
-pub fn last_core() -> usize {
-    usable_cores().last().copied().unwrap_or(0)
-}
-
-/// Pins the calling thread to a core.
-///
-/// # Errors
-///
-/// There is no such core, or it may not be used.
-pub fn pin(core: usize) -> Result<(), EngineError> {
-    let wrong = |cause: String| EngineError::Core { core, cause };
-    if core >= rustix::thread::CpuSet::MAX_CPU {
-        return Err(wrong("there is no such core".to_owned()));
-    }
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(core);
-    rustix::thread::sched_setaffinity(None, &set).map_err(|error| wrong(error.to_string()))
-}
-
 impl Drop for Engine {
-    /// Ends the threads of an engine that was not stopped.
+    /// Ends the threads of an engine that was not stopped. None is left that could be at work while the process ends.
     fn drop(&mut self) {
-        for (_, seat) in &mut self.seats {
-            match seat {
-                Seat::Thread { mailbox, thread: Some(thread) } => {
-                    let (to, _) = std::sync::mpsc::channel();
-                    mailbox.post(Command::Stop(to));
-                    thread.thread().unpark();
-                }
-                Seat::Thread { .. } => {}
-                Seat::Inline(worker) => {
-                    let (to, _) = std::sync::mpsc::channel();
-                    obey(worker, Command::Stop(to));
-                }
-            }
-        }
+        self.end();
     }
+}
+
+/// The workers' numbers, or what is told of those that did not answer.
+fn told_or(answers: Vec<Option<WorkerSnapshot>>, silent: Vec<WorkerSnapshot>) -> Vec<WorkerSnapshot> {
+    answers.into_iter().zip(silent).map(|(told, silent)| told.unwrap_or(silent)).collect()
 }
 
 /// Whether a packet went into or out of a link between two sweeps over the same workers.

@@ -8,7 +8,6 @@ use crate::link::LinkOut;
 use crate::node::RunNode;
 use crate::plan::{Leftover, PlanSource, PlanStage, WorkerPlan};
 use crate::reason::Reason;
-use crate::transmit::Sink;
 use crate::worker::{Source, Worker};
 
 impl Worker {
@@ -16,6 +15,9 @@ impl Worker {
     /// the worker; the parts themselves go back to be dropped elsewhere.
     pub(crate) fn install(&mut self, plan: WorkerPlan) -> Leftover {
         let mut left = Leftover::default();
+        self.waits = false;
+        self.retired.keep_ports(&plan.ports);
+        self.ports = plan.ports.clone();
         let again = self.again_by_name();
         self.install_sinks(&plan_sinks(&plan), &mut left);
         self.install_stages(plan.stages, &mut left);
@@ -56,7 +58,7 @@ impl Worker {
         for part in plan {
             let node = match old.remove(&part.name) {
                 Some(mut node) if part.keep && node.declaration.codes() == part.declaration.codes() => {
-                    node.exits = part.exits;
+                    node.rewire(part.exits);
                     left.stages.push(part.stage);
                     node
                 }
@@ -100,8 +102,9 @@ impl Worker {
     fn adopt_sinks(&mut self, plan: Vec<crate::plan::PlanSink>) {
         let mut old = std::mem::take(&mut self.fabric.sinks);
         for part in plan {
-            if let Some(tx) = part.tx {
-                self.fabric.sinks.push(Sink::new(part.name, part.port, tx));
+            if let Some(queue) = part.queue {
+                let sink = self.moved_in(part.name, part.port, queue);
+                self.fabric.sinks.push(sink);
             } else if let Some(at) = old.iter().position(|sink| sink.name == part.name) {
                 let mut sink = old.swap_remove(at);
                 sink.port = part.port;
@@ -163,8 +166,8 @@ impl Worker {
         }
         for source in old {
             match source {
-                Source::Port { rx, received, .. } => {
-                    self.retired.received(received.packets);
+                Source::Port { name, rx, received, .. } => {
+                    self.retired.received(&name, received, &*rx);
                     left.rx.push(rx);
                 }
                 Source::Link { name, consumer, packets, .. } => {
@@ -186,7 +189,7 @@ impl Source {
 
 /// The transmit queues that stay: named by the plan without a new one.
 fn plan_sinks(plan: &WorkerPlan) -> Vec<String> {
-    plan.sinks.iter().filter(|sink| sink.tx.is_none()).map(|sink| sink.name.clone()).collect()
+    plan.sinks.iter().filter(|sink| sink.queue.is_none()).map(|sink| sink.name.clone()).collect()
 }
 
 fn positions(nodes: &[RunNode], wanted: impl Fn(&RunNode) -> bool) -> Vec<usize> {

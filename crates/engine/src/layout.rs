@@ -7,6 +7,7 @@ use weir_packet::Held;
 use weir_stage::{Declaration, Fate, Graph, GraphError, Place, Rx, Stage, To, Tx};
 
 use crate::link::LINK_ROOM;
+use crate::moving::TxQueue;
 use crate::node::Exit;
 use crate::plan::{Entry, PlanLink, PlanSink, PlanSource, PlanStage, WorkerPlan};
 
@@ -94,6 +95,8 @@ pub(crate) struct Layout<'a> {
     entries: Vec<(u16, usize, usize)>,
     ports: HashMap<u16, (String, Vec<usize>)>,
     workers: usize,
+    /// The workers' names: each keeps its own, whatever others come, and so do links.
+    names: &'a [String],
     links_drop: bool,
     /// Names of links that exist already.
     known_links: &'a HashSet<String>,
@@ -102,17 +105,23 @@ pub(crate) struct Layout<'a> {
 /// What a layout made: plans for the workers, the control side's last, and the names of all links.
 pub(crate) struct Laid {
     pub(crate) plans: Vec<WorkerPlan>,
+    /// Receive queues of ports whose packets no graph wants, with the names of the ports; `None` where somebody has it already.
+    pub(crate) idle: Vec<(String, Option<Box<dyn Rx>>)>,
     pub(crate) links: HashSet<String>,
 }
 
-/// Makes the plans of all workers.
-pub(crate) fn lay_out(blueprint: Blueprint, known_links: &HashSet<String>) -> Result<Laid, GraphError> {
+/// Makes the plans of all workers, which are called `names`.
+pub(crate) fn lay_out(
+    blueprint: Blueprint,
+    names: &[String],
+    known_links: &HashSet<String>,
+) -> Result<Laid, GraphError> {
     let ports = blueprint.ports.iter();
     let ports = ports
         .map(|port| (port.index, (port.name.clone(), port.tx.iter().map(|(owner, _)| *owner).collect())))
         .collect();
     let (workers, links_drop) = (blueprint.workers, blueprint.links_drop);
-    let mut layout = Layout { placed: Vec::new(), entries: Vec::new(), ports, workers, links_drop, known_links };
+    let mut layout = Layout { placed: Vec::new(), entries: Vec::new(), ports, workers, names, links_drop, known_links };
     let distributed: HashSet<usize> = blueprint.distributors.iter().flat_map(|d| d.replicas.clone()).collect();
     let mut graph_entries = Vec::new();
     for (at, part) in blueprint.graphs.into_iter().enumerate() {
@@ -278,9 +287,8 @@ impl Layout<'_> {
         self.links_drop || crossing.from == self.workers || crossing.to == self.workers
     }
 
-    fn worker_name(&self, worker: usize) -> String {
-        // A number among the workers, not the core: workers may be added, and links keep their names.
-        if worker == self.workers { "control".to_owned() } else { format!("worker {worker}") }
+    fn worker_name(&self, worker: usize) -> &str {
+        self.names.get(worker).map_or("control", String::as_str)
     }
 
     fn link_name(&self, crossing: &Crossing) -> String {
@@ -295,6 +303,9 @@ impl Layout<'_> {
         let crossings = self.crossings();
         let mut plans: Vec<WorkerPlan> = (0..=self.workers).map(|_| WorkerPlan::default()).collect();
         let local = self.local_positions();
+        let mut idle = Vec::new();
+        let names: HashMap<String, u16> = ports.iter().map(|port| (port.name.clone(), port.index)).collect();
+        plans.iter_mut().for_each(|plan| plan.ports.clone_from(&names));
         let mut sinks: HashMap<(usize, u16), u16> = HashMap::new();
         let mut entries: HashMap<u16, Vec<(usize, usize)>> = HashMap::new();
         for &(port, receiver, at) in &self.entries {
@@ -304,19 +315,18 @@ impl Layout<'_> {
             for (owner, tx) in port.tx {
                 let Some(plan) = plans.get_mut(owner) else { continue };
                 sinks.insert((owner, port.index), plan.sinks.len() as u16);
-                plan.sinks.push(PlanSink { name: port.name.clone(), port: port.index, tx });
+                let queue = tx.map(TxQueue::fresh);
+                plan.sinks.push(PlanSink { name: port.name.clone(), port: port.index, queue });
             }
             for (owner, rx) in port.rx {
                 let entry =
                     entries.get(&port.index).and_then(|list| list.iter().find(|(receiver, _)| *receiver == owner));
-                let (Some(&(_, at)), Some(plan)) = (entry, plans.get_mut(owner)) else { continue };
+                let (Some(&(_, at)), Some(plan)) = (entry, plans.get_mut(owner)) else {
+                    idle.push((port.name.clone(), rx));
+                    continue;
+                };
                 let entry = local.get(at).copied().unwrap_or(0);
-                plan.sources.push(PlanSource::Port {
-                    name: format!("port {}", port.name),
-                    port: port.index,
-                    rx,
-                    entry,
-                });
+                plan.sources.push(PlanSource::Port { name: port.name.clone(), port: port.index, rx, entry });
             }
         }
         let mut link_positions: HashMap<Crossing, u16> = HashMap::new();
@@ -371,7 +381,7 @@ impl Layout<'_> {
                 plan.stages.push(PlanStage { name, stage, declaration, exits, keep });
             }
         }
-        Laid { plans, links }
+        Laid { plans, idle, links }
     }
 
     /// Each stage's position on its worker. Distributors, placed last, come first: they lead to the graphs.

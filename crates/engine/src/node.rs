@@ -4,7 +4,7 @@ use weir_mem::tsc;
 use weir_packet::{BATCH, Batch, Held, Slots};
 use weir_stage::{Declaration, Fate, MAX_PASSES, Out, OutStore, Sent, Stage};
 
-use crate::counters::{Drops, StageCounters};
+use crate::counters::{Count, Drops, StageCounters};
 use crate::fabric::Fabric;
 use crate::observe::What;
 use crate::reason::Reason;
@@ -325,6 +325,28 @@ impl RunNode {
             fabric.observers.dropped(name, reason, &packet, fabric.now);
             fabric.pool.free(packet);
         });
+    }
+
+    /// Leads its ways elsewhere from here on.
+    pub(crate) fn rewire(&mut self, exits: Vec<Exit>) {
+        let before: Vec<Fate> = (0..self.declaration.codes()).map(|code| self.fate(code)).collect();
+        self.exits = exits;
+        for (code, before) in before.into_iter().enumerate() {
+            if self.fate(code) != before {
+                self.counters.turn(code);
+            }
+        }
+    }
+
+    /// What was counted so far: code, fate, packets and bytes; only what occurred. A way that was wired at one time and not at
+    /// another has both.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = (usize, Fate, Count)> {
+        let now = self.counters.codes.iter().enumerate().map(|(code, count)| (code, self.fate(code), *count));
+        let before = self.counters.before.iter().enumerate().map(|(code, count)| {
+            let fate = if self.fate(code) == Fate::Drop { self.declaration.fate_of(code) } else { Fate::Drop };
+            (code, fate, *count)
+        });
+        now.chain(before).filter(|(_, _, count)| count.packets > 0)
     }
 
     /// What becomes of packets that leave with `code`: a way that is not wired drops them.

@@ -1,10 +1,13 @@
 //! What a worker is told to run: the difference to what it runs is made by keeping what the plan says to keep.
 
+use std::collections::HashMap;
+
 use weir_mem::Consumer;
 use weir_mem::Producer;
 use weir_packet::Held;
 use weir_stage::{Declaration, Rx, Stage, Tx};
 
+use crate::moving::TxQueue;
 use crate::node::Exit;
 
 /// All that one worker runs.
@@ -15,6 +18,8 @@ pub(crate) struct WorkerPlan {
     pub(crate) sources: Vec<PlanSource>,
     pub(crate) sinks: Vec<PlanSink>,
     pub(crate) links: Vec<PlanLink>,
+    /// Names and indexes of all ports there are, of other workers too.
+    pub(crate) ports: HashMap<String, u16>,
 }
 
 pub(crate) struct PlanStage {
@@ -53,7 +58,7 @@ pub(crate) struct PlanSink {
     pub(crate) name: String,
     pub(crate) port: u16,
     /// `None`: the queue that is there stays.
-    pub(crate) tx: Option<Box<dyn Tx>>,
+    pub(crate) queue: Option<TxQueue>,
 }
 
 pub(crate) struct PlanLink {

@@ -86,6 +86,7 @@ impl Worker {
     }
 
     fn report_queues(&self, snapshot: &mut WorkerSnapshot) {
+        (snapshot.receive, snapshot.transmit) = self.retired.queues(&self.ports);
         for source in &self.sources {
             if let Source::Port { port, rx, received, .. } = source {
                 let lost = rx.lost().into_iter().map(|(reason, _, packets)| (reason.to_owned(), packets)).collect();
@@ -123,8 +124,7 @@ fn stage_snapshot(node: &RunNode) -> StageSnapshot {
     let counters = &node.counters;
     let scaled = u128::from(counters.sampled_cycles) * u128::from(counters.packets);
     let cycles = scaled.checked_div(u128::from(counters.sampled_packets)).unwrap_or(0);
-    let ways = counters.codes.iter().enumerate();
-    let ways = ways.filter(|(code, count)| count.packets > 0 && matches!(node.fate(*code), Fate::Way | Fate::Again));
+    let ways = node.counted().filter(|(_, fate, _)| matches!(fate, Fate::Way | Fate::Again));
     StageSnapshot {
         name: node.name.clone(),
         batches: counters.batches,
@@ -132,16 +132,15 @@ fn stage_snapshot(node: &RunNode) -> StageSnapshot {
         cycles: u64::try_from(cycles).unwrap_or(u64::MAX),
         sampled: counters.sampled_packets,
         held: node.stage.held(),
-        ways: ways.map(|(code, count)| (node.declaration.name_of(code), count.packets)).collect(),
+        ways: ways.map(|(code, _, count)| (node.declaration.name_of(code), count.packets)).collect(),
     }
 }
 
 fn report_stage(node: &RunNode, snapshot: &mut WorkerSnapshot) {
-    for (code, count) in node.counters.codes.iter().enumerate().filter(|(_, count)| count.packets > 0) {
+    for (code, fate, Count { packets, bytes }) in node.counted() {
         let (stage, reason) = (node.name.clone(), node.declaration.name_of(code));
-        let Count { packets, bytes } = *count;
         let help = help_of(node, code);
-        let fate = match node.fate(code) {
+        let fate = match fate {
             Fate::Drop => {
                 snapshot.drops.push(DropSnapshot { stage, reason, packets, bytes, help });
                 continue;

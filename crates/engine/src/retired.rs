@@ -1,19 +1,29 @@
 //! The counters of what a worker ran once and runs no more: an account never forgets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use weir_stage::Fate;
+use weir_stage::{Fate, Rx};
 
 use crate::counters::{Count, Drops};
 use crate::node::RunNode;
 use crate::reason::Reason;
-use crate::snapshot::{Account, DropSnapshot, FateSnapshot};
+use crate::snapshot::{Account, DropSnapshot, FateSnapshot, QueueSnapshot};
 use crate::transmit::Sink;
+
+/// What queues of a port counted that are this worker's no more.
+#[derive(Default)]
+struct Queues {
+    received: Count,
+    lost: BTreeMap<&'static str, u64>,
+    sent: Count,
+}
 
 /// Sums over removed stages, ports and links, by place and reason.
 #[derive(Default)]
 pub(crate) struct Retired {
     account: Account,
+    /// By the name of the port.
+    queues: BTreeMap<String, Queues>,
     fates: BTreeMap<(String, String, &'static str), (Count, String)>,
 }
 
@@ -22,14 +32,14 @@ impl Retired {
     pub(crate) fn stage(&mut self, node: &RunNode) {
         let totals = node.totals();
         self.account.add(&totals);
-        for (code, count) in node.counters.codes.iter().enumerate().filter(|(_, count)| count.packets > 0) {
-            let fate = match node.fate(code) {
+        for (code, fate, count) in node.counted() {
+            let fate = match fate {
                 Fate::Drop => "dropped",
                 Fate::Consume => "consumed",
                 Fate::Create => "created",
                 Fate::Way | Fate::Again => continue,
             };
-            self.add(&node.name, &node.declaration.name_of(code), fate, *count, help_of(node, code));
+            self.add(&node.name, &node.declaration.name_of(code), fate, count, help_of(node, code));
         }
         self.drops(&node.name, &node.drops);
     }
@@ -39,11 +49,42 @@ impl Retired {
         self.account.transmitted += sink.sent.packets;
         self.account.dropped += sink.drops.packets();
         self.drops(&sink.name, &sink.drops);
+        let sent = &mut self.queues.entry(sink.name.clone()).or_default().sent;
+        sent.add(sink.sent.packets, sink.sent.bytes);
     }
 
-    /// Takes over the counters of a receive queue that was removed.
-    pub(crate) fn received(&mut self, packets: u64) {
-        self.account.received += packets;
+    /// Takes over the counters of a receive queue of a port that was removed.
+    pub(crate) fn received(&mut self, port: &str, received: Count, rx: &dyn Rx) {
+        self.account.received += received.packets;
+        let queues = self.queues.entry(port.to_owned()).or_default();
+        queues.received.add(received.packets, received.bytes);
+        for (reason, _, packets) in rx.lost() {
+            *queues.lost.entry(reason).or_default() += packets;
+        }
+    }
+
+    /// Counts packets that went to another worker with the queue they waited for.
+    pub(crate) fn moved_out(&mut self, packets: u64) {
+        self.account.links_out += packets;
+    }
+
+    /// Forgets the figures of ports that are gone, and of which others may get the names and indexes.
+    pub(crate) fn keep_ports(&mut self, ports: &HashMap<String, u16>) {
+        self.queues.retain(|port, _| ports.contains_key(port));
+    }
+
+    /// What removed queues of the ports there are counted: received, and transmitted.
+    pub(crate) fn queues(&self, ports: &HashMap<String, u16>) -> (Vec<QueueSnapshot>, Vec<QueueSnapshot>) {
+        let known = self.queues.iter().filter_map(|(name, queues)| Some((*ports.get(name)?, queues)));
+        let figures =
+            |port, Count { packets, bytes }| QueueSnapshot { port, packets, bytes, ..QueueSnapshot::default() };
+        let lost =
+            |queues: &Queues| queues.lost.iter().map(|(reason, packets)| ((*reason).to_owned(), *packets)).collect();
+        known
+            .map(|(port, queues)| {
+                (QueueSnapshot { lost: lost(queues), ..figures(port, queues.received) }, figures(port, queues.sent))
+            })
+            .unzip()
     }
 
     /// Takes over the counters of an end of a link that was removed.
@@ -112,8 +153,8 @@ impl RunNode {
     /// What this stage adds to the account of its worker, less what it holds.
     pub(crate) fn totals(&self) -> Account {
         let mut totals = Account { dropped: self.drops.packets(), ..Account::default() };
-        for (code, count) in self.counters.codes.iter().enumerate() {
-            match self.fate(code) {
+        for (_, fate, count) in self.counted() {
+            match fate {
                 Fate::Drop => totals.dropped += count.packets,
                 Fate::Consume => totals.consumed += count.packets,
                 Fate::Create => totals.created += count.packets,

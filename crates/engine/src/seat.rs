@@ -9,6 +9,7 @@ use std::time::Duration;
 use weir_mem::{CacheAligned, Clock, Consumer, tsc};
 use weir_packet::Held;
 
+use crate::moving::{Lifted, Ports};
 use crate::observe::Observer;
 use crate::plan::{Leftover, WorkerPlan};
 use crate::reason::Reason;
@@ -39,6 +40,10 @@ const SLEEP: u64 = 100_000;
 /// What the control side asks of a worker.
 pub(crate) enum Command {
     Snapshot(Sender<WorkerSnapshot>),
+    /// Gives up queues of ports, and waits for the plan that says how to go on.
+    Lift(Ports, Sender<Lifted>),
+    /// Gets them back, and goes on as before.
+    PutBack(Lifted, Sender<()>),
     Install(Box<WorkerPlan>, Sender<Leftover>),
     DrainLink(String, Consumer<Held>, Sender<()>),
     Observe(Arc<dyn Observer>, Sender<()>),
@@ -70,6 +75,12 @@ impl Mailbox {
         self.beat.load(Ordering::Relaxed)
     }
 
+    /// Takes back the command to give up queues, if it was not carried out yet.
+    pub(crate) fn do_not_lift(&self) {
+        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        commands.retain(|command| !matches!(command, Command::Lift(..)));
+    }
+
     fn take(&self) -> Vec<Command> {
         // M1.
         self.waiting.store(false, Ordering::Relaxed);
@@ -82,6 +93,11 @@ pub(crate) fn obey(worker: &mut Worker, command: Command) -> bool {
     // A receiver that went away does not want the answer any more.
     match command {
         Command::Snapshot(to) => drop(to.send(worker.snapshot())),
+        Command::Lift(ports, to) => drop(to.send(worker.lift(&ports))),
+        Command::PutBack(lifted, to) => {
+            worker.put_back(lifted);
+            done(&to);
+        }
         Command::Install(plan, to) => drop(to.send(worker.install(*plan))),
         Command::DrainLink(name, consumer, to) => {
             worker.drain_link(&name, consumer, Reason::Reload);
@@ -129,6 +145,13 @@ impl Seat {
         self.post(command).recv_timeout(wait).ok()
     }
 
+    /// Takes back the command to give up queues, if the worker has not begun with it.
+    pub(crate) fn do_not_lift(&self) {
+        if let Seat::Thread { mailbox, .. } = self {
+            mailbox.do_not_lift();
+        }
+    }
+
     /// Asks a worker without waiting for its answer.
     pub(crate) fn post<R>(&mut self, command: impl FnOnce(Sender<R>) -> Command) -> Receiver<R> {
         let (to, from) = channel();
@@ -174,6 +197,10 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
             worker.accounted = after;
             began = after;
         }
+        if worker.waits {
+            began = sleep(worker, began);
+            continue;
+        }
         let now = settings.clock.span_nanos(began.wrapping_sub(settings.epoch));
         let turn = worker.turn(now, began);
         began = turn.ended;
@@ -182,16 +209,13 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
             last_busy = began;
             continue;
         }
-        match settings.idle {
+        // Who has nothing to run, because a reload moved it all elsewhere, is in nobody's way.
+        match if worker.has_work() { settings.idle } else { Idle::Sleep } {
             Idle::Spin => {}
             Idle::Relax => std::hint::spin_loop(),
             Idle::Sleep if began.wrapping_sub(last_busy) >= patience => {
                 if worker.next_at() > now + SLEEP && worker.fabric.held() == 0 {
-                    sleep(worker);
-                    let after = tsc::now();
-                    worker.cycles.asleep += after.wrapping_sub(began);
-                    worker.accounted = after;
-                    began = after;
+                    began = sleep(worker, began);
                 }
             }
             Idle::Sleep => std::hint::spin_loop(),
@@ -199,7 +223,11 @@ pub(crate) fn run(worker: &mut Worker, mailbox: &Mailbox, settings: &ThreadSetti
     }
 }
 
-/// Waits in the kernel, out of the way of grace periods; a command ends the wait.
-fn sleep(worker: &mut Worker) {
+/// Waits in the kernel, out of the way of grace periods; a command ends the wait. Returns the time stamp counter at its end.
+fn sleep(worker: &mut Worker, began: u64) -> u64 {
     worker.fabric.reader.offline(|| std::thread::park_timeout(Duration::from_nanos(SLEEP)));
+    let after = tsc::now();
+    worker.cycles.asleep += after.wrapping_sub(began);
+    worker.accounted = after;
+    after
 }

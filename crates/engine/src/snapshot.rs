@@ -166,8 +166,8 @@ pub struct FateSnapshot {
     pub help: String,
 }
 
-/// One queue of a port.
-#[derive(Clone, Debug, Serialize)]
+/// One queue of a port, or several that are no more.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct QueueSnapshot {
     /// The port's index in the configuration.
     pub port: u16,

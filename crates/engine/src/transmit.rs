@@ -4,6 +4,7 @@ use weir_packet::{BATCH, Batch, Burst, Held, Packet, Pool, Slots};
 use weir_stage::Tx;
 
 use crate::counters::{Count, Drops};
+use crate::moving::TxQueue;
 use crate::observe::{Event, Observers, What};
 use crate::reason::Reason;
 
@@ -38,8 +39,14 @@ pub(crate) struct Around<'a> {
 }
 
 impl Sink {
-    pub(crate) fn new(name: String, port: u16, tx: Box<dyn Tx>) -> Sink {
-        Sink { name, port, tx, sent: Count::default(), drops: Drops::new(), burst: Burst::new(), since: 0, joined: 0 }
+    pub(crate) fn new(name: String, port: u16, queue: TxQueue, now: u64) -> Sink {
+        let TxQueue { tx, burst } = queue;
+        Sink { name, port, tx, sent: Count::default(), drops: Drops::new(), burst, since: now, joined: 0 }
+    }
+
+    /// The queue and the packets that wait for it, without what was counted.
+    pub(crate) fn into_queue(self) -> TxQueue {
+        TxQueue { tx: self.tx, burst: self.burst }
     }
 
     pub(crate) fn held(&self) -> u64 {

@@ -1,5 +1,7 @@
 //! One worker: its stages, its queues, its packets, its counters; and one time round its loop.
 
+use std::collections::HashMap;
+
 use weir_mem::{Consumer, Reader, tsc};
 use weir_packet::{BATCH, Held, Pool, Slots};
 use weir_stage::{EngineClock, Rx};
@@ -34,8 +36,12 @@ pub(crate) struct Worker {
     pub(crate) entered: u64,
     pub(crate) backpressure: u64,
     pub(crate) receiving: bool,
+    /// Whether it has given up queues and waits for its next plan.
+    pub(crate) waits: bool,
     halted: bool,
     pub(crate) retired: Retired,
+    /// Indexes of all ports there are, by name.
+    pub(crate) ports: HashMap<String, u16>,
     /// Whether any link may not drop, and so has to have room before anything is received.
     pub(crate) must_have_room: bool,
     /// Positions of the stages that are polled.
@@ -78,8 +84,10 @@ impl Worker {
             entered: 0,
             backpressure: 0,
             receiving: true,
+            waits: false,
             halted: false,
             retired: Retired::default(),
+            ports: HashMap::new(),
             must_have_room: false,
             polled: Vec::new(),
             sample_every,
@@ -212,6 +220,11 @@ impl Worker {
         for (stage, held) in std::mem::take(&mut self.fabric.again) {
             self.fabric.deliver_held(stage as usize, held);
         }
+    }
+
+    /// Whether its plan has anything in it.
+    pub(crate) fn has_work(&self) -> bool {
+        !(self.nodes.is_empty() && self.sources.is_empty())
     }
 
     /// Packets in the hands of this worker, as every holder reports it.

@@ -11,6 +11,8 @@ pub enum Refused {
     DontFragment,
     /// Its header, options or lengths are not valid.
     Invalid,
+    /// It is a fragment that ends beyond the longest packet: the offsets of its pieces would not fit into their field.
+    BeyondLongest,
     /// The MTU has no room for the header and 8 bytes; at the least MTU, 68 (RFC 791), there always is.
     MtuTooSmall,
 }
@@ -20,6 +22,7 @@ impl fmt::Display for Refused {
         f.write_str(match self {
             Refused::DontFragment => "the packet is longer than the MTU and must not be fragmented",
             Refused::Invalid => "the packet's header, options or lengths are not valid",
+            Refused::BeyondLongest => "the fragment ends beyond 65,535 bytes, the longest packet",
             Refused::MtuTooSmall => "the MTU has no room for the header and 8 bytes of payload",
         })
     }
@@ -99,9 +102,8 @@ impl<'p> Fragments<'p> {
         if !fits && mtu < header.length + 8 {
             return Err(Refused::MtuTooSmall);
         }
-        // A fragment that reaches beyond the longest packet would need offsets that the field can not hold.
         if ip.fragment_offset() + payload.len() > MAX_LENGTH {
-            return Err(Refused::Invalid);
+            return Err(Refused::BeyondLongest);
         }
         let later = header.for_later_fragments().ok_or(Refused::Invalid)?;
         Ok(Fragments { header, later, payload, done: 0, mtu, finished: false })
@@ -263,7 +265,7 @@ mod tests {
         assert_eq!(refused(&packet(&[&[7, 1, 0, 0]], 100), 80), Some(Refused::Invalid));
         let mut beyond = packet(&[], 1000);
         Ipv4::view_mut(&mut beyond).unwrap().set_fragment(false, false, 65_528);
-        assert_eq!(refused(&beyond, 500), Some(Refused::Invalid));
+        assert_eq!(refused(&beyond, 500), Some(Refused::BeyondLongest));
     }
 
     #[test]

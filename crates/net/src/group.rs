@@ -71,6 +71,23 @@ impl GroupStore {
         if members.is_empty() { 0 } else { share_out(buckets, members) }
     }
 
+    /// How many buckets [`GroupStore::update`] would change in a group with the buckets of `model`; `None` if that is gone.
+    pub fn least(&self, model: GroupId, members: &[NextHopId]) -> Option<usize> {
+        let mut buckets = self.buckets(model).copied()?;
+        Some(if members.is_empty() { 0 } else { share_out(&mut buckets, members) })
+    }
+
+    /// How many buckets of two groups lead elsewhere; all of them if one is gone.
+    pub fn distance(&self, one: GroupId, other: GroupId) -> usize {
+        let both = self.buckets(one).zip(self.buckets(other));
+        both.map_or(BUCKETS, |(one, other)| one.iter().zip(other).filter(|(one, other)| one != other).count())
+    }
+
+    /// Whether half of all places or more are taken, or wait for [`GroupStore::recycle`].
+    pub fn is_half_taken(&self) -> bool {
+        self.slots.is_half_taken()
+    }
+
     /// The buckets of a group; `None` if it is gone.
     pub fn buckets(&self, id: GroupId) -> Option<&Buckets> {
         self.slots.get(id.place()).map(Box::as_ref)

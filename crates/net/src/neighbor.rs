@@ -28,6 +28,7 @@
 //! [`Event::Removed`].
 
 mod arp;
+pub mod duplicate;
 pub mod own;
 mod port;
 mod table;

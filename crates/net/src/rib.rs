@@ -5,7 +5,8 @@
 //! networks (routes of [`Author::Connected`] out of a port), and only there. Hops of one set share the traffic; those
 //! that are not usable are left out, and come back by themselves.
 //!
-//! Equal sets are kept once. So a link that goes down changes the few groups it is a member of, and of the routes
+//! Equal sets are kept once, but where a route would lose flows by that: a route that gets other hops keeps the flows of those
+//! that stay, whoever had it before, and has a group of its own if need be. So a link that goes down changes the few groups it is a member of, and of the routes
 //! only those that have no usable hop left:
 //!
 //! ```text
@@ -282,11 +283,13 @@ impl Rib {
         if found.is_none() && self.routes.len() >= self.limits.routes as usize {
             return Err(RouteError::TooManyRoutes { limit: self.limits.routes });
         }
-        // A route that keeps some of its hops keeps their flows, as far as no other route has a group of just these hops.
-        let model = found.and_then(|(_, entry)| self.routes.set_of(entry)).and_then(|set| self.sets.group(set));
+        let own = found.and_then(|(_, entry)| self.routes.set_of(entry));
+        if own.is_some_and(|set| self.sets.find(hops).contains(&set)) {
+            return Ok(());
+        }
+        let model = self.model_for(prefix, own);
         let set = self.intern_set(hops, model, changes)?;
         let (route, old) = match found {
-            Some((_, entry)) if self.routes.set_of(entry) == Some(set) => return Ok(()),
             Some((route, entry)) => (route, self.routes.change_set(entry, set, &mut self.sets)),
             None => (self.routes.attach(prefix, author, set, &mut self.sets), None),
         };
@@ -298,14 +301,42 @@ impl Rib {
         Ok(())
     }
 
-    /// The set of these hops, made if there is none yet; a new group starts with the buckets of `model`.
+    /// The group whose flows a route to `prefix` should keep: what packets follow now, whose ever it is; else that of the author's
+    /// set `own`.
+    fn model_for(&self, prefix: Ipv4Net, own: Option<u32>) -> Option<GroupId> {
+        match self.routes.get(prefix).and_then(|route| route.installed) {
+            Some(Target::Group(id)) => Some(id),
+            _ => own.and_then(|set| self.sets.group(set)),
+        }
+    }
+
+    /// Of the sets of these hops the one to which the fewest flows of `model` have to move; `None` if there is none, or one made
+    /// after `model` would move fewer still and half of the groups are free.
+    fn set_like(&self, hops: &[Hop], model: Option<GroupId>) -> Option<u32> {
+        let moves = |set: u32| Some(self.groups.distance(model?, self.sets.group(set)?));
+        let best = self.sets.find(hops).iter().copied().min_by_key(|&set| moves(set))?;
+        let usable = self.usable_of(self.sets.members(best));
+        let least = model.and_then(|model| self.groups.least(model, &usable));
+        let is_near = usable.is_empty() || moves(best).zip(least).is_none_or(|(moves, least)| moves <= least);
+        (is_near || self.groups.is_half_taken()).then_some(best)
+    }
+
+    /// The next hops of those hops that can be used now, each once.
+    fn usable_of(&self, hops: &[u32]) -> Vec<NextHopId> {
+        let mut usable: Vec<_> = hops.iter().filter_map(|&hop| self.hops.usable(hop)).collect();
+        usable.sort_unstable();
+        usable.dedup();
+        usable
+    }
+
+    /// The set of these hops, made if there is none yet that is near; a new group starts with the buckets of `model`.
     fn intern_set(
         &mut self,
         hops: &[Hop],
         model: Option<GroupId>,
         changes: &mut Vec<Change>,
     ) -> Result<u32, RouteError> {
-        if let Some(set) = self.sets.find(hops) {
+        if let Some(set) = self.set_like(hops, model) {
             return Ok(set);
         }
         let mut members = Vec::with_capacity(hops.len());
@@ -356,13 +387,11 @@ impl Rib {
 
     /// Recomputes which hops of a set are usable. Answers whether its target is another one now.
     fn refresh_set(&mut self, index: u32, changes: &mut Vec<Change>) -> bool {
+        let usable = self.usable_of(self.sets.members(index));
         let Some(set) = self.sets.get_mut(index) else { return false };
         let target = match set.group {
-            None => set.hops.first().and_then(|&hop| self.hops.usable(hop)).map(Target::NextHop),
+            None => usable.first().copied().map(Target::NextHop),
             Some(id) => {
-                let mut usable: Vec<_> = set.hops.iter().filter_map(|&hop| self.hops.usable(hop)).collect();
-                usable.sort_unstable();
-                usable.dedup();
                 // A group that was led to by nobody may be as it should be and yet never have been told.
                 let told = set.target.is_some() || usable.is_empty();
                 if self.groups.update(id, &usable) > 0 || !told {

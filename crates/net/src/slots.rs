@@ -78,6 +78,11 @@ impl<T> Slots<T> {
         }
     }
 
+    /// Whether half of the places or more are taken or in limbo.
+    pub(crate) fn is_half_taken(&self) -> bool {
+        self.slots.len() - self.free.len() >= self.capacity as usize / 2
+    }
+
     /// Values that are there now.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len() - self.limbo.len()

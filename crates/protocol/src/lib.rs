@@ -59,7 +59,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         filter: Option<String>,
     },
-    /// Changes that a function carries out in order, up to the first that is refused.
+    /// Changes that a function carries out in order, all of them or none.
     Change {
         /// The verb's name: `route add`.
         verb: String,
@@ -105,8 +105,43 @@ pub enum Request {
         #[serde(default = "whole_frame")]
         snap: u32,
     },
+    /// What is written to the log: answers with the level.
+    Log {
+        /// What is written from now on; as before when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        level: Option<Level>,
+    },
     /// Stops as SIGTERM does.
     Stop,
+}
+
+/// How much a line of the log matters; a log has the lines of its level and of those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// Something does not work.
+    Error,
+    /// Somebody should look at it.
+    Warn,
+    /// People may want to know it.
+    Info,
+    /// What is looked for when something is wrong.
+    Debug,
+}
+
+impl Level {
+    /// All levels, the one that matters most first.
+    pub const ALL: [Level; 4] = [Level::Error, Level::Warn, Level::Info, Level::Debug];
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warn => "warn",
+            Level::Info => "info",
+            Level::Debug => "debug",
+        }
+    }
 }
 
 /// The bytes of a packet that a capture copies when nobody says: all.
@@ -119,6 +154,7 @@ impl Request {
     pub fn changes(&self) -> bool {
         match self {
             Request::Change { .. } | Request::Reload { .. } | Request::Stop => true,
+            Request::Log { level } => level.is_some(),
             // A trace or capture shows what others send, which counts as more than numbers.
             Request::Trace { .. } | Request::Capture { .. } => true,
             Request::Stats
@@ -182,7 +218,7 @@ pub enum Response {
         #[serde(default)]
         more: bool,
     },
-    /// Refused; nothing has changed, but for changes of a batch before the one refused, which the message counts.
+    /// Refused; nothing has changed. Of several changes the message names the one that is why: `entry 3: ...`.
     Error {
         /// What is wrong and what to do.
         message: String,
@@ -344,6 +380,7 @@ mod tests {
         assert_eq!(again(reload), json!({"reload": {"dry_run": true, "allow_restart": false}}));
         let trace = Request::Trace { count: 3, filter: "icmp".into() };
         assert_eq!(again(trace), json!({"trace": {"count": 3, "filter": "icmp"}}));
+        assert_eq!(again(Request::Log { level: Some(Level::Debug) }), json!({"log": {"level": "debug"}}));
     }
 
     #[test]
@@ -371,11 +408,21 @@ mod tests {
     }
 
     #[test]
+    fn levels_are_written_by_their_names() {
+        for level in Level::ALL {
+            assert_eq!(serde_json::to_value(level).unwrap(), json!(level.word()));
+        }
+        assert!(Level::ALL.is_sorted());
+    }
+
+    #[test]
     fn looking_and_changing_are_different_rights() {
         let stop = Request::Stop;
         let trace = Request::Trace { count: 1, filter: String::new() };
         assert!(Rights::ALL.allow(&stop) && Rights::ALL.allow(&Request::Stats));
         assert!(Rights::READ.allow(&Request::Stats) && !Rights::READ.allow(&stop) && !Rights::READ.allow(&trace));
+        assert!(Rights::READ.allow(&Request::Log { level: None }));
+        assert!(!Rights::READ.allow(&Request::Log { level: Some(Level::Debug) }));
         let none = Rights { read: false, change: false };
         assert!(!none.allow(&Request::Stats));
     }

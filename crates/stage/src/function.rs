@@ -102,6 +102,12 @@ pub trait Function: Sync {
     /// Names of the ports that belong to it, from a checked configuration. A port belongs to one function.
     fn ports(&self, element: &Element) -> Vec<String>;
 
+    /// Bytes that may stand between the Ethernet header and the IP packet of frames on one of its ports, from a checked configuration:
+    /// tags. A Linux interface counts them towards its MTU, so that its MTU is larger than the port's by as much.
+    fn in_front(&self, _element: &Element, _port: &str) -> u16 {
+        0
+    }
+
     /// Packets that an instance may hold for long, from a checked configuration: those of its schedulers. The process has so many
     /// buffers beside those that rings, links and batches need, so that what waits never starves what is received.
     fn holds(&self, _element: &Element) -> usize {
@@ -137,8 +143,8 @@ pub trait Function: Sync {
     }
 }
 
-/// A configured network function.
-pub trait Instance: Send {
+/// A configured network function. A thread of its own may build the next one from it while it runs.
+pub trait Instance: Send + Sync {
     /// The stages of one replica of its data path, and those of its control side, which all replicas share by their names.
     ///
     /// # Errors
@@ -167,11 +173,12 @@ pub trait Instance: Send {
         Vec::new()
     }
 
-    /// Carries out a request: the verb's arguments by name, see [`Verb`].
+    /// Carries out a request: the verb's arguments by name, see [`Verb`]; of a verb of which many can be given at once, also a list of
+    /// such, which is carried out whole or not at all.
     ///
     /// # Errors
     ///
-    /// What is wrong with the request; nothing has changed then.
+    /// What is wrong with the request, in a list [with the entry](RequestError::of_entry); nothing has changed then.
     fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError>;
 
     /// The rows of a table, objects with the columns of [`Show`]; those that `filter` (a word) selects. It is asked for between
@@ -257,7 +264,8 @@ pub struct Argument {
 pub struct Show {
     /// Its name.
     pub what: &'static str,
-    /// The keys of its rows, in the order of display.
+    /// The keys of its rows, in the order of display. `packets`, or what ends in `_packets`, counts from the start, and so do `bytes`
+    /// of the same beginning, and `dropped` or `drops`: they are shown as rates when somebody watches.
     pub columns: &'static [&'static str],
     /// A sentence of help.
     pub help: &'static str,
@@ -302,6 +310,19 @@ pub struct Saved {
 /// Why a request is refused: a sentence that says what, where, what is allowed, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestError(pub String);
+
+impl RequestError {
+    /// That of one entry of a list, counted from 1: of the list nothing is carried out.
+    pub fn of_entry(entry: usize, problem: impl fmt::Display) -> RequestError {
+        RequestError(format!("entry {entry}: {problem}"))
+    }
+
+    /// The entry of a list that it is about, counted from 1, and what is wrong with that.
+    pub fn entry(&self) -> Option<(usize, &str)> {
+        let (entry, problem) = self.0.strip_prefix("entry ")?.split_once(": ")?;
+        Some((entry.parse().ok()?, problem))
+    }
+}
 
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

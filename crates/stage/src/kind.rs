@@ -36,7 +36,7 @@ pub trait StageKind: Sync {
 pub type Prepared = Box<dyn FnOnce(u64) + Send>;
 
 /// Makes stages of one kind and the same settings: one for each replica of the graph.
-pub trait MakeStage: Send {
+pub trait MakeStage: Send + Sync {
     /// What its stages declare; made without running any code of the user's.
     fn declare(&self) -> Declaration;
 
@@ -123,7 +123,7 @@ impl StageKind for Plain {
     }
 }
 
-impl<F: Fn() -> Box<dyn Stage> + Send> MakeStage for F {
+impl<F: Fn() -> Box<dyn Stage> + Send + Sync> MakeStage for F {
     fn declare(&self) -> Declaration {
         self().declare()
     }

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
+use weir_net::neighbor::duplicate::{Duplicate, Duplicates};
 use weir_net::neighbor::{Event, Heard, Limits, Neighbors, Resolution, Timing};
 use weir_net::{Interface, PortId};
 use weir_wire::MacAddr;
@@ -23,6 +24,8 @@ pub(crate) struct CoreSide {
     routers: Vec<Option<(PortId, Ipv4Addr)>>,
     outbox: Vec<Event>,
     next_look: u64,
+    /// Who else was heard using own addresses.
+    duplicates: Duplicates,
 }
 
 impl CoreSide {
@@ -44,7 +47,7 @@ impl CoreSide {
         let routers = gateways
             .map(|gateway| if gateway.mac.is_some() { None } else { Some((index(gateway.port)?, gateway.via)) })
             .collect();
-        CoreSide { neighbors, interfaces, routers, outbox, next_look: 0 }
+        CoreSide { neighbors, interfaces, routers, outbox, next_look: 0, duplicates: Duplicates::default() }
     }
 
     /// A link went up or down.
@@ -105,7 +108,8 @@ impl CoreSide {
                 Event::Failed { port, address } | Event::Removed { port, address } => {
                     self.set_mac((port, address), None, fib);
                 }
-                Event::SendArp { .. } | Event::DuplicateAddress { .. } => {}
+                Event::DuplicateAddress { port, address, mac } => self.duplicates.heard(port, address, mac),
+                Event::SendArp { .. } => {}
             }
         }
         self.outbox.extend(events);
@@ -120,6 +124,11 @@ impl CoreSide {
     /// What the slow path has to do.
     pub(crate) fn take_outbox(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.outbox)
+    }
+
+    /// Stations that use own addresses, as far as they are to be told of now.
+    pub(crate) fn duplicates(&mut self, now: u64) -> Vec<Duplicate> {
+        self.duplicates.tell(now)
     }
 
     /// Whether an address is the broadcast or network address of a link to the core.

@@ -35,7 +35,7 @@ use crate::qos::{self, Schedulers};
 use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, ShapingSettings, Timing};
 use crate::save::Added;
 use crate::six;
-use crate::state::{Control, lock};
+use crate::state::{Control, Defences, lock};
 use crate::table::counters::{Counters, WorkerCounters};
 use crate::table::{Limits, Subscribers, Tables, Tags};
 use crate::up;
@@ -65,6 +65,13 @@ impl Function for Bng {
     fn ports(&self, element: &Element) -> Vec<String> {
         let config = element.read::<BngConfig>();
         config.map_or(Vec::new(), |config| config.access.iter().chain(&config.core).map(PortName::to_string).collect())
+    }
+
+    /// Customers' packets have two tags.
+    fn in_front(&self, element: &Element, port: &str) -> u16 {
+        const TWO_TAGS: u16 = 8;
+        let is_access = |config: BngConfig| config.access.iter().any(|access| access.as_str() == port);
+        if element.read().is_ok_and(is_access) { TWO_TAGS } else { 0 }
     }
 
     fn holds(&self, element: &Element) -> usize {
@@ -190,7 +197,17 @@ impl Running {
             config: config.clone(),
             schedulers,
             arrangement,
-            shared: Arc::new(Mutex::new(Control { registry, core, errors, fib, ports, addresses, addresses6, config })),
+            shared: Arc::new(Mutex::new(Control {
+                registry,
+                core,
+                defences: Defences::default(),
+                errors,
+                fib,
+                ports,
+                addresses,
+                addresses6,
+                config,
+            })),
             notices: Mutex::default(),
         };
         let wrong: Vec<ConfigError> = refused.into_iter().map(|(_, problem)| refused_error(element, problem)).collect();
@@ -420,7 +437,7 @@ impl Instance for Running {
     fn notices(&self, now: u64) -> Vec<Notice> {
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         // The slow path is not held up to find that it is not time yet.
-        if notices.is_due(now) { notices.look(now, &lock(&self.shared)) } else { Vec::new() }
+        if notices.is_due(now) { notices.look(now, &mut lock(&self.shared)) } else { Vec::new() }
     }
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {

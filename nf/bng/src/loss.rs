@@ -33,6 +33,7 @@ const WATCHED: &[&str] = &[
     "address-table-full",
     "arp-malformed",
     "arp-spoofed",
+    "gateway-address",
     "nd-spoofed",
     "nd-ignored",
     "no-svlan",

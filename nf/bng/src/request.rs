@@ -83,6 +83,7 @@ pub(crate) static VERBS: &[Verb] = &[
 pub(crate) fn carry_out(registry: &mut Registry, verb: &str, arguments: &Value) -> Result<Value, RequestError> {
     let one = std::slice::from_ref(arguments);
     let list = arguments.as_array().map_or(one, Vec::as_slice);
+    let is_list = arguments.is_array();
     let mut undo = Vec::with_capacity(list.len());
     let mut refused = None;
     for (n, arguments) in list.iter().enumerate() {
@@ -93,9 +94,7 @@ pub(crate) fn carry_out(registry: &mut Registry, verb: &str, arguments: &Value) 
         match done {
             Ok(back) => undo.push(back),
             Err(problem) => {
-                let place =
-                    if arguments.is_array() || list.len() > 1 { format!("entry {}: ", n + 1) } else { String::new() };
-                refused = Some(RequestError(format!("{place}{problem}")));
+                refused = Some(if is_list { RequestError::of_entry(n + 1, problem) } else { RequestError(problem) });
                 break;
             }
         }

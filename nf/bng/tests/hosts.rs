@@ -79,13 +79,18 @@ fn lies_in_arp_are_dropped_by_name_and_teach_nothing() {
     let group = request(MacAddr([3, 0, 0, 0, 0, 1]), "10.0.0.7", "10.0.0.1");
     rig.arp(1, gateway, &group);
     rig.settle();
-    let answered = arps(&rig.sent(CPE));
+    let (announced, answered): (Vec<_>, Vec<_>) =
+        arps(&rig.sent(CPE)).into_iter().partition(|(to, ..)| to.is_broadcast());
     assert_eq!(answered.iter().map(|(_, cvlan, _)| *cvlan).collect::<Vec<_>>(), [2]);
+    assert_eq!(announced.iter().map(|(_, cvlan, _)| *cvlan).collect::<Vec<_>>(), [1], "the gateway's own is defended");
     let drops = rig.drops();
     let of = |reason: &str| drops.get(&format!("bng.control/{reason}")).copied().unwrap_or(0);
-    assert_eq!((of("arp-spoofed"), of("spoofed-source"), of("source-taken"), of("arp-malformed")), (1, 3, 1, 2));
+    assert_eq!((of("arp-spoofed"), of("spoofed-source"), of("source-taken"), of("arp-malformed")), (1, 2, 1, 2));
+    assert_eq!(of("gateway-address"), 1);
     let row = rig.show("subscribers").into_iter().find(|row| row["cvlan"] == 1).unwrap();
-    assert_eq!(row["drops"], json!({ "arp-malformed": 2, "arp-spoofed": 1, "source-taken": 1, "spoofed-source": 3 }));
+    let expected =
+        json!({ "arp-malformed": 2, "arp-spoofed": 1, "gateway-address": 1, "source-taken": 1, "spoofed-source": 2 });
+    assert_eq!(row["drops"], expected);
     rig.finish();
 }
 

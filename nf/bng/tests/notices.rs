@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{CPE, Rig, SECOND, TWO, host, request, tagged, tunnels, udp};
+use common::{CORE, CPE, Rig, SECOND, TWO, host, request, tagged, tunnels, udp};
 use serde_json::{Value, json};
 use weir_wire::{MacAddr, ethernet};
 
@@ -160,5 +160,54 @@ fn nothing_is_told_where_nothing_is_wanted_or_wrong() {
     // Bounds change while it runs.
     rig.reload(&tunnels());
     assert_eq!(spoof(&mut rig), 1);
+    rig.finish();
+}
+
+/// The announcements among what was sent to lines: CVLAN and address.
+fn announced(rig: &mut Rig) -> Vec<(u16, String)> {
+    let sent =
+        common::arps(&rig.sent(CPE)).into_iter().filter(|(to, _, arp)| to.is_broadcast() && arp.sender == arp.target);
+    sent.map(|(_, cvlan, arp)| (cvlan, arp.sender.to_string())).collect()
+}
+
+#[test]
+fn a_customer_with_the_gateways_address_is_answered_seldom_and_told() {
+    let mut rig = rig(|_| {});
+    rig.sent(CPE);
+    for _ in 0..25 {
+        rig.arp_request(1, "10.0.0.1", "10.0.0.8");
+        rig.run(SECOND);
+    }
+    assert_eq!(announced(&mut rig), vec![(1, "10.0.0.1".to_owned()); 3], "one in ten seconds (RFC 5227 section 2.4)");
+    assert_eq!(rig.drops()["bng.control/gateway-address"], 25);
+    let (lines, _) = told(&rig);
+    let why = "ARP of a customer's station that uses one of the gateway's own addresses.";
+    assert_eq!(lines, [line("100.1", "gateway-address", 25, why)]);
+    // What comes back from a loop on the line is not answered.
+    let own = request(rig.mac(CPE), "10.0.0.1", "10.0.0.1");
+    rig.arp(2, MacAddr::BROADCAST, &own);
+    rig.settle();
+    assert_eq!(announced(&mut rig), []);
+    rig.finish();
+}
+
+#[test]
+fn a_station_of_the_core_with_the_gateways_address_is_told_once() {
+    let mut rig = rig(|_| {});
+    for _ in 0..20 {
+        let mut frame = vec![0; 60];
+        request(host(7), "192.0.2.1", "192.0.2.2").write(MacAddr::BROADCAST, &mut frame).unwrap();
+        rig.send(CORE, frame);
+        rig.run(SECOND);
+        let notices = rig.instance.notices(rig.engine.now());
+        if rig.fates()["arp-conflict"] > 1 {
+            assert_eq!(notices, []);
+            continue;
+        }
+        let [notice] = &notices[..] else { panic!("{notices:?}") };
+        assert_eq!(notice.message, "another station uses an address of the gateway");
+        let facts = [("port", "core"), ("address", "192.0.2.1"), ("mac", &host(7).to_string()), ("times", "1")];
+        assert_eq!(notice.facts, facts.map(|(name, fact)| (name, fact.to_owned())));
+    }
     rig.finish();
 }

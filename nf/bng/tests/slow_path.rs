@@ -169,6 +169,33 @@ fn what_may_be_fragmented_goes_in_pieces() {
 }
 
 #[test]
+fn what_can_not_be_taken_apart_is_not_told_to_be_too_long() {
+    let mut rig = Rig::new(&[PortSpec("cpe", &[], 600), TWO[1]], tunnels());
+    rig.settle();
+    rig.router_answers();
+    rig.arp_request(1, "10.0.0.7", "10.0.0.1");
+    rig.settle();
+    rig.sent(CORE);
+    rig.sent(CPE);
+    // The last fragment of a packet that would be longer than any, and one with options of no length.
+    let mut beyond = udp("203.0.113.1", "10.0.0.7", 1000);
+    Ipv4::view_mut(&mut beyond).unwrap().set_fragment(false, false, 65_528);
+    let mut options = udp("203.0.113.1", "10.0.0.7", 1000);
+    options[0] = 0x46;
+    options[20..24].copy_from_slice(&[7, 0, 4, 0]);
+    for (packet, reason) in [(beyond, "fragment-beyond-end"), (options, "bad-options")] {
+        let mut packet = packet;
+        weir_wire::ipv4::write_checksum(&mut packet);
+        let frame = rig.tunneled(7, &packet);
+        rig.send(CORE, frame);
+        rig.settle();
+        assert_eq!((rig.sent(CPE).len(), rig.sent(CORE).len()), (0, 0), "no piece, and no word of an MTU");
+        assert_eq!(rig.drops().get(&format!("bng.control/{reason}")), Some(&1));
+    }
+    rig.finish();
+}
+
+#[test]
 fn a_subscriber_gets_no_more_than_ten_errors_a_second() {
     let mut rig = rig(tunnels());
     let mut dying = udp("10.0.0.7", "203.0.113.1", 100);

@@ -47,6 +47,11 @@ impl Function for Qos {
         Placement { layout, workers }
     }
 
+    /// Frames pass as they are, with up to two tags.
+    fn in_front(&self, _element: &Element, _port: &str) -> u16 {
+        8
+    }
+
     fn ports(&self, element: &Element) -> Vec<String> {
         let config = element.read::<QosConfig>();
         config.map_or(Vec::new(), |config| [&config.from, &config.to].map(PortName::to_string).to_vec())

@@ -48,11 +48,12 @@ pub(crate) static VERBS: &[Verb] = &[
 pub(crate) fn carry_out(control: &mut Control, verb: &str, arguments: &Value) -> Result<Value, RequestError> {
     let one = std::slice::from_ref(arguments);
     let list = arguments.as_array().map_or(one, Vec::as_slice);
+    let is_list = arguments.is_array();
     let mut changes = Vec::with_capacity(list.len());
     for (n, arguments) in list.iter().enumerate() {
-        let place = if arguments.is_array() || list.len() > 1 { format!("entry {}: ", n + 1) } else { String::new() };
         let change = understand(control, verb, arguments);
-        changes.push(change.map_err(|error| RequestError(format!("{place}{error}")))?);
+        let refused = |problem| if is_list { RequestError::of_entry(n + 1, problem) } else { RequestError(problem) };
+        changes.push(change.map_err(refused)?);
     }
     for (number, profile) in changes {
         control.users.give(number, profile);

@@ -12,8 +12,8 @@ use weir_net::waiting::Waiting;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
-    Case, Env, Function, Graph, GraphError, Instance, Layout, NodeId, Place, Placement, RequestError, Saved, Show,
-    ShowRows, Stage, To, Verb,
+    Case, Env, Function, Graph, GraphError, Instance, Layout, NodeId, Notice, Place, Placement, RequestError, Saved,
+    Show, ShowRows, Stage, To, Verb,
 };
 use weir_table::lpm4::{self, Lookup4};
 
@@ -266,6 +266,10 @@ impl Instance for Running {
 
     fn save(&self) -> Box<dyn ShowRows<Saved>> {
         save::save(&self.shared)
+    }
+
+    fn notices(&self, now: u64) -> Vec<Notice> {
+        lock(&self.shared).notices(now)
     }
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {

@@ -23,13 +23,18 @@ const WITH_ADDRESSES: u8 = 1;
 const FROM_THE_LISTED: u8 = 3;
 
 /// Adds the router's address (`own`, where it is known) and the time to the options that ask for them, and mends the checksum.
-/// `packet` is a valid IPv4 packet. Other options pass as they are; a router alert (RFC 2113) is of no interest to a router
-/// without protocols that use it.
+/// `is_own` tells all of the router's addresses. `packet` is a valid IPv4 packet. Other options pass as they are; a router alert
+/// (RFC 2113) is of no interest to a router without protocols that use it.
 ///
 /// # Errors
 ///
 /// The packet must not be forwarded; it is as it was.
-pub(crate) fn update(packet: &mut [u8], own: Option<Ipv4Addr>, now: u64) -> Result<(), Fault> {
+pub(crate) fn update(
+    packet: &mut [u8],
+    own: Option<Ipv4Addr>,
+    is_own: impl Fn(Ipv4Addr) -> bool,
+    now: u64,
+) -> Result<(), Fault> {
     let mut edits: Vec<(usize, u8)> = Vec::new();
     for option in ipv4::options(packet) {
         let option = option.map_err(|bad| Fault::Bad(bad.pointer))?;
@@ -40,7 +45,7 @@ pub(crate) fn update(packet: &mut [u8], own: Option<Ipv4Addr>, now: u64) -> Resu
         let slot = Slots { at: option.offset, bytes: option.bytes };
         match option.kind {
             RECORD_ROUTE => slot.record_route(own, &mut edits)?,
-            TIMESTAMP => slot.timestamp(own, now, &mut edits)?,
+            TIMESTAMP => slot.timestamp(own, &is_own, now, &mut edits)?,
             _ => {}
         }
     }
@@ -104,13 +109,25 @@ impl Slots<'_> {
     /// the timestamp, but the overflow count is incremented by one. If there is some room but not enough room for a full
     /// timestamp to be inserted, or the overflow count itself overflows, the original datagram is considered to be in
     /// error and is discarded."
-    fn timestamp(&self, own: Option<[u8; 4]>, now: u64, edits: &mut Vec<(usize, u8)>) -> Result<(), Fault> {
+    ///
+    /// "If the flags field = 3 (timestamp and prespecified address), the router MUST add its timestamp if the next prespecified
+    /// address matches any of the router's IP addresses. It is not necessary that the prespecified address be either the address
+    /// of the interface on which the packet arrived or the address of the interface over which it will be sent." (RFC 1812
+    /// section 5.3.13.6)
+    fn timestamp(
+        &self,
+        own: Option<[u8; 4]>,
+        is_own: impl Fn(Ipv4Addr) -> bool,
+        now: u64,
+        edits: &mut Vec<(usize, u8)>,
+    ) -> Result<(), Fault> {
         let pointer = self.byte(2).filter(|&pointer| pointer >= 5).ok_or_else(|| self.bad(2))?;
         let state = self.byte(3).ok_or_else(|| self.bad(3))?;
         let (overflow, flags) = (state >> 4, state & 0xf);
         let length = self.length();
         let listed = || self.bytes.get(pointer as usize - 1..)?.first_chunk::<4>().copied();
-        if flags == FROM_THE_LISTED && (pointer > length || listed() != own) {
+        let named = listed().filter(|&address| is_own(address.into()));
+        if flags == FROM_THE_LISTED && (pointer > length || named.is_none()) {
             return Ok(());
         }
         if pointer > length {
@@ -128,8 +145,8 @@ impl Slots<'_> {
         if next > length.saturating_add(1) {
             return Err(self.bad(2));
         }
-        let Some(own) = own else { return Ok(()) };
-        if flags != ONLY_TIMES {
+        if flags == WITH_ADDRESSES {
+            let Some(own) = own else { return Ok(()) };
             self.put(pointer - 1, &own, edits);
         }
         self.put(next - 1 - WORD, &time_stamp(now), edits);

@@ -87,6 +87,7 @@ enum Change {
 pub(crate) fn carry_out(control: &mut Control, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
     let one = std::slice::from_ref(arguments);
     let list = arguments.as_array().map_or(one, Vec::as_slice);
+    let is_list = arguments.is_array();
     let mut undo = Vec::with_capacity(list.len());
     for (n, arguments) in list.iter().enumerate() {
         let done = understand(control, verb, arguments).and_then(|change| apply(control, change, now));
@@ -97,9 +98,7 @@ pub(crate) fn carry_out(control: &mut Control, verb: &str, arguments: &Value, no
                 for back in undo.into_iter().rev().flatten() {
                     drop(apply(control, back, now));
                 }
-                let place =
-                    if arguments.is_array() || list.len() > 1 { format!("entry {}: ", n + 1) } else { String::new() };
-                return Err(RequestError(format!("{place}{error}")));
+                return Err(if is_list { RequestError::of_entry(n + 1, error) } else { RequestError(error) });
             }
         }
     }

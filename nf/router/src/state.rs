@@ -6,9 +6,11 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 use weir_net::interface::{AddressKind, Interface};
 use weir_net::limit::{Policer, Rate};
+use weir_net::neighbor::duplicate::{Duplicate, Duplicates};
 use weir_net::neighbor::{Event, Limits, Neighbor, Neighbors, Timing};
 use weir_net::rib::Hop;
 use weir_net::{Author, PortId};
+use weir_stage::Notice;
 use weir_wire::MacAddr;
 use weir_wire::arp::{ArpFields, Operation};
 
@@ -48,8 +50,8 @@ pub(crate) struct Control {
     outbox: Vec<Event>,
     /// When the counters of next hops are looked at again.
     next_look: u64,
-    /// Own addresses that somebody else was heard using.
-    pub(crate) duplicates: BTreeSet<Ipv4Addr>,
+    /// Who else was heard using own addresses.
+    pub(crate) duplicates: Duplicates,
 }
 
 /// Time between two looks at the counters of next hops, which tell what neighbours are in use.
@@ -76,7 +78,7 @@ impl Control {
             identification: 0,
             outbox: Vec::new(),
             next_look: 0,
-            duplicates: BTreeSet::new(),
+            duplicates: Duplicates::default(),
         }
     }
 
@@ -122,6 +124,7 @@ impl Control {
         let mut events = Vec::new();
         for gone in before.iter().filter(|interface| !self.interfaces.contains(interface)) {
             self.neighbors.remove_own(gone.port(), gone.address());
+            self.duplicates.forget(gone.port(), gone.address());
         }
         for fresh in self.interfaces.iter().filter(|interface| !before.contains(interface)) {
             self.neighbors.add_own(now, *fresh, &mut events);
@@ -224,7 +227,7 @@ impl Control {
                     _ = self.routing.remove(address.into(), Author::Learned);
                     self.routing.set_mac(port, address, None);
                 }
-                Event::DuplicateAddress { address, .. } => drop(self.duplicates.insert(address)),
+                Event::DuplicateAddress { port, address, mac } => self.duplicates.heard(port, address, mac),
                 Event::SendArp { .. } => {}
             }
         }
@@ -257,6 +260,11 @@ impl Control {
         on_port.into_iter().any(|interface| interface.kind(address) == AddressKind::OnLink)
     }
 
+    /// Whether `address` is one of the router's own, on whatever port.
+    pub(crate) fn is_own(&self, address: Ipv4Addr) -> bool {
+        self.interfaces.iter().any(|interface| interface.is_own(address))
+    }
+
     /// Whether `address` is the broadcast or network address of a connected network.
     pub(crate) fn is_broadcast(&self, address: Ipv4Addr) -> bool {
         let is = |interface: &Interface| {
@@ -287,6 +295,21 @@ impl Control {
     /// The name of a port of the router.
     pub(crate) fn port_name(&self, index: PortId) -> &str {
         self.port(index).map_or("", |(_, port)| port.name.as_str())
+    }
+
+    /// What the log is to tell: stations with the router's own addresses.
+    pub(crate) fn notices(&mut self, now: u64) -> Vec<Notice> {
+        let told = self.duplicates.tell(now);
+        let notice = |duplicate: Duplicate| {
+            let facts = [
+                ("port", self.port_name(duplicate.port).to_owned()),
+                ("address", duplicate.address.to_string()),
+                ("mac", duplicate.mac.to_string()),
+                ("times", duplicate.times.to_string()),
+            ];
+            Notice { message: "another station uses an address of the router", facts: facts.into() }
+        };
+        told.into_iter().map(notice).collect()
     }
 
     /// Whether another error of this kind may be sent now.

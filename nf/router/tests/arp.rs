@@ -215,6 +215,18 @@ fn a_duplicate_of_an_own_address_is_told_and_defended_against() {
     assert_eq!(addresses.iter().find(|row| row["address"] == "10.0.0.1/24").unwrap()["rival"], HOST.to_string());
     let gauges = rig.instance.gauges();
     assert_eq!(gauges.iter().find(|gauge| gauge.0 == "duplicate_addresses").unwrap().2, 1.0);
+    // Told once, however often it is heard, and answered once in ten seconds though it never falls silent.
+    let told = rig.instance.notices(rig.engine.now());
+    let [notice] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(notice.message, "another station uses an address of the router");
+    let facts = [("port", "left"), ("address", "10.0.0.1"), ("mac", "02:00:00:00:07:07"), ("times", "3")];
+    assert_eq!(notice.facts, facts.map(|(name, fact)| (name, fact.to_owned())));
+    for _ in 0..30 {
+        rig.run(SECOND);
+        send_arp(&mut rig, 0, MacAddr::BROADCAST, request("10.0.0.1", HOST, "10.0.0.9"));
+    }
+    assert_eq!(rig.sent_arp(0).len(), 3);
+    assert!(rig.instance.notices(rig.engine.now()).is_empty());
     rig.finish();
 }
 
@@ -236,6 +248,20 @@ fn proxy_arp_answers_for_what_is_reached_by_another_port() {
     rig.reload(&json!({ "routes": { "192.0.2.0/24": "10.0.1.9" } }));
     send_arp(&mut rig, 0, MacAddr::BROADCAST, request("10.0.0.9", HOST, "192.0.2.7"));
     assert!(rig.sent_arp(0).is_empty());
+    rig.finish();
+}
+
+#[test]
+fn no_proxy_answers_for_what_no_station_has() {
+    let mut rig = quiet(TWO, json!({ "proxy_arp": ["left"], "routes": { "0.0.0.0/0": "10.0.1.9" } }));
+    let nobodys =
+        ["0.0.0.1", "127.0.0.1", "169.254.0.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255"];
+    for target in nobodys {
+        send_arp(&mut rig, 0, MacAddr::BROADCAST, request("10.0.0.9", HOST, target));
+        assert!(rig.sent_arp(0).is_empty(), "{target}");
+    }
+    send_arp(&mut rig, 0, MacAddr::BROADCAST, request("10.0.0.9", HOST, "203.0.113.1"));
+    assert_eq!(rig.sent_arp(0).len(), 1, "the default route leads there");
     rig.finish();
 }
 

@@ -81,6 +81,22 @@ fn an_echo_request_in_fragments_is_answered_in_fragments() {
 }
 
 #[test]
+fn one_whose_reply_has_no_way_back_is_not_counted_as_answered() {
+    let mut rig = router(256);
+    let request = echo_request(2000);
+    rig.send(0, fragment(&rig, 1, 1, &request, 0, 1480));
+    rig.settle();
+    rig.instance.link_changed(0, false, rig.engine.now());
+    rig.send(0, fragment(&rig, 1, 1, &request, 1480, request.len()));
+    rig.settle();
+    assert!(rig.sent_ip(0).is_empty());
+    let fates = rig.fates();
+    assert_eq!((fates.get("echo-answered"), fates.get("echo-reply")), (None, None));
+    assert_eq!(rig.drops()["router.control/echo-unanswered"], 1);
+    rig.finish();
+}
+
+#[test]
 fn what_nobody_listens_to_is_refused_when_it_is_whole() {
     let mut rig = router(256);
     let payload: Vec<u8> = (0..64).collect();

@@ -329,6 +329,53 @@ fn options_are_carried_out_on_the_way() {
 }
 
 #[test]
+fn a_time_stamp_is_asked_of_the_router_by_any_of_its_addresses() {
+    // RFC 1812 section 5.3.13.6: "It is not necessary that the prespecified address be either the address of the interface on
+    // which the packet arrived or the address of the interface over which it will be sent."
+    const PORTS: &[PortSpec] = &[TWO[0], TWO[1], PortSpec("third", &["10.0.2.1/24", "10.0.3.1/24"], 1500)];
+    let mut rig = known_on(PORTS, json!({}));
+    for (named, is_ours) in
+        [([10, 0, 0, 1], true), ([10, 0, 1, 1], true), ([10, 0, 3, 1], true), ([10, 0, 1, 9], false)]
+    {
+        let [a, b, c, d] = named;
+        let asked = [68, 12, 5, 3, a, b, c, d, 0, 0, 0, 0];
+        let frame = ip_frame(&rig, 0, "10.0.0.9", "192.0.2.7", 17, &asked, &[0x11; 20]);
+        rig.send(0, frame);
+        rig.settle();
+        let [out] = &rig.sent_ip(1)[..] else { panic!("{:?}", rig.drops()) };
+        let pointer = if is_ours { 13 } else { 5 };
+        assert_eq!(out[34..42], [68, 12, pointer, 3, a, b, c, d], "the address stays as it was asked for");
+        assert_eq!(out[42] & 0x80 != 0, is_ours);
+    }
+    rig.finish();
+}
+
+#[test]
+fn a_ping_whose_reply_has_no_way_back_is_not_counted_as_answered() {
+    let mut rig = known(json!({}));
+    let request = ip_frame(&rig, 0, "198.51.100.7", "10.0.0.1", 1, &[], &icmp_message(8, 0, [0; 4], b"x"));
+    rig.send(0, request);
+    rig.settle();
+    assert!(rig.sent_ip(0).is_empty() && rig.sent_ip(1).is_empty());
+    assert_eq!(rig.fates().get("echo-answered"), None);
+    assert_eq!(rig.drops()["router.control/echo-unanswered"], 1);
+    rig.finish();
+}
+
+#[test]
+fn a_fragment_beyond_the_longest_packet_is_not_taken_apart_again() {
+    let mut rig = known_on(&[TWO[0], PortSpec("right", &["10.0.1.1/24"], 600)], json!({}));
+    let mut frame = ip_frame(&rig, 0, "10.0.0.9", "192.0.2.7", 17, &[], &[0; 1000]);
+    Ipv4::view_mut(&mut frame[14..]).unwrap().set_fragment(false, false, 65_528);
+    write_checksum(&mut frame[14..]);
+    rig.send(0, frame);
+    rig.settle();
+    assert!(rig.sent_ip(0).is_empty() && rig.sent_ip(1).is_empty());
+    assert_eq!(rig.drops()["router.control/fragment-beyond-end"], 1);
+    rig.finish();
+}
+
+#[test]
 fn options_that_make_no_sense_are_reported_where_they_do_not() {
     let mut rig = known(json!({}));
     let cases: [(&[u8], u8); 7] = [

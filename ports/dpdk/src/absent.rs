@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_packet::{Burst, Packet, Pool};
-use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues};
+use weir_stage::Port;
 
 use crate::{Device, DpdkError, PortConfig};
 
@@ -99,51 +99,18 @@ impl Pool for DpdkPool {
     }
 }
 
-/// A port on a device of DPDK's: never.
-#[derive(Debug)]
-pub enum DpdkPort {}
-
-impl DpdkPort {
-    /// Attaches a device.
-    ///
-    /// # Errors
-    ///
-    /// None: there is no EAL to call it with.
-    pub fn attach(
-        eal: &Arc<eal::Eal>,
-        _device: Device,
-        _config: PortConfig,
-        _pool: &DpdkPool,
-    ) -> Result<DpdkPort, DpdkError> {
-        match **eal {}
-    }
-
-    /// The number of its Linux interface.
-    pub fn interface_index(&self) -> Option<u32> {
-        match *self {}
-    }
-}
-
-impl Port for DpdkPort {
-    fn facts(&self) -> PortFacts {
-        match *self {}
-    }
-
-    fn open(&mut self, _rx: u16, _tx: u16, _pool: &dyn Pool) -> Result<Queues, PortError> {
-        match *self {}
-    }
-
-    fn stats(&self) -> DeviceStats {
-        match *self {}
-    }
-
-    fn link_up(&mut self) -> bool {
-        match *self {}
-    }
-
-    fn close(&mut self) {
-        match *self {}
-    }
+/// Attaches a device.
+///
+/// # Errors
+///
+/// None: there is no EAL to call it with.
+pub fn attach(
+    eal: &Arc<eal::Eal>,
+    _device: Device,
+    _config: PortConfig,
+    _pool: &DpdkPool,
+) -> Result<Box<dyn Port>, DpdkError> {
+    match **eal {}
 }
 
 /// The MTU that a device has when nobody says otherwise.

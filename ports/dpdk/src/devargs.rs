@@ -1,10 +1,7 @@
 //! What DPDK's hot-plug is told: bus, name and arguments of a device.
 
-use crate::memory::{longest_frame, packet_slot};
+use crate::memory::longest_frame;
 use crate::{Device, Kind};
-
-/// Frame slots per block of an AF_PACKET ring: sixteen multiples of 256 bytes are whole pages.
-const PACKET_SLOTS: u32 = 16;
 
 /// A device in DPDK's words.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -39,22 +36,12 @@ fn own_arguments(device: &Device, pairs: u16, mtu: u16) -> Vec<String> {
     let name = device.name();
     match device.kind() {
         Kind::AfXdp => vec![format!("iface={name}"), format!("queue_count={pairs}")],
-        Kind::AfPacket => {
-            let slot = packet_slot(mtu);
-            vec![
-                format!("iface={name}"),
-                format!("qpairs={pairs}"),
-                format!("framesz={slot}"),
-                format!("blocksz={}", slot * PACKET_SLOTS),
-                // 4 MB per direction and queue at the usual MTU.
-                format!("framecnt={}", if mtu > 2000 { 512 } else { 2048 }),
-            ]
-        }
         Kind::Tap => vec![format!("iface={name}")],
         Kind::Memif => memif_arguments(device, mtu),
         Kind::Vhost => vec![format!("iface={name}"), format!("queues={pairs}")],
         Kind::VirtioUser => vec![format!("path={name}"), format!("queues={pairs}")],
-        Kind::Null | Kind::Vdev | Kind::Pci => Vec::new(),
+        // The first has no driver of DPDK's.
+        Kind::AfPacket | Kind::Null | Kind::Vdev | Kind::Pci => Vec::new(),
     }
 }
 
@@ -99,14 +86,6 @@ mod tests {
         for (text, name, arguments) in cases {
             assert_eq!(words(text, 2, 1500), (name.to_owned(), arguments.to_owned()));
         }
-    }
-
-    #[test]
-    fn an_af_packet_ring_follows_the_mtu() {
-        let (_, usual) = words("af_packet:v0", 1, 1500);
-        assert_eq!(usual, "iface=v0,qpairs=1,framesz=2048,blocksz=32768,framecnt=2048");
-        let (_, jumbo) = words("af_packet:v0", 1, 9000);
-        assert_eq!(jumbo, "iface=v0,qpairs=1,framesz=9216,blocksz=147456,framecnt=512");
     }
 
     #[test]

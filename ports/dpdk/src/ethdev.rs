@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use weir_dpdk_sys as sys;
 
+use crate::bpf::Objects;
 use crate::devargs::Devargs;
 use crate::eal::{Calling, Eal};
 use crate::pool::Mempool;
@@ -16,6 +17,9 @@ use crate::{DpdkError, Kind};
 
 /// DPDK's numbers of the devices that have an owner: it attaches a device that is there already without a word.
 static TAKEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
+
+/// The AF_XDP driver has this many buffers waiting, whatever it is told: none may find the ring full.
+const XDP_DESCRIPTORS: u16 = 2048;
 
 /// What a device is set up with.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +30,6 @@ pub(crate) struct Setup {
     pub(crate) mtu: u16,
     pub(crate) mac: Option<[u8; 6]>,
     pub(crate) promiscuous: bool,
-    /// Whether it was so before: then it stays so.
-    pub(crate) was_promiscuous: bool,
     pub(crate) kind: Kind,
 }
 
@@ -51,10 +53,12 @@ pub(crate) struct Ethdev {
     bus: CString,
     name: CString,
     port: u16,
-    /// Once started: the buffers of which pool are in which rings.
+    /// Of an AF_XDP device, once started: the buffers of which pool are in which rings.
     rings: OnceLock<(Rings, Arc<Mempool>)>,
-    /// Set when the interface has to be told to receive only its own frames again.
-    selfish_again: AtomicBool,
+    /// The same, started: the BPF objects that came with its sockets.
+    programs: OnceLock<Objects>,
+    /// Set when a receive queue could not be set up.
+    spoilt: AtomicBool,
 }
 
 impl Ethdev {
@@ -85,7 +89,8 @@ impl Ethdev {
             name,
             port,
             rings: OnceLock::new(),
-            selfish_again: AtomicBool::new(false),
+            programs: OnceLock::new(),
+            spoilt: AtomicBool::new(false),
         };
         match found {
             Some(port) => Ok(ethdev(port)),
@@ -142,14 +147,15 @@ impl Ethdev {
         let rc = unsafe { sys::rte_eth_dev_configure(self.port, setup.rx_queues, setup.tx_queues, &raw const conf) };
         self.checked(&calling, "configuring", rc)?;
         // Of a Linux interface it was set in the kernel, of a card by its configuration.
-        if !matches!(setup.kind, Kind::AfXdp | Kind::AfPacket | Kind::Tap | Kind::Pci) {
+        if !matches!(setup.kind, Kind::AfXdp | Kind::Tap | Kind::Pci) {
             self.set_mtu(&calling, setup.mtu)?;
         }
-        let before = xsk::sockets();
+        let (before, programs) = (xsk::sockets(), Objects::open());
         let done = self.queues(&calling, setup, pool);
         if setup.kind == Kind::AfXdp {
             // Also when it failed: some queues may have buffers already.
             let _ = self.rings.set((Rings::opened_since(&before), Arc::clone(pool)));
+            let _ = self.programs.set(Objects::opened_since(&programs));
         }
         done?;
         // SAFETY: configured, with all its queues.
@@ -180,8 +186,6 @@ impl Ethdev {
 
     fn queues(&self, calling: &Calling<'_>, setup: &Setup, pool: &Mempool) -> Result<(), Failure> {
         const ANY_SOCKET: u32 = u32::MAX;
-        // The AF_XDP driver has this many buffers waiting, whatever it is told: none may find the ring full.
-        const XDP_DESCRIPTORS: u16 = 2048;
         let descriptors = if setup.kind == Kind::AfXdp { XDP_DESCRIPTORS } else { setup.descriptors };
         let (mut rx, mut tx) = (descriptors, descriptors);
         // SAFETY: a port that exists, two numbers to correct to what it can do.
@@ -189,9 +193,14 @@ impl Ethdev {
         self.checked(calling, "sizing the queues of", rc)?;
         let defaults = std::ptr::null;
         for queue in 0..setup.rx_queues {
-            // SAFETY: below the configured number; the pool is there until the process ends.
-            let rc =
-                unsafe { sys::rte_eth_rx_queue_setup(self.port, queue, rx, ANY_SOCKET, defaults(), pool.as_ptr()) };
+            let set_up = || {
+                // SAFETY: below the configured number; the pool is there until the process ends.
+                unsafe { sys::rte_eth_rx_queue_setup(self.port, queue, rx, ANY_SOCKET, defaults(), pool.as_ptr()) }
+            };
+            let rc = match setup.kind {
+                Kind::AfXdp => self.xdp_queue(pool, set_up),
+                _ => set_up(),
+            };
             self.checked(calling, "setting up a receive queue of", rc)?;
         }
         for queue in 0..setup.tx_queues {
@@ -200,6 +209,19 @@ impl Ethdev {
             self.checked(calling, "setting up a transmit queue of", rc)?;
         }
         Ok(())
+    }
+
+    /// Sets up a receive queue of an AF_XDP device. Takes home what the driver had put into the fill ring when it failed, which it does not do
+    /// itself.
+    fn xdp_queue(&self, pool: &Mempool, set_up: impl FnOnce() -> c_int) -> c_int {
+        let (rc, taken) = pool.noting(usize::from(XDP_DESCRIPTORS), set_up);
+        if rc != 0 {
+            self.spoilt.store(true, Ordering::Relaxed);
+            // SAFETY: buffers of this pool which the call took and did not put back. Its socket is closed, and it has no
+            // other place to keep them.
+            unsafe { pool.put(&taken) };
+        }
+        rc
     }
 
     fn set_mtu(&self, calling: &Calling<'_>, mtu: u16) -> Result<(), Failure> {
@@ -223,7 +245,6 @@ impl Ethdev {
             // SAFETY: a port that exists.
             let rc = unsafe { sys::rte_eth_promiscuous_enable(self.port) };
             self.optional(calling, "receiving all frames of", rc)?;
-            self.selfish_again.store(!setup.was_promiscuous, Ordering::Relaxed);
         }
         // SAFETY: a port that exists.
         let rc = unsafe { sys::rte_eth_allmulticast_enable(self.port) };
@@ -257,22 +278,26 @@ impl Ethdev {
 impl Drop for Ethdev {
     fn drop(&mut self) {
         let _calling = self.eal.call();
+        let before = Objects::open();
         if self.port != u16::MAX {
-            if self.selfish_again.load(Ordering::Relaxed) {
-                // SAFETY: a port that exists.
-                unsafe { sys::rte_eth_promiscuous_disable(self.port) };
-            }
             // SAFETY: a port that exists; nobody uses its queues any more, for they all hold this.
             unsafe { sys::rte_eth_dev_stop(self.port) };
+            let spoilt = c_int::from(self.spoilt.load(Ordering::Relaxed));
             // SAFETY: as above; stopped.
-            unsafe { sys::rte_eth_dev_close(self.port) };
+            unsafe { sys::weir_close(self.port, spoilt) };
         }
         if let Some((rings, pool)) = self.rings.take() {
-            // SAFETY: closed above; no version of the AF_XDP driver gives back what is in its rings.
+            // SAFETY: the driver has closed the device above, and no version of it gives back what is in its rings.
             unsafe { rings.recover(&pool) };
         }
         // SAFETY: two C strings that named the device when it came.
         unsafe { sys::rte_eal_hotplug_remove(self.bus.as_ptr(), self.name.as_ptr()) };
+        if let Some(programs) = self.programs.take() {
+            let strays = programs.and(Objects::opened_since(&before));
+            // SAFETY: they came and went while nobody else called DPDK. Of this device's, the driver and libxdp have closed what they
+            // know of, above; what is open still, they have forgotten.
+            unsafe { strays.close() };
+        }
         TAKEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|port| *port != self.port);
     }
 }

@@ -1,8 +1,9 @@
-//! Ports driven by DPDK: Linux interfaces by AF_XDP and AF_PACKET, TAP, memif, vhost-user, virtio-user,
-//! DPDK's virtual devices, and network cards.
+//! Ports driven by DPDK: Linux interfaces by AF_XDP, TAP, memif, vhost-user, virtio-user, DPDK's virtual devices, and network
+//! cards. Linux interfaces by AF_PACKET have sockets of our own: DPDK's driver has the kernel put fragments together, and loses
+//! what kind of tag a frame had.
 //!
 //! [`eal::Eal`] is started once per process, with memory of the size that [`ring_buffers`] and
-//! [`memory_needed`] tell. [`DpdkPool`] is the pool of all packets then. [`DpdkPort`] attaches a [`Device`].
+//! [`memory_needed`] tell. [`DpdkPool`] is the pool of all packets then. [`attach`] makes a port of a [`Device`].
 //!
 //! Without the feature `dpdk` (on by default) the names are the same, and starting EAL says what to build.
 
@@ -17,6 +18,9 @@ mod absent;
 #[cfg(feature = "dpdk")]
 mod access;
 #[cfg(feature = "dpdk")]
+mod bpf;
+mod claim;
+#[cfg(feature = "dpdk")]
 mod devargs;
 #[cfg(feature = "dpdk")]
 pub mod eal;
@@ -28,6 +32,9 @@ mod figures;
 mod layout;
 #[cfg(feature = "dpdk")]
 mod netif;
+mod packet;
+#[cfg(feature = "dpdk")]
+mod patience;
 #[cfg(feature = "dpdk")]
 mod pool;
 #[cfg(feature = "dpdk")]
@@ -45,8 +52,8 @@ pub use memory::{Megabytes, data_room_needed, longest_mtu, memory_needed, ring_b
 pub use options::PortConfig;
 
 #[cfg(not(feature = "dpdk"))]
-pub use absent::{DpdkPool, DpdkPort, eal, usual_mtu};
+pub use absent::{DpdkPool, attach, eal, usual_mtu};
 #[cfg(feature = "dpdk")]
 pub use pool::DpdkPool;
 #[cfg(feature = "dpdk")]
-pub use port::{DpdkPort, usual_mtu};
+pub use port::{attach, usual_mtu};

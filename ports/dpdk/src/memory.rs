@@ -14,29 +14,15 @@ pub(crate) const XDP_DATA_ROOM: usize =
     4096 - 64 - (64 + 128 + weir_packet::header::PRIVATE_SIZE + weir_packet::HEADROOM);
 /// Descriptors that the AF_XDP driver takes in either direction, whatever it is told.
 const XDP_RING: u32 = 2048;
-/// What stands in front of a frame in an AF_PACKET ring: `TPACKET2_HDRLEN`, and alignment up to the
-/// network header.
-const PACKET_HEADER: u32 = 66;
-/// `TPACKET2_HDRLEN` less an address: what the AF_PACKET driver takes off a slot before it compares
-/// the rest with a buffer.
-const PACKET_SLOT_LOSS: u32 = 32;
-
 /// The longest frame of a link with this MTU, VLAN tags included.
 pub(crate) const fn longest_frame(mtu: u16) -> u32 {
     mtu as u32 + FRAME_OVERHEAD
-}
-
-/// The size of a frame slot of an AF_PACKET ring for this MTU.
-pub(crate) const fn packet_slot(mtu: u16) -> u32 {
-    let least = (longest_frame(mtu) + PACKET_HEADER).next_multiple_of(256);
-    if least < 2048 { 2048 } else { least }
 }
 
 /// Bytes that buffers must hold behind their headroom for a device to run with this MTU.
 pub fn data_room_needed(device: &Device, mtu: u16) -> usize {
     let room = match device.kind() {
         Kind::AfXdp => longest_frame(mtu) + XDP_HEADROOM,
-        Kind::AfPacket => packet_slot(mtu) - PACKET_SLOT_LOSS,
         _ => longest_frame(mtu),
     };
     room as usize
@@ -136,15 +122,6 @@ mod tests {
                 assert!(most == 0 || data_room_needed(&device(text), most) <= room, "{text} {room}");
                 assert!(data_room_needed(&device(text), most + 1) > room, "{text} {room}");
             }
-        }
-    }
-
-    #[test]
-    fn packet_slots_are_whole_pages_and_hold_the_frame() {
-        for mtu in 64..=9100 {
-            let slot = packet_slot(mtu);
-            assert_eq!(slot % 256, 0, "{mtu}: sixteen of them are whole pages");
-            assert!(slot >= longest_frame(mtu) + PACKET_HEADER);
         }
     }
 

@@ -41,6 +41,28 @@ struct Channels {
 
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+/// `ETHTOOL_GGRO` and `ETHTOOL_SGRO`, `ETHTOOL_GFLAGS` and `ETHTOOL_SFLAGS`.
+const GRO: (u32, u32) = (0x2b, 0x2c);
+const FLAGS: (u32, u32) = (0x25, 0x26);
+/// `ETH_FLAG_LRO`.
+const LRO: u32 = 1 << 15;
+
+/// What puts received segments together into longer ones.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Merging {
+    /// The kernel (generic receive offload).
+    pub(crate) gro: bool,
+    /// The device (large receive offload).
+    pub(crate) lro: bool,
+}
+
 impl Interface {
     /// Finds an interface by its name.
     pub(crate) fn find(name: &str) -> io::Result<Interface> {
@@ -64,9 +86,61 @@ impl Interface {
         Ok(Interface { socket, name: field, index })
     }
 
+    /// Its name.
+    pub(crate) fn name(&self) -> String {
+        self.name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(byte.cast_unsigned())).collect()
+    }
+
     /// Its number.
     pub(crate) fn index(&self) -> u32 {
         self.index
+    }
+
+    /// Its Ethernet address.
+    pub(crate) fn mac(&self) -> io::Result<[u8; 6]> {
+        let mut request = self.request();
+        self.ioctl(libc::SIOCGIFHWADDR, &mut request)?;
+        // SAFETY: this request fills in the address.
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr }.sa_data;
+        let mut mac = [0; 6];
+        mac.iter_mut().zip(address).for_each(|(to, from)| *to = from.cast_unsigned());
+        Ok(mac)
+    }
+
+    /// Changes its Ethernet address.
+    pub(crate) fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
+        let mut address = libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: [0; 14] };
+        address.sa_data.iter_mut().zip(mac).for_each(|(to, from)| *to = from.cast_signed());
+        let mut request = self.request();
+        request.ifr_ifru.ifru_hwaddr = address;
+        self.ioctl(libc::SIOCSIFHWADDR, &mut request)
+    }
+
+    /// What puts segments together on it; nothing where the driver cannot tell.
+    pub(crate) fn merging(&self) -> Merging {
+        let read = |command| self.ethtool(command, 0).unwrap_or(0);
+        Merging { gro: read(GRO.0) != 0, lro: read(FLAGS.0) & LRO != 0 }
+    }
+
+    /// Changes that, where it is different.
+    pub(crate) fn set_merging(&self, wanted: Merging) -> io::Result<()> {
+        let now = self.merging();
+        if now.gro != wanted.gro {
+            self.ethtool(GRO.1, u32::from(wanted.gro))?;
+        }
+        if now.lro != wanted.lro {
+            let others = self.ethtool(FLAGS.0, 0)? & !LRO;
+            self.ethtool(FLAGS.1, others | if wanted.lro { LRO } else { 0 })?;
+        }
+        Ok(())
+    }
+
+    fn ethtool(&self, command: u32, data: u32) -> io::Result<u32> {
+        let mut value = Value { command, data };
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = (&raw mut value).cast();
+        self.ioctl(libc::SIOCETHTOOL, &mut request)?;
+        Ok(value.data)
     }
 
     /// Its MTU.
@@ -100,11 +174,6 @@ impl Interface {
     pub(crate) fn is_running(&self) -> io::Result<bool> {
         let both = libc::IFF_UP | libc::IFF_RUNNING;
         self.flags().map(|flags| i32::from(flags) & both == both)
-    }
-
-    /// Whether it receives frames for other addresses, too, because somebody told it to.
-    pub(crate) fn is_promiscuous(&self) -> bool {
-        self.flags().is_ok_and(|flags| i32::from(flags) & libc::IFF_PROMISC != 0)
     }
 
     /// Switches it on, if it is not.

@@ -41,6 +41,9 @@ pub struct EalOptions {
 pub struct PortConfig {
     /// Largest IP packet, bytes. `None`: as the interface has it, else 1500.
     pub mtu: Option<u16>,
+    /// Bytes of tags and labels that a frame may have between its Ethernet header and an IP packet of the largest size: a Linux
+    /// interface counts them towards its own MTU.
+    pub in_front: u16,
     /// Its Ethernet address; `None`: its own. Given, it becomes the interface's, too.
     pub mac: Option<[u8; 6]>,
     /// Whether it receives frames for other addresses, too.
@@ -53,7 +56,7 @@ pub struct PortConfig {
 
 impl Default for PortConfig {
     fn default() -> PortConfig {
-        PortConfig { mtu: None, mac: None, promiscuous: false, descriptors: 512, pairs: 1 }
+        PortConfig { mtu: None, in_front: 0, mac: None, promiscuous: false, descriptors: 512, pairs: 1 }
     }
 }
 

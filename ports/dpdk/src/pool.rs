@@ -30,8 +30,7 @@ static POOLS: Mutex<Vec<Arc<Mempool>>> = Mutex::new(Vec::new());
 /// unknown to DPDK.
 pub(crate) fn flush_thread() {
     for pool in POOLS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        // SAFETY: pools live as long as the process; only this thread's cache is touched.
-        unsafe { sys::weir_mempool_flush(pool.as_ptr()) };
+        pool.flush();
     }
 }
 
@@ -121,6 +120,29 @@ impl Mempool {
         (header.buf_addr.addr() == data && header.pool.addr() == self.raw.as_ptr().addr()).then_some(buffer)
     }
 
+    /// Does something that takes buffers of this pool, each call at least as many as a thread's cache cannot hold, and tells which it has
+    /// taken and not put back: at most `most`.
+    pub(crate) fn noting<T>(&self, most: usize, take: impl FnOnce() -> T) -> (T, Vec<NonNull<Header>>) {
+        let mut taken = vec![std::ptr::null_mut(); most];
+        let room = c_uint::try_from(most).unwrap_or(c_uint::MAX);
+        // What is at hand would be taken, or stay here, without a note.
+        self.flush();
+        // SAFETY: room for so many, which stays until `weir_noted` below ends it.
+        unsafe { sys::weir_note(taken.as_mut_ptr(), room) };
+        let done = take();
+        self.flush();
+        // SAFETY: takes nothing.
+        let noted = unsafe { sys::weir_noted() };
+        taken.truncate(noted.min(room) as usize);
+        (done, taken.into_iter().filter_map(|buffer| NonNull::new(buffer.cast())).collect())
+    }
+
+    /// Gives back what DPDK keeps at hand for the calling thread.
+    fn flush(&self) {
+        // SAFETY: pools live as long as the process; only this thread's cache is touched.
+        unsafe { sys::weir_mempool_flush(self.as_ptr()) };
+    }
+
     /// # Safety
     ///
     /// The buffers are this pool's, satisfy the invariants of [`Header`], and are owned by the caller, who
@@ -167,7 +189,7 @@ impl DpdkPool {
         let cache = THREAD_CACHE.min(capacity32 / 4);
         // SAFETY: EAL runs, the name is a C string that DPDK copies.
         let raw = unsafe {
-            sys::rte_pktmbuf_pool_create(
+            sys::weir_pktmbuf_pool_create(
                 name.as_ptr(),
                 capacity32,
                 cache,

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use weir_packet::Pool;
 use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx, local_mac};
 
+use crate::claim::{Claim, own_mtu, switch_on};
 use crate::devargs::devargs;
 use crate::eal::Eal;
 use crate::ethdev::{Abilities, Ethdev, Failure, Setup};
 use crate::memory::XDP_DATA_ROOM;
 use crate::netif::{Interface, Presence};
+use crate::packet::PacketPort;
+use crate::patience::wait_until;
 use crate::pool::{DpdkPool, Mempool};
 use crate::queue::{DpdkRx, DpdkTx};
 use crate::{Device, DpdkError, Kind, PortConfig, access, figures, longest_mtu};
@@ -18,17 +22,36 @@ use crate::{Device, DpdkError, Kind, PortConfig, access, figures, longest_mtu};
 /// Numbers the devices of the process, for their names in DPDK.
 static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
-/// Queue pairs that the AF_PACKET and TAP drivers can have.
+/// Queue pairs that the TAP driver can have.
 const MOST_PAIRS: u16 = 16;
 
-/// The MTU that a device has when nobody says otherwise: that of its interface, else 1500.
+/// The MTU that a device has when nobody says otherwise: that of its interface before a port changed it, else 1500.
 pub fn usual_mtu(device: &Device) -> u16 {
     let interface = device.interface().and_then(|name| Interface::find(name).ok());
-    interface.and_then(|interface| interface.mtu().ok()).unwrap_or(1500)
+    interface.and_then(|interface| own_mtu(&interface)).unwrap_or(1500)
+}
+
+/// Attaches a device. It carries packets once it is [open](Port::open).
+///
+/// A Linux interface that is taken over is switched on and gets the configured MTU, and what merges segments is switched off; when the
+/// port is dropped it is again as it was.
+///
+/// # Errors
+///
+/// [`DpdkError`] when there is no such device, it is busy, not ours to use, or cannot do what the configuration asks; nothing is
+/// attached then.
+pub fn attach(eal: &Arc<Eal>, device: Device, config: PortConfig, pool: &DpdkPool) -> Result<Box<dyn Port>, DpdkError> {
+    access::check(&device)?;
+    let mtu = config.mtu.unwrap_or_else(|| usual_mtu(&device));
+    check_room(&device, mtu, pool)?;
+    match device.kind() {
+        Kind::AfPacket => Ok(Box::new(PacketPort::attach(device, config)?)),
+        _ => Ok(Box::new(DpdkPort::attach(eal, device, config, mtu, pool)?)),
+    }
 }
 
 /// A port on a device of DPDK's.
-pub struct DpdkPort {
+struct DpdkPort {
     eal: Arc<Eal>,
     pool: Arc<Mempool>,
     device: Device,
@@ -40,27 +63,24 @@ pub struct DpdkPort {
     interface: Option<Interface>,
     /// Attached, for so many pairs of queues.
     ethdev: Option<(Arc<Ethdev>, u16)>,
+    /// What is changed of the interface, for as long as this lives.
+    _claim: Option<Claim>,
     alive: Arc<AtomicBool>,
 }
 
 impl DpdkPort {
-    /// Attaches a device. It carries packets once it is [open](Port::open).
-    ///
-    /// A Linux interface that is taken over is switched on and gets the configured MTU.
-    ///
-    /// # Errors
-    ///
-    /// [`DpdkError`] when there is no such device, it is busy, not ours to use, or cannot do what the
-    /// configuration asks; nothing is attached then.
-    pub fn attach(eal: &Arc<Eal>, device: Device, config: PortConfig, pool: &DpdkPool) -> Result<DpdkPort, DpdkError> {
-        access::check(&device)?;
-        let mtu = config.mtu.unwrap_or_else(|| usual_mtu(&device));
-        check_room(&device, mtu, pool)?;
+    fn attach(
+        eal: &Arc<Eal>,
+        device: Device,
+        config: PortConfig,
+        mtu: u16,
+        pool: &DpdkPool,
+    ) -> Result<DpdkPort, DpdkError> {
         let interface = device.interface().map(|_| access::find(&device)).transpose()?;
-        if let Some(interface) = &interface {
-            prepare_interface(&device, interface, mtu)?;
-        }
-        let ethdev = attach(eal, &device, config.pairs, mtu)?;
+        let whole = mtu.saturating_add(config.in_front);
+        let claim = interface.as_ref().map(|_| Claim::take(&device, access::find(&device)?, whole, config.promiscuous));
+        let claim = claim.transpose()?;
+        let ethdev = plug(eal, &device, config.pairs, mtu)?;
         let asked = |failure| access::explain(&device, failure);
         let abilities = ethdev.abilities().map_err(asked)?;
         check_mtu(&device, mtu, &abilities)?;
@@ -73,21 +93,17 @@ impl DpdkPort {
         let ethdev = Some((Arc::new(ethdev), config.pairs));
         let pool = Arc::clone(pool.shared());
         let alive = Arc::new(AtomicBool::new(false));
-        Ok(DpdkPort { eal: Arc::clone(eal), pool, device, config, mtu, mac, abilities, interface, ethdev, alive })
-    }
-
-    /// The number of the Linux interface that it took over or, once open, made, for whoever watches interfaces.
-    pub fn interface_index(&self) -> Option<u32> {
-        self.interface.as_ref().map(Interface::index)
+        let eal = Arc::clone(eal);
+        Ok(DpdkPort { eal, pool, device, config, mtu, mac, abilities, interface, _claim: claim, ethdev, alive })
     }
 
     /// Receive and transmit queues that the device can have.
     fn most_queues(&self) -> (u16, u16) {
         let pairs = match self.device.kind() {
             Kind::AfXdp => self.interface.as_ref().map_or(1, Interface::channels),
-            Kind::AfPacket | Kind::Tap => MOST_PAIRS,
+            Kind::Tap => MOST_PAIRS,
             Kind::Memif | Kind::Vhost | Kind::VirtioUser => self.config.pairs,
-            Kind::Null | Kind::Vdev | Kind::Pci => {
+            Kind::AfPacket | Kind::Null | Kind::Vdev | Kind::Pci => {
                 return (self.abilities.max_rx_queues.max(1), self.abilities.max_tx_queues.max(1));
             }
         };
@@ -113,6 +129,22 @@ impl DpdkPort {
         Ok(if paired(self.device.kind()) { rx } else { self.config.pairs })
     }
 
+    /// Opens it; an AF_XDP device once more as long as its queues are busy, for the kernel frees those of a closed socket at its leisure.
+    fn start_patiently(&mut self, rx: u16, tx: u16) -> Result<Queues, DpdkError> {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let mut done = self.start(rx, tx);
+        if self.device.kind() == Kind::AfXdp {
+            wait_until(PATIENCE, || {
+                let busy = matches!(done, Err(DpdkError::Busy { .. }));
+                if busy {
+                    done = self.start(rx, tx);
+                }
+                !busy
+            });
+        }
+        done
+    }
+
     fn start(&mut self, rx: u16, tx: u16) -> Result<Queues, DpdkError> {
         let pairs = self.pairs_for(rx, tx)?;
         let ethdev = match self.ethdev.take() {
@@ -120,7 +152,7 @@ impl DpdkPort {
             // The driver wants to know the number before the device is there: it goes and comes again.
             attached => {
                 drop(attached);
-                Arc::new(attach(&self.eal, &self.device, pairs, self.mtu)?)
+                Arc::new(plug(&self.eal, &self.device, pairs, self.mtu)?)
             }
         };
         if self.device.kind() == Kind::AfXdp && !self.pool.is_one_piece() {
@@ -136,20 +168,27 @@ impl DpdkPort {
             descriptors: self.config.descriptors,
             mtu: self.mtu,
             mac: self.config.mac,
-            promiscuous: self.config.promiscuous,
-            was_promiscuous: self.interface.as_ref().is_some_and(Interface::is_promiscuous),
+            // Of a Linux interface that was there before, the claim sees to it.
+            promiscuous: self.config.promiscuous && self.device.interface().is_none(),
             kind: self.device.kind(),
         };
         ethdev.start(&setup, &self.pool).map_err(|failure| access::explain(&self.device, failure))?;
         if self.device.kind() == Kind::Tap {
             let tap = access::find(&self.device)?;
-            prepare_interface(&self.device, &tap, self.mtu)?;
+            switch_on(&self.device, &tap)?;
+            let whole = self.mtu.saturating_add(self.config.in_front);
+            tap.set_mtu(whole).map_err(|error| self.no_such_mtu(whole, &error))?;
             self.interface = Some(tap);
         }
         let queues = self.queues(&ethdev, rx, tx);
         self.ethdev = Some((ethdev, pairs));
         self.link_up();
         Ok(queues)
+    }
+
+    fn no_such_mtu(&self, mtu: u16, error: &std::io::Error) -> DpdkError {
+        let what = format!("cannot have an MTU of {mtu} ({error}): choose another (ip -d link shows its bounds)");
+        DpdkError::Unsupported { device: self.device.to_string(), what }
     }
 
     fn queues(&self, ethdev: &Arc<Ethdev>, rx: u16, tx: u16) -> Queues {
@@ -182,7 +221,7 @@ impl Port for DpdkPort {
         let rss = match self.device.kind() {
             Kind::Pci => self.abilities.rss != 0,
             // The kernel spreads by a hash of its own.
-            Kind::AfPacket | Kind::Tap => true,
+            Kind::Tap => true,
             _ => false,
         };
         let mut offloads = Vec::new();
@@ -205,7 +244,7 @@ impl Port for DpdkPort {
 
     /// Buffers come from the pool that the port was attached with; `_pool` is another handle to it.
     fn open(&mut self, rx_queues: u16, tx_queues: u16, _pool: &dyn Pool) -> Result<Queues, PortError> {
-        self.start(rx_queues, tx_queues).map_err(|error| PortError(error.to_string()))
+        self.start_patiently(rx_queues, tx_queues).map_err(|error| PortError(error.to_string()))
     }
 
     fn stats(&self) -> DeviceStats {
@@ -237,10 +276,10 @@ impl Port for DpdkPort {
 
 /// Devices whose driver has queues in pairs, each of which must be received from.
 fn paired(kind: Kind) -> bool {
-    matches!(kind, Kind::AfXdp | Kind::AfPacket | Kind::Tap | Kind::Vhost | Kind::VirtioUser)
+    matches!(kind, Kind::AfXdp | Kind::Tap | Kind::Vhost | Kind::VirtioUser)
 }
 
-fn attach(eal: &Arc<Eal>, device: &Device, pairs: u16, mtu: u16) -> Result<Ethdev, DpdkError> {
+fn plug(eal: &Arc<Eal>, device: &Device, pairs: u16, mtu: u16) -> Result<Ethdev, DpdkError> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     Ethdev::attach(eal, &device.to_string(), &devargs(device, pairs, mtu, number))
         .map_err(|failure: Failure| access::explain(device, failure))
@@ -274,17 +313,4 @@ fn check_mtu(device: &Device, mtu: u16, abilities: &Abilities) -> Result<(), Dpd
     }
     let what = format!("has an MTU of {mtu}, and its driver can have {least} to {most}: choose one of those");
     Err(DpdkError::Unsupported { device: device.to_string(), what })
-}
-
-fn prepare_interface(device: &Device, interface: &Interface, mtu: u16) -> Result<(), DpdkError> {
-    if interface.mtu().is_ok_and(|now| now != mtu)
-        && let Err(error) = interface.set_mtu(mtu)
-    {
-        let what = format!("cannot have an MTU of {mtu} ({error}): choose another (ip -d link shows its bounds)");
-        return Err(DpdkError::Unsupported { device: device.to_string(), what });
-    }
-    interface.bring_up().map_err(|error| DpdkError::NoPermission {
-        what: format!("switch {device} on ({error})"),
-        remedy: format!("do it yourself (ip link set {} up), or run weir as root", device.name()),
-    })
 }

@@ -8,9 +8,11 @@ use std::collections::BTreeSet;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use weir_packet::header::Header;
 
+use crate::patience::wait_until;
 use crate::pool::Mempool;
 
 /// `XDP_MMAP_OFFSETS` and `XDP_PGOFF_*` of `linux/if_xdp.h`.
@@ -117,8 +119,11 @@ impl Drop for Ring {
     }
 }
 
-/// The rings of one AF_XDP socket.
+/// One AF_XDP socket of the driver's, and its rings.
 struct Socket {
+    fd: RawFd,
+    /// The kernel's number for the socket, which no other ever has (`SO_COOKIE`).
+    cookie: u64,
     rx: Ring,
     tx: Ring,
     fill: Ring,
@@ -129,6 +134,8 @@ impl Socket {
     fn map(fd: RawFd) -> Option<Socket> {
         let AllOffsets([rx, tx, fill, completion]) = offsets(fd)?;
         Some(Socket {
+            fd: not_inherited(fd),
+            cookie: cookie(fd)?,
             rx: Ring::map(fd, PAGE_RX, rx, DESCRIPTOR)?,
             tx: Ring::map(fd, PAGE_TX, tx, DESCRIPTOR)?,
             fill: Ring::map(fd, PAGE_FILL, fill, ADDRESS)?,
@@ -143,6 +150,15 @@ impl Socket {
         let rx = self.rx.producer().wrapping_sub(self.rx.consumer());
         let tx = self.tx.producer().wrapping_sub(self.completion.consumer());
         fill.wrapping_add(rx).wrapping_add(tx)
+    }
+}
+
+impl Socket {
+    /// Waits until what the kernel has taken out of the transmit ring is in the completion ring; at most so long that nobody
+    /// minds. What it keeps longer is lost to us.
+    fn let_send(&self) {
+        const LONGEST: Duration = Duration::from_millis(100);
+        wait_until(LONGEST, || self.tx.consumer() == self.completion.producer());
     }
 }
 
@@ -161,21 +177,35 @@ impl Rings {
         (!self.0.is_empty()).then(|| self.0.iter().map(|socket| u64::from(socket.held())).sum())
     }
 
-    /// Takes the buffers home that are in the rings of a device that was closed.
+    /// Closes what the driver left open of a device that it closed, and takes the buffers home that are in the rings.
+    ///
+    /// DPDK 22.11 forgets the sockets (it compares its count of users with one too few), and nobody could bind another one to their
+    /// queues while the process lives.
     ///
     /// # Safety
     ///
-    /// The driver has closed the sockets of these rings, and does not give back their buffers itself; they
+    /// The driver uses the sockets of these rings no more, and does not give back their buffers itself; they
     /// belonged to `pool`.
     pub(crate) unsafe fn recover(self, pool: &Mempool) {
         let mut found = BTreeSet::new();
         for socket in &self.0 {
+            socket.let_send();
             for ring in [&socket.rx, &socket.tx, &socket.fill, &socket.completion] {
                 let offsets = ring.addresses().into_iter().map(|address| address & ADDRESS_MASK);
                 found.extend(offsets.filter_map(|offset| pool.at_offset(usize::try_from(offset).ok()?)));
             }
         }
         let buffers: Vec<NonNull<Header>> = found.into_iter().collect();
+        // A mapping keeps its socket alive, too. When the last goes the kernel waits until nobody writes to a buffer any more
+        // (`xsk_unbind_dev`): only then they are free.
+        let sockets: Vec<(RawFd, u64)> = self.0.into_iter().map(|socket| (socket.fd, socket.cookie)).collect();
+        for (fd, number) in sockets {
+            if cookie(fd) == Some(number) {
+                // SAFETY: still the driver's socket, as its number says, and the driver has forgotten it. Only the driver could have
+                // closed it in between, and who calls this is the only one that calls the driver.
+                unsafe { libc::close(fd) };
+            }
+        }
         // SAFETY: buffers of this pool that were the driver's, each once; it has forgotten them, and the
         // kernel the rings.
         unsafe { pool.put(&buffers) };
@@ -188,6 +218,13 @@ pub(crate) fn sockets() -> Vec<RawFd> {
     open.filter_map(|fd| fd.file_name().to_str()?.parse().ok()).filter(|fd| is_xdp(*fd)).collect()
 }
 
+/// A program that takes this one's place does not inherit the socket: it would have the queue, and not know.
+fn not_inherited(fd: RawFd) -> RawFd {
+    // SAFETY: sets a flag; any number is accepted for the descriptor.
+    unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    fd
+}
+
 fn is_xdp(fd: RawFd) -> bool {
     let mut domain: libc::c_int = 0;
     let mut length = size_of_val(&domain) as libc::socklen_t;
@@ -195,6 +232,16 @@ fn is_xdp(fd: RawFd) -> bool {
     let rc =
         unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, (&raw mut domain).cast(), &raw mut length) };
     rc == 0 && domain == libc::AF_XDP
+}
+
+/// The kernel's number for a socket.
+fn cookie(fd: RawFd) -> Option<u64> {
+    let mut cookie = 0_u64;
+    let mut length = size_of_val(&cookie) as libc::socklen_t;
+    // SAFETY: room for the number, as is said. Any number is accepted for the descriptor.
+    let rc =
+        unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_COOKIE, (&raw mut cookie).cast(), &raw mut length) };
+    (rc == 0 && is_xdp(fd)).then_some(cookie)
 }
 
 fn offsets(fd: RawFd) -> Option<AllOffsets> {

@@ -15,7 +15,6 @@ use common::{
 use weir_packet::{DATA_ROOM, MAX_FRAME};
 use weir_port_dpdk::eal::{Eal, EalOptions, Memory};
 use weir_port_dpdk::{DpdkError, DpdkPool, Megabytes, PortConfig};
-use weir_stage::Port;
 
 /// More than any machine has.
 const TOO_MANY: Megabytes = Megabytes { huge: u32::MAX, ordinary: u32::MAX };

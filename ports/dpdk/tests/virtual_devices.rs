@@ -7,7 +7,6 @@ mod common;
 use common::{alone, folder, frame, number, open, start};
 use weir_packet::{Burst, DATA_ROOM, HeapPool, Pool, defects};
 use weir_port_dpdk::eal::Eal;
-use weir_stage::Port;
 
 #[test]
 fn null_is_endless_and_blank() {

@@ -31,8 +31,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("crates/host", &["crates/net", "crates/config"]),
     ("crates/protocol", &["crates/config"]),
     // Ports read the options of their device as configuration values.
-    ("ports/dpdk", &["crates/stage", "crates/packet", "crates/config", "crates/dpdk-sys"]),
-    ("ports/pcap", &["crates/stage", "crates/packet", "crates/config", "crates/capture"]),
+    ("ports/dpdk", &["crates/stage", "crates/packet", "crates/config", "crates/host", "crates/dpdk-sys"]),
+    ("ports/pcap", &["crates/stage", "crates/packet", "crates/config", "crates/host", "crates/capture"]),
     ("ports/*", &["crates/stage", "crates/packet", "crates/config"]),
     ("nf/*", &["crates/*"]),
     ("tools/*", &["crates/*"]),

@@ -1,7 +1,7 @@
 //! The router's own addresses on a port: probing, announcing, defending (RFC 5227).
 //!
 //! A router's address must be stable. So it is used from the start, while it is still being probed, and defended for ever
-//! (RFC 5227 section 2.4 (c)); a conflict is reported, not obeyed.
+//! (RFC 5227 section 2.4 (c)); a conflict is reported ([`super::duplicate`]), not obeyed.
 
 use std::net::Ipv4Addr;
 
@@ -18,7 +18,7 @@ pub const ANNOUNCE_WAIT: u64 = 2 * SECOND;
 pub const ANNOUNCEMENTS: u32 = 2;
 /// Time between two announcements.
 pub const ANNOUNCE_INTERVAL: u64 = 2 * SECOND;
-/// An address is defended if there was no conflict for so long.
+/// An address is defended once in so long.
 pub const DEFEND_INTERVAL: u64 = 10 * SECOND;
 
 /// What an own address is busy with.
@@ -39,8 +39,8 @@ pub(super) struct Own {
     pub(super) phase: Phase,
     /// When the phase wants to go on.
     pub(super) deadline: Option<u64>,
-    /// When a conflicting packet was last heard.
-    pub(super) conflicted: Option<u64>,
+    /// When it was last defended.
+    pub(super) defended: Option<u64>,
     pub(super) rival: Option<MacAddr>,
 }
 
@@ -53,7 +53,7 @@ pub(super) enum Say {
 
 impl Own {
     pub(super) const fn new(interface: Interface) -> Self {
-        Own { interface, phase: Phase::Quiet, deadline: None, conflicted: None, rival: None }
+        Own { interface, phase: Phase::Quiet, deadline: None, defended: None, rival: None }
     }
 
     /// The link came up: starts over. The first message is due at once.
@@ -85,16 +85,25 @@ impl Own {
 
     /// `rival` was heard using the address. Answers whether to defend it now: "If this is not the first conflicting ARP
     /// packet the host has seen, and the time recorded for the previous conflicting ARP packet is within DEFEND_INTERVAL
-    /// seconds, then the host MUST NOT send another defensive ARP Announcement."
+    /// seconds, then the host MUST NOT send another defensive ARP Announcement." The time recorded is that of the packet that was
+    /// answered by a defence: else a rival that speaks more often than that would never be answered again.
     pub(super) fn conflict(&mut self, now: u64, rival: MacAddr) -> bool {
         self.rival = Some(rival);
-        let before = self.conflicted.replace(now);
-        before.is_none_or(|before| now.saturating_sub(before) >= DEFEND_INTERVAL)
+        let is_due = may_defend(self.defended, now);
+        if is_due {
+            self.defended = Some(now);
+        }
+        is_due
     }
 
     pub(super) fn address(&self) -> Ipv4Addr {
         self.interface.address()
     }
+}
+
+/// Whether an address that was last defended at `before` may be defended at `now` (RFC 5227 section 2.4 (c)).
+pub fn may_defend(before: Option<u64>, now: u64) -> bool {
+    before.is_none_or(|before| now.saturating_sub(before) >= DEFEND_INTERVAL)
 }
 
 /// An own address as shown.

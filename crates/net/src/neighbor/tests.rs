@@ -298,6 +298,8 @@ fn a_duplicate_is_reported_each_time_and_defended_against_seldom() {
     assert_eq!(lab.hear(rival), (Heard::Conflict, vec![duplicate, defence]));
     lab.wait(DEFEND_INTERVAL - 1);
     assert_eq!(lab.hear(rival), (Heard::Conflict, vec![duplicate]));
+    lab.wait(1);
+    assert_eq!(lab.hear(rival), (Heard::Conflict, vec![duplicate, defence]), "who never falls silent is answered, too");
     lab.wait(DEFEND_INTERVAL);
     assert_eq!(lab.hear(reply(ME, OTHER)), (Heard::Conflict, vec![duplicate, defence]));
     assert_eq!(lab.table.own_addresses().next().unwrap().rival, Some(OTHER));

@@ -1,4 +1,4 @@
-//! The sets of hops in use, each once.
+//! The sets of hops in use: each once, or, of hops that share traffic, once for each way in which flows are spread over them.
 
 use super::slab::{NONE, Slab};
 use super::{Hop, Target};
@@ -26,23 +26,29 @@ impl Set {
 
 #[derive(Debug, Default)]
 pub(super) struct Sets {
-    by_hops: HashMap<Box<[Hop]>, u32>,
+    by_hops: HashMap<Box<[Hop]>, Vec<u32>>,
     slab: Slab<Set>,
 }
 
 impl Sets {
-    pub(super) fn find(&self, hops: &[Hop]) -> Option<u32> {
-        self.by_hops.get(hops).copied()
+    /// The sets of just these hops.
+    pub(super) fn find(&self, hops: &[Hop]) -> &[u32] {
+        self.by_hops.get(hops).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn insert(&mut self, hops: &[Hop], set: Set) -> u32 {
         let index = self.slab.insert(set);
-        self.by_hops.insert(hops.into(), index);
+        self.by_hops.entry(hops.into()).or_default().push(index);
         index
     }
 
     pub(super) fn remove(&mut self, index: u32, hops: &[Hop]) -> Option<Set> {
-        self.by_hops.remove(hops);
+        if let Some(alike) = self.by_hops.get_mut(hops) {
+            alike.retain(|&other| other != index);
+            if alike.is_empty() {
+                self.by_hops.remove(hops);
+            }
+        }
         self.slab.remove(index)
     }
 

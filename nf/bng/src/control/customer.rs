@@ -32,6 +32,10 @@ impl Turn<'_, '_> {
         if arp.sender.is_unspecified() {
             return self.probed(line, &arp, packet);
         }
+        if self.is_gateway(arp.sender) {
+            self.defend(line, arp.sender);
+            return self.lose(line.subscriber, packet, Exit::GatewayAddress);
+        }
         if let Err(exit) = self.hear(line, Address::V4(arp.sender)) {
             return self.lose(line.subscriber, packet, exit);
         }
@@ -50,6 +54,24 @@ impl Turn<'_, '_> {
             return self.lose(line.subscriber, packet, Exit::NoBuffer);
         }
         self.out.send(packet, if is_own { Exit::ArpAnswered } else { Exit::ArpProbed });
+    }
+
+    /// Tells a line on which another station uses an address of the gateway whose it is, once in ten seconds (RFC 5227 section
+    /// 2.4 (c)).
+    fn defend(&mut self, line: Line, address: Ipv4Addr) {
+        let Some((_, port)) = self.access_port(line.tags) else { return };
+        // What the gateway said itself may come back.
+        if line.station == port.mac || !self.control.defences.may(line.tags, self.out.now()) {
+            return;
+        }
+        let announcement = ArpFields {
+            operation: Operation::Request,
+            sender_mac: port.mac,
+            sender: address,
+            target_mac: MacAddr::ZERO,
+            target: address,
+        };
+        self.arp_out(line.tags, MacAddr::BROADCAST, &announcement, Exit::ArpAnnouncement);
     }
 
     /// Notes that a station of a subscriber uses an address.

@@ -33,6 +33,8 @@ weir_stage::ways! {
         ArpMalformed => drop "arp-malformed",
         /// ARP whose sender is not who the frame comes from.
         ArpSpoofed => drop "arp-spoofed",
+        /// ARP of a customer's station that uses one of the gateway's own addresses.
+        GatewayAddress => drop "gateway-address",
         /// ARP between others, or for an address that is not answered for.
         ArpIgnored => drop "arp-ignored",
         /// From an address that the subscriber has no right to.
@@ -55,6 +57,10 @@ weir_stage::ways! {
         NoRoute => drop "no-route",
         /// Longer than what fits, and not to be fragmented.
         TooBig => drop "fragmentation-needed",
+        /// A fragment that ends beyond 65,535 bytes, the longest packet, and would have to be taken apart again to go on.
+        FragmentBeyond => drop "fragment-beyond-end",
+        /// Longer than what fits, and its IP options, which its fragments would have, have a wrong length or make no sense.
+        BadOptions => drop "bad-options",
         /// To an address that no subscriber has.
         UnknownDestination => drop "unknown-destination",
         /// To an address of a subscriber that does not answer.

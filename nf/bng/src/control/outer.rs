@@ -69,8 +69,8 @@ impl Turn<'_, '_> {
                 }
                 ipv4::write_checksum(outer);
                 self.cut(whole.bytes(), at, hop.longest.saturating_add(TUNNEL as u16)).map_err(|uncut| match uncut {
-                    Uncut::Refused => Exit::TooBig,
-                    Uncut::NoBuffer => Exit::NoBuffer,
+                    Uncut::TooBig => Exit::TooBig,
+                    Uncut::For(exit) => exit,
                 })
             }
             None => Err(Exit::NoIdentification),

@@ -1,6 +1,6 @@
 //! Packets that do not fit and may be fragmented (RFC 791 section 3.2): their pieces go the way that they were on.
 
-use weir_net::fragment::Fragments;
+use weir_net::fragment::{Fragments, Refused};
 use weir_packet::{Held, Packet};
 use weir_wire::{Ipv4, U16, View, ipv4};
 
@@ -36,9 +36,9 @@ impl Turn<'_, '_> {
         let port = packet.port();
         let mut made = match self.cut(packet.packet().bytes(), whole.at, whole.mtu) {
             Ok(made) => made,
-            Err(Uncut::Refused) => return Err(packet),
-            Err(Uncut::NoBuffer) => {
-                self.lose(subscriber, packet, Exit::NoBuffer);
+            Err(Uncut::TooBig) => return Err(packet),
+            Err(Uncut::For(exit)) => {
+                self.lose(subscriber, packet, exit);
                 return Ok(());
             }
         };
@@ -54,8 +54,12 @@ impl Turn<'_, '_> {
     /// The pieces, none longer than `mtu`, of the packet that begins at `at` in a frame, each behind a copy of what stands before it:
     /// all of them or none, as what is left would only be waited for.
     pub(super) fn cut(&mut self, frame: &[u8], at: usize, mtu: u16) -> Result<Vec<Packet>, Uncut> {
-        let fragments = frame.get(at..).and_then(|packet| Fragments::new(packet, mtu).ok());
-        let (Some(fragments), Some(head)) = (fragments, frame.get(..at)) else { return Err(Uncut::Refused) };
+        let (Some(head), Some(packet)) = (frame.get(..at), frame.get(at..)) else { return Err(Uncut::TooBig) };
+        let fragments = Fragments::new(packet, mtu).map_err(|refused| match refused {
+            Refused::DontFragment | Refused::MtuTooSmall => Uncut::TooBig,
+            Refused::BeyondLongest => Uncut::For(Exit::FragmentBeyond),
+            Refused::Invalid => Uncut::For(Exit::BadOptions),
+        })?;
         let mut made = Vec::new();
         for fragment in fragments {
             let piece = self.fresh(at + fragment.total_len());
@@ -66,7 +70,7 @@ impl Turn<'_, '_> {
             });
             let Some(piece) = written else {
                 made.into_iter().for_each(|piece| self.out.unalloc(piece));
-                return Err(Uncut::NoBuffer);
+                return Err(Uncut::For(Exit::NoBuffer));
             };
             made.push(piece);
         }
@@ -77,10 +81,10 @@ impl Turn<'_, '_> {
 /// Why a packet has no pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Uncut {
-    /// It must not be fragmented, or can not.
-    Refused,
-    /// There was no buffer for one of them.
-    NoBuffer,
+    /// It must not be fragmented: its source may be told what would fit.
+    TooBig,
+    /// It can not be, for a reason of which a smaller MTU at its source would change nothing.
+    For(Exit),
 }
 
 /// Makes an outer IPv4 header say how long its packet is now.

@@ -3,8 +3,8 @@
 use weir_net::PortId;
 use weir_net::neighbor::{ArpKind, Heard, Ignored};
 use weir_packet::Held;
-use weir_wire::MacAddr;
 use weir_wire::arp::{ArpFields, FRAME_LEN, Operation};
+use weir_wire::{MacAddr, martian};
 
 use super::{Exit, HEADER, Turn};
 use crate::routing::Decision;
@@ -46,6 +46,11 @@ impl Turn<'_, '_> {
         }
         // A probe (RFC 5227) asks whether the address is free: to claim it would keep its owner from using it.
         if arp.sender.is_unspecified() || arp.sender == arp.target {
+            return None;
+        }
+        // No station has such an address, though a default route covers it; what comes for it is not forwarded.
+        let target = arp.target.to_bits();
+        if martian::is_martian_source(target) || martian::is_link_local(target) {
             return None;
         }
         match self.control.routing.decide(arp.target, || 0) {

@@ -32,8 +32,10 @@ impl Turn<'_, '_> {
             return self.out.send(packet, Exit::IcmpMalformed);
         }
         let answered = match whole {
-            None => self.echo(&packet).map(|reply| self.originate(reply, Exit::EchoReply)),
-            Some(whole) => echo_to(whole).map(|reply| self.originate_in_pieces(&reply, Exit::EchoReply)),
+            None => self
+                .echo(&packet)
+                .and_then(|reply| self.originate(reply, Exit::EchoReply).then_some(()).ok_or(Exit::EchoUnanswered)),
+            Some(whole) => echo_to(whole).and_then(|reply| self.reply_in_pieces(&reply)),
         };
         match answered {
             Ok(()) => self.out.send(packet, Exit::EchoAnswered),

@@ -12,7 +12,8 @@ impl Turn<'_, '_> {
     /// Drops a packet and reports why to its source, if that may be done.
     pub(super) fn refuse(&mut self, packet: Held, problem: Problem, exit: Exit) {
         if let Some((error, reason)) = self.error_about(&packet, problem) {
-            self.originate(error, reason);
+            // The packet is dropped for its own reason, whether or not its source hears of it.
+            _ = self.originate(error, reason);
         }
         self.out.send(packet, exit);
     }

@@ -23,7 +23,7 @@ weir_stage::ways! {
 
         /// The copy of a packet that left by the port it came in by: its source was told of the shorter way.
         Redirected => consume "redirected",
-        /// The same, but no redirect was due: its source is on another network, or others were told just now.
+        /// The same, but no redirect was due, or none could be sent: its source is on another network, or others were told just now.
         NoRedirect => consume "redirect-not-due",
 
         /// ARP between others, or on a port whose link is down.
@@ -42,6 +42,8 @@ weir_stage::ways! {
         MustNotFragment => drop "fragmentation-needed",
         /// Its IP options have a wrong length or make no sense.
         BadOptions => drop "bad-options",
+        /// A fragment that ends beyond 65,535 bytes, the longest packet, and would have to be taken apart again to go on.
+        FragmentBeyond => drop "fragment-beyond-end",
         /// It dictates its route, which this router does not follow (RFC 7126 section 4.3).
         SourceRoute => drop "source-route",
         /// Its neighbour did not answer ARP.
@@ -70,6 +72,9 @@ weir_stage::ways! {
         FragmentTimeout => drop "fragment-timeout",
         /// A fragment to the router itself; too many of other packets wait for the rest of theirs.
         FragmentQueueFull => drop "fragment-queue-full",
+        /// An ICMP echo request to the router itself whose reply has no way back: no route, no neighbour that answers, or a link
+        /// that is down.
+        EchoUnanswered => drop "echo-unanswered",
         /// An ICMP message to the router itself whose checksum is wrong, or that is cut short.
         IcmpMalformed => drop "local-icmp-malformed",
         /// There was no buffer for an answer or a fragment.

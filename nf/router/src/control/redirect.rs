@@ -15,13 +15,8 @@ impl Turn<'_, '_> {
         let port = copy.port();
         let gateway = self.shorter_way(&copy, port);
         let redirect = gateway.and_then(|gateway| self.error_about(&copy, Problem::Redirect { gateway }));
-        match redirect {
-            Some((redirect, reason)) => {
-                self.originate(redirect, reason);
-                self.out.send(copy, Exit::Redirected);
-            }
-            None => self.out.send(copy, Exit::NoRedirect),
-        }
+        let told = redirect.is_some_and(|(redirect, reason)| self.originate(redirect, reason));
+        self.out.send(copy, if told { Exit::Redirected } else { Exit::NoRedirect });
     }
 
     /// The next hop that the source could reach itself: "the packet is being forwarded out the same physical interface that it was

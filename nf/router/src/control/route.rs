@@ -45,40 +45,48 @@ impl Turn<'_, '_> {
     }
 
     /// Sends a packet that the router itself made for `reason`, or, if its neighbour must be asked for first, lets it come
-    /// back to be held. One that can not be sent anywhere is not made.
-    pub(super) fn originate(&mut self, mut packet: Held, reason: Exit) {
+    /// back to be held. One that can not be sent anywhere is not made: the answer is false then.
+    pub(super) fn originate(&mut self, mut packet: Held, reason: Exit) -> bool {
         let destination = Ipv4::view(ip_bytes(packet.packet())).map(Ipv4::destination_addr);
         let decision = destination.map(|destination| (self.decide(&packet, destination), destination));
-        let Some((Decision::Via(next_hop), destination)) = decision else {
-            return self.out.unalloc(packet.into_packet());
-        };
-        let Some((position, port)) = self.control.port(next_hop.port) else {
-            return self.out.unalloc(packet.into_packet());
-        };
+        let Some((Decision::Via(next_hop), destination)) = decision else { return self.unmake(packet) };
+        let Some((position, port)) = self.control.port(next_hop.port) else { return self.unmake(packet) };
         let from = port.mac;
         let fits = packet.packet().len() <= HEADER + usize::from(port.mtu);
         match self.resolve(next_hop, destination) {
             Resolution::Known(mac) if fits => {
                 address_frame(packet.packet_mut(), from, mac);
                 self.out.emit_indexed(packet, position, reason);
+                true
             }
             Resolution::Known(_) | Resolution::Pending => {
                 // Whatever its header says until then, it did not come as a broadcast.
                 address_frame(packet.packet_mut(), from, from);
                 packet.set(self.kind, Kind::Originated);
                 self.out.emit(packet, Exit::Again, reason);
+                true
             }
-            Resolution::Failed | Resolution::NoRoom | Resolution::NoPort => self.out.unalloc(packet.into_packet()),
+            Resolution::Failed | Resolution::NoRoom | Resolution::NoPort => self.unmake(packet),
         }
     }
 
-    /// Sends a packet that the router itself made for `reason`, however long it is: in fragments where it must be, each of which
-    /// finds its own way.
-    pub(super) fn originate_in_pieces(&mut self, packet: &[u8], reason: Exit) {
-        let Some(destination) = Ipv4::view(packet).map(Ipv4::destination_addr) else { return };
-        let Decision::Via(next_hop) = self.control.routing.decide(destination, || 0) else { return };
-        let Some(mtu) = self.control.port(next_hop.port).map(|(_, port)| port.mtu) else { return };
-        let Ok(fragments) = Fragments::new(packet, mtu) else { return };
+    /// Gives back the buffer of a packet that can not be sent anywhere; false, for it was not sent.
+    fn unmake(&mut self, packet: Held) -> bool {
+        self.out.unalloc(packet.into_packet());
+        false
+    }
+
+    /// Sends the reply to an echo request, however long it is: in fragments where it must be, each of which finds its own way.
+    ///
+    /// # Errors
+    /// Why the request has no answer.
+    pub(super) fn reply_in_pieces(&mut self, packet: &[u8]) -> Result<(), Exit> {
+        let destination = Ipv4::view(packet).map(Ipv4::destination_addr).ok_or(Exit::IcmpMalformed)?;
+        let Decision::Via(next_hop) = self.control.routing.decide(destination, || 0) else {
+            return Err(Exit::EchoUnanswered);
+        };
+        let mtu = self.control.port(next_hop.port).map(|(_, port)| port.mtu).ok_or(Exit::EchoUnanswered)?;
+        let fragments = Fragments::new(packet, mtu).map_err(|_| Exit::IcmpMalformed)?;
         let mut made = Vec::new();
         for fragment in fragments {
             let piece = self.fresh(HEADER + fragment.total_len()).and_then(|mut piece| {
@@ -88,13 +96,15 @@ impl Turn<'_, '_> {
             made.push(piece);
         }
         // All or none: half a packet is of no use to anybody.
-        let whole = made.iter().all(Option::is_some);
-        for (piece, n) in made.into_iter().flatten().zip(0..) {
-            match whole {
-                true => self.originate(piece, if n == 0 { reason } else { Exit::Piece }),
-                false => self.out.unalloc(piece.into_packet()),
-            }
+        if made.iter().any(Option::is_none) {
+            made.into_iter().flatten().for_each(|piece| self.out.unalloc(piece.into_packet()));
+            return Err(Exit::NoBuffer);
         }
+        let mut all_went = true;
+        for (piece, n) in made.into_iter().flatten().zip(0..) {
+            all_went &= self.originate(piece, if n == 0 { Exit::EchoReply } else { Exit::Piece });
+        }
+        if all_went { Ok(()) } else { Err(Exit::EchoUnanswered) }
     }
 
     /// Sends what waited for a neighbour that has answered. Routes may have changed meanwhile: each packet is routed anew.
@@ -199,6 +209,7 @@ impl Turn<'_, '_> {
         let (Some(ethernet), now) = (frame.get(..HEADER), self.out.now()) else { return Err(Exit::Undecided) };
         let fragments = Fragments::new(ip_bytes(packet.packet()), port.mtu).map_err(|refused| match refused {
             Refused::DontFragment | Refused::MtuTooSmall => Exit::MustNotFragment,
+            Refused::BeyondLongest => Exit::FragmentBeyond,
             Refused::Invalid => Exit::BadOptions,
         })?;
         let mut pieces: Vec<Held> = Vec::new();
@@ -230,7 +241,8 @@ impl Turn<'_, '_> {
             _ => None,
         };
         let now = self.out.now();
-        match crate::options::update(ip_bytes_mut(packet.packet_mut()), own, now) {
+        let control = &self.control;
+        match crate::options::update(ip_bytes_mut(packet.packet_mut()), own, |address| control.is_own(address), now) {
             Ok(()) => self.route(packet, true),
             Err(crate::options::Fault::Bad(pointer)) => {
                 self.refuse(packet, Problem::Parameter { pointer }, Exit::BadOptions);

@@ -1,10 +1,8 @@
 //! What the host has, looked at before EAL is asked: EAL's own answers are poor, and some end the
 //! process.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::OpenOptions;
+use std::path::Path;
 
 use crate::DpdkError;
 use crate::options::{EalOptions, Memory};
@@ -172,50 +170,6 @@ fn check_group(address: &str, device: &Path) -> Result<(), DpdkError> {
     }
 }
 
-/// Keeps a name for as long as it lives: a locked file, which the kernel unlocks however the process
-/// ends.
-#[derive(Debug)]
-pub(crate) struct NameLock {
-    _file: File,
-}
-
-impl NameLock {
-    pub(crate) fn take(run_dir: &Path, name: &str) -> Result<NameLock, DpdkError> {
-        let path = run_dir.join(format!("{name}.dpdk.lock"));
-        let mut file = open_lock(run_dir, &path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut pid = String::new();
-                // Told for convenience: the lock itself is what counts.
-                let pid = file.read_to_string(&mut pid).ok().and_then(|_| pid.trim().parse().ok());
-                return Err(DpdkError::NameTaken { name: name.to_owned(), pid });
-            }
-            Err(TryLockError::Error(error)) => return Err(refused(&path, &error)),
-        }
-        let written =
-            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
-        written.map_err(|error| refused(&path, &error))?;
-        Ok(NameLock { _file: file })
-    }
-}
-
-fn open_lock(run_dir: &Path, path: &PathBuf) -> Result<File, DpdkError> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o750)
-        .create(run_dir)
-        .and_then(|()| OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o640).open(path))
-        .map_err(|error| refused(path, &error))
-}
-
-fn refused(path: &Path, error: &std::io::Error) -> DpdkError {
-    DpdkError::NoPermission {
-        what: format!("write {} ({error})", path.display()),
-        remedy: "run weir as root, or set XDG_RUNTIME_DIR to a folder of your own".into(),
-    }
-}
-
 /// Whether this process has a capability in force (capabilities(7)).
 pub(crate) fn has_capability(number: u32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -228,6 +182,8 @@ pub(crate) fn has_capability(number: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     /// A folder of its own, gone when dropped.
@@ -344,16 +300,5 @@ mod tests {
                 said.err().is_none_or(|said| said.contains("iommu_platform=on") && said.contains("uio_pci_generic"))
             );
         }
-    }
-
-    #[test]
-    fn a_name_is_kept_until_its_lock_is_dropped() {
-        let folder = Folder::new("name");
-        let lock = NameLock::take(&folder.0.join("run"), "edge").unwrap();
-        let taken = NameLock::take(&folder.0.join("run"), "edge").unwrap_err();
-        assert_eq!(taken, DpdkError::NameTaken { name: "edge".into(), pid: Some(std::process::id()) });
-        assert!(NameLock::take(&folder.0.join("run"), "core").is_ok());
-        drop(lock);
-        assert!(NameLock::take(&folder.0.join("run"), "edge").is_ok());
     }
 }

@@ -1,17 +1,21 @@
 //! DPDK can end the process: `rte_panic` aborts it, `rte_exit` leaves it. Neither may pass without a
 //! sentence on stderr, and what DPDK prints while it starts belongs into its log.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::DpdkError;
 
-/// Calls into DPDK's control functions that are under way.
-static INSIDE: AtomicU32 = AtomicU32::new(0);
+thread_local! {
+    /// Calls into DPDK's control functions that are under way on this thread. What other threads are doing says nothing about
+    /// why this one ends the process. Without a destructor, so that it can be read by a signal handler and at exit.
+    static INSIDE: Cell<u32> = const { Cell::new(0) };
+}
 /// The sentences, made in advance: a signal handler may not make one. The first is for the end from
 /// within a call of ours, the second for an abort by any other thread.
 static SENTENCES: OnceLock<[String; 2]> = OnceLock::new();
@@ -38,31 +42,31 @@ pub(crate) fn arm(log: &Path) -> Result<(), DpdkError> {
     Ok(())
 }
 
-/// Held while DPDK is at work on our behalf.
+/// Held while DPDK is at work on our behalf, by the thread that asked it.
 #[derive(Debug)]
-pub(crate) struct Inside(());
+pub(crate) struct Inside(std::marker::PhantomData<*const ()>);
 
 impl Inside {
     pub(crate) fn enter() -> Inside {
-        INSIDE.fetch_add(1, Ordering::Relaxed);
-        Inside(())
+        INSIDE.set(INSIDE.get() + 1);
+        Inside(std::marker::PhantomData)
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        INSIDE.fetch_sub(1, Ordering::Relaxed);
+        INSIDE.set(INSIDE.get().saturating_sub(1));
     }
 }
 
 /// Whoever aborts: DPDK's own threads and the drivers on the workers can do it too. Returning lets
 /// abort(3) go on.
 extern "C" fn on_abort(_signal: libc::c_int) {
-    say(usize::from(INSIDE.load(Ordering::Relaxed) == 0));
+    say(usize::from(INSIDE.get() == 0));
 }
 
 extern "C" fn on_exit() {
-    if INSIDE.load(Ordering::Relaxed) > 0 {
+    if INSIDE.get() > 0 {
         say(0);
     }
 }
@@ -157,6 +161,19 @@ mod tests {
                 // SAFETY: it ends the process.
                 unsafe { libc::abort() };
             }
+            "exit beside" => {
+                let (inside, is_inside) = std::sync::mpsc::channel();
+                std::thread::spawn(move || {
+                    let _inside = Inside::enter();
+                    inside.send(()).unwrap();
+                    loop {
+                        std::thread::park();
+                    }
+                });
+                is_inside.recv().unwrap();
+                // SAFETY: it ends the process.
+                unsafe { libc::exit(0) };
+            }
             "exit" => {
                 let _inside = Inside::enter();
                 // SAFETY: it ends the process.
@@ -182,5 +199,6 @@ mod tests {
         assert_eq!(child("exit").status.code(), Some(3));
         assert!(said("abort").contains("this process is aborted: if DPDK did it, the last lines of /var/log/eal.log"));
         assert!(!said("leave").contains("weir:"), "a usual end is no matter");
+        assert!(!said("exit beside").contains("weir:"), "whatever another thread is doing");
     }
 }

@@ -2,28 +2,32 @@
 
 mod host;
 mod last_words;
+mod name;
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::IntoRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_dpdk_sys as sys;
+use weir_host::files;
 
 pub use crate::options::{EalOptions, Memory};
 pub(crate) use host::{check_pci, has_capability};
 
 use crate::DpdkError;
-use host::NameLock;
 use last_words::{Capture, Inside};
+use name::{NameLock, make_folder};
 
 /// EAL, started. It cannot be stopped and started again in one process; it ends with the process.
 #[derive(Debug)]
 pub struct Eal {
     log: PathBuf,
+    /// Whether anything failed, so that somebody may want to read the log.
+    failed: AtomicBool,
     huge: bool,
     /// DPDK's control functions (hot-plug above all) are called by one thread at a time.
     control: Mutex<()>,
@@ -50,7 +54,8 @@ impl Eal {
         let name = NameLock::take(&options.run_dir, &options.name)?;
         let log = open_log(&options.log)?;
         last_words::arm(&options.log)?;
-        let eal = Eal { log: options.log.clone(), huge, control: Mutex::new(()), _name: name };
+        let (path, failed) = (options.log.clone(), AtomicBool::new(false));
+        let eal = Eal { log: path, failed, huge, control: Mutex::new(()), _name: name };
         eal.init(&options.arguments(huge, &cpus), log, options)?;
         Ok(eal)
     }
@@ -82,7 +87,7 @@ impl Eal {
     pub(crate) fn call(&self) -> Calling<'_> {
         let turn = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         let from = std::fs::metadata(&self.log).map_or(0, |log| log.len());
-        Calling { log: &self.log, from, _inside: Inside::enter(), _turn: turn }
+        Calling { log: &self.log, failed: &self.failed, from, _inside: Inside::enter(), _turn: turn }
     }
 
     fn init(&self, arguments: &[String], log: File, options: &EalOptions) -> Result<(), DpdkError> {
@@ -126,6 +131,15 @@ impl Eal {
     }
 }
 
+impl Drop for Eal {
+    /// Its log goes, unless somebody was told to read it.
+    fn drop(&mut self) {
+        if !self.failed.load(Ordering::Relaxed) {
+            let _stays = std::fs::remove_file(&self.log);
+        }
+    }
+}
+
 /// A thread that DPDK knows; it is forgotten when this is dropped, by the same thread.
 #[derive(Debug)]
 pub struct Registered {
@@ -144,6 +158,7 @@ impl Drop for Registered {
 /// about it.
 pub(crate) struct Calling<'a> {
     log: &'a Path,
+    failed: &'a AtomicBool,
     from: u64,
     _inside: Inside,
     _turn: MutexGuard<'a, ()>,
@@ -160,8 +175,9 @@ impl Calling<'_> {
         self.log
     }
 
-    /// What DPDK logged during this call; its end, if that is much.
+    /// What DPDK logged during this call, which failed; its end, if that is much.
     pub(crate) fn log(&self) -> String {
+        self.failed.store(true, Ordering::Relaxed);
         tail(self.log, self.from).unwrap_or_default()
     }
 }
@@ -209,9 +225,14 @@ fn strerror(code: c_int) -> String {
 }
 
 fn open_log(path: &Path) -> Result<File, DpdkError> {
-    let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-    made.and_then(|()| File::options().append(true).create(true).mode(0o640).open(path))
-        .map_err(|error| DpdkError::Log { path: path.to_owned(), reason: error.to_string() })
+    let open = || {
+        path.parent().map_or(Ok(()), make_folder)?;
+        let log = files::own(path, 0o640)?;
+        // That of the process which had this name before.
+        log.set_len(0)?;
+        Ok(log)
+    };
+    open().map_err(|error: std::io::Error| DpdkError::Log { path: path.to_owned(), reason: error.to_string() })
 }
 
 /// A C stream over the log. It is left open: DPDK writes to it until the process ends.

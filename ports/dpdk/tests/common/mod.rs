@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use weir_packet::{Batch, Burst, Pool};
 use weir_port_dpdk::eal::{Eal, EalOptions, Memory};
-use weir_port_dpdk::{Device, DpdkError, DpdkPool, DpdkPort, PortConfig, memory_needed};
+use weir_port_dpdk::{Device, DpdkError, DpdkPool, PortConfig, memory_needed};
 use weir_stage::{Port, Rx, Tx};
 
 const INSIDE: &str = "WEIR_DPDK_TEST_INSIDE";
@@ -129,9 +129,24 @@ pub fn start(name: &str, data_room: usize) -> (Arc<Eal>, DpdkPool) {
     (eal, pool)
 }
 
+/// Takes all buffers of a new pool but so many bursts of those that lie last, which are handed out last first.
+pub fn all_but_the_last(bursts: usize, pool: &mut DpdkPool) -> Vec<Burst> {
+    let mut taken = Vec::new();
+    // A new pool hands out its buffers in the order of their addresses.
+    for n in [BUFFERS % 64].into_iter().chain(std::iter::repeat_n(64, BUFFERS / 64)) {
+        let mut burst = Burst::new();
+        assert!(pool.alloc_burst(n, &mut burst));
+        taken.push(burst);
+    }
+    for _ in 0..bursts {
+        pool.free_burst(&mut taken.pop().unwrap());
+    }
+    taken
+}
+
 /// A port with one queue each way, and the queues.
 pub struct Open {
-    pub port: DpdkPort,
+    pub port: Box<dyn Port>,
     pub rx: Box<dyn Rx>,
     pub tx: Box<dyn Tx>,
     pub batch: Box<Batch>,
@@ -139,7 +154,7 @@ pub struct Open {
 
 pub fn try_open(eal: &Arc<Eal>, device: &str, config: PortConfig, pool: &DpdkPool) -> Result<Open, String> {
     let device = Device::parse(device).unwrap();
-    let mut port = DpdkPort::attach(eal, device, config, pool).map_err(|error: DpdkError| error.to_string())?;
+    let mut port = weir_port_dpdk::attach(eal, device, config, pool).map_err(|error: DpdkError| error.to_string())?;
     let (mut rx, mut tx) = port.open(1, 1, pool).map_err(|error| error.to_string())?;
     let (rx, tx) = (rx.pop().unwrap(), tx.pop().unwrap());
     Ok(Open { port, rx, tx, batch: Batch::new() })

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use weir_packet::{Burst, DATA_ROOM, Pool};
 use weir_port_dpdk::DpdkPool;
-use weir_stage::Port;
 
 use super::{Folder, Open, finish, folder, frame, open, part, spawn, start, wait};
 

@@ -1,0 +1,77 @@
+//! Opening ports again that a failed reload left closed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use weir_stage::{Env, PortInfo};
+
+use super::reload::{close_all, differ};
+use super::{Failure, Supervisor};
+
+impl Supervisor {
+    /// Opens ports again as they were, after a reload that failed. Those that do not open stay closed, and are tried again.
+    pub(super) fn restore(&mut self, names: &BTreeSet<String>, failure: Failure) -> Failure {
+        if names.is_empty() {
+            return failure;
+        }
+        let still_closed: Vec<String> = names.iter().filter_map(|name| self.reopen(name).err()).collect();
+        if still_closed.is_empty() { failure } else { Failure::Closed { cause: Box::new(failure), still_closed } }
+    }
+
+    /// Opens a closed port as the running configuration has it.
+    fn reopen(&mut self, name: &str) -> Result<(), String> {
+        let Some(closed) = self.ports.get(name).filter(|open| open.closed.is_some()) else { return Ok(()) };
+        let opened = self.open_one(&self.loaded, &closed.config, &closed.info, &closed.owners);
+        match opened {
+            Ok(mut open) => {
+                open.succeed(closed.stats());
+                let is_other = differ(&open.info, &closed.info);
+                let stand_in = self.ports.insert(name.to_owned(), open);
+                if let Err(failure) = self.install_as_is() {
+                    let open = stand_in.and_then(|stand_in| self.ports.insert(name.to_owned(), stand_in));
+                    close_all(open.into_iter().collect());
+                    return Err(failure.to_string());
+                }
+                self.tell_links();
+                if is_other { self.rebuild_on(name) } else { Ok(()) }
+            }
+            Err(why) => {
+                if let Some(open) = self.ports.get_mut(name) {
+                    open.closed = Some(why.clone());
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// Builds the function of a port anew, because the port is not what it was.
+    fn rebuild_on(&mut self, port: &str) -> Result<(), String> {
+        let infos: Vec<PortInfo> = self.ports.values().map(|open| open.info.clone()).collect();
+        let env =
+            Env { ports: &infos, domain: &self.domain, folder: Some(&self.loaded.folder), now: self.engine.now() };
+        let Some(at) = self.functions.iter().position(|running| running.ports.iter().any(|name| name == port)) else {
+            return Ok(());
+        };
+        let Some(running) = self.functions.get(at) else { return Ok(()) };
+        let built = running.function.build(&running.element, &env, Some(&*running.instance));
+        let instance = built.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+        if let Some(running) = self.functions.get_mut(at) {
+            (running.instance, running.keep) = (Arc::from(instance), false);
+        }
+        self.install_as_is().map_err(|failure| failure.to_string())?;
+        self.functions.iter_mut().for_each(|running| running.keep = true);
+        self.tell_links();
+        Ok(())
+    }
+
+    /// Tries again to open the ports that a failed reload left closed.
+    pub(super) fn reopen_closed(&mut self) {
+        let closed = self.ports.values().filter(|open| open.closed.is_some());
+        let closed: Vec<String> = closed.map(|open| open.info.name.clone()).collect();
+        for name in closed {
+            if self.reopen(&name).is_ok() {
+                crate::log::info("port", "a port that a failed reload left closed is open again", &[("port", &name)]);
+            }
+        }
+    }
+}

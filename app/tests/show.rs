@@ -1,0 +1,190 @@
+//! What is shown of a running Weir: rates, what filters select, and how failures are told.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use common::{Folder, Running, WEIR, frames, pcap, text, weir};
+use serde_json::{Value, json};
+
+/// Routes a capture that is replayed for ever, at a rate, to a port in memory; nothing goes from `idle` to `quiet`.
+const REPLAY: &str = r#"
+    port { name = "lan", device = "mem:replay=in.pcap,rate=20 kpps,mac=02:00:00:00:00:01", address = "198.18.0.254/24" }
+    port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
+    port { name = "idle", device = "mem:null" }
+    port { name = "quiet", device = "mem:null" }
+    forward { paths = { "idle -> quiet" } }
+    router {
+        ports = { "lan", "wan" },
+        routes = { ["198.19.0.0/16"] = "192.0.2.9" },
+        neighbors = { ["192.0.2.9"] = "02:00:00:00:00:09" },
+    }
+"#;
+
+fn replay(name: &str) -> (Folder, Running) {
+    let folder = Folder::new(name);
+    folder.write("in.pcap", pcap(&frames(100)));
+    let running = Running::start(&folder, REPLAY, &[]);
+    (folder, running)
+}
+
+/// A `weir show --watch` that goes on until it is dropped.
+struct Watch {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Watch {
+    fn start(running: &Running, arguments: &[&str]) -> Watch {
+        let all = [&["show"], arguments, &["--watch", "--socket", &running.socket]].concat();
+        let mut child = Command::new(WEIR).args(all).stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Watch { child, out }
+    }
+
+    /// The lines up to the first that is as wanted.
+    fn until(&mut self, wanted: impl Fn(&str) -> bool) -> String {
+        let mut lines = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(self.out.read_line(&mut line).unwrap() > 0, "it ended after {lines}");
+            lines += &line;
+            if wanted(&line) {
+                return lines;
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[test]
+fn watched_numbers_are_rates() {
+    let (_folder, running) = replay("show-rates");
+    let mut watch = Watch::start(&running, &["stats"]);
+    let first = watch.until(|line| line == "these are totals; rates follow\n");
+    assert!(first.contains("  received") && !first.contains("/s"), "{first}");
+    let screen = watch.until(|line| line.starts_with("  unaccounted"));
+    assert!(screen.contains(", rates over ") && screen.contains("received/s") && screen.contains("bit/s"), "{screen}");
+    assert!(screen.contains("  lan ") && screen.contains("  2 without traffic: --all"), "{screen}");
+    assert!(!screen.contains("\n  idle "), "{screen}");
+    let mut watch = Watch::start(&running, &["stats", "--all", "--sort", "name"]);
+    watch.until(|line| line.contains("received/s"));
+    let rows = watch.until(|line| line.contains("  wan "));
+    assert!(rows.trim_start().starts_with("idle") && rows.contains("  lan "), "{rows}");
+    let mut watch = Watch::start(&running, &["nexthops"]);
+    let table = watch.until(|line| line.contains("pps") && line.contains("bps"));
+    assert!(table.contains("packets"), "totals come first: {table}");
+}
+
+#[test]
+fn watched_numbers_are_data_too() {
+    let (_folder, running) = replay("show-rates-json");
+    let watch = Watch::start(&running, &["stats", "--json"]);
+    let mut watch = watch;
+    let object = |watch: &mut Watch| serde_json::from_str::<Value>(&watch.until(|line| line == "}\n")).unwrap();
+    assert_eq!(object(&mut watch).get("rates"), None, "there is nothing to compare it with");
+    let second = object(&mut watch);
+    let rates = &second["rates"];
+    assert!(second["ports"].is_object() && rates["seconds"].as_f64().unwrap() > 0.5, "{rates}");
+    let names: Vec<&str> =
+        rates["ports"].as_array().unwrap().iter().map(|port| port["name"].as_str().unwrap()).collect();
+    assert_eq!((names.len(), &names[2..]), (4, &["idle", "quiet"][..]), "all of them, the most first");
+    let lan = rates["ports"].as_array().unwrap().iter().find(|port| port["name"] == "lan").unwrap();
+    let (pps, bps) = (lan["rx_pps"].as_f64().unwrap(), lan["rx_bps"].as_f64().unwrap());
+    assert!(pps > 0.0 && (bps / pps - 60.0 * 8.0).abs() < 1.0, "{lan}");
+}
+
+#[test]
+fn a_worker_has_one_name() {
+    let folder = Folder::new("show-workers");
+    folder.write("in.pcap", pcap(&frames(100)));
+    let running = Running::start(&folder, &REPLAY.replace("ports = {", "workers = { 1 }, ports = {"), &[]);
+    let stats = running.json(&["show", "stats"]);
+    let names = |key: &str, name: &str| -> Vec<String> {
+        stats[key].as_array().unwrap().iter().map(|row| row[name].as_str().unwrap().to_owned()).collect()
+    };
+    let workers = names("workers", "id");
+    assert!(workers.contains(&"1".to_owned()), "{workers:?}");
+    let links = names("links", "name");
+    assert!(links.iter().any(|link| link.starts_with("1 -> control: router.")), "{links:?}");
+    for link in links {
+        let (from, rest) = link.split_once(" -> ").unwrap();
+        let (to, _) = rest.split_once(": ").unwrap();
+        assert!([from, to].iter().all(|end| workers.iter().any(|worker| worker == end)), "{link}: {workers:?}");
+    }
+}
+
+fn refused(output: &Output, status: i32, words: &[&str]) {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{said}{}", text(&output.stdout));
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    assert!(words.iter().all(|word| said.contains(word)), "{words:?} in {said}");
+}
+
+#[test]
+fn a_filter_that_selects_nothing_is_refused() {
+    let (_folder, running) = replay("show-filters");
+    refused(&running.ask(&["show", "ports", "lam"]), 2, &["\"lam\"", "did you mean lan?", "lan, wan, idle, quiet"]);
+    refused(&running.ask(&["show", "stats", "foo"]), 2, &["\"foo\"", "there are", "lan", "control"]);
+    refused(&running.ask(&["show", "cycles", "9"]), 2, &["there are 0, control"]);
+    refused(&running.ask(&["show", "stages", "rooter"]), 2, &["router.forward"]);
+    refused(&running.ask(&["show", "links", "foo"]), 2, &["there are"]);
+    refused(&running.ask(&["show", "drops", "foo"]), 2, &["show drops"]);
+    refused(&running.ask(&["show", "graph", "foo"]), 2, &["router.forward"]);
+    refused(&running.ask(&["show", "version", "foo"]), 2, &["selects nothing"]);
+    refused(&running.ask(&["show", "ports", "--dot"]), 2, &["weir show graph --dot"]);
+    refused(&running.ask(&["show", "ports", "--function", "router"]), 2, &["--function"]);
+    refused(&running.ask(&["show", "ports", "--sort", "name"]), 2, &["--watch"]);
+    assert_eq!(running.json(&["show", "ports", "wan"])["rows"].as_array().unwrap().len(), 1);
+    assert_eq!(running.json(&["show", "stats", "wan"])["ports"].as_object().unwrap().len(), 1);
+    assert_eq!(running.json(&["show", "graph", "router.forward"])["stages"].as_array().unwrap().len(), 1);
+    // Nothing was dropped for it so far, yet it may be.
+    assert_eq!(running.say(&["show", "drops", "ttl-expired"]), "nothing was dropped\n");
+}
+
+#[test]
+fn failures_are_data_where_data_was_asked_for() {
+    let (folder, running) = replay("show-failures");
+    let error = |output: Output, status: i32| {
+        assert_eq!(output.status.code(), Some(status), "{}", text(&output.stderr));
+        assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+        let line = text(&output.stdout);
+        assert_eq!(line.matches('\n').count(), 1, "{line}");
+        let said: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(said["version"], json!(1));
+        assert!(!said["error"]["message"].as_str().unwrap().is_empty() && said["error"]["errors"].is_array(), "{said}");
+        said["error"].clone()
+    };
+    error(running.ask(&["show", "ports", "lam", "--json"]), 2);
+    error(running.ask(&["show", "routes", "--function", "nobody", "--json"]), 1);
+    let route = error(running.ask(&["route", "add", "10.0.0.0/8", "via", "300.0.0.1", "--json"]), 1);
+    assert!(route["message"].as_str().unwrap().contains("300.0.0.1"), "{route}");
+    let many = folder.write("many.txt", "10.0.0.0/8 via 192.0.2.9\n10.0.0.0/8\n");
+    error(running.ask(&["route", "add", "--from", many.to_str().unwrap(), "--json"]), 1);
+    error(running.ask(&["route", "add", "10.0.0.0/8", "--json"]), 2);
+    error(running.ask(&["trace", "udp", "adn", "tcp", "--json"]), 1);
+    folder.write("weir.lua", REPLAY.replace("wan\", device", "wan\", devcie"));
+    let reload = error(running.ask(&["reload", "--json"]), 1);
+    assert!(reload["errors"][0]["problem"].is_string() && reload["errors"][0]["place"]["line"] == json!(3), "{reload}");
+    error(weir(&["show", "stats", "--socket", "/nonexistent/s", "--json"]), 1);
+    error(weir(&["shwo", "stats", "--json"]), 2);
+    error(weir(&["run", &folder.path("weir.lua"), "--socket", &folder.path("other"), "--json"]), 1);
+}
+
+#[test]
+fn an_unknown_experiment_is_told_which_there_are() {
+    refused(
+        &weir(&["bench", "typo"]),
+        2,
+        &["'typo'", "there are compare, cpp, flowstat, peers, rfc2544, run, shaping"],
+    );
+    refused(&weir(&["top"]), 2, &["'top'", "capture, check, "]);
+}

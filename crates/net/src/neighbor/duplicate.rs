@@ -1,0 +1,122 @@
+//! What there is to tell of stations that use the router's own addresses: seldom enough, however often they are heard.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use crate::interface::PortId;
+use weir_wire::MacAddr;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// After so long the same station is told of again, in nanoseconds.
+pub const AGAIN: u64 = 600 * SECOND;
+
+/// After so long another station with the same address is told of.
+pub const ANOTHER: u64 = 10 * SECOND;
+
+/// Stations heard using own addresses, the last one for each.
+#[derive(Debug, Default)]
+pub struct Duplicates {
+    stations: BTreeMap<(PortId, Ipv4Addr), Station>,
+}
+
+/// A station that uses an own address, to be told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Duplicate {
+    /// The port on which it was heard.
+    pub port: PortId,
+    /// The address that both use.
+    pub address: Ipv4Addr,
+    /// Its MAC address.
+    pub mac: MacAddr,
+    /// How often such stations were heard since they were told of last.
+    pub times: u64,
+}
+
+#[derive(Debug)]
+struct Station {
+    mac: MacAddr,
+    /// Heard so often since it was told of.
+    times: u64,
+    /// When it was told of, and which it was.
+    told: Option<(u64, MacAddr)>,
+}
+
+impl Duplicates {
+    /// A station with this MAC address was heard using an own address.
+    pub fn heard(&mut self, port: PortId, address: Ipv4Addr, mac: MacAddr) {
+        let station = self.stations.entry((port, address)).or_insert(Station { mac, times: 0, told: None });
+        station.mac = mac;
+        station.times = station.times.saturating_add(1);
+    }
+
+    /// The address is not the router's any more.
+    pub fn forget(&mut self, port: PortId, address: Ipv4Addr) {
+        self.stations.remove(&(port, address));
+    }
+
+    /// What is to be told at `now` (nanoseconds).
+    pub fn tell(&mut self, now: u64) -> Vec<Duplicate> {
+        let due = self.stations.iter_mut().filter(|(_, station)| station.is_due(now));
+        due.map(|(&(port, address), station)| {
+            station.told = Some((now, station.mac));
+            Duplicate { port, address, mac: station.mac, times: std::mem::take(&mut station.times) }
+        })
+        .collect()
+    }
+
+    /// Own addresses that another station was heard using.
+    pub fn len(&self) -> usize {
+        self.stations.len()
+    }
+
+    /// Whether nobody was heard.
+    pub fn is_empty(&self) -> bool {
+        self.stations.is_empty()
+    }
+}
+
+impl Station {
+    fn is_due(&self, now: u64) -> bool {
+        let waits = |(at, mac): (u64, MacAddr)| now.saturating_sub(at) < if mac == self.mac { AGAIN } else { ANOTHER };
+        self.times > 0 && !self.told.is_some_and(waits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const ONE: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+    const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+    #[test]
+    fn each_station_is_told_of_at_once_and_then_seldom() {
+        let mut duplicates = Duplicates::default();
+        let told = |mac, times| vec![Duplicate { port: 1, address: OWN, mac, times }];
+        duplicates.heard(1, OWN, ONE);
+        assert_eq!(duplicates.tell(5), told(ONE, 1));
+        for second in 1..600 {
+            duplicates.heard(1, OWN, ONE);
+            assert_eq!(duplicates.tell(5 + second * SECOND), []);
+        }
+        assert_eq!(duplicates.tell(5 + AGAIN), told(ONE, 599));
+        assert_eq!(duplicates.tell(5 + 3 * AGAIN), [], "it was not heard again");
+        assert_eq!(duplicates.len(), 1);
+    }
+
+    #[test]
+    fn stations_that_take_turns_do_not_fill_the_log() {
+        let mut duplicates = Duplicates::default();
+        let mut lines = 0;
+        for n in 0..10_000_u64 {
+            duplicates.heard(1, OWN, if n % 2 == 0 { ONE } else { OTHER });
+            lines += duplicates.tell(n * SECOND / 100).len();
+        }
+        // 100 seconds, one in each ten.
+        assert_eq!(lines, 10);
+        duplicates.forget(1, OWN);
+        assert!(duplicates.is_empty());
+    }
+}

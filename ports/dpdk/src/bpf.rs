@@ -1,0 +1,72 @@
+//! BPF programs and maps that the process has open. libxdp opens more than it closes: of each AF_XDP socket a program and a map stay
+//! open, and nobody knows their descriptors any more.
+
+use std::collections::BTreeSet;
+use std::os::fd::RawFd;
+
+/// Descriptors of BPF programs and maps, each with what the kernel says it stands for: `prog_id` or `map_id` and a number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects(BTreeSet<(RawFd, String)>);
+
+impl Objects {
+    /// All that are open now.
+    pub(crate) fn open() -> Objects {
+        let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+        let numbers = open.filter_map(|fd| fd.file_name().to_str()?.parse().ok());
+        Objects(numbers.filter_map(|fd| Some((fd, identity(fd)?))).collect())
+    }
+
+    /// Those that were opened since `before` was taken.
+    pub(crate) fn opened_since(before: &Objects) -> Objects {
+        Objects(Objects::open().0.difference(&before.0).cloned().collect())
+    }
+
+    /// These and others.
+    pub(crate) fn and(mut self, others: Objects) -> Objects {
+        self.0.extend(others.0);
+        self
+    }
+
+    /// Closes those that are open still.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses them, or closes them later.
+    pub(crate) unsafe fn close(&self) {
+        for (fd, what) in &self.0 {
+            if identity(*fd).as_ref() == Some(what) {
+                // SAFETY: the same object as before, and the caller says that nobody uses the descriptor.
+                unsafe { libc::close(*fd) };
+            }
+        }
+    }
+}
+
+/// What a descriptor of a BPF object stands for.
+fn identity(fd: RawFd) -> Option<String> {
+    let target = std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?;
+    let key = match target.to_str()? {
+        "anon_inode:bpf-prog" => "prog_id:",
+        "anon_inode:bpf-map" => "map_id:",
+        _ => return None,
+    };
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+    info.lines().find(|line| line.starts_with(key)).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_descriptors_are_left_alone() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+        assert_eq!(identity(fd), None);
+        assert_eq!(identity(-1), None);
+        let wrong = Objects([(fd, "prog_id:\t1".to_owned())].into());
+        // SAFETY: there is no such object.
+        unsafe { wrong.close() };
+        assert!(file.metadata().is_ok());
+    }
+}
