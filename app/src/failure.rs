@@ -80,7 +80,7 @@ impl fmt::Display for Failed {
                 writeln!(f, "weir: {}", mistakes(errors.len()))
             }
             Failed::Refused { message, errors } => {
-                writeln!(f, "weir: {message}")?;
+                writeln!(f, "weir: {}", Shown::lines(message))?;
                 errors.iter().try_for_each(|error| writeln!(f, "  {error}"))
             }
             Failed::Misused(sentence) => writeln!(f, "weir: {sentence}"),

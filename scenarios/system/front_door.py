@@ -89,6 +89,7 @@ def test_without_descriptors_clients_are_told():
         for _ in range(40):
             clients.append(_connect(weir))
             answer = _ask(clients[-1])
+            assert answer, "a client waits for an answer that never comes"
             if "no descriptors left" in answer:
                 break
         else:

@@ -249,8 +249,9 @@ impl Engine {
 
     /// Asks each worker for its numbers. One that did not answer last time gets little time for it.
     fn sweep(&mut self) -> Vec<WorkerSnapshot> {
-        let answers = self.ask_all(AGAIN, Command::Snapshot);
-        self.noted(answers)
+        let silent = self.as_last_told();
+        self.last = told_or(self.ask_all(AGAIN, Command::Snapshot), silent);
+        self.last.clone()
     }
 
     /// Asks every worker, then waits for the answers, `again` for one that did not answer last time; `None` of one that does not.
@@ -261,16 +262,16 @@ impl Engine {
         asked.into_iter().enumerate().map(|(at, answer)| answer.recv_timeout(patience(at)).ok()).collect()
     }
 
-    /// Keeps the workers' numbers. Of one that told none they are those that it told last.
-    fn noted(&mut self, answers: Vec<Option<WorkerSnapshot>>) -> Vec<WorkerSnapshot> {
-        let last = std::mem::take(&mut self.last);
-        let seats = self.seats.iter().enumerate();
-        let silent = seats.map(|(at, (id, _))| {
-            let before = last.get(at).cloned().unwrap_or_default();
-            WorkerSnapshot { id: id.clone(), quiet: false, silent: true, ..before }
-        });
-        self.last = answers.into_iter().zip(silent).map(|(told, silent)| told.unwrap_or(silent)).collect();
-        self.last.clone()
+    /// What is told of each worker if it does not answer: its numbers as it told them last.
+    fn as_last_told(&self) -> Vec<WorkerSnapshot> {
+        let before = |at| self.last.get(at).cloned().unwrap_or_default();
+        let silent = |(at, (id, _)): (usize, &(String, Seat))| WorkerSnapshot {
+            id: id.clone(),
+            quiet: false,
+            silent: true,
+            ..before(at)
+        };
+        self.seats.iter().enumerate().map(silent).collect()
     }
 
     /// Times round the loop of each worker, for a watchdog: a number that stays the same belongs to a worker that is stuck.
@@ -383,7 +384,7 @@ impl Engine {
                 drop(thread.take().map(std::thread::JoinHandle::join));
             }
         }
-        let last = self.noted(answers);
+        let last = told_or(answers, self.as_last_told());
         self.seats.clear();
         last
     }
@@ -412,6 +413,11 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// The workers' numbers, or what is told of those that did not answer.
+fn told_or(answers: Vec<Option<WorkerSnapshot>>, silent: Vec<WorkerSnapshot>) -> Vec<WorkerSnapshot> {
+    answers.into_iter().zip(silent).map(|(told, silent)| told.unwrap_or(silent)).collect()
 }
 
 /// Whether a packet went into or out of a link between two sweeps over the same workers.
