@@ -38,6 +38,19 @@ impl Series {
         self.put(Piece { number: number as u32, packets: 1, bytes: bytes.into() });
     }
 
+    /// Takes a packet back that was added with the same arguments.
+    pub fn take_back(&mut self, nanos: i64, bytes: u32) {
+        let number = (u64::try_from(nanos).unwrap_or(0) / Series::FINEST) >> self.doubled;
+        let Ok(at) = self.pieces.binary_search_by_key(&number, |piece| piece.number.into()) else { return };
+        if let Some(piece) = self.pieces.get_mut(at) {
+            piece.packets = piece.packets.saturating_sub(1);
+            piece.bytes = piece.bytes.saturating_sub(bytes.into());
+            if piece.packets == 0 {
+                self.pieces.remove(at);
+            }
+        }
+    }
+
     /// Adds all that `other` has.
     pub fn merge(&mut self, other: &Series) {
         while self.doubled < other.doubled {

@@ -3,12 +3,14 @@
 use crate::gather::{Gatherer, Progress};
 use crate::hash::Hasher;
 use crate::matching::{Learned, Matching, Tally};
+use crate::notes::Around;
 use crate::options::{Clock, Options};
 use crate::packet::{Side, Source};
 use crate::report::{CaptureReport, ClockReport, FORM, Report, Total};
 use crate::spool::Spool;
 use crate::streams::Streams;
 use crate::summary::Summary;
+use crate::ways::Ways;
 
 /// Finds out what became of the packets of `sent`, of which `received` has what came out of the device. `progress` is told how much
 /// was read.
@@ -23,7 +25,7 @@ pub fn analyse<S: Source, R: Source>(
     progress: Progress<'_>,
 ) -> Result<Report, String> {
     let hasher = Hasher::random();
-    let mut streams = Streams::new(options.profile);
+    let (mut streams, mut ways) = (Streams::new(options.profile), Ways::default());
     let gatherer = |side, filter| Gatherer { side, model: options.model.as_ref(), filter, hasher };
     // A quarter each for what was sent, what was received, the table of the one and what is known of the other.
     let room = options.memory / 4;
@@ -31,7 +33,7 @@ pub fn analyse<S: Source, R: Source>(
     let mut before = gatherer(Side::Sent, options.filter_sent.as_ref()).sent(
         sent,
         &options.by,
-        &mut streams,
+        (&mut streams, &mut ways),
         &mut was_sent,
         progress,
     )?;
@@ -42,6 +44,7 @@ pub fn analyse<S: Source, R: Source>(
         sent: was_sent,
         received: was_received,
         streams: &mut streams,
+        ways: &mut ways,
         window: options.window,
         clock: options.clock,
         renames: options.model.renames(),
@@ -60,7 +63,8 @@ pub fn analyse<S: Source, R: Source>(
     total.bindings = options.model.renames().then(|| learned.bindings.count());
     let summary = Summary { by: &options.by, clock: options.clock, order: options.order };
     let told = summary.streams(&streams, &mut total);
-    let notes = crate::notes::notes(options, &before, &behind, &total, &learned, &told);
+    let around = Around { learned: &learned, other_way: ways.filter() };
+    let notes = crate::notes::notes(options, (&before, &behind), &total, &around, &told);
     Ok(Report {
         version: FORM,
         partial: before.damage.iter().chain(&behind.damage).cloned().collect(),

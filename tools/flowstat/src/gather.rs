@@ -12,6 +12,7 @@ use crate::report::CaptureReport;
 use crate::spool::Spool;
 use crate::streams::Streams;
 use crate::table::MAX_STREAMS;
+use crate::ways::Ways;
 
 /// Packets between two looks at the clock of whoever shows the progress.
 const STEP: u64 = 1 << 17;
@@ -76,12 +77,13 @@ impl Gatherer<'_> {
         &self,
         source: &mut S,
         fields: &Fields,
-        streams: &mut Streams,
+        (streams, ways): (&mut Streams, &mut Ways),
         spool: &mut Spool<SentRecord>,
         progress: Progress<'_>,
     ) -> Result<CaptureReport, String> {
         let mut common = Vec::new();
         self.each(source, progress, |time, packet, key, flow| {
+            ways.remember(key, packet);
             common.clear();
             fields.write(packet, self.model, &mut common);
             let stream = streams.id(&common, &self.hasher)?;

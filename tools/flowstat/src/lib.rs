@@ -31,6 +31,7 @@ mod subscribers;
 mod summary;
 pub mod synthetic;
 mod table;
+mod ways;
 
 pub use analysis::analyse;
 pub use fields::{Fields, manual};

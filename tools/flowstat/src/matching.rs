@@ -11,6 +11,7 @@ use crate::records::{AMBIGUOUS, Event, ReceivedRecord, SentRecord};
 use crate::spool::{PARTS, Spool};
 use crate::streams::Streams;
 use crate::table::{Found, MAX_STREAMS, Sent, Table, Window};
+use crate::ways::Ways;
 
 /// How many packets ahead memory is asked for.
 const AHEAD: usize = 24;
@@ -69,6 +70,7 @@ pub(crate) struct Matching<'a> {
     pub(crate) sent: Spool<SentRecord>,
     pub(crate) received: Spool<ReceivedRecord>,
     pub(crate) streams: &'a mut Streams,
+    pub(crate) ways: &'a mut Ways,
     pub(crate) window: u64,
     pub(crate) clock: Clock,
     pub(crate) renames: bool,
@@ -196,7 +198,7 @@ impl Matching<'_> {
                 Ok(())
             };
             let window = Self::window(self.window, self.clock);
-            tally = find(&mut self.received, 0, table, learned, window, tally, take)?;
+            tally = find(&mut self.received, 0, (table, self.ways), learned, window, tally, take)?;
             self.streams.received_all(&learned.line);
             return Ok(tally);
         }
@@ -205,7 +207,7 @@ impl Matching<'_> {
             let table = self.table(part, learned, &mut tally)?;
             let window = Self::window(self.window, self.clock);
             let take = |event: &Event| events.push(*event, part as u64);
-            tally = find(&mut self.received, part, table, learned, window, tally, take)?;
+            tally = find(&mut self.received, part, (table, self.ways), learned, window, tally, take)?;
             self.received.forget(part);
         }
         self.streams.sent_all();
@@ -234,6 +236,8 @@ impl Matching<'_> {
                     streams.leave_out(record, record.time < cover.sent.0);
                     tally.outside_sent += 1;
                     stream = OUTSIDE;
+                } else if learned.cover.is_some() {
+                    streams.keep(record.stream, record.time);
                 }
                 table.insert(key(record), Sent { time: record.time, stream, number: record.number });
             }
@@ -248,7 +252,7 @@ impl Matching<'_> {
 fn find(
     received: &mut Spool<ReceivedRecord>,
     part: usize,
-    mut table: Table,
+    (mut table, ways): (Table, &mut Ways),
     learned: &Learned,
     window: Window,
     mut tally: Tally,
@@ -260,6 +264,11 @@ fn find(
             records.get(n + AHEAD).into_iter().for_each(|ahead| table.prefetch(key(ahead)));
             let now = learned.line.corrected(record.time);
             let found = table.find(key(record), now, window);
+            match found {
+                Found::Matched { .. } => ways.see(record.key, true),
+                Found::TooEarly => ways.see(record.key, false),
+                _ => {}
+            }
             if let Some(event) = tally.judge(found, record, now, learned.cover) {
                 take(&event)?;
             }

@@ -4,16 +4,24 @@ use crate::matching::Learned;
 use crate::options::{Clock, Options};
 use crate::report::{CaptureReport, Stream, Total};
 
+/// What is known beside the figures.
+#[derive(Debug)]
+pub(crate) struct Around<'a> {
+    /// What was learned of the captures.
+    pub(crate) learned: &'a Learned,
+    /// The filter that leaves one direction of what was sent, if it seems to hold both.
+    pub(crate) other_way: Option<String>,
+}
+
 /// Sentences about what looks wrong or could mislead.
 pub(crate) fn notes(
     options: &Options,
-    sent: &CaptureReport,
-    received: &CaptureReport,
+    (sent, received): (&CaptureReport, &CaptureReport),
     total: &Total,
-    learned: &Learned,
+    around: &Around<'_>,
     streams: &[Stream],
 ) -> Vec<String> {
-    let mut notes = Vec::new();
+    let (mut notes, learned) = (Vec::new(), around.learned);
     for (side, capture) in [("sent", sent), ("received", received)] {
         notes.extend(of_side(options, side, capture));
     }
@@ -25,7 +33,13 @@ pub(crate) fn notes(
             nanos(options.window)
         ));
     }
-    if total.too_early > 0 {
+    if let Some(filter) = &around.other_way {
+        notes.push(format!(
+            "what was sent seems to hold both directions: {} packets were received before they were sent, as answers are; what runs the other \
+             way counts as lost and unmatched; say --filter-sent '{filter}'",
+            total.too_early
+        ));
+    } else if total.too_early > 0 {
         notes.push(format!(
             "{} packets were received before what looks like them was sent; if the captures have different clocks, say --clock offset",
             total.too_early
@@ -51,6 +65,12 @@ pub(crate) fn notes(
         notes.push(format!(
             "{} flows had several names on the other side; their packets are known by what they carry alone",
             learned.bindings.conflicts()
+        ));
+    }
+    if sent.outside + received.outside > 0 {
+        notes.push(format!(
+            "--trim left {} packets sent and {} received out, which are neither lost nor unmatched: the other capture does not cover their time",
+            sent.outside, received.outside
         ));
     }
     if !options.trim && total.matched > 0 && total.lost > 0 && not_together(sent, received) {

@@ -94,6 +94,8 @@ pub(crate) struct Sending {
     /// Packets before those that both captures cover, and after.
     pub(crate) before: u32,
     pub(crate) after: u32,
+    /// When the first and the last of those were sent that both captures cover, where others are left out.
+    pub(crate) covered: Option<(i64, i64)>,
 }
 
 /// What arrived of a stream.
@@ -163,6 +165,15 @@ impl Streams {
         if let Some(sending) = self.sent.get_mut(record.stream as usize) {
             *(if before { &mut sending.before } else { &mut sending.after }) += 1;
             sending.bytes -= u64::from(record.length);
+            sending.series.take_back(record.time.wrapping_sub(self.zero.unwrap_or(0)), record.length);
+        }
+    }
+
+    /// Notes that a packet that was sent lies within what both captures cover.
+    pub(crate) fn keep(&mut self, stream: u32, time: i64) {
+        if let Some(sending) = self.sent.get_mut(stream as usize) {
+            let (first, last) = sending.covered.unwrap_or((time, time));
+            sending.covered = Some((first.min(time), last.max(time)));
         }
     }
 

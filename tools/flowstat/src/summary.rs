@@ -66,6 +66,7 @@ impl Summary<'_> {
 
     fn stream(&self, streams: &Streams, id: usize, sending: &Sending, receiving: Option<&Receiving>) -> Stream {
         let sent = u64::from(sending.packets - sending.before - sending.after);
+        let (first, last) = sending.covered.unwrap_or((sending.first, sending.last));
         let mut report = match receiving {
             Some(receiving) => receiving.stats.report(Some(sent)),
             None => StreamStats::new(streams.rules(sending)).report(Some(sent)),
@@ -79,8 +80,8 @@ impl Summary<'_> {
             ambiguous: receiving.map_or(0, |receiving| receiving.ambiguous),
             sent_bytes: sending.bytes,
             received_bytes: receiving.map_or(0, |receiving| receiving.bytes),
-            first_ns: sending.first,
-            sent_bps: rate(sending.bytes, sent, sending.first, sending.last),
+            first_ns: first,
+            sent_bps: rate(sending.bytes, sent, first, last),
             received_bps: receiving.and_then(|receiving| {
                 let packets = report.received + report.duplicated;
                 rate(receiving.bytes, packets, receiving.first, receiving.last)

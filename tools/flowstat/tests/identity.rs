@@ -124,7 +124,50 @@ fn what_only_one_capture_covers_can_be_left_out() {
         assert_eq!((report.received.outside, report.total.unmatched), (if clock == Clock::Same { 21 } else { 20 }, 0));
         assert_eq!(report.streams[0].report.loss.as_ref().unwrap().periods, 1);
         assert_eq!(report.total.sent, report.streams[0].report.sent);
+        // What was left out is no loss of the plots either, and it is told.
+        for series in [&report.total.series, &report.streams[0].series] {
+            let sum = |of: fn(&weir_flowstat::Piece) -> u64| series.pieces.iter().map(of).sum::<u64>();
+            assert_eq!((sum(|piece| piece.lost.into()), sum(|piece| piece.sent.into())), (1, report.total.sent));
+            assert_eq!(sum(|piece| piece.sent_bytes), report.total.sent_bytes);
+        }
+        assert_eq!(report.streams[0].first_ns, if clock == Clock::Same { 21_000 } else { 20_000 });
+        let left_out =
+            format!("--trim left {} packets sent and {} received out", report.sent.outside, report.received.outside);
+        assert!(report.notes.iter().any(|note| note.starts_with(&left_out)), "{:?}", report.notes);
     }
+}
+
+/// Who captures on both sides of a router has questions and answers in both files. The answers are told, with the filter that leaves them out, and
+/// with it nothing is lost.
+#[test]
+fn answers_in_both_captures_are_told_with_the_filter_that_leaves_them_out() {
+    let frame = |n: u64, answer: bool, time: i64| {
+        let (to, from) =
+            if answer { ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 9]) } else { ([2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1]) };
+        let data = [&to[..], &from[..], &[0x88, 0xb5, u8::from(answer)], &n.to_be_bytes()[..], &[0; 40][..]].concat();
+        Frame { time, length: data.len() as u32, data, file: 0 }
+    };
+    // Each question is sent, received after 100 ns, answered after 500 ns; the answer comes back to where it counts as sent.
+    let pair = |n: u64, asked: i64, answered: i64| {
+        let start = n as i64 * 1000;
+        [frame(n, false, start + asked), frame(n, true, start + answered)]
+    };
+    let sent: Vec<Frame> = (0..50).flat_map(|n| pair(n, 0, 700)).collect();
+    let received: Vec<Frame> = (0..50).flat_map(|n| pair(n, 100, 600)).collect();
+    let mut options = options(Box::new(Identity::default()));
+    let report = run(&options, &sent, &received);
+    assert_eq!((report.total.matched, report.total.lost, report.total.too_early), (50, 50, 50));
+    let note = report.notes.iter().find(|note| note.contains("both directions")).unwrap();
+    let filter = note.split('\'').nth(1).unwrap();
+    assert!(
+        note.contains("50 packets were received before they were sent") && filter == "ether dst 02:00:00:00:00:09",
+        "{note}"
+    );
+    assert!(!report.notes.iter().any(|note| note.contains("--clock")), "{:?}", report.notes);
+    options.filter_sent = Some(weir_filter::Filter::parse(filter).unwrap());
+    let report = run(&options, &sent, &received);
+    assert_eq!((report.total.lost, report.sent.filtered), (0, 50));
+    assert!(!report.notes.iter().any(|note| note.contains("both directions")), "{:?}", report.notes);
 }
 
 /// Whatever stamps and lengths files claim, nothing overflows, and every packet is in one place.

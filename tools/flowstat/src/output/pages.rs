@@ -60,6 +60,8 @@ fn totals(page: &mut Page, report: &Report) {
         ("reordered", total.reordered),
         ("ambiguous", total.ambiguous),
         ("received, but not sent", total.unmatched),
+        ("trimmed, sent", report.sent.outside),
+        ("trimmed, received", report.received.outside),
         ("filtered, sent", total.filtered_sent),
         ("filtered, received", total.filtered_received),
     ];
