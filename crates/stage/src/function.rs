@@ -126,6 +126,12 @@ pub trait Function: Sync {
         &[]
     }
 
+    /// Command lines of those changes, each from the noun on and with a word on what it is for behind two spaces and a `#`, in an
+    /// order in which they can be tried one after the other: `route del 10.1.0.0/16  # gives it up`.
+    fn examples(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The tables that a running instance shows; the command line is made from them.
     fn shows(&self) -> &'static [Show] {
         &[]

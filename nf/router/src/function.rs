@@ -75,6 +75,10 @@ impl Function for Router {
         request::VERBS
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        request::EXAMPLES
+    }
+
     fn shows(&self) -> &'static [Show] {
         show::SHOWS
     }
