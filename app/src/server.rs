@@ -5,6 +5,7 @@
 //! written, and how long a client may leave an answer unread before it is disconnected.
 
 mod audit;
+mod following;
 mod lines;
 mod reload;
 mod session;
@@ -26,6 +27,7 @@ use weir_stage::ShowRows;
 use crate::log;
 use crate::socket::{self, Bound};
 use crate::source::{Candidate, Reload};
+use crate::trace::Decision;
 use weir_protocol::{self as protocol, Reply, Request, Response, Rights};
 
 /// What the loop that owns the data plane is asked to do.
@@ -43,6 +45,8 @@ pub(crate) enum Job {
     TakeOver(Box<Candidate>, SyncSender<Answer>),
     /// Say what a watcher must know.
     Scene(SyncSender<Scene>),
+    /// Say what stages decided about packets, of each in words if there is anything to say.
+    Explain(Vec<Decision>, SyncSender<Vec<Option<String>>>),
     /// Tell an observer of every packet from here on.
     Watch(Arc<dyn Observer>, SyncSender<()>),
     /// Tell it no more.

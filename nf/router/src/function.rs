@@ -21,6 +21,7 @@ use crate::check::{self, Check};
 use crate::config::{RouterConfig, RouterLimits};
 use crate::control::{SlowPath, lock};
 use crate::counters::Counters;
+use crate::explain;
 use crate::fib::{Fib, Leads};
 use crate::forward::{Forward, Shared};
 use crate::hairpin::Hairpin;
@@ -274,6 +275,11 @@ impl Instance for Running {
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {
         lock(&self.shared).set_link(port, up, now);
+    }
+
+    fn explain(&self, stage: &str, way: &str, packet: &[u8]) -> Option<String> {
+        let (name, stage) = stage.rsplit_once('.')?;
+        if name == self.name { explain::route(&lock(&self.shared), stage, way, packet) } else { None }
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
