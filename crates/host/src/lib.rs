@@ -5,5 +5,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod features;
 pub mod links;
 mod netlink;
