@@ -50,15 +50,43 @@ impl Finding {
     }
 }
 
-/// The files of a host, below a folder that is the root of the real one, or of one made up for tests.
+/// The files of a host, below a folder that is the root of the real one, or of one made up for tests, and its interfaces.
 pub(crate) struct Host {
     root: PathBuf,
+    links: Vec<Link>,
+}
+
+/// An interface of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// Its name.
+    pub(crate) name: String,
+    /// The kernel's word for what it is; `None` for hardware.
+    pub(crate) kind: Option<String>,
+    /// Whether checksums of what is sent by it are left to be finished by who receives it; `None` where nobody can tell.
+    pub(crate) leaves_checksums: Option<bool>,
+}
+
+/// Features of an interface by which the kernel leaves checksums of TCP and UDP unfinished.
+const CHECKSUMS: [&str; 3] = ["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
+
+/// The interfaces of the network namespace that this runs in.
+fn links() -> Vec<Link> {
+    let link = |interface: weir_host::links::Interface| {
+        let features = weir_host::features::active(interface.index).ok();
+        Link {
+            name: interface.name,
+            kind: interface.kind,
+            leaves_checksums: features.map(|on| on.iter().any(|name| CHECKSUMS.contains(&name.as_str()))),
+        }
+    };
+    weir_host::links::interfaces().unwrap_or_default().into_iter().map(link).collect()
 }
 
 impl Host {
     /// The host that this runs on.
     pub(crate) fn here() -> Host {
-        Host { root: PathBuf::from("/") }
+        Host { root: PathBuf::from("/"), links: links() }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -72,10 +100,6 @@ impl Host {
 
     fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.parse().ok()
-    }
-
-    fn exists(&self, path: &str) -> bool {
-        self.path(path).exists()
     }
 
     /// The names in a folder, sorted; none if it cannot be read.

@@ -22,6 +22,7 @@ use crate::socket;
 use crate::source::Source;
 use crate::stats::{self, Stats};
 use crate::supervisor::{Next, Options, Sayings, Supervisor};
+use crate::trace::Decision;
 use crate::watch::Watch;
 use weir_protocol::Request;
 
@@ -144,6 +145,11 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
         Job::Scene(reply) => {
             let ports = running.supervisor.port_names();
             let _ = reply.send(Scene { now: running.supervisor.now(), ports });
+        }
+        Job::Explain(decisions, reply) => {
+            let explain =
+                |decided: &Decision| running.supervisor.explain(&decided.stage, &decided.way, &decided.packet);
+            let _ = reply.send(decisions.iter().map(explain).collect());
         }
         Job::Watch(observer, reply) => {
             running.supervisor.observe(&observer);

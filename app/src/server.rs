@@ -6,6 +6,7 @@
 //! is a place for root and for the user who started Weir.
 
 mod audit;
+mod following;
 mod guests;
 mod lines;
 mod reload;
@@ -30,6 +31,7 @@ use crate::reload::{Candidate, Ready, Reload};
 use crate::socket::{self, Bound};
 use crate::spare::{Guest, Spare};
 use crate::supervisor::Aside;
+use crate::trace::Decision;
 use guests::Guests;
 use weir_protocol::{self as protocol, Reply, Request, Response, Rights};
 
@@ -50,6 +52,8 @@ pub(crate) enum Job {
     Finish(Box<Ready>, SyncSender<Answer>),
     /// Say what a watcher must know.
     Scene(SyncSender<Scene>),
+    /// Say what stages decided about packets, of each in words if there is anything to say.
+    Explain(Vec<Decision>, SyncSender<Vec<Option<String>>>),
     /// Tell an observer of every packet from here on.
     Watch(Arc<dyn Observer>, SyncSender<()>),
     /// Tell it no more.

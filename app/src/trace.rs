@@ -25,6 +25,29 @@ const SEATS: usize = 4096;
 /// Places that one packet may sit in.
 const PROBES: usize = 16;
 
+/// Bytes of a packet by which a function knows what its stage decided.
+const FRONT: usize = 64;
+
+/// A step, and what a stage decided in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// The step; no words stand for a packet that is out of sight.
+    pub(crate) step: Step,
+    /// What was decided, where the packet left a stage by a way.
+    pub(crate) decided: Option<Decision>,
+}
+
+/// A stage, and the packet that it let go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    /// The stage.
+    pub(crate) stage: String,
+    /// The way by which it left.
+    pub(crate) way: String,
+    /// How it began then.
+    pub(crate) packet: Vec<u8>,
+}
+
 /// Packets on their way, by the numbers that name their buffers. A packet is with one worker at a time, so nobody asks about
 /// a number while another enters or removes it.
 struct Followed {
@@ -85,12 +108,12 @@ pub(crate) struct Tracer {
     missed: AtomicU64,
     followed: Followed,
     names: Vec<(u16, String)>,
-    steps: SyncSender<Step>,
+    steps: SyncSender<Seen>,
 }
 
 impl Tracer {
     /// A tracer of `count` packets, and where its steps come out.
-    pub(crate) fn new(count: u32, filter: Filter, names: Vec<(u16, String)>) -> (Tracer, Receiver<Step>) {
+    pub(crate) fn new(count: u32, filter: Filter, names: Vec<(u16, String)>) -> (Tracer, Receiver<Seen>) {
         let (steps, out) = sync_channel(QUEUE);
         let tracer = Tracer {
             filter,
@@ -154,9 +177,18 @@ impl Tracer {
             place,
             way: way.to_owned(),
             fate: fate.to_owned(),
-            bytes: Describe(event.bytes).to_string(),
+            why: String::new(),
+            bytes: if event.bytes.is_empty() { String::new() } else { Describe(event.bytes).to_string() },
         };
-        if self.steps.try_send(step).is_err() {
+        let decided = match event.what {
+            What::Left { stage, way, fate: Fate::Way } => Some(Decision {
+                stage: stage.to_owned(),
+                way: way.to_owned(),
+                packet: event.bytes.iter().take(FRONT).copied().collect(),
+            }),
+            _ => None,
+        };
+        if self.steps.try_send(Seen { step, decided }).is_err() {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -229,7 +261,7 @@ mod tests {
         weir_wire::build::UdpFrame::default().to_vec(&[0; 18])
     }
 
-    fn tracer(count: u32, filter: &str) -> (Tracer, Receiver<Step>) {
+    fn tracer(count: u32, filter: &str) -> (Tracer, Receiver<Seen>) {
         Tracer::new(count, Filter::parse(filter).unwrap(), vec![(0, "wan".to_owned())])
     }
 
@@ -246,7 +278,7 @@ mod tests {
         tracer.event(&event(128, &frame, What::Left { stage: "b", way: "no-route", fate: drop }));
         assert!(tracer.finished());
         tracer.event(&event(128, &frame, What::Received { port: 0 }));
-        let steps: Vec<Step> = steps.try_iter().collect();
+        let steps: Vec<Step> = steps.try_iter().map(|seen| seen.step).collect();
         let seen: Vec<_> =
             steps.iter().map(|step| (step.packet, &*step.event, &*step.place, &*step.way, &*step.fate)).collect();
         assert_eq!(
@@ -258,13 +290,27 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_out_of_sight_has_no_words() {
+        let (tracer, steps) = tracer(1, "udp");
+        let (frame, way) = (udp(), Fate::Way);
+        tracer.event(&event(64, &frame, What::Received { port: 0 }));
+        tracer.event(&event(64, &[], What::Taken { stage: "a" }));
+        tracer.event(&event(64, &frame, What::Left { stage: "a", way: "out", fate: way }));
+        let seen: Vec<Seen> = steps.try_iter().collect();
+        assert_eq!((seen[1].step.event.as_str(), seen[1].step.bytes.as_str()), ("taken", ""));
+        let decided =
+            Decision { stage: "a".to_owned(), way: "out".to_owned(), packet: frame[..frame.len().min(FRONT)].to_vec() };
+        assert_eq!((&seen[1].decided, &seen[2].decided), (&None, &Some(decided)));
+    }
+
+    #[test]
     fn a_buffer_in_new_hands_is_another_packet() {
         let (tracer, steps) = tracer(2, "");
         let frame = udp();
         tracer.event(&event(64, &frame, What::Received { port: 0 }));
         tracer.event(&event(64, &frame, What::Created { stage: "a", reason: "copy" }));
         tracer.event(&event(64, &frame, What::Transmitted { port: 9 }));
-        let seen: Vec<_> = steps.try_iter().map(|step| (step.packet, step.place)).collect();
+        let seen: Vec<_> = steps.try_iter().map(|seen| (seen.step.packet, seen.step.place)).collect();
         assert_eq!(seen, [(1, "wan".to_owned()), (2, "a".to_owned()), (2, "port 9".to_owned())]);
         assert!(tracer.finished());
     }
@@ -298,7 +344,7 @@ mod tests {
             }
         });
         assert!(tracer.finished());
-        let steps: Vec<Step> = steps.try_iter().collect();
+        let steps: Vec<Step> = steps.try_iter().map(|seen| seen.step).collect();
         for number in 1..=1000 {
             let mine: Vec<&str> = steps.iter().filter(|s| s.packet == number).map(|s| s.event.as_str()).collect();
             assert_eq!(mine, ["received", "transmitted"]);

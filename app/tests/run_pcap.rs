@@ -304,6 +304,33 @@ fn a_packet_is_followed_through_the_stages() {
 }
 
 #[test]
+fn a_followed_packet_tells_its_route_and_what_is_held() {
+    let folder = Folder::new("trace-route");
+    folder.write("in.pcap", pcap(&frames(100)));
+    // So slow that the slow path takes whatever comes.
+    let running = Running::start(&folder, &REPLAY.replace("20 kpps", "50 pps"), &[]);
+    let trace = running.say(&["trace", "udp"]);
+    assert!(trace.contains("router.forward -> port[1], by route 198.19.0.0/16 via 192.0.2.9 on wan"), "{trace}");
+    // Of several next hops it is the one to whose address the packet goes.
+    running.say(&["neighbor", "add", "192.0.2.10", "mac", "02:00:00:00:00:0a"]);
+    running.say(&["route", "add", "198.19.0.0/24", "via", "192.0.2.9", "192.0.2.10"]);
+    let trace = running.say(&["trace", "udp"]);
+    let hop = if trace.contains("> 02:00:00:00:00:0a") { "192.0.2.10" } else { "192.0.2.9" };
+    assert!(trace.contains(&format!(", by route 198.19.0.0/24 via {hop} on wan\n")), "{trace}");
+    // Nobody answers for this one: the packet waits, and is known all the while.
+    running.say(&["route", "add", "198.19.0.1/32", "via", "192.0.2.77"]);
+    let trace = running.say(&["trace", "-n", "3", "udp"]);
+    assert!(trace.contains("router.forward -> unresolved, by route 198.19.0.1/32 via 192.0.2.77 on wan"), "{trace}");
+    assert!(trace.contains("router.control holds it") && !trace.contains("[short]"), "{trace}");
+    running.say(&["route", "add", "198.19.0.1/32", "via", "192.0.2.78"]);
+    let lines = running.say(&["trace", "--json", "-n", "3", "udp"]);
+    let steps: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let taken = steps.iter().find(|line| line["step"]["event"] == "taken").unwrap();
+    assert!(taken["step"]["bytes"].as_str().unwrap().contains("198.18.0.1 > 198.19.0.1"), "{taken}");
+    check_account(&running.json(&["show", "stats"]));
+}
+
+#[test]
 fn packets_are_copied_at_ports_and_ways() {
     let (folder, running) = replay("capture");
     let file = folder.path("lan.pcapng");

@@ -37,6 +37,23 @@ fn verbs(functions: &[&dyn Function]) -> Vec<&'static Verb> {
     found
 }
 
+/// The examples of what begins with `words`, for help: each in a line, with what it is for beside.
+fn examples(functions: &[&dyn Function], words: &str) -> String {
+    let all = functions.iter().flat_map(|function| function.examples());
+    let parted = all.filter_map(|example| {
+        let (line, what) = example.split_once("  # ").unwrap_or((*example, ""));
+        line.starts_with(&format!("{words} ")).then_some((line, what))
+    });
+    let mut lines: Vec<(&str, &str)> = parted.collect();
+    lines.dedup();
+    let width = lines.iter().map(|(line, _)| line.len()).max().unwrap_or_default();
+    let line = |(line, what): &(&str, &str)| format!("  weir {}\n", format!("{line:width$}  {what}").trim_end());
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!("Examples:\n{}", lines.iter().map(line).collect::<String>()),
+    }
+}
+
 /// A subcommand for each noun, with one below it for each action.
 pub(super) fn subcommands(functions: &[&dyn Function]) -> Vec<Command> {
     let verbs = verbs(functions);
@@ -49,18 +66,19 @@ pub(super) fn subcommands(functions: &[&dyn Function]) -> Vec<Command> {
             .about(format!("Change at run time: {noun} {}", names.join(", ")))
             .subcommand_required(true)
             .arg_required_else_help(true)
-            .subcommands(actions.iter().map(|verb| action(verb)))
+            .after_help(examples(functions, noun))
+            .subcommands(actions.iter().map(|verb| action(verb, &examples(functions, &verb.name()))))
     };
     nouns.into_iter().map(noun).collect()
 }
 
-fn action(verb: &'static Verb) -> Command {
+fn action(verb: &'static Verb, examples: &str) -> Command {
     let usage = words::usage(verb);
     let target = "Which Weir";
     let mut command = Command::new(verb.action)
         .about(verb.help)
         .override_usage(format!("weir {} {usage}", verb.name()))
-        .after_help(format!("Arguments:\n{}", words::help(verb)))
+        .after_help(format!("Arguments:\n{}\n{examples}", words::help(verb)))
         .arg(Arg::new("words").value_name("WORDS").num_args(0..).hide(true))
         .arg(
             Arg::new("function")

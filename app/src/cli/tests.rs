@@ -34,6 +34,10 @@ impl Function for Toy {
         &VERBS
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        &["route add 10.0.0.0/8 via 192.0.2.1  # by one", "route del  # by none"]
+    }
+
     fn shows(&self) -> &'static [Table] {
         &[Table { what: "routes", columns: &["prefix"], help: "the routes" }]
     }
@@ -103,6 +107,12 @@ fn nouns_are_those_of_the_functions() {
     assert!(error("route add x via y --from f").contains("cannot be used with"));
     assert!(error("route ad").contains("'add'"));
     assert!(error("route add --help").contains("  PREFIX  Where to."));
+    assert!(
+        error("route --help")
+            .contains("Examples:\n  weir route add 10.0.0.0/8 via 192.0.2.1  by one\n  weir route del ")
+    );
+    let help = error("route add --help");
+    assert!(help.contains("Examples:\n  weir route add 10.0.0.0/8") && !help.contains("weir route del"), "{help}");
 }
 
 #[test]

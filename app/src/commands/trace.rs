@@ -73,7 +73,7 @@ impl Printer {
 }
 
 fn words(step: &Step) -> String {
-    let Step { event, place, way, fate, .. } = step;
+    let Step { event, place, way, fate, why, .. } = step;
     match (event.as_str(), fate.as_str()) {
         ("received", _) => format!("received on {place}"),
         ("transmitted", _) => format!("transmitted on {place}"),
@@ -83,7 +83,8 @@ fn words(step: &Step) -> String {
         (_, "drop") => format!("{place} drops it: {way}"),
         (_, "consume") => format!("{place} consumes it: {way}"),
         (_, "again") => format!("{place} -> {way}, in the next loop"),
-        _ => format!("{place} -> {way}"),
+        _ if why.is_empty() => format!("{place} -> {way}"),
+        _ => format!("{place} -> {way}, by {why}"),
     }
 }
 
@@ -100,6 +101,7 @@ mod tests {
             place: place.into(),
             way: way.into(),
             fate: fate.into(),
+            why: if way == "out" { "route 10.0.0.0/8 via 192.0.2.9 on wan".into() } else { String::new() },
             bytes: bytes.into(),
         }
     }
@@ -118,7 +120,7 @@ mod tests {
         let wanted = "  \
   #1      0.000 us  received on wan
                    ttl 64
-  #1      1.500 us  toy.ttl -> out
+  #1      1.500 us  toy.ttl -> out, by route 10.0.0.0/8 via 192.0.2.9 on wan
                    ttl 63
   #2      0.000 us  received on wan
                    ttl 1

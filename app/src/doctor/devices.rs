@@ -1,6 +1,6 @@
 //! Network cards and virtual pairs.
 
-use super::{Finding, Host};
+use super::{Finding, Host, Link};
 
 /// Drivers that hand a card to a program.
 const HANDED_OVER: &[&str] = &["vfio-pci", "igb_uio", "uio_pci_generic"];
@@ -50,27 +50,34 @@ fn card(host: &Host, folder: &str, address: &str) -> Finding {
     }
 }
 
-/// Virtual pairs whose packets carry unfinished checksums.
+/// Virtual pairs, and whether checksums of what Linux sends by them are finished.
 pub(super) fn veths(host: &Host) -> Vec<Finding> {
-    let folder = "/sys/class/net";
-    // Both ends of a pair know each other by index; no other kind of link of our own namespace has one that differs.
-    let is_pair = |interface: &String| {
-        let number = |file: &str| host.number(&format!("{folder}/{interface}/{file}"));
-        let virtual_device = !host.exists(&format!("{folder}/{interface}/device"));
-        let is_ethernet = number("type") == Some(1);
-        virtual_device && is_ethernet && number("iflink").is_some_and(|link| Some(link) != number("ifindex"))
-    };
-    let pairs: Vec<String> = host.names(folder).into_iter().filter(is_pair).collect();
+    let pairs: Vec<&Link> = host.links.iter().filter(|link| link.kind.as_deref() == Some("veth")).collect();
     if pairs.is_empty() {
         return vec![Finding::ok("veth", "no virtual pairs here")];
     }
-    let finding = |interface: &String| {
-        let remedy = format!(
-            "what a Linux peer sends over it has unfinished TCP and UDP checksums; if TCP does not connect: ethtool -K \
-             {interface} tx off, at the peer's end. For tagged packets over AF_XDP, which gets no tag that is beside its frame, also \
-             txvlan off"
-        );
-        Finding::attention(&format!("veth {interface}"), "one end of a virtual pair", remedy)
-    };
-    pairs.iter().map(finding).collect()
+    pairs.into_iter().map(veth).collect()
+}
+
+fn veth(link: &Link) -> Finding {
+    let (name, interface) = (format!("veth {}", link.name), &link.name);
+    match link.leaves_checksums {
+        Some(false) => {
+            Finding::ok(&name, "one end of a virtual pair; Linux finishes checksums of what it sends by this end")
+        }
+        Some(true) => {
+            let found =
+                "one end of a virtual pair; Linux leaves checksums of TCP and UDP that it sends by this end unfinished";
+            let remedy = format!(
+                "if Weir has the other end by af_xdp, TCP does not connect through it: ethtool -K {interface} tx off, and \
+                 txvlan off where tagged packets are sent, for af_xdp gets no tag that is beside its frame; if Weir has this \
+                 end, look at the other, with weir doctor in its network namespace"
+            );
+            Finding::attention(&name, found, remedy)
+        }
+        None => Finding::unknown(
+            &name,
+            format!("one end of a virtual pair; ethtool -k {interface} says whether tx-checksumming is off"),
+        ),
+    }
 }

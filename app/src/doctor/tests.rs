@@ -13,7 +13,7 @@ impl Made {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        Made { host: Host { root } }
+        Made { host: Host { root, links: Vec::new() } }
     }
 
     fn link(&self, path: &str, to: &str) {
@@ -36,7 +36,7 @@ impl Drop for Made {
 
 #[test]
 fn a_host_without_files_is_examined_too() {
-    let findings = examine(&Host { root: PathBuf::from("/nonexistent") });
+    let findings = examine(&Host { root: PathBuf::from("/nonexistent"), links: Vec::new() });
     assert!(findings.len() >= 12);
     assert!(findings.iter().all(|finding| !finding.found.is_empty()));
     assert!(findings.iter().all(|finding| (finding.state == State::Attention) != finding.remedy.is_empty()));
@@ -113,21 +113,26 @@ fn cards_are_told_by_their_drivers() {
 }
 
 #[test]
-fn virtual_pairs_are_found() {
-    let files = [
-        ("sys/class/net/lo/type", "772\n"),
-        ("sys/class/net/lo/ifindex", "1\n"),
-        ("sys/class/net/lo/iflink", "1\n"),
-        ("sys/class/net/veth-a/type", "1\n"),
-        ("sys/class/net/veth-a/ifindex", "7\n"),
-        ("sys/class/net/veth-a/iflink", "6\n"),
-        ("sys/class/net/eth0/type", "1\n"),
-        ("sys/class/net/eth0/ifindex", "2\n"),
-        ("sys/class/net/eth0/iflink", "2\n"),
+fn virtual_pairs_are_told_by_what_they_do_to_checksums() {
+    let mut made = Made::new("veths", &[("proc/x", "")]);
+    let link = |name: &str, kind: Option<&str>, leaves_checksums| Link {
+        name: name.to_owned(),
+        kind: kind.map(str::to_owned),
+        leaves_checksums,
+    };
+    assert_eq!(made.finding("veth").state, State::Ok);
+    made.host.links = vec![
+        link("lo", None, Some(true)),
+        link("br0", Some("bridge"), Some(true)),
+        link("veth-a", Some("veth"), Some(true)),
+        link("veth-b", Some("veth"), Some(false)),
+        link("veth-c", Some("veth"), None),
     ];
-    let made = Made::new("veths", &files);
+    assert_eq!(made.finding("veth veth-a").state, State::Attention);
     assert!(made.finding("veth veth-a").remedy.contains("ethtool -K veth-a tx off"));
-    assert_eq!(examine(&made.host).iter().filter(|finding| finding.name.starts_with("veth")).count(), 1);
+    assert_eq!(made.finding("veth veth-b").state, State::Ok, "nothing is left to do");
+    assert_eq!(made.finding("veth veth-c").state, State::Unknown);
+    assert_eq!(examine(&made.host).iter().filter(|finding| finding.name.starts_with("veth")).count(), 3);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One client, from its first request to its last.
 
+use std::cell::RefCell;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -14,6 +15,7 @@ use weir_engine::Observer;
 use weir_filter::Filter;
 
 use super::audit::{Asked, Audit};
+use super::following::Following;
 use super::guests::Entry;
 use super::lines::{Lines, Next};
 use super::reload::{self, STOPPING};
@@ -21,7 +23,7 @@ use super::{Answer, Counted, Job, Scene, Shared};
 use crate::capture::{Copier, Point};
 use crate::graph::GraphView;
 use crate::log;
-use crate::trace::{MAX_PACKETS, Tracer};
+use crate::trace::{Decision, MAX_PACKETS, Tracer};
 use weir_protocol::{self as protocol, Reply, Request, Response, Rights, read_call};
 
 /// Packets or steps that one line of an answer holds at most.
@@ -162,9 +164,20 @@ impl Session<'_> {
         let filter = parse(filter)?;
         let (tracer, steps) = Tracer::new(count, filter, self.scene()?.ports);
         let tracer = Arc::new(tracer);
-        let told = self.watch(&tracer, &steps, Response::Traced, |tracer| tracer.finished());
+        let following = RefCell::new(Following::default());
+        let told = self.watch(
+            &tracer,
+            &steps,
+            |seen| Response::Traced(following.borrow_mut().steps(seen, |decisions| self.explain(decisions))),
+            |tracer| tracer.finished(),
+        );
         let end = json!({ "packets": tracer.packets(), "missed": tracer.missed() });
         Ok(told.and_then(|()| self.write(Response::Ok(end))))
+    }
+
+    /// What stages decided; nothing where nobody can be asked any more.
+    fn explain(&self, decisions: Vec<Decision>) -> Vec<Option<String>> {
+        self.hand(|reply| Job::Explain(decisions, reply)).unwrap_or_default()
     }
 
     fn capture(&self, point: &str, filter: &str, count: Option<u64>, snap: u32) -> Result<io::Result<()>, String> {

@@ -44,6 +44,9 @@ impl Stand {
                     Job::Scene(reply) => {
                         drop(reply.send(Scene { now: 5, ports: vec![(0, "wan".to_owned())] }));
                     }
+                    Job::Explain(decisions, reply) => {
+                        drop(reply.send(decisions.iter().map(|decided| Some(format!("by {}", decided.way))).collect()));
+                    }
                     Job::Watch(observer, reply) => {
                         watching.lock().unwrap().push(observer);
                         let _ = reply.send(());

@@ -77,7 +77,6 @@ impl Supervisor {
                 action.what = What::Changed { strongest: Change::Live, keys };
             }
         }
-        plan
     }
 
     /// Changes to `new`, in all its steps.

@@ -274,8 +274,9 @@ impl Layout<'_> {
                 reached.extend(further);
             }
             if reached.contains(&start) {
+                let worker = self.worker_name(start);
                 return Err(GraphError(vec![format!(
-                    "worker {start}: links that may not drop lead from it back to it; put the stages of one section on one worker"
+                    "worker {worker}: links that may not drop lead from it back to it; put the stages of one section on one worker"
                 )]));
             }
         }

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod features;
 pub mod files;
 pub mod links;
 mod netlink;

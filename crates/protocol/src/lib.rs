@@ -264,7 +264,10 @@ pub struct Step {
     /// What became of it: `way`, `drop`, `consume`, `create` or `again`, where it left a stage.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fate: String,
-    /// The packet in words.
+    /// What the stage decided, where its function can say: the route that the packet takes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// The packet in words; of one that a stage holds, those of the step before.
     pub bytes: String,
 }
 

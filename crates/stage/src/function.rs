@@ -132,6 +132,12 @@ pub trait Function: Sync {
         &[]
     }
 
+    /// Command lines of those changes, each from the noun on and with a word on what it is for behind two spaces and a `#`, in an
+    /// order in which they can be tried one after the other: `route del 10.1.0.0/16  # gives it up`.
+    fn examples(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The tables that a running instance shows; the command line is made from them.
     fn shows(&self) -> &'static [Show] {
         &[]
@@ -203,6 +209,12 @@ pub trait Instance: Send + Sync {
 
     /// A port's link went up or down.
     fn link_changed(&self, _port: u16, _up: bool, _now: u64) {}
+
+    /// What a stage of its decided about a packet that left it by `way`, as it left, in a few words for whoever follows packets: the
+    /// route it takes. It is asked for a moment later, so that it tells of the tables of then.
+    fn explain(&self, _stage: &str, _way: &str, _packet: &[u8]) -> Option<String> {
+        None
+    }
 
     /// Facts for metrics: (name, help, value), each a gauge.
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {

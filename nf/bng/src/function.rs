@@ -98,6 +98,10 @@ impl Function for Bng {
         request::VERBS
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        request::EXAMPLES
+    }
+
     fn cases(&self) -> Vec<Case> {
         cases::all()
     }

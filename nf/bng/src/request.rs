@@ -78,6 +78,15 @@ pub(crate) static VERBS: &[Verb] = &[
     },
 ];
 
+/// How that is written.
+pub(crate) static EXAMPLES: &[&str] = &[
+    "subscriber add 100 7 key 7 ipv4 10.0.0.12  # behind SVLAN 100, CVLAN 7",
+    "subscriber set 100 7 ipv4 10.0.0.13  # another address",
+    "subscriber set 100 7 ipv4 none  # none at all",
+    "subscriber del 100 7  # takes it all back",
+    "subscriber add --from more.txt  # one in each line: 100 8 key 8",
+];
+
 /// Carries out a request, whose arguments are an object, or a list of such for many at once. Either all of them is done or
 /// nothing.
 pub(crate) fn carry_out(registry: &mut Registry, verb: &str, arguments: &Value) -> Result<Value, RequestError> {

@@ -85,6 +85,10 @@ impl Function for Qos {
         request::VERBS
     }
 
+    fn examples(&self) -> &'static [&'static str] {
+        request::EXAMPLES
+    }
+
     fn shows(&self) -> &'static [Show] {
         show::SHOWS
     }

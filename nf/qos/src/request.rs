@@ -43,6 +43,13 @@ pub(crate) static VERBS: &[Verb] = &[
     },
 ];
 
+/// How that is written.
+pub(crate) static EXAMPLES: &[&str] = &[
+    "user set 3.8 profile gold  # the user behind SVLAN 3, CVLAN 8",
+    "user reset 3.8  # what the configuration says counts again",
+    "user set --from gold.txt  # one in each line: 3.9 profile gold",
+];
+
 /// Carries out a request, whose arguments are an object, or a list of such for many at once. Either all of them is done or
 /// nothing.
 pub(crate) fn carry_out(control: &mut Control, verb: &str, arguments: &Value) -> Result<Value, RequestError> {

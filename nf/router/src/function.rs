@@ -21,6 +21,7 @@ use crate::check::{self, Check};
 use crate::config::{RouterConfig, RouterLimits};
 use crate::control::{SlowPath, lock};
 use crate::counters::Counters;
+use crate::explain;
 use crate::fib::{Fib, Leads};
 use crate::forward::{Forward, Shared};
 use crate::hairpin::Hairpin;
@@ -73,6 +74,10 @@ impl Function for Router {
 
     fn verbs(&self) -> &'static [Verb] {
         request::VERBS
+    }
+
+    fn examples(&self) -> &'static [&'static str] {
+        request::EXAMPLES
     }
 
     fn shows(&self) -> &'static [Show] {
@@ -274,6 +279,11 @@ impl Instance for Running {
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {
         lock(&self.shared).set_link(port, up, now);
+    }
+
+    fn explain(&self, stage: &str, way: &str, packet: &[u8]) -> Option<String> {
+        let (name, stage) = stage.rsplit_once('.')?;
+        if name == self.name { explain::route(&lock(&self.shared), stage, way, packet) } else { None }
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {

@@ -11,6 +11,7 @@ mod classify;
 mod config;
 mod control;
 mod counters;
+mod explain;
 mod fib;
 mod forward;
 mod function;

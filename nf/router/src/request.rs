@@ -71,6 +71,17 @@ pub(crate) static VERBS: &[Verb] = &[
     },
 ];
 
+/// How that is written.
+pub(crate) static EXAMPLES: &[&str] = &[
+    "route add 10.1.0.0/16 via 192.0.2.9  # by one next hop",
+    "route add 10.2.0.0/16 via 192.0.2.9 192.0.2.10  # by two, which share the flows",
+    "route del 10.2.0.0/16 via 192.0.2.10  # leaves the other",
+    "route del 10.1.0.0/16  # takes it back",
+    "route add --from routes.txt  # one in each line: 10.3.0.0/16 via 192.0.2.9",
+    "neighbor add 192.0.2.9 mac 02:00:00:00:00:09  # without ARP",
+    "neighbor del 192.0.2.9  # it is asked for again",
+];
+
 /// One change, understood.
 #[derive(Debug, PartialEq)]
 enum Change {

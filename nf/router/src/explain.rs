@@ -1,0 +1,41 @@
+//! Which route a packet took, for whoever follows packets.
+
+use weir_net::nexthop::NextHop;
+use weir_wire::{Ethernet, Ipv4, MacAddr, View, ethernet};
+
+use std::net::Ipv4Addr;
+
+use crate::state::Control;
+
+/// Stages that look up where packets go.
+const STAGES: [&str; 2] = ["forward", "control"];
+
+/// The route of a packet that left `stage` (without the function's name) by `way`: its prefix, and the next hop by whose Ethernet address
+/// it goes; all next hops that share the route where that address is not known yet.
+pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8]) -> Option<String> {
+    let looked_up = way.starts_with("port[") || way == "unresolved" || way == "too-big";
+    let (header, rest) = Ethernet::split(packet)?;
+    if !STAGES.contains(&stage) || !looked_up || header.ethertype.get() != ethernet::IPV4 {
+        return None;
+    }
+    let destination = Ipv4::view(rest)?.destination_addr();
+    let rib = control.routing.rib();
+    let (prefix, target) = rib.lookup(destination)?;
+    let hops = rib.next_hops_of(target);
+    let taken = hops.iter().find(|hop| mac_of(control, **hop, destination) == Some(header.destination));
+    let chosen: Vec<String> = match taken {
+        Some(hop) => vec![words(control, *hop)],
+        None => hops.into_iter().map(|hop| words(control, hop)).collect(),
+    };
+    (!chosen.is_empty()).then(|| format!("route {prefix} {}", chosen.join(" or ")))
+}
+
+/// The Ethernet address by which a next hop is reached.
+fn mac_of(control: &Control, hop: NextHop, destination: Ipv4Addr) -> Option<MacAddr> {
+    control.neighbors.get(hop.port, hop.gateway.unwrap_or(destination))?.mac
+}
+
+fn words(control: &Control, hop: NextHop) -> String {
+    let port = control.port_name(hop.port);
+    hop.gateway.map_or_else(|| format!("on {port}"), |gateway| format!("via {gateway} on {port}"))
+}
