@@ -4,6 +4,8 @@
 //! quantity and address written in the one way that equal values share; so two checked values that mean the same
 //! are equal.
 
+mod advice;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
@@ -16,6 +18,8 @@ use crate::scalar::Malformed;
 use crate::schema::{Presence, Schema};
 use crate::types::{Length, Type, Word};
 use crate::value::{Key, Table, Value};
+pub(crate) use advice::did_you_mean;
+use advice::undeclared;
 
 /// What a value may refer to: the names that are declared, and the files that are there.
 #[derive(Debug, Clone, Default)]
@@ -134,17 +138,7 @@ impl Checker<'_> {
     }
 
     fn wrong_type(&mut self, holds: &Type, value: &Value, path: &Path<'_>) -> Option<Value> {
-        let remedy = match (holds, value) {
-            (Type::Integer { .. } | Type::Number { .. }, Value::Text(text)) if text.parse::<f64>().is_ok() => {
-                format!("write {text} without quotes")
-            }
-            (Type::Bool, Value::Text(text)) if text == "true" || text == "false" => {
-                format!("write {text} without quotes")
-            }
-            (Type::Integer { .. }, Value::Number(_)) => "write a whole number".to_owned(),
-            (Type::Text { .. }, Value::Integer(_) | Value::Number(_)) => format!("write \"{value}\""),
-            _ => String::new(),
-        };
+        let remedy = self.other_type(holds, value, path);
         let problem = match value {
             Value::List(_) | Value::Table(_) => "is not".to_owned(),
             _ => format!("is {}, not", value.type_name()),
@@ -177,11 +171,12 @@ impl Checker<'_> {
     ) -> Option<Value> {
         parsed
             .map_err(|malformed| {
+                let remedy = self.remedy_of(&malformed, holds, path);
                 let error = self
                     .error(malformed.kind, path, malformed.problem)
                     .found(value)
                     .allowed(holds.expected())
-                    .remedy(malformed.remedy);
+                    .remedy(remedy);
                 self.errors.push(error);
             })
             .ok()
@@ -242,7 +237,7 @@ impl Checker<'_> {
         };
         let remedy = match nearest(text, self.context.names(kind)) {
             Some(near) => format!("did you mean {near:?}?"),
-            None => format!("declare it with {kind} {{ name = {text:?}, ... }}"),
+            None => undeclared(kind, text),
         };
         let error = self
             .error(ErrorKind::Dangling, path, format!("names no {kind}"))
@@ -368,7 +363,7 @@ impl Checker<'_> {
     fn table(&mut self, schema: &Schema, table: &Table, path: &Path<'_>) -> Option<Value> {
         let before = self.errors.count();
         for key in table.0.keys() {
-            self.known(schema, key, path);
+            self.known(schema, table, key, path);
         }
         let mut checked = Table::default();
         for key in &schema.keys {
@@ -382,7 +377,7 @@ impl Checker<'_> {
                     let error = self
                         .error(ErrorKind::Missing, here, "is missing")
                         .allowed(key.holds.expected())
-                        .remedy(format!("add {} = {}", key.name, key.holds.example()));
+                        .remedy(format!("add {} = {}", key.name, self.example(&key.holds)));
                     self.errors.push(error);
                     None
                 }
@@ -394,7 +389,7 @@ impl Checker<'_> {
         (self.errors.count() == before).then_some(Value::Table(checked))
     }
 
-    fn known(&mut self, schema: &Schema, key: &Key, path: &Path<'_>) {
+    fn known(&mut self, schema: &Schema, table: &Table, key: &Key, path: &Path<'_>) {
         let name = match key {
             Key::Name(name) if schema.key(name).is_some() => return,
             Key::Name(name) => name.as_str(),
@@ -412,7 +407,7 @@ impl Checker<'_> {
             } else {
                 format!("one of {}", names.join(", "))
             })
-            .remedy(did_you_mean(nearest(name, names)));
+            .remedy(did_you_mean(nearest(name, schema.names().filter(|name| table.get(name).is_none()))));
         self.errors.push(error);
     }
 
@@ -482,9 +477,4 @@ impl Checker<'_> {
 
 fn parsed_amount(units: &Units, amount: &Value) -> Option<u64> {
     units.parse(amount.as_text()?).ok()
-}
-
-/// `did you mean X?`, or nothing.
-pub(crate) fn did_you_mean(near: Option<&str>) -> String {
-    near.map_or_else(String::new, |near| format!("did you mean {near}?"))
 }

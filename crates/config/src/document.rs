@@ -245,6 +245,15 @@ impl Document {
     /// # Errors
     /// All mistakes, in the order of the declarations.
     pub fn check(&self, catalogue: &Catalogue, folder: Option<&Folder>) -> Result<Checked, Vec<ConfigError>> {
+        match self.examine(catalogue, folder) {
+            (checked, errors) if errors.is_empty() => Ok(checked),
+            (_, errors) => Err(errors),
+        }
+    }
+
+    /// As [`Document::check`], with the elements that nothing is wrong with beside the mistakes in others: what is wrong with their
+    /// meaning can be told at once, too.
+    pub fn examine(&self, catalogue: &Catalogue, folder: Option<&Folder>) -> (Checked, Vec<ConfigError>) {
         let mut errors = Errors::new();
         errors.extend(self.errors.iter().cloned());
         let context = self.context(catalogue).folder(folder.cloned());
@@ -266,7 +275,7 @@ impl Document {
             }
         }
         self.add_defaults(catalogue, &context, &mut elements, &mut errors);
-        errors.into_result(Checked { elements })
+        (Checked { elements }, errors.into_result(()).err().unwrap_or_default())
     }
 
     fn context(&self, catalogue: &Catalogue) -> Context {
@@ -279,17 +288,21 @@ impl Document {
     }
 
     fn add_defaults(&self, catalogue: &Catalogue, context: &Context, elements: &mut Vec<Element>, errors: &mut Errors) {
-        let declared = |kind: &Kind| self.declarations.iter().any(|declaration| declaration.kind == kind.name);
-        for kind in &catalogue.kinds {
-            if kind.naming == Naming::Single && !declared(kind) {
-                let absent = Declaration {
-                    kind: kind.name.to_owned(),
-                    table: Value::Table(Table::default()),
-                    place: Place::line(&self.file, 0),
-                    incomplete: false,
-                };
-                elements.extend(kind.element(&absent, kind.name, context, errors));
+        for kind in catalogue.kinds.iter().filter(|kind| kind.naming == Naming::Single) {
+            if elements.iter().any(|element| element.kind == kind.name) {
+                continue;
             }
+            let absent = Declaration {
+                kind: kind.name.to_owned(),
+                table: Value::Table(Table::default()),
+                place: Place::line(&self.file, 0),
+                incomplete: false,
+            };
+            // Where it is declared wrongly, which was told, its defaults stand in, for others to be looked at.
+            let is_declared = self.declarations.iter().any(|declaration| declaration.kind == kind.name);
+            let mut told = Errors::new();
+            let errors = if is_declared { &mut told } else { &mut *errors };
+            elements.extend(kind.element(&absent, kind.name, context, errors));
         }
     }
 }

@@ -43,7 +43,8 @@ impl Units {
             return Err(Malformed::because(format!("is not {}", self.what)));
         }
         if unit.is_empty() {
-            return Err(self.wrong_unit("has no unit".to_owned(), format!("write it as in \"{}\"", self.example)));
+            let advised = self.wrong_unit("has no unit".to_owned(), format!("write it as in \"{}\"", self.example));
+            return Err(Malformed { instead: Some(self.example.to_owned()), ..advised });
         }
         let factor = self.factor(unit).ok_or_else(|| self.unknown_unit(unit))?;
         let (units, rest) = decimal(number).ok_or_else(|| Malformed::because(format!("is not {}", self.what)))?;
@@ -63,7 +64,7 @@ impl Units {
     }
 
     fn wrong_unit(&self, problem: String, remedy: String) -> Malformed {
-        Malformed { kind: ErrorKind::WrongUnit, problem, remedy }
+        Malformed { kind: ErrorKind::WrongUnit, ..Malformed::because(problem).remedy(remedy) }
     }
 
     fn base(&self) -> &'static str {
@@ -81,7 +82,7 @@ impl Units {
 }
 
 fn too_large() -> Malformed {
-    Malformed { kind: ErrorKind::OutOfRange, problem: "is too large".to_owned(), remedy: String::new() }
+    Malformed { kind: ErrorKind::OutOfRange, ..Malformed::because("is too large") }
 }
 
 /// `12.50` as 1250 hundredths: the digits, and the power of ten to divide by.

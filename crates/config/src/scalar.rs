@@ -17,6 +17,8 @@ pub struct Malformed {
     pub problem: String,
     /// What to do, as an imperative; may be empty.
     pub remedy: String,
+    /// The text that the remedy says to write, if it names one: it is only given where that would be right.
+    pub instead: Option<String>,
 }
 
 impl Malformed {
@@ -27,13 +29,27 @@ impl Malformed {
 
     /// Something particular is wrong.
     pub fn because(problem: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::Malformed, problem: problem.into(), remedy: String::new() }
+        Self { kind: ErrorKind::Malformed, problem: problem.into(), remedy: String::new(), instead: None }
     }
 
     /// Adds what to do.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = remedy.into();
+        self
+    }
+
+    /// Says to write this text instead.
+    #[must_use]
+    pub fn write(self, text: impl fmt::Display) -> Self {
+        let text = text.to_string();
+        Self { remedy: format!("write {text:?}"), instead: Some(text), ..self }
+    }
+
+    /// Adds to what to do.
+    #[must_use]
+    pub fn or(mut self, other: &str) -> Self {
+        self.remedy = format!("{} or {other}", self.remedy);
         self
     }
 }
@@ -81,8 +97,7 @@ macro_rules! address {
             fn parse(text: &str) -> Result<Self, Malformed> {
                 <$type>::from_str(text).map_err(|_| match text.split_once('/') {
                     Some((address, _)) if <$type>::from_str(address).is_ok() => {
-                        Malformed::because(concat!("has a prefix length, and ", $what, " has none"))
-                            .remedy(format!("write {address:?}"))
+                        Malformed::because(concat!("has a prefix length, and ", $what, " has none")).write(address)
                     }
                     _ => Malformed::not::<Self>(),
                 })
@@ -99,8 +114,8 @@ address!(IpAddr, "an IP address", "192.0.2.9");
 fn split_length<T: Scalar>(text: &str) -> Result<(&str, u8), Malformed> {
     let Some((address, length)) = text.split_once('/') else {
         return Err(if IpAddr::from_str(text).is_ok() {
-            Malformed::because("has no prefix length")
-                .remedy(format!("write \"{text}/{}\" or another length", if text.contains(':') { 128 } else { 32 }))
+            let longest = if text.contains(':') { 128 } else { 32 };
+            Malformed::because("has no prefix length").write(format_args!("{text}/{longest}")).or("another length")
         } else {
             Malformed::not::<T>()
         });
@@ -113,11 +128,8 @@ fn split_length<T: Scalar>(text: &str) -> Result<(&str, u8), Malformed> {
 }
 
 fn too_long(length: u8, most: u8) -> Malformed {
-    Malformed {
-        kind: ErrorKind::OutOfRange,
-        problem: format!("has a prefix length of {length}, and the longest is {most}"),
-        remedy: String::new(),
-    }
+    let problem = format!("has a prefix length of {length}, and the longest is {most}");
+    Malformed { kind: ErrorKind::OutOfRange, ..Malformed::because(problem) }
 }
 
 /// An IPv4 prefix; left-out trailing octets are zero, as in `10/8`.
@@ -145,7 +157,7 @@ fn short_address(text: &str) -> Option<Ipv4Addr> {
 }
 
 fn host_bits(fixed: &impl fmt::Display) -> Malformed {
-    Malformed::because("has host bits set").remedy(format!("write \"{fixed}\""))
+    Malformed::because("has host bits set").write(fixed)
 }
 
 impl Scalar for Ipv6Net {

@@ -102,9 +102,36 @@ impl Schema {
             Err(errors) => defects.extend(errors.iter().map(|error| format!("the example is refused: {error}"))),
         }
         defects.extend(self.bad_defaults());
+        defects.extend(self.bad_advice());
         let untold = self.wrong_values().into_iter().filter(|wrong| !wrong.told_by(&wrong.errors(self)));
         defects.extend(untold.map(|wrong| format!("not told: {wrong:?} gives {:?}", wrong.errors(self))));
         defects
+    }
+
+    /// Advice to write some value that is wrong as well.
+    fn bad_advice(&self) -> Vec<String> {
+        let mut places: Vec<(Vec<Key>, String)> =
+            self.wrong_values().into_iter().map(|wrong| (wrong.keys, wrong.path)).collect();
+        places.sort_unstable();
+        places.dedup();
+        let mut bad = Vec::new();
+        for (keys, path) in places {
+            for value in tempting() {
+                let of = |value: Value| {
+                    let wrong = WrongValue {
+                        keys: keys.clone(),
+                        value: Some(value),
+                        kind: ErrorKind::WrongType,
+                        path: path.clone(),
+                    };
+                    wrong.errors(self).into_iter().find(|error| error.path == path)
+                };
+                let Some(error) = of(value) else { continue };
+                let advised = advised(&error.remedy).and_then(|advised| Some((of(advised)?, error)));
+                bad.extend(advised.map(|(again, error)| format!("advice that is no help: {error}, and then: {again}")));
+            }
+        }
+        bad
     }
 
     /// The errors that a table with the required keys only brings about: they are those of the defaults.
@@ -114,6 +141,43 @@ impl Schema {
         let errors = self.check_example(&Value::Table(table)).err().unwrap_or_default();
         errors.iter().map(|error| format!("a default is refused: {error}")).collect()
     }
+}
+
+/// What people write, right in one place and wrong in another.
+fn tempting() -> impl Iterator<Item = Value> {
+    const TEXTS: [&str; 16] = [
+        "",
+        "5",
+        "1500",
+        "-1",
+        "99999999",
+        "0.5",
+        "true",
+        "false",
+        "10",
+        "10 s",
+        "192.0.2.1",
+        "192.0.2.1/24",
+        "0.0.0.0",
+        "2001:db8::1",
+        "2001:db8::1/64",
+        "2001:db8::/200",
+    ];
+    let numbers =
+        [Value::Integer(5), Value::Integer(-1), Value::Integer(i64::MAX), Value::Number(0.5), Value::Bool(true)];
+    TEXTS.into_iter().map(Value::from).chain(numbers)
+}
+
+/// The value that a remedy says to write, if it names one.
+fn advised(remedy: &str) -> Option<Value> {
+    let words = ["such as ", "as in ", "write "];
+    let (_, rest) = words.iter().find_map(|word| remedy.split_once(word))?;
+    if let Some(text) = rest.strip_prefix('"') {
+        return Some(Value::from(text.split('"').next()?));
+    }
+    let word = rest.split([' ', ';']).next()?;
+    let number = || word.parse().map(Value::Integer).or_else(|_| word.parse().map(Value::Number)).ok();
+    word.parse().map(Value::Bool).ok().or_else(number)
 }
 
 fn undocumented(schema: &Schema, path: &str, defects: &mut Vec<String>) {

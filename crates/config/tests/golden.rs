@@ -27,7 +27,7 @@ fn one_wrong_key_of_a_router() {
     let cases = [
         (
             json!({"ports": null}),
-            r#"ports: is missing; expected a list of 1 to 4, each the name of a port; add ports = { "example" }"#,
+            r#"ports: is missing; expected a list of 1 to 4, each the name of a port; add ports = { "lan" }"#,
         ),
         (json!({"ports": []}), "ports: has 0 entries; expected 1 to 4"),
         (json!({"ports": ["wan", "lan", "wan", "lan", "wan"]}), "ports: has 5 entries; expected 1 to 4"),
@@ -256,6 +256,27 @@ fn wrong_declarations() {
             vec![("router", json!({"ports": ["wan"]}))],
             r#"router.lua:1: router.ports[1]: "wan" names no port; expected the name of a port, and none is declared; declare it with port { name = "wan", ... }"#,
         ),
+        // Advice is such that following it helps.
+        (
+            vec![("port", json!({"name": 5, "device": "null"}))],
+            r#"router.lua:1: port.name: 5 is a number, not what this key holds; expected a name (a letter, then up to 31 letters, digits, - or _); write one that is allowed, such as "wan""#,
+        ),
+        (
+            vec![port(), ("port", json!({"device": "null"}))],
+            r#"router.lua:2: port.name: is missing; expected a name (a letter, then up to 31 letters, digits, - or _); add name = "wan2""#,
+        ),
+        (
+            vec![port(), ("router", json!({"ports": ["wan", "to the north"]}))],
+            r#"router.lua:2: router.ports[2]: "to the north" names no port; expected the name of a port, such as "wan"; name one that is declared: "to the north" can not be, for it is not a name (a letter, then up to 31 letters, digits, - or _)"#,
+        ),
+        (
+            vec![port(), ("router", json!({"ports": ["wan"], "mtu": "9999999"}))],
+            r#"router.lua:2: router.mtu: "9999999" is a string, not what this key holds; expected an integer from 68 to 9216; write one that is allowed, such as 68"#,
+        ),
+        (
+            vec![port(), ("router", json!({"ports": ["wan"], "routes": {"2001:db8::1": "192.0.2.1"}}))],
+            r#"router.lua:2: router.routes["2001:db8::1"]: "2001:db8::1" has no prefix length; expected an IPv4 prefix, e.g. "192.0.2.0/24"; write one that is allowed, such as "192.0.2.0/24""#,
+        ),
         (
             vec![("engine", json!("fast"))],
             r#"router.lua:1: engine: "fast" is a string, not what this key holds; expected a table with the keys buffers"#,
@@ -283,6 +304,21 @@ fn all_errors_are_told_at_once_and_in_order() {
     for (line, start) in lines.iter().zip(starts) {
         assert!(line.starts_with(start), "{line}");
     }
+}
+
+#[test]
+fn what_is_right_is_there_beside_what_is_wrong() {
+    let declared = document(&[
+        ("port", json!({"name": "wan", "device": "null"})),
+        ("port", json!({"name": "lan", "divice": "null"})),
+        ("engine", json!({"buffers": "many"})),
+        ("router", json!({"ports": ["wan", "lan"]})),
+    ]);
+    let (checked, errors) = declared.examine(&common::catalogue(), None);
+    assert_eq!(errors.len(), 3, "{errors:?}");
+    let there: Vec<(&str, &str)> = checked.elements().iter().map(|element| (element.kind(), element.name())).collect();
+    assert_eq!(there, [("port", "wan"), ("router", "router"), ("engine", "engine")], "the engine by its defaults");
+    assert_eq!(declared.check(&common::catalogue(), None).unwrap_err(), errors);
 }
 
 #[test]
