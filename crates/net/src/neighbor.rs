@@ -65,6 +65,10 @@ pub enum State {
 }
 
 impl State {
+    /// All states, in the order in which a neighbour goes through them.
+    pub const ALL: [State; 6] =
+        [State::Incomplete, State::Reachable, State::Stale, State::Probe, State::Failed, State::Permanent];
+
     /// The name in lower case, as output uses it.
     pub const fn name(self) -> &'static str {
         match self {

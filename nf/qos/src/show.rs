@@ -36,7 +36,12 @@ pub(crate) fn rows(
     let control = &*lock(shared);
     match what {
         "users" => Ok(users(shared, chosen(control, filter)?, user_rows)),
-        "schedulers" => Ok(whole(schedulers(control))),
+        "schedulers" => match filter {
+            Some(word) => Err(RequestError(format!(
+                "\"{word}\" selects nothing: the table 'schedulers' is shown whole; leave the word out"
+            ))),
+            None => Ok(whole(schedulers(control))),
+        },
         _ => Err(RequestError(format!("there is no table '{what}'"))),
     }
 }

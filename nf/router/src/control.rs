@@ -9,7 +9,7 @@ mod redirect;
 mod route;
 
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use weir_net::PortId;
 use weir_net::neighbor::Event;
@@ -22,7 +22,7 @@ use weir_wire::Ethernet;
 pub(crate) use exit::Exit;
 
 use crate::punt::Kind;
-use crate::state::Control;
+use crate::shared::{Hold, Shared, lock};
 
 /// The longest that a change made by a request may wait for the slow path to act on it, nanoseconds.
 const ATTENTION: u64 = 10_000_000;
@@ -32,7 +32,7 @@ pub(crate) type Station = (PortId, Ipv4Addr);
 
 /// The control side's share of packets.
 pub(crate) struct SlowPath {
-    shared: Arc<Mutex<Control>>,
+    shared: Arc<Shared>,
     waiting: Waiting<Station, Held>,
     fragments: Reassembly<Held>,
     kind: Key<Kind>,
@@ -42,7 +42,7 @@ pub(crate) struct SlowPath {
 
 /// One call of the stage: what it may change, and where packets go.
 struct Turn<'a, 'o> {
-    control: MutexGuard<'a, Control>,
+    control: Hold<'a>,
     waiting: &'a mut Waiting<Station, Held>,
     fragments: &'a mut Reassembly<Held>,
     out: &'a mut Out<'o>,
@@ -50,15 +50,9 @@ struct Turn<'a, 'o> {
     seed: u64,
 }
 
-/// The lock on what requests, shows and the slow path share. A panic elsewhere does not make it unusable: every change
-/// keeps it whole.
-pub(crate) fn lock(shared: &Mutex<Control>) -> MutexGuard<'_, Control> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl SlowPath {
     pub(crate) fn new(
-        shared: Arc<Mutex<Control>>,
+        shared: Arc<Shared>,
         waiting: Waiting<Station, Held>,
         fragments: Reassembly<Held>,
         kind: Key<Kind>,

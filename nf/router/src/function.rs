@@ -1,7 +1,7 @@
 //! The function `router` as the program sees it.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::Value;
 use weir_config::{ConfigError, Element, ErrorKind, PortName, Schema};
@@ -19,7 +19,7 @@ use weir_table::lpm4::{self, Lookup4};
 
 use crate::check::{self, Check};
 use crate::config::{RouterConfig, RouterLimits};
-use crate::control::{SlowPath, lock};
+use crate::control::SlowPath;
 use crate::counters::Counters;
 use crate::explain;
 use crate::fib::{Fib, Leads};
@@ -29,6 +29,7 @@ use crate::load::{Wanted, load};
 use crate::lookups::Lookups;
 use crate::punt::{Kind, Policing};
 use crate::routing::{Routing, Tables};
+use crate::shared::{self, lock};
 use crate::state::Control;
 use crate::table::{PrefixReader, PrefixTable};
 use crate::{cases, request, save, show};
@@ -67,7 +68,7 @@ impl Function for Router {
         let (config, wanted) = load(element, env)?;
         let running = Running::build(element, config, wanted, env)?;
         if let Some(old) = old.and_then(|old| old.as_any().downcast_ref::<Running>()) {
-            lock(&running.shared).take_over(&lock(&old.shared), env.now);
+            shared::take_over(&running.shared, &old.shared, env.now);
         }
         Ok(Box::new(running))
     }
@@ -99,7 +100,7 @@ pub(crate) struct Running {
     fib: Arc<Fib>,
     counters: Arc<Counters>,
     kernel: Kernel,
-    pub(crate) shared: Arc<Mutex<Control>>,
+    pub(crate) shared: Arc<shared::Shared>,
 }
 
 impl Running {
@@ -139,7 +140,7 @@ impl Running {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let shared = Arc::new(Mutex::new(control));
+        let shared = Arc::new(shared::Shared::new(control));
         Ok(Running { name: element.name().to_owned(), config, ports, reader, fib, counters, kernel, shared })
     }
 
@@ -258,11 +259,11 @@ impl Instance for Running {
     fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>> {
         let (_, wanted) = load(element, env)?;
         let shared = Arc::clone(&self.shared);
-        Ok(Box::new(move |now| drop(lock(&shared).become_wanted(wanted, now))))
+        Ok(Box::new(move |now| shared::become_wanted(&shared, wanted, now)))
     }
 
     fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
-        request::carry_out(&mut lock(&self.shared), verb, arguments, now)
+        request::carry_out(&self.shared, verb, arguments, now)
     }
 
     fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
@@ -287,7 +288,7 @@ impl Instance for Running {
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
-        show::gauges(&lock(&self.shared))
+        show::gauges(&self.shared)
     }
 
     fn as_any(&self) -> &dyn Any {

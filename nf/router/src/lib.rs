@@ -25,6 +25,7 @@ mod request;
 mod rewrite;
 mod routing;
 mod save;
+mod shared;
 mod show;
 mod state;
 mod static_routes;

@@ -91,7 +91,13 @@ impl Loader<'_> {
         let name = &info.name;
         let mut some = false;
         for address in &info.addresses {
-            let (IpNet::V4(net), IpAddr::V4(_)) = (address.net(), address.address()) else { continue };
+            let (IpNet::V4(net), IpAddr::V4(_)) = (address.net(), address.address()) else {
+                let problem =
+                    format!("port \"{name}\" has the address {}, and this function routes IPv4 only", address.net());
+                let error = self.error(ErrorKind::Conflict, "ports", Some(n), problem);
+                self.errors.push(error.remedy("leave that address out"));
+                continue;
+            };
             some = true;
             let interface = match Interface::new(info.index, net) {
                 Ok(interface) => interface,

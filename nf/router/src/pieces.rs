@@ -1,6 +1,6 @@
 //! Long tables, in pieces: nobody waits for more than one of them, least of all the slow path, which needs the same lock.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::vec::IntoIter;
 
 use ipnet::Ipv4Net;
@@ -8,19 +8,19 @@ use weir_net::Author;
 use weir_net::rib::RouteView;
 use weir_stage::{PIECE, ShowRows};
 
-use crate::control::lock;
+use crate::shared::{Shared, each_piece, lock};
 use crate::state::Control;
 
 /// Makes rows of what was found before, piece by piece.
 pub(crate) struct Pieces<T, F> {
-    shared: Arc<Mutex<Control>>,
+    shared: Arc<Shared>,
     items: IntoIter<T>,
     /// The row of an item; `None` if it is gone in the meantime.
     row: F,
 }
 
 impl<T: Send + 'static, F: Send + 'static> Pieces<T, F> {
-    pub(crate) fn of<R>(shared: &Arc<Mutex<Control>>, items: Vec<T>, row: F) -> Box<dyn ShowRows<R>>
+    pub(crate) fn of<R>(shared: &Arc<Shared>, items: Vec<T>, row: F) -> Box<dyn ShowRows<R>>
     where
         F: Fn(&Control, T) -> Option<R>,
     {
@@ -42,40 +42,26 @@ impl<T: Send, R, F: Fn(&Control, T) -> Option<R> + Send> ShowRows<R> for Pieces<
     }
 }
 
-/// Positions of the RIB that are looked through at once.
-const LOOKED_THROUGH: u32 = 1 << 15;
-
 /// All routes of some authors, by prefix, each once. What is added while they are told may be missing, what is deleted is left out.
 pub(crate) struct AllRoutes<F, R> {
-    shared: Arc<Mutex<Control>>,
+    shared: Arc<Shared>,
     wanted: F,
     row: fn(&Control, &RouteView<'_>) -> R,
     told: Option<Box<dyn ShowRows<R>>>,
 }
 
 impl<F: Fn(Author) -> bool, R> AllRoutes<F, R> {
-    pub(crate) fn new(
-        shared: &Arc<Mutex<Control>>,
-        wanted: F,
-        row: fn(&Control, &RouteView<'_>) -> R,
-    ) -> AllRoutes<F, R> {
+    pub(crate) fn new(shared: &Arc<Shared>, wanted: F, row: fn(&Control, &RouteView<'_>) -> R) -> AllRoutes<F, R> {
         AllRoutes { shared: Arc::clone(shared), wanted, row, told: None }
     }
 
     /// What identifies the routes, in order.
     fn find(&self) -> Vec<(Ipv4Net, Author)> {
-        let (mut found, mut at) = (Vec::new(), 0);
-        loop {
-            let control = lock(&self.shared);
-            let rib = control.routing.rib();
-            let next = rib.positions().min(at + LOOKED_THROUGH);
-            let routes = rib.routes_at(at..next).filter(|route| (self.wanted)(route.author()));
+        let mut found = Vec::new();
+        each_piece(&self.shared, |control, piece| {
+            let routes = control.routing.rib().routes_at(piece).filter(|route| (self.wanted)(route.author()));
             found.extend(routes.map(|route| (route.prefix(), route.author())));
-            if next <= at {
-                break;
-            }
-            at = next;
-        }
+        });
         found.sort_unstable();
         // A route that went and came again may have been met at either place.
         found.dedup();

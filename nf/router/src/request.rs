@@ -11,6 +11,7 @@ use weir_stage::{Argument, RequestError, Verb};
 use weir_wire::MacAddr;
 
 use crate::load::{check_gateway, networks};
+use crate::shared::{CHANGES, Shared, lock};
 use crate::state::Control;
 
 const PREFIX: Argument =
@@ -94,26 +95,50 @@ enum Change {
 }
 
 /// Carries out a request, whose arguments are an object, or a list of such for many at once. Either all of them is done or
-/// nothing.
-pub(crate) fn carry_out(control: &mut Control, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
-    let one = std::slice::from_ref(arguments);
-    let list = arguments.as_array().map_or(one, Vec::as_slice);
-    let is_list = arguments.is_array();
+/// nothing. Nobody else changes what was added at run time, so that others may have their turn in between.
+pub(crate) fn carry_out(shared: &Shared, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
+    let Some(list) = arguments.as_array() else {
+        let mut control = lock(shared);
+        let change = understand(&control, verb, arguments).map_err(RequestError)?;
+        return apply(&mut control, change, now).map(|_| json!({ "changed": 1 })).map_err(RequestError);
+    };
     let mut undo = Vec::with_capacity(list.len());
-    for (n, arguments) in list.iter().enumerate() {
-        let done = understand(control, verb, arguments).and_then(|change| apply(control, change, now));
-        match done {
-            Ok(back) => undo.push(back),
-            Err(error) => {
-                // In reverse order, so that what was changed twice ends as it began.
-                for back in undo.into_iter().rev().flatten() {
-                    drop(apply(control, back, now));
-                }
-                return Err(if is_list { RequestError::of_entry(n + 1, error) } else { RequestError(error) });
-            }
+    for piece in list.chunks(CHANGES) {
+        // Let go at once: what takes back takes the lock anew.
+        let done = carry_out_piece(&mut lock(shared), verb, piece, now, &mut undo);
+        if let Err(error) = done {
+            let entry = undo.len() + 1;
+            take_back(shared, undo, now);
+            return Err(RequestError::of_entry(entry, error));
         }
     }
     Ok(json!({ "changed": list.len() }))
+}
+
+/// Carries out some changes up to the first that is refused; what undoes each goes to `undo`.
+fn carry_out_piece(
+    control: &mut Control,
+    verb: &str,
+    piece: &[Value],
+    now: u64,
+    undo: &mut Vec<Option<Change>>,
+) -> Result<(), String> {
+    for arguments in piece {
+        let change = understand(control, verb, arguments)?;
+        undo.push(apply(control, change, now)?);
+    }
+    Ok(())
+}
+
+/// Undoes changes, in reverse order, so that what was changed twice ends as it began.
+fn take_back(shared: &Shared, mut undo: Vec<Option<Change>>, now: u64) {
+    while !undo.is_empty() {
+        let mut control = lock(shared);
+        let piece = undo.split_off(undo.len().saturating_sub(CHANGES));
+        for back in piece.into_iter().rev().flatten() {
+            drop(apply(&mut control, back, now));
+        }
+    }
 }
 
 fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change, String> {

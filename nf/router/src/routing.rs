@@ -97,6 +97,8 @@ pub(crate) struct Routing {
     retired: VecDeque<(Epoch, Retired)>,
     /// Room for changes, kept so that a route does not allocate.
     changes: Vec<Change>,
+    /// Routes that were added, replaced or removed.
+    work: u64,
 }
 
 /// The tables that a [`Routing`] writes.
@@ -125,6 +127,7 @@ impl Routing {
             unsettled: BTreeSet::new(),
             retired: VecDeque::new(),
             changes: Vec::new(),
+            work: 0,
         }
     }
 
@@ -147,6 +150,7 @@ impl Routing {
 
     /// Adds a route or replaces the one that this author has.
     pub(crate) fn replace(&mut self, prefix: Ipv4Net, author: Author, hops: &[Hop]) -> Result<(), Refusal> {
+        self.work = self.work.wrapping_add(1);
         let mut changes = std::mem::take(&mut self.changes);
         let done = self.rib.replace(prefix, author, hops, &mut changes).map_err(Refusal::Routes);
         let refused = self.apply(&mut changes);
@@ -165,6 +169,7 @@ impl Routing {
 
     /// Removes the route that this author has.
     pub(crate) fn remove(&mut self, prefix: Ipv4Net, author: Author) -> Result<(), Refusal> {
+        self.work = self.work.wrapping_add(1);
         let mut changes = std::mem::take(&mut self.changes);
         let done = self.rib.remove(prefix, author, &mut changes).map_err(Refusal::Routes);
         self.apply(&mut changes);
@@ -180,13 +185,29 @@ impl Routing {
         refused: &mut Vec<(Ipv4Net, Refusal)>,
     ) {
         let ours = self.rib.routes().filter(|route| route.author() == Author::Config);
-        let there: Vec<Ipv4Net> = ours.map(|route| route.prefix()).collect();
-        if !there.is_empty() {
+        let mut gone: Vec<Ipv4Net> = ours.map(|route| route.prefix()).collect();
+        if !gone.is_empty() {
             let kept: HashSet<Ipv4Net> = wanted.iter().map(|route| route.prefix).collect();
-            for prefix in there.into_iter().filter(|prefix| !kept.contains(prefix)) {
-                _ = self.remove(prefix, Author::Config);
-            }
+            gone.retain(|prefix| !kept.contains(prefix));
         }
+        self.remove_config(&gone);
+        self.replace_config(wanted, hop, refused);
+    }
+
+    /// Removes routes of the configuration.
+    pub(crate) fn remove_config(&mut self, gone: &[Ipv4Net]) {
+        for prefix in gone {
+            _ = self.remove(*prefix, Author::Config);
+        }
+    }
+
+    /// Adds routes of the configuration, or replaces them.
+    pub(crate) fn replace_config(
+        &mut self,
+        wanted: &[StaticRoute],
+        hop: impl Fn(Ipv4Addr) -> Hop,
+        refused: &mut Vec<(Ipv4Net, Refusal)>,
+    ) {
         let mut hops = Vec::new();
         for route in wanted {
             hops.clear();
@@ -195,6 +216,11 @@ impl Routing {
                 refused.push((route.prefix, refusal));
             }
         }
+    }
+
+    /// Routes that were added, replaced or removed since the start.
+    pub(crate) fn work(&self) -> u64 {
+        self.work
     }
 
     /// The link of a port went up or down.
@@ -255,9 +281,10 @@ impl Routing {
 
     /// Tries again what was refused, and lets numbers be used again that no reader can hold any more.
     pub(crate) fn tidy(&mut self) {
-        for prefix in std::mem::take(&mut self.unsettled) {
-            if self.settle(prefix).is_err() {
-                self.unsettled.insert(prefix);
+        let tried: Vec<Ipv4Net> = self.unsettled.iter().copied().take(SETTLED).collect();
+        for prefix in tried {
+            if self.settle(prefix).is_ok() {
+                self.unsettled.remove(&prefix);
             }
         }
         let now = self.rib.retired();
@@ -372,6 +399,9 @@ impl Routing {
         }
     }
 }
+
+/// Prefixes that are tried again at once.
+const SETTLED: usize = 256;
 
 /// A prefix as the table has it; its length is within bounds, so that the fallback is never taken.
 fn to_prefix(prefix: Ipv4Net) -> Prefix4 {

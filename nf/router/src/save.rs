@@ -1,6 +1,6 @@
 //! What was added at run time, as requests that would add it again.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::json;
 use weir_net::Author;
@@ -8,12 +8,12 @@ use weir_net::neighbor::Neighbor;
 use weir_net::rib::{Hop, RouteView};
 use weir_stage::{Saved, ShowRows};
 
-use crate::control::lock;
 use crate::pieces::{AllRoutes, InTurn, Pieces};
+use crate::shared::{Shared, lock};
 use crate::state::Control;
 
 /// Routes, by prefix, then neighbours.
-pub(crate) fn save(shared: &Arc<Mutex<Control>>) -> Box<dyn ShowRows<Saved>> {
+pub(crate) fn save(shared: &Arc<Shared>) -> Box<dyn ShowRows<Saved>> {
     let routes = AllRoutes::new(shared, |author| author == Author::Cli, route);
     let added: Vec<Neighbor> =
         lock(shared).neighbors.iter().filter(|neighbor| neighbor.author == Author::Cli).collect();

@@ -2,18 +2,18 @@
 
 use std::net::Ipv4Addr;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 use weir_net::Author;
-use weir_net::neighbor::Neighbor;
+use weir_net::neighbor::{Neighbor, State};
 use weir_net::rib::{Hop, RouteView};
 use weir_stage::{RequestError, Show, ShowRows, whole};
 
-use crate::control::lock;
 use crate::pieces::{AllRoutes, Pieces};
 use crate::routing::Traffic;
+use crate::shared::{Shared, lock};
 use crate::state::Control;
 
 /// What can be shown.
@@ -47,7 +47,7 @@ pub(crate) static SHOWS: &[Show] = &[
 
 /// The rows of a table.
 pub(crate) fn rows(
-    shared: &Arc<Mutex<Control>>,
+    shared: &Arc<Shared>,
     what: &str,
     filter: Option<&str>,
     now: u64,
@@ -57,10 +57,18 @@ pub(crate) fn rows(
         "routes" => routes(shared, control, filter),
         "neighbors" => {
             let row = move |control: &Control, neighbor| Some(neighbor_row(control, neighbor, now));
+            check_word(control, what, filter, &[("a state", &states()), ("an author", &authors())])?;
             Ok(Pieces::of(shared, neighbors(control, filter), row))
         }
         "nexthops" => {
+            check_word(control, what, filter, &[])?;
             Ok(Pieces::of(shared, next_hops(control, filter), |control, traffic| Some(hop_row(control, traffic))))
+        }
+        "addresses" | "fib" if filter.is_some() => {
+            let word = filter.unwrap_or_default();
+            Err(RequestError(format!(
+                "\"{word}\" selects nothing: the table '{what}' is shown whole; leave the word out"
+            )))
         }
         "addresses" => Ok(whole(addresses(control))),
         "fib" => Ok(whole(vec![fib(control)])),
@@ -68,11 +76,38 @@ pub(crate) fn rows(
     }
 }
 
-fn routes(
-    shared: &Arc<Mutex<Control>>,
+fn states() -> Vec<&'static str> {
+    State::ALL.iter().map(|state| state.name()).collect()
+}
+
+fn authors() -> Vec<&'static str> {
+    Author::ALL.iter().map(|author| author.name()).collect()
+}
+
+/// Whether a filter of `what` means something: an address, a port, or one of other words, by what they are. What it means may
+/// have no rows at present.
+fn check_word(
     control: &Control,
+    what: &str,
     filter: Option<&str>,
-) -> Result<Box<dyn ShowRows>, RequestError> {
+    others: &[(&str, &[&str])],
+) -> Result<(), RequestError> {
+    let Some(word) = filter else { return Ok(()) };
+    let is_port = control.ports.iter().any(|port| port.name == word);
+    let is_other = others.iter().any(|(_, words)| words.contains(&word));
+    if is_port || is_other || word.parse::<Ipv4Addr>().is_ok() {
+        return Ok(());
+    }
+    let ports: Vec<&str> = control.ports.iter().map(|port| port.name.as_str()).collect();
+    let others = others.iter().map(|(kind, words)| format!(", {kind} ({})", words.join(", ")));
+    Err(RequestError(format!(
+        "\"{word}\" selects no {what}; write an address, a port ({}){}",
+        ports.join(", "),
+        others.collect::<String>()
+    )))
+}
+
+fn routes(shared: &Arc<Shared>, control: &Control, filter: Option<&str>) -> Result<Box<dyn ShowRows>, RequestError> {
     let rib = control.routing.rib();
     let row = |route: RouteView<'_>| route_row(control, &route);
     let Some(word) = filter else {
@@ -180,7 +215,8 @@ fn fib(control: &Control) -> Value {
 }
 
 /// Facts for metrics.
-pub(crate) fn gauges(control: &Control) -> Vec<(&'static str, &'static str, f64)> {
+pub(crate) fn gauges(shared: &Shared) -> Vec<(&'static str, &'static str, f64)> {
+    let control = &*lock(shared);
     let memory = control.routing.table().memory();
     vec![
         ("routes", "Routes of all authors", control.routing.rib().len() as f64),
@@ -189,6 +225,7 @@ pub(crate) fn gauges(control: &Control) -> Vec<(&'static str, &'static str, f64)
         ("fib_unsettled", "Prefixes whose change waits for room in the table", control.routing.unsettled() as f64),
         ("next_hops", "Next hops in use", control.routing.rib().next_hops().count() as f64),
         ("neighbors", "Neighbours in the table", control.neighbors.len() as f64),
+        ("longest_hold", "Most changes of routes for which the slow path had to wait at once", shared.longest() as f64),
         ("duplicate_addresses", "Own addresses that another station was heard using", control.duplicates.len() as f64),
     ]
 }

@@ -18,6 +18,7 @@ use crate::answer::{ERRORS, ErrorKind};
 use crate::fib::Leads;
 use crate::load::Wanted;
 use crate::routing::{Refusal, Routing};
+use crate::static_routes::StaticRoute;
 
 /// A port of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,21 +86,32 @@ impl Control {
     /// Becomes what a checked configuration wants, changing no more than differs. Answers the routes that the tables have
     /// no room for.
     pub(crate) fn become_wanted(&mut self, wanted: Wanted, now: u64) -> Vec<(Ipv4Net, Refusal)> {
+        let mut refused = Vec::new();
+        let routes = self.become_all_but_routes(wanted, now, &mut refused);
+        self.routing.set_config(&routes, Hop::Via, &mut refused);
+        refused
+    }
+
+    /// The same but for the routes of the configuration, which it answers. Routes that there is no room for go to `refused`.
+    pub(crate) fn become_all_but_routes(
+        &mut self,
+        wanted: Wanted,
+        now: u64,
+        refused: &mut Vec<(Ipv4Net, Refusal)>,
+    ) -> Vec<StaticRoute> {
         self.timing = wanted.timing;
         self.neighbors.configure(self.timing, self.neighbor_limits);
         self.icmp.set_rates(now, error_rates(wanted.icmp_rate));
         self.proxy_arp = wanted.proxy_arp.iter().copied().collect();
-        let mut refused = Vec::new();
         self.set_ports(wanted.ports);
-        self.set_interfaces(wanted.interfaces, wanted.directed_broadcast, now, &mut refused);
+        self.set_interfaces(wanted.interfaces, wanted.directed_broadcast, now, refused);
         for position in 0..self.ports.len() {
             let Some(port) = self.ports.get(position) else { continue };
             let (index, up) = (port.index, port.up);
             self.take_link(index, up, now);
         }
-        self.routing.set_config(&wanted.routes, Hop::Via, &mut refused);
         self.set_config_neighbors(&wanted.neighbors, now);
-        refused
+        wanted.routes
     }
 
     fn set_ports(&mut self, ports: Vec<PortState>) {
@@ -334,25 +346,17 @@ pub(crate) fn longest_around(interfaces: &[Interface], address: Ipv4Addr) -> Opt
 }
 
 impl Control {
-    /// Takes over from the instance that this one replaces what is not the configuration's: routes and neighbours that were
-    /// added at run time, and neighbours that were learned.
-    pub(crate) fn take_over(&mut self, old: &Control, now: u64) {
-        let mut hops = Vec::new();
-        for route in old.routing.rib().routes().filter(|route| route.author() == Author::Cli) {
-            hops.clear();
-            hops.extend(route.hops().map(|(hop, _)| hop));
-            // What has no place in the new tables is refused as it would be on the command line.
-            _ = self.routing.replace(route.prefix(), Author::Cli, &hops);
-        }
+    /// Takes over neighbours of the instance that this one replaces: those that were added at run time or learned.
+    pub(crate) fn take_over_neighbors(&mut self, old: &[Neighbor], now: u64) {
         let mut events = Vec::new();
-        for neighbor in old.neighbors.iter() {
+        for neighbor in old {
             let Some(mac) = neighbor.mac.filter(|_| self.is_on_link(neighbor.port, neighbor.address)) else { continue };
             match neighbor.author {
                 Author::Cli => {
-                    let Neighbor { port, address, author, .. } = neighbor;
+                    let Neighbor { port, address, author, .. } = *neighbor;
                     self.neighbors.add_static(now, port, address, mac, author, &mut events);
                 }
-                Author::Learned => self.learn_again(&neighbor, mac, now, &mut events),
+                Author::Learned => self.learn_again(neighbor, mac, now, &mut events),
                 Author::Connected | Author::Config | Author::Linux => {}
             }
         }

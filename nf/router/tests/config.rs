@@ -51,10 +51,16 @@ fn everything_that_is_wrong_is_told_at_once() {
 
 #[test]
 fn ports_that_do_not_fit_together() {
-    const NONE: &[PortSpec] = &[PortSpec("left", &["2001:db8::1/64"], 1500), PortSpec("right", &["10.0.1.1/24"], 1500)];
+    const NONE: &[PortSpec] = &[PortSpec("left", &[], 1500), PortSpec("right", &["10.0.1.1/24"], 1500)];
+    const SIX: &[PortSpec] = &[PortSpec("left", &["10.0.0.1/24", "2001:db8::1/64"], 1500), TWO[1]];
     const SAME: &[PortSpec] = &[PortSpec("left", &["10.0.0.1/24"], 1500), PortSpec("right", &["10.0.0.2/24"], 1500)];
     const TWICE: &[PortSpec] = &[PortSpec("left", &["10.0.0.1/24"], 1500), PortSpec("right", &["10.0.0.1/16"], 1500)];
-    let cases: [(&[PortSpec], Value, &str); 6] = [
+    let cases: [(&[PortSpec], Value, &str); 7] = [
+        (
+            SIX,
+            json!({}),
+            "router.ports[1]: port \"left\" has the address 2001:db8::1/64, and this function routes IPv4 only; leave that address out",
+        ),
         (
             NONE,
             json!({}),
@@ -229,6 +235,23 @@ fn a_wrong_request_changes_nothing() {
     assert!(prefixes(&rig, Some("cli")).is_empty());
     assert!(rig.instance.show("nonsense", None, 0).is_err());
     assert!(rig.instance.show("routes", Some("nonsense"), 0).is_err());
+    // A filter that means nothing is told what there is; one that means something may have no rows.
+    let shown = |what: &str, word: &str| {
+        rig.instance.show(what, Some(word), 0).map(|rows| all(rows).len()).map_err(|error| error.0)
+    };
+    assert_eq!(
+        shown("neighbors", "foo").unwrap_err(),
+        "\"foo\" selects no neighbors; write an address, a port (left, right), a state (incomplete, reachable, stale, probe, \
+         failed, permanent), an author (connected, cli, config, linux, learned)"
+    );
+    assert_eq!(
+        shown("nexthops", "foo").unwrap_err(),
+        "\"foo\" selects no nexthops; write an address, a port (left, right)"
+    );
+    assert!(shown("addresses", "foo").is_err() && shown("fib", "foo").is_err());
+    for word in ["10.0.0.77", "left", "stale", "learned"] {
+        assert_eq!(shown("neighbors", word), Ok(0), "{word}");
+    }
     rig.finish();
 }
 
