@@ -6,8 +6,14 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 weir := target/release/weir
 
+# What `install` makes and `uninstall` removes.
+installed = $(DESTDIR)$(PREFIX)/bin/weir
+bash = $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir
+zsh = $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weir
+fish = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weir.fish
+
 .DEFAULT_GOAL := help
-.PHONY: help deps build test run demo lint layers panics sanitize dpdk-versions install clean
+.PHONY: help deps build test run demo lint layers panics sanitize dpdk-versions install uninstall clean
 
 help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,11 +50,17 @@ sanitize: ## Runs the tests of buffers under the address sanitizer (needs a nigh
 dpdk-versions: ## Builds and runs Weir with other versions of DPDK (needs root, mmdebstrap and their mirrors)
 	@tools/dpdk-versions.sh
 
+# The program that is built keeps its line tables, for profilers and for the checks that read its code. They are most of its size: the one
+# that is installed keeps the names of functions only, so that a backtrace still says where.
 install: build ## Installs weir and its shell completion under PREFIX
-	install -D -m 755 $(weir) $(DESTDIR)$(PREFIX)/bin/weir
-	$(weir) completion bash | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir
-	$(weir) completion zsh | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weir
-	$(weir) completion fish | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weir.fish
+	install -D -m 755 $(weir) $(installed)
+	strip --strip-debug $(installed)
+	$(weir) completion bash | install -D -m 644 /dev/stdin $(bash)
+	$(weir) completion zsh | install -D -m 644 /dev/stdin $(zsh)
+	$(weir) completion fish | install -D -m 644 /dev/stdin $(fish)
+
+uninstall: ## Removes what install put there, and nothing else
+	rm -f $(installed) $(bash) $(zsh) $(fish)
 
 clean: ## Removes what was built
 	cargo clean

@@ -33,8 +33,13 @@ static STAGES: &[&dyn StageKind] = &[
 ];
 
 /// The function that the command for generating traffic runs.
-pub(crate) static GENERATOR: weir_gen::Gen =
-    weir_gen::Gen { captures: |path| weir_port_pcap::read_timed_frames(path).map_err(|error| error.to_string()) };
+pub(crate) static GENERATOR: weir_gen::Gen = weir_gen::Gen {
+    captures: |path| {
+        let recording = weir_port_pcap::read_recording(path, weir_port_pcap::Bound::USUAL);
+        let recording = recording.map_err(|error| error.to_string())?;
+        Ok(weir_gen::Capture { frames: recording.frames, remark: recording.remark })
+    },
+};
 
 pub(crate) use weir_gen::{Report as GeneratorReport, StreamResult};
 

@@ -61,7 +61,7 @@ impl Running {
     }
 
     /// A table: its rows are made by whoever asked, so that others need not wait.
-    fn show(&self, what: &str, function: Option<&str>, filter: Option<&str>) -> Answer {
+    fn show(&mut self, what: &str, function: Option<&str>, filter: Option<&str>) -> Answer {
         match self.supervisor.show(what, function, filter) {
             Ok((columns, rows)) => {
                 Answer::Table { columns: columns.iter().map(|&column| column.to_owned()).collect(), rows }

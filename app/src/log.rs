@@ -63,7 +63,7 @@ static LEVEL: AtomicU8 = AtomicU8::new(Level::Info as u8);
 
 /// Writes to a file from here on, after what is in it.
 pub(crate) fn to_file(path: &Path) -> Result<(), String> {
-    let opened = File::options().append(true).create(true).open(path);
+    let opened = weir_host::files::append(path);
     let file = opened.map_err(|error| format!("cannot write the log to {}: {error}", path.display()))?;
     with(|log| log.file = Some(file));
     Ok(())

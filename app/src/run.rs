@@ -21,7 +21,7 @@ use crate::signals;
 use crate::socket;
 use crate::source::Source;
 use crate::stats::{self, Stats};
-use crate::supervisor::{Next, Options, Supervisor};
+use crate::supervisor::{Next, Options, Sayings, Supervisor};
 use crate::watch::Watch;
 use weir_protocol::Request;
 
@@ -65,18 +65,24 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     log::info("run", "all workers run", &[("file", &options.file.display()), ("socket", &path.display())]);
     let mut running = Running { supervisor, source, own: options.file.clone(), switches, reloading: None };
     running.warn();
-    let then = go_on(&mut running, &todo, options.until_drained);
+    let mut watch = Watch::default();
+    let then = go_on(&mut running, &todo, options.until_drained, &mut watch);
     tell(&running.supervisor);
     // In this order: who still waits for an answer gets none, and can take its leave.
     drop(todo);
     drop(server);
-    stop(running, options.json)?;
-    if then == Then::Restart { Err(restart()) } else { Ok(()) }
+    let sayings = stop(running, options.json)?;
+    watch.hear(&sayings);
+    match then {
+        Then::Restart => Err(restart()),
+        // What is wrong was said in the log; whoever takes the output files for whole must not.
+        _ if !sayings.troubles.is_empty() => Err(Failed::Silent),
+        _ => Ok(()),
+    }
 }
 
 /// The loop: jobs as they come, and in between what is due.
-fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool) -> Then {
-    let mut watch = Watch::default();
+fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool, watch: &mut Watch) -> Then {
     let mut ticks: u32 = 0;
     let mut waiting: VecDeque<Job> = VecDeque::new();
     loop {
@@ -161,8 +167,9 @@ fn tell(supervisor: &Supervisor) {
     log::tell_held_back(false);
 }
 
-/// Stops what runs and prints the account. Fails where a worker is stuck, whose last numbers are not those of the end.
-fn stop(running: Running, json: bool) -> Result<(), Failed> {
+/// Stops what runs and prints the account; returns what ports had to say at the end. Fails where a worker is stuck, whose last
+/// numbers are not those of the end.
+fn stop(running: Running, json: bool) -> Result<Sayings, Failed> {
     let (time, hz) = (running.supervisor.now(), running.supervisor.hz());
     let stopped = running.supervisor.stop();
     let inputs: Vec<stats::PortInput> = stopped.figures.iter().map(port_input).collect();
@@ -200,7 +207,7 @@ fn stop(running: Running, json: bool) -> Result<(), Failed> {
         log::error("account", "buffers did not come back: this is a bug", &[("buffers", &stopped.missing)]);
     }
     log::tell_held_back(true);
-    Ok(())
+    Ok(stopped.sayings)
 }
 
 /// Starts this program anew in this process's place, with the same arguments. Returns only if that is impossible.

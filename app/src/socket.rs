@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -152,8 +152,7 @@ pub(crate) fn bind(path: &Path) -> Result<Bound, SocketError> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         // Root's is open to the members of the socket's group.
         let mode = if rustix::process::geteuid().is_root() { 0o755 } else { 0o700 };
-        let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(folder);
-        made.map_err(wrong("make the folder of"))?;
+        weir_host::files::folder_if_missing(folder, mode).map_err(wrong("make the folder of"))?;
         check_fallback(path)?;
     }
     remove_stale(path)?;

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::log::{self, Level};
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Sayings, Supervisor};
 
-/// What was last told about workers that stand still, ports that are in trouble, and their links.
+/// What was last told about workers that stand still, what ports have to say, and their links.
 #[derive(Default)]
 pub(crate) struct Watch {
     /// Whether the link of each port was up.
     links: BTreeMap<String, bool>,
     stalled: Vec<String>,
-    troubles: Vec<(String, String)>,
+    sayings: Sayings,
 }
 
 impl Watch {
@@ -28,7 +28,7 @@ impl Watch {
             self.links = supervisor.links().map(|(port, _, up)| (port.to_owned(), up)).collect();
         }
         self.workers(supervisor);
-        self.troubles(supervisor);
+        self.ports(supervisor.sayings());
     }
 
     /// What there is to say of the link of a port.
@@ -59,14 +59,25 @@ impl Watch {
         }
     }
 
-    fn troubles(&mut self, supervisor: &Supervisor) {
-        let troubles = supervisor.troubles();
-        for (port, sentence) in troubles.iter().filter(|trouble| !self.troubles.contains(trouble)) {
+    fn ports(&mut self, now: &Sayings) {
+        if self.sayings == *now {
+            return;
+        }
+        // A remark that counts grows: it is told when it is new, and as it is at the end.
+        let known = |port: &String| self.sayings.remarks.iter().find(|(known, _)| known == port);
+        let remarks = now.remarks.iter().map(|remark| known(&remark.0).unwrap_or(remark).clone()).collect();
+        self.hear(&Sayings { troubles: now.troubles.clone(), remarks });
+    }
+
+    /// Tells what ports have to say and have not said before.
+    pub(crate) fn hear(&mut self, now: &Sayings) {
+        for (port, sentence) in now.troubles.iter().filter(|trouble| !self.sayings.troubles.contains(trouble)) {
             log::error("port", sentence, &[("port", port)]);
         }
-        if self.troubles != troubles {
-            self.troubles = troubles.to_vec();
+        for (port, sentence) in now.remarks.iter().filter(|remark| !self.sayings.remarks.contains(remark)) {
+            log::warn("port", sentence, &[("port", port)]);
         }
+        self.sayings = now.clone();
     }
 }
 

@@ -25,6 +25,45 @@ def test_shipped_configurations_are_right():
     assert not wrong, "\n".join(wrong)
 
 
+def _tree(folder):
+    """All files below a folder."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+
+
+def test_uninstall_removes_what_install_put_there():
+    """Exactly that, below DESTDIR, with what others have there left alone; the installed program runs, and has no line tables."""
+    with tempfile.TemporaryDirectory(prefix="weir-scenario-") as folder:
+        root = pathlib.Path(folder)
+        others = {"usr/bin/weird", "usr/share/fish/vendor_completions.d/other.fish"}
+        for name in others:
+            (root / name).parent.mkdir(parents=True)
+            (root / name).write_text("others'")
+        # `-o build`: what is installed is the program under test, and nothing is built.
+        make = ("make", "-s", "-o", "build", f"weir={PROGRAM}", f"DESTDIR={root}", "PREFIX=/usr")
+
+        def call(target):
+            done = subprocess.run((*make, target), cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+        call("uninstall")
+        assert _tree(root) == others, "nothing was installed, so that nothing was to be removed"
+        call("install")
+        completions = {
+            "usr/share/bash-completion/completions/weir",
+            "usr/share/zsh/site-functions/_weir",
+            "usr/share/fish/vendor_completions.d/weir.fish",
+        }
+        assert _tree(root) == others | completions | {"usr/bin/weir"}, _tree(root)
+        installed = root / "usr/bin/weir"
+        assert all((root / name).stat().st_size > 100 for name in completions)
+        assert subprocess.run((installed, "version"), capture_output=True, check=True, timeout=PATIENCE).stdout
+        assert installed.stat().st_size < PROGRAM.stat().st_size
+        sections = subprocess.run(("readelf", "-SW", installed), capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+        assert ".symtab" in sections and ".debug_line" not in sections, sections
+        call("uninstall")
+        assert _tree(root) == others, _tree(root)
+
+
 def _random_frame(dice):
     """A frame of 1 to 9,000 bytes, in all states of repair."""
     length = dice.choice((dice.randint(1, 80), dice.randint(60, 1514), dice.randint(1, 9000)))

@@ -56,7 +56,7 @@ fn prepare(options: &RunOptions) -> Result<(String, ExperimentConfig, Vec<Combin
 /// Runs an experiment, or goes on with one that was interrupted. `progress` is told what is being done.
 pub(crate) fn run(options: &RunOptions, progress: &mut dyn FnMut(&str)) -> Result<Ran, String> {
     let (name, experiment, combinations) = prepare(options)?;
-    std::fs::create_dir_all(&options.folder)
+    weir_host::files::output_folder(&options.folder)
         .map_err(|error| format!("cannot make the folder {}: {error}", options.folder.display()))?;
     let (mut record, clock) = begin(&experiment.title);
     let identity = format!("{experiment:?} on {:?} with {:?}", record.machine, record.versions);

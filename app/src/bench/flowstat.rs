@@ -48,7 +48,7 @@ pub(crate) fn flowstat(options: &FlowstatOptions, progress: &mut dyn FnMut(&str)
     record.settings.insert("runs".to_owned(), f64::from(options.runs).into());
     record.settings.insert("memory for packets, MiB".to_owned(), ((options.memory >> 20) as f64).into());
     let folder = Folder(options.folder.join(format!("weir-bench-flowstat-{}", std::process::id())), options.keep);
-    std::fs::create_dir_all(&folder.0)
+    weir_host::files::folder(&folder.0, 0o755)
         .map_err(|error| format!("cannot make the folder {}: {error}", folder.0.display()))?;
     for &packets in &options.packets {
         progress(&format!("writing two captures of {packets} packets"));

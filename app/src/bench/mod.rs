@@ -61,6 +61,7 @@ fn begin(title: &str) -> (Record, Took) {
         started: log::timestamp(since_1970),
         seconds: 0.0,
         partial: None,
+        verdict: Vec::new(),
         machine: Machine::here(weir_mem::Clock::calibrate().hz()),
         versions: BTreeMap::from([("weir".to_owned(), here.weir), ("DPDK".to_owned(), here.dpdk)]),
         settings: BTreeMap::new(),

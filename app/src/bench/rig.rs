@@ -1,6 +1,7 @@
 //! A function that runs on its workers between ports in memory, to be measured.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -319,7 +320,8 @@ fn script(case: &Case, setup: &Setup) -> String {
 
 fn checked(case: &Case, script: &str) -> Result<Loaded, String> {
     let path = std::env::temp_dir().join(format!("weir-bench-{}-{}.lua", std::process::id(), case.name));
-    std::fs::write(&path, script).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let written = weir_host::files::create(&path, 0o644).and_then(|mut file| file.write_all(script.as_bytes()));
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     let program = std::env::current_exe().map_err(|error| format!("cannot tell which program this is: {error}"))?;
     let loaded = load_by(&program, &path, Some(&[]), Next::Build);
     drop(std::fs::remove_file(&path));

@@ -1,6 +1,5 @@
 //! `weir capture`.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -28,7 +27,7 @@ pub(crate) fn capture(options: &cli::Capture) -> Result<(), Failed> {
     let out: Box<dyn Write> = if options.write == Path::new("-") {
         Box::new(BufWriter::new(io::stdout().lock()))
     } else {
-        Box::new(BufWriter::new(File::create(&options.write).map_err(wrong)?))
+        Box::new(BufWriter::new(weir_host::files::output(&options.write).map_err(wrong)?))
     };
     let program = concat!("weir ", env!("CARGO_PKG_VERSION"));
     let mut writer = Writer::new(out, options.snap, program).map_err(wrong)?;

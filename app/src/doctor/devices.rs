@@ -67,7 +67,8 @@ pub(super) fn veths(host: &Host) -> Vec<Finding> {
     let finding = |interface: &String| {
         let remedy = format!(
             "what a Linux peer sends over it has unfinished TCP and UDP checksums; if TCP does not connect: ethtool -K \
-             {interface} tx off, at the peer's end"
+             {interface} tx off, at the peer's end. For tagged packets over AF_XDP, which gets no tag that is beside its frame, also \
+             txvlan off"
         );
         Finding::attention(&format!("veth {interface}"), "one end of a virtual pair", remedy)
     };

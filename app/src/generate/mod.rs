@@ -161,8 +161,8 @@ pub(crate) fn run(loaded: Loaded, linger: Duration, stop: &AtomicBool) -> Result
     let finished = wait_for_end(&mut supervisor, stop, &mut |_| Ok::<(), Failed>(()))? == End::Finished;
     wait(&mut supervisor, if finished { linger } else { Duration::ZERO });
     let report = ask(&mut supervisor)?;
-    let troubles: Vec<String> = supervisor.find_troubles().into_iter().map(|(_, sentence)| sentence).collect();
     let stopped = supervisor.stop();
+    let troubles: Vec<String> = stopped.sayings.troubles.iter().map(|(_, sentence)| sentence.clone()).collect();
     let inputs: Vec<stats::PortInput> = stopped.figures.iter().map(crate::handle::port_input).collect();
     let all = stats::from_snapshots(&stopped.workers, &inputs);
     let mut notes = troubles.clone();
@@ -231,7 +231,7 @@ pub(crate) fn wait(supervisor: &mut Supervisor, time: Duration) {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let end = supervisor.now().saturating_add(nanos);
     while supervisor.now() < end {
-        supervisor.tick();
+        supervisor.tick_until(end);
         if !supervisor.is_virtual() {
             std::thread::park_timeout(TICK);
         }
@@ -247,7 +247,7 @@ pub(crate) fn ask(supervisor: &mut Supervisor) -> Result<GeneratorReport, Failed
     let began = supervisor.now();
     let mut report = ask_once(supervisor)?;
     if supervisor.is_virtual() {
-        // Asked for by the first; the stages answer within a millisecond of virtual time.
+        // Asked for by the first; the stages answer in the next rounds.
         wait(supervisor, Duration::from_millis(5));
         return ask_once(supervisor);
     }
@@ -263,7 +263,7 @@ pub(crate) fn ask(supervisor: &mut Supervisor) -> Result<GeneratorReport, Failed
     Ok(report)
 }
 
-fn ask_once(supervisor: &Supervisor) -> Result<GeneratorReport, Failed> {
+fn ask_once(supervisor: &mut Supervisor) -> Result<GeneratorReport, Failed> {
     let rows = supervisor.report_of(&GENERATOR).map_err(|error| Failed::from(error.0))?;
     let row = rows.into_iter().next().unwrap_or(Value::Null);
     serde_json::from_value(row).map_err(|error| Failed::from(format!("the generator's report cannot be read: {error}")))
@@ -306,6 +306,9 @@ fn doubts(report: &GeneratorReport) -> Vec<String> {
                 "stream {name}: {:.0} packets/s were sent of the {asked:.0} that were asked for",
                 stream.sent.pps
             ));
+        }
+        if let Some(remark) = &stream.remark {
+            notes.push(format!("stream {name}: of its capture file {remark}"));
         }
         if stream.sent.no_buffer > 0 {
             notes.push(format!("stream {name}: {} times no buffers were to be had", stream.sent.no_buffer));

@@ -10,7 +10,15 @@ fn drop_of(stage: &str, reason: &str, packets: u64) -> DropSnapshot {
 }
 
 fn queue(port: u16, packets: u64, held: u64) -> QueueSnapshot {
-    QueueSnapshot { port, packets, bytes: packets * 60, held, lost: vec![("torn".into(), 1)], trouble: None }
+    QueueSnapshot {
+        port,
+        packets,
+        bytes: packets * 60,
+        held,
+        lost: vec![("torn".into(), 1)],
+        trouble: None,
+        remark: None,
+    }
 }
 
 /// Two workers and the control side: 100 packets came in, 10 went over a link, 9 of which came out of it.

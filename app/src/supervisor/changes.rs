@@ -117,3 +117,86 @@ fn resource(device: &str) -> String {
         _ => device.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_packet::HeapPool;
+    use weir_port_mem::MemPort;
+    use weir_stage::PortInfo;
+
+    use super::*;
+    use crate::supervisor::ports::{self, OpenPort};
+
+    /// A port as (name, device, mtu, owner of its queue).
+    type Spec<'a> = (&'a str, &'a str, Option<u16>, usize);
+
+    fn config(device: &str, mtu: Option<u16>) -> PortConfig {
+        PortConfig { device: device.to_owned(), address: Default::default(), mtu }
+    }
+
+    fn open(specs: &[Spec<'_>]) -> BTreeMap<String, OpenPort> {
+        let pool = HeapPool::new(1024, 256);
+        let open = |&(name, device, mtu, owner): &Spec<'_>| {
+            let mut port = MemPort::null(name);
+            let (config, owners) = (config(device, mtu), Owners { rx: vec![owner], tx: vec![owner] });
+            let info: PortInfo = ports::info(name, 0, &config, &mut port);
+            (name.to_owned(), ports::open(Box::new(port), info, config, owners, &pool).unwrap())
+        };
+        specs.iter().map(open).collect()
+    }
+
+    /// What becomes of the ports, in one line: early, late, closes, gone, moved.
+    fn changes(from: &[Spec<'_>], to: &[Spec<'_>]) -> String {
+        let owners = |owner: usize| Owners { rx: vec![owner], tx: vec![owner] };
+        let wanted = to.iter().map(|&(name, _, _, owner)| (name.to_owned(), owners(owner))).collect();
+        let configs: Vec<PortConfig> = to.iter().map(|&(_, device, mtu, _)| config(device, mtu)).collect();
+        let configs = to.iter().map(|&(name, ..)| name).zip(&configs).collect();
+        let PortChanges { early, late, closes, gone, moved } = PortChanges::between(&open(from), &wanted, &configs);
+        let names = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(" ");
+        [early, late, closes, gone, moved].map(names).join("|")
+    }
+
+    #[test]
+    fn what_does_not_change_stays() {
+        let ports: [Spec<'_>; 2] = [("a", "af_xdp:x", None, 0), ("b", "mem:null", Some(1400), 1)];
+        assert_eq!(changes(&ports, &ports), "||||");
+    }
+
+    #[test]
+    fn another_owner_moves_queues() {
+        assert_eq!(changes(&[("a", "af_xdp:x", None, 0)], &[("a", "af_xdp:x", None, 1)]), "||||a");
+    }
+
+    #[test]
+    fn another_device_is_opened_before_the_old_one_is_closed() {
+        assert_eq!(changes(&[("a", "af_xdp:x", None, 0)], &[("a", "af_xdp:y", None, 0)]), "a|||a|");
+    }
+
+    #[test]
+    fn the_same_device_is_closed_first() {
+        let from: [Spec<'_>; 1] = [("a", "af_xdp:x", None, 0)];
+        assert_eq!(changes(&from, &[("a", "af_xdp:x", Some(1400), 0)]), "|a|a||");
+        // Driven otherwise it is the same interface.
+        assert_eq!(changes(&from, &[("a", "af_packet:x", None, 0)]), "|a|a||");
+        assert_eq!(changes(&from, &[("a", "af_xdp:x,force_copy=1", None, 0)]), "|a|a||");
+        // So under another name.
+        assert_eq!(changes(&from, &[("b", "af_xdp:x", None, 0)]), "|b|a||");
+    }
+
+    #[test]
+    fn devices_may_change_places() {
+        let from: [Spec<'_>; 2] = [("a", "af_xdp:x", None, 0), ("b", "af_xdp:y", None, 0)];
+        let to: [Spec<'_>; 2] = [("a", "af_xdp:y", None, 0), ("b", "af_xdp:x", None, 0)];
+        assert_eq!(changes(&from, &to), "|a b|a b||");
+        // One of them leads to a third.
+        let to: [Spec<'_>; 2] = [("a", "af_xdp:y", None, 0), ("b", "af_xdp:z", None, 0)];
+        assert_eq!(changes(&from, &to), "b|a|b|a|");
+    }
+
+    #[test]
+    fn memory_that_stays_is_nobodys_obstacle() {
+        let from: [Spec<'_>; 1] = [("a", "mem:null", None, 0)];
+        assert_eq!(changes(&from, &[("a", "mem:null", None, 0), ("b", "mem:null", None, 0)]), "b||||");
+        assert_eq!(changes(&from, &[]), "|||a|");
+    }
+}

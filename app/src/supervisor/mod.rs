@@ -8,12 +8,14 @@ mod placing;
 mod ports;
 mod reload;
 mod reopen;
+mod sayings;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_config::ConfigError;
@@ -28,6 +30,8 @@ pub(crate) use placing::{RunningFunction, blueprint, owners, parts};
 use ports::Buffers;
 pub(crate) use ports::{OpenPort, open};
 pub(crate) use reload::Pending;
+pub(crate) use sayings::Sayings;
+use sayings::sayings_of;
 
 use crate::save;
 
@@ -97,11 +101,16 @@ pub(crate) struct Supervisor {
     beats: Vec<(String, u64)>,
     beats_at: u64,
     stalled: Vec<String>,
-    troubles: Vec<(String, String)>,
+    /// What is wrong or odd with ports, as it was last looked for.
+    sayings: Sayings,
+    looked: Instant,
 }
 
 /// How long a worker's loop may stand still, nanoseconds, before it is reported.
 const STALL: u64 = 1_000_000_000;
+
+/// How often ports are asked what is wrong with them, in the world's time whatever the engine's clock is.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl Supervisor {
     /// Starts what a configuration describes. Returns when all workers run.
@@ -134,7 +143,8 @@ impl Supervisor {
             beats: Vec::new(),
             beats_at: 0,
             stalled: Vec::new(),
-            troubles: Vec::new(),
+            sayings: Sayings::default(),
+            looked: Instant::now(),
         };
         supervisor.open_all()?;
         Ok(supervisor)
@@ -217,7 +227,12 @@ impl Supervisor {
     /// What has to be done every now and then: freeing what grace periods have passed, link state, stalled workers.
     /// Under the virtual clock also everything else. Returns whether there was anything to do.
     pub(crate) fn tick(&mut self) -> bool {
-        let busy = self.engine.step();
+        self.tick_until(u64::MAX)
+    }
+
+    /// The same; virtual time does not leap beyond `until`.
+    pub(crate) fn tick_until(&mut self, until: u64) -> bool {
+        let busy = self.engine.step_until(until);
         self.domain.collect();
         let now = self.engine.now();
         for open in self.ports.values_mut() {
@@ -232,8 +247,13 @@ impl Supervisor {
         busy
     }
 
-    /// Finds workers whose loop stands still.
+    /// Finds workers whose loop stands still, and ports that are in trouble.
     fn watch(&mut self, now: u64) {
+        if self.looked.elapsed() >= LOOK {
+            self.looked = Instant::now();
+            let workers = self.engine.snapshot();
+            self.sayings = sayings_of(&workers, &self.ports);
+        }
         if self.engine.is_virtual() || now.saturating_sub(self.beats_at) < STALL {
             return;
         }
@@ -243,33 +263,11 @@ impl Supervisor {
         self.beats = beats;
         self.beats_at = now;
         self.reopen_closed();
-        self.troubles = self.find_troubles();
     }
 
     /// Whether a port's link that was up is down, and nothing will be sent there any more.
     pub(crate) fn links_lost(&self) -> bool {
         self.ports.values().any(|open| !open.info.link_up)
-    }
-
-    /// What is wrong with ports for good, as it is now: each with its port.
-    pub(crate) fn find_troubles(&mut self) -> Vec<(String, String)> {
-        let names = self.port_names();
-        let name = |port: u16| {
-            names.iter().find(|(index, _)| *index == port).map_or_else(String::new, |(_, name)| name.clone())
-        };
-        let workers = self.engine.snapshot();
-        let queues = workers.iter().flat_map(|worker| worker.receive.iter().chain(&worker.transmit));
-        let of_queues = queues.filter_map(|queue| Some((name(queue.port), queue.trouble.clone()?)));
-        let of_closed = self.ports.values().filter_map(|open| {
-            let why = open.closed.as_ref()?;
-            Some((open.info.name.clone(), format!("it is closed and tried again every second: {why}")))
-        });
-        of_queues.chain(of_closed).collect()
-    }
-
-    /// What is wrong with ports for good, each with its port: a damaged file, a full disk.
-    pub(crate) fn troubles(&self) -> &[(String, String)] {
-        &self.troubles
     }
 
     /// Workers whose loop has not gone round for a second.
@@ -380,11 +378,12 @@ impl Supervisor {
 
     /// The columns of a table of a function, and its rows, which are handed out in pieces.
     pub(crate) fn show(
-        &self,
+        &mut self,
         what: &str,
         function: Option<&str>,
         filter: Option<&str>,
     ) -> Result<(&'static [&'static str], Box<dyn ShowRows>), RequestError> {
+        self.engine.rouse();
         let shows = |running: &RunningFunction| running.function.shows().iter().find(|show| show.what == what);
         let running = self.having(function, &format!("a table '{what}'"), |running| shows(running).is_some())?;
         let columns = shows(running).map_or(&[][..], |show| show.columns);
@@ -392,7 +391,8 @@ impl Supervisor {
     }
 
     /// All numbers of the running instance of a function in one piece, under the name `report`.
-    pub(crate) fn report_of(&self, function: &dyn Function) -> Result<Vec<Value>, RequestError> {
+    pub(crate) fn report_of(&mut self, function: &dyn Function) -> Result<Vec<Value>, RequestError> {
+        self.engine.rouse();
         let is_it = |running: &RunningFunction| running.function.kind() == function.kind();
         let running = self.having(None, "a report", is_it)?;
         Ok(running.instance.show("report", None, self.engine.now())?.piece())
@@ -400,11 +400,12 @@ impl Supervisor {
 
     /// Carries out changes in order, all of them or none; answers what the function answers to a single one.
     pub(crate) fn change(
-        &self,
+        &mut self,
         verb: &str,
         function: Option<&str>,
         changes: Vec<Value>,
     ) -> Result<Option<Value>, RequestError> {
+        self.engine.rouse();
         let knows = |running: &RunningFunction| running.function.verbs().iter().any(|known| Verb::name(known) == verb);
         let running = self.having(function, &format!("the request '{verb}'"), knows)?;
         let now = self.engine.now();
@@ -449,13 +450,14 @@ impl Supervisor {
     pub(crate) fn stop(self) -> Stopped {
         let figures = self.port_figures();
         let workers = self.engine.stop();
+        let sayings = sayings_of(&workers, &self.ports);
         let stuck: Vec<String> =
             workers.iter().filter(|worker| worker.silent).map(|worker| worker.id.clone()).collect();
         if !stuck.is_empty() {
             // A thread that may go on has its hands on them: they end with the process.
             let _ports = ManuallyDrop::new(self.ports);
             let _buffers = ManuallyDrop::new(self.buffers);
-            return Stopped { workers, figures, missing: 0, stuck };
+            return Stopped { workers, figures, missing: 0, sayings, stuck };
         }
         for open in self.ports.into_values() {
             let mut open = open;
@@ -464,7 +466,7 @@ impl Supervisor {
         drop(self.functions);
         let pool = self.buffers.pool();
         let missing = pool.taken().saturating_sub(pool.at_hand());
-        Stopped { workers, figures, missing, stuck }
+        Stopped { workers, figures, missing, sayings, stuck }
     }
 }
 
@@ -478,4 +480,6 @@ pub(crate) struct Stopped {
     pub(crate) missing: usize,
     /// Workers that are stuck in a stage: what they hold was left to them.
     pub(crate) stuck: Vec<String>,
+    /// What queues had to say at the end.
+    pub(crate) sayings: Sayings,
 }

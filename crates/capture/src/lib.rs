@@ -3,6 +3,7 @@
 //! - [`Reader`] reads one file: pcap in all its forms and pcapng, plain or compressed with gzip or zstd, which is told from
 //!   the bytes and not from the name.
 //! - [`Merged`] reads several files as one, by time.
+//! - [`Schedule`] says when the packets of a file are due, whatever their stamps are.
 //! - [`decode::Layers`] says what lies where in a packet.
 //! - [`Damage`] says where a file cannot be read any further; everything before it has been read.
 //!
@@ -25,9 +26,11 @@ mod merged;
 mod ng;
 mod problem;
 mod reader;
+mod schedule;
 mod source;
 
 pub use link::LinkType;
 pub use merged::{FileDamage, Merged};
 pub use problem::{Damage, Problem};
 pub use reader::{Reader, Record};
+pub use schedule::Schedule;

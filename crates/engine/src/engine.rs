@@ -16,6 +16,7 @@ use crate::observe::Observer;
 use crate::plan::Leftover;
 use crate::seat::{CONTROL_PATIENCE, Command, Idle, PATIENCE, Seat, ThreadSettings};
 use crate::snapshot::WorkerSnapshot;
+use crate::sweep::{has_crossed, told_or};
 use crate::thread::start_thread;
 use crate::worker::Worker;
 
@@ -27,6 +28,16 @@ const ANSWER: Duration = Duration::from_secs(2);
 
 /// How long one may take that did not answer when it was asked before, and answers at once if it goes round again.
 const AGAIN: Duration = Duration::from_millis(10);
+
+/// Virtual time of a round in which anybody had something to do, nanoseconds.
+const BUSY: u64 = 1_000;
+
+/// How far virtual time goes on in a round when nothing at all is due, nanoseconds: somebody may wait for it to pass.
+const NOTHING_DUE: u64 = 10_000_000;
+
+/// Rounds in which every stage is polled before virtual time leaps: one for what was left for another stage without a packet, one for
+/// what that one left in answer.
+const LOOKS: u32 = 2;
 
 /// How long the engine waits for packets in flight when it stops.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -101,6 +112,10 @@ pub struct Engine {
     clock: Clock,
     epoch: u64,
     virtual_now: Option<u64>,
+    /// Under the virtual clock: rounds that are still to be gone in which every stage is polled, before time may leap.
+    looks: u32,
+    /// Whether the next round is one of them.
+    look_now: bool,
     domain: Domain,
     idle: Idle,
     hook: Option<ThreadHook>,
@@ -128,6 +143,8 @@ impl Engine {
             clock,
             epoch,
             virtual_now: settings.virtual_clock.then_some(0),
+            looks: LOOKS,
+            look_now: false,
             domain: domain.clone(),
             idle: settings.idle,
             hook: settings.hook,
@@ -347,27 +364,52 @@ impl Engine {
         self.virtual_now.is_some()
     }
 
-    /// Under the virtual clock: lets every worker go round once. Time moves on by a microsecond, or, when nobody had
-    /// anything to do, to when something is due, at most 10 ms. Returns whether anybody was busy.
+    /// Under the virtual clock: lets every worker go round once. Time moves on by a microsecond, or, when nobody has
+    /// anything to do, to when something is due, however long that is; by 10 ms when nothing is. Returns whether anybody was busy.
     pub fn step(&mut self) -> bool {
-        const BUSY: u64 = 1_000;
-        const LEAP: u64 = 10_000_000;
+        self.step_until(u64::MAX)
+    }
+
+    /// The same; time does not leap beyond `until`.
+    pub fn step_until(&mut self, until: u64) -> bool {
         let Some(now) = self.virtual_now else { return false };
-        let mut busy = false;
+        let looks = std::mem::take(&mut self.look_now);
+        let (mut busy, mut due) = (false, false);
         let mut next = u64::MAX;
         for (_, seat) in &mut self.seats {
             if let Seat::Inline(worker) = seat {
                 let began = tsc::now();
                 // While the others had their turn, this one waited.
                 worker.cycles.asleep += began.wrapping_sub(worker.accounted);
+                due |= worker.next_at() <= now;
+                if looks {
+                    worker.rouse();
+                }
                 busy |= worker.turn(now, began).busy;
                 next = next.min(worker.next_at());
             }
         }
         self.domain.collect();
-        let idle_until = next.clamp(now + BUSY, now + LEAP);
-        self.virtual_now = Some(if busy { now + BUSY } else { idle_until });
+        if busy || due {
+            self.rouse();
+        }
+        let soon = now.saturating_add(BUSY);
+        self.virtual_now = Some(if busy {
+            soon
+        } else if self.looks > 0 {
+            self.looks -= 1;
+            self.look_now = true;
+            soon
+        } else {
+            let leap = if next == u64::MAX { now.saturating_add(NOTHING_DUE) } else { next };
+            leap.min(until).max(soon)
+        });
         busy
+    }
+
+    /// Under the virtual clock: somebody outside left something for stages, a request: they are polled before time goes on.
+    pub fn rouse(&mut self) {
+        self.looks = LOOKS;
     }
 
     /// Whether all input has come to its end and nothing is on its way.
@@ -422,46 +464,5 @@ impl Drop for Engine {
     /// Ends the threads of an engine that was not stopped. None is left that could be at work while the process ends.
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// The workers' numbers, or what is told of those that did not answer.
-fn told_or(answers: Vec<Option<WorkerSnapshot>>, silent: Vec<WorkerSnapshot>) -> Vec<WorkerSnapshot> {
-    answers.into_iter().zip(silent).map(|(told, silent)| told.unwrap_or(silent)).collect()
-}
-
-/// Whether a packet went into or out of a link between two sweeps over the same workers.
-///
-/// Workers are asked one after the other. One that was quiet may have got a packet by the time that the next is asked; then
-/// all are quiet, and what went into the link has not come out. These counts only grow: where no worker's has changed
-/// from one sweep to the next, all of them held at the moment in between.
-fn has_crossed(before: &[WorkerSnapshot], after: &[WorkerSnapshot]) -> bool {
-    let crossings = |worker: &WorkerSnapshot| (worker.account.links_in, worker.account.links_out);
-    !before.iter().map(crossings).eq(after.iter().map(crossings))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::snapshot::Account;
-
-    /// Two workers, as what went in and out of their links.
-    fn sweep(of: [(u64, u64); 2]) -> Vec<WorkerSnapshot> {
-        let snapshot = |(links_in, links_out)| WorkerSnapshot {
-            account: Account { links_in, links_out, ..Account::default() },
-            ..WorkerSnapshot::default()
-        };
-        of.map(snapshot).to_vec()
-    }
-
-    /// The first worker was quiet when it was asked, then the second put two packets into a link, and the first took them
-    /// before the second was asked: nobody holds them, and they are missing from the sum.
-    #[test]
-    fn what_crosses_during_a_sweep_is_seen_by_the_next() {
-        let during = sweep([(0, 0), (0, 2)]);
-        assert!(has_crossed(&during, &sweep([(2, 0), (0, 2)])));
-        assert!(has_crossed(&sweep([(0, 0), (0, 0)]), &during));
-        let after = sweep([(2, 0), (0, 2)]);
-        assert!(!has_crossed(&after, &after.clone()));
     }
 }

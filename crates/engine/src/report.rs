@@ -98,6 +98,7 @@ impl Worker {
                     held: 0,
                     lost,
                     trouble: rx.trouble(),
+                    remark: rx.remark(),
                 });
             }
         }
@@ -105,7 +106,7 @@ impl Worker {
             let Count { packets, bytes } = sink.sent;
             let trouble = sink.tx.trouble();
             let (port, held, lost) = (sink.port, sink.held(), Vec::new());
-            let queue = QueueSnapshot { port, packets, bytes, held, lost, trouble };
+            let queue = QueueSnapshot { port, packets, bytes, held, lost, trouble, remark: None };
             snapshot.transmit.push(queue);
         }
         for link in &self.fabric.links {

@@ -182,6 +182,9 @@ pub struct QueueSnapshot {
     /// What is wrong with the queue, if anything: a sentence for the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// What is odd about it and was coped with, if anything: a sentence for the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
 }
 
 /// One link, as the worker at its front sees it.

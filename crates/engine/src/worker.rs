@@ -232,9 +232,20 @@ impl Worker {
         self.nodes.iter().map(|node| node.stage.held()).sum::<u64>() + self.fabric.held()
     }
 
+    /// Has every stage that is polled polled in the next turn, whatever the time is then: somebody may have left something for it.
+    pub(crate) fn rouse(&mut self) {
+        for &at in &self.polled {
+            if let Some(node) = self.nodes.get_mut(at) {
+                node.wake = 0;
+            }
+        }
+    }
+
     /// When something is due, if nothing comes: the next poll of a stage, or the next packet of a file.
     pub(crate) fn next_at(&self) -> u64 {
-        let polls = self.polled.iter().filter_map(|&at| self.nodes.get(at)).map(|node| node.wake);
+        let polled = self.polled.iter().filter_map(|&at| self.nodes.get(at));
+        // Who makes packets is not polled any more once nothing is to come.
+        let polls = polled.filter(|node| self.receiving || node.declaration.makes.is_none()).map(|node| node.wake);
         let packets = self.sources.iter().filter_map(|source| match source {
             Source::Port { rx, .. } if self.receiving => rx.next_at(),
             _ => None,

@@ -171,6 +171,83 @@ fn the_virtual_clock_leaps_to_what_is_due() {
     total(&engine.snapshot());
 }
 
+#[test]
+fn the_virtual_clock_leaps_over_days_and_not_beyond_what_is_asked_for() {
+    const DAY: u64 = 86_400_000_000_000;
+    let mut wires = Wires::new(2);
+    let mut engine = engine(1, true, &wires.pool);
+    let mut graph = Graph::new();
+    let stage = graph.add("delay", Delay(3 * DAY, Vec::new()));
+    graph.wire(stage, "out", To::Port(1));
+    graph.receive(0, stage);
+    let ports = wires.parts(0, 0, true);
+    let graphs = vec![graph_part(graph, &[0], &[])];
+    engine.install(Blueprint { workers: 1, ports, graphs, ..Blueprint::default() }).unwrap();
+    wires.handles[0].send_all((0..10).map(|n| frame(0, n)));
+    (0..100).for_each(|_| _ = engine.step_until(DAY));
+    assert!(engine.now() >= DAY && engine.now() < DAY + 200_000, "{}", engine.now());
+    (0..100).for_each(|_| _ = engine.step_until(4 * DAY));
+    assert_eq!(wires.handles[1].report().packets, 10, "after 200 steps it is {} ns", engine.now());
+    total(&engine.snapshot());
+}
+
+/// Hands to another stage, beside any packet, what it is told by one.
+struct Tells(Arc<Mutex<Option<u64>>>);
+
+impl Stage for Tells {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>()
+    }
+    fn run(&mut self, _: &mut Batch, out: &mut Out<'_>) {
+        self.0.lock().unwrap().get_or_insert(out.now());
+    }
+}
+
+/// Notes when it finds what it was left.
+struct Listens(Arc<Mutex<Option<u64>>>, Arc<Mutex<Option<u64>>>);
+
+impl Stage for Listens {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>().polled()
+    }
+    fn run(&mut self, _: &mut Batch, _: &mut Out<'_>) {}
+    fn poll(&mut self, out: &mut Out<'_>) -> u64 {
+        if self.0.lock().unwrap().take().is_some() {
+            *self.1.lock().unwrap() = Some(out.now());
+        }
+        out.look_again(1_000_000)
+    }
+}
+
+#[test]
+fn virtual_time_does_not_leap_over_what_was_left_for_a_stage() {
+    let mut wires = Wires::new(2);
+    let mut engine = engine(2, true, &wires.pool);
+    let (left, found) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
+    let mut graph = Graph::new();
+    // The one that listens has its turn first, so that it finds nothing in the round in which it is told.
+    let listens = graph.add_at("listens", Box::new(Listens(Arc::clone(&left), Arc::clone(&found))), worker(0));
+    let tells = graph.add_at("tells", Box::new(Tells(Arc::clone(&left))), worker(1));
+    graph.wire(listens, "out", To::Stage(tells));
+    graph.wire(tells, "out", To::Port(1));
+    graph.receive(0, listens);
+    let ports = wires.parts(0, 1, true);
+    let graphs = vec![graph_part(graph, &[0, 1], &[])];
+    engine.install(Blueprint { workers: 2, ports, graphs, ..Blueprint::default() }).unwrap();
+    settle(&mut engine);
+    wires.handles[0].send_all([frame(0, 1)]);
+    let sent = engine.now();
+    settle(&mut engine);
+    let found = found.lock().unwrap().expect("nobody looked");
+    assert!(found - sent < 10_100_000, "found {} ns after", found - sent);
+    // What somebody outside leaves is found as soon as the engine is told of it.
+    *left.lock().unwrap() = Some(0);
+    engine.rouse();
+    let roused = engine.now();
+    (0..3).for_each(|_| _ = engine.step());
+    assert!(left.lock().unwrap().is_none() && engine.now() < roused + 10_000_000 + 3_000, "{}", engine.now());
+}
+
 #[derive(Default)]
 struct Seen(Mutex<Vec<String>>);
 

@@ -43,11 +43,11 @@ pub fn ours(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Makes the file that a user has named, or empties it; links are followed in folders that only their owner can write to.
+/// Makes the file that a user has named, or empties it; links are followed in folders that not everybody can write to.
 ///
 /// # Errors
 ///
-/// In a folder that others can write to: what is there is a link, or somebody else's. Or the system refuses.
+/// In a folder that everybody can write to: what is there is a link, or somebody else's. Or the system refuses.
 pub fn output(path: &Path) -> Result<File> {
     let file = named(path, OpenOptions::new().write(true))?;
     // A device or a pipe has nothing to be emptied of.
@@ -57,19 +57,18 @@ pub fn output(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// As [`output`], but what is in the file stays, and more is added to it.
+/// As [`output`], but what is in the file stays: it is read, and more is added to it.
 ///
 /// # Errors
 ///
 /// As for [`output`].
 pub fn append(path: &Path) -> Result<File> {
-    named(path, OpenOptions::new().append(true))
+    named(path, OpenOptions::new().read(true).append(true))
 }
 
 fn named(path: &Path, how: &mut OpenOptions) -> Result<File> {
     how.create(true).truncate(false);
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !is_shared(&std::fs::metadata(parent)?) {
+    if !is_shared(&std::fs::metadata(above(path))?) {
         return how.open(path);
     }
     let file = how.custom_flags(NOFOLLOW).open(path)?;
@@ -79,6 +78,19 @@ fn named(path: &Path, how: &mut OpenOptions) -> Result<File> {
     Ok(file)
 }
 
+/// Makes the folder that a user has named for what is to be written, and those above it, where they are missing.
+///
+/// # Errors
+///
+/// In a folder that everybody can write to: what is there is a link, or somebody else's. Or the system refuses.
+pub fn output_folder(path: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).create(path)?;
+    if is_shared(&std::fs::metadata(above(path))?) {
+        check_folder(path, |_| false)?;
+    }
+    Ok(())
+}
+
 /// Makes a folder for files of Weir's own, and those above it, where they are missing.
 ///
 /// # Errors
@@ -86,14 +98,32 @@ fn named(path: &Path, how: &mut OpenOptions) -> Result<File> {
 /// What is there is a link, no folder, somebody else's, or others can write to it; or the system refuses.
 pub fn folder(path: &Path, mode: u32) -> Result<()> {
     DirBuilder::new().recursive(true).mode(mode).create(path)?;
+    check_folder(path, is_open)
+}
+
+/// As [`folder`], but a folder that is there may be anybody's: what is made in it is made with care.
+///
+/// # Errors
+///
+/// As for [`folder`], where it is made.
+pub fn folder_if_missing(path: &Path, mode: u32) -> Result<()> {
+    if path.is_dir() { Ok(()) } else { folder(path, mode) }
+}
+
+fn check_folder(path: &Path, is_open: impl Fn(&Metadata) -> bool) -> Result<()> {
     let data = std::fs::symlink_metadata(path)?;
     let problem = match data {
         _ if !data.is_dir() => "is no folder",
         _ if !is_mine(&data) => "belongs to somebody else",
-        _ if is_shared(&data) => "can be written by others",
+        _ if is_open(&data) => "can be written by others",
         _ => return Ok(()),
     };
     Err(Error::new(ErrorKind::PermissionDenied, format!("{} {problem}", path.display())))
+}
+
+/// The folder that something lies in.
+fn above(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 const NOFOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
@@ -104,8 +134,13 @@ fn options() -> OpenOptions {
     options
 }
 
-/// Whether others than the owner can make and remove files in a folder.
+/// Whether everybody can make files in a folder.
 fn is_shared(folder: &Metadata) -> bool {
+    folder.mode() & 0o002 != 0
+}
+
+/// Whether others than the owner can make and remove files in a folder.
+fn is_open(folder: &Metadata) -> bool {
     folder.mode() & 0o022 != 0
 }
 
@@ -210,7 +245,11 @@ mod tests {
         symlink(place.0.join("a"), place.0.join("link")).unwrap();
         let said = |path: &str| folder(&place.0.join(path), 0o700).unwrap_err().to_string();
         assert!(said("link").contains("is no folder"), "{}", said("link"));
+        assert!(output_folder(&place.0.join("link")).is_ok(), "nobody else can have put it there");
         let open = Place::new("open", 0o777);
+        symlink(&place.0, open.0.join("report")).unwrap();
+        assert!(output_folder(&open.0.join("report")).unwrap_err().to_string().contains("is no folder"));
+        output_folder(&open.0.join("other/deep")).unwrap();
         assert!(folder(&open.0, 0o700).unwrap_err().to_string().contains("can be written by others"));
     }
 }

@@ -39,6 +39,8 @@ pub struct Interface {
     pub kind: Option<String>,
     /// The number of the XDP program that is attached.
     pub xdp: Option<u32>,
+    /// The number of the interface that it ends at, for a veth its peer's; `None` where that is in another network namespace.
+    pub ends_at: Option<u32>,
     /// Its addresses, each with the length of its prefix.
     pub addresses: Vec<(IpAddr, u8)>,
 }
@@ -77,6 +79,32 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
         }
     })?;
     Ok(found.into_values().collect())
+}
+
+/// Takes the XDP program off an interface, however it was attached.
+///
+/// # Errors
+///
+/// When the kernel refuses to.
+pub fn remove_xdp(index: u32) -> io::Result<()> {
+    // XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE: only one of both can have one.
+    const MODES: [u32; 2] = [1 << 2, 1 << 1];
+    let socket = open(0)?;
+    let done = MODES.map(|mode| {
+        let request = netlink::remove_xdp_request(index, mode);
+        rustix::net::send(&socket, &request, SendFlags::empty())?;
+        let mut buffer = vec![0; DATAGRAM];
+        let (length, _) =
+            rustix::io::retry_on_intr(|| rustix::net::recv(&socket, buffer.as_mut_slice(), RecvFlags::empty()))?;
+        let answer = netlink::messages(buffer.get(..length).unwrap_or_default()).next();
+        // An answer without an error is one whose number is 0.
+        match answer.map(refusal) {
+            Some(error) if error.raw_os_error() != Some(0) => Err(error),
+            _ => Ok(()),
+        }
+    });
+    let [by_driver, by_stack] = done;
+    by_driver.or(by_stack)
 }
 
 /// Listens to what happens to the interfaces of the network namespace that it was made in.
@@ -237,14 +265,19 @@ fn parse_link(body: &[u8]) -> Option<Interface> {
         running: flags & IFF_RUNNING != 0,
         kind: None,
         xdp: None,
+        ends_at: None,
         addresses: Vec::new(),
     };
+    let mut elsewhere = false;
     for (kind, payload) in netlink::attributes(body, LINK_FIXED) {
         match kind {
             // IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINKINFO, IFLA_XDP of linux/if_link.h.
             1 => interface.mac = payload.try_into().ok(),
             3 => interface.name = text(payload),
             4 => interface.mtu = netlink::u32_at(payload, 0)?,
+            // IFLA_LINK, IFLA_LINK_NETNSID.
+            5 => interface.ends_at = netlink::u32_at(payload, 0),
+            37 => elsewhere = true,
             // IFLA_INFO_KIND.
             18 => interface.kind = nested(payload, 1).map(text),
             // IFLA_XDP_PROG_ID.
@@ -252,6 +285,7 @@ fn parse_link(body: &[u8]) -> Option<Interface> {
             _ => {}
         }
     }
+    interface.ends_at = interface.ends_at.filter(|index| !elsewhere && *index != interface.index);
     (!interface.name.is_empty()).then_some(interface)
 }
 

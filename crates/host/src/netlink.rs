@@ -7,6 +7,7 @@ pub(crate) const DONE: u16 = 3;
 pub(crate) const NEW_LINK: u16 = 16;
 pub(crate) const DEL_LINK: u16 = 17;
 pub(crate) const GET_LINK: u16 = 18;
+const SET_LINK: u16 = 19;
 pub(crate) const NEW_ADDRESS: u16 = 20;
 pub(crate) const GET_ADDRESS: u16 = 22;
 
@@ -56,6 +57,29 @@ pub(crate) fn dump_request(kind: u16, sequence: u32) -> [u8; 32] {
         *place = byte;
     }
     request
+}
+
+/// A request to put no program (descriptor -1) in the place of the one that is attached in a mode, and to say so.
+pub(crate) fn remove_xdp_request(index: u32, mode: u32) -> Vec<u8> {
+    /// `NLM_F_REQUEST | NLM_F_ACK`.
+    const ACKNOWLEDGED: u16 = 0x5;
+    /// `IFLA_XDP`, nested, and in it `IFLA_XDP_FD` and `IFLA_XDP_FLAGS`.
+    const XDP: u16 = 43 | 0x8000;
+    const FD: u16 = 1;
+    const FLAGS: u16 = 3;
+    let attribute = |kind: u16, value: [u8; 4]| [&8_u16.to_ne_bytes()[..], &kind.to_ne_bytes(), &value].concat();
+    let nested = [attribute(FD, (-1_i32).to_ne_bytes()), attribute(FLAGS, mode.to_ne_bytes())].concat();
+    let xdp = [&20_u16.to_ne_bytes()[..], &XDP.to_ne_bytes(), &nested].concat();
+    // `struct ifinfomsg`: only the number says anything.
+    let fixed = [&[0; 4][..], &index.to_ne_bytes(), &[0; 8]].concat();
+    let header = [
+        &52_u32.to_ne_bytes()[..],
+        &SET_LINK.to_ne_bytes(),
+        &ACKNOWLEDGED.to_ne_bytes(),
+        &1_u32.to_ne_bytes(),
+        &[0; 4],
+    ];
+    [header.concat(), fixed, xdp].concat()
 }
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -116,6 +140,18 @@ mod tests {
         body.extend([3, 0, 9, 0]);
         let found: Vec<_> = attributes(&body, 16).collect();
         assert_eq!(found, [(3, &b"ab\0"[..]), (4, &[1, 2, 3, 4][..])], "a length below 4 ends it");
+    }
+
+    #[test]
+    fn a_program_is_removed_by_a_descriptor_that_is_none() {
+        let request = remove_xdp_request(7, 4);
+        let message = messages(&request).next().unwrap();
+        assert_eq!((message.kind, message.body.len()), (SET_LINK, 36));
+        assert_eq!(u32_at(message.body, 4), Some(7));
+        let (kind, nested) = attributes(message.body, 16).next().unwrap();
+        assert_eq!(kind, 43);
+        let inner: Vec<_> = attributes(nested, 0).collect();
+        assert_eq!(inner, [(1, &[0xff; 4][..]), (3, &4_u32.to_ne_bytes()[..])]);
     }
 
     #[test]

@@ -25,7 +25,9 @@ pub fn write_whole_by(
 ) -> Result<PathBuf, String> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
-    let written = fs::File::create(&beside).and_then(|file| {
+    // Of a process that was killed.
+    let _ = fs::remove_file(&beside);
+    let written = weir_host::files::create(Path::new(&beside), 0o666).and_then(|file| {
         let mut file = BufWriter::new(file);
         write(&mut file)?;
         file.into_inner().map_err(|error| error.into_error())?.sync_all()?;

@@ -65,9 +65,9 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
         Shaper { scheduler, orders, user, colours, lowest, overhead, now: 0 }
     }
 
-    /// How long it may be left alone: while nothing waits, what changes is noticed with the next packet.
-    fn attention(&self) -> u64 {
-        if self.scheduler.held() > 0 { ATTENTION } else { u64::MAX }
+    /// Until when it may be left alone: while nothing waits, what changes is noticed with the next packet.
+    fn look_again(&self, out: &Out<'_>) -> u64 {
+        if self.scheduler.held() > 0 { out.look_again(ATTENTION) } else { u64::MAX }
     }
 
     #[inline(always)]
@@ -163,7 +163,7 @@ impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
         let more = self.orders.look(&mut self.scheduler, now);
         let room = out.room_at(Exit::Out).min(AT_ONCE);
         let (_, next) = self.send(now, room, out);
-        if more { now } else { next.min(now.saturating_add(self.attention())) }
+        if more { now } else { next.min(self.look_again(out)) }
     }
 
     fn held(&self) -> u64 {

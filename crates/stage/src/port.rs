@@ -110,6 +110,11 @@ pub trait Rx: Send {
     fn trouble(&self) -> Option<String> {
         None
     }
+
+    /// What is odd and was coped with, as a sentence for people: stamps that run backwards.
+    fn remark(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A transmit queue.

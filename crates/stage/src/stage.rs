@@ -255,6 +255,13 @@ impl<'a> Out<'a> {
         self.clock.map_or(self.now, |clock| clock.read())
     }
 
+    /// When a stage that waits for nothing but what others may leave for it is to look again: `nanos` from now. Where time is
+    /// virtual, nothing else moves meanwhile, and the engine polls every stage before time leaps and after every request: then never.
+    #[inline(always)]
+    pub fn look_again(&self, nanos: u64) -> u64 {
+        if self.is_virtual() { u64::MAX } else { self.now.saturating_add(nanos) }
+    }
+
     /// This worker's right to read published tables, until it answers.
     #[inline(always)]
     pub fn reader(&self) -> &'a Reader {

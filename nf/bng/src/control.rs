@@ -142,12 +142,12 @@ impl Stage for SlowPath {
     }
 
     fn poll(&mut self, out: &mut Out<'_>) -> u64 {
-        let now = out.now();
+        let (now, later) = (out.now(), out.look_again(ATTENTION));
         let mut turn = self.turn(out);
         let Control { registry, core, fib, .. } = &mut *turn.control;
         let next = registry.tick(now).min(core.tick(now, fib)).min(turn.expire_fragments());
         turn.work_off();
-        next.min(now.saturating_add(ATTENTION))
+        next.min(later)
     }
 
     fn held(&self) -> u64 {

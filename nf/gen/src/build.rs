@@ -17,14 +17,17 @@ use crate::shared::NextHop;
 use crate::stream::{Content, Limit, Stream};
 use crate::template::{Columns, Template};
 
-/// The frames of a capture file, each with its stamp, nanoseconds; or a sentence about what is wrong with it.
-pub type Captured = Result<Vec<(u64, Vec<u8>)>, String>;
+/// What a capture file holds.
+#[derive(Clone, Debug, Default)]
+pub struct Capture {
+    /// When each frame is due, nanoseconds behind the first, and its bytes. Times never run backwards.
+    pub frames: Vec<(u64, Vec<u8>)>,
+    /// What is odd about its stamps, if anything: a sentence.
+    pub remark: Option<String>,
+}
 
-/// Reads a capture file.
-pub type ReadCapture = fn(&FilePath) -> Captured;
-
-/// Packets of a capture file at most.
-const MOST_FRAMES: usize = 10_000_000;
+/// Reads a capture file, in bounded memory; or says in a sentence what is wrong with it.
+pub type ReadCapture = fn(&FilePath) -> Result<Capture, String>;
 
 /// Rows of a table at most.
 const MOST_ROWS: usize = 10_000_000;
@@ -110,7 +113,7 @@ impl Builder<'_> {
             Some(file) => self.replay(config, file, path),
             None => self.template(n, config, &port, path),
         };
-        let Some(Made { content, sizes, form }) = made.filter(|_| self.errors.len() == before) else { return };
+        let Some(Made { content, sizes, form, remark }) = made.filter(|_| self.errors.len() == before) else { return };
         let gaps: Vec<Gap> = sizes.iter().map(|&size| Gap::behind(load, size)).collect();
         let about = About {
             name: config.name.clone().unwrap_or_else(|| (n + 1).to_string()),
@@ -119,6 +122,7 @@ impl Builder<'_> {
             asked_pps: asked_pps(load, &content, &sizes),
             signed: form.is_some(),
             gives_up: form.map_or_else(Vec::new, |form| form.gives_up().iter().map(ToString::to_string).collect()),
+            remark,
         };
         // A destination that is given stays.
         let keeps = config
@@ -223,7 +227,7 @@ impl Builder<'_> {
         let signature = form.map(|form| (form, n as u16));
         let template = Template::new(&built, &config.size, &columns, signature, (self.config.seed, n as u64));
         let sizes = config.size.lengths.iter().map(|&length| u64::from(length)).collect();
-        Some(Made { content: Content::Template(Box::new(template)), sizes, form })
+        Some(Made { content: Content::Template(Box::new(template)), sizes, form, remark: None })
     }
 
     /// The form of the signature: `Some(None)` for none.
@@ -305,27 +309,22 @@ impl Builder<'_> {
             }
         }
         let folder = self.env.folder?;
-        let frames = match (self.read)(&folder.path().join(file.path())) {
-            Ok(frames) if frames.is_empty() => {
+        let Capture { frames, remark } = match (self.read)(&folder.path().join(file.path())) {
+            Ok(capture) if capture.frames.is_empty() => {
                 self.wrong(ErrorKind::File, &path.field("replay"), "has no packets");
                 return None;
             }
-            Ok(frames) if frames.len() > MOST_FRAMES => {
-                self.wrong(ErrorKind::File, &path.field("replay"), format!("has more than {MOST_FRAMES} packets"));
-                return None;
-            }
-            Ok(frames) => frames,
+            Ok(capture) => capture,
             Err(problem) => {
                 self.wrong(ErrorKind::File, &path.field("replay"), problem);
                 return None;
             }
         };
         let sizes = frames.iter().map(|(_, frame)| frame.len() as u64 + CHECK_SEQUENCE).collect();
-        let first = frames.first().map_or(0, |frame| frame.0);
-        let frames = frames.into_iter().map(|(time, frame)| (time.saturating_sub(first), frame)).collect();
         let again = config.count.is_some() || config.duration.is_some();
-        let replay = Replay::new(frames, config.timing == Timing::Recorded, again);
-        Some(Made { content: Content::Replay(replay), sizes, form: None })
+        let recorded = config.timing == Timing::Recorded;
+        let replay = Replay::new(frames, recorded, again);
+        Some(Made { content: Content::Replay(replay), sizes, form: None, remark: remark.filter(|_| recorded) })
     }
 }
 
@@ -335,6 +334,8 @@ struct Made {
     /// Lengths of frames by shape, with check sequences.
     sizes: Vec<u64>,
     form: Option<Form>,
+    /// What is odd about it, if anything.
+    remark: Option<String>,
 }
 
 /// Packets per second that a load stands for; of a mix, on the average of its lengths in equal parts.
@@ -413,7 +414,7 @@ fn read_columns(
     let mut rows = Rows::new(file, input, names, &optional)?;
     let mut errors = Errors::new();
     let mut columns = vec![Vec::new(); names.len()];
-    while let Some(row) = rows.next(&mut errors) {
+    'rows: while let Some(row) = rows.next(&mut errors) {
         for (n, column) in columns.iter_mut().enumerate() {
             let text = row.text(n);
             let bits = bits.get(n).map_or(64, |bits| bits.1);
@@ -421,7 +422,7 @@ fn read_columns(
                 Some(value) if column.len() < MOST_ROWS => column.push(value),
                 Some(_) => {
                     errors.push(row.error(n, ErrorKind::OutOfRange, format!("is behind more than {MOST_ROWS} rows")));
-                    break;
+                    break 'rows;
                 }
                 None => errors.push(row.error(n, ErrorKind::Malformed, format!("{text:?} is no value of {bits} bits"))),
             }

@@ -29,7 +29,7 @@ mod stream;
 mod template;
 mod values;
 
-pub use build::{Captured, ReadCapture};
+pub use build::{Capture, ReadCapture};
 pub use function::Gen;
 pub use report::{Report, StreamResult};
 pub use shared::Stalls;

@@ -141,11 +141,13 @@ pub(crate) struct Pace {
     rest: u64,
     /// When the next packet is due.
     due: u64,
+    /// How far everything was put off.
+    put_off: u64,
 }
 
 impl Pace {
     pub(crate) fn constant(load: Load) -> Pace {
-        Pace { divisor: Gap::divisor(load).max(1), shape: Shape::Constant, spent: 0, rest: 0, due: 0 }
+        Pace { divisor: Gap::divisor(load).max(1), shape: Shape::Constant, spent: 0, rest: 0, due: 0, put_off: 0 }
     }
 
     pub(crate) fn poisson(load: Load, random: Random) -> Pace {
@@ -199,15 +201,16 @@ impl Pace {
         }
     }
 
-    /// Says when the next packet is due.
+    /// Says when the next packet is due, by a schedule that was not put off.
     pub(crate) fn set_due(&mut self, due: u64) {
-        self.due = due;
+        self.due = due.saturating_add(self.put_off);
     }
 
     /// Puts everything that is still to come off by `nanos`: what could not be sent in its time is given up.
     pub(crate) fn slip(&mut self, nanos: u64) {
         self.spent += nanos;
         self.due += nanos;
+        self.put_off += nanos;
     }
 }
 

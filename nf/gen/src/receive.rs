@@ -26,7 +26,7 @@ ways! {
     }
 }
 
-/// How often numbers that are wanted are given when nothing comes, nanoseconds.
+/// How often numbers that are wanted are given when nothing comes, nanoseconds, where time is not virtual.
 const GLANCE: u64 = 1_000_000;
 
 /// Measures what comes back on one port.
@@ -129,7 +129,7 @@ impl Stage for Receive {
         if self.shared.wants(&self.board) {
             self.publish();
         }
-        out.now() + GLANCE
+        out.look_again(GLANCE)
     }
 
     fn clear(&mut self, _give: &mut dyn FnMut(Held)) {

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use weir_packet::Packet;
 
+/// The latest that a round begins, nanoseconds: more than a hundred years, and no sum of two overflows.
+const LATEST: u64 = u64::MAX / 4;
+
 /// The frames of a capture file on their way.
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
@@ -46,7 +49,8 @@ impl Replay {
             let time = |back: usize| {
                 self.frames.len().checked_sub(back).and_then(|at| self.frames.get(at)).map_or(0, |frame| frame.0)
             };
-            self.before += time(1) + time(1).saturating_sub(time(2));
+            let round = time(1).saturating_add(time(1).saturating_sub(time(2)));
+            self.before = self.before.saturating_add(round).min(LATEST);
             self.drawn = 0;
         }
         Some(shape)
@@ -54,7 +58,7 @@ impl Replay {
 
     /// When the frame that is drawn next is due.
     pub(crate) fn next_time(&self) -> u64 {
-        self.before + self.frames.get(self.drawn).map_or(0, |frame| frame.0)
+        self.before.saturating_add(self.frames.get(self.drawn).map_or(0, |frame| frame.0))
     }
 
     /// Writes the frames that were drawn; returns their bytes.

@@ -48,6 +48,9 @@ pub struct StreamResult {
     pub set_aside: f64,
     /// What its signature has no room to tell.
     pub gives_up: Vec<String>,
+    /// What is odd about the stamps of its capture file, if anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
 }
 
 /// What is known about a stream before it is sent.
@@ -59,6 +62,7 @@ pub(crate) struct About {
     pub(crate) asked_pps: Option<f64>,
     pub(crate) signed: bool,
     pub(crate) gives_up: Vec<String>,
+    pub(crate) remark: Option<String>,
 }
 
 /// Puts the numbers of all stages together.
@@ -104,6 +108,7 @@ pub(crate) fn report(
             calm_latency_ns: calm.filter(|_| about.signed),
             set_aside: if seen == 0 { 0.0 } else { aside as f64 / seen as f64 },
             gives_up: about.gives_up.clone(),
+            remark: about.remark.clone(),
         }
     };
     Report {

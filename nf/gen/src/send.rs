@@ -24,7 +24,7 @@ ways! {
 /// How long after its last packet a worker stays awake for what comes back, nanoseconds.
 const LINGER: u64 = 1_000_000_000;
 
-/// How often numbers that are wanted are given when nothing else is to be done, nanoseconds.
+/// How often it is looked whether next hops are known, nanoseconds.
 const GLANCE: u64 = 1_000_000;
 
 /// Makes the packets of the streams of one port.
@@ -152,9 +152,8 @@ impl Send {
     /// When to be called again: at once as long as anything may come, so that a stall is seen.
     fn next(&mut self, due: u64, out: &Out<'_>) -> u64 {
         let now = out.now();
-        let glance = now + GLANCE;
         if due != u64::MAX || self.streams.iter().any(|stream| !stream.sent.done) {
-            return if out.is_virtual() { due.min(glance) } else { now };
+            return if out.is_virtual() { due } else { now };
         }
         let ended = self.end(now);
         if !out.is_virtual() && now.saturating_sub(ended) < LINGER {

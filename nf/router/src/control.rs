@@ -93,11 +93,11 @@ impl Stage for SlowPath {
     }
 
     fn poll(&mut self, out: &mut Out<'_>) -> u64 {
-        let now = out.now();
+        let (now, later) = (out.now(), out.look_again(ATTENTION));
         let mut turn = self.turn(out);
         let next = turn.control.tick(now).min(turn.expire_fragments());
         turn.work_off();
-        next.min(now.saturating_add(ATTENTION))
+        next.min(later)
     }
 
     fn held(&self) -> u64 {

@@ -3,14 +3,18 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use weir_host::links;
+
 use crate::eal::{check_pci, has_capability};
 use crate::ethdev::Failure;
 use crate::netif::Interface;
-use crate::{Device, DpdkError, Kind, sockets};
+use crate::{Device, DpdkError, Kind, bpf, claim, sockets, xsk};
 
 /// capabilities(7).
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_BPF: u32 = 39;
 
 /// Finds out what would make a device fail, in so far as it can be known without trying.
 pub(crate) fn check(device: &Device) -> Result<(), DpdkError> {
@@ -25,8 +29,9 @@ pub(crate) fn check(device: &Device) -> Result<(), DpdkError> {
     }
     match device.kind() {
         Kind::AfXdp | Kind::AfPacket => {
-            find(device)?;
-            check_capabilities(device, &[(CAP_NET_ADMIN, "CAP_NET_ADMIN"), (CAP_NET_RAW, "CAP_NET_RAW")])
+            let interface = find(device)?;
+            check_capabilities(device, &[(CAP_NET_ADMIN, "CAP_NET_ADMIN"), (CAP_NET_RAW, "CAP_NET_RAW")])?;
+            if device.kind() == Kind::AfXdp { check_program(device, &interface) } else { Ok(()) }
         }
         Kind::Tap => check_tap(device),
         Kind::Pci => check_pci(device.name()),
@@ -42,6 +47,31 @@ pub(crate) fn find(device: &Device) -> Result<Interface, DpdkError> {
         missing: format!("there is no interface {name} in this network namespace"),
         remedy: "ip link lists those there are".into(),
     })
+}
+
+/// That nobody else receives from an interface by XDP: the driver removes whatever program is on it when it fails, and so would end
+/// that. A program that nobody uses any more is removed.
+fn check_program(device: &Device, interface: &Interface) -> Result<(), DpdkError> {
+    let Some(program) = claim::program(interface.index()) else { return Ok(()) };
+    let queue = device.option("start_queue").and_then(|queue| queue.parse().ok()).unwrap_or(0);
+    if xsk::is_taken(interface.index(), queue) {
+        return Err(busy(device));
+    }
+    match bpf::name(program).as_deref() {
+        _ if claim::is_ours(program) => Ok(()),
+        Some(bpf::DEFAULT_PROGRAM) => {
+            // Else libxdp finds it, and takes it over.
+            let _stays = links::remove_xdp(interface.index());
+            Ok(())
+        }
+        // libxdp adds to what it dispatches.
+        Some(bpf::DISPATCHER) | None => Ok(()),
+        Some(other) => Err(DpdkError::Busy {
+            device: device.to_string(),
+            by: format!("another XDP program ({other}) is on it"),
+            remedy: format!("remove it (ip link set {} xdp off)", device.name()),
+        }),
+    }
 }
 
 fn check_capabilities(device: &Device, capabilities: &[(u32, &str)]) -> Result<(), DpdkError> {
@@ -93,8 +123,9 @@ pub(crate) fn explain(device: &Device, failure: Failure) -> DpdkError {
         );
         return DpdkError::Unsupported { device: device.to_string(), what };
     }
-    // EPERM is no sign: many drivers say -1 for whatever went wrong.
-    if failure.code == libc::EACCES || said("Operation not permitted") || said("Permission denied") {
+    // EPERM is no sign: many drivers say -1 for whatever went wrong, and libxdp tries what need not be permitted.
+    let trying = device.kind() == Kind::AfXdp && (has_capability(CAP_BPF) || has_capability(CAP_SYS_ADMIN));
+    if failure.code == libc::EACCES || !trying && (said("Operation not permitted") || said("Permission denied")) {
         return no_permission(device, "run weir as root");
     }
     // The kernel gives the AF_XDP driver no better reason.

@@ -2,7 +2,12 @@
 //! open, and nobody knows their descriptors any more.
 
 use std::collections::BTreeSet;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// The name of the program that libxdp loads for AF_XDP sockets.
+pub(crate) const DEFAULT_PROGRAM: &str = "xsk_def_prog";
+/// The name of the one that calls others, where there is a file system for BPF.
+pub(crate) const DISPATCHER: &str = "xdp_dispatcher";
 
 /// Descriptors of BPF programs and maps, each with what the kernel says it stands for: `prog_id` or `map_id` and a number.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +57,32 @@ fn identity(fd: RawFd) -> Option<String> {
     };
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
     info.lines().find(|line| line.starts_with(key)).map(str::to_owned)
+}
+
+/// The name of a loaded program; `None` where it cannot be asked for.
+pub(crate) fn name(program: u32) -> Option<String> {
+    /// `BPF_PROG_GET_FD_BY_ID` and `BPF_OBJ_GET_INFO_BY_FD` of `linux/bpf.h`.
+    const BY_ID: libc::c_long = 13;
+    const INFO: libc::c_long = 15;
+    /// Where the name is in `struct bpf_prog_info`.
+    const NAME: std::ops::Range<usize> = 64..80;
+    let fd = call(BY_ID, &mut [program, 0, 0, 0])?;
+    // SAFETY: the descriptor is new, so nobody else owns it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut info = [0_u8; 128];
+    let room = info.as_mut_ptr().expose_provenance() as u64;
+    let [low, high] = [room as u32, (room >> 32) as u32];
+    call(INFO, &mut [fd.as_raw_fd().cast_unsigned(), NAME.end as u32, low, high])?;
+    let name = info.get(NAME)?.split(|byte| *byte == 0).next()?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// Calls bpf(2). The attributes are those of one of the two commands above, whose pointer, if any, is to so much room as they say.
+fn call(command: libc::c_long, attributes: &mut [u32; 4]) -> Option<RawFd> {
+    // SAFETY: attributes of the length that is said, which the kernel reads and, for the second command, fills what they point to: live
+    // memory of `name`, the only caller.
+    let rc = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size_of_val(attributes)) };
+    RawFd::try_from(rc).ok().filter(|rc| *rc >= 0)
 }
 
 #[cfg(test)]

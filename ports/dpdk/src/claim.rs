@@ -1,4 +1,5 @@
-//! What ports change of a Linux interface while they have it, and put back: its MTU, and what merges segments.
+//! What ports change of a Linux interface while they have it, and put back: its MTU, what merges segments, where tags are when it sends,
+//! and the XDP program.
 //!
 //! Several ports of the process may have claims on an interface while one takes over from another: it gets what the latest wants,
 //! and what it was before the first comes back with the last. What would be left by a process that is killed stands in a
@@ -10,6 +11,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use weir_host::links;
+
 use crate::netif::{Interface, Merging};
 use crate::packet::promiscuous;
 use crate::{Device, DpdkError, Kind};
@@ -19,11 +22,20 @@ use crate::{Device, DpdkError, Kind};
 pub(crate) struct Settings {
     pub(crate) mtu: u16,
     pub(crate) merging: Merging,
+    /// Whether it may send tags beside the frame.
+    pub(crate) tags_beside: bool,
+    /// The number of the XDP program on it; 0 for none.
+    pub(crate) program: u32,
 }
 
 impl Settings {
     fn of(interface: &Interface) -> Settings {
-        Settings { mtu: interface.mtu().unwrap_or(0), merging: interface.merging() }
+        Settings {
+            mtu: interface.mtu().unwrap_or(0),
+            merging: interface.merging(),
+            tags_beside: interface.sends_tags_beside(),
+            program: program(interface.index()).unwrap_or(0),
+        }
     }
 
     /// Puts back what is still as it was `set`; what somebody else has changed since is theirs.
@@ -35,6 +47,13 @@ impl Settings {
         }
         if now.merging == set.merging {
             let _as_it_is = interface.set_merging(self.merging);
+        }
+        if now.tags_beside == set.tags_beside {
+            let _as_it_is = interface.send_tags_beside(self.tags_beside);
+        }
+        // The driver has removed it, or a process that was killed has left it.
+        if now.program == set.program && now.program != self.program {
+            let _as_it_is = links::remove_xdp(interface.index());
         }
     }
 }
@@ -76,19 +95,43 @@ impl Claim {
     pub(crate) fn take(device: &Device, interface: Interface, mtu: u16, all: bool) -> Result<Claim, DpdkError> {
         let index = interface.index();
         switch_on(device, &interface)?;
+        // AF_XDP sees frames before the kernel merges them.
+        let want = |now: Settings| Settings {
+            mtu,
+            merging: if device.kind() == Kind::AfPacket { Merging::default() } else { now.merging },
+            ..now
+        };
         let all_frames = all.then(|| promiscuous(index)).transpose().map_err(|error| DpdkError::NoPermission {
             what: format!("receive all frames of {device} ({error})"),
             remedy: "run weir as root, or with CAP_NET_ADMIN and CAP_NET_RAW".into(),
         })?;
+        Claim::on(device, interface, all_frames, want)
+    }
+
+    /// Has the other end of a veth put tags into the frames that it sends: AF_XDP gets the frame, and nothing that is beside it. `None`
+    /// where there is no other end, or it is not to be had from here.
+    pub(crate) fn take_peer(device: &Device, index: u32) -> Option<Claim> {
+        let all = links::interfaces().ok()?;
+        let own = all.iter().find(|interface| interface.index == index)?;
+        let peer = all.iter().find(|interface| Some(interface.index) == own.ends_at)?;
+        let peer = Interface::find(&peer.name).ok()?;
+        Claim::on(device, peer, None, |now| Settings { tags_beside: false, ..now }).ok()
+    }
+
+    fn on(
+        device: &Device,
+        interface: Interface,
+        all_frames: Option<OwnedFd>,
+        want: impl FnOnce(Settings) -> Settings,
+    ) -> Result<Claim, DpdkError> {
+        let index = interface.index();
         let mut claimed = claimed();
         let now = Settings::of(&interface);
         let at = claimed.iter().position(|claimed| claimed.interface.index() == index).unwrap_or_else(|| {
             claimed.push(Claimed { interface, before: now, wanted: Vec::new() });
             claimed.len() - 1
         });
-        // AF_XDP sees frames before the kernel merges them.
-        let merging = if device.kind() == Kind::AfPacket { Merging::default() } else { now.merging };
-        let wanted = Settings { mtu, merging };
+        let wanted = want(now);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         if let Some(entry) = claimed.get_mut(at) {
             entry.wanted.push((number, wanted));
@@ -99,6 +142,16 @@ impl Claim {
         let done = entry.map_or(Ok(()), |interface| apply(device, interface, wanted));
         drop(claimed);
         done.map(|()| claim)
+    }
+
+    /// Notes the XDP program that came with the port, so that it is found should the process be killed.
+    pub(crate) fn note_program(&self) {
+        let mut claimed = claimed();
+        let Some(entry) = claimed.iter_mut().find(|claimed| claimed.interface.index() == self.index) else { return };
+        let program = program(self.index).unwrap_or(0);
+        let own = entry.wanted.iter_mut().filter(|(number, _)| *number == self.number);
+        own.for_each(|(_, settings)| settings.program = program);
+        journal::write(&claimed);
     }
 }
 
@@ -112,6 +165,7 @@ fn apply(device: &Device, interface: &Interface, wanted: Settings) -> Result<(),
         return Err(DpdkError::Unsupported { device: device.to_string(), what });
     }
     let _told_at_receive = interface.set_merging(wanted.merging);
+    let _told_at_start = interface.send_tags_beside(wanted.tags_beside);
     Ok(())
 }
 
@@ -136,6 +190,16 @@ impl Drop for Claim {
         }
         journal::write(&claimed);
     }
+}
+
+/// The number of the XDP program on an interface.
+pub(crate) fn program(index: u32) -> Option<u32> {
+    links::interfaces().ok()?.into_iter().find(|interface| interface.index == index)?.xdp
+}
+
+/// Whether a port of this process has put a program on an interface.
+pub(crate) fn is_ours(program: u32) -> bool {
+    claimed().iter().any(|claimed| claimed.wanted.iter().any(|(_, settings)| settings.program == program))
 }
 
 /// The MTU of an interface before any port of this process changed it.

@@ -53,6 +53,8 @@ const GRO: (u32, u32) = (0x2b, 0x2c);
 const FLAGS: (u32, u32) = (0x25, 0x26);
 /// `ETH_FLAG_LRO`.
 const LRO: u32 = 1 << 15;
+/// `ETH_FLAG_TXVLAN`.
+const TAGS_BESIDE: u32 = 1 << 7;
 
 /// What puts received segments together into longer ones.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -120,6 +122,20 @@ impl Interface {
     pub(crate) fn merging(&self) -> Merging {
         let read = |command| self.ethtool(command, 0).unwrap_or(0);
         Merging { gro: read(GRO.0) != 0, lro: read(FLAGS.0) & LRO != 0 }
+    }
+
+    /// Whether what it sends may have its tag beside the frame, for a device that puts it in.
+    pub(crate) fn sends_tags_beside(&self) -> bool {
+        self.ethtool(FLAGS.0, 0).is_ok_and(|flags| flags & TAGS_BESIDE != 0)
+    }
+
+    /// Changes that, where it is different.
+    pub(crate) fn send_tags_beside(&self, wanted: bool) -> io::Result<()> {
+        let flags = self.ethtool(FLAGS.0, 0)?;
+        if (flags & TAGS_BESIDE != 0) != wanted {
+            self.ethtool(FLAGS.1, flags ^ TAGS_BESIDE)?;
+        }
+        Ok(())
     }
 
     /// Changes that, where it is different.

@@ -63,8 +63,9 @@ struct DpdkPort {
     interface: Option<Interface>,
     /// Attached, for so many pairs of queues.
     ethdev: Option<(Arc<Ethdev>, u16)>,
-    /// What is changed of the interface, for as long as this lives.
-    _claim: Option<Claim>,
+    /// What is changed of the interface, for as long as this lives, and of the other end of a veth.
+    claim: Option<Claim>,
+    _peer: Option<Claim>,
     alive: Arc<AtomicBool>,
 }
 
@@ -80,6 +81,8 @@ impl DpdkPort {
         let whole = mtu.saturating_add(config.in_front);
         let claim = interface.as_ref().map(|_| Claim::take(&device, access::find(&device)?, whole, config.promiscuous));
         let claim = claim.transpose()?;
+        let of_xdp = interface.as_ref().filter(|_| device.kind() == Kind::AfXdp);
+        let peer = of_xdp.and_then(|interface| Claim::take_peer(&device, interface.index()));
         let ethdev = plug(eal, &device, config.pairs, mtu)?;
         let asked = |failure| access::explain(&device, failure);
         let abilities = ethdev.abilities().map_err(asked)?;
@@ -94,7 +97,7 @@ impl DpdkPort {
         let pool = Arc::clone(pool.shared());
         let alive = Arc::new(AtomicBool::new(false));
         let eal = Arc::clone(eal);
-        Ok(DpdkPort { eal, pool, device, config, mtu, mac, abilities, interface, _claim: claim, ethdev, alive })
+        Ok(DpdkPort { eal, pool, device, config, mtu, mac, abilities, interface, claim, _peer: peer, ethdev, alive })
     }
 
     /// Receive and transmit queues that the device can have.
@@ -182,6 +185,9 @@ impl DpdkPort {
         }
         let queues = self.queues(&ethdev, rx, tx);
         self.ethdev = Some((ethdev, pairs));
+        if let Some(claim) = self.claim.as_ref().filter(|_| self.device.kind() == Kind::AfXdp) {
+            claim.note_program();
+        }
         self.link_up();
         Ok(queues)
     }

@@ -4,6 +4,10 @@
 //! See Documentation/networking/af_xdp.rst in the kernel. Buffers go round: *fill* ring (free, for the kernel
 //! to receive into), *receive* ring (a packet); *transmit* ring (a packet), *completion* ring (free again).
 
+mod probe;
+
+pub(crate) use probe::is_taken;
+
 use std::collections::BTreeSet;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;

@@ -5,10 +5,13 @@
 
 mod common;
 
-use common::{Open, all_but_the_last, cross, in_namespace, ip, open, start, try_open, wait};
-use weir_packet::{DATA_ROOM, Pool};
+use common::{
+    Folder, Open, all_but_the_last, can_unshare, cross, finish, folder, in_namespace, ip, open, options, part, spawn,
+    start, try_open, wait,
+};
+use weir_packet::{Burst, DATA_ROOM, Pool};
+use weir_port_dpdk::eal::{Eal, EalOptions};
 use weir_port_dpdk::{DpdkPool, PortConfig};
-use weir_stage::Port;
 
 fn veth(mtu: u16) {
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
@@ -113,4 +116,114 @@ fn the_kernel_swallows_no_buffer() {
         drop(xdp);
         assert_eq!(missing(&pool), 0);
     });
+}
+
+/// What nobody uses any more is removed; what somebody else put there stays.
+#[test]
+fn programs_of_others() {
+    const OBJECT: &str = "/usr/lib/x86_64-linux-gnu/bpf/xdpfilt_alw_all.o";
+    if !std::path::Path::new(OBJECT).exists() {
+        eprintln!("programs_of_others: skipped: no {OBJECT} (apt-get install libxdp1)");
+        return;
+    }
+    in_namespace("programs_of_others", || {
+        veth(1500);
+        let (eal, mut pool) = start("others", DATA_ROOM);
+        // It mounts a file system for BPF where it finds none; with that libxdp works otherwise, so it does so out of sight.
+        let attach = format!("ip link set va xdp object {OBJECT} section xdp");
+        let done = std::process::Command::new("unshare").args(["-m", "sh", "-c", &attach]).status().unwrap();
+        assert!(done.success(), "{attach}");
+        let said = try_open(&eal, "af_xdp:va", PortConfig::default(), &pool).err().unwrap();
+        assert!(said.contains("another XDP program (xdpfilt_"), "{said}");
+        assert!(link("va").contains("prog/xdp"), "it stays: {}", link("va"));
+        ip("link set va xdp off");
+        let mut packet = open(&eal, "af_packet:vb", &pool);
+        let mut xdp = open(&eal, "af_xdp:va", &pool);
+        works(&mut packet, &mut xdp, &mut pool);
+        let said = try_open(&eal, "af_xdp:va", PortConfig::default(), &pool).err().unwrap();
+        assert!(said.contains("af_xdp:va is busy"), "{said}");
+        works(&mut packet, &mut xdp, &mut pool);
+    });
+}
+
+/// Whether an interface has a feature.
+fn feature(interface: &str, feature: &str) -> bool {
+    let done = std::process::Command::new("ethtool").args(["-k", interface]).output().unwrap();
+    let all = String::from_utf8(done.stdout).unwrap();
+    all.lines().any(|line| line.trim() == format!("{feature}: on"))
+}
+
+/// A bridge hands frames on as a Linux host sends tagged ones: with the tag beside the frame, for the interface to put in.
+#[test]
+fn tags_of_a_linux_host_arrive() {
+    in_namespace("tags_of_a_linux_host_arrive", || {
+        veth(1500);
+        for command in [
+            "link add vc type veth peer name vd",
+            "link add br0 type bridge",
+            "link set vb master br0",
+            "link set vc master br0",
+            "link set vb up",
+            "link set vc up",
+            "link set br0 up",
+        ] {
+            ip(command);
+        }
+        let (eal, mut pool) = start("tags", DATA_ROOM);
+        let mut far = open(&eal, "af_packet:vd", &pool);
+        assert!(feature("vb", "tx-vlan-offload"), "as it is when it is new");
+        let mut xdp = open(&eal, "af_xdp:va", &pool);
+        wait("the link is up", || xdp.port.link_up() && far.port.link_up());
+        let tagged: Vec<u8> = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 2], &[0x81, 0, 0x20, 7, 0x88, 0xb5], &[9; 60]].concat();
+        let mut received = Vec::new();
+        wait("a tagged frame arrives", || {
+            let mut packet = pool.alloc().unwrap();
+            assert!(packet.fill(&tagged));
+            let mut burst = Burst::new();
+            burst.push(packet).unwrap();
+            far.tx.transmit(&mut burst, &mut pool, 0);
+            pool.free_burst(&mut burst);
+            xdp.rx.receive(&mut xdp.batch, &mut pool, 0);
+            for slot in xdp.batch.slots() {
+                let packet = xdp.batch.take(slot).unwrap();
+                received.push(packet.bytes().to_vec());
+                pool.free(packet);
+            }
+            !received.is_empty()
+        });
+        assert!(received.iter().all(|frame| *frame == tagged), "{received:02x?}");
+        drop(xdp);
+        assert!(feature("vb", "tx-vlan-offload"), "as it was");
+    });
+}
+
+/// The next start under the same name puts the interfaces in order, whether it wants them or not.
+#[test]
+fn what_a_killed_process_left_is_removed() {
+    let test = "what_a_killed_process_left_is_removed";
+    match part().as_deref() {
+        None if !can_unshare() => eprintln!("{test}: skipped: needs root (a network namespace)"),
+        None => finish(spawn(test, "first", &["unshare", "-n"], &Folder::new(test))),
+        Some("first") => {
+            veth(1500);
+            let victim = Folder(folder().join("victim"));
+            std::fs::create_dir_all(&victim.0).unwrap();
+            let mut child = spawn(test, "victim", &[], &victim);
+            wait("the victim runs", || victim.0.join("runs").exists());
+            assert!(link("va").contains("prog/xdp") && !feature("vb", "tx-vlan-offload"));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(link("va").contains("prog/xdp") && !feature("vb", "tx-vlan-offload"), "what is left");
+            let _eal = Eal::start(&EalOptions { run_dir: victim.0.clone(), ..options("victim") }).unwrap();
+            assert!(!link("va").contains("xdp") && !link("va").contains("PROMISC"), "{}", link("va"));
+            assert!(feature("vb", "tx-vlan-offload"));
+        }
+        Some(_) => {
+            let (eal, pool) = start("victim", DATA_ROOM);
+            let config = PortConfig { promiscuous: true, ..PortConfig::default() };
+            let _xdp = try_open(&eal, "af_xdp:va", config, &pool).unwrap();
+            std::fs::write(folder().join("runs"), "").unwrap();
+            wait("death", || false);
+        }
+    }
 }

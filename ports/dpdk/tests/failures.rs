@@ -170,6 +170,9 @@ fn an_interface_is_busy() {
         let borrowed = Folder(folder().join("second"));
         std::fs::create_dir_all(&borrowed.0).unwrap();
         finish(spawn("an_interface_is_busy", "second", &[], &borrowed));
+        let done = Command::new("ip").args(["link", "show", "va"]).output().unwrap();
+        let link = String::from_utf8(done.stdout).unwrap();
+        assert!(link.contains("prog/xdp"), "the first has its program still: {link}");
     } else {
         let said = try_open(&eal, "af_xdp:va", PortConfig::default(), &pool).err().unwrap();
         says(&said, &["af_xdp:va is busy", "ip link set va xdp off"]);

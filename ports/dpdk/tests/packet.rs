@@ -152,6 +152,27 @@ fn what_a_host_merged_is_no_frame() {
     });
 }
 
+fn segments(device: &'static str, name: &str) {
+    in_namespace(name, || {
+        let (_socket, mut port, mut pool) = beside_a_host(device, "segments");
+        wait("the link is up", || port.port.link_up());
+        let done = std::process::Command::new("python3").args(["-c", SEGMENTS]).status().unwrap();
+        assert!(done.success());
+        let got = ipv4(&mut port, 10, &mut pool);
+        assert!(got.iter().all(|bytes| bytes.len() == 42 + 150), "as they would be on a cable");
+    });
+}
+
+#[test]
+fn segments_come_one_by_one_by_af_xdp() {
+    segments("af_xdp:vb", "segments_come_one_by_one_by_af_xdp");
+}
+
+#[test]
+fn segments_come_one_by_one_by_tap() {
+    segments("tap:wt1", "segments_come_one_by_one_by_tap");
+}
+
 const SEGMENTS: &str = "import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(17, 103, 150)
@@ -308,6 +329,28 @@ fn an_interface_is_left_as_it_was() {
         ip("link set vb mtu 1600");
         drop(usual);
         assert_eq!(of_link("vb", "mtu"), "1600", "what somebody else has set since is theirs");
+    });
+}
+
+/// Whether the kernel merges what an interface receives.
+fn merges(name: &str) -> bool {
+    let said = std::process::Command::new("ethtool").args(["-k", name]).output().unwrap();
+    String::from_utf8(said.stdout).unwrap().contains("generic-receive-offload: on")
+}
+
+#[test]
+fn merging_is_switched_off_and_on_again() {
+    in_namespace("merging_is_switched_off_and_on_again", || {
+        veth();
+        let (eal, pool) = start("merging", DATA_ROOM);
+        for before in [true, false] {
+            let word = if before { "on" } else { "off" };
+            assert!(std::process::Command::new("ethtool").args(["-K", "vb", "gro", word]).status().unwrap().success());
+            let port = open(&eal, "af_packet:vb", &pool);
+            assert!(!merges("vb"), "what is merged is no frame of a cable");
+            drop(port);
+            assert_eq!(merges("vb"), before);
+        }
     });
 }
 

@@ -3,19 +3,17 @@
 //! A kind of port implements [`Outside`], which knows how to reach the far side of its device, and a test calls [`check_all`],
 //! or the checks one by one. A failed check is an error that says what was found.
 //!
-//! Frames of the checks carry an EtherType that nobody else uses and a number, so that other traffic on a shared interface does
-//! not disturb them.
+//! Frames of the checks come from an address that nobody else has, so that other traffic on a shared interface does not disturb
+//! them. Most carry a number.
+
+mod frames;
 
 use std::fmt;
 
 use weir_packet::{BATCH, Batch, Burst, Packet, Pool};
 use weir_stage::{Port, PortError, Rx, Tx};
 
-/// "IEEE Std 802 - Local Experimental Ethertype 1": used by nobody but experiments.
-const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
-
-/// Bytes in front of the number: the Ethernet header.
-const NUMBER_AT: usize = 14;
+use frames::{NUMBER_AT, compare, frame, mixed, of_all_kinds, ours};
 
 /// Calls of receive or collect without a packet before a check gives up waiting.
 const PATIENCE: u32 = 2000;
@@ -93,10 +91,11 @@ fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Verdict {
 ///
 /// The first check that fails.
 pub fn check_all(outside: &mut dyn Outside) -> Verdict {
-    let checks: [Check; 7] = [
+    let checks: [Check; 8] = [
         ("facts", facts_are_sound),
         ("receive", receives_in_order_and_intact),
         ("lengths", carries_every_length),
+        ("kinds", changes_no_frame),
         ("room", never_overfills_a_batch),
         ("transmit", transmits_in_order_and_intact),
         ("rest", keeps_the_rest_of_a_burst_in_order),
@@ -106,47 +105,6 @@ pub fn check_all(outside: &mut dyn Outside) -> Verdict {
         check(outside).map_err(|failure| Failure(format!("{name}: {failure}")))?;
     }
     Ok(())
-}
-
-/// A frame of the checks: `len` bytes, at least 14, the number in it where there is room.
-fn frame(number: u32, len: usize) -> Vec<u8> {
-    let head = [&[0x02, 0, 0, 0, 0, 0x0b, 0x02, 0, 0, 0, 0, 0x0a], &ETHERTYPE[..], &number.to_be_bytes()].concat();
-    let fill = (0..).map(|at: u32| (at.wrapping_mul(31).wrapping_add(number)) as u8);
-    head.into_iter().chain(fill).take(len.max(NUMBER_AT)).collect()
-}
-
-/// Frames of the lengths that traffic has.
-fn mixed(count: u32, shortest: usize) -> Vec<Vec<u8>> {
-    const LENGTHS: [usize; 6] = [60, 64, 128, 594, 1280, 1514];
-    (0..count)
-        .zip(LENGTHS.iter().cycle())
-        .map(|(number, &len)| frame(number, (len - number as usize % 7).max(shortest)))
-        .collect()
-}
-
-/// Whether a frame is one of the checks', whatever else passes the device.
-fn ours(bytes: &[u8]) -> bool {
-    bytes.get(12..14) == Some(&ETHERTYPE)
-}
-
-/// Whether `got` is `sent`, with padding if the device may add some.
-fn same(got: &[u8], sent: &[u8], pads_to: usize) -> bool {
-    match got.strip_prefix(sent) {
-        Some(rest) => rest.is_empty() || (got.len() <= pads_to && rest.iter().all(|&byte| byte == 0)),
-        None => false,
-    }
-}
-
-/// Says whether two sequences of frames are the same, and where they first differ.
-fn compare(got: &[Vec<u8>], sent: &[Vec<u8>], pads_to: usize) -> Verdict {
-    let differs = got.iter().zip(sent).position(|(got, sent)| !same(got, sent, pads_to));
-    if let Some((at, (got, sent))) = differs.and_then(|at| Some((at, (got.get(at)?, sent.get(at)?)))) {
-        let (found, wanted) = (got.len(), sent.len());
-        return Err(Failure(format!(
-            "frame {at} of {found} bytes is not the one of {wanted} bytes that was sent as number {at}"
-        )));
-    }
-    ensure(got.len() == sent.len(), || format!("{} of {} frames came", got.len(), sent.len()))
 }
 
 /// An open port with one queue of either kind.
@@ -355,6 +313,26 @@ pub fn carries_every_length(outside: &mut dyn Outside) -> Verdict {
     compare(&received?, &frames, outside.pads_to()).map_err(|failure| Failure(format!("in: {failure}")))?;
     compare(&sent?, &frames, outside.pads_to()).map_err(|failure| Failure(format!("out: {failure}")))?;
     ensure(away == 0, || format!("{away} buffers did not come back"))
+}
+
+/// Fragments, tags, checksums that are wrong or unfinished, and segments of one stream cross the device in both directions as they are:
+/// nothing is put together, taken off, put on, finished or merged.
+///
+/// # Errors
+///
+/// The first frame that was changed.
+pub fn changes_no_frame(outside: &mut dyn Outside) -> Verdict {
+    let frames = of_all_kinds();
+    let mut open = Open::new(outside, &frames)?;
+    let received = open.receive(outside, &frames, |_, _| Ok(()));
+    let sent = open.send(outside, &frames, 32);
+    let sent = sent.map(|got| open.settle(outside, got, frames.len()));
+    open.close();
+    compare(&received?, &frames, outside.pads_to()).map_err(|failure| Failure(format!("in: {failure}")))?;
+    // A file is whole only when its port is closed.
+    let mut sent = sent?;
+    sent.extend(outside.collect().into_iter().filter(|bytes| ours(bytes)));
+    compare(&sent, &frames, outside.pads_to()).map_err(|failure| Failure(format!("out: {failure}")))
 }
 
 /// A batch that has packets already keeps them where they are, and gets no more than fit.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weir_capture::{LinkType, Reader, Record};
+use weir_capture::{LinkType, Reader, Record, Schedule};
 use weir_packet::{Batch, Pool};
 use weir_stage::{Rx, Traffic};
 
@@ -43,7 +43,9 @@ pub(crate) struct PcapRx {
     keep_snapped: bool,
     longest: usize,
     figures: Arc<Figures>,
-    /// The next record's stamp, if there is a next record; its bytes are in `bytes`.
+    /// Makes times of stamps.
+    schedule: Schedule,
+    /// The next record's time, if there is a next record; its bytes are in `bytes`.
     next: Option<Option<u64>>,
     bytes: Vec<u8>,
     /// A time of the engine's and the stamp that belongs to it: of the first call and the first record.
@@ -68,6 +70,7 @@ impl PcapRx {
             keep_snapped,
             longest,
             figures,
+            schedule: Schedule::default(),
             next: None,
             bytes: Vec::new(),
             base: (timing == Timing::Clock).then_some((0, 0)),
@@ -89,7 +92,7 @@ impl PcapRx {
                         self.figures.rx_errors.fetch_add(1, Ordering::Relaxed);
                     }
                     None => {
-                        self.next = Some(record.timed.then(|| stamp(record.nanos)));
+                        self.next = Some(record.timed.then(|| self.schedule.place(stamp(record.nanos))));
                         self.bytes.clear();
                         self.bytes.extend_from_slice(record.data);
                         return;
@@ -110,7 +113,7 @@ impl PcapRx {
     fn due(&self) -> Option<u64> {
         let stamp = self.next?;
         let (start, first) = self.base.filter(|_| self.timing != Timing::Ignore)?;
-        // Without a stamp, or with one before the first, it is due at once.
+        // Without a stamp it is due at once.
         Some(start.saturating_add(stamp.unwrap_or(first).saturating_sub(first)))
     }
 
@@ -197,5 +200,10 @@ impl Rx for PcapRx {
 
     fn trouble(&self) -> Option<String> {
         self.trouble.clone()
+    }
+
+    fn remark(&self) -> Option<String> {
+        let odd = self.schedule.remark().filter(|_| self.timing != Timing::Ignore)?;
+        Some(format!("of the capture file {} {odd}", self.path.display()))
     }
 }

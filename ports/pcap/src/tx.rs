@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weir_packet::{Burst, Pool};
+use weir_packet::{Burst, Packet, Pool};
 use weir_stage::{Traffic, Tx};
 
 use crate::frames::remedy;
@@ -40,32 +40,41 @@ impl PcapTx {
         PcapTx { writer, path: path.to_owned(), figures, trouble: None }
     }
 
-    fn fail(&mut self, lost: &WriteError) {
-        self.figures.tx_errors.fetch_add(lost.records, Ordering::Relaxed);
+    /// Notes why no more can be written, which `lost` packets of this burst were the first to meet.
+    fn fail(&mut self, failed: &WriteError, lost: usize) {
+        self.figures.tx_errors.fetch_add(lost as u64, Ordering::Relaxed);
         self.figures.broken.store(true, Ordering::Relaxed);
         self.trouble = Some(format!(
-            "cannot write the capture file {}: {} ({} packets are lost)",
+            "cannot write the capture file {}: {}; packets for it are dropped as link-down from here on",
             self.path.display(),
-            remedy(&lost.error),
-            lost.records
+            remedy(&failed.error)
         ));
     }
 }
 
 impl Tx for PcapTx {
+    /// Only what the system has taken counts: what a disk has no room for stays in the burst.
     fn transmit(&mut self, burst: &mut Burst, pool: &mut dyn Pool, now: u64) -> Traffic {
         let mut traffic = Traffic::default();
+        if self.trouble.is_some() || burst.is_empty() {
+            return traffic;
+        }
+        let written = match self.writer.write(now, burst.packets().iter().map(Packet::bytes)) {
+            Ok(()) => burst.len(),
+            Err(failed) => {
+                self.fail(&failed, burst.len().saturating_sub(failed.written));
+                failed.written
+            }
+        };
+        let mut left = written;
         burst.drain(|packet| {
-            if self.trouble.is_some() {
+            if left == 0 {
                 return Err(packet);
             }
+            left -= 1;
             traffic.packets += 1;
             traffic.bytes += packet.len() as u64;
-            let result = self.writer.add(now, packet.bytes());
             pool.free(packet);
-            if let Err(lost) = result {
-                self.fail(&lost);
-            }
             Ok(())
         });
         traffic
@@ -79,21 +88,7 @@ impl Tx for PcapTx {
         self.trouble.is_none()
     }
 
-    fn flush(&mut self) {
-        if self.trouble.is_none()
-            && let Err(lost) = self.writer.flush()
-        {
-            self.fail(&lost);
-        }
-    }
-
     fn trouble(&self) -> Option<String> {
         self.trouble.clone()
-    }
-}
-
-impl Drop for PcapTx {
-    fn drop(&mut self) {
-        self.flush();
     }
 }

@@ -1,6 +1,6 @@
 //! Capture files, written: classic pcap with nanoseconds, in the machine's byte order as the format wants it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -8,24 +8,25 @@ use weir_stage::PortError;
 
 use crate::frames::remedy;
 
-/// Bytes that are collected before they are written.
-const COLLECT: usize = 1 << 18;
+/// Bytes of a record before those of its packet.
+const RECORD_HEADER: usize = 16;
 
 /// A capture file that is being written.
 pub struct Writer {
     file: File,
+    /// The records of one call.
     collected: Vec<u8>,
-    /// Records in what is collected.
-    records: u64,
+    /// Where each of them ends.
+    ends: Vec<usize>,
     /// Bytes of whole records in the file.
     written: u64,
 }
 
-/// Records that could not be written, and why.
+/// Not all records could be written.
 #[derive(Debug)]
 pub struct WriteError {
-    /// Records lost.
-    pub records: u64,
+    /// Records of the call that are in the file.
+    pub written: usize,
     /// What the system says.
     pub error: io::Error,
 }
@@ -45,57 +46,64 @@ impl Writer {
             };
             PortError(format!("cannot write the capture file {}: {cause}", path.display()))
         };
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(fails)?;
-        let mut writer = Writer { file, collected: Vec::with_capacity(COLLECT + 16384), records: 0, written: 0 };
-        writer.collected.extend_from_slice(&header());
-        writer.flush().map_err(|lost| fails(lost.error))?;
+        let file = weir_host::files::output(path).map_err(fails)?;
+        let mut writer = Writer { file, collected: header(), ends: Vec::new(), written: 0 };
+        writer.hand_over().map_err(|failed| fails(failed.error))?;
         Ok(writer)
     }
 
-    /// Adds a packet that was sent at `time`, nanoseconds.
+    /// Writes packets that were sent at `time`, nanoseconds. When this returns, the system has them.
     ///
     /// # Errors
     ///
-    /// What was collected cannot be written; the file ends with the last whole record then, as far as it can be cut.
-    pub fn add(&mut self, time: u64, bytes: &[u8]) -> Result<(), WriteError> {
+    /// They cannot all be written; the file ends with the last whole record then, as far as it can be cut.
+    pub fn write<'a>(&mut self, time: u64, packets: impl Iterator<Item = &'a [u8]>) -> Result<(), WriteError> {
         // The format has 32 bits for seconds and length; neither is exceeded before the year 2106 or by a frame.
         let seconds = u32::try_from(time / 1_000_000_000).unwrap_or(u32::MAX);
         let nanos = (time % 1_000_000_000) as u32;
-        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        for field in [seconds, nanos, len, len] {
-            self.collected.extend_from_slice(&field.to_ne_bytes());
+        for bytes in packets {
+            self.collected.reserve(RECORD_HEADER + bytes.len());
+            let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            for field in [seconds, nanos, len, len] {
+                self.collected.extend_from_slice(&field.to_ne_bytes());
+            }
+            self.collected.extend_from_slice(bytes);
+            self.ends.push(self.collected.len());
         }
-        self.collected.extend_from_slice(bytes);
-        self.records += 1;
-        if self.collected.len() >= COLLECT { self.flush() } else { Ok(()) }
+        self.hand_over()
     }
 
-    /// Hands everything to the system.
-    ///
-    /// # Errors
-    ///
-    /// As [`Writer::add`].
-    pub fn flush(&mut self) -> Result<(), WriteError> {
-        if self.collected.is_empty() {
-            return Ok(());
-        }
-        let result = self.file.write_all(&self.collected);
-        let len = self.collected.len() as u64;
+    /// Hands what was collected to the system, and forgets it.
+    fn hand_over(&mut self) -> Result<(), WriteError> {
+        let (done, result) = write_as_far_as_possible(&mut self.file, &self.collected);
         self.collected.clear();
-        let records = std::mem::take(&mut self.records);
-        match result {
-            Ok(()) => {
-                self.written += len;
-                Ok(())
-            }
-            Err(error) => {
-                // Half a record at the end would make the file damaged. Where even that fails there is nothing left to do:
-                // the caller learns of the first error.
-                let _ = self.file.set_len(self.written);
-                Err(WriteError { records, error })
-            }
+        let ends = std::mem::take(&mut self.ends);
+        let Err(error) = result else {
+            self.written += done as u64;
+            return Ok(());
+        };
+        let whole = ends.iter().take_while(|&&end| end <= done);
+        let (written, end) = whole.fold((0, 0), |(count, _), &end| (count + 1, end));
+        self.written += end as u64;
+        // Half a record at the end would make the file damaged. Where even that fails there is nothing left to do:
+        // the caller learns of the first error.
+        let _ = self.file.set_len(self.written);
+        Err(WriteError { written, error })
+    }
+}
+
+/// Writes bytes; returns how many were written, and why not all.
+fn write_as_far_as_possible(file: &mut File, bytes: &[u8]) -> (usize, io::Result<()>) {
+    let mut done = 0;
+    while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+        match file.write(rest) {
+            Ok(0) => return (done, Err(io::ErrorKind::WriteZero.into())),
+            Ok(more) => done += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (done, Err(error)),
         }
     }
+    (done, Ok(()))
 }
 
 /// The header of a file: version 2.4, no zone, no snapping, Ethernet.

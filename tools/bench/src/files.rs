@@ -15,7 +15,8 @@ use crate::{csv, html};
 ///
 /// A sentence that names the file, what the system says, and what to do.
 pub fn write_json(value: &impl Serialize, folder: &Path, name: &str) -> Result<PathBuf, String> {
-    fs::create_dir_all(folder).map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+    weir_host::files::output_folder(folder)
+        .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
     let json = serde_json::to_string_pretty(value).map_err(|error| format!("cannot write as JSON: {error}"))?;
     write_whole(&folder.join(format!("{name}.json")), json.as_bytes())
 }
@@ -27,7 +28,8 @@ pub fn write_json(value: &impl Serialize, folder: &Path, name: &str) -> Result<P
 ///
 /// A sentence that names the file, what the system says, and what to do.
 pub fn write_report(record: &Record, folder: &Path, name: &str) -> Result<Vec<PathBuf>, String> {
-    fs::create_dir_all(folder).map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+    weir_host::files::output_folder(folder)
+        .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
     let json = serde_json::to_string_pretty(record).map_err(|error| format!("cannot write as JSON: {error}"))?;
     let page = html::page(record)?;
     let files = [("json", json), ("csv", csv::samples(record)), ("html", page)];

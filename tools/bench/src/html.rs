@@ -20,6 +20,9 @@ pub fn page(record: &Record) -> Result<String, String> {
     if let Some(reason) = &record.partial {
         page.partial(reason);
     }
+    for sentence in &record.verdict {
+        page.html(&format!("<p><b>{}</b></p>\n", escaped(sentence)));
+    }
     for drawn in &record.plots {
         if let Some(svg) = plot::svg(record, drawn)? {
             page.figure(&drawn.title, "", &svg);

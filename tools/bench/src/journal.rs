@@ -1,6 +1,6 @@
 //! The journal of an experiment: finished samples, a line each, so that what was interrupted can go on.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -58,8 +58,7 @@ impl Journal {
     pub fn open(path: &Path, experiment: &str) -> Result<Journal, String> {
         let cannot = |error: std::io::Error| cannot_write(path, &error);
         let head = Head { version: FORM, experiment: experiment.to_owned() };
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(cannot)?;
+        let mut file = weir_host::files::append(path).map_err(cannot)?;
         let (samples, whole) = read(&file, path, &head)?;
         // What comes next goes behind the last whole line.
         file.set_len(whole).map_err(cannot)?;
@@ -185,7 +184,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_a_clear_error() {
         let mut journal = Journal::open(&path("full"), "e").unwrap();
-        journal.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        journal.file = File::options().write(true).open("/dev/full").unwrap();
         let error = journal.add(sample(0)).unwrap_err();
         assert!(error.contains("make room") && journal.samples.is_empty(), "{error}");
         std::fs::remove_file(&journal.path).unwrap();

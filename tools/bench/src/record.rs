@@ -29,6 +29,9 @@ pub struct Record {
     pub seconds: f64,
     /// Why it is not whole; `None` if it is.
     pub partial: Option<String>,
+    /// What it comes to, a sentence each: what a reader needs first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdict: Vec<String>,
     /// Where it was measured.
     pub machine: Machine,
     /// Versions of the programs and libraries that took part, by name.

@@ -4,6 +4,7 @@ mod config;
 mod procedures;
 mod record;
 mod report;
+mod verdict;
 
 pub use config::{Config, Search, Test};
 pub use procedures::run;

@@ -4,11 +4,14 @@ use std::fmt::Write;
 
 use crate::record::{Figure, Point, Record};
 
-/// The record as text: where it comes from, a line for each point, and the remarks.
+/// The record as text: where it comes from, what it comes to, a line for each point, and the remarks.
 pub fn table(record: &Record) -> String {
     let mut text = format!("{}\n{}\n", record.title, record.machine);
     if let Some(reason) = &record.partial {
         let _ = writeln!(text, "partial: {reason}");
+    }
+    for sentence in &record.verdict {
+        let _ = writeln!(text, "{sentence}");
     }
     text.push('\n');
     text.push_str(&aligned(&rows(record), record.parameters.len()));

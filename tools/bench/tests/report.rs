@@ -30,6 +30,7 @@ fn record(points: Vec<Point>) -> Record {
         started: "2026-11-22T00:00:00.000Z".to_owned(),
         seconds: 1.5,
         partial: None,
+        verdict: Vec::new(),
         machine: Machine::here(2_000_000_000),
         versions: BTreeMap::from([("weir".to_owned(), "0.1.0".to_owned())]),
         settings: BTreeMap::from([("quiet".to_owned(), Value::Flag(true))]),

@@ -79,6 +79,27 @@ fn all() -> Config {
     Config { tests, ..Config::default() }
 }
 
+/// A record without anything in it.
+fn record() -> Record {
+    Record {
+        version: FORM,
+        title: "test".to_owned(),
+        command: Vec::new(),
+        started: String::new(),
+        seconds: 0.0,
+        partial: None,
+        verdict: Vec::new(),
+        machine: Machine::here(1),
+        versions: Default::default(),
+        settings: Default::default(),
+        configurations: Default::default(),
+        parameters: Vec::new(),
+        points: Vec::new(),
+        plots: Vec::new(),
+        remarks: Vec::new(),
+    }
+}
+
 fn carry_out(config: &Config, device: &mut Router) -> Report {
     run(config, device, &mut |line| assert!(line.contains("bytes"), "{line}")).unwrap()
 }
@@ -136,6 +157,47 @@ fn every_figure_is_what_the_device_was_made_for() {
             }
         }
     }
+}
+
+/// What the generator did not send is not what the device lost: neither in what is told meanwhile, nor in the figures, and the verdict
+/// says who was the limit.
+#[test]
+fn what_was_not_sent_is_not_lost() {
+    let config = Config { frame_sizes: vec![64], ..all() };
+    let found = |device: &mut Router| {
+        let mut lines = Vec::new();
+        let report = run(&config, device, &mut |line| lines.push(line.to_owned())).unwrap();
+        (report.fill(record()), lines)
+    };
+    // It sends a twentieth of what is asked for, and the device loses nothing of it.
+    let (limited, lines) = found(&mut Router { most: 1e4, ..Router::new(1e9, 0.0) });
+    let short: Vec<&String> = lines.iter().filter(|line| line.contains("not sent by the generator")).collect();
+    assert!(
+        !short.is_empty()
+            && lines.iter().filter(|line| line.contains("lost")).all(|line| line.contains(": 0.0000 % lost")),
+        "{lines:#?}"
+    );
+    let verdict = limited.verdict.join("\n");
+    assert!(verdict.starts_with("64 bytes: the generator was the limit: it sent 10000 packets/s at most"), "{verdict}");
+    assert!(verdict.contains("; 0 of the "), "{verdict}");
+    let point = limited.points.iter().find(|point| point.figure("not sent").is_some()).unwrap();
+    assert_eq!(point.figure("loss").unwrap().samples, [0.0]);
+    assert!(point.figure("not sent").unwrap().samples[0] > 99.0);
+    // Page and table open with it, before any figure.
+    let page = page(&limited).unwrap();
+    assert!(
+        page.find("the generator was the limit").unwrap()
+            < page.find("<svg").unwrap().min(page.find("<table").unwrap())
+    );
+    assert!(table(&limited).lines().nth(2).unwrap().contains("the generator was the limit"));
+
+    let (device, lines) = found(&mut Router::new(2e6, 0.0));
+    assert!(lines.iter().all(|line| !line.contains("not sent")), "{lines:#?}");
+    let verdict = device.verdict.join("\n");
+    assert!(
+        verdict.starts_with("64 bytes: the device forwards ") && verdict.ends_with(" packets/s without loss"),
+        "{verdict}"
+    );
 }
 
 #[test]
@@ -213,23 +275,7 @@ fn what_falls_short_of_the_rfc_is_said() {
 fn reports_have_a_point_for_each_size_and_each_step() {
     let config = Config { frame_sizes: vec![64, 1518], ..all() };
     let report = carry_out(&config, &mut Router::new(4e6, 1_000.0));
-    let record = Record {
-        version: FORM,
-        title: "test".to_owned(),
-        command: Vec::new(),
-        started: String::new(),
-        seconds: 0.0,
-        partial: None,
-        machine: Machine::here(1),
-        versions: Default::default(),
-        settings: Default::default(),
-        configurations: Default::default(),
-        parameters: Vec::new(),
-        points: Vec::new(),
-        plots: Vec::new(),
-        remarks: Vec::new(),
-    };
-    let record = report.fill(record);
+    let record = report.fill(record());
     let curves: usize = report.frames.iter().map(|frame| frame.frame_loss.len()).sum();
     assert_eq!(record.points.len(), 2 + curves);
     let first = &record.points[0];

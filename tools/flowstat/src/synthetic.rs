@@ -76,7 +76,7 @@ pub fn write_pair(folder: &Path, packets: u64) -> Result<Pair, String> {
 }
 
 fn begin(path: &Path) -> io::Result<BufWriter<File>> {
-    let mut file = BufWriter::with_capacity(1 << 18, File::create(path)?);
+    let mut file = BufWriter::with_capacity(1 << 18, weir_host::files::output(path)?);
     // Nanoseconds, version 2.4, no zone, no accuracy, snap length, Ethernet.
     for word in [0xa1b2_3c4d, 0x0004_0002, 0, 0, 65_535, 1u32] {
         file.write_all(&word.to_le_bytes())?;

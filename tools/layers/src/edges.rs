@@ -11,7 +11,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("crates/wire", &[]),
     ("crates/config", &[]),
     ("crates/dpdk-sys", &[]),
-    ("crates/page", &[]),
+    ("crates/page", &["crates/host"]),
     ("crates/stat", &["crates/mem"]),
     ("crates/simd", &["crates/mem", "crates/wire"]),
     ("crates/table", &["crates/mem", "crates/simd"]),

@@ -1,11 +1,12 @@
 //! Checks the shape of the house, so that it keeps it: who imports whom, that nothing but the catalogue names a
-//! function, and where unsafe code may be.
+//! function, that files are made in one place, and where unsafe code may be.
 //!
 //! `weir-layers` checks; `weir-layers --write` first brings the counts in `SAFETY.md` up to date.
 
 #![forbid(unsafe_code)]
 
 mod edges;
+mod making;
 mod names;
 mod safety;
 mod scan;
@@ -68,6 +69,7 @@ fn check(write: bool) -> Result<Vec<String>, Failure> {
     let (root, members) = workspace()?;
     let mut faults = edges::faults(&members);
     faults.extend(names::faults(&root, &members)?);
+    faults.extend(making::faults(&root, &members)?);
     faults.extend(safety::faults(&root, &members, write)?);
     if faults.is_empty() {
         let edges: usize = members.iter().map(|member| member.edges.len()).sum();

@@ -1,7 +1,6 @@
 //! Where peers are measured: cores, a folder for files, and how long to wait for what.
 
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -55,7 +54,7 @@ impl Lab {
         let weir = std::env::current_exe().map_err(|error| format!("cannot tell which program this is: {error}"))?;
         let folder = std::env::temp_dir().join(format!("weir-peers-{}", std::process::id()));
         // Others may look in: scripts are run as nobody.
-        let made = std::fs::DirBuilder::new().mode(0o755).create(&folder);
+        let made = weir_host::files::folder(&folder, 0o755);
         made.map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
         let other = usable.iter().copied().find(|&other| other != core).unwrap_or(core);
         let cores = usable.len();
@@ -106,7 +105,7 @@ impl Lab {
         let folder = self.folder.join(name);
         let made = match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => std::fs::create_dir(&folder),
+            _ => weir_host::files::folder(&folder, 0o755),
         };
         made.map_err(|error| Stop::Failed(format!("cannot make the folder {}: {error}", folder.display())))?;
         Ok(folder)
@@ -115,7 +114,7 @@ impl Lab {
     /// Writes a file into the folder.
     pub(super) fn file(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Stop> {
         let path = self.folder.join(name);
-        let written = std::fs::write(&path, bytes);
+        let written = weir_host::files::output(&path).and_then(|mut file| file.write_all(bytes));
         written.map_err(|error| Stop::Failed(format!("cannot write {}: {error}", path.display())))?;
         Ok(path)
     }

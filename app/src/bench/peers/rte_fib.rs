@@ -1,6 +1,7 @@
 //! DPDK's `rte_fib`: a table alone, in a program that is compiled where it is measured.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -85,8 +86,8 @@ impl Peer for RteFib {
 pub(super) fn compile(lab: &Lab, name: &str, text: &str) -> Result<PathBuf, Stop> {
     let folder = lab.fresh_folder(name)?;
     let (source, program) = (folder.join(format!("{name}.c")), folder.join(name));
-    std::fs::write(&source, text)
-        .map_err(|error| Stop::Failed(format!("cannot write {}: {error}", source.display())))?;
+    let written = weir_host::files::create(&source, 0o644).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| Stop::Failed(format!("cannot write {}: {error}", source.display())))?;
     let flags = lab.tool(Command::new("pkg-config").args(["--cflags", "--libs", "libdpdk"]))?;
     let mut command = Command::new("cc");
     command.arg("-O3").arg(&source).args(flags.split_whitespace()).arg("-o").arg(&program);

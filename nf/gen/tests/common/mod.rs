@@ -139,7 +139,7 @@ impl Rig {
     pub fn run(&mut self, nanos: u64) {
         let until = self.engine.now() + nanos;
         while self.engine.now() < until {
-            self.engine.step();
+            self.engine.step_until(until);
         }
     }
 
@@ -147,6 +147,7 @@ impl Rig {
     pub fn report_after(&mut self, nanos: u64) -> Report {
         self.run(nanos);
         self.instance.show("report", None, 0).unwrap();
+        self.engine.rouse();
         self.run(10_000_000);
         let unaccounted: i64 = self.engine.snapshot().iter().map(|worker| worker.account.unaccounted()).sum();
         assert_eq!(unaccounted, 0);

@@ -1,7 +1,7 @@
 //! A file that says what this process has changed of interfaces, for whoever starts after it was killed.
 //!
-//! A line for each: the network namespace, the interface's number and name, then what it was before and what was set, as MTU, GRO
-//! and LRO. An interface that is not the same any more, or that somebody has changed since, is left alone.
+//! A line for each: the network namespace, the interface's number and name, then what it was before and what was set, as MTU, GRO,
+//! LRO, tags beside frames, and the number of the XDP program. An interface that is not the same any more, or that somebody has changed since, is left alone.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -69,7 +69,8 @@ impl Line {
     fn to_text(&self) -> String {
         let of = |settings: Settings| {
             let Merging { gro, lro } = settings.merging;
-            format!("{} {} {}", settings.mtu, u8::from(gro), u8::from(lro))
+            let beside = u8::from(settings.tags_beside);
+            format!("{} {} {} {beside} {}", settings.mtu, u8::from(gro), u8::from(lro), settings.program)
         };
         format!("{} {} {} {} {}\n", self.namespace, self.index, self.name, of(self.before), of(self.set))
     }
@@ -81,7 +82,8 @@ impl Line {
         let mut settings = || {
             let mtu = words.next()?.parse().ok()?;
             let mut flag = || Some(words.next()? == "1");
-            Some(Settings { mtu, merging: Merging { gro: flag()?, lro: flag()? } })
+            let merging = Merging { gro: flag()?, lro: flag()? };
+            Some(Settings { mtu, merging, tags_beside: flag()?, program: words.next()?.parse().ok()? })
         };
         Some(Line { namespace, index, name, before: settings()?, set: settings()? })
     }
@@ -107,17 +109,18 @@ mod tests {
 
     #[test]
     fn lines_are_read_as_they_were_written() {
-        let settings = |mtu, gro| Settings { mtu, merging: Merging { gro, lro: false } };
+        let settings =
+            |mtu, gro, program| Settings { mtu, merging: Merging { gro, lro: false }, tags_beside: gro, program };
         let line = Line {
             namespace: "net:[4026531840]".into(),
             index: 7,
             name: "eth0".into(),
-            before: settings(1500, true),
-            set: settings(1508, false),
+            before: settings(1500, true, 0),
+            set: settings(1508, false, 77),
         };
-        assert_eq!(line.to_text(), "net:[4026531840] 7 eth0 1500 1 0 1508 0 0\n");
+        assert_eq!(line.to_text(), "net:[4026531840] 7 eth0 1500 1 0 1 0 1508 0 0 0 77\n");
         assert_eq!(Line::parse(line.to_text().trim_end()), Some(line));
-        for wrong in ["", "net:[1] 7", "net:[1] x eth0 1 1 1 1 1 1", "net:[1] 7 eth0 1500 1 0 1508 0"] {
+        for wrong in ["", "net:[1] 7", "net:[1] x eth0 1 1 1 1 1 1 1 1 1 1", "net:[1] 7 eth0 1500 1 0 1 0 1508 0 0 0"] {
             assert_eq!(Line::parse(wrong), None, "{wrong}");
         }
     }

@@ -85,13 +85,10 @@ fn is_at(file: &File, path: &Path) -> bool {
     matches!((of_file, of_path), (Ok(one), Ok(other)) if one == other)
 }
 
-/// A folder that is there may be anybody's: files are made in it with care.
+/// The folder that files of a Weir lie in.
 pub(super) fn make_folder(path: &Path) -> std::io::Result<()> {
-    match path.is_dir() {
-        true => Ok(()),
-        // Root's is open to the members of the control socket's group.
-        false => files::folder(path, if host_is_root() { 0o755 } else { 0o700 }),
-    }
+    // Root's is open to the members of the control socket's group.
+    files::folder_if_missing(path, if host_is_root() { 0o755 } else { 0o700 })
 }
 
 fn host_is_root() -> bool {

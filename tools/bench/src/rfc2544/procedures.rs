@@ -59,9 +59,13 @@ impl Trials for Told<'_> {
         let measured = self.device.measure(load, duration);
         match &measured {
             Ok(trial) => {
-                let lost = 100.0 * trial.loss_ratio();
+                let lost = 100.0 * trial.lost_ratio();
+                let unsent = match trial.generator_limited() {
+                    false => String::new(),
+                    true => format!(", {:.1} % not sent by the generator", 100.0 * trial.unsent_ratio()),
+                };
                 (self.progress)(&format!(
-                    "{} bytes: {load:.0} packets/s for {duration} s: {lost:.4} % lost",
+                    "{} bytes: {load:.0} packets/s for {duration} s: {lost:.4} % lost{unsent}",
                     self.size
                 ));
             }
@@ -130,7 +134,7 @@ fn frame_loss(
         }
         progress(&format!("{} bytes: frame loss at {:.1} % of the greatest load", frame.frame_size, 100.0 * share));
         let trial = device.measure(frame.max_load * share, config.duration)?;
-        let loss_ratio = if trial.offered == 0 { 0.0 } else { trial.lost as f64 / trial.offered as f64 };
+        let loss_ratio = trial.lost_ratio();
         clean = if trial.lost == 0 { clean + 1 } else { 0 };
         frame.frame_loss.push(LossPoint { share, loss_ratio, trial });
         step += 1;

@@ -1,5 +1,6 @@
 //! What the experiments found, in the form that all reports share.
 
+use super::verdict::verdict;
 use super::{FrameReport, Report};
 use crate::record::{Better, Figure, Form, Plot, Point, Record, Value};
 
@@ -22,7 +23,8 @@ impl Report {
         let mut remarks = record.remarks.clone();
         remarks.extend(self.deviations.iter().map(|deviation| format!("Less than the RFC wants: {deviation}.")));
         let partial = record.partial.clone().or_else(|| self.ended.clone());
-        Record { partial, parameters, points, plots, remarks, ..record }
+        let verdict = self.frames.iter().filter_map(verdict).collect();
+        Record { partial, verdict, parameters, points, plots, remarks, ..record }
     }
 }
 
@@ -72,7 +74,10 @@ fn curve(frame: &FrameReport) -> impl Iterator<Item = Point> {
         let mut parameters = size(frame);
         // A step of a tenth is no number that a computer has: 0.7 times 100 is 70.00000000000001.
         parameters.insert(LOAD.to_owned(), ((point.share * 1e6).round() / 1e4).into());
-        let figures = vec![Figure::new("loss", "%", Better::Less, vec![100.0 * point.loss_ratio])];
+        let mut figures = vec![Figure::new("loss", "%", Better::Less, vec![100.0 * point.loss_ratio])];
+        if point.trial.generator_limited() {
+            figures.push(Figure::new("not sent", "%", Better::Less, vec![100.0 * point.trial.unsent_ratio()]));
+        }
         Point { parameters, help: String::new(), trouble: None, figures }
     })
 }

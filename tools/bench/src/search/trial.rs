@@ -43,7 +43,17 @@ impl Trial {
         self.intended.abs_diff(self.offered)
     }
 
-    /// The share of packets that did not arrive, from 0 to 1. What the generator could not send counts as lost, which leads a search
+    /// Of the packets that were sent, the share that was lost, from 0 to 1: the device's doing.
+    pub fn lost_ratio(&self) -> f64 {
+        if self.offered == 0 { 0.0 } else { self.lost as f64 / self.offered as f64 }
+    }
+
+    /// Of the packets that were to be sent, the share by which the generator missed them.
+    pub fn unsent_ratio(&self) -> f64 {
+        if self.intended == 0 { 0.0 } else { self.unsent() as f64 / self.intended as f64 }
+    }
+
+    /// What a search goes by: the share of packets that did not arrive, from 0 to 1. What the generator could not send counts as lost, which leads a search
     /// to loads where that does not happen; see [`Trial::generator_limited`].
     pub fn loss_ratio(&self) -> f64 {
         let all = self.offered.max(self.intended);

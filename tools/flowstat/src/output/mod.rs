@@ -9,7 +9,6 @@ mod pages;
 mod parquet;
 mod plots;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +29,8 @@ pub use parquet::write_parquet;
 ///
 /// A sentence that names the file, what the system says, and what to do.
 pub fn write_report(report: &Report, folder: &Path, command: &[String], worst: usize) -> Result<Vec<PathBuf>, String> {
-    fs::create_dir_all(folder).map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+    weir_host::files::output_folder(folder)
+        .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
     let page = page(report, command, worst)?;
     let at = |kind: &str| folder.join(format!("flowstat.{kind}"));
     Ok(vec![

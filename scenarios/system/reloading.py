@@ -1,0 +1,49 @@
+"""Reloads on Linux interfaces: queues move between workers while packets flow, and a port that cannot be opened again is told."""
+
+from lab.hosts import STATIC, Between, Stream, check_all_arrived, config, numbers
+from lab.netns import Lab
+from lab.weir import wait_for
+
+
+def test_workers_move_and_nothing_is_lost():
+    """From core to core under a stream of numbered packets: all arrive, in order, and the router's addresses stay its own."""
+    for driver in ("af_packet", "af_xdp"):
+        with Lab() as lab:
+            script = lambda worker, driver=driver: config(driver, STATIC).replace("{ 1 }", f"{{ {worker} }}")
+            net = Between(lab, script(1), bare=True)
+            before = net.weir.show("ports")
+            stream = Stream(net.lan_wire, 3000)
+            for n in range(10):
+                printed = net.weir.reload(script(n % 2))
+                assert "closed" not in printed, printed
+                assert [row["mac"] for row in net.weir.show("ports")] == [row["mac"] for row in before]
+            check_all_arrived(net.wan_wire, stream.stop())
+            net.check_against_kernel()
+            assert not net.weir.drops(), net.weir.drops()
+            net.weir.stop()
+
+
+def test_a_port_that_does_not_open_again():
+    """Its interface has another name when it is to be opened anew: the reload says what is closed, the rest goes on, and the port
+    comes back with the name."""
+    for driver in ("af_packet", "af_xdp"):
+        with Lab() as lab:
+            net = Between(lab, config(driver, STATIC), bare=True)
+            rename = lambda old, new: net.router.run("ip", "link", "set", "dev", old, "name", new)
+            rename("wan", "elsewhere")
+            net.weir.config.write_text(config(driver, STATIC, wan=", mtu = 1400"), encoding="utf-8")
+            refused = net.weir.command("reload", net.weir.config, check=False)
+            assert refused.returncode != 0 and "do not open again" in refused.stderr, refused.stderr
+            ports = {row["name"]: row for row in net.weir.show("ports")}
+            assert not ports["wan"]["link_up"] and ports["lan"]["link_up"], ports
+            stream = Stream(net.lan_wire, 500)
+            # The link is down, so that no route leads there any more.
+            no_route = ("router.control no-route", "router.forward punt-policed-no-route")
+            assert wait_for(lambda: sum(net.weir.drops().get(key, 0) for key in no_route) > 50), net.weir.drops()
+            rename("elsewhere", "wan")
+            assert wait_for(lambda: numbers(net.wan_wire.frames())), net.weir.log()
+            stream.stop()
+            assert "open again" in net.weir.log(), net.weir.log()
+            assert {row["name"]: row["mtu"] for row in net.weir.show("ports")}["wan"] == ports["wan"]["mtu"]
+            net.weir.reload(config(driver, STATIC, wan=", mtu = 1400"))
+            net.weir.stop()
