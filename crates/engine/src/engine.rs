@@ -16,6 +16,7 @@ use crate::observe::Observer;
 use crate::plan::Leftover;
 use crate::seat::{CONTROL_PATIENCE, Command, Idle, PATIENCE, Seat, ThreadSettings};
 use crate::snapshot::WorkerSnapshot;
+use crate::sweep::{has_crossed, told_or};
 use crate::thread::start_thread;
 use crate::worker::Worker;
 
@@ -24,6 +25,9 @@ pub(crate) const CONTROL: &str = "control";
 
 /// How long a worker may take to answer before it counts as stalled.
 pub(crate) const ANSWER: Duration = Duration::from_secs(2);
+
+/// How long one may take that did not answer when it was asked before, and answers at once if it goes round again.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// Virtual time of a round in which anybody had something to do, nanoseconds.
 const BUSY: u64 = 1_000;
@@ -34,8 +38,6 @@ const NOTHING_DUE: u64 = 10_000_000;
 /// Rounds in which every stage is polled before virtual time leaps: one for what was left for another stage without a packet, one for
 /// what that one left in answer.
 const LOOKS: u32 = 2;
-/// How long one may take that did not answer when it was asked before, and answers at once if it goes round again.
-const AGAIN: Duration = Duration::from_millis(10);
 
 /// How long the engine waits for packets in flight when it stops.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -412,46 +414,5 @@ impl Drop for Engine {
     /// Ends the threads of an engine that was not stopped. None is left that could be at work while the process ends.
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// The workers' numbers, or what is told of those that did not answer.
-fn told_or(answers: Vec<Option<WorkerSnapshot>>, silent: Vec<WorkerSnapshot>) -> Vec<WorkerSnapshot> {
-    answers.into_iter().zip(silent).map(|(told, silent)| told.unwrap_or(silent)).collect()
-}
-
-/// Whether a packet went into or out of a link between two sweeps over the same workers.
-///
-/// Workers are asked one after the other. One that was quiet may have got a packet by the time that the next is asked; then
-/// all are quiet, and what went into the link has not come out. These counts only grow: where no worker's has changed
-/// from one sweep to the next, all of them held at the moment in between.
-fn has_crossed(before: &[WorkerSnapshot], after: &[WorkerSnapshot]) -> bool {
-    let crossings = |worker: &WorkerSnapshot| (worker.account.links_in, worker.account.links_out);
-    !before.iter().map(crossings).eq(after.iter().map(crossings))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::snapshot::Account;
-
-    /// Two workers, as what went in and out of their links.
-    fn sweep(of: [(u64, u64); 2]) -> Vec<WorkerSnapshot> {
-        let snapshot = |(links_in, links_out)| WorkerSnapshot {
-            account: Account { links_in, links_out, ..Account::default() },
-            ..WorkerSnapshot::default()
-        };
-        of.map(snapshot).to_vec()
-    }
-
-    /// The first worker was quiet when it was asked, then the second put two packets into a link, and the first took them
-    /// before the second was asked: nobody holds them, and they are missing from the sum.
-    #[test]
-    fn what_crosses_during_a_sweep_is_seen_by_the_next() {
-        let during = sweep([(0, 0), (0, 2)]);
-        assert!(has_crossed(&during, &sweep([(2, 0), (0, 2)])));
-        assert!(has_crossed(&sweep([(0, 0), (0, 0)]), &during));
-        let after = sweep([(2, 0), (0, 2)]);
-        assert!(!has_crossed(&after, &after.clone()));
     }
 }

@@ -25,6 +25,7 @@ mod report;
 mod retired;
 mod seat;
 pub mod snapshot;
+mod sweep;
 mod thread;
 mod transmit;
 mod worker;
