@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cores;
 mod counters;
 mod engine;
 mod fabric;
@@ -27,7 +28,8 @@ pub mod snapshot;
 mod transmit;
 mod worker;
 
-pub use engine::{Engine, EngineError, SAMPLE_EVERY, Settings, ThreadHook, last_core, pin, thread_name, usable_cores};
+pub use cores::{last_core, pin, usable_cores};
+pub use engine::{Engine, EngineError, SAMPLE_EVERY, Settings, ThreadHook, thread_name};
 pub use layout::{Blueprint, Distributor, GraphPart, PortPart};
 pub use observe::{Event, Observer, What};
 pub use seat::Idle;
