@@ -4,7 +4,7 @@
 #   tools/test.sh [TIER...]     tiers: cargo loom scripts; all of them by default
 #
 # A cargo test that skips itself prints a line that begins with `skipped: ` and says why. A script is an executable
-# test.sh in scenarios/, fuzz/ or nf/*/scenarios/; its last line is `N passed, N failed, N skipped`, or else its exit
+# test.sh in scenarios/, fuzz/, tools/docs/ or nf/*/scenarios/; its last line is `N passed, N failed, N skipped`, or else its exit
 # status counts as one test (77: skipped). The full output is kept in target/test-logs/.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -84,7 +84,7 @@ tier_loom() {
 
 tier_scripts() {
     local path
-    for path in scenarios/test.sh fuzz/test.sh nf/*/scenarios/test.sh; do
+    for path in scenarios/test.sh fuzz/test.sh tools/docs/test.sh nf/*/scenarios/test.sh; do
         if [ -x "$path" ]; then
             script "$path"
         fi

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cores;
 mod counters;
 mod engine;
 mod fabric;
@@ -30,9 +31,10 @@ mod thread;
 mod transmit;
 mod worker;
 
+pub use cores::{last_core, pin, usable_cores};
 pub use engine::{Engine, EngineError, SAMPLE_EVERY, Settings, ThreadHook};
 pub use layout::{Blueprint, Distributor, GraphPart, PortPart};
 pub use observe::{Event, Observer, What};
 pub use seat::Idle;
 pub use snapshot::{Account, WorkerSnapshot};
-pub use thread::{last_core, pin, thread_name, usable_cores};
+pub use thread::thread_name;

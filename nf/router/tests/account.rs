@@ -35,7 +35,8 @@ fn torture(rig: &mut Rig, random: &mut Random, count: u64, longest: usize) -> u6
             (0..PORTS.len()).for_each(|port| drop(rig.sent(port)));
         }
     }
-    rig.run(20_000_000);
+    // Long enough for neighbours to be given up.
+    rig.run(5_000_000_000);
     let after = rig.account();
     assert_eq!(after.received - before.received, count, "each frame that was sent in was counted");
     count - (early_drops(rig) - early)

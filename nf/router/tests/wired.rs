@@ -147,8 +147,10 @@ impl Chain {
 
     fn settle(&mut self) {
         let until = self.engine.now() + 1_000_000;
+        // What was asked for or changed meanwhile is noticed at once, and time goes no further than it is let.
+        self.engine.rouse();
         while self.engine.now() < until {
-            self.engine.step();
+            self.engine.step_until(until);
         }
     }
 

@@ -162,8 +162,10 @@ impl Rig {
     /// Lets time pass.
     pub fn run(&mut self, nanos: u64) {
         let until = self.engine.now() + nanos;
+        // What was asked for or changed meanwhile is noticed at once, and time goes no further than it is let.
+        self.engine.rouse();
         while self.engine.now() < until {
-            self.engine.step();
+            self.engine.step_until(until);
         }
     }
 
