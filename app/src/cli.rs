@@ -80,6 +80,9 @@ pub(crate) enum Commands {
     Version(Version),
     /// Print the completion of a shell
     Completion(Completion),
+    /// A part of `completion`: prints what a line may go on with
+    #[command(hide = true)]
+    Complete(Complete),
     /// Print what a configuration may say: the manual of a kind of declaration
     Manual(Manual),
 }
@@ -307,6 +310,14 @@ pub(crate) struct Completion {
     /// The shell
     #[arg(value_name = "SHELL", value_parser = ["bash", "zsh", "fish"])]
     pub(crate) shell: String,
+}
+
+/// `weir complete`.
+#[derive(Debug, Args)]
+pub(crate) struct Complete {
+    /// The words behind the program's name, up to the one that is being written
+    #[arg(last = true)]
+    pub(crate) words: Vec<String>,
 }
 
 /// `weir manual`.

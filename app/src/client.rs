@@ -84,6 +84,12 @@ impl Client {
         Ok(Client { stream: BufReader::new(stream) })
     }
 
+    /// Gives up on an answer that takes longer.
+    pub(crate) fn be_patient_for(&self, time: std::time::Duration) -> io::Result<()> {
+        self.stream.get_ref().set_read_timeout(Some(time))?;
+        self.stream.get_ref().set_write_timeout(Some(time))
+    }
+
     /// Asks, and returns what was answered; a table that came in several lines is put together.
     pub(crate) fn ask(&mut self, request: Request) -> Result<Response, ClientError> {
         self.send(request)?;

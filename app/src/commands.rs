@@ -28,6 +28,7 @@ use crate::bench;
 use crate::catalogue;
 use crate::cli;
 use crate::client::Client;
+use crate::complete;
 use crate::failure::Failed;
 use crate::generate;
 use crate::privileges;
@@ -94,14 +95,15 @@ pub(crate) fn manual(options: &cli::Manual) -> Result<(), Failed> {
 
 /// `weir completion`.
 pub(crate) fn completion(options: &cli::Completion) -> Result<(), Failed> {
-    let mut command = cli::command(catalogue::FUNCTIONS);
-    let mut text = Vec::new();
-    match options.shell.as_str() {
-        "zsh" => clap_complete::generate(clap_complete::Shell::Zsh, &mut command, "weir", &mut text),
-        "fish" => clap_complete::generate(clap_complete::Shell::Fish, &mut command, "weir", &mut text),
-        _ => clap_complete::generate(clap_complete::Shell::Bash, &mut command, "weir", &mut text),
-    }
-    print(&String::from_utf8_lossy(&text))
+    print(complete::script(&options.shell))
+}
+
+/// `weir complete`: what the scripts of shells ask.
+pub(crate) fn complete(options: &cli::Complete) -> Result<(), Failed> {
+    let command = cli::command(catalogue::FUNCTIONS);
+    let found = complete::candidates(command, catalogue::FUNCTIONS, &options.words, &mut complete::Asker);
+    let line = |(word, help): &complete::Candidate| format!("{}\n", format!("{word}\t{help}").trim_end());
+    print(&found.iter().map(line).collect::<String>())
 }
 
 /// `weir bench cpp`.

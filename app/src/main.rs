@@ -7,6 +7,7 @@ mod catalogue;
 mod cli;
 mod client;
 mod commands;
+mod complete;
 mod doctor;
 mod failure;
 mod flowstat;
@@ -70,6 +71,7 @@ fn carry_out(asked: Asked) -> Result<(), Failed> {
         Commands::Doctor(options) => doctor::doctor(options.json),
         Commands::Version(options) => commands::version(&options),
         Commands::Completion(options) => commands::completion(&options),
+        Commands::Complete(options) => commands::complete(&options),
         Commands::Manual(options) => commands::manual(&options),
         Commands::Gen(options) => generate::generate(&options),
         Commands::Bench(options) => match &options.what {

@@ -460,12 +460,3 @@ fn privileges_are_given_up() {
     let (sys_module, sys_ptrace, dac_override) = (1 << 16, 1 << 19, 1 << 1);
     assert_eq!(field("CapEff") & (sys_module | sys_ptrace | dac_override), 0);
 }
-
-#[test]
-fn completion_knows_the_nouns() {
-    for shell in ["bash", "zsh", "fish"] {
-        let output = weir(&["completion", shell]);
-        let script = text(&output.stdout);
-        assert!(output.status.success() && script.contains("neighbor") && script.contains("capture"), "{shell}");
-    }
-}
