@@ -20,6 +20,12 @@ pub(crate) fn check(options: &cli::Check) -> Result<(), Failed> {
         print_json(json!({ "file": options.file, "ok": loaded.is_ok(), "errors": errors, "warnings": warnings }))?;
         return loaded.map(|_| ()).map_err(|_| Failed::Silent);
     }
-    let warnings: String = loaded?.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
-    print(&format!("{warnings}{}: nothing is wrong\n", options.file.display()))
+    let warnings = loaded?.warnings;
+    let lines: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+    let verdict = match warnings.len() {
+        0 => "nothing is wrong".to_owned(),
+        1 => "no mistake, and one thing that is hardly meant".to_owned(),
+        count => format!("no mistake, and {count} things that are hardly meant"),
+    };
+    print(&format!("{lines}{}: {verdict}\n", options.file.display()))
 }

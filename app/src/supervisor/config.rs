@@ -9,6 +9,7 @@ use weir_mem::Domain;
 use weir_stage::graph::Node;
 use weir_stage::{Env, Function, Graph, PortConfig, PortFacts, PortInfo};
 
+use super::meant;
 use crate::catalogue;
 
 choice! {
@@ -67,7 +68,7 @@ pub(crate) struct Loaded {
     pub(crate) checked: Checked,
     pub(crate) engine: EngineConfig,
     pub(crate) ports: Vec<(String, PortConfig, Element)>,
-    /// What is not wrong and hardly meant; empty where the functions were not built.
+    /// What is not wrong and hardly meant; of graphs only where the functions were built.
     pub(crate) warnings: Vec<ConfigError>,
 }
 
@@ -112,7 +113,7 @@ pub(crate) fn load_document(
     for message in &document.messages {
         crate::log::info("script", message, &[]);
     }
-    let checked = document.check(&kinds, Some(&folder))?;
+    let (checked, mut errors) = document.examine(&kinds, Some(&folder));
     let mut ports = Vec::new();
     for element in checked.of_kind("port") {
         ports.push((element.name().to_owned(), element.read::<PortConfig>()?, element.clone()));
@@ -122,12 +123,14 @@ pub(crate) fn load_document(
         None => return Err(vec![unreadable(file, &"no engine element")]),
     };
     let mut loaded = Loaded { file: file.to_owned(), folder, checked, engine, ports, warnings: Vec::new() };
-    let mut errors = permissions.map_or_else(Vec::new, |given| loaded.check_permissions(given));
-    errors.extend(loaded.check_parts());
+    loaded.warnings = meant::warnings(&loaded);
+    let schema_holds = errors.is_empty();
+    errors.extend(permissions.map_or_else(Vec::new, |given| loaded.check_permissions(given)));
+    errors.extend(loaded.check_parts(schema_holds));
     if next == Next::Nothing || !errors.is_empty() {
         let (more, warnings) = loaded.check_functions(permissions);
         errors.extend(more);
-        loaded.warnings = warnings;
+        loaded.warnings.extend(warnings);
     }
     if errors.is_empty() { Ok(loaded) } else { Err(errors) }
 }
@@ -218,8 +221,9 @@ impl Loaded {
         self.functions().filter_map(refused).collect()
     }
 
-    /// What no schema can say of the whole: devices, who owns which port, that there is a function at all.
-    fn check_parts(&self) -> Vec<ConfigError> {
+    /// What no schema can say of the whole: devices, who owns which port, that there is a function at all. Where a schema does not
+    /// hold, of what is right by it.
+    fn check_parts(&self, schemas_hold: bool) -> Vec<ConfigError> {
         if let Some((_, _, element)) = self.ports.get(usize::from(u16::MAX)) {
             let problem = format!("there are {} ports; Weir has numbers for {}", self.ports.len(), u16::MAX);
             return vec![element.error(ErrorKind::OutOfRange, &element.path(), problem).remedy("declare fewer")];
@@ -227,7 +231,7 @@ impl Loaded {
         let mut errors = self.check_devices();
         errors.extend(self.check_owners());
         errors.extend(self.check_workers());
-        if self.functions().next().is_none() && errors.is_empty() {
+        if schemas_hold && self.functions().next().is_none() && errors.is_empty() {
             let kinds: Vec<&str> = catalogue::FUNCTIONS.iter().map(|function| function.kind()).collect();
             let place = weir_config::Place::line(self.file.to_string_lossy(), 0);
             let error = ConfigError::new(ErrorKind::Missing, &place, "configuration", "declares no function");
@@ -243,7 +247,10 @@ impl Loaded {
         let ports = self.assumed_ports();
         let domain = Domain::new();
         let env = Env { ports: &ports, domain: &domain, folder: Some(&self.folder), now: 0 };
-        for (function, element) in self.functions() {
+        // Without one of its ports a function could only object to what follows from that.
+        let known: BTreeSet<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        let has_ports = |names: Vec<String>| names.iter().all(|name| known.contains(name.as_str()));
+        for (function, element) in self.functions().filter(|(function, element)| has_ports(function.ports(element))) {
             let allowed = missing_permissions(function, element, permissions.unwrap_or_default()).is_empty();
             if !allowed && permissions.is_some() {
                 continue;
@@ -272,14 +279,9 @@ impl Loaded {
             let path = element.path();
             let path = path.field("device");
             let problem = match catalogue::port(name, &config.device, self.base()) {
-                Some(Ok(_)) => None,
-                Some(Err(error)) => Some(error.to_string()),
-                None => {
-                    weir_port_dpdk::Device::parse(&config.device).err().map(|error| match device_hint(&config.device) {
-                        Some(hint) => format!("{error}; did you mean \"{hint}\"?"),
-                        None => error.to_string(),
-                    })
-                }
+                Some(opened) => opened.err().map(|error| error.to_string()),
+                None => unknown_device(&config.device)
+                    .or_else(|| weir_port_dpdk::Device::parse(&config.device).err().map(|error| error.to_string())),
             };
             if let Some(problem) = problem {
                 errors.push(element.error(ErrorKind::Malformed, &path, problem));
@@ -334,10 +336,15 @@ pub(crate) fn loose_ends(element: &Element, graph: &Graph) -> Vec<ConfigError> {
     graph.loose_ends().map(warning).collect()
 }
 
-/// The known device word that is nearest to the one written.
-fn device_hint(device: &str) -> Option<String> {
+/// What is wrong with a device whose first word is that of no kind.
+fn unknown_device(device: &str) -> Option<String> {
     let (word, rest) = device.split_once(':').unwrap_or((device, ""));
     let known: Vec<&str> = catalogue::port_words().chain(weir_port_dpdk::words()).collect();
-    let near = nearest(word, known.iter().copied()).filter(|near| *near != word)?;
-    Some(if rest.is_empty() { near.to_owned() } else { format!("{near}:{rest}") })
+    if known.contains(&word) {
+        return None;
+    }
+    let near = nearest(word, known.iter().copied());
+    let hint = near.map(|near| if rest.is_empty() { near.to_owned() } else { format!("{near}:{rest}") });
+    let hint = hint.map_or_else(String::new, |hint| format!("; did you mean \"{hint}\"?"));
+    Some(format!("\"{device}\": \"{word}\" is no kind of device: it is one of {}{hint}", known.join(", ")))
 }

@@ -4,6 +4,7 @@ mod aside;
 mod changes;
 mod closed;
 mod config;
+mod meant;
 mod placing;
 mod ports;
 mod reload;
@@ -112,6 +113,12 @@ const STALL: u64 = 1_000_000_000;
 /// How often ports are asked what is wrong with them, in the world's time whatever the engine's clock is.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The time of the world: under the virtual clock, files get into trouble in its time all the same.
+#[allow(clippy::disallowed_methods, reason = "how often people are told something is their time")]
+fn moment() -> Instant {
+    Instant::now()
+}
+
 impl Supervisor {
     /// Starts what a configuration describes. Returns when all workers run.
     pub(crate) fn start(loaded: Loaded, options: &Options) -> Result<Supervisor, Failure> {
@@ -144,7 +151,7 @@ impl Supervisor {
             beats_at: 0,
             stalled: Vec::new(),
             sayings: Sayings::default(),
-            looked: Instant::now(),
+            looked: moment(),
         };
         supervisor.open_all()?;
         Ok(supervisor)
@@ -250,7 +257,7 @@ impl Supervisor {
     /// Finds workers whose loop stands still, and ports that are in trouble.
     fn watch(&mut self, now: u64) {
         if self.looked.elapsed() >= LOOK {
-            self.looked = Instant::now();
+            self.looked = moment();
             let workers = self.engine.snapshot();
             self.sayings = sayings_of(&workers, &self.ports);
         }

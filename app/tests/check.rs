@@ -1,0 +1,91 @@
+//! `weir check`: what is wrong in meaning is told beside what is wrong in form, and what is hardly meant is told, too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::{Folder, text, weir};
+
+/// What is said to a script, and whether nothing is wrong with it.
+fn said(name: &str, script: &str) -> (String, bool) {
+    let folder = Folder::new(name);
+    let file = folder.write("weir.lua", script);
+    let output = weir(&["check", file.to_str().unwrap()]);
+    let words = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    (words.replace(file.to_str().unwrap(), "weir.lua"), output.status.success())
+}
+
+#[test]
+fn what_no_form_forbids_is_told() {
+    let (said, right) = said(
+        "check-meant",
+        r#"
+        port { name = "lan", device = "mem:null", address = "10.0.0.1/8" }
+        port { name = "wan", device = "mem:null", address = { "10.1.0.1/16", "192.0.2.1/24" } }
+        port { name = "spare", device = "mem:null", address = "10.2.0.1/16" }
+        router { ports = { "lan", "wan" } }
+        "#,
+    );
+    assert!(right, "{said}");
+    assert!(
+        said.contains("warning: weir.lua:3: port[\"wan\"].address: its network 10.1.0.0/16 lies in 10.0.0.0/8, that of port \"lan\""),
+        "{said}"
+    );
+    assert!(said.contains("warning: weir.lua:4: port[\"spare\"]: belongs to no function"), "{said}");
+    assert!(!said.contains("10.2.0.0") && !said.contains("192.0.2.0"), "{said}");
+    assert!(said.ends_with("weir.lua: no mistake, and 2 things that are hardly meant\n"), "{said}");
+}
+
+#[test]
+fn an_address_that_is_of_no_use_is_a_mistake() {
+    let (said, right) = said(
+        "check-six",
+        r#"
+        port { name = "lan", device = "mem:null", address = { "10.0.0.1/24", "2001:db8::1/64" } }
+        router { ports = { "lan" } }
+        "#,
+    );
+    assert!(
+        !right && said.contains("port \"lan\" has the address 2001:db8::1/64, and this function routes IPv4 only"),
+        "{said}"
+    );
+}
+
+#[test]
+fn mistakes_of_meaning_are_told_beside_those_of_form() {
+    let (said, right) = said(
+        "check-both",
+        r#"
+        engine { buffers = "many" }
+        port { name = "lan", device = "pcapp:a,b", address = "10.0.0.1/24" }
+        port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
+        port { name = "bad", device = "mem:null", address = "10.9.0.1/24", mtuu = 1500 }
+        router { ports = { "lan", "wan" }, routes = { ["0.0.0.0/0"] = "203.0.113.1" } }
+        forward { paths = { "bad -> lan" }, workers = { 1, 1 } }
+        "#,
+    );
+    assert!(!right);
+    let told = [
+        "weir.lua:2: engine.buffers: \"many\"",
+        "weir.lua:5: port[\"bad\"].mtuu: is not a key here",
+        "weir.lua:3: port[\"lan\"].device: \"pcapp:a,b\": \"pcapp\" is no kind of device: it is one of pcap, mem, af_xdp",
+        "did you mean \"pcap:a,b\"?",
+        "weir.lua:7: forward: port \"lan\" belongs to router already",
+        "weir.lua:7: forward.workers: core 1 stands here twice",
+        "203.0.113.1 is on no network",
+    ];
+    for sentence in told {
+        assert!(said.contains(sentence), "{sentence}\n{said}");
+    }
+    assert_eq!(said.lines().count(), told.len(), "nothing that only follows from them: {said}");
+}
+
+#[test]
+fn following_the_advice_helps() {
+    let with_name = |name: &str| {
+        format!("port {{ name = {name}, device = \"mem:null\" }}\nforward {{ paths = {{ \"wan -> wan\" }} }}\n")
+    };
+    let (told, right) = said("check-name", &with_name("5"));
+    assert!(!right && told.contains("write one that is allowed, such as \"wan\""), "{told}");
+    let (told, right) = said("check-name-2", &with_name("\"wan\""));
+    assert!(right, "{told}");
+}
