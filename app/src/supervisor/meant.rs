@@ -45,7 +45,7 @@ impl Network<'_> {
 fn overlaps(loaded: &Loaded) -> Vec<ConfigError> {
     let mut warnings = Vec::new();
     for (function, element) in loaded.functions() {
-        let names = function.ports(element);
+        let names: BTreeSet<String> = function.ports(element).into_iter().collect();
         let ours = loaded.ports.iter().filter(|(name, ..)| names.contains(name));
         let mut networks: Vec<Network<'_>> = ours
             .flat_map(|(port, config, element)| {
