@@ -19,8 +19,11 @@ fn run(file: &Path, folder: &Folder) -> Output {
     weir(&["bench", "run", file.to_str().unwrap(), "--report", folder.0.to_str().unwrap(), "--json"]).output().unwrap()
 }
 
+/// What it told people, and, with `--json`, programs.
 fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    let (people, programs) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    // Quotes are escaped in JSON.
+    format!("{people}{}", programs.replace("\\\"", "\""))
 }
 
 fn record(output: &Output) -> serde_json::Value {

@@ -39,8 +39,11 @@ fn with(fake: &str, folder: &Folder, words: &[&str]) -> Command {
     command
 }
 
+/// What it told people, and, with `--json`, programs.
 fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    let (people, programs) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    // Quotes are escaped in JSON.
+    format!("{people}{}", programs.replace("\\\"", "\""))
 }
 
 fn record(output: &Output) -> Value {

@@ -40,12 +40,13 @@ fn ways_that_lead_nowhere_are_warned_of() {
     let folder = Folder::new("loose");
     folder.write("in.pcap", pcap(&frames(10)));
     let wiring = |ways: &str| {
+        let ports = PORTS.replace("    port { name = \"watch\", device = \"pcap:,watch.pcap\" }\n", "");
         format!(
-            r#"{PORTS}wiring {{ receive = {{ ["in"] = "dns" }}, stages = {{
+            r#"{ports}wiring {{ receive = {{ ["in"] = "dns" }}, stages = {{
             dns = {{ kind = "match", filter = "udp port 53", ways = {{ {ways} }} }} }} }}"#
         )
     };
-    let warning = "weir.lua:6: wiring: way other of stage wiring.dns leads nowhere: its packets are dropped as other; \
+    let warning = "weir.lua:5: wiring: way other of stage wiring.dns leads nowhere: its packets are dropped as other; \
                    lead it somewhere, or to \"drop\" if that is meant";
     let file = folder.write("weir.lua", wiring(r#"out = "port out""#));
     let said = weir(&["check", file.to_str().unwrap()]);

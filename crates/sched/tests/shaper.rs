@@ -92,8 +92,9 @@ fn packets_leave_when_their_users_may() {
     let outcome = harness.poll(5 * MS);
     // Of the best class first.
     assert_eq!(numbers(&outcome, "out"), [4, 0]);
-    // Not later than when a change of profiles must be noticed, a millisecond.
-    assert_eq!(outcome.next_poll, Some(6 * MS));
+    // When the next packet may leave, to within the wheel's step.
+    let next = outcome.next_poll.unwrap();
+    assert!((6 * MS..6 * MS + 256).contains(&next), "{next}");
     let outcome = harness.poll(6 * MS - 1);
     assert_eq!(outcome.way("out").len(), 0);
     let next = outcome.next_poll.unwrap();

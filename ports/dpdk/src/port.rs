@@ -134,7 +134,7 @@ impl DpdkPort {
 
     /// Opens it; an AF_XDP device once more as long as its queues are busy, for the kernel frees those of a closed socket at its leisure.
     fn start_patiently(&mut self, rx: u16, tx: u16) -> Result<Queues, DpdkError> {
-        const PATIENCE: Duration = Duration::from_secs(1);
+        const PATIENCE: Duration = Duration::from_secs(10);
         let mut done = self.start(rx, tx);
         if self.device.kind() == Kind::AfXdp {
             wait_until(PATIENCE, || {

@@ -40,12 +40,8 @@ pub(crate) fn faults(root: &Path, members: &[Member]) -> Result<Vec<String>, Fai
 fn in_source(path: &str, source: &str) -> Vec<String> {
     let tests = source.find("#[cfg(test)]\nmod ").unwrap_or(source.len());
     let found = pieces(source.get(..tests).unwrap_or(source));
-    let code = found.iter().enumerate().filter_map(|(at, (line, piece))| match piece {
-        // What the kernel answers for is no file.
-        Piece::Code(code) if !is_of_the_kernel(found.get(at + 1)) => Some((*line, *code)),
-        _ => None,
-    });
-    let makers = code.flat_map(|(line, code)| {
+    let runs = runs(&found);
+    let makers = runs.iter().flat_map(|(line, code)| {
         MAKERS.iter().filter_map(move |maker| {
             let before = code.get(..code.find(maker)?)?;
             Some((line + before.matches('\n').count(), *maker))
@@ -59,6 +55,23 @@ fn in_source(path: &str, source: &str) -> Vec<String> {
             )
         })
         .collect()
+}
+
+/// The code between texts and comments, each with its line. Pieces of code are words; what makes a file is several.
+fn runs(found: &[(usize, Piece<'_>)]) -> Vec<(usize, String)> {
+    let mut runs: Vec<(usize, String)> = Vec::new();
+    let mut goes_on = false;
+    for (at, (line, piece)) in found.iter().enumerate() {
+        match (piece, runs.last_mut()) {
+            (Piece::Code(code), Some((_, run))) if goes_on => run.push_str(code),
+            (Piece::Code(code), _) => runs.push((*line, (*code).to_owned())),
+            // What the kernel answers for is no file.
+            (Piece::Text(_), _) if is_of_the_kernel(found.get(at)) => drop(runs.pop()),
+            _ => {}
+        }
+        goes_on = matches!(piece, Piece::Code(_));
+    }
+    runs
 }
 
 fn is_of_the_kernel(next: Option<&(usize, Piece<'_>)>) -> bool {
