@@ -19,6 +19,7 @@ mod absent;
 mod access;
 #[cfg(feature = "dpdk")]
 mod bpf;
+#[cfg(feature = "dpdk")]
 mod claim;
 #[cfg(feature = "dpdk")]
 mod devargs;
@@ -32,6 +33,7 @@ mod figures;
 mod layout;
 #[cfg(feature = "dpdk")]
 mod netif;
+#[cfg(feature = "dpdk")]
 mod packet;
 #[cfg(feature = "dpdk")]
 mod patience;
