@@ -1,5 +1,6 @@
 """The control socket and the metrics when others take all that there is: places, time, descriptors."""
 
+import contextlib
 import os
 import pathlib
 import resource
@@ -46,7 +47,8 @@ def _connect(weir):
 def _ask(client):
     """The first line of the answer, or nothing if there is none."""
     try:
-        client.sendall(_STATS)
+        with contextlib.suppress(BrokenPipeError):
+            client.sendall(_STATS)  # who is refused at the door finds it closed, yet can read why
         return client.makefile().readline()
     except OSError:
         return ""
