@@ -1,6 +1,7 @@
 //! Where a running Weir listens, and who may talk to it.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -155,16 +156,37 @@ pub(crate) fn bind(path: &Path) -> Result<Bound, SocketError> {
         weir_host::files::folder_if_missing(folder, mode).map_err(wrong("make the folder of"))?;
         check_fallback(path)?;
     }
+    let _turn = turn_in(path);
     remove_stale(path)?;
     // So that nobody else gets in between these two lines.
     let usual = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o117));
     let listener = UnixListener::bind(path);
     rustix::process::umask(usual);
-    let listener = listener.map_err(wrong("listen on"))?;
+    let listener = listener.map_err(|cause| match cause.kind() {
+        io::ErrorKind::AddrInUse => SocketError::Taken(path.to_owned()),
+        _ => wrong("listen on")(cause),
+    })?;
     let bound = Bound { listener, path: path.to_owned() };
     let mode = std::fs::Permissions::from_mode(0o660);
     std::fs::set_permissions(path, mode).map_err(wrong("set the mode of"))?;
     Ok(bound)
+}
+
+/// Keeps others off who start in the same folder at the same moment: between the look for a socket and a new one that is listened on, and
+/// one that somebody has made but does not listen on yet looks like that of a dead process. Whoever can read the folder can hold the
+/// lock, so it is not waited for longer than a start takes.
+fn turn_in(path: &Path) -> Option<File> {
+    const TRIES: u32 = 200;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = File::open(folder).ok()?;
+    for _ in 0..TRIES {
+        match rustix::fs::flock(&folder, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::park_timeout(Duration::from_millis(5)),
+            Err(_) => return None,
+            Ok(()) => return Some(folder),
+        }
+    }
+    None
 }
 
 /// Removes the socket file of a process that is gone.
@@ -281,6 +303,29 @@ mod tests {
         std::fs::write(&at, "precious").unwrap();
         assert!(bind(&at).unwrap_err().to_string().contains("is no socket"));
         assert_eq!(std::fs::read_to_string(&at).unwrap(), "precious");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn of_many_that_start_at_once_one_gets_the_name() {
+        let folder = folder("race");
+        let at = folder.join("weir.sock");
+        for _ in 0..200 {
+            let start = std::sync::Barrier::new(4);
+            let bound: Vec<Result<Bound, SocketError>> = std::thread::scope(|scope| {
+                let begin = || {
+                    start.wait();
+                    bind(&at)
+                };
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(begin)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let refused: Vec<String> =
+                bound.iter().filter_map(|bound| bound.as_ref().err()).map(ToString::to_string).collect();
+            assert_eq!(refused.len(), 3, "{refused:?}");
+            assert!(refused.iter().all(|why| why.starts_with("another Weir of that name is running")), "{refused:?}");
+            assert!(connect(&at).is_ok());
+        }
         std::fs::remove_dir_all(folder).unwrap();
     }
 
