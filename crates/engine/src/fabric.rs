@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 
 use weir_mem::Reader;
-use weir_packet::{BATCH, Batch, Held, Pool};
+use weir_packet::{BATCH, Batch, Held, Packet, Pool};
 use weir_stage::EngineClock;
 
+use crate::hop::{Hop, Onward};
 use crate::link::LinkOut;
 use crate::observe::Observers;
+use crate::reason::Reason;
 use crate::transmit::{Around, Sink};
 
 /// Batches that are kept for reuse.
@@ -25,6 +27,7 @@ pub(crate) struct Fabric {
     spare: Vec<Box<Batch>>,
     pub(crate) sinks: Vec<Sink>,
     pub(crate) links: Vec<LinkOut>,
+    pub(crate) hops: Vec<Hop>,
     pub(crate) pool: Box<dyn Pool>,
     pub(crate) reader: Reader,
     pub(crate) observers: Observers,
@@ -42,6 +45,7 @@ impl Fabric {
             spare: Vec::new(),
             sinks: Vec::new(),
             links: Vec::new(),
+            hops: Vec::new(),
             pool,
             reader,
             observers: Observers::default(),
@@ -154,6 +158,31 @@ impl Fabric {
     pub(crate) fn link(&mut self, index: u16) -> Option<(&mut LinkOut, Around<'_>)> {
         let around = Around { pool: &mut *self.pool, now: self.now, observers: &self.observers };
         Some((self.links.get_mut(index as usize)?, around))
+    }
+
+    /// Takes the packets in `mask` over a joint; they stay in the batch. Where they go on, if there is such a hop.
+    #[inline]
+    pub(crate) fn cross(&mut self, hop: u16, batch: &mut Batch, mask: u64) -> Onward {
+        let Some(hop) = self.hops.get_mut(hop as usize) else { return Onward::Nowhere };
+        hop.cross(batch, mask, &self.observers, self.now);
+        hop.onward
+    }
+
+    /// Takes one packet that was held over a joint. Where it goes on.
+    pub(crate) fn cross_held(&mut self, hop: u16, held: &mut Held) -> Onward {
+        let Some(hop) = self.hops.get_mut(hop as usize) else { return Onward::Nowhere };
+        hop.cross_held(held, &self.observers, self.now);
+        hop.onward
+    }
+
+    /// Drops packets that came to an end of a joint at whose other end nobody receives.
+    #[cold]
+    pub(crate) fn refuse_at(&mut self, hop: u16, packet: Packet) {
+        if let Some(Hop { out, drops, .. }) = self.hops.get_mut(hop as usize) {
+            drops.count(Reason::LinkDown, 1, packet.len() as u64);
+            self.observers.dropped(&out.0, Reason::LinkDown, &packet, self.now);
+        }
+        self.pool.free(packet);
     }
 
     /// Does `work` for every sink.

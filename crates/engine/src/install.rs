@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use weir_packet::Held;
 
+use crate::hop::Hop;
 use crate::link::LinkOut;
 use crate::node::RunNode;
 use crate::plan::{Leftover, PlanSource, PlanStage, WorkerPlan};
@@ -23,6 +24,7 @@ impl Worker {
         self.install_stages(plan.stages, &mut left);
         self.adopt_sinks(plan.sinks);
         self.install_links(plan.links);
+        self.install_hops(plan.hops);
         self.install_sources(plan.sources, &mut left);
         self.fabric.set_stages(self.nodes.len());
         self.polled = positions(&self.nodes, |node| node.declaration.polled);
@@ -119,7 +121,9 @@ impl Worker {
             if let Some(producer) = part.producer {
                 self.fabric.links.push(LinkOut::new(part.name, producer, part.may_drop));
             } else if let Some(at) = old.iter().position(|link| link.name == part.name) {
-                self.fabric.links.push(old.swap_remove(at));
+                let mut link = old.swap_remove(at);
+                link.may_drop = part.may_drop;
+                self.fabric.links.push(link);
             }
         }
         for mut link in old {
@@ -130,6 +134,13 @@ impl Worker {
             };
             link.drop_all(Reason::Reload, &mut around);
             self.retired.link_out(&link.name, link.packets, &link.drops);
+        }
+    }
+
+    /// A hop has nothing but its figures, which the worker keeps.
+    fn install_hops(&mut self, plan: Vec<Hop>) {
+        for hop in std::mem::replace(&mut self.fabric.hops, plan) {
+            self.retired.hop(&hop);
         }
     }
 

@@ -6,6 +6,8 @@ use weir_mem::ring;
 use weir_packet::Held;
 use weir_stage::{Declaration, Fate, Graph, GraphError, Place, Rx, Stage, To, Tx};
 
+use crate::hop::{Hop, Onward};
+use crate::joints::{JointEnd, Joints};
 use crate::link::LINK_ROOM;
 use crate::moving::TxQueue;
 use crate::node::Exit;
@@ -28,6 +30,8 @@ pub struct PortPart {
 pub struct GraphPart {
     /// The stages.
     pub graph: Graph,
+    /// Which of the replicas of its function it is, from 0.
+    pub replica: usize,
     /// The worker of each section; stages of later sections run on the last.
     pub workers: Vec<usize>,
     /// Whether this replica's entries are fed by the receive queues of the worker that has its first section.
@@ -57,6 +61,8 @@ pub struct Blueprint {
     pub workers: usize,
     /// Ports.
     pub ports: Vec<PortPart>,
+    /// Joints: two ports each that lead to each other inside the process.
+    pub joints: Vec<(JointEnd, JointEnd)>,
     /// Graphs.
     pub graphs: Vec<GraphPart>,
     /// Distributors.
@@ -67,32 +73,44 @@ pub struct Blueprint {
 
 /// Where a target lies once all graphs are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Goal {
+pub(crate) enum Goal {
     Stage(usize),
     Port(u16),
+    /// Over a joint, from the port `out` to the port `into`, whose packets enter at the stage `at`.
+    Hop {
+        out: u16,
+        into: u16,
+        at: Option<usize>,
+    },
 }
 
-struct Placed {
+pub(crate) struct Placed {
     name: String,
     stage: Box<dyn Stage>,
-    declaration: Declaration,
-    worker: usize,
+    pub(crate) declaration: Declaration,
+    pub(crate) worker: usize,
+    pub(crate) replica: usize,
     keep: bool,
-    goals: Vec<Option<Goal>>,
+    pub(crate) goals: Vec<Option<Goal>>,
 }
 
 /// What crosses from one worker to another: a link for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Crossing {
-    from: usize,
-    to: usize,
-    goal: Goal,
+pub(crate) struct Crossing {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) goal: Goal,
 }
 
 pub(crate) struct Layout<'a> {
-    placed: Vec<Placed>,
+    pub(crate) placed: Vec<Placed>,
     /// (port, worker that receives, entry)
-    entries: Vec<(u16, usize, usize)>,
+    pub(crate) entries: Vec<(u16, usize, usize)>,
+    pub(crate) joints: Joints,
+    /// Hops, from stage to stage, that are taken in the next loop.
+    pub(crate) waiting: HashSet<(usize, usize)>,
+    /// Hops to other workers whose links drop what finds them full.
+    pub(crate) dropping: HashSet<Crossing>,
     ports: HashMap<u16, (String, Vec<usize>)>,
     workers: usize,
     /// The workers' names: each keeps its own, whatever others come, and so do links.
@@ -121,7 +139,18 @@ pub(crate) fn lay_out(
         .map(|port| (port.index, (port.name.clone(), port.tx.iter().map(|(owner, _)| *owner).collect())))
         .collect();
     let (workers, links_drop) = (blueprint.workers, blueprint.links_drop);
-    let mut layout = Layout { placed: Vec::new(), entries: Vec::new(), ports, workers, names, links_drop, known_links };
+    let mut layout = Layout {
+        placed: Vec::new(),
+        entries: Vec::new(),
+        joints: Joints::new(&blueprint.joints),
+        waiting: HashSet::new(),
+        dropping: HashSet::new(),
+        ports,
+        workers,
+        names,
+        links_drop,
+        known_links,
+    };
     let distributed: HashSet<usize> = blueprint.distributors.iter().flat_map(|d| d.replicas.clone()).collect();
     let mut graph_entries = Vec::new();
     for (at, part) in blueprint.graphs.into_iter().enumerate() {
@@ -130,6 +159,7 @@ pub(crate) fn lay_out(
     for distributor in blueprint.distributors {
         layout.distribute(distributor, &graph_entries);
     }
+    layout.join();
     layout.check_rings()?;
     Ok(layout.into_plans(blueprint.ports))
 }
@@ -138,6 +168,7 @@ impl Layout<'_> {
     /// Adds the stages of one replica. Stages of the control side exist once, however many replicas lead to them.
     fn place(&mut self, part: GraphPart, distributed: bool) -> Result<Vec<(u16, usize)>, GraphError> {
         let order = part.graph.check()?;
+        let replica = part.replica;
         let (nodes, entries) = part.graph.into_parts();
         let mut position = vec![0; nodes.len()];
         let mut at_control: HashMap<String, usize> = HashMap::new();
@@ -159,7 +190,7 @@ impl Layout<'_> {
                 let keep = part.keep.contains(&node.name);
                 let goals = Vec::new();
                 let (name, stage, declaration) = (node.name, node.stage, node.declaration);
-                self.placed.push(Placed { name, stage, declaration, worker, keep, goals });
+                self.placed.push(Placed { name, stage, declaration, worker, replica, keep, goals });
             }
         }
         let goal = |to: &Option<To>| match to {
@@ -220,14 +251,15 @@ impl Layout<'_> {
         goals.iter_mut().skip(fixed).zip(entries).for_each(|(goal, entry)| *goal = entry);
         let at = self.placed.len();
         let (worker, keep) = (distributor.worker, distributor.keep);
-        self.placed.push(Placed { name, stage, declaration, worker, keep, goals });
+        self.placed.push(Placed { name, stage, declaration, worker, replica: 0, keep, goals });
         self.entries.extend(ports.iter().map(|port| (*port, worker, at)));
     }
 
     /// Where a stage's goal is reached from its worker: there, or over a crossing.
     fn crossing(&self, from: usize, goal: Goal) -> Option<Crossing> {
         let to = match goal {
-            Goal::Stage(at) => self.placed.get(at).map(|placed| placed.worker),
+            Goal::Stage(at) | Goal::Hop { at: Some(at), .. } => self.placed.get(at).map(|placed| placed.worker),
+            Goal::Hop { at: None, .. } => None,
             Goal::Port(port) => {
                 let owners = &self.ports.get(&port)?.1;
                 if owners.contains(&from) { Some(from) } else { owners.first().copied() }
@@ -236,7 +268,7 @@ impl Layout<'_> {
         (to != from).then_some(Crossing { from, to, goal })
     }
 
-    fn crossings(&self) -> Vec<Crossing> {
+    pub(crate) fn crossings(&self) -> Vec<Crossing> {
         let mut found = Vec::new();
         for placed in &self.placed {
             for goal in placed.goals.iter().flatten() {
@@ -263,7 +295,7 @@ impl Layout<'_> {
     fn check_rings(&self) -> Result<(), GraphError> {
         let mut leads: HashMap<usize, HashSet<usize>> = HashMap::new();
         for crossing in self.crossings() {
-            if matches!(crossing.goal, Goal::Stage(_)) && !self.may_drop(&crossing) {
+            if !matches!(crossing.goal, Goal::Port(_)) && !self.may_drop(&crossing) {
                 leads.entry(crossing.from).or_default().insert(crossing.to);
             }
         }
@@ -284,8 +316,9 @@ impl Layout<'_> {
     }
 
     /// Links to and from the control side drop when they are full: it must neither stop the data path nor be stopped by it.
-    fn may_drop(&self, crossing: &Crossing) -> bool {
-        self.links_drop || crossing.from == self.workers || crossing.to == self.workers
+    pub(crate) fn may_drop(&self, crossing: &Crossing) -> bool {
+        let with_control = crossing.from == self.workers || crossing.to == self.workers;
+        self.links_drop || with_control || self.dropping.contains(crossing)
     }
 
     fn worker_name(&self, worker: usize) -> &str {
@@ -296,6 +329,7 @@ impl Layout<'_> {
         let goal = match crossing.goal {
             Goal::Stage(at) => self.placed.get(at).map_or("", |placed| placed.name.as_str()).to_owned(),
             Goal::Port(port) => format!("port {}", self.ports.get(&port).map_or("", |(name, _)| name.as_str())),
+            Goal::Hop { out, into, .. } => format!("joint {} {}", self.joints.name(out), self.joints.name(into)),
         };
         format!("{} -> {}: {goal}", self.worker_name(crossing.from), self.worker_name(crossing.to))
     }
@@ -304,8 +338,10 @@ impl Layout<'_> {
         let crossings = self.crossings();
         let mut plans: Vec<WorkerPlan> = (0..=self.workers).map(|_| WorkerPlan::default()).collect();
         let local = self.local_positions();
+        let position = |at: usize| local.get(at).copied().unwrap_or(0);
         let mut idle = Vec::new();
-        let names: HashMap<String, u16> = ports.iter().map(|port| (port.name.clone(), port.index)).collect();
+        let names = ports.iter().map(|port| (port.name.clone(), port.index));
+        let names: HashMap<String, u16> = names.chain(self.joints.names()).collect();
         plans.iter_mut().for_each(|plan| plan.ports.clone_from(&names));
         let mut sinks: HashMap<(usize, u16), u16> = HashMap::new();
         let mut entries: HashMap<u16, Vec<(usize, usize)>> = HashMap::new();
@@ -326,7 +362,7 @@ impl Layout<'_> {
                     idle.push((port.name.clone(), rx));
                     continue;
                 };
-                let entry = local.get(at).copied().unwrap_or(0);
+                let entry = position(at);
                 plan.sources.push(PlanSource::Port { name: port.name.clone(), port: port.index, rx, entry });
             }
         }
@@ -341,7 +377,8 @@ impl Layout<'_> {
                 (Some(producer), Some(consumer))
             };
             let entry = match crossing.goal {
-                Goal::Stage(at) => Entry::Stage(local.get(at).copied().unwrap_or(0)),
+                Goal::Stage(at) => Entry::Stage(position(at)),
+                Goal::Hop { at, .. } => Entry::Stage(at.map_or(0, position)),
                 Goal::Port(port) => Entry::Sink(sinks.get(&(crossing.to, port)).copied().unwrap_or(0)),
             };
             if let Some(plan) = plans.get_mut(crossing.from) {
@@ -354,27 +391,29 @@ impl Layout<'_> {
             }
             links.insert(name);
         }
-        let exits: Vec<Vec<Exit>> = self
-            .placed
-            .iter()
-            .map(|placed| {
-                let exit = |(code, goal): (usize, &Option<Goal>)| {
-                    let Some(goal) = goal else { return Exit::End };
-                    if let Some(crossing) = self.crossing(placed.worker, *goal) {
-                        return link_positions.get(&crossing).map_or(Exit::End, |&at| Exit::Link(at));
+        let mut exits = Vec::with_capacity(self.placed.len());
+        for (from, placed) in self.placed.iter().enumerate() {
+            let mut exit = |(code, goal): (usize, &Option<Goal>)| {
+                let Some(goal) = *goal else { return Exit::End };
+                let link = self.crossing(placed.worker, goal).map(|crossing| link_positions.get(&crossing).copied());
+                match goal {
+                    Goal::Hop { out, into, at } => {
+                        let onward = match (link, at) {
+                            (Some(link), _) => link.map_or(Onward::Nowhere, Onward::Link),
+                            (None, None) => Onward::Nowhere,
+                            (None, Some(at)) if self.waiting.contains(&(from, at)) => Onward::Again(position(at)),
+                            (None, Some(at)) => Onward::Stage(position(at)),
+                        };
+                        plans.get_mut(placed.worker).map_or(Exit::End, |plan| self.hop(out, into, onward, plan))
                     }
-                    match *goal {
-                        Goal::Port(port) => sinks.get(&(placed.worker, port)).map_or(Exit::End, |&at| Exit::Sink(at)),
-                        Goal::Stage(at) => {
-                            let at = local.get(at).copied().unwrap_or(0);
-                            let again = placed.declaration.fate_of(code) == Fate::Again;
-                            if again { Exit::Again(at) } else { Exit::Stage(at) }
-                        }
-                    }
-                };
-                placed.goals.iter().enumerate().map(exit).collect()
-            })
-            .collect();
+                    _ if link.is_some() => link.flatten().map_or(Exit::End, Exit::Link),
+                    Goal::Port(port) => sinks.get(&(placed.worker, port)).map_or(Exit::End, |&at| Exit::Sink(at)),
+                    Goal::Stage(at) if placed.declaration.fate_of(code) == Fate::Again => Exit::Again(position(at)),
+                    Goal::Stage(at) => Exit::Stage(position(at)),
+                }
+            };
+            exits.push(placed.goals.iter().enumerate().map(&mut exit).collect());
+        }
         for (at, (placed, exits)) in self.in_order(exits) {
             debug_assert!(local.get(at).is_some());
             if let Some(plan) = plans.get_mut(placed.worker) {
@@ -385,7 +424,18 @@ impl Layout<'_> {
         Laid { plans, idle, links }
     }
 
-    /// Each stage's position on its worker. Distributors, placed last, come first: they lead to the graphs.
+    /// The exit of a hop on a worker, made there unless it is there already.
+    fn hop(&self, out: u16, into: u16, onward: Onward, plan: &mut WorkerPlan) -> Exit {
+        let known = plan.hops.iter().position(|hop| (hop.out.1, hop.onward) == (out, onward));
+        let at = known.unwrap_or_else(|| {
+            let end = |port| (self.joints.name(port), port);
+            plan.hops.push(Hop::new(end(out), end(into), onward));
+            plan.hops.len() - 1
+        });
+        Exit::Hop(at as u16)
+    }
+
+    /// Each stage's position on its worker.
     fn local_positions(&self) -> Vec<u16> {
         let mut next = vec![0_u16; self.workers + 1];
         let mut local = vec![0; self.placed.len()];
@@ -397,17 +447,6 @@ impl Layout<'_> {
             }
         }
         local
-    }
-
-    fn order(&self) -> Vec<usize> {
-        let entry: HashSet<usize> = self.entries.iter().map(|&(_, _, at)| at).collect();
-        let goals_of = |at: usize| self.placed.get(at).into_iter().flat_map(|placed| placed.goals.iter().flatten());
-        let leads_to_entry = |at: usize| goals_of(at).any(|goal| matches!(goal, Goal::Stage(next) if *next < at));
-        // Within a graph every goal lies behind, except by `again`; only a distributor leads to stages placed before it.
-        let distributor = |at: &usize| entry.contains(at) && leads_to_entry(*at);
-        let (mut first, rest): (Vec<usize>, Vec<usize>) = (0..self.placed.len()).partition(distributor);
-        first.extend(rest);
-        first
     }
 
     fn in_order(self, exits: Vec<Vec<Exit>>) -> Vec<(usize, (Placed, Vec<Exit>))> {

@@ -14,7 +14,9 @@ mod cores;
 mod counters;
 mod engine;
 mod fabric;
+mod hop;
 mod install;
+mod joints;
 mod layout;
 mod link;
 mod moving;
@@ -33,6 +35,7 @@ mod worker;
 
 pub use cores::{last_core, pin, usable_cores};
 pub use engine::{Engine, EngineError, SAMPLE_EVERY, Settings, ThreadHook};
+pub use joints::JointEnd;
 pub use layout::{Blueprint, Distributor, GraphPart, PortPart};
 pub use observe::{Event, Observer, What};
 pub use seat::Idle;

@@ -6,6 +6,7 @@ use weir_stage::{Declaration, Fate, MAX_PASSES, Out, OutStore, Sent, Stage};
 
 use crate::counters::{Count, Drops, StageCounters};
 use crate::fabric::Fabric;
+use crate::hop::Onward;
 use crate::observe::What;
 use crate::reason::Reason;
 use crate::transmit::push_held;
@@ -21,6 +22,8 @@ pub(crate) enum Exit {
     Sink(u16),
     /// A link to another worker.
     Link(u16),
+    /// An end of a joint.
+    Hop(u16),
     /// Nowhere: the packet ends here and is counted.
     End,
 }
@@ -130,6 +133,16 @@ impl RunNode {
                 self.counters.count(0, u64::from(live.count_ones()), 0);
                 fabric.deliver(stage as usize, batch);
             }
+            Some(&Exit::Hop(hop)) => {
+                self.counters.count(0, u64::from(live.count_ones()), 0);
+                match fabric.cross(hop, &mut batch, live) {
+                    Onward::Stage(stage) => fabric.deliver(stage as usize, batch),
+                    onward => {
+                        self.go_on(hop, onward, live, &mut batch, fabric);
+                        fabric.put_spare(batch);
+                    }
+                }
+            }
             _ => {
                 self.route(0, live, &mut batch, fabric);
                 fabric.put_spare(batch);
@@ -169,20 +182,49 @@ impl RunNode {
             }
             Exit::Link(link) => {
                 self.counters.count(code, packets, 0);
-                if let Some((link, mut around)) = fabric.link(link) {
-                    for held in Slots(mask).filter_map(|slot| batch.hold(slot)) {
-                        link.push(held, &mut around);
-                    }
-                }
+                push_to_link(link, mask, batch, fabric);
             }
-            Exit::Again(stage) => self.route_again(code, stage, mask, batch, fabric),
+            Exit::Again(stage) => {
+                self.counters.count(code, packets, 0);
+                self.route_again(stage, mask, batch, fabric);
+            }
+            Exit::Hop(hop) => {
+                self.counters.count(code, packets, 0);
+                let onward = fabric.cross(hop, batch, mask);
+                self.go_on(hop, onward, mask, batch, fabric);
+            }
         }
     }
 
-    fn route_again(&mut self, code: usize, stage: u16, mask: u64, batch: &mut Batch, fabric: &mut Fabric) {
+    fn route_again(&mut self, stage: u16, mask: u64, batch: &mut Batch, fabric: &mut Fabric) {
         for held in Slots(mask).filter_map(|slot| batch.hold(slot)) {
-            self.counters.count(code, 1, 0);
             self.again(stage, held, fabric);
+        }
+    }
+
+    /// Sends packets on that have crossed a joint.
+    fn go_on(&mut self, hop: u16, onward: Onward, mask: u64, batch: &mut Batch, fabric: &mut Fabric) {
+        match onward {
+            Onward::Stage(stage) => fabric.deliver_some(stage as usize, batch, mask),
+            Onward::Again(stage) => self.route_again(stage, mask, batch, fabric),
+            Onward::Link(link) => push_to_link(link, mask, batch, fabric),
+            Onward::Nowhere => {
+                Slots(mask).filter_map(|slot| batch.take(slot)).for_each(|packet| fabric.refuse_at(hop, packet));
+            }
+        }
+    }
+
+    /// As [`RunNode::go_on`], for one packet that was held and crosses now.
+    fn hop_held(&mut self, hop: u16, mut held: Held, fabric: &mut Fabric) {
+        match fabric.cross_held(hop, &mut held) {
+            Onward::Stage(stage) => fabric.deliver_held(stage as usize, held),
+            Onward::Again(stage) => self.again(stage, held, fabric),
+            Onward::Link(link) => {
+                if let Some((link, mut around)) = fabric.link(link) {
+                    link.push(held, &mut around);
+                }
+            }
+            Onward::Nowhere => fabric.refuse_at(hop, held.into_packet()),
         }
     }
 
@@ -225,6 +267,7 @@ impl RunNode {
                     link.push(held, &mut around);
                 }
             }
+            Exit::Hop(hop) => self.hop_held(hop, held, fabric),
             Exit::End => fabric.pool.free(held.into_packet()),
         }
         self.counters.count(code, 1, bytes);
@@ -395,10 +438,23 @@ impl RunNode {
     }
 }
 
+/// Puts the packets in `mask` into a link.
+fn push_to_link(link: u16, mask: u64, batch: &mut Batch, fabric: &mut Fabric) {
+    if let Some((link, mut around)) = fabric.link(link) {
+        for held in Slots(mask).filter_map(|slot| batch.hold(slot)) {
+            link.push(held, &mut around);
+        }
+    }
+}
+
 fn room_behind(exit: Exit, fabric: &mut Fabric) -> u32 {
     let room = match exit {
         Exit::Sink(sink) => fabric.sinks.get_mut(sink as usize).map_or(0, |sink| sink.room()),
         Exit::Link(link) => fabric.links.get_mut(link as usize).map_or(0, |link| link.room()),
+        Exit::Hop(hop) => match fabric.hops.get(hop as usize).map(|hop| hop.onward) {
+            Some(Onward::Link(link)) => return room_behind(Exit::Link(link), fabric),
+            _ => weir_stage::SEND_LIMIT,
+        },
         _ => weir_stage::SEND_LIMIT,
     };
     u32::try_from(room).unwrap_or(u32::MAX)

@@ -54,6 +54,13 @@ pub enum What<'a> {
         /// The port's index.
         port: u16,
     },
+    /// It went from one end of a joint to the other.
+    Crossed {
+        /// The index of the port that it left by.
+        out: u16,
+        /// The index of the port that it came in by.
+        into: u16,
+    },
     /// The engine dropped it.
     Dropped {
         /// The port, link or stage.

@@ -7,6 +7,7 @@ use weir_mem::Producer;
 use weir_packet::Held;
 use weir_stage::{Declaration, Rx, Stage, Tx};
 
+use crate::hop::Hop;
 use crate::moving::TxQueue;
 use crate::node::Exit;
 
@@ -18,6 +19,7 @@ pub(crate) struct WorkerPlan {
     pub(crate) sources: Vec<PlanSource>,
     pub(crate) sinks: Vec<PlanSink>,
     pub(crate) links: Vec<PlanLink>,
+    pub(crate) hops: Vec<Hop>,
     /// Names and indexes of all ports there are, of other workers too.
     pub(crate) ports: HashMap<String, u16>,
 }

@@ -55,6 +55,7 @@ impl Worker {
             account.links_out += link.packets;
             account.dropped += link.drops.packets();
         }
+        account.dropped += self.fabric.hops.iter().map(|hop| hop.drops.packets()).sum::<u64>();
         account.held = self.held();
         account
     }
@@ -82,6 +83,9 @@ impl Worker {
         for link in &self.fabric.links {
             report_drops(&link.name, &link.drops, &mut snapshot.drops);
         }
+        for hop in &self.fabric.hops {
+            report_drops(&hop.out.0, &hop.drops, &mut snapshot.drops);
+        }
         self.retired.report(&mut snapshot.drops, &mut snapshot.fates);
     }
 
@@ -108,6 +112,12 @@ impl Worker {
             let (port, held, lost) = (sink.port, sink.held(), Vec::new());
             let queue = QueueSnapshot { port, packets, bytes, held, lost, trouble, remark: None };
             snapshot.transmit.push(queue);
+        }
+        for hop in &self.fabric.hops {
+            let Count { packets, bytes } = hop.crossed;
+            let end = |port| QueueSnapshot { port, packets, bytes, ..QueueSnapshot::default() };
+            snapshot.transmit.push(end(hop.out.1));
+            snapshot.receive.push(end(hop.into.1));
         }
         for link in &self.fabric.links {
             snapshot.links.push(LinkSnapshot {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use weir_stage::{Fate, Rx};
 
 use crate::counters::{Count, Drops};
+use crate::hop::Hop;
 use crate::node::RunNode;
 use crate::reason::Reason;
 use crate::snapshot::{Account, DropSnapshot, FateSnapshot, QueueSnapshot};
@@ -51,6 +52,15 @@ impl Retired {
         self.drops(&sink.name, &sink.drops);
         let sent = &mut self.queues.entry(sink.name.clone()).or_default().sent;
         sent.add(sink.sent.packets, sink.sent.bytes);
+    }
+
+    /// Takes over the figures of a hop over a joint that was removed.
+    pub(crate) fn hop(&mut self, hop: &Hop) {
+        let Count { packets, bytes } = hop.crossed;
+        self.queues.entry(hop.out.0.clone()).or_default().sent.add(packets, bytes);
+        self.queues.entry(hop.into.0.clone()).or_default().received.add(packets, bytes);
+        self.account.dropped += hop.drops.packets();
+        self.drops(&hop.out.0, &hop.drops);
     }
 
     /// Takes over the counters of a receive queue of a port that was removed.

@@ -134,7 +134,7 @@ impl Rig {
             tx: vec![(0, tx.take())],
         };
         let ports = self.infos.iter().zip(&mut self.queues).map(part).collect();
-        let graphs = vec![GraphPart { graph, workers: vec![0], receives: true, keep }];
+        let graphs = vec![GraphPart { graph, replica: 0, workers: vec![0], receives: true, keep }];
         self.engine.install(Blueprint { workers: 1, ports, graphs, ..Blueprint::default() }).unwrap();
     }
 

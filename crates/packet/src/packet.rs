@@ -419,6 +419,11 @@ impl Held {
         may
     }
 
+    /// Changes the saved port: the one it came in by, or the end of a joint.
+    pub fn set_port(&mut self, port: u16) {
+        self.0.private().row.port = port;
+    }
+
     /// Changes the saved next hop.
     pub fn set_next_hop(&mut self, next_hop: u32) {
         self.0.private().row.next_hop = next_hop;

@@ -138,7 +138,7 @@ impl Chain {
             parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
         }
         let count = workers.len();
-        let graph = GraphPart { graph, workers, receives: true, keep: HashSet::new() };
+        let graph = GraphPart { graph, replica: 0, workers, receives: true, keep: HashSet::new() };
         let blueprint = Blueprint { workers: count, ports: parts, graphs: vec![graph], ..Blueprint::default() };
         let mut chain = Chain { engine, pool, bench };
         chain.engine.install(blueprint).unwrap();

@@ -167,7 +167,7 @@ pub fn engine(workers: usize, virtual_clock: bool, pool: &HeapPool) -> Engine {
 
 pub fn graph_part(graph: Graph, workers: &[usize], keep: &[&str]) -> GraphPart {
     let keep: HashSet<String> = keep.iter().map(|name| (*name).to_owned()).collect();
-    GraphPart { graph, workers: workers.to_vec(), receives: true, keep }
+    GraphPart { graph, replica: 0, workers: workers.to_vec(), receives: true, keep }
 }
 
 pub fn worker(section: u8) -> Place {

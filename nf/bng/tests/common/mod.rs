@@ -212,7 +212,7 @@ impl Rig {
         }
         let part = |replica: usize, workers: Vec<usize>| {
             let graph = self.instance.graph(replica).unwrap();
-            GraphPart { graph, workers, receives: true, keep: HashSet::new() }
+            GraphPart { graph, replica: 0, workers, receives: true, keep: HashSet::new() }
         };
         let graphs = match self.placement.layout {
             Layout::RunToCompletion => workers.iter().map(|worker| part(*worker, vec![*worker])).collect(),

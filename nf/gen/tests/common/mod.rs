@@ -120,8 +120,13 @@ impl Rig {
                 tx: tx.into_iter().map(|queue| (0, Some(queue))).collect(),
             });
         }
-        let graph =
-            GraphPart { graph: instance.graph(0).unwrap(), workers: vec![0], receives: true, keep: HashSet::new() };
+        let graph = GraphPart {
+            graph: instance.graph(0).unwrap(),
+            replica: 0,
+            workers: vec![0],
+            receives: true,
+            keep: HashSet::new(),
+        };
         engine
             .install(Blueprint {
                 workers: 1,

@@ -139,7 +139,8 @@ impl Rig {
             parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
         }
         let graph = self.instance.graph(0).unwrap();
-        let graph = GraphPart { graph, workers: (0..count).collect(), receives: true, keep: HashSet::new() };
+        let graph =
+            GraphPart { graph, replica: 0, workers: (0..count).collect(), receives: true, keep: HashSet::new() };
         let blueprint = Blueprint { workers: count, ports: parts, graphs: vec![graph], ..Blueprint::default() };
         self.engine.install(blueprint).unwrap();
     }

@@ -178,7 +178,7 @@ impl Rig {
             parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
         }
         let graph = self.instance.graph(0).unwrap();
-        let graph = GraphPart { graph, workers: workers(), receives: true, keep: HashSet::new() };
+        let graph = GraphPart { graph, replica: 0, workers: workers(), receives: true, keep: HashSet::new() };
         let blueprint =
             Blueprint { workers: workers().len(), ports: parts, graphs: vec![graph], ..Blueprint::default() };
         self.engine.install(blueprint).unwrap();
