@@ -61,6 +61,7 @@ impl Point {
     fn meets(&self, what: What<'_>) -> bool {
         match (self, what) {
             (Point::Port(point, _), What::Received { port } | What::Transmitted { port }) => *point == port,
+            (Point::Port(point, _), What::Crossed { out, into }) => *point == out || *point == into,
             (Point::Way(point), What::Left { stage, way, .. }) => is_at(point, stage, way),
             (Point::Way(point), What::Dropped { place, reason }) => is_at(point, place, reason),
             (Point::Way(point), What::Created { stage, reason }) => is_at(point, stage, reason),
@@ -134,10 +135,13 @@ impl Copier {
         let (place, outbound) = match (event.what, &self.point) {
             (What::Received { .. }, Point::Port(_, name)) => (name.clone(), Some(false)),
             (What::Transmitted { .. }, Point::Port(_, name)) => (name.clone(), Some(true)),
+            (What::Crossed { out, .. }, Point::Port(point, name)) => (name.clone(), Some(out == *point)),
             (What::Left { stage, way, .. }, _) => (format!("{stage}.{way}"), None),
             (What::Dropped { place, reason }, _) => (format!("{place}.{reason}"), None),
             (What::Created { stage, reason }, _) => (format!("{stage}.{reason}"), None),
-            (What::Received { .. } | What::Transmitted { .. } | What::Taken { .. }, _) => (String::new(), None),
+            (What::Received { .. } | What::Transmitted { .. } | What::Crossed { .. } | What::Taken { .. }, _) => {
+                (String::new(), None)
+            }
         };
         let kept = event.bytes.get(..self.snap).unwrap_or(event.bytes);
         Copied {

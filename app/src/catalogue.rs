@@ -5,7 +5,7 @@ use std::path::Path;
 use weir_config::{Catalogue, Kind};
 use weir_stage::{Function, Port, PortConfig, PortError, Stage, StageKind};
 
-use crate::supervisor::EngineConfig;
+use crate::supervisor::{EngineConfig, JOINT, JointPort};
 
 /// The network functions.
 pub(crate) static FUNCTIONS: &[&dyn Function] = &[
@@ -50,6 +50,7 @@ static PORTS: &[(&str, fn(&str, &str, &Path) -> Result<Box<dyn Port>, PortError>
     ("mem", |name, device, base| {
         Ok(Box::new(weir_port_mem::MemPort::new(name, device, base, weir_port_pcap::read_frames)?))
     }),
+    (JOINT, |name, device, _| Ok(Box::new(JointPort::new(name, device)?))),
 ];
 
 /// The port of a device that needs no driver of DPDK's; `None` if it needs one.

@@ -197,6 +197,7 @@ impl Tracer {
         match what {
             What::Received { port } => ("received", self.port(port), "", ""),
             What::Transmitted { port } => ("transmitted", self.port(port), "", ""),
+            What::Crossed { out, into } => ("crossed", format!("{} -> {}", self.port(out), self.port(into)), "", ""),
             What::Left { stage, way, fate } => ("left", stage.to_owned(), way, fate_word(fate)),
             What::Taken { stage } => ("taken", stage.to_owned(), "", ""),
             What::Created { stage, reason } => ("created", stage.to_owned(), reason, ""),
@@ -226,7 +227,7 @@ fn is_end(what: What<'_>) -> bool {
     match what {
         What::Transmitted { .. } | What::Dropped { .. } => true,
         What::Left { fate, .. } => matches!(fate, Fate::Drop | Fate::Consume),
-        What::Received { .. } | What::Taken { .. } | What::Created { .. } => false,
+        What::Received { .. } | What::Crossed { .. } | What::Taken { .. } | What::Created { .. } => false,
     }
 }
 

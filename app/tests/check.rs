@@ -89,3 +89,51 @@ fn following_the_advice_helps() {
     let (told, right) = said("check-name-2", &with_name("\"wan\""));
     assert!(right, "{told}");
 }
+
+#[test]
+fn joints_have_two_ends_that_functions_have() {
+    let script = |ports: &str, pairs: &str| format!("{ports}\nforward {{ pairs = {{ {pairs} }} }}\n");
+    let port = |name: &str, device: &str| format!("port {{ name = \"{name}\", device = \"{device}\" }}\n");
+    let of = |name: &str, ports: &str, pairs: &str| said(name, &script(ports, pairs));
+    let (a, b, null) = (port("a", "joint:x"), port("b", "joint:x,mac=02:00:00:00:00:07"), port("n", "mem:null"));
+    let (text, fine) =
+        of("joint-fine", &format!("{a}{b}{null}{}", port("m", "mem:null")), "{ 'a', 'n' }, { 'b', 'm' }");
+    assert!(fine, "{text}");
+    let cases: [(&str, String, &str, &str); 6] = [
+        (
+            "one-end",
+            format!("{a}{null}"),
+            "{ 'a', 'n' }",
+            "joint \"x\" has one end; it takes two ports; give a second port the device \"joint:x\"",
+        ),
+        (
+            "three-ends",
+            format!("{a}{b}{}", port("c", "joint:x")),
+            "{ 'a', 'b' }, { 'c', 'c' }",
+            "joint \"x\" has its two ends already: ports \"a\" and \"b\"; give this port another joint",
+        ),
+        (
+            "unused-end",
+            format!("{a}{b}{null}"),
+            "{ 'a', 'n' }",
+            "belongs to no function, and what comes over joint \"x\" has nowhere to go; name it among the ports of a function",
+        ),
+        (
+            "mtu",
+            format!("{}{b}", "port { name = 'a', device = 'joint:x', mtu = 9000 }\n"),
+            "{ 'a', 'b' }",
+            "is not the MTU of port \"a\", the other end of joint \"x\"; give both ends the same MTU",
+        ),
+        (
+            "no-name",
+            format!("{}{null}", port("a", "joint:")),
+            "{ 'a', 'n' }",
+            "names no joint; write it as in joint:uplink",
+        ),
+        ("option", format!("{}{b}", port("a", "joint:x,rate=3")), "{ 'a', 'b' }", "the options are mac"),
+    ];
+    for (name, ports, pairs, expected) in cases {
+        let (text, fine) = of(&format!("joint-{name}"), &ports, pairs);
+        assert!(!fine && text.contains(expected), "{name}: {text}");
+    }
+}

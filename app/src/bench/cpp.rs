@@ -71,7 +71,7 @@ pub(super) fn cases(
     let mut uncounted = None;
     for case in cases {
         progress(&format!("{}: {}", case.name, case.help));
-        let measured = measure(function, &case, &setup, options.runs, WINDOW);
+        let measured = measure(&case, &setup, options.runs, WINDOW);
         let told = |problem| format!("case {}: {problem}", case.name);
         let Measured { mut point, configuration, uncounted: why } = measured.map_err(told)?;
         uncounted = uncounted.or(why);
@@ -171,14 +171,8 @@ pub(super) struct Measured {
 }
 
 /// Measures one case so many times.
-pub(super) fn measure(
-    function: &'static dyn Function,
-    case: &Case,
-    setup: &Setup,
-    runs: usize,
-    window: Duration,
-) -> Result<Measured, String> {
-    let mut rig = Rig::new(function, case, setup)?;
+pub(super) fn measure(case: &Case, setup: &Setup, runs: usize, window: Duration) -> Result<Measured, String> {
+    let mut rig = Rig::new(case, setup)?;
     let mut point = Point::default();
     let thread = setup.cores.first().and_then(|core| thread_of(*core)).filter(|_| setup.cores.len() == 1);
     let mut counters = thread.map_or_else(|| Err("only a single worker is counted".to_owned()), Counters::of_thread);

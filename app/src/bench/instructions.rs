@@ -92,7 +92,7 @@ pub(crate) fn job(text: &str) -> Result<String, String> {
     let job: Job = serde_json::from_str(text).map_err(|error| format!("not a job: {error}"))?;
     let function = cpp::function(&job.function)?;
     let case = cpp::case(function, &job.case, job.setup.data.as_ref())?;
-    let mut rig = Rig::new(function, &case, &job.setup)?;
+    let mut rig = Rig::new(&case, &job.setup)?;
     let count = job.setup.count.unwrap_or(FEW);
     if job.bare {
         rig.bare.pass(count);

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use weir_engine::snapshot::QueueSnapshot;
 use weir_engine::{Engine, Idle, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
 use weir_packet::{Burst, HeapPool};
@@ -98,9 +99,9 @@ impl Seen {
         self.workers.iter().map(value).sum()
     }
 
-    /// Packets that ports handed over.
+    /// Packets that the port `in` handed over.
     pub(super) fn received(&self) -> u64 {
-        self.sum(|worker| worker.account.received)
+        self.sum(|worker| packets_of(&worker.receive, 0))
     }
 
     /// Packets that stages made.
@@ -108,9 +109,9 @@ impl Seen {
         self.sum(|worker| worker.account.created)
     }
 
-    /// Packets that ports accepted.
+    /// Packets that ports accepted, without those that lead from function to function.
     pub(super) fn transmitted(&self) -> u64 {
-        self.sum(|worker| worker.account.transmitted)
+        self.sum(|worker| packets_of(&worker.transmit, 0) + packets_of(&worker.transmit, 1))
     }
 
     /// TSC cycles of all workers together.
@@ -124,34 +125,31 @@ impl Seen {
     }
 }
 
+/// Packets that went through the queues of a port: `in` is port 0, `out` port 1.
+fn packets_of(queues: &[QueueSnapshot], port: u16) -> u64 {
+    queues.iter().filter(|queue| queue.port == port).map(|queue| queue.packets).sum()
+}
+
 impl Rig {
     /// Sets a case up. The source is switched on.
-    pub(crate) fn new(function: &'static dyn Function, case: &Case, setup: &Setup) -> Result<Rig, String> {
-        Rig::around(function, case, setup, &|_, port| port)
+    pub(crate) fn new(case: &Case, setup: &Setup) -> Result<Rig, String> {
+        Rig::around(case, setup, &|_, port| port)
     }
 
     /// The same with something around its ports.
-    pub(super) fn around(
-        function: &'static dyn Function,
-        case: &Case,
-        setup: &Setup,
-        around: Around<'_>,
-    ) -> Result<Rig, String> {
+    pub(super) fn around(case: &Case, setup: &Setup, around: Around<'_>) -> Result<Rig, String> {
         let configuration = script(case, setup);
         let loaded = checked(case, &configuration)?;
         let pool = HeapPool::new(setup.buffers * setup.cores.len(), weir_packet::DATA_ROOM);
         let infos = loaded.assumed_ports();
         let domain = Domain::new();
         let env = Env { ports: &infos, domain: &domain, folder: Some(&loaded.folder), now: 0 };
-        let element = loaded.functions().next().ok_or("the case declares no function")?.1;
-        let instance = function.build(element, &env, None).map_err(lines)?;
-        let mut traffic = (case.prepare)(&*instance, &infos, &chosen(case, setup)?)?;
-        let pattern = Varying::new(&mut traffic);
-
-        let placement = function.placement(element);
         let cores: Vec<u16> = setup.cores.iter().map(|core| *core as u16).collect();
-        let placement = weir_stage::Placement { workers: cores.clone(), ..placement };
-        let owners = owners(&placement, &cores);
+        let functions = functions(&loaded, &env, &cores)?;
+        let measured = functions.first().ok_or("the case declares no function")?;
+        let mut traffic = (case.prepare)(&*measured.instance, &infos, &chosen(case, setup)?)?;
+        let pattern = Varying::new(&mut traffic);
+        let owners = owners(&measured.placement, &cores);
         let queues = owners.rx.len();
         let rounds: Vec<Loop> = (0..queues).map(|_| Loop::new(Loop::DEPTH)).collect();
         let pace = Pace { rate: setup.rate, fill: Some(setup.fill), count: setup.count };
@@ -167,6 +165,13 @@ impl Rig {
             let port = open(port, info.clone(), config.clone(), owners.clone(), &pool)?;
             ports.insert(info.name.clone(), port);
         }
+        // What leads from function to function, where a case has several.
+        for (info, (name, config, _)) in infos.iter().zip(&loaded.ports).skip(ADDRESSES.len()) {
+            let port = catalogue::port(name, &config.device, loaded.base());
+            let port = port.ok_or_else(|| format!("a case has no device {}", config.device))?;
+            let port = port.map_err(|error| error.to_string())?;
+            ports.insert(name.clone(), open(port, info.clone(), config.clone(), owners.clone(), &pool)?);
+        }
         let settings = Settings {
             cores: setup.cores.iter().map(|core| setup.count.is_none().then_some(*core)).collect(),
             idle: idle(&loaded),
@@ -175,16 +180,6 @@ impl Rig {
             sample_every: setup.sampling.then_some(SAMPLE_EVERY).flatten(),
         };
         let mut engine = Engine::start(settings, &pool, &domain).map_err(|error| error.to_string())?;
-        let ports_of = function.ports(element);
-        let element = element.clone();
-        let functions = vec![RunningFunction {
-            function,
-            element,
-            instance: std::sync::Arc::from(instance),
-            placement,
-            ports: ports_of,
-            keep: false,
-        }];
         let plan = blueprint(&functions, parts(&mut ports), &cores, loaded.engine.links)?;
         engine.install(plan).map_err(|error| error.to_string())?;
         Ok(Rig {
@@ -252,6 +247,23 @@ impl Rig {
         }
         Ok(())
     }
+}
+
+/// The functions of a case, all on the same workers.
+fn functions(loaded: &Loaded, env: &Env<'_>, cores: &[u16]) -> Result<Vec<RunningFunction>, String> {
+    let running = |(function, element): (&'static dyn Function, &weir_config::Element)| {
+        let instance = function.build(element, env, None).map_err(lines)?;
+        let placement = weir_stage::Placement { workers: cores.to_vec(), ..function.placement(element) };
+        Ok(RunningFunction {
+            function,
+            element: element.clone(),
+            instance: std::sync::Arc::from(instance),
+            placement,
+            ports: function.ports(element),
+            keep: false,
+        })
+    };
+    loaded.functions().map(running).collect()
 }
 
 fn idle(loaded: &Loaded) -> Idle {

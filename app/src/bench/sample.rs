@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_bench::{Combination, Figure, Value};
-use weir_stage::{Case, Function};
+use weir_stage::Case;
 
 use super::rig::{Setup, check};
 use super::{cpp, echo};
@@ -37,7 +37,7 @@ pub(super) struct Taken {
 
 /// What a job comes to, once it is known to be possible.
 enum Plan {
-    Function { function: &'static dyn Function, case: Box<Case>, setup: Setup, base_pages: bool },
+    Function { case: Box<Case>, setup: Setup, base_pages: bool },
     Sockets { poll: bool, size: usize },
 }
 
@@ -72,13 +72,13 @@ impl Job {
                 let figures = echo::figures(poll, size, window)?;
                 Ok(Taken { figures, configuration: String::new() })
             }
-            Plan::Function { function, case, setup, base_pages } => {
+            Plan::Function { case, setup, base_pages } => {
                 if base_pages {
                     weir_mem::arena::use_base_pages();
                     let disabled = rustix::thread::disable_transparent_huge_pages(true);
                     disabled.map_err(|error| format!("cannot do without transparent huge pages: {error}"))?;
                 }
-                let measured = cpp::measure(function, &case, &setup, 1, window)?;
+                let measured = cpp::measure(&case, &setup, 1, window)?;
                 Ok(Taken { figures: measured.point.figures, configuration: measured.configuration })
             }
         }
@@ -119,7 +119,7 @@ impl Job {
                 None => drop(setup.numbers.insert(name.to_owned(), whole(name, value)?)),
             }
         }
-        Ok(Plan::Function { function, case: Box::new(case), setup, base_pages })
+        Ok(Plan::Function { case: Box::new(case), setup, base_pages })
     }
 }
 

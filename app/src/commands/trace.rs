@@ -76,6 +76,7 @@ fn words(step: &Step) -> String {
     let Step { event, place, way, fate, why, .. } = step;
     match (event.as_str(), fate.as_str()) {
         ("received", _) => format!("received on {place}"),
+        ("crossed", _) => format!("crossed {place}"),
         ("transmitted", _) => format!("transmitted on {place}"),
         ("taken", _) => format!("{place} holds it"),
         ("created", _) => format!("created by {place}: {way}"),

@@ -6,6 +6,7 @@ use std::fmt;
 use weir_port_dpdk::{Device, Kind};
 use weir_stage::PortConfig;
 
+use super::joint::joint_of;
 use super::ports::{OpenPort, Owners};
 
 /// What becomes of the ports. A port that is in none of these stays as it is.
@@ -39,7 +40,9 @@ impl PortChanges {
                     opens.insert(name);
                     leaves.insert(name);
                 }
-                Some(port) if port.owners != *owners => drop(changes.moved.insert(name.clone())),
+                Some(port) if joint_of(&config.device).is_none() && port.owners != *owners => {
+                    changes.moved.insert(name.clone());
+                }
                 Some(_) => {}
                 None => drop(opens.insert(name)),
             }
@@ -47,7 +50,9 @@ impl PortChanges {
         leaves.extend(open.keys().filter(|name| !wanted.contains_key(*name)));
         let mut in_use: BTreeMap<String, Vec<&String>> = BTreeMap::new();
         for name in &leaves {
-            if let Some(port) = open.get(*name).filter(|port| port.closed.is_none()) {
+            // A joint is no device that only one may have.
+            let held = |port: &&OpenPort| port.closed.is_none() && joint_of(&port.config.device).is_none();
+            if let Some(port) = open.get(*name).filter(held) {
                 in_use.entry(resource(&port.config.device)).or_default().push(name);
             }
         }
@@ -107,7 +112,7 @@ fn is_reopened(port: &OpenPort, config: &PortConfig, owners: &Owners) -> bool {
     let queues = |owners: &Owners| (owners.rx.len(), owners.tx.len());
     port.closed.is_some()
         || (&port.config.device, port.config.mtu) != (&config.device, config.mtu)
-        || queues(&port.owners) != queues(owners)
+        || joint_of(&config.device).is_none() && queues(&port.owners) != queues(owners)
 }
 
 /// What a device cannot share with another: a Linux interface, whichever way it is driven; else the device as it is written.

@@ -9,7 +9,7 @@ use weir_mem::Domain;
 use weir_stage::graph::Node;
 use weir_stage::{Env, Function, Graph, PortConfig, PortFacts, PortInfo};
 
-use super::meant;
+use super::{joint, meant};
 use crate::catalogue;
 
 choice! {
@@ -229,6 +229,7 @@ impl Loaded {
             return vec![element.error(ErrorKind::OutOfRange, &element.path(), problem).remedy("declare fewer")];
         }
         let mut errors = self.check_devices();
+        errors.extend(joint::check(self));
         errors.extend(self.check_owners());
         errors.extend(self.check_workers());
         if schemas_hold && self.functions().next().is_none() && errors.is_empty() {
@@ -286,7 +287,9 @@ impl Loaded {
             if let Some(problem) = problem {
                 errors.push(element.error(ErrorKind::Malformed, &path, problem));
             }
-            let shareable = config.device == "null" || config.device.starts_with("mem");
+            let shareable = config.device == "null"
+                || config.device.starts_with("mem")
+                || joint::joint_of(&config.device).is_some();
             if let Some(other) = used.insert(&config.device, name).filter(|_| !shareable) {
                 let problem = format!("\"{}\" is the device of port \"{other}\" too", config.device);
                 let error = element.error(ErrorKind::Conflict, &path, problem);

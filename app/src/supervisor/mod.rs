@@ -4,6 +4,7 @@ mod aside;
 mod changes;
 mod closed;
 mod config;
+mod joint;
 mod meant;
 mod placing;
 mod ports;
@@ -26,6 +27,7 @@ use weir_stage::{DeviceStats, Env, Function, PortInfo, RequestError, ShowRows, V
 
 pub(crate) use aside::{Aside, Built};
 pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document};
+pub(crate) use joint::{JointPort, WORD as JOINT};
 use placing::{Cores, too_few_queues};
 pub(crate) use placing::{RunningFunction, blueprint, owners, parts};
 use ports::Buffers;

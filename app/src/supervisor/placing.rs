@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use weir_config::Element;
-use weir_engine::{Blueprint, Distributor, GraphPart, PortPart};
+use weir_engine::{Blueprint, Distributor, GraphPart, JointEnd, PortPart};
 use weir_stage::{Function, Instance, Layout, Placement, PortInfo};
 
 use super::config::LinkKind;
+use super::joint::{joint_of, pairs};
 use super::ports::{OpenPort, Owners};
 use crate::catalogue;
 
@@ -55,10 +56,31 @@ pub(crate) fn too_few_queues(port: &PortInfo, owners: &Owners) -> Option<String>
     })
 }
 
+/// The ports of a blueprint.
+pub(crate) struct Parts {
+    ports: Vec<PortPart>,
+    joints: Vec<(JointEnd, JointEnd)>,
+}
+
+impl Parts {
+    /// These ports, with the owners that their queues are to have.
+    pub(crate) fn of<'a>(ports: impl Iterator<Item = (&'a mut OpenPort, Owners)>) -> Parts {
+        let (mut parts, mut ends) = (Vec::new(), Vec::new());
+        for (open, owners) in ports {
+            match joint_of(&open.config.device) {
+                Some(_) => ends.push((open.info.name.clone(), open.info.index, open.config.device.clone())),
+                None => parts.push(open.part(&owners)),
+            }
+        }
+        let ends = ends.iter().map(|(name, index, device)| (name.as_str(), *index, device.as_str()));
+        Parts { ports: parts, joints: pairs(ends) }
+    }
+}
+
 /// The blueprint of all functions on these ports.
 pub(crate) fn blueprint(
     functions: &[RunningFunction],
-    ports: Vec<PortPart>,
+    parts: Parts,
     cores: &Cores,
     links: LinkKind,
 ) -> Result<Blueprint, String> {
@@ -67,17 +89,16 @@ pub(crate) fn blueprint(
     for running in functions {
         add_function(running, cores, &mut blueprint)?;
     }
-    blueprint.ports = ports;
+    (blueprint.ports, blueprint.joints) = (parts.ports, parts.joints);
     Ok(blueprint)
 }
 
-/// The parts of ports of a blueprint, their queues owned as they are now.
-pub(crate) fn parts(ports: &mut BTreeMap<String, OpenPort>) -> Vec<PortPart> {
-    let part = |open: &mut OpenPort| {
+/// The ports of a blueprint, their queues owned as they are now.
+pub(crate) fn parts(ports: &mut BTreeMap<String, OpenPort>) -> Parts {
+    Parts::of(ports.values_mut().map(|open| {
         let owners = open.owners.clone();
-        open.part(&owners)
-    };
-    ports.values_mut().map(part).collect()
+        (open, owners)
+    }))
 }
 
 fn add_function(running: &RunningFunction, cores: &Cores, blueprint: &mut Blueprint) -> Result<(), String> {
@@ -122,6 +143,6 @@ fn add_replica(
         true => graph.nodes().iter().map(|node| node.name.clone()).collect(),
         false => HashSet::new(),
     };
-    blueprint.graphs.push(GraphPart { graph, workers, receives, keep });
+    blueprint.graphs.push(GraphPart { graph, replica, workers, receives, keep });
     Ok(())
 }

@@ -12,6 +12,7 @@ use weir_stage::{DeviceStats, Port, PortConfig, PortInfo, Queues, Rx, Tx};
 
 use super::closed::{ClosedPort, ClosedTx};
 use super::config::Loaded;
+use super::joint::joint_of;
 use crate::catalogue;
 
 /// Descriptors of a device queue.
@@ -118,7 +119,8 @@ impl Needs {
         let cores = loaded.cores();
         let queues = cores.len() as u16;
         let rings: usize = devices.iter().map(|(device, _)| ring_buffers(device, queues, queues, DESCRIPTORS)).sum();
-        let memory_ports = (loaded.ports.len() - devices.len()) * usize::from(queues) * 4096;
+        let joints = loaded.ports.iter().filter(|(_, config, _)| joint_of(&config.device).is_some()).count();
+        let memory_ports = (loaded.ports.len() - devices.len() - joints) * usize::from(queues) * 4096;
         let workers = cores.len() + 1;
         let all = buffers_needed(rings + memory_ports, workers * LINKS_PER_WORKER, workers, loaded.held());
         // What the rings and schedulers hold never comes to the workers: with less than that nothing at all would be received.

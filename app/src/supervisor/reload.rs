@@ -13,7 +13,7 @@ use weir_stage::{Env, Function, Port, PortConfig, PortFacts, PortInfo};
 use super::aside::{Aside, Built};
 use super::changes::PortChanges;
 use super::config::Loaded;
-use super::placing::{Cores, blueprint, owners, too_few_queues};
+use super::placing::{Cores, Parts, blueprint, owners, too_few_queues};
 use super::ports::{self, OpenPort, Owners};
 use super::{Failure, Supervisor};
 
@@ -263,11 +263,11 @@ impl Supervisor {
         let Aside { new, wanted, .. } = aside;
         let mut fresh: BTreeMap<String, &mut OpenPort> =
             opened.iter_mut().map(|open| (open.info.name.clone(), open)).collect();
-        let mut parts = Vec::new();
-        for (name, owners) in wanted {
-            let open = fresh.remove(name);
-            parts.extend(open.or_else(|| self.ports.get_mut(name)).map(|open| open.part(owners)));
-        }
+        let mut staying: BTreeMap<&String, &mut OpenPort> = self.ports.iter_mut().collect();
+        let parts = Parts::of(wanted.iter().filter_map(|(name, owners)| {
+            let open = fresh.remove(name).or_else(|| staying.remove(name))?;
+            Some((open, owners.clone()))
+        }));
         let plan = blueprint(&built.functions, parts, &self.cores, new.engine.links).map_err(Failure::one)?;
         self.engine.install(plan).map_err(Failure::one)?;
         drop_elsewhere(std::mem::replace(&mut self.functions, built.functions));

@@ -364,7 +364,18 @@ impl Engine {
 
     /// Whether all input has come to its end and nothing is on its way.
     pub fn drained(&mut self) -> bool {
-        self.snapshot().iter().all(|worker| worker.quiet && worker.exhausted)
+        // Workers are asked one after the other: what one sends to another meanwhile shows when both are asked again.
+        let seen = self.at_rest();
+        seen.is_some() && self.at_rest() == seen
+    }
+
+    /// Packets that came to each worker so far, if all are at rest.
+    fn at_rest(&mut self) -> Option<Vec<u64>> {
+        let came = |worker: WorkerSnapshot| {
+            let came = worker.account.received + worker.account.created + worker.account.links_in;
+            (worker.quiet && worker.exhausted).then_some(came)
+        };
+        self.snapshot().into_iter().map(came).collect()
     }
 
     /// Stops: no worker receives any more, what is on its way leaves, what cannot leave within a second is dropped by name.

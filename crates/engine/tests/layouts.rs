@@ -260,6 +260,7 @@ impl Observer for Seen {
             What::Taken { stage } => format!("taken {stage}"),
             What::Created { stage, reason } => format!("{n} {stage} created {reason}"),
             What::Transmitted { port } => format!("{n} transmitted {port}"),
+            What::Crossed { out, into } => format!("{n} crossed {out} {into}"),
             What::Dropped { place, reason } => format!("{n} dropped {place} {reason}"),
         };
         self.0.lock().unwrap().push(text);

@@ -352,7 +352,8 @@ pub struct Case {
     pub help: &'static str,
     /// Files that it needs; the user says where they lie.
     pub needs: &'static [&'static str],
-    /// The configuration, as a script without its `port` and `engine` declarations, of ports `in` and `out`.
+    /// The configuration, as a script without its `engine` declaration and those of the ports `in` and `out`. The first function is the
+    /// one whose tables are prepared; others, and the joints or cables between them, are what it is chained to.
     pub script: String,
     /// Numbers that the measurer may choose.
     pub knobs: &'static [Knob],

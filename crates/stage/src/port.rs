@@ -90,7 +90,8 @@ pub trait Rx: Send {
     /// lanes that belong to receive, but for the offload state.
     fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Traffic;
 
-    /// Whether nothing will come any more: a file that was read to its end.
+    /// Whether nothing will come by itself any more: a file that was read to its end, a cable inside the process that nothing is
+    /// in.
     fn exhausted(&self) -> bool {
         false
     }

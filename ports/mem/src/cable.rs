@@ -203,4 +203,9 @@ impl Rx for CableRx {
         });
         traffic
     }
+
+    /// Whoever is at the far end may yet send something; but then that one is not at its end.
+    fn exhausted(&self) -> bool {
+        self.waiting.get(self.ring).is_none_or(|waiting| waiting.load(Ordering::Relaxed) == 0)
+    }
 }

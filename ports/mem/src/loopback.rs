@@ -98,4 +98,9 @@ impl Rx for Mirror {
         }
         traffic
     }
+
+    /// What is transmitted may yet come, but nothing by itself.
+    fn exhausted(&self) -> bool {
+        self.len() == 0
+    }
 }

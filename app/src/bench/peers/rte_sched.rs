@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_bench::peers::{Measured, sched};
 use weir_bench::search::Stop;
-use weir_stage::{Case, Function};
+use weir_stage::Case;
 
 use super::super::cpp;
 use super::super::rig::Setup;
@@ -92,13 +92,12 @@ impl Peer for RteSched {
         let configurations = vec![("Weir", case.script.clone()), (NAME, sched::SOURCE.to_owned())];
         let mut theirs = Theirs { program, offered, loops: 0 };
         theirs.settle(lab)?;
-        Ok(Contest { ours: Box::new(Ours { function, case }), theirs: Box::new(theirs), configurations })
+        Ok(Contest { ours: Box::new(Ours { case }), theirs: Box::new(theirs), configurations })
     }
 }
 
 /// Weir's scheduler in this process, set up anew for each sample, so that nothing of it runs while the peer does.
 struct Ours {
-    function: &'static dyn Function,
     case: Case,
 }
 
@@ -106,7 +105,7 @@ impl Side for Ours {
     fn measure(&mut self, lab: &Lab, window: Duration) -> Result<Measured, Stop> {
         lab.check()?;
         let setup = Setup::on(lab.core);
-        let measured = cpp::measure(self.function, &self.case, &setup, 1, window).map_err(Stop::Failed)?;
+        let measured = cpp::measure(&self.case, &setup, 1, window).map_err(Stop::Failed)?;
         let figure = |name: &str| measured.point.figure(name).map(|figure| figure.summary.median);
         let cycles = figure("own").ok_or_else(|| Stop::Failed("what Weir costs was not measured".to_owned()))?;
         Ok(Measured {

@@ -70,13 +70,12 @@ pub(super) fn real_time(options: &ShapingOptions, go: Go<'_>) -> Result<Finding,
     let setup = Setup { rate: Some(packets(count, RATE, 2)), ..setup(options, count) };
     let seconds = options.time.as_secs().max(1);
     let room = (packets(count, RATE, 1) * (seconds + 3) * 11 / 10) as usize;
-    let function = cpp::function(users::SHAPER).map_err(Stop::Failed)?;
     let watched = Arc::new(Watched::default());
     let around = |name: &str, port| {
         let watch = if name == "out" { Watch::Sent { room, user_of: users::user_of } } else { Watch::Count };
         watched.around(port, watch)
     };
-    let mut rig = Rig::around(function, &case("users-in-real-time", &shaped), &setup, &around).map_err(Stop::Failed)?;
+    let mut rig = Rig::around(&case("users-in-real-time", &shaped), &setup, &around).map_err(Stop::Failed)?;
     pause(go, "real time: warming up", Duration::from_millis(500))?;
     let clock = Clock::calibrate();
     let mut pieces = Vec::new();
@@ -117,9 +116,8 @@ pub(super) fn buffers(options: &ShapingOptions, go: Go<'_>) -> Result<Finding, S
         (setup.count, setup.buffers) = (Some((2 * per_second).max(4 * pool as u64)), pool);
         let watched = Arc::new(Watched::default());
         let around = |_: &str, port| watched.around(port, Watch::Count);
-        let function = cpp::function(users::SHAPER).map_err(Stop::Failed)?;
         let case = case("users-and-buffers", &shaped);
-        let mut rig = Rig::around(function, &case, &setup, &around).map_err(Stop::Failed)?;
+        let mut rig = Rig::around(&case, &setup, &around).map_err(Stop::Failed)?;
         let most = rig.drain_watching();
         rig.verdict().map_err(Stop::Failed)?;
         Ok((watched.no_buffer(), most))
@@ -145,7 +143,7 @@ pub(super) fn lone_packet(options: &ShapingOptions, go: Go<'_>) -> Result<Vec<Fi
         let around = |name: &str, port| {
             watched.around(port, if name == "in" { Watch::Lone { gap, stall, patience } } else { Watch::Took })
         };
-        let mut rig = Rig::around(function, &case, &setup, &around).map_err(Stop::Failed)?;
+        let mut rig = Rig::around(&case, &setup, &around).map_err(Stop::Failed)?;
         pause(go, &format!("lone packet {way}"), Duration::from_millis(200))?;
         // Subscribers are told to the schedulers bit by bit: whoever comes too early is unknown.
         let (warm, lost) = (watched.latencies().len(), watched.lost());
