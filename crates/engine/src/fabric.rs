@@ -28,6 +28,8 @@ pub(crate) struct Fabric {
     pub(crate) sinks: Vec<Sink>,
     pub(crate) links: Vec<LinkOut>,
     pub(crate) hops: Vec<Hop>,
+    /// Packets that have just come over a link, on their way into a batch.
+    pub(crate) came: Vec<Held>,
     pub(crate) pool: Box<dyn Pool>,
     pub(crate) reader: Reader,
     pub(crate) observers: Observers,
@@ -46,6 +48,7 @@ impl Fabric {
             sinks: Vec::new(),
             links: Vec::new(),
             hops: Vec::new(),
+            came: Vec::with_capacity(BATCH),
             pool,
             reader,
             observers: Observers::default(),
@@ -122,6 +125,21 @@ impl Fabric {
             batch.move_to(mask, &mut to);
             self.put_back(stage, to);
         }
+    }
+
+    /// Puts held packets into a stage's input.
+    #[inline]
+    pub(crate) fn deliver_all_held(&mut self, stage: usize, held: impl Iterator<Item = Held>) {
+        let mut to = self.collecting(stage);
+        for held in held {
+            let Err(held) = to.restore(held) else { continue };
+            self.put_back(stage, to);
+            to = self.spare();
+            if let Err(held) = to.restore(held) {
+                self.pool.free(held.into_packet()); // not reached: the batch is empty
+            }
+        }
+        self.put_back(stage, to);
     }
 
     /// Puts one held packet into a stage's input.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use weir_mem::Producer;
-use weir_packet::Held;
+use weir_packet::{Batch, Held, Slots};
 
 use crate::counters::Drops;
 use crate::reason::Reason;
@@ -56,15 +56,26 @@ impl LinkOut {
         }
     }
 
+    /// Takes the packets in `mask` out of `batch`: the other worker sees all of them at once.
+    pub(crate) fn push_batch(&mut self, batch: &mut Batch, mask: u64, around: &mut Around<'_>) {
+        let mut held = Slots(mask).filter_map(|slot| batch.hold(slot));
+        if self.staged.is_empty() {
+            self.packets += self.producer.push_from(&mut held) as u64;
+        }
+        for held in held {
+            match self.may_drop {
+                true => self.refuse(held, Reason::LinkFull, around),
+                false => self.staged.push_back(held),
+            }
+        }
+    }
+
     /// Moves what waits into the ring, as far as there is room.
     #[inline]
     pub(crate) fn unstage(&mut self) {
-        while let Some(held) = self.staged.pop_front() {
-            if let Err(held) = self.producer.push(held) {
-                self.staged.push_front(held);
-                return;
-            }
-            self.packets += 1;
+        if !self.staged.is_empty() {
+            let staged = &mut self.staged;
+            self.packets += self.producer.push_from(&mut std::iter::from_fn(|| staged.pop_front())) as u64;
         }
     }
 

@@ -441,9 +441,7 @@ impl RunNode {
 /// Puts the packets in `mask` into a link.
 fn push_to_link(link: u16, mask: u64, batch: &mut Batch, fabric: &mut Fabric) {
     if let Some((link, mut around)) = fabric.link(link) {
-        for held in Slots(mask).filter_map(|slot| batch.hold(slot)) {
-            link.push(held, &mut around);
-        }
+        link.push_batch(batch, mask, &mut around);
     }
 }
 

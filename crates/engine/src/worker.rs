@@ -353,21 +353,25 @@ fn receive_port(rx: &mut dyn Rx, port: u16, entry: usize, received: &mut Count, 
 }
 
 /// Takes at most a batch from a link.
+#[inline]
 fn receive_link(consumer: &mut Consumer<Held>, entry: Entry, packets: &mut u64, fabric: &mut Fabric) -> u64 {
-    let mut got = 0;
-    while got < BATCH as u64
-        && let Some(held) = consumer.pop()
-    {
-        got += 1;
-        match entry {
-            Entry::Stage(stage) => fabric.deliver_held(stage as usize, held),
-            Entry::Sink(sink) => {
-                if let Some((sink, mut around)) = fabric.sink(sink) {
-                    push_held(sink, held, &mut around);
-                }
+    if consumer.is_empty() {
+        return 0;
+    }
+    let mut came = std::mem::take(&mut fabric.came);
+    let got = consumer.pop_into(BATCH, |held| came.push(held)) as u64;
+    // Another core has just written them: their lines are asked for all at once.
+    came.iter().for_each(Held::prefetch);
+    came.iter().for_each(|held| held.packet().prefetch_data());
+    match entry {
+        Entry::Stage(stage) => fabric.deliver_all_held(stage as usize, came.drain(..)),
+        Entry::Sink(sink) => {
+            if let Some((sink, mut around)) = fabric.sink(sink) {
+                came.drain(..).for_each(|held| push_held(sink, held, &mut around));
             }
         }
     }
+    fabric.came = came; // keeps its memory
     *packets += got;
     got
 }

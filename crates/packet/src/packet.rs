@@ -376,6 +376,13 @@ impl Held {
         &mut self.0
     }
 
+    /// Hints that the packet goes into a batch soon: its header and its saved lanes.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        self.0.prefetch_header();
+        self.0.prefetch_lanes();
+    }
+
     /// The saved ingress port.
     pub fn port(&mut self) -> u16 {
         self.0.saved().port
