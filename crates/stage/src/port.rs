@@ -99,6 +99,11 @@ pub trait Port: Send {
     /// Whether the link is up.
     fn link_up(&mut self) -> bool;
 
+    /// What is wrong with the open port that opening it again mends, as a sentence for people. Asked about once a second.
+    fn ails(&mut self) -> Option<String> {
+        None
+    }
+
     /// Stops and releases the device, once its queues have come back.
     fn close(&mut self);
 }

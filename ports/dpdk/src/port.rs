@@ -273,6 +273,11 @@ impl Port for DpdkPort {
         up
     }
 
+    fn ails(&mut self) -> Option<String> {
+        let is_deaf = self.ethdev.as_ref().is_some_and(|(ethdev, _)| ethdev.is_deaf());
+        is_deaf.then(|| "it hears nothing any more, for the kernel has no buffer left to receive into".to_owned())
+    }
+
     /// The device is released when the last of its queues is dropped. It can be opened again then.
     fn close(&mut self) {
         self.alive.store(false, Ordering::Relaxed);

@@ -13,8 +13,6 @@ use weir_stage::{Rx, Traffic, Tx};
 use crate::ethdev::Ethdev;
 use crate::pool::{DpdkPool, Mempool, Piece};
 
-const DEAF: &str = "the kernel has no buffer left to receive into, and this port hears nothing any more: restart weir, and report this";
-
 /// A receive queue. The device lives at least as long.
 pub(crate) struct DpdkRx {
     device: Arc<Ethdev>,
@@ -114,11 +112,6 @@ impl Rx for DpdkRx {
             ("long", "The frame is longer than one buffer holds: raise the port's MTU.", self.lost.long),
             ("unfit", "The frame was empty, or not in a buffer of this process.", self.lost.unfit),
         ]
-    }
-
-    /// Told by the first queue for the whole device.
-    fn trouble(&self) -> Option<String> {
-        (self.queue == 0 && self.device.is_deaf()).then(|| DEAF.to_owned())
     }
 }
 

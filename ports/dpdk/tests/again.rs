@@ -113,7 +113,7 @@ fn the_kernel_swallows_no_buffer() {
         works(&mut packet, &mut xdp, &mut pool);
         first.iter_mut().for_each(|burst| pool.free_burst(burst));
         assert_eq!(xdp.port.stats().in_rings, Some(missing(&pool) as u64), "what is missing is in the rings");
-        assert_eq!(xdp.rx.trouble(), None);
+        assert_eq!(xdp.port.ails(), None);
         drop(xdp);
         assert_eq!(missing(&pool), 0);
     });
