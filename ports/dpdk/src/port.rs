@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use weir_packet::Pool;
 use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx, local_mac};
@@ -10,11 +9,11 @@ use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx, local_
 use crate::claim::{Claim, own_mtu, switch_on};
 use crate::devargs::devargs;
 use crate::eal::Eal;
-use crate::ethdev::{Abilities, Ethdev, Failure, Setup};
+use crate::ethdev::{Abilities, Ethdev, Failure, Setup, Sockets};
 use crate::memory::XDP_DATA_ROOM;
 use crate::netif::{Interface, Presence};
 use crate::packet::PacketPort;
-use crate::patience::wait_until;
+use crate::patience::{XDP_SOCKET, wait_until};
 use crate::pool::{DpdkPool, Mempool};
 use crate::queue::{DpdkRx, DpdkTx};
 use crate::{Device, DpdkError, Kind, PortConfig, access, figures, longest_mtu};
@@ -134,10 +133,9 @@ impl DpdkPort {
 
     /// Opens it; an AF_XDP device once more as long as its queues are busy, for the kernel frees those of a closed socket at its leisure.
     fn start_patiently(&mut self, rx: u16, tx: u16) -> Result<Queues, DpdkError> {
-        const PATIENCE: Duration = Duration::from_secs(10);
         let mut done = self.start(rx, tx);
         if self.device.kind() == Kind::AfXdp {
-            wait_until(PATIENCE, || {
+            wait_until(XDP_SOCKET, || {
                 let busy = matches!(done, Err(DpdkError::Busy { .. }));
                 if busy {
                     done = self.start(rx, tx);
@@ -174,6 +172,7 @@ impl DpdkPort {
             // Of a Linux interface that was there before, the claim sees to it.
             promiscuous: self.config.promiscuous && self.device.interface().is_none(),
             kind: self.device.kind(),
+            sockets: self.sockets(pairs),
         };
         ethdev.start(&setup, &self.pool).map_err(|failure| access::explain(&self.device, failure))?;
         if self.device.kind() == Kind::Tap {
@@ -190,6 +189,12 @@ impl DpdkPort {
         }
         self.link_up();
         Ok(queues)
+    }
+
+    /// Where an AF_XDP device with so many pairs of queues has its sockets.
+    fn sockets(&self, queues: u16) -> Option<Sockets> {
+        let interface = self.interface.as_ref().filter(|_| self.device.kind() == Kind::AfXdp)?.index();
+        Some(Sockets { interface, first: access::first_queue(&self.device), queues })
     }
 
     fn no_such_mtu(&self, mtu: u16, error: &std::io::Error) -> DpdkError {
