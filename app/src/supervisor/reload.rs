@@ -150,7 +150,8 @@ impl Supervisor {
         let mut cores = self.cores.clone();
         cores.extend(self.new_cores(new));
         let wanted = wanted_owners(new, &cores);
-        let changes = PortChanges::between(&self.ports, &wanted, &configs(new));
+        let refronted = |port: &str| self.loaded.in_front(port) != new.in_front(port);
+        let changes = PortChanges::between(&self.ports, &wanted, &configs(new), &refronted);
         (wanted, changes)
     }
 
