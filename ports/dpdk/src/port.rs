@@ -65,6 +65,8 @@ struct DpdkPort {
     /// What is changed of the interface, for as long as this lives, and of the other end of a veth.
     claim: Option<Claim>,
     _peer: Option<Claim>,
+    /// What is odd about it, for people.
+    remark: Option<String>,
     alive: Arc<AtomicBool>,
 }
 
@@ -81,7 +83,8 @@ impl DpdkPort {
         let claim = interface.as_ref().map(|_| Claim::take(&device, access::find(&device)?, whole, config.promiscuous));
         let claim = claim.transpose()?;
         let of_xdp = interface.as_ref().filter(|_| device.kind() == Kind::AfXdp);
-        let peer = of_xdp.and_then(|interface| Claim::take_peer(&device, interface.index()));
+        let peer = of_xdp.map_or(Ok(None), |interface| Claim::take_peer(&device, interface.index()));
+        let (peer, remark) = peer.map_or_else(|remark| (None, Some(remark)), |peer| (peer, None));
         let ethdev = plug(eal, &device, config.pairs, mtu)?;
         let asked = |failure| access::explain(&device, failure);
         let abilities = ethdev.abilities().map_err(asked)?;
@@ -96,7 +99,21 @@ impl DpdkPort {
         let pool = Arc::clone(pool.shared());
         let alive = Arc::new(AtomicBool::new(false));
         let eal = Arc::clone(eal);
-        Ok(DpdkPort { eal, pool, device, config, mtu, mac, abilities, interface, claim, _peer: peer, ethdev, alive })
+        Ok(DpdkPort {
+            eal,
+            pool,
+            device,
+            config,
+            mtu,
+            mac,
+            abilities,
+            interface,
+            claim,
+            _peer: peer,
+            remark,
+            ethdev,
+            alive,
+        })
     }
 
     /// Receive and transmit queues that the device can have.
@@ -207,7 +224,9 @@ impl DpdkPort {
         // This driver leaves in a buffer what was there.
         let blank = self.abilities.driver == "net_null";
         let receive = (0..rx).map(|queue| -> Box<dyn Rx> {
-            Box::new(DpdkRx::new(Arc::clone(ethdev), queue, Arc::clone(&self.pool), checksums, blank))
+            // The first speaks for the whole device.
+            let remark = self.remark.clone().filter(|_| queue == 0);
+            Box::new(DpdkRx::new(Arc::clone(ethdev), queue, Arc::clone(&self.pool), checksums, blank, remark))
         });
         let transmit = (0..tx).map(|queue| -> Box<dyn Tx> {
             Box::new(DpdkTx::new(Arc::clone(ethdev), queue, DpdkPool::handle(&self.pool), Arc::clone(&self.alive)))

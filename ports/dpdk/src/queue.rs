@@ -22,6 +22,7 @@ pub(crate) struct DpdkRx {
     checksums: bool,
     /// The driver does not write what it hands over: it is blanked.
     blank: bool,
+    remark: Option<String>,
     burst: Burst,
     lost: Lost,
 }
@@ -34,8 +35,15 @@ struct Lost {
 }
 
 impl DpdkRx {
-    pub(crate) fn new(device: Arc<Ethdev>, queue: u16, pool: Arc<Mempool>, checksums: bool, blank: bool) -> DpdkRx {
-        DpdkRx { device, queue, pool, checksums, blank, burst: Burst::new(), lost: Lost::default() }
+    pub(crate) fn new(
+        device: Arc<Ethdev>,
+        queue: u16,
+        pool: Arc<Mempool>,
+        checksums: bool,
+        blank: bool,
+        remark: Option<String>,
+    ) -> DpdkRx {
+        DpdkRx { device, queue, pool, checksums, blank, remark, burst: Burst::new(), lost: Lost::default() }
     }
 
     /// Receives up to `room` packets into the (empty) burst. Returns how many bytes they have.
@@ -112,6 +120,10 @@ impl Rx for DpdkRx {
             ("long", "The frame is longer than one buffer holds: raise the port's MTU.", self.lost.long),
             ("unfit", "The frame was empty, or not in a buffer of this process.", self.lost.unfit),
         ]
+    }
+
+    fn remark(&self) -> Option<String> {
+        self.remark.clone()
     }
 }
 
