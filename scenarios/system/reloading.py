@@ -23,6 +23,28 @@ def test_workers_move_and_nothing_is_lost():
             net.weir.stop()
 
 
+def test_a_port_goes_to_a_function_with_tags_and_back():
+    """Its interface has room for them as long as it needs it: 8 bytes on top of the MTU of the port."""
+    script = """
+        port {{ name = "lan", device = "{driver}:lan" }}
+        port {{ name = "wan", device = "{driver}:wan" }}
+        {function}"""
+    plain = 'forward { pairs = { { "lan", "wan" } }, workers = { 1 } }'
+    tagged = """qos {
+        from = "lan", to = "wan", workers = { 1 }, users = { { tags = "100.1-8", profile = "user" } },
+        scheduler = { rate = "1 Gbit/s", profiles = { user = { tb_rate = "1 Mbit/s" } } },
+    }"""
+    for driver in ("af_packet", "af_xdp"):
+        with Lab() as lab:
+            net = Between(lab, script.format(driver=driver, function=tagged), bare=True)
+            for function, mtu in ((plain, 1500), (tagged, 1508)):
+                printed = net.weir.reload(script.format(driver=driver, function=function))
+                assert [net.router.link(name)["mtu"] for name in ("lan", "wan")] == [mtu, mtu], printed
+                assert {row["mtu"] for row in net.weir.show("ports")} == {1500}
+            net.weir.stats()
+            net.weir.stop()
+
+
 def test_a_port_that_does_not_open_again():
     """Its interface has another name when it is to be opened anew: the reload says what is closed, the rest goes on, and the port
     comes back with the name."""

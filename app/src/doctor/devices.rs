@@ -70,8 +70,8 @@ fn veth(link: &Link) -> Finding {
                 "one end of a virtual pair; Linux leaves checksums of TCP and UDP that it sends by this end unfinished";
             let remedy = format!(
                 "if Weir has the other end by af_xdp, TCP does not connect through it: ethtool -K {interface} tx off, and \
-                 txvlan off where tagged packets are sent, for af_xdp gets no tag that is beside its frame; if Weir has this \
-                 end, look at the other, with weir doctor in its network namespace"
+                 txvlan off tx-vlan-stag-hw-insert off where tagged packets are sent, for af_xdp gets no tag that is beside its \
+                 frame; if Weir has this end, look at the other, with weir doctor in its network namespace"
             );
             Finding::attention(&name, found, remedy)
         }

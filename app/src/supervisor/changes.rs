@@ -25,18 +25,20 @@ pub(super) struct PortChanges {
 }
 
 impl PortChanges {
-    /// What leads from the open ports to those that are wanted: configurations, and who owns the queues.
+    /// What leads from the open ports to those that are wanted: configurations, who owns the queues, and whether a port's packets have
+    /// more or less in front of IP than before.
     pub(super) fn between(
         open: &BTreeMap<String, OpenPort>,
         wanted: &BTreeMap<String, Owners>,
         configs: &BTreeMap<&str, &PortConfig>,
+        refronted: &dyn Fn(&str) -> bool,
     ) -> PortChanges {
         let mut changes = PortChanges::default();
         let (mut opens, mut leaves) = (BTreeSet::new(), BTreeSet::new());
         for (name, owners) in wanted {
             let (Some(config), now) = (configs.get(name.as_str()), open.get(name)) else { continue };
             match now {
-                Some(port) if is_reopened(port, config, owners) => {
+                Some(port) if is_reopened(port, config, owners) || is_linux(&config.device) && refronted(name) => {
                     opens.insert(name);
                     leaves.insert(name);
                 }
@@ -117,10 +119,17 @@ fn is_reopened(port: &OpenPort, config: &PortConfig, owners: &Owners) -> bool {
 
 /// What a device cannot share with another: a Linux interface, whichever way it is driven; else the device as it is written.
 fn resource(device: &str) -> String {
-    match Device::parse(device) {
-        Ok(parsed) if matches!(parsed.kind(), Kind::AfXdp | Kind::AfPacket | Kind::Tap) => parsed.name().to_owned(),
-        _ => device.to_owned(),
-    }
+    linux_interface(device).unwrap_or_else(|| device.to_owned())
+}
+
+/// Whether a device is a Linux interface. The MTU of such a one has room for what is in front of IP, and is set when it is opened.
+fn is_linux(device: &str) -> bool {
+    linux_interface(device).is_some()
+}
+
+fn linux_interface(device: &str) -> Option<String> {
+    let device = Device::parse(device).ok()?;
+    matches!(device.kind(), Kind::AfXdp | Kind::AfPacket | Kind::Tap).then(|| device.name().to_owned())
 }
 
 #[cfg(test)]
@@ -152,11 +161,17 @@ mod tests {
 
     /// What becomes of the ports, in one line: early, late, closes, gone, moved.
     fn changes(from: &[Spec<'_>], to: &[Spec<'_>]) -> String {
+        changes_with(from, to, &|_| false)
+    }
+
+    /// The same, where some ports get more in front of IP.
+    fn changes_with(from: &[Spec<'_>], to: &[Spec<'_>], refronted: &dyn Fn(&str) -> bool) -> String {
         let owners = |owner: usize| Owners { rx: vec![owner], tx: vec![owner] };
         let wanted = to.iter().map(|&(name, _, _, owner)| (name.to_owned(), owners(owner))).collect();
         let configs: Vec<PortConfig> = to.iter().map(|&(_, device, mtu, _)| config(device, mtu)).collect();
         let configs = to.iter().map(|&(name, ..)| name).zip(&configs).collect();
-        let PortChanges { early, late, closes, gone, moved } = PortChanges::between(&open(from), &wanted, &configs);
+        let PortChanges { early, late, closes, gone, moved } =
+            PortChanges::between(&open(from), &wanted, &configs, refronted);
         let names = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(" ");
         [early, late, closes, gone, moved].map(names).join("|")
     }
@@ -186,6 +201,14 @@ mod tests {
         assert_eq!(changes(&from, &[("a", "af_xdp:x,force_copy=1", None, 0)]), "|a|a||");
         // So under another name.
         assert_eq!(changes(&from, &[("b", "af_xdp:x", None, 0)]), "|b|a||");
+    }
+
+    #[test]
+    fn an_interface_whose_packets_get_tags_is_opened_anew() {
+        let ports: [Spec<'_>; 3] =
+            [("a", "af_xdp:x", None, 0), ("b", "af_packet:y", None, 0), ("c", "mem:null", None, 0)];
+        assert_eq!(changes_with(&ports, &ports, &|name| name != "b"), "|a|a||");
+        assert_eq!(changes_with(&ports, &ports, &|name| name == "b"), "|b|b||");
     }
 
     #[test]

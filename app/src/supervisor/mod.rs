@@ -271,6 +271,7 @@ impl Supervisor {
         self.stalled = beats.iter().filter(|beat| still(beat)).map(|(id, _)| id.clone()).collect();
         self.beats = beats;
         self.beats_at = now;
+        self.close_ailing();
         self.reopen_closed();
     }
 

@@ -114,7 +114,7 @@ impl Supervisor {
         let mut opened = Vec::new();
         let placed = self
             .open_attached(&aside, attached, &mut opened)
-            .and_then(|()| self.close_first(&aside.changes.closes))
+            .and_then(|()| self.close_ports(&aside.changes.closes, "a reload opens its device anew"))
             .and_then(|()| self.open_late(&aside, &mut opened))
             .and_then(|()| aside.refit(built, &opened))
             .and_then(|built| self.put_in_place(&aside, built, &mut opened));
@@ -150,7 +150,8 @@ impl Supervisor {
         let mut cores = self.cores.clone();
         cores.extend(self.new_cores(new));
         let wanted = wanted_owners(new, &cores);
-        let changes = PortChanges::between(&self.ports, &wanted, &configs(new));
+        let refronted = |port: &str| self.loaded.in_front(port) != new.in_front(port);
+        let changes = PortChanges::between(&self.ports, &wanted, &configs(new), &refronted);
         (wanted, changes)
     }
 
@@ -200,15 +201,15 @@ impl Supervisor {
         if wrong.is_empty() { Ok(attached) } else { Err(Failure::Start(wrong)) }
     }
 
-    /// Closes ports whose devices are to be opened otherwise; the rest goes on.
-    fn close_first(&mut self, names: &BTreeSet<String>) -> Result<(), Failure> {
+    /// Closes ports whose devices are to be opened anew; the rest goes on.
+    pub(super) fn close_ports(&mut self, names: &BTreeSet<String>, why: &str) -> Result<(), Failure> {
         if names.is_empty() {
             return Ok(());
         }
         let mut closed = Vec::new();
         for name in names {
             if let Some(open) = self.ports.get_mut(name) {
-                let stand_in = open.stand_in("a reload opens its device anew".to_owned());
+                let stand_in = open.stand_in(why.to_owned());
                 closed.push(std::mem::replace(open, stand_in));
             }
         }

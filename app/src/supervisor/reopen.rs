@@ -1,10 +1,11 @@
-//! Opening ports again that a failed reload left closed.
+//! Opening ports again: those that a failed reload left closed, and those that nothing else mends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_stage::{Env, PortInfo};
 
+use super::ports::OpenPort;
 use super::reload::{close_all, differ};
 use super::{Failure, Supervisor};
 
@@ -64,13 +65,25 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Tries again to open the ports that a failed reload left closed.
+    /// Closes ports that only being opened again can mend.
+    pub(super) fn close_ailing(&mut self) {
+        let ailing = |open: &mut OpenPort| Some((open.info.name.clone(), open.port.ails()?));
+        let ailing: Vec<(String, String)> = self.ports.values_mut().filter_map(ailing).collect();
+        for (name, why) in ailing {
+            crate::log::error("port", &format!("{why}: it is closed, and opened again"), &[("port", &name)]);
+            if let Err(failure) = self.close_ports(&BTreeSet::from([name.clone()]), &why) {
+                crate::log::error("port", &format!("it cannot be closed: {failure}"), &[("port", &name)]);
+            }
+        }
+    }
+
+    /// Tries again to open the ports that are closed and ought not to be.
     pub(super) fn reopen_closed(&mut self) {
         let closed = self.ports.values().filter(|open| open.closed.is_some());
         let closed: Vec<String> = closed.map(|open| open.info.name.clone()).collect();
         for name in closed {
             if self.reopen(&name).is_ok() {
-                crate::log::info("port", "a port that a failed reload left closed is open again", &[("port", &name)]);
+                crate::log::info("port", "a port that was closed is open again", &[("port", &name)]);
             }
         }
     }

@@ -41,6 +41,8 @@ pub struct Interface {
     pub xdp: Option<u32>,
     /// The number of the interface that it ends at, for a veth its peer's; `None` where that is in another network namespace.
     pub ends_at: Option<u32>,
+    /// The same, of an interface in another network namespace, by its number there.
+    pub ends_elsewhere: Option<u32>,
     /// Its addresses, each with the length of its prefix.
     pub addresses: Vec<(IpAddr, u8)>,
 }
@@ -266,6 +268,7 @@ fn parse_link(body: &[u8]) -> Option<Interface> {
         kind: None,
         xdp: None,
         ends_at: None,
+        ends_elsewhere: None,
         addresses: Vec::new(),
     };
     let mut elsewhere = false;
@@ -285,7 +288,10 @@ fn parse_link(body: &[u8]) -> Option<Interface> {
             _ => {}
         }
     }
-    interface.ends_at = interface.ends_at.filter(|index| !elsewhere && *index != interface.index);
+    if elsewhere {
+        interface.ends_elsewhere = interface.ends_at.take();
+    }
+    interface.ends_at = interface.ends_at.filter(|index| *index != interface.index);
     (!interface.name.is_empty()).then_some(interface)
 }
 

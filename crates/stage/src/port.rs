@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weir_packet::{Batch, Burst, Pool};
+use weir_packet::{Batch, Burst, Packet, Pool};
 
 /// Packets and bytes that went through a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,6 +11,25 @@ pub struct Traffic {
     pub packets: u64,
     /// Bytes, without preamble, frame check sequence and gap.
     pub bytes: u64,
+}
+
+impl Traffic {
+    /// Hands up to `most` packets from the front of `burst` to `sink`, in order; the rest stays. Returns what went.
+    pub fn drain(burst: &mut Burst, most: usize, mut sink: impl FnMut(Packet)) -> Traffic {
+        let mut traffic = Traffic::default();
+        let mut left = most;
+        burst.drain(|packet| {
+            if left == 0 {
+                return Err(packet);
+            }
+            left -= 1;
+            traffic.packets += 1;
+            traffic.bytes += packet.len() as u64;
+            sink(packet);
+            Ok(())
+        });
+        traffic
+    }
 }
 
 /// What is known about a port once it is open.
@@ -80,6 +99,11 @@ pub trait Port: Send {
     /// Whether the link is up.
     fn link_up(&mut self) -> bool;
 
+    /// What is wrong with the open port that opening it again mends, as a sentence for people. Asked about once a second.
+    fn ails(&mut self) -> Option<String> {
+        None
+    }
+
     /// Stops and releases the device, once its queues have come back.
     fn close(&mut self);
 }
@@ -139,5 +163,34 @@ pub trait Tx: Send {
     /// What went wrong for good, as a sentence for people: a file that cannot be written any more, and why.
     fn trouble(&self) -> Option<String> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_packet::HeapPool;
+
+    use super::*;
+
+    #[test]
+    fn a_burst_is_drained_from_the_front() {
+        let mut pool = HeapPool::new(64, 256);
+        for (most, went) in [(0, 0), (3, 3), (5, 5), (usize::MAX, 5)] {
+            let mut burst = Burst::new();
+            for length in 1..=5 {
+                let mut packet = pool.alloc().unwrap();
+                assert!(packet.fill(&vec![0; length]));
+                burst.push(packet).unwrap();
+            }
+            let mut lengths = Vec::new();
+            let traffic = Traffic::drain(&mut burst, most, |packet| {
+                lengths.push(packet.len());
+                pool.free(packet);
+            });
+            assert!(lengths.iter().copied().eq(1..=went), "{lengths:?}");
+            assert_eq!(traffic, Traffic { packets: went as u64, bytes: lengths.iter().sum::<usize>() as u64 });
+            assert!(burst.packets().iter().map(Packet::len).eq(went + 1..=5), "the rest stays, in order");
+            pool.free_burst(&mut burst);
+        }
     }
 }

@@ -2,12 +2,14 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
 
 use weir_host::links;
 
 use crate::eal::{check_pci, has_capability};
-use crate::ethdev::Failure;
+use crate::ethdev::{Failure, has_socket};
 use crate::netif::Interface;
+use crate::patience::{XDP_SOCKET, wait_until};
 use crate::{Device, DpdkError, Kind, bpf, claim, sockets, xsk};
 
 /// capabilities(7).
@@ -53,12 +55,20 @@ pub(crate) fn find(device: &Device) -> Result<Interface, DpdkError> {
 /// that. A program that nobody uses any more is removed.
 fn check_program(device: &Device, interface: &Interface) -> Result<(), DpdkError> {
     let Some(program) = claim::program(interface.index()) else { return Ok(()) };
-    let queue = device.option("start_queue").and_then(|queue| queue.parse().ok()).unwrap_or(0);
-    if xsk::is_taken(interface.index(), queue) {
+    let (index, queue) = (interface.index(), first_queue(device));
+    let (is_ours, is_open) = (claim::is_ours(program), has_socket(index, queue));
+    // While another port of this process receives by the program, the one that had the queue may have been closed just now.
+    let longest = if is_ours && !is_open { XDP_SOCKET } else { Duration::ZERO };
+    let mut is_free = false;
+    wait_until(longest, || {
+        is_free = !is_open && !xsk::is_taken(index, queue);
+        is_free
+    });
+    if !is_free {
         return Err(busy(device));
     }
     match bpf::name(program).as_deref() {
-        _ if claim::is_ours(program) => Ok(()),
+        _ if is_ours => Ok(()),
         Some(bpf::DEFAULT_PROGRAM) => {
             // Else libxdp finds it, and takes it over.
             let _stays = links::remove_xdp(interface.index());
@@ -72,6 +82,11 @@ fn check_program(device: &Device, interface: &Interface) -> Result<(), DpdkError
             remedy: format!("remove it (ip link set {} xdp off)", device.name()),
         }),
     }
+}
+
+/// The first queue of its interface that an AF_XDP device has.
+pub(crate) fn first_queue(device: &Device) -> u32 {
+    device.option("start_queue").and_then(|queue| queue.parse().ok()).unwrap_or(0)
 }
 
 fn check_capabilities(device: &Device, capabilities: &[(u32, &str)]) -> Result<(), DpdkError> {

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_host::links;
 
-use crate::netif::{Interface, Merging};
+use crate::netif::{Beside, Interface, Merging};
 use crate::packet::promiscuous;
 use crate::{Device, DpdkError, Kind};
 
@@ -22,8 +22,8 @@ use crate::{Device, DpdkError, Kind};
 pub(crate) struct Settings {
     pub(crate) mtu: u16,
     pub(crate) merging: Merging,
-    /// Whether it may send tags beside the frame.
-    pub(crate) tags_beside: bool,
+    /// Which tags it may send beside the frame.
+    pub(crate) tags_beside: Beside,
     /// The number of the XDP program on it; 0 for none.
     pub(crate) program: u32,
 }
@@ -33,7 +33,7 @@ impl Settings {
         Settings {
             mtu: interface.mtu().unwrap_or(0),
             merging: interface.merging(),
-            tags_beside: interface.sends_tags_beside(),
+            tags_beside: interface.tags_beside(),
             program: program(interface.index()).unwrap_or(0),
         }
     }
@@ -49,7 +49,7 @@ impl Settings {
             let _as_it_is = interface.set_merging(self.merging);
         }
         if now.tags_beside == set.tags_beside {
-            let _as_it_is = interface.send_tags_beside(self.tags_beside);
+            let _as_it_is = interface.set_tags_beside(self.tags_beside);
         }
         // The driver has removed it, or a process that was killed has left it.
         if now.program == set.program && now.program != self.program {
@@ -108,14 +108,34 @@ impl Claim {
         Claim::on(device, interface, all_frames, want)
     }
 
-    /// Has the other end of a veth put tags into the frames that it sends: AF_XDP gets the frame, and nothing that is beside it. `None`
-    /// where there is no other end, or it is not to be had from here.
-    pub(crate) fn take_peer(device: &Device, index: u32) -> Option<Claim> {
-        let all = links::interfaces().ok()?;
-        let own = all.iter().find(|interface| interface.index == index)?;
-        let peer = all.iter().find(|interface| Some(interface.index) == own.ends_at)?;
-        let peer = Interface::find(&peer.name).ok()?;
-        Claim::on(device, peer, None, |now| Settings { tags_beside: false, ..now }).ok()
+    /// Has the other end of a veth put tags into the frames that it sends: AF_XDP gets the frame, and nothing that is beside it.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for people where that end is not to be had from here, or refuses: what is lost, and what to do.
+    pub(crate) fn take_peer(device: &Device, index: u32) -> Result<Option<Claim>, String> {
+        let all = links::interfaces().unwrap_or_default();
+        let own = all.iter().find(|interface| interface.index == index);
+        let Some(own) = own.filter(|own| own.kind.as_deref() == Some("veth")) else { return Ok(None) };
+        if let Some(number) = own.ends_elsewhere {
+            return Err(format!(
+                "{device} ends in another network namespace: a tag that Linux hands to that end beside the frame is lost, and the \
+                 packet arrives without it; if tagged packets are sent there, run there ethtool -K DEV txvlan off \
+                 tx-vlan-stag-hw-insert off (DEV is interface number {number} there)"
+            ));
+        }
+        let peer = all.iter().find(|interface| Some(interface.index) == own.ends_at);
+        let Some(peer) = peer.and_then(|peer| Interface::find(&peer.name).ok()) else { return Ok(None) };
+        let name = peer.name();
+        let claim = Claim::on(device, peer, None, |now| Settings { tags_beside: Beside::default(), ..now }).ok();
+        match Interface::find(&name).map_or(Beside::default(), |peer| peer.tags_beside()) == Beside::default() {
+            true => Ok(claim),
+            false => Err(format!(
+                "{device} ends at {name}, which does not let its offload of tags be switched off: a tag that Linux hands to it beside \
+                 the frame is lost, and the packet arrives without it; if tagged packets are sent there, use af_packet:{}",
+                device.name()
+            )),
+        }
     }
 
     fn on(
@@ -165,7 +185,7 @@ fn apply(device: &Device, interface: &Interface, wanted: Settings) -> Result<(),
         return Err(DpdkError::Unsupported { device: device.to_string(), what });
     }
     let _told_at_receive = interface.set_merging(wanted.merging);
-    let _told_at_start = interface.send_tags_beside(wanted.tags_beside);
+    let _told_by_take_peer = interface.set_tags_beside(wanted.tags_beside);
     Ok(())
 }
 

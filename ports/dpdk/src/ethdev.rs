@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString, c_int};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use weir_dpdk_sys as sys;
 
@@ -17,6 +17,9 @@ use crate::{DpdkError, Kind};
 
 /// DPDK's numbers of the devices that have an owner: it attaches a device that is there already without a word.
 static TAKEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
+
+/// Devices that receive by the XDP program of an interface: the number of each, and its queues.
+static RECEIVERS: Mutex<Vec<(u16, Sockets)>> = Mutex::new(Vec::new());
 
 /// The AF_XDP driver has this many buffers waiting, whatever it is told: none may find the ring full.
 const XDP_DESCRIPTORS: u16 = 2048;
@@ -31,6 +34,17 @@ pub(crate) struct Setup {
     pub(crate) mac: Option<[u8; 6]>,
     pub(crate) promiscuous: bool,
     pub(crate) kind: Kind,
+    /// Of an AF_XDP device: where it has its sockets.
+    pub(crate) sockets: Option<Sockets>,
+}
+
+/// The queues of an interface that a device has AF_XDP sockets on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sockets {
+    /// The number of the interface.
+    pub(crate) interface: u32,
+    pub(crate) first: u32,
+    pub(crate) queues: u16,
 }
 
 /// What a device can do.
@@ -150,6 +164,7 @@ impl Ethdev {
         if !matches!(setup.kind, Kind::AfXdp | Kind::Tap | Kind::Pci) {
             self.set_mtu(&calling, setup.mtu)?;
         }
+        receivers().extend(setup.sockets.map(|sockets| (self.port, sockets)));
         let (before, programs) = (xsk::sockets(), Objects::open());
         let done = self.queues(&calling, setup, pool);
         if setup.kind == Kind::AfXdp {
@@ -289,7 +304,12 @@ impl Drop for Ethdev {
             unsafe { sys::rte_eth_dev_stop(self.port) };
             let spoilt = c_int::from(self.spoilt.load(Ordering::Relaxed));
             // SAFETY: as above; stopped.
-            unsafe { sys::weir_close(self.port, spoilt) };
+            let close = || unsafe { sys::weir_close(self.port, spoilt) };
+            if leave_program(self.port) {
+                out_of_sight(close)
+            } else {
+                close()
+            };
         }
         if let Some((rings, pool)) = self.rings.take() {
             // SAFETY: the driver has closed the device above, and no version of it gives back what is in its rings.
@@ -305,6 +325,39 @@ impl Drop for Ethdev {
         }
         TAKEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|port| *port != self.port);
     }
+}
+
+/// Takes a device off the list of those that receive by a program. Returns whether there are others that receive by the same one.
+fn leave_program(port: u16) -> bool {
+    let mut receivers = receivers();
+    let at = receivers.iter().position(|(device, _)| *device == port);
+    let left = at.map(|at| receivers.remove(at).1);
+    left.is_some_and(|left| receivers.iter().any(|(_, others)| others.interface == left.interface))
+}
+
+/// Whether a device of this process has an AF_XDP socket on a queue of an interface.
+pub(crate) fn has_socket(interface: u32, queue: u32) -> bool {
+    let has = |sockets: &Sockets| {
+        sockets.interface == interface && (sockets.first..sockets.first + u32::from(sockets.queues)).contains(&queue)
+    };
+    receivers().iter().any(|(_, sockets)| has(sockets))
+}
+
+fn receivers() -> MutexGuard<'static, Vec<(u16, Sockets)>> {
+    RECEIVERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `close` where there are no interfaces: net_af_xdp removes the XDP program of its own when it closes, whoever else receives by it,
+/// and asks for it by its number in the network namespace of the calling thread.
+fn out_of_sight(close: impl FnOnce() -> c_int + Send) -> c_int {
+    std::thread::scope(|scope| {
+        let closing = scope.spawn(|| {
+            // SAFETY: changes what this thread sees, and it ends here. Who may not do this has no AF_XDP port.
+            unsafe { libc::unshare(libc::CLONE_NEWNET) };
+            close()
+        });
+        closing.join().unwrap_or(-libc::EFAULT)
+    })
 }
 
 /// A call that failed.

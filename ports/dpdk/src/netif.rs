@@ -1,6 +1,8 @@
 //! What the kernel says about an interface, by ioctl (netdevice(7)): in the network namespace of the
 //! caller, which sysfs need not be.
 
+mod features;
+
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -53,8 +55,9 @@ const GRO: (u32, u32) = (0x2b, 0x2c);
 const FLAGS: (u32, u32) = (0x25, 0x26);
 /// `ETH_FLAG_LRO`.
 const LRO: u32 = 1 << 15;
-/// `ETH_FLAG_TXVLAN`.
-const TAGS_BESIDE: u32 = 1 << 7;
+/// Tags of IEEE 802.1Q beside a frame that is sent, and those of 802.1ad.
+const C_TAGS_BESIDE: &str = "tx-vlan-hw-insert";
+const S_TAGS_BESIDE: &str = "tx-vlan-stag-hw-insert";
 
 /// What puts received segments together into longer ones.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -63,6 +66,15 @@ pub(crate) struct Merging {
     pub(crate) gro: bool,
     /// The device (large receive offload).
     pub(crate) lro: bool,
+}
+
+/// Tags that are beside a frame rather than in it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Beside {
+    /// Those of IEEE 802.1Q.
+    pub(crate) c_tags: bool,
+    /// Those of IEEE 802.1ad.
+    pub(crate) s_tags: bool,
 }
 
 impl Interface {
@@ -124,16 +136,20 @@ impl Interface {
         Merging { gro: read(GRO.0) != 0, lro: read(FLAGS.0) & LRO != 0 }
     }
 
-    /// Whether what it sends may have its tag beside the frame, for a device that puts it in.
-    pub(crate) fn sends_tags_beside(&self) -> bool {
-        self.ethtool(FLAGS.0, 0).is_ok_and(|flags| flags & TAGS_BESIDE != 0)
+    /// Which tags of what it sends may be beside the frame, for a device that puts them in.
+    pub(crate) fn tags_beside(&self) -> Beside {
+        let is_on = |name| self.feature(name).unwrap_or(false);
+        Beside { c_tags: is_on(C_TAGS_BESIDE), s_tags: is_on(S_TAGS_BESIDE) }
     }
 
     /// Changes that, where it is different.
-    pub(crate) fn send_tags_beside(&self, wanted: bool) -> io::Result<()> {
-        let flags = self.ethtool(FLAGS.0, 0)?;
-        if (flags & TAGS_BESIDE != 0) != wanted {
-            self.ethtool(FLAGS.1, flags ^ TAGS_BESIDE)?;
+    pub(crate) fn set_tags_beside(&self, wanted: Beside) -> io::Result<()> {
+        let now = self.tags_beside();
+        if now.c_tags != wanted.c_tags {
+            self.set_feature(C_TAGS_BESIDE, wanted.c_tags)?;
+        }
+        if now.s_tags != wanted.s_tags {
+            self.set_feature(S_TAGS_BESIDE, wanted.s_tags)?;
         }
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use weir_packet::Pool;
 use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx, local_mac};
@@ -10,11 +9,11 @@ use weir_stage::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Tx, local_
 use crate::claim::{Claim, own_mtu, switch_on};
 use crate::devargs::devargs;
 use crate::eal::Eal;
-use crate::ethdev::{Abilities, Ethdev, Failure, Setup};
+use crate::ethdev::{Abilities, Ethdev, Failure, Setup, Sockets};
 use crate::memory::XDP_DATA_ROOM;
 use crate::netif::{Interface, Presence};
 use crate::packet::PacketPort;
-use crate::patience::wait_until;
+use crate::patience::{XDP_SOCKET, wait_until};
 use crate::pool::{DpdkPool, Mempool};
 use crate::queue::{DpdkRx, DpdkTx};
 use crate::{Device, DpdkError, Kind, PortConfig, access, figures, longest_mtu};
@@ -66,6 +65,8 @@ struct DpdkPort {
     /// What is changed of the interface, for as long as this lives, and of the other end of a veth.
     claim: Option<Claim>,
     _peer: Option<Claim>,
+    /// What is odd about it, for people.
+    remark: Option<String>,
     alive: Arc<AtomicBool>,
 }
 
@@ -82,7 +83,8 @@ impl DpdkPort {
         let claim = interface.as_ref().map(|_| Claim::take(&device, access::find(&device)?, whole, config.promiscuous));
         let claim = claim.transpose()?;
         let of_xdp = interface.as_ref().filter(|_| device.kind() == Kind::AfXdp);
-        let peer = of_xdp.and_then(|interface| Claim::take_peer(&device, interface.index()));
+        let peer = of_xdp.map_or(Ok(None), |interface| Claim::take_peer(&device, interface.index()));
+        let (peer, remark) = peer.map_or_else(|remark| (None, Some(remark)), |peer| (peer, None));
         let ethdev = plug(eal, &device, config.pairs, mtu)?;
         let asked = |failure| access::explain(&device, failure);
         let abilities = ethdev.abilities().map_err(asked)?;
@@ -97,7 +99,21 @@ impl DpdkPort {
         let pool = Arc::clone(pool.shared());
         let alive = Arc::new(AtomicBool::new(false));
         let eal = Arc::clone(eal);
-        Ok(DpdkPort { eal, pool, device, config, mtu, mac, abilities, interface, claim, _peer: peer, ethdev, alive })
+        Ok(DpdkPort {
+            eal,
+            pool,
+            device,
+            config,
+            mtu,
+            mac,
+            abilities,
+            interface,
+            claim,
+            _peer: peer,
+            remark,
+            ethdev,
+            alive,
+        })
     }
 
     /// Receive and transmit queues that the device can have.
@@ -134,10 +150,9 @@ impl DpdkPort {
 
     /// Opens it; an AF_XDP device once more as long as its queues are busy, for the kernel frees those of a closed socket at its leisure.
     fn start_patiently(&mut self, rx: u16, tx: u16) -> Result<Queues, DpdkError> {
-        const PATIENCE: Duration = Duration::from_secs(10);
         let mut done = self.start(rx, tx);
         if self.device.kind() == Kind::AfXdp {
-            wait_until(PATIENCE, || {
+            wait_until(XDP_SOCKET, || {
                 let busy = matches!(done, Err(DpdkError::Busy { .. }));
                 if busy {
                     done = self.start(rx, tx);
@@ -174,6 +189,7 @@ impl DpdkPort {
             // Of a Linux interface that was there before, the claim sees to it.
             promiscuous: self.config.promiscuous && self.device.interface().is_none(),
             kind: self.device.kind(),
+            sockets: self.sockets(pairs),
         };
         ethdev.start(&setup, &self.pool).map_err(|failure| access::explain(&self.device, failure))?;
         if self.device.kind() == Kind::Tap {
@@ -192,6 +208,12 @@ impl DpdkPort {
         Ok(queues)
     }
 
+    /// Where an AF_XDP device with so many pairs of queues has its sockets.
+    fn sockets(&self, queues: u16) -> Option<Sockets> {
+        let interface = self.interface.as_ref().filter(|_| self.device.kind() == Kind::AfXdp)?.index();
+        Some(Sockets { interface, first: access::first_queue(&self.device), queues })
+    }
+
     fn no_such_mtu(&self, mtu: u16, error: &std::io::Error) -> DpdkError {
         let what = format!("cannot have an MTU of {mtu} ({error}): choose another (ip -d link shows its bounds)");
         DpdkError::Unsupported { device: self.device.to_string(), what }
@@ -202,7 +224,9 @@ impl DpdkPort {
         // This driver leaves in a buffer what was there.
         let blank = self.abilities.driver == "net_null";
         let receive = (0..rx).map(|queue| -> Box<dyn Rx> {
-            Box::new(DpdkRx::new(Arc::clone(ethdev), queue, Arc::clone(&self.pool), checksums, blank))
+            // The first speaks for the whole device.
+            let remark = self.remark.clone().filter(|_| queue == 0);
+            Box::new(DpdkRx::new(Arc::clone(ethdev), queue, Arc::clone(&self.pool), checksums, blank, remark))
         });
         let transmit = (0..tx).map(|queue| -> Box<dyn Tx> {
             Box::new(DpdkTx::new(Arc::clone(ethdev), queue, DpdkPool::handle(&self.pool), Arc::clone(&self.alive)))
@@ -271,6 +295,11 @@ impl Port for DpdkPort {
         };
         self.alive.store(up, Ordering::Relaxed);
         up
+    }
+
+    fn ails(&mut self) -> Option<String> {
+        let is_deaf = self.ethdev.as_ref().is_some_and(|(ethdev, _)| ethdev.is_deaf());
+        is_deaf.then(|| "it hears nothing any more, for the kernel has no buffer left to receive into".to_owned())
     }
 
     /// The device is released when the last of its queues is dropped. It can be opened again then.

@@ -13,8 +13,6 @@ use weir_stage::{Rx, Traffic, Tx};
 use crate::ethdev::Ethdev;
 use crate::pool::{DpdkPool, Mempool, Piece};
 
-const DEAF: &str = "the kernel has no buffer left to receive into, and this port hears nothing any more: restart weir, and report this";
-
 /// A receive queue. The device lives at least as long.
 pub(crate) struct DpdkRx {
     device: Arc<Ethdev>,
@@ -24,6 +22,7 @@ pub(crate) struct DpdkRx {
     checksums: bool,
     /// The driver does not write what it hands over: it is blanked.
     blank: bool,
+    remark: Option<String>,
     burst: Burst,
     lost: Lost,
 }
@@ -36,8 +35,15 @@ struct Lost {
 }
 
 impl DpdkRx {
-    pub(crate) fn new(device: Arc<Ethdev>, queue: u16, pool: Arc<Mempool>, checksums: bool, blank: bool) -> DpdkRx {
-        DpdkRx { device, queue, pool, checksums, blank, burst: Burst::new(), lost: Lost::default() }
+    pub(crate) fn new(
+        device: Arc<Ethdev>,
+        queue: u16,
+        pool: Arc<Mempool>,
+        checksums: bool,
+        blank: bool,
+        remark: Option<String>,
+    ) -> DpdkRx {
+        DpdkRx { device, queue, pool, checksums, blank, remark, burst: Burst::new(), lost: Lost::default() }
     }
 
     /// Receives up to `room` packets into the (empty) burst. Returns how many bytes they have.
@@ -116,9 +122,8 @@ impl Rx for DpdkRx {
         ]
     }
 
-    /// Told by the first queue for the whole device.
-    fn trouble(&self) -> Option<String> {
-        (self.queue == 0 && self.device.is_deaf()).then(|| DEAF.to_owned())
+    fn remark(&self) -> Option<String> {
+        self.remark.clone()
     }
 }
 

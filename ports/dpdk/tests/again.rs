@@ -101,6 +101,35 @@ fn a_failed_attempt_leaves_nothing() {
     });
 }
 
+/// The program that both receive by goes with the last of them.
+#[test]
+fn two_ports_on_one_interface_close_one_by_one() {
+    in_namespace("two_ports_on_one_interface_close_one_by_one", || {
+        std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
+        ip("link add va numrxqueues 2 numtxqueues 2 type veth peer name vb numrxqueues 1 numtxqueues 1");
+        let (eal, mut pool) = start("two", DATA_ROOM);
+        let mut packet = open(&eal, "af_packet:vb", &pool);
+        // What comes from an end with one queue goes to the first.
+        let (hears, other) = ("af_xdp:va", "af_xdp:va,start_queue=1");
+        for order in [[hears, other], [other, hears]] {
+            let mut ports: Vec<Option<Open>> = order.iter().map(|device| Some(open(&eal, device, &pool))).collect();
+            let at = order.iter().position(|device| *device == hears).unwrap();
+            works(&mut packet, ports[at].as_mut().unwrap(), &mut pool);
+            for _ in 0..2 {
+                drop(ports[1 - at].take());
+                works(&mut packet, ports[at].as_mut().unwrap(), &mut pool);
+                ports[1 - at] = Some(open(&eal, other, &pool));
+                works(&mut packet, ports[at].as_mut().unwrap(), &mut pool);
+            }
+            drop(ports[at].take());
+            assert!(link("va").contains("xdp"), "the other has it still");
+            ports.clear();
+            assert!(!link("va").contains("xdp"), "{}", link("va"));
+            assert_eq!(missing(&pool), 0);
+        }
+    });
+}
+
 /// The kernel takes any buffer of the pool, to receive into and to send from: here those that lie last.
 #[test]
 fn the_kernel_swallows_no_buffer() {
@@ -113,7 +142,7 @@ fn the_kernel_swallows_no_buffer() {
         works(&mut packet, &mut xdp, &mut pool);
         first.iter_mut().for_each(|burst| pool.free_burst(burst));
         assert_eq!(xdp.port.stats().in_rings, Some(missing(&pool) as u64), "what is missing is in the rings");
-        assert_eq!(xdp.rx.trouble(), None);
+        assert_eq!(xdp.port.ails(), None);
         drop(xdp);
         assert_eq!(missing(&pool), 0);
     });

@@ -126,14 +126,11 @@ struct CableTx {
 impl Tx for CableTx {
     /// A cable takes everything; what the far end has no room for is lost there, as in the ring of a NIC.
     fn transmit(&mut self, burst: &mut Burst, pool: &mut dyn Pool, _now: u64) -> Traffic {
-        let mut traffic = Traffic::default();
         let end = self.cable.end(self.to);
         let waiting = Arc::clone(&lock(&end.waiting));
         let mut rings = lock(&end.rings);
         let queues = rings.len();
-        burst.drain(|mut packet| {
-            traffic.packets += 1;
-            traffic.bytes += packet.len() as u64;
+        let traffic = Traffic::drain(burst, usize::MAX, |mut packet| {
             packet.set_offload(0, 0); // a cable carries bytes, not flags
             let ring = if queues > 1 { flow_of(packet.bytes()) as usize % queues } else { 0 };
             match rings.get_mut(ring).filter(|ring| ring.len() < RING) {
@@ -143,7 +140,6 @@ impl Tx for CableTx {
                     pool.free(packet);
                 }
             }
-            Ok(())
         });
         for (ring, waiting) in rings.iter().zip(waiting.iter()) {
             waiting.store(ring.len(), Ordering::Relaxed);

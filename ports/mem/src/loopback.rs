@@ -50,21 +50,12 @@ impl Drop for State {
 
 impl Tx for Mirror {
     fn transmit(&mut self, burst: &mut Burst, _pool: &mut dyn Pool, _now: u64) -> Traffic {
-        let mut left = self.room();
-        let mut traffic = Traffic::default();
+        let most = self.room();
         let mut state = self.lock();
-        burst.drain(|mut packet| {
-            if left == 0 {
-                return Err(packet);
-            }
-            left -= 1;
-            traffic.packets += 1;
-            traffic.bytes += packet.len() as u64;
+        Traffic::drain(burst, most, |mut packet| {
             packet.set_offload(0, 0); // a cable carries bytes, not flags
             state.packets.push_back(packet);
-            Ok(())
-        });
-        traffic
+        })
     }
 
     fn room(&mut self) -> usize {

@@ -83,14 +83,7 @@ impl Tx for Sink {
             return self.accept(burst, pool);
         }
         let mut some = Burst::new();
-        let mut left = most;
-        burst.drain(|packet| {
-            if left == 0 {
-                return Err(packet);
-            }
-            left -= 1;
-            some.push(packet)
-        });
+        some.append(burst, most);
         self.accept(&mut some, pool)
     }
 

@@ -16,15 +16,8 @@ pub(crate) struct Void;
 
 impl Tx for Void {
     fn transmit(&mut self, burst: &mut Burst, pool: &mut dyn Pool, _now: u64) -> Traffic {
-        let traffic = traffic_of(burst);
-        pool.free_burst(burst);
-        traffic
+        Traffic::drain(burst, usize::MAX, |packet| pool.free(packet))
     }
-}
-
-fn traffic_of(burst: &Burst) -> Traffic {
-    let bytes = burst.packets().iter().map(|packet| packet.len() as u64).sum();
-    Traffic { packets: burst.len() as u64, bytes }
 }
 
 /// The transmit queue of an output file. When the file cannot be written any more the port is down for good.
@@ -55,9 +48,8 @@ impl PcapTx {
 impl Tx for PcapTx {
     /// Only what the system has taken counts: what a disk has no room for stays in the burst.
     fn transmit(&mut self, burst: &mut Burst, pool: &mut dyn Pool, now: u64) -> Traffic {
-        let mut traffic = Traffic::default();
         if self.trouble.is_some() || burst.is_empty() {
-            return traffic;
+            return Traffic::default();
         }
         let written = match self.writer.write(now, burst.packets().iter().map(Packet::bytes)) {
             Ok(()) => burst.len(),
@@ -66,18 +58,7 @@ impl Tx for PcapTx {
                 failed.written
             }
         };
-        let mut left = written;
-        burst.drain(|packet| {
-            if left == 0 {
-                return Err(packet);
-            }
-            left -= 1;
-            traffic.packets += 1;
-            traffic.bytes += packet.len() as u64;
-            pool.free(packet);
-            Ok(())
-        });
-        traffic
+        Traffic::drain(burst, written, |packet| pool.free(packet))
     }
 
     fn room(&mut self) -> usize {

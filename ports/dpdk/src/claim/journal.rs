@@ -1,7 +1,7 @@
 //! A file that says what this process has changed of interfaces, for whoever starts after it was killed.
 //!
 //! A line for each: the network namespace, the interface's number and name, then what it was before and what was set, as MTU, GRO,
-//! LRO, tags beside frames, and the number of the XDP program. An interface that is not the same any more, or that somebody has changed since, is left alone.
+//! LRO, tags beside frames (of 802.1Q, of 802.1ad), and the number of the XDP program. An interface that is not the same any more, or that somebody has changed since, is left alone.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use super::{Claimed, Settings};
 use weir_host::files;
 
-use crate::netif::{Interface, Merging};
+use crate::netif::{Beside, Interface, Merging};
 
 /// Where it is; nowhere until EAL starts, which knows the name of this Weir.
 static PLACE: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -69,8 +69,9 @@ impl Line {
     fn to_text(&self) -> String {
         let of = |settings: Settings| {
             let Merging { gro, lro } = settings.merging;
-            let beside = u8::from(settings.tags_beside);
-            format!("{} {} {} {beside} {}", settings.mtu, u8::from(gro), u8::from(lro), settings.program)
+            let Beside { c_tags, s_tags } = settings.tags_beside;
+            let flags = [gro, lro, c_tags, s_tags].map(u8::from).map(|flag| flag.to_string()).join(" ");
+            format!("{} {flags} {}", settings.mtu, settings.program)
         };
         format!("{} {} {} {} {}\n", self.namespace, self.index, self.name, of(self.before), of(self.set))
     }
@@ -83,7 +84,8 @@ impl Line {
             let mtu = words.next()?.parse().ok()?;
             let mut flag = || Some(words.next()? == "1");
             let merging = Merging { gro: flag()?, lro: flag()? };
-            Some(Settings { mtu, merging, tags_beside: flag()?, program: words.next()?.parse().ok()? })
+            let tags_beside = Beside { c_tags: flag()?, s_tags: flag()? };
+            Some(Settings { mtu, merging, tags_beside, program: words.next()?.parse().ok()? })
         };
         Some(Line { namespace, index, name, before: settings()?, set: settings()? })
     }
@@ -109,8 +111,12 @@ mod tests {
 
     #[test]
     fn lines_are_read_as_they_were_written() {
-        let settings =
-            |mtu, gro, program| Settings { mtu, merging: Merging { gro, lro: false }, tags_beside: gro, program };
+        let settings = |mtu, on, program| Settings {
+            mtu,
+            merging: Merging { gro: on, lro: false },
+            tags_beside: Beside { c_tags: false, s_tags: on },
+            program,
+        };
         let line = Line {
             namespace: "net:[4026531840]".into(),
             index: 7,
@@ -118,9 +124,11 @@ mod tests {
             before: settings(1500, true, 0),
             set: settings(1508, false, 77),
         };
-        assert_eq!(line.to_text(), "net:[4026531840] 7 eth0 1500 1 0 1 0 1508 0 0 0 77\n");
+        assert_eq!(line.to_text(), "net:[4026531840] 7 eth0 1500 1 0 0 1 0 1508 0 0 0 0 77\n");
         assert_eq!(Line::parse(line.to_text().trim_end()), Some(line));
-        for wrong in ["", "net:[1] 7", "net:[1] x eth0 1 1 1 1 1 1 1 1 1 1", "net:[1] 7 eth0 1500 1 0 1 0 1508 0 0 0"] {
+        for wrong in
+            ["", "net:[1] 7", "net:[1] x eth0 1 1 1 1 1 1 1 1 1 1 1 1", "net:[1] 7 eth0 1500 1 0 0 1 0 1508 0 0 0 0"]
+        {
             assert_eq!(Line::parse(wrong), None, "{wrong}");
         }
     }

@@ -223,19 +223,8 @@ impl Tx for PacketTx {
         if !self.alive() {
             return Traffic::default();
         }
-        let mut left = self.send(burst.packets());
-        let mut traffic = Traffic::default();
-        burst.drain(|packet| {
-            if left == 0 {
-                return Err(packet);
-            }
-            left -= 1;
-            traffic.packets += 1;
-            traffic.bytes += packet.len() as u64;
-            pool.free(packet);
-            Ok(())
-        });
-        traffic
+        let sent = self.send(burst.packets());
+        Traffic::drain(burst, sent, |packet| pool.free(packet))
     }
 
     fn alive(&mut self) -> bool {

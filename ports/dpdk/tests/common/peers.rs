@@ -1,11 +1,11 @@
 //! The two ends of a link between processes.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weir_packet::{Burst, DATA_ROOM, Pool};
 use weir_port_dpdk::DpdkPool;
 
-use super::{Folder, Open, finish, folder, frame, open, part, spawn, start, wait};
+use super::{Folder, Open, PATIENCE, finish, folder, frame, open, part, spawn, start, wait};
 
 /// Tells the other end to stop.
 const STOP: u32 = u32::MAX;
@@ -40,6 +40,7 @@ fn echo_all(template: &str) {
     wait("the peer is there", || port.port.link_up());
     assert!(port.tx.alive());
     let mut back = Burst::new();
+    let (mut received, mut returned) = (0, 0);
     wait("told to stop", || {
         let mut stop = false;
         // As long as there is anything, and a little longer.
@@ -47,16 +48,21 @@ fn echo_all(template: &str) {
         while idle < 2000 && !stop {
             let got = port.rx.receive(&mut port.batch, &mut pool, 0);
             let told = |slot| port.batch.get(slot).unwrap().bytes().get(14..18) == Some(&STOP.to_be_bytes());
-            stop |= port.batch.slots().any(told);
+            let stops = port.batch.slots().filter(|slot| told(*slot)).count() as u64;
+            stop |= stops > 0;
+            received += got.packets - stops;
             port.batch.move_to_burst(u64::MAX, &mut back);
             while !back.is_empty() && !stop {
-                port.tx.transmit(&mut back, &mut pool, 0);
+                returned += port.tx.transmit(&mut back, &mut pool, 0).packets;
             }
             idle = if got.packets == 0 { idle + 1 } else { 0 };
         }
         stop
     });
     pool.free_burst(&mut back);
+    // Where a frame was lost: on the way here, or on the way back.
+    let all = u64::from(FRAMES);
+    assert_eq!((received, returned), (all, all), "lost at receive: {:?}; {:?}", port.rx.lost(), port.port.stats());
     drop(port);
     assert_eq!(pool.taken(), pool.at_hand(), "everything is back");
 }
@@ -65,10 +71,11 @@ fn ask_all(template: &str) {
     let (eal, mut pool) = start("ask", DATA_ROOM);
     let mut port = open(&eal, &device(template), &pool);
     wait("the peer is there", || port.port.link_up());
-    round_trips(&mut port, &mut pool);
+    let all = round_trips(&mut port, &mut pool);
     for _ in 0..3 {
         send(&mut port, STOP, &mut pool);
     }
+    all.unwrap();
     wait("the peer is gone", || !port.port.link_up());
     drop(port);
     // Without copies the memif driver keeps the buffers that wait in its ring when the peer leaves.
@@ -77,18 +84,26 @@ fn ask_all(template: &str) {
     }
 }
 
-fn round_trips(port: &mut Open, pool: &mut DpdkPool) {
+/// Sends all frames and waits for them to come back. Tells what did not.
+fn round_trips(port: &mut Open, pool: &mut DpdkPool) -> Result<(), String> {
     let (mut sent, mut back) = (0, Vec::new());
-    let end = Instant::now() + Duration::from_secs(20);
-    while (back.len() as u32) < FRAMES {
-        assert!(Instant::now() < end, "{sent} sent, {} came back", back.len());
+    let end = Instant::now() + PATIENCE;
+    while (back.len() as u32) < FRAMES && Instant::now() < end {
         while sent < FRAMES && sent - (back.len() as u32) < 64 && send(port, sent, pool) {
             sent += 1;
         }
         back.extend(port.receive(1500, pool));
         std::thread::yield_now();
     }
-    assert!(back.iter().copied().eq(0..FRAMES), "all of them, once, in order");
+    if back.iter().copied().eq(0..FRAMES) {
+        return Ok(());
+    }
+    let missing: Vec<u32> = (0..sent).filter(|number| !back.contains(number)).take(9).collect();
+    let (lost, stats) = (port.rx.lost(), port.port.stats());
+    Err(format!(
+        "{sent} sent, {} came back, not all of them once and in order; missing {missing:?}; lost at receive: {lost:?}; {stats:?}",
+        back.len()
+    ))
 }
 
 fn send(port: &mut Open, number: u32, pool: &mut DpdkPool) -> bool {

@@ -92,18 +92,8 @@ impl Tx for FaultTx {
         self.now = now;
         self.ready.extend(self.waiting.release(now));
         self.pass_on(pool);
-        let mut traffic = Traffic::default();
-        let mut left = self.room();
-        burst.drain(|packet| {
-            if left == 0 {
-                return Err(packet);
-            }
-            left -= 1;
-            traffic.packets += 1;
-            traffic.bytes += packet.len() as u64;
-            self.accept(packet, pool);
-            Ok(())
-        });
+        let most = self.room();
+        let traffic = Traffic::drain(burst, most, |packet| self.accept(packet, pool));
         self.pass_on(pool);
         traffic
     }
