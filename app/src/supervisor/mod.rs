@@ -248,6 +248,7 @@ impl Supervisor {
                 for running in self.functions.iter().filter(|running| running.ports.contains(&open.info.name)) {
                     running.instance.link_changed(open.info.index, up, now);
                 }
+                self.engine.rouse();
             }
         }
         self.watch(now);

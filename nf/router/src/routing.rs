@@ -97,7 +97,9 @@ pub(crate) struct Routing {
     retired: VecDeque<(Epoch, Retired)>,
     /// Room for changes, kept so that a route does not allocate.
     changes: Vec<Change>,
-    /// Routes that were added, replaced or removed.
+    /// Where the next look at the counters of next hops begins.
+    next_look: u32,
+    /// What was worked on: routes that were changed, and whatever followed from other changes.
     work: u64,
 }
 
@@ -127,6 +129,7 @@ impl Routing {
             unsettled: BTreeSet::new(),
             retired: VecDeque::new(),
             changes: Vec::new(),
+            next_look: 0,
             work: 0,
         }
     }
@@ -218,17 +221,26 @@ impl Routing {
         }
     }
 
-    /// Routes that were added, replaced or removed since the start.
+    /// What was worked on since the start: routes that were added, replaced or removed, and hops, sets of hops and routes that follow
+    /// the links.
     pub(crate) fn work(&self) -> u64 {
         self.work
     }
 
-    /// The link of a port went up or down.
+    /// The link of a port went up or down; routes follow by and by, see [`Routing::catch_up`].
     pub(crate) fn set_link(&mut self, port: PortId, up: bool) {
+        self.rib.set_link(port, up);
+    }
+
+    /// Lets routes follow links and connected networks, by work on at most `most` hops, sets of hops and routes. Answers whether there
+    /// are more.
+    pub(crate) fn catch_up(&mut self, most: usize) -> bool {
         let mut changes = std::mem::take(&mut self.changes);
-        self.rib.set_link(port, up, &mut changes);
+        let done = self.rib.catch_up(most, &mut changes);
+        self.work = self.work.wrapping_add(done as u64);
         self.apply(&mut changes);
         self.changes = changes;
+        self.rib.is_behind()
     }
 
     /// The Ethernet address of a neighbour is known now, or not any more.
@@ -279,10 +291,11 @@ impl Routing {
         }
     }
 
-    /// Tries again what was refused, and lets numbers be used again that no reader can hold any more.
-    pub(crate) fn tidy(&mut self) {
-        let tried: Vec<Ipv4Net> = self.unsettled.iter().copied().take(SETTLED).collect();
+    /// Tries again what was refused, at most so many prefixes, and lets numbers be used again that no reader can hold any more.
+    pub(crate) fn tidy(&mut self, most: usize) {
+        let tried: Vec<Ipv4Net> = self.unsettled.iter().copied().take(most).collect();
         for prefix in tried {
+            self.work = self.work.wrapping_add(1);
             if self.settle(prefix).is_ok() {
                 self.unsettled.remove(&prefix);
             }
@@ -296,10 +309,7 @@ impl Routing {
         while self.retired.len() > 1
             && let Some((_, retired)) = self.retired.pop_front_if(|(epoch, _)| *epoch <= frontier)
         {
-            let mut changes = std::mem::take(&mut self.changes);
-            self.rib.recycle(retired, &mut changes);
-            self.apply(&mut changes);
-            self.changes = changes;
+            self.rib.recycle(retired);
         }
     }
 
@@ -318,10 +328,16 @@ impl Routing {
         })
     }
 
-    /// Neighbours to which packets were sent since the last call.
-    pub(crate) fn used_neighbors(&mut self) -> Vec<(PortId, Ipv4Addr)> {
+    /// Neighbours to which packets were sent since the last look, of some next hops after those of the last call; and whether that were
+    /// the last ones.
+    pub(crate) fn used_neighbors(&mut self) -> (Vec<(PortId, Ipv4Addr)>, bool) {
         let mut used = Vec::new();
-        for (&index, occupant) in &mut self.occupants {
+        let first = std::mem::take(&mut self.next_look);
+        for ((&index, occupant), n) in self.occupants.range_mut(first..).zip(1..) {
+            if n > LOOKED_AT {
+                self.next_look = index;
+                break;
+            }
             let (packets, _) = self.counters.sum(Leads::next_hop(index).value());
             if std::mem::replace(&mut occupant.seen, packets) != packets
                 && let Some(gateway) = occupant.next_hop.gateway
@@ -329,7 +345,7 @@ impl Routing {
                 used.push((occupant.next_hop.port, gateway));
             }
         }
-        used
+        (used, self.next_look == 0)
     }
 
     /// Carries changes out, in their order. Prefixes that the table refuses become unsettled; answers why the last was.
@@ -400,8 +416,8 @@ impl Routing {
     }
 }
 
-/// Prefixes that are tried again at once.
-const SETTLED: usize = 256;
+/// Next hops whose counters are looked at in one go.
+const LOOKED_AT: u32 = 4096;
 
 /// A prefix as the table has it; its length is within bounds, so that the fallback is never taken.
 fn to_prefix(prefix: Ipv4Net) -> Prefix4 {

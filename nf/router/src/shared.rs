@@ -13,9 +13,9 @@ use weir_net::rib::Hop;
 
 use crate::load::Wanted;
 use crate::routing::Refusal;
-use crate::state::Control;
+use crate::state::{Control, Lists};
 
-/// Changes of routes that are made at once.
+/// Changes of routes, or what follows from other changes, that are worked on at once.
 pub(crate) const CHANGES: usize = 256;
 
 /// Positions of the RIB that are looked through at once.
@@ -45,14 +45,14 @@ impl<T> Turns<T> {
 #[derive(Debug)]
 pub(crate) struct Shared {
     control: Turns<Control>,
-    /// The most changes of routes that were made at once.
+    /// The most that was worked on at once.
     longest: AtomicU64,
 }
 
 /// The control side, for as long as nobody else has it.
 pub(crate) struct Hold<'a> {
     control: MutexGuard<'a, Control>,
-    /// Changes of routes before.
+    /// What was worked on before.
     before: u64,
     longest: &'a AtomicU64,
 }
@@ -99,7 +99,15 @@ impl Drop for Hold<'_> {
 pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
     // What the tables have no room for was refused when the configuration was checked.
     let mut refused: Vec<(Ipv4Net, Refusal)> = Vec::new();
-    let routes = lock(shared).become_all_but_routes(wanted, now, &mut refused);
+    let Lists { routes, neighbors } = lock(shared).become_all_but_lists(wanted, now, &mut refused);
+    let gone = lock(shared).unwanted_neighbors(&neighbors);
+    for piece in gone.chunks(CHANGES) {
+        lock(shared).remove_neighbors(piece);
+    }
+    for piece in neighbors.chunks(CHANGES) {
+        lock(shared).add_config_neighbors(piece, now);
+    }
+    while lock(shared).catch_up(CHANGES) {}
     let is_wanted = |prefix: Ipv4Net| routes.binary_search_by_key(&prefix, |route| route.prefix).is_ok();
     let mut gone: Vec<Ipv4Net> = Vec::new();
     each_piece(shared, |control, piece| {
@@ -130,6 +138,7 @@ pub(crate) fn take_over(shared: &Shared, old: &Shared, now: u64) {
     }
     let neighbors: Vec<_> = lock(old).neighbors.iter().collect();
     lock(shared).take_over_neighbors(&neighbors, now);
+    while lock(shared).catch_up(CHANGES) {}
 }
 
 /// Looks through the positions of all routes, by the piece.

@@ -162,6 +162,7 @@ impl StageKind for Ipv4Route {
                 refused.push((hold(way), refusal));
             }
         }
+        routing.catch_up(usize::MAX);
         routing.set_config(&routes, |gateway| config.hop(gateway), &mut refused);
         let errors = refused.iter().take(Errors::KEPT).map(|(prefix, refusal)| {
             let (key, text) = (settings.path.field(SCRIPT), prefix.to_string());
@@ -271,7 +272,8 @@ impl MakeStage for Make {
         Ok(Box::new(move |_| {
             let mut routing = routing.lock().unwrap_or_else(PoisonError::into_inner);
             // Lets numbers be used again that the last change set free.
-            routing.tidy();
+            routing.tidy(usize::MAX);
+            routing.catch_up(usize::MAX);
             routing.set_config(&routes, |gateway| config.hop(gateway), &mut Vec::new());
         }))
     }
