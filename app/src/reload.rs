@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use weir_config::{ConfigError, Plan};
 
 use crate::handle::{Running, Then};
+use crate::log;
 use crate::server::{Answer, Job, hand};
 use crate::source::Source;
 use crate::supervisor::{Aside, Built, Failure, Loaded, Next, Pending};
@@ -101,7 +102,7 @@ impl Running {
         self.supervisor.add_changed_files(&mut difference, &new);
         let plan = self.supervisor.plan(&new, &difference);
         let answer =
-            |carried_out: bool| json!({ "plan": plan.text, "needs_restart": plan.needs_restart, "done": carried_out });
+            |done: bool| json!({ "plan": plan.text, "needs_restart": plan.needs_restart, "done": done, "lacks": [] });
         if dry_run {
             return (Answer::Whole(Response::Ok(answer(false))), Then::GoOn);
         }
@@ -133,10 +134,22 @@ impl Running {
             Ok(()) => {
                 self.source = source;
                 self.warn();
-                Answer::Whole(Response::Ok(done))
+                Answer::Whole(Response::Ok(self.with_lacks(done)))
             }
             Err(failure) => refused(failure, &source),
         }
+    }
+
+    /// The answer to a reload that is done, with what there is no room for, of which the log is told, too.
+    fn with_lacks(&self, mut done: Value) -> Value {
+        let lacks = self.supervisor.lacks();
+        for lack in &lacks {
+            log::warn("reload", "what the configuration wants is not all in force", &[("lack", lack)]);
+        }
+        if let Some(answer) = done.as_object_mut() {
+            answer.insert("lacks".to_owned(), lacks.into());
+        }
+        done
     }
 
     /// Whether functions are being built for a reload: what changes functions has to wait until they are in place. A reload

@@ -13,7 +13,7 @@ use weir_stage::{Env, Function, Port, PortConfig, PortFacts, PortInfo};
 use super::aside::{Aside, Built};
 use super::changes::PortChanges;
 use super::config::Loaded;
-use super::placing::{Cores, blueprint, owners, too_few_queues};
+use super::placing::{Cores, RunningFunction, blueprint, owners, too_few_queues};
 use super::ports::{self, OpenPort, Owners};
 use super::{Failure, Supervisor};
 
@@ -129,6 +129,15 @@ impl Supervisor {
                 Err(self.restore(&aside.changes.closes, failure))
             }
         }
+    }
+
+    /// What functions have no room for though the configuration wants it, in sentences.
+    pub(crate) fn lacks(&self) -> Vec<String> {
+        let of = |running: &RunningFunction| {
+            let name = running.element.name();
+            running.instance.lacks().into_iter().map(|lack| format!("{name}: {lack}")).collect::<Vec<String>>()
+        };
+        self.functions.iter().flat_map(of).collect()
     }
 
     fn open_attached(&self, aside: &Aside, attached: Vec<Attached>, opened: &mut Vec<OpenPort>) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! Routes of all authors, and what workers see of them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use weir_wire::MacAddr;
 
 use crate::counters::Counters;
 use crate::fib::{Action, Entry, Fib, Leads};
-use crate::static_routes::StaticRoute;
 use crate::table::PrefixTable;
 
 /// Why a route was refused; nothing changed.
@@ -95,6 +94,8 @@ pub(crate) struct Routing {
     unsettled: BTreeSet<Ipv4Net>,
     /// What waits for readers to pass before its numbers are used again.
     retired: VecDeque<(Epoch, Retired)>,
+    /// All that waited for readers at the last look.
+    waited_for: Retired,
     /// Room for changes, kept so that a route does not allocate.
     changes: Vec<Change>,
     /// Where the next look at the counters of next hops begins.
@@ -115,8 +116,10 @@ impl Routing {
     /// Without routes, all links down. `ports` are the indices of the ports by position.
     pub(crate) fn new(limits: Limits, tables: Tables, ports: impl IntoIterator<Item = PortId>) -> Routing {
         let Tables { table, fib, counters, domain } = tables;
+        let rib = Rib::new(limits);
         Routing {
-            rib: Rib::new(limits),
+            waited_for: rib.retired(),
+            rib,
             table,
             fib,
             counters,
@@ -162,7 +165,7 @@ impl Routing {
         match refused {
             // A prefix that is in the table already gets its new value as soon as there is room; a new one is refused.
             Some(refused) if self.unsettled.contains(&prefix.trunc()) && !self.table.has(to_prefix(prefix)) => {
-                _ = self.remove(prefix, author);
+                _ = self.take_out(prefix, author);
                 self.unsettled.remove(&prefix.trunc());
                 Err(Refusal::Table(refused))
             }
@@ -173,6 +176,10 @@ impl Routing {
     /// Removes the route that this author has.
     pub(crate) fn remove(&mut self, prefix: Ipv4Net, author: Author) -> Result<(), Refusal> {
         self.work = self.work.wrapping_add(1);
+        self.take_out(prefix, author)
+    }
+
+    fn take_out(&mut self, prefix: Ipv4Net, author: Author) -> Result<(), Refusal> {
         let mut changes = std::mem::take(&mut self.changes);
         let done = self.rib.remove(prefix, author, &mut changes).map_err(Refusal::Routes);
         self.apply(&mut changes);
@@ -180,44 +187,10 @@ impl Routing {
         done
     }
 
-    /// Makes the routes of the configuration those that it wants, changing no more than differs. `hop` says how a gateway is reached.
-    pub(crate) fn set_config(
-        &mut self,
-        wanted: &[StaticRoute],
-        hop: impl Fn(Ipv4Addr) -> Hop,
-        refused: &mut Vec<(Ipv4Net, Refusal)>,
-    ) {
-        let ours = self.rib.routes().filter(|route| route.author() == Author::Config);
-        let mut gone: Vec<Ipv4Net> = ours.map(|route| route.prefix()).collect();
-        if !gone.is_empty() {
-            let kept: HashSet<Ipv4Net> = wanted.iter().map(|route| route.prefix).collect();
-            gone.retain(|prefix| !kept.contains(prefix));
-        }
-        self.remove_config(&gone);
-        self.replace_config(wanted, hop, refused);
-    }
-
     /// Removes routes of the configuration.
     pub(crate) fn remove_config(&mut self, gone: &[Ipv4Net]) {
         for prefix in gone {
             _ = self.remove(*prefix, Author::Config);
-        }
-    }
-
-    /// Adds routes of the configuration, or replaces them.
-    pub(crate) fn replace_config(
-        &mut self,
-        wanted: &[StaticRoute],
-        hop: impl Fn(Ipv4Addr) -> Hop,
-        refused: &mut Vec<(Ipv4Net, Refusal)>,
-    ) {
-        let mut hops = Vec::new();
-        for route in wanted {
-            hops.clear();
-            hops.extend(route.via.iter().copied().map(&hop));
-            if let Err(refusal) = self.replace(route.prefix, Author::Config, &hops) {
-                refused.push((route.prefix, refusal));
-            }
         }
     }
 
@@ -301,14 +274,12 @@ impl Routing {
             }
         }
         let now = self.rib.retired();
-        if self.retired.back().map(|(_, retired)| *retired) != Some(now) {
+        if self.waited_for != now {
+            self.waited_for = now;
             self.retired.push_back((self.domain.advance(), now));
         }
         let frontier = self.domain.frontier();
-        // The last one stays, to compare with.
-        while self.retired.len() > 1
-            && let Some((_, retired)) = self.retired.pop_front_if(|(epoch, _)| *epoch <= frontier)
-        {
+        while let Some((_, retired)) = self.retired.pop_front_if(|(epoch, _)| *epoch <= frontier) {
             self.rib.recycle(retired);
         }
     }

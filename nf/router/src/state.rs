@@ -17,6 +17,7 @@ use weir_wire::arp::{ArpFields, Operation};
 use crate::answer::{ERRORS, ErrorKind};
 use crate::fib::Leads;
 use crate::load::Wanted;
+use crate::missing::Missing;
 use crate::routing::{Refusal, Routing};
 use crate::shared::CHANGES;
 use crate::static_routes::StaticRoute;
@@ -48,6 +49,10 @@ pub(crate) struct Control {
     neighbor_limits: Limits,
     icmp: Policer<ERRORS>,
     identification: u16,
+    /// Routes that there was no room for.
+    pub(crate) missing: Missing,
+    /// Own addresses, broadcasts and connected networks that there was no room for.
+    refused: Vec<(Ipv4Net, Refusal)>,
     /// What happened to neighbours and forwarding does not know yet, the oldest first.
     backlog: VecDeque<Event>,
     /// What the slow path has to do: ARP to send, packets to let go.
@@ -88,6 +93,8 @@ impl Control {
             neighbor_limits,
             icmp: Policer::new(error_rates(0), 0),
             identification: 0,
+            missing: Missing::default(),
+            refused: Vec::new(),
             backlog: VecDeque::new(),
             outbox: Vec::new(),
             next_look: 0,
@@ -98,29 +105,23 @@ impl Control {
     /// Becomes what a checked configuration wants, changing no more than differs. Answers the routes that the tables have
     /// no room for.
     pub(crate) fn become_wanted(&mut self, wanted: Wanted, now: u64) -> Vec<(Ipv4Net, Refusal)> {
-        let mut refused = Vec::new();
-        let lists = self.become_all_but_lists(wanted, now, &mut refused);
+        let lists = self.become_all_but_lists(wanted, now);
         let gone = self.unwanted_neighbors(&lists.neighbors);
         self.remove_neighbors(&gone);
         self.add_config_neighbors(&lists.neighbors, now);
         while self.catch_up(usize::MAX) {}
-        self.routing.set_config(&lists.routes, Hop::Via, &mut refused);
-        refused
+        self.missing.set_config(&mut self.routing, &lists.routes, Hop::Via);
+        self.refused.iter().copied().chain(self.missing.refusals()).collect()
     }
 
-    /// The same but for what may be long, which it answers. Routes that there is no room for go to `refused`.
-    pub(crate) fn become_all_but_lists(
-        &mut self,
-        wanted: Wanted,
-        now: u64,
-        refused: &mut Vec<(Ipv4Net, Refusal)>,
-    ) -> Lists {
+    /// The same but for what may be long, which it answers.
+    pub(crate) fn become_all_but_lists(&mut self, wanted: Wanted, now: u64) -> Lists {
         self.timing = wanted.timing;
         self.neighbors.configure(self.timing, self.neighbor_limits);
         self.icmp.set_rates(now, error_rates(wanted.icmp_rate));
         self.proxy_arp = wanted.proxy_arp.iter().copied().collect();
         self.set_ports(wanted.ports);
-        self.set_interfaces(wanted.interfaces, wanted.directed_broadcast, now, refused);
+        self.set_interfaces(wanted.interfaces, wanted.directed_broadcast, now);
         for position in 0..self.ports.len() {
             let Some(port) = self.ports.get(position) else { continue };
             let (index, up) = (port.index, port.up);
@@ -151,13 +152,7 @@ impl Control {
         }
     }
 
-    fn set_interfaces(
-        &mut self,
-        wanted: Vec<Interface>,
-        directed_broadcast: bool,
-        now: u64,
-        refused: &mut Vec<(Ipv4Net, Refusal)>,
-    ) {
+    fn set_interfaces(&mut self, wanted: Vec<Interface>, directed_broadcast: bool, now: u64) {
         self.directed_broadcast = directed_broadcast;
         let before = std::mem::replace(&mut self.interfaces, wanted);
         let mut events = Vec::new();
@@ -168,9 +163,16 @@ impl Control {
         for fresh in self.interfaces.iter().filter(|interface| !before.contains(interface)) {
             self.neighbors.add_own(now, *fresh, &mut events);
         }
-        self.set_fates(refused);
-        self.set_connected(&before, refused);
+        self.set_own_prefixes(&before);
         self.absorb(events);
+    }
+
+    /// Lets own addresses, broadcasts and connected networks be those of the interfaces, which were others `before`.
+    fn set_own_prefixes(&mut self, before: &[Interface]) {
+        let mut refused = Vec::new();
+        self.set_fates(&mut refused);
+        self.set_connected(before, &mut refused);
+        self.refused = refused;
     }
 
     /// Own addresses and broadcasts, whatever the routes say.
@@ -332,6 +334,9 @@ impl Control {
             self.neighbors.timer(now, &mut events);
         }
         if now >= self.next_look {
+            if !self.refused.is_empty() {
+                self.set_own_prefixes(&self.interfaces.clone());
+            }
             let (used, is_all) = self.routing.used_neighbors();
             if is_all {
                 self.next_look = now.saturating_add(LOOK_INTERVAL);
@@ -343,7 +348,22 @@ impl Control {
         self.absorb(events);
         let is_more = self.catch_up(self.left_of_a_turn(before));
         self.routing.tidy(self.left_of_a_turn(before));
-        if is_more { now } else { self.neighbors.next_deadline().unwrap_or(u64::MAX).min(self.next_look) }
+        let left = self.left_of_a_turn(before);
+        let again = self.missing.try_again(&mut self.routing, left, now);
+        if is_more { now } else { self.neighbors.next_deadline().unwrap_or(u64::MAX).min(self.next_look).min(again) }
+    }
+
+    /// What there was no room for, for people.
+    pub(crate) fn lacks(&mut self) -> Vec<String> {
+        let own = self.refused.first().map(|(prefix, refusal)| {
+            let count = self.refused.len();
+            format!("{count} of the router's own addresses and networks had no room: {prefix}, ...; {refusal}; they are tried again")
+        });
+        let unsettled = self.routing.unsettled();
+        let late = (unsettled > 0).then(|| {
+            format!("{unsettled} prefixes lead to where they led before: the table has no room for their change; they are tried again")
+        });
+        self.missing.told().into_iter().chain(own).chain(late).collect()
     }
 
     /// Whether `address` is a host of a network that is connected on `port`.
@@ -401,7 +421,9 @@ impl Control {
             ];
             Notice { message: "another station uses an address of the router", facts: facts.into() }
         };
-        told.into_iter().map(notice).collect()
+        let mut notices: Vec<Notice> = told.into_iter().map(notice).collect();
+        notices.extend(self.missing.notice());
+        notices
     }
 
     /// Whether another error of this kind may be sent now.
