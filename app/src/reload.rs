@@ -1,7 +1,8 @@
 //! A reload, from the request to its answer.
 //!
 //! Whoever asks does the long work, so that nobody else waits for it: reads the configuration and compares it with the running one, comes
-//! back with it, then builds the functions, and comes back with those. The loop that owns the data plane only begins and finishes.
+//! back with it, then builds the functions, comes back with those, then lets the functions that go on change, and comes back once more. The
+//! loop that owns the data plane only begins, puts in place, and finishes.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -12,9 +13,10 @@ use serde_json::{Value, json};
 use weir_config::{ConfigError, Plan};
 
 use crate::handle::{Running, Then};
+use crate::log;
 use crate::server::{Answer, Job, hand};
 use crate::source::Source;
-use crate::supervisor::{Aside, Built, Failure, Loaded, Next, Pending};
+use crate::supervisor::{Aside, Built, Changes, Failure, Loaded, Next, Pending};
 use weir_protocol::{Response, Script};
 
 /// What somebody asked for with a reload.
@@ -42,12 +44,37 @@ pub(crate) struct Ready {
     built: Result<Built, Failure>,
 }
 
-/// A reload whose functions somebody builds.
+/// Changes that are left of a reload when the rest is in place.
+pub(crate) struct Left {
+    changes: Changes,
+    ticket: Arc<()>,
+}
+
+/// A reload that somebody is busy with.
 pub(crate) struct Reloading {
-    pending: Pending,
+    step: Step,
     source: Source,
     /// What is answered when it is done.
     done: Value,
+}
+
+/// What somebody is busy with; each has what tells whether they still are.
+enum Step {
+    /// Functions are being built.
+    Building(Pending),
+    /// All is in place, and functions change.
+    Changing(Arc<()>),
+}
+
+impl Reloading {
+    /// Whether nobody is busy with it any more.
+    fn is_given_up(&self) -> bool {
+        let holders = match &self.step {
+            Step::Building(pending) => Arc::strong_count(&pending.aside),
+            Step::Changing(ticket) => Arc::strong_count(ticket),
+        };
+        holders == 1
+    }
 }
 
 impl Reload {
@@ -68,7 +95,13 @@ impl Reload {
             Answer::Build(aside) => {
                 let built = aside.build();
                 let ready = Box::new(Ready { aside, built });
-                hand(jobs, |reply| Job::Finish(ready, reply))
+                match hand(jobs, |reply| Job::PutInPlace(ready, reply))? {
+                    Answer::Change(Left { changes, ticket }) => {
+                        changes.carry_out();
+                        hand(jobs, |reply| Job::Finish(ticket, reply))
+                    }
+                    answer => Some(answer),
+                }
             }
             answer => Some(answer),
         }
@@ -101,7 +134,7 @@ impl Running {
         self.supervisor.add_changed_files(&mut difference, &new);
         let plan = self.supervisor.plan(&new, &difference);
         let answer =
-            |carried_out: bool| json!({ "plan": plan.text, "needs_restart": plan.needs_restart, "done": carried_out });
+            |done: bool| json!({ "plan": plan.text, "needs_restart": plan.needs_restart, "done": done, "lacks": [] });
         if dry_run {
             return (Answer::Whole(Response::Ok(answer(false))), Then::GoOn);
         }
@@ -114,35 +147,58 @@ impl Running {
         match self.supervisor.begin(new, difference) {
             Ok(pending) => {
                 let aside = Arc::clone(&pending.aside);
-                self.reloading = Some(Reloading { pending, source, done: answer(true) });
+                self.reloading = Some(Reloading { step: Step::Building(pending), source, done: answer(true) });
                 (Answer::Build(aside), Then::GoOn)
             }
             Err(failure) => (refused(failure, &source), Then::GoOn),
         }
     }
 
-    /// Puts in place what was built for a reload.
-    pub(crate) fn finish(&mut self, ready: Ready) -> Answer {
+    /// Puts in place what was built for a reload, and leaves changes of functions that go on to whoever asked.
+    pub(crate) fn put_in_place(&mut self, ready: Ready) -> Answer {
         let Ready { aside, built } = ready;
-        let Some(Reloading { pending, source, done }) =
-            self.reloading.take_if(|now| Arc::ptr_eq(&now.pending.aside, &aside))
-        else {
-            return Answer::Whole(Response::refused("this reload was given up"));
+        let is_it =
+            |now: &mut Reloading| matches!(&now.step, Step::Building(pending) if Arc::ptr_eq(&pending.aside, &aside));
+        let Some(Reloading { step: Step::Building(pending), source, done }) = self.reloading.take_if(is_it) else {
+            return given_up();
         };
         match built.and_then(|built| self.supervisor.finish(pending, built)) {
-            Ok(()) => {
-                self.source = source;
-                self.warn();
-                Answer::Whole(Response::Ok(done))
+            Ok(changes) => {
+                let ticket = Arc::new(());
+                self.source = source.clone();
+                self.reloading = Some(Reloading { step: Step::Changing(Arc::clone(&ticket)), source, done });
+                Answer::Change(Left { changes, ticket })
             }
             Err(failure) => refused(failure, &source),
         }
     }
 
-    /// Whether functions are being built for a reload: what changes functions has to wait until they are in place. A reload
-    /// that nobody builds for any more is given up.
+    /// Ends a reload whose changes are done.
+    pub(crate) fn finish(&mut self, ticket: &Arc<()>) -> Answer {
+        let is_it = |now: &mut Reloading| matches!(&now.step, Step::Changing(own) if Arc::ptr_eq(own, ticket));
+        let Some(Reloading { done, .. }) = self.reloading.take_if(is_it) else { return given_up() };
+        // The changes may have been made from what links were when the reload began.
+        self.supervisor.tell_links();
+        self.warn();
+        Answer::Whole(Response::Ok(self.with_lacks(done)))
+    }
+
+    /// The answer to a reload that is done, with what there is no room for, of which the log is told, too.
+    fn with_lacks(&self, mut done: Value) -> Value {
+        let lacks = self.supervisor.lacks();
+        for lack in &lacks {
+            log::warn("reload", "what the configuration wants is not all in force", &[("lack", lack)]);
+        }
+        if let Some(answer) = done.as_object_mut() {
+            answer.insert("lacks".to_owned(), lacks.into());
+        }
+        done
+    }
+
+    /// Whether functions are being built for a reload, or changed by it: what else changes functions has to wait until that is done. A reload
+    /// that nobody is busy with any more is given up.
     pub(crate) fn is_reloading(&mut self) -> bool {
-        let _given_up = self.reloading.take_if(|now| Arc::strong_count(&now.pending.aside) == 1);
+        let _given_up = self.reloading.take_if(|now| now.is_given_up());
         self.reloading.is_some()
     }
 
@@ -168,6 +224,10 @@ impl Running {
 fn is_same_file(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
     identity(one).is_some_and(|file| identity(other) == Some(file))
+}
+
+fn given_up() -> Answer {
+    Answer::Whole(Response::refused("this reload was given up"))
 }
 
 fn refused(failure: Failure, source: &Source) -> Answer {

@@ -119,8 +119,8 @@ fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool, watch
     }
 }
 
-/// Whether a job has to wait while functions are built for a reload: what it changed would be lost with the old ones. As many
-/// wait as there are clients, each of which waits for its answer.
+/// Whether a job has to wait while functions are built for a reload, or changed by it: what it changed would be lost with the old
+/// ones. As many wait as there are clients, each of which waits for its answer.
 fn changes_functions(job: &Job) -> bool {
     matches!(job, Job::TakeOver(..) | Job::Ask { request: Request::Change { .. }, .. })
 }
@@ -138,8 +138,12 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
             let _ = reply.send(answer);
             return then;
         }
-        Job::Finish(ready, reply) => {
-            let answer = running.finish(*ready);
+        Job::PutInPlace(ready, reply) => {
+            let answer = running.put_in_place(*ready);
+            let _ = reply.send(answer);
+        }
+        Job::Finish(ticket, reply) => {
+            let answer = running.finish(&ticket);
             let _ = reply.send(answer);
         }
         Job::Scene(reply) => {

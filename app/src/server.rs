@@ -27,7 +27,7 @@ use weir_engine::Observer;
 use weir_stage::ShowRows;
 
 use crate::log;
-use crate::reload::{Candidate, Ready, Reload};
+use crate::reload::{Candidate, Left, Ready, Reload};
 use crate::socket::{self, Bound};
 use crate::spare::{Guest, Spare};
 use crate::supervisor::Aside;
@@ -49,7 +49,9 @@ pub(crate) enum Job {
     /// Let a configuration take over that whoever asked has read.
     TakeOver(Box<Candidate>, SyncSender<Answer>),
     /// Put in place what was built for it.
-    Finish(Box<Ready>, SyncSender<Answer>),
+    PutInPlace(Box<Ready>, SyncSender<Answer>),
+    /// End it, now that the functions that go on have changed.
+    Finish(Arc<()>, SyncSender<Answer>),
     /// Say what a watcher must know.
     Scene(SyncSender<Scene>),
     /// Say what stages decided about packets, of each in words if there is anything to say.
@@ -77,6 +79,8 @@ pub(crate) enum Answer {
     Reload(Reload),
     /// Functions that whoever asked is to build in the same way.
     Build(Arc<Aside>),
+    /// Changes of functions that whoever asked is to carry out in the same way.
+    Change(Left),
 }
 
 /// What a watcher must know.

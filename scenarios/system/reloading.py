@@ -1,8 +1,10 @@
 """Reloads on Linux interfaces: queues move between workers while packets flow, and a port that cannot be opened again is told."""
 
+import threading
+
 from lab.hosts import STATIC, Between, Stream, check_all_arrived, config, numbers
 from lab.netns import Lab
-from lab.weir import wait_for
+from lab.weir import Weir, wait_for
 
 
 def test_workers_move_and_nothing_is_lost():
@@ -69,3 +71,33 @@ def test_a_port_that_does_not_open_again():
             assert {row["name"]: row["mtu"] for row in net.weir.show("ports")}["wan"] == ports["wan"]["mtu"]
             net.weir.reload(config(driver, STATIC, wan=", mtu = 1400"))
             net.weir.stop()
+
+
+def test_others_are_answered_while_a_reload_changes_many_routes():
+    """Somebody who asks meanwhile sees the change half done: so nobody waits for its end."""
+    ports = """port { name = "a", device = "mem:null", address = "10.0.0.1/16" }
+    port { name = "b", device = "mem:null", address = "192.0.2.1/24" }
+    """
+    many = """for n = 0, 299999 do
+      routes[string.format("%d.%d.%d.0/24", 20 + math.floor(n / 65536), math.floor(n / 256) % 256, n % 256)] = "192.0.2.9"
+    end
+    """
+    script = lambda more: f'{ports} local routes = {{}}\n{more} router {{ ports = {{ "a", "b" }}, workers = {{ 0 }}, routes = routes }}'
+    with Weir(None, script("")) as weir:
+        count = lambda: weir.show("fib")[0]["prefixes"]
+        least, seen = count(), []
+
+        def half_done():
+            """One way and back, and whether anybody saw it between."""
+            for more, ends in ((many, least + 300_000), ("", least)):
+                client = threading.Thread(target=weir.reload, args=(script(more),))
+                client.start()
+                while client.is_alive():
+                    seen.append(count())
+                    weir.stats()
+                client.join()
+                assert count() == ends, (count(), ends)
+            return any(least < n < least + 300_000 for n in seen)
+
+        assert wait_for(half_done), set(seen)
+        weir.stop()

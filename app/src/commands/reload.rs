@@ -39,7 +39,10 @@ fn text(answer: &Value) -> String {
     let is = |key: &str| answer.get(key).and_then(Value::as_bool).unwrap_or_default();
     match (is("done"), is("needs_restart")) {
         (true, true) => format!("{plan}done; Weir starts again\n"),
-        (true, false) => format!("{plan}done\n"),
+        (true, false) => {
+            let lacks = answer.get("lacks").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+            format!("{plan}done\n{}", lacks.map(|lack| format!("warning: {lack}\n")).collect::<String>())
+        }
         (false, true) => format!("{plan}this takes a restart of the whole process: --allow-restart\n"),
         (false, false) => plan,
     }
@@ -57,6 +60,9 @@ mod tests {
         };
         assert_eq!(answer("+ port b\n", false, true), "+ port b\ndone\n");
         assert_eq!(answer("", false, false), "nothing changes\n");
+        let lacking =
+            json!({"plan": "", "needs_restart": false, "done": true, "lacks": ["router: 2 routes had no room"]});
+        assert_eq!(text(&lacking), "nothing changes\ndone\nwarning: router: 2 routes had no room\n");
         assert!(answer("~ engine", true, false).ends_with("--allow-restart\n"));
         assert!(answer("~ engine", true, true).ends_with("Weir starts again\n"));
     }

@@ -136,7 +136,9 @@ impl Session<'_> {
                 self.write_pieces(pieces, |rows, more| Response::Rows { columns: columns.clone(), rows, more })
             }
             Answer::Text(pieces) => self.write_pieces(pieces, |text, more| Response::Text { text, more }),
-            Answer::Reload(_) | Answer::Build(_) => self.write(Response::refused("there is nothing to read here")),
+            Answer::Reload(_) | Answer::Build(_) | Answer::Change(_) => {
+                self.write(Response::refused("there is nothing to read here"))
+            }
         }
     }
 

@@ -38,7 +38,7 @@ impl Stand {
             for job in todo {
                 match job {
                     Job::Ask { request, reply, .. } => drop(reply.send(answer(request))),
-                    Job::TakeOver(_, reply) | Job::Finish(_, reply) => {
+                    Job::TakeOver(_, reply) | Job::PutInPlace(_, reply) | Job::Finish(_, reply) => {
                         drop(reply.send(Answer::Whole(Response::refused("no script runs here"))))
                     }
                     Job::Scene(reply) => {

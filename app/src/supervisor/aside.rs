@@ -28,7 +28,7 @@ pub(crate) struct Aside {
 }
 
 /// A live change that is ready to be put in place.
-type Prepared = Box<dyn FnOnce(u64) + Send>;
+pub(super) type Prepared = Box<dyn FnOnce(u64) + Send>;
 
 /// The functions of the new configuration: built, or kept with a change to be put in place.
 pub(crate) struct Built {

@@ -32,7 +32,7 @@ use placing::{Cores, too_few_queues};
 pub(crate) use placing::{RunningFunction, blueprint, owners, parts};
 use ports::Buffers;
 pub(crate) use ports::{OpenPort, open};
-pub(crate) use reload::Pending;
+pub(crate) use reload::{Changes, Pending};
 pub(crate) use sayings::Sayings;
 use sayings::sayings_of;
 
@@ -209,7 +209,7 @@ impl Supervisor {
     }
 
     /// Tells functions how the links of their ports are: many devices know only once they are open, after functions were built.
-    fn tell_links(&self) {
+    pub(crate) fn tell_links(&self) {
         let now = self.engine.now();
         for open in self.ports.values() {
             for running in self.functions.iter().filter(|running| running.ports.contains(&open.info.name)) {
@@ -250,6 +250,7 @@ impl Supervisor {
                 for running in self.functions.iter().filter(|running| running.ports.contains(&open.info.name)) {
                     running.instance.link_changed(open.info.index, up, now);
                 }
+                self.engine.rouse();
             }
         }
         self.watch(now);

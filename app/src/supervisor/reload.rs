@@ -1,8 +1,8 @@
 //! Replacing the running configuration: everything is built aside, then put in place, all or nothing.
 //!
-//! A reload has three steps, so that the second, which may take long, keeps nobody waiting: [`Supervisor::begin`] finds out what
-//! becomes of ports and attaches those that can be attached now; [`Pending::build`] builds functions on whatever thread;
-//! [`Supervisor::finish`] opens ports and puts all in place.
+//! A reload has four steps, so that the second and the last, which may take long, keep nobody waiting: [`Supervisor::begin`] finds out what
+//! becomes of ports and attaches those that can be attached now; [`Aside::build`] builds functions on whatever thread;
+//! [`Supervisor::finish`] opens ports and puts all in place; [`Changes::carry_out`] lets functions that go on change, on whatever thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use weir_config::{Change, Element, KeyChange, Plan, What};
 use weir_stage::{Env, Function, Port, PortConfig, PortFacts, PortInfo};
 
-use super::aside::{Aside, Built};
+use super::aside::{Aside, Built, Prepared};
 use super::changes::PortChanges;
 use super::config::Loaded;
-use super::placing::{Cores, Parts, blueprint, owners, too_few_queues};
+use super::placing::{Cores, Parts, RunningFunction, blueprint, owners, too_few_queues};
 use super::ports::{self, OpenPort, Owners};
 use super::{Failure, Supervisor};
 
@@ -31,6 +31,19 @@ pub(crate) struct Pending {
     pub(crate) aside: Arc<Aside>,
     /// Ports that are opened early.
     attached: Vec<Attached>,
+}
+
+/// What is left of a reload that is in place: changes of functions that go on, a million routes perhaps.
+pub(crate) struct Changes {
+    prepared: Vec<Prepared>,
+    now: u64,
+}
+
+impl Changes {
+    /// The last step of a reload. It cannot fail.
+    pub(crate) fn carry_out(self) {
+        self.prepared.into_iter().for_each(|change| change(self.now));
+    }
 }
 
 impl Supervisor {
@@ -85,7 +98,10 @@ impl Supervisor {
         self.add_changed_files(&mut plan, &new);
         let pending = self.begin(Arc::new(new), plan)?;
         let built = pending.aside.build()?;
-        self.finish(pending, built)
+        let left = self.finish(pending, built)?;
+        left.carry_out();
+        self.tell_links();
+        Ok(())
     }
 
     /// The first step of a reload.
@@ -108,8 +124,9 @@ impl Supervisor {
         Ok(Pending { aside: Arc::new(aside), attached })
     }
 
-    /// The last step of a reload.
-    pub(crate) fn finish(&mut self, pending: Pending, built: Built) -> Result<(), Failure> {
+    /// The third step of a reload. Answers the changes of functions that go on as they are, which whoever asked is to carry out: as they
+    /// know the links of a while ago, they are told of those afterwards, see [`Supervisor::tell_links`].
+    pub(crate) fn finish(&mut self, pending: Pending, built: Built) -> Result<Changes, Failure> {
         let Pending { aside, attached } = pending;
         let mut opened = Vec::new();
         let placed = self
@@ -119,16 +136,25 @@ impl Supervisor {
             .and_then(|()| aside.refit(built, &opened))
             .and_then(|built| self.put_in_place(&aside, built, &mut opened));
         match placed {
-            Ok(()) => {
+            Ok(changes) => {
                 let before = std::mem::replace(&mut self.loaded, Arc::clone(&aside.new));
                 drop_elsewhere((before, aside));
-                Ok(())
+                Ok(changes)
             }
             Err(failure) => {
                 close_all(opened);
                 Err(self.restore(&aside.changes.closes, failure))
             }
         }
+    }
+
+    /// What functions have no room for though the configuration wants it, in sentences.
+    pub(crate) fn lacks(&self) -> Vec<String> {
+        let of = |running: &RunningFunction| {
+            let name = running.element.name();
+            running.instance.lacks().into_iter().map(|lack| format!("{name}: {lack}")).collect::<Vec<String>>()
+        };
+        self.functions.iter().flat_map(of).collect()
     }
 
     fn open_attached(&self, aside: &Aside, attached: Vec<Attached>, opened: &mut Vec<OpenPort>) -> Result<(), Failure> {
@@ -260,7 +286,7 @@ impl Supervisor {
 
     /// Has the workers run the new functions on the new ports. On failure everything is as it was, and what is in `opened` is
     /// not in use.
-    fn put_in_place(&mut self, aside: &Aside, built: Built, opened: &mut Vec<OpenPort>) -> Result<(), Failure> {
+    fn put_in_place(&mut self, aside: &Aside, built: Built, opened: &mut Vec<OpenPort>) -> Result<Changes, Failure> {
         let Aside { new, wanted, .. } = aside;
         let mut fresh: BTreeMap<String, &mut OpenPort> =
             opened.iter_mut().map(|open| (open.info.name.clone(), open)).collect();
@@ -273,12 +299,10 @@ impl Supervisor {
         self.engine.install(plan).map_err(Failure::one)?;
         drop_elsewhere(std::mem::replace(&mut self.functions, built.functions));
         let gone = self.take_ports(aside, std::mem::take(opened));
-        let now = self.engine.now();
-        built.prepared.into_iter().for_each(|change| change(now));
         self.functions.iter_mut().for_each(|running| running.keep = true);
         self.tell_links();
         close_all(gone);
-        Ok(())
+        Ok(Changes { prepared: built.prepared, now: self.engine.now() })
     }
 
     /// Makes the ports those of the new configuration; returns the others.

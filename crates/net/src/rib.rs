@@ -14,10 +14,14 @@
 //!                        hop --> next hop (port, gateway)
 //! ```
 //!
+//! A link that goes down or a network that is disconnected may change every route. So such a change only leaves work behind, which
+//! [`Rib::catch_up`] does by the piece; what each other operation does is done when it returns.
+//!
 //! Every operation appends to a list what the forwarding table has to do, in an order that is safe at each step: a next
 //! hop or group is filled in before a route points to it, and given up only after no route does. Its number is used
 //! again only after [`Rib::recycle`].
 
+mod behind;
 mod connected;
 mod hops;
 mod routes;
@@ -31,6 +35,7 @@ use crate::author::Author;
 use crate::group::{Buckets, GroupId, GroupStore, MAX_MEMBERS};
 use crate::interface::PortId;
 use crate::nexthop::{NextHop, NextHopId, NextHopStore};
+use behind::Behind;
 use connected::Connected;
 use hops::Hops;
 use ipnet::Ipv4Net;
@@ -174,7 +179,9 @@ pub struct Rib {
     connected: Connected,
     /// Ports whose link is up.
     up: BTreeSet<PortId>,
-    /// Next hops to let go of at the end of the operation under way.
+    /// What the forwarding table does not follow yet.
+    behind: Behind,
+    /// Next hops to let go of as soon as no route can lead there: at the end of the operation under way, or when nothing is left behind.
     released: Vec<NextHopId>,
     /// A hop could not be resolved for want of a place.
     starved: bool,
@@ -194,6 +201,7 @@ impl Rib {
             groups: GroupStore::new(limits.groups),
             connected: Connected::default(),
             up: BTreeSet::new(),
+            behind: Behind::default(),
             released: Vec::new(),
             starved: false,
             scratch: Vec::new(),
@@ -201,7 +209,8 @@ impl Rib {
     }
 
     /// Adds a route, or replaces the one that `author` has for this prefix. Host bits of `prefix` and duplicates among
-    /// `hops` do not count. What has to be done is appended to `changes`.
+    /// `hops` do not count. What has to be done is appended to `changes`; of a connected network, what is reached by it is left to
+    /// [`Rib::catch_up`].
     ///
     /// # Errors
     /// The route can not be held; the RIB is as before (`changes` may then name next hops that come and go).
@@ -223,7 +232,7 @@ impl Rib {
         result
     }
 
-    /// Removes the route that `author` has for this prefix.
+    /// Removes the route that `author` has for this prefix. Of a connected network, what is reached by it is left to [`Rib::catch_up`].
     ///
     /// # Errors
     /// There is none.
@@ -234,19 +243,18 @@ impl Rib {
         self.refresh_route(route, changes);
         self.routes.drop_if_empty(route);
         if author == Author::Connected && self.connected.set(prefix, &[]) {
-            self.resolve_all(changes);
+            self.fall_behind();
         }
         self.drop_set_if_unused(set, changes);
         self.let_go(changes);
         Ok(())
     }
 
-    /// The link of `port` went up or down.
-    pub fn set_link(&mut self, port: PortId, up: bool, changes: &mut Vec<Change>) {
+    /// The link of `port` went up or down. What follows from that is left to [`Rib::catch_up`].
+    pub fn set_link(&mut self, port: PortId, up: bool) {
         let changed = if up { self.up.insert(port) } else { self.up.remove(&port) };
         if changed {
-            self.resolve_all(changes);
-            self.let_go(changes);
+            self.fall_behind();
         }
     }
 
@@ -256,13 +264,12 @@ impl Rib {
         Retired { next_hops: self.next_hops.retired(), groups: self.groups.retired() }
     }
 
-    /// Lets places that were given up before `upto` was read be used again.
-    pub fn recycle(&mut self, upto: Retired, changes: &mut Vec<Change>) {
+    /// Lets places that were given up before `upto` was read be used again. Hops that wait for one are left to [`Rib::catch_up`].
+    pub fn recycle(&mut self, upto: Retired) {
         self.next_hops.recycle(upto.next_hops);
         self.groups.recycle(upto.groups);
         if std::mem::take(&mut self.starved) {
-            self.resolve_all(changes);
-            self.let_go(changes);
+            self.fall_behind();
         }
     }
 
@@ -295,7 +302,7 @@ impl Rib {
         };
         self.refresh_route(route, changes);
         if author == Author::Connected && self.connected.set(prefix, hops) {
-            self.resolve_all(changes);
+            self.fall_behind();
         }
         self.drop_set_if_unused(old, changes);
         Ok(())
@@ -412,43 +419,6 @@ impl Rib {
         }
     }
 
-    /// Resolves every hop anew: connected networks or links have changed.
-    fn resolve_all(&mut self, changes: &mut Vec<Change>) {
-        let mut dirty = Vec::new();
-        for index in self.hops.indices() {
-            self.resolve_hop(index, &mut dirty, changes);
-        }
-        dirty.sort_unstable();
-        dirty.dedup();
-        for set in dirty {
-            if self.refresh_set(set, changes) {
-                let mut entry = self.sets.first_entry(set);
-                while let Some((route, next)) = self.routes.step(entry) {
-                    self.refresh_route(route, changes);
-                    entry = next;
-                }
-            }
-        }
-    }
-
-    fn resolve_hop(&mut self, index: u32, dirty: &mut Vec<u32>, changes: &mut Vec<Change>) {
-        let Some(state) = self.hops.get_mut(index) else { return };
-        let (found, mut usable) = self.connected.resolve(state.hop, &self.up);
-        let before = (state.id, state.usable);
-        let held = state.id.and_then(|id| self.next_hops.get(id));
-        // A hop that resolves to nothing keeps its place: a link that flaps must not use up places.
-        if found.is_some() && found != held {
-            match found.and_then(|next_hop| acquire(&mut self.next_hops, next_hop, changes)) {
-                Some(id) => self.released.extend(state.id.replace(id)),
-                None => (usable, self.starved) = (false, true),
-            }
-        }
-        state.usable = usable;
-        if (state.id, usable) != before {
-            dirty.extend_from_slice(&state.sets);
-        }
-    }
-
     fn drop_set_if_unused(&mut self, index: Option<u32>, changes: &mut Vec<Change>) {
         let Some(index) = index.filter(|&index| self.sets.is_unused(index)) else { return };
         let keys: Vec<Hop> = self.sets.members(index).iter().filter_map(|&hop| self.hops.hop(hop)).collect();
@@ -464,6 +434,9 @@ impl Rib {
 
     /// Gives up the next hops that nothing points to any more; the last step of every operation.
     fn let_go(&mut self, changes: &mut Vec<Change>) {
+        if self.is_behind() {
+            return;
+        }
         for id in self.released.drain(..) {
             if self.next_hops.release(id) {
                 changes.push(Change::NextHop { id, now: None });

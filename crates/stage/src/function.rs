@@ -207,6 +207,12 @@ pub trait Instance: Send + Sync {
         Vec::new()
     }
 
+    /// What is wanted and not in force for want of room, though it is tried again by itself: sentences for people, with what to do, the
+    /// fewest that say it. Asked for after every reload.
+    fn lacks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// A port's link went up or down.
     fn link_changed(&self, _port: u16, _up: bool, _now: u64) {}
 

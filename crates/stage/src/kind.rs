@@ -61,6 +61,11 @@ pub trait MakeStage: Send + Sync {
         Vec::new()
     }
 
+    /// As [`Instance::lacks`](crate::Instance::lacks), of its stages.
+    fn lacks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// As [`Instance::notices`](crate::Instance::notices), of its stages.
     fn notices(&self) -> Vec<Notice> {
         Vec::new()

@@ -142,7 +142,7 @@ impl Entry {
 pub(crate) struct Egress {
     /// Source MAC address and EtherType as they lie in the packet, as a little-endian word.
     source: AtomicU64,
-    /// Bytes of the longest frame: MTU and Ethernet header.
+    /// Bytes of the longest frame: MTU and Ethernet header. 0 while the link is down, so that none fits.
     longest: AtomicU32,
 }
 
@@ -153,6 +153,16 @@ impl Egress {
         let [g, h] = ethernet::IPV4.to_be_bytes();
         self.source.store(u64::from_le_bytes([a, b, c, d, e, f, g, h]), Ordering::Relaxed);
         self.longest.store(u32::from(mtu) + Ethernet::LEN as u32, Ordering::Relaxed);
+    }
+
+    /// Lets nothing leave any more, whatever leads here: one word stops all of it, be it a million routes.
+    pub(crate) fn close(&self) {
+        self.longest.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether nothing may leave.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.longest_frame() == 0
     }
 
     /// Takes over what is known of another.
@@ -296,11 +306,9 @@ impl Fib {
         }
     }
 
-    /// What packets that leave by a port carry.
-    pub(crate) fn set_egress(&self, port: u8, mac: MacAddr, mtu: u16) {
-        if let Some(egress) = self.egress.get(port as usize) {
-            egress.set(mac, mtu);
-        }
+    /// What is known of a port that packets leave by, to be changed. Only the control side writes.
+    pub(crate) fn egress(&self, port: u8) -> Option<&Egress> {
+        self.egress.get(port as usize)
     }
 
     /// What is known of ports that packets come in by.

@@ -21,7 +21,7 @@ use crate::bad::{ways_of_checks, with_reasons};
 use crate::checker::{Checker, reach};
 use crate::classify::{Finding, classify};
 use crate::counters::{Tally, WorkerCounters};
-use crate::fib::{Action, FibView};
+use crate::fib::{Action, Entry, FibView};
 use crate::lookups::{Lookups, destination};
 use crate::punt::{Kind, Policing, Punts};
 use crate::rewrite::{rewrite, trim};
@@ -46,6 +46,8 @@ with_reasons! { ways_of_checks {
     } {
         /// To the broadcast or network address of a connected network (RFC 2644).
         DirectedBroadcast => drop "directed-broadcast",
+        /// The link of the port that its route leads to has just gone down; the route follows within moments.
+        PortDown => drop "port-down",
         /// More ARP than the slow path takes from a worker.
         PolicedArp => drop "punt-policed-arp",
         /// More for the router's own addresses than the slow path takes from a worker.
@@ -174,7 +176,7 @@ impl<T: Lookup4> Shared<T> {
             Action::Forward => self.path().forward(packet, place).map_or_else(
                 || {
                     trim(packet);
-                    self.path().forward(packet, place).ok_or(Exit::TooBig)
+                    self.path().forward(packet, place).ok_or_else(|| self.path().why_not(place))
                 },
                 Ok,
             ),
@@ -283,6 +285,12 @@ impl Path<'_> {
         rewrite(packet.window_mut(0), entry, egress.source_word());
         self.counters.count(place, 1, len as u64);
         Some(port)
+    }
+
+    /// Why a packet does not fit the port that its place leads to.
+    fn why_not(self, place: u32) -> Exit {
+        let port = self.fib.entry(place).and_then(Entry::egress);
+        if port.is_some_and(|port| self.fib.egress(port).is_closed()) { Exit::PortDown } else { Exit::TooBig }
     }
 }
 

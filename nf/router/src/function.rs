@@ -278,6 +278,10 @@ impl Instance for Running {
         lock(&self.shared).notices(now)
     }
 
+    fn lacks(&self) -> Vec<String> {
+        lock(&self.shared).lacks()
+    }
+
     fn link_changed(&self, port: u16, up: bool, now: u64) {
         lock(&self.shared).set_link(port, up, now);
     }

@@ -18,6 +18,7 @@ mod function;
 mod hairpin;
 mod load;
 mod lookups;
+mod missing;
 mod options;
 mod pieces;
 mod punt;

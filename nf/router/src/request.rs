@@ -186,11 +186,16 @@ fn apply(control: &mut Control, change: Change, now: u64) -> Result<Option<Chang
             let before = hops_of(control, prefix);
             let done = control.routing.replace(prefix, Author::Cli, &hops);
             done.map_err(|refusal| format!("{prefix}: {refusal}"))?;
+            control.missing.forget(prefix, Author::Cli);
             Ok(Some(before.map_or(Change::NoRoute(prefix), |hops| Change::Route(prefix, hops))))
         }
         Change::NoRoute(prefix) => {
             let before = hops_of(control, prefix);
-            let done = control.routing.remove(prefix, Author::Cli);
+            let was_missing = control.missing.forget(prefix, Author::Cli);
+            let done = control
+                .routing
+                .remove(prefix, Author::Cli)
+                .or_else(|error| if was_missing { Ok(()) } else { Err(error) });
             done.map_err(|refusal| format!("{prefix}: {refusal}"))?;
             Ok(before.map(|hops| Change::Route(prefix, hops)))
         }
@@ -254,9 +259,13 @@ fn gateway(control: &Control, address: Ipv4Addr) -> Result<u16, String> {
 
 /// The next hops of the route that was added to this prefix at run time.
 fn hops_of(control: &Control, prefix: Ipv4Net) -> Option<Vec<Hop>> {
-    let mut routes = control.routing.rib().routes_to(prefix);
-    let route = routes.find(|route| route.author() == Author::Cli)?;
-    Some(route.hops().map(|(hop, _)| hop).collect())
+    // One that there was no room for was added all the same, and replaces what was there.
+    let missing = control.missing.hops(prefix, Author::Cli);
+    missing.or_else(|| {
+        let mut routes = control.routing.rib().routes_to(prefix);
+        let route = routes.find(|route| route.author() == Author::Cli)?;
+        Some(route.hops().map(|(hop, _)| hop).collect())
+    })
 }
 
 /// What is left of a route without some of its next hops; nothing if none are named.

@@ -1,6 +1,6 @@
 //! Routes of all authors, and what workers see of them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use weir_wire::MacAddr;
 
 use crate::counters::Counters;
 use crate::fib::{Action, Entry, Fib, Leads};
-use crate::static_routes::StaticRoute;
 use crate::table::PrefixTable;
 
 /// Why a route was refused; nothing changed.
@@ -95,9 +94,13 @@ pub(crate) struct Routing {
     unsettled: BTreeSet<Ipv4Net>,
     /// What waits for readers to pass before its numbers are used again.
     retired: VecDeque<(Epoch, Retired)>,
+    /// All that waited for readers at the last look.
+    waited_for: Retired,
     /// Room for changes, kept so that a route does not allocate.
     changes: Vec<Change>,
-    /// Routes that were added, replaced or removed.
+    /// Where the next look at the counters of next hops begins.
+    next_look: u32,
+    /// What was worked on: routes that were changed, and whatever followed from other changes.
     work: u64,
 }
 
@@ -113,8 +116,10 @@ impl Routing {
     /// Without routes, all links down. `ports` are the indices of the ports by position.
     pub(crate) fn new(limits: Limits, tables: Tables, ports: impl IntoIterator<Item = PortId>) -> Routing {
         let Tables { table, fib, counters, domain } = tables;
+        let rib = Rib::new(limits);
         Routing {
-            rib: Rib::new(limits),
+            waited_for: rib.retired(),
+            rib,
             table,
             fib,
             counters,
@@ -127,6 +132,7 @@ impl Routing {
             unsettled: BTreeSet::new(),
             retired: VecDeque::new(),
             changes: Vec::new(),
+            next_look: 0,
             work: 0,
         }
     }
@@ -159,7 +165,7 @@ impl Routing {
         match refused {
             // A prefix that is in the table already gets its new value as soon as there is room; a new one is refused.
             Some(refused) if self.unsettled.contains(&prefix.trunc()) && !self.table.has(to_prefix(prefix)) => {
-                _ = self.remove(prefix, author);
+                _ = self.take_out(prefix, author);
                 self.unsettled.remove(&prefix.trunc());
                 Err(Refusal::Table(refused))
             }
@@ -170,28 +176,15 @@ impl Routing {
     /// Removes the route that this author has.
     pub(crate) fn remove(&mut self, prefix: Ipv4Net, author: Author) -> Result<(), Refusal> {
         self.work = self.work.wrapping_add(1);
+        self.take_out(prefix, author)
+    }
+
+    fn take_out(&mut self, prefix: Ipv4Net, author: Author) -> Result<(), Refusal> {
         let mut changes = std::mem::take(&mut self.changes);
         let done = self.rib.remove(prefix, author, &mut changes).map_err(Refusal::Routes);
         self.apply(&mut changes);
         self.changes = changes;
         done
-    }
-
-    /// Makes the routes of the configuration those that it wants, changing no more than differs. `hop` says how a gateway is reached.
-    pub(crate) fn set_config(
-        &mut self,
-        wanted: &[StaticRoute],
-        hop: impl Fn(Ipv4Addr) -> Hop,
-        refused: &mut Vec<(Ipv4Net, Refusal)>,
-    ) {
-        let ours = self.rib.routes().filter(|route| route.author() == Author::Config);
-        let mut gone: Vec<Ipv4Net> = ours.map(|route| route.prefix()).collect();
-        if !gone.is_empty() {
-            let kept: HashSet<Ipv4Net> = wanted.iter().map(|route| route.prefix).collect();
-            gone.retain(|prefix| !kept.contains(prefix));
-        }
-        self.remove_config(&gone);
-        self.replace_config(wanted, hop, refused);
     }
 
     /// Removes routes of the configuration.
@@ -201,34 +194,26 @@ impl Routing {
         }
     }
 
-    /// Adds routes of the configuration, or replaces them.
-    pub(crate) fn replace_config(
-        &mut self,
-        wanted: &[StaticRoute],
-        hop: impl Fn(Ipv4Addr) -> Hop,
-        refused: &mut Vec<(Ipv4Net, Refusal)>,
-    ) {
-        let mut hops = Vec::new();
-        for route in wanted {
-            hops.clear();
-            hops.extend(route.via.iter().copied().map(&hop));
-            if let Err(refusal) = self.replace(route.prefix, Author::Config, &hops) {
-                refused.push((route.prefix, refusal));
-            }
-        }
-    }
-
-    /// Routes that were added, replaced or removed since the start.
+    /// What was worked on since the start: routes that were added, replaced or removed, and hops, sets of hops and routes that follow
+    /// the links.
     pub(crate) fn work(&self) -> u64 {
         self.work
     }
 
-    /// The link of a port went up or down.
+    /// The link of a port went up or down; routes follow by and by, see [`Routing::catch_up`].
     pub(crate) fn set_link(&mut self, port: PortId, up: bool) {
+        self.rib.set_link(port, up);
+    }
+
+    /// Lets routes follow links and connected networks, by work on at most `most` hops, sets of hops and routes. Answers whether there
+    /// are more.
+    pub(crate) fn catch_up(&mut self, most: usize) -> bool {
         let mut changes = std::mem::take(&mut self.changes);
-        self.rib.set_link(port, up, &mut changes);
+        let done = self.rib.catch_up(most, &mut changes);
+        self.work = self.work.wrapping_add(done as u64);
         self.apply(&mut changes);
         self.changes = changes;
+        self.rib.is_behind()
     }
 
     /// The Ethernet address of a neighbour is known now, or not any more.
@@ -279,27 +264,23 @@ impl Routing {
         }
     }
 
-    /// Tries again what was refused, and lets numbers be used again that no reader can hold any more.
-    pub(crate) fn tidy(&mut self) {
-        let tried: Vec<Ipv4Net> = self.unsettled.iter().copied().take(SETTLED).collect();
+    /// Tries again what was refused, at most so many prefixes, and lets numbers be used again that no reader can hold any more.
+    pub(crate) fn tidy(&mut self, most: usize) {
+        let tried: Vec<Ipv4Net> = self.unsettled.iter().copied().take(most).collect();
         for prefix in tried {
+            self.work = self.work.wrapping_add(1);
             if self.settle(prefix).is_ok() {
                 self.unsettled.remove(&prefix);
             }
         }
         let now = self.rib.retired();
-        if self.retired.back().map(|(_, retired)| *retired) != Some(now) {
+        if self.waited_for != now {
+            self.waited_for = now;
             self.retired.push_back((self.domain.advance(), now));
         }
         let frontier = self.domain.frontier();
-        // The last one stays, to compare with.
-        while self.retired.len() > 1
-            && let Some((_, retired)) = self.retired.pop_front_if(|(epoch, _)| *epoch <= frontier)
-        {
-            let mut changes = std::mem::take(&mut self.changes);
-            self.rib.recycle(retired, &mut changes);
-            self.apply(&mut changes);
-            self.changes = changes;
+        while let Some((_, retired)) = self.retired.pop_front_if(|(epoch, _)| *epoch <= frontier) {
+            self.rib.recycle(retired);
         }
     }
 
@@ -318,10 +299,16 @@ impl Routing {
         })
     }
 
-    /// Neighbours to which packets were sent since the last call.
-    pub(crate) fn used_neighbors(&mut self) -> Vec<(PortId, Ipv4Addr)> {
+    /// Neighbours to which packets were sent since the last look, of some next hops after those of the last call; and whether that were
+    /// the last ones.
+    pub(crate) fn used_neighbors(&mut self) -> (Vec<(PortId, Ipv4Addr)>, bool) {
         let mut used = Vec::new();
-        for (&index, occupant) in &mut self.occupants {
+        let first = std::mem::take(&mut self.next_look);
+        for ((&index, occupant), n) in self.occupants.range_mut(first..).zip(1..) {
+            if n > LOOKED_AT {
+                self.next_look = index;
+                break;
+            }
             let (packets, _) = self.counters.sum(Leads::next_hop(index).value());
             if std::mem::replace(&mut occupant.seen, packets) != packets
                 && let Some(gateway) = occupant.next_hop.gateway
@@ -329,7 +316,7 @@ impl Routing {
                 used.push((occupant.next_hop.port, gateway));
             }
         }
-        used
+        (used, self.next_look == 0)
     }
 
     /// Carries changes out, in their order. Prefixes that the table refuses become unsettled; answers why the last was.
@@ -400,8 +387,8 @@ impl Routing {
     }
 }
 
-/// Prefixes that are tried again at once.
-const SETTLED: usize = 256;
+/// Next hops whose counters are looked at in one go.
+const LOOKED_AT: u32 = 4096;
 
 /// A prefix as the table has it; its length is within bounds, so that the fallback is never taken.
 fn to_prefix(prefix: Ipv4Net) -> Prefix4 {

@@ -12,10 +12,9 @@ use weir_net::Author;
 use weir_net::rib::Hop;
 
 use crate::load::Wanted;
-use crate::routing::Refusal;
-use crate::state::Control;
+use crate::state::{Control, Lists};
 
-/// Changes of routes that are made at once.
+/// Changes of routes, or what follows from other changes, that are worked on at once.
 pub(crate) const CHANGES: usize = 256;
 
 /// Positions of the RIB that are looked through at once.
@@ -45,14 +44,14 @@ impl<T> Turns<T> {
 #[derive(Debug)]
 pub(crate) struct Shared {
     control: Turns<Control>,
-    /// The most changes of routes that were made at once.
+    /// The most that was worked on at once.
     longest: AtomicU64,
 }
 
 /// The control side, for as long as nobody else has it.
 pub(crate) struct Hold<'a> {
     control: MutexGuard<'a, Control>,
-    /// Changes of routes before.
+    /// What was worked on before.
     before: u64,
     longest: &'a AtomicU64,
 }
@@ -97,10 +96,17 @@ impl Drop for Hold<'_> {
 
 /// Becomes what a checked configuration wants, changing no more than differs, by and by.
 pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
-    // What the tables have no room for was refused when the configuration was checked.
-    let mut refused: Vec<(Ipv4Net, Refusal)> = Vec::new();
-    let routes = lock(shared).become_all_but_routes(wanted, now, &mut refused);
+    let Lists { routes, neighbors } = lock(shared).become_all_but_lists(wanted, now);
+    let gone = lock(shared).unwanted_neighbors(&neighbors);
+    for piece in gone.chunks(CHANGES) {
+        lock(shared).remove_neighbors(piece);
+    }
+    for piece in neighbors.chunks(CHANGES) {
+        lock(shared).add_config_neighbors(piece, now);
+    }
+    while lock(shared).catch_up(CHANGES) {}
     let is_wanted = |prefix: Ipv4Net| routes.binary_search_by_key(&prefix, |route| route.prefix).is_ok();
+    lock(shared).missing.retain(Author::Config, is_wanted);
     let mut gone: Vec<Ipv4Net> = Vec::new();
     each_piece(shared, |control, piece| {
         let ours = control.routing.rib().routes_at(piece).filter(|route| route.author() == Author::Config);
@@ -110,7 +116,8 @@ pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
         lock(shared).routing.remove_config(piece);
     }
     for piece in routes.chunks(CHANGES) {
-        lock(shared).routing.replace_config(piece, Hop::Via, &mut refused);
+        let control = &mut *lock(shared);
+        control.missing.replace_config(&mut control.routing, piece, Hop::Via);
     }
 }
 
@@ -121,15 +128,16 @@ pub(crate) fn take_over(shared: &Shared, old: &Shared, now: u64) {
         let theirs = control.routing.rib().routes_at(piece).filter(|route| route.author() == Author::Cli);
         added.extend(theirs.map(|route| (route.prefix(), route.hops().map(|(hop, _)| hop).collect())));
     });
+    added.extend(lock(old).missing.of(Author::Cli).map(|(prefix, hops)| (prefix, hops.to_vec())));
     for piece in added.chunks(CHANGES) {
-        let mut control = lock(shared);
+        let control = &mut *lock(shared);
         for (prefix, hops) in piece {
-            // What has no place in the new tables is refused as it would be on the command line.
-            _ = control.routing.replace(*prefix, Author::Cli, hops);
+            control.missing.replace(&mut control.routing, *prefix, Author::Cli, hops);
         }
     }
     let neighbors: Vec<_> = lock(old).neighbors.iter().collect();
     lock(shared).take_over_neighbors(&neighbors, now);
+    while lock(shared).catch_up(CHANGES) {}
 }
 
 /// Looks through the positions of all routes, by the piece.

@@ -205,7 +205,7 @@ fn fib(control: &Control) -> Value {
     let memory = control.routing.table().memory();
     json!({
         "prefixes": control.routing.table().len(),
-        "next_hops": control.routing.rib().next_hops().count(),
+        "next_hops": control.routing.rib().next_hop_count(),
         "groups": control.routing.rib().group_count(),
         "lookup_bytes": memory.lookup + control.routing.fib().bytes(),
         "used_bytes": memory.used,
@@ -223,9 +223,13 @@ pub(crate) fn gauges(shared: &Shared) -> Vec<(&'static str, &'static str, f64)> 
         ("fib_prefixes", "Prefixes that workers look up in", control.routing.table().len() as f64),
         ("fib_bytes", "Bytes that lookups touch at most", memory.lookup as f64),
         ("fib_unsettled", "Prefixes whose change waits for room in the table", control.routing.unsettled() as f64),
-        ("next_hops", "Next hops in use", control.routing.rib().next_hops().count() as f64),
+        ("next_hops", "Next hops in use", control.routing.rib().next_hop_count() as f64),
         ("neighbors", "Neighbours in the table", control.neighbors.len() as f64),
-        ("longest_hold", "Most changes of routes for which the slow path had to wait at once", shared.longest() as f64),
+        (
+            "longest_hold",
+            "Most routes, hops and neighbours worked on at once, for which the slow path had to wait",
+            shared.longest() as f64,
+        ),
         ("duplicate_addresses", "Own addresses that another station was heard using", control.duplicates.len() as f64),
     ]
 }

@@ -1,6 +1,6 @@
 //! What the control side knows: ports, addresses, routes, neighbours. Requests, shows and the slow path share it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
@@ -17,7 +17,9 @@ use weir_wire::arp::{ArpFields, Operation};
 use crate::answer::{ERRORS, ErrorKind};
 use crate::fib::Leads;
 use crate::load::Wanted;
+use crate::missing::Missing;
 use crate::routing::{Refusal, Routing};
+use crate::shared::CHANGES;
 use crate::static_routes::StaticRoute;
 
 /// A port of the router.
@@ -47,12 +49,26 @@ pub(crate) struct Control {
     neighbor_limits: Limits,
     icmp: Policer<ERRORS>,
     identification: u16,
+    /// Routes that there was no room for.
+    pub(crate) missing: Missing,
+    /// Own addresses, broadcasts and connected networks that there was no room for.
+    refused: Vec<(Ipv4Net, Refusal)>,
+    /// What happened to neighbours and forwarding does not know yet, the oldest first.
+    backlog: VecDeque<Event>,
     /// What the slow path has to do: ARP to send, packets to let go.
     outbox: Vec<Event>,
     /// When the counters of next hops are looked at again.
     next_look: u64,
     /// Who else was heard using own addresses.
     pub(crate) duplicates: Duplicates,
+}
+
+/// What a configuration wants, of which there may be much.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    /// Sorted by prefix, each prefix once.
+    pub(crate) routes: Vec<StaticRoute>,
+    pub(crate) neighbors: Vec<(PortId, Ipv4Addr, MacAddr)>,
 }
 
 /// Time between two looks at the counters of next hops, which tell what neighbours are in use.
@@ -77,6 +93,9 @@ impl Control {
             neighbor_limits,
             icmp: Policer::new(error_rates(0), 0),
             identification: 0,
+            missing: Missing::default(),
+            refused: Vec::new(),
+            backlog: VecDeque::new(),
             outbox: Vec::new(),
             next_look: 0,
             duplicates: Duplicates::default(),
@@ -86,51 +105,54 @@ impl Control {
     /// Becomes what a checked configuration wants, changing no more than differs. Answers the routes that the tables have
     /// no room for.
     pub(crate) fn become_wanted(&mut self, wanted: Wanted, now: u64) -> Vec<(Ipv4Net, Refusal)> {
-        let mut refused = Vec::new();
-        let routes = self.become_all_but_routes(wanted, now, &mut refused);
-        self.routing.set_config(&routes, Hop::Via, &mut refused);
-        refused
+        let lists = self.become_all_but_lists(wanted, now);
+        let gone = self.unwanted_neighbors(&lists.neighbors);
+        self.remove_neighbors(&gone);
+        self.add_config_neighbors(&lists.neighbors, now);
+        while self.catch_up(usize::MAX) {}
+        self.missing.set_config(&mut self.routing, &lists.routes, Hop::Via);
+        self.refused.iter().copied().chain(self.missing.refusals()).collect()
     }
 
-    /// The same but for the routes of the configuration, which it answers. Routes that there is no room for go to `refused`.
-    pub(crate) fn become_all_but_routes(
-        &mut self,
-        wanted: Wanted,
-        now: u64,
-        refused: &mut Vec<(Ipv4Net, Refusal)>,
-    ) -> Vec<StaticRoute> {
+    /// The same but for what may be long, which it answers.
+    pub(crate) fn become_all_but_lists(&mut self, wanted: Wanted, now: u64) -> Lists {
         self.timing = wanted.timing;
         self.neighbors.configure(self.timing, self.neighbor_limits);
         self.icmp.set_rates(now, error_rates(wanted.icmp_rate));
         self.proxy_arp = wanted.proxy_arp.iter().copied().collect();
         self.set_ports(wanted.ports);
-        self.set_interfaces(wanted.interfaces, wanted.directed_broadcast, now, refused);
+        self.set_interfaces(wanted.interfaces, wanted.directed_broadcast, now);
         for position in 0..self.ports.len() {
             let Some(port) = self.ports.get(position) else { continue };
             let (index, up) = (port.index, port.up);
             self.take_link(index, up, now);
         }
-        self.set_config_neighbors(&wanted.neighbors, now);
-        wanted.routes
+        Lists { routes: wanted.routes, neighbors: wanted.neighbors }
     }
 
     fn set_ports(&mut self, ports: Vec<PortState>) {
-        let fib = self.routing.fib();
-        for (port, position) in ports.iter().zip(0..) {
-            fib.set_egress(position, port.mac, port.mtu);
-            fib.ingress().set(port.index, Some(port.mac));
+        for port in &ports {
+            self.routing.fib().ingress().set(port.index, Some(port.mac));
             self.neighbors.set_port(port.index, port.mac);
         }
         self.ports = ports;
+        self.set_egress();
     }
 
-    fn set_interfaces(
-        &mut self,
-        wanted: Vec<Interface>,
-        directed_broadcast: bool,
-        now: u64,
-        refused: &mut Vec<(Ipv4Net, Refusal)>,
-    ) {
+    /// Closes the ways out whose links are down, and opens the others: as soon as forwarding has forgotten the neighbours of a link that
+    /// was down, for those may be others now.
+    fn set_egress(&self) {
+        for (port, position) in self.ports.iter().zip(0..) {
+            let Some(egress) = self.routing.fib().egress(position) else { continue };
+            if !port.up {
+                egress.close();
+            } else if self.backlog.is_empty() || !egress.is_closed() {
+                egress.set(port.mac, port.mtu);
+            }
+        }
+    }
+
+    fn set_interfaces(&mut self, wanted: Vec<Interface>, directed_broadcast: bool, now: u64) {
         self.directed_broadcast = directed_broadcast;
         let before = std::mem::replace(&mut self.interfaces, wanted);
         let mut events = Vec::new();
@@ -141,9 +163,16 @@ impl Control {
         for fresh in self.interfaces.iter().filter(|interface| !before.contains(interface)) {
             self.neighbors.add_own(now, *fresh, &mut events);
         }
-        self.set_fates(refused);
-        self.set_connected(&before, refused);
+        self.set_own_prefixes(&before);
         self.absorb(events);
+    }
+
+    /// Lets own addresses, broadcasts and connected networks be those of the interfaces, which were others `before`.
+    fn set_own_prefixes(&mut self, before: &[Interface]) {
+        let mut refused = Vec::new();
+        self.set_fates(&mut refused);
+        self.set_connected(before, &mut refused);
+        self.refused = refused;
     }
 
     /// Own addresses and broadcasts, whatever the routes say.
@@ -190,30 +219,45 @@ impl Control {
         }
     }
 
-    fn set_config_neighbors(&mut self, wanted: &[(PortId, Ipv4Addr, MacAddr)], now: u64) {
+    /// Neighbours of the configuration that are not `wanted` any more.
+    pub(crate) fn unwanted_neighbors(&self, wanted: &[(PortId, Ipv4Addr, MacAddr)]) -> Vec<(PortId, Ipv4Addr)> {
+        let wanted: HashSet<_> = wanted.iter().map(|&(port, address, _)| (port, address)).collect();
+        let ours = self.neighbors.iter().filter(|neighbor| neighbor.author == Author::Config);
+        ours.map(|neighbor| (neighbor.port, neighbor.address)).filter(|key| !wanted.contains(key)).collect()
+    }
+
+    /// Forgets neighbours.
+    pub(crate) fn remove_neighbors(&mut self, gone: &[(PortId, Ipv4Addr)]) {
         let mut events = Vec::new();
-        let ours: Vec<_> = self.neighbors.iter().filter(|neighbor| neighbor.author == Author::Config).collect();
-        for gone in ours {
-            if !wanted.iter().any(|(port, address, _)| (*port, *address) == (gone.port, gone.address)) {
-                self.neighbors.remove(gone.port, gone.address, &mut events);
-            }
+        for &(port, address) in gone {
+            self.neighbors.remove(port, address, &mut events);
         }
+        self.absorb(events);
+    }
+
+    /// Enters neighbours of the configuration.
+    pub(crate) fn add_config_neighbors(&mut self, wanted: &[(PortId, Ipv4Addr, MacAddr)], now: u64) {
+        let mut events = Vec::new();
         for &(port, address, mac) in wanted {
             self.neighbors.add_static(now, port, address, mac, Author::Config, &mut events);
         }
         self.absorb(events);
     }
 
-    /// The link of a port is up or down; nothing happens if it was before.
+    /// The link of a port is up or down; nothing happens if it was before. Over one that is down nothing is forwarded from here on; the
+    /// first routes follow at once, the others by [`Control::catch_up`].
     pub(crate) fn set_link(&mut self, port: PortId, up: bool, now: u64) {
         if self.ports.iter().any(|state| state.index == port && state.up != up) {
+            let before = self.routing.work();
             self.take_link(port, up, now);
+            self.catch_up(self.left_of_a_turn(before));
         }
     }
 
     fn take_link(&mut self, port: PortId, up: bool, now: u64) {
         let Some(state) = self.ports.iter_mut().find(|state| state.index == port) else { return };
         state.up = up;
+        self.set_egress();
         self.routing.set_link(port, up);
         let mut events = Vec::new();
         if up {
@@ -224,26 +268,57 @@ impl Control {
         self.absorb(events);
     }
 
-    /// Brings forwarding up to what happened to neighbours, and leaves the rest to the slow path.
+    /// Brings forwarding up to what happened to neighbours, and leaves the rest to the slow path. Where it is much, most of it waits for
+    /// [`Control::catch_up`].
     pub(crate) fn absorb(&mut self, events: Vec<Event>) {
-        for event in &events {
-            match *event {
-                Event::Resolved { port, address, mac } | Event::Changed { port, address, mac } => {
-                    self.routing.set_mac(port, address, Some(mac));
-                    if self.is_on_link(port, address) {
-                        // Without a route of its own a known neighbour is still reached, by way of the slow path.
-                        _ = self.routing.replace(address.into(), Author::Learned, &[Hop::ViaOn(address, port)]);
-                    }
-                }
-                Event::Failed { port, address } | Event::Removed { port, address } => {
-                    _ = self.routing.remove(address.into(), Author::Learned);
-                    self.routing.set_mac(port, address, None);
-                }
-                Event::DuplicateAddress { port, address, mac } => self.duplicates.heard(port, address, mac),
-                Event::SendArp { .. } => {}
-            }
+        let is_first = self.backlog.is_empty();
+        self.backlog.extend(events);
+        if is_first {
+            self.work_backlog_off(CHANGES);
         }
+    }
+
+    /// Does some of what other changes left to do: work on about `most` neighbours, hops and routes. Answers whether there is more.
+    pub(crate) fn catch_up(&mut self, most: usize) -> bool {
+        let left = most - self.work_backlog_off(most);
+        let is_behind = self.routing.catch_up(left);
+        is_behind || !self.backlog.is_empty()
+    }
+
+    /// How much more may be worked on before others have their turn; `before` is [`Routing::work`] as it was when this turn began.
+    fn left_of_a_turn(&self, before: u64) -> usize {
+        let done = usize::try_from(self.routing.work().wrapping_sub(before)).unwrap_or(CHANGES);
+        CHANGES.saturating_sub(done)
+    }
+
+    /// Tells forwarding of so many events at most; answers of how many.
+    fn work_backlog_off(&mut self, most: usize) -> usize {
+        let events: Vec<Event> = self.backlog.drain(..most.min(self.backlog.len())).collect();
+        events.iter().for_each(|event| self.absorb_one(event));
+        let done = events.len();
         self.outbox.extend(events);
+        if self.backlog.is_empty() {
+            self.set_egress();
+        }
+        done
+    }
+
+    fn absorb_one(&mut self, event: &Event) {
+        match *event {
+            Event::Resolved { port, address, mac } | Event::Changed { port, address, mac } => {
+                self.routing.set_mac(port, address, Some(mac));
+                if self.is_on_link(port, address) {
+                    // Without a route of its own a known neighbour is still reached, by way of the slow path.
+                    _ = self.routing.replace(address.into(), Author::Learned, &[Hop::ViaOn(address, port)]);
+                }
+            }
+            Event::Failed { port, address } | Event::Removed { port, address } => {
+                _ = self.routing.remove(address.into(), Author::Learned);
+                self.routing.set_mac(port, address, None);
+            }
+            Event::DuplicateAddress { port, address, mac } => self.duplicates.heard(port, address, mac),
+            Event::SendArp { .. } => {}
+        }
     }
 
     /// What the slow path has to do.
@@ -251,19 +326,44 @@ impl Control {
         std::mem::take(&mut self.outbox)
     }
 
-    /// Does what is due; answers when it wants to be called next.
+    /// Does what is due, as far as one turn goes; answers when it wants to be called next.
     pub(crate) fn tick(&mut self, now: u64) -> u64 {
+        let before = self.routing.work();
         let mut events = Vec::new();
-        self.neighbors.timer(now, &mut events);
+        if self.backlog.is_empty() {
+            self.neighbors.timer(now, &mut events);
+        }
         if now >= self.next_look {
-            self.next_look = now.saturating_add(LOOK_INTERVAL);
-            for (port, address) in self.routing.used_neighbors() {
+            if !self.refused.is_empty() {
+                self.set_own_prefixes(&self.interfaces.clone());
+            }
+            let (used, is_all) = self.routing.used_neighbors();
+            if is_all {
+                self.next_look = now.saturating_add(LOOK_INTERVAL);
+            }
+            for (port, address) in used {
                 self.neighbors.used(now, port, address, &mut events);
             }
         }
-        self.routing.tidy();
         self.absorb(events);
-        self.neighbors.next_deadline().unwrap_or(u64::MAX).min(self.next_look)
+        let is_more = self.catch_up(self.left_of_a_turn(before));
+        self.routing.tidy(self.left_of_a_turn(before));
+        let left = self.left_of_a_turn(before);
+        let again = self.missing.try_again(&mut self.routing, left, now);
+        if is_more { now } else { self.neighbors.next_deadline().unwrap_or(u64::MAX).min(self.next_look).min(again) }
+    }
+
+    /// What there was no room for, for people.
+    pub(crate) fn lacks(&mut self) -> Vec<String> {
+        let own = self.refused.first().map(|(prefix, refusal)| {
+            let count = self.refused.len();
+            format!("{count} of the router's own addresses and networks had no room: {prefix}, ...; {refusal}; they are tried again")
+        });
+        let unsettled = self.routing.unsettled();
+        let late = (unsettled > 0).then(|| {
+            format!("{unsettled} prefixes lead to where they led before: the table has no room for their change; they are tried again")
+        });
+        self.missing.told().into_iter().chain(own).chain(late).collect()
     }
 
     /// Whether `address` is a host of a network that is connected on `port`.
@@ -321,7 +421,9 @@ impl Control {
             ];
             Notice { message: "another station uses an address of the router", facts: facts.into() }
         };
-        told.into_iter().map(notice).collect()
+        let mut notices: Vec<Notice> = told.into_iter().map(notice).collect();
+        notices.extend(self.missing.notice());
+        notices
     }
 
     /// Whether another error of this kind may be sent now.

@@ -133,6 +133,11 @@ impl Instance for Running {
         changed
     }
 
+    fn lacks(&self) -> Vec<String> {
+        let of = |part: &Part| part.make.lacks().into_iter().map(|lack| format!("{}: {lack}", part.name)).collect();
+        self.parts.iter().flat_map(|part| -> Vec<String> { of(part) }).collect()
+    }
+
     fn notices(&self, _now: u64) -> Vec<Notice> {
         let of = |part: &Part| {
             let mut notices = part.make.notices();

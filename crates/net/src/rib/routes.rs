@@ -169,6 +169,9 @@ impl Routes {
             Some(before) => before.after = after,
             None => sets.set_first_entry(set, after),
         }
+        if sets.first_late(set) == index {
+            sets.set_first_late(set, after);
+        }
         if let Some(after) = self.entries.get_mut(after) {
             after.before = before;
         }

@@ -16,11 +16,15 @@ pub(super) struct Set {
     pub(super) target: Option<Target>,
     /// The first of the entries that use it, or [`NONE`].
     pub(super) first: u32,
+    /// The first of those entries whose routes still lead to where the set led before, or [`NONE`]; all that follow do, too.
+    first_late: u32,
+    /// Whether its hops have changed since it was looked at.
+    is_marked: bool,
 }
 
 impl Set {
     pub(super) const fn new(hops: Vec<u32>, group: Option<GroupId>) -> Self {
-        Set { hops, group, target: None, first: NONE }
+        Set { hops, group, target: None, first: NONE, first_late: NONE, is_marked: false }
     }
 }
 
@@ -76,6 +80,27 @@ impl Sets {
     pub(super) fn set_first_entry(&mut self, index: u32, entry: u32) {
         if let Some(set) = self.slab.get_mut(index) {
             set.first = entry;
+        }
+    }
+
+    pub(super) fn first_late(&self, index: u32) -> u32 {
+        self.slab.get(index).map_or(NONE, |set| set.first_late)
+    }
+
+    pub(super) fn set_first_late(&mut self, index: u32, entry: u32) {
+        if let Some(set) = self.slab.get_mut(index) {
+            set.first_late = entry;
+        }
+    }
+
+    /// Notes that hops of a set have changed; false if that was noted before.
+    pub(super) fn mark(&mut self, index: u32) -> bool {
+        self.slab.get_mut(index).is_some_and(|set| !std::mem::replace(&mut set.is_marked, true))
+    }
+
+    pub(super) fn unmark(&mut self, index: u32) {
+        if let Some(set) = self.slab.get_mut(index) {
+            set.is_marked = false;
         }
     }
 

@@ -101,6 +101,7 @@ enum Step {
     Remove(Ipv4Net, Author),
     Link(PortId, bool),
     Recycle,
+    CatchUp(usize),
 }
 
 fn prefixes() -> impl Strategy<Value = Ipv4Net> {
@@ -129,10 +130,18 @@ fn steps() -> impl Strategy<Value = Step> {
         3 => (prefixes(), author()).prop_map(|(prefix, author)| Step::Remove(prefix, author)),
         3 => (0u16..4, any::<bool>()).prop_map(|(port, up)| Step::Link(port, up)),
         1 => Just(Step::Recycle),
+        2 => (0usize..4).prop_map(Step::CatchUp),
     ]
 }
 
-fn run(steps: Vec<Step>, limits: Limits, check: impl Fn(&Fib, &Twin, &Rib)) {
+/// The link of a port goes up or down, and nothing is left behind.
+fn set_link(rib: &mut Rib, port: PortId, up: bool, changes: &mut Vec<Change>) {
+    rib.set_link(port, up);
+    rib.catch_up(usize::MAX, changes);
+}
+
+/// Carries steps out, each of them all at once or, `by_and_by`, as far as they say.
+fn run(steps: Vec<Step>, limits: Limits, by_and_by: bool, check: impl Fn(&Fib, &Twin, &Rib)) {
     let (mut rib, mut twin, mut fib, mut changes) = (Rib::new(limits), Twin::default(), Fib::default(), Vec::new());
     for step in steps {
         match step {
@@ -151,25 +160,41 @@ fn run(steps: Vec<Step>, limits: Limits, check: impl Fn(&Fib, &Twin, &Rib)) {
                 assert_eq!(rib.remove(prefix, author, &mut changes), expected);
             }
             Step::Link(port, up) => {
-                rib.set_link(port, up, &mut changes);
+                rib.set_link(port, up);
                 if up {
                     twin.up.insert(port)
                 } else {
                     twin.up.remove(&port)
                 };
             }
-            Step::Recycle => rib.recycle(rib.retired(), &mut changes),
+            Step::Recycle => rib.recycle(rib.retired()),
+            Step::CatchUp(most) => {
+                let done = rib.catch_up(most, &mut changes);
+                assert!(done == most || done < most && !rib.is_behind());
+            }
+        }
+        if !by_and_by {
+            rib.catch_up(usize::MAX, &mut changes);
+            assert!(!rib.is_behind());
         }
         fib.apply(&mut changes);
         assert_eq!(rib.len(), twin.routes.len());
         assert_eq!(rib.installed().collect::<BTreeMap<_, _>>(), fib.routes);
         assert_eq!(rib.next_hops().collect::<BTreeMap<_, _>>(), fib.next_hops);
-        check(&fib, &twin, &rib);
+        if !rib.is_behind() {
+            check(&fib, &twin, &rib);
+        }
     }
+    while rib.is_behind() {
+        rib.catch_up(1, &mut changes);
+        fib.apply(&mut changes);
+    }
+    check(&fib, &twin, &rib);
     let keys: Vec<_> = twin.routes.into_keys().collect();
     for (prefix, author) in keys {
         rib.remove(prefix, author, &mut changes).unwrap();
     }
+    rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
     assert!(fib.routes.is_empty() && fib.groups.is_empty() && fib.next_hops.is_empty(), "nothing is left behind");
     assert!(rib.is_empty() && rib.group_count() == 0);
@@ -177,8 +202,10 @@ fn run(steps: Vec<Step>, limits: Limits, check: impl Fn(&Fib, &Twin, &Rib)) {
 
 proptest! {
     #[test]
-    fn the_forwarding_table_is_what_the_definition_says(steps in proptest::collection::vec(steps(), 1..60)) {
-        run(steps, Limits::default(), |fib, twin, rib| {
+    fn the_forwarding_table_is_what_the_definition_says(
+        steps in proptest::collection::vec(steps(), 1..60), by_and_by: bool,
+    ) {
+        run(steps, Limits::default(), by_and_by, |fib, twin, rib| {
             let table: BTreeMap<_, _> =
                 fib.routes.iter().map(|(prefix, target)| (*prefix, fib.next_hops_of(*target))).collect();
             assert_eq!(table, twin.table());
@@ -199,9 +226,10 @@ proptest! {
 
     #[test]
     fn small_limits_refuse_and_never_leave_anything_dangling(
-        steps in proptest::collection::vec(steps(), 1..60), routes in 1u32..8, next_hops in 1u32..8, groups in 0u32..4,
+        steps in proptest::collection::vec(steps(), 1..60), by_and_by: bool,
+        routes in 1u32..8, next_hops in 1u32..8, groups in 0u32..4,
     ) {
-        run(steps, Limits { routes, next_hops, groups }, |fib, _, rib| {
+        run(steps, Limits { routes, next_hops, groups }, by_and_by, |fib, _, rib| {
             assert!(rib.len() <= routes as usize);
             assert!(fib.next_hops.len() <= next_hops as usize && fib.groups.len() <= groups as usize);
         });
@@ -220,10 +248,11 @@ fn ip(text: &str) -> Ipv4Addr {
 fn two_ports(fib: &mut Fib) -> Rib {
     let (mut rib, mut changes) = (Rib::new(Limits::default()), Vec::new());
     for port in 1..=2 {
-        rib.set_link(port, true, &mut changes);
+        set_link(&mut rib, port, true, &mut changes);
         let network = net(&format!("10.0.{port}.0/24"));
         rib.replace(network, Author::Connected, &[Hop::On(port)], &mut changes).unwrap();
     }
+    rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
     rib
 }
@@ -239,7 +268,7 @@ fn an_equal_cost_set_shrinks_and_grows_by_its_group_alone() {
     assert_eq!(rib.group_count(), 1, "equal sets are one");
     fib.apply(&mut changes);
 
-    rib.set_link(2, false, &mut changes);
+    set_link(&mut rib, 2, false, &mut changes);
     let routes = changes.iter().filter(|change| matches!(change, Change::Route { .. })).count();
     let groups = changes.iter().filter(|change| matches!(change, Change::Group { .. })).count();
     assert_eq!((routes, groups), (1, 1), "the connected route of port 2, and one group");
@@ -247,11 +276,11 @@ fn an_equal_cost_set_shrinks_and_grows_by_its_group_alone() {
     let only = NextHop { port: 1, gateway: Some(ip("10.0.1.9")) };
     assert_eq!(fib.next_hops_of(fib.routes[&net("198.51.7.0/24")]), [only].into());
 
-    rib.set_link(1, false, &mut changes);
+    set_link(&mut rib, 1, false, &mut changes);
     fib.apply(&mut changes);
     assert!(fib.routes.is_empty());
-    rib.set_link(2, true, &mut changes);
-    rib.set_link(1, true, &mut changes);
+    set_link(&mut rib, 2, true, &mut changes);
+    set_link(&mut rib, 1, true, &mut changes);
     fib.apply(&mut changes);
     assert_eq!(fib.routes.len(), 102);
     assert_eq!(fib.next_hops_of(fib.routes[&net("198.51.7.0/24")]).len(), 2);
@@ -292,9 +321,9 @@ fn a_lower_author_takes_over_while_the_better_one_has_no_link() {
     rib.replace(default, Author::Config, &[Hop::Via(ip("10.0.1.1"))], &mut changes).unwrap();
     let port = |rib: &Rib| rib.lookup(ip("8.8.8.8")).map(|(_, target)| rib.next_hops_of(target)[0].port);
     assert_eq!(port(&rib), Some(1));
-    rib.set_link(1, false, &mut changes);
+    set_link(&mut rib, 1, false, &mut changes);
     assert_eq!(port(&rib), Some(2));
-    rib.set_link(1, true, &mut changes);
+    set_link(&mut rib, 1, true, &mut changes);
     assert_eq!(port(&rib), Some(1));
     rib.remove(default, Author::Config, &mut changes).unwrap();
     assert_eq!(port(&rib), Some(2));
@@ -314,6 +343,7 @@ fn gateways_are_looked_up_among_connected_networks_only() {
     assert_eq!(view.hops().collect::<Vec<_>>(), [(Hop::Via(ip("172.16.0.1")), None)]);
     // The gateway's network moves from one port to the other.
     rib.replace(net("10.0.1.0/24"), Author::Connected, &[Hop::On(2)], &mut changes).unwrap();
+    rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
     let expected = NextHop { port: 2, gateway: Some(ip("10.0.1.1")) };
     assert_eq!(fib.next_hops_of(fib.routes[&net("172.16.0.0/12")]), [expected].into());
@@ -341,14 +371,16 @@ fn bad_routes_are_refused_by_name() {
 fn a_starved_hop_is_served_after_recycling() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = Rib::new(Limits { next_hops: 2, ..Limits::default() });
-    rib.set_link(1, true, &mut changes);
+    set_link(&mut rib, 1, true, &mut changes);
     rib.replace(net("172.16.0.0/12"), Author::Cli, &[Hop::ViaOn(ip("10.0.0.2"), 1)], &mut changes).unwrap();
     rib.replace(net("192.168.0.0/16"), Author::Cli, &[Hop::Via(ip("10.0.0.1"))], &mut changes).unwrap();
     rib.replace(net("10.0.0.0/8"), Author::Connected, &[Hop::On(1)], &mut changes).unwrap();
+    rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
     assert!(!fib.routes.contains_key(&net("192.168.0.0/16")));
     rib.remove(net("172.16.0.0/12"), Author::Cli, &mut changes).unwrap();
-    rib.recycle(rib.retired(), &mut changes);
+    rib.recycle(rib.retired());
+    rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
     assert!(fib.routes.contains_key(&net("192.168.0.0/16")));
 }
@@ -423,11 +455,45 @@ fn a_command_that_leaves_out_a_hop_of_the_configuration_moves_its_flows_only() {
 fn when_groups_become_few_equal_sets_are_one() {
     let limits = Limits { groups: 4, ..Limits::default() };
     let (mut rib, mut changes) = (Rib::new(limits), Vec::new());
-    rib.set_link(1, true, &mut changes);
+    set_link(&mut rib, 1, true, &mut changes);
     rib.replace(net("10.0.1.0/24"), Author::Connected, &[Hop::On(1)], &mut changes).unwrap();
     let hops: Vec<Hop> = (2..10).map(|last| Hop::Via(Ipv4Addr::new(10, 0, 1, last))).collect();
     rib.replace(net("198.51.100.0/24"), Author::Config, &hops, &mut changes).unwrap();
     rib.replace(net("203.0.113.0/24"), Author::Config, &hops[1..], &mut changes).unwrap();
     rib.replace(net("198.51.100.0/24"), Author::Cli, &hops[1..], &mut changes).unwrap();
     assert_eq!(rib.group_count(), 2, "the last groups are for sets that are not there yet");
+}
+
+/// A link that carries many routes goes down and comes up, by the piece: no piece is larger than it may be, and everything that
+/// happens in between finds its way.
+#[test]
+fn a_link_takes_its_routes_along_by_the_piece() {
+    const ROUTES: u32 = 5000;
+    const PIECE: usize = 64;
+    let (mut fib, mut changes) = (Fib::default(), Vec::new());
+    let mut rib = two_ports(&mut fib);
+    let prefix = |n: u32| Ipv4Net::new(Ipv4Addr::from_bits((20 << 24) + (n << 8)), 24).unwrap();
+    for n in 0..ROUTES {
+        rib.replace(prefix(n), Author::Config, &[Hop::Via(ip("10.0.1.9"))], &mut changes).unwrap();
+    }
+    fib.apply(&mut changes);
+    for (up, left) in [(false, 1), (true, ROUTES as usize + 2)] {
+        rib.set_link(1, up);
+        let mut pieces = 0;
+        while rib.is_behind() {
+            assert!(rib.catch_up(PIECE, &mut changes) <= PIECE);
+            assert!(changes.len() <= 2 * PIECE, "{} changes at once", changes.len());
+            fib.apply(&mut changes);
+            pieces += 1;
+            // One that the walk has not met yet, or has, goes and comes: be it met first, last or never.
+            let one = prefix(pieces * 37 % ROUTES);
+            rib.remove(one, Author::Config, &mut changes).unwrap();
+            rib.replace(one, Author::Config, &[Hop::Via(ip("10.0.1.9"))], &mut changes).unwrap();
+            fib.apply(&mut changes);
+            assert_eq!(fib.routes.contains_key(&one), up);
+        }
+        assert!(pieces as usize >= ROUTES as usize / PIECE);
+        assert_eq!(fib.routes.len(), left);
+        assert_eq!(rib.installed().collect::<BTreeMap<_, _>>(), fib.routes);
+    }
 }

@@ -118,6 +118,11 @@ impl Rib {
         self.next_hops.iter()
     }
 
+    /// Next hops that are held.
+    pub fn next_hop_count(&self) -> usize {
+        self.next_hops.len()
+    }
+
     /// The buckets of a group; `None` if it is gone.
     pub fn buckets(&self, id: GroupId) -> Option<&Buckets> {
         self.groups.buckets(id)

@@ -37,10 +37,12 @@ impl Turn<'_, '_> {
             Decision::Broadcast => self.out.send(packet, Exit::DirectedBroadcast),
             Decision::LinkLocal => self.out.send(packet, Exit::LinkLocal),
             Decision::NoRoute => self.no_route(packet),
-            Decision::Flood(position) => match self.control.ports.get(position as usize).cloned() {
-                Some(port) => self.leave(packet, &port, position, MacAddr::BROADCAST, hops),
-                None => self.out.send(packet, Exit::PortDown),
-            },
+            Decision::Flood(position) => {
+                match self.control.ports.get(position as usize).filter(|port| port.up).cloned() {
+                    Some(port) => self.leave(packet, &port, position, MacAddr::BROADCAST, hops),
+                    None => self.out.send(packet, Exit::PortDown),
+                }
+            }
         }
     }
 
@@ -143,7 +145,7 @@ impl Turn<'_, '_> {
     }
 
     fn route_via(&mut self, packet: Held, next_hop: NextHop, destination: Ipv4Addr, hops: Hops) {
-        let Some((position, port)) = self.control.port(next_hop.port) else {
+        let Some((position, port)) = self.control.port(next_hop.port).filter(|(_, port)| port.up) else {
             return self.out.send(packet, Exit::PortDown);
         };
         let port = port.clone();

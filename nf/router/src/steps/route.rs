@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::Ipv4Net;
 use weir_config::{ConfigError, ErrorKind, Errors, FilePath, OneOrMany, Schema, config};
@@ -14,7 +14,7 @@ use weir_net::rib::{Hop, Limits};
 use weir_packet::{Batch, LaneId};
 use weir_simd::Kernel;
 use weir_simd::frame_check::BATCH;
-use weir_stage::{Declaration, Env, GraphError, MakeStage, Out, Prepared, Settings, Stage, StageKind};
+use weir_stage::{Declaration, Env, GraphError, MakeStage, Notice, Out, Prepared, Settings, Stage, StageKind};
 use weir_table::lpm4::{self, Lookup4};
 use weir_wire::MacAddr;
 
@@ -24,7 +24,9 @@ use crate::config::TableKind;
 use crate::counters::Counters;
 use crate::fib::{Entry, Fib, Leads, MAX_PORTS};
 use crate::lookups::Lookups;
+use crate::missing::Missing;
 use crate::routing::{Routing, Tables};
+use crate::shared::CHANGES;
 use crate::static_routes::{SCRIPT, Sources, StaticRoute, long_prefix_networks};
 use crate::table::{PrefixReader, PrefixTable};
 
@@ -162,7 +164,10 @@ impl StageKind for Ipv4Route {
                 refused.push((hold(way), refusal));
             }
         }
-        routing.set_config(&routes, |gateway| config.hop(gateway), &mut refused);
+        routing.catch_up(usize::MAX);
+        let mut missing = Missing::default();
+        missing.set_config(&mut routing, &routes, |gateway| config.hop(gateway));
+        refused.extend(missing.refusals());
         let errors = refused.iter().take(Errors::KEPT).map(|(prefix, refusal)| {
             let (key, text) = (settings.path.field(SCRIPT), prefix.to_string());
             settings.element.error(ErrorKind::Limit, &key.entry(&text), refusal.to_string())
@@ -171,7 +176,8 @@ impl StageKind for Ipv4Route {
         if !errors.is_empty() {
             return Err(errors);
         }
-        Ok(Box::new(Make { config, reader, fib, kernel, routing: Arc::new(Mutex::new(routing)) }))
+        let routing = Arc::new(Mutex::new(Writer { routing, missing }));
+        Ok(Box::new(Make { config, reader, fib, kernel, routing }))
     }
 }
 
@@ -240,10 +246,20 @@ struct Make {
     fib: Arc<Fib>,
     kernel: Kernel,
     /// The writer of the tables.
-    routing: Arc<Mutex<Routing>>,
+    routing: Arc<Mutex<Writer>>,
+}
+
+/// The writer of the tables, and what it had no room for.
+struct Writer {
+    routing: Routing,
+    missing: Missing,
 }
 
 impl Make {
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.routing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn stage_of<T: Lookup4 + 'static>(&self, table: &Arc<T>) -> Box<dyn Stage> {
         let seed = u64::from(self.config.hash_seed);
         let lookups = Lookups { table: Arc::clone(table), fib: Arc::clone(&self.fib), seed };
@@ -263,16 +279,31 @@ impl MakeStage for Make {
         })
     }
 
+    fn lacks(&self) -> Vec<String> {
+        self.writer().missing.told().into_iter().collect()
+    }
+
+    /// It is asked for often, so that what had no room is tried again here.
+    fn notices(&self) -> Vec<Notice> {
+        let Writer { routing, missing } = &mut *self.writer();
+        routing.tidy(CHANGES);
+        routing.catch_up(CHANGES);
+        // This writer knows no time.
+        missing.try_again(routing, CHANGES, u64::MAX);
+        missing.notice().into_iter().collect()
+    }
+
     /// The file may have other routes now.
     fn prepare(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
         let config: RouteConfig = settings.read()?;
         let routes = read(&config, settings, env)?;
         let routing = Arc::clone(&self.routing);
         Ok(Box::new(move |_| {
-            let mut routing = routing.lock().unwrap_or_else(PoisonError::into_inner);
+            let Writer { routing, missing } = &mut *routing.lock().unwrap_or_else(PoisonError::into_inner);
             // Lets numbers be used again that the last change set free.
-            routing.tidy();
-            routing.set_config(&routes, |gateway| config.hop(gateway), &mut Vec::new());
+            routing.tidy(usize::MAX);
+            routing.catch_up(usize::MAX);
+            missing.set_config(routing, &routes, |gateway| config.hop(gateway));
         }))
     }
 }
