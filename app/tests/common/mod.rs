@@ -1,6 +1,8 @@
 //! A running program, a folder of its own for each test, and captures to feed it.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
+pub(crate) mod everything;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};

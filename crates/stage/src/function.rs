@@ -165,19 +165,13 @@ pub trait Instance: Send + Sync {
         false
     }
 
-    /// Prepares to run with a configuration that differs in `live` keys only. Nothing changes before the result is called,
-    /// which cannot fail.
+    /// Prepares to run with a configuration that differs in `live` keys only, and in the contents of files that it names by such
+    /// keys, or by others whose contents are said to be `live`. Nothing changes before the result is called, which cannot fail.
     ///
     /// # Errors
     ///
     /// Everything that is wrong with the configuration beyond its schema, at once.
     fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>>;
-
-    /// The files whose contents are others now than what runs, though the keys that name them are the same: a path of a key and
-    /// what stands there. [`Instance::prepare`] takes them over.
-    fn changed_files(&self, _element: &Element, _env: &Env<'_>) -> Vec<(String, String)> {
-        Vec::new()
-    }
 
     /// Carries out a request: the verb's arguments by name, see [`Verb`]; of a verb of which many can be given at once, also a list of
     /// such, which is carried out whole or not at all.

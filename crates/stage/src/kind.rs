@@ -56,11 +56,6 @@ pub trait MakeStage: Send + Sync {
         Ok(Box::new(|_| {}))
     }
 
-    /// As [`Instance::changed_files`](crate::Instance::changed_files), of the settings of one stage.
-    fn changed_files(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
     /// As [`Instance::notices`](crate::Instance::notices), of its stages.
     fn notices(&self) -> Vec<Notice> {
         Vec::new()

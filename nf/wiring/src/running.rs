@@ -127,12 +127,6 @@ impl Instance for Running {
         Ok(Box::new(move |now| prepared.into_iter().for_each(|change| change(now))))
     }
 
-    fn changed_files(&self, element: &Element, env: &Env<'_>) -> Vec<(String, String)> {
-        let mut changed = Vec::new();
-        self.each_setting(element, |part, settings| changed.extend(part.make.changed_files(settings, env)));
-        changed
-    }
-
     fn notices(&self, _now: u64) -> Vec<Notice> {
         let of = |part: &Part| {
             let mut notices = part.make.notices();
