@@ -3,7 +3,8 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use common::{Folder, Running, WEIR, frames, pcap, text, weir};
@@ -100,6 +101,39 @@ fn watched_numbers_are_data_too() {
     let lan = rates["ports"].as_array().unwrap().iter().find(|port| port["name"] == "lan").unwrap();
     let (pps, bps) = (lan["rx_pps"].as_f64().unwrap(), lan["rx_bps"].as_f64().unwrap());
     assert!(pps > 0.0 && (bps / pps - 60.0 * 8.0).abs() < 1.0, "{lan}");
+}
+
+#[test]
+fn rates_of_tables_are_by_the_tables_own_times() {
+    let folder = Folder::new("show-rates-time");
+    let socket = folder.path("weir.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    // Two looks three seconds apart by the engine, whatever the watch waited, and one of a Weir that started anew.
+    let answers = [(1, 0), (4, 300), (2, 7)].map(|(second, packets)| {
+        let rows = json!([{"index": 1, "packets": packets, "bytes": packets * 100}]);
+        let table = json!({"columns": ["index", "packets", "bytes"], "rows": rows, "time": second * 1_000_000_000_u64});
+        format!("{}\n", json!({"version": 1, "response": {"rows": table}}))
+    });
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        for answer in answers {
+            BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let watching = Command::new(WEIR).args(["show", "nexthops", "--watch", "--json", "--socket", &socket]).output();
+    serving.join().unwrap();
+    let printed = text(&watching.unwrap().stdout);
+    let looks = serde_json::Deserializer::from_str(&printed).into_iter::<Value>().map(Result::unwrap);
+    let rows: Vec<Value> = looks.filter_map(|look| Some(look.get("rows")?[0].clone())).collect();
+    assert_eq!(rows.len(), 3, "{printed}");
+    assert_eq!((&rows[0]["pps"], &rows[0]["packets"]), (&Value::Null, &json!(0)), "totals come first");
+    assert_eq!((&rows[1]["pps"], &rows[1]["bps"]), (&json!(100.0), &json!(80_000.0)));
+    assert_eq!(
+        (&rows[2]["pps"], &rows[2]["packets"]),
+        (&Value::Null, &json!(7)),
+        "there is nothing to compare it with"
+    );
 }
 
 #[test]

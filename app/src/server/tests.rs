@@ -93,10 +93,10 @@ fn answer(request: Request) -> Answer {
     let Request::Show { what, .. } = request else { return Answer::Whole(stand_in(request)) };
     let columns = vec!["n".to_owned()];
     if what == "slow" {
-        return Answer::Table { columns, rows: Box::new(Slow(3)) };
+        return Answer::Table { columns, time: 7, rows: Box::new(Slow(3)) };
     }
     let rows = (0..what.parse().unwrap_or(0)).map(|n: u32| json!({ "n": n })).collect();
-    Answer::Table { columns, rows: weir_stage::whole(rows) }
+    Answer::Table { columns, time: 7, rows: weir_stage::whole(rows) }
 }
 
 /// Somebody who waits for rows, and what lets the next piece come.
@@ -167,8 +167,8 @@ fn long_tables_come_in_pieces_and_whole() {
     let mut client = stand.client();
     for wanted in [0, 1, 1024, 1025, 10_000] {
         let show = Request::Show { what: wanted.to_string(), function: None, filter: None };
-        let Response::Rows { columns, rows, more } = client.ask(show).unwrap() else { panic!("no rows") };
-        assert_eq!((columns.len(), rows.len(), more), (1, wanted, false));
+        let Response::Rows { columns, rows, time, more } = client.ask(show).unwrap() else { panic!("no rows") };
+        assert_eq!((columns.len(), rows.len(), time, more), (1, wanted, 7, false));
         assert!(rows.iter().enumerate().all(|(n, row)| row["n"] == json!(n)));
     }
 }

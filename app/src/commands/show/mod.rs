@@ -18,6 +18,8 @@ use weir_protocol::{Request, Response};
 struct Rows {
     columns: Vec<String>,
     rows: Vec<Value>,
+    /// When it was asked for, nanoseconds on the engine's clock.
+    time: u64,
 }
 
 /// Shows something, once or again and again.
@@ -115,14 +117,14 @@ fn table(client: &mut Client, options: &cli::Show) -> Result<Rows, Failed> {
     } else {
         Request::Show { what: options.what.clone(), function: options.function.clone(), filter: options.filter.clone() }
     };
-    let Response::Rows { columns, mut rows, .. } = client.ask(request)? else {
+    let Response::Rows { columns, mut rows, time, .. } = client.ask(request)? else {
         return Err(Failed::from("Weir's answer is no table".to_owned()));
     };
     // The tables of functions are selected from where they are.
     if let Some(word) = options.filter.as_ref().filter(|_| ports) {
         select::ports(&mut rows, word)?;
     }
-    Ok(Rows { columns, rows })
+    Ok(Rows { columns, rows, time })
 }
 
 fn print_rows(table: &Rows, options: &cli::Show, style: Style) -> Result<(), Failed> {
