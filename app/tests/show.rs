@@ -182,6 +182,7 @@ fn a_filter_that_selects_nothing_is_refused() {
     assert_eq!(running.json(&["show", "graph", "router.forward"])["stages"].as_array().unwrap().len(), 1);
     // Nothing was dropped for it so far, yet it may be.
     assert_eq!(running.say(&["show", "drops", "ttl-expired"]), "nothing was dropped\n");
+    assert_eq!(running.say(&["show", "drops", "tx-full"]), "nothing was dropped\n");
 }
 
 #[test]

@@ -4,6 +4,9 @@ mod select;
 mod watch;
 
 use serde_json::{Value, json};
+use weir_config::Shown;
+use weir_engine::Reason;
+use weir_stage::{Fate, Ways as _};
 
 use super::{connect, print, print_json};
 use crate::cli;
@@ -63,17 +66,16 @@ fn numbers(client: &mut Client, options: &cli::Show) -> Result<Stats, Failed> {
     let mut stats = client.read::<Stats>(Request::Stats)?;
     let Some(word) = &options.filter else { return Ok(stats) };
     let names = select::stats(&mut stats, &options.what, word);
-    match names {
-        None => Ok(stats),
-        // What has not been dropped is not among the numbers, yet may be known.
-        Some(_) if options.what == "drops" && is_reason(client, word)? => Ok(stats),
-        Some(names) => Err(select::nothing(&options.what, word, &names)),
+    let Some(mut names) = names else { return Ok(stats) };
+    if options.what == "drops" {
+        // What has not been dropped is not among the numbers, yet may be.
+        names.extend(client.read::<GraphView>(Request::Graph)?.drops());
+        names.extend(Reason::LIST.iter().filter(|way| way.fate == Fate::Drop).map(|way| way.name.to_owned()));
+        if names.iter().any(|way| way.contains(word)) {
+            return Ok(stats);
+        }
     }
-}
-
-/// Whether something may be dropped for a reason of which `word` is a part.
-fn is_reason(client: &mut Client, word: &str) -> Result<bool, Failed> {
-    Ok(client.read::<GraphView>(Request::Graph)?.ways().any(|way| way.contains(word)))
+    Err(select::nothing(&options.what, word, &names))
 }
 
 fn print_numbers(stats: &Stats, options: &cli::Show, style: Style) -> Result<(), Failed> {
@@ -131,5 +133,10 @@ fn print_rows(table: &Rows, options: &cli::Show, style: Style) -> Result<(), Fai
     if options.json {
         return print_json(json!({ "columns": table.columns, "rows": table.rows }));
     }
-    print(&render::rows(&table.columns, &table.rows, style))
+    match &options.filter {
+        Some(word) if table.rows.is_empty() => {
+            print(&format!("none: \"{}\" selects nothing at present\n", Shown::line(word)))
+        }
+        _ => print(&render::rows(&table.columns, &table.rows, style)),
+    }
 }
