@@ -223,32 +223,3 @@ fn an_unknown_experiment_is_told_which_there_are() {
     );
     refused(&weir(&["top"]), 2, &["'top'", "capture, check, "]);
 }
-
-/// What a shell completes a line with, by the script of `weir completion`.
-fn completed(line: &str) -> Vec<String> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let script = format!(
-        "eval \"$('{WEIR}' completion bash)\"; COMP_WORDS=({}); COMP_CWORD={}; _weir '{WEIR}' '{}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-        words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" "),
-        words.len() - 1,
-        words.last().unwrap(),
-    );
-    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
-}
-
-#[test]
-fn a_shell_completes_commands_and_names_of_what_runs() {
-    let (_folder, running) = replay("show-completion");
-    assert!(completed("weir t").contains(&"trace".to_owned()) && !completed("weir t").contains(&"top".to_owned()));
-    assert_eq!(completed("weir neigh"), ["neighbor"]);
-    let with = |line: &str| completed(&line.replace("SOCKET", &running.socket));
-    assert_eq!(with("weir show --socket SOCKET ports w"), ["wan"]);
-    assert_eq!(with("weir capture --socket SOCKET la"), ["lan"]);
-    assert_eq!(with("weir show --socket SOCKET routes --function r"), ["router"]);
-    assert!(with("weir capture --socket /nonexistent/s la").is_empty(), "nobody to ask, and nothing is said");
-    for shell in ["zsh", "fish"] {
-        assert!(text(&weir(&["completion", shell]).stdout).contains(" complete -- "), "{shell}");
-    }
-}
