@@ -7,28 +7,19 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use common::{Folder, Running, WEIR, frames, pcap, text, weir};
+use common::{Folder, REPLAY, Running, WEIR, text, weir};
 use serde_json::{Value, json};
 
-/// Routes a capture that is replayed for ever, at a rate, to a port in memory; nothing goes from `idle` to `quiet`.
-const REPLAY: &str = r#"
-    port { name = "lan", device = "mem:replay=in.pcap,rate=20 kpps,mac=02:00:00:00:00:01", address = "198.18.0.254/24" }
-    port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
-    port { name = "idle", device = "mem:null" }
-    port { name = "quiet", device = "mem:null" }
-    forward { paths = { "idle -> quiet" } }
-    router {
-        ports = { "lan", "wan" },
-        routes = { ["198.19.0.0/16"] = "192.0.2.9" },
-        neighbors = { ["192.0.2.9"] = "02:00:00:00:00:09" },
-    }
-"#;
+/// Beside what is replayed, two ports between which nothing goes.
+fn script() -> String {
+    format!(
+        "{REPLAY} port {{ name = \"idle\", device = \"mem:null\" }} port {{ name = \"quiet\", device = \"mem:null\" }}
+        forward {{ paths = {{ \"idle -> quiet\" }} }}"
+    )
+}
 
 fn replay(name: &str) -> (Folder, Running) {
-    let folder = Folder::new(name);
-    folder.write("in.pcap", pcap(&frames(100)));
-    let running = Running::start(&folder, REPLAY, &[]);
-    (folder, running)
+    common::replay(name, &script(), &[])
 }
 
 /// A `weir show --watch` that goes on until it is dropped.
@@ -138,9 +129,8 @@ fn rates_of_tables_are_by_the_tables_own_times() {
 
 #[test]
 fn a_worker_has_one_name() {
-    let folder = Folder::new("show-workers");
-    folder.write("in.pcap", pcap(&frames(100)));
-    let running = Running::start(&folder, &REPLAY.replace("ports = {", "workers = { 1 }, ports = {"), &[]);
+    let (_folder, running) =
+        common::replay("show-workers", &REPLAY.replace("ports = {", "workers = { 1 }, ports = {"), &[]);
     let stats = running.json(&["show", "stats"]);
     let names = |key: &str, name: &str| -> Vec<String> {
         stats[key].as_array().unwrap().iter().map(|row| row[name].as_str().unwrap().to_owned()).collect()
