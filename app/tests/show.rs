@@ -212,4 +212,6 @@ fn an_unknown_experiment_is_told_which_there_are() {
         &["'typo'", "there are compare, cpp, flowstat, peers, rfc2544, run, shaping"],
     );
     refused(&weir(&["top"]), 2, &["'top'", "capture, check, "]);
+    refused(&weir(&["help", "top"]), 2, &["'top'", "capture, check, "]);
+    refused(&weir(&["help", "bench", "top"]), 2, &["'top'", "compare, cpp, "]);
 }

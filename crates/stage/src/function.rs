@@ -7,18 +7,27 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use weir_config::{ConfigError, Element, Folder, InterfaceAddress, OneOrMany, PortName, Schema, choice, config};
+use weir_config::{
+    ConfigError, Element, Folder, InterfaceAddress, OneOrMany, Pattern, PortName, Schema, choice, config,
+};
 use weir_mem::Domain;
 
 use crate::graph::{Graph, GraphError};
 use crate::port::PortFacts;
+
+/// The form of a device; which there are the program knows.
+static DEVICE: Pattern = Pattern {
+    what: "a device (its kind, and behind a colon what belongs to it)",
+    example: "af_xdp:eth0",
+    matches: |text| text.starts_with(|first: char| first.is_ascii_alphabetic()),
+};
 
 config! {
     /// A port: where packets enter and leave.
     pub struct PortConfig {
         /// What drives the port: `af_xdp:IF`, `af_packet:IF`, `tap:NAME`, `memif:...`, `vhost:PATH`, `virtio_user:PATH`,
         /// `pci:ADDRESS`, `vdev:ARGUMENTS`, `null`, `pcap:IN,OUT` or `mem:...`.
-        pub device: String = required, restart_port;
+        pub device: String = required, restart_port, pattern(DEVICE);
         /// Addresses of the port, each with the length of its network: `"192.0.2.1/24"`.
         pub address: OneOrMany<InterfaceAddress> = empty, live;
         /// The largest IP packet the port carries, in bytes; that of the device when absent.
