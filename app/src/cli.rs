@@ -385,7 +385,8 @@ fn with_choice(mut error: clap::Error, command: &Command, words: &[std::ffi::OsS
     }
     let known = |at: &'_ Command, word: &std::ffi::OsString| at.find_subcommand(word).cloned();
     let mut at = command.clone();
-    while let Some(below) = words.iter().find_map(|word| known(&at, word)) {
+    // What follows `help` are the names of others.
+    while let Some(below) = words.iter().filter(|word| *word != "help").find_map(|word| known(&at, word)) {
         at = below;
     }
     let shown = at.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help");

@@ -96,12 +96,12 @@ impl Client {
         let mut table: Option<(Vec<String>, Vec<Value>)> = None;
         loop {
             match self.next()? {
-                Response::Rows { columns, rows, more } => {
+                Response::Rows { columns, rows, time, more } => {
                     let (_, all) = table.get_or_insert_with(|| (columns, Vec::new()));
                     all.extend(rows);
                     if !more {
                         let (columns, rows) = table.unwrap_or_default();
-                        return Ok(Response::Rows { columns, rows, more });
+                        return Ok(Response::Rows { columns, rows, time, more });
                     }
                 }
                 other => return Ok(other),

@@ -101,6 +101,14 @@ impl GraphView {
         self.stages.iter().flat_map(|stage| stage.ways.iter().map(move |way| format!("{}.{}", stage.name, way.name)))
     }
 
+    /// The reasons for which stages drop packets, and the ways that lead nowhere, written `STAGE.REASON`.
+    pub(crate) fn drops(&self) -> impl Iterator<Item = String> {
+        let is_drop = |way: &&WayView| way.fate == "drop" || (way.fate == "way" && way.to.is_none());
+        self.stages.iter().flat_map(move |stage| {
+            stage.ways.iter().filter(is_drop).map(move |way| format!("{}.{}", stage.name, way.name))
+        })
+    }
+
     /// The graph for people: a paragraph for each stage, a line for each way.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
@@ -215,5 +223,7 @@ pub(crate) mod tests {
         assert_eq!(serde_json::from_str::<GraphView>(&text).unwrap(), view);
         assert_eq!(view.stages[0].ways[2].help, "Too old.");
         assert_eq!(view.ways().count(), 6);
+        let drops: Vec<String> = view.drops().collect();
+        assert_eq!(drops, ["toy.ttl.expired", "toy.slow.out", "toy.slow.up", "toy.slow.expired"]);
     }
 }

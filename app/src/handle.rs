@@ -63,9 +63,11 @@ impl Running {
     /// A table: its rows are made by whoever asked, so that others need not wait.
     fn show(&mut self, what: &str, function: Option<&str>, filter: Option<&str>) -> Answer {
         match self.supervisor.show(what, function, filter) {
-            Ok((columns, rows)) => {
-                Answer::Table { columns: columns.iter().map(|&column| column.to_owned()).collect(), rows }
-            }
+            Ok((columns, rows)) => Answer::Table {
+                columns: columns.iter().map(|&column| column.to_owned()).collect(),
+                time: self.supervisor.now(),
+                rows,
+            },
             Err(error) => Answer::Whole(Response::refused(error.0)),
         }
     }
@@ -132,7 +134,8 @@ impl Running {
                 "in_rings": figures.in_rings,
             })
         });
-        Response::Rows { columns: columns.map(str::to_owned).to_vec(), rows: rows.collect(), more: false }
+        let (columns, time) = (columns.map(str::to_owned).to_vec(), self.supervisor.now());
+        Response::Rows { columns, rows: rows.collect(), time, more: false }
     }
 
     fn graph(&self) -> GraphView {

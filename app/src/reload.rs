@@ -131,7 +131,6 @@ impl Running {
         if !Arc::ptr_eq(&running, &self.supervisor.loaded()) {
             difference = new.differs_from(&self.supervisor.loaded());
         }
-        self.supervisor.add_changed_files(&mut difference, &new);
         let plan = self.supervisor.plan(&new, &difference);
         let answer =
             |done: bool| json!({ "plan": plan.text, "needs_restart": plan.needs_restart, "done": done, "lacks": [] });

@@ -1,6 +1,7 @@
 //! Answers for people: aligned tables, and colour where somebody looks.
 
 mod numbers;
+mod parts;
 mod rates;
 mod rows;
 mod stats;

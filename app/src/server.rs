@@ -70,6 +70,8 @@ pub(crate) enum Answer {
     Table {
         /// Keys of the rows, in order of display.
         columns: Vec<String>,
+        /// When it was asked for, nanoseconds on the engine's clock.
+        time: u64,
         /// The rows.
         rows: Box<dyn ShowRows>,
     },

@@ -88,6 +88,14 @@ fn following_the_advice_helps() {
     assert!(!right && told.contains("write one that is allowed, such as \"wan\""), "{told}");
     let (told, right) = said("check-name-2", &with_name("\"wan\""));
     assert!(right, "{told}");
+    // Not to write "5", which is no device either.
+    let with_device = |device: &str| {
+        format!("port {{ name = \"wan\", device = {device} }}\nforward {{ paths = {{ \"wan -> wan\" }} }}\n")
+    };
+    let (told, right) = said("check-device", &with_device("5"));
+    assert!(!right && told.contains("write one that is allowed, such as \"af_xdp:eth0\""), "{told}");
+    let (told, right) = said("check-device-2", &with_device("\"af_xdp:eth0\""));
+    assert!(right, "{told}");
 }
 
 #[test]

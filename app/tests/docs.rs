@@ -4,13 +4,12 @@
 //! `tools/docs.sh` writes the parts that the program makes; it runs these tests with `WEIR_DOCS=write`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 
 mod common;
 
-use common::{Folder, WEIR, text, weir};
+use common::{Folder, Running, WEIR, text, weir};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
@@ -184,44 +183,6 @@ fn the_reference_is_what_the_schemas_say() {
     compare("reference.md", &format!("{head}{}\n", text(&output.stdout).trim_end()));
 }
 
-/// A Weir that runs a configuration over ports in memory.
-struct Running {
-    child: Child,
-    socket: String,
-    _folder: Folder,
-}
-
-impl Running {
-    fn start(name: &str, script: &str) -> Running {
-        let folder = Folder::new(name);
-        let socket = folder.0.join("weir.sock").to_str().unwrap().to_owned();
-        let file = folder.write("script.lua", script);
-        let mut child = Command::new(WEIR)
-            .args(["run", file.to_str().unwrap(), "--socket", &socket])
-            .args(["--log", folder.0.join("log").to_str().unwrap()])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Running { child, socket, _folder: folder }
-    }
-
-    fn show(&self, arguments: &[&str]) -> String {
-        let output = weir(&[&["show"], arguments, &["--socket", &self.socket]].concat());
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
 const ROUTER: &str = r#"
 engine { clock = "virtual" }
 port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
@@ -232,14 +193,17 @@ router { ports = { "wan", "lan" } }
 /// The picture is drawn from the running graph, so that it cannot show another; `tools/docs.sh` renders it.
 #[test]
 fn the_picture_of_the_router_is_the_running_graph() {
-    compare("router.dot", &Running::start("picture", ROUTER).show(&["graph", "--dot"]));
+    let folder = Folder::new("picture");
+    let running = Running::start(&folder, ROUTER, &[]);
+    compare("router.dot", &running.say(&["show", "graph", "--dot"]));
 }
 
 /// A table of all reasons of a stage, with their sentences.
 #[test]
 fn the_list_of_reasons_is_that_of_the_running_stages() {
-    let running = Running::start("reasons", ROUTER);
-    let graph: serde_json::Value = serde_json::from_str(&running.show(&["graph", "--json"])).unwrap();
+    let folder = Folder::new("reasons");
+    let running = Running::start(&folder, ROUTER, &[]);
+    let graph: serde_json::Value = serde_json::from_str(&running.say(&["show", "graph", "--json"])).unwrap();
     let mut page = String::from(
         "# What becomes of packets in the router\n\nEvery way out of every stage. Made from a running Weir by \
          `tools/docs.sh`; `weir show graph` and `weir show drops`\nshow the same of yours.\n",
@@ -260,41 +224,6 @@ fn the_list_of_reasons_is_that_of_the_running_stages() {
         }
     }
     compare("reasons.md", &page);
-}
-
-/// All keys in a value, but for those of objects whose keys are names.
-fn keys(value: &serde_json::Value, names: &[&str], found: &mut std::collections::BTreeSet<String>) {
-    match value {
-        serde_json::Value::Object(object) => {
-            for (key, value) in object {
-                found.insert(key.clone());
-                match value {
-                    serde_json::Value::Object(inner) if names.contains(&key.as_str()) => {
-                        inner.values().for_each(|value| keys(value, names, found));
-                    }
-                    value => keys(value, names, found),
-                }
-            }
-        }
-        serde_json::Value::Array(list) => list.iter().for_each(|value| keys(value, names, found)),
-        _ => {}
-    }
-}
-
-#[test]
-fn every_key_of_the_json_output_is_described() {
-    let document = std::fs::read_to_string(root().join("docs/json.md")).unwrap();
-    let running = Running::start("json", ROUTER);
-    let mut found = std::collections::BTreeSet::new();
-    for what in ["stats", "graph", "ports", "routes"] {
-        let value: serde_json::Value = serde_json::from_str(&running.show(&[what, "--json"])).unwrap();
-        // The columns of tables are those of functions; the rows of a table have the columns as keys.
-        let value = if value.get("rows").is_some() { serde_json::json!({ "columns": 0, "rows": 0 }) } else { value };
-        keys(&value, &["ports", "ways", "rx_lost"], &mut found);
-    }
-    let missing: Vec<&String> = found.iter().filter(|key| !document.contains(&format!("`{key}`"))).collect();
-    assert!(missing.is_empty(), "docs/json.md does not mention {missing:?}");
-    assert!(found.len() >= 40, "only {} keys were found", found.len());
 }
 
 /// Pieces of words `text demo` show lines of what `make demo` prints.

@@ -6,10 +6,10 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{Folder, Running, check_account, frames, pcap, read_pcap, text, weir};
+use common::{Folder, REPLAY, Running, check_account, frames, pcap, read_pcap, text, weir};
 use serde_json::{Value, json};
 
 /// Forwards a file to a file under the virtual clock.
@@ -23,22 +23,8 @@ fn forward() -> String {
     .to_owned()
 }
 
-/// Routes a capture that is replayed for ever, at a rate, to a port in memory.
-const REPLAY: &str = r#"
-    port { name = "lan", device = "mem:replay=in.pcap,rate=20 kpps,mac=02:00:00:00:00:01", address = "198.18.0.254/24" }
-    port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
-    router {
-        ports = { "lan", "wan" },
-        routes = { ["198.19.0.0/16"] = "192.0.2.9" },
-        neighbors = { ["192.0.2.9"] = "02:00:00:00:00:09" },
-    }
-"#;
-
 fn replay(name: &str) -> (Folder, Running) {
-    let folder = Folder::new(name);
-    folder.write("in.pcap", pcap(&frames(100)));
-    let running = Running::start(&folder, REPLAY, &["--json"]);
-    (folder, running)
+    common::replay(name, REPLAY, &["--json"])
 }
 
 fn number(value: &Value, pointer: &str) -> u64 {
@@ -357,26 +343,30 @@ fn packets_are_copied_at_ports_and_ways() {
     check_account(&running.json(&["show", "stats"]));
 }
 
-#[test]
-fn an_interrupted_capture_is_whole() {
-    let (folder, running) = replay("interrupted");
-    let file = folder.path("wan.pcapng");
-    let mut capture = Command::new(common::WEIR)
-        .args(["capture", "wan", "-w", &file, "--socket", &running.socket])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    for _ in 0..100 {
-        if std::fs::metadata(&file).is_ok_and(|data| data.len() > 4000) {
-            break;
-        }
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
-    Command::new("kill").args(["-INT", &capture.id().to_string()]).status().unwrap();
+/// A `weir capture` that has written packets to a file.
+fn capturing(running: &Running, port: &str, file: &str) -> Child {
+    let mut command = Command::new(common::WEIR);
+    command.args(["capture", port, "-w", file, "--socket", &running.socket]).stderr(Stdio::piped());
+    let capture = command.spawn().unwrap();
+    common::until("packets are in the file", || std::fs::metadata(file).is_ok_and(|data| data.len() > 4000));
+    capture
+}
+
+/// That a capture ends, with all that it wrote.
+fn ends_well(mut capture: Child) {
     let mut said = String::new();
     capture.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(capture.wait().unwrap().success(), "{said}");
     assert!(said.contains(" packets, "), "{said}");
+}
+
+#[test]
+fn an_interrupted_capture_is_whole() {
+    let (folder, running) = replay("interrupted");
+    let file = folder.path("wan.pcapng");
+    let capture = capturing(&running, "wan", &file);
+    Command::new("kill").args(["-INT", &capture.id().to_string()]).status().unwrap();
+    ends_well(capture);
     if let Ok(output) = Command::new("capinfos").args(["-c", "-M", &file]).output() {
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
@@ -386,23 +376,10 @@ fn an_interrupted_capture_is_whole() {
 fn a_capture_is_whole_when_weir_stops() {
     let (folder, running) = replay("stopped");
     let file = folder.path("lan.pcapng");
-    let mut capture = Command::new(common::WEIR)
-        .args(["capture", "lan", "-w", &file, "--socket", &running.socket])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    for _ in 0..100 {
-        if std::fs::metadata(&file).is_ok_and(|data| data.len() > 4000) {
-            break;
-        }
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
+    let capture = capturing(&running, "lan", &file);
     let (_, status) = running.stop_by("TERM");
     assert_eq!(status, Some(0));
-    let mut said = String::new();
-    capture.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(capture.wait().unwrap().success(), "{said}");
-    assert!(said.contains(" packets, "), "{said}");
+    ends_well(capture);
 }
 
 #[test]

@@ -3,31 +3,23 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use common::{Folder, Running, WEIR, frames, pcap, text, weir};
+use common::{Folder, REPLAY, Running, WEIR, text, weir};
 use serde_json::{Value, json};
 
-/// Routes a capture that is replayed for ever, at a rate, to a port in memory; nothing goes from `idle` to `quiet`.
-const REPLAY: &str = r#"
-    port { name = "lan", device = "mem:replay=in.pcap,rate=20 kpps,mac=02:00:00:00:00:01", address = "198.18.0.254/24" }
-    port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
-    port { name = "idle", device = "mem:null" }
-    port { name = "quiet", device = "mem:null" }
-    forward { paths = { "idle -> quiet" } }
-    router {
-        ports = { "lan", "wan" },
-        routes = { ["198.19.0.0/16"] = "192.0.2.9" },
-        neighbors = { ["192.0.2.9"] = "02:00:00:00:00:09" },
-    }
-"#;
+/// Beside what is replayed, two ports between which nothing goes.
+fn script() -> String {
+    format!(
+        "{REPLAY} port {{ name = \"idle\", device = \"mem:null\" }} port {{ name = \"quiet\", device = \"mem:null\" }}
+        forward {{ paths = {{ \"idle -> quiet\" }} }}"
+    )
+}
 
 fn replay(name: &str) -> (Folder, Running) {
-    let folder = Folder::new(name);
-    folder.write("in.pcap", pcap(&frames(100)));
-    let running = Running::start(&folder, REPLAY, &[]);
-    (folder, running)
+    common::replay(name, &script(), &[])
 }
 
 /// A `weir show --watch` that goes on until it is dropped.
@@ -103,10 +95,42 @@ fn watched_numbers_are_data_too() {
 }
 
 #[test]
+fn rates_of_tables_are_by_the_tables_own_times() {
+    let folder = Folder::new("show-rates-time");
+    let socket = folder.path("weir.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    // Two looks three seconds apart by the engine, whatever the watch waited, and one of a Weir that started anew.
+    let answers = [(1, 0), (4, 300), (2, 7)].map(|(second, packets)| {
+        let rows = json!([{"index": 1, "packets": packets, "bytes": packets * 100}]);
+        let table = json!({"columns": ["index", "packets", "bytes"], "rows": rows, "time": second * 1_000_000_000_u64});
+        format!("{}\n", json!({"version": 1, "response": {"rows": table}}))
+    });
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        for answer in answers {
+            BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let watching = Command::new(WEIR).args(["show", "nexthops", "--watch", "--json", "--socket", &socket]).output();
+    serving.join().unwrap();
+    let printed = text(&watching.unwrap().stdout);
+    let looks = serde_json::Deserializer::from_str(&printed).into_iter::<Value>().map(Result::unwrap);
+    let rows: Vec<Value> = looks.filter_map(|look| Some(look.get("rows")?[0].clone())).collect();
+    assert_eq!(rows.len(), 3, "{printed}");
+    assert_eq!((&rows[0]["pps"], &rows[0]["packets"]), (&Value::Null, &json!(0)), "totals come first");
+    assert_eq!((&rows[1]["pps"], &rows[1]["bps"]), (&json!(100.0), &json!(80_000.0)));
+    assert_eq!(
+        (&rows[2]["pps"], &rows[2]["packets"]),
+        (&Value::Null, &json!(7)),
+        "there is nothing to compare it with"
+    );
+}
+
+#[test]
 fn a_worker_has_one_name() {
-    let folder = Folder::new("show-workers");
-    folder.write("in.pcap", pcap(&frames(100)));
-    let running = Running::start(&folder, &REPLAY.replace("ports = {", "workers = { 1 }, ports = {"), &[]);
+    let (_folder, running) =
+        common::replay("show-workers", &REPLAY.replace("ports = {", "workers = { 1 }, ports = {"), &[]);
     let stats = running.json(&["show", "stats"]);
     let names = |key: &str, name: &str| -> Vec<String> {
         stats[key].as_array().unwrap().iter().map(|row| row[name].as_str().unwrap().to_owned()).collect()
@@ -148,6 +172,7 @@ fn a_filter_that_selects_nothing_is_refused() {
     assert_eq!(running.json(&["show", "graph", "router.forward"])["stages"].as_array().unwrap().len(), 1);
     // Nothing was dropped for it so far, yet it may be.
     assert_eq!(running.say(&["show", "drops", "ttl-expired"]), "nothing was dropped\n");
+    assert_eq!(running.say(&["show", "drops", "tx-full"]), "nothing was dropped\n");
 }
 
 #[test]
@@ -187,33 +212,6 @@ fn an_unknown_experiment_is_told_which_there_are() {
         &["'typo'", "there are compare, cpp, flowstat, peers, rfc2544, run, shaping"],
     );
     refused(&weir(&["top"]), 2, &["'top'", "capture, check, "]);
-}
-
-/// What a shell completes a line with, by the script of `weir completion`.
-fn completed(line: &str) -> Vec<String> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let script = format!(
-        "eval \"$('{WEIR}' completion bash)\"; COMP_WORDS=({}); COMP_CWORD={}; _weir '{WEIR}' '{}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-        words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" "),
-        words.len() - 1,
-        words.last().unwrap(),
-    );
-    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
-}
-
-#[test]
-fn a_shell_completes_commands_and_names_of_what_runs() {
-    let (_folder, running) = replay("show-completion");
-    assert!(completed("weir t").contains(&"trace".to_owned()) && !completed("weir t").contains(&"top".to_owned()));
-    assert_eq!(completed("weir neigh"), ["neighbor"]);
-    let with = |line: &str| completed(&line.replace("SOCKET", &running.socket));
-    assert_eq!(with("weir show --socket SOCKET ports w"), ["wan"]);
-    assert_eq!(with("weir capture --socket SOCKET la"), ["lan"]);
-    assert_eq!(with("weir show --socket SOCKET routes --function r"), ["router"]);
-    assert!(with("weir capture --socket /nonexistent/s la").is_empty(), "nobody to ask, and nothing is said");
-    for shell in ["zsh", "fish"] {
-        assert!(text(&weir(&["completion", shell]).stdout).contains(" complete -- "), "{shell}");
-    }
+    refused(&weir(&["help", "top"]), 2, &["'top'", "capture, check, "]);
+    refused(&weir(&["help", "bench", "top"]), 2, &["'top'", "compare, cpp, "]);
 }

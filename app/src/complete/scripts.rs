@@ -33,9 +33,15 @@ fi
 
 const FISH: &str = r#"function __weir_complete
     set -l words (commandline -opc)
-    $words[1] complete -- $words[2..-1] (commandline -ct) 2>/dev/null
+    set -l now (commandline -ct)
+    set -l found ($words[1] complete -- $words[2..-1] $now 2>/dev/null)
+    if set -q found[1]
+        printf '%s\n' $found
+    else
+        __fish_complete_path $now
+    end
 end
-complete -c weir -a '(__weir_complete)'
+complete -c weir -f -a '(__weir_complete)'
 "#;
 
 /// The script of a shell.

@@ -1,8 +1,7 @@
 //! Rates as text.
 
-use std::fmt::Write;
-
-use super::numbers::{count, fixed, percent, rate, signed, span};
+use super::numbers::{count, fixed, rate, signed, span};
+use super::parts::{link_heads, part, unaccounted, worker_heads, worker_row};
 use super::{Align, Style, Table, clean, shortened};
 use crate::rates::{DropRates, LinkRates, PortRates, Rates, Row, StageRates, WorkerRates, is_quiet};
 use crate::stats::Stats;
@@ -54,15 +53,10 @@ impl View {
     pub(crate) fn overview(self, stats: &Stats, rates: &Rates) -> String {
         let title = format!("Running for {}, rates over {} s", span(stats.time), fixed(rates.seconds));
         let mut text = format!("{}\n", self.style.bold(&title));
-        let mut part = |title: &str, body: String| {
-            if !body.is_empty() {
-                let _ = write!(text, "\n{}\n{body}", self.style.bold(title));
-            }
-        };
-        part("Ports", self.ports(&rates.ports));
-        part("Workers", self.workers(&rates.workers));
-        part("Drops", self.drops(&rates.drops));
-        part("All", self.account(rates));
+        part(&mut text, "Ports", &self.ports(&rates.ports), self.style);
+        part(&mut text, "Workers", &self.workers(&rates.workers), self.style);
+        part(&mut text, "Drops", &self.drops(&rates.drops), self.style);
+        part(&mut text, "All", &self.account(rates), self.style);
         text
     }
 
@@ -90,26 +84,9 @@ impl View {
 
     /// What workers spend their cycles on.
     pub(crate) fn workers(self, workers: &[WorkerRates]) -> String {
-        let right = Align::Right;
-        let heads = [
-            ("worker", Align::Left),
-            ("packets/s", right),
-            ("receive", right),
-            ("graph", right),
-            ("transmit", right),
-            ("housekeeping", right),
-            ("idle", right),
-            ("asleep", right),
-            ("cycles/packet", right),
-            ("backpressure/s", right),
-        ];
-        self.table(workers, &heads, |worker| {
-            let parts = worker.cycles.parts();
-            let whole = parts.iter().map(|(_, cycles)| cycles).sum();
-            let shares = parts.iter().map(|(_, cycles)| percent(*cycles, whole));
-            let ends =
-                ([worker.id.clone(), rate(worker.pps)], [known(worker.cycles_per_packet), rate(worker.backpressure)]);
-            ends.0.into_iter().chain(shares).chain(ends.1).collect()
+        self.table(workers, &worker_heads("packets/s", "backpressure/s"), |worker| {
+            let last = [known(worker.cycles_per_packet), rate(worker.backpressure)];
+            worker_row([worker.id.clone(), rate(worker.pps)], &worker.cycles, last).collect()
         })
     }
 
@@ -146,9 +123,7 @@ impl View {
 
     /// Links between workers.
     pub(crate) fn links(self, links: &[LinkRates]) -> String {
-        let right = Align::Right;
-        let heads = [("link", Align::Left), ("packets/s", right), ("in it", right), ("room for", right)];
-        self.table(links, &heads, |link| {
+        self.table(links, &link_heads("packets/s"), |link| {
             vec![link.name.clone(), rate(link.pps), count(link.occupancy), count(link.capacity)]
         })
     }
@@ -171,11 +146,9 @@ impl View {
             .collect();
         let width = lines.iter().map(|(_, number)| number.len()).max().unwrap_or_default();
         let line = |(name, number): &(&str, String)| {
-            let number = format!("{number:>width$}");
-            let number = match (*name, account.unaccounted) {
-                ("unaccounted", 0) => self.style.good(&number),
-                ("unaccounted", _) => self.style.bad(&number),
-                _ => number,
+            let number = match *name {
+                "unaccounted" => unaccounted(account.unaccounted, width, self.style),
+                _ => format!("{number:>width$}"),
             };
             format!("  {name:<13}  {number}\n")
         };

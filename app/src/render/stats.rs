@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::numbers::{count, known, percent, ratio, signed, span};
+use super::parts::{link_heads, part, unaccounted, worker_heads, worker_row};
 use super::{Align, Style, Table, clean, shortened};
 use crate::stats::{AccountStats, Stats};
 
@@ -21,15 +22,10 @@ pub(crate) fn last(stats: &Stats, style: Style) -> String {
 
 fn overview(stats: &Stats, most_drops: usize, style: Style) -> String {
     let mut text = format!("{}\n", style.bold(&format!("Running for {}", span(stats.time))));
-    let mut part = |title: &str, body: String| {
-        if !body.is_empty() {
-            let _ = write!(text, "\n{}\n{body}", style.bold(title));
-        }
-    };
-    part("Ports", ports(stats, style));
-    part("Workers", cycles(stats, style));
-    part("Drops", drops_up_to(stats, most_drops, style));
-    part("Account", account(&stats.account, style));
+    part(&mut text, "Ports", &ports(stats, style), style);
+    part(&mut text, "Workers", &cycles(stats, style), style);
+    part(&mut text, "Drops", &drops_up_to(stats, most_drops, style), style);
+    part(&mut text, "Account", &account(&stats.account, style), style);
     text
 }
 
@@ -43,17 +39,14 @@ fn account(account: &AccountStats, style: Style) -> String {
         ("consumed", count(account.consumed), "answered, learned, delivered"),
         ("held", signed(account.held), "in queues, rings and links now"),
     ];
-    let unaccounted = signed(account.unaccounted);
-    let all = plain.iter().map(|(_, number, _)| number.len()).chain([unaccounted.len()]);
+    let all = plain.iter().map(|(_, number, _)| number.len()).chain([signed(account.unaccounted).len()]);
     let width = all.max().unwrap_or(0);
     let mut text = String::new();
     for (name, number, help) in &plain {
         let line = format!("  {name:<12} {number:>width$}  {}", style.dim(help));
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    let number = format!("{unaccounted:>width$}");
-    let number = if account.unaccounted == 0 { style.good(&number) } else { style.bad(&number) };
-    let _ = writeln!(text, "  {:<12} {number}", "unaccounted");
+    let _ = writeln!(text, "  {:<12} {}", "unaccounted", unaccounted(account.unaccounted, width, style));
     text
 }
 
@@ -91,27 +84,12 @@ fn ports(stats: &Stats, style: Style) -> String {
 
 /// What workers spent their cycles on.
 pub(crate) fn cycles(stats: &Stats, style: Style) -> String {
-    let right = Align::Right;
-    let mut table = Table::new(&[
-        ("worker", Align::Left),
-        ("packets", right),
-        ("receive", right),
-        ("graph", right),
-        ("transmit", right),
-        ("housekeeping", right),
-        ("idle", right),
-        ("asleep", right),
-        ("cycles/packet", right),
-        ("backpressure", right),
-    ]);
+    let mut table = Table::new(&worker_heads("packets", "backpressure"));
     for worker in &stats.workers {
-        let parts = worker.cycles.parts();
-        let whole = parts.iter().map(|(_, cycles)| cycles).sum();
-        let shares = parts.iter().map(|(_, cycles)| percent(*cycles, whole));
         let busy = worker.cycles.receive + worker.cycles.graph + worker.cycles.transmit;
         let (packets, per_packet) = (count(worker.packets), ratio(busy, worker.packets));
-        let first = [worker.id.clone(), packets].into_iter();
-        table.row(first.chain(shares).chain([per_packet, count(worker.backpressure)]));
+        let last = [per_packet, count(worker.backpressure)];
+        table.row(worker_row([worker.id.clone(), packets], &worker.cycles, last));
     }
     table.text(2, style)
 }
@@ -171,14 +149,7 @@ pub(crate) fn stages(stats: &Stats, style: Style) -> String {
 
 /// Links between workers.
 pub(crate) fn links(stats: &Stats, style: Style) -> String {
-    let right = Align::Right;
-    let mut table = Table::new(&[
-        ("link", Align::Left),
-        ("packets", right),
-        ("in it", right),
-        ("room for", right),
-        ("when full", Align::Left),
-    ]);
+    let mut table = Table::new(&[&link_heads("packets")[..], &[("when full", Align::Left)]].concat());
     for link in &stats.links {
         table.row([
             link.name.clone(),

@@ -131,9 +131,9 @@ impl Session<'_> {
     fn write_answer(&self, answer: Answer) -> io::Result<()> {
         match answer {
             Answer::Whole(response) => self.write(response),
-            Answer::Table { columns, mut rows } => {
+            Answer::Table { columns, time, mut rows } => {
                 let pieces = std::iter::from_fn(|| Some(rows.piece()).filter(|piece| !piece.is_empty()));
-                self.write_pieces(pieces, |rows, more| Response::Rows { columns: columns.clone(), rows, more })
+                self.write_pieces(pieces, |rows, more| Response::Rows { columns: columns.clone(), rows, time, more })
             }
             Answer::Text(pieces) => self.write_pieces(pieces, |text, more| Response::Text { text, more }),
             Answer::Reload(_) | Answer::Build(_) | Answer::Change(_) => {

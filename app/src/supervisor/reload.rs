@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use weir_config::{Change, Element, KeyChange, Plan, What};
-use weir_stage::{Env, Function, Port, PortConfig, PortFacts, PortInfo};
+use weir_config::{Change, Element, Plan};
+use weir_stage::{Function, Port, PortConfig, PortFacts, PortInfo};
 
 use super::aside::{Aside, Built, Prepared};
 use super::changes::PortChanges;
@@ -70,32 +70,9 @@ impl Supervisor {
         ReloadPlan { text, needs_restart }
     }
 
-    /// Adds to a plan what no key tells: files whose contents are others now.
-    pub(crate) fn add_changed_files(&self, plan: &mut Plan, new: &Loaded) {
-        let ports = new.assumed_ports();
-        let env = Env { ports: &ports, domain: &self.domain, folder: Some(&new.folder), now: self.engine.now() };
-        for action in plan.actions.iter_mut().filter(|action| action.what == What::Unchanged) {
-            let is_it = |kind: &str, name: &str| (kind, name) == (action.kind.as_str(), action.name.as_str());
-            let running = self.functions.iter().find(|running| is_it(running.element.kind(), running.element.name()));
-            let Some(running) = running else { continue };
-            let Some(element) = new.checked.get(&action.kind, &action.name) else { continue };
-            let key = |(path, file): (String, String)| KeyChange {
-                path,
-                from: Some(format!("\"{file}\" as it was")),
-                to: Some("as it is now".to_owned()),
-                change: Change::Live,
-            };
-            let keys: Vec<KeyChange> = running.instance.changed_files(element, &env).into_iter().map(key).collect();
-            if !keys.is_empty() {
-                action.what = What::Changed { strongest: Change::Live, keys };
-            }
-        }
-    }
-
     /// Changes to `new`, in all its steps.
     pub(crate) fn reload(&mut self, new: Loaded) -> Result<(), Failure> {
-        let mut plan = new.differs_from(&self.loaded);
-        self.add_changed_files(&mut plan, &new);
+        let plan = new.differs_from(&self.loaded);
         let pending = self.begin(Arc::new(new), plan)?;
         let built = pending.aside.build()?;
         let left = self.finish(pending, built)?;

@@ -1,6 +1,8 @@
 //! A running program, a folder of its own for each test, and captures to feed it.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
+pub(crate) mod everything;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -99,14 +101,11 @@ impl Running {
     /// Asks again and again until the answer is as it must become.
     pub(crate) fn wait_for(&self, arguments: &[&str], what: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
-        for _ in 0..100 {
+        until(&format!("{arguments:?} is as it must become"), || {
             last = self.json(arguments);
-            if what(&last) {
-                return last;
-            }
-            std::thread::park_timeout(Duration::from_millis(50));
-        }
-        panic!("did not come about within five seconds: {last:#}");
+            what(&last)
+        });
+        last
     }
 
     /// Asks it for its version until it answers: it may be starting again.
@@ -148,6 +147,36 @@ impl Drop for Running {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// Waits until something has come about, for two minutes at most.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..2400 {
+        if is_so() {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    panic!("{what}: did not come about within two minutes");
+}
+
+/// Routes a capture that is replayed for ever, at a rate, to a port in memory.
+pub(crate) const REPLAY: &str = r#"
+    port { name = "lan", device = "mem:replay=in.pcap,rate=20 kpps,mac=02:00:00:00:00:01", address = "198.18.0.254/24" }
+    port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
+    router {
+        ports = { "lan", "wan" },
+        routes = { ["198.19.0.0/16"] = "192.0.2.9" },
+        neighbors = { ["192.0.2.9"] = "02:00:00:00:00:09" },
+    }
+"#;
+
+/// Runs such a configuration in a folder of its own.
+pub(crate) fn replay(name: &str, script: &str, more: &[&str]) -> (Folder, Running) {
+    let folder = Folder::new(name);
+    folder.write("in.pcap", pcap(&frames(100)));
+    let running = Running::start(&folder, script, more);
+    (folder, running)
 }
 
 /// What the account of `weir run --json` or `weir show stats --json` says must add up, with nothing unaccounted.

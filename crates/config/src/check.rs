@@ -48,6 +48,11 @@ impl Context {
         self
     }
 
+    /// The folder in which files are looked for.
+    pub(crate) fn files_in(&self) -> Option<&Folder> {
+        self.folder.as_ref()
+    }
+
     fn names(&self, kind: &str) -> impl Iterator<Item = &str> {
         self.names.get(kind).into_iter().flatten().map(String::as_str)
     }
@@ -113,7 +118,7 @@ impl Checker<'_> {
                 self.or_malformed((scalar.canonical)(text).map(Value::Text), holds, value, path)
             }
             (Type::Reference { kind }, Value::Text(text)) => self.reference(kind, text, value, path),
-            (Type::File, Value::Text(text)) => self.file(holds, text, value, path),
+            (Type::File { .. }, Value::Text(text)) => self.file(holds, text, value, path),
             (Type::List { of, length, or_one }, _) => self.list(holds, of, *length, *or_one, value, path),
             (Type::Map { key, value: of, length }, Value::Table(table)) => {
                 let entries = table.0.iter().map(|(key, value)| (key.clone(), value));

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::contents;
 use crate::document::{Catalogue, Checked, Element};
 use crate::path::Path;
 use crate::schema::{Change, Schema};
@@ -116,9 +117,10 @@ fn compare(catalogue: &Catalogue, old: &Element, new: &Element) -> What {
     let mut keys = Vec::new();
     if let Some(kind) = catalogue.kind(new.kind()) {
         let empty = Table::default();
-        let (old, after) = (old.value().as_table(), new.value().as_table());
-        table(kind.schema(), old.unwrap_or(&empty), after.unwrap_or(&empty), &new.path(), &mut keys);
+        let (before, after) = (old.value().as_table(), new.value().as_table());
+        table(kind.schema(), before.unwrap_or(&empty), after.unwrap_or(&empty), &new.path(), &mut keys);
     }
+    keys.extend(contents::changed(&old.files, &new.files));
     match keys.iter().map(|key| key.change).max() {
         None => What::Unchanged,
         Some(strongest) => What::Changed { strongest, keys },

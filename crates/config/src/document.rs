@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::check::Context;
+use crate::contents::{NamedFile, named_files};
 use crate::error::{ConfigError, ErrorKind, Errors, nearest};
 use crate::folder::Folder;
 use crate::path::Path;
@@ -152,6 +153,7 @@ pub struct Element {
     title: String,
     place: Place,
     value: Value,
+    pub(crate) files: Vec<NamedFile>,
 }
 
 impl Element {
@@ -319,7 +321,9 @@ impl Kind {
         let path = Path::root(&title);
         let checked = self.schema.check(&declaration.table, &declaration.place, &path, context);
         let value = checked.map_err(|found| errors.extend(found)).ok()?;
-        Some(Element { kind: self.name, name: name.to_owned(), title, place: declaration.place.clone(), value })
+        let files =
+            context.files_in().map(|folder| named_files(&self.schema, &value, &path, folder)).unwrap_or_default();
+        Some(Element { kind: self.name, name: name.to_owned(), place: declaration.place.clone(), value, files, title })
     }
 }
 

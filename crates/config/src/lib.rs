@@ -55,6 +55,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod contents;
 mod diff;
 mod document;
 mod error;
@@ -85,7 +86,8 @@ pub use rows::{Row, Rows};
 pub use scalar::{InterfaceAddress, MacAddress, Malformed, Scalar, ScalarType};
 pub use schema::{Change, KeySchema, Presence, Schema};
 pub use setting::{
-    Measured, OneOrMany, PortName, Ranged, Setting, read_key, table_or_empty, with_length, with_pattern, write_key,
+    Measured, OneOrMany, PortName, Ranged, Setting, read_key, table_or_empty, with_contents, with_length, with_pattern,
+    write_key,
 };
 pub use shown::Shown;
 pub use types::{EXAMPLE_NAME, Length, NAME, Pattern, Type, Word};

@@ -7,7 +7,8 @@
 /// - presence: `required`, `optional` (the type is an `Option`), `default(value)`, or `empty` (an absent list, map
 ///   or table is an empty one);
 /// - change: `live`, `rebuild`, `restart_port` or `restart_process`, see [`Change`](crate::Change);
-/// - rules, as needed: `range(least..=greatest)`, `length(fewest..=most)`, `pattern(NAME)`.
+/// - rules, as needed: `range(least..=greatest)`, `length(fewest..=most)`, `pattern(NAME)`; of a file, `contents(Change::Live)` says what
+///   its contents take when they change, where that is less than what another file takes.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -104,6 +105,9 @@ macro_rules! __rule {
     };
     ($type:ty, $described:ident, pattern($bound:expr)) => {
         $crate::with_pattern($described, &$bound)
+    };
+    ($type:ty, $described:ident, contents($bound:expr)) => {
+        $crate::with_contents($described, $bound)
     };
 }
 

@@ -29,7 +29,7 @@ fn section(schema: &Schema, path: &str, page: &mut String) {
         let (holds, absent) = (cell(&key.holds.expected()), cell(&absent(key)));
         let doc = cell(&format!("{}{}", key.doc, words(&key.holds)));
         // Writing to a String cannot fail.
-        let _ = writeln!(page, "| `{}` | {holds} | {absent} | {} | {doc} |", key.name, key.change);
+        let _ = writeln!(page, "| `{}` | {holds} | {absent} | {} | {doc} |", key.name, takes(key));
     }
     for key in &schema.keys {
         for (inner, path) in tables(&key.holds, &format!("{path}.{}", key.name)) {
@@ -49,11 +49,21 @@ fn help(schema: &Schema, path: &str, text: &mut String) {
             words(&key.holds),
             key.holds.expected(),
             absent(key),
-            key.change
+            takes(key)
         );
         for (inner, path) in tables(&key.holds, &path) {
             help(inner, &path, text);
         }
+    }
+}
+
+/// What a change takes; of a file also what its contents take, where that differs.
+fn takes(key: &KeySchema) -> String {
+    match key.holds {
+        Type::File { contents: Some(contents) } if contents != key.change => {
+            format!("{}; of its contents: {contents}", key.change)
+        }
+        _ => key.change.to_string(),
     }
 }
 

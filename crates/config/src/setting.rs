@@ -6,6 +6,7 @@ use std::ops::{Deref, RangeInclusive};
 
 use crate::folder::FilePath;
 use crate::quantity::{Nanos, PacketRate, Quantity, Rate, Size};
+use crate::schema::Change;
 use crate::types::{Length, Pattern, Type};
 use crate::value::{Key, Table, Value};
 
@@ -40,6 +41,14 @@ pub fn with_length<T: Measured>(described: Type, range: RangeInclusive<usize>) -
         Type::List { of, or_one, .. } => Type::List { of, length, or_one },
         Type::Map { key, value, .. } => Type::Map { key, value, length },
         Type::Text { pattern, .. } => Type::Text { length, pattern },
+        other => other,
+    }
+}
+
+/// Says what other contents of a file take, where that is not what another file would take.
+pub fn with_contents(described: Type, contents: Change) -> Type {
+    match described {
+        Type::File { .. } => Type::File { contents: Some(contents) },
         other => other,
     }
 }
@@ -217,7 +226,7 @@ scalar!(
 
 impl Setting for FilePath {
     fn describe() -> Type {
-        Type::File
+        Type::File { contents: None }
     }
 
     fn read(value: &Value) -> Option<Self> {

@@ -3,7 +3,7 @@
 use crate::folder::FilePath;
 use crate::quantity::Units;
 use crate::scalar::{Scalar, ScalarType};
-use crate::schema::Schema;
+use crate::schema::{Change, Schema};
 use crate::value::{Key, Table, Value};
 
 /// How many entries a list or map, or how many characters a text, may have.
@@ -112,7 +112,10 @@ pub enum Type {
         kind: &'static str,
     },
     /// A file below the folder of the script.
-    File,
+    File {
+        /// What other contents take, where that is not what another file would take.
+        contents: Option<Change>,
+    },
     /// A list.
     List {
         /// What each entry is.
@@ -177,7 +180,7 @@ impl Type {
             }
             Self::Scalar(scalar) => format!("{}, e.g. {:?}", scalar.what, scalar.example),
             Self::Reference { kind } => format!("the name of a {kind}"),
-            Self::File => format!("a file below the folder of the script, e.g. {:?}", FilePath::EXAMPLE),
+            Self::File { .. } => format!("a file below the folder of the script, e.g. {:?}", FilePath::EXAMPLE),
             Self::List { of, length, or_one: false } => {
                 format!("a list{}, each {}", length.describe(""), of.expected())
             }
@@ -208,7 +211,7 @@ impl Type {
             Self::Quantity { units, .. } => Value::text(self.quantity_example(units)),
             Self::Scalar(scalar) => Value::from(scalar.example),
             Self::Reference { .. } => Value::from(EXAMPLE_NAME),
-            Self::File => Value::from(FilePath::EXAMPLE),
+            Self::File { .. } => Value::from(FilePath::EXAMPLE),
             Self::List { of, length, .. } => Value::List(vec![of.example(); length.min.max(1)]),
             Self::Map { key, value, .. } => {
                 let key = match key.example() {

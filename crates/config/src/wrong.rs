@@ -274,7 +274,7 @@ fn wrong_type(holds: &Type, keys: &mut Vec<Key>, path: &Path<'_>, found: &mut Ve
         }
         Type::Scalar(_) => wrong(ErrorKind::Malformed, Value::from("?")),
         Type::Reference { .. } => wrong(ErrorKind::Dangling, Value::from("no-such-name")),
-        Type::File => wrong(ErrorKind::Malformed, Value::from("../outside")),
+        Type::File { .. } => wrong(ErrorKind::Malformed, Value::from("../outside")),
         Type::List { of, length, .. } => {
             for count in outside(*length) {
                 wrong(ErrorKind::OutOfRange, Value::List(vec![of.example(); count]));

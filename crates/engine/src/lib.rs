@@ -38,6 +38,7 @@ pub use engine::{Engine, EngineError, SAMPLE_EVERY, Settings, ThreadHook};
 pub use joints::JointEnd;
 pub use layout::{Blueprint, Distributor, GraphPart, PortPart};
 pub use observe::{Event, Observer, What};
+pub use reason::Reason;
 pub use seat::Idle;
 pub use snapshot::{Account, WorkerSnapshot};
 pub use thread::thread_name;

@@ -2,7 +2,7 @@
 
 weir_stage::ways! {
     /// The engine's own reasons, beside those of the stages. The first stands for what is not dropped.
-    pub(crate) enum Reason {
+    pub enum Reason {
         /// Passed on.
         None => way "none",
         /// The port's transmit ring stayed full.

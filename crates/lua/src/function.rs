@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, PortName, Schema, config, nearest};
+use weir_config::{Change, ConfigError, Element, ErrorKind, Errors, FilePath, PortName, Schema, config, nearest};
 use weir_stage::{Env, Function, Instance, Layout, Placement, Show};
 
 use crate::running::{COLUMNS, Running, TABLE};
@@ -21,7 +21,7 @@ config! {
     /// function `run(batch)` and goes out by another. `weir run` refuses it without `--allow-lua-stages`.
     pub struct LuaConfig {
         /// The script. `weir reload` takes over a changed one without losing packets; what it remembered is lost.
-        pub file: FilePath = required, rebuild;
+        pub file: FilePath = required, rebuild, contents(Change::Live);
         /// Where packets that the script lets pass go, by the port they came in: `{ "a -> b", "b -> a" }`. A port is the
         /// start of one path at most.
         pub paths: Vec<String> = required, rebuild, length(1..=64);
@@ -141,12 +141,6 @@ fn with_names(error: ConfigError, name: &str, env: &Env<'_>) -> ConfigError {
 pub(crate) fn script(config: &LuaConfig, element: &Element, env: &Env<'_>) -> Result<Script, Vec<ConfigError>> {
     let wrong = |problem| element.error(ErrorKind::File, &element.path().field("file"), problem);
     Script::read(&config.file, access(config.raw_ffi), config.ways.len(), env, wrong)
-}
-
-/// The script of a configuration as it is now, unless it cannot be read.
-pub(crate) fn script_now(config: &LuaConfig, element: &Element, env: &Env<'_>) -> Option<Script> {
-    let wrong = |problem| element.error(ErrorKind::File, &element.path().field("file"), problem);
-    Script::open(&config.file, access(config.raw_ffi), config.ways.len(), env, wrong).ok()
 }
 
 /// What a script may do, from its key `raw_ffi`.

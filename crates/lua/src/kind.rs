@@ -1,7 +1,7 @@
 //! Stages written in Lua, for configurations that wire stages by hand.
 #![forbid(unsafe_code)]
 
-use weir_config::{ConfigError, ErrorKind, FilePath, Schema, config};
+use weir_config::{Change, ConfigError, ErrorKind, FilePath, Schema, config};
 use weir_stage::{Declaration, Env, GraphError, MakeStage, Notice, Prepared, Settings, Stage, StageKind};
 
 use crate::function::{access, switches};
@@ -12,7 +12,7 @@ config! {
     /// Runs a script on packets. `weir run` refuses it without `--allow-lua-stages`.
     pub struct LuaStageConfig {
         /// The script. `weir reload` takes over a changed one without losing packets; what it remembered is lost.
-        pub file: FilePath = required, rebuild;
+        pub file: FilePath = required, rebuild, contents(Change::Live);
         /// How many ways it has beside `out`: `way[0]` is where `batch:way(i, 0)` leads, and so on.
         pub indexed: u8 = default(0), rebuild, range(0..=64);
         /// Whether the script gets LuaJIT's `ffi` and the packets' addresses, and is compiled. It can then do whatever the
@@ -62,13 +62,6 @@ impl MakeStage for Maker {
 
     fn prepare(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
         self.0.prepare(script(settings, env)?)
-    }
-
-    fn changed_files(&self, settings: &Settings<'_>, env: &Env<'_>) -> Vec<(String, String)> {
-        let Ok(config) = settings.read::<LuaStageConfig>() else { return Vec::new() };
-        let wrong = |problem| settings.error(ErrorKind::File, "file", problem);
-        let now = Script::open(&config.file, access(config.raw_ffi), config.indexed.into(), env, wrong).ok();
-        self.0.changed_files(&settings.path.field("file"), &config.file, now)
     }
 
     fn notices(&self) -> Vec<Notice> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use weir_config::{ConfigError, Element};
 use weir_stage::{Env, Graph, GraphError, Instance, Notice, Prepared, RequestError, ShowRows, To, whole};
 
-use crate::function::{LuaConfig, script, script_now};
+use crate::function::script;
 use crate::paths::Paths;
 use crate::script::{Script, Seats};
 
@@ -78,11 +78,6 @@ impl Instance for Running {
 
     fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
         self.seats.prepare(script(&element.read()?, element, env)?)
-    }
-
-    fn changed_files(&self, element: &Element, env: &Env<'_>) -> Vec<(String, String)> {
-        let Ok(config) = element.read::<LuaConfig>() else { return Vec::new() };
-        self.seats.changed_files(&element.path().field("file"), &config.file, script_now(&config, element, env))
     }
 
     fn notices(&self, _now: u64) -> Vec<Notice> {

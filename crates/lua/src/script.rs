@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_config::{ConfigError, FilePath, Folder, Path};
+use weir_config::{ConfigError, FilePath, Folder};
 use weir_stage::{Env, GraphError, Notice, Prepared};
 
 use crate::limits::Limits;
@@ -31,30 +31,19 @@ impl Script {
         env: &Env<'_>,
         wrong: impl Fn(String) -> ConfigError,
     ) -> Result<Self, Vec<ConfigError>> {
-        let script = Self::open(file, access, indexed, env, wrong)?;
-        try_load(&script.file, &script.text, access == Access::Raw)?;
-        Ok(script)
-    }
-
-    /// Reads a script, and sees nothing of what stands in it.
-    pub(crate) fn open(
-        file: &FilePath,
-        access: Access,
-        indexed: usize,
-        env: &Env<'_>,
-        wrong: impl Fn(String) -> ConfigError,
-    ) -> Result<Self, Vec<ConfigError>> {
         let wrong = |problem: String| vec![wrong(format!("\"{file}\" {problem}"))];
         let no_folder = || wrong("cannot be opened: the configuration has no folder".to_owned());
         let folder: &Folder = env.folder.ok_or_else(no_folder)?;
         let text =
             folder.open_file(file).and_then(|opened| read_script(Ok(opened), &Limits::default())).map_err(wrong)?;
-        Ok(Self {
+        let script = Self {
             file: folder.path().join(file.path()).display().to_string(),
             text,
             access,
             indexed: u8::try_from(indexed).unwrap_or(u8::MAX),
-        })
+        };
+        try_load(&script.file, &script.text, access == Access::Raw)?;
+        Ok(script)
     }
 
     /// A virtual machine that has loaded it, here.
@@ -110,12 +99,6 @@ impl Seats {
             }
             seats.lock().script = new;
         }))
-    }
-
-    /// The files that [`Seats::prepare`] would take over: that of the script, if its text is another.
-    pub(crate) fn changed_files(&self, path: &Path<'_>, file: &FilePath, new: Option<Script>) -> Vec<(String, String)> {
-        let changed = new.is_some_and(|new| new.text != self.lock().script.text);
-        if changed { vec![(path.to_string(), file.to_string())] } else { Vec::new() }
     }
 
     /// One line for each replica that was disabled since the last call.

@@ -206,6 +206,9 @@ pub enum Response {
         columns: Vec<String>,
         /// Objects with these keys.
         rows: Vec<Value>,
+        /// When the table was asked for, nanoseconds on the engine's clock: what rates are reckoned by.
+        #[serde(default)]
+        time: u64,
         /// Whether another line with more rows follows.
         #[serde(default)]
         more: bool,

@@ -7,18 +7,27 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use weir_config::{ConfigError, Element, Folder, InterfaceAddress, OneOrMany, PortName, Schema, choice, config};
+use weir_config::{
+    ConfigError, Element, Folder, InterfaceAddress, OneOrMany, Pattern, PortName, Schema, choice, config,
+};
 use weir_mem::Domain;
 
 use crate::graph::{Graph, GraphError};
 use crate::port::PortFacts;
+
+/// The form of a device; which there are the program knows.
+static DEVICE: Pattern = Pattern {
+    what: "a device (its kind, and behind a colon what belongs to it)",
+    example: "af_xdp:eth0",
+    matches: |text| text.starts_with(|first: char| first.is_ascii_alphabetic()),
+};
 
 config! {
     /// A port: where packets enter and leave.
     pub struct PortConfig {
         /// What drives the port: `af_xdp:IF`, `af_packet:IF`, `tap:NAME`, `memif:...`, `vhost:PATH`, `virtio_user:PATH`,
         /// `pci:ADDRESS`, `vdev:ARGUMENTS`, `null`, `pcap:IN,OUT` or `mem:...`.
-        pub device: String = required, restart_port;
+        pub device: String = required, restart_port, pattern(DEVICE);
         /// Addresses of the port, each with the length of its network: `"192.0.2.1/24"`.
         pub address: OneOrMany<InterfaceAddress> = empty, live;
         /// The largest IP packet the port carries, in bytes; that of the device when absent.
@@ -165,19 +174,13 @@ pub trait Instance: Send + Sync {
         false
     }
 
-    /// Prepares to run with a configuration that differs in `live` keys only. Nothing changes before the result is called,
-    /// which cannot fail.
+    /// Prepares to run with a configuration that differs in `live` keys only, and in the contents of files that it names by such
+    /// keys, or by others whose contents are said to be `live`. Nothing changes before the result is called, which cannot fail.
     ///
     /// # Errors
     ///
     /// Everything that is wrong with the configuration beyond its schema, at once.
     fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>>;
-
-    /// The files whose contents are others now than what runs, though the keys that name them are the same: a path of a key and
-    /// what stands there. [`Instance::prepare`] takes them over.
-    fn changed_files(&self, _element: &Element, _env: &Env<'_>) -> Vec<(String, String)> {
-        Vec::new()
-    }
 
     /// Carries out a request: the verb's arguments by name, see [`Verb`]; of a verb of which many can be given at once, also a list of
     /// such, which is carried out whole or not at all.

@@ -56,11 +56,6 @@ pub trait MakeStage: Send + Sync {
         Ok(Box::new(|_| {}))
     }
 
-    /// As [`Instance::changed_files`](crate::Instance::changed_files), of the settings of one stage.
-    fn changed_files(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
     /// As [`Instance::lacks`](crate::Instance::lacks), of its stages.
     fn lacks(&self) -> Vec<String> {
         Vec::new()

@@ -63,7 +63,16 @@ enum Filter {
 }
 
 impl Filter {
-    fn parse(word: Option<&str>, registry: &Registry) -> Result<Filter, RequestError> {
+    /// What a word means. It may select nobody at present, but must name what there is, and be a number that may be.
+    fn parse(word: Option<&str>, shared: &Mutex<Control>) -> Result<Filter, RequestError> {
+        let filter = Filter::read(word, &lock(shared).registry)?;
+        match &filter {
+            Filter::Profile(name) => check_profile(shared, name).map(|()| filter),
+            _ => Ok(filter),
+        }
+    }
+
+    fn read(word: Option<&str>, registry: &Registry) -> Result<Filter, RequestError> {
         let Some(word) = word else { return Ok(Filter::All) };
         let ports = &registry.settings().ports;
         let refused = || {
@@ -80,7 +89,7 @@ impl Filter {
             return Ok(Filter::Port(port as u8));
         }
         if let Some((svlan, cvlan)) = word.split_once('.')
-            && let (Ok(svlan), Ok(cvlan)) = (svlan.parse(), cvlan.parse())
+            && let (Some(svlan), Some(cvlan)) = (vlan(svlan), vlan(cvlan))
         {
             return Ok(Filter::Tags(svlan, cvlan));
         }
@@ -97,7 +106,7 @@ impl Filter {
         Some(match name {
             "key" => Filter::Key(value.parse().ok()?),
             "user" => Filter::User(value.parse().ok()?),
-            "svlan" => Filter::Svlan(value.parse().ok()?),
+            "svlan" => Filter::Svlan(vlan(value)?),
             "profile" => Filter::Profile(value.to_owned()),
             _ => return None,
         })
@@ -122,6 +131,46 @@ impl Filter {
     }
 }
 
+/// The number of a VLAN (IEEE 802.1Q: 12 bits).
+fn vlan(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|vlan| *vlan < 4096)
+}
+
+/// Whether there is a profile of this name: among those of the schedulers or, where nothing is shaped, with any subscriber.
+fn check_profile(shared: &Mutex<Control>, name: &str) -> Result<(), RequestError> {
+    let known = lock(shared).registry.settings().shaping.as_ref().map(|shaping| shaping.profiles.clone());
+    let refused = |there: String| Err(RequestError(format!("\"{name}\" is the name of no profile; {there}")));
+    match known {
+        Some(profiles) if profiles.iter().any(|profile| profile == name) => Ok(()),
+        Some(profiles) => {
+            let near = weir_config::nearest(name, profiles.iter().map(String::as_str));
+            let hint = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
+            refused(format!("{hint}there are {}", profiles.join(", ")))
+        }
+        None if has_profile(shared, name) => Ok(()),
+        None => refused("no subscriber has it; write one that subscribers name".to_owned()),
+    }
+}
+
+/// Whether any subscriber names a profile; looked for piece by piece, as packets wait meanwhile.
+fn has_profile(shared: &Mutex<Control>, name: &str) -> bool {
+    let mut next = 0;
+    loop {
+        let control = lock(shared);
+        let mut last = None;
+        for subscriber in control.registry.subscribers_from(next).take(LOOKED_THROUGH) {
+            if subscriber.fields().profile.as_deref() == Some(name) {
+                return true;
+            }
+            last = Some(subscriber.number);
+        }
+        match last {
+            Some(number) => next = number + 1,
+            None => return false,
+        }
+    }
+}
+
 /// The rows of a table.
 pub(crate) fn rows(
     shared: &Arc<Mutex<Control>>,
@@ -129,7 +178,7 @@ pub(crate) fn rows(
     filter: Option<&str>,
     now: u64,
 ) -> Result<Box<dyn ShowRows>, RequestError> {
-    let filter = Filter::parse(filter, &lock(shared).registry)?;
+    let filter = Filter::parse(filter, shared)?;
     let shared = Arc::clone(shared);
     match what {
         "subscribers" => {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::BufReader;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Path, PortName, Rows};
@@ -305,17 +305,24 @@ impl Loader<'_> {
         found
     }
 
-    fn core_addresses(&self, ports: &Ports) -> Vec<(u8, Ipv4Net)> {
+    fn core_addresses(&mut self, ports: &Ports) -> Vec<(u8, Ipv4Net)> {
+        let mut found = Vec::new();
         let core = (0..).zip(ports.list()).filter(|(_, port)| port.side == Side::Core);
-        let addresses = |index: u16| self.env.ports.iter().filter(move |info| info.index == index);
-        core.flat_map(|(position, port)| {
-            let of_port = addresses(port.index).flat_map(|info| &info.addresses);
-            of_port.filter_map(move |address| match (address.net(), address.address()) {
-                (IpNet::V4(net), IpAddr::V4(_)) => Some((position, net)),
-                _ => None,
-            })
-        })
-        .collect()
+        for ((position, port), n) in core.zip(1..) {
+            let info = self.env.ports.iter().find(|info| info.index == port.index);
+            for address in info.into_iter().flat_map(|info| &info.addresses) {
+                match address.net() {
+                    IpNet::V4(net) => found.push((position, net)),
+                    IpNet::V6(net) => {
+                        let problem =
+                            format!("port \"{}\" has the address {net}, and the core side speaks IPv4", port.name);
+                        let error = self.at_item(ErrorKind::Conflict, "core", n, problem);
+                        self.errors.push(error.remedy("leave that address out"));
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// Looks at the numbers in the maps of DSCPs and priorities, and at the outer header's.

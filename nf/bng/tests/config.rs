@@ -55,6 +55,14 @@ fn an_end_of_tunnels_is_needed_and_labels_need_tunnels() {
     assert_eq!(wrong.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
 }
 
+#[test]
+fn an_address_that_the_core_side_cannot_use_is_told() {
+    let ports = [TWO[0], PortSpec("core", &["192.0.2.1/30", "2001:db8::1/64"], 1500)];
+    let wrong = build(&ports, &tunnels()).err().unwrap();
+    let expected = "test.lua:1: bng.core[1]: port \"core\" has the address 2001:db8::1/64, and the core side speaks IPv4; leave that address out";
+    assert_eq!(wrong.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+}
+
 /// Mistakes of the gateway and of its subscribers are told together.
 #[test]
 fn what_is_wrong_with_subscribers_is_told_with_the_rest() {

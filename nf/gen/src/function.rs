@@ -40,7 +40,7 @@ const SHOWS: &[Show] = &[Show {
         "corrupt",
         "latency_p50_ns",
     ],
-    help: "streams of the generator: what was sent, and what came back",
+    help: "streams of the generator: what was sent, and what came back. Filter: a stream, or a port",
 }];
 
 impl Function for Gen {
@@ -194,7 +194,11 @@ impl Instance for Running {
 
     fn show(&self, what: &str, filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
         match what {
-            "streams" => Ok(whole(rows(&self.report(), filter))),
+            "streams" => {
+                let report = self.report();
+                check_word(&report, filter)?;
+                Ok(whole(rows(&report, filter)))
+            }
             // All numbers in one piece, for the program's own command.
             "report" => serde_json::to_value(self.report())
                 .map(|report| whole(vec![report]))
@@ -214,6 +218,30 @@ impl Instance for Running {
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+
+/// Whether a filter means something: a stream, or a port that streams leave by.
+fn check_word(report: &Report, filter: Option<&str>) -> Result<(), RequestError> {
+    let Some(word) = filter else { return Ok(()) };
+    let names = || report.streams.iter().map(|stream| stream.name.as_str());
+    let ports: BTreeSet<&str> = report.streams.iter().map(|stream| stream.port.as_str()).collect();
+    if names().chain(ports.iter().copied()).any(|known| known == word) {
+        return Ok(());
+    }
+    Err(RequestError(format!(
+        "\"{word}\" selects no streams; write the name of a stream ({}), or of a port that streams leave by ({})",
+        listed(names()),
+        listed(ports.iter().copied())
+    )))
+}
+
+/// The first of some names.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 20;
+    let mut names = names;
+    let first: Vec<&str> = names.by_ref().take(SHOWN).collect();
+    let more = if names.next().is_some() { ", ..." } else { "" };
+    format!("{}{more}", first.join(", "))
 }
 
 /// The rows of the table of streams.

@@ -127,12 +127,6 @@ impl Instance for Running {
         Ok(Box::new(move |now| prepared.into_iter().for_each(|change| change(now))))
     }
 
-    fn changed_files(&self, element: &Element, env: &Env<'_>) -> Vec<(String, String)> {
-        let mut changed = Vec::new();
-        self.each_setting(element, |part, settings| changed.extend(part.make.changed_files(settings, env)));
-        changed
-    }
-
     fn lacks(&self) -> Vec<String> {
         let of = |part: &Part| part.make.lacks().into_iter().map(|lack| format!("{}: {lack}", part.name)).collect();
         self.parts.iter().flat_map(|part| -> Vec<String> { of(part) }).collect()

@@ -6,8 +6,8 @@ use weir_config::{Catalogue, ConfigError, Declaration, Document, Element, Key, K
 use weir_mem::Domain;
 use weir_packet::Batch;
 use weir_stage::{
-    Env, Function, Graph, Instance, MakeStage, Out, Plain, PortConfig, PortFacts, PortInfo, Settings, Stage, StageKind,
-    To, local_mac,
+    Env, Function, Graph, Instance, MakeStage, Notice, Out, Plain, PortConfig, PortFacts, PortInfo, Settings, Stage,
+    StageKind, To, local_mac,
 };
 use weir_wiring::{Copy, Discard, Match, Wiring};
 
@@ -66,7 +66,38 @@ impl StageKind for NeedyKind {
     }
 }
 
-static KINDS: &[&dyn StageKind] = &[&NOTHING, &NeedyKind, &Match, &Copy, &Discard];
+/// A kind whose stages have something to tell.
+struct Telling;
+
+impl StageKind for Telling {
+    fn kind(&self) -> &'static str {
+        "telling"
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::new("Tells.", Vec::new())
+    }
+
+    fn build(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+        Ok(Box::new(Telling))
+    }
+}
+
+impl MakeStage for Telling {
+    fn declare(&self) -> weir_stage::Declaration {
+        Nothing.declare()
+    }
+
+    fn stage(&self, _replica: usize) -> Result<Box<dyn Stage>, weir_stage::GraphError> {
+        Ok(Box::new(Nothing))
+    }
+
+    fn notices(&self) -> Vec<Notice> {
+        vec![Notice { message: "something went wrong", facts: vec![("replica", "0".to_owned())] }]
+    }
+}
+
+static KINDS: &[&dyn StageKind] = &[&NOTHING, &NeedyKind, &Telling, &Match, &Copy, &Discard];
 static WIRING: Wiring = Wiring(KINDS);
 
 fn value(json: &Json) -> Value {
@@ -162,6 +193,20 @@ fn stages_are_wired_as_the_configuration_says() {
     let entries: Vec<(u16, usize)> = graph.entries().iter().map(|(port, at)| (*port, at.0)).collect();
     assert_eq!(entries, [(0, 0), (1, 2)]);
     assert_eq!(graph.loose_ends().count(), 0);
+}
+
+#[test]
+fn what_stages_have_to_tell_comes_with_their_names() {
+    let stage = |to: &str| json!({"kind": "telling", "ways": {"out": to, "up": "drop"}});
+    let stages =
+        json!({"one": stage("two"), "two": stage("quiet"), "quiet": {"kind": "discard", "ways": {"out": "drop"}}});
+    let instance =
+        build(&json!({"receive": {"a": "one"}, "stages": stages})).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let notice = |stage: &str| Notice {
+        message: "something went wrong",
+        facts: vec![("stage", stage.to_owned()), ("replica", "0".to_owned())],
+    };
+    assert_eq!(instance.notices(0), [notice("one"), notice("two")]);
 }
 
 #[test]

@@ -4,6 +4,9 @@ mod select;
 mod watch;
 
 use serde_json::{Value, json};
+use weir_config::Shown;
+use weir_engine::Reason;
+use weir_stage::{Fate, Ways as _};
 
 use super::{connect, print, print_json};
 use crate::cli;
@@ -18,6 +21,8 @@ use weir_protocol::{Request, Response};
 struct Rows {
     columns: Vec<String>,
     rows: Vec<Value>,
+    /// When it was asked for, nanoseconds on the engine's clock.
+    time: u64,
 }
 
 /// Shows something, once or again and again.
@@ -61,17 +66,16 @@ fn numbers(client: &mut Client, options: &cli::Show) -> Result<Stats, Failed> {
     let mut stats = client.read::<Stats>(Request::Stats)?;
     let Some(word) = &options.filter else { return Ok(stats) };
     let names = select::stats(&mut stats, &options.what, word);
-    match names {
-        None => Ok(stats),
-        // What has not been dropped is not among the numbers, yet may be known.
-        Some(_) if options.what == "drops" && is_reason(client, word)? => Ok(stats),
-        Some(names) => Err(select::nothing(&options.what, word, &names)),
+    let Some(mut names) = names else { return Ok(stats) };
+    if options.what == "drops" {
+        // What has not been dropped is not among the numbers, yet may be.
+        names.extend(client.read::<GraphView>(Request::Graph)?.drops());
+        names.extend(Reason::LIST.iter().filter(|way| way.fate == Fate::Drop).map(|way| way.name.to_owned()));
+        if names.iter().any(|way| way.contains(word)) {
+            return Ok(stats);
+        }
     }
-}
-
-/// Whether something may be dropped for a reason of which `word` is a part.
-fn is_reason(client: &mut Client, word: &str) -> Result<bool, Failed> {
-    Ok(client.read::<GraphView>(Request::Graph)?.ways().any(|way| way.contains(word)))
+    Err(select::nothing(&options.what, word, &names))
 }
 
 fn print_numbers(stats: &Stats, options: &cli::Show, style: Style) -> Result<(), Failed> {
@@ -115,19 +119,24 @@ fn table(client: &mut Client, options: &cli::Show) -> Result<Rows, Failed> {
     } else {
         Request::Show { what: options.what.clone(), function: options.function.clone(), filter: options.filter.clone() }
     };
-    let Response::Rows { columns, mut rows, .. } = client.ask(request)? else {
+    let Response::Rows { columns, mut rows, time, .. } = client.ask(request)? else {
         return Err(Failed::from("Weir's answer is no table".to_owned()));
     };
     // The tables of functions are selected from where they are.
     if let Some(word) = options.filter.as_ref().filter(|_| ports) {
         select::ports(&mut rows, word)?;
     }
-    Ok(Rows { columns, rows })
+    Ok(Rows { columns, rows, time })
 }
 
 fn print_rows(table: &Rows, options: &cli::Show, style: Style) -> Result<(), Failed> {
     if options.json {
         return print_json(json!({ "columns": table.columns, "rows": table.rows }));
     }
-    print(&render::rows(&table.columns, &table.rows, style))
+    match &options.filter {
+        Some(word) if table.rows.is_empty() => {
+            print(&format!("none: \"{}\" selects nothing at present\n", Shown::line(word)))
+        }
+        _ => print(&render::rows(&table.columns, &table.rows, style)),
+    }
 }

@@ -35,7 +35,7 @@ pub(super) fn nothing(what: &str, word: &str, names: &[String]) -> Failed {
     let hint = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
     let listed = names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
     let there = match names.len() {
-        0 => "there is nothing to select from yet".to_owned(),
+        0 => "there is nothing to select from yet; leave the word out".to_owned(),
         count if count > LISTED => format!("there are {count}: {listed}, ..."),
         _ => format!("there are {listed}"),
     };
@@ -121,6 +121,10 @@ mod tests {
         assert_eq!(said, "weir: show ports: nothing is called \"lam\"; did you mean lan? there are lan, wan\n");
         let many: Vec<String> = (0..30).map(|n| format!("s{n}")).collect();
         assert!(nothing("stages", "xyzzy", &many).to_string().contains("there are 30: s0, s1"));
-        assert!(nothing("links", "x", &[]).to_string().ends_with("there is nothing to select from yet\n"));
+        assert!(
+            nothing("links", "x", &[])
+                .to_string()
+                .ends_with("there is nothing to select from yet; leave the word out\n")
+        );
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn watch(client: &mut Client, options: &cli::Show, seconds: u32) -> R
         } else {
             let now = table(client, options)?;
             clear(options)?;
-            print_table(rows.as_ref(), &now, options, f64::from(seconds))?;
+            print_table(rows.as_ref(), &now, options)?;
             rows = Some(now);
         }
         pause(seconds);
@@ -73,14 +73,16 @@ fn print_look(before: Option<&Stats>, now: &Stats, options: &cli::Show) -> Resul
 }
 
 /// Prints a table; what counts in it as rates, where there is something to compare it with.
-fn print_table(before: Option<&Rows>, now: &Rows, options: &cli::Show, seconds: f64) -> Result<(), Failed> {
+fn print_table(before: Option<&Rows>, now: &Rows, options: &cli::Show) -> Result<(), Failed> {
     let style = Style::of_stdout();
     let Some(counters) = Counters::of(&now.columns) else { return print_rows(now, options, style) };
-    let Some(before) = before else {
+    // A table of earlier than the one before is of a Weir that started meanwhile.
+    let since = before.and_then(|before| Some((before, now.time.checked_sub(before.time)?)));
+    let Some((before, nanoseconds)) = since else {
         print_rows(now, options, style)?;
         return print_note(options, style);
     };
-    let mut rows = counters.rates(&before.rows, now.rows.clone(), seconds);
+    let mut rows = counters.rates(&before.rows, now.rows.clone(), nanoseconds as f64 / 1e9);
     rates::sort(&mut rows, options.sort);
     let columns = counters.columns(&now.columns);
     if options.json {

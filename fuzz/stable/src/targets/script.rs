@@ -1,7 +1,6 @@
 //! Configuration scripts, run as the program runs them: in a child process, which here is this program again.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use weir_lua::{Limits, evaluate};
 
@@ -37,25 +36,32 @@ pub(super) const TARGET: Target = Target {
     deep: 12,
 };
 
-fn file() -> Option<&'static PathBuf> {
-    static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let make = || {
-        let folder = std::env::temp_dir().join(format!("weir-fuzz-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).ok()?;
-        Some(folder.join("script.lua"))
-    };
-    FILE.get_or_init(make).as_ref()
+/// A folder for one script, which is gone after it.
+struct Place(PathBuf);
+
+impl Place {
+    fn with(script: &[u8]) -> Option<Place> {
+        let place = Place(std::env::temp_dir().join(format!("weir-fuzz-{}", std::process::id())));
+        std::fs::create_dir_all(&place.0).and_then(|()| std::fs::write(place.file(), script)).ok().map(|()| place)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("script.lua")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
 }
 
 fn run(input: &[u8]) -> bool {
-    let written = file().filter(|file| std::fs::write(file, input).is_ok());
-    let program = std::env::current_exe();
-    let (Some(file), Ok(program)) = (written, program) else {
-        assert!(written.is_some(), "the folder for temporary files cannot be written");
-        return false;
-    };
+    let place = Place::with(input);
+    assert!(place.is_some(), "the folder for temporary files cannot be written");
+    let (Some(place), Ok(program)) = (place, std::env::current_exe()) else { return false };
     let limits = Limits { milliseconds: 2_000, million_instructions: 5, memory: 256 << 20, ..Limits::default() };
-    match evaluate(&program, file, &["port", "router"], &limits) {
+    match evaluate(&program, &place.file(), &["port", "router"], &limits) {
         Ok(document) => !document.declarations.is_empty(),
         Err(errors) => {
             assert!(!errors.is_empty(), "a script failed without a reason");

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::Ipv4Net;
-use weir_config::{ConfigError, ErrorKind, Errors, FilePath, OneOrMany, Schema, config};
+use weir_config::{Change, ConfigError, ErrorKind, Errors, FilePath, OneOrMany, Schema, config};
 use weir_net::Author;
 use weir_net::rib::{Hop, Limits};
 use weir_packet::{Batch, LaneId};
@@ -48,7 +48,7 @@ config! {
         pub routes: BTreeMap<Ipv4Net, OneOrMany<Ipv4Addr>> = empty, rebuild;
         /// Routes from a file with the columns `prefix` and `via`; several addresses in `via` are parted by `;`. A reload reads it
         /// anew.
-        pub routes_csv: Option<FilePath> = optional, rebuild;
+        pub routes_csv: Option<FilePath> = optional, rebuild, contents(Change::Live);
         /// How the prefix table is compiled for lookups.
         pub table: TableKind = default(TableKind::Packed), rebuild;
         /// Routes that there is room for.

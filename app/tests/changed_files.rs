@@ -1,0 +1,80 @@
+//! Files that a configuration names: a reload sees what has changed in them, and takes it over.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::{check_account, everything, frames, pcap, text, weir};
+
+/// A file, what stands in it later, the key that names it, and what that change takes.
+type Case = (&'static str, Vec<u8>, &'static str, &'static str);
+
+fn cases() -> Vec<Case> {
+    let case = |file, then: &str, key, takes| (file, then.into(), key, takes);
+    vec![
+        case("router.csv", "prefix,via\n203.0.113.0/25,192.0.2.9\n", "router.routes_csv", "live"),
+        case("function.lua", "function run(b) end", "lua.file", "live"),
+        case("stage.lua", "function run(b) end", "wiring.stages.script.file", "live"),
+        case("stage.csv", "prefix,via\n10.0.0.0/8,192.0.2.8\n", "wiring.stages.route.routes_csv", "live"),
+        case("subscribers.csv", "svlan,cvlan,ipv4\n1,3,10.0.0.2\n", "bng.subscribers", "live"),
+        case("bng.csv", "prefix,gateway\n10.8.0.0/16,one\n", "bng.routes_csv", "rebuild"),
+        case("table.csv", "ipv4.ttl\n8\n", "gen.streams[1].table", "rebuild"),
+        ("replay.pcap", pcap(&frames(3)), "gen.streams[2].replay", "rebuild"),
+        case("users.csv", "user,profile\n1.2,two\n", "qos.users_csv", "live"),
+    ]
+}
+
+/// That no element is told to change.
+fn unchanged(said: &str) {
+    assert!(!said.lines().any(|line| line.starts_with(['~', '+', '-'])), "{said}");
+}
+
+#[test]
+fn a_reload_tells_every_changed_file_and_takes_it_over() {
+    let (folder, running) = everything::start("changed-files");
+    unchanged(&running.say(&["reload", "--dry-run"]));
+    for (file, then, key, takes) in cases() {
+        let function = key.split(['.', '[']).next().unwrap();
+        let told =
+            format!("~ {function}: changed ({takes})\n    {key}: \"{file}\" as it was -> as it is now ({takes})\n");
+        // The same once more is no change.
+        folder.write(file, std::fs::read(folder.path(file)).unwrap());
+        unchanged(&running.say(&["reload", "--dry-run"]));
+        folder.write(file, &then);
+        for arguments in [&["reload", "--dry-run"][..], &["reload"]] {
+            let said = running.say(arguments);
+            assert!(said.contains(&told), "{told}is not in\n{said}");
+            assert_eq!(said.lines().filter(|line| line.starts_with('~')).count(), 1, "{said}");
+        }
+        unchanged(&running.say(&["reload"]));
+    }
+    let routes = running.say(&["show", "routes", "config"]);
+    assert!(routes.contains("203.0.113.0/25") && !routes.contains("203.0.113.0/24"), "{routes}");
+    let subscribers = running.json(&["show", "subscribers"]);
+    assert_eq!((&subscribers["rows"][0]["cvlan"], subscribers["rows"].as_array().unwrap().len()), (&3.into(), 1));
+    let users = running.say(&["show", "users", "1.2"]);
+    assert!(users.contains("two") && !users.contains("one"), "{users}");
+    check_account(&running.json(&["show", "stats"]));
+}
+
+#[test]
+fn no_key_that_names_a_file_is_forgotten() {
+    let manual = text(&weir(&["manual"]).stdout);
+    let keys = manual.lines().filter(|line| line.contains("| a file below the folder of the script"));
+    let mut keys: Vec<&str> = keys.filter_map(|line| line.split('`').nth(1)).collect();
+    let mut tried: Vec<&str> = cases().iter().map(|case| case.2.rsplit('.').next().unwrap()).collect();
+    keys.sort_unstable();
+    tried.sort_unstable();
+    assert_eq!(keys, tried);
+}
+
+#[test]
+fn a_file_that_is_wrong_now_changes_nothing() {
+    let (folder, running) = everything::start("changed-wrong");
+    let before = std::fs::read(folder.path("router.csv")).unwrap();
+    folder.write("router.csv", "prefix,via\n203.0.113.0/25,192.0.2.9\n203.0.113.0/24,300.0.0.1\n");
+    let refused = running.ask(&["reload"]);
+    assert!(text(&refused.stderr).contains("router.csv:3") && !refused.status.success(), "{}", text(&refused.stderr));
+    assert!(running.say(&["show", "routes", "config"]).contains("203.0.113.0/24"));
+    folder.write("router.csv", before);
+    unchanged(&running.say(&["reload", "--dry-run"]));
+}

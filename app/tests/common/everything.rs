@@ -1,0 +1,49 @@
+//! A configuration with every function of the catalogue, and every key that names a file.
+
+use super::{Folder, Running, frames, pcap};
+
+const SCRIPT: &str = r#"
+    local function null(...)
+        for _, name in ipairs { ... } do port { name = name, device = "mem:null" } end
+    end
+    null("qos-in", "qos-out", "idle", "quiet", "lua-in", "lua-out", "wired-in", "wired-out", "access", "core", "gen")
+    port { name = "lan", device = "mem:null", address = "198.18.0.254/24" }
+    port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
+    forward { paths = { "idle -> quiet" } }
+    router { ports = { "lan", "wan" }, routes_csv = "router.csv", limits = { routes = 64 }, table = "packed" }
+    lua { file = "function.lua", paths = { "lua-in -> lua-out" } }
+    wiring { receive = { ["wired-in"] = "check" }, stages = {
+        check = { kind = "ipv4-check", ways = { out = "script", options = "drop", arp = "drop" } },
+        script = { kind = "lua", file = "stage.lua", ways = { out = "route" } },
+        route = { kind = "ipv4-route", next_hops = { "192.0.2.9", "192.0.2.8" }, routes_csv = "stage.csv",
+                  ways = { ["way[0]"] = "port wired-out", ["way[1]"] = "port wired-out", ["no-route"] = "drop" } },
+    } }
+    bng { access = { "access" }, core = { "core" }, core_encapsulation = "ip", subscribers = "subscribers.csv",
+          gateways = { one = { port = "core", address = "192.0.2.9" } }, routes_csv = "bng.csv",
+          limits = { subscribers = 64, routes = 64 } }
+    gen { streams = {
+        { port = "gen", table = "table.csv", count = 1, layers = { { ethernet = {} }, { ipv4 = { ttl = "column" } } } },
+        { port = "gen", replay = "replay.pcap", count = 1 },
+    } }
+    qos { from = "qos-in", to = "qos-out", users_csv = "users.csv",
+          scheduler = { rate = "1 Gbit/s", users = 8, buffers = 64, profiles = { one = { tb_rate = "1 Mbit/s" }, two = { tb_rate = "1 Mbit/s" } } } }
+"#;
+
+/// Starts it in a folder of its own.
+pub(crate) fn start(name: &str) -> (Folder, Running) {
+    let folder = Folder::new(name);
+    let files: [(&str, &[u8]); 9] = [
+        ("router.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9\n"),
+        ("function.lua", b"function run() end"),
+        ("stage.lua", b"function run() end"),
+        ("stage.csv", b"prefix,via\n10.0.0.0/8,192.0.2.9\n"),
+        ("subscribers.csv", b"svlan,cvlan,ipv4,profile\n1,2,10.0.0.2,home\n"),
+        ("bng.csv", b"prefix,gateway\n10.9.0.0/16,one\n"),
+        ("table.csv", b"ipv4.ttl\n7\n"),
+        ("replay.pcap", &pcap(&frames(2))),
+        ("users.csv", b"user,profile\n1.2,one\n"),
+    ];
+    files.iter().for_each(|(file, content)| drop(folder.write(file, content)));
+    let running = Running::start(&folder, SCRIPT, &["--allow-lua-stages"]);
+    (folder, running)
+}
