@@ -112,8 +112,14 @@ fn keys_of_what_other_commands_print() {
     described("check", &checked, 5);
     let wrong = folder.write("wrong.lua", "port { name = 5 }");
     described("check of what is wrong", &text(&weir(&["check", wrong.to_str().unwrap(), "--json"]).stdout), 9);
-    let looped = ["gen", "--port", "mem:loop", "--rate", "10 kpps", "--count", "50", "--signature", "--json"];
-    described("gen", &printed(&looped), 60);
+    let looped = folder.write(
+        "looped.lua",
+        "engine { clock = 'virtual' } port { name = 'loop', device = 'mem:loop' }
+        gen { streams = { { port = 'loop', rate = '10 kpps', count = 50, signature = true } }, receive = 'loop' }",
+    );
+    let told = printed(&["gen", looped.to_str().unwrap(), "--json"]);
+    assert!(told.contains("\"latency_ns\""), "what came back is measured: {told}");
+    described("gen", &told, 60);
     // The second packet is of before the first.
     let mut backwards = pcap(&frames(3));
     backwards[24 + 16 + frames(1)[0].len()..][..4].copy_from_slice(&1_u32.to_le_bytes());

@@ -2,7 +2,9 @@
 
 use super::{Folder, Running, frames, pcap};
 
+/// Under the virtual clock all workers are one thread: none is too late for an answer where the machine is busy.
 const SCRIPT: &str = r#"
+    engine { clock = "virtual" }
     local function null(...)
         for _, name in ipairs { ... } do port { name = name, device = "mem:null" } end
     end
