@@ -23,7 +23,7 @@ use crate::worker::Worker;
 /// The name of the control side among the workers.
 pub(crate) const CONTROL: &str = "control";
 
-/// How long a worker may take to answer before it counts as stalled.
+/// How long a worker that has a core may take to answer before it counts as stalled.
 pub(crate) const ANSWER: Duration = Duration::from_secs(2);
 
 /// How long one may take that did not answer when it was asked before, and answers at once if it goes round again.
@@ -219,7 +219,7 @@ impl Engine {
         self.links = laid.links;
         let mut left: Vec<Leftover> = Vec::new();
         for (id, answer) in answers {
-            left.push(answer.recv_timeout(ANSWER).map_err(|_| EngineError::Stalled(id))?);
+            left.push(answer.wait(ANSWER).ok_or(EngineError::Stalled(id))?);
         }
         self.drain_old_links(left);
         Ok(())
@@ -261,7 +261,7 @@ impl Engine {
         let asked: Vec<_> = self.seats.iter_mut().map(|(_, seat)| seat.post(&command)).collect();
         let silent = |at: usize| self.last.get(at).is_some_and(|worker| worker.silent);
         let patience = |at| if silent(at) { again } else { ANSWER };
-        asked.into_iter().enumerate().map(|(at, answer)| answer.recv_timeout(patience(at)).ok()).collect()
+        asked.into_iter().enumerate().map(|(at, answer)| answer.wait(patience(at))).collect()
     }
 
     /// What is told of each worker if it does not answer: its numbers as it told them last.

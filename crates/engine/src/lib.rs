@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod asked;
 mod cores;
 mod counters;
 mod engine;

@@ -4,11 +4,11 @@
 //! transmit queue had not handed over yet goes with it, and is counted as what crosses a link is.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::mpsc::Receiver;
 
 use weir_packet::Burst;
 use weir_stage::{Rx, Tx};
 
+use crate::asked::Asked;
 use crate::counters::Count;
 use crate::engine::{ANSWER, Engine, EngineError};
 use crate::layout::Laid;
@@ -211,7 +211,7 @@ impl Engine {
         }
         let (mut lifted, mut silent) = (Vec::new(), None);
         for (at, answer) in asked {
-            match answer.recv_timeout(ANSWER).or_else(|_| self.withdraw(at, &answer)) {
+            match answer.wait(ANSWER).ok_or(()).or_else(|()| self.withdraw(at, &answer)) {
                 Ok(parts) => lifted.push((at, parts)),
                 Err(id) => silent = silent.or(Some(id)),
             }
@@ -227,9 +227,9 @@ impl Engine {
 
     /// Takes back the command to give up queues from a worker that did not answer: its name; or its answer, if it was about to
     /// answer.
-    fn withdraw(&mut self, at: usize, answer: &Receiver<Lifted>) -> Result<Lifted, String> {
+    fn withdraw(&mut self, at: usize, answer: &Asked<Lifted>) -> Result<Lifted, String> {
         let Some((id, seat)) = self.seats.get_mut(at) else { return Err(String::new()) };
         seat.do_not_lift();
-        answer.recv_timeout(ANSWER).map_err(|_| id.clone())
+        answer.wait(ANSWER).ok_or_else(|| id.clone())
     }
 }

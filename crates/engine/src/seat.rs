@@ -1,7 +1,7 @@
 //! Where a worker sits: on a thread of its own, or, under the virtual clock, in the hands of the engine.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use weir_mem::{CacheAligned, Clock, Consumer, tsc};
 use weir_packet::Held;
 
+use crate::asked::{Asked, ThreadNumber};
 use crate::moving::{Lifted, Ports};
 use crate::observe::Observer;
 use crate::plan::{Leftover, WorkerPlan};
@@ -60,6 +61,8 @@ pub(crate) enum Command {
 pub(crate) struct Mailbox {
     waiting: CacheAligned<AtomicBool>,
     beat: CacheAligned<AtomicU64>,
+    /// The thread that looks into it.
+    pub(crate) thread: ThreadNumber,
     commands: Mutex<Vec<Command>>,
 }
 
@@ -140,9 +143,9 @@ pub(crate) enum Seat {
 }
 
 impl Seat {
-    /// Asks a worker and waits for its answer, at most `wait`; `None` when it does not answer.
+    /// Asks a worker and waits for its answer, at most `wait` while it has a core; `None` when it does not answer.
     pub(crate) fn ask<R>(&mut self, wait: Duration, command: impl FnOnce(Sender<R>) -> Command) -> Option<R> {
-        self.post(command).recv_timeout(wait).ok()
+        self.post(command).wait(wait)
     }
 
     /// Takes back the command to give up queues, if the worker has not begun with it.
@@ -153,20 +156,23 @@ impl Seat {
     }
 
     /// Asks a worker without waiting for its answer.
-    pub(crate) fn post<R>(&mut self, command: impl FnOnce(Sender<R>) -> Command) -> Receiver<R> {
+    pub(crate) fn post<R>(&mut self, command: impl FnOnce(Sender<R>) -> Command) -> Asked<R> {
         let (to, from) = channel();
         match self {
             Seat::Thread { mailbox, thread } => {
+                let theirs = Arc::clone(mailbox);
+                let asked = Asked::new(from, move || theirs.thread.starved());
                 mailbox.post(command(to));
                 if let Some(thread) = thread {
                     thread.thread().unpark();
                 }
+                asked
             }
             Seat::Inline(worker) => {
                 obey(worker, command(to));
+                Asked::new(from, || Duration::ZERO)
             }
         }
-        from
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn start_thread(
     let name = thread_name(&worker.id);
     let body = move || {
         let mut worker = worker;
+        theirs.thread.note();
         let pinned = worker.core.map_or(Ok(()), pin);
         if worker.id == CONTROL {
             keep_off(&busy);
