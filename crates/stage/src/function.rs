@@ -96,7 +96,8 @@ pub trait Function: Sync {
         Vec::new()
     }
 
-    /// Its workers, from a checked configuration.
+    /// Its workers, from a checked configuration. It is asked for often, as are its ports: it reads the keys that it needs and not all of a
+    /// configuration that may have a million routes.
     fn placement(&self, element: &Element) -> Placement;
 
     /// Names of the ports that belong to it, from a checked configuration. A port belongs to one function.
