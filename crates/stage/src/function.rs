@@ -181,7 +181,7 @@ pub trait Instance: Send + Sync {
     }
 
     /// Carries out a request: the verb's arguments by name, see [`Verb`]; of a verb of which many can be given at once, also a list of
-    /// such, which is carried out whole or not at all.
+    /// such, which is in the end carried out whole or not at all; others may meet a part of it meanwhile.
     ///
     /// # Errors
     ///
