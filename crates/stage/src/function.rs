@@ -217,9 +217,9 @@ pub trait Instance: Send + Sync {
     /// A port's link went up or down.
     fn link_changed(&self, _port: u16, _up: bool, _now: u64) {}
 
-    /// What a stage of its decided about a packet that left it by `way`, as it left, in a few words for whoever follows packets: the
-    /// route it takes. It is asked for a moment later, so that it tells of the tables of then.
-    fn explain(&self, _stage: &str, _way: &str, _packet: &[u8]) -> Option<String> {
+    /// What a stage of its decided about a packet that left it by `way` at `then`, as it left, in a few words for whoever follows packets:
+    /// the route it took. It is asked for a moment later, and says so where its tables may have been others then.
+    fn explain(&self, _stage: &str, _way: &str, _packet: &[u8], _then: u64) -> Option<String> {
         None
     }
 

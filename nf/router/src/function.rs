@@ -284,9 +284,9 @@ impl Instance for Running {
         lock(&self.shared).set_link(port, up, now);
     }
 
-    fn explain(&self, stage: &str, way: &str, packet: &[u8]) -> Option<String> {
+    fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {
         let (name, stage) = stage.rsplit_once('.')?;
-        if name == self.name { explain::route(&lock(&self.shared), stage, way, packet) } else { None }
+        if name == self.name { explain::route(&lock(&self.shared), stage, way, packet, then) } else { None }
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {

@@ -97,6 +97,7 @@ enum Change {
 /// Carries out a request, whose arguments are an object, or a list of such for many at once. In the end all of them is done or
 /// nothing. Nobody else changes what was added at run time, so that others may have their turn in between.
 pub(crate) fn carry_out(shared: &Shared, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
+    lock(shared).routing.tell_time(now);
     let Some(list) = arguments.as_array() else {
         let mut control = lock(shared);
         let change = understand(&control, verb, arguments).map_err(RequestError)?;
