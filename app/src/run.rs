@@ -151,8 +151,10 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
             let _ = reply.send(Scene { now: running.supervisor.now(), ports });
         }
         Job::Explain(decisions, reply) => {
-            let explain =
-                |decided: &Decision| running.supervisor.explain(&decided.stage, &decided.way, &decided.packet);
+            let explain = |decided: &Decision| {
+                let Decision { stage, way, then, packet } = decided;
+                running.supervisor.explain(stage, way, packet, *then)
+            };
             let _ = reply.send(decisions.iter().map(explain).collect());
         }
         Job::Watch(observer, reply) => {

@@ -44,6 +44,8 @@ pub(crate) struct Decision {
     pub(crate) stage: String,
     /// The way by which it left.
     pub(crate) way: String,
+    /// When it left.
+    pub(crate) then: u64,
     /// How it began then.
     pub(crate) packet: Vec<u8>,
 }
@@ -184,6 +186,7 @@ impl Tracer {
             What::Left { stage, way, fate: Fate::Way } => Some(Decision {
                 stage: stage.to_owned(),
                 way: way.to_owned(),
+                then: event.now,
                 packet: event.bytes.iter().take(FRONT).copied().collect(),
             }),
             _ => None,
@@ -299,8 +302,12 @@ mod tests {
         tracer.event(&event(64, &frame, What::Left { stage: "a", way: "out", fate: way }));
         let seen: Vec<Seen> = steps.try_iter().collect();
         assert_eq!((seen[1].step.event.as_str(), seen[1].step.bytes.as_str()), ("taken", ""));
-        let decided =
-            Decision { stage: "a".to_owned(), way: "out".to_owned(), packet: frame[..frame.len().min(FRONT)].to_vec() };
+        let decided = Decision {
+            stage: "a".to_owned(),
+            way: "out".to_owned(),
+            then: seen[2].step.time,
+            packet: frame[..frame.len().min(FRONT)].to_vec(),
+        };
         assert_eq!((&seen[1].decided, &seen[2].decided), (&None, &Some(decided)));
     }
 

@@ -50,7 +50,8 @@ mod tests {
     use super::*;
 
     fn seen(packet: u32, event: &str, bytes: &str) -> Seen {
-        let decided = (event == "left").then(|| Decision { stage: "a".into(), way: "out".into(), packet: vec![1] });
+        let decided =
+            (event == "left").then(|| Decision { stage: "a".into(), way: "out".into(), then: 0, packet: vec![1] });
         let text = |text: &str| text.to_owned();
         let step = Step {
             packet,

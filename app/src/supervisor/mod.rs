@@ -332,9 +332,9 @@ impl Supervisor {
         (pool.capacity() as u64, (pool.taken() as u64).saturating_sub(pool.at_hand() as u64).saturating_sub(at_hand))
     }
 
-    /// What a stage decided about a packet that left it by `way`, in words, if its function has anything to say.
-    pub(crate) fn explain(&self, stage: &str, way: &str, packet: &[u8]) -> Option<String> {
-        self.functions.iter().find_map(|running| running.instance.explain(stage, way, packet))
+    /// What a stage decided about a packet that left it by `way` at `then`, in words, if its function has anything to say.
+    pub(crate) fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {
+        self.functions.iter().find_map(|running| running.instance.explain(stage, way, packet, then))
     }
 
     /// Names and devices of the ports, and whether their links are up.

@@ -191,6 +191,12 @@ impl Element {
             .ok_or_else(|| vec![self.error(ErrorKind::Malformed, &self.path(), "cannot be read as its schema says")])
     }
 
+    /// Reads one key of it, however much stands in the others; `None` if the key is not of that type, which only a wrong catalogue brings
+    /// about.
+    pub fn read_key<T: Setting>(&self, name: &str) -> Option<T> {
+        if let Value::Table(table) = &self.value { crate::setting::read_key(table, name) } else { None }
+    }
+
     /// An error about a key of it, for what only the function itself can check.
     pub fn error(&self, kind: ErrorKind, path: &Path<'_>, problem: impl Into<String>) -> ConfigError {
         ConfigError::new(kind, &self.place, path, problem)

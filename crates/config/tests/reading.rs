@@ -45,6 +45,8 @@ fn a_right_document_is_read() {
     assert_eq!(checked.get("port", "lan").unwrap().path().field("device").to_string(), r#"port["lan"].device"#);
     assert!(checked.get("engine", "engine").is_some(), "the engine's defaults hold where it is not declared");
     element.read::<PortConfig>().unwrap_err();
+    assert_eq!((element.read_key::<u32>("mtu"), element.read_key::<Idle>("idle")), (Some(1500), Some(Idle::Sleep)));
+    assert_eq!((element.read_key::<Idle>("ports"), element.read_key::<u32>("nothing")), (None, None));
 }
 
 #[test]

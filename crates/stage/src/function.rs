@@ -105,7 +105,8 @@ pub trait Function: Sync {
         Vec::new()
     }
 
-    /// Its workers, from a checked configuration.
+    /// Its workers, from a checked configuration. It is asked for often, as are its ports: it reads the keys that it needs and not all of a
+    /// configuration that may have a million routes.
     fn placement(&self, element: &Element) -> Placement;
 
     /// Names of the ports that belong to it, from a checked configuration. A port belongs to one function.
@@ -183,7 +184,7 @@ pub trait Instance: Send + Sync {
     fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>>;
 
     /// Carries out a request: the verb's arguments by name, see [`Verb`]; of a verb of which many can be given at once, also a list of
-    /// such, which is carried out whole or not at all.
+    /// such, which is in the end carried out whole or not at all; others may meet a part of it meanwhile.
     ///
     /// # Errors
     ///
@@ -219,9 +220,9 @@ pub trait Instance: Send + Sync {
     /// A port's link went up or down.
     fn link_changed(&self, _port: u16, _up: bool, _now: u64) {}
 
-    /// What a stage of its decided about a packet that left it by `way`, as it left, in a few words for whoever follows packets: the
-    /// route it takes. It is asked for a moment later, so that it tells of the tables of then.
-    fn explain(&self, _stage: &str, _way: &str, _packet: &[u8]) -> Option<String> {
+    /// What a stage of its decided about a packet that left it by `way` at `then`, as it left, in a few words for whoever follows packets:
+    /// the route it took. It is asked for a moment later, and says so where its tables may have been others then.
+    fn explain(&self, _stage: &str, _way: &str, _packet: &[u8], _then: u64) -> Option<String> {
         None
     }
 

@@ -56,22 +56,20 @@ impl Function for Bng {
     }
 
     fn placement(&self, element: &Element) -> Placement {
-        let (workers, layout) = element
-            .read::<BngConfig>()
-            .map_or((vec![0], Layout::RunToCompletion), |config| (config.workers, config.layout));
-        Placement { layout, workers }
+        let workers = element.read_key("workers").unwrap_or(vec![0]);
+        Placement { layout: element.read_key("layout").unwrap_or(Layout::RunToCompletion), workers }
     }
 
     fn ports(&self, element: &Element) -> Vec<String> {
-        let config = element.read::<BngConfig>();
-        config.map_or(Vec::new(), |config| config.access.iter().chain(&config.core).map(PortName::to_string).collect())
+        let ports = ["access", "core"].map(|key| element.read_key::<Vec<PortName>>(key).unwrap_or_default());
+        ports.iter().flatten().map(PortName::to_string).collect()
     }
 
     /// Customers' packets have two tags.
     fn in_front(&self, element: &Element, port: &str) -> u16 {
         const TWO_TAGS: u16 = 8;
-        let is_access = |config: BngConfig| config.access.iter().any(|access| access.as_str() == port);
-        if element.read().is_ok_and(is_access) { TWO_TAGS } else { 0 }
+        let access: Vec<PortName> = element.read_key("access").unwrap_or_default();
+        if access.iter().any(|access| access.as_str() == port) { TWO_TAGS } else { 0 }
     }
 
     fn holds(&self, element: &Element) -> usize {

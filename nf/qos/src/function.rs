@@ -41,10 +41,8 @@ impl Function for Qos {
     }
 
     fn placement(&self, element: &Element) -> Placement {
-        let (workers, layout) = element
-            .read::<QosConfig>()
-            .map_or((vec![0], Layout::RunToCompletion), |config| (config.workers, config.layout));
-        Placement { layout, workers }
+        let workers = element.read_key("workers").unwrap_or(vec![0]);
+        Placement { layout: element.read_key("layout").unwrap_or(Layout::RunToCompletion), workers }
     }
 
     /// Frames pass as they are, with up to two tags.
@@ -53,8 +51,8 @@ impl Function for Qos {
     }
 
     fn ports(&self, element: &Element) -> Vec<String> {
-        let config = element.read::<QosConfig>();
-        config.map_or(Vec::new(), |config| [&config.from, &config.to].map(PortName::to_string).to_vec())
+        let ports = ["from", "to"].into_iter().filter_map(|key| element.read_key::<PortName>(key));
+        ports.map(|port| port.to_string()).collect()
     }
 
     fn holds(&self, element: &Element) -> usize {

@@ -11,8 +11,9 @@ use crate::state::Control;
 const STAGES: [&str; 2] = ["forward", "control"];
 
 /// The route of a packet that left `stage` (without the function's name) by `way`: its prefix, and the next hop by whose Ethernet address
-/// it goes; all next hops that share the route where that address is not known yet.
-pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8]) -> Option<String> {
+/// it goes; all next hops that share the route where that address is not known yet. It left at `then`: where a route to its destination
+/// has come, gone or changed since, what is there now may not be what it took, and that is said.
+pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {
     let looked_up = way.starts_with("port[") || way == "unresolved" || way == "too-big";
     let (header, rest) = Ethernet::split(packet)?;
     if !STAGES.contains(&stage) || !looked_up || header.ethertype.get() != ethernet::IPV4 {
@@ -20,14 +21,18 @@ pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8]) ->
     }
     let destination = Ipv4::view(rest)?.destination_addr();
     let rib = control.routing.rib();
-    let (prefix, target) = rib.lookup(destination)?;
+    let has_changed = control.routing.recent().touches(destination, then);
+    let Some((prefix, target)) = rib.lookup(destination) else {
+        return has_changed.then(|| "its route is gone since".to_owned());
+    };
     let hops = rib.next_hops_of(target);
     let taken = hops.iter().find(|hop| mac_of(control, **hop, destination) == Some(header.destination));
     let chosen: Vec<String> = match taken {
         Some(hop) => vec![words(control, *hop)],
         None => hops.into_iter().map(|hop| words(control, hop)).collect(),
     };
-    (!chosen.is_empty()).then(|| format!("route {prefix} {}", chosen.join(" or ")))
+    let since = if has_changed { ", as it is now: routes to there have changed since" } else { "" };
+    (!chosen.is_empty()).then(|| format!("route {prefix} {}{since}", chosen.join(" or ")))
 }
 
 /// The Ethernet address by which a next hop is reached.

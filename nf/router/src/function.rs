@@ -48,15 +48,13 @@ impl Function for Router {
     }
 
     fn placement(&self, element: &Element) -> Placement {
-        let (workers, layout) = element
-            .read::<RouterConfig>()
-            .map_or((vec![0], Layout::RunToCompletion), |config| (config.workers, config.layout));
-        Placement { layout, workers }
+        let workers = element.read_key("workers").unwrap_or(vec![0]);
+        Placement { layout: element.read_key("layout").unwrap_or(Layout::RunToCompletion), workers }
     }
 
     fn ports(&self, element: &Element) -> Vec<String> {
-        let config = element.read::<RouterConfig>();
-        config.map_or(Vec::new(), |config| config.ports.iter().map(PortName::to_string).collect())
+        let ports: Vec<PortName> = element.read_key("ports").unwrap_or_default();
+        ports.iter().map(PortName::to_string).collect()
     }
 
     fn build(
@@ -286,9 +284,9 @@ impl Instance for Running {
         lock(&self.shared).set_link(port, up, now);
     }
 
-    fn explain(&self, stage: &str, way: &str, packet: &[u8]) -> Option<String> {
+    fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {
         let (name, stage) = stage.rsplit_once('.')?;
-        if name == self.name { explain::route(&lock(&self.shared), stage, way, packet) } else { None }
+        if name == self.name { explain::route(&lock(&self.shared), stage, way, packet, then) } else { None }
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {

@@ -22,6 +22,7 @@ mod missing;
 mod options;
 mod pieces;
 mod punt;
+mod recent;
 mod request;
 mod rewrite;
 mod routing;

@@ -94,9 +94,10 @@ enum Change {
     NoNeighbor(u16, Ipv4Addr),
 }
 
-/// Carries out a request, whose arguments are an object, or a list of such for many at once. Either all of them is done or
+/// Carries out a request, whose arguments are an object, or a list of such for many at once. In the end all of them is done or
 /// nothing. Nobody else changes what was added at run time, so that others may have their turn in between.
 pub(crate) fn carry_out(shared: &Shared, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
+    lock(shared).routing.tell_time(now);
     let Some(list) = arguments.as_array() else {
         let mut control = lock(shared);
         let change = understand(&control, verb, arguments).map_err(RequestError)?;
@@ -130,13 +131,20 @@ fn carry_out_piece(
     Ok(())
 }
 
-/// Undoes changes, in reverse order, so that what was changed twice ends as it began.
+/// Undoes changes, in reverse order, so that what was changed twice ends as it began. A route that there is no room for any more is missing
+/// until there is.
 fn take_back(shared: &Shared, mut undo: Vec<Option<Change>>, now: u64) {
     while !undo.is_empty() {
         let mut control = lock(shared);
         let piece = undo.split_off(undo.len().saturating_sub(CHANGES));
         for back in piece.into_iter().rev().flatten() {
-            drop(apply(&mut control, back, now));
+            match back {
+                Change::Route(prefix, hops) => {
+                    let control = &mut *control;
+                    control.missing.replace(&mut control.routing, prefix, Author::Cli, &hops);
+                }
+                other => drop(apply(&mut control, other, now)),
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ use weir_wire::MacAddr;
 
 use crate::counters::Counters;
 use crate::fib::{Action, Entry, Fib, Leads};
+use crate::recent::Recent;
 use crate::table::PrefixTable;
 
 /// Why a route was refused; nothing changed.
@@ -98,6 +99,8 @@ pub(crate) struct Routing {
     waited_for: Retired,
     /// Room for changes, kept so that a route does not allocate.
     changes: Vec<Change>,
+    /// Prefixes that changed lately.
+    recent: Recent,
     /// Where the next look at the counters of next hops begins.
     next_look: u32,
     /// What was worked on: routes that were changed, and whatever followed from other changes.
@@ -132,6 +135,7 @@ impl Routing {
             unsettled: BTreeSet::new(),
             retired: VecDeque::new(),
             changes: Vec::new(),
+            recent: Recent::default(),
             next_look: 0,
             work: 0,
         }
@@ -192,6 +196,21 @@ impl Routing {
         for prefix in gone {
             _ = self.remove(*prefix, Author::Config);
         }
+    }
+
+    /// It is `now`, or later: what changes from here on changed then.
+    pub(crate) fn tell_time(&mut self, now: u64) {
+        self.recent.tell_time(now);
+    }
+
+    /// No worker has looked up anything so far.
+    pub(crate) fn begin(&mut self) {
+        self.recent.begin();
+    }
+
+    /// Prefixes that changed lately.
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.recent
     }
 
     /// What was worked on since the start: routes that were added, replaced or removed, and hops, sets of hops and routes that follow
@@ -379,6 +398,7 @@ impl Routing {
     }
 
     fn write(&mut self, prefix: Ipv4Net, leads: Option<Leads>) -> Result<(), Refused> {
+        self.recent.note(prefix);
         let prefix = to_prefix(prefix);
         match leads {
             Some(leads) => self.table.insert(prefix, leads),

@@ -102,8 +102,7 @@ impl Control {
         }
     }
 
-    /// Becomes what a checked configuration wants, changing no more than differs. Answers the routes that the tables have
-    /// no room for.
+    /// Becomes what a checked configuration wants, before anybody uses it. Answers the routes that the tables have no room for.
     pub(crate) fn become_wanted(&mut self, wanted: Wanted, now: u64) -> Vec<(Ipv4Net, Refusal)> {
         let lists = self.become_all_but_lists(wanted, now);
         let gone = self.unwanted_neighbors(&lists.neighbors);
@@ -111,11 +110,13 @@ impl Control {
         self.add_config_neighbors(&lists.neighbors, now);
         while self.catch_up(usize::MAX) {}
         self.missing.set_config(&mut self.routing, &lists.routes, Hop::Via);
+        self.routing.begin();
         self.refused.iter().copied().chain(self.missing.refusals()).collect()
     }
 
     /// The same but for what may be long, which it answers.
     pub(crate) fn become_all_but_lists(&mut self, wanted: Wanted, now: u64) -> Lists {
+        self.routing.tell_time(now);
         self.timing = wanted.timing;
         self.neighbors.configure(self.timing, self.neighbor_limits);
         self.icmp.set_rates(now, error_rates(wanted.icmp_rate));
@@ -249,6 +250,7 @@ impl Control {
     pub(crate) fn set_link(&mut self, port: PortId, up: bool, now: u64) {
         if self.ports.iter().any(|state| state.index == port && state.up != up) {
             let before = self.routing.work();
+            self.routing.tell_time(now);
             self.take_link(port, up, now);
             self.catch_up(self.left_of_a_turn(before));
         }
@@ -329,6 +331,7 @@ impl Control {
     /// Does what is due, as far as one turn goes; answers when it wants to be called next.
     pub(crate) fn tick(&mut self, now: u64) -> u64 {
         let before = self.routing.work();
+        self.routing.tell_time(now);
         let mut events = Vec::new();
         if self.backlog.is_empty() {
             self.neighbors.timer(now, &mut events);

@@ -1,0 +1,74 @@
+//! Which routes have changed lately: a route that is looked up a moment after a packet may not be the one that it took.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+
+/// Changes that are remembered.
+const KEPT: usize = 4096;
+
+/// How far the time of a change may lie behind the clock, nanoseconds: whoever changes much at once knows the time when it began, and
+/// the slow path tells the time every ten milliseconds.
+const BEHIND: u64 = 50_000_000;
+
+/// The latest changes of the prefix table.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    now: u64,
+    /// Times and prefixes, the oldest first.
+    changes: VecDeque<(u64, Ipv4Net)>,
+    /// The time of the latest one that is not remembered any more.
+    forgotten: Option<u64>,
+}
+
+impl Recent {
+    /// It is `now`, or later.
+    pub(crate) fn tell_time(&mut self, now: u64) {
+        self.now = self.now.max(now);
+    }
+
+    /// Nobody can have asked for anything yet.
+    pub(crate) fn begin(&mut self) {
+        *self = Recent { now: self.now, ..Recent::default() };
+    }
+
+    /// A prefix has changed.
+    pub(crate) fn note(&mut self, prefix: Ipv4Net) {
+        if self.changes.len() >= KEPT {
+            self.forgotten = self.changes.pop_front().map(|(at, _)| at);
+        }
+        self.changes.push_back((self.now, prefix));
+    }
+
+    /// Whether a prefix around an address may have changed since `then`.
+    pub(crate) fn touches(&self, address: Ipv4Addr, then: u64) -> bool {
+        let is_since = |at: u64| at.saturating_add(BEHIND) >= then;
+        self.forgotten.is_some_and(is_since)
+            || self
+                .changes
+                .iter()
+                .rev()
+                .take_while(|(at, _)| is_since(*at))
+                .any(|(_, prefix)| prefix.contains(&address))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_changed_since_and_is_around_counts() {
+        let (net, inside, outside) = ("10.1.0.0/16", Ipv4Addr::new(10, 1, 2, 3), Ipv4Addr::new(10, 2, 0, 1));
+        let mut recent = Recent::default();
+        recent.tell_time(1_000_000_000);
+        recent.note(net.parse().unwrap());
+        assert!(recent.touches(inside, 1_000_000_000) && recent.touches(inside, 0));
+        assert!(!recent.touches(outside, 0) && !recent.touches(inside, 1_000_000_001 + BEHIND));
+        recent.tell_time(2_000_000_000);
+        (0..KEPT as u32).for_each(|n| recent.note(Ipv4Net::from(Ipv4Addr::from_bits(n))));
+        assert!(recent.touches(outside, 1_000_000_000), "what is forgotten may have been anything");
+        assert!(!recent.touches(outside, 1_500_000_000));
+    }
+}
