@@ -127,15 +127,7 @@ impl Rig {
             receives: true,
             keep: HashSet::new(),
         };
-        engine
-            .install(Blueprint {
-                workers: 1,
-                ports: parts,
-                graphs: vec![graph],
-                distributors: Vec::new(),
-                links_drop: false,
-            })
-            .unwrap();
+        engine.install(Blueprint { workers: 1, ports: parts, graphs: vec![graph], ..Blueprint::default() }).unwrap();
         let ports = ports.into_iter().map(|(_, port)| port).collect();
         Rig { engine, instance, handles, infos, _pool: pool, _ports: ports }
     }
