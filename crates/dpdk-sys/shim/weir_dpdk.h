@@ -23,7 +23,6 @@
 
 /* --- constants ------------------------------------------------------------------------------- */
 
-static const uint64_t WEIR_RX_OFFLOAD_IPV4_CKSUM = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
 
 static const uint64_t WEIR_RSS_IP = RTE_ETH_RSS_IP;
 static const uint64_t WEIR_RSS_TCP = RTE_ETH_RSS_TCP;
@@ -32,8 +31,6 @@ static const uint32_t WEIR_MQ_RX_NONE = RTE_ETH_MQ_RX_NONE;
 static const uint32_t WEIR_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
 
 static const uint64_t WEIR_MBUF_F_FOREIGN = RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT;
-static const uint64_t WEIR_MBUF_F_RX_IP_CKSUM_MASK = RTE_MBUF_F_RX_IP_CKSUM_MASK;
-static const uint64_t WEIR_MBUF_F_RX_IP_CKSUM_GOOD = RTE_MBUF_F_RX_IP_CKSUM_GOOD;
 
 static const uint32_t WEIR_MAX_PORTS = RTE_MAX_ETHPORTS;
 static const uint32_t WEIR_HEADROOM = RTE_PKTMBUF_HEADROOM;

@@ -310,7 +310,6 @@ impl RunNode {
         let mut batch = fabric.spare();
         batch.lanes.time.all_mut().fill(fabric.now);
         batch.lanes.port.all_mut().fill(0);
-        batch.lanes.offload.all_mut().fill(0);
         batch.lanes.passes.all_mut().fill(0);
         let started = sample.map(|cost| (cost, tsc::now()));
         let ways = self.declaration.ways.len();

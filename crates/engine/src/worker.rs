@@ -323,9 +323,6 @@ impl Worker {
 fn receive_port(rx: &mut dyn Rx, port: u16, entry: usize, received: &mut Count, fabric: &mut Fabric) -> u64 {
     let mut batch = fabric.open_input(entry);
     let before = batch.live();
-    if before == 0 {
-        batch.lanes.offload.all_mut().fill(0);
-    }
     let now = fabric.now;
     let traffic = rx.receive(&mut batch, &mut *fabric.pool, now);
     if traffic.packets > 0 {

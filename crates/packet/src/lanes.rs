@@ -77,19 +77,11 @@ pub const USER_LANES: usize = 4;
 pub struct Lanes {
     /// Time of receipt, nanoseconds of the engine's clock. Written at receive.
     pub time: Lane<u64>,
-    /// Flow hash.
-    pub hash: Lane<u32>,
-    /// Next hop: an index, and where it may be held a generation, packed by the function that owns it.
-    pub next_hop: Lane<u32>,
-    /// Offload state: [`Lanes::CHECKSUM_GOOD`] and other flags of the receiving device. Written at receive.
-    pub offload: Lane<u32>,
     user: [Lane<u32>; USER_LANES],
     /// Index of the port it came in by. Written at receive.
     pub port: Lane<u16>,
     /// Offset of the network header from the packet's first byte.
     pub l3: Lane<u8>,
-    /// Offset of the transport header from the packet's first byte.
-    pub l4: Lane<u8>,
     /// Traffic class.
     pub class: Lane<u8>,
     /// Colour of a meter (RFC 2697): 0 green, 1 yellow, 2 red.
@@ -99,20 +91,13 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// In `offload`: the device checked the IPv4 header checksum and found it right.
-    pub const CHECKSUM_GOOD: u32 = 1;
-
     /// Lanes with every value 0.
     pub const fn new() -> Lanes {
         Lanes {
             time: Lane::filled(0),
-            hash: Lane::filled(0),
-            next_hop: Lane::filled(0),
-            offload: Lane::filled(0),
             user: [Lane::filled(0); USER_LANES],
             port: Lane::filled(0),
             l3: Lane::filled(0),
-            l4: Lane::filled(0),
             class: Lane::filled(0),
             colour: Lane::filled(0),
             passes: Lane::filled(0),
@@ -136,13 +121,9 @@ impl Lanes {
     pub(crate) fn row(&self, slot: Slot) -> Row {
         Row {
             time: self.time[slot],
-            hash: self.hash[slot],
-            next_hop: self.next_hop[slot],
-            offload: self.offload[slot],
             user: [self.user[0][slot], self.user[1][slot], self.user[2][slot], self.user[3][slot]],
             port: self.port[slot],
             l3: self.l3[slot],
-            l4: self.l4[slot],
             class: self.class[slot],
             colour: self.colour[slot],
             passes: self.passes[slot],
@@ -153,15 +134,11 @@ impl Lanes {
     #[inline]
     pub(crate) fn set_row(&mut self, slot: Slot, row: &Row) {
         self.time[slot] = row.time;
-        self.hash[slot] = row.hash;
-        self.next_hop[slot] = row.next_hop;
-        self.offload[slot] = row.offload;
         for (lane, value) in self.user.iter_mut().zip(row.user) {
             lane[slot] = value;
         }
         self.port[slot] = row.port;
         self.l3[slot] = row.l3;
-        self.l4[slot] = row.l4;
         self.class[slot] = row.class;
         self.colour[slot] = row.colour;
         self.passes[slot] = row.passes;
@@ -179,32 +156,17 @@ impl Default for Lanes {
 #[repr(C)]
 pub(crate) struct Row {
     pub(crate) time: u64,
-    pub(crate) hash: u32,
-    pub(crate) next_hop: u32,
-    pub(crate) offload: u32,
     pub(crate) user: [u32; USER_LANES],
     pub(crate) port: u16,
     pub(crate) l3: u8,
-    pub(crate) l4: u8,
     pub(crate) class: u8,
     pub(crate) colour: u8,
     pub(crate) passes: u8,
 }
 
 impl Row {
-    pub(crate) const EMPTY: Row = Row {
-        time: 0,
-        hash: 0,
-        next_hop: 0,
-        offload: 0,
-        user: [0; USER_LANES],
-        port: 0,
-        l3: 0,
-        l4: 0,
-        class: 0,
-        colour: 0,
-        passes: 0,
-    };
+    pub(crate) const EMPTY: Row =
+        Row { time: 0, user: [0; USER_LANES], port: 0, l3: 0, class: 0, colour: 0, passes: 0 };
 }
 
 /// A claimed lane and the type of what is in it. Claimed while a graph is built; see `weir_stage::Graph::claim`.
@@ -243,18 +205,10 @@ impl<T> fmt::Debug for Key<T> {
 pub enum LaneId {
     /// [`Lanes::time`]
     Time,
-    /// [`Lanes::hash`]
-    Hash,
-    /// [`Lanes::next_hop`]
-    NextHop,
-    /// [`Lanes::offload`]
-    Offload,
     /// [`Lanes::port`]
     Port,
     /// [`Lanes::l3`]
     L3,
-    /// [`Lanes::l4`]
-    L4,
     /// [`Lanes::class`]
     Class,
     /// [`Lanes::colour`]

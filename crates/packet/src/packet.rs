@@ -398,19 +398,9 @@ impl Held {
         self.0.saved().l3
     }
 
-    /// The saved next hop.
-    pub fn next_hop(&mut self) -> u32 {
-        self.0.saved().next_hop
-    }
-
     /// The saved traffic class.
     pub fn class(&mut self) -> u8 {
         self.0.saved().class
-    }
-
-    /// The saved flow hash.
-    pub fn hash(&mut self) -> u32 {
-        self.0.saved().hash
     }
 
     /// The saved value of a claimed lane.
@@ -429,11 +419,6 @@ impl Held {
     /// Changes the saved port: the one it came in by, or the end of a joint.
     pub fn set_port(&mut self, port: u16) {
         self.0.private().row.port = port;
-    }
-
-    /// Changes the saved next hop.
-    pub fn set_next_hop(&mut self, next_hop: u32) {
-        self.0.private().row.next_hop = next_hop;
     }
 
     /// Changes the saved offset of the network header.

@@ -172,7 +172,7 @@ fn lanes_are_saved_and_restored_with_a_held_packet() {
     let slot = batch.push(packet(&mut pool, &[1; 60])).unwrap();
     batch.lanes.port[slot] = 5;
     batch.lanes.time[slot] = 123_456_789_012;
-    batch.lanes.next_hop[slot] = 77;
+    batch.lanes.l3[slot] = 77;
     batch.lanes.set(key, slot, 0xdead_beef_u32);
     let held: Held = batch.hold(slot).unwrap();
     assert!(batch.is_empty());
@@ -185,7 +185,7 @@ fn lanes_are_saved_and_restored_with_a_held_packet() {
     assert_ne!(first, place);
     assert_eq!(other.lanes.port[place], 5);
     assert_eq!(other.lanes.time[place], 123_456_789_012);
-    assert_eq!(other.lanes.next_hop[place], 77);
+    assert_eq!(other.lanes.l3[place], 77);
     assert_eq!(other.lanes.get(key, place), 0xdead_beef_u32);
     pool.free_batch(&mut other, u64::MAX);
     assert_eq!(pool.taken() - pool.at_hand(), 0);
@@ -197,11 +197,11 @@ fn a_copy_can_have_the_lanes_of_its_original() {
     let key = Key::<u32>::new(2).unwrap();
     let mut batch = Batch::new();
     let slot = batch.push(packet(&mut pool, &[1; 60])).unwrap();
-    batch.lanes.hash[slot] = 9;
+    batch.lanes.class[slot] = 9;
     batch.lanes.port[slot] = 3;
     batch.lanes.set(key, slot, 8_u32);
     let mut copy = Held::like(packet(&mut pool, &[1; 60]), &batch.lanes, slot);
-    assert_eq!((copy.hash(), copy.port(), copy.get(key)), (9, 3, 8_u32));
+    assert_eq!((copy.class(), copy.port(), copy.get(key)), (9, 3, 8_u32));
     pool.free(copy.into_packet());
     pool.free_batch(&mut batch, u64::MAX);
 }

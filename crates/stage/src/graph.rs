@@ -287,7 +287,7 @@ impl Graph {
 
     /// Follows the lanes along the order: certain are those written on every path to a stage, possible those on any.
     fn check_lanes(&self, order: &[NodeId], wrong: &mut Vec<String>) {
-        let at_receive = [LaneId::Time, LaneId::Port, LaneId::Offload];
+        let at_receive = [LaneId::Time, LaneId::Port];
         let mut certain: Vec<Option<Vec<LaneId>>> = vec![None; self.nodes.len()];
         let mut possible: Vec<Vec<LaneId>> = vec![at_receive.to_vec(); self.nodes.len()];
         for &(_, at) in &self.entries {

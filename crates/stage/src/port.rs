@@ -47,7 +47,7 @@ pub struct PortFacts {
     pub max_tx_queues: u16,
     /// Whether it spreads flows over its receive queues by a hash (RSS).
     pub rss: bool,
-    /// What the device does in hardware, for people: `rx-ipv4-checksum`.
+    /// What the device does in hardware, for people: `rss`.
     pub offloads: Vec<String>,
 }
 
@@ -111,7 +111,7 @@ pub trait Port: Send {
 /// A receive queue.
 pub trait Rx: Send {
     /// Adds packets to `batch`, behind those that are in it, as many as there are and fit. Does not wait. The engine writes the
-    /// lanes that belong to receive, but for the offload state.
+    /// lanes that belong to receive.
     fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Traffic;
 
     /// Whether nothing will come by itself any more: a file that was read to its end, a cable inside the process that nothing is

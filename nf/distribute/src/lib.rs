@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use weir_config::{ConfigError, Schema, config};
-use weir_packet::{Batch, LaneId, Packet};
+use weir_packet::{Batch, Packet};
 use weir_stage::{Declaration, Env, MakeStage, Out, Settings, Stage, StageKind};
 use weir_wire::flow;
 
@@ -39,14 +39,13 @@ impl Distribute {
 
 impl Stage for Distribute {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().indexed("replica", usize::from(self.replicas)).writes(&[LaneId::Hash])
+        Declaration::of::<Exit>().indexed("replica", usize::from(self.replicas))
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let replicas = u64::from(self.replicas);
-        batch.each(|slot, packet, lanes| {
+        batch.each(|slot, packet, _| {
             let hash = hash_of(packet);
-            lanes.hash[slot] = hash;
             // The high part of the product is uniform below `replicas` when the hash is uniform (Lemire 2016).
             let replica = (u64::from(hash) * replicas) >> 32;
             out.answer_indexed(slot, replica as u8);

@@ -38,7 +38,7 @@ struct Needy;
 
 impl Stage for Needy {
     fn declare(&self) -> weir_stage::Declaration {
-        weir_stage::Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Hash])
+        weir_stage::Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Colour])
     }
 
     fn run(&mut self, _batch: &mut Batch, _out: &mut Out<'_>) {}
@@ -58,7 +58,7 @@ impl StageKind for NeedyKind {
     }
 
     fn upstream(&self) -> &'static str {
-        "put one that hashes before it"
+        "put one that colours before it"
     }
 
     fn build(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
@@ -253,7 +253,7 @@ fn what_the_check_of_the_graph_finds_comes_with_its_place() {
     assert_eq!(
         said(json!({"a": "one"}), needy),
         [
-            "x.lua:7: wiring.stages.one: reads lane hash, which nobody upstream writes on every path; put one that hashes \
+            "x.lua:7: wiring.stages.one: reads lane colour, which nobody upstream writes on every path; put one that colours \
           before it"
         ]
     );

@@ -57,7 +57,6 @@ pub(crate) struct Abilities {
     pub(crate) max_mtu: u16,
     /// Kinds of flow that it can spread over its queues by a hash.
     pub(crate) rss: u64,
-    pub(crate) rx_ipv4_checksum: bool,
 }
 
 /// An attached device. Dropped, it is stopped, closed and unplugged.
@@ -138,7 +137,6 @@ impl Ethdev {
             min_mtu: info.min_mtu,
             max_mtu: info.max_mtu,
             rss: info.flow_type_rss_offloads & (sys::WEIR_RSS_IP | sys::WEIR_RSS_TCP | sys::WEIR_RSS_UDP),
-            rx_ipv4_checksum: info.rx_offload_capa & sys::WEIR_RX_OFFLOAD_IPV4_CKSUM != 0,
         })
     }
 
@@ -390,9 +388,6 @@ fn configuration(setup: &Setup, abilities: &Abilities) -> sys::rte_eth_conf {
         return conf;
     }
     conf.rxmode.mtu = u32::from(setup.mtu);
-    if abilities.rx_ipv4_checksum {
-        conf.rxmode.offloads |= sys::WEIR_RX_OFFLOAD_IPV4_CKSUM;
-    }
     if setup.rx_queues > 1 && abilities.rss != 0 {
         conf.rxmode.mq_mode = sys::WEIR_MQ_RX_RSS;
         conf.rx_adv_conf.rss_conf.rss_hf = abilities.rss;

@@ -220,13 +220,12 @@ impl DpdkPort {
     }
 
     fn queues(&self, ethdev: &Arc<Ethdev>, rx: u16, tx: u16) -> Queues {
-        let checksums = self.device.kind() == Kind::Pci && self.abilities.rx_ipv4_checksum;
         // This driver leaves in a buffer what was there.
         let blank = self.abilities.driver == "net_null";
         let receive = (0..rx).map(|queue| -> Box<dyn Rx> {
             // The first speaks for the whole device.
             let remark = self.remark.clone().filter(|_| queue == 0);
-            Box::new(DpdkRx::new(Arc::clone(ethdev), queue, Arc::clone(&self.pool), checksums, blank, remark))
+            Box::new(DpdkRx::new(Arc::clone(ethdev), queue, Arc::clone(&self.pool), blank, remark))
         });
         let transmit = (0..tx).map(|queue| -> Box<dyn Tx> {
             Box::new(DpdkTx::new(Arc::clone(ethdev), queue, DpdkPool::handle(&self.pool), Arc::clone(&self.alive)))
@@ -255,9 +254,6 @@ impl Port for DpdkPort {
             _ => false,
         };
         let mut offloads = Vec::new();
-        if hardware && self.abilities.rx_ipv4_checksum {
-            offloads.push("rx-ipv4-checksum".to_owned());
-        }
         if hardware && rss {
             offloads.push("rss".to_owned());
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_dpdk_sys as sys;
 use weir_packet::header::Header;
-use weir_packet::{Batch, Burst, Lanes, Packet, Pool, REACH, Slots};
+use weir_packet::{Batch, Burst, Packet, Pool, REACH};
 use weir_stage::{Rx, Traffic, Tx};
 
 use crate::ethdev::Ethdev;
@@ -18,8 +18,6 @@ pub(crate) struct DpdkRx {
     device: Arc<Ethdev>,
     queue: u16,
     pool: Arc<Mempool>,
-    /// The device checks IPv4 header checksums.
-    checksums: bool,
     /// The driver does not write what it hands over: it is blanked.
     blank: bool,
     remark: Option<String>,
@@ -39,11 +37,10 @@ impl DpdkRx {
         device: Arc<Ethdev>,
         queue: u16,
         pool: Arc<Mempool>,
-        checksums: bool,
         blank: bool,
         remark: Option<String>,
     ) -> DpdkRx {
-        DpdkRx { device, queue, pool, checksums, blank, remark, burst: Burst::new(), lost: Lost::default() }
+        DpdkRx { device, queue, pool, blank, remark, burst: Burst::new(), lost: Lost::default() }
     }
 
     /// Receives up to `room` packets into the (empty) burst. Returns how many bytes they have.
@@ -83,26 +80,10 @@ impl DpdkRx {
         unsafe { self.burst.fill_back(fill) };
         bytes
     }
-
-    /// Writes the lanes that belong to receive.
-    #[inline]
-    fn stamp(&self, batch: &mut Batch, mask: u64, now: u64) {
-        if mask == u64::MAX && !self.checksums {
-            batch.lanes.time.all_mut().fill(now);
-            batch.lanes.offload.all_mut().fill(0);
-            return;
-        }
-        for slot in Slots(mask) {
-            let flags = batch.get(slot).map_or(0, |packet| packet.header().ol_flags);
-            let good = self.checksums && flags & sys::WEIR_MBUF_F_RX_IP_CKSUM_MASK == sys::WEIR_MBUF_F_RX_IP_CKSUM_GOOD;
-            batch.lanes.time[slot] = now;
-            batch.lanes.offload[slot] = if good { Lanes::CHECKSUM_GOOD } else { 0 };
-        }
-    }
 }
 
 impl Rx for DpdkRx {
-    fn receive(&mut self, batch: &mut Batch, _pool: &mut dyn Pool, now: u64) -> Traffic {
+    fn receive(&mut self, batch: &mut Batch, _pool: &mut dyn Pool, _now: u64) -> Traffic {
         let bytes = self.poll(batch.room());
         if self.burst.is_empty() {
             return Traffic::default();
@@ -111,7 +92,6 @@ impl Rx for DpdkRx {
             self.burst.packets_mut().iter_mut().for_each(|packet| packet.bytes_mut().fill(0));
         }
         let mask = batch.fill_from_burst(&mut self.burst);
-        self.stamp(batch, mask, now);
         Traffic { packets: u64::from(mask.count_ones()), bytes }
     }
 

@@ -7,7 +7,6 @@ use weir_packet::{Batch, Burst, Packet, Pool};
 use weir_stage::{Rx, Traffic, Tx};
 
 use crate::handle::Shared;
-use crate::source::stamp;
 
 /// Packets between a transmit queue and the receive queue of the same number, at most.
 const ROOM: usize = 1024;
@@ -68,7 +67,7 @@ impl Tx for Mirror {
 }
 
 impl Rx for Mirror {
-    fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Traffic {
+    fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, _now: u64) -> Traffic {
         let mut traffic = Traffic::default();
         if !self.0.shared.up() {
             return traffic;
@@ -79,8 +78,7 @@ impl Rx for Mirror {
         {
             let bytes = packet.len() as u64;
             match batch.push(packet) {
-                Ok(slot) => {
-                    stamp(batch, slot.bit(), now);
+                Ok(_) => {
                     traffic.packets += 1;
                     traffic.bytes += bytes;
                 }

@@ -31,20 +31,6 @@ impl Pace {
     }
 }
 
-/// Writes the lanes that belong to receive for the slots in `mask`.
-#[inline(always)]
-pub(crate) fn stamp(batch: &mut Batch, mask: u64, now: u64) {
-    if mask == u64::MAX {
-        batch.lanes.time.all_mut().fill(now);
-        batch.lanes.offload.all_mut().fill(0);
-        return;
-    }
-    for slot in weir_packet::Slots(mask) {
-        batch.lanes.time[slot] = now;
-        batch.lanes.offload[slot] = 0;
-    }
-}
-
 /// A receive queue that replays a pattern from buffers that go round.
 pub(crate) struct Replay {
     shared: Arc<Shared>,
@@ -103,8 +89,7 @@ impl Rx for Replay {
         let packets = self.burst.len() as u64;
         let bytes = self.pattern.write(self.sent, self.burst.packets_mut());
         self.sent += packets;
-        let mask = batch.fill_from_burst(&mut self.burst);
-        stamp(batch, mask, now);
+        batch.fill_from_burst(&mut self.burst);
         Traffic { packets, bytes }
     }
 
@@ -124,7 +109,7 @@ pub(crate) struct Fed {
 }
 
 impl Rx for Fed {
-    fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Traffic {
+    fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, _now: u64) -> Traffic {
         let mut traffic = Traffic::default();
         if self.shared.waiting.load(Ordering::Acquire) == 0 || !self.shared.up() {
             return traffic;
@@ -145,8 +130,7 @@ impl Rx for Fed {
                 continue;
             }
             match batch.push(packet) {
-                Ok(slot) => {
-                    stamp(batch, slot.bit(), now);
+                Ok(_) => {
                     traffic.packets += 1;
                     traffic.bytes += frame.len() as u64;
                 }

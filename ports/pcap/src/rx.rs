@@ -118,7 +118,7 @@ impl PcapRx {
     }
 
     /// Puts the next record into the batch, if there is a buffer for it; returns its length.
-    fn put(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Option<usize> {
+    fn put(&mut self, batch: &mut Batch, pool: &mut dyn Pool) -> Option<usize> {
         let mut packet = pool.alloc()?;
         if !packet.fill(&self.bytes) {
             // Only if a handle to another pool was given than at opening: then the record waits.
@@ -126,11 +126,7 @@ impl PcapRx {
             return None;
         }
         match batch.push(packet) {
-            Ok(slot) => {
-                batch.lanes.time[slot] = now;
-                batch.lanes.offload[slot] = 0;
-                Some(self.bytes.len())
-            }
+            Ok(_) => Some(self.bytes.len()),
             Err(packet) => {
                 pool.free(packet);
                 None
@@ -164,7 +160,7 @@ impl Rx for PcapRx {
             self.base = Some((now, stamp.unwrap_or(0)));
         }
         while batch.room() > 0 && self.next.is_some() && self.due().is_none_or(|due| due <= now) {
-            let Some(len) = self.put(batch, pool, now) else { break };
+            let Some(len) = self.put(batch, pool) else { break };
             traffic.packets += 1;
             traffic.bytes += len as u64;
             self.advance();

@@ -79,12 +79,12 @@ impl NeighbourQueue {
 
 impl Stage for NeighbourQueue {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Way>().reads(&[LaneId::NextHop]).polled()
+        Declaration::of::<Way>().reads(&[LaneId::Class]).polled()
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         for slot in batch.slots() {
-            let neighbour = batch.lanes.next_hop[slot] as usize % NEIGHBOURS;
+            let neighbour = batch.lanes.class[slot] as usize % NEIGHBOURS;
             // Behind packets that still wait others wait too, however well the neighbour is known by now.
             let straight = self.states[neighbour] == State::Known && self.queues[neighbour].is_empty();
             if !straight && let Some(held) = batch.hold(slot) {
@@ -111,7 +111,7 @@ impl Stage for NeighbourQueue {
 fn harness(buffers: usize) -> Harness<NeighbourQueue> {
     let mut harness = Harness::small(NeighbourQueue::new(), buffers);
     for slot in 0..BATCH {
-        harness.lanes().next_hop[Slot::new(slot)] = slot as u32 % NEIGHBOURS as u32;
+        harness.lanes().class[Slot::new(slot)] = slot as u8 % NEIGHBOURS as u8;
     }
     harness
 }

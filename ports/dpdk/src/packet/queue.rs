@@ -109,7 +109,7 @@ fn put_tag_back(packet: &mut Packet, kind: u16, tag: u16) {
 }
 
 impl Rx for PacketRx {
-    fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, now: u64) -> Traffic {
+    fn receive(&mut self, batch: &mut Batch, pool: &mut dyn Pool, _now: u64) -> Traffic {
         let mut traffic = Traffic::default();
         let Some(ring) = self.group.ring(self.queue) else { return traffic };
         while batch.room() > 0 {
@@ -123,9 +123,7 @@ impl Rx for PacketRx {
             let Taken::Packet(packet) = taken else { continue };
             let bytes = packet.len() as u64;
             match batch.push(packet) {
-                Ok(slot) => {
-                    batch.lanes.time[slot] = now;
-                    batch.lanes.offload[slot] = 0;
+                Ok(_) => {
                     traffic.packets += 1;
                     traffic.bytes += bytes;
                 }

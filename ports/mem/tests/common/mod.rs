@@ -16,10 +16,7 @@ pub(crate) fn drain(rx: &mut dyn Rx, pool: &mut dyn Pool, now: u64) -> Vec<Vec<u
         }
         assert_eq!(traffic.packets, batch.len() as u64);
         assert_eq!(traffic.bytes, batch.bytes_in(u64::MAX));
-        batch.each(|slot, packet, lanes| {
-            assert_eq!(lanes.time[slot], now);
-            got.push(packet.bytes().to_vec());
-        });
+        batch.each(|_, packet, _| got.push(packet.bytes().to_vec()));
         pool.free_batch(&mut batch, u64::MAX);
     }
 }
