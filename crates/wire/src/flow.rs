@@ -1,10 +1,10 @@
-//! The flow hash of an IPv4 packet: what spreads flows over equal-cost paths, workers and links.
+//! The flow hash of an IPv4 or IPv6 packet: what spreads flows over equal-cost paths, workers and links.
 //!
 //! Packets of one flow get one hash, so that they keep their order on one path. A flow is (source, destination,
 //! protocol) and, where the packet is whole and the protocol has ports, both ports. Fragments are hashed without ports, **the
-//! first one too**: only it carries them, and it must go the way of the others.
+//! first one too**: only it carries them, and it must go the way of the others. In IPv6 the flow label counts as well (RFC 6438).
 
-use crate::{Ipv4, View, ipv4};
+use crate::{Ipv4, Ipv6, View, ipv4};
 
 /// Odd numbers without structure (the fractional parts of the square roots of 2 and 3): they keep zeroes in the packet from making
 /// a product of zero.
@@ -40,6 +40,35 @@ pub fn hash<const N: usize>(window: &[u8; N], received: usize, seed: u64) -> u32
     if received < Ipv4::LEN { 0 } else { mix(addresses(ip), u64::from(ip.protocol) << 32 | u64::from(ports), seed) }
 }
 
+/// As [`hash`], of an IPv6 packet. Ports count where they follow the header at once: what has an extension header in front of them,
+/// a fragment among others, is told from others by its addresses, its flow label and the kind of that header.
+///
+/// `N` is at least 44, so that the ports behind the header are inside (checked when compiled).
+#[inline(always)]
+pub fn hash6<const N: usize>(window: &[u8; N], received: usize, seed: u64) -> u32 {
+    const { assert!(N >= Ipv6::LEN + 4) };
+    let Some(ip) = Ipv6::view(window) else { return 0 };
+    if received < Ipv6::LEN {
+        return 0;
+    }
+    let behind = (received - Ipv6::LEN).min(usize::from(ip.payload_length.get()));
+    let ports = window.get(Ipv6::LEN..).and_then(|rest| rest.first_chunk());
+    let ports =
+        ports.filter(|_| has_ports(ip.next_header) && behind >= 4).map_or(0, |ports| u32::from_ne_bytes(*ports));
+    let [source, destination] = [halves(&ip.source), halves(&ip.destination)];
+    let networks = fold(source[0] ^ KEY_A ^ seed, destination[0] ^ KEY_B);
+    let hosts = fold(source[1] ^ KEY_B ^ seed, destination[1] ^ KEY_A);
+    let rest = u64::from(ip.flow_label()) << 40 | u64::from(ip.next_header) << 32 | u64::from(ports);
+    mix(networks.rotate_left(32).wrapping_add(hosts), rest, seed)
+}
+
+/// An address as it lies in memory: its network, and its host in there.
+#[inline]
+fn halves(address: &[u8; 16]) -> [u64; 2] {
+    let (halves, _) = address.as_chunks::<8>();
+    [0, 1].map(|n| halves.get(n).map_or(0, |half| u64::from_ne_bytes(*half)))
+}
+
 /// Both addresses as they lie in memory; byte order does not matter to a hash.
 #[inline]
 fn addresses(ip: &Ipv4) -> u64 {
@@ -58,17 +87,21 @@ fn ports_after_options(window: &[u8], at: usize) -> u32 {
 /// product know little about.
 #[inline]
 fn mix(addresses: u64, rest: u64, seed: u64) -> u32 {
-    let fold = |a: u64, b: u64| {
-        let product = u128::from(a) * u128::from(b);
-        product as u64 ^ (product >> 64) as u64
-    };
     let hash = fold(addresses ^ KEY_A, rest ^ KEY_B ^ seed);
     (fold(hash, KEY_A) >> 16) as u32
+}
+
+/// Multiplies to 128 bits and adds the halves without carry.
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ipv6;
     use proptest::prelude::*;
 
     #[derive(Clone, Copy, Debug)]
@@ -177,6 +210,92 @@ mod tests {
         let chi: f64 = counts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum();
         let freedom = f64::from(buckets - 1);
         assert!(chi < freedom + 6.0 * (2.0 * freedom).sqrt(), "{what}: chi-squared {chi:.0} over {buckets} buckets");
+    }
+
+    /// What is a flow in IPv6.
+    #[derive(Clone, Copy, Debug)]
+    struct Flow6 {
+        addresses: [u8; 32],
+        label: u32,
+        next: u8,
+        ports: [u8; 4],
+    }
+
+    fn packet6(flow: Flow6, fill: u8) -> [u8; 64] {
+        let mut bytes = [fill; 64];
+        bytes[..4].copy_from_slice(&(6 << 28 | u32::from(fill) << 20 | flow.label).to_be_bytes());
+        bytes[4..6].copy_from_slice(&24_u16.to_be_bytes());
+        bytes[6] = flow.next;
+        bytes[8..40].copy_from_slice(&flow.addresses);
+        bytes[40..44].copy_from_slice(&flow.ports);
+        bytes
+    }
+
+    fn flow6() -> impl Strategy<Value = Flow6> {
+        let next = prop_oneof![Just(6), Just(17), Just(ipv6::FRAGMENT), any::<u8>()];
+        (any::<[u8; 32]>(), 0_u32..1 << 20, next, any::<[u8; 4]>()).prop_map(|(addresses, label, next, ports)| Flow6 {
+            addresses,
+            label,
+            next,
+            ports,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn in_ipv6_only_the_flow_counts(flow in flow6(), fill: u8, other: u8, received in 44_usize..=64, seed: u64) {
+            prop_assert_eq!(hash6(&packet6(flow, fill), 64, seed), hash6(&packet6(flow, other), received, seed));
+        }
+
+        #[test]
+        fn in_ipv6_what_is_not_there_does_not_count(flow in flow6(), other: [u8; 4], received in 0_usize..44, seed: u64) {
+            let other = Flow6 { ports: other, ..flow };
+            prop_assert_eq!(hash6(&packet6(flow, 0), received, seed), hash6(&packet6(other, 1), received, seed));
+            let cut = |flow| {
+                let mut bytes = packet6(flow, 0);
+                bytes[4..6].copy_from_slice(&3_u16.to_be_bytes());
+                hash6(&bytes, 64, seed)
+            };
+            prop_assert_eq!(cut(flow), cut(other));
+        }
+
+        #[test]
+        fn in_ipv6_each_bit_of_the_flow_changes_the_hash(flow in flow6(), bit in 0_usize..256, seed: u64) {
+            let one = hash6(&packet6(flow, 0), 64, seed);
+            let mut other = flow;
+            other.addresses[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_ne!(one, hash6(&packet6(other, 0), 64, seed));
+            let other = Flow6 { label: flow.label ^ 1 << (bit % 20), ..flow };
+            prop_assert_ne!(one, hash6(&packet6(other, 0), 64, seed));
+            let mut other = flow;
+            other.ports[bit / 8 % 4] ^= 1 << (bit % 8);
+            prop_assert_eq!(one != hash6(&packet6(other, 0), 64, seed), has_ports(flow.next));
+        }
+    }
+
+    #[test]
+    fn neighbouring_flows_of_ipv6_spread_evenly() {
+        type Vary6 = fn(u32, &mut Flow6);
+        let variations: [(&str, Vary6); 5] = [
+            ("source ports", |n, flow| flow.ports[..2].copy_from_slice(&(n as u16).to_be_bytes())),
+            ("labels", |n, flow| flow.label = n),
+            ("hosts", |n, flow| flow.addresses[14..16].copy_from_slice(&(n as u16).to_be_bytes())),
+            ("networks", |n, flow| flow.addresses[4..6].copy_from_slice(&(n as u16).to_be_bytes())),
+            ("both hosts", |n, flow| {
+                flow.addresses[15] = n as u8;
+                flow.addresses[31] = (n >> 8) as u8;
+            }),
+        ];
+        for (what, vary) in variations {
+            for buckets in [2, 3, 7, 64] {
+                let hashes = (0..65_536).map(|n| {
+                    let mut flow = Flow6 { addresses: [0x20; 32], label: 0, next: 17, ports: [0; 4] };
+                    vary(n, &mut flow);
+                    hash6(&packet6(flow, 0), 64, 0)
+                });
+                assert_even(hashes, buckets, what);
+            }
+        }
     }
 
     type Vary = fn(u32, &mut Flow);

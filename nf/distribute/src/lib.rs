@@ -1,13 +1,14 @@
 //! Stage `distribute`: spreads flows over the replicas of a graph, where a device has one receive queue only.
 //!
-//! A flow keeps to one replica, so its packets keep their order. What is not IPv4 goes to replica 0.
+//! A flow keeps to one replica, so its packets keep their order. What is neither IPv4 nor IPv6, behind up to two tags, goes to
+//! replica 0.
 
 #![forbid(unsafe_code)]
 
 use weir_config::{ConfigError, Schema, config};
 use weir_packet::{Batch, Packet};
 use weir_stage::{Declaration, Env, MakeStage, Out, Settings, Stage, StageKind};
-use weir_wire::flow;
+use weir_wire::{ethernet, flow};
 
 weir_stage::ways! {
     /// Ways out of [`Distribute`], beside `replica[n]`.
@@ -20,9 +21,12 @@ weir_stage::ways! {
 /// Distinguishes this use of the flow hash from others that follow it, which would otherwise see a part of the flows only.
 const SEED: u64 = 0x7765_6972_2d64_6973;
 
-/// Bytes of an Ethernet header without tags, and the type of IPv4 in it.
+/// Bytes of an Ethernet header without tags, and of a tag.
 const ETHERNET: usize = 14;
-const IPV4: [u8; 2] = [0x08, 0x00];
+const TAG: usize = 4;
+
+/// Tags that are looked past.
+const TAGS: usize = 2;
 
 /// Spreads flows over replicas by a hash of their addresses, protocol and ports.
 #[derive(Debug)]
@@ -54,8 +58,8 @@ impl Stage for Distribute {
 }
 
 config! {
-    /// Spreads flows over `replica[0]`, `replica[1]` and so on, by a hash of their addresses, protocol and ports. What is not
-    /// IPv4 leaves by `replica[0]`.
+    /// Spreads flows over `replica[0]`, `replica[1]` and so on, by a hash of their addresses, protocol and ports, in IPv6 of the flow label,
+    /// too, behind up to two VLAN tags. What is neither IPv4 nor IPv6 leaves by `replica[0]`.
     pub struct SpreadConfig {
         /// How many ways there are.
         pub replicas: u8 = required, rebuild, range(1..=64);
@@ -82,11 +86,20 @@ impl StageKind for Spread {
 }
 
 fn hash_of(packet: &Packet) -> u32 {
-    let ethernet = packet.window::<ETHERNET>(0);
-    if packet.len() < ETHERNET || !ethernet.ends_with(&IPV4) {
-        return 0;
+    let mut at = ETHERNET;
+    for _ in 0..=TAGS {
+        if packet.len() < at {
+            return 0;
+        }
+        // The type stands right in front of what it is the type of.
+        match u16::from_be_bytes(*packet.window::<2>(at - 2)) {
+            ethernet::IPV4 => return flow::hash(packet.window::<64>(at), packet.len() - at, SEED),
+            ethernet::IPV6 => return flow::hash6(packet.window::<64>(at), packet.len() - at, SEED),
+            ethernet::CVLAN | ethernet::SVLAN | ethernet::OLD_SVLAN => at += TAG,
+            _ => return 0,
+        }
     }
-    flow::hash(packet.window::<64>(ETHERNET), packet.len() - ETHERNET, SEED)
+    0
 }
 
 #[cfg(test)]
@@ -95,39 +108,54 @@ mod tests {
 
     use super::*;
 
-    /// A UDP packet of flow `n`.
-    fn frame(n: u16) -> Vec<u8> {
-        let mut frame = vec![0; 60];
-        frame[12..14].copy_from_slice(&IPV4);
-        frame[14] = 0x45;
-        frame[16..18].copy_from_slice(&46_u16.to_be_bytes());
-        frame[22..24].copy_from_slice(&[64, 17]);
-        frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
-        frame[34..36].copy_from_slice(&n.to_be_bytes());
+    /// A UDP packet of flow `n`: IPv4 or IPv6, behind these tags.
+    fn frame(n: u16, six: bool, tags: &[u16]) -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        for tag in tags {
+            frame.extend(tag.to_be_bytes());
+            frame.extend([0, 7]);
+        }
+        frame.extend(if six { [0x86, 0xdd] } else { [0x08, 0x00] });
+        if six {
+            frame.extend([0x60, 0, 0, 0, 0, 8, 17, 64]);
+            frame.extend([0x20; 32]);
+        } else {
+            frame.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
+            frame.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        }
+        frame.extend(n.to_be_bytes());
+        frame.extend([0; 20]);
         frame
     }
 
     #[test]
     fn flows_are_spread_evenly_and_stick() {
-        let mut harness = Harness::new(Distribute::new(3));
-        let mut counts = [0_usize; 3];
-        for n in 0..3000 {
-            let same = vec![frame(n); 4];
-            let outcome = harness.run(0, &same);
-            let (way, packets) = outcome.ways.first_key_value().unwrap();
-            assert_eq!(packets.len(), 4, "a flow was split");
-            counts[way.strip_prefix("replica[").unwrap().trim_end_matches(']').parse::<usize>().unwrap()] += 1;
+        let tags: [&[u16]; 5] = [&[], &[0x8100], &[0x88a8, 0x8100], &[0x9100, 0x8100], &[0x8100, 0x8100]];
+        for (six, tags) in [false, true].into_iter().flat_map(|six| tags.map(|tags| (six, tags))) {
+            let mut harness = Harness::new(Distribute::new(3));
+            let mut counts = [0_usize; 3];
+            for n in 0..3000 {
+                let same = vec![frame(n, six, tags); 4];
+                let outcome = harness.run(0, &same);
+                let (way, packets) = outcome.ways.first_key_value().unwrap();
+                assert_eq!(packets.len(), 4, "a flow was split");
+                counts[way.strip_prefix("replica[").unwrap().trim_end_matches(']').parse::<usize>().unwrap()] += 1;
+            }
+            // 1,000 expected each; 120 is more than four standard deviations of a fair draw.
+            assert!(counts.iter().all(|count| count.abs_diff(1000) < 120), "{six} {tags:?}: {counts:?}");
         }
-        // 1,000 expected each; 120 is more than four standard deviations of a fair draw.
-        assert!(counts.iter().all(|count| count.abs_diff(1000) < 120), "{counts:?}");
     }
 
     #[test]
-    fn what_is_not_ipv4_goes_to_the_first_replica() {
+    fn what_is_no_ip_packet_goes_to_the_first_replica() {
         for len in 0..60 {
             let mut other = vec![0xff; 60];
             other.truncate(len);
             assert_eq!(Harness::new(Distribute::new(2)).run(0, &[other]).way("replica[0]").len(), 1);
+        }
+        for n in 0..100 {
+            let three_tags = frame(n, false, &[0x8100; 3]);
+            assert_eq!(Harness::new(Distribute::new(2)).run(0, &[three_tags]).way("replica[0]").len(), 1);
         }
     }
 }
