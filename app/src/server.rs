@@ -137,21 +137,21 @@ struct Shared {
     limits: Limits,
     /// Clients that are served.
     guests: Arc<Guests>,
-    /// Clients that watch packets.
-    watching: AtomicUsize,
+    /// Clients that are being answered, those that watch packets among them.
+    answering: AtomicUsize,
     /// Whether the server is about to end.
     stop: AtomicBool,
 }
 
-/// How long watchers have to take their leave when the server ends.
-const LEAVE: Duration = Duration::from_millis(500);
+/// How long clients that are being answered have to take their leave when the server ends.
+const LEAVE: Duration = Duration::from_secs(2);
 
 impl Server {
     /// Starts to serve. Jobs go to `jobs`; when nobody receives them any more, clients are told that Weir stops.
     pub(crate) fn start(bound: Bound, jobs: SyncSender<Job>, limits: Limits) -> std::io::Result<Server> {
         let path = bound.path.clone();
-        let (guests, watching) = (Arc::default(), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { jobs, limits, guests, watching, stop: AtomicBool::new(false) });
+        let (guests, answering) = (Arc::default(), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { jobs, limits, guests, answering, stop: AtomicBool::new(false) });
         let theirs = Arc::clone(&shared);
         let body = move || accept(&bound, &theirs);
         let thread = std::thread::Builder::new().name("weir-socket".to_owned()).spawn(body)?;
@@ -160,7 +160,8 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Takes no more clients, removes the socket's file, and lets watchers tell what they saw.
+    /// Takes no more clients, removes the socket's file, and lets those that are being answered come to the end: the process may be
+    /// another program a moment later.
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
         let woken = socket::connect(&self.path).is_ok();
@@ -169,7 +170,7 @@ impl Drop for Server {
         }
         let pause = Duration::from_millis(5);
         let mut waited = Duration::ZERO;
-        while self.shared.watching.load(Ordering::Acquire) > 0 && waited < LEAVE {
+        while self.shared.answering.load(Ordering::Acquire) > 0 && waited < LEAVE {
             std::thread::park_timeout(pause);
             waited += pause;
         }

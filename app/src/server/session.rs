@@ -87,8 +87,7 @@ impl Session<'_> {
             let message = format!("you may not {what} here; be the user who started Weir, or root");
             return self.write(Response::refused(message));
         }
-        let _watching = matches!(request, Request::Trace { .. } | Request::Capture { .. })
-            .then(|| Counted::new(&self.shared.watching));
+        let _answering = Counted::new(&self.shared.answering);
         let watched = match request {
             Request::Trace { count, filter } => self.trace(count, &filter),
             Request::Capture { point, filter, count, snap } => self.capture(&point, &filter, count, snap),

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
 use weir_engine::{Event, What};
 use weir_protocol::{Copied, Script, Step};
 
@@ -195,6 +196,22 @@ fn others_are_answered_while_a_table_is_told() {
         }
     }
     assert_eq!(rows, [json!({"n": 2}), json!({"n": 1}), json!({"n": 0})]);
+
+    // Whoever is being answered when the server ends hears the rest.
+    reader.send(Request::Show { what: "slow".to_owned(), function: None, filter: None }).unwrap();
+    // A piece is told when it is known whether another follows.
+    (0..2).for_each(|_| open.send(()).unwrap());
+    assert!(matches!(reader.next().unwrap(), Response::Rows { more: true, .. }));
+    let opened = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&opened);
+    let opening = std::thread::spawn(move || {
+        std::thread::park_timeout(Duration::from_millis(50));
+        told.store(true, Ordering::Relaxed);
+        open.send(()).unwrap();
+    });
+    drop(stand);
+    assert!(opened.load(Ordering::Relaxed), "the server ended in the middle of an answer");
+    opening.join().unwrap();
 }
 
 #[test]
