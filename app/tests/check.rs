@@ -67,7 +67,7 @@ fn mistakes_of_meaning_are_told_beside_those_of_form() {
     let told = [
         "weir.lua:2: engine.buffers: \"many\"",
         "weir.lua:5: port[\"bad\"].mtuu: is not a key here",
-        "weir.lua:3: port[\"lan\"].device: \"pcapp:a,b\": \"pcapp\" is no kind of device: it is one of pcap, mem, af_xdp",
+        "weir.lua:3: port[\"lan\"].device: \"pcapp:a,b\": \"pcapp\" is no kind of device: it is one of pcap, mem, joint, af_xdp",
         "did you mean \"pcap:a,b\"?",
         "weir.lua:7: forward: port \"lan\" belongs to router already",
         "weir.lua:7: forward.workers: core 1 stands here twice",
