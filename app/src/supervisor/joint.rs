@@ -1,12 +1,12 @@
 //! Joints: two ports that lead to each other inside the process. What one function sends to the one end enters another function
 //! by the other, without a device or a copy: the engine hands batches over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use weir_config::{ConfigError, ErrorKind};
+use weir_config::{ConfigError, Element, ErrorKind};
 use weir_engine::JointEnd;
 use weir_packet::Pool;
-use weir_stage::{DeviceStats, DeviceText, Port, PortError, PortFacts, Queues, local_mac};
+use weir_stage::{DeviceStats, DeviceText, Port, PortConfig, PortError, PortFacts, Queues, local_mac};
 
 use super::Loaded;
 
@@ -85,16 +85,15 @@ pub(super) fn pairs<'a>(ports: impl Iterator<Item = (&'a str, u16, &'a str)>) ->
 
 /// What is wrong with the joints of a configuration: each has two ends, of one MTU, that functions have.
 pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
-    let mut joints: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (at, (_, config, _)) in loaded.ports.iter().enumerate() {
-        if let Some(joint) = joint_of(&config.device) {
-            joints.entry(joint).or_default().push(at);
+    let mut joints: BTreeMap<&str, Vec<&(String, PortConfig, Element)>> = BTreeMap::new();
+    for port in &loaded.ports {
+        if let Some(joint) = joint_of(&port.1.device) {
+            joints.entry(joint).or_default().push(port);
         }
     }
-    let used: Vec<String> = loaded.functions().flat_map(|(function, element)| function.ports(element)).collect();
+    let used: BTreeSet<String> = loaded.functions().flat_map(|(function, element)| function.ports(element)).collect();
     let mut errors = Vec::new();
     for (joint, ends) in joints {
-        let ends: Vec<_> = ends.into_iter().filter_map(|at| loaded.ports.get(at)).collect();
         let mut wrong = |at: usize, key: &str, problem: String, remedy: &str| {
             if let Some((_, _, element)) = ends.get(at) {
                 let root = element.path();

@@ -4,6 +4,7 @@ mod aside;
 mod changes;
 mod closed;
 mod config;
+mod failure;
 mod joint;
 mod meant;
 mod placing;
@@ -13,7 +14,6 @@ mod reopen;
 mod sayings;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ use weir_stage::{DeviceStats, Env, Function, PortInfo, RequestError, ShowRows, V
 
 pub(crate) use aside::{Aside, Built};
 pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document};
+pub(crate) use failure::Failure;
 pub(crate) use joint::{JointPort, WORD as JOINT};
 use placing::{Cores, too_few_queues};
 pub(crate) use placing::{RunningFunction, blueprint, owners, parts};
@@ -37,48 +38,6 @@ pub(crate) use sayings::Sayings;
 use sayings::sayings_of;
 
 use crate::save;
-
-/// Why a start or a reload failed. Nothing has changed then, unless it says so.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The configuration is wrong.
-    Config(Vec<ConfigError>),
-    /// A device, the memory or the engine refuses: a sentence each.
-    Start(Vec<String>),
-    /// The same for a reload, and not everything is as it was: ports that were closed for it could not be opened again. They are tried
-    /// again.
-    Closed {
-        /// Why the reload failed.
-        cause: Box<Failure>,
-        /// A sentence for each of those ports.
-        still_closed: Vec<String>,
-    },
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Config(errors) => f.write_str(&lines(errors)),
-            Failure::Start(sentences) => f.write_str(&sentences.join("\n")),
-            Failure::Closed { cause, still_closed } => write!(
-                f,
-                "{cause}\nthe functions run as before, but ports that had to be closed do not open again; \
-                 they are tried again every second, and what is sent there until then is dropped as link-down:\n{}",
-                still_closed.join("\n")
-            ),
-        }
-    }
-}
-
-fn lines(errors: &[ConfigError]) -> String {
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
-impl Failure {
-    fn one(sentence: impl ToString) -> Failure {
-        Failure::Start(vec![sentence.to_string()])
-    }
-}
 
 /// How a Weir is started.
 #[derive(Clone, Debug)]

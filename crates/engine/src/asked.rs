@@ -73,7 +73,7 @@ mod tests {
     fn who_gets_no_core_is_waited_for() {
         let (to, from) = channel();
         let looks = AtomicU64::new(0);
-        // Starved all the time; at the fifth look it has answered.
+        // Starved all the time; at the sixth look it has answered.
         let asked = Asked::new(from, move || {
             let look = looks.fetch_add(1, Ordering::Relaxed);
             if look == 5 {

@@ -178,6 +178,13 @@ impl Fabric {
         Some((self.links.get_mut(index as usize)?, around))
     }
 
+    /// Puts a held packet into a link.
+    pub(crate) fn send_over(&mut self, link: u16, held: Held) {
+        if let Some((link, mut around)) = self.link(link) {
+            link.push(held, &mut around);
+        }
+    }
+
     /// Takes the packets in `mask` over a joint; they stay in the batch. Where they go on, if there is such a hop.
     #[inline]
     pub(crate) fn cross(&mut self, hop: u16, batch: &mut Batch, mask: u64) -> Onward {
@@ -193,7 +200,7 @@ impl Fabric {
         hop.onward
     }
 
-    /// Drops packets that came to an end of a joint at whose other end nobody receives.
+    /// Drops a packet that came to an end of a joint at whose other end nobody receives.
     #[cold]
     pub(crate) fn refuse_at(&mut self, hop: u16, packet: Packet) {
         if let Some(Hop { out, drops, .. }) = self.hops.get_mut(hop as usize) {

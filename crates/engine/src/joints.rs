@@ -157,6 +157,7 @@ impl Layout<'_> {
                 }
             }
         }
+        debug_assert_eq!(order.len(), self.placed.len(), "graphs have no circles but by joints, and those wait");
         order
     }
 }

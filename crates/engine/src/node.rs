@@ -219,11 +219,7 @@ impl RunNode {
         match fabric.cross_held(hop, &mut held) {
             Onward::Stage(stage) => fabric.deliver_held(stage as usize, held),
             Onward::Again(stage) => self.again(stage, held, fabric),
-            Onward::Link(link) => {
-                if let Some((link, mut around)) = fabric.link(link) {
-                    link.push(held, &mut around);
-                }
-            }
+            Onward::Link(link) => fabric.send_over(link, held),
             Onward::Nowhere => fabric.refuse_at(hop, held.into_packet()),
         }
     }
@@ -262,11 +258,7 @@ impl RunNode {
                     push_held(sink, held, &mut around);
                 }
             }
-            Exit::Link(link) => {
-                if let Some((link, mut around)) = fabric.link(link) {
-                    link.push(held, &mut around);
-                }
-            }
+            Exit::Link(link) => fabric.send_over(link, held),
             Exit::Hop(hop) => self.hop_held(hop, held, fabric),
             Exit::End => fabric.pool.free(held.into_packet()),
         }
