@@ -229,15 +229,11 @@ fn hops(gateways: &[Gateway], found: &[Option<MacAddr>]) -> Hops {
 /// A table with just these routes and own addresses.
 fn routes6(routes: &[(Ipv6Net, u32)], own: &[Ipv6Addr], domain: &Domain) -> Result<lpm6::Compiled, Error> {
     let max_routes = routes.len() + own.len();
-    // One for each 8 bits behind the first 16.
-    let max_nodes = (14 * max_routes + 1) as u32;
-    let mut table =
-        lpm6::Compiled::new(&lpm6::Config { miss: NO_ROUTE, max_routes, max_nodes }, domain).map_err(|error| {
-            match error {
-                lpm6::Error::Memory(error) => Error::Memory(error),
-                lpm6::Error::MissTooLarge(miss) => Error::MissTooLarge(miss),
-            }
-        })?;
+    let config = lpm6::Config::for_any(NO_ROUTE, max_routes);
+    let mut table = lpm6::Compiled::new(&config, domain).map_err(|error| match error {
+        lpm6::Error::Memory(error) => Error::Memory(error),
+        lpm6::Error::MissTooLarge(miss) => Error::MissTooLarge(miss),
+    })?;
     let routes =
         routes.iter().map(|(net, gateway)| (Prefix6::new(net.addr().to_bits(), net.prefix_len()), FIRST + gateway));
     let own = own.iter().map(|address| (Prefix6::new(address.to_bits(), 128), LOCAL));

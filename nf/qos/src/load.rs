@@ -1,6 +1,6 @@
 //! From the configuration to what is wanted; everything that is wrong with it, at once.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::io::BufReader;
 
@@ -13,7 +13,6 @@ use weir_stage::{Env, Layout};
 
 use crate::config::{QosConfig, UserBy, UserConfig};
 use crate::key::{AnyPrefix, Tags, UserKey};
-use crate::table::Room;
 use crate::users::WantedUser;
 
 /// What a checked configuration wants.
@@ -332,15 +331,6 @@ impl Loader<'_> {
                 _ => None,
             })
             .collect();
-        let nodes = nodes(prefixes());
-        let room = Room { prefixes: limits.prefixes, networks: limits.networks }.nodes();
-        if nodes > room as usize {
-            let root = self.element.path();
-            let path = root.field("limits");
-            let problem =
-                format!("{} is too few: the IPv6 prefixes take {nodes} nodes of the table, of {room}", limits.prefixes);
-            self.errors.push(self.element.error(ErrorKind::Limit, &path.field("prefixes"), problem));
-        }
         let v4 = prefixes().filter(|prefix| prefix.addr().is_ipv4()).count();
         let bounds = [
             ("prefixes", v4.max(prefixes().count() - v4), limits.prefixes),
@@ -355,18 +345,6 @@ impl Loader<'_> {
             }
         }
     }
-}
-
-/// Nodes of the table of IPv6 prefixes that some prefixes take: one for each 8 bits behind the 16th, shared where these are alike.
-fn nodes(prefixes: impl Iterator<Item = IpNet>) -> usize {
-    let mut nodes = HashSet::new();
-    for prefix in prefixes {
-        if let IpNet::V6(prefix) = prefix {
-            let depths = (16..prefix.prefix_len()).step_by(8);
-            nodes.extend(depths.map(|depth| (depth, prefix.addr().to_bits() >> (128 - depth))));
-        }
-    }
-    nodes.len()
 }
 
 fn trunc(key: UserKey) -> UserKey {

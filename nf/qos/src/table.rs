@@ -46,8 +46,7 @@ impl Table {
         };
         let prefixes = room.prefixes as usize;
         let v4 = lpm4::Config { max_routes: prefixes, max_groups: room.networks, ..lpm4::Config::new(OTHERS) };
-        // A prefix needs at most 14 nodes of its own; most share all but the last two or three.
-        let v6 = lpm6::Config { max_routes: prefixes, max_nodes: room.nodes(), ..lpm6::Config::new(OTHERS) };
+        let v6 = lpm6::Config::for_any(OTHERS, prefixes);
         let v4 = Packed::new(&v4, domain).map_err(|error| error.to_string())?;
         let v6 = Compiled::new(&v6, domain).map_err(|error| error.to_string())?;
         Ok(Table::Prefixes { v4: Box::new(v4), v6: Box::new(v6), destination })
@@ -65,11 +64,8 @@ impl Table {
             }
             (Table::Prefixes { v6, .. }, UserKey::Prefix(IpNet::V6(prefix))) => {
                 if let Some(prefix) = Prefix6::covering(prefix.addr().to_bits(), prefix.prefix_len()) {
-                    if user == OTHERS {
-                        v6.remove(prefix);
-                    } else {
-                        v6.insert(prefix, user).map_err(|refused| refused.to_string())?;
-                    }
+                    let done = if user == OTHERS { v6.remove(prefix) } else { v6.insert(prefix, user) };
+                    done.map_err(|refused| refused.to_string())?;
                 }
             }
             _ => {}
@@ -111,11 +107,4 @@ pub(crate) struct IdentifyWith {
     /// Whose words of users the stage reads.
     pub(crate) own: Own,
     pub(crate) strict: bool,
-}
-
-impl Room {
-    /// Nodes for IPv6 prefixes.
-    pub(crate) fn nodes(self) -> u32 {
-        self.prefixes.saturating_mul(4).clamp(1_024, 1 << 22)
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Config, Error, Lookup6, Lpm6, MAX_VALUE, Prefix6, Refused};
+use super::{Config, Error, Lookup6, Lpm6, MAX_VALUE, Memory, Prefix6, Refused, Walk};
 
 /// What the compiled table must answer, said as plainly as possible. For tests; readers and the writer exclude each other.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct List {
 }
 
 impl Linear {
-    /// An empty list. `max_nodes` does not bound it.
+    /// An empty list. `max_lines` does not bound it.
     ///
     /// # Errors
     ///
@@ -53,7 +53,11 @@ impl Lookup6 for List {
         })
     }
 
-    fn lookup_batch(&self, addresses: &[u128], values: &mut [u32]) {
+    fn approach(&self, _: &[u128], _: &mut Walk) {}
+
+    fn advance(&self, _: &[u128], _: &mut Walk) {}
+
+    fn finish(&self, addresses: &[u128], _: &mut Walk, values: &mut [u32]) {
         for (value, &address) in values.iter_mut().zip(addresses) {
             *value = self.lookup(address);
         }
@@ -80,10 +84,10 @@ impl Lpm6 for Linear {
         })
     }
 
-    fn remove(&mut self, prefix: Prefix6) -> Option<u32> {
+    fn remove(&mut self, prefix: Prefix6) -> Result<Option<u32>, Refused> {
         self.list.write(|routes| {
-            let at = routes.iter().position(|(other, _)| *other == prefix)?;
-            Some(routes.swap_remove(at).1)
+            let at = routes.iter().position(|(other, _)| *other == prefix);
+            Ok(at.map(|at| routes.swap_remove(at).1))
         })
     }
 
@@ -93,6 +97,11 @@ impl Lpm6 for Linear {
 
     fn len(&self) -> usize {
         self.list.read(Vec::len)
+    }
+
+    fn memory(&self) -> Memory {
+        let bytes = self.list.read(|routes| routes.capacity() * size_of::<(Prefix6, u32)>());
+        Memory { lookup: bytes, used: bytes, ..Memory::default() }
     }
 
     fn reader(&self) -> &Arc<List> {

@@ -1,108 +1,238 @@
 //! What workers look up in.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_mem::prefetch::prefetch_slice;
 use weir_mem::{HugeSlice, arena};
 
-use super::Lookup6;
-
-/// Bits of an address that the root tells apart, and words that takes.
-pub(super) const ROOT_BITS: u32 = 16;
-const ROOT: usize = 1 << ROOT_BITS;
-
-/// Bits of an address that a node tells apart, and words that takes.
-pub(super) const NODE_BITS: u32 = 8;
-pub(super) const NODE: usize = 1 << NODE_BITS;
-
-/// Nodes on the way to the last bit of an address.
-pub(super) const LEVELS: u32 = (128 - ROOT_BITS) / NODE_BITS;
-
-/// Set in a word that points to a node.
-pub(super) const POINTER: u32 = 1 << 31;
+use super::link::{Leads, Link, Range, Slot, WORDS};
+use super::{BATCH, Lookup6, Walk};
 
 /// The words that readers see.
 #[derive(Debug)]
 pub struct Trie {
-    root: HugeSlice<AtomicU32>,
-    nodes: HugeSlice<[AtomicU32; NODE]>,
+    /// The slot of ::/0, whose value is at least that of a miss.
+    root: AtomicU64,
+    /// Line after line. The first one is never used, so that it is an array of one slot that leads nowhere.
+    words: HugeSlice<AtomicU64>,
 }
 
 impl Trie {
-    pub(super) fn new(max_nodes: u32, miss: u32) -> Result<Trie, arena::Error> {
-        let mut root = HugeSlice::<AtomicU32>::new(ROOT)?;
-        root.iter_mut().for_each(|word| *word.get_mut() = miss);
-        Ok(Trie { root, nodes: HugeSlice::new(max_nodes as usize)? })
+    pub(super) fn new(max_lines: u32, miss: u32) -> Result<Trie, arena::Error> {
+        let root = AtomicU64::new(Slot::new(Some(miss), Link::NONE).0);
+        Ok(Trie { root, words: HugeSlice::new(max_lines as usize * WORDS)? })
     }
 
-    /// The words of the root.
-    pub(super) fn root(&self) -> &[AtomicU32] {
+    /// The word of the slot of ::/0.
+    pub(super) fn root(&self) -> &AtomicU64 {
         &self.root
     }
 
-    /// The words of a node; none for a pointer to nowhere, which is never stored.
+    /// A line of nodes; none for a link to nowhere, which is never stored.
     #[inline(always)]
-    pub(super) fn node(&self, node: u32) -> &[AtomicU32] {
-        self.nodes.get(node as usize).map_or(&[], |words| words)
-    }
-
-    #[inline(always)]
-    fn first(&self, address: u128) -> u32 {
-        // Acquire, here and below: a node is seen filled.
-        self.root.get((address >> (128 - ROOT_BITS)) as usize).map_or(0, |word| word.load(Ordering::Acquire))
-    }
-
-    /// The word for the address in the node at `level`, to which `pointer` points.
-    #[inline(always)]
-    fn next(&self, pointer: u32, address: u128, level: u32) -> u32 {
-        self.node(pointer & !POINTER).get(slot(address, level)).map_or(0, |word| word.load(Ordering::Acquire))
+    pub(super) fn line(&self, line: u32) -> Option<&[AtomicU64; WORDS]> {
+        self.words.get(first_word(line) as usize..)?.first_chunk()
     }
 
     /// Bytes of memory that lookups may touch.
     pub fn bytes(&self) -> usize {
-        self.root.bytes() + self.nodes.bytes()
+        self.words.bytes()
+    }
+
+    /// A word of a line or of those behind it.
+    #[inline(always)]
+    pub(super) fn word(&self, line: u32, place: u32) -> Option<&AtomicU64> {
+        self.words.get(first_word(line).wrapping_add(place) as usize)
+    }
+
+    #[inline(always)]
+    fn first(&self) -> Slot {
+        // Acquire, here and below: a node is seen filled.
+        Slot(self.root.load(Ordering::Acquire))
+    }
+
+    #[inline(always)]
+    fn slot(&self, word: u32) -> Slot {
+        Slot(self.words.get(word as usize).map_or(0, |word| word.load(Ordering::Acquire)))
+    }
+
+    /// From a step that leads to an array, the next one, which is asked for. Others stay. There is no branch in it: which way it
+    /// goes is random. `top` answers the bits of the address behind a depth, as many as it can.
+    #[inline(always)]
+    fn step(&self, from: Step, top: impl Fn(u8) -> u64) -> Step {
+        let is_bucket = from.slot.link().is_bucket();
+        let next = self.slot(from.word).or(from.slot);
+        let slot = if is_bucket { from.slot } else { next };
+        let depth = if is_bucket { from.depth } else { from.next_depth() };
+        let to = Step::at(slot, depth, top(depth));
+        prefetch_slice(&self.words, to.word as usize);
+        to
+    }
+
+    /// The lower half of the last range of a bucket that begins at an address or before it, of which these are the bits.
+    #[inline(always)]
+    fn range(&self, link: Link, top: u64) -> Range {
+        let Some(words) = self.line(link.line()) else { return Range(0) };
+        // Relaxed: whoever has come here has seen the line filled, and it does not change.
+        let load = |at: usize| words[at % WORDS].load(Ordering::Relaxed);
+        let last = top | u64::from(u32::MAX);
+        let mut at = usize::from(load(4) <= last) * 4;
+        at += usize::from(load(at + 2) <= last) * 2;
+        at += usize::from(load(at + 1) <= last);
+        Range(load(at))
+    }
+
+    /// The value of an address below a slot.
+    #[inline(always)]
+    fn below(&self, slot: Slot, depth: u8, address: u128) -> u32 {
+        let mut at = Step::at(slot, depth, top(address, depth));
+        loop {
+            let link = at.slot.link();
+            if link.is_none() {
+                return at.slot.value();
+            }
+            if link.is_array() {
+                at = self.step(at, |depth| top(address, depth));
+                continue;
+            }
+            match self.range(link, top(address, at.depth)).leads() {
+                Leads::Nowhere => return at.slot.value(),
+                Leads::Value(value) => return value,
+                Leads::Slot { line, bits } => {
+                    let depth = at.depth.wrapping_add(bits);
+                    at = Step::at(self.slot(first_word(line)).or(at.slot), depth, top(address, depth));
+                }
+            }
+        }
     }
 }
 
-/// Which word of a node at `level` (0 below the root) an address belongs to.
+/// The first word of a line.
 #[inline(always)]
-pub(super) const fn slot(address: u128, level: u32) -> usize {
-    (address >> (128 - ROOT_BITS - NODE_BITS * (level + 1))) as usize % NODE
+const fn first_word(line: u32) -> u32 {
+    line.wrapping_mul(WORDS as u32)
+}
+
+/// The bits of an address behind the first `depth`, 64 at most, from the highest one on.
+#[inline(always)]
+const fn top(address: u128, depth: u8) -> u64 {
+    let (high, low) = ((address >> 64) as u64, address as u64);
+    let shift = depth & 63;
+    if depth < 64 { high << shift | low >> 1 >> (63 - shift) } else { low << shift }
+}
+
+/// How far a lookup has come.
+#[derive(Clone, Copy)]
+struct Step {
+    /// The last slot, with the last value.
+    slot: Slot,
+    /// The word that it leads to.
+    word: u32,
+    /// Bits of the address that led to it.
+    depth: u8,
+}
+
+impl Step {
+    #[inline(always)]
+    const fn at(slot: Slot, depth: u8, top: u64) -> Step {
+        let link = slot.link();
+        // In two steps: no bits at all are a shift by 64.
+        let place = (top >> 1 >> (63 - link.bits())) as u32;
+        Step { slot, word: first_word(link.line()).wrapping_add(place), depth }
+    }
+
+    #[inline(always)]
+    const fn next_depth(self) -> u8 {
+        self.depth.wrapping_add(self.slot.link().bits())
+    }
+}
+
+/// The places of the bits that are set, from the lowest on.
+#[inline(always)]
+fn places(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (mask != 0).then_some(mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        lowest
+    })
+}
+
+impl Walk {
+    #[inline(always)]
+    fn get(&self, at: usize) -> Step {
+        let at = at % BATCH;
+        Step { slot: Slot(self.slots[at]), word: self.words[at], depth: self.depths[at] }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, at: usize, step: Step) {
+        let at = at % BATCH;
+        (self.slots[at], self.words[at], self.depths[at]) = (step.slot.0, step.word, step.depth);
+    }
 }
 
 impl Lookup6 for Trie {
     #[inline(always)]
     fn prefetch(&self, address: u128) {
-        prefetch_slice(&self.root, (address >> (128 - ROOT_BITS)) as usize);
+        prefetch_slice(&self.words, Step::at(self.first(), 0, top(address, 0)).word as usize);
     }
 
     #[inline]
     fn lookup(&self, address: u128) -> u32 {
-        let mut word = self.first(address);
-        for level in 0..LEVELS {
-            if word & POINTER == 0 {
-                break;
-            }
-            word = self.next(word, address, level);
-        }
-        word
+        self.below(self.first(), 0, address)
     }
 
-    fn lookup_batch(&self, addresses: &[u128], values: &mut [u32]) {
-        for (value, &address) in values.iter_mut().zip(addresses) {
-            *value = self.first(address);
+    // Always, as below too, so that it is compiled for what the caller's kernel has.
+    #[inline(always)]
+    fn approach(&self, addresses: &[u128], walk: &mut Walk) {
+        let first = self.first();
+        for (at, &address) in addresses.iter().take(BATCH).enumerate() {
+            let high = top(address, 0);
+            walk.set(at, self.step(Step::at(first, 0, high), |depth| high << depth));
         }
-        for level in 0..LEVELS {
-            let mut deeper = false;
-            for (value, &address) in values.iter().zip(addresses).filter(|(value, _)| **value & POINTER != 0) {
-                prefetch_slice(self.node(*value & !POINTER), slot(address, level));
-                deeper = true;
+    }
+
+    #[inline(always)]
+    fn advance(&self, addresses: &[u128], walk: &mut Walk) {
+        for (at, &address) in addresses.iter().take(BATCH).enumerate() {
+            let high = top(address, 0);
+            // Two arrays tell at most 32 bits apart, and whatever they lead to as many more.
+            walk.set(at, self.step(walk.get(at), |depth| high << (depth & 63)));
+        }
+    }
+
+    #[inline(always)]
+    fn finish(&self, addresses: &[u128], walk: &mut Walk, values: &mut [u32]) {
+        let count = addresses.len().min(values.len()).min(BATCH);
+        let (Some(addresses), Some(values)) = (addresses.get(..count), values.get_mut(..count)) else { return };
+        let mut arrays = 0_u64;
+        for at in 0..count {
+            arrays |= u64::from(walk.get(at).slot.link().is_array()) << at;
+        }
+        while arrays != 0 {
+            let mut further = 0_u64;
+            for at in places(arrays) {
+                let Some(&address) = addresses.get(at) else { continue };
+                let step = self.step(walk.get(at), |depth| top(address, depth));
+                walk.set(at, step);
+                further |= u64::from(step.slot.link().is_array()) << at;
             }
-            if !deeper {
-                break;
-            }
-            for (value, &address) in values.iter_mut().zip(addresses).filter(|(value, _)| **value & POINTER != 0) {
-                *value = self.next(*value, address, level);
+            arrays = further;
+        }
+        let (mut deeper, mut at) = (0_u64, 0);
+        for (&address, value) in addresses.iter().zip(values.iter_mut()) {
+            let Step { slot, depth, .. } = walk.get(at);
+            // Those that have no bucket look into the first line, whose answer is not taken.
+            let link = slot.link();
+            let range = self.range(link, top(address, depth));
+            *value = if link.is_bucket() & range.has_value() { range.value() } else { slot.value() };
+            deeper |= u64::from(link.is_bucket() & range.leads_on()) << at;
+            at += 1;
+        }
+        for at in places(deeper) {
+            if let (Some(&address), Some(value)) = (addresses.get(at), values.get_mut(at)) {
+                let Step { slot, depth, .. } = walk.get(at);
+                *value = self.below(slot, depth, address);
             }
         }
     }
