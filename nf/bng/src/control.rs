@@ -113,7 +113,8 @@ impl SlowPath {
     ) -> SlowPath {
         let drops = Drops { counters, losses: Losses::of::<Exit>() };
         let (waiting, fragments) = (Waiting::new(EACH, room.queue), Reassembly::new(room.fragments));
-        SlowPath { shared, waiting, fragments, identifications: Identifications::default(), kind, ports, drops }
+        let identifications = Identifications::new(!lock(&shared).config.tunnel.df);
+        SlowPath { shared, waiting, fragments, identifications, kind, ports, drops }
     }
 
     fn turn<'a, 'o>(&'a mut self, out: &'a mut Out<'o>) -> Turn<'a, 'o> {

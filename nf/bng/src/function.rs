@@ -25,6 +25,7 @@ use crate::control::{ErrorLimits, Room, SlowPath};
 use crate::core_side::CoreSide;
 use crate::down;
 use crate::fib::{Fib, FibView};
+use crate::identification::Sequence;
 use crate::load::{Loader, Taken};
 use crate::loss::{reasons, watched};
 use crate::marking::Marking;
@@ -121,6 +122,8 @@ pub(crate) struct Running {
     /// Own addresses, sorted.
     own: Vec<u32>,
     local: u32,
+    /// Identifications of all workers' outer packets.
+    pub(crate) sequence: Sequence,
     /// What shapes subscribers, if anything does.
     pub(crate) schedulers: Option<Arc<Schedulers>>,
     /// What runs on which worker.
@@ -196,6 +199,8 @@ impl Running {
             kernel,
             own,
             local: local.to_bits(),
+            // It goes on: what was sent last may still be under way.
+            sequence: old.map(|old| old.sequence.clone()).unwrap_or_default(),
             config: config.clone(),
             schedulers,
             arrangement,

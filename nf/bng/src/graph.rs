@@ -19,6 +19,7 @@ use crate::balance::{BalanceDown, BalanceUp};
 use crate::config::CoreEncapsulation;
 use crate::down::{self, Down};
 use crate::function::{Running, no_memory};
+use crate::identification::Identifications;
 use crate::ports::{BngPort, Side};
 use crate::punt::{Kind, Policing};
 use crate::qos::{Direction, Schedulers, Site};
@@ -70,13 +71,15 @@ impl<'a> Builder<'a> {
         let (running, kind) = (self.running, self.kind);
         let counters = running.counters.lend().map_err(no_memory)?;
         let policing = || Policing::new(running.rates()).map_err(no_memory);
-        let may_fragment = !running.config.tunnel.df;
-        let up = Up::<TUNNEL>::new(running.up_shared(&counters), running.kernel, policing()?, kind, may_fragment);
+        let identifications = || Identifications::new(&running.sequence, !running.config.tunnel.df);
+        let shared = running.up_shared(&counters);
+        let up = Up::<TUNNEL>::new(shared, running.kernel, policing()?, kind, identifications());
         let up = self.add("up", up, place);
         let down = Down::<TUNNEL>::new(running.down_shared(Arc::clone(&counters)), running.kernel, policing()?, kind);
         let down = self.add("down", down, place);
-        let six_up = self.add("six-up", Six::new(running.six(&counters, TUNNEL), policing()?, kind), place);
-        let six_down = self.add("six-down", Six::new(running.six(&counters, TUNNEL), policing()?, kind), place);
+        let six = || Ok(Six::new(running.six(&counters, TUNNEL), policing()?, kind, identifications()));
+        let six_up = self.add("six-up", six()?, place);
+        let six_down = self.add("six-down", six()?, place);
         Ok(Copy { owner, place, up, six_up, down, six_down })
     }
 

@@ -15,6 +15,7 @@ mod fib;
 mod frame;
 mod function;
 mod graph;
+mod identification;
 mod identify;
 mod load;
 mod loss;

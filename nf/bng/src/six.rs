@@ -13,6 +13,7 @@ use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 use crate::control::{Inner, inner};
 use crate::encap::{Each, MAC_BITS, ROOM, TAGGED, Tagged, mac_word};
 use crate::fib::{Action, FibView, Hop, Hops};
+use crate::identification::Identifications;
 use crate::loss::Losses;
 use crate::marking::{CONGESTED, Marking};
 use crate::ports::{Ports, Side};
@@ -100,6 +101,7 @@ pub(crate) struct Six {
     policing: Policing,
     kind: Key<Kind>,
     losses: Losses,
+    identifications: Identifications,
 }
 
 /// Whose a packet is, if that is known, and what becomes of it: the port that it leaves by, or something else.
@@ -115,8 +117,8 @@ impl Fate {
 }
 
 impl Six {
-    pub(crate) fn new(shared: Shared, policing: Policing, kind: Key<Kind>) -> Six {
-        Six { shared, policing, kind, losses: Losses::of::<Exit>() }
+    pub(crate) fn new(shared: Shared, policing: Policing, kind: Key<Kind>, identifications: Identifications) -> Six {
+        Six { shared, policing, kind, losses: Losses::of::<Exit>(), identifications }
     }
 }
 
@@ -135,7 +137,7 @@ impl Stage for Six {
         for slot in batch.slots() {
             let port = batch.lanes.port[slot];
             let Some(packet) = batch.get_mut(slot) else { continue };
-            let Fate { subscriber, exit } = self.shared.decide(packet, port, hops);
+            let Fate { subscriber, exit } = self.shared.decide(packet, port, hops, &mut self.identifications);
             match exit {
                 Ok(position) => out.answer_indexed(slot, position),
                 Err(exit) => {
@@ -189,22 +191,22 @@ impl Shared {
         Some((hash, direction))
     }
 
-    fn decide(&self, packet: &mut Packet, port: u16, hops: &Hops) -> Fate {
+    fn decide(&self, packet: &mut Packet, port: u16, hops: &Hops, ids: &mut Identifications) -> Fate {
         let station = self.ports.ingress(port);
         match self.ports.list().get(usize::from(station.position)).map(|port| port.side) {
-            Some(Side::Access) => self.up(packet, station.position, hops),
+            Some(Side::Access) => self.up(packet, station.position, hops, ids),
             Some(Side::Core) => self.down(packet),
             None => Fate::nobody(Exit::TooShort),
         }
     }
 
     /// From a customer, whose tags were found right.
-    fn up(&self, packet: &mut Packet, position: u8, hops: &Hops) -> Fate {
+    fn up(&self, packet: &mut Packet, position: u8, hops: &Hops, ids: &mut Identifications) -> Fate {
         let Some((record, to_group)) = self.whose(packet, position) else {
             return Fate::nobody(Exit::UnknownSubscriber);
         };
         let subscriber = Some(record.number());
-        Fate { subscriber, exit: self.up_of(packet, record, to_group, hops) }
+        Fate { subscriber, exit: self.up_of(packet, record, to_group, hops, ids) }
     }
 
     /// The subscriber behind a frame's tags, and whether the frame is for more than one station.
@@ -221,6 +223,7 @@ impl Shared {
         record: SubscriberRecord<'_>,
         to_group: bool,
         hops: &Hops,
+        ids: &mut Identifications,
     ) -> Result<u8, Exit> {
         let ip = *sound(packet.bytes().get(TAGGED..).unwrap_or_default())?;
         addresses(&ip)?;
@@ -237,11 +240,18 @@ impl Shared {
             Action::Unresolved => return Err(Exit::Unresolved),
             Action::Forward => {}
         }
-        self.forward(packet, record, hop, &ip)
+        self.forward(packet, record, hop, &ip, ids)
     }
 
     /// Wraps a packet that may go, and counts it; answers the position of the port that it leaves by.
-    fn forward(&self, packet: &mut Packet, record: SubscriberRecord<'_>, hop: &Hop, ip: &Ipv6) -> Result<u8, Exit> {
+    fn forward(
+        &self,
+        packet: &mut Packet,
+        record: SubscriberRecord<'_>,
+        hop: &Hop,
+        ip: &Ipv6,
+        ids: &mut Identifications,
+    ) -> Result<u8, Exit> {
         let total = Ipv6::LEN + usize::from(ip.payload_length.get());
         if total > usize::from(hop.longest) {
             return Err(Exit::TooBig);
@@ -254,7 +264,8 @@ impl Shared {
         if let Some(ip) = packet.bytes_mut().get_mut(TAGGED..).and_then(Ipv6::view_mut) {
             ip.hop_limit -= 1;
         }
-        wrap(packet, hop, self.is_tunnel, record.key(), ip.traffic_class());
+        let (tos, identification) = (ip.traffic_class(), ids.next());
+        wrap(packet, hop, self.is_tunnel, Each { key: record.key(), total: total as u16, tos, identification });
         self.counters.count(record.number(), Direction::Up, len as u64);
         Ok(hop.port)
     }
@@ -365,14 +376,13 @@ impl Shared {
 
 /// Puts the head of a gateway in front of a customer's IPv6 packet, in place of its Ethernet header and tags. The packet has room for
 /// it.
-pub(crate) fn wrap(packet: &mut Packet, hop: &Hop, is_tunnel: bool, key: u32, class: u8) {
-    let total = packet.len().saturating_sub(TAGGED) as u16;
+pub(crate) fn wrap(packet: &mut Packet, hop: &Hop, is_tunnel: bool, each: Each) {
     // The EtherType stands at the end of a plain head, and before the key of a tunnel's.
     let at = if is_tunnel {
-        hop.head.wrap(packet, Each { key, total, tos: class, identification: None });
-        packet.len().saturating_sub(usize::from(total) + 6)
+        hop.head.wrap(packet, each);
+        packet.len().saturating_sub(usize::from(each.total) + 6)
     } else {
-        hop.head.bare(packet, total);
+        hop.head.bare(packet, each.total);
         Ethernet::LEN - 2
     };
     if let Some(place) = packet.bytes_mut().get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) {

@@ -20,6 +20,7 @@ use weir_wire::{Ipv4, View, ethernet};
 use crate::encap::{Each, MAC_BITS, TAGGED};
 use crate::examine::{Examined, examine};
 use crate::fib::{Action, FibView, Hop, Hops};
+use crate::identification::Identifications;
 use crate::loss::Losses;
 use crate::ports::Ports;
 use crate::punt::{Kind, Policing};
@@ -164,26 +165,13 @@ struct Aside {
     losses: Losses,
 }
 
-/// The last identification of an outer packet; `None` where packets must not be fragmented and so need none.
-struct Identifications(Option<u16>);
-
-impl Identifications {
-    /// That of the next packet, if it needs one.
-    #[inline(always)]
-    fn next(&mut self) -> Option<u16> {
-        self.0 = self.0.map(|last| last.wrapping_add(1));
-        self.0
-    }
-}
-
 impl<const TUNNEL: bool> Up<TUNNEL> {
-    /// Packets get identifications if they `may_fragment` on their way.
     pub(crate) fn new(
         shared: Shared,
         kernel: Kernel,
         policing: Policing,
         kind: Key<Kind>,
-        may_fragment: bool,
+        identifications: Identifications,
     ) -> Up<TUNNEL> {
         Up {
             pattern: pattern(shared.tpid),
@@ -195,7 +183,7 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
                 destinations: Destinations::default(),
                 hops: [0; BATCH],
             },
-            identifications: Identifications(may_fragment.then_some(0)),
+            identifications,
             aside: Aside { policing, kind, losses: Losses::of::<Exit>() },
         }
     }

@@ -13,29 +13,47 @@ use super::pieces::Uncut;
 use super::{Exit, Line, Turn, inside, is_six};
 use crate::encap::{TAGGED, TUNNEL};
 use crate::fib::{Action, Hop};
+use crate::identification::SLOW_PATH;
 use crate::table::counters::Direction;
 
 /// Identifications of outer packets that are fragmented, by who they are for: "sources emitting non-atomic datagrams MUST NOT repeat
 /// IPv4 ID values within one MDL for a given source address/destination address/protocol tuple" (RFC 6864 section 4.3). The maximum
 /// datagram lifetime is two minutes (RFC 791).
-#[derive(Debug, Default)]
-pub(super) struct Identifications(HashMap<u32, (u16, TokenBucket)>);
+#[derive(Debug)]
+pub(super) struct Identifications {
+    last: HashMap<u32, (u16, TokenBucket)>,
+    /// As many there are, from 0 on; workers have the others.
+    count: u32,
+    rate: Rate,
+}
+
+/// 64 at once and 545 more in each second are no more than 65,536 in any 120 seconds.
+const RATE_OF_ALL: Rate = match Rate::new(545, 64) {
+    Some(rate) => rate,
+    None => panic!(),
+};
+
+/// 64 and 136 are no more than [`SLOW_PATH`].
+const RATE_OF_SOME: Rate = match Rate::new(136, 64) {
+    Some(rate) => rate,
+    None => panic!(),
+};
 
 impl Identifications {
-    /// 64 at once and 545 more in each second are fewer than 65,536 in any 120 seconds.
-    const RATE: Rate = match Rate::new(545, 64) {
-        Some(rate) => rate,
-        None => panic!(),
-    };
+    /// All of them, or those that are left where packets of workers `may_fragment`, too.
+    pub(super) fn new(may_fragment: bool) -> Identifications {
+        let count = if may_fragment { SLOW_PATH } else { 1 << 16 };
+        Identifications { last: HashMap::new(), count, rate: if may_fragment { RATE_OF_SOME } else { RATE_OF_ALL } }
+    }
 
     /// The next for a destination, of which there are as many as gateways; `None` if it would come too soon.
     fn next(&mut self, now: u64, destination: u32) -> Option<u16> {
-        let (last, bucket) =
-            self.0.entry(destination).or_insert_with(|| (0, TokenBucket::new(Identifications::RATE, now)));
+        let Identifications { last, count, rate } = self;
+        let (last, bucket) = last.entry(destination).or_insert_with(|| (0, TokenBucket::new(*rate, now)));
         if !bucket.take(now, 1) {
             return None;
         }
-        *last = last.wrapping_add(1);
+        *last = ((u32::from(*last) + 1) % *count) as u16;
         Some(*last)
     }
 }
@@ -59,26 +77,29 @@ impl Turn<'_, '_> {
         // Ethernet header and labels stand before it.
         let at = whole.len().saturating_sub(bytes.len() + TUNNEL);
         let outer = whole.bytes_mut().get_mut(at..).unwrap_or_default();
-        let destination = Ipv4::view(outer).map_or(0, |ip| ip.destination.get());
-        let now = self.out.now();
-        let made = match self.identifications.next(now, destination) {
-            Some(identification) => {
-                if let Some(ip) = Ipv4::view_mut(outer) {
-                    ip.identification = identification.into();
-                    ip.set_fragment(false, false, 0);
-                }
-                ipv4::write_checksum(outer);
-                self.cut(whole.bytes(), at, hop.longest.saturating_add(TUNNEL as u16)).map_err(|uncut| match uncut {
-                    Uncut::TooBig => Exit::TooBig,
-                    Uncut::For(exit) => exit,
-                })
-            }
-            None => Err(Exit::NoIdentification),
+        let made = if self.identify(outer) {
+            self.cut(whole.bytes(), at, hop.longest.saturating_add(TUNNEL as u16)).map_err(|uncut| match uncut {
+                Uncut::TooBig => Exit::TooBig,
+                Uncut::For(exit) => exit,
+            })
+        } else {
+            Err(Exit::NoIdentification)
         };
         self.out.unalloc(whole);
         made?.into_iter().for_each(|piece| self.emit(piece, hop.port, Exit::Piece));
         self.drops.counters.count(subscriber, Direction::Up, (TAGGED + bytes.len()) as u64);
         Ok(())
+    }
+
+    /// Gives an outer packet an identification, so that it may be fragmented. Answers whether there was one: otherwise it must not be
+    /// (RFC 6864 section 4.1).
+    pub(super) fn identify(&mut self, outer: &mut [u8]) -> bool {
+        let Some(ip) = Ipv4::view_mut(outer) else { return false };
+        let identification = self.identifications.next(self.out.now(), ip.destination.get());
+        ip.identification = identification.unwrap_or(0).into();
+        ip.set_fragment(identification.is_none(), false, 0);
+        ipv4::write_checksum(outer);
+        identification.is_some()
     }
 
     /// A fragment of an outer packet came from the core. Once all are there, the packet goes on as if it had come whole.
@@ -160,18 +181,21 @@ mod tests {
 
     #[test]
     fn no_identification_comes_twice_within_two_minutes() {
-        let mut identifications = Identifications::default();
-        let mut given: HashMap<u16, u64> = HashMap::new();
-        let (mut now, mut count) = (0, 0);
-        while now < 400 * SECOND {
-            if let Some(identification) = identifications.next(now, 1) {
-                let before = given.insert(identification, now);
-                assert!(before.is_none_or(|before| now - before > 120 * SECOND), "{identification} at {now}");
-                count += 1;
+        for (may_fragment, rate) in [(false, 545), (true, 136)] {
+            let mut identifications = Identifications::new(may_fragment);
+            let mut given: HashMap<u16, u64> = HashMap::new();
+            let (mut now, mut count) = (0, 0);
+            while now < 400 * SECOND {
+                if let Some(identification) = identifications.next(now, 1) {
+                    let before = given.insert(identification, now);
+                    assert!(before.is_none_or(|before| now - before > 120 * SECOND), "{identification} at {now}");
+                    assert!(!may_fragment || u32::from(identification) < SLOW_PATH, "{identification} is a worker's");
+                    count += 1;
+                }
+                now += SECOND / 1000;
             }
-            now += SECOND / 1000;
+            assert_eq!(count, 400 * rate + 64 - 1);
+            assert_eq!(identifications.next(now, 2), Some(1), "each destination has its own");
         }
-        assert_eq!(count, 400 * 545 + 64 - 1);
-        assert_eq!(identifications.next(now, 2), Some(1), "each destination has its own");
     }
 }

@@ -11,7 +11,7 @@ use weir_wire::mpls::Label;
 use weir_wire::{Ethernet, Ipv4, Ipv6, MacAddr, View, ethernet};
 
 use super::{Awaited, Exit, Line, Turn, inside, is_six};
-use crate::encap::{Each, TAGGED};
+use crate::encap::{Each, TAGGED, TUNNEL};
 use crate::fib::{Action, Hop};
 use crate::punt::Kind;
 use crate::registry::Wanted;
@@ -252,12 +252,17 @@ impl Turn<'_, '_> {
         if hop.action != Action::Forward || bytes.len() > usize::from(hop.longest) {
             return None;
         }
-        let packet = self.wrapped(subscriber, bytes, hop, is_six)?;
+        let mut packet = self.wrapped(subscriber, bytes, hop, is_six)?;
+        let control = &self.control;
+        if control.registry.settings().has_keys && !control.config.tunnel.df {
+            let at = packet.len().saturating_sub(bytes.len() + TUNNEL);
+            self.identify(packet.bytes_mut().get_mut(at..).unwrap_or_default());
+        }
         self.emit(packet, hop.port, reason);
         Some(())
     }
 
-    /// A frame for the core with a packet as if it came from a subscriber; `None` when there is no buffer for it.
+    /// A frame for the core with a packet as if it came from a subscriber, without an identification; `None` when there is no buffer for it.
     pub(super) fn wrapped(&mut self, subscriber: u32, bytes: &[u8], hop: &Hop, is_six: bool) -> Option<Packet> {
         let registry = &self.control.registry;
         let is_tunnel = registry.settings().has_keys;
@@ -269,7 +274,12 @@ impl Turn<'_, '_> {
         match (is_six, is_tunnel) {
             (true, _) => {
                 let class = Ipv6::view(bytes).map_or(0, Ipv6::traffic_class);
-                wrap(&mut packet, hop, is_tunnel, key, class);
+                wrap(
+                    &mut packet,
+                    hop,
+                    is_tunnel,
+                    Each { key, total: bytes.len() as u16, tos: class, identification: None },
+                );
             }
             (false, true) => {
                 let each = Each { key, total: bytes.len() as u16, tos, identification: None };

@@ -14,6 +14,7 @@ use weir_wire::{MacAddr, ethernet};
 use crate::down::{self, Down};
 use crate::encap::Outer;
 use crate::fib::{Fib, Gateway};
+use crate::identification::{Identifications, Sequence};
 use crate::loss::reasons;
 use crate::marking::Marking;
 use crate::ports::{BngPort, Ports, Side};
@@ -173,7 +174,10 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
             own: vec![u32::from_be_bytes(OWN)],
         };
         let policing = || Policing::new(rates).unwrap();
-        let mut up = Harness::reading(Up::<TUNNEL>::new(up, kernel, policing(), kind, false), &domain);
+        let mut up = Harness::reading(
+            Up::<TUNNEL>::new(up, kernel, policing(), kind, Identifications::new(&Sequence::default(), false)),
+            &domain,
+        );
         let mut down = Harness::reading(Down::<TUNNEL>::new(down, kernel, policing(), kind), &domain);
         for slot in (0..weir_packet::BATCH).map(Slot::new) {
             up.lanes().port[slot] = ACCESS_INDEX;
