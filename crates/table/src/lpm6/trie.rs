@@ -82,28 +82,66 @@ impl Trie {
         Range(load(at))
     }
 
-    /// The value of an address below a slot.
+    /// Goes on with these lookups until none leads to an array.
     #[inline(always)]
-    fn below(&self, slot: Slot, depth: u8, address: u128) -> u32 {
-        let mut at = Step::at(slot, depth, top(address, depth));
-        loop {
-            let link = at.slot.link();
-            if link.is_none() {
-                return at.slot.value();
+    fn pass_arrays(&self, addresses: &[u128], walk: &mut Walk, of: u64) {
+        let mut arrays = 0_u64;
+        for at in 0..BATCH {
+            arrays |= u64::from(walk.get(at).slot.link().is_array()) << at;
+        }
+        arrays &= of;
+        while arrays != 0 {
+            let mut further = 0_u64;
+            for at in places(arrays) {
+                let Some(&address) = addresses.get(at) else { continue };
+                let step = self.step(walk.get(at), |depth| top(address, depth));
+                walk.set(at, step);
+                further |= u64::from(step.slot.link().is_array()) << at;
             }
-            if link.is_array() {
-                at = self.step(at, |depth| top(address, depth));
-                continue;
-            }
-            match self.range(link, top(address, at.depth)).leads() {
-                Leads::Nowhere => return at.slot.value(),
-                Leads::Value(value) => return value,
-                Leads::Slot { line, bits } => {
-                    let depth = at.depth.wrapping_add(bits);
-                    at = Step::at(self.slot(first_word(line)).or(at.slot), depth, top(address, depth));
-                }
+            arrays = further;
+        }
+    }
+
+    /// Goes on with these lookups, whose buckets lead on, up to the next buckets. Answers which of these lead on.
+    #[inline(never)]
+    fn go_on(&self, addresses: &[u128], walk: &mut Walk, values: &mut [u32], of: u64) -> u64 {
+        for at in places(of) {
+            if let Some(&address) = addresses.get(at) {
+                walk.set(at, self.enter(walk.get(at), address));
             }
         }
+        self.pass_arrays(addresses, walk, of);
+        let mut deeper = 0;
+        for at in places(of) {
+            let (Some(&address), Some(value)) = (addresses.get(at), values.get_mut(at)) else { continue };
+            let (found, leads_on) = self.value(walk.get(at), address);
+            *value = found;
+            deeper |= u64::from(leads_on) << at;
+        }
+        deeper
+    }
+
+    /// The value of an address whose last step leads to a bucket or nowhere, and whether the bucket leads on instead.
+    #[inline(always)]
+    fn value(&self, at: Step, address: u128) -> (u32, bool) {
+        // Those that have no bucket look into the first line, whose answer is not taken.
+        let (slot, link) = (at.slot, at.slot.link());
+        let range = self.range(link, top(address, at.depth));
+        let value = if link.is_bucket() & range.has_value() { range.value() } else { slot.value() };
+        (value, link.is_bucket() & range.leads_on())
+    }
+
+    /// From a step that leads to a bucket, that behind its range.
+    #[inline(always)]
+    fn enter(&self, from: Step, address: u128) -> Step {
+        let (slot, depth) = match self.range(from.slot.link(), top(address, from.depth)).leads() {
+            Leads::Nowhere => (from.slot.with_link(Link::NONE), from.depth),
+            Leads::Value(value) => (Slot::new(Some(value), Link::NONE), from.depth),
+            Leads::Slot { line, bits } => (self.slot(first_word(line)).or(from.slot), from.depth.wrapping_add(bits)),
+        };
+        let to = Step::at(slot, depth, top(address, depth));
+        prefetch_slice(&self.words, to.word as usize);
+        to
     }
 }
 
@@ -179,13 +217,25 @@ impl Lookup6 for Trie {
 
     #[inline]
     fn lookup(&self, address: u128) -> u32 {
-        self.below(self.first(), 0, address)
+        let mut at = Step::at(self.first(), 0, top(address, 0));
+        while !at.slot.link().is_none() {
+            let is_bucket = at.slot.link().is_bucket();
+            at = if is_bucket { self.enter(at, address) } else { self.step(at, |depth| top(address, depth)) };
+        }
+        at.slot.value()
     }
 
     // Always, as below too, so that it is compiled for what the caller's kernel has.
     #[inline(always)]
     fn approach(&self, addresses: &[u128], walk: &mut Walk) {
         let first = self.first();
+        if first.link().is_bucket() {
+            // Few prefixes, or all begin alike.
+            for (at, &address) in addresses.iter().take(BATCH).enumerate() {
+                walk.set(at, self.enter(Step::at(first, 0, top(address, 0)), address));
+            }
+            return;
+        }
         for (at, &address) in addresses.iter().take(BATCH).enumerate() {
             let high = top(address, 0);
             walk.set(at, self.step(Step::at(first, 0, high), |depth| high << depth));
@@ -196,7 +246,7 @@ impl Lookup6 for Trie {
     fn advance(&self, addresses: &[u128], walk: &mut Walk) {
         for (at, &address) in addresses.iter().take(BATCH).enumerate() {
             let high = top(address, 0);
-            // Two arrays tell at most 32 bits apart, and whatever they lead to as many more.
+            // A bucket and an array, or two, tell at most 48 bits apart, and what is asked for is an array of 16 more at most.
             walk.set(at, self.step(walk.get(at), |depth| high << (depth & 63)));
         }
     }
@@ -205,35 +255,16 @@ impl Lookup6 for Trie {
     fn finish(&self, addresses: &[u128], walk: &mut Walk, values: &mut [u32]) {
         let count = addresses.len().min(values.len()).min(BATCH);
         let (Some(addresses), Some(values)) = (addresses.get(..count), values.get_mut(..count)) else { return };
-        let mut arrays = 0_u64;
-        for at in 0..count {
-            arrays |= u64::from(walk.get(at).slot.link().is_array()) << at;
-        }
-        while arrays != 0 {
-            let mut further = 0_u64;
-            for at in places(arrays) {
-                let Some(&address) = addresses.get(at) else { continue };
-                let step = self.step(walk.get(at), |depth| top(address, depth));
-                walk.set(at, step);
-                further |= u64::from(step.slot.link().is_array()) << at;
-            }
-            arrays = further;
-        }
+        self.pass_arrays(addresses, walk, u64::MAX >> (BATCH - count.max(1)));
         let (mut deeper, mut at) = (0_u64, 0);
         for (&address, value) in addresses.iter().zip(values.iter_mut()) {
-            let Step { slot, depth, .. } = walk.get(at);
-            // Those that have no bucket look into the first line, whose answer is not taken.
-            let link = slot.link();
-            let range = self.range(link, top(address, depth));
-            *value = if link.is_bucket() & range.has_value() { range.value() } else { slot.value() };
-            deeper |= u64::from(link.is_bucket() & range.leads_on()) << at;
+            let (found, leads_on) = self.value(walk.get(at), address);
+            *value = found;
+            deeper |= u64::from(leads_on) << at;
             at += 1;
         }
-        for at in places(deeper) {
-            if let (Some(&address), Some(value)) = (addresses.get(at), values.get_mut(at)) {
-                let Step { slot, depth, .. } = walk.get(at);
-                *value = self.below(slot, depth, address);
-            }
+        while deeper != 0 {
+            deeper = self.go_on(addresses, walk, values, deeper);
         }
     }
 }
