@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot, Slots};
 use weir_simd::Kernel;
-use weir_simd::frame_check::{self, Destinations, NO_FRAME, Station as Pattern};
+use weir_simd::frame_check::{self, Destinations, Frame, NO_FRAME, Station as Pattern};
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::exact::Hash;
-use weir_wire::{Ethernet, Ipv4, View};
+use weir_wire::{Ethernet, Ipv4, View, ethernet};
 
-use crate::encap::{MAC_BITS, TAGGED, TUNNEL as TUNNEL_BYTES, Tagged};
-use crate::frame::{Ipv4Bytes, NOT_PLAIN, is_tunnel, key_of, labels_of, pattern, total_of, wrapped};
+use crate::encap::{GRE_IPV6, MAC_BITS, TAGGED, TUNNEL as TUNNEL_BYTES, Tagged};
+use crate::frame::{Ipv4Bytes, NOT_PLAIN, is_tunnel, key_of, labels_of, pattern, protocol_of, total_of, wrapped};
 use crate::loss::Losses;
 use crate::marking::{CONGESTED, Marking, set_tos};
 use crate::ports::Ports;
@@ -137,9 +137,11 @@ pub(crate) struct Shared {
     pub(crate) local: u32,
     /// The gateway's own addresses, sorted.
     pub(crate) own: Vec<u32>,
+    /// The same of IPv6.
+    pub(crate) own6: Vec<u128>,
 }
 
-/// The way from the core to customers. `TUNNEL` says whether packets are wrapped in GRE.
+/// The way from the core to customers, of IPv4 and of [plain](crate::six::plain) IPv6. `TUNNEL` says whether packets are wrapped in GRE.
 pub(crate) struct Down<const TUNNEL: bool> {
     shared: Shared,
     kernel: Kernel,
@@ -150,18 +152,18 @@ pub(crate) struct Down<const TUNNEL: bool> {
 
 /// What is found out about the packets of a batch, turn by turn. What was found out about earlier batches is still there where this one
 /// has no packets.
-struct Turns {
+pub(crate) struct Turns {
     /// GRE keys of each.
-    keys: [u32; BATCH],
+    pub(crate) keys: [u32; BATCH],
     /// Destinations of outer packets, and of those inside.
     outer: Destinations,
     inner: Destinations,
     /// Of those whose key leads to no binding.
-    hashes: [Hash; BATCH],
+    pub(crate) hashes: [Hash; BATCH],
     /// Where their inner packets begin.
-    offsets: [u8; BATCH],
+    pub(crate) offsets: [u8; BATCH],
     /// What their keys or their hashes lead to.
-    found: [Found; BATCH],
+    pub(crate) found: [Found; BATCH],
 }
 
 /// What packets that are not simply delivered need.
@@ -197,7 +199,7 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
     fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let Down { shared, kernel, pattern, turns, aside } = self;
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let good = shared.gather::<TUNNEL>(batch, count, turns, (*kernel, *pattern));
+        let (good, of_six) = shared.gather::<TUNNEL>(batch, count, turns, (*kernel, *pattern));
         let (mut ports, mut gone) = ([0; BATCH], 0);
         batch.each_in(
             good,
@@ -209,6 +211,9 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
                 }
             },
         );
+        if of_six != 0 {
+            gone |= shared.carry_six(*kernel, batch, of_six, turns, &mut ports);
+        }
         out.answer_indexed_each(gone, &ports);
         let rest = batch.live() & !gone;
         if rest != 0 {
@@ -218,7 +223,8 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
 }
 
 impl Shared {
-    /// The first turn: reads headers, and asks for what they lead to. Answers which packets are sound and for us.
+    /// The first turn: reads headers, and asks for what they lead to. Answers which packets of IPv4 are sound and for us, and which are
+    /// of IPv6 behind such headers.
     #[inline(always)]
     fn gather<const TUNNEL: bool>(
         &self,
@@ -226,11 +232,12 @@ impl Shared {
         count: usize,
         turns: &mut Turns,
         (kernel, pattern): (Kernel, Pattern),
-    ) -> u64 {
+    ) -> (u64, u64) {
         let (mut outer_frames, mut inner_frames) = ([&NO_FRAME; BATCH], [&NO_FRAME; BATCH]);
         let (mut outer_lengths, mut inner_lengths) = ([0_u16; BATCH], [0_u16; BATCH]);
         let (mut index, mut station) = (0, self.ports.ingress(0));
         let (mut others, mut led, mut missing) = (0, 0, 0);
+        let (mut six, mut passed, mut protocols) = (0, 0, 0);
         let subscribers = &*self.subscribers;
         batch.each_ref(
             #[inline(always)]
@@ -240,8 +247,14 @@ impl Shared {
                     index = batch.lanes.port[slot];
                     station = self.ports.ingress(index);
                 }
-                let labels = labels_of(packet);
                 let is_ours = u64::from_le_bytes(*packet.window(0)) & MAC_BITS == station.mac;
+                if !TUNNEL && *packet.window(Ethernet::LEN - 2) == ethernet::IPV6.to_be_bytes() {
+                    six |= u64::from(is_ours) << at;
+                    passed |= 1 << at;
+                    (turns.keys[at], turns.offsets[at]) = (0, Ethernet::LEN as u8);
+                    return;
+                }
+                let labels = labels_of(packet);
                 let mut is_plain = is_ours & (labels != NOT_PLAIN);
                 // Buffers are far shorter than 64 KiB.
                 let length = (packet.len() as u16).saturating_sub(labels as u16);
@@ -257,6 +270,7 @@ impl Shared {
                     inner_lengths[at] = total_of(outer);
                     key = key_of(inner);
                     inside += TUNNEL_BYTES;
+                    protocols |= protocol_of(inner);
                 } else {
                     inner_frames[at] = packet.window(labels);
                     inner_lengths[at] = length;
@@ -281,17 +295,34 @@ impl Shared {
                 missing |= self.lead(at, turns);
             }
         } else {
-            missing = batch.live();
+            missing = batch.live() & !passed;
         }
         for slot in Slots(missing) {
             self.find(slot.index(), turns);
         }
+        if batch.live() & !passed == 0 {
+            return (0, six);
+        }
         let inside = frame_check::check(kernel, pattern, &inner_frames, &inner_lengths, &turns.inner, count);
         if !TUNNEL {
-            return inside & !others;
+            return (inside & !(others | passed), six);
         }
         let any = Pattern::pattern([0; Ethernet::LEN], [0; Ethernet::LEN]);
-        inside & !others & frame_check::check(kernel, any, &outer_frames, &outer_lengths, &turns.outer, count)
+        let outside = frame_check::check(kernel, any, &outer_frames, &outer_lengths, &turns.outer, count);
+        if protocols != ethernet::IPV4.to_be() {
+            six = self.sift(&inner_frames, batch.live() & !others & outside);
+        }
+        (inside & !others & outside, six)
+    }
+
+    /// Which of these have the gateway's end of a tunnel and a GRE header with a key of IPv6 in front of their inner packets.
+    #[inline(never)]
+    fn sift(&self, inner: &[&Frame; BATCH], of: u64) -> u64 {
+        let [l0, l1, l2, l3] = self.local.to_be_bytes();
+        let [g0, g1, g2, g3] = GRE_IPV6;
+        let front = [l0, l1, l2, l3, g0, g1, g2, g3];
+        let is_six = |slot: &Slot| inner[slot.index()].get(2..).and_then(<[u8]>::first_chunk) == Some(&front);
+        Slots(of).filter(is_six).fold(0, |six, slot| six | slot.bit())
     }
 
     /// Asks for the bucket of a packet's key and destination.
@@ -419,7 +450,8 @@ impl Shared {
             ip.decrement_ttl();
             let tags = binding.tags_word() | self.marking.priority(ip.tos);
             self.marking.remark(ip);
-            Tagged { destination: binding.mac_word(), source: egress.mac & MAC_BITS, tags }.write(header);
+            Tagged { destination: binding.mac_word(), source: egress.mac & MAC_BITS, tags }
+                .write(ethernet::IPV4, header);
         }
         self.counters.count(binding.subscriber(), Direction::Down, TAGGED as u64 + u64::from(total));
         Ok(binding.port())

@@ -26,6 +26,8 @@ pub(crate) const TUNNEL: usize = Ipv4::LEN + GRE;
 pub(crate) const GRE: usize = 8;
 /// A GRE header's first word: a key and nothing else is present (RFC 2890), the payload is IPv4.
 pub(crate) const GRE_IPV4: [u8; 4] = [0x20, 0x00, 0x08, 0x00];
+/// The same of IPv6.
+pub(crate) const GRE_IPV6: [u8; 4] = [0x20, 0x00, 0x86, 0xdd];
 /// Labels that a head has room for.
 pub(crate) const MAX_LABELS: usize = 3;
 /// Bytes of the longest head.
@@ -123,13 +125,17 @@ impl Head {
 
     /// Replaces the Ethernet header and tags of a packet by a tunnel's head, and what is behind the customer's packet by nothing.
     /// Answers the first bytes of the customer's packet; `None`, and nothing done, if there is not [headroom](ROOM) enough, or the
-    /// packet is shorter than it says.
+    /// packet is shorter than it says. `SIX` says whether that is of IPv6.
     #[inline(always)]
-    pub(crate) fn wrap<'p>(&self, packet: &'p mut Packet, each: Each) -> Option<&'p mut [u8; Ipv4::LEN]> {
+    pub(crate) fn wrap<'p, const SIX: bool>(
+        &self,
+        packet: &'p mut Packet,
+        each: Each,
+    ) -> Option<&'p mut [u8; Ipv4::LEN]> {
         let (head, inner) = packet.replace_head(TAGGED, usize::from(self.len), usize::from(each.total))?;
         *head = self.bytes;
         let total = u32::from(each.total) + TUNNEL as u32;
-        let [.., service, t0, t1, i0, i1, _, _, _, _, c0, c1, _, _, _, _, _, _, _, _, _, _, _, _, k0, k1, k2, k3] =
+        let [.., service, t0, t1, i0, i1, _, _, _, _, c0, c1, _, _, _, _, _, _, _, _, _, _, p0, p1, k0, k1, k2, k3] =
             head;
         let tos = self.tos | each.tos & self.tos_mask;
         // Four words at most: no carry is lost in 32 bits.
@@ -144,16 +150,26 @@ impl Head {
         [*t0, *t1] = (total as u16).to_be_bytes();
         [*c0, *c1] = sum.to_be_bytes();
         [*k0, *k1, *k2, *k3] = each.key.to_be_bytes();
+        if SIX {
+            [*p0, *p1] = ethernet::IPV6.to_be_bytes();
+        }
         Some(inner)
     }
 
     /// Replaces the Ethernet header and tags of a packet by a plain Ethernet header, and what is behind the `total` bytes of the
     /// customer's packet by nothing. Answers as [`wrap`](Self::wrap) does.
     #[inline(always)]
-    pub(crate) fn bare<'p>(&self, packet: &'p mut Packet, total: u16) -> Option<&'p mut [u8; Ipv4::LEN]> {
+    pub(crate) fn bare<'p, const SIX: bool>(
+        &self,
+        packet: &'p mut Packet,
+        total: u16,
+    ) -> Option<&'p mut [u8; Ipv4::LEN]> {
         let header: &[u8; Ethernet::LEN] = self.bytes.last_chunk()?;
         let (head, inner) = packet.replace_head(TAGGED, Ethernet::LEN, usize::from(total))?;
         *head = *header;
+        if SIX && let Some(ethertype) = head.last_chunk_mut::<2>() {
+            *ethertype = ethernet::IPV6.to_be_bytes();
+        }
         Some(inner)
     }
 }
@@ -170,9 +186,9 @@ pub(crate) struct Tagged {
 }
 
 impl Tagged {
-    /// Writes the header, by words.
+    /// Writes the header of a packet with this EtherType, by words.
     #[inline(always)]
-    pub(crate) fn write(&self, header: &mut [u8; TAGGED]) {
+    pub(crate) fn write(&self, ethertype: u16, header: &mut [u8; TAGGED]) {
         let first = self.destination | self.source << 48;
         let second = (self.source >> 16) as u32;
         let (start, rest) = header.split_at_mut(8);
@@ -181,7 +197,7 @@ impl Tagged {
         middle.copy_from_slice(&second.to_le_bytes());
         let (tags, end) = rest.split_at_mut(8);
         tags.copy_from_slice(&self.tags.to_le_bytes());
-        end.copy_from_slice(&ethernet::IPV4.to_be_bytes());
+        end.copy_from_slice(&ethertype.to_be_bytes());
     }
 }
 
@@ -223,7 +239,7 @@ mod tests {
         let mut pool = HeapPool::new(1, 2048);
         let mut packet = pool.alloc().unwrap();
         packet.fill(&customer(tos));
-        assert!(head.wrap(&mut packet, Each { key: 0xcafe_0007, total: 28, tos, identification }).is_some());
+        assert!(head.wrap::<false>(&mut packet, Each { key: 0xcafe_0007, total: 28, tos, identification }).is_some());
         let bytes = packet.bytes().to_vec();
         pool.free(packet);
         bytes
@@ -284,7 +300,7 @@ mod tests {
                 let mut packet = pool.alloc().unwrap();
                 packet.fill(&customer(tos));
                 assert!(packet.set_len(TAGGED + usize::from(total)));
-                assert!(head.wrap(&mut packet, Each { key: 1, total, tos, identification: None }).is_some());
+                assert!(head.wrap::<false>(&mut packet, Each { key: 1, total, tos, identification: None }).is_some());
                 assert!(checksum::is_valid(&packet.bytes()[14..34]), "{total} {tos}");
                 pool.free(packet);
             }
@@ -299,7 +315,7 @@ mod tests {
         let headroom = packet.headroom();
         assert!(packet.prepend(headroom) && packet.set_len(customer(0).len()));
         let head = Head::tunnel(FAR, NEAR, &[], outer());
-        assert!(head.wrap(&mut packet, Each { key: 1, total: 28, tos: 0, identification: None }).is_none());
+        assert!(head.wrap::<false>(&mut packet, Each { key: 1, total: 28, tos: 0, identification: None }).is_none());
         assert_eq!(packet.len(), customer(0).len());
         pool.free(packet);
     }
@@ -309,7 +325,7 @@ mod tests {
         let mut pool = HeapPool::new(1, 2048);
         let mut packet = pool.alloc().unwrap();
         packet.fill(&customer(7));
-        assert!(Head::plain(FAR, NEAR).bare(&mut packet, 28).is_some());
+        assert!(Head::plain(FAR, NEAR).bare::<false>(&mut packet, 28).is_some());
         assert_eq!(packet.bytes()[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
         assert_eq!(packet.bytes()[14..], customer(7)[TAGGED..]);
         pool.free(packet);
@@ -320,7 +336,7 @@ mod tests {
         let mut header = [0; TAGGED];
         let tags = u64::from_le_bytes([0x88, 0xa8, 0x01, 0x23, 0x81, 0, 0x04, 0x56]) | priority_word(5);
         Tagged { destination: mac_word(MacAddr([6, 7, 8, 9, 10, 11])), source: mac_word(NEAR), tags }
-            .write(&mut header);
+            .write(ethernet::IPV4, &mut header);
         let expected = [6, 7, 8, 9, 10, 11, 2, 0, 0, 0, 0, 1, 0x88, 0xa8, 0xa1, 0x23, 0x81, 0, 0xa4, 0x56, 0x08, 0x00];
         assert_eq!(header, expected);
     }

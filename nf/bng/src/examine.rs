@@ -138,7 +138,7 @@ fn addresses(ip: &Ipv4, sent_to: MacAddr) -> Result<(), Exit> {
 }
 
 /// ICMPv6 messages of RFC 4861: from router solicitations to redirects.
-const DISCOVERY: std::ops::RangeInclusive<u8> = 133..=137;
+pub(crate) const DISCOVERY: std::ops::RangeInclusive<u8> = 133..=137;
 
 /// Whether an IPv6 packet is neighbour discovery: it follows the header at once (RFC 4861 has no extension headers there).
 pub(crate) fn is_neighbor_discovery(packet: &[u8]) -> bool {

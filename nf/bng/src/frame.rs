@@ -75,6 +75,13 @@ pub(crate) fn key_of(inner: &Frame) -> u32 {
     u32::from_be_bytes([k0, k1, k2, k3])
 }
 
+/// The GRE protocol in front of an inner header, as it lies in the packet.
+#[inline(always)]
+pub(crate) fn protocol_of(inner: &Frame) -> u16 {
+    let [_, _, _, _, _, _, _, _, p0, p1, ..] = *inner;
+    u16::from_ne_bytes([p0, p1])
+}
+
 /// What stands in the 14 bytes before an inner IPv4 header: the end of the outer source, the outer destination, a GRE header with a
 /// key of IPv4.
 pub(crate) fn pattern(local: u32) -> Pattern {

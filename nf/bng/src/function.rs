@@ -121,6 +121,8 @@ pub(crate) struct Running {
     pub(crate) kernel: Kernel,
     /// Own addresses, sorted.
     own: Vec<u32>,
+    /// The same of IPv6.
+    own6: Vec<u128>,
     local: u32,
     /// Identifications of all workers' outer packets.
     pub(crate) sequence: Sequence,
@@ -198,6 +200,7 @@ impl Running {
             counters,
             kernel,
             own,
+            own6: sorted6(&own6),
             local: local.to_bits(),
             // It goes on: what was sent last may still be under way.
             sequence: old.map(|old| old.sequence.clone()).unwrap_or_default(),
@@ -250,6 +253,7 @@ impl Running {
             marking: self.marking(),
             local: self.local,
             own: self.own.clone(),
+            own6: self.own6.clone(),
         }
     }
 
@@ -276,6 +280,13 @@ impl Running {
     pub(crate) fn stage(&self, stage: &str) -> String {
         format!("{}.{stage}", self.name)
     }
+}
+
+/// Addresses as workers compare them, in order.
+fn sorted6(addresses: &[Ipv6Addr]) -> Vec<u128> {
+    let mut all: Vec<u128> = addresses.iter().copied().map(Ipv6Addr::to_bits).collect();
+    all.sort_unstable();
+    all
 }
 
 pub(crate) fn no_memory(error: weir_mem::arena::Error) -> GraphError {

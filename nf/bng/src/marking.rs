@@ -33,6 +33,7 @@ impl Marking {
     }
 
     /// What a packet of IPv6 leaves with in place of this traffic class.
+    #[inline(always)]
     pub(crate) fn class(&self, class: u8) -> u8 {
         self.dscp[usize::from(class >> 2)] << 2 | class & 3
     }

@@ -1,5 +1,8 @@
-//! Stages `NAME.six-up` and `NAME.six-down`: IPv6. Frames come as they were received, from the stages for IPv4, and are looked at one by one;
-//! before that, what leads to their customers is asked for in two turns over the batch, so that no packet waits for memory alone.
+//! Stages `NAME.six-up` and `NAME.six-down`: IPv6 that is not [plain]. Frames come as they were received, from the stages that have
+//! carried all others, and are looked at one by one; before that, what leads to their customers is asked for in two turns over the batch, so
+//! that no packet waits for memory alone.
+
+pub(crate) mod plain;
 
 use std::sync::Arc;
 
@@ -361,10 +364,7 @@ impl Shared {
         let Some((header, packet)) = packet.bytes_mut().split_first_chunk_mut::<TAGGED>() else {
             return Err(Exit::TooShort);
         };
-        Tagged { destination: mac, source: egress.mac & MAC_BITS, tags }.write(header);
-        if let Some(ethertype) = header.last_chunk_mut::<2>() {
-            *ethertype = ethernet::IPV6.to_be_bytes();
-        }
+        Tagged { destination: mac, source: egress.mac & MAC_BITS, tags }.write(ethernet::IPV6, header);
         if let Some(ip) = Ipv6::view_mut(packet) {
             ip.hop_limit -= 1;
             ip.set_traffic_class(self.marking.class(class));
@@ -377,16 +377,10 @@ impl Shared {
 /// Puts the head of a gateway in front of a customer's IPv6 packet, in place of its Ethernet header and tags. The packet has room for
 /// it.
 pub(crate) fn wrap(packet: &mut Packet, hop: &Hop, is_tunnel: bool, each: Each) {
-    // The EtherType stands at the end of a plain head, and before the key of a tunnel's.
-    let at = if is_tunnel {
-        hop.head.wrap(packet, each);
-        packet.len().saturating_sub(usize::from(each.total) + 6)
+    if is_tunnel {
+        hop.head.wrap::<true>(packet, each);
     } else {
-        hop.head.bare(packet, each.total);
-        Ethernet::LEN - 2
-    };
-    if let Some(place) = packet.bytes_mut().get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) {
-        *place = ethernet::IPV6.to_be_bytes();
+        hop.head.bare::<true>(packet, each.total);
     }
 }
 
@@ -431,6 +425,7 @@ fn addresses(ip: &Ipv6) -> Result<(), Exit> {
 }
 
 /// The first half of an address.
+#[inline(always)]
 fn first_half(address: &[u8; 16]) -> u64 {
     address.first_chunk().map_or(0, |half| u64::from_be_bytes(*half))
 }

@@ -24,6 +24,7 @@ use crate::identification::Identifications;
 use crate::loss::Losses;
 use crate::ports::Ports;
 use crate::punt::{Kind, Policing};
+use crate::six::plain;
 use crate::table::counters::{Direction, WorkerCounters};
 use crate::table::{Found, SubscriberRecord, Subscribers};
 
@@ -136,12 +137,13 @@ pub(crate) struct Shared {
     pub(crate) tpid: u16,
 }
 
-/// The way from customers to the core. `TUNNEL` says whether packets are wrapped in GRE.
+/// The way from customers to the core, of IPv4 and of [plain] IPv6. `TUNNEL` says whether packets are wrapped in GRE.
 pub(crate) struct Up<const TUNNEL: bool> {
     shared: Shared,
     kernel: Kernel,
     pattern: Pattern,
     turns: Turns,
+    six: plain::Turns,
     identifications: Identifications,
     aside: Aside,
 }
@@ -183,6 +185,7 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
                 destinations: Destinations::default(),
                 hops: [0; BATCH],
             },
+            six: plain::Turns::default(),
             identifications,
             aside: Aside { policing, kind, losses: Losses::of::<Exit>() },
         }
@@ -191,10 +194,10 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
     /// One pass over a batch.
     #[inline(always)]
     fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let Up { shared, kernel, pattern, turns, identifications, aside } = self;
+        let Up { shared, kernel, pattern, turns, six, identifications, aside } = self;
         let hops = shared.fib.hops(out.reader());
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let good = shared.gather(batch, count, turns, (*kernel, *pattern));
+        let (good, of_six) = shared.gather(batch, count, turns, (*kernel, *pattern));
         let (mut ports, mut gone) = ([0; BATCH], 0);
         let mut send = |batch: &mut Batch, mask: u64, is_bound: bool| {
             batch.each_in(
@@ -214,6 +217,10 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
             let bound = shared.find_bound(batch, others, turns);
             send(batch, bound, true);
         }
+        if of_six != 0 {
+            let (found, ports) = (&turns.found, &mut ports);
+            gone |= shared.carry_six::<TUNNEL>(*kernel, batch, of_six, (six, found), (hops, identifications), ports);
+        }
         out.answer_indexed_each(gone, &ports);
         let rest = batch.live() & !gone;
         if rest != 0 {
@@ -232,13 +239,20 @@ const FRONT: usize = TAGGED + Ipv4::LEN;
 const BEFORE: usize = usize::MAX - 63;
 
 impl Shared {
-    /// The first turn: reads headers, and asks for what they lead to. Answers which packets are sound and for us.
+    /// The first turn: reads headers, and asks for what they lead to. Answers which packets of IPv4 are sound and for us, and which are
+    /// of IPv6 and for us.
     #[inline(always)]
-    fn gather(&self, batch: &Batch, count: usize, turns: &mut Turns, (kernel, pattern): (Kernel, Pattern)) -> u64 {
+    fn gather(
+        &self,
+        batch: &Batch,
+        count: usize,
+        turns: &mut Turns,
+        (kernel, pattern): (Kernel, Pattern),
+    ) -> (u64, u64) {
         let mut frames = [&NO_FRAME; BATCH];
         let mut lengths = [0_u16; BATCH];
         let (mut index, mut station) = (0, self.ports.ingress(0));
-        let (mut others, mut found) = (0, 0);
+        let (mut others, mut found, mut ethertypes) = (0, 0, 0);
         let (subscribers, prefixes) = (&*self.subscribers, &*self.fib.prefixes);
         batch.each_ref(
             #[inline(always)]
@@ -256,6 +270,7 @@ impl Shared {
                 let tags = word(front, 12).swap_bytes();
                 turns.tags[at] = subscribers.seek(station.position, (tags >> 32) as u16 & VLAN, tags as u16 & VLAN);
                 let frame = front.last_chunk().unwrap_or(&NO_FRAME);
+                ethertypes |= plain::ethertype_of(frame);
                 let destination = frame_check::destination_of(frame);
                 prefixes.prefetch(destination);
                 turns.destinations.0[at] = destination;
@@ -269,10 +284,17 @@ impl Shared {
             },
         );
         (found..count).for_each(|at| self.find(at, turns));
+        let mut six = 0;
+        if ethertypes != ethernet::IPV4.to_be() {
+            six = plain::sift(&frames, batch.live(), &mut turns.destinations);
+            if batch.live() & !six == 0 {
+                return (0, six & !others);
+            }
+        }
         if let (Some(from), Some(to)) = (turns.destinations.0.get(..count), turns.hops.get_mut(..count)) {
             prefixes.lookup_batch(from, to);
         }
-        !others & frame_check::check(kernel, pattern, &frames, &lengths, &turns.destinations, count)
+        (!others & frame_check::check(kernel, pattern, &frames, &lengths, &turns.destinations, count), six & !others)
     }
 
     /// Goes from a packet's tags to its record, which is asked for.
@@ -362,9 +384,10 @@ impl Shared {
             });
         }
         let inner = if TUNNEL {
-            hop.head.wrap(packet, Each { key: record.key(), total, tos, identification: identifications.next() })
+            hop.head
+                .wrap::<false>(packet, Each { key: record.key(), total, tos, identification: identifications.next() })
         } else {
-            hop.head.bare(packet, total)
+            hop.head.bare::<false>(packet, total)
         };
         // The packet is sound: it is as long as it says.
         let Some(inner) = inner else { return Err(Exit::NoHeadroom) };

@@ -283,10 +283,10 @@ impl Turn<'_, '_> {
             }
             (false, true) => {
                 let each = Each { key, total: bytes.len() as u16, tos, identification: None };
-                hop.head.wrap(&mut packet, each);
+                hop.head.wrap::<false>(&mut packet, each);
             }
             (false, false) => {
-                hop.head.bare(&mut packet, bytes.len() as u16);
+                hop.head.bare::<false>(&mut packet, bytes.len() as u16);
             }
         }
         Some(packet)

@@ -196,12 +196,22 @@ impl<'t> BindingRecord<'t> {
         (word::<0>(self.0) ^ key.low) | (word::<1>(self.0) ^ key.high) & OF_KEY == 0
     }
 
+    /// Whether packets of its IPv6 network come from a station with this MAC address (as [`mac_word`](Self::mac_word)). Where it is
+    /// [shared](Self::is_shared), each address has a binding that says it.
+    #[inline(always)]
+    pub(crate) fn is_from(self, mac: u64) -> bool {
+        let word = word::<2>(self.0);
+        let is_its = (word ^ mac) << 16 == 0 && word & IS_SHARED == 0;
+        word & HAS_MAC != 0 && (word & IS_LINK == 0 || is_its)
+    }
+
     /// Whether it is an IPv6 network in which there may be several stations.
     pub(crate) fn is_link(self) -> bool {
         word::<2>(self.0) & IS_LINK != 0
     }
 
     /// Whether it is an IPv6 network in which there are several stations.
+    #[inline(always)]
     pub(crate) fn is_shared(self) -> bool {
         word::<2>(self.0) & IS_SHARED != 0
     }

@@ -172,6 +172,7 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
             marking: Marking::new(remarked, priority),
             local: u32::from_be_bytes(LOCAL),
             own: vec![u32::from_be_bytes(OWN)],
+            own6: Vec::new(),
         };
         let policing = || Policing::new(rates).unwrap();
         let mut up = Harness::reading(

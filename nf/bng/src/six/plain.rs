@@ -1,0 +1,285 @@
+//! IPv6 on the straight path: what is forwarded whole, from and to addresses that were heard of. The stages for IPv4 find it among their
+//! packets, with the tags or headers in front already read and the records of subscribers asked for, and carry it in turns as they do theirs:
+//! the bucket of each customer's network is asked for, then its binding, and between them the lines of routes. Whatever is not plain is
+//! left to the stages [`Six`](super::Six).
+
+use weir_packet::{BATCH, Batch, Packet, Slots};
+use weir_simd::Kernel;
+use weir_simd::frame_check::{Destinations, Frame};
+use weir_table::exact::Hash;
+use weir_table::lpm6::{Lookup6, Walk};
+use weir_wire::{Ipv6, View, ethernet, ipv6};
+
+use super::first_half;
+use crate::down;
+use crate::encap::{Each, MAC_BITS, TAGGED, Tagged};
+use crate::examine::DISCOVERY;
+use crate::fib::{Action, Hops};
+use crate::identification::Identifications;
+use crate::table::Found;
+use crate::table::counters::Direction;
+use crate::up::{self, LAG};
+
+/// Bytes of a tagged Ethernet header, an IPv6 header, and the type of an ICMPv6 message.
+const FRONT: usize = TAGGED + Ipv6::LEN + 1;
+
+/// What is found out about packets from customers, turn by turn: of one after the other, in the order of their slots.
+pub(crate) struct Turns {
+    hashes: [Hash; BATCH],
+    found: [Found; BATCH],
+    destinations: [u128; BATCH],
+    walk: Walk,
+    /// Numbers of their gateways.
+    hops: [u32; BATCH],
+}
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns {
+            hashes: [Hash::from_bits(0); BATCH],
+            found: [Found::NONE; BATCH],
+            destinations: [0; BATCH],
+            walk: Walk::default(),
+            hops: [0; BATCH],
+        }
+    }
+}
+
+/// The EtherType in front of the IP header of a frame, as it lies in the packet.
+#[inline(always)]
+pub(crate) fn ethertype_of(frame: &Frame) -> u16 {
+    let [_, _, _, _, _, _, _, _, _, _, _, _, t0, t1, ..] = *frame;
+    u16::from_ne_bytes([t0, t1])
+}
+
+/// Which of these frames are of IPv6. What was taken for their destinations is taken back: nobody needs the lines that it leads to.
+#[inline(never)]
+pub(crate) fn sift(frames: &[&Frame; BATCH], of: u64, destinations: &mut Destinations) -> u64 {
+    let mut six = 0;
+    for slot in Slots(of) {
+        if ethertype_of(frames[slot.index()]) == ethernet::IPV6.to_be() {
+            destinations.0[slot.index()] = 0;
+            six |= slot.bit();
+        }
+    }
+    six
+}
+
+impl up::Shared {
+    /// Carries the packets in `mask`, which are for us, from the subscribers `behind` their tags. Answers which of them are gone, whose
+    /// `ports` are said. Out of the way of IPv4.
+    #[inline(never)]
+    pub(crate) fn carry_six<const TUNNEL: bool>(
+        &self,
+        kernel: Kernel,
+        batch: &mut Batch,
+        mask: u64,
+        from: (&mut Turns, &[Found; BATCH]),
+        to: (&Hops, &mut Identifications),
+        ports: &mut [u8; BATCH],
+    ) -> u64 {
+        kernel.run(
+            #[inline(always)]
+            || self.carry_turns::<TUNNEL>(batch, mask, from, to, ports),
+        )
+    }
+
+    #[inline(always)]
+    fn carry_turns<const TUNNEL: bool>(
+        &self,
+        batch: &mut Batch,
+        mask: u64,
+        (turns, behind): (&mut Turns, &[Found; BATCH]),
+        (hops, identifications): (&Hops, &mut Identifications),
+        ports: &mut [u8; BATCH],
+    ) -> u64 {
+        let Turns { hashes, found, destinations, walk, hops: numbers } = turns;
+        let (subscribers, routes) = (&*self.subscribers, &*self.fib.prefixes6);
+        let mut count = 0;
+        batch.each_in(
+            mask,
+            #[inline(always)]
+            |slot, packet, _| {
+                let scope = subscribers.subscriber(behind[slot.index()].place()).map_or(0, |record| record.scope());
+                if let Some(ip) = Ipv6::view(&packet.window::<FRONT>(0)[TAGGED..]) {
+                    let hash = subscribers.hash(subscribers.key6(scope, first_half(&ip.source)));
+                    subscribers.prefetch_bucket(hash);
+                    hashes[count % BATCH] = hash;
+                    destinations[count % BATCH] = u128::from_be_bytes(ip.destination);
+                }
+                count += 1;
+            },
+        );
+        let destinations = destinations.get(..count).unwrap_or_default();
+        routes.approach(destinations, walk);
+        for (hash, found) in hashes.iter().zip(found.iter_mut()).take(count) {
+            *found = subscribers.candidate(*hash);
+            subscribers.prefetch_binding(found.place());
+        }
+        routes.advance(destinations, walk);
+        routes.finish(destinations, walk, numbers);
+        let (mut at, mut gone) = (0, 0);
+        batch.each_in(
+            mask,
+            #[inline(always)]
+            |slot, packet, _| {
+                self.counters.prefetch(behind[(slot.index() + LAG) % BATCH].number(), Direction::Up);
+                let (place, network) = (behind[slot.index()].place(), found[at % BATCH]);
+                let sent =
+                    self.send_six::<TUNNEL>(packet, place, network, (hops, numbers[at % BATCH]), identifications);
+                if let Some(port) = sent {
+                    ports[slot.index()] = port;
+                    gone |= slot.bit();
+                }
+                at += 1;
+            },
+        );
+        gone
+    }
+
+    /// Wraps and counts a packet if it is plain, of the subscriber with a record at this `place`, and from the `network` that was found for its
+    /// source. Answers the position of the port that it leaves by; changes nothing when it answers none.
+    #[inline(always)]
+    fn send_six<const TUNNEL: bool>(
+        &self,
+        packet: &mut Packet,
+        place: u32,
+        network: Found,
+        (hops, number): (&Hops, u32),
+        identifications: &mut Identifications,
+    ) -> Option<u8> {
+        let record = self.subscribers.subscriber(place)?;
+        let front = packet.window::<FRONT>(0);
+        let ip = Ipv6::view(front.get(TAGGED..)?)?;
+        let station = u64::from_le_bytes(*front.get(6..)?.first_chunk()?) & MAC_BITS;
+        let binding = self.subscribers.binding(network.place())?;
+        let is_its = binding.is(self.subscribers.key6(record.scope(), first_half(&ip.source)))
+            && binding.subscriber() == record.number()
+            && binding.is_from(station)
+            && record.may_send_from(station);
+        let is_discovery = ip.next_header == ipv6::ICMPV6 && front.last().is_some_and(|kind| DISCOVERY.contains(kind));
+        let total = Ipv6::LEN + usize::from(ip.payload_length.get());
+        if !is_its || is_discovery || !is_plain(ip) || TAGGED + total > packet.len() {
+            return None;
+        }
+        let hop = hops.get(number)?;
+        if hop.action != Action::Forward || total > usize::from(hop.longest) {
+            return None;
+        }
+        let (total, tos) = (total as u16, ip.traffic_class());
+        let inner = if TUNNEL {
+            let identification = identifications.next();
+            hop.head.wrap::<true>(packet, Each { key: record.key(), total, tos, identification })
+        } else {
+            hop.head.bare::<true>(packet, total)
+        };
+        let [_, _, _, _, _, _, _, hop_limit, ..] = inner?;
+        *hop_limit = hop_limit.wrapping_sub(1);
+        self.counters.count(record.number(), Direction::Up, TAGGED as u64 + u64::from(total));
+        Some(hop.port)
+    }
+}
+
+impl down::Shared {
+    /// Carries the packets in `mask`, which begin at their offsets. Answers which of them are gone, whose `ports` are said. Out of the way
+    /// of IPv4.
+    #[inline(never)]
+    pub(crate) fn carry_six(
+        &self,
+        kernel: Kernel,
+        batch: &mut Batch,
+        mask: u64,
+        turns: &mut down::Turns,
+        ports: &mut [u8; BATCH],
+    ) -> u64 {
+        kernel.run(
+            #[inline(always)]
+            || self.carry_turns(batch, mask, turns, ports),
+        )
+    }
+
+    #[inline(always)]
+    fn carry_turns(&self, batch: &mut Batch, mask: u64, turns: &mut down::Turns, ports: &mut [u8; BATCH]) -> u64 {
+        let subscribers = &*self.subscribers;
+        batch.each_in(
+            mask,
+            #[inline(always)]
+            |slot, packet, _| {
+                let at = slot.index();
+                let destination = packet.window::<8>(usize::from(turns.offsets[at]) + DESTINATION);
+                let hash = subscribers.hash(subscribers.key6(turns.keys[at], u64::from_be_bytes(*destination)));
+                subscribers.prefetch_bucket(hash);
+                turns.hashes[at] = hash;
+            },
+        );
+        let mut asked = 0;
+        batch.each_in(
+            mask,
+            #[inline(always)]
+            |slot, _, _| {
+                let found = subscribers.candidate(turns.hashes[slot.index()]);
+                turns.found[slot.index()] = found;
+                subscribers.prefetch_binding(found.place());
+                if asked < LAG {
+                    self.counters.prefetch(found.number(), Direction::Down);
+                    asked += 1;
+                }
+            },
+        );
+        let mut gone = 0;
+        batch.each_in(
+            mask,
+            #[inline(always)]
+            |slot, packet, _| {
+                let at = slot.index();
+                self.counters.prefetch(turns.found[(at + LAG) % BATCH].number(), Direction::Down);
+                let to = (turns.found[at], turns.keys[at]);
+                if let Some(port) = self.deliver_six(packet, to, usize::from(turns.offsets[at])) {
+                    ports[at] = port;
+                    gone |= slot.bit();
+                }
+            },
+        );
+        gone
+    }
+
+    /// Gives a packet that begins at an offset the tags of its customer and counts it, if it is plain and for the network that was found
+    /// for its destination. Answers the position of the port that it leaves by; changes nothing when it answers none.
+    #[inline(always)]
+    fn deliver_six(&self, packet: &mut Packet, (network, scope): (Found, u32), offset: usize) -> Option<u8> {
+        let ip = Ipv6::view(packet.window::<{ Ipv6::LEN }>(offset))?;
+        let binding = self.subscribers.binding(network.place())?;
+        let is_for_it = binding.is(self.subscribers.key6(scope, first_half(&ip.destination)))
+            && binding.is_resolved()
+            && !binding.is_shared();
+        let egress = self.ports.egress(binding.port());
+        let total = Ipv6::LEN + usize::from(ip.payload_length.get());
+        let fits = total <= usize::from(egress.mtu) && offset + total <= packet.len();
+        if !is_for_it || !fits || !is_plain(ip) || self.own6.binary_search(&u128::from_be_bytes(ip.destination)).is_ok()
+        {
+            return None;
+        }
+        let (header, ip) = packet.replace_head::<TAGGED, { Ipv6::LEN }>(offset, TAGGED, total)?;
+        let ip = Ipv6::view_mut(ip)?;
+        ip.hop_limit = ip.hop_limit.wrapping_sub(1);
+        let class = ip.traffic_class();
+        let tags = binding.tags_word() | self.marking.priority(class);
+        ip.set_traffic_class(self.marking.class(class));
+        Tagged { destination: binding.mac_word(), source: egress.mac & MAC_BITS, tags }.write(ethernet::IPV6, header);
+        self.counters.count(binding.subscriber(), Direction::Down, (TAGGED + total) as u64);
+        Some(binding.port())
+    }
+}
+
+/// Where the destination stands in an IPv6 header.
+const DESTINATION: usize = 24;
+
+/// Whether a packet has a hop to go, and addresses that surely may be forwarded from and to: neither below 0:0:0:1:: nor from fe80:: on, where
+/// those of no single host, of links and of groups are (RFC 4291 section 2.4).
+#[inline(always)]
+fn is_plain(ip: &Ipv6) -> bool {
+    const FIRST_SPECIAL: u64 = 0xfe80 << 48;
+    let is_usual = |half: u64| half.wrapping_sub(1) < FIRST_SPECIAL - 1;
+    let halves = (first_half(&ip.source), first_half(&ip.destination));
+    ip.version() == 6 && ip.hop_limit >= 2 && is_usual(halves.0) && is_usual(halves.1)
+}
