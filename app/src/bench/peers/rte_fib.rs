@@ -1,4 +1,4 @@
-//! DPDK's `rte_fib`: a table alone, in a program that is compiled where it is measured.
+//! DPDK's `rte_fib` and `rte_fib6`: a table alone, in a program that is compiled where it is measured.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use weir_bench::peers::lookup::{NEXT_HOPS, Table, Work as Lookups};
-use weir_bench::peers::{Measured, fib};
+use weir_bench::peers::lookup::{self, NEXT_HOPS};
+use weir_bench::peers::{Measured, fib, lookup6};
 use weir_bench::search::Stop;
 use weir_mem::{Clock, tsc};
 
@@ -17,15 +17,27 @@ use super::lab::Lab;
 use super::program::{Program, found};
 
 const NAME: &str = "rte-fib";
+const SIX: &str = "look-up-ipv6";
+const SIX_MANY: &str = "look-up-ipv6-200k";
 
 /// Memory without huge pages, MiB: both levels of the table, and the prefixes.
 const MEMORY: u32 = 1024;
 
-const WORKS: &[Work] = &[Work {
-    name: "look-up",
-    help: "A million IPv4 addresses, looked up 64 at a time in the same prefixes, DIR-24-8 with two bytes for each /24 on both \
+/// The same for IPv6.
+const MEMORY6: u32 = 2048;
+
+/// Made-up prefixes of IPv6.
+const MANY: usize = 200_000;
+
+const WORKS: &[Work] = &[
+    Work {
+        name: "look-up",
+        help: "A million IPv4 addresses, looked up 64 at a time in the same prefixes, DIR-24-8 with two bytes for each /24 on both \
            sides; cycles and rates are of look-ups, not of packets. Both find the same next hops, or there is no figure. Debian's DPDK has no vector code for it; Weir's has.",
-}];
+    },
+    Work { name: SIX, help: "The same with a million IPv6 addresses: `rte_fib6` (its trie) on the other side." },
+    Work { name: SIX_MANY, help: "The same with 200,000 made-up prefixes, with the lengths of the real table." },
+];
 
 pub(super) struct RteFib;
 
@@ -52,34 +64,88 @@ impl Peer for RteFib {
         WORKS
     }
 
-    fn start(&self, _work: &Work, lab: &Lab) -> Result<Contest, Stop> {
-        let program = compile(lab, NAME, fib::SOURCE)?;
-        let lookups = match &lab.data {
-            Some(folder) => Lookups::real(folder).map_err(Stop::Failed)?,
-            None => Lookups::made_up(),
-        };
-        let prefixes = lab.file("prefixes", lookups.prefixes_as_text().as_bytes())?;
-        let addresses = lab.file("addresses", &lookups.addresses_as_bytes())?;
-        let mut words = vec![OsString::from(program), format!("--lcores=0@{}", lab.core).into()];
-        words.extend(lab.eal("fib", MEMORY).into_iter().map(OsString::from));
-        words.extend(["--".into(), prefixes.into(), NEXT_HOPS.to_string().into(), addresses.into()]);
-        let mut program = Program::start(lab, NAME, &words, &[])?;
-        let ready = program.lines_until(lab, "build its table", |line| line.starts_with("ready"))?;
-        let ready = fib::ready(ready.lines().last().unwrap_or_default());
-        let ready = ready.map_err(|problem| program.failed(&format!("is not understood: {problem}")))?;
-        let configuration = format!("{} prefixes, {} addresses\n", lookups.prefixes(), lookups.addresses());
-        let (all, addresses) = (lookups.prefixes() as u64, lookups.addresses() as u64);
-        let table = lookups.table().map_err(Stop::Failed)?;
-        let ours = fib::Ready { prefixes: all, addresses, sum: table.sum() };
-        if ours != ready {
-            return Err(program.failed(&format!("has found other next hops: {ready:?} against Weir's {ours:?}")));
+    fn start(&self, work: &Work, lab: &Lab) -> Result<Contest, Stop> {
+        match work.name {
+            SIX => contest(lab, Family::six(lab.data.as_deref().map(lookup6::Work::real), lookup6::REAL)?),
+            SIX_MANY => contest(lab, Family::six(None, MANY)?),
+            _ => contest(lab, Family::four(lab)?),
         }
-        Ok(Contest {
-            ours: Box::new(Ours { table, addresses }),
-            theirs: Box::new(Theirs { program, addresses }),
-            configurations: vec![("both", configuration), (NAME, fib::SOURCE.to_owned())],
-        })
     }
+}
+
+/// What a contest is about: both sides' program, and what both look up.
+struct Family {
+    source: &'static str,
+    /// Memory without huge pages, MiB.
+    memory: u32,
+    text: String,
+    addresses: Vec<u8>,
+    ours: fib::Ready,
+    table: Box<dyn Asked>,
+}
+
+impl Family {
+    fn four(lab: &Lab) -> Result<Family, Stop> {
+        let lookups = match &lab.data {
+            Some(folder) => lookup::Work::real(folder).map_err(Stop::Failed)?,
+            None => lookup::Work::made_up(),
+        };
+        let (prefixes, all) = (lookups.prefixes() as u64, lookups.addresses() as u64);
+        let (text, addresses) = (lookups.prefixes_as_text(), lookups.addresses_as_bytes());
+        let table = lookups.table().map_err(Stop::Failed)?;
+        let ours = fib::Ready { prefixes, addresses: all, sum: table.sum() };
+        Ok(Family { source: fib::SOURCE, memory: MEMORY, text, addresses, ours, table: Box::new(table) })
+    }
+
+    fn six(real: Option<Result<lookup6::Work, String>>, made_up: usize) -> Result<Family, Stop> {
+        let lookups = real.unwrap_or_else(|| Ok(lookup6::Work::made_up(made_up))).map_err(Stop::Failed)?;
+        let (prefixes, all) = (lookups.prefixes() as u64, lookups.addresses() as u64);
+        let (text, addresses) = (lookups.prefixes_as_text(), lookups.addresses_as_bytes());
+        let table = lookups.table().map_err(Stop::Failed)?;
+        let ours = fib::Ready { prefixes, addresses: all, sum: table.sum() };
+        Ok(Family { source: fib::SOURCE6, memory: MEMORY6, text, addresses, ours, table: Box::new(table) })
+    }
+}
+
+/// Weir's table of either family.
+trait Asked: Send + Sync {
+    /// TSC cycles that it took to look all addresses up.
+    fn cycles(&self) -> u64;
+}
+
+impl Asked for lookup::Table {
+    fn cycles(&self) -> u64 {
+        self.cycles()
+    }
+}
+
+impl Asked for lookup6::Table {
+    fn cycles(&self) -> u64 {
+        self.cycles()
+    }
+}
+
+fn contest(lab: &Lab, family: Family) -> Result<Contest, Stop> {
+    let Family { source, memory, text, addresses, ours, table } = family;
+    let program = compile(lab, NAME, source)?;
+    let prefixes = lab.file("prefixes", text.as_bytes())?;
+    let addresses = lab.file("addresses", &addresses)?;
+    let mut words = vec![OsString::from(program), format!("--lcores=0@{}", lab.core).into()];
+    words.extend(lab.eal("fib", memory).into_iter().map(OsString::from));
+    words.extend(["--".into(), prefixes.into(), NEXT_HOPS.to_string().into(), addresses.into()]);
+    let mut program = Program::start(lab, NAME, &words, &[])?;
+    let ready = program.lines_until(lab, "build its table", |line| line.starts_with("ready"))?;
+    let ready = fib::ready(ready.lines().last().unwrap_or_default());
+    let ready = ready.map_err(|problem| program.failed(&format!("is not understood: {problem}")))?;
+    if ours != ready {
+        return Err(program.failed(&format!("has found other next hops: {ready:?} against Weir's {ours:?}")));
+    }
+    let configuration = format!("{} prefixes, {} addresses\n", ours.prefixes, ours.addresses);
+    Ok(Contest {
+        ours: Box::new(Ours { table, addresses: ours.addresses }),
+        theirs: Box::new(Theirs { program, addresses: ours.addresses }),
+        configurations: vec![("both", configuration), (NAME, source.to_owned())],
+    })
 }
 
 /// Compiles a program that is linked with DPDK.
@@ -109,7 +175,7 @@ fn measured(clock: &Clock, cycles: u64, waited: u64, lookups: u64) -> Measured {
 }
 
 struct Ours {
-    table: Table,
+    table: Box<dyn Asked>,
     addresses: u64,
 }
 

@@ -1,9 +1,12 @@
-//! What the program around DPDK's `rte_fib` prints.
+//! What the programs around DPDK's `rte_fib` and `rte_fib6` print.
 
 use super::quoted;
 
-/// The program, in C: compiled where it is needed.
+/// The program around `rte_fib`, in C: compiled where it is needed.
 pub const SOURCE: &str = include_str!("../../peers/rte-fib.c");
+
+/// The same around `rte_fib6`.
+pub const SOURCE6: &str = include_str!("../../peers/rte-fib6.c");
 
 /// What it says when its table is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,10 +23,10 @@ pub const NEXT_HOPS: u32 = 194;
 const MADE_UP: usize = 400_000;
 
 /// Addresses that are looked up: a multiple of [`BATCH`].
-const ADDRESSES: usize = 1 << 20;
+pub(super) const ADDRESSES: usize = 1 << 20;
 
 /// Addresses that are looked up together.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 
 /// Prefixes, all different, and addresses in them.
 pub struct Work {
@@ -41,19 +41,7 @@ impl Work {
     ///
     /// A sentence: the file is not there, or is something else.
     pub fn real(folder: &Path) -> Result<Work, String> {
-        let path = folder.join(FIB_FILE);
-        let wrong = |problem: String| format!("{}: {problem}", path.display());
-        let file = File::open(&path).map_err(|error| wrong(error.to_string()))?;
-        let mut prefixes = BTreeSet::new();
-        for line in BufReader::new(GzDecoder::new(file)).lines().skip(1) {
-            let line = line.map_err(|error| wrong(error.to_string()))?;
-            let prefix = prefix(&line).ok_or_else(|| wrong(format!("\"{line}\" does not begin with a prefix")))?;
-            prefixes.insert(prefix);
-        }
-        if prefixes.is_empty() {
-            return Err(wrong("holds no prefixes".to_owned()));
-        }
-        Ok(Work::of(prefixes))
+        Ok(Work::of(read(&folder.join(FIB_FILE), prefix)?))
     }
 
     /// Made-up prefixes of lengths from 16 to 24, most of them 24, the same every time.
@@ -153,6 +141,26 @@ impl Table {
     }
 }
 
+/// The prefixes of a real table, each with its line made one by `prefix`.
+///
+/// # Errors
+///
+/// A sentence: the file is not there, or is something else.
+pub(super) fn read<P: Ord>(path: &Path, prefix: fn(&str) -> Option<P>) -> Result<BTreeSet<P>, String> {
+    let wrong = |problem: String| format!("{}: {problem}", path.display());
+    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    let mut prefixes = BTreeSet::new();
+    for line in BufReader::new(GzDecoder::new(file)).lines().skip(1) {
+        let line = line.map_err(|error| wrong(error.to_string()))?;
+        let prefix = prefix(&line).ok_or_else(|| wrong(format!("\"{line}\" does not begin with a prefix")))?;
+        prefixes.insert(prefix);
+    }
+    if prefixes.is_empty() {
+        return Err(wrong("holds no prefixes".to_owned()));
+    }
+    Ok(prefixes)
+}
+
 fn prefix(line: &str) -> Option<Prefix4> {
     let (address, length) = line.split(',').next()?.trim().split_once('/')?;
     let address: Ipv4Addr = address.parse().ok()?;
@@ -160,17 +168,17 @@ fn prefix(line: &str) -> Option<Prefix4> {
 }
 
 /// Numbers that look random and are the same every time (SplitMix64).
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }

@@ -6,6 +6,7 @@ pub mod fib;
 mod figures;
 pub mod linux;
 pub mod lookup;
+pub mod lookup6;
 pub mod openvswitch;
 pub mod sched;
 pub mod testpmd;
