@@ -13,6 +13,7 @@ use weir_config::{
 use weir_mem::Domain;
 
 use crate::graph::{Graph, GraphError};
+use crate::interface::InterfaceInfo;
 use crate::port::PortFacts;
 
 /// The form of a device; which there are the program knows.
@@ -76,6 +77,8 @@ pub struct PortInfo {
 pub struct Env<'a> {
     /// All ports of the configuration. When a configuration is only checked, their facts are those of a usual device.
     pub ports: &'a [PortInfo],
+    /// All declared interfaces of the configuration.
+    pub interfaces: &'a [InterfaceInfo],
     /// Where tables are published.
     pub domain: &'a Domain,
     /// The configuration's folder, below which its files lie.
