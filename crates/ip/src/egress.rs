@@ -11,7 +11,7 @@ use crate::tags::Tags;
 /// ```text
 /// source  bytes 6 to 14 of the frame: source MAC address, then the EtherType or the first TPID
 /// behind  bytes 14 to 22 of the frame, where there are tags
-/// shape   bits 0..32 bytes of the longest frame, 32..40 the way to the port, 40..48 bytes of the header
+/// shape   bits 0..32 bytes of the longest IP packet, 32..40 the way to the port, 40..48 bytes of the header
 /// ```
 #[derive(Debug, Default)]
 #[repr(align(32))]
@@ -26,9 +26,9 @@ pub struct Egress {
 pub struct Shape(u64);
 
 impl Shape {
-    /// Bytes of the longest frame: MTU and Ethernet header; 0 while nothing may leave, so that none fits.
+    /// Bytes of the longest IP packet: the MTU; 0 while nothing may leave, so that none fits.
     #[inline(always)]
-    pub const fn longest_frame(self) -> usize {
+    pub const fn longest(self) -> usize {
         self.0 as u32 as usize
     }
 
@@ -53,7 +53,7 @@ impl Egress {
         let header = tags.header_len() as u64;
         self.source.store(u64::from_le_bytes([a, b, c, d, e, f, g, h]), Ordering::Relaxed);
         self.behind.store(u64::from_le_bytes(behind), Ordering::Relaxed);
-        self.shape.store(header << 40 | u64::from(way) << 32 | (u64::from(mtu) + header), Ordering::Relaxed);
+        self.shape.store(header << 40 | u64::from(way) << 32 | u64::from(mtu), Ordering::Relaxed);
     }
 
     /// Lets nothing leave any more, whatever leads here: one word stops all of it, be it a million routes.
@@ -63,7 +63,7 @@ impl Egress {
 
     /// Whether nothing may leave.
     pub fn is_closed(&self) -> bool {
-        self.shape().longest_frame() == 0
+        self.shape().longest() == 0
     }
 
     /// Takes over what is known of another.
@@ -73,7 +73,7 @@ impl Egress {
         }
     }
 
-    /// Longest frame, way and length of the header.
+    /// Longest packet, way and length of the header.
     #[inline(always)]
     pub fn shape(&self) -> Shape {
         Shape(self.shape.load(Ordering::Relaxed))
@@ -109,7 +109,7 @@ mod tests {
             egress.set(9, mac, tags, 1500);
             let shape = egress.shape();
             assert_eq!((shape.way(), shape.header_len()), (9, tags.header_len()));
-            assert_eq!(shape.longest_frame(), 1500 + tags.header_len());
+            assert_eq!(shape.longest(), 1500);
             let words = [egress.source_word().to_le_bytes(), egress.behind_word().to_le_bytes()].concat();
             assert_eq!(words[..6], mac.0);
             assert_eq!(words[6..], tags.bytes(0x0800));

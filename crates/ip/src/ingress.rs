@@ -165,6 +165,12 @@ impl Ingress {
         self.ports.get(usize::from(port)).map_or(NOBODY, |port| port.mac.load(Ordering::Relaxed))
     }
 
+    /// The untagged interface of the port of this index; [`NO_INTERFACE`] if it has none.
+    #[inline(always)]
+    pub fn untagged_of(&self, port: u16) -> InterfaceId {
+        self.ports.get(usize::from(port)).map_or(NO_INTERFACE, |port| port.untagged.load(Ordering::Relaxed))
+    }
+
     /// Whether any port has interfaces with tags.
     #[inline(always)]
     pub fn has_tags(&self) -> bool {
@@ -181,7 +187,8 @@ impl Ingress {
     #[inline(always)]
     pub fn enter(&self, port: u16, frame: &[u8; FRONT_LEN]) -> Entered {
         let [.., a, b, c, d, e, f, _, _, _, _] = *frame;
-        let (ethertype, tag, next) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]), u16::from_be_bytes([e, f]));
+        let (ethertype, tag, next) =
+            (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]), u16::from_be_bytes([e, f]));
         let Some(known) = self.ports.get(usize::from(port)) else { return NOWHERE };
         let station = destination_word(frame);
         if !self.is_tpid(ethertype) {
@@ -220,8 +227,8 @@ impl Ingress {
         }
         let interface = self.find(position, front.tags);
         let known = self.interfaces.get(usize::from(interface));
-        let is_ours = known
-            .is_some_and(|known| known.station.load(Ordering::Relaxed) == (station | u64::from(port) << 48));
+        let is_ours =
+            known.is_some_and(|known| known.station.load(Ordering::Relaxed) == (station | u64::from(port) << 48));
         Entered { interface, l3: front.l3, is_ours }
     }
 
@@ -240,6 +247,17 @@ impl Ingress {
         // The position is part of the value, as equal tags on two ports are two interfaces.
         let is = |value: u64| value >> 16 == u64::from(position) && has(value as u16);
         index.find(index.hash(position.into(), tags.key()), is).map_or(NO_INTERFACE, |value| value as u16)
+    }
+
+    /// Whether nothing may come in by an interface of the port of this index: it is set down.
+    pub fn is_shut(&self, port: u16, interface: InterfaceId) -> bool {
+        let known = self.ports.get(usize::from(port));
+        let is_untagged = known.is_some_and(|known| known.untagged.load(Ordering::Relaxed) == interface);
+        if is_untagged || interface == NO_INTERFACE {
+            return self.mac_word(port) == NOBODY;
+        }
+        let known = self.interfaces.get(usize::from(interface));
+        known.is_some_and(|known| known.station.load(Ordering::Relaxed) == NOBODY)
     }
 
     /// Remembers tags that belong to no interface of the port that they came in by.

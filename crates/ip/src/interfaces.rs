@@ -102,8 +102,12 @@ impl fmt::Display for Refused {
             Refused::Name(name) => write!(f, "there is an interface or a port \"{name}\" already"),
             Refused::Tags(name) => write!(f, "interface \"{name}\" has the same tags on the same port"),
             Refused::NoPort => f.write_str("there is no such port"),
-            Refused::Full(most) => write!(f, "there are {most} interfaces, as many as limits.interfaces allows; raise it"),
-            Refused::Busy => f.write_str("the numbers of interfaces that were deleted a moment ago are not free yet; try again"),
+            Refused::Full(most) => {
+                write!(f, "there are {most} interfaces, as many as limits.interfaces allows; raise it")
+            }
+            Refused::Busy => {
+                f.write_str("the numbers of interfaces that were deleted a moment ago are not free yet; try again")
+            }
             Refused::Crowded => f.write_str("the table of tags has no room for these; choose others"),
         }
     }
@@ -231,6 +235,7 @@ impl Interfaces {
             && self.publish(port, tags, id).is_err()
         {
             self.remove(id);
+            self.give_back(id);
             return Err(Refused::Crowded);
         }
         Ok(id)
@@ -245,7 +250,10 @@ impl Interfaces {
             }
             return Ok(());
         }
-        [tags.outer(), tags.inner()].into_iter().filter(|tag| tag.is_some()).for_each(|tag| self.ingress.announce(tag.tpid));
+        [tags.outer(), tags.inner()]
+            .into_iter()
+            .filter(|tag| tag.is_some())
+            .for_each(|tag| self.ingress.announce(tag.tpid));
         let hash = self.exact.index().hash(port.into(), tags.key());
         self.exact.insert(hash, exact_value(port, id)).map_err(|_| ())?;
         self.settle_vlan(port, tags.outer().vlan);
@@ -305,7 +313,8 @@ impl Interfaces {
         self.ingress.has_tags.store((0..self.ports.len() as u8).any(has), Ordering::Relaxed);
     }
 
-    /// Removes an interface: nothing comes in or leaves by it any more. Answers what it was.
+    /// Removes an interface: nothing comes in or leaves by it any more. Its number is nobody's until [`Interfaces::give_back`]. Answers what
+    /// it was.
     pub fn remove(&mut self, id: InterfaceId) -> Option<Interface> {
         let gone = self.slots.get_mut(usize::from(id))?.take()?;
         self.len -= 1;
@@ -321,8 +330,13 @@ impl Interfaces {
             Some(port) => self.unpublish(port, gone.tags(), id),
             None => self.loopbacks -= 1,
         }
-        self.retired.push_back((self.domain.advance(), id));
         Some(gone)
+    }
+
+    /// Lets the number of an interface that was removed be used again: no route leads there any more. Workers may have it at hand still, so
+    /// that it takes a grace period.
+    pub fn give_back(&mut self, id: InterfaceId) {
+        self.retired.push_back((self.domain.advance(), id));
     }
 
     fn unpublish(&mut self, port: u8, tags: Tags, id: InterfaceId) {

@@ -135,7 +135,9 @@ impl Front {
     /// follows, the EtherType is what announces it. A tag with VLAN 0 carries only a priority: its frame is untagged (IEEE 802.1Q
     /// section 9.6).
     pub fn parse(frame: &[u8; FRONT_LEN], is_tpid: impl Fn(u16) -> bool) -> Front {
-        let word = |at: usize| frame.get(at..at + 2).map_or(0, |bytes| bytes.iter().fold(0, |word, byte| word << 8 | u16::from(*byte)));
+        let word = |at: usize| {
+            frame.get(at..at + 2).map_or(0, |bytes| bytes.iter().fold(0, |word, byte| word << 8 | u16::from(*byte)))
+        };
         let mut front = Front { tags: Tags::NONE, l3: Ethernet::LEN as u8, ethertype: word(12) };
         for at in [14, 18] {
             if !is_tpid(front.ethertype) {

@@ -121,6 +121,11 @@ pub trait Function: Sync {
         0
     }
 
+    /// Whether interfaces may be declared on its ports: it tells packets apart by their VLAN tags.
+    fn has_interfaces(&self) -> bool {
+        false
+    }
+
     /// Packets that an instance may hold for long, from a checked configuration: those of its schedulers. The process has so many
     /// buffers beside those that rings, links and batches need, so that what waits never starves what is received.
     fn holds(&self, _element: &Element) -> usize {

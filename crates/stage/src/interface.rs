@@ -46,11 +46,17 @@ const SERVICE: u16 = 0x88a8;
 impl InterfaceConfig {
     /// Its tags, the outer one first: none for a loopback.
     pub fn tags(&self) -> Vec<TagInfo> {
-        let usual = if self.inner_vlan.is_some() { SERVICE } else { CUSTOMER };
-        let outer = self.vlan.map(|vlan| TagInfo { tpid: self.tpid.unwrap_or(usual), vlan });
-        let inner = self.inner_vlan.map(|vlan| TagInfo { tpid: self.inner_tpid.unwrap_or(CUSTOMER), vlan });
-        outer.into_iter().chain(inner).collect()
+        tags((self.vlan, self.tpid), (self.inner_vlan, self.inner_tpid))
     }
+}
+
+/// The tags of an interface, the outer one first, of which VLAN and TPID are given, or left to what is usual.
+pub fn tags(outer: (Option<u16>, Option<u16>), inner: (Option<u16>, Option<u16>)) -> Vec<TagInfo> {
+    let tag = |(vlan, tpid): (Option<u16>, Option<u16>), usual| {
+        vlan.map(|vlan| TagInfo { tpid: tpid.unwrap_or(usual), vlan })
+    };
+    let usual = if inner.0.is_some() { SERVICE } else { CUSTOMER };
+    tag(outer, usual).into_iter().chain(tag(inner, CUSTOMER)).collect()
 }
 
 /// A declared interface as functions see it.
@@ -88,22 +94,14 @@ mod tests {
 
     #[test]
     fn tags_are_announced_as_the_standards_say() {
-        let config = |vlan, inner_vlan, tpid, inner_tpid| InterfaceConfig {
-            on: None,
-            of: None,
-            vlan,
-            inner_vlan,
-            tpid,
-            inner_tpid,
-            address: OneOrMany::default(),
-            mtu: None,
-            up: true,
+        let tags = |vlan, inner_vlan, tpid, inner_tpid| {
+            let tags = super::tags((vlan, tpid), (inner_vlan, inner_tpid));
+            tags.iter().map(|tag| (tag.tpid, tag.vlan)).collect::<Vec<_>>()
         };
-        let tags = |config: InterfaceConfig| config.tags().iter().map(|tag| (tag.tpid, tag.vlan)).collect::<Vec<_>>();
-        assert_eq!(tags(config(None, None, None, None)), []);
-        assert_eq!(tags(config(Some(7), None, None, None)), [(0x8100, 7)]);
-        assert_eq!(tags(config(Some(7), None, Some(0x88a8), None)), [(0x88a8, 7)]);
-        assert_eq!(tags(config(Some(7), Some(9), None, None)), [(0x88a8, 7), (0x8100, 9)]);
-        assert_eq!(tags(config(Some(7), Some(9), Some(0x9100), Some(0x88a8))), [(0x9100, 7), (0x88a8, 9)]);
+        assert_eq!(tags(None, None, None, None), []);
+        assert_eq!(tags(Some(7), None, None, None), [(0x8100, 7)]);
+        assert_eq!(tags(Some(7), None, Some(0x88a8), None), [(0x88a8, 7)]);
+        assert_eq!(tags(Some(7), Some(9), None, None), [(0x88a8, 7), (0x8100, 9)]);
+        assert_eq!(tags(Some(7), Some(9), Some(0x9100), Some(0x88a8)), [(0x9100, 7), (0x88a8, 9)]);
     }
 }
