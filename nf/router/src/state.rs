@@ -172,7 +172,11 @@ impl Control {
 
     /// Does some of what other changes left to do: work on about `most` neighbours, hops and routes. Answers whether there is more.
     pub(crate) fn catch_up(&mut self, most: usize) -> bool {
+        let before = self.routing.work();
         let left = most.saturating_sub(self.follow_links(most));
+        // What links took along was told to forwarding in part already.
+        let done = usize::try_from(self.routing.work().wrapping_sub(before)).unwrap_or(usize::MAX);
+        let left = left.saturating_sub(done);
         let left = left.saturating_sub(self.work_backlog_off(left));
         let is_behind = self.routing.catch_up(left) || !self.backlog.is_empty() || self.ledger.is_behind();
         if !is_behind {
