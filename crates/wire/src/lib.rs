@@ -14,6 +14,7 @@
 //! | [`validity`] | is it valid IPv4? RFC 1812 section 5.2.2 |
 //! | [`options`] | RFC 791 options, one by one |
 //! | [`martian`] | addresses that no packet may carry, RFC 1812 section 5.3.7 |
+//! | [`martian6`] | the same for IPv6, RFC 6890 |
 //! | [`nd`] | neighbour solicitations and advertisements, RFC 4861 |
 //! | [`icmp`], [`udp`], [`tcp`] | what IPv4 carries |
 //! | [`checksum`] | RFC 1071 sum, RFC 1624 update |
@@ -34,6 +35,7 @@ pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod martian;
+pub mod martian6;
 pub mod mpls;
 pub mod nd;
 pub mod options;
