@@ -25,6 +25,7 @@ fn route(control: &Control, route: &RouteView<'_>) -> Saved {
     let via = route.hops().map(|(hop, _)| match hop {
         Hop::Via(gateway) | Hop::ViaOn(gateway, _) => gateway.to_string(),
         Hop::On(port) => control.port_name(port).to_owned(),
+        Hop::Discard(discard) => discard.to_string(),
     });
     Saved {
         verb: "route add".to_owned(),
