@@ -15,8 +15,8 @@
 //! | [`neighbor`] | ARP: RFC 826 with the states of RFC 4861, own addresses after RFC 5227 |
 //! | [`icmp`] | echo replies and errors, and when none may be sent |
 //! | [`icmp6`] | the same for IPv6 |
-//! | [`fragment`] | RFC 791 fragmentation |
-//! | [`reassembly`] | RFC 791 reassembly |
+//! | [`fragment`] | fragmentation: RFC 791, and RFC 8200 section 4.5 |
+//! | [`reassembly`] | reassembly: RFC 791, and RFC 8200 section 4.5 |
 //! | [`limit`] | token buckets |
 //! | [`waiting`] | what waits for an answer |
 
