@@ -1,6 +1,7 @@
 //! Which route a packet took, for whoever follows packets.
 
 use weir_ip::tags::FRONT_LEN;
+use weir_net::DEFAULT_VRF;
 use weir_net::nexthop::NextHop;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, ethernet};
 
@@ -26,7 +27,7 @@ pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8], th
     let destination = Ipv4::view(packet.get(usize::from(front.l3)..)?)?.destination_addr();
     let rib = control.routing.rib();
     let has_changed = control.routing.recent().touches(destination, then);
-    let Some((prefix, target)) = rib.lookup(destination) else {
+    let Some((prefix, target)) = rib.lookup(DEFAULT_VRF, destination) else {
         return has_changed.then(|| "its route is gone since".to_owned());
     };
     let hops = rib.next_hops_of(target);
@@ -41,7 +42,7 @@ pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8], th
 
 /// The Ethernet address by which a next hop is reached.
 fn mac_of(control: &Control, hop: NextHop, destination: Ipv4Addr) -> Option<MacAddr> {
-    control.neighbors.get(hop.port, hop.gateway.unwrap_or(destination))?.mac
+    control.neighbors.get(hop.port, hop.neighbor_in(destination)?)?.mac
 }
 
 fn words(control: &Control, hop: NextHop) -> String {

@@ -20,14 +20,14 @@ use weir_net::group::BUCKETS;
 use weir_net::nexthop::NextHopStore;
 use weir_wire::MacAddr;
 
-/// Places that are no next hops: the fates, then one for the broadcasts out of each interface.
-const RESERVED: u32 = FIRST_BROADCAST + MAX_INTERFACES as u32;
-const FIRST_BROADCAST: u32 = 8;
+/// Places in front of those of next hops: the fates. Behind them is one for the broadcasts out of each interface: numbers that are often in
+/// use are small, as the prefix table has room for such in a halfword.
+const RESERVED: u32 = 8;
 
 /// Marks a group among the answers of the prefix table, whose values have 31 bits.
 pub(crate) const GROUP: u32 = 1 << 30;
 
-const _: () = assert!(NextHopStore::MAX_CAPACITY + RESERVED < GROUP);
+const _: () = assert!(NextHopStore::MAX_CAPACITY + RESERVED + (MAX_INTERFACES as u32) < GROUP);
 
 /// What to do with packets to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +69,6 @@ impl Leads {
     /// A group by its number.
     pub(crate) const fn group(index: u32) -> Leads {
         Leads(GROUP | index)
-    }
-
-    /// Broadcasts out of an interface.
-    pub(crate) const fn broadcast_on(interface: InterfaceId) -> Leads {
-        Leads(FIRST_BROADCAST + interface as u32 % MAX_INTERFACES as u32)
     }
 
     /// The value that the prefix table holds.
@@ -136,6 +131,8 @@ impl Entry {
 pub(crate) struct Fib {
     entries: HugeSlice<AtomicU64>,
     groups: HugeSlice<[AtomicU32; BUCKETS]>,
+    /// Places of next hops.
+    next_hops: u32,
     /// By number of the interface.
     egress: Arc<[Egress]>,
     ingress: Arc<Ingress>,
@@ -175,9 +172,10 @@ impl Fib {
         egress: &Arc<[Egress]>,
         ingress: &Arc<Ingress>,
     ) -> Result<Arc<Fib>, arena::Error> {
-        let entries = HugeSlice::<AtomicU64>::new((RESERVED + next_hops) as usize)?;
+        let entries = HugeSlice::<AtomicU64>::new((RESERVED + next_hops) as usize + egress.len())?;
         let groups = HugeSlice::<[AtomicU32; BUCKETS]>::new(groups as usize)?;
-        let fib = Fib { entries, groups, egress: Arc::clone(egress), ingress: Arc::clone(ingress) };
+        let (egress, ingress) = (Arc::clone(egress), Arc::clone(ingress));
+        let fib = Fib { entries, groups, next_hops, egress, ingress };
         // Zero would mean: forward. A place that nobody filled must not.
         for place in 0..fib.entries.len() {
             fib.set(Leads(place as u32), Entry::other(Action::NoRoute));
@@ -189,8 +187,8 @@ impl Fib {
         ] {
             fib.set(leads, Entry::other(action));
         }
-        for interface in 0..MAX_INTERFACES {
-            fib.set(Leads::broadcast_on(interface), Entry::forward(interface, MacAddr::BROADCAST));
+        for (interface, _) in (0..MAX_INTERFACES).zip(fib.egress.iter()) {
+            fib.set(fib.broadcast_on(interface), Entry::forward(interface, MacAddr::BROADCAST));
         }
         Ok(Arc::new(fib))
     }
@@ -245,8 +243,13 @@ impl Fib {
     }
 
     /// The number of the next hop at a place; `None` for fates and broadcasts.
-    pub(crate) const fn next_hop_at(place: u32) -> Option<u32> {
-        place.checked_sub(RESERVED)
+    pub(crate) fn next_hop_at(&self, place: u32) -> Option<u32> {
+        place.checked_sub(RESERVED).filter(|number| *number < self.next_hops)
+    }
+
+    /// Broadcasts out of an interface.
+    pub(crate) fn broadcast_on(&self, interface: InterfaceId) -> Leads {
+        Leads(RESERVED + self.next_hops + u32::from(interface))
     }
 
     /// Bytes mapped.
@@ -260,7 +263,8 @@ mod tests {
     use super::*;
 
     fn fib(next_hops: u32) -> Arc<Fib> {
-        Fib::new(next_hops, 2, &[].into(), &Arc::new(Ingress::untagged(0))).unwrap()
+        let egress: Arc<[Egress]> = (0..3).map(|_| Egress::default()).collect();
+        Fib::new(next_hops, 2, &egress, &Arc::new(Ingress::untagged(0))).unwrap()
     }
 
     #[test]
@@ -284,14 +288,15 @@ mod tests {
                 2 => Action::Local,
                 3 => Action::Broadcast,
                 5 => Action::LinkLocal,
-                FIRST_BROADCAST..RESERVED => Action::Forward,
+                12..15 => Action::Forward,
                 _ => Action::NoRoute,
             };
             assert_eq!(fib.entry(place).action(), expected, "place {place}");
         }
         assert_eq!(fib.place(Leads::group(7).value(), || 1), Leads::NO_ROUTE.value());
-        assert_eq!(Fib::next_hop_at(Leads::next_hop(9).value()), Some(9));
-        assert_eq!(Fib::next_hop_at(Leads::broadcast_on(MAX_INTERFACES - 1).value()), None);
+        assert_eq!(fib.next_hop_at(Leads::next_hop(3).value()), Some(3));
+        assert_eq!(fib.next_hop_at(fib.broadcast_on(0).value()), None);
+        assert_eq!(fib.entry(fib.broadcast_on(2).value()).interface(), Some(2));
     }
 
     #[test]

@@ -332,7 +332,7 @@ impl Control {
             return Some(Leads::LOCAL);
         }
         match self.addresses.with_broadcast(address).filter(|_| self.directed_broadcast) {
-            Some(own) => Some(Leads::broadcast_on(own.port())),
+            Some(own) => Some(self.routing.fib().broadcast_on(own.port())),
             None => self.addresses.is_broadcast(address).then_some(Leads::BROADCAST),
         }
     }

@@ -24,23 +24,25 @@ impl<T: Lookup4> Lookups<T> {
         if let (Some(from), Some(to)) = (destinations.0.get(..count), places.get_mut(..count)) {
             self.table.lookup_batch(from, to);
         }
-        self.choose::<false>(batch, places);
+        self.choose::<false>(batch, u64::MAX, places);
     }
 
-    /// Lets the groups among the values, if there are any, choose next hops by the packets' flows. Packets of a `TAGGED` batch may have
-    /// tags.
+    /// Lets the groups among the values in `mask`, if there are any, choose next hops by the packets' flows; others are as they were, for
+    /// they may be no values yet. Packets of a `TAGGED` batch may have tags.
     #[inline(always)]
-    pub(crate) fn choose<const TAGGED: bool>(&self, batch: &Batch, values: &mut [u32; BATCH]) {
+    pub(crate) fn choose<const TAGGED: bool>(&self, batch: &Batch, mask: u64, values: &mut [u32; BATCH]) {
         if values.iter().fold(0, |any, value| any | value) & fib::GROUP != 0 {
-            self.choose_each::<TAGGED>(batch, values);
+            self.choose_each::<TAGGED>(batch, mask, values);
         }
     }
 
     #[inline(never)]
-    fn choose_each<const TAGGED: bool>(&self, batch: &Batch, values: &mut [u32; BATCH]) {
+    fn choose_each<const TAGGED: bool>(&self, batch: &Batch, mask: u64, values: &mut [u32; BATCH]) {
         batch.each_ref(|slot, packet| {
-            let value = &mut values[slot.index()];
-            *value = self.place(packet, l3_of::<TAGGED>(&batch.lanes, slot), *value);
+            if mask & slot.bit() != 0 {
+                let value = &mut values[slot.index()];
+                *value = self.place(packet, l3_of::<TAGGED>(&batch.lanes, slot), *value);
+            }
         });
     }
 

@@ -10,8 +10,8 @@ use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 use weir_config::{MacAddress, Scalar};
 use weir_ip::InterfaceId;
-use weir_net::Author;
 use weir_net::rib::Hop;
+use weir_net::{Author, DEFAULT_VRF};
 use weir_stage::{Argument, RequestError, Verb};
 use weir_wire::MacAddr;
 
@@ -273,7 +273,7 @@ fn gateways_of(control: &Control, arguments: &Value) -> Result<Vec<Hop>, String>
     };
     let hop = |value| {
         let address: Ipv4Addr = parse(value)?;
-        gateway(control, address).map(|_| Hop::Via(address))
+        gateway(control, address).map(|_| Hop::Via(address.into()))
     };
     via.iter().map(hop).collect()
 }
@@ -287,7 +287,7 @@ fn hops_of(control: &Control, prefix: Ipv4Net) -> Option<Vec<Hop>> {
     // One that there was no room for was added all the same, and replaces what was there.
     let missing = control.missing.hops(prefix, Author::Cli);
     missing.or_else(|| {
-        let mut routes = control.routing.rib().routes_to(prefix);
+        let mut routes = control.routing.rib().routes_to(DEFAULT_VRF, prefix);
         let route = routes.find(|route| route.author() == Author::Cli)?;
         Some(route.hops().map(|(hop, _)| hop).collect())
     })
@@ -296,7 +296,7 @@ fn hops_of(control: &Control, prefix: Ipv4Net) -> Option<Vec<Hop>> {
 /// What is left of a route without some of its next hops; nothing if none are named.
 fn left_without(control: &Control, prefix: Ipv4Net, via: &[Hop]) -> Result<Vec<Hop>, String> {
     let Some(hops) = hops_of(control, prefix) else {
-        let other = control.routing.rib().routes_to(prefix).next();
+        let other = control.routing.rib().routes_to(DEFAULT_VRF, prefix).next();
         return Err(match other.map(|route| route.author()) {
             Some(Author::Config) => {
                 format!("the route to {prefix} stands in the configuration; delete it there and reload")

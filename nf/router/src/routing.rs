@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 use weir_ip::InterfaceId;
 use weir_mem::Domain;
 use weir_mem::qsbr::Epoch;
 use weir_net::nexthop::{NextHop, NextHopId};
 use weir_net::rib::{Change, Hop, Limits, Retired, Rib, RouteError, Target};
-use weir_net::{Author, PortId};
+use weir_net::{Author, DEFAULT_VRF, PortId};
 use weir_table::lpm4::{Prefix4, Refused};
 use weir_wire::MacAddr;
 
@@ -165,7 +165,7 @@ impl Routing {
     pub(crate) fn replace(&mut self, prefix: Ipv4Net, author: Author, hops: &[Hop]) -> Result<(), Refusal> {
         self.work = self.work.wrapping_add(1);
         let mut changes = std::mem::take(&mut self.changes);
-        let done = self.rib.replace(prefix, author, hops, &mut changes).map_err(Refusal::Routes);
+        let done = self.rib.replace(DEFAULT_VRF, prefix, author, hops, &mut changes).map_err(Refusal::Routes);
         let refused = self.apply(&mut changes);
         self.changes = changes;
         done?;
@@ -188,7 +188,7 @@ impl Routing {
 
     fn take_out(&mut self, prefix: Ipv4Net, author: Author) -> Result<(), Refusal> {
         let mut changes = std::mem::take(&mut self.changes);
-        let done = self.rib.remove(prefix, author, &mut changes).map_err(Refusal::Routes);
+        let done = self.rib.remove(DEFAULT_VRF, prefix, author, &mut changes).map_err(Refusal::Routes);
         self.apply(&mut changes);
         self.changes = changes;
         done
@@ -244,7 +244,7 @@ impl Routing {
             Some(mac) => drop(self.macs.insert((port, address), mac)),
             None => drop(self.macs.remove(&(port, address))),
         }
-        let next_hop = NextHop { port, gateway: Some(address) };
+        let next_hop = NextHop { port, gateway: Some(address.into()) };
         if let Some(id) = self.numbers.get(&next_hop) {
             self.fib.set(Leads::next_hop(id.index()), self.entry_of(next_hop));
         }
@@ -267,7 +267,7 @@ impl Routing {
     pub(crate) fn decide(&self, destination: Ipv4Addr, hash: impl FnOnce() -> u32) -> Decision {
         let place = self.fib.place(self.table.lookup(destination.to_bits()), hash);
         let entry = self.fib.entry(place);
-        match Fib::next_hop_at(place) {
+        match self.fib.next_hop_at(place) {
             Some(number) => {
                 self.occupants.get(&number).map_or(Decision::NoRoute, |occupant| Decision::Via(occupant.next_hop))
             }
@@ -329,7 +329,7 @@ impl Routing {
 
     /// What the counters of an interface's directed broadcasts say: packets and bytes.
     fn broadcasts(&self, interface: InterfaceId) -> (u64, u64) {
-        self.counters.sum(Leads::broadcast_on(interface).value())
+        self.counters.sum(self.fib.broadcast_on(interface).value())
     }
 
     /// Packets and bytes that went out by each of the `interfaces`.
@@ -356,7 +356,7 @@ impl Routing {
             }
             let (packets, _) = self.counters.sum(Leads::next_hop(index).value());
             if std::mem::replace(&mut occupant.seen, packets) != packets
-                && let Some(gateway) = occupant.next_hop.gateway
+                && let Some(IpAddr::V4(gateway)) = occupant.next_hop.gateway
             {
                 used.push((occupant.next_hop.port, gateway));
             }
@@ -376,7 +376,9 @@ impl Routing {
                 }
                 // Nothing leads there any more.
                 Change::Group { now: None, .. } => {}
-                Change::Route { prefix, now } => {
+                // Workers have no table of IPv6 yet.
+                Change::Route { prefix: IpNet::V6(_), .. } => {}
+                Change::Route { prefix: IpNet::V4(prefix), now, .. } => {
                     if !self.fates.contains_key(&prefix)
                         && let Err(error) = self.write(prefix, now.map(leads_of))
                     {
@@ -410,13 +412,14 @@ impl Routing {
     }
 
     fn entry_of(&self, next_hop: NextHop) -> Entry {
-        let mac = next_hop.gateway.and_then(|gateway| self.macs.get(&(next_hop.port, gateway)));
+        let gateway = if let Some(IpAddr::V4(gateway)) = next_hop.gateway { Some(gateway) } else { None };
+        let mac = gateway.and_then(|gateway| self.macs.get(&(next_hop.port, gateway)));
         mac.map_or(Entry::other(Action::Unresolved), |mac| Entry::forward(next_hop.port, *mac))
     }
 
     /// Makes the table hold what is right for a prefix.
     fn settle(&mut self, prefix: Ipv4Net) -> Result<(), Refused> {
-        let target = self.rib.installed_at(prefix);
+        let target = self.rib.installed_at(DEFAULT_VRF, prefix);
         let leads = self.fates.get(&prefix).copied().or(target.map(leads_of));
         self.write(prefix, leads)
     }
@@ -443,5 +446,6 @@ fn leads_of(target: Target) -> Leads {
     match target {
         Target::NextHop(id) => Leads::next_hop(id.index()),
         Target::Group(id) => Leads::group(id.index()),
+        Target::Discard(_) => Leads::NO_ROUTE,
     }
 }

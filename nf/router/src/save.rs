@@ -33,6 +33,7 @@ fn route(control: &Control, route: &RouteView<'_>) -> Saved {
     let via = route.hops().map(|(hop, _)| match hop {
         Hop::Via(gateway) | Hop::ViaOn(gateway, _) => gateway.to_string(),
         Hop::On(port) => control.name_of(port).to_owned(),
+        Hop::Discard(discard) => discard.to_string(),
     });
     Saved {
         verb: "route add".to_owned(),

@@ -120,7 +120,7 @@ pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
     lock(shared).missing.retain(Author::Config, is_wanted);
     let mut gone: Vec<Ipv4Net> = Vec::new();
     each_piece(shared, |control, piece| {
-        let ours = control.routing.rib().routes_at(piece).filter(|route| route.author() == Author::Config);
+        let ours = control.routing.rib().routes_at::<Ipv4Net>(piece).filter(|route| route.author() == Author::Config);
         gone.extend(ours.map(|route| route.prefix()).filter(|prefix| !is_wanted(*prefix)));
     });
     for piece in gone.chunks(CHANGES) {
@@ -128,7 +128,7 @@ pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
     }
     for piece in routes.chunks(CHANGES) {
         let control = &mut *lock(shared);
-        control.missing.replace_config(&mut control.routing, piece, Hop::Via);
+        control.missing.replace_config(&mut control.routing, piece, |gateway| Hop::Via(gateway.into()));
     }
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn take_over(shared: &Shared, old: &Shared, now: u64) {
     lock(shared).take_over_interfaces(&lock(old), now);
     let mut added: Vec<(Ipv4Net, Vec<Hop>)> = Vec::new();
     each_piece(old, |control, piece| {
-        let theirs = control.routing.rib().routes_at(piece).filter(|route| route.author() == Author::Cli);
+        let theirs = control.routing.rib().routes_at::<Ipv4Net>(piece).filter(|route| route.author() == Author::Cli);
         added.extend(theirs.map(|route| (route.prefix(), route.hops().map(|(hop, _)| hop).collect())));
     });
     added.extend(lock(old).missing.of(Author::Cli).map(|(prefix, hops)| (prefix, hops.to_vec())));
@@ -157,7 +157,7 @@ pub(crate) fn each_piece(shared: &Shared, mut look: impl FnMut(&Control, std::op
     let mut at: u32 = 0;
     loop {
         let control = lock(shared);
-        let next = control.routing.rib().positions().min(at.saturating_add(LOOKED_THROUGH));
+        let next = control.routing.rib().positions::<Ipv4Net>().min(at.saturating_add(LOOKED_THROUGH));
         if next <= at {
             return;
         }

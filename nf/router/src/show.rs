@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
-use weir_net::Author;
 use weir_net::neighbor::{Neighbor, State};
 use weir_net::rib::{Hop, RouteView};
+use weir_net::{Author, DEFAULT_VRF};
 use weir_stage::{RequestError, Show, ShowRows, whole};
 
 use crate::pieces::{AllRoutes, Pieces};
@@ -146,10 +146,10 @@ fn routes(shared: &Arc<Shared>, control: &Control, filter: Option<&str>) -> Resu
     }
     if let Ok(address) = word.parse::<Ipv4Addr>() {
         let lengths = (0..=32).rev().filter_map(|length| Ipv4Net::new(address, length).ok());
-        return Ok(whole(lengths.flat_map(|prefix| rib.routes_to(prefix)).map(row).collect()));
+        return Ok(whole(lengths.flat_map(|prefix| rib.routes_to(DEFAULT_VRF, prefix)).map(row).collect()));
     }
     match <Ipv4Net as weir_config::Scalar>::parse(word) {
-        Ok(prefix) => Ok(whole(rib.routes_to(prefix).map(row).collect())),
+        Ok(prefix) => Ok(whole(rib.routes_to(DEFAULT_VRF, prefix).map(row).collect())),
         Err(_) => Err(RequestError(format!(
             "\"{word}\" selects no routes; write a prefix, an address, or an author: connected, config, cli, linux, learned"
         ))),
@@ -160,6 +160,7 @@ fn route_row(control: &Control, route: &RouteView<'_>) -> Value {
     let via = route.hops().map(|(hop, _)| match hop {
         Hop::On(port) => format!("port {}", control.name_of(port)),
         Hop::Via(gateway) => gateway.to_string(),
+        Hop::Discard(discard) => discard.to_string(),
         Hop::ViaOn(gateway, port) => format!("{gateway} port {}", control.name_of(port)),
     });
     json!({

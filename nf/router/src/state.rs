@@ -113,7 +113,7 @@ impl Control {
         self.remove_neighbors(&gone);
         self.add_config_neighbors(&neighbors, now);
         while self.catch_up(usize::MAX) {}
-        self.missing.set_config(&mut self.routing, &routes, Hop::Via);
+        self.missing.set_config(&mut self.routing, &routes, |gateway| Hop::Via(gateway.into()));
         self.routing.begin();
         let refused = self.refused.iter().map(|(prefix, refusal)| (*prefix, *refusal));
         refused.chain(self.missing.refusals()).collect()
@@ -214,7 +214,7 @@ impl Control {
                 self.routing.set_mac(port, address, Some(mac));
                 if self.is_on_link(port, address) {
                     // Without a route of its own a known neighbour is still reached, by way of the slow path.
-                    _ = self.routing.replace(address.into(), Author::Learned, &[Hop::ViaOn(address, port)]);
+                    _ = self.routing.replace(address.into(), Author::Learned, &[Hop::ViaOn(address.into(), port)]);
                 }
             }
             Event::Failed { port, address } | Event::Removed { port, address } => {

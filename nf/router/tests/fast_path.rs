@@ -87,8 +87,11 @@ fn link_layer_rules() {
     expect_drop(&mut rig, "not-for-us", |frame| frame[0] ^= 4);
     expect_drop(&mut rig, "link-broadcast", |frame| frame[..6].fill(0xff));
     expect_drop(&mut rig, "link-broadcast", |frame| frame[..6].copy_from_slice(&[1, 0, 0x5e, 0, 0, 1]));
-    for ethertype in [0x0801, 0x86dd, 0x8100, 0x88a8, 0x0000, 0xffff, 46] {
+    for ethertype in [0x0801, 0x86dd, 0x0000, 0xffff, 46] {
         expect_drop(&mut rig, "unknown-ethertype", |frame| frame[12..14].copy_from_slice(&u16::to_be_bytes(ethertype)));
+    }
+    for tpid in [0x8100, 0x88a8, 0x9100] {
+        expect_drop(&mut rig, "unknown-tag", |frame| frame[12..14].copy_from_slice(&u16::to_be_bytes(tpid)));
     }
     // What comes in by the other port carries another address.
     let other = rig.mac(1).0;
@@ -392,8 +395,10 @@ fn many_next_hops_are_told_apart() {
     let network = |n: u32| Ipv4Addr::from_bits(Ipv4Addr::new(40, 0, 0, 0).to_bits() + (n << 8));
     let neighbors: serde_json::Map<_, _> =
         (0..HOPS).map(|n| (gateway(n).to_string(), json!(mac(n).to_string()))).collect();
-    let routes: serde_json::Map<_, _> =
+    let mut routes: serde_json::Map<_, _> =
         (0..HOPS).map(|n| (format!("{}/24", network(n)), json!(gateway(n).to_string()))).collect();
+    // A table with long prefixes has words that lead to others: those of far next hops must not be taken for such.
+    routes.extend((0..8).map(|n| (format!("50.0.{n}.128/25"), json!(gateway(n).to_string()))));
     for table in ["dir24", "packed"] {
         let mut rig = Rig::new(
             &ports,

@@ -39,7 +39,7 @@ impl Turn<'_, '_> {
         // "the IP source address in an ICMP message originated by the router MUST be one of the IP addresses associated with
         // the physical interface over which the ICMP message is transmitted" (section 4.3.2.4).
         let Decision::Via(next_hop) = self.control.routing.decide(back, || 0) else { return None };
-        let source = self.control.source_on(next_hop.port, next_hop.gateway.unwrap_or(back))?;
+        let source = self.control.source_on(next_hop.port, next_hop.neighbor_in(back)?)?;
         let now = self.out.now();
         if !self.control.may_send_error(kind, now) {
             return None;

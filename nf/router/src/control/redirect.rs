@@ -32,7 +32,7 @@ impl Turn<'_, '_> {
             return None;
         }
         let Decision::Via(next_hop) = self.decide(copy, ip.destination_addr()) else { return None };
-        let gateway = next_hop.gateway.unwrap_or(ip.destination_addr());
+        let gateway = next_hop.neighbor_in(ip.destination_addr())?;
         let shorter = next_hop.port == port && self.control.share_a_network(port, ip.source_addr(), gateway);
         shorter.then_some(gateway)
     }

@@ -136,7 +136,7 @@ impl Turn<'_, '_> {
 
     fn resolve(&mut self, next_hop: NextHop, destination: Ipv4Addr) -> Resolution {
         let mut events = Vec::new();
-        let address = next_hop.gateway.unwrap_or(destination);
+        let Some(address) = next_hop.neighbor_in(destination) else { return Resolution::Failed };
         let resolution = self.control.neighbors.resolve(self.out.now(), next_hop.port, address, &mut events);
         self.control.absorb(events);
         resolution
@@ -157,7 +157,7 @@ impl Turn<'_, '_> {
         match self.resolve(next_hop, destination) {
             Resolution::Known(mac) => self.leave(packet, link, mac, hops),
             Resolution::Pending => {
-                let station = (next_hop.port, next_hop.gateway.unwrap_or(destination));
+                let station = (next_hop.port, next_hop.neighbor_in(destination).unwrap_or(destination));
                 if let Some(oldest) = self.waiting.push(station, packet) {
                     self.out.send(oldest, Exit::QueueFull);
                 }
@@ -235,7 +235,9 @@ impl Turn<'_, '_> {
             return self.out.send(packet, Exit::Undecided);
         };
         let own = match self.decide(&packet, destination) {
-            Decision::Via(next_hop) => self.control.source_on(next_hop.port, next_hop.gateway.unwrap_or(destination)),
+            Decision::Via(next_hop) => {
+                next_hop.neighbor_in(destination).and_then(|address| self.control.source_on(next_hop.port, address))
+            }
             Decision::Local => Some(destination),
             _ => None,
         };

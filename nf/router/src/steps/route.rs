@@ -166,7 +166,7 @@ impl StageKind for Ipv4Route {
             routing.set_link(way, true);
             // Which address it is means nothing here: that it is known is enough to be a way.
             routing.set_mac(way, *gateway, Some(MacAddr::ZERO));
-            if let Err(refusal) = routing.replace(hold(way), Author::Learned, &[Hop::ViaOn(*gateway, way)]) {
+            if let Err(refusal) = routing.replace(hold(way), Author::Learned, &[Hop::ViaOn((*gateway).into(), way)]) {
                 refused.push((hold(way), refusal));
             }
         }
@@ -190,7 +190,7 @@ impl StageKind for Ipv4Route {
 impl RouteConfig {
     fn hop(&self, gateway: Ipv4Addr) -> Hop {
         let way = self.next_hops.iter().position(|hop| *hop == gateway).unwrap_or(usize::from(u16::MAX));
-        Hop::ViaOn(gateway, way as u16)
+        Hop::ViaOn(gateway.into(), way as u16)
     }
 
     /// Whether a route may lead to a gateway.
