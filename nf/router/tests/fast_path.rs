@@ -414,7 +414,8 @@ fn many_next_hops_are_told_apart() {
         let order = (0..HOPS / 2).flat_map(|n| [n, HOPS - 1 - n]);
         let mut expected = Vec::new();
         for n in order.step_by(7) {
-            let frame = rig.udp(0, "10.0.0.9", &network(n).to_string()).to_vec(&[0; 18]);
+            let host = Ipv4Addr::from_bits(network(n).to_bits() + 200);
+            let frame = rig.udp(0, "10.0.0.9", &host.to_string()).to_vec(&[0; 18]);
             rig.send(0, frame);
             expected.push(mac(n));
             if expected.len() == 64 {
