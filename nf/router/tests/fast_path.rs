@@ -390,15 +390,13 @@ fn packets_of_one_batch_go_each_its_own_way() {
 fn many_next_hops_are_told_apart() {
     const HOPS: u32 = 20_000;
     let ports = [TWO[0], PortSpec("right", &["20.0.0.1/8"], 1500)];
-    let gateway = |n: u32| Ipv4Addr::from_bits(Ipv4Addr::new(20, 1, 0, 0).to_bits() + n);
+    let gateway = |n: u32| Ipv4Addr::from_bits(Ipv4Addr::new(20, 0, 0, 2).to_bits() + n);
     let mac = |n: u32| MacAddr([2, 0, 0, 1, (n >> 8) as u8, n as u8]);
     let network = |n: u32| Ipv4Addr::from_bits(Ipv4Addr::new(40, 0, 0, 0).to_bits() + (n << 8));
     let neighbors: serde_json::Map<_, _> =
         (0..HOPS).map(|n| (gateway(n).to_string(), json!(mac(n).to_string()))).collect();
-    let mut routes: serde_json::Map<_, _> =
+    let routes: serde_json::Map<_, _> =
         (0..HOPS).map(|n| (format!("{}/24", network(n)), json!(gateway(n).to_string()))).collect();
-    // A table with long prefixes has words that lead to others: those of far next hops must not be taken for such.
-    routes.extend((0..8).map(|n| (format!("50.0.{n}.128/25"), json!(gateway(n).to_string()))));
     for table in ["dir24", "packed"] {
         let mut rig = Rig::new(
             &ports,
@@ -414,6 +412,7 @@ fn many_next_hops_are_told_apart() {
         let order = (0..HOPS / 2).flat_map(|n| [n, HOPS - 1 - n]);
         let mut expected = Vec::new();
         for n in order.step_by(7) {
+            // The routes to neighbours have words that lead to others, one of which this byte finds: far next hops must not be taken for such.
             let host = Ipv4Addr::from_bits(network(n).to_bits() + 200);
             let frame = rig.udp(0, "10.0.0.9", &host.to_string()).to_vec(&[0; 18]);
             rig.send(0, frame);
