@@ -153,7 +153,7 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
         let mut late = lookups.table.lookup_first(from, values) & good;
         let (mut part, mut gone) = (good & !late, 0);
         loop {
-            lookups.choose::<TAGGED>(batch, u64::MAX, values);
+            lookups.choose::<TAGGED>(batch, part, values);
             gone |= shared.path().forward_batch::<TAGGED>(batch, part, values, out);
             if late == 0 {
                 return gone;
