@@ -29,7 +29,7 @@ pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
             errors.push(error.remedy("give each a VLAN of its own"));
         }
         if let Err(error) = owner_of(loaded, config, element) {
-            errors.push(error);
+            errors.push(*error);
         }
     }
     errors
@@ -84,7 +84,7 @@ fn wrong_keys(config: &InterfaceConfig, element: &Element) -> Vec<ConfigError> {
 }
 
 /// The name of the function that an interface belongs to; none if its port belongs to none, which a warning says.
-fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Result<Option<String>, ConfigError> {
+fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Result<Option<String>, Box<ConfigError>> {
     let root = element.path();
     if let Some(port) = &config.on {
         let owner = loaded
@@ -96,9 +96,8 @@ fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Res
             Some((function, owner)) => {
                 let problem =
                     format!("port \"{port}\" belongs to {}, and {} has no interfaces", owner.name(), function.kind());
-                Err(element
-                    .error(ErrorKind::Conflict, &root.field("on"), problem)
-                    .allowed(format!("a port of a function that has some: {}", having(loaded))))
+                let error = element.error(ErrorKind::Conflict, &root.field("on"), problem);
+                Err(Box::new(error.allowed(format!("a port of a function that has some: {}", having(loaded)))))
             }
         };
     }
@@ -110,12 +109,12 @@ fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Res
         (Some(name), _) => {
             let problem = format!("\"{name}\" is no function that has interfaces");
             let error = element.error(ErrorKind::Dangling, &root.field("of"), problem);
-            Err(error.allowed(format!("one of {}", having(loaded))))
+            Err(Box::new(error.allowed(format!("one of {}", having(loaded)))))
         }
         (None, _) => {
             let problem = "is missing: a loopback belongs to a function, and which one is not clear";
             let error = element.error(ErrorKind::Missing, &root.field("of"), problem);
-            Err(error.allowed(format!("one of {}", having(loaded))))
+            Err(Box::new(error.allowed(format!("one of {}", having(loaded)))))
         }
     }
 }
