@@ -38,6 +38,7 @@ pub mod vrf;
 pub mod waiting;
 
 mod slots;
+mod spread;
 
 pub use author::Author;
 pub use family::{Family, Prefix};

@@ -123,7 +123,7 @@ impl Running {
         let rib = Limits { routes: limits.routes, next_hops: limits.next_hops, groups: limits.groups };
         let routing = Routing::new(rib, tables, ports.iter().copied());
         let neighbors = limits.neighbors as usize;
-        let neighbors = neighbor::Limits { per_port: neighbors, total: neighbors };
+        let neighbors = neighbor::Limits { per_port: neighbors, total: neighbors, ..neighbor::Limits::default() };
         let mut control = Control::new(routing, neighbors, wanted.timing);
         let refused = control.become_wanted(wanted, env.now);
         let errors: Vec<ConfigError> = refused
