@@ -19,6 +19,7 @@
 //! | [`fragment`] | fragmentation: RFC 791, and RFC 8200 section 4.5 |
 //! | [`reassembly`] | reassembly: RFC 791, and RFC 8200 section 4.5 |
 //! | [`limit`] | token buckets |
+//! | [`listener`] | multicast groups that the router listens to, RFC 3810 |
 //! | [`waiting`] | what waits for an answer |
 
 #![forbid(unsafe_code)]
@@ -32,6 +33,7 @@ pub mod icmp;
 pub mod icmp6;
 pub mod interface;
 pub mod limit;
+pub mod listener;
 pub mod neighbor;
 pub mod nexthop;
 pub mod reassembly;
