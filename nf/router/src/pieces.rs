@@ -85,11 +85,11 @@ impl<F: Fn(Author) -> bool + Send, R: 'static> ShowRows<R> for AllRoutes<F, R> {
     }
 }
 
-/// Two tables, the one behind the other.
-pub(crate) struct InTurn<R>([Box<dyn ShowRows<R>>; 2]);
+/// Three tables, one behind the other.
+pub(crate) struct InTurn<R>([Box<dyn ShowRows<R>>; 3]);
 
 impl<R> InTurn<R> {
-    pub(crate) fn new(tables: [Box<dyn ShowRows<R>>; 2]) -> InTurn<R> {
+    pub(crate) fn new(tables: [Box<dyn ShowRows<R>>; 3]) -> InTurn<R> {
         InTurn(tables)
     }
 }

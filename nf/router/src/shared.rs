@@ -12,7 +12,7 @@ use weir_net::Author;
 use weir_net::rib::Hop;
 
 use crate::load::Wanted;
-use crate::state::{Control, Lists};
+use crate::state::{Control, neighbors_on};
 
 /// Changes of routes, or what follows from other changes, that are worked on at once.
 pub(crate) const CHANGES: usize = 256;
@@ -96,7 +96,18 @@ impl Drop for Hold<'_> {
 
 /// Becomes what a checked configuration wants, changing no more than differs, by and by.
 pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
-    let Lists { routes, neighbors } = lock(shared).become_all_but_lists(wanted, now);
+    let Wanted { general, interfaces, routes, neighbors } = wanted;
+    lock(shared).become_general(general, now);
+    let gone = lock(shared).unwanted_interfaces(&interfaces);
+    for id in gone {
+        lock(shared).remove_interface(id);
+    }
+    lock(shared).forget_lacking();
+    let mut ids = Vec::with_capacity(interfaces.len());
+    for piece in interfaces.chunks(CHANGES) {
+        ids.extend(lock(shared).place_some(piece, now));
+    }
+    let neighbors = neighbors_on(&neighbors, &ids);
     let gone = lock(shared).unwanted_neighbors(&neighbors);
     for piece in gone.chunks(CHANGES) {
         lock(shared).remove_neighbors(piece);
@@ -123,6 +134,7 @@ pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
 
 /// Takes over from the instance that `shared` replaces, which still runs, what is not the configuration's.
 pub(crate) fn take_over(shared: &Shared, old: &Shared, now: u64) {
+    lock(shared).take_over_interfaces(&lock(old), now);
     let mut added: Vec<(Ipv4Net, Vec<Hop>)> = Vec::new();
     each_piece(old, |control, piece| {
         let theirs = control.routing.rib().routes_at::<Ipv4Net>(piece).filter(|route| route.author() == Author::Cli);

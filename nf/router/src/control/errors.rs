@@ -34,7 +34,7 @@ impl Turn<'_, '_> {
         let frame = about.packet().bytes();
         let to_all = Ethernet::view(frame)?.destination.is_group();
         let packet = ip_bytes(about.packet());
-        icmp::may_report(packet, to_all, |address| self.control.is_broadcast(address)).ok()?;
+        icmp::may_report(packet, to_all, |address| self.control.addresses.is_broadcast(address)).ok()?;
         let back = Ipv4::view(packet)?.source_addr();
         // "the IP source address in an ICMP message originated by the router MUST be one of the IP addresses associated with
         // the physical interface over which the ICMP message is transmitted" (section 4.3.2.4).
