@@ -1,7 +1,7 @@
 //! Subscribers from the configuration: a list of tables, or a CSV file, which is read row by row. All that is wrong is told at
 //! once, each with its place.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 use std::sync::Arc;
 
@@ -86,6 +86,7 @@ pub(crate) struct Loader<'a> {
     tags: HashMap<Tags, u32>,
     keys: HashMap<u32, u32>,
     addresses: HashMap<BindingKey, u32>,
+    svlans: HashSet<(u8, u16)>,
     limit_told: bool,
 }
 
@@ -125,6 +126,7 @@ impl<'a> Loader<'a> {
             tags: HashMap::new(),
             keys: HashMap::new(),
             addresses: HashMap::new(),
+            svlans: HashSet::new(),
             limit_told: false,
         }
     }
@@ -245,6 +247,13 @@ impl<'a> Loader<'a> {
             let problem =
                 format!("{} has the tags {}.{} as {} has", place.name(), tags.svlan, tags.cvlan, other(first));
             return duplicate(Column::Svlan, problem);
+        }
+        self.svlans.insert((tags.port, tags.svlan));
+        if self.svlans.len() > self.settings.svlans as usize && !self.limit_told {
+            self.limit_told = true;
+            let problem =
+                format!("is in one more SVLAN than limits.svlans, {}; raise that limit", self.settings.svlans);
+            return Some((Column::Svlan, ErrorKind::Limit, problem));
         }
         // A command may have changed what the configuration says about these very tags: that goes on to count.
         let is_covered = self.taken.tags.contains_key(tags);

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::io::BufReader;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Path, PortName, Rows};
-use weir_stage::{Env, PortInfo};
+use weir_stage::{Env, Given, PortInfo};
 use weir_wire::{MacAddr, martian, mpls};
 
 use crate::config::{BngConfig, CoreEncapsulation, GatewayConfig, TunnelDscp};
@@ -18,7 +19,7 @@ use crate::qos;
 /// The part of a checked configuration that the gateway is built from.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    pub(crate) ports: Ports,
+    pub(crate) ports: Arc<Ports>,
     /// By name.
     pub(crate) gateways: Vec<Gateway>,
     /// Prefixes, and positions of their gateways.
@@ -37,14 +38,9 @@ pub(crate) struct Wanted {
     pub(crate) wrong: Vec<ConfigError>,
 }
 
-/// Reads a configuration, and everything that is wrong with it beyond its schema, but for subscribers.
-///
-/// # Errors
-///
-/// What is wrong by its schema.
-pub(crate) fn wanted(element: &Element, env: &Env<'_>) -> Result<(BngConfig, Wanted), Vec<ConfigError>> {
-    let config: BngConfig = element.read()?;
-    let mut loader = Loader { element, env, config: &config, errors: Errors::new() };
+/// What a configuration wants, and everything that is wrong with it beyond its schema, but for subscribers.
+pub(crate) fn wanted(given: &Given<'_, BngConfig>, env: &Env<'_>) -> Wanted {
+    let mut loader = Loader { element: given.element, env, config: given.config, errors: Errors::new() };
     let ports = loader.ports();
     let local = loader.local();
     let gateways = loader.gateways(&ports, local);
@@ -54,9 +50,9 @@ pub(crate) fn wanted(element: &Element, env: &Env<'_>) -> Result<(BngConfig, Wan
     let core_addresses = loader.core_addresses(&ports);
     loader.markings();
     let Loader { mut errors, .. } = loader;
-    qos::faults(element, &config).into_iter().for_each(|error| errors.push(error));
+    qos::faults(given).into_iter().for_each(|error| errors.push(error));
     let wrong = errors.into_result(()).err().unwrap_or_default();
-    Ok((config, Wanted { ports, gateways, routes, routes6, addresses, addresses6, core_addresses, local, wrong }))
+    Wanted { ports: Arc::new(ports), gateways, routes, routes6, addresses, addresses6, core_addresses, local, wrong }
 }
 
 struct Loader<'a> {

@@ -9,7 +9,7 @@ use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Row, Rows, 
 use weir_sched::class::MAX_QUEUES;
 use weir_sched::classify::Classifier;
 use weir_sched::police::{Policer, Policers};
-use weir_stage::{Env, Layout};
+use weir_stage::{Env, Given, Layout, Placement};
 
 use crate::config::{QosConfig, UserBy, UserConfig};
 use crate::key::{AnyPrefix, Tags, UserKey};
@@ -48,19 +48,19 @@ fn number(names: &[String], name: &str) -> Option<u16> {
     names.iter().position(|one| one == name).and_then(|position| u16::try_from(position).ok())
 }
 
-/// Reads a checked configuration.
+/// What a configuration wants.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it beyond its schema.
-pub(crate) fn load(element: &Element, env: &Env<'_>) -> Result<(QosConfig, Wanted), Vec<ConfigError>> {
-    let config: QosConfig = element.read()?;
+pub(crate) fn load(given: &Given<'_, QosConfig>, env: &Env<'_>) -> Result<Wanted, Vec<ConfigError>> {
+    let Given { element, config, placement } = given;
     let names = Names {
         profiles: config.scheduler.profiles.keys().cloned().collect(),
         subports: config.scheduler.subports.keys().cloned().collect(),
     };
-    let mut loader = Loader { element, env, config: &config, names, errors: Errors::new(), seen: HashMap::new() };
-    loader.placement();
+    let mut loader = Loader { element, env, config, names, errors: Errors::new(), seen: HashMap::new() };
+    loader.placement(placement);
     loader.classes();
     let policers = loader.policers();
     let others = loader.others();
@@ -70,7 +70,7 @@ pub(crate) fn load(element: &Element, env: &Env<'_>) -> Result<(QosConfig, Wante
     loader.check_limits(&users);
     let Loader { errors, names, .. } = loader;
     let classifier = Classifier::new(&config.classify, config.scheduler.classes);
-    errors.into_result((config, Wanted { users, others, names, classifier, policers }))
+    errors.into_result(Wanted { users, others, names, classifier, policers })
 }
 
 struct Loader<'a> {
@@ -117,13 +117,13 @@ impl Loader<'_> {
         self.errors.push(self.element.error(kind, &root.field(key), problem).remedy(remedy));
     }
 
-    fn placement(&mut self) {
+    fn placement(&mut self, placement: &Placement) {
         if self.config.from == self.config.to {
             let problem = format!("\"{}\" is where packets come from, too", self.config.to);
             self.error(ErrorKind::Conflict, "to", problem, "name another port");
         }
-        let workers = self.config.workers.len();
-        if self.config.layout == Layout::RunToCompletion && workers > 1 {
+        let workers = placement.workers.len();
+        if placement.layout == Layout::RunToCompletion && workers > 1 {
             let problem = format!(
                 "{workers} workers that each take what their queues give them: packets of one user would come to several, and a \
                  scheduler has one owner"

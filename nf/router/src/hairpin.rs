@@ -72,9 +72,14 @@ fn is_ipv4(packet: &Packet) -> bool {
     Ethernet::view(packet.bytes()).is_some_and(|header| header.ethertype.get() == ethernet::IPV4)
 }
 
+/// What [`Hairpin`] declares.
+pub(crate) fn declaration() -> Declaration {
+    Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Port])
+}
+
 impl<T: Lookup4> Stage for Hairpin<T> {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Port])
+        declaration()
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

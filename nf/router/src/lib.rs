@@ -15,6 +15,7 @@ mod explain;
 mod fib;
 mod forward;
 mod function;
+mod graph;
 mod hairpin;
 mod load;
 mod lookups;

@@ -8,12 +8,12 @@ use weir_config::{ConfigError, Element, ErrorKind, Errors, PortName};
 use weir_net::PortId;
 use weir_net::interface::{AddressKind, Interface};
 use weir_net::neighbor::Timing;
-use weir_stage::{Env, PortInfo};
+use weir_stage::{Env, Given, PortInfo};
 use weir_wire::MacAddr;
 
 use crate::config::RouterConfig;
 use crate::state::{PortState, longest_around};
-use crate::static_routes::{Sources, StaticRoute, long_prefix_networks};
+use crate::static_routes::{Sources, StaticRoute, different_sets, long_prefix_networks};
 
 /// What a checked configuration wants of the control side.
 #[derive(Debug)]
@@ -30,14 +30,14 @@ pub(crate) struct Wanted {
     pub(crate) timing: Timing,
 }
 
-/// Reads a checked configuration.
+/// What a configuration wants.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it beyond its schema.
-pub(crate) fn load(element: &Element, env: &Env<'_>) -> Result<(RouterConfig, Wanted), Vec<ConfigError>> {
-    let config: RouterConfig = element.read()?;
-    let mut loader = Loader { element, env, config: &config, errors: Errors::new(), interfaces: Vec::new() };
+pub(crate) fn load(given: &Given<'_, RouterConfig>, env: &Env<'_>) -> Result<Wanted, Vec<ConfigError>> {
+    let Given { element, config, .. } = given;
+    let mut loader = Loader { element, env, config, errors: Errors::new(), interfaces: Vec::new() };
     let ports = loader.ports();
     let neighbors = loader.neighbors();
     let proxy_arp = loader.proxy_arp();
@@ -53,7 +53,7 @@ pub(crate) fn load(element: &Element, env: &Env<'_>) -> Result<(RouterConfig, Wa
         icmp_rate: config.icmp_rate.packets_per_second(),
         timing: config.neighbor_timers.timing(),
     };
-    errors.into_result((config, wanted))
+    errors.into_result(wanted)
 }
 
 struct Loader<'a> {
@@ -194,10 +194,12 @@ impl Loader<'_> {
 
     fn check_limits(&mut self, routes: &[StaticRoute]) {
         let limits = &self.config.limits;
+        let sets = different_sets(routes);
         let gateways: HashSet<Ipv4Addr> = routes.iter().flat_map(|route| route.via.iter().copied()).collect();
         let bounds = [
             ("routes", routes.len() + self.interfaces.len(), limits.routes),
             ("next_hops", gateways.len() + self.interfaces.len(), limits.next_hops),
+            ("groups", sets, limits.groups),
             (
                 "long_prefix_networks",
                 long_prefix_networks(routes) + 2 * self.interfaces.len(),

@@ -1,6 +1,6 @@
 //! Static routes as a configuration has them: in the script, in a CSV file, or both.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::BufReader;
 use std::net::Ipv4Addr;
 
@@ -162,6 +162,13 @@ fn wrong_gateways(via: &[Ipv4Addr], check: &CheckGateway<'_>) -> Vec<String> {
         return vec![format!("has {} next hops; a route has at most {MAX_MEMBERS}", via.len())];
     }
     via.iter().filter_map(|gateway| check(*gateway).err()).collect()
+}
+
+/// Different sets of several next hops among routes.
+pub(crate) fn different_sets(routes: &[StaticRoute]) -> usize {
+    let several = routes.iter().filter(|route| route.via.iter().nth(1).is_some());
+    let sets = several.map(|route| route.via.iter().copied().collect::<BTreeSet<Ipv4Addr>>());
+    sets.filter(|set| set.len() > 1).collect::<BTreeSet<_>>().len()
 }
 
 /// /24 networks in which prefixes longer than /24 lie.
