@@ -4,7 +4,7 @@
 //! of their command lines, and how what was added is saved. What one field holds is read in one place, whichever of them it stands in
 //! ([`Source`]). How requests are carried out, all or none of a list, and how entries are told by the piece, is in [`entries`](crate::entries).
 
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 
 use serde_json::Value;
 use weir_config::{Element, ErrorKind, Errors, FilePath, Folder, Path, Row, Rows, Scalar};
@@ -20,9 +20,9 @@ pub struct Collection {
     pub key: &'static str,
     /// Whether that key holds a list; else a table, whose keys are the entries' first fields.
     pub is_list: bool,
-    /// The key that names a file of entries: `routes_csv`.
+    /// The key that names a file of entries, where there is one: `routes_csv`.
     pub file_key: &'static str,
-    /// What is known of an entry. Those that are required are columns that a file must have.
+    /// What is known of an entry. Those that are required come first; they are columns that a file must have.
     pub fields: &'static [Argument],
     /// Whether a request is told which field is wrong: where they are few, their values say it.
     pub has_labels: bool,
@@ -44,10 +44,9 @@ impl Collection {
         self.fields.iter().filter(|field| field.required == required).map(|field| field.name).collect()
     }
 
-    /// The position of a field among the columns of a file's rows: those that are required come first.
+    /// The position of a field, which is that of its column in a file's rows.
     pub fn column(&self, field: &str) -> usize {
-        let columns = self.names(true).into_iter().chain(self.names(false));
-        columns.into_iter().position(|name| name == field).unwrap_or(usize::MAX)
+        self.fields.iter().position(|known| known.name == field).unwrap_or(usize::MAX)
     }
 
     /// Reads a file of entries line by line; a wrong line does not keep the next ones from being looked at. What is wrong goes to `errors`.
@@ -56,20 +55,30 @@ impl Collection {
         file: &FilePath,
         site: Site<'_>,
         errors: &mut Errors,
-        mut each: impl FnMut(&Row<'_>, &mut Errors),
+        each: impl FnMut(&Row<'_>, &mut Errors),
     ) {
         let opened = match site.folder {
             Some(folder) => folder.open_file(file),
             None => Err("can not be opened: the configuration has no folder".to_owned()),
         };
-        let input = match opened {
-            Ok(opened) => BufReader::with_capacity(1 << 18, opened),
+        match opened {
+            Ok(opened) => self.read_rows(&file.to_string(), BufReader::with_capacity(1 << 18, opened), errors, each),
             Err(reason) => {
                 let path = site.path.field(self.file_key);
-                return errors.push(site.element.error(ErrorKind::File, &path, format!("\"{file}\" {reason}")));
+                errors.push(site.element.error(ErrorKind::File, &path, format!("\"{file}\" {reason}")));
             }
-        };
-        let mut rows = match Rows::new(file.to_string(), input, &self.names(true), &self.names(false)) {
+        }
+    }
+
+    /// Reads entries line by line, of what is called `name` in messages.
+    pub fn read_rows(
+        &self,
+        name: &str,
+        input: impl BufRead,
+        errors: &mut Errors,
+        mut each: impl FnMut(&Row<'_>, &mut Errors),
+    ) {
+        let mut rows = match Rows::new(name, input, &self.names(true), &self.names(false)) {
             Ok(rows) => rows,
             Err(wrong) => return errors.extend(wrong),
         };
@@ -139,7 +148,7 @@ pub struct RowFields<'a> {
 impl Source for RowFields<'_> {
     fn one<T: Scalar>(&mut self, field: &str) -> Option<Said<T>> {
         let column = self.collection.column(field);
-        let is_required = self.collection.fields.iter().any(|known| known.name == field && known.required);
+        let is_required = self.collection.fields.get(column).is_some_and(|field| field.required);
         if !is_required && self.row.text(column).is_empty() {
             return Some(Said::Nothing);
         }
@@ -185,12 +194,20 @@ impl Arguments<'_> {
         }
     }
 
+    /// A field of any number of values, none where nothing is said of it.
+    pub fn list<T: Scalar>(&mut self, field: &str) -> Option<Vec<T>> {
+        let value = self.value(field);
+        let list = value.map_or(&[][..], |value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
+        let parsed = list.iter().map(|value| self.parse(field, value)).collect();
+        self.told(parsed)
+    }
+
     fn value(&self, field: &str) -> Option<&Value> {
         self.arguments.get(field).filter(|value| !value.is_null())
     }
 
     fn told<T>(&mut self, parsed: Result<T, String>) -> Option<T> {
-        parsed.map_err(|problem| drop(self.problem.get_or_insert(problem))).ok()
+        parsed.map_err(|problem| _ = self.problem.get_or_insert(problem)).ok()
     }
 
     fn parse<T: Scalar>(&self, field: &str, value: &Value) -> Result<T, String> {
@@ -221,15 +238,13 @@ impl Source for Arguments<'_> {
     }
 
     fn many<T: Scalar>(&mut self, field: &str) -> Option<Said<Vec<T>>> {
-        let Some(value) = self.value(field) else { return Some(Said::Nothing) };
-        let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-        if let [one] = list
-            && one == NONE
-        {
-            return Some(Said::None);
+        match self.value(field) {
+            None => Some(Said::Nothing),
+            Some(value) if value == NONE || value.as_array().is_some_and(|list| list.as_slice() == [NONE]) => {
+                Some(Said::None)
+            }
+            Some(_) => self.list(field).map(Said::Some),
         }
-        let parsed = list.iter().map(|value| self.parse(field, value)).collect();
-        self.told(parsed).map(Said::Some)
     }
 }
 
@@ -237,7 +252,6 @@ impl Source for Arguments<'_> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use ipnet::Ipv4Net;
     use serde_json::json;
 
     use super::*;
@@ -249,14 +263,14 @@ mod tests {
         is_list: false,
         file_key: "routes_csv",
         fields: &[
-            Argument { name: "mtu", keyword: Some("mtu"), required: false, ..PREFIX },
             PREFIX,
             Argument { name: "via", keyword: Some("via"), many: true, ..PREFIX },
+            Argument { name: "mtu", keyword: Some("mtu"), required: false, ..PREFIX },
         ],
         has_labels: true,
     };
 
-    type Route = (Said<Ipv4Net>, Said<Vec<Ipv4Addr>>);
+    type Route = (Said<Ipv4Addr>, Said<Vec<Ipv4Addr>>);
 
     fn read(source: &mut impl Source) -> Option<Route> {
         let (prefix, via) = (source.one("prefix"), source.many("via"));
@@ -271,16 +285,14 @@ mod tests {
 
     #[test]
     fn rows_and_requests_say_the_same_of_an_entry() {
-        let text = "via,prefix\n192.0.2.1;192.0.2.2,10.0.0.0/8\n,11.0.0.0/8\n192.0.2,\n";
+        let text = "via,prefix\n192.0.2.1;192.0.2.2,10.0.0.0\n,11.0.0.0\n192.0.2,\n";
         let mut rows = Rows::new("r.csv", text.as_bytes(), &ROUTES.names(true), &ROUTES.names(false)).unwrap();
         let (mut errors, mut found) = (Errors::new(), Vec::new());
         while let Some(row) = rows.next(&mut errors) {
             found.push(read(&mut ROUTES.row(&row, &mut errors)));
         }
-        let asked = [
-            json!({ "prefix": "10.0.0.0/8", "via": ["192.0.2.1", "192.0.2.2"] }),
-            json!({ "prefix": "11.0.0.0/8" }),
-        ];
+        let asked =
+            [json!({ "prefix": "10.0.0.0", "via": ["192.0.2.1", "192.0.2.2"] }), json!({ "prefix": "11.0.0.0" })];
         assert_eq!(found[..2], asked.map(|asked| of_request(&asked).ok()));
         assert_eq!(found[2..], [None]);
         let told: Vec<String> = errors.into_result(()).unwrap_err().iter().map(ToString::to_string).collect();
@@ -304,13 +316,13 @@ mod tests {
         assert_eq!(said(json!("192.0.2")), Err(wrong.to_owned()));
         let absent = json!({});
         let mut arguments = ROUTES.arguments(&absent);
-        let prefix = arguments.required::<Ipv4Net>("prefix");
+        let prefix = arguments.required::<Ipv4Addr>("prefix");
         assert_eq!(arguments.finish(prefix), Err("prefix is missing".to_owned()));
     }
 
     #[test]
     fn what_is_saved_names_the_request_and_the_key() {
-        let arguments = json!({ "prefix": "10.0.0.0/8" });
+        let arguments = json!({ "prefix": "10.0.0.0" });
         let saved = ROUTES.saved("add", arguments.clone());
         assert_eq!((&*saved.verb, &*saved.key, saved.entry), ("route add", "routes", None));
         assert_eq!(Collection { is_list: true, ..ROUTES }.saved("add", arguments.clone()).entry, Some(arguments));

@@ -27,6 +27,22 @@ pub trait Entries {
     fn settle(&mut self) {}
 }
 
+impl<E: Entries + ?Sized> Entries for &mut E {
+    type Undo = E::Undo;
+
+    fn change(&mut self, verb: &str, arguments: &Value, now: u64) -> Result<Self::Undo, String> {
+        (**self).change(verb, arguments, now)
+    }
+
+    fn take_back(&mut self, undo: Self::Undo, now: u64) {
+        (**self).take_back(undo, now);
+    }
+
+    fn settle(&mut self) {
+        (**self).settle();
+    }
+}
+
 /// Carries out a request, whose arguments are an object, or a list of such for many at once: in the end all of them or none. No more than
 /// `piece` of them are carried out at once; then others have their turn at what `lock` locks.
 ///
@@ -42,7 +58,9 @@ pub fn carry_out<G: DerefMut<Target: Entries>>(
     let list = arguments.as_array().map_or(std::slice::from_ref(arguments), Vec::as_slice);
     let mut undo = Vec::with_capacity(list.len());
     for piece in list.chunks(piece.max(1)) {
-        if let Err(problem) = carry_out_piece(&mut *lock(), verb, piece, now, &mut undo) {
+        // Let go at once: what takes back locks anew.
+        let done = carry_out_piece(&mut *lock(), verb, piece, now, &mut undo);
+        if let Err(problem) = done {
             let entry = undo.len() + 1;
             take_back(&lock, piece.len(), undo, now);
             return Err(match arguments.is_array() {

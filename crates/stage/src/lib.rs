@@ -4,6 +4,7 @@
 //! - [`Graph`]: stages wired by their ways, with the check of what must hold.
 //! - [`Port`], [`Rx`], [`Tx`]: where packets enter and leave.
 //! - [`Function`], [`Description`], [`Instance`]: what a network function is to the program; [`AnyFunction`]: functions side by side.
+//! - [`Collection`], [`Entries`]: entries that a configuration, a file and requests speak of, declared once.
 //! - [`StageKind`], [`MakeStage`]: what a stage is to a configuration that wires stages by hand.
 //! - [`device`]: the texts that name devices.
 //! - [`harness`]: packets in, packets per way out, for tests of single stages.
@@ -12,7 +13,9 @@
 #![forbid(unsafe_code)]
 
 pub mod case;
+pub mod collection;
 pub mod device;
+pub mod entries;
 pub mod function;
 pub mod graph;
 pub mod harness;
@@ -28,7 +31,9 @@ pub mod stage;
 pub mod ways;
 
 pub use case::{Case, Chosen, Knob};
+pub use collection::{Arguments, Collection, Said, Site, Source};
 pub use device::{DeviceText, local_mac};
+pub use entries::Entries;
 pub use function::{Description, Env, Function, Given, Ground, Layout, Placement, PortConfig, PortInfo};
 pub use graph::{Graph, GraphError, NodeId, Place, To};
 pub use instance::{Instance, Notice, Stateless};

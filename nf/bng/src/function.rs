@@ -1,6 +1,5 @@
 //! The function `bng` as the program sees it: its configuration, and what that comes to.
 
-use std::io::BufReader;
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +9,7 @@ use weir_net::Author;
 use weir_sched::arrangement::Arrangement;
 use weir_sched::owner::Owners;
 use weir_simd::Kernel;
-use weir_stage::{Case, Description, Env, Function, Given, Graph, GraphError, Ground, Prepared, Show, Verb};
+use weir_stage::{Case, Description, Env, Function, Given, Graph, GraphError, Ground, Prepared, Show, Site, Verb};
 use weir_table::lpm4::Prefix4;
 use weir_wire::MacAddr;
 
@@ -266,15 +265,7 @@ fn entries(given: &Given<'_, BngConfig>, env: &Env<'_>, settings: &Settings) -> 
     let mut loader = Loader::new(settings, taken);
     match &config.subscribers {
         SubscribersConfig::File(file) => {
-            let opened = match env.folder {
-                Some(folder) => folder.open_file(file),
-                None => Err("can not be opened: the configuration has no folder".to_owned()),
-            };
-            let opened = opened.map_err(|reason| {
-                let root = element.path();
-                vec![element.error(ErrorKind::File, &root.field("subscribers"), format!("\"{file}\" {reason}"))]
-            })?;
-            loader.read_csv(&file.to_string(), BufReader::with_capacity(1 << 18, opened));
+            loader.read_file(file, Site { element, path: element.path(), folder: env.folder });
         }
         SubscribersConfig::List(list) => {
             for (n, one) in (1..).zip(list) {

@@ -188,8 +188,8 @@ impl Instance for Running {
         self.shape.draw(None)
     }
 
-    fn request(&self, verb: &str, arguments: &Value, _now: u64) -> Result<Value, RequestError> {
-        request::carry_out(&mut lock(&self.shared).registry, verb, arguments)
+    fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
+        request::carry_out(&self.shared, verb, arguments, now)
     }
 
     fn save(&self) -> Box<dyn ShowRows<Saved>> {

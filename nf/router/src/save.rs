@@ -8,7 +8,8 @@ use weir_net::neighbor::Neighbor;
 use weir_net::rib::{Hop, RouteView};
 use weir_stage::{Saved, ShowRows};
 
-use crate::pieces::{AllRoutes, InTurn, Pieces};
+use crate::pieces::{AllRoutes, InTurn, pieces};
+use crate::request::{NEIGHBORS, ROUTES};
 use crate::shared::{Shared, lock};
 use crate::state::Control;
 
@@ -17,7 +18,7 @@ pub(crate) fn save(shared: &Arc<Shared>) -> Box<dyn ShowRows<Saved>> {
     let routes = AllRoutes::new(shared, |author| author == Author::Cli, route);
     let added: Vec<Neighbor> =
         lock(shared).neighbors.iter().filter(|neighbor| neighbor.author == Author::Cli).collect();
-    let neighbors = Pieces::of(shared, added, |_: &Control, added| neighbor(&added));
+    let neighbors = pieces(shared, added, |_: &Control, added| neighbor(&added));
     Box::new(InTurn::new([Box::new(routes), neighbors]))
 }
 
@@ -26,15 +27,10 @@ fn route(control: &Control, route: &RouteView<'_>) -> Saved {
         Hop::Via(gateway) | Hop::ViaOn(gateway, _) => gateway.to_string(),
         Hop::On(port) => control.port_name(port).to_owned(),
     });
-    Saved {
-        verb: "route add".to_owned(),
-        arguments: json!({ "prefix": route.prefix().to_string(), "via": via.collect::<Vec<_>>() }),
-        key: "routes".to_owned(),
-        entry: None,
-    }
+    ROUTES.saved("add", json!({ "prefix": route.prefix().to_string(), "via": via.collect::<Vec<_>>() }))
 }
 
 fn neighbor(added: &Neighbor) -> Option<Saved> {
     let arguments = json!({ "address": added.address.to_string(), "mac": added.mac?.to_string() });
-    Some(Saved { verb: "neighbor add".to_owned(), arguments, key: "neighbors".to_owned(), entry: None })
+    Some(NEIGHBORS.saved("add", arguments))
 }

@@ -11,7 +11,7 @@ use weir_net::neighbor::{Neighbor, State};
 use weir_net::rib::{Hop, RouteView};
 use weir_stage::{RequestError, Show, ShowRows, whole};
 
-use crate::pieces::{AllRoutes, Pieces};
+use crate::pieces::{AllRoutes, pieces};
 use crate::routing::Traffic;
 use crate::shared::{Shared, lock};
 use crate::state::Control;
@@ -58,11 +58,11 @@ pub(crate) fn rows(
         "neighbors" => {
             let row = move |control: &Control, neighbor| Some(neighbor_row(control, neighbor, now));
             check_word(control, what, filter, &[("a state", &states()), ("an author", &authors())])?;
-            Ok(Pieces::of(shared, neighbors(control, filter), row))
+            Ok(pieces(shared, neighbors(control, filter), row))
         }
         "nexthops" => {
             check_word(control, what, filter, &[])?;
-            Ok(Pieces::of(shared, next_hops(control, filter), |control, traffic| Some(hop_row(control, traffic))))
+            Ok(pieces(shared, next_hops(control, filter), |control, traffic| Some(hop_row(control, traffic))))
         }
         "addresses" | "fib" if filter.is_some() => {
             let word = filter.unwrap_or_default();
