@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_config::{Change, ConfigError, Element, Plan, What};
 use weir_mem::Domain;
-use weir_stage::{Configured, Env, Ground, PortInfo, Prepared};
+use weir_stage::{Configured, Env, Ground, InterfaceInfo, PortInfo, Prepared};
 
 use super::Failure;
 use super::changes::PortChanges;
@@ -22,6 +22,7 @@ pub(crate) struct Aside {
     pub(super) wanted: BTreeMap<String, Owners>,
     /// The ports as the new configuration sees them: as they are where that is known, else as they will be as far as can be told.
     pub(super) infos: Vec<PortInfo>,
+    pub(super) interfaces: Vec<InterfaceInfo>,
     pub(super) running: Vec<RunningFunction>,
     pub(super) domain: Domain,
     pub(super) now: u64,
@@ -92,7 +93,8 @@ impl Aside {
     }
 
     fn env<'a>(&'a self, ports: &'a [PortInfo], running: Option<&'a RunningFunction>) -> Env<'a> {
-        Env { ports, folder: Some(&self.new.folder), running: running.map(|running| &*running.instance) }
+        let running = running.map(|running| &*running.instance);
+        Env { ports, interfaces: &self.interfaces, folder: Some(&self.new.folder), running }
     }
 
     fn ground(&self) -> Ground<'_> {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use weir_config::{Checked, ConfigError, Document, Element, ErrorKind, Folder, Plan, choice, config, nearest};
 use weir_lua::Limits;
 use weir_stage::graph::Node;
-use weir_stage::{Configured, Env, Graph, GraphError, PortConfig, PortFacts, PortInfo};
+use weir_stage::{Configured, Env, Graph, GraphError, InterfaceConfig, PortConfig, PortFacts, PortInfo};
 
-use super::{joint, meant};
+use super::{interface, joint, meant};
 use crate::catalogue;
 
 choice! {
@@ -64,6 +64,9 @@ config! {
 /// A port as it is declared: its name, its configuration, its declaration.
 pub(crate) type DeclaredPort = (String, PortConfig, Arc<Element>);
 
+/// The same of an interface.
+pub(super) type DeclaredInterface = (String, InterfaceConfig, Arc<Element>);
+
 /// A configuration that was read and is right as far as can be told without devices.
 pub(crate) struct Loaded {
     pub(crate) file: PathBuf,
@@ -71,6 +74,7 @@ pub(crate) struct Loaded {
     pub(crate) checked: Checked,
     pub(crate) engine: EngineConfig,
     pub(crate) ports: Vec<DeclaredPort>,
+    pub(super) interfaces: Vec<DeclaredInterface>,
     /// The functions, in the order of their declarations.
     functions: Vec<Configured>,
     /// What is not wrong and hardly meant; of graphs only where the functions were described.
@@ -129,11 +133,16 @@ pub(crate) fn load_document(
             functions.push(function.configure(element)?);
         }
     }
+    let mut interfaces = Vec::new();
+    for element in checked.of_kind("interface") {
+        interfaces.push((element.name().to_owned(), element.read::<InterfaceConfig>()?, Arc::clone(element)));
+    }
     let engine = match checked.of_kind("engine").next() {
         Some(element) => element.read()?,
         None => return Err(vec![unreadable(file, &"no engine element")]),
     };
-    let mut loaded = Loaded { file: file.to_owned(), folder, checked, engine, ports, functions, warnings: Vec::new() };
+    let mut loaded =
+        Loaded { file: file.to_owned(), folder, checked, engine, ports, interfaces, functions, warnings: Vec::new() };
     loaded.warnings = meant::warnings(&loaded);
     let schema_holds = errors.is_empty();
     errors.extend(permissions.map_or_else(Vec::new, |given| loaded.check_permissions(given)));
@@ -175,7 +184,8 @@ impl Loaded {
 
     /// Bytes that may stand between the Ethernet header and the IP packet on a port.
     pub(crate) fn in_front(&self, port: &str) -> u16 {
-        self.functions.iter().find_map(|function| function.in_front(port)).unwrap_or(0)
+        let of_owner = self.functions.iter().find_map(|function| function.in_front(port)).unwrap_or(0);
+        of_owner.max(self.tag_bytes(port))
     }
 
     /// The folder that relative paths of devices start from.
@@ -236,6 +246,7 @@ impl Loaded {
         }
         let mut errors = self.check_devices();
         errors.extend(joint::check(self));
+        errors.extend(interface::check(self));
         errors.extend(self.check_owners());
         errors.extend(self.check_workers());
         if schemas_hold && self.functions.is_empty() && errors.is_empty() {
@@ -252,7 +263,8 @@ impl Loaded {
     fn check_functions(&self, permissions: Option<&[&str]>) -> (Vec<ConfigError>, Vec<ConfigError>) {
         let (mut errors, mut warnings) = (Vec::new(), Vec::new());
         let ports = self.assumed_ports();
-        let env = Env { ports: &ports, folder: Some(&self.folder), running: None };
+        let interfaces = self.interface_infos();
+        let env = Env { ports: &ports, interfaces: &interfaces, folder: Some(&self.folder), running: None };
         // Without one of its ports a function could only object to what follows from that.
         let known: BTreeSet<&str> = ports.iter().map(|port| port.name.as_str()).collect();
         for function in self.functions.iter().filter(|function| function.ports().all(|name| known.contains(name))) {

@@ -5,6 +5,7 @@ mod changes;
 mod closed;
 mod config;
 mod failure;
+mod interface;
 mod joint;
 mod meant;
 mod placing;
@@ -123,7 +124,9 @@ impl Supervisor {
         let infos: Vec<PortInfo> = attached.iter().map(|(info, ..)| info.clone()).collect();
         let mut functions = Vec::new();
         let mut errors = Vec::new();
-        let env = Env { ports: &infos, folder: Some(&self.loaded.folder), running: None };
+        let interfaces = self.loaded.interface_infos();
+        let folder = Some(&self.loaded.folder);
+        let env = Env { ports: &infos, interfaces: &interfaces, folder, running: None };
         let ground = self.ground();
         for configured in self.loaded.functions() {
             match configured.instantiate(&env, &ground) {

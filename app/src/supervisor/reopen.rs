@@ -51,7 +51,8 @@ impl Supervisor {
         let is_its = |running: &RunningFunction| running.configured.has_port(port);
         let Some(at) = self.functions.iter().position(is_its) else { return Ok(()) };
         let Some(running) = self.functions.get(at) else { return Ok(()) };
-        let env = Env { ports: &infos, folder: Some(&self.loaded.folder), running: Some(&*running.instance) };
+        let (interfaces, folder) = (self.loaded.interface_infos(), Some(&self.loaded.folder));
+        let env = Env { ports: &infos, interfaces: &interfaces, folder, running: Some(&*running.instance) };
         let built = running.configured.instantiate(&env, &self.ground());
         let instance = built.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
         if let Some(running) = self.functions.get_mut(at) {

@@ -90,7 +90,7 @@ fn infos(ports: &[(String, MemPort)]) -> Vec<PortInfo> {
 
 fn build(file: &Path, infos: &[PortInfo], folder: &Folder) -> Result<Box<dyn Instance>, Vec<String>> {
     let domain = Domain::new();
-    let env = Env { ports: infos, folder: Some(folder), running: None };
+    let env = Env { ports: infos, interfaces: &[], folder: Some(folder), running: None };
     let ground = Ground { domain: &domain, now: 0 };
     let said = |errors: Vec<weir_config::ConfigError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
     LuaFunction.configure(&element_of(file)?).and_then(|configured| configured.instantiate(&env, &ground)).map_err(said)
@@ -142,7 +142,8 @@ impl Rig {
     /// What a reload does whose configuration is the same.
     fn reload(&mut self, file: &Path) -> Result<(), Vec<String>> {
         let element = element_of(file)?;
-        let env = Env { ports: &self.infos, folder: Some(&self.folder), running: Some(&*self.instance) };
+        let env =
+            Env { ports: &self.infos, interfaces: &[], folder: Some(&self.folder), running: Some(&*self.instance) };
         let change = rehearsal::change(&LuaFunction, &element, &env).map_err(|errors| vec![errors[0].to_string()])?;
         self.install(true);
         change(0);

@@ -14,6 +14,7 @@ use weir_mem::Domain;
 use crate::case::Case;
 use crate::graph::{Graph, GraphError};
 use crate::instance::Instance;
+use crate::interface::InterfaceInfo;
 use crate::kind::Prepared;
 use crate::port::PortFacts;
 use crate::request::{Show, Verb};
@@ -80,6 +81,8 @@ pub struct PortInfo {
 pub struct Env<'a> {
     /// All ports of the configuration. When a configuration is only checked, their facts are those of a usual device.
     pub ports: &'a [PortInfo],
+    /// All declared interfaces of the configuration.
+    pub interfaces: &'a [InterfaceInfo],
     /// The configuration's folder, below which its files lie.
     pub folder: Option<&'a Folder>,
     /// The instance of the same name that runs, if any: what others than the configuration told it has to go together with this one.
@@ -163,6 +166,11 @@ pub trait Function: Sync + 'static {
     /// them towards its MTU, so that its MTU is larger than the port's by as much.
     fn in_front(&self, _given: &Given<'_, Self::Config>, _port: &str) -> u16 {
         0
+    }
+
+    /// Whether interfaces may be declared on its ports: it tells packets apart by their VLAN tags.
+    fn has_interfaces(&self) -> bool {
+        false
     }
 
     /// Packets that an instance may hold for long: those of its schedulers. The process has so many buffers beside those that rings, links

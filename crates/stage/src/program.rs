@@ -60,6 +60,7 @@ pub struct Configured {
     holds: usize,
     permissions: Vec<&'static str>,
     balances: bool,
+    has_interfaces: bool,
 }
 
 impl Configured {
@@ -111,6 +112,11 @@ impl Configured {
     /// See [`Function::balances`].
     pub fn balances(&self) -> bool {
         self.balances
+    }
+
+    /// See [`Function::has_interfaces`].
+    pub fn has_interfaces(&self) -> bool {
+        self.has_interfaces
     }
 
     /// Says what it comes to on the ports of `env`. No table is built.
@@ -213,6 +219,7 @@ impl<F: Function> AnyFunction for F {
             holds,
             permissions,
             balances: self.balances(),
+            has_interfaces: self.has_interfaces(),
             placement,
             config,
         })

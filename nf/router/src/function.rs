@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
+use weir_ip::Interfaces;
 use weir_net::neighbor;
 use weir_net::reassembly::Reassembly;
 use weir_net::rib::Limits;
@@ -28,6 +29,7 @@ use crate::hairpin::Hairpin;
 use crate::load::{Wanted, load};
 use crate::lookups::Lookups;
 use crate::punt::Kind;
+use crate::received::Received;
 use crate::routing::{Routing, Tables};
 use crate::shared::{self, lock};
 use crate::state::Control;
@@ -50,12 +52,16 @@ impl Function for Router {
         given.config.ports.iter().map(PortName::to_string).collect()
     }
 
+    fn has_interfaces(&self) -> bool {
+        true
+    }
+
     fn describe(&self, given: &Given<'_, RouterConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
         let wanted = load(given, env)?;
         let shape = Shape {
             name: given.name().to_owned(),
             config: Arc::clone(given.config),
-            ports: wanted.ports.iter().map(|port| port.index).collect(),
+            ports: wanted.general.ports.iter().map(|port| port.index).collect(),
             is_parted: given.placement.layout == Layout::Pipeline,
         };
         let indices = env.ports.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0);
@@ -117,16 +123,19 @@ impl Described {
         let limits = &shape.config.limits;
         let table = PrefixTable::new(shape.config.table, &table_config(limits, kernel), ground.domain)
             .map_err(|error| no_memory(error.to_string()))?;
-        let fib = Fib::new(limits.next_hops, limits.groups, indices).map_err(|error| no_memory(error.to_string()))?;
-        let counters = Counters::new(fib.places());
+        let interfaces =
+            Interfaces::new(limits.interfaces, indices, ground.domain).map_err(|error| no_memory(error.to_string()))?;
+        let fib = Fib::new(limits.next_hops, limits.groups, interfaces.egress(), interfaces.ingress())
+            .map_err(|error| no_memory(error.to_string()))?;
+        let (counters, received) = (Counters::new(fib.places()), Counters::new(interfaces.limit()));
         let reader = table.reader();
         let tables =
             Tables { table, fib: Arc::clone(&fib), counters: Arc::clone(&counters), domain: ground.domain.clone() };
         let rib = Limits { routes: limits.routes, next_hops: limits.next_hops, groups: limits.groups };
-        let routing = Routing::new(rib, tables, shape.ports.iter().copied());
+        let routing = Routing::new(rib, tables);
         let neighbors = limits.neighbors as usize;
         let neighbors = neighbor::Limits { per_port: neighbors, total: neighbors };
-        let mut control = Control::new(routing, neighbors, wanted.timing);
+        let mut control = Control::new(interfaces, Arc::clone(&received), routing, neighbors, wanted.general.timing);
         let refused = control.become_wanted(wanted, ground.now);
         let errors: Vec<ConfigError> = refused
             .iter()
@@ -141,7 +150,7 @@ impl Described {
             return Err(errors);
         }
         let shared = Arc::new(shared::Shared::new(control));
-        Ok(Running { shape, reader, fib, counters, kernel, shared })
+        Ok(Running { shape, reader, fib, counters, received, kernel, shared })
     }
 }
 
@@ -164,6 +173,8 @@ pub struct Running {
     reader: PrefixReader,
     fib: Arc<Fib>,
     counters: Arc<Counters>,
+    /// Of what comes in by interfaces.
+    received: Arc<Counters>,
     kernel: Kernel,
     pub(crate) shared: Arc<shared::Shared>,
 }
@@ -184,7 +195,8 @@ impl Running {
         let lend = || self.counters.lend().map_err(|error| GraphError(vec![error.to_string()]));
         let (ports, policing) = (self.shape.ports.len(), self.shape.policing());
         Ok(by_table!(self, table => {
-            let shared = Shared { lookups: self.lookups(table), counters: lend()? };
+            let received = if self.shape.is_parted { None } else { Some(self.lend_received()?) };
+            let shared = Shared { lookups: self.lookups(table), counters: lend()?, received };
             if self.shape.is_parted {
                 return Ok(Box::new(Forward::<_, true>::new(shared, self.kernel, ports, policing, kind)));
             }
@@ -193,14 +205,20 @@ impl Running {
     }
 
     /// The stage that checks, where another worker forwards.
-    pub(crate) fn check(&self, kind: Key<Kind>) -> Box<dyn Stage> {
-        by_table!(self, table => Check::new(self.lookups(table), self.kernel, self.shape.policing(), kind))
+    pub(crate) fn check(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+        let (received, policing) = (self.lend_received()?, self.shape.policing());
+        Ok(by_table!(self, table => Check::new(self.lookups(table), received, self.kernel, policing, kind)))
+    }
+
+    fn lend_received(&self) -> Result<Received, GraphError> {
+        let counters = self.received.lend().map_err(|error| GraphError(vec![error.to_string()]))?;
+        Ok(Received::new(counters))
     }
 
     /// The stage that looks for packets which turn round.
     pub(crate) fn hairpin(&self, kind: Key<Kind>) -> Box<dyn Stage> {
-        let (fib, ports) = (Arc::clone(&self.fib), self.shape.ports.clone());
-        by_table!(self, table => Hairpin::new(Arc::clone(table), fib, self.shape.seed(), ports, kind))
+        let fib = Arc::clone(&self.fib);
+        by_table!(self, table => Hairpin::new(Arc::clone(table), fib, self.shape.seed(), kind))
     }
 
     fn lookups<T: Lookup4>(&self, table: &Arc<T>) -> Lookups<T> {

@@ -47,8 +47,7 @@ impl Shape {
         let mut first = forward;
         if self.is_parted {
             let declared = check::declaration(kind);
-            let check =
-                graph.add_of(self.stage("check"), declared, FIRST, running, |running| Ok(running.check(kind)))?;
+            let check = graph.add_of(self.stage("check"), declared, FIRST, running, |running| running.check(kind))?;
             graph.wire(check, "out", To::Stage(forward));
             check::TO_THE_SLOW_PATH.iter().for_each(|way| graph.wire(check, way, To::Stage(control)));
             first = check;

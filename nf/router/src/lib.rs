@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod answer;
 mod bad;
 mod cases;
@@ -17,12 +18,14 @@ mod forward;
 mod function;
 mod graph;
 mod hairpin;
+mod links;
 mod load;
 mod lookups;
 mod missing;
 mod options;
 mod pieces;
 mod punt;
+mod received;
 mod recent;
 mod request;
 mod rewrite;

@@ -40,7 +40,7 @@ fn reload(rig: &Rig, folder: &std::path::Path, step: u32) {
         (0..ROUTES).step_by(step as usize).map(|n| format!("{},10.0.1.{}\n", prefix(n), 8 + step)).collect();
     std::fs::write(folder.join("routes.csv"), format!("prefix,via\n{lines}")).unwrap();
     let folder = Folder::open(folder).unwrap();
-    let env = Env { ports: &rig.infos, folder: Some(&folder), running: Some(&*rig.instance) };
+    let env = Env { ports: &rig.infos, interfaces: &[], folder: Some(&folder), running: Some(&*rig.instance) };
     let config = element(&["left", "right"], &json!({ "routes_csv": "routes.csv", "table": "dir24" })).unwrap();
     rehearsal::change(&Router, &config, &env).unwrap()(rig.engine.now());
 }

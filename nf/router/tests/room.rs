@@ -32,7 +32,7 @@ fn routes_that_the_packed_table_has_no_room_for_are_told_and_tried_again() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("routes.csv"), striped(ROUTES)).unwrap();
     let opened = Folder::open(&folder).unwrap();
-    let env = Env { ports: &rig.infos, folder: Some(&opened), running: Some(&*rig.instance) };
+    let env = Env { ports: &rig.infos, interfaces: &[], folder: Some(&opened), running: Some(&*rig.instance) };
     let config =
         element(&["left", "right"], &json!({ "routes_csv": "routes.csv", "limits": { "routes": 2_000_000 } })).unwrap();
     // A reader that does not pass, so that what each route sets free is not free before the end.

@@ -70,7 +70,7 @@ impl Bench {
     }
 
     fn env(&self) -> Env<'_> {
-        Env { ports: &self.infos, folder: self.folder.as_ref(), running: None }
+        Env { ports: &self.infos, interfaces: &[], folder: self.folder.as_ref(), running: None }
     }
 
     fn make(&self, kind: &dyn StageKind, config: &Value) -> Result<Box<dyn MakeStage>, Vec<String>> {

@@ -153,7 +153,7 @@ fn ports() -> Vec<PortInfo> {
 
 fn build(table: &Json) -> Result<Box<dyn Instance>, Vec<String>> {
     let (domain, ports) = (Domain::new(), ports());
-    let env = Env { ports: &ports, folder: None, running: None };
+    let env = Env { ports: &ports, interfaces: &[], folder: None, running: None };
     let ground = Ground { domain: &domain, now: 0 };
     let built = rehearsal::build(&WIRING, &element(table)?, &env, &ground);
     built.map_err(|errors| errors.iter().map(ToString::to_string).collect())

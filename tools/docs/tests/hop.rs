@@ -44,7 +44,7 @@ fn its_graph_leads_from_port_to_port() {
     assert_eq!(configured.ports().collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(configured.placement().workers, [0]);
     let (ports, domain) = ([port("a", 4), port("b", 7)], Domain::new());
-    let env = Env { ports: &ports, folder: None, running: None };
+    let env = Env { ports: &ports, interfaces: &[], folder: None, running: None };
     let ground = Ground { domain: &domain, now: 0 };
     let graph = rehearsal::build(&Hop, element, &env, &ground).unwrap().graph(0).unwrap();
     graph.check().unwrap();

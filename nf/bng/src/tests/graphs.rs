@@ -58,7 +58,7 @@ fn looking_at_a_graph_costs_nothing_that_stays() {
     };
     let infos: Vec<PortInfo> = PORTS.into_iter().enumerate().map(info).collect();
     let domain = Domain::new();
-    let env = Env { ports: &infos, folder: None, running: None };
+    let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
     let configured = Bng.configure(&element(&config)).unwrap();
     let instance = configured.instantiate(&env, &Ground { domain: &domain, now: 0 }).unwrap();
     let counters = &instance.downcast_ref::<Running>().unwrap().counters;

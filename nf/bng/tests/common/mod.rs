@@ -153,7 +153,7 @@ pub fn build_in(
     let infos = port_infos(ports, &opened);
     let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
     let domain = Domain::new();
-    let env = Env { ports: &infos, folder, running: None };
+    let env = Env { ports: &infos, interfaces: &[], folder, running: None };
     let ground = Ground { domain: &domain, now: 0 };
     rehearsal::build(&Bng, &element(&names, config)?, &env, &ground)
 }
@@ -171,7 +171,7 @@ impl Rig {
             .unzip();
         let infos = port_infos(ports, &opened);
         let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
-        let env = Env { ports: &infos, folder: None, running: None };
+        let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
         let ground = Ground { domain: &domain, now: 0 };
         let element = element(&names, &config).unwrap();
         let placement = Bng.configure(&element).unwrap().placement().clone();
@@ -229,7 +229,7 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, folder: None, running: Some(&*self.instance) };
+        let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
         let ground = Ground { domain: &self.domain, now };
         let next = rehearsal::build(&Bng, &element(&names, config).unwrap(), &env, &ground);
         self.instance = next.unwrap();
@@ -241,7 +241,7 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, folder: None, running: Some(&*self.instance) };
+        let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
         let change = rehearsal::change(&Bng, &element(&names, config).unwrap(), &env).unwrap();
         change(now);
     }

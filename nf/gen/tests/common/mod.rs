@@ -80,7 +80,7 @@ pub fn errors(config: &Value) -> Vec<String> {
     let ports = [("a", MemPort::null("a"))];
     let infos = infos(&ports, &["192.0.2.2/24"]);
     let domain = Domain::new();
-    let env = Env { ports: &infos, folder: None, running: None };
+    let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
     let ground = Ground { domain: &domain, now: 0 };
     let found = match element(&["a"], config) {
         Ok(element) => rehearsal::build(&GEN, &element, &env, &ground).err().unwrap_or_default(),
@@ -99,7 +99,7 @@ impl Rig {
         let names: Vec<&str> = ports.iter().map(|(name, _)| *name).collect();
         let domain = Domain::new();
         let pool = HeapPool::new(8192, MAX_FRAME);
-        let env = Env { ports: &infos, folder: None, running: None };
+        let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
         let ground = Ground { domain: &domain, now: 0 };
         let built = element(&names, config).and_then(|element| rehearsal::build(&GEN, &element, &env, &ground));
         let instance =

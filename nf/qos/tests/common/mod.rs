@@ -98,7 +98,7 @@ pub fn messages(config: &Value, folder: Option<&Folder>) -> Vec<String> {
     let opened = ["in", "out"].map(|name| MemPort::fed(name).0);
     let infos = port_infos(&opened);
     let domain = Domain::new();
-    let env = Env { ports: &infos, folder, running: None };
+    let env = Env { ports: &infos, interfaces: &[], folder, running: None };
     let ground = Ground { domain: &domain, now: 0 };
     let built = element(config).and_then(|element| rehearsal::build(&Qos, &element, &env, &ground));
     built.err().unwrap_or_default().iter().map(ToString::to_string).collect()
@@ -110,7 +110,7 @@ impl Rig {
         let pool = HeapPool::new(8192, MAX_FRAME);
         let (opened, handles): (Vec<_>, Vec<_>) = ["in", "out"].into_iter().map(MemPort::fed).unzip();
         let infos = port_infos(&opened);
-        let env = Env { ports: &infos, folder: None, running: None };
+        let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
         let ground = Ground { domain: &domain, now: 0 };
         let element = element(&config(keys)).unwrap();
         let placement = Qos.configure(&element).unwrap().placement().clone();
@@ -150,14 +150,14 @@ impl Rig {
     /// Changes live keys.
     pub fn reload(&mut self, keys: Value) {
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, folder: None, running: Some(&*self.instance) };
+        let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
         let change = rehearsal::change(&Qos, &element(&config(keys)).unwrap(), &env).unwrap();
         change(now);
     }
 
     /// What a reload to these keys is told.
     pub fn refused(&self, keys: Value) -> Vec<String> {
-        let env = Env { ports: &self.infos, folder: None, running: Some(&*self.instance) };
+        let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
         let prepared = element(&config(keys)).and_then(|element| rehearsal::change(&Qos, &element, &env));
         prepared.err().unwrap_or_default().iter().map(ToString::to_string).collect()
     }

@@ -130,7 +130,7 @@ pub fn build_in(
     let infos = port_infos(ports, &opened);
     let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
     let domain = Domain::new();
-    let env = Env { ports: &infos, folder, running: None };
+    let env = Env { ports: &infos, interfaces: &[], folder, running: None };
     let ground = Ground { domain: &domain, now: 0 };
     rehearsal::build(&Router, &element(&names, config)?, &env, &ground)
 }
@@ -148,7 +148,7 @@ impl Rig {
             .unzip();
         let infos = port_infos(ports, &opened);
         let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
-        let env = Env { ports: &infos, folder: None, running: None };
+        let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
         let ground = Ground { domain: &domain, now: 0 };
         let instance = rehearsal::build(&Router, &element(&names, &config).unwrap(), &env, &ground)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
@@ -191,7 +191,7 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, folder: None, running: Some(&*self.instance) };
+        let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
         let ground = Ground { domain: &self.domain, now };
         let next = rehearsal::build(&Router, &element(&names, config).unwrap(), &env, &ground);
         self.instance = next.unwrap();
@@ -203,7 +203,7 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, folder: None, running: Some(&*self.instance) };
+        let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
         let change = rehearsal::change(&Router, &element(&names, config).unwrap(), &env).unwrap();
         change(now);
     }
