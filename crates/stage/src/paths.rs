@@ -86,3 +86,15 @@ pub fn no_port(element: &Element, path: &Path<'_>, name: &str, env: &Env<'_>) ->
         None => error.remedy(format!("declare it with port {{ name = \"{name}\", ... }}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_two_ends() {
+        assert_eq!(ends_of("a->b"), Some(["a", "b"]));
+        assert_eq!(ends_of(" a -> b "), Some(["a", "b"]));
+        assert_eq!(ends_of("a b"), None);
+    }
+}
