@@ -29,7 +29,7 @@ pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
             errors.push(error.remedy("give each a VLAN of its own"));
         }
         if let Err(error) = owner_of(loaded, config, element) {
-            errors.push(error);
+            errors.push(*error);
         }
     }
     errors
@@ -84,7 +84,7 @@ fn wrong_keys(config: &InterfaceConfig, element: &Element) -> Vec<ConfigError> {
 }
 
 /// The name of the function that an interface belongs to; none if its port belongs to none, which a warning says.
-fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Result<Option<String>, ConfigError> {
+fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Result<Option<String>, Box<ConfigError>> {
     let root = element.path();
     if let Some(port) = &config.on {
         return match loaded.functions().iter().find(|function| function.has_port(port.as_str())) {
@@ -93,9 +93,8 @@ fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Res
             Some(function) => {
                 let (name, kind) = (function.name(), function.function().kind());
                 let problem = format!("port \"{port}\" belongs to {name}, and {kind} has no interfaces");
-                Err(element
-                    .error(ErrorKind::Conflict, &root.field("on"), problem)
-                    .allowed(format!("a port of a function that has some: {}", having(loaded))))
+                let error = element.error(ErrorKind::Conflict, &root.field("on"), problem);
+                Err(Box::new(error.allowed(format!("a port of a function that has some: {}", having(loaded)))))
             }
         };
     }
@@ -106,12 +105,12 @@ fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Res
         (Some(name), _) => {
             let problem = format!("\"{name}\" is no function that has interfaces");
             let error = element.error(ErrorKind::Dangling, &root.field("of"), problem);
-            Err(error.allowed(format!("one of {}", having(loaded))))
+            Err(Box::new(error.allowed(format!("one of {}", having(loaded)))))
         }
         (None, _) => {
             let problem = "is missing: a loopback belongs to a function, and which one is not clear";
             let error = element.error(ErrorKind::Missing, &root.field("of"), problem);
-            Err(error.allowed(format!("one of {}", having(loaded))))
+            Err(Box::new(error.allowed(format!("one of {}", having(loaded)))))
         }
     }
 }
