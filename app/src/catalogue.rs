@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use weir_config::{Catalogue, INTERFACE_NAME, Kind};
-use weir_stage::{Function, InterfaceConfig, Port, PortConfig, PortError, Stage, StageKind};
+use weir_stage::{AnyFunction, InterfaceConfig, Port, PortConfig, PortError, Stage, StageKind};
 
 use crate::supervisor::{EngineConfig, JOINT, JointPort};
 
 /// The network functions.
-pub(crate) static FUNCTIONS: &[&dyn Function] = &[
+pub(crate) static FUNCTIONS: &[&dyn AnyFunction] = &[
     &weir_forward::Forward,
     &weir_router::Router,
     &weir_lua::LuaFunction,
@@ -82,6 +82,6 @@ pub(crate) fn kinds() -> Catalogue {
 }
 
 /// The function of a kind.
-pub(crate) fn function(kind: &str) -> Option<&'static dyn Function> {
+pub(crate) fn function(kind: &str) -> Option<&'static dyn AnyFunction> {
     FUNCTIONS.iter().find(|function| function.kind() == kind).copied()
 }

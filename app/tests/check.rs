@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{Folder, text, weir};
+use std::process::Command;
+
+use common::{Folder, WEIR, text, weir};
 
 /// What is said to a script, and whether nothing is wrong with it.
 fn said(name: &str, script: &str) -> (String, bool) {
@@ -33,6 +35,37 @@ fn what_no_form_forbids_is_told() {
     assert!(said.contains("warning: weir.lua:4: port[\"spare\"]: belongs to no function"), "{said}");
     assert!(!said.contains("10.2.0.0") && !said.contains("192.0.2.0"), "{said}");
     assert!(said.ends_with("weir.lua: no mistake, and 2 things that are hardly meant\n"), "{said}");
+}
+
+/// Tables of these sizes take several GiB, of which the program gets less than one.
+#[test]
+fn checking_builds_no_tables() {
+    let folder = Folder::new("check-tables");
+    let file = folder.write(
+        "weir.lua",
+        r#"
+        for n, name in ipairs { "a", "b", "c", "d", "e", "f" } do
+            port { name = name, device = "mem:null", address = "10.0." .. n .. ".1/24" }
+        end
+        router { ports = { "a", "b" }, limits = { routes = 8000000, next_hops = 1000000, long_prefix_networks = 1048576 } }
+        bng {
+            access = { "c" }, core = { "d" }, core_encapsulation = "ip", addresses = "100.64.0.1/10",
+            gateways = { west = { port = "d", address = "10.0.4.2" } }, routes = { ["0.0.0.0/0"] = "west" },
+            limits = { subscribers = 1048576, bindings = 4194304, svlans = 131072, routes = 4000000 },
+        }
+        qos {
+            from = "e", to = "f", user_by = "source", others = "all",
+            scheduler = {
+                rate = "10 Gbit/s", users = 1000000, buffers = 1000000, profiles = { all = { tb_rate = "1 Gbit/s" } },
+            },
+            limits = { prefixes = 1048576, networks = 1048576 },
+        }
+        "#,
+    );
+    let bounded = "ulimit -v 900000 && exec \"$0\" check \"$1\"";
+    let output = Command::new("sh").args(["-c", bounded, WEIR, file.to_str().unwrap()]).output().unwrap();
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && said.ends_with(": nothing is wrong\n"), "{said}");
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_config::{ConfigError, Element, ErrorKind};
-use weir_stage::{InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
+use weir_stage::{Configured, InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
 
-use super::config::Loaded;
+use super::config::{DeclaredInterface, Loaded};
 
 /// What is wrong with the interfaces of a configuration, beyond their schema.
 pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
@@ -87,22 +87,18 @@ fn wrong_keys(config: &InterfaceConfig, element: &Element) -> Vec<ConfigError> {
 fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Result<Option<String>, Box<ConfigError>> {
     let root = element.path();
     if let Some(port) = &config.on {
-        let owner = loaded
-            .functions()
-            .find(|(function, owner)| function.ports(owner).iter().any(|owned| owned == port.as_str()));
-        return match owner {
-            Some((function, owner)) if function.has_interfaces() => Ok(Some(owner.name().to_owned())),
+        return match loaded.functions().iter().find(|function| function.has_port(port.as_str())) {
+            Some(function) if function.has_interfaces() => Ok(Some(function.name().to_owned())),
             None => Ok(None),
-            Some((function, owner)) => {
-                let problem =
-                    format!("port \"{port}\" belongs to {}, and {} has no interfaces", owner.name(), function.kind());
+            Some(function) => {
+                let (name, kind) = (function.name(), function.function().kind());
+                let problem = format!("port \"{port}\" belongs to {name}, and {kind} has no interfaces");
                 let error = element.error(ErrorKind::Conflict, &root.field("on"), problem);
                 Err(Box::new(error.allowed(format!("a port of a function that has some: {}", having(loaded)))))
             }
         };
     }
-    let all: Vec<&str> =
-        loaded.functions().filter(|(function, _)| function.has_interfaces()).map(|(_, owner)| owner.name()).collect();
+    let all = those_having(loaded);
     match (&config.of, all.as_slice()) {
         (Some(name), all) if all.contains(&name.as_str()) => Ok(Some(name.clone())),
         (None, [only]) => Ok(Some((*only).to_owned())),
@@ -120,20 +116,23 @@ fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Res
 }
 
 /// The names of the functions that have interfaces.
+fn those_having(loaded: &Loaded) -> Vec<&str> {
+    loaded.functions().iter().filter(|function| function.has_interfaces()).map(Configured::name).collect()
+}
+
+/// The same for messages.
 fn having(loaded: &Loaded) -> String {
-    let names = loaded.functions().filter(|(function, _)| function.has_interfaces()).map(|(_, owner)| owner.name());
-    let names: Vec<&str> = names.collect();
+    let names = those_having(loaded);
     if names.is_empty() { "there is none".to_owned() } else { names.join(", ") }
 }
 
 impl Loaded {
     /// The declared interfaces as functions see them.
     pub(crate) fn interface_infos(&self) -> Vec<InterfaceInfo> {
-        let owners: BTreeMap<String, &str> = self
-            .functions()
-            .flat_map(|(function, element)| function.ports(element).into_iter().map(|port| (port, element.name())))
-            .collect();
-        let info = |(name, config, element): &(String, InterfaceConfig, Element)| {
+        let functions = self.functions().iter();
+        let owners: BTreeMap<&str, &str> =
+            functions.flat_map(|function| function.ports().map(|port| (port, function.name()))).collect();
+        let info = |(name, config, element): &DeclaredInterface| {
             let of = match &config.on {
                 Some(port) => owners.get(port.as_str()).map(|owner| (*owner).to_owned()),
                 None => owner_of(self, config, element).ok().flatten(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -229,22 +230,22 @@ impl fmt::Display for Element {
 /// A checked configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Checked {
-    elements: Vec<Element>,
+    elements: Vec<Arc<Element>>,
 }
 
 impl Checked {
     /// The elements in the order of their declarations; kinds that hold by default come last.
-    pub fn elements(&self) -> &[Element] {
+    pub fn elements(&self) -> &[Arc<Element>] {
         &self.elements
     }
 
     /// The elements of one kind.
-    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Element> {
+    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Arc<Element>> {
         self.elements.iter().filter(move |element| element.kind == kind)
     }
 
     /// The element of this kind and name.
-    pub fn get(&self, kind: &str, name: &str) -> Option<&Element> {
+    pub fn get(&self, kind: &str, name: &str) -> Option<&Arc<Element>> {
         self.elements.iter().find(|element| element.kind == kind && element.name == name)
     }
 }
@@ -288,7 +289,7 @@ impl Document {
                 first_places.insert((kind.name, name), declaration.place.clone());
             }
             if !declaration.incomplete {
-                elements.extend(kind.element(declaration, name, &context, &mut errors));
+                elements.extend(kind.element(declaration, name, &context, &mut errors).map(Arc::new));
             }
         }
         self.add_defaults(catalogue, &context, &mut elements, &mut errors);
@@ -304,7 +305,13 @@ impl Document {
         })
     }
 
-    fn add_defaults(&self, catalogue: &Catalogue, context: &Context, elements: &mut Vec<Element>, errors: &mut Errors) {
+    fn add_defaults(
+        &self,
+        catalogue: &Catalogue,
+        context: &Context,
+        elements: &mut Vec<Arc<Element>>,
+        errors: &mut Errors,
+    ) {
         for kind in catalogue.kinds.iter().filter(|kind| kind.naming == Naming::Single) {
             if elements.iter().any(|element| element.kind == kind.name) {
                 continue;
@@ -319,7 +326,7 @@ impl Document {
             let is_declared = self.declarations.iter().any(|declaration| declaration.kind == kind.name);
             let mut told = Errors::new();
             let errors = if is_declared { &mut told } else { &mut *errors };
-            elements.extend(kind.element(&absent, kind.name, context, errors));
+            elements.extend(kind.element(&absent, kind.name, context, errors).map(Arc::new));
         }
     }
 }

@@ -25,6 +25,7 @@ mod punt;
 mod qos;
 mod registry;
 mod request;
+mod running;
 mod save;
 mod show;
 mod six;

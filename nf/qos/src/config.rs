@@ -6,7 +6,6 @@ use weir_config::{FilePath, OneOrMany, PacketRate, PortName, choice, config};
 use weir_sched::classify::ClassifyConfig;
 use weir_sched::config::SchedulerConfig;
 use weir_sched::police::PolicerConfig;
-use weir_stage::Layout;
 
 use crate::key::{AnyPrefix, Tags};
 
@@ -69,10 +68,6 @@ config! {
         pub to: PortName = required, rebuild;
         /// What becomes of packets in the other direction.
         pub reverse: Reverse = default(Reverse::Pass), rebuild;
-        /// Cores of the workers.
-        pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
-        /// How the stages are spread over the workers.
-        pub layout: Layout = default(Layout::RunToCompletion), rebuild;
         /// What users are known by.
         pub user_by: UserBy = default(UserBy::Tags), rebuild;
         /// The users.

@@ -9,7 +9,7 @@ mod vlan;
 use std::net::Ipv4Addr;
 
 use serde_json::json;
-use weir_stage::function::{Prepare, Traffic};
+use weir_stage::case::{Prepare, Traffic};
 use weir_stage::{Case, Chosen, Instance, Knob, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, validity};

@@ -118,9 +118,14 @@ fn find_out<T: Lookup4>(lookups: &Lookups<T>, packet: &Packet, port: u16) -> Res
     }
 }
 
+/// What [`Check`] declares.
+pub(crate) fn declaration(kind: Key<Kind>) -> Declaration {
+    Declaration::of::<Exit>().reads(&[LaneId::Port]).writes(&[LaneId::L3, kind.into()])
+}
+
 impl<T: Lookup4> Stage for Check<T> {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().reads(&[LaneId::Port]).writes(&[LaneId::L3, self.kind.into()])
+        declaration(self.kind)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

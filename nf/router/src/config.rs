@@ -6,7 +6,6 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 use weir_config::{FilePath, MacAddress, Nanos, OneOrMany, PacketRate, PortName, choice, config};
 use weir_net::neighbor::Timing;
-use weir_stage::Layout;
 
 choice! {
     /// How the prefix table is compiled for lookups.
@@ -89,10 +88,6 @@ config! {
         /// The ports that belong to the router, with all interfaces that are declared on them; each has one or more IPv4 addresses, its own or
         /// those of its interfaces.
         pub ports: Vec<PortName> = required, rebuild, length(1..=64);
-        /// Cores of the workers.
-        pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
-        /// How the stages are spread over the workers.
-        pub layout: Layout = default(Layout::RunToCompletion), rebuild;
         /// Static routes: the address of the next router for each prefix, or a list of such that share the traffic.
         pub routes: BTreeMap<Ipv4Net, OneOrMany<Ipv4Addr>> = empty, live;
         /// Static routes from a file with the columns `prefix` and `via`; several addresses in `via` are parted by `;`.

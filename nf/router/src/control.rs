@@ -69,9 +69,14 @@ impl SlowPath {
     }
 }
 
+/// What [`SlowPath`] declares.
+pub(crate) fn declaration(ports: usize, kind: Key<Kind>) -> Declaration {
+    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port, kind.into()]).polled()
+}
+
 impl Stage for SlowPath {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().indexed("port", self.ports).reads(&[LaneId::Port, self.kind.into()]).polled()
+        declaration(self.ports, self.kind)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

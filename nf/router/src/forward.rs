@@ -249,13 +249,18 @@ impl<T: Lookup4> Shared<T> {
     }
 }
 
+/// What [`Forward`] declares.
+pub(crate) fn declaration(parted: bool, ports: usize, kind: Key<Kind>) -> Declaration {
+    let declaration = Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]);
+    match parted {
+        false => declaration.writes(&[LaneId::L3, kind.into()]),
+        true => declaration.reads(&[LaneId::L3]).updates(&[kind.into()]),
+    }
+}
+
 impl<T: Lookup4, const PARTED: bool> Stage for Forward<T, PARTED> {
     fn declare(&self) -> Declaration {
-        let declaration = Declaration::of::<Exit>().indexed("port", self.ports).reads(&[LaneId::Port]);
-        match PARTED {
-            false => declaration.writes(&[LaneId::L3, self.kind.into()]),
-            true => declaration.reads(&[LaneId::L3]).updates(&[self.kind.into()]),
-        }
+        declaration(PARTED, self.ports, self.kind)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

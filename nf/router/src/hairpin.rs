@@ -67,9 +67,14 @@ impl<T: Lookup4> Hairpin<T> {
     }
 }
 
+/// What [`Hairpin`] declares.
+pub(crate) fn declaration() -> Declaration {
+    Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Port])
+}
+
 impl<T: Lookup4> Stage for Hairpin<T> {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Port])
+        declaration()
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

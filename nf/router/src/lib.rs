@@ -16,6 +16,7 @@ mod explain;
 mod fib;
 mod forward;
 mod function;
+mod graph;
 mod hairpin;
 mod links;
 mod load;

@@ -8,13 +8,13 @@ use weir_config::{ConfigError, Element, ErrorKind, Errors, InterfaceAddress, Por
 use weir_ip::{Fresh, InterfaceId, Port, Tag, Tags};
 use weir_net::interface::{AddressKind, Interface};
 use weir_net::neighbor::Timing;
-use weir_stage::{Env, InterfaceInfo, PortInfo, TAG_LEN, TagInfo};
+use weir_stage::{Env, Given, InterfaceInfo, PortInfo, TAG_LEN, TagInfo};
 use weir_wire::MacAddr;
 
 use crate::addresses::Addresses;
 use crate::config::RouterConfig;
 use crate::links::WantedInterface;
-use crate::static_routes::{Sources, StaticRoute, long_prefix_networks};
+use crate::static_routes::{Sources, StaticRoute, different_sets, long_prefix_networks};
 
 /// What a checked configuration wants of the control side.
 #[derive(Debug)]
@@ -39,21 +39,15 @@ pub(crate) struct General {
     pub(crate) timing: Timing,
 }
 
-/// Reads a checked configuration.
+/// What a configuration wants.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it beyond its schema.
-pub(crate) fn load(element: &Element, env: &Env<'_>) -> Result<(RouterConfig, Wanted), Vec<ConfigError>> {
-    let config: RouterConfig = element.read()?;
-    let mut loader = Loader {
-        element,
-        env,
-        config: &config,
-        errors: Errors::new(),
-        interfaces: Vec::new(),
-        addresses: Addresses::default(),
-    };
+pub(crate) fn load(given: &Given<'_, RouterConfig>, env: &Env<'_>) -> Result<Wanted, Vec<ConfigError>> {
+    let Given { element, config, .. } = given;
+    let mut loader =
+        Loader { element, env, config, errors: Errors::new(), interfaces: Vec::new(), addresses: Addresses::default() };
     let ports = loader.ports();
     loader.declared(&ports);
     loader.check_addressed(&ports);
@@ -68,7 +62,7 @@ pub(crate) fn load(element: &Element, env: &Env<'_>) -> Result<(RouterConfig, Wa
         icmp_rate: config.icmp_rate.packets_per_second(),
         timing: config.neighbor_timers.timing(),
     };
-    errors.into_result((config, Wanted { general, interfaces, routes, neighbors }))
+    errors.into_result(Wanted { general, interfaces, routes, neighbors })
 }
 
 struct Loader<'a> {
@@ -282,10 +276,12 @@ impl Loader<'_> {
 
     fn check_limits(&mut self, routes: &[StaticRoute]) {
         let limits = &self.config.limits;
+        let sets = different_sets(routes);
         let gateways: HashSet<Ipv4Addr> = routes.iter().flat_map(|route| route.via.iter().copied()).collect();
         let bounds = [
             ("routes", routes.len() + self.addresses.len(), limits.routes),
             ("next_hops", gateways.len() + self.addresses.len(), limits.next_hops),
+            ("groups", sets, limits.groups),
             (
                 "long_prefix_networks",
                 long_prefix_networks(routes) + 2 * self.addresses.len(),

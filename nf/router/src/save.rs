@@ -9,8 +9,8 @@ use weir_net::neighbor::Neighbor;
 use weir_net::rib::{Hop, RouteView};
 use weir_stage::{Saved, ShowRows};
 
-use crate::pieces::{AllRoutes, InTurn, Pieces};
-use crate::request::saved_interface;
+use crate::pieces::{AllRoutes, InTurn, pieces};
+use crate::request::{NEIGHBORS, ROUTES, saved_interface};
 use crate::shared::{Shared, lock};
 use crate::state::Control;
 
@@ -21,11 +21,11 @@ pub(crate) fn save(shared: &Arc<Shared>) -> Box<dyn ShowRows<Saved>> {
         let added = control.interfaces.iter().map(|interface| interface.id);
         added.filter(|id| control.ledger.author(*id) == Author::Cli).collect()
     };
-    let interfaces = Pieces::of(shared, ids, saved_interface);
+    let interfaces = pieces(shared, ids, saved_interface);
     let routes = AllRoutes::new(shared, |author| author == Author::Cli, route);
     let added: Vec<Neighbor> =
         lock(shared).neighbors.iter().filter(|neighbor| neighbor.author == Author::Cli).collect();
-    let neighbors = Pieces::of(shared, added, |_: &Control, added| neighbor(&added));
+    let neighbors = pieces(shared, added, |_: &Control, added| neighbor(&added));
     Box::new(InTurn::new([interfaces, Box::new(routes), neighbors]))
 }
 
@@ -35,15 +35,10 @@ fn route(control: &Control, route: &RouteView<'_>) -> Saved {
         Hop::On(port) => control.name_of(port).to_owned(),
         Hop::Discard(discard) => discard.to_string(),
     });
-    Saved {
-        verb: "route add".to_owned(),
-        arguments: json!({ "prefix": route.prefix().to_string(), "via": via.collect::<Vec<_>>() }),
-        key: "routes".to_owned(),
-        entry: None,
-    }
+    ROUTES.saved("add", json!({ "prefix": route.prefix().to_string(), "via": via.collect::<Vec<_>>() }))
 }
 
 fn neighbor(added: &Neighbor) -> Option<Saved> {
     let arguments = json!({ "address": added.address.to_string(), "mac": added.mac?.to_string() });
-    Some(Saved { verb: "neighbor add".to_owned(), arguments, key: "neighbors".to_owned(), entry: None })
+    Some(NEIGHBORS.saved("add", arguments))
 }

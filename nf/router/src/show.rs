@@ -13,7 +13,7 @@ use weir_net::rib::{Hop, RouteView};
 use weir_net::{Author, DEFAULT_VRF};
 use weir_stage::{RequestError, Show, ShowRows, whole};
 
-use crate::pieces::{AllRoutes, Pieces};
+use crate::pieces::{AllRoutes, pieces};
 use crate::routing::Traffic;
 use crate::shared::{Shared, lock};
 use crate::state::Control;
@@ -81,11 +81,11 @@ pub(crate) fn rows(
         "neighbors" => {
             let row = move |control: &Control, neighbor| Some(neighbor_row(control, neighbor, now));
             check_word(control, what, filter, &[("a state", &states()), ("an author", &authors())])?;
-            Ok(Pieces::of(shared, neighbors(control, filter), row))
+            Ok(pieces(shared, neighbors(control, filter), row))
         }
         "nexthops" => {
             check_word(control, what, filter, &[])?;
-            Ok(Pieces::of(shared, next_hops(control, filter), |control, traffic| Some(hop_row(control, traffic))))
+            Ok(pieces(shared, next_hops(control, filter), |control, traffic| Some(hop_row(control, traffic))))
         }
         "interfaces" => interfaces::rows(shared, control, filter),
         "addresses" | "fib" if filter.is_some() => {

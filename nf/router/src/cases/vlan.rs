@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use serde_json::json;
 use weir_ip::Tags;
 use weir_ip::tags::{FRONT_LEN, Front, Tag};
-use weir_stage::function::Traffic;
+use weir_stage::case::Traffic;
 use weir_stage::{Case, Chosen, Instance, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::vlan::is_tag;

@@ -6,9 +6,8 @@ use weir_config::{INTERFACE_NAME, InterfaceAddress};
 use weir_ip::{Fresh, InterfaceId, Tag, Tags};
 use weir_net::Author;
 use weir_net::interface::Interface;
-use weir_stage::{Argument, Saved, Verb};
+use weir_stage::{Argument, Collection, Saved, Verb};
 
-use super::parse;
 use crate::links::WantedInterface;
 use crate::load::{conflict_of, tags_of};
 use crate::state::Control;
@@ -34,10 +33,13 @@ const MTU: Argument = option("mtu", "The largest IP packet that leaves by it, by
 
 const STATE: Argument = option("state", "`up` or `down`: nothing comes or goes by one that is down");
 
-pub(super) const ADD: Verb = Verb {
+/// Interfaces, which the configuration declares beside its functions.
+const INTERFACES: Collection = Collection {
     noun: "interface",
-    action: "add",
-    arguments: &[
+    key: "interface",
+    is_list: false,
+    file_key: "interface",
+    fields: &[
         NAME,
         option("on", "Its port; a loopback without"),
         option("vlan", "The VLAN in its tag, or in the outer one of two: 1 to 4094"),
@@ -51,12 +53,19 @@ pub(super) const ADD: Verb = Verb {
         MTU,
         STATE,
     ],
+    has_labels: false,
+};
+
+pub(super) const ADD: Verb = Verb {
+    noun: INTERFACES.noun,
+    action: "add",
+    arguments: INTERFACES.fields,
     help: "Adds an interface: packets with VLAN tags on a port, or a loopback",
     batch: true,
 };
 
 pub(super) const SET: Verb = Verb {
-    noun: "interface",
+    noun: INTERFACES.noun,
     action: "set",
     arguments: &[NAME, ADDRESS, MTU, STATE],
     help: "Changes an interface; addresses that are given take the place of all that it had",
@@ -64,7 +73,7 @@ pub(super) const SET: Verb = Verb {
 };
 
 pub(super) const DEL: Verb = Verb {
-    noun: "interface",
+    noun: INTERFACES.noun,
     action: "del",
     arguments: &[NAME],
     help: "Deletes an interface that was added at run time, with its addresses and neighbours",
@@ -73,7 +82,7 @@ pub(super) const DEL: Verb = Verb {
 
 /// One change, understood.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     Add(WantedInterface),
     /// Lets an interface be this, but for its name, port and tags.
     Set(InterfaceId, WantedInterface),
@@ -223,14 +232,10 @@ fn addresses_of(
     is_loopback: bool,
     of: Option<InterfaceId>,
 ) -> Result<Vec<Ipv4Net>, String> {
-    let given = match arguments.get("address") {
-        None => return Ok(Vec::new()),
-        Some(Value::Array(list)) => list.as_slice(),
-        Some(one) => std::slice::from_ref(one),
-    };
+    let mut arguments = INTERFACES.arguments(arguments);
+    let given = arguments.list::<InterfaceAddress>("address");
     let mut found: Vec<Ipv4Net> = Vec::new();
-    for value in given {
-        let address: InterfaceAddress = parse(value)?;
+    for address in arguments.finish(given)? {
         let ipnet::IpNet::V4(net) = address.net() else {
             return Err(format!("{} is an IPv6 address, and this function routes IPv4 only", address.net()));
         };
@@ -294,5 +299,5 @@ pub(crate) fn saved(control: &Control, id: InterfaceId) -> Option<Saved> {
         let addresses: Vec<String> = addresses.iter().map(Ipv4Net::to_string).collect();
         table.insert("address".to_owned(), addresses.into());
     }
-    Some(Saved { verb: "interface add".to_owned(), arguments, key: "interface".to_owned(), entry: None })
+    Some(INTERFACES.saved("add", arguments))
 }

@@ -8,7 +8,7 @@ use weir_ip::{Interface, InterfaceId, Tags};
 use weir_stage::{RequestError, ShowRows};
 
 use super::NAMED;
-use crate::pieces::Pieces;
+use crate::pieces::pieces;
 use crate::shared::Shared;
 use crate::state::Control;
 
@@ -29,7 +29,7 @@ pub(super) fn rows(
         return Err(RequestError(format!("\"{word}\" selects no interfaces; write a name or a port ({names}{more})")));
     }
     let sent = control.routing.sent(ids.iter().copied());
-    Ok(Pieces::of(shared, ids, move |control: &Control, id| Some(row(control, control.interfaces.get(id)?, &sent))))
+    Ok(pieces(shared, ids, move |control: &Control, id| Some(row(control, control.interfaces.get(id)?, &sent))))
 }
 
 fn port_of<'c>(control: &'c Control, interface: &Interface) -> Option<&'c str> {

@@ -6,7 +6,9 @@ use weir_config::{ConfigError, Schema, config};
 use weir_ip::Ingress;
 use weir_packet::{Batch, LaneId, Packet};
 use weir_simd::Kernel;
-use weir_stage::{Declaration, Env, GraphError, MakeStage, Out, PortInfo, Prepared, Settings, Stage, StageKind};
+use weir_stage::{
+    Declaration, DescribeStage, Env, GraphError, MakeStage, Out, PortInfo, Prepared, Settings, Stage, StageKind,
+};
 use weir_wire::{Ethernet, MacAddr, View};
 
 use crate::bad::{ways_of_checks, with_reasons};
@@ -95,7 +97,7 @@ impl StageKind for Ipv4Check {
         CheckConfig::schema()
     }
 
-    fn build(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         let config: CheckConfig = settings.read()?;
         let indices = env.ports.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0);
         let ingress = (!config.any_station).then(|| Arc::new(Ingress::untagged(indices)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_config::{ConfigError, ErrorKind, MacAddress, PortName, Schema, config};
 use weir_ip::{Egress, Tags};
 use weir_packet::{Batch, LaneId, Packet};
-use weir_stage::{Declaration, Env, GraphError, MakeStage, Out, Prepared, Settings, Stage, StageKind};
+use weir_stage::{Declaration, DescribeStage, Env, GraphError, MakeStage, Out, Prepared, Settings, Stage, StageKind};
 use weir_wire::{Ethernet, Ipv4, MacAddr, View};
 
 use super::CHECK_FIRST;
@@ -85,7 +85,7 @@ impl StageKind for Ipv4Rewrite {
         CHECK_FIRST
     }
 
-    fn build(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         let config: RewriteConfig = settings.read()?;
         let to = MacAddr(config.to.octets());
         if !to.is_unicast() {

@@ -15,7 +15,9 @@ use weir_net::rib::{Hop, Limits};
 use weir_packet::{Batch, LaneId};
 use weir_simd::Kernel;
 use weir_simd::frame_check::BATCH;
-use weir_stage::{Declaration, Env, GraphError, MakeStage, Notice, Out, Prepared, Settings, Stage, StageKind};
+use weir_stage::{
+    Declaration, DescribeStage, Env, GraphError, Ground, MakeStage, Notice, Out, Prepared, Settings, Stage, StageKind,
+};
 use weir_table::lpm4::{self, Lookup4};
 use weir_wire::MacAddr;
 
@@ -28,7 +30,7 @@ use crate::lookups::Lookups;
 use crate::missing::Missing;
 use crate::routing::{Routing, Tables};
 use crate::shared::CHANGES;
-use crate::static_routes::{SCRIPT, Sources, StaticRoute, long_prefix_networks};
+use crate::static_routes::{SCRIPT, Sources, StaticRoute, different_sets, long_prefix_networks};
 use crate::table::{PrefixReader, PrefixTable};
 
 weir_stage::ways! {
@@ -140,9 +142,30 @@ impl StageKind for Ipv4Route {
         CHECK_FIRST
     }
 
-    fn build(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         let config: RouteConfig = settings.read()?;
         let routes = read(&config, settings, env)?;
+        Ok(Box::new(Described { config, routes }))
+    }
+}
+
+/// Routes that are going to be looked up.
+struct Described {
+    config: RouteConfig,
+    routes: Vec<StaticRoute>,
+}
+
+impl DescribeStage for Described {
+    fn declares(&self) -> Declaration {
+        declaration(self.config.next_hops.len())
+    }
+
+    fn instantiate(
+        self: Box<Self>,
+        settings: &Settings<'_>,
+        ground: &Ground<'_>,
+    ) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+        let Described { config, routes } = *self;
         let no_memory = |error: String| vec![settings.error(ErrorKind::Limit, "max_routes", error)];
         let kernel = Kernel::detect();
         let sizes = lpm4::Config {
@@ -151,14 +174,15 @@ impl StageKind for Ipv4Route {
             max_groups: GENERATIONS * LONG_PREFIX_NETWORKS + 1,
             kernel,
         };
-        let table = PrefixTable::new(config.table, &sizes, env.domain).map_err(|error| no_memory(error.to_string()))?;
+        let table =
+            PrefixTable::new(config.table, &sizes, ground.domain).map_err(|error| no_memory(error.to_string()))?;
         let next_hops = config.next_hops.len() as u32;
         let groups = GENERATIONS * SETS as u32;
         // Nothing enters or leaves here: ways stand for interfaces.
         let fib = Fib::new(next_hops, groups, &[].into(), &Arc::new(Ingress::untagged(0)))
             .map_err(|error| no_memory(error.to_string()))?;
         let reader = table.reader();
-        let tables = Tables { table, fib: Arc::clone(&fib), counters: Counters::new(0), domain: env.domain.clone() };
+        let tables = Tables { table, fib: Arc::clone(&fib), counters: Counters::new(0), domain: ground.domain.clone() };
         let limits = Limits { routes: config.max_routes + HOLDS as u32, next_hops, groups };
         let mut routing = Routing::new(limits, tables);
         let mut refused = Vec::new();
@@ -238,12 +262,6 @@ fn read(config: &RouteConfig, settings: &Settings<'_>, env: &Env<'_>) -> Result<
         errors.push(settings.error(ErrorKind::Limit, key, problem));
     }
     errors.into_result(routes)
-}
-
-/// Different sets of several next hops among routes.
-fn different_sets(routes: &[StaticRoute]) -> usize {
-    let sets = routes.iter().map(|route| route.via.iter().copied().collect::<BTreeSet<Ipv4Addr>>());
-    sets.filter(|set| set.len() > 1).collect::<BTreeSet<_>>().len()
 }
 
 struct Make {

@@ -10,6 +10,7 @@
 pub mod traffic;
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_config::{
@@ -20,7 +21,7 @@ use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
 use weir_port_mem::{MemHandle, MemPort};
 use weir_router::Router;
-use weir_stage::{Env, Function, Instance, InterfaceInfo, Port, PortInfo, TagInfo};
+use weir_stage::{AnyFunction, Env, Ground, Instance, InterfaceInfo, Port, PortInfo, TagInfo, rehearsal};
 use weir_wire::arp::{ArpFields, Operation};
 use weir_wire::build::UdpFrame;
 use weir_wire::{MacAddr, ethernet};
@@ -73,7 +74,7 @@ pub fn script(value: &Value) -> weir_config::Value {
 }
 
 /// The checked declaration of a router between ports of these names.
-pub fn element(ports: &[&str], config: &Value) -> Result<Element, Vec<ConfigError>> {
+pub fn element(ports: &[&str], config: &Value) -> Result<Arc<Element>, Vec<ConfigError>> {
     let mut config = config.clone();
     let keys = config.as_object_mut().unwrap();
     keys.entry("ports").or_insert(json!(ports));
@@ -136,8 +137,9 @@ pub fn wrong_interfaces(ports: &[PortSpec], interfaces: &[InterfaceInfo], config
     let infos = port_infos(ports, &opened);
     let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
     let domain = Domain::new();
-    let env = Env { ports: &infos, interfaces, domain: &domain, folder: None, now: 0 };
-    let built = Router.build(&element(&names, config).unwrap(), &env, None);
+    let env = Env { ports: &infos, interfaces, folder: None, running: None };
+    let ground = Ground { domain: &domain, now: 0 };
+    let built = rehearsal::build(&Router, &element(&names, config).unwrap(), &env, &ground);
     built.err().unwrap_or_default().iter().map(ToString::to_string).collect()
 }
 
@@ -155,8 +157,9 @@ pub fn build_in(
     let infos = port_infos(ports, &opened);
     let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
     let domain = Domain::new();
-    let env = Env { ports: &infos, interfaces: &[], domain: &domain, folder, now: 0 };
-    Router.build(&element(&names, config)?, &env, None)
+    let env = Env { ports: &infos, interfaces: &[], folder, running: None };
+    let ground = Ground { domain: &domain, now: 0 };
+    rehearsal::build(&Router, &element(&names, config)?, &env, &ground)
 }
 
 impl Rig {
@@ -177,9 +180,9 @@ impl Rig {
             .unzip();
         let infos = port_infos(ports, &opened);
         let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
-        let env = Env { ports: &infos, interfaces: &interfaces, domain: &domain, folder: None, now: 0 };
-        let instance = Router
-            .build(&element(&names, &config).unwrap(), &env, None)
+        let env = Env { ports: &infos, interfaces: &interfaces, folder: None, running: None };
+        let ground = Ground { domain: &domain, now: 0 };
+        let instance = rehearsal::build(&Router, &element(&names, &config).unwrap(), &env, &ground)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
         let settings = Settings {
             cores: vec![None; workers().len()],
@@ -220,8 +223,10 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, interfaces: &self.interfaces, domain: &self.domain, folder: None, now };
-        let next = Router.build(&element(&names, config).unwrap(), &env, Some(&*self.instance));
+        let env =
+            Env { ports: &self.infos, interfaces: &self.interfaces, folder: None, running: Some(&*self.instance) };
+        let ground = Ground { domain: &self.domain, now };
+        let next = rehearsal::build(&Router, &element(&names, config).unwrap(), &env, &ground);
         self.instance = next.unwrap();
         self.install(false);
     }
@@ -231,8 +236,9 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, interfaces: &self.interfaces, domain: &self.domain, folder: None, now };
-        let change = self.instance.prepare(&element(&names, config).unwrap(), &env).unwrap();
+        let env =
+            Env { ports: &self.infos, interfaces: &self.interfaces, folder: None, running: Some(&*self.instance) };
+        let change = rehearsal::change(&Router, &element(&names, config).unwrap(), &env).unwrap();
         change(now);
     }
 
