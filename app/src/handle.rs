@@ -10,6 +10,7 @@ use crate::log;
 use crate::reload::Reloading;
 use crate::save;
 use crate::server::Answer;
+use crate::services::Services;
 use crate::source::Source;
 use crate::stats::{self, Gauge, PortInput, Stats};
 use crate::supervisor::Supervisor;
@@ -39,6 +40,8 @@ pub(crate) struct Running {
     pub(crate) switches: Vec<&'static str>,
     /// The reload that has begun, if any.
     pub(crate) reloading: Option<Reloading>,
+    /// What the program does beside packets.
+    pub(crate) services: Services,
 }
 
 impl Running {
@@ -79,6 +82,10 @@ impl Running {
                 level.into_iter().for_each(log::set_level);
                 (Response::Ok(json!({ "level": log::level() })), Then::GoOn)
             }
+            Request::Torment { service, fault } => {
+                let told = self.services.torment(&service, fault);
+                (told.map_or_else(Response::refused, |()| Response::Ok(Value::Null)), Then::GoOn)
+            }
             Request::Change { verb, function, changes } => {
                 (self.change(&verb, function.as_deref(), changes), Then::GoOn)
             }
@@ -99,6 +106,7 @@ impl Running {
             | Request::Reload { .. }
             | Request::Log { .. }
             | Request::Stop
+            | Request::Torment { .. }
             | Request::Trace { .. }
             | Request::Capture { .. } => Response::refused("this is no question"),
         }
@@ -114,6 +122,7 @@ impl Running {
         stats.buffers = stats::buffers(&stats, &inputs, capacity, in_use);
         stats.time = self.supervisor.now();
         stats.tsc_hz = self.supervisor.hz();
+        stats.services = self.services.stats();
         let gauges = self.supervisor.gauges().into_iter();
         stats.gauges = gauges
             .map(|(function, name, help, value)| Gauge { function, name: name.into(), help: help.into(), value })

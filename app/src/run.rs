@@ -17,6 +17,7 @@ use crate::metrics;
 use crate::privileges;
 use crate::render::{self, Style};
 use crate::server::{Job, Limits, Scene, Server};
+use crate::services::{self, Services};
 use crate::signals;
 use crate::socket;
 use crate::source::Source;
@@ -25,6 +26,7 @@ use crate::supervisor::{Next, Options, Sayings, Supervisor};
 use crate::trace::Decision;
 use crate::watch::Watch;
 use weir_protocol::Request;
+use weir_stage::MakeService;
 
 /// Jobs that wait while one is carried out.
 const JOBS: usize = 64;
@@ -46,7 +48,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
         log::to_file(file)?;
     }
     let (jobs, todo) = sync_channel(JOBS);
-    signals::listen(&jobs)?;
+    let signals = signals::listen(&jobs)?;
     let path = socket::path(options.target.socket.as_deref(), &options.target.name)?;
     let bound = socket::bind(&path)?;
     let source = Source::own(&options.file);
@@ -56,23 +58,29 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     let how = Options { name: options.target.name.clone(), run_dir: run_dir.to_owned() };
     let supervisor = Supervisor::start(loaded, &how).map_err(Failed::from)?;
     privileges::drop_after_start()?;
-    let server = Server::start(bound, jobs.clone(), Limits::default())
+    let (server, socket) = Server::new(bound, jobs.clone(), Limits::default())
         .map_err(|error| format!("cannot serve the control socket: {error}"))?;
+    let mut makers: Vec<Box<dyn MakeService>> = vec![signals, socket];
     if let Some(address) = options.metrics {
-        let address = metrics::serve(address, jobs, metrics::Limits::default())?;
+        let (address, metrics) = metrics::listen(address, jobs, metrics::Limits::default())?;
         log::info("metrics", "metrics are served", &[("address", &address)]);
+        makers.push(metrics);
     }
+    let services = Services::start(makers, services::Limits::default())
+        .map_err(|error| format!("cannot start the services: {error}"))?;
     say("ready\n");
     log::info("run", "all workers run", &[("file", &options.file.display()), ("socket", &path.display())]);
-    let mut running = Running { supervisor, source, own: options.file.clone(), switches, reloading: None };
+    let mut running = Running { supervisor, source, own: options.file.clone(), switches, reloading: None, services };
     running.warn();
     let mut watch = Watch::default();
     let then = go_on(&mut running, &todo, options.until_drained, &mut watch);
     tell(&running.supervisor);
     // In this order: who still waits for an answer gets none, and can take its leave.
     drop(todo);
+    let Running { supervisor, services, .. } = running;
+    drop(services);
     drop(server);
-    let sayings = stop(running, options.json)?;
+    let sayings = stop(supervisor, options.json)?;
     watch.hear(&sayings);
     match then {
         Then::Restart => Err(restart()),
@@ -113,7 +121,7 @@ fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool, watch
                 then => return then,
             },
             Err(RecvTimeoutError::Timeout) => {}
-            // The thread that listens to signals has a sender too, so this is the end of everything.
+            // What listens to signals has a sender too, so this is the end of everything.
             Err(RecvTimeoutError::Disconnected) => return Then::Stop,
         }
     }
@@ -130,7 +138,7 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
     match job {
         Job::Ask { request, rights, reply } => {
             let (response, then) = running.handle(request, rights);
-            let _ = reply.send(response);
+            reply.send(response);
             return then;
         }
         Job::TakeOver(candidate, reply) => {
@@ -181,9 +189,9 @@ fn tell(supervisor: &Supervisor) {
 
 /// Stops what runs and prints the account; returns what ports had to say at the end. Fails where a worker is stuck, whose last
 /// numbers are not those of the end.
-fn stop(running: Running, json: bool) -> Result<Sayings, Failed> {
-    let (time, hz) = (running.supervisor.now(), running.supervisor.hz());
-    let stopped = running.supervisor.stop();
+fn stop(supervisor: Supervisor, json: bool) -> Result<Sayings, Failed> {
+    let (time, hz) = (supervisor.now(), supervisor.hz());
+    let stopped = supervisor.stop();
     let inputs: Vec<stats::PortInput> = stopped.figures.iter().map(port_input).collect();
     let stats = Stats { time, tsc_hz: hz, ..stats::from_snapshots(&stopped.workers, &inputs) };
     if json {

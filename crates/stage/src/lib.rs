@@ -4,6 +4,7 @@
 //! - [`Graph`]: stages wired by their ways, with the check of what must hold.
 //! - [`Port`], [`Rx`], [`Tx`]: where packets enter and leave.
 //! - [`Function`], [`Instance`]: what a network function is to the program.
+//! - [`Service`], [`MakeService`]: what the program does beside packets.
 //! - [`StageKind`], [`MakeStage`]: what a stage is to a configuration that wires stages by hand.
 //! - [`device`]: the texts that name devices.
 //! - [`harness`]: packets in, packets per way out, for tests of single stages.
@@ -17,6 +18,7 @@ pub mod harness;
 pub mod kind;
 pub mod port;
 pub mod random;
+pub mod service;
 pub mod stage;
 pub mod ways;
 
@@ -29,5 +31,6 @@ pub use graph::{Graph, GraphError, NodeId, Place, To};
 pub use kind::{MakeStage, Plain, Prepared, Settings, StageKind};
 pub use port::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
 pub use random::Random;
+pub use service::{Load, MakeService, Service, Waits};
 pub use stage::{Declaration, EngineClock, Out, OutStore, SEND_LIMIT, Sent, Stage};
 pub use ways::{Fate, MAX_PASSES, WayInfo, Ways};

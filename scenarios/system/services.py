@@ -1,0 +1,189 @@
+"""Services that panic, hang, or lose a descriptor while packets flow: told, started again, at work again, and no packet lost."""
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import signal
+import socket
+import urllib.request
+
+from lab import PATIENCE, Skipped
+from lab.hosts import STATIC, Between, Stream, check_all_arrived, config
+from lab.netns import Lab
+from lab.weir import drops_of, wait_for
+
+_PIDFD_GETFD = 438
+_LISTENS, _CONNECTED = "0A", "03"
+_METRICS = "127.0.0.1:9100"
+
+
+class _Fares:
+    """A router that forwards a stream, and its services."""
+
+    def __init__(self, lab):
+        self.net = Between(lab, config("af_packet", STATIC), bare=True, arguments=("--metrics", _METRICS))
+        self.weir = self.net.weir
+        self.stream = Stream(self.net.lan_wire, 1000)
+
+    def service(self, name):
+        """A service's numbers, as soon as somebody can be asked: while nobody listens, commands are turned away at once."""
+        asked = []
+
+        def answers():
+            asked.append(self.weir.command("show", "services", name, "--json", check=False))
+            return asked[-1].returncode == 0
+
+        assert wait_for(answers), asked[-1].stderr
+        return json.loads(asked[-1].stdout)["services"][0]
+
+    def torment(self, service, fault):
+        """Lets a service fail, which only builds for tests do."""
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE)
+            client.connect(str(self.weir.socket))
+            call = {"version": 1, "request": {"torment": {"service": service, "fault": fault}}}
+            client.sendall(json.dumps(call).encode() + b"\n")
+            answer = json.loads(client.makefile().readline())["response"]
+        if "only builds for tests" in str(answer):
+            raise Skipped("this program is no build for tests")
+        assert answer == {"ok": None}, answer
+
+    def fails(self, service, fault, how, *told):
+        """Lets it fail by `how`; waits until it runs again, and checks what was told."""
+        before = self.service(service)
+        how()
+        assert wait_for(lambda: self.service(service)["restarts"] > before["restarts"]), (fault, self.service(service))
+        assert wait_for(lambda: self.service(service)["state"] == "running"), (fault, self.service(service))
+        now = self.service(service)
+        assert any(words in now["failure"] for words in told), (fault, now)
+        assert now["failed_at"] and now["steps"] > before["steps"], (fault, now)
+        lines = [line for line in self.weir.log().splitlines() if f"service={service}" in line]
+        assert any("level=error at=service" in line for line in lines), (fault, self.weir.log())
+        assert any("a service runs again" in line for line in lines), (fault, self.weir.log())
+
+    def metrics(self):
+        """The metrics, from inside the router's namespace."""
+        with self.net.router.entered():
+            with urllib.request.urlopen(f"http://{_METRICS}/metrics", timeout=PATIENCE) as answer:
+                return answer.read().decode()
+
+    def works(self, service):
+        """The service does what it is for."""
+        if service == "socket":
+            assert self.weir.show("version")["running"]
+        elif service == "metrics":
+            line = 'weir_service_running{service="metrics",owner="weir"} 1'
+            assert line in self.metrics().splitlines()
+        else:
+            reloads = self.weir.log().count("the configuration was replaced")
+            self.weir.process.send_signal(signal.SIGHUP)
+            assert wait_for(lambda: self.weir.log().count("the configuration was replaced") > reloads), self.weir.log()
+
+    def end(self):
+        """Not a packet was lost, and all ends well: signals work."""
+        check_all_arrived(self.net.wan_wire, self.stream.stop())
+        stats = self.weir.stats()
+        assert not drops_of(stats), drops_of(stats)
+        self.net.check_against_kernel()
+        self.weir.stop()
+
+
+_SERVICES = ("metrics", "signals", "socket")
+
+
+def _faults(fault, *told):
+    with Lab() as lab:
+        fares = _Fares(lab)
+        for service in _SERVICES:
+            fares.works(service)
+            fares.fails(service, fault, lambda s=service: fares.torment(s, fault), *told)
+            fares.works(service)
+        restarts = [line for line in fares.metrics().splitlines() if line.startswith("weir_service_restarts_total{")]
+        assert sorted(line.rsplit(" ", 1)[1] for line in restarts) == ["1", "1", "1"], restarts
+        hanging = {service: fares.service(service)["abandoned"] for service in _SERVICES}
+        assert set(hanging.values()) == ({1} if fault == "hang" else {0}), hanging
+        fares.end()
+
+
+def test_services_that_panic():
+    """Each panics once."""
+    _faults("panic", "it panicked")
+
+
+def test_services_that_hang():
+    """A step of each never ends."""
+    _faults("hang", "has not ended within 5 s")
+
+
+def _sockets(pid):
+    """The sockets of a process: {inode: descriptor}."""
+    found = {}
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            target = os.readlink(f"/proc/{pid}/fd/{number}")
+            if target.startswith("socket:["):
+                found[target[8:-1]] = int(number)
+    return found
+
+
+def _rows(pid, table):
+    with open(f"/proc/{pid}/net/{table}", encoding="ascii") as file:
+        return [line.split() for line in file.readlines()[1:]]
+
+
+def _of_service(weir, service):
+    """The descriptors that a service waits on for its work."""
+    pid = weir.process.pid
+    if service == "metrics":
+        inodes = {row[9] for row in _rows(pid, "tcp") if row[3] == _LISTENS}
+    elif service == "socket":
+        accepts = "00010000"
+        inodes = {row[6] for row in _rows(pid, "unix") if row[3] == accepts and row[7:] == [str(weir.socket)]}
+    else:
+        inodes = {row[6] for row in _rows(pid, "unix") if row[4] == "0001" and row[5] == _CONNECTED and not row[7:]}
+    sockets = _sockets(pid)
+    return [sockets[inode] for inode in inodes if inode in sockets]
+
+
+def _shut(weir, service):
+    """Shuts the sockets of a service down, from outside: as dead as if they had been closed."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    process = os.pidfd_open(weir.process.pid)
+    descriptors = _of_service(weir, service)
+    assert descriptors, service
+    for number in descriptors:
+        taken = libc.syscall(_PIDFD_GETFD, process, number, 0)
+        if taken < 0 and ctypes.get_errno() == errno.EBADF:
+            continue  # what reads a configuration has sockets for a moment
+        if taken < 0:
+            raise Skipped(f"the kernel does not hand descriptors over: {os.strerror(ctypes.get_errno())}")
+        with socket.socket(fileno=taken) as theirs:
+            theirs.shutdown(socket.SHUT_RDWR)
+    os.close(process)
+
+
+def test_services_that_lose_their_sockets():
+    """The socket that each waits on dies under it."""
+    with Lab() as lab:
+        fares = _Fares(lab)
+        for service in _SERVICES:
+            fares.works(service)
+            told = ("nobody can be let in", "the socket at which signals arrive was closed")
+            fares.fails(service, "shut", lambda s=service: _shut(fares.weir, s), *told)
+            fares.works(service)
+        fares.end()
+
+
+def test_one_that_fails_again_and_again():
+    """A service that does not stay well: each failure is told, the others and the packets do not notice."""
+    with Lab() as lab:
+        fares = _Fares(lab)
+        for n in range(4):
+            fares.torment("metrics", "panic")
+            assert wait_for(lambda n=n: fares.service("metrics")["restarts"] == n + 1), fares.service("metrics")
+        assert fares.weir.log().count("a service failed and is started again") == 4, fares.weir.log()
+        assert [fares.service(name)["restarts"] for name in ("signals", "socket")] == [0, 0]
+        fares.works("metrics")
+        fares.end()
