@@ -16,8 +16,8 @@ use crate::log;
 use crate::metrics;
 use crate::privileges;
 use crate::render::{self, Style};
-use crate::server::{Job, Limits, Scene, Server};
-use crate::services::{self, Services};
+use crate::server::{Answer, Job, Limits, Scene, Server};
+use crate::services::{self, Services, guarded};
 use crate::signals;
 use crate::socket;
 use crate::source::Source;
@@ -25,7 +25,7 @@ use crate::stats::{self, Stats};
 use crate::supervisor::{Next, Options, Sayings, Supervisor};
 use crate::trace::Decision;
 use crate::watch::Watch;
-use weir_protocol::Request;
+use weir_protocol::{Request, Response};
 use weir_stage::MakeService;
 
 /// Jobs that wait while one is carried out.
@@ -133,25 +133,26 @@ fn changes_functions(job: &Job) -> bool {
     matches!(job, Job::TakeOver(..) | Job::Ask { request: Request::Change { .. }, .. })
 }
 
+/// Carries a job out. One that panics is refused, and all others go on: packets do not stop for a bug in a request.
 fn carry_out(running: &mut Running, job: Job) -> Then {
     // Who asked may have gone in the meantime; that is no reason to stop.
     match job {
         Job::Ask { request, rights, reply } => {
-            let (response, then) = running.handle(request, rights);
-            reply.send(response);
+            let (answer, then) = answered(|| running.handle(request, rights));
+            reply.send(answer);
             return then;
         }
         Job::TakeOver(candidate, reply) => {
-            let (answer, then) = running.take_over(*candidate);
+            let (answer, then) = answered(|| running.take_over(*candidate));
             let _ = reply.send(answer);
             return then;
         }
         Job::PutInPlace(ready, reply) => {
-            let answer = running.put_in_place(*ready);
+            let (answer, _) = answered(|| (running.put_in_place(*ready), Then::GoOn));
             let _ = reply.send(answer);
         }
         Job::Finish(ticket, reply) => {
-            let answer = running.finish(&ticket);
+            let (answer, _) = answered(|| (running.finish(&ticket), Then::GoOn));
             let _ = reply.send(answer);
         }
         Job::Scene(reply) => {
@@ -163,7 +164,12 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
                 let Decision { stage, way, then, packet } = decided;
                 running.supervisor.explain(stage, way, packet, *then)
             };
-            let _ = reply.send(decisions.iter().map(explain).collect());
+            let explained = guarded(|| Ok(decisions.iter().map(explain).collect()));
+            // A packet is followed without such words, too.
+            let _ = reply.send(explained.unwrap_or_else(|why| {
+                log::error("run", "what stages decided cannot be told", &[("why", &why)]);
+                Vec::new()
+            }));
         }
         Job::Watch(observer, reply) => {
             running.supervisor.observe(&observer);
@@ -175,6 +181,17 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
         }
     }
     Then::GoOn
+}
+
+/// An answer, which is a refusal where making it panicked.
+fn answered(act: impl FnOnce() -> (Answer, Then)) -> (Answer, Then) {
+    guarded(|| Ok(act())).unwrap_or_else(|why| {
+        log::error("run", "a request failed; packets go on", &[("why", &why)]);
+        let message = format!(
+            "the request failed within Weir: {why}; part of it may be done: look at what it was about, and restart Weir when it suits"
+        );
+        (Answer::Whole(Response::refused(message)), Then::GoOn)
+    })
 }
 
 /// Writes to the log what functions have to say, and what was held back of what was said before.

@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +20,7 @@ use weir_stage::{Load, MakeService, Service, Waits};
 use crate::failure::Failed;
 use crate::log;
 use crate::server::{Job, reload_for_signal};
-use crate::services::Bell;
+use crate::services::{Bell, guarded};
 
 /// Those that ask for an orderly end.
 const ENDS: [i32; 2] = [SIGTERM, SIGINT];
@@ -168,8 +167,12 @@ impl Signals {
         let ended = Arc::new(AtomicBool::new(false));
         let (jobs, bell, told) = (self.jobs.clone(), self.bell.clone(), Arc::clone(&ended));
         let body = move || {
-            if catch_unwind(AssertUnwindSafe(|| reload_for_signal(&jobs, &sender.facts()))).is_err() {
-                log::error("reload", "a reload panicked, which is a bug; nothing is known of what it did", &[]);
+            let reloaded = guarded(|| {
+                reload_for_signal(&jobs, &sender.facts());
+                Ok(())
+            });
+            if let Err(why) = reloaded {
+                log::error("reload", "a reload that a signal asked for was given up", &[("why", &why)]);
             }
             told.store(true, Ordering::Release);
             bell.ring();

@@ -40,6 +40,11 @@ class _Fares:
 
     def torment(self, service, fault):
         """Lets a service fail, which only builds for tests do."""
+        answer = self.ask_for(service, fault)
+        assert answer == {"ok": None}, answer
+
+    def ask_for(self, service, fault):
+        """What Weir answers to that."""
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(PATIENCE)
             client.connect(str(self.weir.socket))
@@ -48,7 +53,7 @@ class _Fares:
             answer = json.loads(client.makefile().readline())["response"]
         if "only builds for tests" in str(answer):
             raise Skipped("this program is no build for tests")
-        assert answer == {"ok": None}, answer
+        return answer
 
     def fails(self, service, fault, how, *told):
         """Lets it fail by `how`; waits until it runs again, and checks what was told."""
@@ -186,4 +191,18 @@ def test_one_that_fails_again_and_again():
         assert fares.weir.log().count("a service failed and is started again") == 4, fares.weir.log()
         assert [fares.service(name)["restarts"] for name in ("signals", "socket")] == [0, 0]
         fares.works("metrics")
+        fares.end()
+
+
+def test_a_request_that_panics():
+    """It is refused and told; other requests, reloads and packets go on."""
+    with Lab() as lab:
+        fares = _Fares(lab)
+        for n in range(3):
+            refused = fares.ask_for("requests", "panic")["error"]["message"]
+            assert "failed within Weir: it panicked" in refused, refused
+            fares.weir.command("route", "add", f"203.0.{n}.0/24", "via", "192.0.2.254")
+            fares.works("signals")
+        assert len([row for row in fares.weir.show("routes") if row["prefix"].startswith("203.0.")]) == 3
+        assert fares.weir.log().count("a request failed; packets go on") == 3, fares.weir.log()
         fares.end()

@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +11,7 @@ use weir_stage::{Load, MakeService, Service, Waits};
 
 use super::{Shared, say, session};
 use crate::log;
+use crate::services::guarded;
 use crate::socket::{self, Bound};
 use crate::spare::{self, Guest, Spare};
 
@@ -128,9 +128,12 @@ fn welcome(stream: UnixStream, shared: &Arc<Shared>) {
     };
     let theirs = Arc::clone(shared);
     let body = move || {
-        let served = catch_unwind(AssertUnwindSafe(|| session::serve(&stream, rights, &theirs, &entry)));
-        if served.is_err() {
-            log::error("socket", "a client's session panicked, which is a bug; the client was disconnected", &[]);
+        let served = guarded(|| {
+            session::serve(&stream, rights, &theirs, &entry);
+            Ok(())
+        });
+        if let Err(why) = served {
+            log::error("socket", "a client was disconnected, for its session failed", &[("why", &why)]);
         }
     };
     if let Err(error) = std::thread::Builder::new().name("weir-client".to_owned()).spawn(body) {

@@ -6,12 +6,14 @@
 
 mod asker;
 mod bell;
+mod guard;
 mod slot;
 mod stats;
 mod thread;
 
 pub(crate) use asker::{Asker, Pending, Progress, ReplyTo};
 pub(crate) use bell::Bell;
+pub(crate) use guard::guarded;
 pub(crate) use stats::{ServiceState, ServiceStats};
 
 use std::io;
@@ -30,6 +32,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// How long services may take to end.
 const LEAVE: Duration = Duration::from_secs(2);
+
+/// What a test calls the loop that carries requests out, which is no service.
+const REQUESTS: &str = "requests";
 
 /// Bounds of every service, times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +118,9 @@ impl Services {
     pub(crate) fn torment(&self, service: &str, fault: Fault) -> Result<(), String> {
         if !cfg!(debug_assertions) {
             return Err("only builds for tests let services fail on demand".to_owned());
+        }
+        if (service, fault) == (REQUESTS, Fault::Panic) {
+            guard::suffer(fault);
         }
         let slot = self.all.slots.iter().find(|slot| slot.maker.name() == service);
         let names = || self.all.slots.iter().map(|slot| slot.maker.name()).collect::<Vec<_>>().join(", ");

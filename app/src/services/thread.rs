@@ -1,13 +1,10 @@
 //! The thread of one service: it waits, has the service step, and makes it anew when it fails.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use weir_protocol::Fault;
 use weir_stage::{Service, Waits};
 
 use super::Common;
+use super::guard::{guarded, suffer};
 use super::slot::Slot;
 
 /// How an instance came to its end.
@@ -120,30 +117,7 @@ impl Thread<'_> {
     }
 }
 
-/// Does something of a service's; a panic is a failure like any other.
-fn guarded<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    let caught = catch_unwind(AssertUnwindSafe(act));
-    caught.unwrap_or_else(|panic| Err(format!("it panicked, which is a bug: {}", words(&*panic))))
-}
-
 fn close(service: Box<dyn Service>) -> Result<(), String> {
     drop(service);
     Ok(())
-}
-
-/// What a panic said.
-fn words(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no word")
-}
-
-/// What a test asks for: to see what comes of it.
-#[allow(clippy::panic, reason = "that is what is asked for")]
-fn suffer(fault: Fault) {
-    match fault {
-        Fault::Panic => panic!("a test asked for it"),
-        Fault::Hang => loop {
-            std::thread::park();
-        },
-    }
 }
