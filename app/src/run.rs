@@ -42,6 +42,12 @@ const DRAINED_EVERY: u32 = 2;
 
 /// Runs a configuration until it is told to stop.
 pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
+    let done = run_to_the_end(options);
+    log::finish();
+    done
+}
+
+fn run_to_the_end(options: &cli::Run) -> Result<(), Failed> {
     privileges::drop_unneeded()?;
     log::set_level(options.log_level);
     if let Some(file) = &options.log {
@@ -60,7 +66,7 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     privileges::drop_after_start()?;
     let (server, socket) = Server::new(bound, jobs.clone(), Limits::default())
         .map_err(|error| format!("cannot serve the control socket: {error}"))?;
-    let mut makers: Vec<Box<dyn MakeService>> = vec![signals, socket];
+    let mut makers: Vec<Box<dyn MakeService>> = vec![Box::new(log::Maker), signals, socket];
     if let Some(address) = options.metrics {
         let (address, metrics) = metrics::listen(address, jobs, metrics::Limits::default())?;
         log::info("metrics", "metrics are served", &[("address", &address)]);
@@ -248,6 +254,7 @@ fn stop(supervisor: Supervisor, json: bool) -> Result<Sayings, Failed> {
 
 /// Starts this program anew in this process's place, with the same arguments. Returns only if that is impossible.
 fn restart() -> Failed {
+    log::finish();
     let error = Command::new("/proc/self/exe").args(std::env::args_os().skip(1)).exec();
     Failed::from(format!("cannot start again: {error}"))
 }

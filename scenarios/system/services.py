@@ -3,16 +3,21 @@
 import contextlib
 import ctypes
 import errno
+import fcntl
 import json
 import os
+import pathlib
 import signal
 import socket
+import subprocess
+import tempfile
+import threading
 import urllib.request
 
 from lab import PATIENCE, Skipped
 from lab.hosts import STATIC, Between, Stream, check_all_arrived, config
 from lab.netns import Lab
-from lab.weir import drops_of, wait_for
+from lab.weir import PROGRAM, drops_of, wait_for
 
 _PIDFD_GETFD = 438
 _LISTENS, _CONNECTED = "0A", "03"
@@ -76,7 +81,11 @@ class _Fares:
 
     def works(self, service):
         """The service does what it is for."""
-        if service == "socket":
+        if service == "log":
+            told = self.weir.log().count("a signal that means nothing here was ignored")
+            self.weir.process.send_signal(signal.SIGUSR1)
+            assert wait_for(lambda: self.weir.log().count("a signal that means nothing here was ignored") > told)
+        elif service == "socket":
             assert self.weir.show("version")["running"]
         elif service == "metrics":
             line = 'weir_service_running{service="metrics",owner="weir"} 1'
@@ -95,7 +104,8 @@ class _Fares:
         self.weir.stop()
 
 
-_SERVICES = ("metrics", "signals", "socket")
+_SERVICES = ("log", "metrics", "signals", "socket")
+_LISTENERS = ("metrics", "signals", "socket")
 
 
 def _faults(fault, *told):
@@ -106,7 +116,7 @@ def _faults(fault, *told):
             fares.fails(service, fault, lambda s=service: fares.torment(s, fault), *told)
             fares.works(service)
         restarts = [line for line in fares.metrics().splitlines() if line.startswith("weir_service_restarts_total{")]
-        assert sorted(line.rsplit(" ", 1)[1] for line in restarts) == ["1", "1", "1"], restarts
+        assert sorted(line.rsplit(" ", 1)[1] for line in restarts) == ["1"] * len(_SERVICES), restarts
         hanging = {service: fares.service(service)["abandoned"] for service in _SERVICES}
         assert set(hanging.values()) == ({1} if fault == "hang" else {0}), hanging
         fares.end()
@@ -173,7 +183,7 @@ def test_services_that_lose_their_sockets():
     """The socket that each waits on dies under it."""
     with Lab() as lab:
         fares = _Fares(lab)
-        for service in _SERVICES:
+        for service in _LISTENERS:
             fares.works(service)
             told = ("nobody can be let in", "the socket at which signals arrive was closed")
             fares.fails(service, "shut", lambda s=service: _shut(fares.weir, s), *told)
@@ -206,3 +216,70 @@ def test_a_request_that_panics():
         assert len([row for row in fares.weir.show("routes") if row["prefix"].startswith("203.0.")]) == 3
         assert fares.weir.log().count("a request failed; packets go on") == 3, fares.weir.log()
         fares.end()
+
+
+def _silent(folder, name):
+    """A Weir whose log nobody reads, from `ready` on, and where its log could be read."""
+    reads, writes = os.pipe()
+    fcntl.fcntl(reads, fcntl.F_SETPIPE_SZ, 4096)
+    config_file = folder / "test.lua"
+    config_file.write_text(_NULLS, encoding="utf-8")
+    command = (PROGRAM, "run", config_file, "--name", name, "--socket", folder / "weir.sock", "--log-level", "debug")
+    process = subprocess.Popen(command, stdin=-3, stdout=-1, stderr=writes, text=True)  # pylint: disable=consider-using-with
+    os.close(writes)
+    assert process.stdout.readline() == "ready\n"
+    return process, reads
+
+
+_NULLS = """
+port { name = "a", device = "null" }
+port { name = "b", device = "null" }
+forward { pairs = { { "a", "b" } } }
+"""
+
+
+def _all_of(descriptor):
+    with open(descriptor, encoding="utf-8") as file:
+        return file.read()
+
+
+def _refused(path, times):
+    """Asks so often for a change that there is not, each time by another client: long lines in the log."""
+    request = {"version": 1, "request": {"change": {"verb": "x" * 1900, "changes": [{}]}}}
+    for _ in range(times):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE)
+            client.connect(str(path))
+            client.sendall(json.dumps(request).encode() + b"\n")
+            assert "error" in json.loads(client.makefile().readline())["response"]
+
+
+def test_a_log_that_nobody_reads_holds_nobody_up():
+    """Clients are answered however full the pipe is; what waited is read later, and Weir ends without a reader, too."""
+    for is_read in (True, False):
+        with tempfile.TemporaryDirectory(prefix="weir-log-") as own:
+            folder = pathlib.Path(own)
+            process, reads = _silent(folder, f"log-{os.getpid()}-{int(is_read)}")
+            try:
+                _refused(folder / "weir.sock", 20)
+                shown = subprocess.run(
+                    (PROGRAM, "show", "services", "log", "--json", "--socket", folder / "weir.sock"),
+                    capture_output=True, check=True, timeout=PATIENCE,
+                )
+                (log,) = json.loads(shown.stdout)["services"]
+                assert log["occupancy"] > 10_000 and log["restarts"] == 0, log
+                texts, reader = [], threading.Thread(target=lambda: texts.append(_all_of(reads)), daemon=True)
+                if is_read:
+                    reader.start()
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(PATIENCE) == 0
+                if is_read:
+                    reader.join(PATIENCE)
+                    assert texts[0].count('message="a change was refused" change=') == 10, texts[0][-300:]
+                    assert "Weir has stopped" in texts[0], texts[0][-300:]
+                else:
+                    os.close(reads)
+            finally:
+                process.kill()
+                process.wait()
+                process.stdout.close()
