@@ -1,6 +1,7 @@
 //! Carrying out requests on what runs.
 
 use std::path::PathBuf;
+use std::sync::mpsc::SyncSender;
 
 use serde_json::{Value, json};
 
@@ -9,13 +10,15 @@ use crate::graph::GraphView;
 use crate::log;
 use crate::reload::Reloading;
 use crate::save;
-use crate::server::Answer;
-use crate::services::Services;
+use crate::server::{Answer, Job};
+use crate::services::{Services, Wanted};
 use crate::source::Source;
 use crate::stats::{self, Gauge, PortInput, Stats};
 use crate::supervisor::Supervisor;
 use crate::version;
+use weir_config::Element;
 use weir_protocol::{Request, Response, Rights, VERSION};
+use weir_stage::Function;
 
 /// What becomes of the program after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub(crate) struct Running {
     pub(crate) reloading: Option<Reloading>,
     /// What the program does beside packets.
     pub(crate) services: Services,
+    /// Where services ask.
+    pub(crate) jobs: SyncSender<Job>,
 }
 
 impl Running {
@@ -163,6 +168,17 @@ impl Running {
             Ok(None) => Response::Ok(json!({ "done": count })),
             Err(error) => Response::refused(error.0),
         }
+    }
+
+    /// Lets services do what functions need now.
+    pub(crate) fn serve_needs(&self) {
+        let loaded = self.supervisor.loaded();
+        let of = |(function, element): (&'static dyn Function, &Element)| {
+            let (name, folder) = (element.name().to_owned(), loaded.base().to_owned());
+            let wanted = move |need| Wanted { function: name.clone(), need, folder: folder.clone() };
+            function.needs(element).into_iter().map(wanted)
+        };
+        self.services.become_wanted(loaded.functions().flat_map(of).collect(), &self.jobs);
     }
 
     /// Tells the log what is hardly meant in the running configuration.

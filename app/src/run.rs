@@ -68,7 +68,7 @@ fn run_to_the_end(options: &cli::Run) -> Result<(), Failed> {
         .map_err(|error| format!("cannot serve the control socket: {error}"))?;
     let mut makers: Vec<Box<dyn MakeService>> = vec![Box::new(log::Maker), signals, socket];
     if let Some(address) = options.metrics {
-        let (address, metrics) = metrics::listen(address, jobs, metrics::Limits::default())?;
+        let (address, metrics) = metrics::listen(address, jobs.clone(), metrics::Limits::default())?;
         log::info("metrics", "metrics are served", &[("address", &address)]);
         makers.push(metrics);
     }
@@ -76,7 +76,9 @@ fn run_to_the_end(options: &cli::Run) -> Result<(), Failed> {
         .map_err(|error| format!("cannot start the services: {error}"))?;
     say("ready\n");
     log::info("run", "all workers run", &[("file", &options.file.display()), ("socket", &path.display())]);
-    let mut running = Running { supervisor, source, own: options.file.clone(), switches, reloading: None, services };
+    let mut running =
+        Running { supervisor, source, own: options.file.clone(), switches, reloading: None, services, jobs };
+    running.serve_needs();
     running.warn();
     let mut watch = Watch::default();
     let then = go_on(&mut running, &todo, options.until_drained, &mut watch);

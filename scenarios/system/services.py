@@ -17,7 +17,7 @@ import urllib.request
 from lab import PATIENCE, Skipped
 from lab.hosts import STATIC, Between, Stream, check_all_arrived, config
 from lab.netns import Lab
-from lab.weir import PROGRAM, drops_of, wait_for
+from lab.weir import PROGRAM, drops_of, torment, wait_for
 
 _PIDFD_GETFD = 438
 _LISTENS, _CONNECTED = "0A", "03"
@@ -50,13 +50,8 @@ class _Fares:
 
     def ask_for(self, service, fault):
         """What Weir answers to that."""
-        with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(PATIENCE)
-            client.connect(str(self.weir.socket))
-            call = {"version": 1, "request": {"torment": {"service": service, "fault": fault}}}
-            client.sendall(json.dumps(call).encode() + b"\n")
-            answer = json.loads(client.makefile().readline())["response"]
-        if "only builds for tests" in str(answer):
+        answer = torment(self.weir, service, fault)
+        if answer is None:
             raise Skipped("this program is no build for tests")
         return answer
 

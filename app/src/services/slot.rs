@@ -26,6 +26,8 @@ struct Status {
     turn: u64,
     /// Whether the thread that counts has not ended.
     alive: bool,
+    /// Whether it was ended for good.
+    retired: bool,
     /// Threads that were given up and have not come back.
     abandoned: usize,
     /// Since when a step has been under way.
@@ -50,6 +52,7 @@ impl Slot {
             state: ServiceState::Waiting,
             turn: 0,
             alive: false,
+            retired: false,
             abandoned: 0,
             stepping: None,
             due: 0,
@@ -110,6 +113,9 @@ impl Slot {
     /// A step has ended. False if the thread was given up meanwhile.
     pub(super) fn ended(&self, turn: u64, now: u64) -> bool {
         let mut status = self.lock();
+        if status.turn != turn && status.retired {
+            return false;
+        }
         if status.turn != turn {
             status.abandoned = status.abandoned.saturating_sub(1);
             drop(status);
@@ -156,7 +162,7 @@ impl Slot {
         let hangs = status.give_up(now, &self.limits);
         let (abandoned, turn) = (status.abandoned, status.turn);
         let has_room = abandoned < self.limits.abandoned;
-        let is_due = !status.alive && has_room && now >= status.due;
+        let is_due = !status.alive && !status.retired && has_room && now >= status.due;
         drop(status);
         if hangs {
             let facts: log::Facts<'_> = &[("service", &self.maker.name()), ("abandoned", &abandoned)];
@@ -190,6 +196,15 @@ impl Slot {
     /// Has its next step suffer something.
     pub(super) fn torment(&self, fault: Fault) {
         self.lock().fault = Some(fault);
+        self.bell.ring();
+    }
+
+    /// Ends it for good: its thread has no turn any more.
+    pub(super) fn retire(&self) {
+        let mut status = self.lock();
+        status.turn += 1;
+        status.retired = true;
+        drop(status);
         self.bell.ring();
     }
 

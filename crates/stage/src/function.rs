@@ -14,6 +14,7 @@ use weir_mem::Domain;
 
 use crate::graph::{Graph, GraphError};
 use crate::port::PortFacts;
+use crate::service::Need;
 
 /// The form of a device; which there are the program knows.
 static DEVICE: Pattern = Pattern {
@@ -122,6 +123,11 @@ pub trait Function: Sync {
     /// buffers beside those that rings, links and batches need, so that what waits never starves what is received.
     fn holds(&self, _element: &Element) -> usize {
         0
+    }
+
+    /// What it needs done beside packets while it runs, from a checked configuration.
+    fn needs(&self, _element: &Element) -> Vec<Need> {
+        Vec::new()
     }
 
     /// Builds an instance, tables and all, without touching anything that runs. With `old`, the running instance of the same

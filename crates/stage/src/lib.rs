@@ -31,6 +31,6 @@ pub use graph::{Graph, GraphError, NodeId, Place, To};
 pub use kind::{MakeStage, Plain, Prepared, Settings, StageKind};
 pub use port::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
 pub use random::Random;
-pub use service::{Load, MakeService, Service, Waits};
+pub use service::{Load, MakeService, Need, Service, UsageConfig, Waits};
 pub use stage::{Declaration, EngineClock, Out, OutStore, SEND_LIMIT, Sent, Stage};
 pub use ways::{Fate, MAX_PASSES, WayInfo, Ways};

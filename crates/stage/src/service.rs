@@ -4,6 +4,47 @@
 //! `weir show services`.
 
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use weir_config::{FilePath, Nanos, Pattern, config};
+
+/// The form of a file's path, whether or not it is there.
+static FILE: Pattern = Pattern {
+    what: "the path of a file below the folder of the script",
+    example: "usage.jsonl",
+    matches: |text| FilePath::parse(text).is_ok(),
+};
+
+config! {
+    /// What was counted of each user, written to a file from time to time.
+    pub struct UsageConfig {
+        /// The file, below the folder of the script; lines are added to it. It may be moved away at any time: the next round begins another.
+        pub file: String = required, live, pattern(FILE);
+        /// How long it is from one round to the next.
+        pub every: Nanos = default(Nanos::new(300_000_000_000)), live, range(Nanos::new(100_000_000)..=Nanos::new(86_400_000_000_000));
+    }
+}
+
+/// Something that a function needs done beside packets. It says what; the program opens what it takes, and does it by a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The rows of one of its tables, written to a file from time to time.
+    Export {
+        /// The table: `users`.
+        table: &'static str,
+        /// The file, below the configuration's folder.
+        file: PathBuf,
+        /// From one round to the next, nanoseconds.
+        every: u64,
+    },
+}
+
+impl Need {
+    /// The rows of a table, written as a configuration says.
+    pub fn export(table: &'static str, usage: &UsageConfig) -> Need {
+        Need::Export { table, file: PathBuf::from(&usage.file), every: usage.every.nanos() }
+    }
+}
 
 /// What an instance of a service waits for before its next step.
 #[derive(Clone, Debug, Default)]

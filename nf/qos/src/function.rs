@@ -14,8 +14,8 @@ use weir_sched::owner::Own;
 use weir_sched::police::{Police, Policers};
 use weir_sched::shaping::Shaping;
 use weir_stage::{
-    Case, Env, Function, Graph, GraphError, Instance, Layout, NodeId, Place, Placement, RequestError, Saved, Show,
-    ShowRows, To, Verb,
+    Case, Env, Function, Graph, GraphError, Instance, Layout, Need, NodeId, Place, Placement, RequestError, Saved,
+    Show, ShowRows, To, UsageConfig, Verb,
 };
 
 use crate::back::Back;
@@ -63,6 +63,11 @@ impl Function for Qos {
             };
             config.scheduler.holds(arrangement(&config).owners().schedulers()) * schedulers
         })
+    }
+
+    fn needs(&self, element: &Element) -> Vec<Need> {
+        let usage = element.read_key::<UsageConfig>("usage");
+        usage.iter().map(|usage| Need::export("users", usage)).collect()
     }
 
     fn build(
