@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use weir_config::{Catalogue, Kind};
-use weir_stage::{Function, Port, PortConfig, PortError, Stage, StageKind};
+use weir_config::{Catalogue, INTERFACE_NAME, Kind};
+use weir_stage::{Function, InterfaceConfig, Port, PortConfig, PortError, Stage, StageKind};
 
 use crate::supervisor::{EngineConfig, JOINT, JointPort};
 
@@ -72,7 +72,11 @@ pub(crate) fn distributor(replicas: u8) -> Box<dyn Stage> {
 
 /// Everything that a configuration may declare.
 pub(crate) fn kinds() -> Catalogue {
-    let fixed = [Kind::named("port", PortConfig::schema()), Kind::single("engine", EngineConfig::schema())];
+    let fixed = [
+        Kind::named("port", PortConfig::schema()),
+        Kind::named_by("interface", &INTERFACE_NAME, InterfaceConfig::schema()),
+        Kind::single("engine", EngineConfig::schema()),
+    ];
     let functions = FUNCTIONS.iter().map(|function| Kind::function(function.kind(), function.schema()));
     fixed.into_iter().chain(functions).collect()
 }

@@ -143,7 +143,8 @@ impl Rig {
         let pool = HeapPool::new(setup.buffers * setup.cores.len(), weir_packet::DATA_ROOM);
         let infos = loaded.assumed_ports();
         let domain = Domain::new();
-        let env = Env { ports: &infos, domain: &domain, folder: Some(&loaded.folder), now: 0 };
+        let interfaces = loaded.interface_infos();
+        let env = Env { ports: &infos, interfaces: &interfaces, domain: &domain, folder: Some(&loaded.folder), now: 0 };
         let cores: Vec<u16> = setup.cores.iter().map(|core| *core as u16).collect();
         let functions = functions(&loaded, &env, &cores)?;
         let measured = functions.first().ok_or("the case declares no function")?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_config::{Change, ConfigError, Element, Plan, What};
 use weir_mem::Domain;
-use weir_stage::{Env, PortInfo};
+use weir_stage::{Env, InterfaceInfo, PortInfo};
 
 use super::Failure;
 use super::changes::PortChanges;
@@ -22,6 +22,7 @@ pub(crate) struct Aside {
     pub(super) wanted: BTreeMap<String, Owners>,
     /// The ports as the new configuration sees them: as they are where that is known, else as they will be as far as can be told.
     pub(super) infos: Vec<PortInfo>,
+    pub(super) interfaces: Vec<InterfaceInfo>,
     pub(super) running: Vec<RunningFunction>,
     pub(super) domain: Domain,
     pub(super) now: u64,
@@ -95,7 +96,7 @@ impl Aside {
     }
 
     fn env<'a>(&'a self, ports: &'a [PortInfo]) -> Env<'a> {
-        Env { ports, domain: &self.domain, folder: Some(&self.new.folder), now: self.now }
+        Env { ports, interfaces: &self.interfaces, domain: &self.domain, folder: Some(&self.new.folder), now: self.now }
     }
 
     /// The function that runs by the name of this one.

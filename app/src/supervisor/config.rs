@@ -7,9 +7,9 @@ use weir_config::{Checked, ConfigError, Document, Element, ErrorKind, Folder, Pl
 use weir_lua::Limits;
 use weir_mem::Domain;
 use weir_stage::graph::Node;
-use weir_stage::{Env, Function, Graph, PortConfig, PortFacts, PortInfo};
+use weir_stage::{Env, Function, Graph, InterfaceConfig, PortConfig, PortFacts, PortInfo};
 
-use super::{joint, meant};
+use super::{interface, joint, meant};
 use crate::catalogue;
 
 choice! {
@@ -68,6 +68,7 @@ pub(crate) struct Loaded {
     pub(crate) checked: Checked,
     pub(crate) engine: EngineConfig,
     pub(crate) ports: Vec<(String, PortConfig, Element)>,
+    pub(super) interfaces: Vec<(String, InterfaceConfig, Element)>,
     /// What is not wrong and hardly meant; of graphs only where the functions were built.
     pub(crate) warnings: Vec<ConfigError>,
 }
@@ -118,11 +119,15 @@ pub(crate) fn load_document(
     for element in checked.of_kind("port") {
         ports.push((element.name().to_owned(), element.read::<PortConfig>()?, element.clone()));
     }
+    let mut interfaces = Vec::new();
+    for element in checked.of_kind("interface") {
+        interfaces.push((element.name().to_owned(), element.read::<InterfaceConfig>()?, element.clone()));
+    }
     let engine = match checked.of_kind("engine").next() {
         Some(element) => element.read()?,
         None => return Err(vec![unreadable(file, &"no engine element")]),
     };
-    let mut loaded = Loaded { file: file.to_owned(), folder, checked, engine, ports, warnings: Vec::new() };
+    let mut loaded = Loaded { file: file.to_owned(), folder, checked, engine, ports, interfaces, warnings: Vec::new() };
     loaded.warnings = meant::warnings(&loaded);
     let schema_holds = errors.is_empty();
     errors.extend(permissions.map_or_else(Vec::new, |given| loaded.check_permissions(given)));
@@ -167,7 +172,8 @@ impl Loaded {
         let owner = |(function, element): &(&'static dyn Function, &Element)| {
             function.ports(element).iter().any(|owned| owned == port)
         };
-        self.functions().find(owner).map_or(0, |(function, element)| function.in_front(element, port))
+        let of_owner = self.functions().find(owner).map_or(0, |(function, element)| function.in_front(element, port));
+        of_owner.max(self.tag_bytes(port))
     }
 
     /// The folder that relative paths of devices start from.
@@ -230,6 +236,7 @@ impl Loaded {
         }
         let mut errors = self.check_devices();
         errors.extend(joint::check(self));
+        errors.extend(interface::check(self));
         errors.extend(self.check_owners());
         errors.extend(self.check_workers());
         if schemas_hold && self.functions().next().is_none() && errors.is_empty() {
@@ -246,8 +253,8 @@ impl Loaded {
     fn check_functions(&self, permissions: Option<&[&str]>) -> (Vec<ConfigError>, Vec<ConfigError>) {
         let (mut errors, mut warnings) = (Vec::new(), Vec::new());
         let ports = self.assumed_ports();
-        let domain = Domain::new();
-        let env = Env { ports: &ports, domain: &domain, folder: Some(&self.folder), now: 0 };
+        let (domain, interfaces) = (Domain::new(), self.interface_infos());
+        let env = Env { ports: &ports, interfaces: &interfaces, domain: &domain, folder: Some(&self.folder), now: 0 };
         // Without one of its ports a function could only object to what follows from that.
         let known: BTreeSet<&str> = ports.iter().map(|port| port.name.as_str()).collect();
         let has_ports = |names: Vec<String>| names.iter().all(|name| known.contains(name.as_str()));

@@ -47,9 +47,16 @@ fn overlaps(loaded: &Loaded) -> Vec<ConfigError> {
     for (function, element) in loaded.functions() {
         let names: BTreeSet<String> = function.ports(element).into_iter().collect();
         let ours = loaded.ports.iter().filter(|(name, ..)| names.contains(name));
-        let mut networks: Vec<Network<'_>> = ours
-            .flat_map(|(port, config, element)| {
-                config.address.0.iter().map(|&address| Network { port, element, address })
+        let on_ours = loaded
+            .interfaces
+            .iter()
+            .filter(|(_, config, _)| config.on.as_ref().is_some_and(|on| names.contains(on.as_str())));
+        let networks = ours
+            .map(|(name, config, element)| (name, &config.address, element))
+            .chain(on_ours.map(|(name, config, element)| (name, &config.address, element)));
+        let mut networks: Vec<Network<'_>> = networks
+            .flat_map(|(port, addresses, element)| {
+                addresses.0.iter().map(move |&address| Network { port, element, address })
             })
             .collect();
         networks.sort_by_key(|network| network.address.net().trunc());

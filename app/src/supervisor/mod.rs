@@ -5,6 +5,7 @@ mod changes;
 mod closed;
 mod config;
 mod failure;
+mod interface;
 mod joint;
 mod meant;
 mod placing;
@@ -123,8 +124,14 @@ impl Supervisor {
         let infos: Vec<PortInfo> = attached.iter().map(|(info, ..)| info.clone()).collect();
         let mut functions = Vec::new();
         let mut errors = Vec::new();
-        let env =
-            Env { ports: &infos, domain: &self.domain, folder: Some(&self.loaded.folder), now: self.engine.now() };
+        let interfaces = self.loaded.interface_infos();
+        let env = Env {
+            ports: &infos,
+            interfaces: &interfaces,
+            domain: &self.domain,
+            folder: Some(&self.loaded.folder),
+            now: self.engine.now(),
+        };
         for (function, element) in self.loaded.functions() {
             match function.build(element, &env, None) {
                 Err(more) => errors.extend(more),

@@ -97,7 +97,8 @@ impl Supervisor {
             return Err(Failure::Start(wrong));
         }
         let (running, domain, now) = (self.functions.clone(), self.domain.clone(), self.engine.now());
-        let aside = Aside { new, plan, changes, wanted, infos, running, domain, now };
+        let interfaces = new.interface_infos();
+        let aside = Aside { new, plan, changes, wanted, infos, interfaces, running, domain, now };
         Ok(Pending { aside: Arc::new(aside), attached })
     }
 

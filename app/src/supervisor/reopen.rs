@@ -48,8 +48,14 @@ impl Supervisor {
     /// Builds the function of a port anew, because the port is not what it was.
     fn rebuild_on(&mut self, port: &str) -> Result<(), String> {
         let infos: Vec<PortInfo> = self.ports.values().map(|open| open.info.clone()).collect();
-        let env =
-            Env { ports: &infos, domain: &self.domain, folder: Some(&self.loaded.folder), now: self.engine.now() };
+        let interfaces = self.loaded.interface_infos();
+        let env = Env {
+            ports: &infos,
+            interfaces: &interfaces,
+            domain: &self.domain,
+            folder: Some(&self.loaded.folder),
+            now: self.engine.now(),
+        };
         let Some(at) = self.functions.iter().position(|running| running.ports.iter().any(|name| name == port)) else {
             return Ok(());
         };

@@ -13,7 +13,7 @@ use crate::path::Path;
 use crate::place::Place;
 use crate::schema::{Change, KeySchema, Presence, Schema};
 use crate::setting::Setting;
-use crate::types::{Length, NAME, Type};
+use crate::types::{Length, NAME, Pattern, Type};
 use crate::value::{Table, Value, quote};
 
 /// One declaring call of a script, such as `port { ... }`; nothing in it is checked.
@@ -69,6 +69,11 @@ impl Kind {
         Self::new(name, schema, Naming::Named)
     }
 
+    /// The same with names by a rule of their own.
+    pub fn named_by(name: &'static str, rule: &'static Pattern, schema: Schema) -> Self {
+        Self::of(name, rule, schema, Naming::Named)
+    }
+
     /// A function: its name may be left out where there is one only. The key `name` is added to the schema.
     pub fn function(name: &'static str, schema: Schema) -> Self {
         Self::new(name, schema, Naming::MayBeNamed)
@@ -79,13 +84,17 @@ impl Kind {
         Self::new(name, schema, Naming::Single)
     }
 
-    fn new(name: &'static str, mut schema: Schema, naming: Naming) -> Self {
+    fn new(name: &'static str, schema: Schema, naming: Naming) -> Self {
+        Self::of(name, &NAME, schema, naming)
+    }
+
+    fn of(name: &'static str, rule: &'static Pattern, mut schema: Schema, naming: Naming) -> Self {
         let presence = match naming {
             Naming::Named => Presence::Required,
             Naming::MayBeNamed => Presence::Default(Value::from(name)),
             Naming::Single => return Self { name, schema, naming },
         };
-        let text = Type::Text { length: Length::ANY, pattern: Some(&NAME) };
+        let text = Type::Text { length: Length::ANY, pattern: Some(rule) };
         let doc = "The name, which must be the only one of its kind: it is what a reload knows the element by.";
         schema.keys.insert(0, KeySchema::new("name", text, presence, Change::RestartProcess, doc));
         Self { name, schema, naming }

@@ -90,7 +90,7 @@ fn infos(ports: &[(String, MemPort)]) -> Vec<PortInfo> {
 
 fn build(file: &Path, infos: &[PortInfo], folder: &Folder) -> Result<Box<dyn Instance>, Vec<String>> {
     let domain = Domain::new();
-    let env = Env { ports: infos, domain: &domain, folder: Some(folder), now: 0 };
+    let env = Env { ports: infos, interfaces: &[], domain: &domain, folder: Some(folder), now: 0 };
     let said = |errors: Vec<weir_config::ConfigError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
     LuaFunction.build(&element_of(file)?, &env, None).map_err(said)
 }
@@ -141,7 +141,7 @@ impl Rig {
     /// What a reload does whose configuration is the same.
     fn reload(&mut self, file: &Path) -> Result<(), Vec<String>> {
         let element = element_of(file)?;
-        let env = Env { ports: &self.infos, domain: &self.domain, folder: Some(&self.folder), now: 0 };
+        let env = Env { ports: &self.infos, interfaces: &[], domain: &self.domain, folder: Some(&self.folder), now: 0 };
         let change = self.instance.prepare(&element, &env).map_err(|errors| vec![errors[0].to_string()])?;
         self.install(true);
         change(0);

@@ -13,6 +13,7 @@ use weir_config::{
 use weir_mem::Domain;
 
 use crate::graph::{Graph, GraphError};
+use crate::interface::InterfaceInfo;
 use crate::port::PortFacts;
 use crate::service::Need;
 
@@ -77,6 +78,8 @@ pub struct PortInfo {
 pub struct Env<'a> {
     /// All ports of the configuration. When a configuration is only checked, their facts are those of a usual device.
     pub ports: &'a [PortInfo],
+    /// All declared interfaces of the configuration.
+    pub interfaces: &'a [InterfaceInfo],
     /// Where tables are published.
     pub domain: &'a Domain,
     /// The configuration's folder, below which its files lie.
@@ -117,6 +120,11 @@ pub trait Function: Sync {
     /// tags. A Linux interface counts them towards its MTU, so that its MTU is larger than the port's by as much.
     fn in_front(&self, _element: &Element, _port: &str) -> u16 {
         0
+    }
+
+    /// Whether interfaces may be declared on its ports: it tells packets apart by their VLAN tags.
+    fn has_interfaces(&self) -> bool {
+        false
     }
 
     /// Packets that an instance may hold for long, from a checked configuration: those of its schedulers. The process has so many

@@ -15,6 +15,7 @@ pub mod device;
 pub mod function;
 pub mod graph;
 pub mod harness;
+pub mod interface;
 pub mod kind;
 pub mod port;
 pub mod random;
@@ -28,6 +29,7 @@ pub use function::{
     RequestError, Saved, Show, ShowRows, Verb, whole,
 };
 pub use graph::{Graph, GraphError, NodeId, Place, To};
+pub use interface::{InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
 pub use kind::{MakeStage, Plain, Prepared, Settings, StageKind};
 pub use port::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
 pub use random::Random;

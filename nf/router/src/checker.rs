@@ -1,11 +1,13 @@
 //! Checks batches of packets: all at once by a vector kernel, which tells the many that nothing speaks against.
 
+use weir_ip::Ingress;
+use weir_ip::ingress::mac_word;
 use weir_packet::{Batch, Lane};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, BATCH, Destinations, NO_FRAME, Station};
 use weir_wire::{Ethernet, MacAddr, View, ethernet};
 
-use crate::fib::{Ingress, mac_word};
+use crate::lookups::l3_of;
 
 /// The vector kernel, and what it finds out by the way.
 pub(crate) struct Checker {
@@ -53,12 +55,46 @@ impl Checker {
         if common.is_some() { good } else { good & ours(batch, ingress) }
     }
 
-    /// Finds out the destination addresses of packets that were checked before.
+    /// The same for packets whose network headers begin where their lane says, and of which others know whom they are for: the mask of those
+    /// that carry IPv4 with which nothing is wrong.
     #[inline(always)]
-    pub(crate) fn gather(&mut self, batch: &Batch, count: usize, ask: impl Fn(u32), approach: impl FnOnce(&[u32])) {
+    pub(crate) fn check_tagged(
+        &mut self,
+        batch: &Batch,
+        count: usize,
+        ask: impl Fn(u32),
+        approach: impl FnOnce(&[u32]),
+    ) -> u64 {
+        let mut frames = [&NO_FRAME; BATCH];
+        let mut lengths = [0u16; BATCH];
         let destinations = &mut self.destinations;
         batch.each_ref(|slot, packet| {
-            let destination = frame_check::destination_of(packet.window(0));
+            // As if the packet began 14 bytes before its network header: the last two of them are the EtherType.
+            let skipped = usize::from(batch.lanes.l3[slot]).saturating_sub(Ethernet::LEN);
+            let frame = packet.window(skipped);
+            let destination = frame_check::destination_of(frame);
+            ask(destination);
+            destinations.0[slot.index()] = destination;
+            frames[slot.index()] = frame;
+            lengths[slot.index()] = packet.len().saturating_sub(skipped) as u16;
+        });
+        approach(destinations.0.get(..count).unwrap_or_default());
+        frame_check::check(self.kernel, Station::ANY, &frames, &lengths, &self.destinations, count)
+    }
+
+    /// Finds out the destination addresses of packets that were checked before. Those of a `TAGGED` batch may have tags.
+    #[inline(always)]
+    pub(crate) fn gather<const TAGGED: bool>(
+        &mut self,
+        batch: &Batch,
+        count: usize,
+        ask: impl Fn(u32),
+        approach: impl FnOnce(&[u32]),
+    ) {
+        let destinations = &mut self.destinations;
+        batch.each_ref(|slot, packet| {
+            let l3 = l3_of::<TAGGED>(&batch.lanes, slot);
+            let destination = frame_check::destination_of(packet.window(l3.saturating_sub(Ethernet::LEN)));
             ask(destination);
             destinations.0[slot.index()] = destination;
         });
@@ -81,6 +117,12 @@ const SINGLE: Station = {
     (mask[12], mask[13]) = (0xff, 0xff);
     Station::pattern(value, mask)
 };
+
+/// Whether packets of the batch may belong to interfaces with tags.
+#[inline(always)]
+pub(crate) fn may_be_tagged(batch: &Batch, ingress: &Ingress) -> bool {
+    ingress.has_tags() && common_port(&batch.lanes.port).is_none_or(|port| ingress.port_has_tags(port))
+}
 
 /// The port that all packets of a batch came in by, if it is one.
 #[inline(always)]

@@ -23,13 +23,15 @@ config! {
     pub struct RouterLimits {
         /// Routes of all authors, connected networks and known neighbours included.
         pub routes: u32 = default(2_000_000), rebuild, range(16..=8_000_000);
-        /// Next hops: pairs of port and gateway, and one for each known neighbour.
+        /// Next hops: pairs of interface and gateway, and one for each known neighbour.
         pub next_hops: u32 = default(131_072), rebuild, range(16..=1_000_000);
         /// Different sets of equal-cost next hops.
         pub groups: u32 = default(4096), rebuild, range(1..=65_536);
         /// /24 networks that hold prefixes longer than /24; each takes 1 KiB of lookup memory.
         pub long_prefix_networks: u32 = default(16_384), rebuild, range(16..=1_048_576);
-        /// Neighbours that are kept in mind, on all ports together.
+        /// Interfaces: one for each port, and those with tags and loopbacks.
+        pub interfaces: u16 = default(20_000), rebuild, range(64..=65_280);
+        /// Neighbours that are kept in mind, on all interfaces together.
         pub neighbors: u32 = default(16_384), rebuild, range(16..=65_536);
         /// Packets that wait for one neighbour's Ethernet address; the oldest gives way to the newest.
         pub queue_per_neighbor: u32 = default(32), rebuild, range(1..=1024);
@@ -81,9 +83,10 @@ impl NeighborTimers {
 }
 
 config! {
-    /// Routes IPv4 between its ports.
+    /// Routes IPv4 between the interfaces of its ports: untagged ones, and those declared with VLAN tags.
     pub struct RouterConfig {
-        /// The ports that belong to the router; each has one or more IPv4 addresses.
+        /// The ports that belong to the router, with all interfaces that are declared on them; each has one or more IPv4 addresses, its own or
+        /// those of its interfaces.
         pub ports: Vec<PortName> = required, rebuild, length(1..=64);
         /// Cores of the workers.
         pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);

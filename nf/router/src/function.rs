@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use weir_config::{ConfigError, Element, ErrorKind, PortName, Schema};
+use weir_ip::Interfaces;
 use weir_net::neighbor;
 use weir_net::reassembly::Reassembly;
 use weir_net::rib::Limits;
@@ -28,6 +29,7 @@ use crate::hairpin::Hairpin;
 use crate::load::{Wanted, load};
 use crate::lookups::Lookups;
 use crate::punt::{Kind, Policing};
+use crate::received::Received;
 use crate::routing::{Routing, Tables};
 use crate::shared::{self, lock};
 use crate::state::Control;
@@ -55,6 +57,10 @@ impl Function for Router {
     fn ports(&self, element: &Element) -> Vec<String> {
         let ports: Vec<PortName> = element.read_key("ports").unwrap_or_default();
         ports.iter().map(PortName::to_string).collect()
+    }
+
+    fn has_interfaces(&self) -> bool {
+        true
     }
 
     fn build(
@@ -97,6 +103,8 @@ pub(crate) struct Running {
     reader: PrefixReader,
     fib: Arc<Fib>,
     counters: Arc<Counters>,
+    /// Of what comes in by interfaces.
+    received: Arc<Counters>,
     kernel: Kernel,
     pub(crate) shared: Arc<shared::Shared>,
 }
@@ -114,17 +122,20 @@ impl Running {
         let table = PrefixTable::new(config.table, &table_config(limits, kernel), env.domain)
             .map_err(|error| no_memory(error.to_string()))?;
         let indices = env.ports.iter().map(|port| port.index as usize + 1).max().unwrap_or(0);
-        let fib = Fib::new(limits.next_hops, limits.groups, indices).map_err(|error| no_memory(error.to_string()))?;
-        let counters = Counters::new(fib.places());
-        let ports: Vec<u16> = wanted.ports.iter().map(|port| port.index).collect();
+        let interfaces =
+            Interfaces::new(limits.interfaces, indices, env.domain).map_err(|error| no_memory(error.to_string()))?;
+        let fib = Fib::new(limits.next_hops, limits.groups, interfaces.egress(), interfaces.ingress())
+            .map_err(|error| no_memory(error.to_string()))?;
+        let (counters, received) = (Counters::new(fib.places()), Counters::new(interfaces.limit()));
+        let ports: Vec<u16> = wanted.general.ports.iter().map(|port| port.index).collect();
         let reader = table.reader();
         let tables =
             Tables { table, fib: Arc::clone(&fib), counters: Arc::clone(&counters), domain: env.domain.clone() };
         let rib = Limits { routes: limits.routes, next_hops: limits.next_hops, groups: limits.groups };
-        let routing = Routing::new(rib, tables, ports.iter().copied());
+        let routing = Routing::new(rib, tables);
         let neighbors = limits.neighbors as usize;
         let neighbors = neighbor::Limits { per_port: neighbors, total: neighbors };
-        let mut control = Control::new(routing, neighbors, wanted.timing);
+        let mut control = Control::new(interfaces, Arc::clone(&received), routing, neighbors, wanted.general.timing);
         let refused = control.become_wanted(wanted, env.now);
         let errors: Vec<ConfigError> = refused
             .iter()
@@ -139,7 +150,8 @@ impl Running {
             return Err(errors);
         }
         let shared = Arc::new(shared::Shared::new(control));
-        Ok(Running { name: element.name().to_owned(), config, ports, reader, fib, counters, kernel, shared })
+        let name = element.name().to_owned();
+        Ok(Running { name, config, ports, reader, fib, counters, received, kernel, shared })
     }
 
     fn graph_with<T: Lookup4 + 'static>(&self, table: &Arc<T>) -> Result<Graph, GraphError> {
@@ -158,8 +170,8 @@ impl Running {
         }
         let mut first = forward;
         if self.is_parted() {
-            let check =
-                graph.add(self.stage("check"), Check::new(self.lookups(table), self.kernel, self.policing(), kind));
+            let check = Check::new(self.lookups(table), self.lend_received()?, self.kernel, self.policing(), kind);
+            let check = graph.add(self.stage("check"), check);
             graph.wire(check, "out", To::Stage(forward));
             check::TO_THE_SLOW_PATH.iter().for_each(|way| graph.wire(check, way, To::Stage(control)));
             first = check;
@@ -184,13 +196,19 @@ impl Running {
         kind: Key<Kind>,
     ) -> Result<NodeId, GraphError> {
         let counters = self.counters.lend().map_err(|error| GraphError(vec![error.to_string()]))?;
-        let shared = Shared { lookups: self.lookups(table), counters };
+        let received = if self.is_parted() { None } else { Some(self.lend_received()?) };
+        let shared = Shared { lookups: self.lookups(table), counters, received };
         let (ports, policing) = (self.ports.len(), self.policing());
         let (stage, section): (Box<dyn Stage>, u8) = match self.is_parted() {
             false => (Box::new(Forward::<T>::new(shared, self.kernel, ports, policing, kind)), 0),
             true => (Box::new(Forward::<T, true>::new(shared, self.kernel, ports, policing, kind)), 1),
         };
         Ok(graph.add_at(self.stage("forward"), stage, Place::Worker { section }))
+    }
+
+    fn lend_received(&self) -> Result<Received, GraphError> {
+        let counters = self.received.lend().map_err(|error| GraphError(vec![error.to_string()]))?;
+        Ok(Received::new(counters))
     }
 
     fn lookups<T: Lookup4>(&self, table: &Arc<T>) -> Lookups<T> {
@@ -211,7 +229,7 @@ impl Running {
         control: NodeId,
     ) -> NodeId {
         let (table, fib) = (Arc::clone(table), Arc::clone(&self.fib));
-        let hairpin = graph.add(self.stage("hairpin"), Hairpin::new(table, fib, self.seed(), self.ports.clone(), kind));
+        let hairpin = graph.add(self.stage("hairpin"), Hairpin::new(table, fib, self.seed(), kind));
         graph.wire(hairpin, "out", To::Stage(first));
         graph.wire(hairpin, "redirect", To::Stage(control));
         hairpin

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod answer;
 mod bad;
 mod cases;
@@ -16,12 +17,14 @@ mod fib;
 mod forward;
 mod function;
 mod hairpin;
+mod links;
 mod load;
 mod lookups;
 mod missing;
 mod options;
 mod pieces;
 mod punt;
+mod received;
 mod recent;
 mod request;
 mod rewrite;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use ipnet::Ipv4Net;
-use weir_net::Author;
 use weir_net::rib::RouteView;
+use weir_net::{Author, DEFAULT_VRF};
 use weir_stage::{PIECE, ShowRows};
 
 use crate::shared::{Shared, each_piece, lock};
@@ -59,7 +59,8 @@ impl<F: Fn(Author) -> bool, R> AllRoutes<F, R> {
     fn find(&self) -> Vec<(Ipv4Net, Author)> {
         let mut found = Vec::new();
         each_piece(&self.shared, |control, piece| {
-            let routes = control.routing.rib().routes_at(piece).filter(|route| (self.wanted)(route.author()));
+            let routes =
+                control.routing.rib().routes_at::<Ipv4Net>(piece).filter(|route| (self.wanted)(route.author()));
             found.extend(routes.map(|route| (route.prefix(), route.author())));
         });
         found.sort_unstable();
@@ -74,7 +75,8 @@ impl<F: Fn(Author) -> bool + Send, R: 'static> ShowRows<R> for AllRoutes<F, R> {
         if self.told.is_none() {
             let row = self.row;
             let told = move |control: &Control, (prefix, author): (Ipv4Net, Author)| {
-                let route = control.routing.rib().routes_to(prefix).find(|route| route.author() == author)?;
+                let route =
+                    control.routing.rib().routes_to(DEFAULT_VRF, prefix).find(|route| route.author() == author)?;
                 Some(row(control, &route))
             };
             self.told = Some(Pieces::of(&self.shared, self.find(), told));
@@ -83,11 +85,11 @@ impl<F: Fn(Author) -> bool + Send, R: 'static> ShowRows<R> for AllRoutes<F, R> {
     }
 }
 
-/// Two tables, the one behind the other.
-pub(crate) struct InTurn<R>([Box<dyn ShowRows<R>>; 2]);
+/// Three tables, one behind the other.
+pub(crate) struct InTurn<R>([Box<dyn ShowRows<R>>; 3]);
 
 impl<R> InTurn<R> {
-    pub(crate) fn new(tables: [Box<dyn ShowRows<R>>; 2]) -> InTurn<R> {
+    pub(crate) fn new(tables: [Box<dyn ShowRows<R>>; 3]) -> InTurn<R> {
         InTurn(tables)
     }
 }

@@ -1,12 +1,17 @@
-//! Changes at run time: `route add`, `route del`, `neighbor add`, `neighbor del`.
+//! Changes at run time: of routes, neighbours and interfaces.
+
+mod interface;
+
+pub(crate) use interface::saved as saved_interface;
 
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 use weir_config::{MacAddress, Scalar};
-use weir_net::Author;
+use weir_ip::InterfaceId;
 use weir_net::rib::Hop;
+use weir_net::{Author, DEFAULT_VRF};
 use weir_stage::{Argument, RequestError, Verb};
 use weir_wire::MacAddr;
 
@@ -70,6 +75,9 @@ pub(crate) static VERBS: &[Verb] = &[
         help: "Forgets a neighbour; if packets want to go there it is asked for again",
         batch: true,
     },
+    interface::ADD,
+    interface::SET,
+    interface::DEL,
 ];
 
 /// How that is written.
@@ -81,6 +89,11 @@ pub(crate) static EXAMPLES: &[&str] = &[
     "route add --from routes.txt  # one in each line: 10.3.0.0/16 via 192.0.2.9",
     "neighbor add 192.0.2.9 mac 02:00:00:00:00:09  # without ARP",
     "neighbor del 192.0.2.9  # it is asked for again",
+    "interface add lan.100 on lan vlan 100 address 10.0.100.1/24  # packets with the tag 100",
+    "interface add lan.7.9 on lan vlan 7 inner-vlan 9 address 10.0.79.1/24  # with two: a service tag and a customer's",
+    "interface set lan.100 mtu 1400  # longer packets are taken apart, or their sources told",
+    "interface set lan.100 state down  # nothing comes or goes by it",
+    "interface del lan.100  # with its addresses, neighbours, and routes by them",
 ];
 
 /// One change, understood.
@@ -90,8 +103,9 @@ enum Change {
     Route(Ipv4Net, Vec<Hop>),
     /// Deletes a route.
     NoRoute(Ipv4Net),
-    Neighbor(u16, Ipv4Addr, MacAddr),
-    NoNeighbor(u16, Ipv4Addr),
+    Neighbor(InterfaceId, Ipv4Addr, MacAddr),
+    NoNeighbor(InterfaceId, Ipv4Addr),
+    Interface(interface::Change),
 }
 
 /// Carries out a request, whose arguments are an object, or a list of such for many at once. In the end all of them is done or
@@ -183,7 +197,10 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
             }
             Ok(Change::NoNeighbor(neighbor.port, address))
         }
-        _ => Err(format!("there is no request '{verb}'")),
+        verb => match verb.strip_prefix("interface ") {
+            Some(action) => interface::understand(control, action, arguments).map(Change::Interface),
+            None => Err(format!("there is no request '{verb}'")),
+        },
     }
 }
 
@@ -226,6 +243,7 @@ fn apply(control: &mut Control, change: Change, now: u64) -> Result<Option<Chang
             control.absorb(events);
             Ok(before.and_then(|before| Some(Change::Neighbor(port, address, before.mac?))))
         }
+        Change::Interface(change) => Ok(interface::apply(control, change, now)?.map(Change::Interface)),
     }
 }
 
@@ -255,14 +273,13 @@ fn gateways_of(control: &Control, arguments: &Value) -> Result<Vec<Hop>, String>
     };
     let hop = |value| {
         let address: Ipv4Addr = parse(value)?;
-        gateway(control, address).map(|_| Hop::Via(address))
+        gateway(control, address).map(|_| Hop::Via(address.into()))
     };
     via.iter().map(hop).collect()
 }
 
-fn gateway(control: &Control, address: Ipv4Addr) -> Result<u16, String> {
-    check_gateway(&control.interfaces, address)
-        .map_err(|problem| format!("{problem}; {}", networks(&control.interfaces)))
+fn gateway(control: &Control, address: Ipv4Addr) -> Result<InterfaceId, String> {
+    check_gateway(&control.addresses, address).map_err(|problem| format!("{problem}; {}", networks(&control.addresses)))
 }
 
 /// The next hops of the route that was added to this prefix at run time.
@@ -270,7 +287,7 @@ fn hops_of(control: &Control, prefix: Ipv4Net) -> Option<Vec<Hop>> {
     // One that there was no room for was added all the same, and replaces what was there.
     let missing = control.missing.hops(prefix, Author::Cli);
     missing.or_else(|| {
-        let mut routes = control.routing.rib().routes_to(prefix);
+        let mut routes = control.routing.rib().routes_to(DEFAULT_VRF, prefix);
         let route = routes.find(|route| route.author() == Author::Cli)?;
         Some(route.hops().map(|(hop, _)| hop).collect())
     })
@@ -279,7 +296,7 @@ fn hops_of(control: &Control, prefix: Ipv4Net) -> Option<Vec<Hop>> {
 /// What is left of a route without some of its next hops; nothing if none are named.
 fn left_without(control: &Control, prefix: Ipv4Net, via: &[Hop]) -> Result<Vec<Hop>, String> {
     let Some(hops) = hops_of(control, prefix) else {
-        let other = control.routing.rib().routes_to(prefix).next();
+        let other = control.routing.rib().routes_to(DEFAULT_VRF, prefix).next();
         return Err(match other.map(|route| route.author()) {
             Some(Author::Config) => {
                 format!("the route to {prefix} stands in the configuration; delete it there and reload")

@@ -3,28 +3,37 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use weir_ip::InterfaceId;
 use weir_net::Author;
 use weir_net::neighbor::Neighbor;
 use weir_net::rib::{Hop, RouteView};
 use weir_stage::{Saved, ShowRows};
 
 use crate::pieces::{AllRoutes, InTurn, Pieces};
+use crate::request::saved_interface;
 use crate::shared::{Shared, lock};
 use crate::state::Control;
 
-/// Routes, by prefix, then neighbours.
+/// Interfaces, then routes by prefix, then neighbours.
 pub(crate) fn save(shared: &Arc<Shared>) -> Box<dyn ShowRows<Saved>> {
+    let ids: Vec<InterfaceId> = {
+        let control = lock(shared);
+        let added = control.interfaces.iter().map(|interface| interface.id);
+        added.filter(|id| control.ledger.author(*id) == Author::Cli).collect()
+    };
+    let interfaces = Pieces::of(shared, ids, saved_interface);
     let routes = AllRoutes::new(shared, |author| author == Author::Cli, route);
     let added: Vec<Neighbor> =
         lock(shared).neighbors.iter().filter(|neighbor| neighbor.author == Author::Cli).collect();
     let neighbors = Pieces::of(shared, added, |_: &Control, added| neighbor(&added));
-    Box::new(InTurn::new([Box::new(routes), neighbors]))
+    Box::new(InTurn::new([interfaces, Box::new(routes), neighbors]))
 }
 
 fn route(control: &Control, route: &RouteView<'_>) -> Saved {
     let via = route.hops().map(|(hop, _)| match hop {
         Hop::Via(gateway) | Hop::ViaOn(gateway, _) => gateway.to_string(),
-        Hop::On(port) => control.port_name(port).to_owned(),
+        Hop::On(port) => control.name_of(port).to_owned(),
+        Hop::Discard(discard) => discard.to_string(),
     });
     Saved {
         verb: "route add".to_owned(),

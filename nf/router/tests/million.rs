@@ -39,7 +39,8 @@ fn reload(rig: &Rig, folder: &std::path::Path, step: u32) {
         (0..ROUTES).step_by(step as usize).map(|n| format!("{},10.0.1.{}\n", prefix(n), 8 + step)).collect();
     std::fs::write(folder.join("routes.csv"), format!("prefix,via\n{lines}")).unwrap();
     let folder = Folder::open(folder).unwrap();
-    let env = Env { ports: &rig.infos, domain: &rig.domain, folder: Some(&folder), now: rig.engine.now() };
+    let env =
+        Env { ports: &rig.infos, interfaces: &[], domain: &rig.domain, folder: Some(&folder), now: rig.engine.now() };
     let config = element(&["left", "right"], &json!({ "routes_csv": "routes.csv", "table": "dir24" })).unwrap();
     rig.instance.prepare(&config, &env).unwrap()(rig.engine.now());
 }

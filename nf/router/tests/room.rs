@@ -31,7 +31,8 @@ fn routes_that_the_packed_table_has_no_room_for_are_told_and_tried_again() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("routes.csv"), striped(ROUTES)).unwrap();
     let opened = Folder::open(&folder).unwrap();
-    let env = Env { ports: &rig.infos, domain: &rig.domain, folder: Some(&opened), now: rig.engine.now() };
+    let env =
+        Env { ports: &rig.infos, interfaces: &[], domain: &rig.domain, folder: Some(&opened), now: rig.engine.now() };
     let config =
         element(&["left", "right"], &json!({ "routes_csv": "routes.csv", "limits": { "routes": 2_000_000 } })).unwrap();
     // A reader that does not pass, so that what each route sets free is not free before the end.

@@ -68,7 +68,7 @@ impl Bench {
     }
 
     fn env(&self) -> Env<'_> {
-        Env { ports: &self.infos, domain: &self.domain, folder: self.folder.as_ref(), now: 0 }
+        Env { ports: &self.infos, interfaces: &[], domain: &self.domain, folder: self.folder.as_ref(), now: 0 }
     }
 
     fn make(&self, kind: &dyn StageKind, config: &Value) -> Result<Box<dyn MakeStage>, Vec<String>> {

@@ -151,7 +151,7 @@ fn ports() -> Vec<PortInfo> {
 
 fn build(table: &Json) -> Result<Box<dyn Instance>, Vec<String>> {
     let (domain, ports) = (Domain::new(), ports());
-    let env = Env { ports: &ports, domain: &domain, folder: None, now: 0 };
+    let env = Env { ports: &ports, interfaces: &[], domain: &domain, folder: None, now: 0 };
     let built = WIRING.build(&element(table)?, &env, None);
     built.map_err(|errors| errors.iter().map(ToString::to_string).collect())
 }

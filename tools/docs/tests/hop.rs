@@ -43,7 +43,7 @@ fn its_graph_leads_from_port_to_port() {
     assert_eq!(Hop.ports(element), ["a", "b"]);
     assert_eq!(Hop.placement(element).workers, [0]);
     let (ports, domain) = ([port("a", 4), port("b", 7)], Domain::new());
-    let env = Env { ports: &ports, domain: &domain, folder: None, now: 0 };
+    let env = Env { ports: &ports, interfaces: &[], domain: &domain, folder: None, now: 0 };
     let graph = Hop.build(element, &env, None).unwrap().graph(0).unwrap();
     graph.check().unwrap();
     let [node] = graph.nodes() else { panic!("one stage") };

@@ -15,11 +15,12 @@ use crate::table::{Address, BindingKey, Tags};
 /// Which of the limits of errors a problem counts for, and the reason under which its message is counted.
 const fn kind_of(problem: Problem) -> (usize, Exit) {
     match problem {
-        Problem::HopLimitExceeded => (0, Exit::TimeExceeded),
-        Problem::NoRoute => (1, Exit::NetUnreachable),
+        Problem::HopLimitExceeded | Problem::ReassemblyExceeded => (0, Exit::TimeExceeded),
         Problem::AddressUnreachable => (2, Exit::HostUnreachable),
         Problem::PortUnreachable => (4, Exit::PortUnreachable),
         Problem::TooBig { .. } => (5, Exit::PacketTooBig),
+        // The gateway finds no other problems with a packet.
+        _ => (1, Exit::NetUnreachable),
     }
 }
 
@@ -92,8 +93,10 @@ impl Turn<'_, '_> {
             bytes.get(..TAGGED + Ipv6::LEN + usize::from(ip.payload_length.get())).ok_or(Exit::IcmpMalformed)?;
         let mut reply = self.fresh(frame.len()).ok_or(Exit::NoBuffer)?;
         reply.bytes_mut().copy_from_slice(frame);
-        let answered = icmp6::echo_reply(inside_mut(&mut reply));
-        if !answered || self.tag(&mut reply, line.tags, port.mac, line.station, ethernet::IPV6).is_none() {
+        let source = Ipv6::view(inside(&reply)).map_or(Ipv6Addr::UNSPECIFIED, Ipv6::destination_addr);
+        let answered = icmp6::echo_reply(inside_mut(&mut reply), source);
+        let is_set = answered.is_some_and(|len| reply.set_len(TAGGED + len));
+        if !is_set || self.tag(&mut reply, line.tags, port.mac, line.station, ethernet::IPV6).is_none() {
             self.out.unalloc(reply);
             return Err(Exit::IcmpIgnored);
         }

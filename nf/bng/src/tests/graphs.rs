@@ -56,7 +56,7 @@ fn looking_at_a_graph_costs_nothing_that_stays() {
     };
     let infos: Vec<PortInfo> = PORTS.into_iter().enumerate().map(info).collect();
     let domain = Domain::new();
-    let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+    let env = Env { ports: &infos, interfaces: &[], domain: &domain, folder: None, now: 0 };
     let instance = Bng.build(&element(&config), &env, None).unwrap();
     let counters = &instance.as_any().downcast_ref::<Running>().unwrap().counters;
     let runs = instance.graph(0).unwrap();

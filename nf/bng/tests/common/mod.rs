@@ -152,7 +152,7 @@ pub fn build_in(
     let infos = port_infos(ports, &opened);
     let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
     let domain = Domain::new();
-    let env = Env { ports: &infos, domain: &domain, folder, now: 0 };
+    let env = Env { ports: &infos, interfaces: &[], domain: &domain, folder, now: 0 };
     Bng.build(&element(&names, config)?, &env, None)
 }
 
@@ -169,7 +169,7 @@ impl Rig {
             .unzip();
         let infos = port_infos(ports, &opened);
         let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
-        let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+        let env = Env { ports: &infos, interfaces: &[], domain: &domain, folder: None, now: 0 };
         let element = element(&names, &config).unwrap();
         let placement = Bng.placement(&element);
         let instance = Bng
@@ -227,7 +227,7 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
+        let env = Env { ports: &self.infos, interfaces: &[], domain: &self.domain, folder: None, now };
         let next = Bng.build(&element(&names, config).unwrap(), &env, Some(&*self.instance));
         self.instance = next.unwrap();
         self.install(false);
@@ -238,7 +238,7 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
+        let env = Env { ports: &self.infos, interfaces: &[], domain: &self.domain, folder: None, now };
         let change = self.instance.prepare(&element(&names, config).unwrap(), &env).unwrap();
         change(now);
     }

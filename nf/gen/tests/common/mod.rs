@@ -79,7 +79,7 @@ pub fn errors(config: &Value) -> Vec<String> {
     let ports = [("a", MemPort::null("a"))];
     let infos = infos(&ports, &["192.0.2.2/24"]);
     let domain = Domain::new();
-    let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+    let env = Env { ports: &infos, interfaces: &[], domain: &domain, folder: None, now: 0 };
     let found = match element(&["a"], config) {
         Ok(element) => GEN.build(&element, &env, None).err().unwrap_or_default(),
         Err(errors) => errors,
@@ -97,7 +97,7 @@ impl Rig {
         let names: Vec<&str> = ports.iter().map(|(name, _)| *name).collect();
         let domain = Domain::new();
         let pool = HeapPool::new(8192, MAX_FRAME);
-        let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+        let env = Env { ports: &infos, interfaces: &[], domain: &domain, folder: None, now: 0 };
         let built = element(&names, config).and_then(|element| GEN.build(&element, &env, None));
         let instance =
             built.unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));

@@ -97,7 +97,7 @@ pub fn messages(config: &Value, folder: Option<&Folder>) -> Vec<String> {
     let opened = ["in", "out"].map(|name| MemPort::fed(name).0);
     let infos = port_infos(&opened);
     let domain = Domain::new();
-    let env = Env { ports: &infos, domain: &domain, folder, now: 0 };
+    let env = Env { ports: &infos, interfaces: &[], domain: &domain, folder, now: 0 };
     let built = element(config).and_then(|element| Qos.build(&element, &env, None));
     built.err().unwrap_or_default().iter().map(ToString::to_string).collect()
 }
@@ -108,7 +108,7 @@ impl Rig {
         let pool = HeapPool::new(8192, MAX_FRAME);
         let (opened, handles): (Vec<_>, Vec<_>) = ["in", "out"].into_iter().map(MemPort::fed).unzip();
         let infos = port_infos(&opened);
-        let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+        let env = Env { ports: &infos, interfaces: &[], domain: &domain, folder: None, now: 0 };
         let element = element(&config(keys)).unwrap();
         let placement = Qos.placement(&element);
         let instance = Qos
@@ -148,14 +148,15 @@ impl Rig {
     /// Changes live keys.
     pub fn reload(&mut self, keys: Value) {
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
+        let env = Env { ports: &self.infos, interfaces: &[], domain: &self.domain, folder: None, now };
         let change = self.instance.prepare(&element(&config(keys)).unwrap(), &env).unwrap();
         change(now);
     }
 
     /// What a reload to these keys is told.
     pub fn refused(&self, keys: Value) -> Vec<String> {
-        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now: self.engine.now() };
+        let env =
+            Env { ports: &self.infos, interfaces: &[], domain: &self.domain, folder: None, now: self.engine.now() };
         let prepared = element(&config(keys)).and_then(|element| self.instance.prepare(&element, &env));
         prepared.err().unwrap_or_default().iter().map(ToString::to_string).collect()
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_config::{ConfigError, Schema, config};
+use weir_ip::Ingress;
 use weir_packet::{Batch, LaneId, Packet};
 use weir_simd::Kernel;
 use weir_stage::{Declaration, Env, GraphError, MakeStage, Out, PortInfo, Prepared, Settings, Stage, StageKind};
@@ -10,8 +11,7 @@ use weir_wire::{Ethernet, MacAddr, View};
 
 use crate::bad::{ways_of_checks, with_reasons};
 use crate::checker::{Checker, reach};
-use crate::classify::{Finding, classify};
-use crate::fib::Ingress;
+use crate::classify::{Finding, Frame, classify};
 
 with_reasons! { ways_of_checks {
     /// Ways out of [`Checking`].
@@ -46,14 +46,19 @@ impl Checking {
     #[inline(never)]
     fn sort_out(&self, batch: &mut Batch, mask: u64, out: &mut Out<'_>) {
         batch.each_in(mask, |slot, packet, lanes| {
-            let station = self.ingress.as_ref().map(|ingress| ingress.mac_word(lanes.port[slot]));
-            out.answer(slot, find_out(packet, station));
+            out.answer(slot, find_out(packet, lanes.port[slot], self.ingress.as_deref()));
         });
     }
 }
 
-fn find_out(packet: &Packet, station: Option<u64>) -> Exit {
-    match classify(packet, station) {
+fn find_out(packet: &Packet, port: u16, ingress: Option<&Ingress>) -> Exit {
+    let frame = match ingress.map_or_else(|| Frame::for_anybody(packet), |ingress| Frame::of(packet, port, ingress)) {
+        // What follows reads packets without tags.
+        Ok(frame) if frame.l3 != Ethernet::LEN => return Exit::UnknownTag,
+        Ok(frame) => frame,
+        Err(bad) => return bad.into(),
+    };
+    match classify(packet, frame) {
         // Whether it may go another hop is asked where it loses one.
         None | Some(Finding::LastHop) => Exit::Out,
         Some(Finding::Bad(bad)) => bad.into(),
@@ -93,7 +98,7 @@ impl StageKind for Ipv4Check {
     fn build(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
         let config: CheckConfig = settings.read()?;
         let indices = env.ports.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0);
-        let ingress = (!config.any_station).then(|| Arc::new(Ingress::new(indices)));
+        let ingress = (!config.any_station).then(|| Arc::new(Ingress::untagged(indices)));
         fill(ingress.as_deref(), env.ports);
         Ok(Box::new(Make { ingress }))
     }
