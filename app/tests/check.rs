@@ -209,11 +209,20 @@ fn interfaces_have_ports_tags_and_owners() {
         (r#"name = "x", on = "lan""#, "interface[\"x\"].vlan: is missing"),
         (r#"name = "x", vlan = 5"#, "interface[\"x\"].on: is missing"),
         (r#"name = "x", on = "lan", vlan = 4095"#, "interface[\"x\"].vlan: 4095 is out of range"),
-        (r#"name = "x", on = "f", vlan = 5"#, "port \"f\" belongs to forward, and forward has no interfaces; expected a port of a function that has some: router"),
+        (
+            r#"name = "x", on = "f", vlan = 5"#,
+            "port \"f\" belongs to forward, and forward has no interfaces; expected a port of a function that has some: router",
+        ),
         (r#"name = "x", on = "lann", vlan = 5"#, "did you mean \"lan\"?"),
         (r#"name = "lan", on = "lan", vlan = 5"#, "is the name of a port too"),
-        (r#"name = "x", of = "forward", address = "203.0.113.1/32""#, "\"forward\" is no function that has interfaces; expected one of router"),
-        (r#"name = "x", on = "lan", of = "router", vlan = 5"#, "interface[\"x\"].of: is not for an interface on a port"),
+        (
+            r#"name = "x", of = "forward", address = "203.0.113.1/32""#,
+            "\"forward\" is no function that has interfaces; expected one of router",
+        ),
+        (
+            r#"name = "x", on = "lan", of = "router", vlan = 5"#,
+            "interface[\"x\"].of: is not for an interface on a port",
+        ),
         (r#"name = "x", on = "lan", vlan = 5, inner_tpid = 0x8100"#, "interface[\"x\"].inner_tpid: is that of no tag"),
         (r#"name = "x", address = "203.0.113.1/24""#, "and none is connected to a loopback; write 203.0.113.1/32"),
         (r#"name = "x", on = "lan", vlan = 5, address = "192.0.2.77/24""#, "port \"wan\" has the same network"),
@@ -224,7 +233,10 @@ fn interfaces_have_ports_tags_and_owners() {
     }
     let twice = "interface { name = 'x', on = 'lan', vlan = 5 } interface { name = 'y', on = 'lan', vlan = 5 }";
     let (text, fine) = said("interfaces-twice", &script(twice));
-    assert!(!fine && text.contains("interface[\"y\"].vlan: interface \"x\" has the same tags on the same port"), "{text}");
+    assert!(
+        !fine && text.contains("interface[\"y\"].vlan: interface \"x\" has the same tags on the same port"),
+        "{text}"
+    );
 }
 
 #[test]
