@@ -223,6 +223,10 @@ fn interfaces_have_ports_tags_and_owners() {
             r#"name = "x", on = "lan", of = "router", vlan = 5"#,
             "interface[\"x\"].of: is not for an interface on a port",
         ),
+        (
+            r#"name = "x", on = "lan", vlan = 5, tpid = 0x86dd"#,
+            "interface[\"x\"].tpid: announces what interfaces carry themselves",
+        ),
         (r#"name = "x", on = "lan", vlan = 5, inner_tpid = 0x8100"#, "interface[\"x\"].inner_tpid: is that of no tag"),
         (r#"name = "x", address = "203.0.113.1/24""#, "and none is connected to a loopback; write 203.0.113.1/32"),
         (r#"name = "x", on = "lan", vlan = 5, address = "192.0.2.77/24""#, "port \"wan\" has the same network"),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_config::{ConfigError, Element, ErrorKind};
+use weir_stage::interface::can_announce;
 use weir_stage::{Configured, InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
 
 use super::config::{DeclaredInterface, Loaded};

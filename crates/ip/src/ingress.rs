@@ -44,6 +44,8 @@ pub(crate) struct PortIn {
 pub(crate) struct In {
     /// Its tags as a number.
     pub(crate) key: AtomicU64,
+    /// How the frames of one with a single tag that carry IPv4 go on behind the MAC addresses, as [`behind_addresses`] has it.
+    pub(crate) plain: AtomicU64,
     /// MAC address in 48 bits, then the index of the port; [`NOBODY`] if nothing may come in.
     pub(crate) station: AtomicU64,
 }
@@ -66,6 +68,29 @@ pub fn mac_word(mac: MacAddr) -> u64 {
 fn destination_word(frame: &[u8; FRONT_LEN]) -> u64 {
     let [a, b, c, d, e, f, ..] = *frame;
     u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+}
+
+/// The six bytes behind the MAC addresses of a frame with one tag, without the tag's priority: TPID, VLAN, EtherType.
+#[inline(always)]
+fn behind_addresses(frame: &[u8; FRONT_LEN]) -> u64 {
+    const WITHOUT_PRIORITY: u64 = u64::from_le_bytes([0xff, 0xff, 0x0f, 0xff, 0xff, 0xff, 0, 0]);
+    let [.., a, b, c, d, e, f, g, h, _, _] = *frame;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h]) & WITHOUT_PRIORITY
+}
+
+/// What no frame goes on with.
+pub(crate) const NO_FRAME: u64 = u64::MAX;
+
+/// How frames with these tags that carry IPv4 go on behind the MAC addresses, as [`behind_addresses`] has it; none do where there is not
+/// exactly one tag.
+pub(crate) fn plain_of(tags: Tags) -> u64 {
+    match tags.count() {
+        1 => {
+            let [a, b, c, d, e, f, ..] = tags.bytes(ethernet::IPV4);
+            u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+        }
+        _ => NO_FRAME,
+    }
 }
 
 /// What a frame that came in belongs to.
@@ -120,7 +145,11 @@ impl Ingress {
             vlans: (0..positions * VLANS).map(|_| AtomicU16::new(NO_VLAN)).collect(),
             exact,
             interfaces: (0..interfaces)
-                .map(|_| In { key: AtomicU64::new(0), station: AtomicU64::new(NOBODY) })
+                .map(|_| In {
+                    key: AtomicU64::new(0),
+                    plain: AtomicU64::new(NO_FRAME),
+                    station: AtomicU64::new(NOBODY),
+                })
                 .collect(),
             tpids: (0..1024).map(|_| AtomicU64::new(0)).collect(),
             has_tags: AtomicBool::new(false),
@@ -181,6 +210,16 @@ impl Ingress {
     #[inline(always)]
     pub fn port_has_tags(&self, port: u16) -> bool {
         self.ports.get(usize::from(port)).is_some_and(|port| port.has_tags.load(Ordering::Relaxed))
+    }
+
+    /// What is known of a port, to be kept in registers while its packets are looked at.
+    #[inline(always)]
+    pub fn port(&self, port: u16) -> PortView<'_> {
+        let position =
+            self.ports.get(usize::from(port)).map_or(NO_POSITION, |port| port.position.load(Ordering::Relaxed));
+        let start = position as usize * VLANS;
+        let vlans = self.vlans.get(start..start + VLANS).and_then(|vlans| vlans.first_chunk());
+        PortView { ingress: self, port, vlans, interfaces: &self.interfaces }
     }
 
     /// What a frame belongs to that came in by the port of this index.
@@ -281,6 +320,33 @@ impl Ingress {
     /// Where the network header of a frame begins, and of what protocol it is.
     pub fn front(&self, frame: &[u8; FRONT_LEN]) -> Front {
         Front::parse(frame, |ethertype| self.is_tpid(ethertype))
+    }
+}
+
+/// A port that packets come in by.
+#[derive(Clone, Copy)]
+pub struct PortView<'i> {
+    ingress: &'i Ingress,
+    port: u16,
+    vlans: Option<&'i [AtomicU16; VLANS]>,
+    interfaces: &'i [In],
+}
+
+impl PortView<'_> {
+    /// What a frame belongs to: the same as [`Ingress::enter`] says, sooner for those with one tag that carry IPv4.
+    #[inline(always)]
+    pub fn enter(self, frame: &[u8; FRONT_LEN]) -> Entered {
+        let behind = behind_addresses(frame);
+        let vlan = (behind >> 16) as u16;
+        if let Some(vlans) = self.vlans
+            && let interface = vlans[usize::from(vlan.swap_bytes()) % VLANS].load(Ordering::Relaxed)
+            && let Some(known) = self.interfaces.get(usize::from(interface))
+            && known.plain.load(Ordering::Relaxed) == behind
+        {
+            let station = destination_word(frame) | u64::from(self.port) << 48;
+            return Entered { interface, l3: 18, is_ours: known.station.load(Ordering::Relaxed) == station };
+        }
+        self.ingress.enter(self.port, frame)
     }
 }
 

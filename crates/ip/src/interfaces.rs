@@ -11,7 +11,7 @@ use weir_table::exact::Exact;
 use weir_wire::MacAddr;
 
 use crate::egress::Egress;
-use crate::ingress::{Ingress, NO_VLAN, NOBODY, SEVERAL, VLANS, mac_word};
+use crate::ingress::{Ingress, NO_FRAME, NO_VLAN, NOBODY, SEVERAL, VLANS, mac_word, plain_of};
 use crate::tags::Tags;
 use crate::{InterfaceId, MAX_INTERFACES, MAX_PORTS, NO_INTERFACE};
 
@@ -321,6 +321,7 @@ impl Interfaces {
         self.by_name.remove(gone.name());
         if let Some(known) = self.ingress.interfaces.get(usize::from(id)) {
             known.station.store(NOBODY, Ordering::Relaxed);
+            known.plain.store(NO_FRAME, Ordering::Relaxed);
             known.key.store(0, Ordering::Relaxed);
         }
         if let Some(egress) = self.egress.get(usize::from(id)) {
@@ -383,6 +384,7 @@ impl Interfaces {
         if let Some(known) = self.ingress.interfaces.get(usize::from(id)) {
             let station = if enters { mac_word(port.mac) | u64::from(port.index) << 48 } else { NOBODY };
             known.key.store(tags.key(), Ordering::Relaxed);
+            known.plain.store(plain_of(tags), Ordering::Relaxed);
             known.station.store(station, Ordering::Relaxed);
         }
     }

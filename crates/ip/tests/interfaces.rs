@@ -134,7 +134,9 @@ proptest! {
         }
         for (index, ours, words) in frames {
             let frame = frame(if ours { index } else { 99 }, &words);
-            prop_assert_eq!(interfaces.ingress().enter(index, &frame), twin(&list, &tpids, index, &frame), "{:?}", words);
+            let found = twin(&list, &tpids, index, &frame);
+            prop_assert_eq!(interfaces.ingress().enter(index, &frame), found, "{:?}", words);
+            prop_assert_eq!(interfaces.ingress().port(index).enter(&frame), found, "{:?}", words);
         }
         for known in &list {
             prop_assert_eq!(interfaces.with_tags(known.port, known.tags).map(|found| found.id), Some(known.id));

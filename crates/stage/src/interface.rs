@@ -50,6 +50,11 @@ impl InterfaceConfig {
     }
 }
 
+/// Whether an EtherType can announce tags: it is not that of what interfaces carry themselves (IPv4, ARP, IPv6).
+pub const fn can_announce(ethertype: u16) -> bool {
+    !matches!(ethertype, 0x0800 | 0x0806 | 0x86dd)
+}
+
 /// The tags of an interface, the outer one first, of which VLAN and TPID are given, or left to what is usual.
 pub fn tags(outer: (Option<u16>, Option<u16>), inner: (Option<u16>, Option<u16>)) -> Vec<TagInfo> {
     let tag = |(vlan, tpid): (Option<u16>, Option<u16>), usual| {

@@ -83,8 +83,9 @@ impl<T: Lookup4> Check<T> {
             return ours & self.checker.check_tagged(batch, count, |_| {}, |_| {});
         }
         batch.lanes.l3.all_mut().fill(Ethernet::LEN as u8);
-        self.received.count_untagged(batch, ingress);
-        self.checker.check(batch, count, Some(ingress), |_| {}, |_| {})
+        let checked = self.checker.check(batch, count, Some(ingress), |_| {}, |_| {});
+        self.received.count_untagged(batch, checked, ingress);
+        checked.good
     }
 
     /// Takes care of the packets in `mask`, which the kernel refused.

@@ -9,6 +9,17 @@ use weir_wire::{Ethernet, MacAddr, View, ethernet};
 
 use crate::lookups::l3_of;
 
+/// What was found out about a batch of packets without tags.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checked {
+    /// The mask of packets that may be forwarded without a second look.
+    pub(crate) good: u64,
+    /// The port that all came in by, if it is one.
+    pub(crate) port: Option<u16>,
+    /// Bytes of all together.
+    pub(crate) bytes: u64,
+}
+
 /// The vector kernel, and what it finds out by the way.
 pub(crate) struct Checker {
     pub(crate) kernel: Kernel,
@@ -21,7 +32,7 @@ impl Checker {
         Checker { kernel, destinations: Destinations::default() }
     }
 
-    /// The mask of packets that may be forwarded without a second look: those for the port that they came in by, or without
+    /// Finds out which packets may be forwarded without a second look: those for the port that they came in by, or without
     /// `ingress` for any single station. `count` is the [reach] of the batch; `ask` is told each packet's destination address as
     /// soon as it is known, `approach` all of them before they are checked.
     #[inline(always)]
@@ -32,7 +43,7 @@ impl Checker {
         ingress: Option<&Ingress>,
         ask: impl Fn(u32),
         approach: impl FnOnce(&[u32]),
-    ) -> u64 {
+    ) -> Checked {
         let mut frames = [&NO_FRAME; BATCH];
         let mut lengths = [0u16; BATCH];
         let destinations = &mut self.destinations;
@@ -46,13 +57,18 @@ impl Checker {
             lengths[slot.index()] = packet.len() as u16;
         });
         approach(destinations.0.get(..count).unwrap_or_default());
+        // By vectors: what slots without packets have is 0.
+        let bytes = lengths.iter().fold(0u32, |sum, length| sum + u32::from(*length)).into();
+        let port = common_port(&batch.lanes.port);
         let Some(ingress) = ingress else {
-            return frame_check::check(self.kernel, SINGLE, &frames, &lengths, &self.destinations, count);
+            let good = frame_check::check(self.kernel, SINGLE, &frames, &lengths, &self.destinations, count);
+            return Checked { good, port, bytes };
         };
-        let common = common_port(&batch.lanes.port).and_then(|port| ingress.station(port));
+        let common = port.and_then(|port| ingress.station(port));
         let station = common.unwrap_or(Station::ANY);
         let good = frame_check::check(self.kernel, station, &frames, &lengths, &self.destinations, count);
-        if common.is_some() { good } else { good & ours(batch, ingress) }
+        let good = if common.is_some() { good } else { good & ours(batch, ingress) };
+        Checked { good, port, bytes }
     }
 
     /// The same for packets whose network headers begin where their lane says, and of which others know whom they are for: the mask of those

@@ -115,11 +115,11 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
             return ours & self.checker.check_tagged(batch, count, ask, approach);
         }
         batch.lanes.l3.all_mut().fill(Ethernet::LEN as u8);
-        let good = self.checker.check(batch, count, Some(fib.ingress()), ask, approach);
+        let checked = self.checker.check(batch, count, Some(fib.ingress()), ask, approach);
         if let Some(received) = &self.shared.received {
-            received.count_untagged(batch, fib.ingress());
+            received.count_untagged(batch, checked, fib.ingress());
         }
-        good
+        checked.good
     }
 
     /// Takes care of the packets that were not simply forwarded: the kernel refused them (those not in `good`), or their route

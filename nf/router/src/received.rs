@@ -5,10 +5,14 @@ use std::sync::Arc;
 use weir_ip::{Ingress, InterfaceId, NO_INTERFACE};
 use weir_packet::Batch;
 
+use crate::checker::Checked;
 use crate::counters::WorkerCounters;
 
 /// One worker's counters of what came in, by number of the interface.
 pub(crate) struct Received(Arc<WorkerCounters>);
+
+/// The index of no port.
+const NO_PORT: u16 = u16::MAX;
 
 /// Packets of one interface that are counted together: counting packet after packet would wait for each store to come back.
 #[derive(Clone, Copy)]
@@ -29,8 +33,14 @@ impl Received {
     pub(crate) fn enter(&self, batch: &mut Batch, ingress: &Ingress) -> u64 {
         let mut ours = 0;
         let mut run = Run { interface: NO_INTERFACE, packets: 0, bytes: 0 };
+        let mut port = NO_PORT;
+        let mut view = ingress.port(port);
         batch.each(|slot, packet, lanes| {
-            let entered = ingress.enter(lanes.port[slot], packet.window(0));
+            if lanes.port[slot] != port {
+                port = lanes.port[slot];
+                view = ingress.port(port);
+            }
+            let entered = view.enter(packet.window(0));
             lanes.l3[slot] = entered.l3;
             let whole = packet.len() >= usize::from(entered.l3);
             ours |= u64::from(entered.is_ours && whole) << slot.index();
@@ -47,7 +57,19 @@ impl Received {
 
     /// Counts packets of ports that have no interfaces with tags.
     #[inline(always)]
-    pub(crate) fn count_untagged(&self, batch: &Batch, ingress: &Ingress) {
+    pub(crate) fn count_untagged(&self, batch: &Batch, checked: Checked, ingress: &Ingress) {
+        match checked.port {
+            Some(port) => {
+                let (interface, packets) = (ingress.untagged_of(port), batch.live().count_ones().into());
+                self.count(Run { interface, packets, bytes: checked.bytes });
+            }
+            None => self.count_each(batch, ingress),
+        }
+    }
+
+    /// The same for packets of several ports.
+    #[inline(never)]
+    fn count_each(&self, batch: &Batch, ingress: &Ingress) {
         let mut run = Run { interface: NO_INTERFACE, packets: 0, bytes: 0 };
         let mut last = None;
         batch.each_ref(|slot, packet| {

@@ -437,6 +437,10 @@ fn what_is_wrong_with_an_interface_is_said_and_changes_nothing() {
         (with("vlan", json!("4095")), "vlan \"4095\" is not allowed; write a number from 1 to 4094"),
         (with("vlan", json!("100")), "right.5: interface \"right.100\" has the same tags on the same port"),
         (with("tpid", json!("0x0599")), "tpid \"0x0599\" is not allowed; write a number from 1536 to 65535"),
+        (
+            with("tpid", json!("0x0800")),
+            "tpid \"0x0800\" announces what interfaces carry themselves, and not a tag; write another",
+        ),
         (with("inner-tpid", json!("0x8100")), "inner-vlan is missing: inner-tpid belongs to it"),
         (with("mtu", json!("1501")), "mtu 1501 is more than port right carries behind these tags; write at most 1500"),
         (with("mtu", json!("67")), "mtu \"67\" is not allowed; write a number from 68 to 9198"),

@@ -78,7 +78,10 @@ fn between(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen, count: 
     for some in neighbors.chunks(1000) {
         instance.request("neighbor add", &some.into(), 0).map_err(|error| error.0)?;
     }
-    let network = |n| host(BEHIND, n).to_string().replace(".9", ".0/24");
+    let network = |n: u16| {
+        let [high, low] = n.to_be_bytes();
+        format!("{BEHIND}.{high}.{low}.0/24")
+    };
     let routes: Vec<_> = (0..count).map(|n| (network(n), vec![host(OUTSIDE, n).to_string()])).collect();
     add_routes(instance, &routes)?;
     let mut random = Random::new(4);

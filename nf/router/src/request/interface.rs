@@ -6,6 +6,7 @@ use weir_config::{INTERFACE_NAME, InterfaceAddress};
 use weir_ip::{Fresh, InterfaceId, Tag, Tags};
 use weir_net::Author;
 use weir_net::interface::Interface;
+use weir_stage::interface::can_announce;
 use weir_stage::{Argument, Collection, Saved, Verb};
 
 use crate::links::WantedInterface;
@@ -174,7 +175,10 @@ fn tags(arguments: &Value) -> Result<Tags, String> {
     };
     let tpid = |key: &str| match arguments.get(key) {
         None => Ok(None),
-        Some(_) => number(arguments, key, 0x0600, 0xffff).map(Some),
+        Some(text) => match number(arguments, key, 0x0600, 0xffff)? {
+            tpid if can_announce(tpid) => Ok(Some(tpid)),
+            _ => Err(format!("{key} {text} announces what interfaces carry themselves, and not a tag; write another")),
+        },
     };
     let (outer, inner) = ((vlan("vlan")?, tpid("tpid")?), (vlan("inner-vlan")?, tpid("inner-tpid")?));
     if outer == (None, outer.1) && (outer.1, inner) != (None, (None, None)) {

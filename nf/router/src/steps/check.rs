@@ -76,7 +76,7 @@ impl Stage for Checking {
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         batch.lanes.l3.all_mut().fill(Ethernet::LEN as u8);
-        let good = self.checker.check(batch, reach(batch), self.ingress.as_deref(), |_| {}, |_| {});
+        let good = self.checker.check(batch, reach(batch), self.ingress.as_deref(), |_| {}, |_| {}).good;
         let rest = batch.live() & !good;
         if rest != 0 {
             self.sort_out(batch, rest, out);
