@@ -73,6 +73,12 @@ fn wrong_keys(config: &InterfaceConfig, element: &Element) -> Vec<ConfigError> {
     if config.inner_vlan.is_none() && config.inner_tpid.is_some() {
         errors.push(wrong(ErrorKind::Conflict, "inner_tpid", "is that of no tag", "write inner_vlan, or leave it out"));
     }
+    for (key, tpid) in [("tpid", config.tpid), ("inner_tpid", config.inner_tpid)] {
+        if tpid.is_some_and(|tpid| !can_announce(tpid)) {
+            let problem = "announces what interfaces carry themselves, and not a tag";
+            errors.push(wrong(ErrorKind::Conflict, key, problem, "write another EtherType, such as 0x8100 or 0x88a8"));
+        }
+    }
     if config.on.is_some() && config.of.is_some() {
         errors.push(wrong(
             ErrorKind::Conflict,
