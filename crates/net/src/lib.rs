@@ -12,16 +12,19 @@
 //! | [`rib`] | the routes of all authors; what of them the FIB must hold, as a list of changes |
 //! | [`nexthop`] | (port, gateway) pairs behind numbers that know when they were reused |
 //! | [`group`] | equal-cost sets with sticky buckets |
-//! | [`neighbor`] | ARP: RFC 826 with the states of RFC 4861, own addresses after RFC 5227 |
+//! | [`neighbor`] | ARP (RFC 826) and neighbour discovery with the states of RFC 4861, own addresses after RFC 5227 and RFC 4862 |
+//! | [`advertise`] | when a router tells hosts of itself, RFC 4861 section 6.2 |
 //! | [`icmp`] | echo replies and errors, and when none may be sent |
 //! | [`icmp6`] | the same for IPv6 |
 //! | [`fragment`] | fragmentation: RFC 791, and RFC 8200 section 4.5 |
 //! | [`reassembly`] | reassembly: RFC 791, and RFC 8200 section 4.5 |
 //! | [`limit`] | token buckets |
+//! | [`listener`] | multicast groups that the router listens to, RFC 3810 |
 //! | [`waiting`] | what waits for an answer |
 
 #![forbid(unsafe_code)]
 
+pub mod advertise;
 pub mod author;
 pub mod family;
 pub mod fragment;
@@ -30,6 +33,7 @@ pub mod icmp;
 pub mod icmp6;
 pub mod interface;
 pub mod limit;
+pub mod listener;
 pub mod neighbor;
 pub mod nexthop;
 pub mod reassembly;
@@ -38,6 +42,7 @@ pub mod vrf;
 pub mod waiting;
 
 mod slots;
+mod spread;
 
 pub use author::Author;
 pub use family::{Family, Prefix};

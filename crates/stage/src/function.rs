@@ -18,6 +18,7 @@ use crate::interface::InterfaceInfo;
 use crate::kind::Prepared;
 use crate::port::PortFacts;
 use crate::request::{Show, Verb};
+use crate::service::Need;
 
 /// The form of a device; which there are the program knows.
 static DEVICE: Pattern = Pattern {
@@ -177,6 +178,11 @@ pub trait Function: Sync + 'static {
     /// and batches need, so that what waits never starves what is received.
     fn holds(&self, _given: &Given<'_, Self::Config>) -> usize {
         0
+    }
+
+    /// What it needs done beside packets while it runs.
+    fn needs(&self, _given: &Given<'_, Self::Config>) -> Vec<Need> {
+        Vec::new()
     }
 
     /// Says what a configuration comes to, without building a table: checking it costs no more than reading it.

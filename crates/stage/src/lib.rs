@@ -5,6 +5,7 @@
 //! - [`Port`], [`Rx`], [`Tx`]: where packets enter and leave.
 //! - [`Function`], [`Description`], [`Instance`]: what a network function is to the program; [`AnyFunction`]: functions side by side.
 //! - [`Collection`], [`Entries`]: entries that a configuration, a file and requests speak of, declared once.
+//! - [`Service`], [`MakeService`]: what the program does beside packets.
 //! - [`StageKind`], [`MakeStage`]: what a stage is to a configuration that wires stages by hand.
 //! - [`device`]: the texts that name devices.
 //! - [`harness`]: packets in, packets per way out, for tests of single stages.
@@ -28,6 +29,7 @@ pub mod program;
 pub mod random;
 pub mod rehearsal;
 pub mod request;
+pub mod service;
 pub mod stage;
 pub mod ways;
 
@@ -45,5 +47,6 @@ pub use port::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx}
 pub use program::{AnyDescription, AnyFunction, Configured};
 pub use random::Random;
 pub use request::{Argument, PIECE, RequestError, Saved, Show, ShowRows, Verb, whole};
+pub use service::{Load, MakeService, Need, Service, UsageConfig, Waits};
 pub use stage::{Declaration, EngineClock, Out, OutStore, SEND_LIMIT, Sent, Stage};
 pub use ways::{Fate, MAX_PASSES, WayInfo, Ways};

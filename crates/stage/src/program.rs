@@ -12,6 +12,7 @@ use crate::graph::{Graph, GraphError};
 use crate::instance::Instance;
 use crate::kind::Prepared;
 use crate::request::{Show, Verb};
+use crate::service::Need;
 
 /// A [`Function`] of whatever kind.
 pub trait AnyFunction: Sync + 'static {
@@ -61,6 +62,7 @@ pub struct Configured {
     permissions: Vec<&'static str>,
     balances: bool,
     has_interfaces: bool,
+    needs: Vec<Need>,
 }
 
 impl Configured {
@@ -117,6 +119,11 @@ impl Configured {
     /// See [`Function::has_interfaces`].
     pub fn has_interfaces(&self) -> bool {
         self.has_interfaces
+    }
+
+    /// See [`Function::needs`].
+    pub fn needs(&self) -> &[Need] {
+        &self.needs
     }
 
     /// Says what it comes to on the ports of `env`. No table is built.
@@ -220,6 +227,7 @@ impl<F: Function> AnyFunction for F {
             permissions,
             balances: self.balances(),
             has_interfaces: self.has_interfaces(),
+            needs: self.needs(&given),
             placement,
             config,
         })

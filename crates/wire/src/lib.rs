@@ -17,7 +17,8 @@
 //! | [`options`] | RFC 791 options, one by one |
 //! | [`martian`] | addresses that no packet may carry, RFC 1812 section 5.3.7 |
 //! | [`martian6`] | the same for IPv6, RFC 6890 |
-//! | [`nd`] | neighbour solicitations and advertisements, RFC 4861 |
+//! | [`nd`] | neighbour discovery, RFC 4861 |
+//! | [`mld`] | multicast listeners, RFC 3810 and RFC 2710 |
 //! | [`icmp`], [`udp`], [`tcp`] | what IPv4 carries |
 //! | [`checksum`] | RFC 1071 sum, RFC 1624 update |
 //! | [`flow`] | flow hash of an IPv4 packet |
@@ -39,6 +40,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod martian;
 pub mod martian6;
+pub mod mld;
 pub mod mpls;
 pub mod nd;
 pub mod options;

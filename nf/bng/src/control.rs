@@ -222,12 +222,12 @@ impl Turn<'_, '_> {
 
     fn router_event(&mut self, event: Event) {
         match event {
-            Event::SendArp { port, to, arp, kind } => self.core_arp_out(port, to, &arp, kind),
+            Event::Send { port, to, message, kind } => self.core_arp_out(port, to, &message, kind),
             Event::Resolved { port, address, .. } => self.let_go(Awaited::Router(port, address), Exit::Up),
             Event::Failed { port, address } | Event::Removed { port, address } => {
                 self.give_up(Awaited::Router(port, address));
             }
-            Event::Changed { .. } | Event::DuplicateAddress { .. } => {}
+            Event::Changed { .. } | Event::DuplicateAddress { .. } | Event::OwnAddress { .. } => {}
         }
     }
 

@@ -6,6 +6,7 @@ use weir_config::{FilePath, OneOrMany, PacketRate, PortName, choice, config};
 use weir_sched::classify::ClassifyConfig;
 use weir_sched::config::SchedulerConfig;
 use weir_sched::police::PolicerConfig;
+use weir_stage::UsageConfig;
 
 use crate::key::{AnyPrefix, Tags};
 
@@ -85,6 +86,8 @@ config! {
         pub limit: Option<PacketRate> = optional, rebuild;
         /// Rates, profiles and buffers. Of `users`, one is for `others`; `assign` is for functions whose users have numbers.
         pub scheduler: SchedulerConfig = required, live;
+        /// What was counted of each user, written to a file from time to time.
+        pub usage: Option<UsageConfig> = optional, live;
         /// Bounds of the tables that users are found in.
         pub limits: QosLimits = empty, rebuild;
     }

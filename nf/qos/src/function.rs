@@ -13,8 +13,8 @@ use weir_sched::owner::Own;
 use weir_sched::police::{Police, Policers};
 use weir_sched::shaping::Shaping;
 use weir_stage::{
-    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Prepared, RequestError, Saved, Show,
-    ShowRows, Stage, Verb,
+    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Need, Prepared, RequestError, Saved,
+    Show, ShowRows, Stage, Verb,
 };
 
 use crate::config::{QosConfig, Reverse};
@@ -54,6 +54,10 @@ impl Function for Qos {
     fn holds(&self, given: &Given<'_, QosConfig>) -> usize {
         let owners = Arrangement::of(given.placement).owners();
         given.config.scheduler.holds(owners.schedulers()) * directions(given.config).len()
+    }
+
+    fn needs(&self, given: &Given<'_, QosConfig>) -> Vec<Need> {
+        given.config.usage.iter().map(|usage| Need::export("users", usage)).collect()
     }
 
     fn describe(&self, given: &Given<'_, QosConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {

@@ -75,6 +75,7 @@ impl NeighborTimers {
             retransmit: self.retransmit.nanos(),
             broadcast_requests: self.broadcast_requests,
             unicast_requests: self.unicast_requests,
+            delay: 0,
             failed: self.failed.nanos(),
             own_probes: self.own_probes,
         }

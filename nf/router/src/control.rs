@@ -180,11 +180,11 @@ impl Turn<'_, '_> {
 
     fn work_off_one(&mut self, event: Event) {
         match event {
-            Event::SendArp { port, to, arp, kind } => self.send_arp(port, to, &arp, kind),
+            Event::Send { port, to, message, kind } => self.send_arp(port, to, &message, kind),
             Event::Resolved { port, address, .. } => self.let_go((port, address)),
             Event::Failed { port, address } => self.give_up((port, address), true),
             Event::Removed { port, address } => self.give_up((port, address), false),
-            Event::Changed { .. } | Event::DuplicateAddress { .. } => {}
+            Event::Changed { .. } | Event::DuplicateAddress { .. } | Event::OwnAddress { .. } => {}
         }
     }
 

@@ -134,7 +134,7 @@ impl Described {
         let rib = Limits { routes: limits.routes, next_hops: limits.next_hops, groups: limits.groups };
         let routing = Routing::new(rib, tables);
         let neighbors = limits.neighbors as usize;
-        let neighbors = neighbor::Limits { per_port: neighbors, total: neighbors };
+        let neighbors = neighbor::Limits { per_port: neighbors, total: neighbors, ..neighbor::Limits::default() };
         let mut control = Control::new(interfaces, Arc::clone(&received), routing, neighbors, wanted.general.timing);
         let refused = control.become_wanted(wanted, ground.now);
         let errors: Vec<ConfigError> = refused

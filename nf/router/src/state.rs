@@ -222,7 +222,7 @@ impl Control {
                 self.routing.set_mac(port, address, None);
             }
             Event::DuplicateAddress { port, address, mac } => self.duplicates.heard(port, address, mac),
-            Event::SendArp { .. } => {}
+            Event::Send { .. } | Event::OwnAddress { .. } => {}
         }
     }
 
@@ -365,7 +365,7 @@ impl Control {
             }
         }
         // Nothing was asked, so nothing is answered.
-        events.retain(|event| !matches!(event, Event::SendArp { .. }));
+        events.retain(|event| !matches!(event, Event::Send { .. }));
         self.absorb(events);
     }
 

@@ -241,7 +241,7 @@ fn a_wrong_request_changes_nothing() {
     };
     assert_eq!(
         shown("neighbors", "foo").unwrap_err(),
-        "\"foo\" selects no neighbors; write an address, an interface (left, right), a state (incomplete, reachable, stale, probe, \
+        "\"foo\" selects no neighbors; write an address, an interface (left, right), a state (incomplete, reachable, stale, delay, probe, \
          failed, permanent), an author (connected, cli, config, linux, learned)"
     );
     assert_eq!(

@@ -189,7 +189,7 @@ impl Turn<'_, '_> {
     /// Neighbour discovery of a customer (RFC 4861). Where his networks are follows from where he speaks from.
     pub(super) fn neighbor_discovery(&mut self, line: Line, packet: Held) {
         let bytes = inside(packet.packet());
-        if let Some((from, link)) = nd::parse_router_solicitation(bytes) {
+        if let Some(nd::RouterSolicitation { source: from, link }) = nd::parse_router_solicitation(bytes) {
             let done = self.hear6(line, from, link).map(|()| self.advertise(line, from));
             return match done {
                 Ok(true) => self.out.send(packet, Exit::NdAnswered),
@@ -197,8 +197,9 @@ impl Turn<'_, '_> {
                 Err(exit) => self.lose(line.subscriber, packet, exit),
             };
         }
-        match nd::parse(bytes) {
-            Some(nd::Message::Solicitation { from, target, link }) => {
+        let message = nd::parse(bytes);
+        match message.map(|message| (message.source, message.body)) {
+            Some((from, nd::Body::Solicitation { target, link, .. })) => {
                 // Whoever looks for doubles of his own address (RFC 4862) has none yet, and will not have the gateway's.
                 let heard = if from.is_unspecified() { Ok(()) } else { self.hear6(line, from, link) };
                 match heard {
@@ -210,7 +211,7 @@ impl Turn<'_, '_> {
                     Ok(()) => self.lose(line.subscriber, packet, Exit::NoBuffer),
                 }
             }
-            Some(nd::Message::Advertisement { target, link }) => match self.hear6(line, target, link) {
+            Some((_, nd::Body::Advertisement { target, link, .. })) => match self.hear6(line, target, link) {
                 Ok(()) => self.out.send(packet, Exit::NdLearned),
                 Err(exit) => self.lose(line.subscriber, packet, exit),
             },
@@ -282,7 +283,8 @@ impl Turn<'_, '_> {
     fn answer6(&mut self, line: Line, asking: Ipv6Addr, target: Ipv6Addr) -> bool {
         let Some((_, port)) = self.access_port(line.tags) else { return false };
         let mut frame = [0; nd::FRAME_LEN];
-        let written = nd::write_advertisement(&mut frame, port.mac, target, line.station, asking);
+        let answer = nd::Message::advertisement(target, port.mac, asking, true);
+        let written = answer.write(&mut frame, port.mac, line.station);
         written.is_some() && self.send6(line.tags, &frame, Exit::NeighborAdvertisement)
     }
 
@@ -290,26 +292,21 @@ impl Turn<'_, '_> {
     fn advertise(&mut self, line: Line, from: Ipv6Addr) -> bool {
         /// RFC 4861 section 6.2.1: three times the longest time between two advertisements, here as they are asked for.
         const LIFETIME: u16 = 1800;
-        const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
         let Some((_, port)) = self.access_port(line.tags) else { return false };
         let subscriber = self.control.registry.subscriber(line.subscriber);
-        let networks: Vec<u64> = subscriber
+        let prefixes: Vec<nd::PrefixInformation> = subscriber
             .into_iter()
             .flat_map(|subscriber| &subscriber.fields().ipv6)
             .filter(|network| network.prefix_len() == 64)
-            .map(|network| half(network.network()))
+            .map(|network| nd::PrefixInformation::new(network.network(), network.prefix_len()))
             .collect();
+        let to = (line.station, if from.is_unspecified() { nd::ALL_NODES } else { from });
         let says = nd::RouterAdvertisement {
-            mac: port.mac,
-            own: nd::link_local(port.mac),
-            to: (line.station, if from.is_unspecified() { ALL_NODES } else { from }),
-            lifetime: LIFETIME,
-            mtu: u32::from(port.mtu),
-            networks: &networks,
+            mtu: Some(u32::from(port.mtu)),
+            prefixes: &prefixes,
+            ..nd::RouterAdvertisement::new(port.mac, nd::link_local(port.mac), to, LIFETIME)
         };
-        let mut frame = vec![0; nd::router_advertisement_len(networks.len())];
-        nd::write_router_advertisement(&mut frame, &says).is_some()
-            && self.send6(line.tags, &frame, Exit::RouterAdvertisement)
+        self.send6(line.tags, &says.to_frame(), Exit::RouterAdvertisement)
     }
 
     /// Sends an untagged frame of neighbour discovery to a line.

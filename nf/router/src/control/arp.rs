@@ -2,7 +2,7 @@
 
 use weir_ip::InterfaceId;
 use weir_net::PortId;
-use weir_net::neighbor::{ArpKind, Heard, Ignored};
+use weir_net::neighbor::{Heard, Ignored, MessageKind};
 use weir_packet::Held;
 use weir_wire::arp::{ArpFields, FRAME_LEN, Operation};
 use weir_wire::{MacAddr, martian};
@@ -60,17 +60,17 @@ impl Turn<'_, '_> {
     }
 
     /// Sends an ARP packet. Without a buffer it is not sent: ARP repeats itself.
-    pub(super) fn send_arp(&mut self, port: PortId, to: MacAddr, arp: &ArpFields, kind: ArpKind) {
+    pub(super) fn send_arp(&mut self, port: PortId, to: MacAddr, arp: &ArpFields, kind: MessageKind) {
         let Some(mut packet) = self.fresh(LEAST_FRAME) else { return };
         if arp.write(to, packet.bytes_mut()).is_none() {
             return self.out.unalloc(packet);
         }
         let reason = match kind {
-            ArpKind::Request => Exit::ArpRequest,
-            ArpKind::Revalidation => Exit::ArpRevalidation,
-            ArpKind::Reply => Exit::ArpReply,
-            ArpKind::Probe => Exit::ArpProbe,
-            ArpKind::Announcement => Exit::ArpAnnouncement,
+            MessageKind::Request => Exit::ArpRequest,
+            MessageKind::Revalidation => Exit::ArpRevalidation,
+            MessageKind::Reply => Exit::ArpReply,
+            MessageKind::Probe => Exit::ArpProbe,
+            MessageKind::Announcement => Exit::ArpAnnouncement,
         };
         let held = Held::fresh(packet, 0, self.out.now());
         self.send_by(held, port, Some(reason));
