@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use weir_config::{Catalogue, Kind};
-use weir_stage::{Function, Port, PortConfig, PortError, Stage, StageKind};
+use weir_config::{Catalogue, INTERFACE_NAME, Kind};
+use weir_stage::{AnyFunction, InterfaceConfig, Port, PortConfig, PortError, Stage, StageKind};
 
 use crate::supervisor::{EngineConfig, JOINT, JointPort};
 
 /// The network functions.
-pub(crate) static FUNCTIONS: &[&dyn Function] = &[
+pub(crate) static FUNCTIONS: &[&dyn AnyFunction] = &[
     &weir_forward::Forward,
     &weir_router::Router,
     &weir_lua::LuaFunction,
@@ -72,12 +72,16 @@ pub(crate) fn distributor(replicas: u8) -> Box<dyn Stage> {
 
 /// Everything that a configuration may declare.
 pub(crate) fn kinds() -> Catalogue {
-    let fixed = [Kind::named("port", PortConfig::schema()), Kind::single("engine", EngineConfig::schema())];
+    let fixed = [
+        Kind::named("port", PortConfig::schema()),
+        Kind::named_by("interface", &INTERFACE_NAME, InterfaceConfig::schema()),
+        Kind::single("engine", EngineConfig::schema()),
+    ];
     let functions = FUNCTIONS.iter().map(|function| Kind::function(function.kind(), function.schema()));
     fixed.into_iter().chain(functions).collect()
 }
 
 /// The function of a kind.
-pub(crate) fn function(kind: &str) -> Option<&'static dyn Function> {
+pub(crate) fn function(kind: &str) -> Option<&'static dyn AnyFunction> {
     FUNCTIONS.iter().find(|function| function.kind() == kind).copied()
 }

@@ -28,7 +28,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use weir_protocol::Level;
-use weir_stage::Function;
+use weir_stage::AnyFunction;
 
 use crate::socket::DEFAULT_NAME;
 
@@ -339,7 +339,7 @@ pub(crate) enum Asked {
 }
 
 /// The whole command line, with what functions add to it.
-pub(crate) fn command(functions: &[&dyn Function]) -> Command {
+pub(crate) fn command(functions: &[&dyn AnyFunction]) -> Command {
     let mut words: Vec<clap::builder::PossibleValue> = SHOWS.iter().map(|(what, help)| possible(what, help)).collect();
     for show in functions.iter().flat_map(|function| function.shows()) {
         if !words.iter().any(|word| word.get_name() == show.what) {
@@ -364,7 +364,7 @@ fn possible(word: &'static str, help: &'static str) -> clap::builder::PossibleVa
 
 /// What the words of a command line ask for.
 pub(crate) fn parse(
-    functions: &[&'static dyn Function],
+    functions: &[&'static dyn AnyFunction],
     words: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Result<Asked, clap::Error> {
     let mut command = command(functions);
@@ -401,7 +401,7 @@ fn with_choice(mut error: clap::Error, command: &Command, words: &[std::ffi::OsS
     error
 }
 
-fn asked(functions: &[&'static dyn Function], matches: &ArgMatches) -> Result<Asked, clap::Error> {
+fn asked(functions: &[&'static dyn AnyFunction], matches: &ArgMatches) -> Result<Asked, clap::Error> {
     if let Some(change) = nouns::change(functions, matches)? {
         return Ok(Asked::Change(change));
     }

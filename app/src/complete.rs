@@ -7,7 +7,7 @@ mod running;
 mod scripts;
 
 use clap::{Arg, Command};
-use weir_stage::Function;
+use weir_stage::AnyFunction;
 
 pub(crate) use running::Asker;
 pub(crate) use scripts::script;
@@ -67,7 +67,7 @@ struct Line<'c> {
 /// The words that may stand in place of the last of `words`, which is what has been written of it so far.
 pub(crate) fn candidates(
     mut command: Command,
-    functions: &[&dyn Function],
+    functions: &[&dyn AnyFunction],
     words: &[String],
     names: &mut dyn Names,
 ) -> Vec<Candidate> {
@@ -153,7 +153,7 @@ impl<'c> Line<'c> {
     }
 
     /// Commands, and values of the argument whose turn it is.
-    fn plain_words(&self, functions: &[&dyn Function], names: &mut dyn Names) -> Vec<Candidate> {
+    fn plain_words(&self, functions: &[&dyn AnyFunction], names: &mut dyn Names) -> Vec<Candidate> {
         let shown = self.at.get_subcommands().filter(|below| !below.is_hide_set());
         let commands = shown.map(|below| (below.get_name().to_owned(), help(below.get_about())));
         let mut all: Vec<Candidate> = commands.collect();
@@ -167,7 +167,7 @@ impl<'c> Line<'c> {
     }
 
     /// What an argument or option may be.
-    fn values(&self, argument: &Arg, functions: &[&dyn Function], names: &mut dyn Names) -> Vec<Candidate> {
+    fn values(&self, argument: &Arg, functions: &[&dyn AnyFunction], names: &mut dyn Names) -> Vec<Candidate> {
         let bare = |words: Vec<String>| words.into_iter().map(|word| (word, String::new())).collect();
         let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
         let mut known = |kind: Kind| names.of(&self.which, kind);
@@ -204,7 +204,7 @@ impl<'c> Line<'c> {
 }
 
 /// The words that stand before values of a change.
-fn keywords(functions: &[&dyn Function], noun: &str, action: &str) -> Vec<Candidate> {
+fn keywords(functions: &[&dyn AnyFunction], noun: &str, action: &str) -> Vec<Candidate> {
     let verbs = functions.iter().flat_map(|function| function.verbs());
     let verb = verbs.into_iter().find(|verb| verb.noun == noun && verb.action == action);
     let arguments = verb.into_iter().flat_map(|verb| verb.arguments);

@@ -1,6 +1,7 @@
 //! Carrying out requests on what runs.
 
 use std::path::PathBuf;
+use std::sync::mpsc::SyncSender;
 
 use serde_json::{Value, json};
 
@@ -9,12 +10,14 @@ use crate::graph::GraphView;
 use crate::log;
 use crate::reload::Reloading;
 use crate::save;
-use crate::server::Answer;
+use crate::server::{Answer, Job};
+use crate::services::{Services, Wanted};
 use crate::source::Source;
 use crate::stats::{self, Gauge, PortInput, Stats};
 use crate::supervisor::Supervisor;
 use crate::version;
 use weir_protocol::{Request, Response, Rights, VERSION};
+use weir_stage::{Configured, Need};
 
 /// What becomes of the program after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,10 @@ pub(crate) struct Running {
     pub(crate) switches: Vec<&'static str>,
     /// The reload that has begun, if any.
     pub(crate) reloading: Option<Reloading>,
+    /// What the program does beside packets.
+    pub(crate) services: Services,
+    /// Where services ask.
+    pub(crate) jobs: SyncSender<Job>,
 }
 
 impl Running {
@@ -79,6 +86,10 @@ impl Running {
                 level.into_iter().for_each(log::set_level);
                 (Response::Ok(json!({ "level": log::level() })), Then::GoOn)
             }
+            Request::Torment { service, fault } => {
+                let told = self.services.torment(&service, fault);
+                (told.map_or_else(Response::refused, |()| Response::Ok(Value::Null)), Then::GoOn)
+            }
             Request::Change { verb, function, changes } => {
                 (self.change(&verb, function.as_deref(), changes), Then::GoOn)
             }
@@ -99,6 +110,7 @@ impl Running {
             | Request::Reload { .. }
             | Request::Log { .. }
             | Request::Stop
+            | Request::Torment { .. }
             | Request::Trace { .. }
             | Request::Capture { .. } => Response::refused("this is no question"),
         }
@@ -114,6 +126,7 @@ impl Running {
         stats.buffers = stats::buffers(&stats, &inputs, capacity, in_use);
         stats.time = self.supervisor.now();
         stats.tsc_hz = self.supervisor.hz();
+        stats.services = self.services.stats();
         let gauges = self.supervisor.gauges().into_iter();
         stats.gauges = gauges
             .map(|(function, name, help, value)| Gauge { function, name: name.into(), help: help.into(), value })
@@ -154,6 +167,20 @@ impl Running {
             Ok(None) => Response::Ok(json!({ "done": count })),
             Err(error) => Response::refused(error.0),
         }
+    }
+
+    /// Lets services do what functions need now.
+    pub(crate) fn serve_needs(&self) {
+        let loaded = self.supervisor.loaded();
+        let of = |configured: &Configured| {
+            let wanted = |need: &Need| Wanted {
+                function: configured.name().to_owned(),
+                need: need.clone(),
+                folder: loaded.base().to_owned(),
+            };
+            configured.needs().iter().map(wanted).collect::<Vec<Wanted>>()
+        };
+        self.services.become_wanted(loaded.functions().iter().flat_map(of).collect(), &self.jobs);
     }
 
     /// Tells the log what is hardly meant in the running configuration.

@@ -1,5 +1,6 @@
 //! The log: one line for each thing that happened, as `key=value`, to the standard error output or a file.
 //!
+//! Whoever tells something never waits for who reads it: what is not taken at once waits, and a service writes it.
 //! A message about the same subject is written at most [`BURST`] times in [`WINDOW`]; how often it was held back is told
 //! afterwards.
 //!
@@ -7,15 +8,21 @@
 //! time=2026-11-21T21:46:03.120Z level=warn at=port message="the link went down" port=wan
 //! ```
 
+mod service;
+mod sink;
+
 use std::collections::HashMap;
 use std::fmt::{Display, Write as _};
-use std::fs::File;
-use std::io::Write as _;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use sink::Sink;
+
+pub(crate) use service::Maker;
 pub(crate) use weir_protocol::Level;
 
 /// How often a message is written in a window.
@@ -30,13 +37,15 @@ const KINDS: usize = 256;
 /// Characters of a fact that are written: a mistake may quote what others wrote.
 const LONGEST: usize = 2000;
 
+/// How long the end of the program waits for somebody who reads the log.
+const LEAVE: Duration = Duration::from_secs(2);
+
 /// What goes with a message: names, and what they stand for.
 pub(crate) type Facts<'a> = &'a [(&'a str, &'a dyn Display)];
 
 #[derive(Default)]
 struct Log {
-    /// `None`: the standard error output.
-    file: Option<File>,
+    sink: Sink,
     windows: HashMap<Kind, Window>,
 }
 
@@ -65,7 +74,7 @@ static LEVEL: AtomicU8 = AtomicU8::new(Level::Info as u8);
 pub(crate) fn to_file(path: &Path) -> Result<(), String> {
     let opened = weir_host::files::append(path);
     let file = opened.map_err(|error| format!("cannot write the log to {}: {error}", path.display()))?;
-    with(|log| log.file = Some(file));
+    with(|log| log.sink = Sink::to(file));
     Ok(())
 }
 
@@ -133,20 +142,56 @@ fn write_of(of: Level, at: &'static str, message: &str, subject: String, facts: 
 }
 
 /// Writes a line, if there is one to write now.
-#[allow(clippy::disallowed_methods, reason = "a log tells the time of the world")]
 fn put(line: impl FnOnce(&mut Log, Duration) -> Option<String>) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = now();
     with(|log| {
         let Some(line) = line(log, now) else { return };
-        // Where the log itself cannot be written there is nowhere to say so.
-        drop(match &mut log.file {
-            Some(file) => file.write_all(line.as_bytes()),
-            None => std::io::stderr().write_all(line.as_bytes()),
-        });
+        log.sink.put(line);
+        log.go_on(now, usize::MAX, Duration::ZERO);
+        if log.sink.waiting() > 0 {
+            service::wake();
+        }
     });
 }
 
+/// Writes so many pieces of what waits, as far as they are taken at once.
+fn go_on(pieces: usize) {
+    with(|log| log.go_on(now(), pieces, Duration::ZERO));
+}
+
+/// Writes what waits, for as long as somebody takes a piece now and then. For the end: nobody does it afterwards.
+pub(crate) fn finish() {
+    with(|log| log.go_on(now(), usize::MAX, LEAVE));
+}
+
+/// Bytes of lines that wait.
+fn waiting() -> usize {
+    with(|log| log.sink.waiting())
+}
+
+/// Where lines go, to wait for.
+fn descriptor() -> io::Result<OwnedFd> {
+    with(|log| log.sink.as_fd().try_clone_to_owned())
+}
+
+/// Since 1970.
+#[allow(clippy::disallowed_methods, reason = "a log tells the time of the world")]
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 impl Log {
+    /// Writes so many pieces as far as they are taken within `patience`, and tells when lines were lost.
+    fn go_on(&mut self, now: Duration, pieces: usize, patience: Duration) {
+        self.sink.go_on(pieces, patience);
+        let lost = self.sink.lost();
+        if lost > 0 {
+            let message = "lines of the log were lost: nobody read it for long";
+            self.sink.put(line(now, Level::Warn, "log", message, &[("lines", &lost)], 0));
+            self.sink.go_on(pieces, patience);
+        }
+    }
+
     /// The line to write, if the message is not held back.
     fn line(&mut self, now: Duration, kind: Kind, facts: Facts<'_>) -> Option<String> {
         let held_back = self.admit(now, &kind)?;

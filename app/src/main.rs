@@ -24,6 +24,7 @@ mod render;
 mod run;
 mod save;
 mod server;
+mod services;
 mod signals;
 mod socket;
 mod source;

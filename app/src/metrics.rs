@@ -3,5 +3,5 @@
 mod http;
 mod text;
 
-pub(crate) use http::{Limits, serve};
+pub(crate) use http::{Limits, listen};
 pub(crate) use text::text;

@@ -178,6 +178,7 @@ impl Running {
         let Some(Reloading { done, .. }) = self.reloading.take_if(is_it) else { return given_up() };
         // The changes may have been made from what links were when the reload began.
         self.supervisor.tell_links();
+        self.serve_needs();
         self.warn();
         Answer::Whole(Response::Ok(self.with_lacks(done)))
     }

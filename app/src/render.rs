@@ -4,12 +4,14 @@ mod numbers;
 mod parts;
 mod rates;
 mod rows;
+mod services;
 mod stats;
 mod table;
 
 pub(crate) use numbers::nanos;
 pub(crate) use rates::View;
 pub(crate) use rows::rows;
+pub(crate) use services::services;
 pub(crate) use stats::{cycles, drops, last, links, stages, stats};
 pub(crate) use table::{Align, Table};
 

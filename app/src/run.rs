@@ -16,7 +16,8 @@ use crate::log;
 use crate::metrics;
 use crate::privileges;
 use crate::render::{self, Style};
-use crate::server::{Job, Limits, Scene, Server};
+use crate::server::{Answer, Job, Limits, Scene, Server};
+use crate::services::{self, Services, guarded};
 use crate::signals;
 use crate::socket;
 use crate::source::Source;
@@ -24,7 +25,8 @@ use crate::stats::{self, Stats};
 use crate::supervisor::{Next, Options, Sayings, Supervisor};
 use crate::trace::Decision;
 use crate::watch::Watch;
-use weir_protocol::Request;
+use weir_protocol::{Request, Response};
+use weir_stage::MakeService;
 
 /// Jobs that wait while one is carried out.
 const JOBS: usize = 64;
@@ -40,13 +42,19 @@ const DRAINED_EVERY: u32 = 2;
 
 /// Runs a configuration until it is told to stop.
 pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
+    let done = run_to_the_end(options);
+    log::finish();
+    done
+}
+
+fn run_to_the_end(options: &cli::Run) -> Result<(), Failed> {
     privileges::drop_unneeded()?;
     log::set_level(options.log_level);
     if let Some(file) = &options.log {
         log::to_file(file)?;
     }
     let (jobs, todo) = sync_channel(JOBS);
-    signals::listen(&jobs)?;
+    let signals = signals::listen(&jobs)?;
     let path = socket::path(options.target.socket.as_deref(), &options.target.name)?;
     let bound = socket::bind(&path)?;
     let source = Source::own(&options.file);
@@ -56,23 +64,31 @@ pub(crate) fn run(options: &cli::Run) -> Result<(), Failed> {
     let how = Options { name: options.target.name.clone(), run_dir: run_dir.to_owned() };
     let supervisor = Supervisor::start(loaded, &how).map_err(Failed::from)?;
     privileges::drop_after_start()?;
-    let server = Server::start(bound, jobs.clone(), Limits::default())
+    let (server, socket) = Server::new(bound, jobs.clone(), Limits::default())
         .map_err(|error| format!("cannot serve the control socket: {error}"))?;
+    let mut makers: Vec<Box<dyn MakeService>> = vec![Box::new(log::Maker), signals, socket];
     if let Some(address) = options.metrics {
-        let address = metrics::serve(address, jobs, metrics::Limits::default())?;
+        let (address, metrics) = metrics::listen(address, jobs.clone(), metrics::Limits::default())?;
         log::info("metrics", "metrics are served", &[("address", &address)]);
+        makers.push(metrics);
     }
+    let services = Services::start(makers, services::Limits::default())
+        .map_err(|error| format!("cannot start the services: {error}"))?;
     say("ready\n");
     log::info("run", "all workers run", &[("file", &options.file.display()), ("socket", &path.display())]);
-    let mut running = Running { supervisor, source, own: options.file.clone(), switches, reloading: None };
+    let mut running =
+        Running { supervisor, source, own: options.file.clone(), switches, reloading: None, services, jobs };
+    running.serve_needs();
     running.warn();
     let mut watch = Watch::default();
     let then = go_on(&mut running, &todo, options.until_drained, &mut watch);
     tell(&running.supervisor);
     // In this order: who still waits for an answer gets none, and can take its leave.
     drop(todo);
+    let Running { supervisor, services, .. } = running;
+    drop(services);
     drop(server);
-    let sayings = stop(running, options.json)?;
+    let sayings = stop(supervisor, options.json)?;
     watch.hear(&sayings);
     match then {
         Then::Restart => Err(restart()),
@@ -113,7 +129,7 @@ fn go_on(running: &mut Running, todo: &Receiver<Job>, until_drained: bool, watch
                 then => return then,
             },
             Err(RecvTimeoutError::Timeout) => {}
-            // The thread that listens to signals has a sender too, so this is the end of everything.
+            // What listens to signals has a sender too, so this is the end of everything.
             Err(RecvTimeoutError::Disconnected) => return Then::Stop,
         }
     }
@@ -125,25 +141,26 @@ fn changes_functions(job: &Job) -> bool {
     matches!(job, Job::TakeOver(..) | Job::Ask { request: Request::Change { .. }, .. })
 }
 
+/// Carries a job out. One that panics is refused, and all others go on: packets do not stop for a bug in a request.
 fn carry_out(running: &mut Running, job: Job) -> Then {
     // Who asked may have gone in the meantime; that is no reason to stop.
     match job {
         Job::Ask { request, rights, reply } => {
-            let (response, then) = running.handle(request, rights);
-            let _ = reply.send(response);
+            let (answer, then) = answered(|| running.handle(request, rights));
+            reply.send(answer);
             return then;
         }
         Job::TakeOver(candidate, reply) => {
-            let (answer, then) = running.take_over(*candidate);
+            let (answer, then) = answered(|| running.take_over(*candidate));
             let _ = reply.send(answer);
             return then;
         }
         Job::PutInPlace(ready, reply) => {
-            let answer = running.put_in_place(*ready);
+            let (answer, _) = answered(|| (running.put_in_place(*ready), Then::GoOn));
             let _ = reply.send(answer);
         }
         Job::Finish(ticket, reply) => {
-            let answer = running.finish(&ticket);
+            let (answer, _) = answered(|| (running.finish(&ticket), Then::GoOn));
             let _ = reply.send(answer);
         }
         Job::Scene(reply) => {
@@ -155,7 +172,12 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
                 let Decision { stage, way, then, packet } = decided;
                 running.supervisor.explain(stage, way, packet, *then)
             };
-            let _ = reply.send(decisions.iter().map(explain).collect());
+            let explained = guarded(|| Ok(decisions.iter().map(explain).collect()));
+            // A packet is followed without such words, too.
+            let _ = reply.send(explained.unwrap_or_else(|why| {
+                log::error("run", "what stages decided cannot be told", &[("why", &why)]);
+                Vec::new()
+            }));
         }
         Job::Watch(observer, reply) => {
             running.supervisor.observe(&observer);
@@ -167,6 +189,17 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
         }
     }
     Then::GoOn
+}
+
+/// An answer, which is a refusal where making it panicked.
+fn answered(act: impl FnOnce() -> (Answer, Then)) -> (Answer, Then) {
+    guarded(|| Ok(act())).unwrap_or_else(|why| {
+        log::error("run", "a request failed; packets go on", &[("why", &why)]);
+        let message = format!(
+            "the request failed within Weir: {why}; part of it may be done: look at what it was about, and restart Weir when it suits"
+        );
+        (Answer::Whole(Response::refused(message)), Then::GoOn)
+    })
 }
 
 /// Writes to the log what functions have to say, and what was held back of what was said before.
@@ -181,9 +214,9 @@ fn tell(supervisor: &Supervisor) {
 
 /// Stops what runs and prints the account; returns what ports had to say at the end. Fails where a worker is stuck, whose last
 /// numbers are not those of the end.
-fn stop(running: Running, json: bool) -> Result<Sayings, Failed> {
-    let (time, hz) = (running.supervisor.now(), running.supervisor.hz());
-    let stopped = running.supervisor.stop();
+fn stop(supervisor: Supervisor, json: bool) -> Result<Sayings, Failed> {
+    let (time, hz) = (supervisor.now(), supervisor.hz());
+    let stopped = supervisor.stop();
     let inputs: Vec<stats::PortInput> = stopped.figures.iter().map(port_input).collect();
     let stats = Stats { time, tsc_hz: hz, ..stats::from_snapshots(&stopped.workers, &inputs) };
     if json {
@@ -223,6 +256,7 @@ fn stop(running: Running, json: bool) -> Result<Sayings, Failed> {
 
 /// Starts this program anew in this process's place, with the same arguments. Returns only if that is impossible.
 fn restart() -> Failed {
+    log::finish();
     let error = Command::new("/proc/self/exe").args(std::env::args_os().skip(1)).exec();
     Failed::from(format!("cannot start again: {error}"))
 }

@@ -1,10 +1,11 @@
 //! The server's end of the control socket.
 //!
-//! One thread waits for clients, and one more serves each of them: it reads requests, hands them as [`Job`]s to the loop that
+//! A service takes clients in, and a thread serves each of them: it reads requests, hands them as [`Job`]s to the loop that
 //! owns the data plane, and writes the answers. Everything is bounded: clients, the length of a request and how long it may take to
 //! come, what waits to be written, and how long a client may leave an answer unread before it is disconnected. Whatever others do, there
 //! is a place for root and for the user who started Weir.
 
+mod admission;
 mod audit;
 mod following;
 mod guests;
@@ -16,22 +17,20 @@ pub(crate) use reload::{hand, reload_for_signal};
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weir_engine::Observer;
-use weir_stage::ShowRows;
+use weir_stage::{MakeService, ShowRows};
 
-use crate::log;
 use crate::reload::{Candidate, Left, Ready, Reload};
-use crate::socket::{self, Bound};
-use crate::spare::{Guest, Spare};
+use crate::services::ReplyTo;
+use crate::socket::Bound;
 use crate::supervisor::Aside;
 use crate::trace::Decision;
+use admission::{Admission, Door};
 use guests::Guests;
 use weir_protocol::{self as protocol, Reply, Request, Response, Rights};
 
@@ -44,7 +43,7 @@ pub(crate) enum Job {
         /// What its sender may do.
         rights: Rights,
         /// Where the answer goes.
-        reply: SyncSender<Answer>,
+        reply: ReplyTo,
     },
     /// Let a configuration take over that whoever asked has read.
     TakeOver(Box<Candidate>, SyncSender<Answer>),
@@ -124,17 +123,17 @@ impl Default for Limits {
     }
 }
 
-/// A server that runs.
+/// The control socket, from start to end: what takes clients in may fail and come again meanwhile, and those that are served do not notice.
 pub(crate) struct Server {
-    path: PathBuf,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
 }
 
-/// What the threads of a server have in common.
+/// What those who serve clients have in common.
 struct Shared {
     jobs: SyncSender<Job>,
     limits: Limits,
+    /// Where clients come in.
+    door: Door,
     /// Clients that are served.
     guests: Arc<Guests>,
     /// Clients that are being answered, those that watch packets among them.
@@ -147,15 +146,17 @@ struct Shared {
 const LEAVE: Duration = Duration::from_secs(2);
 
 impl Server {
-    /// Starts to serve. Jobs go to `jobs`; when nobody receives them any more, clients are told that Weir stops.
-    pub(crate) fn start(bound: Bound, jobs: SyncSender<Job>, limits: Limits) -> std::io::Result<Server> {
-        let path = bound.path.clone();
+    /// A server, and the service that takes clients in. Jobs go to `jobs`; when nobody receives them any more, clients are told that Weir
+    /// stops.
+    pub(crate) fn new(
+        bound: Bound,
+        jobs: SyncSender<Job>,
+        limits: Limits,
+    ) -> std::io::Result<(Server, Box<dyn MakeService>)> {
+        let door = Door::new(bound)?;
         let (guests, answering) = (Arc::default(), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { jobs, limits, guests, answering, stop: AtomicBool::new(false) });
-        let theirs = Arc::clone(&shared);
-        let body = move || accept(&bound, &theirs);
-        let thread = std::thread::Builder::new().name("weir-socket".to_owned()).spawn(body)?;
-        Ok(Server { path, shared, thread: Some(thread) })
+        let shared = Arc::new(Shared { jobs, limits, door, guests, answering, stop: AtomicBool::new(false) });
+        Ok((Server { shared: Arc::clone(&shared) }, Box::new(Admission(shared))))
     }
 }
 
@@ -164,10 +165,7 @@ impl Drop for Server {
     /// another program a moment later.
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        let woken = socket::connect(&self.path).is_ok();
-        if let Some(thread) = self.thread.take().filter(|_| woken) {
-            drop(thread.join());
-        }
+        self.shared.door.close();
         let pause = Duration::from_millis(5);
         let mut waited = Duration::ZERO;
         while self.shared.answering.load(Ordering::Acquire) > 0 && waited < LEAVE {
@@ -190,48 +188,6 @@ impl Counted<'_> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-fn accept(bound: &Bound, shared: &Arc<Shared>) {
-    let mut spare = Spare::new();
-    loop {
-        let guest = spare.accept(|| bound.listener.accept().map(|(stream, _)| stream));
-        if shared.stop.load(Ordering::Acquire) {
-            return;
-        }
-        match guest {
-            Ok(Guest::Welcome(stream)) => welcome(stream, shared),
-            Ok(Guest::Refused(stream)) => {
-                log::warn("socket", "a client was turned away: no descriptors are left", &[]);
-                say(&stream, Response::refused("Weir has no descriptors left (ulimit -n); try again later"));
-            }
-            Err(error) => {
-                log::warn("socket", "a client could not be accepted", &[("cause", &error)]);
-                // That passes only when somebody leaves.
-                std::thread::park_timeout(Duration::from_millis(100));
-            }
-        }
-    }
-}
-
-fn welcome(stream: UnixStream, shared: &Arc<Shared>) {
-    let limits = shared.limits;
-    if let Err(error) = stream.set_write_timeout(Some(limits.write)) {
-        return log::warn("socket", "a client could not be served", &[("cause", &error)]);
-    }
-    let rights = socket::rights(&stream);
-    let stream = Arc::new(stream);
-    let Some(entry) = shared.guests.enter(&stream, rights.change, limits.clients, limits.kept) else {
-        let message =
-            format!("{} clients are connected, which is all that are served; try again later", limits.clients);
-        log::warn("socket", "a client was turned away", &[("clients", &limits.clients)]);
-        return say(&stream, Response::refused(message));
-    };
-    let theirs = Arc::clone(shared);
-    let body = move || session::serve(&stream, rights, &theirs, &entry);
-    if let Err(error) = std::thread::Builder::new().name("weir-client".to_owned()).spawn(body) {
-        log::warn("socket", "a client could not be served", &[("cause", &error)]);
     }
 }
 

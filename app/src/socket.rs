@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_protocol::Rights;
@@ -136,7 +137,7 @@ fn path_for(given: Option<&Path>, name: &str, root: bool, runtime: PathBuf) -> R
 #[derive(Debug)]
 pub(crate) struct Bound {
     /// The listening end.
-    pub(crate) listener: UnixListener,
+    pub(crate) listener: Arc<UnixListener>,
     /// Its file.
     pub(crate) path: PathBuf,
 }
@@ -166,7 +167,7 @@ pub(crate) fn bind(path: &Path) -> Result<Bound, SocketError> {
         io::ErrorKind::AddrInUse => SocketError::Taken(path.to_owned()),
         _ => wrong("listen on")(cause),
     })?;
-    let bound = Bound { listener, path: path.to_owned() };
+    let bound = Bound { listener: Arc::new(listener), path: path.to_owned() };
     let mode = std::fs::Permissions::from_mode(0o660);
     std::fs::set_permissions(path, mode).map_err(wrong("set the mode of"))?;
     Ok(bound)

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_engine::{Account, WorkerSnapshot};
 use weir_stage::DeviceStats;
 
+use crate::services::ServiceStats;
 use weir_protocol::VERSION;
 
 /// All numbers.
@@ -32,6 +33,9 @@ pub(crate) struct Stats {
     pub(crate) links: Vec<LinkStats>,
     /// Facts that functions tell.
     pub(crate) gauges: Vec<Gauge>,
+    /// What the program does beside packets.
+    #[serde(default)]
+    pub(crate) services: Vec<ServiceStats>,
     /// The account of all workers together.
     pub(crate) account: AccountStats,
     /// The packet buffers: a check of the account by other books.

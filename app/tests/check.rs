@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{Folder, text, weir};
+use std::process::Command;
+
+use common::{Folder, WEIR, text, weir};
 
 /// What is said to a script, and whether nothing is wrong with it.
 fn said(name: &str, script: &str) -> (String, bool) {
@@ -33,6 +35,37 @@ fn what_no_form_forbids_is_told() {
     assert!(said.contains("warning: weir.lua:4: port[\"spare\"]: belongs to no function"), "{said}");
     assert!(!said.contains("10.2.0.0") && !said.contains("192.0.2.0"), "{said}");
     assert!(said.ends_with("weir.lua: no mistake, and 2 things that are hardly meant\n"), "{said}");
+}
+
+/// Tables of these sizes take several GiB, of which the program gets less than one.
+#[test]
+fn checking_builds_no_tables() {
+    let folder = Folder::new("check-tables");
+    let file = folder.write(
+        "weir.lua",
+        r#"
+        for n, name in ipairs { "a", "b", "c", "d", "e", "f" } do
+            port { name = name, device = "mem:null", address = "10.0." .. n .. ".1/24" }
+        end
+        router { ports = { "a", "b" }, limits = { routes = 8000000, next_hops = 1000000, long_prefix_networks = 1048576 } }
+        bng {
+            access = { "c" }, core = { "d" }, core_encapsulation = "ip", addresses = "100.64.0.1/10",
+            gateways = { west = { port = "d", address = "10.0.4.2" } }, routes = { ["0.0.0.0/0"] = "west" },
+            limits = { subscribers = 1048576, bindings = 4194304, svlans = 131072, routes = 4000000 },
+        }
+        qos {
+            from = "e", to = "f", user_by = "source", others = "all",
+            scheduler = {
+                rate = "10 Gbit/s", users = 1000000, buffers = 1000000, profiles = { all = { tb_rate = "1 Gbit/s" } },
+            },
+            limits = { prefixes = 1048576, networks = 1048576 },
+        }
+        "#,
+    );
+    let bounded = "ulimit -v 900000 && exec \"$0\" check \"$1\"";
+    let output = Command::new("sh").args(["-c", bounded, WEIR, file.to_str().unwrap()]).output().unwrap();
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && said.ends_with(": nothing is wrong\n"), "{said}");
 }
 
 #[test]
@@ -144,4 +177,86 @@ fn joints_have_two_ends_that_functions_have() {
         let (text, fine) = of(&format!("joint-{name}"), &ports, pairs);
         assert!(!fine && text.contains(expected), "{name}: {text}");
     }
+}
+
+#[test]
+fn interfaces_have_ports_tags_and_owners() {
+    let script = |interfaces: &str| {
+        format!(
+            r#"
+        port {{ name = "lan", device = "mem:null", address = "10.0.0.1/24" }}
+        port {{ name = "wan", device = "mem:null", address = "192.0.2.1/24" }}
+        port {{ name = "f", device = "mem:null" }}
+        router {{ ports = {{ "lan", "wan" }} }}
+        forward {{ paths = {{ "f -> f" }}, workers = {{ 1 }} }}
+        {interfaces}
+        "#
+        )
+    };
+    let (text, fine) = said(
+        "interfaces-fine",
+        &script(
+            r#"
+        interface { name = "lan.5", on = "lan", vlan = 5, address = "10.5.0.1/24" }
+        interface { name = "lan.s5", on = "lan", vlan = 5, tpid = 0x88a8, address = "10.6.0.1/24" }
+        interface { name = "lan.5.5", on = "lan", vlan = 5, inner_vlan = 5, address = "10.7.0.1/24" }
+        interface { name = "wan:5", on = "wan", vlan = 5 }
+        interface { name = "lo0", address = "203.0.113.1/32" }"#,
+        ),
+    );
+    assert!(fine, "{text}");
+    let cases = [
+        (r#"name = "x", on = "lan""#, "interface[\"x\"].vlan: is missing"),
+        (r#"name = "x", vlan = 5"#, "interface[\"x\"].on: is missing"),
+        (r#"name = "x", on = "lan", vlan = 4095"#, "interface[\"x\"].vlan: 4095 is out of range"),
+        (
+            r#"name = "x", on = "f", vlan = 5"#,
+            "port \"f\" belongs to forward, and forward has no interfaces; expected a port of a function that has some: router",
+        ),
+        (r#"name = "x", on = "lann", vlan = 5"#, "did you mean \"lan\"?"),
+        (r#"name = "lan", on = "lan", vlan = 5"#, "is the name of a port too"),
+        (
+            r#"name = "x", of = "forward", address = "203.0.113.1/32""#,
+            "\"forward\" is no function that has interfaces; expected one of router",
+        ),
+        (
+            r#"name = "x", on = "lan", of = "router", vlan = 5"#,
+            "interface[\"x\"].of: is not for an interface on a port",
+        ),
+        (
+            r#"name = "x", on = "lan", vlan = 5, tpid = 0x86dd"#,
+            "interface[\"x\"].tpid: announces what interfaces carry themselves",
+        ),
+        (r#"name = "x", on = "lan", vlan = 5, inner_tpid = 0x8100"#, "interface[\"x\"].inner_tpid: is that of no tag"),
+        (r#"name = "x", address = "203.0.113.1/24""#, "and none is connected to a loopback; write 203.0.113.1/32"),
+        (r#"name = "x", on = "lan", vlan = 5, address = "192.0.2.77/24""#, "port \"wan\" has the same network"),
+    ];
+    for (keys, told) in cases {
+        let (text, fine) = said("interfaces-wrong", &script(&format!("interface {{ {keys} }}")));
+        assert!(!fine && text.contains(told), "{keys}\n{text}");
+    }
+    let twice = "interface { name = 'x', on = 'lan', vlan = 5 } interface { name = 'y', on = 'lan', vlan = 5 }";
+    let (text, fine) = said("interfaces-twice", &script(twice));
+    assert!(
+        !fine && text.contains("interface[\"y\"].vlan: interface \"x\" has the same tags on the same port"),
+        "{text}"
+    );
+}
+
+#[test]
+fn as_many_interfaces_as_tags_allow() {
+    let script = r#"
+        port { name = "a", device = "mem:null" }
+        for outer = 1, 4 do
+          for inner = 1, 4094 do
+            interface {
+              name = "a." .. outer .. "." .. inner, on = "a", vlan = outer, inner_vlan = inner,
+              address = "10." .. (outer * 16 + bit.rshift(inner, 8)) .. "." .. bit.band(inner, 255) .. ".1/24",
+            }
+          end
+        end
+        router { ports = { "a" }, limits = { long_prefix_networks = 40000 } }
+    "#;
+    let (text, fine) = said("interfaces-many", script);
+    assert!(fine, "{text}");
 }

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -140,6 +141,17 @@ class Weir:
         if status != expected:
             raise AssertionError(f"Weir ended with status {status}:\n{self.output()}")
         return "".join(self._out)
+
+
+def torment(weir, service, fault):
+    """Lets a service fail; answers what Weir answers, or nothing where only builds for tests do so."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(PATIENCE)
+        client.connect(str(weir.socket))
+        call = {"version": 1, "request": {"torment": {"service": service, "fault": fault}}}
+        client.sendall(json.dumps(call).encode() + b"\n")
+        answer = json.loads(client.makefile().readline())["response"]
+    return None if "only builds for tests" in str(answer) else answer
 
 
 def check_account(stats):

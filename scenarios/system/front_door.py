@@ -86,7 +86,8 @@ def test_without_descriptors_clients_are_told():
     with own, Weir(None, _CONFIG, folder) as weir:
         used = [int(number) for number in os.listdir(f"/proc/{weir.process.pid}/fd")]
         before = resource.prlimit(weir.process.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(weir.process.pid, resource.RLIMIT_NOFILE, (max(used) + 1, before[1]))
+        # One client can be served.
+        resource.prlimit(weir.process.pid, resource.RLIMIT_NOFILE, (max(used) + 2, before[1]))
         clients = []
         for _ in range(40):
             clients.append(_connect(weir))
@@ -98,7 +99,7 @@ def test_without_descriptors_clients_are_told():
             raise AssertionError(f"nobody was told: {answer}")
         for client in clients:
             client.close()
-        wait_for(lambda: weir.command("show", "stats", "--json", check=False).returncode == 0)
+        assert wait_for(lambda: weir.command("show", "stats", "--json", check=False).returncode == 0)
         resource.prlimit(weir.process.pid, resource.RLIMIT_NOFILE, before)
         assert "a client was turned away: no descriptors are left" in weir.log()
         weir.stop()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_bench::{Better, Counters, Figure, Form, Plot, Point, Record};
 use weir_mem::Clock;
-use weir_stage::{Case, Function};
+use weir_stage::{AnyFunction, Case};
 
 use super::instructions;
 use super::rig::{Rig, Seen, Setup};
@@ -114,7 +114,7 @@ const REMARKS: &[&str] = &[
 ];
 
 /// The function of a name.
-pub(super) fn function(name: &str) -> Result<&'static dyn Function, String> {
+pub(super) fn function(name: &str) -> Result<&'static dyn AnyFunction, String> {
     catalogue::function(name).ok_or_else(|| {
         let known: Vec<&str> = catalogue::FUNCTIONS.iter().map(|function| function.kind()).collect();
         format!("no function is called '{name}'; choose one of {}", known.join(", "))
@@ -122,13 +122,13 @@ pub(super) fn function(name: &str) -> Result<&'static dyn Function, String> {
 }
 
 /// The case of a name, whose files are at hand.
-pub(super) fn case(function: &'static dyn Function, name: &str, data: Option<&PathBuf>) -> Result<Case, String> {
+pub(super) fn case(function: &'static dyn AnyFunction, name: &str, data: Option<&PathBuf>) -> Result<Case, String> {
     own_case(function, name, data, &[])
 }
 
 /// The same where the cases in `beside` may be chosen, too, but do not come from the function.
 fn own_case(
-    function: &'static dyn Function,
+    function: &'static dyn AnyFunction,
     name: &str,
     data: Option<&PathBuf>,
     beside: &[&str],
@@ -151,7 +151,7 @@ fn missing(case: &Case, data: Option<&PathBuf>) -> Option<&'static str> {
 }
 
 /// The cases asked for, less those whose files are not at hand unless they were asked for by name.
-fn choose(function: &'static dyn Function, options: &CppOptions, beside: &[&str]) -> Result<Vec<Case>, String> {
+fn choose(function: &'static dyn AnyFunction, options: &CppOptions, beside: &[&str]) -> Result<Vec<Case>, String> {
     let data = options.data.as_ref();
     if options.cases.is_empty() {
         return Ok(function.cases().into_iter().filter(|one| missing(one, data).is_none()).collect());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_mem::prefetch::prefetch_slice;
 use weir_packet::{HEADROOM, Packet};
 use weir_port_mem::{HEADER, Pattern};
-use weir_stage::function::Traffic;
+use weir_stage::case::Traffic;
 
 const WORDS: usize = HEADER / 8;
 

@@ -10,7 +10,7 @@ use weir_engine::{Engine, Idle, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
 use weir_packet::{Burst, HeapPool};
 use weir_port_mem::{Loop, MemHandle, MemPort, Pace};
-use weir_stage::{Case, Chosen, Env, Function, Port};
+use weir_stage::{Case, Chosen, Configured, Env, Ground, Port};
 
 use super::bare::Bare;
 use super::chunks::Chunks;
@@ -143,9 +143,10 @@ impl Rig {
         let pool = HeapPool::new(setup.buffers * setup.cores.len(), weir_packet::DATA_ROOM);
         let infos = loaded.assumed_ports();
         let domain = Domain::new();
-        let env = Env { ports: &infos, domain: &domain, folder: Some(&loaded.folder), now: 0 };
+        let interfaces = loaded.interface_infos();
+        let env = Env { ports: &infos, interfaces: &interfaces, folder: Some(&loaded.folder), running: None };
         let cores: Vec<u16> = setup.cores.iter().map(|core| *core as u16).collect();
-        let functions = functions(&loaded, &env, &cores)?;
+        let functions = functions(&loaded, &env, &domain, &cores)?;
         let measured = functions.first().ok_or("the case declares no function")?;
         let mut traffic = (case.prepare)(&*measured.instance, &infos, &chosen(case, setup)?)?;
         let pattern = Varying::new(&mut traffic);
@@ -250,20 +251,15 @@ impl Rig {
 }
 
 /// The functions of a case, all on the same workers.
-fn functions(loaded: &Loaded, env: &Env<'_>, cores: &[u16]) -> Result<Vec<RunningFunction>, String> {
-    let running = |(function, element): (&'static dyn Function, &weir_config::Element)| {
-        let instance = function.build(element, env, None).map_err(lines)?;
-        let placement = weir_stage::Placement { workers: cores.to_vec(), ..function.placement(element) };
-        Ok(RunningFunction {
-            function,
-            element: element.clone(),
-            instance: std::sync::Arc::from(instance),
-            placement,
-            ports: function.ports(element),
-            keep: false,
-        })
+fn functions(loaded: &Loaded, env: &Env<'_>, domain: &Domain, cores: &[u16]) -> Result<Vec<RunningFunction>, String> {
+    let ground = Ground { domain, now: 0 };
+    let running = |configured: &Configured| {
+        let instance = configured.instantiate(env, &ground).map_err(lines)?;
+        let mut running = RunningFunction::new(configured, instance);
+        running.placement.workers = cores.to_vec();
+        Ok(running)
     };
-    loaded.functions().map(running).collect()
+    loaded.functions().iter().map(running).collect()
 }
 
 fn idle(loaded: &Loaded) -> Idle {

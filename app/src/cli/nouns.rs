@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use weir_stage::{Function, Verb};
+use weir_stage::{AnyFunction, Verb};
 
 use super::Target;
 use crate::words;
@@ -27,7 +27,7 @@ pub(crate) struct Change {
 }
 
 /// The verbs of all functions, each name once.
-fn verbs(functions: &[&dyn Function]) -> Vec<&'static Verb> {
+fn verbs(functions: &[&dyn AnyFunction]) -> Vec<&'static Verb> {
     let mut found: Vec<&'static Verb> = Vec::new();
     for verb in functions.iter().flat_map(|function| function.verbs()) {
         if !found.iter().any(|other| other.noun == verb.noun && other.action == verb.action) {
@@ -38,7 +38,7 @@ fn verbs(functions: &[&dyn Function]) -> Vec<&'static Verb> {
 }
 
 /// The examples of what begins with `words`, for help: each in a line, with what it is for beside.
-fn examples(functions: &[&dyn Function], words: &str) -> String {
+fn examples(functions: &[&dyn AnyFunction], words: &str) -> String {
     let all = functions.iter().flat_map(|function| function.examples());
     let parted = all.filter_map(|example| {
         let (line, what) = example.split_once("  # ").unwrap_or((*example, ""));
@@ -55,7 +55,7 @@ fn examples(functions: &[&dyn Function], words: &str) -> String {
 }
 
 /// A subcommand for each noun, with one below it for each action.
-pub(super) fn subcommands(functions: &[&dyn Function]) -> Vec<Command> {
+pub(super) fn subcommands(functions: &[&dyn AnyFunction]) -> Vec<Command> {
     let verbs = verbs(functions);
     let mut nouns: Vec<&'static str> = verbs.iter().map(|verb| verb.noun).collect();
     nouns.dedup();
@@ -118,7 +118,10 @@ fn action(verb: &'static Verb, examples: &str) -> Command {
 }
 
 /// The change that a command line asks for, if its noun is a function's.
-pub(super) fn change(functions: &[&'static dyn Function], matches: &ArgMatches) -> Result<Option<Change>, clap::Error> {
+pub(super) fn change(
+    functions: &[&'static dyn AnyFunction],
+    matches: &ArgMatches,
+) -> Result<Option<Change>, clap::Error> {
     let Some((noun, below)) = matches.subcommand() else { return Ok(None) };
     let Some((action, given)) = below.subcommand() else { return Ok(None) };
     let found = verbs(functions).into_iter().find(|verb| verb.noun == noun && verb.action == action);

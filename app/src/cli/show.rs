@@ -65,5 +65,6 @@ pub(crate) const SHOWS: &[(&str, &str)] = &[
     ("cycles", "what workers spend their cycles on"),
     ("stages", "packets and cycles of each stage"),
     ("links", "links between workers"),
+    ("services", "what the program does beside packets, and how it fares"),
     ("version", "what runs"),
 ];

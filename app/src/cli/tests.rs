@@ -1,32 +1,31 @@
 use super::*;
 use crate::words::tests::ADD;
-use weir_config::{ConfigError, Element, Schema};
-use weir_stage::function::{Instance, Placement, Show as Table};
-use weir_stage::{Env, Verb};
+use weir_config::{ConfigError, config};
+use weir_stage::{Env, Function, Given, Graph, Show as Table, Stateless, Verb};
 
 struct Toy;
 
 static DELETE: Verb = Verb { noun: "route", action: "del", arguments: &[], help: "Removes all.", batch: false };
 
+config! {
+    /// A toy.
+    struct ToyConfig {}
+}
+
 impl Function for Toy {
+    type Config = ToyConfig;
+    type Description = Stateless;
+
     fn kind(&self) -> &'static str {
         "toy"
     }
 
-    fn schema(&self) -> Schema {
-        Schema::new("A toy.", Vec::new())
-    }
-
-    fn placement(&self, _: &Element) -> Placement {
-        Placement { layout: weir_stage::Layout::RunToCompletion, workers: Vec::new() }
-    }
-
-    fn ports(&self, _: &Element) -> Vec<String> {
+    fn ports(&self, _: &Given<'_, ToyConfig>) -> Vec<String> {
         Vec::new()
     }
 
-    fn build(&self, _: &Element, _: &Env<'_>, _: Option<&dyn Instance>) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
-        Err(Vec::new())
+    fn describe(&self, _: &Given<'_, ToyConfig>, _: &Env<'_>) -> Result<Stateless, Vec<ConfigError>> {
+        Ok(Stateless::new(|_| Ok(Graph::new())))
     }
 
     fn verbs(&self) -> &'static [Verb] {
@@ -43,7 +42,7 @@ impl Function for Toy {
     }
 }
 
-static FUNCTIONS: &[&dyn Function] = &[&Toy];
+static FUNCTIONS: &[&dyn AnyFunction] = &[&Toy];
 
 fn words(line: &str) -> Vec<std::ffi::OsString> {
     std::iter::once("weir").chain(line.split_whitespace()).map(Into::into).collect()

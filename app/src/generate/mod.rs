@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use weir_config::{Document, Folder, Nanos, Quantity};
-use weir_stage::Function;
+use weir_stage::AnyFunction;
 
 use crate::catalogue::{GENERATOR, GeneratorReport};
 use crate::cli::Generate;
@@ -147,7 +147,7 @@ pub(crate) fn stop_on_signals() -> Result<Arc<AtomicBool>, Failed> {
 ///
 /// The configuration holds no generator, or does not start.
 pub(crate) fn run(loaded: Loaded, linger: Duration, stop: &AtomicBool) -> Result<Outcome, Failed> {
-    let generators = loaded.functions().filter(|(function, _)| function.kind() == GENERATOR.kind()).count();
+    let generators = loaded.functions().iter().filter(|function| function.element().kind() == GENERATOR.kind()).count();
     if generators != 1 {
         let problem =
             format!("the configuration declares {generators} functions \"{}\", and this needs one", GENERATOR.kind());

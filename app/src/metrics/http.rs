@@ -1,26 +1,33 @@
 //! Just enough of HTTP for metrics: one request per connection, a few connections at once, everything bounded.
 
+mod talk;
+
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::os::fd::AsFd;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use weir_protocol::{Request, Response, Rights};
+use weir_stage::{Load, MakeService, Service, Waits};
 
 use crate::log;
 use crate::server::{Answer, Job};
-use crate::spare::{Guest, Spare};
-use weir_protocol::{Request, Response, Rights};
+use crate::services::{Asker, Pending, Progress};
+use crate::spare::{self, Guest, Spare};
+use talk::{Client, Next, Text};
 
-/// The longest request with its headers, bytes.
-const MAX_REQUEST: usize = 8192;
+/// How long nobody is let in when there are no descriptors, and how long a request waits that could not be made, nanoseconds.
+const BREATH: u64 = 100_000_000;
 
 /// Bounds of the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Connections at once; for one more, the oldest is closed.
     pub(crate) connections: usize,
-    /// How long a client may take to send its request, all of it, and to take the answer.
+    /// How long a client may take to send its request, all of it, to be given the metrics, and to take the answer.
     pub(crate) patience: Duration,
 }
 
@@ -30,215 +37,210 @@ impl Default for Limits {
     }
 }
 
-/// Serves metrics at `address` from here on, on a thread of its own. Returns the address it really listens on.
+/// The service of metrics at `address`, and the address it really listens on.
 ///
 /// # Errors
 ///
 /// The address cannot be listened on.
-pub(crate) fn serve(address: SocketAddr, jobs: SyncSender<Job>, limits: Limits) -> Result<SocketAddr, String> {
+pub(crate) fn listen(
+    address: SocketAddr,
+    jobs: SyncSender<Job>,
+    limits: Limits,
+) -> Result<(SocketAddr, Box<dyn MakeService>), String> {
     let wrong = |error: io::Error| format!("cannot serve metrics at {address}: {error}; choose another with --metrics");
-    let listener = TcpListener::bind(address).map_err(wrong)?;
+    let listener = bind(address).map_err(wrong)?;
     let bound = listener.local_addr().map_err(wrong)?;
+    let asker = Asker::new(jobs).map_err(wrong)?;
     if !bound.ip().is_loopback() {
         log::warn("metrics", "metrics are served to other hosts, without a password", &[("address", &bound)]);
     }
-    let body = move || accept(&listener, &jobs, limits);
-    std::thread::Builder::new().name("weir-metrics".to_owned()).spawn(body).map_err(wrong)?;
-    Ok(bound)
+    let kept = Arc::new(Kept { address: bound, listener: Mutex::new(Some(listener)), open: Mutex::default() });
+    Ok((bound, Box::new(Maker { kept, asker, limits })))
 }
 
-fn accept(listener: &TcpListener, jobs: &SyncSender<Job>, limits: Limits) {
-    let (mut spare, open) = (Spare::new(), Arc::new(Open::default()));
-    loop {
-        match spare.accept(|| listener.accept().map(|(stream, _)| stream)) {
-            Ok(Guest::Welcome(stream)) => open.serve(stream, jobs, limits),
-            // There is no descriptor for it: it is closed at once.
-            Ok(Guest::Refused(stream)) => drop(stream),
-            // Usually too many open files: that passes only when somebody leaves.
-            Err(_) => std::thread::park_timeout(Duration::from_millis(100)),
+fn bind(address: SocketAddr) -> io::Result<Arc<TcpListener>> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(Arc::new(listener))
+}
+
+/// What outlives an instance.
+struct Kept {
+    address: SocketAddr,
+    /// `None` when it cannot be listened on any more.
+    listener: Mutex<Option<Arc<TcpListener>>>,
+    /// The connections, so that those of an instance that hangs are closed.
+    open: Mutex<Vec<Weak<TcpStream>>>,
+}
+
+impl Kept {
+    fn listener(&self) -> io::Result<Arc<TcpListener>> {
+        let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listener) = &*listener {
+            return Ok(Arc::clone(listener));
+        }
+        Ok(Arc::clone(listener.insert(bind(self.address)?)))
+    }
+
+    fn close(&self) {
+        *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn opened(&self, stream: &Arc<TcpStream>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|other| other.strong_count() > 0);
+        open.push(Arc::downgrade(stream));
+    }
+
+    /// Closes what an instance before left open.
+    fn close_all(&self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        for stream in open.drain(..).filter_map(|stream| stream.upgrade()) {
+            let _ = stream.shutdown(Shutdown::Both);
         }
     }
 }
 
-/// The connections that are open, and how many threads serve them.
-#[derive(Default)]
-struct Open {
-    connections: Mutex<Connections>,
-    /// Told when a thread ends.
-    ended: Condvar,
+struct Maker {
+    kept: Arc<Kept>,
+    asker: Asker,
+    limits: Limits,
 }
 
-#[derive(Default)]
-struct Connections {
+impl MakeService for Maker {
+    fn name(&self) -> &str {
+        "metrics"
+    }
+
+    fn make(&self, _now: u64) -> Result<Box<dyn Service>, String> {
+        self.kept.close_all();
+        let wrong = |error| format!("metrics cannot be served at {}: {error}", self.kept.address);
+        Ok(Box::new(Metrics {
+            kept: Arc::clone(&self.kept),
+            listener: self.kept.listener().map_err(wrong)?,
+            asker: self.asker.clone(),
+            limits: self.limits,
+            spare: Spare::new(),
+            clients: VecDeque::new(),
+            pending: None,
+            not_before: None,
+        }))
+    }
+}
+
+/// Serves metrics.
+struct Metrics {
+    kept: Arc<Kept>,
+    listener: Arc<TcpListener>,
+    asker: Asker,
+    limits: Limits,
+    spare: Spare,
     /// Oldest first.
-    streams: VecDeque<Arc<TcpStream>>,
-    threads: usize,
+    clients: VecDeque<Client>,
+    /// The question that was asked for those that wait.
+    pending: Option<Pending>,
+    /// When somebody is let in, or Weir is asked, again.
+    not_before: Option<u64>,
 }
 
-impl Open {
-    fn lock(&self) -> MutexGuard<'_, Connections> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Answers a client on a thread of its own.
-    fn serve(self: &Arc<Self>, stream: TcpStream, jobs: &SyncSender<Job>, limits: Limits) {
-        let stream = Arc::new(stream);
-        if !self.admit(&stream, limits) {
-            return;
-        }
-        let (open, jobs, theirs) = (Arc::clone(self), jobs.clone(), Arc::clone(&stream));
-        let body = move || {
-            // A client that leaves early harms only itself.
-            drop(answer(&theirs, limits.patience, || metrics(&jobs)));
-            open.forget(&theirs);
+impl Service for Metrics {
+    fn waits(&self) -> Waits<'_> {
+        let of = |which: fn(&Client) -> bool| {
+            self.clients.iter().filter(move |client| which(client)).map(|client| client.stream.as_fd())
         };
-        if std::thread::Builder::new().name("weir-scrape".to_owned()).spawn(body).is_err() {
-            self.forget(&stream);
+        let doors = self.not_before.is_none().then(|| self.listener.as_fd());
+        let answer = self.pending.is_some().then(|| self.asker.as_fd());
+        Waits {
+            readable: doors.into_iter().chain(answer).chain(of(Client::asks)).collect(),
+            writable: of(Client::hears).collect(),
+            until: self.clients.iter().map(|client| client.until).chain(self.not_before).min(),
         }
     }
 
-    /// Makes a place for a connection. False if too many threads of those that were closed do not end: they wait for Weir itself.
-    fn admit(&self, stream: &Arc<TcpStream>, limits: Limits) -> bool {
-        let many = |open: &mut Connections| open.threads >= 2 * limits.connections;
-        let waited = self.ended.wait_timeout_while(self.lock(), limits.patience, many);
-        let (mut open, late) = waited.unwrap_or_else(PoisonError::into_inner);
-        if late.timed_out() {
-            return false;
+    fn step(&mut self, now: u64) -> Result<(), String> {
+        self.not_before = self.not_before.filter(|until| now < *until);
+        let patience = u64::try_from(self.limits.patience.as_nanos()).unwrap_or(u64::MAX);
+        let until = now.saturating_add(patience);
+        if self.not_before.is_none() {
+            self.let_in(now, until)?;
         }
-        if open.streams.len() >= limits.connections
-            && let Some(oldest) = open.streams.pop_front()
-        {
-            // Its thread finds the end of what it reads, or cannot write, and ends.
-            let _ = oldest.shutdown(Shutdown::Both);
+        self.hear(until);
+        self.clients.retain_mut(|client| client.go_on(until) == Next::Stays && now < client.until);
+        if self.not_before.is_none() {
+            self.ask(now, until);
         }
-        open.streams.push_back(Arc::clone(stream));
-        open.threads += 1;
-        true
-    }
-
-    fn forget(&self, stream: &Arc<TcpStream>) {
-        let mut open = self.lock();
-        open.streams.retain(|other| !Arc::ptr_eq(other, stream));
-        open.threads = open.threads.saturating_sub(1);
-        drop(open);
-        self.ended.notify_one();
-    }
-}
-
-/// A connection with an end: what is not read or written until then is not waited for, however much came before.
-struct Timed<'a> {
-    stream: &'a TcpStream,
-    until: Instant,
-}
-
-impl<'a> Timed<'a> {
-    fn new(stream: &'a TcpStream, patience: Duration) -> Timed<'a> {
-        Timed { stream, until: now() + patience }
-    }
-
-    fn left(&self) -> io::Result<Duration> {
-        let left = self.until.saturating_duration_since(now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
-    }
-}
-
-#[allow(clippy::disallowed_methods, reason = "a client is waited for, not packets")]
-fn now() -> Instant {
-    Instant::now()
-}
-
-impl Read for Timed<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(self.left()?))?;
-        self.stream.read(into)
-    }
-}
-
-impl Write for Timed<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(Some(self.left()?))?;
-        self.stream.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
 
-fn metrics(jobs: &SyncSender<Job>) -> Option<String> {
-    let (reply, answer) = sync_channel(1);
-    jobs.send(Job::Ask { request: Request::Stats, rights: Rights::READ, reply }).ok()?;
-    match answer.recv().ok()? {
-        Answer::Whole(Response::Ok(stats)) => serde_json::from_value(stats).ok().map(|stats| super::text(&stats)),
-        _ => None,
+    fn load(&self) -> Load {
+        Load { unit: "clients", now: self.clients.len() as u64, most: self.limits.connections as u64 }
     }
 }
 
-/// What a client asks for.
-#[derive(Debug, PartialEq, Eq)]
-enum Ask {
-    /// The metrics; only the head of the answer when `head`.
-    Metrics { head: bool },
-    /// Another page.
-    Elsewhere,
-    /// Something else than reading a page.
-    Method,
-    /// No HTTP.
-    Nonsense,
-}
-
-fn answer(stream: &TcpStream, patience: Duration, metrics: impl FnOnce() -> Option<String>) -> io::Result<()> {
-    let ask = ask_of(&request(Timed::new(stream, patience))?);
-    let plain = |status, text: &str| (status, "text/plain", text.to_owned());
-    let (status, kind, body) = match ask {
-        Ask::Metrics { .. } => match metrics() {
-            Some(text) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", text),
-            None => plain("503 Service Unavailable", "Weir is stopping\n"),
-        },
-        Ask::Elsewhere => plain("404 Not Found", "metrics are at /metrics\n"),
-        Ask::Method => plain("405 Method Not Allowed", "only GET is understood\n"),
-        Ask::Nonsense => plain("400 Bad Request", "this is not HTTP\n"),
-    };
-    let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nAllow: GET, HEAD\r\n\
-         Connection: close\r\n\r\n"
-    );
-    let mut out = Timed::new(stream, patience);
-    out.write_all(head.as_bytes())?;
-    if ask == (Ask::Metrics { head: true }) { Ok(()) } else { out.write_all(body.as_bytes()) }
-}
-
-/// The request with its headers, up to the empty line that ends them, or as much as may come.
-fn request(mut stream: impl Read) -> io::Result<Vec<u8>> {
-    let mut all = Vec::new();
-    let mut piece = [0; 1024];
-    while !all.ends_with(b"\r\n\r\n") && all.len() < MAX_REQUEST {
-        match stream.read(&mut piece)? {
-            0 => break,
-            n => all.extend_from_slice(piece.get(..n).unwrap_or_default()),
-        }
-    }
-    Ok(all)
-}
-
-/// RFC 9112, section 3: `request-line = method SP request-target SP HTTP-version`.
-fn ask_of(request: &[u8]) -> Ask {
-    let line = request.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    let words: Vec<&str> = std::str::from_utf8(line).unwrap_or_default().split(' ').collect();
-    let whole = request.ends_with(b"\r\n\r\n");
-    match words.as_slice() {
-        [method, target, version] if whole && version.starts_with("HTTP/1.") => {
-            let path = target.split('?').next().unwrap_or_default();
-            match (*method, path) {
-                ("GET", "/metrics") => Ask::Metrics { head: false },
-                ("HEAD", "/metrics") => Ask::Metrics { head: true },
-                ("GET" | "HEAD", _) => Ask::Elsewhere,
-                _ => Ask::Method,
+impl Metrics {
+    /// Lets somebody in, if somebody is there; for one too many the oldest is closed.
+    fn let_in(&mut self, now: u64, until: u64) -> Result<(), String> {
+        let listener = &self.listener;
+        match self.spare.accept(|| listener.accept().map(|(stream, _)| stream)) {
+            Ok(Guest::Welcome(stream)) if stream.set_nonblocking(true).is_ok() => {
+                if self.clients.len() >= self.limits.connections {
+                    self.clients.pop_front();
+                }
+                let stream = Arc::new(stream);
+                self.kept.opened(&stream);
+                self.clients.push_back(Client::new(stream, until));
+            }
+            // There is no descriptor for it: it is closed at once.
+            Ok(Guest::Welcome(stream) | Guest::Refused(stream)) => drop(stream),
+            Err(error) if spare::is_nobody(&error) && !spare::is_dead(listener) => {}
+            Err(error) if spare::passes(&error) => self.not_before = Some(now + BREATH),
+            Err(error) => {
+                // The next one listens anew.
+                self.kept.close();
+                return Err(format!("nobody can be let in at {}: {error}", self.kept.address));
             }
         }
-        _ => Ask::Nonsense,
+        Ok(())
     }
+
+    /// Asks for the numbers, once for all who wait.
+    fn ask(&mut self, now: u64, until: u64) {
+        if self.pending.is_some() || !self.clients.iter().any(Client::waits) {
+            return;
+        }
+        match self.asker.ask(Request::Stats, Rights::READ) {
+            Ok(Some(pending)) => self.pending = Some(pending),
+            Ok(None) => self.not_before = Some(now + BREATH),
+            Err(()) => self.tell(&stopping(), until),
+        }
+    }
+
+    /// Looks whether the answer has come.
+    fn hear(&mut self, until: u64) {
+        self.asker.hush();
+        let text = match self.pending.as_ref().map(Pending::look) {
+            None | Some(Progress::Waits) => return,
+            Some(Progress::Answered(answer)) => metrics(answer),
+            Some(Progress::Nobody) => None,
+        };
+        self.pending = None;
+        self.tell(&text.unwrap_or_else(stopping), until);
+    }
+
+    /// Answers all who wait.
+    fn tell(&mut self, text: &Text, until: u64) {
+        self.clients.iter_mut().for_each(|client| client.tell(text, until));
+    }
+}
+
+fn stopping() -> Text {
+    Text::new("503 Service Unavailable", "text/plain", "Weir is stopping\n")
+}
+
+fn metrics(answer: Answer) -> Option<Text> {
+    let Answer::Whole(Response::Ok(stats)) = answer else { return None };
+    let stats = serde_json::from_value(stats).ok()?;
+    Some(Text::new("200 OK", "text/plain; version=0.0.4; charset=utf-8", &super::text(&stats)))
 }
 
 #[cfg(test)]

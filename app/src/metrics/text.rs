@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::services::{ServiceState, ServiceStats};
 use crate::stats::Stats;
 
 /// All numbers as metrics.
@@ -15,6 +16,7 @@ pub(crate) fn text(stats: &Stats) -> String {
     stages(stats, &mut out);
     fates(stats, &mut out);
     links(stats, &mut out);
+    services(stats, &mut out);
     gauges(stats, &mut out);
     out.text
 }
@@ -189,6 +191,39 @@ fn links(stats: &Stats, out: &mut Exposition) {
     }
 }
 
+/// A figure of each service: name, kind, help and value.
+type ServiceFamily = (&'static str, &'static str, &'static str, fn(&ServiceStats) -> f64);
+
+const SERVICE_FAMILIES: &[ServiceFamily] = &[
+    ("weir_service_running", GAUGE, "Whether the service does its work: 1 or 0.", |service| {
+        f64::from(u8::from(service.state == ServiceState::Running))
+    }),
+    ("weir_service_restarts_total", COUNTER, "Times the service failed and was started again.", |service| {
+        service.restarts as f64
+    }),
+    ("weir_service_steps_total", COUNTER, "Steps that the service took.", |service| service.steps as f64),
+    ("weir_service_longest_step_seconds", GAUGE, "The longest step of the service so far.", |service| {
+        service.longest_step as f64 / 1e9
+    }),
+    ("weir_service_occupancy", GAUGE, "What the service holds: clients, requests.", |service| service.occupancy as f64),
+    ("weir_service_capacity", GAUGE, "What the service can hold.", |service| service.capacity as f64),
+    ("weir_service_abandoned_threads", GAUGE, "Threads of the service that hang and were given up.", |service| {
+        service.abandoned as f64
+    }),
+];
+
+fn services(stats: &Stats, out: &mut Exposition) {
+    if stats.services.is_empty() {
+        return;
+    }
+    for (name, kind, help, value) in SERVICE_FAMILIES {
+        out.family(name, kind, help);
+        for service in &stats.services {
+            out.sample(&[("service", &service.name), ("owner", &service.owner)], value(service));
+        }
+    }
+}
+
 /// Facts of functions, those of one name together: a family must not be interrupted.
 fn gauges(stats: &Stats, out: &mut Exposition) {
     let mut names: Vec<&str> = stats.gauges.iter().map(|gauge| gauge.name.as_str()).collect();
@@ -293,6 +328,10 @@ mod tests {
             "weir_drop_packets_total{stage=\"toy.ttl\",reason=\"expired\"} 14",
             "weir_fate_packets_total{stage=\"toy.slow\",reason=\"reply\",fate=\"created\"} 4",
             "weir_link_occupancy_packets{link=\"1 -> control: toy.slow\"} 1",
+            "weir_service_running{service=\"socket\",owner=\"weir\"} 1",
+            "weir_service_running{service=\"metrics\",owner=\"weir\"} 0",
+            "weir_service_restarts_total{service=\"metrics\",owner=\"weir\"} 2",
+            "weir_service_longest_step_seconds{service=\"socket\",owner=\"weir\"} 0.000025",
             "weir_routes{function=\"toy\"} 7",
             "weir_uptime_seconds 2.5",
         ] {

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::numbers::{count, known, percent, ratio, signed, span};
 use super::parts::{link_heads, part, unaccounted, worker_heads, worker_row};
-use super::{Align, Style, Table, clean, shortened};
+use super::{Align, Style, Table, clean, services, shortened};
+use crate::services::ServiceState;
 use crate::stats::{AccountStats, Stats};
 
 /// Drops that the overview shows.
@@ -25,6 +26,10 @@ fn overview(stats: &Stats, most_drops: usize, style: Style) -> String {
     part(&mut text, "Ports", &ports(stats, style), style);
     part(&mut text, "Workers", &cycles(stats, style), style);
     part(&mut text, "Drops", &drops_up_to(stats, most_drops, style), style);
+    let fail: Vec<_> = stats.services.iter().filter(|one| one.state != ServiceState::Running).cloned().collect();
+    if !fail.is_empty() {
+        part(&mut text, "Services that fail", &services(&fail, 2, style), style);
+    }
     part(&mut text, "Account", &account(&stats.account, style), style);
     text
 }
@@ -187,6 +192,10 @@ Workers
 Drops
   toy.ttl.expired  14  Why expired.
   lan.tx-full       2  Why tx-full.
+
+Services that fail
+  service  of    state    restarts  hanging  steps  longest step  holds            last failure
+  metrics  weir  waiting         2        1  1,234       25.0 us  1 of 32 clients  2026-11-21T21:46:03.120Z it had to
 
 Account
   received     100

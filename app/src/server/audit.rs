@@ -80,6 +80,7 @@ impl Asked {
             Request::Save => (Deed::Question("save"), 0),
             Request::Trace { .. } => (Deed::Question("trace"), 0),
             Request::Capture { .. } => (Deed::Question("capture"), 0),
+            Request::Torment { .. } => (Deed::Question("torment"), 0),
         };
         Asked { deed, changes }
     }

@@ -58,6 +58,11 @@ impl Guests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many are connected.
+    pub(super) fn count(&self) -> usize {
+        self.lock().guests.len()
+    }
+
     /// Lets somebody in. `most` are served, of which `kept` places are for the trusted; for those a place is made if need be.
     pub(super) fn enter(
         self: &Arc<Self>,

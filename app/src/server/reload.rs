@@ -25,7 +25,7 @@ pub(crate) fn hand<T>(jobs: &SyncSender<Job>, job: impl FnOnce(SyncSender<T>) ->
 pub(super) fn reload(jobs: &SyncSender<Job>, request: Request, rights: Rights) -> Answer {
     let _reading = READING.lock().unwrap_or_else(PoisonError::into_inner);
     let stopping = || Answer::Whole(Response::refused(STOPPING));
-    match hand(jobs, |reply| Job::Ask { request, rights, reply }).unwrap_or_else(stopping) {
+    match hand(jobs, |reply| Job::Ask { request, rights, reply: reply.into() }).unwrap_or_else(stopping) {
         Answer::Reload(reload) => reload.carry_out(jobs).unwrap_or_else(stopping),
         other => other,
     }

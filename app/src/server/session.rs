@@ -117,7 +117,7 @@ impl Session<'_> {
 
     fn ask(&self, request: Request) -> Answer {
         let rights = self.rights;
-        let answer = self.hand(|reply| Job::Ask { request, rights, reply });
+        let answer = self.hand(|reply| Job::Ask { request, rights, reply: reply.into() });
         answer.unwrap_or_else(|| Answer::Whole(Response::refused(STOPPING)))
     }
 

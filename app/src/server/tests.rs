@@ -1,15 +1,20 @@
+mod tables;
+
 use super::*;
 use crate::client::{Client, ClientError};
+use crate::services::{self, Services};
+use crate::socket;
 use crate::torment;
 use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
+use tables::{Broken, GATE, Slow};
 use weir_engine::{Event, What};
 use weir_protocol::{Copied, Script, Step};
 
@@ -17,6 +22,8 @@ use weir_protocol::{Copied, Script, Step};
 struct Stand {
     path: PathBuf,
     observers: Arc<Mutex<Vec<Arc<dyn Observer>>>>,
+    // In this order: nobody is taken in any more when the server ends.
+    _services: Services,
     _server: Server,
 }
 
@@ -39,7 +46,7 @@ impl Stand {
         std::thread::spawn(move || {
             for job in todo {
                 match job {
-                    Job::Ask { request, reply, .. } => drop(reply.send(answer(request))),
+                    Job::Ask { request, reply, .. } => reply.send(answer(request)),
                     Job::TakeOver(_, reply) | Job::PutInPlace(_, reply) | Job::Finish(_, reply) => {
                         drop(reply.send(Answer::Whole(Response::refused("no script runs here"))))
                     }
@@ -60,8 +67,9 @@ impl Stand {
                 }
             }
         });
-        let server = Server::start(socket::bind(&path).unwrap(), jobs, limits).unwrap();
-        Stand { path, observers, _server: server }
+        let (server, maker) = Server::new(socket::bind(&path).unwrap(), jobs, limits).unwrap();
+        let services = Services::start(vec![maker], services::Limits::default()).unwrap();
+        Stand { path, observers, _services: services, _server: server }
     }
 
     fn client(&self) -> Client {
@@ -94,27 +102,14 @@ fn answer(request: Request) -> Answer {
     }
     let Request::Show { what, .. } = request else { return Answer::Whole(stand_in(request)) };
     let columns = vec!["n".to_owned()];
+    if what == "broken" {
+        return Answer::Table { columns, time: 7, rows: Box::new(Broken) };
+    }
     if what == "slow" {
         return Answer::Table { columns, time: 7, rows: Box::new(Slow(3)) };
     }
     let rows = (0..what.parse().unwrap_or(0)).map(|n: u32| json!({ "n": n })).collect();
     Answer::Table { columns, time: 7, rows: weir_stage::whole(rows) }
-}
-
-/// Somebody who waits for rows, and what lets the next piece come.
-static GATE: Mutex<Option<std::sync::mpsc::Receiver<()>>> = Mutex::new(None);
-
-/// A table of so many pieces, each of which waits at the gate.
-struct Slow(u32);
-
-impl ShowRows for Slow {
-    fn piece(&mut self) -> Vec<Value> {
-        let Some(left) = self.0.checked_sub(1) else { return Vec::new() };
-        self.0 = left;
-        let gate = GATE.lock().unwrap();
-        gate.as_ref().unwrap().recv_timeout(PATIENCE).unwrap();
-        vec![json!({ "n": left })]
-    }
 }
 
 fn stand_in(request: Request) -> Response {
@@ -212,6 +207,20 @@ fn others_are_answered_while_a_table_is_told() {
     drop(stand);
     assert!(opened.load(Ordering::Relaxed), "the server ended in the middle of an answer");
     opening.join().unwrap();
+}
+
+#[test]
+fn a_panic_disconnects_its_client_and_nobody_else() {
+    let stand = Stand::new("panics");
+    let mut other = stand.client();
+    assert!(other.data(Request::Stats).is_ok());
+    // More than there are places.
+    for _ in 0..2 * LIMITS.clients {
+        let show = Request::Show { what: "broken".to_owned(), function: None, filter: None };
+        let end = stand.client().ask(show).unwrap_err();
+        assert!(end.to_string().contains("closed the connection"), "{end}");
+    }
+    assert_eq!(other.data(Request::Stats).unwrap(), json!("Stats"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the numbers must add up to.
 
 use super::*;
+use crate::services::ServiceState;
 use proptest::prelude::*;
 use weir_engine::snapshot::{DropSnapshot, FateSnapshot, LinkSnapshot, QueueSnapshot, StageSnapshot};
 
@@ -93,6 +94,24 @@ pub(crate) fn example() -> Stats {
     (stats.time, stats.tsc_hz) = (2_500_000_000, 2_100_000_000);
     let gauge = Gauge { function: "toy".into(), name: "routes".into(), help: "Routes.".into(), value: 7.0 };
     stats.gauges.push(gauge);
+    let service = |name: &str| ServiceStats {
+        name: name.into(),
+        owner: "weir".into(),
+        steps: 1234,
+        longest_step: 25_000,
+        unit: "clients".into(),
+        occupancy: 1,
+        capacity: 32,
+        ..ServiceStats::default()
+    };
+    let failed = ServiceStats {
+        restarts: 2,
+        failure: Some("it had to".into()),
+        failed_at: Some("2026-11-21T21:46:03.120Z".into()),
+        abandoned: 1,
+        ..service("metrics")
+    };
+    stats.services = vec![ServiceStats { state: ServiceState::Running, ..service("socket") }, failed];
     stats
 }
 
@@ -159,6 +178,9 @@ fn json_has_what_is_promised() {
     }
     for key in ["stage", "reason", "packets", "bytes", "help"] {
         has(&format!("/drops/0/{key}"));
+    }
+    for key in ["name", "owner", "state", "restarts", "failure", "failed_at", "steps", "longest_step", "unit"] {
+        has(&format!("/services/1/{key}"));
     }
     for key in ["received", "created", "transmitted", "dropped", "consumed", "held", "unaccounted"] {
         has(&format!("/account/{key}"));

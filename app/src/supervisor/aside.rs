@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_config::{Change, ConfigError, Element, Plan, What};
 use weir_mem::Domain;
-use weir_stage::{Env, PortInfo};
+use weir_stage::{Configured, Env, Ground, InterfaceInfo, PortInfo, Prepared};
 
 use super::Failure;
 use super::changes::PortChanges;
@@ -22,13 +22,11 @@ pub(crate) struct Aside {
     pub(super) wanted: BTreeMap<String, Owners>,
     /// The ports as the new configuration sees them: as they are where that is known, else as they will be as far as can be told.
     pub(super) infos: Vec<PortInfo>,
+    pub(super) interfaces: Vec<InterfaceInfo>,
     pub(super) running: Vec<RunningFunction>,
     pub(super) domain: Domain,
     pub(super) now: u64,
 }
-
-/// A live change that is ready to be put in place.
-pub(super) type Prepared = Box<dyn FnOnce(u64) + Send>;
 
 /// The functions of the new configuration: built, or kept with a change to be put in place.
 pub(crate) struct Built {
@@ -39,36 +37,34 @@ pub(crate) struct Built {
 impl Aside {
     /// The second step of a reload: builds the functions of the new configuration.
     pub(crate) fn build(&self) -> Result<Built, Failure> {
-        let env = self.env(&self.infos);
         let mut built = Built { functions: Vec::new(), prepared: Vec::new() };
         let mut errors: Vec<ConfigError> = Vec::new();
-        for (function, element) in self.new.functions() {
-            let running = self.running(element);
-            let ports = function.ports(element);
-            let is_live =
-                !ports.iter().any(|port| self.changes.opens(port)) && self.strength(element) < Change::Rebuild;
-            match running {
-                Some(running) if is_live => match running.instance.prepare(element, &env) {
-                    Ok(change) => {
-                        built.prepared.push(change);
-                        built.functions.push(RunningFunction { element: element.clone(), ..running.clone() });
-                    }
-                    Err(more) => errors.extend(more),
-                },
-                running => match function.build(element, &env, running.map(|running| &*running.instance)) {
-                    Ok(instance) => built.functions.push(RunningFunction {
-                        function,
-                        element: element.clone(),
-                        instance: Arc::from(instance),
-                        placement: function.placement(element),
-                        ports,
-                        keep: false,
-                    }),
-                    Err(more) => errors.extend(more),
-                },
+        for configured in self.new.functions() {
+            match self.build_one(configured, &mut built.prepared) {
+                Ok(running) => built.functions.push(running),
+                Err(more) => errors.extend(more),
             }
         }
         if errors.is_empty() { Ok(built) } else { Err(Failure::Config(errors)) }
+    }
+
+    /// The one of this name that runs, with a change that is ready; or another in its place.
+    fn build_one(
+        &self,
+        configured: &Configured,
+        prepared: &mut Vec<Prepared>,
+    ) -> Result<RunningFunction, Vec<ConfigError>> {
+        let running = self.running(configured);
+        let env = self.env(&self.infos, running);
+        let stays = !configured.ports().any(|port| self.changes.opens(port))
+            && self.strength(configured.element()) < Change::Rebuild;
+        match running.filter(|_| stays) {
+            Some(running) => {
+                prepared.push(configured.describe(&env)?.change(&env)?);
+                Ok(RunningFunction { configured: configured.clone(), ..running.clone() })
+            }
+            None => Ok(RunningFunction::new(configured, configured.instantiate(&env, &self.ground())?)),
+        }
     }
 
     /// Builds those functions anew whose ports are not what they were taken to be.
@@ -82,11 +78,13 @@ impl Aside {
                 others.insert(info.name.clone());
             }
         }
-        let env = self.env(&infos);
         let mut errors = Vec::new();
-        for built in built.functions.iter_mut().filter(|built| built.ports.iter().any(|port| others.contains(port))) {
-            let old = self.running(&built.element).map(|running| &*running.instance);
-            match built.function.build(&built.element, &env, old) {
+        for built in &mut built.functions {
+            if !built.configured.ports().any(|port| others.contains(port)) {
+                continue;
+            }
+            let env = self.env(&infos, self.running(&built.configured));
+            match built.configured.instantiate(&env, &self.ground()) {
                 Ok(instance) => built.instance = Arc::from(instance),
                 Err(more) => errors.extend(more),
             }
@@ -94,14 +92,20 @@ impl Aside {
         if errors.is_empty() { Ok(built) } else { Err(Failure::Config(errors)) }
     }
 
-    fn env<'a>(&'a self, ports: &'a [PortInfo]) -> Env<'a> {
-        Env { ports, domain: &self.domain, folder: Some(&self.new.folder), now: self.now }
+    fn env<'a>(&'a self, ports: &'a [PortInfo], running: Option<&'a RunningFunction>) -> Env<'a> {
+        let running = running.map(|running| &*running.instance);
+        Env { ports, interfaces: &self.interfaces, folder: Some(&self.new.folder), running }
+    }
+
+    fn ground(&self) -> Ground<'_> {
+        Ground { domain: &self.domain, now: self.now }
     }
 
     /// The function that runs by the name of this one.
-    fn running(&self, element: &Element) -> Option<&RunningFunction> {
+    fn running(&self, configured: &Configured) -> Option<&RunningFunction> {
         let is_it = |running: &&RunningFunction| {
-            running.element.kind() == element.kind() && running.element.name() == element.name()
+            let (one, other) = (running.configured.element(), configured.element());
+            one.kind() == other.kind() && one.name() == other.name()
         };
         self.running.iter().find(is_it)
     }

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use weir_config::{Checked, ConfigError, Document, Element, ErrorKind, Folder, Plan, choice, config, nearest};
 use weir_lua::Limits;
-use weir_mem::Domain;
 use weir_stage::graph::Node;
-use weir_stage::{Env, Function, Graph, PortConfig, PortFacts, PortInfo};
+use weir_stage::{Configured, Env, Graph, GraphError, InterfaceConfig, PortConfig, PortFacts, PortInfo};
 
-use super::{joint, meant};
+use super::{interface, joint, meant};
 use crate::catalogue;
 
 choice! {
@@ -61,24 +61,33 @@ config! {
     }
 }
 
+/// A port as it is declared: its name, its configuration, its declaration.
+pub(crate) type DeclaredPort = (String, PortConfig, Arc<Element>);
+
+/// The same of an interface.
+pub(super) type DeclaredInterface = (String, InterfaceConfig, Arc<Element>);
+
 /// A configuration that was read and is right as far as can be told without devices.
 pub(crate) struct Loaded {
     pub(crate) file: PathBuf,
     pub(crate) folder: Folder,
     pub(crate) checked: Checked,
     pub(crate) engine: EngineConfig,
-    pub(crate) ports: Vec<(String, PortConfig, Element)>,
-    /// What is not wrong and hardly meant; of graphs only where the functions were built.
+    pub(crate) ports: Vec<DeclaredPort>,
+    pub(super) interfaces: Vec<DeclaredInterface>,
+    /// The functions, in the order of their declarations.
+    functions: Vec<Configured>,
+    /// What is not wrong and hardly meant; of graphs only where the functions were described.
     pub(crate) warnings: Vec<ConfigError>,
 }
 
 /// What follows once a configuration is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Nothing: the functions are built to find out what they object to.
+    /// Nothing: the functions are described to find out what they object to.
     Nothing,
-    /// They are built anyway; with large tables twice would be once too often. They are built here only to tell all mistakes
-    /// at once when there are others.
+    /// They are described anyway, on the ports as they are; a million routes are not read twice. They are described here only to tell
+    /// all mistakes at once when there are others.
     Build,
 }
 
@@ -116,13 +125,24 @@ pub(crate) fn load_document(
     let (checked, mut errors) = document.examine(&kinds, Some(&folder));
     let mut ports = Vec::new();
     for element in checked.of_kind("port") {
-        ports.push((element.name().to_owned(), element.read::<PortConfig>()?, element.clone()));
+        ports.push((element.name().to_owned(), element.read::<PortConfig>()?, Arc::clone(element)));
+    }
+    let mut functions = Vec::new();
+    for element in checked.elements() {
+        if let Some(function) = catalogue::function(element.kind()) {
+            functions.push(function.configure(element)?);
+        }
+    }
+    let mut interfaces = Vec::new();
+    for element in checked.of_kind("interface") {
+        interfaces.push((element.name().to_owned(), element.read::<InterfaceConfig>()?, Arc::clone(element)));
     }
     let engine = match checked.of_kind("engine").next() {
         Some(element) => element.read()?,
         None => return Err(vec![unreadable(file, &"no engine element")]),
     };
-    let mut loaded = Loaded { file: file.to_owned(), folder, checked, engine, ports, warnings: Vec::new() };
+    let mut loaded =
+        Loaded { file: file.to_owned(), folder, checked, engine, ports, interfaces, functions, warnings: Vec::new() };
     loaded.warnings = meant::warnings(&loaded);
     let schema_holds = errors.is_empty();
     errors.extend(permissions.map_or_else(Vec::new, |given| loaded.check_permissions(given)));
@@ -136,8 +156,8 @@ pub(crate) fn load_document(
 }
 
 /// The switches that a function needs and that were not given.
-fn missing_permissions(function: &dyn Function, element: &Element, given: &[&str]) -> Vec<&'static str> {
-    function.permissions(element).into_iter().filter(|switch| !given.contains(switch)).collect()
+fn missing_permissions(function: &Configured, given: &[&str]) -> Vec<&'static str> {
+    function.permissions().iter().filter(|switch| !given.contains(switch)).copied().collect()
 }
 
 fn unreadable(file: &Path, cause: &dyn std::fmt::Display) -> ConfigError {
@@ -151,23 +171,21 @@ impl Loaded {
         Plan::between(&catalogue::kinds(), &running.checked, &self.checked)
     }
 
-    /// The functions, with their elements, in the order of their declarations.
-    pub(crate) fn functions(&self) -> impl Iterator<Item = (&'static dyn Function, &Element)> {
-        self.checked.elements().iter().filter_map(|element| Some((catalogue::function(element.kind())?, element)))
+    /// The functions, in the order of their declarations.
+    pub(crate) fn functions(&self) -> &[Configured] {
+        &self.functions
     }
 
     /// Packets that stages may hold: so many buffers there are beside those of rings, links and workers.
     pub(crate) fn held(&self) -> usize {
-        let schedulers: usize = self.functions().map(|(function, element)| function.holds(element)).sum();
+        let schedulers: usize = self.functions.iter().map(Configured::holds).sum();
         schedulers.saturating_add(self.engine.held as usize)
     }
 
     /// Bytes that may stand between the Ethernet header and the IP packet on a port.
     pub(crate) fn in_front(&self, port: &str) -> u16 {
-        let owner = |(function, element): &(&'static dyn Function, &Element)| {
-            function.ports(element).iter().any(|owned| owned == port)
-        };
-        self.functions().find(owner).map_or(0, |(function, element)| function.in_front(element, port))
+        let of_owner = self.functions.iter().find_map(|function| function.in_front(port)).unwrap_or(0);
+        of_owner.max(self.tag_bytes(port))
     }
 
     /// The folder that relative paths of devices start from.
@@ -178,11 +196,9 @@ impl Loaded {
     /// The cores of all workers, in the order they are named.
     pub(crate) fn cores(&self) -> Vec<u16> {
         let mut cores = Vec::new();
-        for (function, element) in self.functions() {
-            for core in function.placement(element).workers {
-                if !cores.contains(&core) {
-                    cores.push(core);
-                }
+        for core in self.functions.iter().flat_map(|function| &function.placement().workers) {
+            if !cores.contains(core) {
+                cores.push(*core);
             }
         }
         cores
@@ -190,7 +206,7 @@ impl Loaded {
 
     /// Ports as they would be on usual devices: for checking functions without touching any.
     pub(crate) fn assumed_ports(&self) -> Vec<PortInfo> {
-        let info = |(index, (name, config, _)): (usize, &(String, PortConfig, Element))| PortInfo {
+        let info = |(index, (name, config, _)): (usize, &DeclaredPort)| PortInfo {
             name: name.clone(),
             index: index as u16,
             facts: PortFacts {
@@ -209,8 +225,8 @@ impl Loaded {
     }
 
     fn check_permissions(&self, given: &[&str]) -> Vec<ConfigError> {
-        let refused = |(function, element): (&'static dyn Function, &Element)| {
-            let missing = missing_permissions(function, element, given);
+        let refused = |function: &Configured| {
+            let (missing, element) = (missing_permissions(function, given), function.element());
             (!missing.is_empty()).then(|| {
                 let problem =
                     format!("{} runs code of your own in the data path, which was not allowed", element.kind());
@@ -218,7 +234,7 @@ impl Loaded {
                 error.remedy(format!("start weir with {} if you trust it", missing.join(" and ")))
             })
         };
-        self.functions().filter_map(refused).collect()
+        self.functions.iter().filter_map(refused).collect()
     }
 
     /// What no schema can say of the whole: devices, who owns which port, that there is a function at all. Where a schema does not
@@ -230,9 +246,10 @@ impl Loaded {
         }
         let mut errors = self.check_devices();
         errors.extend(joint::check(self));
+        errors.extend(interface::check(self));
         errors.extend(self.check_owners());
         errors.extend(self.check_workers());
-        if schemas_hold && self.functions().next().is_none() && errors.is_empty() {
+        if schemas_hold && self.functions.is_empty() && errors.is_empty() {
             let kinds: Vec<&str> = catalogue::FUNCTIONS.iter().map(|function| function.kind()).collect();
             let place = weir_config::Place::line(self.file.to_string_lossy(), 0);
             let error = ConfigError::new(ErrorKind::Missing, &place, "configuration", "declares no function");
@@ -241,33 +258,28 @@ impl Loaded {
         errors
     }
 
-    /// What the functions themselves object to, and what they warn of. One that lacks one of `permissions` is left out, which was
-    /// told; where none are asked for it is built, but makes no graph: that may run the code in question.
+    /// What the functions themselves object to, and what they warn of. No table is built, and nothing runs that `permissions` are about.
+    /// One that lacks one of those is left out, which was told; where none are asked for it is described.
     fn check_functions(&self, permissions: Option<&[&str]>) -> (Vec<ConfigError>, Vec<ConfigError>) {
         let (mut errors, mut warnings) = (Vec::new(), Vec::new());
         let ports = self.assumed_ports();
-        let domain = Domain::new();
-        let env = Env { ports: &ports, domain: &domain, folder: Some(&self.folder), now: 0 };
+        let interfaces = self.interface_infos();
+        let env = Env { ports: &ports, interfaces: &interfaces, folder: Some(&self.folder), running: None };
         // Without one of its ports a function could only object to what follows from that.
         let known: BTreeSet<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-        let has_ports = |names: Vec<String>| names.iter().all(|name| known.contains(name.as_str()));
-        for (function, element) in self.functions().filter(|(function, element)| has_ports(function.ports(element))) {
-            let allowed = missing_permissions(function, element, permissions.unwrap_or_default()).is_empty();
-            if !allowed && permissions.is_some() {
+        for function in self.functions.iter().filter(|function| function.ports().all(|name| known.contains(name))) {
+            let element = function.element();
+            if permissions.is_some_and(|given| !missing_permissions(function, given).is_empty()) {
                 continue;
             }
-            match function.build(element, &env, None) {
+            let conflict = |error: GraphError| element.error(ErrorKind::Conflict, &element.path(), error.to_string());
+            let described = function.describe(&env).and_then(|described| {
+                let graph = described.sketch(0).map_err(|error| vec![conflict(error)])?;
+                graph.check().map_err(|error| vec![conflict(error)]).map(|_| graph)
+            });
+            match described {
+                Ok(graph) => warnings.extend(loose_ends(element, &graph)),
                 Err(more) => errors.extend(more),
-                Ok(_) if !allowed => {}
-                Ok(instance) => {
-                    let checked = instance.graph(0).and_then(|graph| graph.check().map(|_| graph));
-                    match checked {
-                        Ok(graph) => warnings.extend(loose_ends(element, &graph)),
-                        Err(error) => {
-                            errors.push(element.error(ErrorKind::Conflict, &element.path(), error.to_string()))
-                        }
-                    }
-                }
             }
         }
         (errors, warnings)
@@ -301,24 +313,25 @@ impl Loaded {
 
     /// A core runs one worker, whatever it does.
     fn check_workers(&self) -> Vec<ConfigError> {
-        let twice = |(function, element): (&'static dyn Function, &Element)| {
-            let workers = function.placement(element).workers;
+        let twice = |function: &Configured| {
+            let (workers, element) = (&function.placement().workers, function.element());
             let mut seen = BTreeSet::new();
-            let core = workers.into_iter().find(|core| !seen.insert(*core))?;
+            let core = workers.iter().find(|core| !seen.insert(**core))?;
             let problem = format!("core {core} stands here twice; a core runs one worker");
             let root = element.path();
             let error = element.error(ErrorKind::Duplicate, &root.field("workers"), problem);
             Some(error.remedy("name each core once"))
         };
-        self.functions().filter_map(twice).collect()
+        self.functions.iter().filter_map(twice).collect()
     }
 
     fn check_owners(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
-        let mut owners: BTreeMap<String, String> = BTreeMap::new();
-        for (function, element) in self.functions() {
-            for port in function.ports(element).into_iter().collect::<BTreeSet<_>>() {
-                if let Some(other) = owners.insert(port.clone(), element.name().to_owned()) {
+        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+        for function in &self.functions {
+            let element = function.element();
+            for port in function.ports().collect::<BTreeSet<_>>() {
+                if let Some(other) = owners.insert(port, element.name()) {
                     let problem = format!("port \"{port}\" belongs to {other} already");
                     let error = element.error(ErrorKind::Conflict, &element.path(), problem);
                     errors.push(error.remedy("a port belongs to one function; declare another port"));

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_config::{ConfigError, Element, ErrorKind};
+use weir_config::{ConfigError, ErrorKind};
 use weir_engine::JointEnd;
 use weir_packet::Pool;
-use weir_stage::{DeviceStats, DeviceText, Port, PortConfig, PortError, PortFacts, Queues, local_mac};
+use weir_stage::{Configured, DeviceStats, DeviceText, Port, PortError, PortFacts, Queues, local_mac};
 
 use super::Loaded;
+use super::config::DeclaredPort;
 
 /// The word that devices of joints begin with.
 pub(crate) const WORD: &str = "joint";
@@ -85,13 +86,13 @@ pub(super) fn pairs<'a>(ports: impl Iterator<Item = (&'a str, u16, &'a str)>) ->
 
 /// What is wrong with the joints of a configuration: each has two ends, of one MTU, that functions have.
 pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
-    let mut joints: BTreeMap<&str, Vec<&(String, PortConfig, Element)>> = BTreeMap::new();
+    let mut joints: BTreeMap<&str, Vec<&DeclaredPort>> = BTreeMap::new();
     for port in &loaded.ports {
         if let Some(joint) = joint_of(&port.1.device) {
             joints.entry(joint).or_default().push(port);
         }
     }
-    let used: BTreeSet<String> = loaded.functions().flat_map(|(function, element)| function.ports(element)).collect();
+    let used: BTreeSet<&str> = loaded.functions().iter().flat_map(Configured::ports).collect();
     let mut errors = Vec::new();
     for (joint, ends) in joints {
         let mut wrong = |at: usize, key: &str, problem: String, remedy: &str| {
@@ -111,7 +112,7 @@ pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
                     wrong(1, "mtu", problem, "give both ends the same MTU");
                 }
                 for (at, name) in [(0, one), (1, other)] {
-                    if !used.contains(name) {
+                    if !used.contains(name.as_str()) {
                         let problem =
                             format!("belongs to no function, and what comes over joint \"{joint}\" has nowhere to go");
                         wrong(at, "device", problem, "name it among the ports of a function");

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use weir_config::{ConfigError, Element, ErrorKind, InterfaceAddress};
 
+use weir_stage::Configured;
+
 use super::Loaded;
 
 /// What is hardly meant, as far as can be told without building functions.
@@ -14,8 +16,8 @@ pub(super) fn warnings(loaded: &Loaded) -> Vec<ConfigError> {
 }
 
 fn unused_ports(loaded: &Loaded) -> Vec<ConfigError> {
-    let used: BTreeSet<String> = loaded.functions().flat_map(|(function, element)| function.ports(element)).collect();
-    let unused = loaded.ports.iter().filter(|(name, ..)| !used.contains(name));
+    let used: BTreeSet<&str> = loaded.functions().iter().flat_map(Configured::ports).collect();
+    let unused = loaded.ports.iter().filter(|(name, ..)| !used.contains(name.as_str()));
     unused
         .map(|(_, _, element)| {
             let error = element.error(
@@ -44,12 +46,18 @@ impl Network<'_> {
 /// Networks of two ports of one function, one inside of the other. The same network twice is the function's to judge.
 fn overlaps(loaded: &Loaded) -> Vec<ConfigError> {
     let mut warnings = Vec::new();
-    for (function, element) in loaded.functions() {
-        let names: BTreeSet<String> = function.ports(element).into_iter().collect();
-        let ours = loaded.ports.iter().filter(|(name, ..)| names.contains(name));
-        let mut networks: Vec<Network<'_>> = ours
-            .flat_map(|(port, config, element)| {
-                config.address.0.iter().map(|&address| Network { port, element, address })
+    for function in loaded.functions() {
+        let ours = loaded.ports.iter().filter(|(name, ..)| function.has_port(name));
+        let on_ours = loaded
+            .interfaces
+            .iter()
+            .filter(|(_, config, _)| config.on.as_ref().is_some_and(|on| function.has_port(on.as_str())));
+        let networks = ours
+            .map(|(name, config, element)| (name, &config.address, element))
+            .chain(on_ours.map(|(name, config, element)| (name, &config.address, element)));
+        let mut networks: Vec<Network<'_>> = networks
+            .flat_map(|(port, addresses, element)| {
+                addresses.0.iter().map(move |&address| Network { port, element, address })
             })
             .collect();
         networks.sort_by_key(|network| network.address.net().trunc());

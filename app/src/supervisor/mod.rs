@@ -5,6 +5,7 @@ mod changes;
 mod closed;
 mod config;
 mod failure;
+mod interface;
 mod joint;
 mod meant;
 mod placing;
@@ -23,7 +24,7 @@ use serde_json::Value;
 use weir_config::ConfigError;
 use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_stage::{DeviceStats, Env, Function, PortInfo, RequestError, ShowRows, Verb};
+use weir_stage::{AnyFunction, DeviceStats, Env, Ground, PortInfo, RequestError, ShowRows, Verb};
 
 pub(crate) use aside::{Aside, Built};
 pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document};
@@ -123,19 +124,14 @@ impl Supervisor {
         let infos: Vec<PortInfo> = attached.iter().map(|(info, ..)| info.clone()).collect();
         let mut functions = Vec::new();
         let mut errors = Vec::new();
-        let env =
-            Env { ports: &infos, domain: &self.domain, folder: Some(&self.loaded.folder), now: self.engine.now() };
-        for (function, element) in self.loaded.functions() {
-            match function.build(element, &env, None) {
+        let interfaces = self.loaded.interface_infos();
+        let folder = Some(&self.loaded.folder);
+        let env = Env { ports: &infos, interfaces: &interfaces, folder, running: None };
+        let ground = self.ground();
+        for configured in self.loaded.functions() {
+            match configured.instantiate(&env, &ground) {
                 Err(more) => errors.extend(more),
-                Ok(instance) => functions.push(RunningFunction {
-                    function,
-                    element: element.clone(),
-                    instance: Arc::from(instance),
-                    placement: function.placement(element),
-                    ports: function.ports(element),
-                    keep: false,
-                }),
+                Ok(instance) => functions.push(RunningFunction::new(configured, instance)),
             }
         }
         if !errors.is_empty() {
@@ -144,7 +140,9 @@ impl Supervisor {
         let mut ports = BTreeMap::new();
         let mut wrong = Vec::new();
         for (info, config, port) in attached {
-            let Some(running) = functions.iter().find(|running| running.ports.contains(&info.name)) else { continue };
+            let Some(running) = functions.iter().find(|running| running.configured.has_port(&info.name)) else {
+                continue;
+            };
             let owners = owners(&running.placement, &self.cores);
             wrong.extend(too_few_queues(&info, &owners));
             if wrong.is_empty() {
@@ -167,11 +165,16 @@ impl Supervisor {
         Ok(())
     }
 
+    /// What tables are built on.
+    fn ground(&self) -> Ground<'_> {
+        Ground { domain: &self.domain, now: self.engine.now() }
+    }
+
     /// Tells functions how the links of their ports are: many devices know only once they are open, after functions were built.
     pub(crate) fn tell_links(&self) {
         let now = self.engine.now();
         for open in self.ports.values() {
-            for running in self.functions.iter().filter(|running| running.ports.contains(&open.info.name)) {
+            for running in self.functions.iter().filter(|running| running.configured.has_port(&open.info.name)) {
                 running.instance.link_changed(open.info.index, open.info.link_up, now);
             }
         }
@@ -206,7 +209,7 @@ impl Supervisor {
         for open in self.ports.values_mut() {
             let up = open.port.link_up();
             if std::mem::replace(&mut open.info.link_up, up) != up {
-                for running in self.functions.iter().filter(|running| running.ports.contains(&open.info.name)) {
+                for running in self.functions.iter().filter(|running| running.configured.has_port(&open.info.name)) {
                     running.instance.link_changed(open.info.index, up, now);
                 }
                 self.engine.rouse();
@@ -303,14 +306,14 @@ impl Supervisor {
 
     /// The graphs that run, one replica of each function.
     pub(crate) fn graphs(&self) -> Vec<weir_stage::Graph> {
-        self.functions.iter().filter_map(|running| running.instance.graph(0).ok()).collect()
+        self.functions.iter().filter_map(|running| running.instance.sketch(0).ok()).collect()
     }
 
     /// What is not wrong with the running configuration and hardly meant.
     pub(crate) fn warnings(&self) -> Vec<ConfigError> {
         let of = |running: &RunningFunction| {
-            let graph = running.instance.graph(0);
-            graph.map_or_else(|_| Vec::new(), |graph| config::loose_ends(&running.element, &graph))
+            let graph = running.instance.sketch(0);
+            graph.map_or_else(|_| Vec::new(), |graph| config::loose_ends(running.configured.element(), &graph))
         };
         self.functions.iter().flat_map(of).collect()
     }
@@ -332,12 +335,12 @@ impl Supervisor {
         what: &str,
         has: impl Fn(&RunningFunction) -> bool,
     ) -> Result<&RunningFunction, RequestError> {
-        let named = |running: &&RunningFunction| name.is_none_or(|name| running.element.name() == name);
+        let named = |running: &&RunningFunction| name.is_none_or(|name| running.configured.name() == name);
         let found: Vec<&RunningFunction> = self.functions.iter().filter(|running| has(running)).filter(named).collect();
         match found.as_slice() {
             [one] => Ok(one),
             [] => {
-                let running: Vec<&str> = self.functions.iter().map(|running| running.element.name()).collect();
+                let running: Vec<&str> = self.functions.iter().map(|running| running.configured.name()).collect();
                 Err(RequestError(format!(
                     "no running function has {what}{}; running: {}",
                     name.map_or(String::new(), |name| format!(" and is called \"{name}\"")),
@@ -345,7 +348,7 @@ impl Supervisor {
                 )))
             }
             several => {
-                let names: Vec<&str> = several.iter().map(|running| running.element.name()).collect();
+                let names: Vec<&str> = several.iter().map(|running| running.configured.name()).collect();
                 Err(RequestError(format!("{} have {what}; name one with --function", names.join(" and "))))
             }
         }
@@ -359,16 +362,17 @@ impl Supervisor {
         filter: Option<&str>,
     ) -> Result<(&'static [&'static str], Box<dyn ShowRows>), RequestError> {
         self.engine.rouse();
-        let shows = |running: &RunningFunction| running.function.shows().iter().find(|show| show.what == what);
+        let shows =
+            |running: &RunningFunction| running.configured.function().shows().iter().find(|show| show.what == what);
         let running = self.having(function, &format!("a table '{what}'"), |running| shows(running).is_some())?;
         let columns = shows(running).map_or(&[][..], |show| show.columns);
         Ok((columns, running.instance.show(what, filter, self.engine.now())?))
     }
 
     /// All numbers of the running instance of a function in one piece, under the name `report`.
-    pub(crate) fn report_of(&mut self, function: &dyn Function) -> Result<Vec<Value>, RequestError> {
+    pub(crate) fn report_of(&mut self, function: &dyn AnyFunction) -> Result<Vec<Value>, RequestError> {
         self.engine.rouse();
-        let is_it = |running: &RunningFunction| running.function.kind() == function.kind();
+        let is_it = |running: &RunningFunction| running.configured.function().kind() == function.kind();
         let running = self.having(None, "a report", is_it)?;
         Ok(running.instance.show("report", None, self.engine.now())?.piece())
     }
@@ -381,7 +385,9 @@ impl Supervisor {
         changes: Vec<Value>,
     ) -> Result<Option<Value>, RequestError> {
         self.engine.rouse();
-        let knows = |running: &RunningFunction| running.function.verbs().iter().any(|known| Verb::name(known) == verb);
+        let knows = |running: &RunningFunction| {
+            running.configured.function().verbs().iter().any(|known| Verb::name(known) == verb)
+        };
         let running = self.having(function, &format!("the request '{verb}'"), knows)?;
         let now = self.engine.now();
         match changes.as_slice() {
@@ -394,8 +400,8 @@ impl Supervisor {
     /// What was added at run time, per function, with the verbs that add it.
     pub(crate) fn saved(&self) -> Vec<save::Part> {
         let part = |running: &RunningFunction| save::Part {
-            name: running.element.name().to_owned(),
-            verbs: running.function.verbs(),
+            name: running.configured.name().to_owned(),
+            verbs: running.configured.function().verbs(),
             entries: running.instance.save(),
         };
         self.functions.iter().map(part).collect()
@@ -405,7 +411,7 @@ impl Supervisor {
     pub(crate) fn notices(&self) -> Vec<(String, weir_stage::Notice)> {
         let now = self.engine.now();
         let of = |running: &RunningFunction| {
-            let name = running.element.name().to_owned();
+            let name = running.configured.name().to_owned();
             running.instance.notices(now).into_iter().map(move |notice| (name.clone(), notice))
         };
         self.functions.iter().flat_map(of).collect()
@@ -414,7 +420,7 @@ impl Supervisor {
     /// Facts of the functions for metrics: (function, name, help, value).
     pub(crate) fn gauges(&self) -> Vec<(String, &'static str, &'static str, f64)> {
         let of = |running: &RunningFunction| {
-            let name = running.element.name().to_owned();
+            let name = running.configured.name().to_owned();
             running.instance.gauges().into_iter().map(move |(gauge, help, value)| (name.clone(), gauge, help, value))
         };
         self.functions.iter().flat_map(of).collect()

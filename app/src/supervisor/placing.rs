@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use weir_config::Element;
 use weir_engine::{Blueprint, Distributor, GraphPart, JointEnd, PortPart};
-use weir_stage::{Function, Instance, Layout, Placement, PortInfo};
+use weir_stage::{Configured, Instance, Layout, Placement, PortInfo};
 
 use super::config::LinkKind;
 use super::joint::{joint_of, pairs};
@@ -15,13 +14,20 @@ use crate::catalogue;
 /// A function that runs.
 #[derive(Clone)]
 pub(crate) struct RunningFunction {
-    pub(crate) function: &'static dyn Function,
-    pub(crate) element: Element,
+    pub(crate) configured: Configured,
     pub(crate) instance: Arc<dyn Instance>,
+    /// Where it runs: as it is configured, unless somebody measures it elsewhere.
     pub(crate) placement: Placement,
-    pub(crate) ports: Vec<String>,
     /// Whether its stages stay as they are at the next install.
     pub(crate) keep: bool,
+}
+
+impl RunningFunction {
+    /// One that takes its place where it is configured.
+    pub(crate) fn new(configured: &Configured, instance: Box<dyn Instance>) -> RunningFunction {
+        let placement = configured.placement().clone();
+        RunningFunction { configured: configured.clone(), instance: Arc::from(instance), placement, keep: false }
+    }
 }
 
 /// The data-path workers: their cores, in the order of the engine's.
@@ -103,10 +109,10 @@ pub(crate) fn parts(ports: &mut BTreeMap<String, OpenPort>) -> Parts {
 
 fn add_function(running: &RunningFunction, cores: &Cores, blueprint: &mut Blueprint) -> Result<(), String> {
     let workers = workers_of(&running.placement, cores);
-    let name = running.element.name();
+    let name = running.configured.name();
     match running.placement.layout {
         Layout::Pipeline => add_replica(running, 0, workers, true, blueprint),
-        Layout::Distributor if running.instance.balances() => add_replica(running, 0, workers, true, blueprint),
+        Layout::Distributor if running.configured.balances() => add_replica(running, 0, workers, true, blueprint),
         Layout::RunToCompletion => {
             let replicas = workers.into_iter().enumerate();
             replicas.into_iter().try_for_each(|(n, worker)| add_replica(running, n, vec![worker], true, blueprint))
@@ -138,7 +144,7 @@ fn add_replica(
     receives: bool,
     blueprint: &mut Blueprint,
 ) -> Result<(), String> {
-    let graph = running.instance.graph(replica).map_err(|error| format!("{}: {error}", running.element.name()))?;
+    let graph = running.instance.graph(replica).map_err(|error| format!("{}: {error}", running.configured.name()))?;
     let keep: HashSet<String> = match running.keep {
         true => graph.nodes().iter().map(|node| node.name.clone()).collect(),
         false => HashSet::new(),

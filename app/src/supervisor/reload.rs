@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use weir_config::{Change, Element, Plan};
-use weir_stage::{Function, Port, PortConfig, PortFacts, PortInfo};
+use weir_config::{Change, Plan};
+use weir_stage::{Configured, Port, PortConfig, PortFacts, PortInfo, Prepared};
 
-use super::aside::{Aside, Built, Prepared};
+use super::aside::{Aside, Built};
 use super::changes::PortChanges;
 use super::config::Loaded;
 use super::placing::{Cores, Parts, RunningFunction, blueprint, owners, too_few_queues};
@@ -97,7 +97,8 @@ impl Supervisor {
             return Err(Failure::Start(wrong));
         }
         let (running, domain, now) = (self.functions.clone(), self.domain.clone(), self.engine.now());
-        let aside = Aside { new, plan, changes, wanted, infos, running, domain, now };
+        let interfaces = new.interface_infos();
+        let aside = Aside { new, plan, changes, wanted, infos, interfaces, running, domain, now };
         Ok(Pending { aside: Arc::new(aside), attached })
     }
 
@@ -128,7 +129,7 @@ impl Supervisor {
     /// What functions have no room for though the configuration wants it, in sentences.
     pub(crate) fn lacks(&self) -> Vec<String> {
         let of = |running: &RunningFunction| {
-            let name = running.element.name();
+            let name = running.configured.name();
             running.instance.lacks().into_iter().map(|lack| format!("{name}: {lack}")).collect::<Vec<String>>()
         };
         self.functions.iter().flat_map(of).collect()
@@ -313,11 +314,11 @@ pub(super) fn differ(one: &PortInfo, other: &PortInfo) -> bool {
 
 /// The owners of the queues of every port that a function of a configuration has.
 fn wanted_owners(loaded: &Loaded, cores: &Cores) -> BTreeMap<String, Owners> {
-    let of = |(function, element): (&'static dyn Function, &Element)| {
-        let owners = owners(&function.placement(element), cores);
-        function.ports(element).into_iter().map(move |port| (port, owners.clone()))
+    let of = |function: &Configured| {
+        let owners = owners(function.placement(), cores);
+        function.ports().map(|port| (port.to_owned(), owners.clone())).collect::<Vec<_>>()
     };
-    loaded.functions().flat_map(of).collect()
+    loaded.functions().iter().flat_map(of).collect()
 }
 
 fn configs(loaded: &Loaded) -> BTreeMap<&str, &PortConfig> {

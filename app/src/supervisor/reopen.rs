@@ -7,7 +7,7 @@ use weir_stage::{Env, PortInfo};
 
 use super::ports::OpenPort;
 use super::reload::{close_all, differ};
-use super::{Failure, Supervisor};
+use super::{Failure, RunningFunction, Supervisor};
 
 impl Supervisor {
     /// Opens ports again as they were, after a reload that failed. Those that do not open stay closed, and are tried again.
@@ -48,13 +48,12 @@ impl Supervisor {
     /// Builds the function of a port anew, because the port is not what it was.
     fn rebuild_on(&mut self, port: &str) -> Result<(), String> {
         let infos: Vec<PortInfo> = self.ports.values().map(|open| open.info.clone()).collect();
-        let env =
-            Env { ports: &infos, domain: &self.domain, folder: Some(&self.loaded.folder), now: self.engine.now() };
-        let Some(at) = self.functions.iter().position(|running| running.ports.iter().any(|name| name == port)) else {
-            return Ok(());
-        };
+        let is_its = |running: &RunningFunction| running.configured.has_port(port);
+        let Some(at) = self.functions.iter().position(is_its) else { return Ok(()) };
         let Some(running) = self.functions.get(at) else { return Ok(()) };
-        let built = running.function.build(&running.element, &env, Some(&*running.instance));
+        let (interfaces, folder) = (self.loaded.interface_infos(), Some(&self.loaded.folder));
+        let env = Env { ports: &infos, interfaces: &interfaces, folder, running: Some(&*running.instance) };
+        let built = running.configured.instantiate(&env, &self.ground());
         let instance = built.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
         if let Some(running) = self.functions.get_mut(at) {
             (running.instance, running.keep) = (Arc::from(instance), false);

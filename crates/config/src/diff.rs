@@ -106,7 +106,7 @@ impl Plan {
 
 /// The elements by kind and name; a look through all for each of many would take long.
 fn by_name(checked: &Checked) -> HashMap<(&str, &str), &Element> {
-    checked.elements().iter().map(|element| ((element.kind(), element.name()), element)).collect()
+    checked.elements().iter().map(|element| ((element.kind(), element.name()), &**element)).collect()
 }
 
 fn action(element: &Element, what: What) -> Action {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ use crate::path::Path;
 use crate::place::Place;
 use crate::schema::{Change, KeySchema, Presence, Schema};
 use crate::setting::Setting;
-use crate::types::{Length, NAME, Type};
+use crate::types::{Length, NAME, Pattern, Type};
 use crate::value::{Table, Value, quote};
 
 /// One declaring call of a script, such as `port { ... }`; nothing in it is checked.
@@ -69,6 +70,11 @@ impl Kind {
         Self::new(name, schema, Naming::Named)
     }
 
+    /// The same with names by a rule of their own.
+    pub fn named_by(name: &'static str, rule: &'static Pattern, schema: Schema) -> Self {
+        Self::of(name, rule, schema, Naming::Named)
+    }
+
     /// A function: its name may be left out where there is one only. The key `name` is added to the schema.
     pub fn function(name: &'static str, schema: Schema) -> Self {
         Self::new(name, schema, Naming::MayBeNamed)
@@ -79,13 +85,17 @@ impl Kind {
         Self::new(name, schema, Naming::Single)
     }
 
-    fn new(name: &'static str, mut schema: Schema, naming: Naming) -> Self {
+    fn new(name: &'static str, schema: Schema, naming: Naming) -> Self {
+        Self::of(name, &NAME, schema, naming)
+    }
+
+    fn of(name: &'static str, rule: &'static Pattern, mut schema: Schema, naming: Naming) -> Self {
         let presence = match naming {
             Naming::Named => Presence::Required,
             Naming::MayBeNamed => Presence::Default(Value::from(name)),
             Naming::Single => return Self { name, schema, naming },
         };
-        let text = Type::Text { length: Length::ANY, pattern: Some(&NAME) };
+        let text = Type::Text { length: Length::ANY, pattern: Some(rule) };
         let doc = "The name, which must be the only one of its kind: it is what a reload knows the element by.";
         schema.keys.insert(0, KeySchema::new("name", text, presence, Change::RestartProcess, doc));
         Self { name, schema, naming }
@@ -220,22 +230,22 @@ impl fmt::Display for Element {
 /// A checked configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Checked {
-    elements: Vec<Element>,
+    elements: Vec<Arc<Element>>,
 }
 
 impl Checked {
     /// The elements in the order of their declarations; kinds that hold by default come last.
-    pub fn elements(&self) -> &[Element] {
+    pub fn elements(&self) -> &[Arc<Element>] {
         &self.elements
     }
 
     /// The elements of one kind.
-    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Element> {
+    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Arc<Element>> {
         self.elements.iter().filter(move |element| element.kind == kind)
     }
 
     /// The element of this kind and name.
-    pub fn get(&self, kind: &str, name: &str) -> Option<&Element> {
+    pub fn get(&self, kind: &str, name: &str) -> Option<&Arc<Element>> {
         self.elements.iter().find(|element| element.kind == kind && element.name == name)
     }
 }
@@ -279,7 +289,7 @@ impl Document {
                 first_places.insert((kind.name, name), declaration.place.clone());
             }
             if !declaration.incomplete {
-                elements.extend(kind.element(declaration, name, &context, &mut errors));
+                elements.extend(kind.element(declaration, name, &context, &mut errors).map(Arc::new));
             }
         }
         self.add_defaults(catalogue, &context, &mut elements, &mut errors);
@@ -295,7 +305,13 @@ impl Document {
         })
     }
 
-    fn add_defaults(&self, catalogue: &Catalogue, context: &Context, elements: &mut Vec<Element>, errors: &mut Errors) {
+    fn add_defaults(
+        &self,
+        catalogue: &Catalogue,
+        context: &Context,
+        elements: &mut Vec<Arc<Element>>,
+        errors: &mut Errors,
+    ) {
         for kind in catalogue.kinds.iter().filter(|kind| kind.naming == Naming::Single) {
             if elements.iter().any(|element| element.kind == kind.name) {
                 continue;
@@ -310,7 +326,7 @@ impl Document {
             let is_declared = self.declarations.iter().any(|declaration| declaration.kind == kind.name);
             let mut told = Errors::new();
             let errors = if is_declared { &mut told } else { &mut *errors };
-            elements.extend(kind.element(&absent, kind.name, context, errors));
+            elements.extend(kind.element(&absent, kind.name, context, errors).map(Arc::new));
         }
     }
 }

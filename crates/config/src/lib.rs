@@ -90,6 +90,6 @@ pub use setting::{
     write_key,
 };
 pub use shown::Shown;
-pub use types::{EXAMPLE_NAME, Length, NAME, Pattern, Type, Word};
+pub use types::{EXAMPLE_NAME, INTERFACE_NAME, Length, NAME, Pattern, Type, Word};
 pub use value::{Key, Table, Value};
 pub use wrong::WrongValue;

@@ -315,6 +315,20 @@ impl<T: Setting> Setting for Vec<T> {
     }
 }
 
+impl<T: Setting, const N: usize> Setting for [T; N] {
+    fn describe() -> Type {
+        Type::List { of: Box::new(T::describe()), length: Length { min: N, max: N }, or_one: false }
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        Vec::read(value)?.try_into().ok()
+    }
+
+    fn write(&self) -> Value {
+        Value::List(self.iter().map(T::write).collect())
+    }
+}
+
 impl<T: Ranged> Ranged for Vec<T> {
     type Bound = T::Bound;
 

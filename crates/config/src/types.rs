@@ -58,6 +58,16 @@ pub static NAME: Pattern = Pattern {
     },
 };
 
+/// The rule for names of interfaces, which are usually those of their ports with their VLANs behind them.
+pub static INTERFACE_NAME: Pattern = Pattern {
+    what: "a name (a letter, then up to 31 letters, digits, -, _, . or :)",
+    example: "lan.100",
+    matches: |text| {
+        let is_one = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+        text.len() <= 32 && text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(is_one)
+    },
+};
+
 /// One word of a choice.
 #[derive(Debug, Clone, Copy)]
 pub struct Word {

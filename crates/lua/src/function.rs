@@ -1,12 +1,10 @@
 //! The function `lua`: a stage written in Lua between ports.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use weir_config::{Change, ConfigError, ErrorKind, Errors, FilePath, PortName, config};
+use weir_stage::{Env, Function, Given, Paths, Show, paths};
 
-use weir_config::{Change, ConfigError, Element, ErrorKind, Errors, FilePath, PortName, Schema, config, nearest};
-use weir_stage::{Env, Function, Instance, Layout, Placement, Show};
-
-use crate::running::{COLUMNS, Running, TABLE};
+use crate::running::{COLUMNS, Described, Shape, TABLE};
 use crate::script::Script;
 use crate::stage::Access;
 
@@ -18,7 +16,8 @@ pub const ALLOW_FFI: &str = "--allow-lua-ffi";
 
 config! {
     /// Runs a script on packets, to try an idea before it becomes Rust: what comes in by one port passes the script's
-    /// function `run(batch)` and goes out by another. `weir run` refuses it without `--allow-lua-stages`.
+    /// function `run(batch)` and goes out by another. Each worker has a virtual machine of its own, which shares nothing with the
+    /// others. `weir run` refuses it without `--allow-lua-stages`.
     pub struct LuaConfig {
         /// The script. `weir reload` takes over a changed one without losing packets; what it remembered is lost.
         pub file: FilePath = required, rebuild, contents(Change::Live);
@@ -30,10 +29,6 @@ config! {
         /// Whether the script gets LuaJIT's `ffi` and the packets' addresses, and is compiled. It can then do whatever the
         /// program can, crash it included; `weir run` refuses it without `--allow-lua-ffi`.
         pub raw_ffi: bool = default(false), rebuild;
-        /// Cores of the workers. Each has a virtual machine of its own, which shares nothing with the others.
-        pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
-        /// How the stages are spread over the workers.
-        pub layout: Layout = default(Layout::RunToCompletion), rebuild;
     }
 }
 
@@ -42,47 +37,36 @@ config! {
 pub struct LuaFunction;
 
 impl Function for LuaFunction {
+    type Config = LuaConfig;
+    type Description = Described;
+
     fn kind(&self) -> &'static str {
         "lua"
     }
 
-    fn schema(&self) -> Schema {
-        LuaConfig::schema()
+    fn permissions(&self, given: &Given<'_, LuaConfig>) -> Vec<&'static str> {
+        switches(Some(given.config.raw_ffi))
     }
 
-    fn permissions(&self, element: &Element) -> Vec<&'static str> {
-        switches(element.read::<LuaConfig>().ok().map(|config| config.raw_ffi))
+    fn ports(&self, given: &Given<'_, LuaConfig>) -> Vec<String> {
+        let ends = given.config.paths.iter().filter_map(|path| paths::ends_of(path)).flatten();
+        ends.chain(given.config.ways.iter().map(PortName::as_str)).map(str::to_owned).collect()
     }
 
-    fn placement(&self, element: &Element) -> Placement {
-        let (workers, layout) = element
-            .read::<LuaConfig>()
-            .map_or((vec![0], Layout::RunToCompletion), |config| (config.workers, config.layout));
-        Placement { layout, workers }
-    }
-
-    fn ports(&self, element: &Element) -> Vec<String> {
-        let Ok(config) = element.read::<LuaConfig>() else { return Vec::new() };
-        let ends = config.paths.iter().filter_map(|text| ends(text)).flat_map(|(from, to)| [from, to]);
-        let names: BTreeSet<&str> = ends.chain(config.ways.iter().map(PortName::as_str)).collect();
-        names.into_iter().map(str::to_owned).collect()
-    }
-
-    fn build(
-        &self,
-        element: &Element,
-        env: &Env<'_>,
-        _old: Option<&dyn Instance>,
-    ) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
-        let config: LuaConfig = element.read()?;
-        let mut errors = Errors::new();
-        let paths = wired(&config, element, env, &mut errors);
-        let ways = config.ways.iter().filter_map(|name| Some(env.port(name)?.index)).collect();
-        let script = script(&config, element, env).map_err(|more| errors.extend(more)).ok();
-        let running = script.map(|script| Running::new(element.name(), paths, ways, script));
+    fn describe(&self, given: &Given<'_, LuaConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
+        let (config, mut errors) = (given.config, Errors::new());
+        let mut paths = Paths::new(given.element, env);
+        paths.list("paths", &config.paths);
+        let paths = paths.finish().map_err(|more| errors.extend(more));
+        let wrong = |problem| given.element.error(ErrorKind::File, &given.element.path().field("file"), problem);
+        let script = Script::read(&config.file, access(config.raw_ffi), config.ways.len(), env, wrong);
+        let script = script.map_err(|more| errors.extend(more));
         errors.into_result(())?;
-        // A script that was not read has left an error.
-        running.map_or_else(|| Err(Vec::new()), |running| Ok(Box::new(running) as Box<dyn Instance>))
+        // Whatever was not read has left an error.
+        let (Ok(paths), Ok(script)) = (paths, script) else { return Err(Vec::new()) };
+        let paths = paths.into_iter().map(|[from, to]| (from.index, to.index)).collect();
+        let ways = config.ways.iter().filter_map(|name| Some(env.port(name)?.index)).collect();
+        Ok(Described { shape: Shape { name: given.name().to_owned(), paths, ways }, script })
     }
 
     fn shows(&self) -> &'static [Show] {
@@ -92,55 +76,6 @@ impl Function for LuaFunction {
             help: "stages written in Lua: how many batches failed on each worker, and why the last one did",
         }]
     }
-}
-
-/// The names of the ports of a path: `a -> b`.
-fn ends(path: &str) -> Option<(&str, &str)> {
-    let (from, to) = path.split_once("->")?;
-    Some((from.trim(), to.trim()))
-}
-
-/// The paths as indexes of ports: from, to. What is wrong with them goes to `errors`.
-fn wired(config: &LuaConfig, element: &Element, env: &Env<'_>, errors: &mut Errors) -> Vec<(u16, u16)> {
-    let mut wired: Vec<(u16, u16)> = Vec::new();
-    for (text, n) in config.paths.iter().zip(1..) {
-        let wrong = |kind, problem: String| element.error(kind, &element.path().field("paths").index(n), problem);
-        let Some((from, to)) = ends(text) else {
-            errors.push(wrong(ErrorKind::Malformed, format!("\"{text}\" is not a path; write it \"from -> to\"")));
-            continue;
-        };
-        let mut found = |name: &str| {
-            let port = env.ports.iter().find(|port| port.name == name);
-            if port.is_none() {
-                let error = wrong(ErrorKind::Dangling, format!("\"{name}\" names no port"));
-                errors.push(with_names(error, name, env));
-            }
-            port.map(|port| port.index)
-        };
-        let Some((from_index, to_index)) = Option::zip(found(from), found(to)) else { continue };
-        if wired.iter().any(|(other, _)| *other == from_index) {
-            let problem = format!("port \"{from}\" is the start of two paths; a packet leaves by one");
-            errors.push(wrong(ErrorKind::Conflict, problem));
-        }
-        wired.push((from_index, to_index));
-    }
-    wired
-}
-
-/// An error about the name of a port, with those that there are.
-fn with_names(error: ConfigError, name: &str, env: &Env<'_>) -> ConfigError {
-    let names: Vec<&str> = env.ports.iter().map(|port| port.name.as_str()).collect();
-    let error = error.allowed(format!("one of {}", names.join(", ")));
-    match nearest(name, names) {
-        Some(near) => error.remedy(format!("did you mean \"{near}\"?")),
-        None => error.remedy(format!("declare it with port {{ name = \"{name}\", ... }}")),
-    }
-}
-
-/// Reads the script of a configuration.
-pub(crate) fn script(config: &LuaConfig, element: &Element, env: &Env<'_>) -> Result<Script, Vec<ConfigError>> {
-    let wrong = |problem| element.error(ErrorKind::File, &element.path().field("file"), problem);
-    Script::read(&config.file, access(config.raw_ffi), config.ways.len(), env, wrong)
 }
 
 /// What a script may do, from its key `raw_ffi`.

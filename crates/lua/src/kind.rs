@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use weir_config::{Change, ConfigError, ErrorKind, FilePath, Schema, config};
-use weir_stage::{Declaration, Env, GraphError, MakeStage, Notice, Prepared, Settings, Stage, StageKind};
+use weir_stage::{
+    Declaration, DescribeStage, Env, GraphError, MakeStage, Notice, Prepared, Settings, Stage, StageKind,
+};
 
 use crate::function::{access, switches};
 use crate::script::{Script, Seats};
@@ -38,7 +40,7 @@ impl StageKind for LuaStageKind {
         switches(settings.read::<LuaStageConfig>().ok().map(|config| config.raw_ffi))
     }
 
-    fn build(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         Ok(Box::new(Maker(Seats::new(script(settings, env)?))))
     }
 }

@@ -1,15 +1,15 @@
 //! A configured `lua`: its graph, its table of failures, and the exchange of its script.
 #![forbid(unsafe_code)]
 
-use std::any::Any;
-
 use serde_json::{Value, json};
-use weir_config::{ConfigError, Element};
-use weir_stage::{Env, Graph, GraphError, Instance, Notice, Prepared, RequestError, ShowRows, To, whole};
+use weir_config::ConfigError;
+use weir_stage::{
+    Description, Env, Graph, GraphError, Ground, Instance, Notice, Place, Prepared, RequestError, ShowRows, To, whole,
+};
 
-use crate::function::script;
 use crate::paths::Paths;
 use crate::script::{Script, Seats};
+use crate::stage::declaration;
 
 /// The table that a running `lua` shows.
 pub(crate) const TABLE: &str = "lua";
@@ -17,21 +17,16 @@ pub(crate) const TABLE: &str = "lua";
 /// The columns of [`TABLE`].
 pub(crate) const COLUMNS: &[&str] = &["replica", "failures", "disabled", "last"];
 
-/// A configured `lua`.
-pub(crate) struct Running {
-    name: String,
+/// Where packets go in a `lua`.
+pub(crate) struct Shape {
+    pub(crate) name: String,
     /// Indexes of ports: from, to.
-    paths: Vec<(u16, u16)>,
+    pub(crate) paths: Vec<(u16, u16)>,
     /// Indexes of the ports behind the indexed ways.
-    ways: Vec<u16>,
-    seats: Seats,
+    pub(crate) ways: Vec<u16>,
 }
 
-impl Running {
-    pub(crate) fn new(name: &str, paths: Vec<(u16, u16)>, ways: Vec<u16>, script: Script) -> Self {
-        Self { name: name.to_owned(), paths, ways, seats: Seats::new(script) }
-    }
-
+impl Shape {
     /// Where paths lead, each port once.
     fn targets(&self) -> Vec<u16> {
         let mut targets: Vec<u16> = Vec::new();
@@ -49,12 +44,14 @@ impl Running {
         let ways = self.paths.iter().map(|(from, to)| (*from, way_to(to))).collect();
         Paths::new(ways, u8::try_from(targets.len().saturating_sub(1)).unwrap_or(u8::MAX))
     }
-}
 
-impl Instance for Running {
-    fn graph(&self, replica: usize) -> Result<Graph, GraphError> {
+    /// The graph of a replica; without seats its script does not run.
+    fn draw(&self, replica: usize, seats: Option<&Seats>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
-        let stage = graph.add(format!("{}.run", self.name), self.seats.stage(replica)?);
+        let (declared, place) = (declaration(self.ways.len() as u8), Place::Worker { section: 0 });
+        let run = graph
+            .add_of(format!("{}.run", self.name), declared, place, seats, |seats| Ok(Box::new(seats.stage(replica)?)));
+        let stage = run?;
         for (n, port) in self.ways.iter().enumerate() {
             graph.wire(stage, &format!("way[{n}]"), To::Port(*port));
         }
@@ -75,22 +72,52 @@ impl Instance for Running {
         }
         Ok(graph)
     }
+}
 
-    fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
-        self.seats.prepare(script(&element.read()?, element, env)?)
+/// What a `lua` comes to: its script has been read, and not run.
+pub struct Described {
+    pub(crate) shape: Shape,
+    pub(crate) script: Script,
+}
+
+impl Description for Described {
+    type Running = Running;
+
+    fn sketch(&self, replica: usize) -> Result<Graph, GraphError> {
+        self.shape.draw(replica, None)
+    }
+
+    fn instantiate(self, _ground: &Ground<'_>, _old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
+        Ok(Running { shape: self.shape, seats: Seats::new(self.script) })
+    }
+
+    fn change(self, running: &Running, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
+        running.seats.prepare(self.script)
+    }
+}
+
+/// A configured `lua`.
+pub struct Running {
+    shape: Shape,
+    seats: Seats,
+}
+
+impl Instance for Running {
+    fn graph(&self, replica: usize) -> Result<Graph, GraphError> {
+        self.shape.draw(replica, Some(&self.seats))
+    }
+
+    fn sketch(&self, replica: usize) -> Result<Graph, GraphError> {
+        self.shape.draw(replica, None)
     }
 
     fn notices(&self, _now: u64) -> Vec<Notice> {
         self.seats.notices()
     }
 
-    fn request(&self, verb: &str, _arguments: &Value, _now: u64) -> Result<Value, RequestError> {
-        Err(RequestError(format!("{} knows no request '{verb}'", self.name)))
-    }
-
     fn show(&self, what: &str, filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
         if what != TABLE {
-            return Err(RequestError(format!("{} has no table '{what}'; it has '{TABLE}'", self.name)));
+            return Err(RequestError(format!("{} has no table '{what}'; it has '{TABLE}'", self.shape.name)));
         }
         let all = self.seats.failures();
         let rows: Vec<Value> = all
@@ -124,9 +151,5 @@ impl Instance for Running {
                 disabled as f64,
             ),
         ]
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::json;
 use weir_config::{Catalogue, Checked, Element, Folder, Kind, Schema, config};
@@ -12,7 +13,7 @@ use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
 use weir_port_mem::{MemHandle, MemPort};
 use weir_stage::harness::{Boxed, Harness};
-use weir_stage::{Env, Function, Instance, Port, PortConfig, PortInfo, Rx, Tx};
+use weir_stage::{AnyFunction, Env, Ground, Instance, Port, PortConfig, PortInfo, Rx, Tx, rehearsal};
 
 config! {
     /// What the program declares for the engine as a whole; no test here sets any of it.
@@ -57,7 +58,7 @@ fn read(file: &Path) -> Result<Checked, Vec<String>> {
     document.check(&kinds, Some(&Folder::of(file).unwrap())).map_err(said)
 }
 
-fn element_of(file: &Path) -> Result<Element, Vec<String>> {
+fn element_of(file: &Path) -> Result<Arc<Element>, Vec<String>> {
     read(file).map(|checked| checked.of_kind("lua").next().unwrap().clone())
 }
 
@@ -71,7 +72,6 @@ struct Rig {
     infos: Vec<PortInfo>,
     handles: Vec<MemHandle>,
     queues: Vec<Queue>,
-    domain: Domain,
     pool: HeapPool,
     folder: Folder,
     _ports: Vec<MemPort>,
@@ -90,9 +90,10 @@ fn infos(ports: &[(String, MemPort)]) -> Vec<PortInfo> {
 
 fn build(file: &Path, infos: &[PortInfo], folder: &Folder) -> Result<Box<dyn Instance>, Vec<String>> {
     let domain = Domain::new();
-    let env = Env { ports: infos, domain: &domain, folder: Some(folder), now: 0 };
+    let env = Env { ports: infos, interfaces: &[], folder: Some(folder), running: None };
+    let ground = Ground { domain: &domain, now: 0 };
     let said = |errors: Vec<weir_config::ConfigError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
-    LuaFunction.build(&element_of(file)?, &env, None).map_err(said)
+    LuaFunction.configure(&element_of(file)?).and_then(|configured| configured.instantiate(&env, &ground)).map_err(said)
 }
 
 impl Rig {
@@ -117,7 +118,7 @@ impl Rig {
             Settings { cores: vec![None], idle: Idle::Sleep, virtual_clock: true, hook: None, sample_every: None };
         let engine = Engine::start(settings, &pool, &domain).unwrap();
         let ports = ports.into_iter().map(|(_, port)| port).collect();
-        let mut rig = Rig { engine, instance, infos, handles, queues, domain, pool, folder, _ports: ports };
+        let mut rig = Rig { engine, instance, infos, handles, queues, pool, folder, _ports: ports };
         rig.install(false);
         rig
     }
@@ -141,8 +142,9 @@ impl Rig {
     /// What a reload does whose configuration is the same.
     fn reload(&mut self, file: &Path) -> Result<(), Vec<String>> {
         let element = element_of(file)?;
-        let env = Env { ports: &self.infos, domain: &self.domain, folder: Some(&self.folder), now: 0 };
-        let change = self.instance.prepare(&element, &env).map_err(|errors| vec![errors[0].to_string()])?;
+        let env =
+            Env { ports: &self.infos, interfaces: &[], folder: Some(&self.folder), running: Some(&*self.instance) };
+        let change = rehearsal::change(&LuaFunction, &element, &env).map_err(|errors| vec![errors[0].to_string()])?;
         self.install(true);
         change(0);
         Ok(())
@@ -204,9 +206,9 @@ const BY_BYTE: &str = "function run(b) for i = 1, b:count() do local what = b:u8
 fn the_shipped_example_counts_senders() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/lua.lua");
     let element = element_of(&file).unwrap();
-    assert_eq!(LuaFunction.permissions(&element), [ALLOW_STAGES]);
-    assert_eq!(LuaFunction.ports(&element), ["east", "watch", "west"]);
-    assert_eq!(LuaFunction.placement(&element).workers, [1]);
+    assert_eq!(LuaFunction.configure(&element).unwrap().permissions(), [ALLOW_STAGES]);
+    assert_eq!(LuaFunction.configure(&element).unwrap().ports().collect::<Vec<_>>(), ["east", "watch", "west"]);
+    assert_eq!(LuaFunction.configure(&element).unwrap().placement().workers, [1]);
     let mut rig = Rig::new(&file);
     rig.send(0, &vec![frame(1, 0); 1300]);
     rig.send(1, &vec![frame(2, 0); 900]);
@@ -299,14 +301,14 @@ fn raw_access_takes_a_second_permission() {
     );
     let lua = |raw| format!("{PORTS} lua {{ file = 'raw.lua', paths = {{ 'a -> b' }}, raw_ffi = {raw} }}");
     let file = place.write("config.lua", &lua(true));
-    assert_eq!(LuaFunction.permissions(&element_of(&file).unwrap()), [ALLOW_STAGES, ALLOW_FFI]);
+    assert_eq!(LuaFunction.configure(&element_of(&file).unwrap()).unwrap().permissions(), [ALLOW_STAGES, ALLOW_FFI]);
     let mut rig = Rig::new(&file);
     rig.send(0, &[frame(1, 0)]);
     assert_eq!(rig.handles[1].received(), [frame(1, 7)]);
     let (infos, folder) = (rig.infos.clone(), rig.folder.clone());
     rig.stop();
     let file = place.write("config.lua", &lua(false));
-    assert_eq!(LuaFunction.permissions(&element_of(&file).unwrap()), [ALLOW_STAGES]);
+    assert_eq!(LuaFunction.configure(&element_of(&file).unwrap()).unwrap().permissions(), [ALLOW_STAGES]);
     assert!(build(&file, &infos, &folder).err().unwrap()[0].contains("raw.lua:1: "), "there is no ffi");
 }
 
@@ -326,6 +328,7 @@ fn a_raw_script_is_not_run_before_its_graph_is_made() {
     let infos = infos(&["a", "b", "c"].map(|name| (name.to_owned(), MemPort::fed(name).0)));
     let folder = Folder::of(&file).unwrap();
     let instance = build(&file, &infos, &folder).unwrap();
+    instance.sketch(0).unwrap().check().unwrap();
     assert!(!Path::new(&mark).exists());
     instance.graph(0).unwrap();
     assert!(Path::new(&mark).exists());

@@ -1,4 +1,6 @@
-//! Fragmentation of IPv4 packets (RFC 791 section 3.2; RFC 1812 section 4.2.2.7).
+//! Fragmentation of IPv4 packets (RFC 791 section 3.2; RFC 1812 section 4.2.2.7), and of IPv6 packets by their source ([`six`]).
+
+pub mod six;
 
 use std::fmt;
 use weir_wire::ipv4::{self, MAX_HEADER, MAX_LENGTH};

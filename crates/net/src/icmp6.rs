@@ -1,8 +1,11 @@
 //! ICMPv6 messages that a router sends (RFC 4443), and when it must not.
+//!
+//! Which address a message comes from is the caller's choice (section 2.2), as is the rate (section 2.4 (f), [`crate::limit`]).
 
 use std::net::Ipv6Addr;
 
 use weir_wire::checksum::Sum;
+use weir_wire::extension::{Fault, UNKNOWN_OPTION};
 use weir_wire::ipv6::{self, ICMPV6};
 use weir_wire::{Ipv6, U16, U32, View};
 
@@ -19,6 +22,7 @@ const HEADER: usize = 8;
 const DESTINATION_UNREACHABLE: u8 = 1;
 const PACKET_TOO_BIG: u8 = 2;
 const TIME_EXCEEDED: u8 = 3;
+const PARAMETER_PROBLEM: u8 = 4;
 /// Types below this are errors (RFC 4443 section 2.1).
 const FIRST_INFORMATIONAL: u8 = 128;
 const ECHO_REQUEST: u8 = 128;
@@ -30,10 +34,18 @@ const REDIRECT: u8 = 137;
 pub enum Problem {
     /// There is no route to its destination.
     NoRoute,
+    /// A filter, or a route, forbids it.
+    AdministrativelyProhibited,
+    /// Its destination is beyond the scope of its source: a link-local one would have to leave its link.
+    BeyondScope,
     /// Its destination, or the router before it, does not answer.
     AddressUnreachable,
     /// Nobody listens at its port.
     PortUnreachable,
+    /// Its source may not come from where it came.
+    SourcePolicy,
+    /// A route says that nothing goes there.
+    RejectRoute,
     /// It is longer than the MTU of the next link.
     TooBig {
         /// That MTU, in bytes.
@@ -41,16 +53,50 @@ pub enum Problem {
     },
     /// Its hop limit ran out here.
     HopLimitExceeded,
+    /// It could not be reassembled in time.
+    ReassemblyExceeded,
+    /// A header makes no sense, or is not known.
+    Parameter {
+        /// What about it: one of those of [`weir_wire::extension`].
+        code: u8,
+        /// The byte at fault, counted from the start of the IPv6 header.
+        pointer: u32,
+    },
 }
 
 impl Problem {
+    /// What tells the sender of a fault in extension headers; `None` if nothing does.
+    pub fn of_fault(fault: Fault) -> Option<Problem> {
+        Some(Problem::Parameter { code: fault.code?, pointer: u32::try_from(fault.pointer).ok()? })
+    }
+
     const fn header(self) -> (u8, u8, u32) {
         match self {
             Problem::NoRoute => (DESTINATION_UNREACHABLE, 0, 0),
+            Problem::AdministrativelyProhibited => (DESTINATION_UNREACHABLE, 1, 0),
+            Problem::BeyondScope => (DESTINATION_UNREACHABLE, 2, 0),
             Problem::AddressUnreachable => (DESTINATION_UNREACHABLE, 3, 0),
             Problem::PortUnreachable => (DESTINATION_UNREACHABLE, 4, 0),
+            Problem::SourcePolicy => (DESTINATION_UNREACHABLE, 5, 0),
+            Problem::RejectRoute => (DESTINATION_UNREACHABLE, 6, 0),
             Problem::TooBig { mtu } => (PACKET_TOO_BIG, 0, mtu),
             Problem::HopLimitExceeded => (TIME_EXCEEDED, 0, 0),
+            Problem::ReassemblyExceeded => (TIME_EXCEEDED, 1, 0),
+            Problem::Parameter { code, pointer } => (PARAMETER_PROBLEM, code, pointer),
+        }
+    }
+
+    /// Whether even a packet to a group is reported: "(1) the Packet Too Big Message [...] to allow Path MTU discovery to work for IPv6
+    /// multicast, and (2) the Parameter Problem Message, Code 2 [...] reporting an unrecognized IPv6 option that has the Option Type
+    /// highest-order two bits set to 10" (RFC 4443 section 2.4 (e.3)).
+    fn is_told_of_groups(self, packet: &[u8]) -> bool {
+        match self {
+            Problem::TooBig { .. } => true,
+            Problem::Parameter { code: UNKNOWN_OPTION, pointer } => {
+                let option = usize::try_from(pointer).ok().and_then(|at| packet.get(at));
+                option.is_some_and(|kind| kind >> 6 == 0b10)
+            }
+            _ => false,
         }
     }
 }
@@ -60,9 +106,9 @@ impl Problem {
 pub fn may_report(problem: Problem, packet: &[u8], link_group: bool) -> bool {
     let Some(ip) = Ipv6::view(packet) else { return false };
     let (source, destination) = (ip.source_addr(), ip.destination_addr());
-    // (e.3), (e.4): to a group, unless it is Packet Too Big.
+    // (e.3), (e.4), (e.5): to a group, or in a frame to one.
     let to_group = destination.is_multicast() || link_group;
-    if to_group && !matches!(problem, Problem::TooBig { .. }) {
+    if to_group && !problem.is_told_of_groups(packet) {
         return false;
     }
     // (e.6): "a source address that does not uniquely identify a single node".
@@ -110,22 +156,33 @@ pub fn write_error(problem: Problem, packet: &[u8], source: Ipv6Addr, out: &mut 
     Some(length)
 }
 
-/// Turns the IPv6 packet `packet`, an echo request, into its reply, in place (RFC 4443 section 4.2). False, and nothing changed, if it
-/// is no whole request without extension headers, or its checksum is wrong.
-pub fn echo_reply(packet: &mut [u8]) -> bool {
-    let Some((ip, rest)) = Ipv6::split_mut(packet) else { return false };
-    let Some(message) = rest.get_mut(..usize::from(ip.payload_length.get())) else { return false };
-    let is_request = ip.next_header == ICMPV6 && message.len() >= HEADER && message.first() == Some(&ECHO_REQUEST);
-    if !is_request || sum(ip, message).fold() != 0xffff {
-        return false;
-    }
-    (ip.source, ip.destination) = (ip.destination, ip.source);
-    ip.hop_limit = HOP_LIMIT;
+/// Turns the IPv6 packet `packet`, an echo request, into its reply, in place: `source` is the address that was asked, one of the
+/// router's own if that was a group (RFC 4443 section 4.2). Extension headers are left out; data, traffic class and flow label stay.
+/// Answers its length; `None`, and nothing changed, if it is no whole request, or its checksum is wrong.
+pub fn echo_reply(packet: &mut [u8], source: Ipv6Addr) -> Option<usize> {
+    let range = echo_request(packet)?;
+    let (start, length) = (range.start, range.len());
+    packet.copy_within(start..start + length, Ipv6::LEN);
+    let (ip, rest) = Ipv6::split_mut(packet)?;
+    let message = rest.get_mut(..length)?;
+    (ip.source, ip.destination) = (source.octets(), ip.source);
+    (ip.payload_length, ip.next_header, ip.hop_limit) = (U16::new(length as u16), ICMPV6, HOP_LIMIT);
     if let Some([kind, _, high, low, ..]) = message.get_mut(..HEADER) {
         (*kind, *high, *low) = (ECHO_REPLY, 0, 0);
     }
     let sum = sum(ip, message).checksum().to_be_bytes();
-    message.get_mut(2..4).map(|place| place.copy_from_slice(&sum)).is_some()
+    message.get_mut(2..4)?.copy_from_slice(&sum);
+    Some(Ipv6::LEN + length)
+}
+
+/// Where the message of an echo request is.
+fn echo_request(packet: &[u8]) -> Option<std::ops::Range<usize>> {
+    let ip = Ipv6::view(packet)?;
+    let upper = ipv6::upper(packet).filter(|upper| upper.whole && upper.protocol == ICMPV6)?;
+    let range = upper.at..Ipv6::LEN + usize::from(ip.payload_length.get());
+    let message = packet.get(range.clone())?;
+    let is_request = message.len() >= HEADER && message.first() == Some(&ECHO_REQUEST) && upper.fragment.is_none();
+    (is_request && sum(ip, message).fold() == 0xffff).then_some(range)
 }
 
 /// The sum of a message and its pseudo header (RFC 8200 section 8.1).
@@ -175,7 +232,13 @@ mod tests {
         let cases = [
             (Problem::NoRoute, [1, 0, 0, 0, 0, 0]),
             (Problem::AddressUnreachable, [1, 3, 0, 0, 0, 0]),
+            (Problem::AdministrativelyProhibited, [1, 1, 0, 0, 0, 0]),
+            (Problem::BeyondScope, [1, 2, 0, 0, 0, 0]),
             (Problem::PortUnreachable, [1, 4, 0, 0, 0, 0]),
+            (Problem::SourcePolicy, [1, 5, 0, 0, 0, 0]),
+            (Problem::RejectRoute, [1, 6, 0, 0, 0, 0]),
+            (Problem::ReassemblyExceeded, [3, 1, 0, 0, 0, 0]),
+            (Problem::Parameter { code: 1, pointer: 0x0102_0304 }, [4, 1, 1, 2, 3, 4]),
             (Problem::TooBig { mtu: 1400 }, [2, 0, 0, 0, 0x05, 0x78]),
             (Problem::HopLimitExceeded, [3, 0, 0, 0, 0, 0]),
         ];
@@ -215,6 +278,55 @@ mod tests {
         assert!(!may(&[0x60; 39]) && !may(&packet(58, &[], HOST, FAR)));
     }
 
+    /// Section 2.4 (e.3) and (e.4): the two exceptions, at each of the four kinds of options.
+    #[test]
+    fn groups_hear_of_packets_too_big_and_of_options_that_say_so() {
+        let group: Ipv6Addr = "ff05::2".parse().unwrap();
+        for high in 0..4_u8 {
+            let option = [17, 0, high << 6 | 0x1e, 0, 1, 2, 0, 0];
+            for (to, link_group) in [(group, true), (FAR, true), (group, false), (FAR, false)] {
+                let about = packet(60, &[&option[..], &[0; 8]].concat(), HOST, to);
+                let told = |problem| may_report(problem, &about, link_group);
+                let to_host = (to, link_group) == (FAR, false);
+                assert_eq!(told(Problem::Parameter { code: 2, pointer: 42 }), to_host || high == 2);
+                assert_eq!(told(Problem::Parameter { code: 1, pointer: 42 }), to_host);
+                assert_eq!(told(Problem::Parameter { code: 2, pointer: 9999 }), to_host);
+                assert_eq!(told(Problem::ReassemblyExceeded), to_host);
+                assert!(told(Problem::TooBig { mtu: 1280 }));
+            }
+        }
+    }
+
+    /// What the walk over extension headers finds, is what is sent.
+    #[test]
+    fn faults_of_extension_headers_are_parameter_problems() {
+        use weir_wire::extension::{Limits, at_destination};
+        let about = packet(60, &[17, 0, 0xc2, 0, 1, 2, 0, 0], HOST, ROUTER);
+        let fault = at_destination(&about, Limits::default()).unwrap_err();
+        assert_eq!(Problem::of_fault(fault), Some(Problem::Parameter { code: 2, pointer: 42 }));
+        let silent = packet(60, &[17, 0, 0x42, 0, 1, 2, 0, 0], HOST, ROUTER);
+        assert_eq!(Problem::of_fault(at_destination(&silent, Limits::default()).unwrap_err()), None);
+    }
+
+    /// RFC 4443 section 4.2: behind extension headers, and asked at a group.
+    #[test]
+    fn an_echo_behind_options_is_answered_without_them() {
+        let data = [128, 0, 0, 0, 1, 2, 3, 4, 5];
+        let group: Ipv6Addr = "ff02::1".parse().unwrap();
+        let plain = packet(58, &data, HOST, group);
+        let sum = sum(Ipv6::view(&plain).unwrap(), &data).checksum().to_be_bytes();
+        let message = [&data[..2], &sum, &data[4..]].concat();
+        let mut request = packet(60, &[&[58, 0, 1, 4, 0, 0, 0, 0][..], &message].concat(), HOST, group);
+        request.extend([0xee; 5]);
+        let length = echo_reply(&mut request, ROUTER).unwrap();
+        assert_eq!(length, 40 + 9);
+        assert!(is_valid(&request[..length]));
+        assert_eq!((&request[8..24], request[40], &request[44..49]), (&ROUTER.octets()[..], 129, &data[4..]));
+        // A piece of one is none.
+        let mut piece = packet(44, &[&[58, 0, 0, 1, 0, 0, 0, 0][..], &message].concat(), HOST, group);
+        assert_eq!(echo_reply(&mut piece, ROUTER), None);
+    }
+
     #[test]
     fn an_echo_is_answered_with_its_data() {
         for length in [8, 9, 64, 1000] {
@@ -224,14 +336,14 @@ mod tests {
             let sum = Sum::new().bytes(&request[8..40]).word(length as u16).word(58).bytes(&request[40..]).checksum();
             request[42..44].copy_from_slice(&sum.to_be_bytes());
             let mut reply = request.clone();
-            assert!(echo_reply(&mut reply));
+            assert_eq!(echo_reply(&mut reply, ROUTER), Some(40 + length));
             assert!(is_valid(&reply));
             assert_eq!((reply[40], reply[7], &reply[44..]), (129, 64, &request[44..]));
             assert_eq!((&reply[8..24], &reply[24..40]), (&ROUTER.octets()[..], &HOST.octets()[..]));
-            assert!(!echo_reply(&mut reply), "a reply is no request");
+            assert_eq!(echo_reply(&mut reply, ROUTER), None, "a reply is no request");
             request[47] ^= 1;
             let before = request.clone();
-            assert!(!echo_reply(&mut request) && request == before);
+            assert!(echo_reply(&mut request, ROUTER).is_none() && request == before);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! An IPv4 address on a port, and what other addresses are to it.
+//! An address on a port, and what other addresses are to it.
 
-use ipnet::Ipv4Net;
+use crate::family::{Family, Prefix};
+use ipnet::IpNet;
 use std::fmt;
-use std::net::Ipv4Addr;
-use weir_wire::martian;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// The number of a port.
 pub type PortId = u16;
@@ -13,10 +13,11 @@ pub type PortId = u16;
 pub enum AddressKind {
     /// The interface's own address.
     Own,
-    /// The broadcast address of its subnet.
+    /// The broadcast address of its subnet; never in IPv6, which has none.
     SubnetBroadcast,
-    /// The address of the subnet itself, all host bits zero: obsolete form of a broadcast, for no host. RFC 1812 section
-    /// 4.2.3.1: packets to it SHOULD be silently discarded, else be treated as broadcasts.
+    /// The address of the subnet itself, all host bits zero. In IPv4 an obsolete form of a broadcast, for no host: RFC 1812 section
+    /// 4.2.3.1: packets to it SHOULD be silently discarded, else be treated as broadcasts. In IPv6 the anycast address of the subnet's
+    /// routers, and so an own one (RFC 4291 section 2.6.1).
     Network,
     /// Another host of its subnet.
     OnLink,
@@ -27,12 +28,12 @@ pub enum AddressKind {
 /// An address cannot be given to an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadInterface {
-    /// Not a unicast address that may appear as a source (RFC 1812 section 5.3.7).
-    NotUnicast(Ipv4Addr),
+    /// Not a unicast address that may appear as a source (RFC 1812 section 5.3.7, RFC 6890).
+    NotUnicast(IpAddr),
     /// The address is the network's own (all host bits zero).
-    NetworkAddress(Ipv4Net),
+    NetworkAddress(IpNet),
     /// The address is the subnet's broadcast address (all host bits one).
-    BroadcastAddress(Ipv4Net),
+    BroadcastAddress(IpNet),
 }
 
 impl fmt::Display for BadInterface {
@@ -53,27 +54,27 @@ impl std::error::Error for BadInterface {}
 
 /// One address of one port, with the subnet that is reached there.
 ///
-/// A prefix of 31 bits joins exactly two routers and has neither network nor broadcast address (RFC 3021 section 2.2); one
-/// of 32 bits has only the address itself.
+/// A prefix that leaves one bit joins exactly two routers and has neither network nor broadcast address (RFC 3021 section 2.2, RFC
+/// 6164); one that leaves none has only the address itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Interface {
+pub struct Interface<A: Family = Ipv4Addr> {
     port: PortId,
-    net: Ipv4Net,
+    net: A::Prefix,
 }
 
-impl Interface {
+impl<A: Family> Interface<A> {
     /// The address of `net`, with its subnet, on `port`.
     ///
     /// # Errors
     /// The address is not one that a host can have.
-    pub fn new(port: PortId, net: Ipv4Net) -> Result<Self, BadInterface> {
+    pub fn new(port: PortId, net: A::Prefix) -> Result<Self, BadInterface> {
         let interface = Interface { port, net };
-        if martian::is_martian_source(net.addr().to_bits()) {
-            Err(BadInterface::NotUnicast(net.addr()))
-        } else if interface.is_network_address(net.addr()) {
-            Err(BadInterface::NetworkAddress(net))
-        } else if interface.is_subnet_broadcast(net.addr()) {
-            Err(BadInterface::BroadcastAddress(net))
+        if !net.address().is_source() {
+            Err(BadInterface::NotUnicast(net.address().into()))
+        } else if interface.is_network_address(net.address()) {
+            Err(BadInterface::NetworkAddress(net.into()))
+        } else if interface.is_subnet_broadcast(net.address()) {
+            Err(BadInterface::BroadcastAddress(net.into()))
         } else {
             Ok(interface)
         }
@@ -85,47 +86,51 @@ impl Interface {
     }
 
     /// The interface's own address.
-    pub const fn address(&self) -> Ipv4Addr {
-        self.net.addr()
+    pub fn address(&self) -> A {
+        self.net.address()
     }
 
     /// Address and prefix length as they were given.
-    pub const fn net(&self) -> Ipv4Net {
+    pub const fn net(&self) -> A::Prefix {
         self.net
     }
 
     /// The connected network: host bits are zero.
-    pub fn network(&self) -> Ipv4Net {
-        self.net.trunc()
+    pub fn network(&self) -> A::Prefix {
+        self.net.network()
     }
 
     /// Whether `address` is the interface's own.
-    pub fn is_own(&self, address: Ipv4Addr) -> bool {
-        address == self.net.addr()
+    pub fn is_own(&self, address: A) -> bool {
+        address == self.net.address()
     }
 
     /// Whether `address` lies in the interface's subnet, be it the own, broadcast or network address.
-    pub fn is_on_link(&self, address: Ipv4Addr) -> bool {
-        self.net.contains(&address)
+    pub fn is_on_link(&self, address: A) -> bool {
+        self.net.holds(address)
     }
 
-    /// The subnet's broadcast address; `None` for /31 and /32.
-    pub fn subnet_broadcast(&self) -> Option<Ipv4Addr> {
-        (self.net.prefix_len() < 31).then(|| self.net.broadcast())
+    /// The subnet's broadcast address; `None` for subnets that have none.
+    pub fn subnet_broadcast(&self) -> Option<A> {
+        self.net.broadcast().filter(|_| self.is_larger_than_two())
     }
 
     /// Whether `address` is the subnet's broadcast address.
-    pub fn is_subnet_broadcast(&self, address: Ipv4Addr) -> bool {
+    pub fn is_subnet_broadcast(&self, address: A) -> bool {
         self.subnet_broadcast() == Some(address)
     }
 
-    /// Whether `address` is that of the subnet itself; never for /31 and /32.
-    pub fn is_network_address(&self, address: Ipv4Addr) -> bool {
-        self.net.prefix_len() < 31 && address == self.net.network()
+    /// Whether `address` is that of the subnet itself; never where a subnet has two addresses or one.
+    pub fn is_network_address(&self, address: A) -> bool {
+        self.is_larger_than_two() && address == self.net.network().address()
+    }
+
+    fn is_larger_than_two(&self) -> bool {
+        self.net.length() + 1 < A::BITS
     }
 
     /// What `address` is to this interface.
-    pub fn kind(&self, address: Ipv4Addr) -> AddressKind {
+    pub fn kind(&self, address: A) -> AddressKind {
         if self.is_own(address) {
             AddressKind::Own
         } else if self.is_subnet_broadcast(address) {
@@ -144,6 +149,9 @@ impl Interface {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    use ipnet::{Ipv4Net, Ipv6Net};
+    use std::net::Ipv6Addr;
 
     fn interface(net: &str) -> Result<Interface, BadInterface> {
         Interface::new(1, net.parse().unwrap())
@@ -182,7 +190,7 @@ mod tests {
 
     #[test]
     fn addresses_that_no_host_can_have_are_refused() {
-        let net = |text: &str| text.parse::<Ipv4Net>().unwrap();
+        let net = |text: &str| text.parse::<IpNet>().unwrap();
         assert_eq!(interface("10.0.0.0/30"), Err(BadInterface::NetworkAddress(net("10.0.0.0/30"))));
         assert_eq!(interface("10.0.0.3/30"), Err(BadInterface::BroadcastAddress(net("10.0.0.3/30"))));
         for martian in ["0.0.0.1", "127.0.0.1", "224.0.0.1", "255.255.255.255", "240.0.0.1"] {
@@ -193,11 +201,33 @@ mod tests {
         assert_eq!(text, "10.0.0.3 is the broadcast address of 10.0.0.0/30; choose one inside it");
     }
 
+    /// RFC 4291 section 2.6.1: the address of the subnet is its routers' anycast address. RFC 6164: but not on a /127. There is no
+    /// broadcast.
+    #[test]
+    fn an_ipv6_subnet_has_no_broadcast() {
+        let interface = |net: &str| Interface::<Ipv6Addr>::new(1, net.parse::<Ipv6Net>().unwrap());
+        let own = interface("2001:db8::9/64").unwrap();
+        let kind = |text: &str| own.kind(text.parse().unwrap());
+        assert_eq!(kind("2001:db8::9"), AddressKind::Own);
+        assert_eq!(kind("2001:db8::"), AddressKind::Network);
+        assert_eq!(kind("2001:db8::ffff:ffff:ffff:ffff"), AddressKind::OnLink);
+        assert_eq!(kind("2001:db8:0:1::9"), AddressKind::Elsewhere);
+        assert_eq!(own.subnet_broadcast(), None);
+        let net: IpNet = "2001:db8::/126".parse().unwrap();
+        assert_eq!(interface("2001:db8::/126"), Err(BadInterface::NetworkAddress(net)));
+        assert!(interface("2001:db8::ff/120").is_ok() && interface("fe80::1/64").is_ok());
+        assert!(interface("2001:db8::/127").is_ok() && interface("2001:db8::/128").is_ok());
+        for martian in ["::", "::1", "ff02::1", "::ffff:10.0.0.1"] {
+            let address = martian.parse().unwrap();
+            assert_eq!(interface(&format!("{martian}/128")), Err(BadInterface::NotUnicast(address)));
+        }
+    }
+
     proptest! {
         #[test]
         fn kinds_follow_the_bits(own: u32, length in 0u8..=32, other: u32) {
             let net = Ipv4Net::new(own.into(), length).unwrap();
-            let Ok(interface) = Interface::new(0, net) else { return Ok(()) };
+            let Ok(interface) = Interface::<Ipv4Addr>::new(0, net) else { return Ok(()) };
             let host_bits = if length == 0 { u32::MAX } else { (1u64 << (32 - length)) as u32 - 1 };
             for other in [other, own & !host_bits | other & host_bits, own & !host_bits, own | host_bits, own] {
                 let expected = match other & host_bits {

@@ -1,39 +1,50 @@
-//! IPv4 routes, next hops and neighbours as data, and the control messages that go with them.
+//! Routes, next hops and neighbours of both families as data, and the control messages that go with them.
 //!
 //! Nothing here does I/O, reads a clock or knows a packet buffer: a caller feeds what happened (`now` in nanoseconds
 //! where time matters) and carries out what is answered.
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`family`] | IPv4 and IPv6 by one name |
+//! | [`vrf`] | the numbers of VRFs |
 //! | [`author`] | who made an entry, and who is preferred |
 //! | [`interface`] | an address on a port: own, broadcast, network, on link |
 //! | [`rib`] | the routes of all authors; what of them the FIB must hold, as a list of changes |
 //! | [`nexthop`] | (port, gateway) pairs behind numbers that know when they were reused |
 //! | [`group`] | equal-cost sets with sticky buckets |
-//! | [`neighbor`] | ARP: RFC 826 with the states of RFC 4861, own addresses after RFC 5227 |
+//! | [`neighbor`] | ARP (RFC 826) and neighbour discovery with the states of RFC 4861, own addresses after RFC 5227 and RFC 4862 |
+//! | [`advertise`] | when a router tells hosts of itself, RFC 4861 section 6.2 |
 //! | [`icmp`] | echo replies and errors, and when none may be sent |
 //! | [`icmp6`] | the same for IPv6 |
-//! | [`fragment`] | RFC 791 fragmentation |
-//! | [`reassembly`] | RFC 791 reassembly |
+//! | [`fragment`] | fragmentation: RFC 791, and RFC 8200 section 4.5 |
+//! | [`reassembly`] | reassembly: RFC 791, and RFC 8200 section 4.5 |
 //! | [`limit`] | token buckets |
+//! | [`listener`] | multicast groups that the router listens to, RFC 3810 |
 //! | [`waiting`] | what waits for an answer |
 
 #![forbid(unsafe_code)]
 
+pub mod advertise;
 pub mod author;
+pub mod family;
 pub mod fragment;
 pub mod group;
 pub mod icmp;
 pub mod icmp6;
 pub mod interface;
 pub mod limit;
+pub mod listener;
 pub mod neighbor;
 pub mod nexthop;
 pub mod reassembly;
 pub mod rib;
+pub mod vrf;
 pub mod waiting;
 
 mod slots;
+mod spread;
 
 pub use author::Author;
+pub use family::{Family, Prefix};
 pub use interface::{Interface, PortId};
+pub use vrf::{DEFAULT_VRF, VrfId};

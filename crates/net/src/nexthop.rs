@@ -1,18 +1,35 @@
 //! Next hops behind numbers: what a forwarding table holds instead of (port, gateway).
+//!
+//! There is one space of numbers for both families: a route of IPv4 may go by a gateway with an IPv6 address (RFC 8950), and the next hop
+//! that it shares with routes of IPv6 is the same.
 
+use crate::family::Family;
 use crate::interface::PortId;
 use crate::slots::{Place, Slots};
 use std::collections::HashMap;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// Where a packet goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NextHop {
     /// The port it leaves by.
     pub port: PortId,
-    /// The router it is handed to; `None` if the destination itself is on the link.
-    pub gateway: Option<Ipv4Addr>,
+    /// The router it is handed to, whose address may be of another family than the packet's; `None` if the destination itself is on
+    /// the link.
+    pub gateway: Option<IpAddr>,
+}
+
+impl NextHop {
+    /// The neighbour that a packet to `destination` is handed to.
+    pub fn neighbor(self, destination: impl Into<IpAddr>) -> IpAddr {
+        self.gateway.unwrap_or_else(|| destination.into())
+    }
+
+    /// As [`NextHop::neighbor`], for who knows neighbours of one family only; `None` if the gateway is of the other one.
+    pub fn neighbor_in<A: Family>(self, destination: A) -> Option<A> {
+        A::of(self.neighbor(destination))
+    }
 }
 
 impl fmt::Display for NextHop {
@@ -152,9 +169,10 @@ impl NextHopStore {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     fn hop(port: PortId) -> NextHop {
-        NextHop { port, gateway: Some(Ipv4Addr::new(10, 0, 0, 1)) }
+        NextHop { port, gateway: Some(Ipv4Addr::new(10, 0, 0, 1).into()) }
     }
 
     #[test]
@@ -176,12 +194,22 @@ mod tests {
     fn gateways_and_ports_tell_next_hops_apart() {
         let mut store = NextHopStore::new(u32::MAX);
         let ids: Vec<_> = (0..100_000u32)
-            .map(|n| NextHop { port: (n % 7) as u16, gateway: (n % 5 != 0).then(|| Ipv4Addr::from_bits(n)) })
+            .map(|n| NextHop { port: (n % 7) as u16, gateway: (n % 5 != 0).then(|| Ipv4Addr::from_bits(n).into()) })
             .map(|next_hop| (next_hop, store.acquire(next_hop).unwrap()))
             .collect();
         assert_eq!(store.len(), 80_000 + 7);
         assert!(ids.iter().all(|(next_hop, acquired)| store.get(acquired.id) == Some(*next_hop)));
         assert_eq!(hop(3).to_string(), "via 10.0.0.1 port 3");
+    }
+
+    #[test]
+    fn a_gateway_of_the_other_family_is_a_neighbour_all_the_same() {
+        let six: Ipv6Addr = "fe80::1".parse().unwrap();
+        let (destination, via) = (Ipv4Addr::new(10, 0, 0, 7), NextHop { port: 1, gateway: Some(six.into()) });
+        assert_eq!((via.neighbor(destination), via.neighbor_in(destination)), (IpAddr::from(six), None));
+        assert_eq!(via.neighbor_in(Ipv6Addr::LOCALHOST), Some(six));
+        let on_link = NextHop { port: 1, gateway: None };
+        assert_eq!((on_link.neighbor_in(destination), on_link.neighbor_in(six)), (Some(destination), Some(six)));
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Reassembly of IPv4 packets from fragments (RFC 791 section 3.2, RFC 815, RFC 1122 section 3.3.2).
+//! Reassembly of packets from fragments: of IPv4 (RFC 791 section 3.2, RFC 815, RFC 1122 section 3.3.2), and of IPv6 ([`six`]).
 //!
 //! What the fragments lie in is the caller's business: a [`Reassembly`] holds items, and answers which of them make a whole packet,
 //! or must be given up. It is bounded in items, and so in packets.
@@ -6,7 +6,10 @@
 //! Fragments that overlap never come from an honest host, and differ in what systems make of them; so the whole packet is given up,
 //! with what still comes of it, as RFC 5722 section 4 says for IPv6. A fragment that comes twice is no overlap.
 
+pub mod six;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 
 use weir_wire::ipv4::{self, MAX_LENGTH};
 use weir_wire::{Ipv4, U16, View};
@@ -98,23 +101,23 @@ impl<T> Pieces<T> {
     }
 }
 
-/// Fragments that wait for the rest of their packets.
+/// Fragments that wait for the rest of their packets, which `K` tells apart.
 #[derive(Debug)]
-pub struct Reassembly<T> {
-    packets: HashMap<Whole, Pieces<T>>,
-    deadlines: BTreeSet<(u64, Whole)>,
+pub struct Reassembly<T, K = Whole> {
+    packets: HashMap<K, Pieces<T>>,
+    deadlines: BTreeSet<(u64, K)>,
     most: usize,
     held: usize,
 }
 
-impl<T> Reassembly<T> {
+impl<T, K: Copy + Ord + Hash> Reassembly<T, K> {
     /// Room for `most` fragments, of at most so many packets.
-    pub fn new(most: usize) -> Reassembly<T> {
+    pub fn new(most: usize) -> Reassembly<T, K> {
         Reassembly { packets: HashMap::new(), deadlines: BTreeSet::new(), most, held: 0 }
     }
 
     /// Takes a fragment that came at time `now`.
-    pub fn add(&mut self, now: u64, whole: Whole, piece: Piece, item: T) -> Verdict<T> {
+    pub fn add(&mut self, now: u64, whole: K, piece: Piece, item: T) -> Verdict<T> {
         if !self.packets.contains_key(&whole) {
             if self.packets.len() >= self.most || self.held >= self.most {
                 return Verdict::Full(item);
@@ -147,7 +150,7 @@ impl<T> Reassembly<T> {
         Verdict::Complete(self.remove(whole))
     }
 
-    fn remove(&mut self, whole: Whole) -> Vec<T> {
+    fn remove(&mut self, whole: K) -> Vec<T> {
         let Some(mut pieces) = self.packets.remove(&whole) else { return Vec::new() };
         self.deadlines.remove(&(pieces.deadline, whole));
         self.held -= pieces.by_start.len();

@@ -1,9 +1,12 @@
 //! The routing information base: what every author wants, and what of it the forwarding table must hold.
 //!
-//! A route is a prefix, an [`Author`], and a set of hops ([`Hop`]). Per prefix the most preferred author wins who has a
-//! usable hop. A hop is usable while the link of its port is up; a gateway without a port is looked up among the connected
-//! networks (routes of [`Author::Connected`] out of a port), and only there. Hops of one set share the traffic; those
-//! that are not usable are left out, and come back by themselves.
+//! A route is a VRF, a prefix of either family, an [`Author`], and a set of hops ([`Hop`]). Per prefix the most preferred author wins
+//! who has a usable hop. A hop is usable while the link of its port is up; a gateway without a port is looked up among the networks that
+//! are connected in the route's VRF (routes of [`Author::Connected`] out of a port), and only there. Hops of one set share the traffic;
+//! those that are not usable are left out, and come back by themselves. A route may also lead nowhere ([`Discard`]).
+//!
+//! What routes lead to has no family: a set of hops, a next hop or a group is the same for routes of all VRFs and both families. So
+//! a route of IPv4 may go by routers with IPv6 addresses (RFC 8950).
 //!
 //! Equal sets are kept once, but where a route would lose flows by that: a route that gets other hops keeps the flows of those
 //! that stay, whoever had it before, and has a group of its own if need be. So a link that goes down changes the few groups it is a member of, and of the routes
@@ -23,6 +26,7 @@
 
 mod behind;
 mod connected;
+mod hop;
 mod hops;
 mod routes;
 mod sets;
@@ -32,40 +36,24 @@ mod tests;
 mod view;
 
 use crate::author::Author;
+use crate::family::Family;
 use crate::group::{Buckets, GroupId, GroupStore, MAX_MEMBERS};
 use crate::interface::PortId;
 use crate::nexthop::{NextHop, NextHopId, NextHopStore};
+use crate::vrf::VrfId;
 use behind::Behind;
 use connected::Connected;
-use hops::Hops;
-use ipnet::Ipv4Net;
-use routes::Routes;
+use hop::Bound;
+pub use hop::{Discard, Hop};
+use hops::{Hops, Key};
+use ipnet::IpNet;
+pub use routes::Routed;
+use routes::{RouteId, Routes};
 use sets::{Set, Sets};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 pub use view::RouteView;
-
-/// One way on, as an author states it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Hop {
-    /// The destination is on the link of this port.
-    On(PortId),
-    /// By this router, on whichever connected network it is.
-    Via(Ipv4Addr),
-    /// By this router, on the link of this port, whatever networks are connected there.
-    ViaOn(Ipv4Addr, PortId),
-}
-
-impl fmt::Display for Hop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Hop::On(port) => write!(f, "port {port}"),
-            Hop::Via(gateway) => write!(f, "via {gateway}"),
-            Hop::ViaOn(gateway, port) => write!(f, "via {gateway} port {port}"),
-        }
-    }
-}
 
 /// What a route leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +62,8 @@ pub enum Target {
     NextHop(NextHopId),
     /// An equal-cost set.
     Group(GroupId),
+    /// Nowhere.
+    Discard(Discard),
 }
 
 /// Something that the forwarding table has to do.
@@ -95,8 +85,10 @@ pub enum Change {
     },
     /// The prefix leads here from now on; `None`: nowhere.
     Route {
+        /// In which VRF.
+        vrf: VrfId,
         /// Which prefix; host bits are zero.
-        prefix: Ipv4Net,
+        prefix: IpNet,
         /// Where it leads.
         now: Option<Target>,
     },
@@ -135,6 +127,12 @@ pub enum RouteError {
         /// Most routes, as configured.
         limit: u32,
     },
+    /// A link-local address says nothing without the port on whose link it is.
+    NeedsPort(IpAddr),
+    /// A route of IPv6 cannot go by a router that is known by its IPv4 address.
+    WrongFamily(IpAddr),
+    /// A route that leads nowhere has other hops, too.
+    DiscardAndMore(Discard),
     /// No place for another next hop.
     TooManyNextHops,
     /// No place for another group.
@@ -150,6 +148,15 @@ impl fmt::Display for RouteError {
             RouteError::TooManyHops { limit } => write!(f, "a route can have at most {limit} next hops"),
             RouteError::TooManyRoutes { limit } => {
                 write!(f, "the table is full: it is configured for {limit} routes; delete some or configure more")
+            }
+            RouteError::NeedsPort(gateway) => {
+                write!(f, "{gateway} is link-local, and may be on any link; write the port, too")
+            }
+            RouteError::WrongFamily(gateway) => {
+                write!(f, "an IPv6 route cannot go by {gateway}; write the router's IPv6 address")
+            }
+            RouteError::DiscardAndMore(discard) => {
+                write!(f, "a {discard} route leads nowhere, and can have no next hops; leave one or the other out")
             }
             RouteError::TooManyNextHops => f.write_str("all next hops are taken; delete routes or configure more"),
             RouteError::TooManyGroups => f.write_str("all equal-cost sets are taken; delete routes or configure more"),
@@ -186,7 +193,7 @@ pub struct Rib {
     /// A hop could not be resolved for want of a place.
     starved: bool,
     /// Room for hops that are being sorted, kept so that a change does not allocate.
-    scratch: Vec<Hop>,
+    scratch: Vec<Bound>,
 }
 
 impl Rib {
@@ -214,19 +221,21 @@ impl Rib {
     ///
     /// # Errors
     /// The route can not be held; the RIB is as before (`changes` may then name next hops that come and go).
-    pub fn replace(
+    pub fn replace<P: Routed>(
         &mut self,
-        prefix: Ipv4Net,
+        vrf: VrfId,
+        prefix: P,
         author: Author,
         hops: &[Hop],
         changes: &mut Vec<Change>,
     ) -> Result<(), RouteError> {
         let mut sorted = std::mem::take(&mut self.scratch);
         sorted.clear();
-        sorted.extend_from_slice(hops);
+        sorted.extend(hops.iter().map(|&hop| Bound::new(hop, vrf)));
         sorted.sort_unstable();
         sorted.dedup();
-        let result = self.replace_sorted(prefix.trunc(), author, &sorted, changes);
+        let checked = check_hops::<P>(&sorted);
+        let result = checked.and_then(|()| self.replace_sorted((vrf, prefix.network()), author, &sorted, changes));
         self.scratch = sorted;
         self.let_go(changes);
         result
@@ -236,14 +245,20 @@ impl Rib {
     ///
     /// # Errors
     /// There is none.
-    pub fn remove(&mut self, prefix: Ipv4Net, author: Author, changes: &mut Vec<Change>) -> Result<(), RouteError> {
-        let prefix = prefix.trunc();
-        let (route, entry) = self.routes.find_entry(prefix, author).ok_or(RouteError::NotFound)?;
+    pub fn remove<P: Routed>(
+        &mut self,
+        vrf: VrfId,
+        prefix: P,
+        author: Author,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), RouteError> {
+        let prefix = prefix.network();
+        let (route, entry) = self.routes.find_entry(vrf, prefix, author).ok_or(RouteError::NotFound)?;
         let set = self.routes.detach(route, entry, &mut self.sets);
         self.refresh_route(route, changes);
         self.routes.drop_if_empty(route);
-        if author == Author::Connected && self.connected.set(prefix, &[]) {
-            self.fall_behind();
+        if author == Author::Connected {
+            self.set_connected(vrf, prefix.into(), &[]);
         }
         self.drop_set_if_unused(set, changes);
         self.let_go(changes);
@@ -254,7 +269,11 @@ impl Rib {
     pub fn set_link(&mut self, port: PortId, up: bool) {
         let changed = if up { self.up.insert(port) } else { self.up.remove(&port) };
         if changed {
-            self.fall_behind();
+            self.fall_behind((Key::Port(port), Key::Port(port)));
+            let gateways: Vec<_> = self.connected.gateways_on(port).collect();
+            for gateways in gateways {
+                self.fall_behind(gateways);
+            }
         }
     }
 
@@ -269,24 +288,18 @@ impl Rib {
         self.next_hops.recycle(upto.next_hops);
         self.groups.recycle(upto.groups);
         if std::mem::take(&mut self.starved) {
-            self.fall_behind();
+            self.fall_behind(Key::ALL);
         }
     }
 
-    fn replace_sorted(
+    fn replace_sorted<P: Routed>(
         &mut self,
-        prefix: Ipv4Net,
+        (vrf, prefix): (VrfId, P),
         author: Author,
-        hops: &[Hop],
+        hops: &[Bound],
         changes: &mut Vec<Change>,
     ) -> Result<(), RouteError> {
-        if hops.is_empty() {
-            return Err(RouteError::NoHops);
-        }
-        if hops.len() > MAX_MEMBERS {
-            return Err(RouteError::TooManyHops { limit: MAX_MEMBERS });
-        }
-        let found = self.routes.find_entry(prefix, author);
+        let found = self.routes.find_entry(vrf, prefix, author);
         if found.is_none() && self.routes.len() >= self.limits.routes as usize {
             return Err(RouteError::TooManyRoutes { limit: self.limits.routes });
         }
@@ -294,24 +307,31 @@ impl Rib {
         if own.is_some_and(|set| self.sets.find(hops).contains(&set)) {
             return Ok(());
         }
-        let model = self.model_for(prefix, own);
+        let model = self.model_for(vrf, prefix, own);
         let set = self.intern_set(hops, model, changes)?;
         let (route, old) = match found {
             Some((route, entry)) => (route, self.routes.change_set(entry, set, &mut self.sets)),
-            None => (self.routes.attach(prefix, author, set, &mut self.sets), None),
+            None => (self.routes.attach((vrf, prefix), author, set, &mut self.sets), None),
         };
         self.refresh_route(route, changes);
-        if author == Author::Connected && self.connected.set(prefix, hops) {
-            self.fall_behind();
+        if author == Author::Connected {
+            self.set_connected(vrf, prefix.into(), hops);
         }
         self.drop_set_if_unused(old, changes);
         Ok(())
     }
 
+    /// A network is connected by these of `hops` that are ports, or not any more.
+    fn set_connected(&mut self, vrf: VrfId, network: IpNet, hops: &[Bound]) {
+        if self.connected.set(vrf, network, hops.iter().map(|bound| bound.hop)) {
+            self.fall_behind(Key::gateways_in(vrf, network));
+        }
+    }
+
     /// The group whose flows a route to `prefix` should keep: what packets follow now, whose ever it is; else that of the author's
     /// set `own`.
-    fn model_for(&self, prefix: Ipv4Net, own: Option<u32>) -> Option<GroupId> {
-        match self.routes.get(prefix).and_then(|route| route.installed) {
+    fn model_for<P: Routed>(&self, vrf: VrfId, prefix: P, own: Option<u32>) -> Option<GroupId> {
+        match self.routes.get(vrf, prefix).and_then(|route| route.installed) {
             Some(Target::Group(id)) => Some(id),
             _ => own.and_then(|set| self.sets.group(set)),
         }
@@ -319,7 +339,7 @@ impl Rib {
 
     /// Of the sets of these hops the one to which the fewest flows of `model` have to move; `None` if there is none, or one made
     /// after `model` would move fewer still and half of the groups are free.
-    fn set_like(&self, hops: &[Hop], model: Option<GroupId>) -> Option<u32> {
+    fn set_like(&self, hops: &[Bound], model: Option<GroupId>) -> Option<u32> {
         let moves = |set: u32| Some(self.groups.distance(model?, self.sets.group(set)?));
         let best = self.sets.find(hops).iter().copied().min_by_key(|&set| moves(set))?;
         let usable = self.usable_of(self.sets.members(best));
@@ -339,7 +359,7 @@ impl Rib {
     /// The set of these hops, made if there is none yet that is near; a new group starts with the buckets of `model`.
     fn intern_set(
         &mut self,
-        hops: &[Hop],
+        hops: &[Bound],
         model: Option<GroupId>,
         changes: &mut Vec<Change>,
     ) -> Result<u32, RouteError> {
@@ -369,7 +389,7 @@ impl Rib {
 
     fn intern_hops(
         &mut self,
-        hops: &[Hop],
+        hops: &[Bound],
         members: &mut Vec<u32>,
         changes: &mut Vec<Change>,
     ) -> Result<(), RouteError> {
@@ -397,7 +417,10 @@ impl Rib {
         let usable = self.usable_of(self.sets.members(index));
         let Some(set) = self.sets.get_mut(index) else { return false };
         let target = match set.group {
-            None => usable.first().copied().map(Target::NextHop),
+            None => {
+                let discard = set.hops.first().and_then(|&hop| self.hops.discard(hop));
+                discard.map(Target::Discard).or(usable.first().copied().map(Target::NextHop))
+            }
             Some(id) => {
                 // A group that was led to by nobody may be as it should be and yet never have been told.
                 let told = set.target.is_some() || usable.is_empty();
@@ -412,16 +435,16 @@ impl Rib {
     }
 
     /// Lets the most preferred author with a usable set have the prefix.
-    fn refresh_route(&mut self, route: u32, changes: &mut Vec<Change>) {
+    fn refresh_route(&mut self, route: RouteId, changes: &mut Vec<Change>) {
         let best = self.routes.entries_of(route).find_map(|(_, entry)| self.sets.target(entry.set));
-        if let Some(prefix) = self.routes.install(route, best) {
-            changes.push(Change::Route { prefix, now: best });
+        if let Some((vrf, prefix)) = self.routes.install(route, best) {
+            changes.push(Change::Route { vrf, prefix, now: best });
         }
     }
 
     fn drop_set_if_unused(&mut self, index: Option<u32>, changes: &mut Vec<Change>) {
         let Some(index) = index.filter(|&index| self.sets.is_unused(index)) else { return };
-        let keys: Vec<Hop> = self.sets.members(index).iter().filter_map(|&hop| self.hops.hop(hop)).collect();
+        let keys: Vec<Bound> = self.sets.members(index).iter().filter_map(|&hop| self.hops.bound(hop)).collect();
         let Some(set) = self.sets.remove(index, &keys) else { return };
         if let Some(id) = set.group.filter(|&id| self.groups.remove(id)) {
             changes.push(Change::Group { id, now: None });
@@ -443,6 +466,27 @@ impl Rib {
             }
         }
     }
+}
+
+/// Whether a route to such a prefix can have these hops, sorted and each once.
+fn check_hops<P: Routed>(hops: &[Bound]) -> Result<(), RouteError> {
+    if hops.is_empty() {
+        return Err(RouteError::NoHops);
+    }
+    if hops.len() > MAX_MEMBERS {
+        return Err(RouteError::TooManyHops { limit: MAX_MEMBERS });
+    }
+    for Bound { hop, .. } in hops {
+        match (*hop, hop.gateway()) {
+            (Hop::Discard(discard), _) if hops.len() > 1 => return Err(RouteError::DiscardAndMore(discard)),
+            (_, Some(gateway)) if hop.lacks_port() => return Err(RouteError::NeedsPort(gateway)),
+            (_, Some(gateway @ IpAddr::V4(_))) if <P::Address as Family>::of(gateway).is_none() => {
+                return Err(RouteError::WrongFamily(gateway));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn acquire(store: &mut NextHopStore, next_hop: NextHop, changes: &mut Vec<Change>) -> Option<NextHopId> {

@@ -113,6 +113,23 @@ pub enum Request {
     },
     /// Stops as SIGTERM does.
     Stop,
+    /// Lets a service fail, so that a test sees what comes of it: builds for tests only.
+    Torment {
+        /// The service's name.
+        service: String,
+        /// How it is to fail.
+        fault: Fault,
+    },
+}
+
+/// How a service fails for a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// It panics.
+    Panic,
+    /// Its step does not end.
+    Hang,
 }
 
 /// How much a line of the log matters; a log has the lines of its level and of those before it.
@@ -153,7 +170,7 @@ impl Request {
     /// Whether carrying it out takes the right to change.
     pub fn changes(&self) -> bool {
         match self {
-            Request::Change { .. } | Request::Reload { .. } | Request::Stop => true,
+            Request::Change { .. } | Request::Reload { .. } | Request::Stop | Request::Torment { .. } => true,
             Request::Log { level } => level.is_some(),
             // A trace or capture shows what others send, which counts as more than numbers.
             Request::Trace { .. } | Request::Capture { .. } => true,

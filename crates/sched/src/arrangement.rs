@@ -7,7 +7,7 @@
 //! | `pipeline` of two | everything but the last step | | schedules, sends |
 //! | `pipeline` of more | balances | each everything but the last step, for its own users | schedules, sends |
 
-use weir_stage::{Layout, Place};
+use weir_stage::{Layout, Place, Placement};
 
 use crate::owner::Owners;
 
@@ -22,10 +22,10 @@ pub struct Arrangement {
 }
 
 impl Arrangement {
-    /// Of so many workers.
-    pub fn of(layout: Layout, workers: usize) -> Arrangement {
-        let workers = u8::try_from(workers).unwrap_or(u8::MAX).max(1);
-        match layout {
+    /// On these workers.
+    pub fn of(placement: &Placement) -> Arrangement {
+        let workers = u8::try_from(placement.workers.len()).unwrap_or(u8::MAX).max(1);
+        match placement.layout {
             Layout::Distributor if workers > 1 => {
                 Arrangement { owners: Owners::with_schedulers(workers - 1), first: 1, last: workers - 1 }
             }
@@ -72,9 +72,13 @@ impl Arrangement {
 mod tests {
     use super::*;
 
+    fn placement(layout: Layout, workers: u16) -> Placement {
+        Placement { layout, workers: (0..workers).collect() }
+    }
+
     /// Sections of owners, that of the shared scheduler, and whether somebody balances.
-    fn arranged(layout: Layout, workers: usize) -> (Vec<u8>, u8, bool) {
-        let arrangement = Arrangement::of(layout, workers);
+    fn arranged(layout: Layout, workers: u16) -> (Vec<u8>, u8, bool) {
+        let arrangement = Arrangement::of(&placement(layout, workers));
         let section = |place| match place {
             Place::Worker { section } => section,
             Place::Control => panic!("a data path on the control side"),
@@ -98,7 +102,7 @@ mod tests {
 
     #[test]
     fn schedulers_are_shared_in_a_pipeline_only() {
-        let own = |layout, workers| Arrangement::of(layout, workers).has_own_schedulers();
+        let own = |layout, workers| Arrangement::of(&placement(layout, workers)).has_own_schedulers();
         assert!(own(Layout::RunToCompletion, 1) && own(Layout::Distributor, 2) && own(Layout::Distributor, 9));
         assert!(!own(Layout::Pipeline, 2) && !own(Layout::Pipeline, 3) && !own(Layout::Pipeline, 9));
         assert!(own(Layout::Pipeline, 1), "one worker is no pipeline");

@@ -194,9 +194,14 @@ impl Seat {
     }
 }
 
+/// What [`Police`] declares.
+pub fn declaration(user: Key<u32>) -> Declaration {
+    Declaration::of::<Exit>().reads(&[user.into()]).updates(&[LaneId::Colour])
+}
+
 impl Stage for Police {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().reads(&[self.user.into()]).updates(&[LaneId::Colour])
+        declaration(self.user)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

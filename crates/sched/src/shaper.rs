@@ -124,10 +124,15 @@ const AT_ONCE: usize = 16 * BATCH;
 /// How long a change for users whose packets wait may take to be noticed, nanoseconds.
 const ATTENTION: u64 = 1_000_000;
 
+/// What [`Shaper`] declares that finds users in the lane `user`, and colours if there are any.
+pub fn declaration(user: Key<u32>, colours: bool) -> Declaration {
+    let declaration = Declaration::of::<Exit>().reads(&[user.into(), LaneId::Class]).polled();
+    if colours { declaration.reads(&[LaneId::Colour]) } else { declaration }
+}
+
 impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
     fn declare(&self) -> Declaration {
-        let declaration = Declaration::of::<Exit>().reads(&[self.user.into(), LaneId::Class]).polled();
-        if self.colours { declaration.reads(&[LaneId::Colour]) } else { declaration }
+        declaration(self.user, self.colours)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use weir_packet::{Key, LaneId, USER_LANES};
+use weir_packet::{Batch, Key, LaneId, USER_LANES};
 
-use crate::stage::{Declaration, Stage};
+use crate::stage::{Declaration, Out, Stage};
 use crate::ways::Fate;
 
 /// A stage's place in a [`Graph`].
@@ -76,6 +76,34 @@ impl Graph {
         let targets = vec![None; declaration.codes()];
         self.nodes.push(Node { name: name.into(), stage, declaration, place, targets, open: Vec::new() });
         NodeId(self.nodes.len() - 1)
+    }
+
+    /// Adds a stand-in that declares this and does nothing: for graphs that are only looked at.
+    pub fn add_declared(&mut self, name: impl Into<String>, declaration: Declaration, place: Place) -> NodeId {
+        self.add_at(name, Box::new(Declared(declaration)), place)
+    }
+
+    /// Adds a stage that runs at `place` and declares this. It is made of `tables`; where there are none, because the graph is only to be
+    /// looked at, a stand-in that declares the same takes its place. So one drawing serves both.
+    ///
+    /// # Errors
+    ///
+    /// What `make` may lack.
+    pub fn add_of<T: ?Sized>(
+        &mut self,
+        name: impl Into<String>,
+        declaration: Declaration,
+        place: Place,
+        tables: Option<&T>,
+        make: impl FnOnce(&T) -> Result<Box<dyn Stage>, GraphError>,
+    ) -> Result<NodeId, GraphError> {
+        let name = name.into();
+        let Some(tables) = tables else { return Ok(self.add_declared(name, declaration, place)) };
+        let stage = make(tables)?;
+        if stage.declare() != declaration {
+            self.complaints.push(format!("{name}: declares other ways or lanes than its description"));
+        }
+        Ok(self.add_at(name, stage, place))
     }
 
     /// Wires a way, by its name, to what it leads to.
@@ -361,6 +389,17 @@ fn meet(have: Option<&mut Option<Vec<LaneId>>>, with: &[LaneId]) {
         None => *have = Some(with.to_vec()),
         Some(lanes) => lanes.retain(|lane| with.contains(lane)),
     }
+}
+
+/// Declares what a stage does that is not there.
+struct Declared(Declaration);
+
+impl Stage for Declared {
+    fn declare(&self) -> Declaration {
+        self.0.clone()
+    }
+
+    fn run(&mut self, _batch: &mut Batch, _out: &mut Out<'_>) {}
 }
 
 /// What is wrong with a graph, a sentence each.

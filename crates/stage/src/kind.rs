@@ -2,8 +2,9 @@
 
 use weir_config::{ConfigError, Element, ErrorKind, Path, Schema, Setting, Value};
 
-use crate::function::{Env, Notice};
+use crate::function::{Env, Ground};
 use crate::graph::GraphError;
+use crate::instance::Notice;
 use crate::stage::{Declaration, Stage};
 
 /// A kind of stage that a configuration can name. The catalogue of the program lists one value for each.
@@ -24,12 +25,43 @@ pub trait StageKind: Sync {
         Vec::new()
     }
 
-    /// Makes ready what stages of these settings are made from, without touching anything that runs.
+    /// Says what stages of these settings are, without building a table. Where there is none to be built, what makes them is the answer.
     ///
     /// # Errors
     ///
     /// Everything that is wrong with the settings beyond their schema, at once.
-    fn build(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>>;
+    fn describe(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>>;
+}
+
+/// What stages of one kind and the same settings are.
+pub trait DescribeStage: Send {
+    /// What its stages declare; made without running any code of the user's.
+    fn declares(&self) -> Declaration;
+
+    /// Builds the tables that its stages are made from, without touching anything that runs.
+    ///
+    /// # Errors
+    ///
+    /// What there is no room for.
+    fn instantiate(
+        self: Box<Self>,
+        settings: &Settings<'_>,
+        ground: &Ground<'_>,
+    ) -> Result<Box<dyn MakeStage>, Vec<ConfigError>>;
+}
+
+impl<M: MakeStage + 'static> DescribeStage for M {
+    fn declares(&self) -> Declaration {
+        self.declare()
+    }
+
+    fn instantiate(
+        self: Box<Self>,
+        _settings: &Settings<'_>,
+        _ground: &Ground<'_>,
+    ) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+        Ok(self)
+    }
 }
 
 /// A change that is ready to be put in place; it cannot fail. It is handed the engine's time, nanoseconds.
@@ -118,7 +150,7 @@ impl StageKind for Plain {
         Schema::new(self.doc, Vec::new())
     }
 
-    fn build(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         Ok(Box::new(self.make))
     }
 }

@@ -3,31 +3,50 @@
 //! - [`Stage`]: one step on a batch of packets; [`Out`]: what it may answer; [`ways!`]: the named ways out.
 //! - [`Graph`]: stages wired by their ways, with the check of what must hold.
 //! - [`Port`], [`Rx`], [`Tx`]: where packets enter and leave.
-//! - [`Function`], [`Instance`]: what a network function is to the program.
+//! - [`Function`], [`Description`], [`Instance`]: what a network function is to the program; [`AnyFunction`]: functions side by side.
+//! - [`Collection`], [`Entries`]: entries that a configuration, a file and requests speak of, declared once.
+//! - [`Service`], [`MakeService`]: what the program does beside packets.
 //! - [`StageKind`], [`MakeStage`]: what a stage is to a configuration that wires stages by hand.
 //! - [`device`]: the texts that name devices.
 //! - [`harness`]: packets in, packets per way out, for tests of single stages.
+//! - [`rehearsal`]: functions built as the program does, for tests of them.
 
 #![forbid(unsafe_code)]
 
+pub mod case;
+pub mod collection;
 pub mod device;
+pub mod entries;
 pub mod function;
 pub mod graph;
 pub mod harness;
+pub mod instance;
+pub mod interface;
 pub mod kind;
+pub mod paths;
 pub mod port;
+pub mod program;
 pub mod random;
+pub mod rehearsal;
+pub mod request;
+pub mod service;
 pub mod stage;
 pub mod ways;
 
+pub use case::{Case, Chosen, Knob};
+pub use collection::{Arguments, Collection, Said, Site, Source};
 pub use device::{DeviceText, local_mac};
-pub use function::{
-    Argument, Case, Chosen, Env, Function, Instance, Knob, Layout, Notice, PIECE, Placement, PortConfig, PortInfo,
-    RequestError, Saved, Show, ShowRows, Verb, whole,
-};
+pub use entries::Entries;
+pub use function::{Description, Env, Function, Given, Ground, Layout, Placement, PortConfig, PortInfo};
 pub use graph::{Graph, GraphError, NodeId, Place, To};
-pub use kind::{MakeStage, Plain, Prepared, Settings, StageKind};
+pub use instance::{Instance, Notice, Stateless};
+pub use interface::{InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
+pub use kind::{DescribeStage, MakeStage, Plain, Prepared, Settings, StageKind};
+pub use paths::Paths;
 pub use port::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
+pub use program::{AnyDescription, AnyFunction, Configured};
 pub use random::Random;
+pub use request::{Argument, PIECE, RequestError, Saved, Show, ShowRows, Verb, whole};
+pub use service::{Load, MakeService, Need, Service, UsageConfig, Waits};
 pub use stage::{Declaration, EngineClock, Out, OutStore, SEND_LIMIT, Sent, Stage};
 pub use ways::{Fate, MAX_PASSES, WayInfo, Ways};

@@ -41,7 +41,7 @@ pub trait Stage: Send {
 }
 
 /// What the engine must know about a stage.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
     /// Its ways out; the first is the straight path.
     pub ways: &'static [WayInfo],

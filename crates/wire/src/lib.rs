@@ -12,9 +12,13 @@
 //! | [`ipv4`] | RFC 791 header, TTL and checksum arithmetic |
 //! | [`ipv6`] | RFC 8200 header and extension headers |
 //! | [`validity`] | is it valid IPv4? RFC 1812 section 5.2.2 |
+//! | [`validity6`] | is it valid IPv6? RFC 8200 section 3 |
+//! | [`extension`] | extension headers, one by one: RFC 8200 section 4 |
 //! | [`options`] | RFC 791 options, one by one |
 //! | [`martian`] | addresses that no packet may carry, RFC 1812 section 5.3.7 |
-//! | [`nd`] | neighbour solicitations and advertisements, RFC 4861 |
+//! | [`martian6`] | the same for IPv6, RFC 6890 |
+//! | [`nd`] | neighbour discovery, RFC 4861 |
+//! | [`mld`] | multicast listeners, RFC 3810 and RFC 2710 |
 //! | [`icmp`], [`udp`], [`tcp`] | what IPv4 carries |
 //! | [`checksum`] | RFC 1071 sum, RFC 1624 update |
 //! | [`flow`] | flow hash of an IPv4 packet |
@@ -28,12 +32,15 @@ pub mod build;
 pub mod checksum;
 pub mod describe;
 pub mod ethernet;
+pub mod extension;
 pub mod flow;
 pub mod gre;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod martian;
+pub mod martian6;
+pub mod mld;
 pub mod mpls;
 pub mod nd;
 pub mod options;
@@ -41,6 +48,7 @@ pub mod pppoe;
 pub mod tcp;
 pub mod udp;
 pub mod validity;
+pub mod validity6;
 pub mod vlan;
 
 pub use ethernet::{Ethernet, MacAddr};

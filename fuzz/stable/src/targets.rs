@@ -5,6 +5,7 @@ mod decode;
 mod device;
 mod filter;
 mod net;
+mod net6;
 mod pcap;
 mod request;
 mod rows;
@@ -45,6 +46,7 @@ impl Target {
 pub static TARGETS: &[Target] = &[
     wire::TARGET,
     net::TARGET,
+    net6::TARGET,
     filter::TARGET,
     pcap::TARGET,
     decode::TARGET,

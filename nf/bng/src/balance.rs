@@ -27,7 +27,8 @@ weir_stage::ways! {
 }
 
 /// The declaration of a balancer before so many workers.
-fn declaration(workers: u8) -> Declaration {
+/// What both balancers declare.
+pub(crate) fn declaration(workers: u8) -> Declaration {
     Declaration::of::<Exit>().indexed("worker", usize::from(workers)).reads(&[LaneId::Port])
 }
 

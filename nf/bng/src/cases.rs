@@ -8,7 +8,7 @@ mod six;
 use std::net::Ipv4Addr;
 
 use serde_json::json;
-use weir_stage::function::{Prepare, Traffic};
+use weir_stage::case::{Prepare, Traffic};
 use weir_stage::{Case, Instance, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::mpls::Label;

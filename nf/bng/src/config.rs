@@ -9,7 +9,6 @@ use weir_config::{
 };
 use weir_sched::classify::ClassifyConfig;
 use weir_sched::config::SchedulerConfig;
-use weir_stage::Layout;
 
 use crate::words::{Source4, Source6};
 
@@ -232,10 +231,6 @@ config! {
         pub access: Vec<PortName> = required, rebuild, length(1..=32);
         /// Ports towards the core.
         pub core: Vec<PortName> = required, rebuild, length(1..=32);
-        /// Cores of the workers.
-        pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
-        /// How the stages are spread over the workers.
-        pub layout: Layout = default(Layout::RunToCompletion), rebuild;
         /// What packets are wrapped in towards the core.
         pub core_encapsulation: CoreEncapsulation = default(CoreEncapsulation::GreMpls), rebuild;
         /// The gateway's own end of its tunnels; needed with `gre+mpls`.

@@ -123,9 +123,14 @@ impl SlowPath {
     }
 }
 
+/// What [`SlowPath`] declares.
+pub(crate) fn declaration(ports: usize, kind: Key<Kind>) -> Declaration {
+    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port, kind.into()]).polled()
+}
+
 impl Stage for SlowPath {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().indexed("port", self.ports).reads(&[LaneId::Port, self.kind.into()]).polled()
+        declaration(self.ports, self.kind)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
@@ -218,12 +223,12 @@ impl Turn<'_, '_> {
 
     fn router_event(&mut self, event: Event) {
         match event {
-            Event::SendArp { port, to, arp, kind } => self.core_arp_out(port, to, &arp, kind),
+            Event::Send { port, to, message, kind } => self.core_arp_out(port, to, &message, kind),
             Event::Resolved { port, address, .. } => self.let_go(Awaited::Router(port, address), Exit::Up),
             Event::Failed { port, address } | Event::Removed { port, address } => {
                 self.give_up(Awaited::Router(port, address));
             }
-            Event::Changed { .. } | Event::DuplicateAddress { .. } => {}
+            Event::Changed { .. } | Event::DuplicateAddress { .. } | Event::OwnAddress { .. } => {}
         }
     }
 

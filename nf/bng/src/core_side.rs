@@ -109,7 +109,7 @@ impl CoreSide {
                     self.set_mac((port, address), None, fib);
                 }
                 Event::DuplicateAddress { port, address, mac } => self.duplicates.heard(port, address, mac),
-                Event::SendArp { .. } => {}
+                Event::Send { .. } | Event::OwnAddress { .. } => {}
             }
         }
         self.outbox.extend(events);

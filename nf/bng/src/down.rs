@@ -458,12 +458,14 @@ impl Shared {
     }
 }
 
+/// What [`Down`] declares.
+pub(crate) fn declaration(ports: usize, kind: Key<Kind>) -> Declaration {
+    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).writes(&[kind.into()])
+}
+
 impl<const TUNNEL: bool> Stage for Down<TUNNEL> {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>()
-            .indexed("port", self.shared.ports.list().len())
-            .reads(&[LaneId::Port])
-            .writes(&[self.aside.kind.into()])
+        declaration(self.shared.ports.list().len(), self.aside.kind)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

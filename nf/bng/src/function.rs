@@ -1,45 +1,33 @@
-//! The function `bng` as the program sees it.
+//! The function `bng` as the program sees it: its configuration, and what that comes to.
 
-use std::any::Any;
-use std::io::BufReader;
 use std::net::Ipv6Addr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ipnet::Ipv6Net;
-use serde_json::Value;
-use weir_config::{ConfigError, Element, ErrorKind, PortName, Schema};
+use weir_config::{ConfigError, Element, ErrorKind, PortName};
 use weir_net::Author;
-use weir_packet::Key;
 use weir_sched::arrangement::Arrangement;
+use weir_sched::owner::Owners;
 use weir_simd::Kernel;
-use weir_stage::{
-    Case, Env, Function, Graph, GraphError, Instance, Layout, Notice, Placement, RequestError, Saved, Show, ShowRows,
-    Stage, Verb,
-};
+use weir_stage::{Case, Description, Env, Function, Given, Graph, GraphError, Ground, Prepared, Show, Site, Verb};
 use weir_table::lpm4::Prefix4;
 use weir_wire::MacAddr;
 
 use crate::cases;
 use crate::config::{BngConfig, CoreEncapsulation, SubscribersConfig};
-use crate::control::{ErrorLimits, Room, SlowPath};
+use crate::control::ErrorLimits;
 use crate::core_side::CoreSide;
-use crate::down;
-use crate::fib::{Fib, FibView};
-use crate::identification::Sequence;
+use crate::fib::Fib;
+use crate::graph::Shape;
 use crate::load::{Loader, Taken};
 use crate::loss::{reasons, watched};
-use crate::marking::Marking;
-use crate::notice::Notices;
 use crate::ports::{Ports, Side};
-use crate::punt::{Kind, Rates};
 use crate::qos::{self, Schedulers};
 use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, ShapingSettings, Timing};
-use crate::save::Added;
-use crate::six;
+use crate::running::Running;
 use crate::state::{Control, Defences, lock};
-use crate::table::counters::{Counters, WorkerCounters};
-use crate::table::{Limits, Subscribers, Tables, Tags};
-use crate::up;
+use crate::table::counters::Counters;
+use crate::table::{Limits, Tables, Tags};
 use crate::wanted::{Wanted, wanted};
 use crate::{request, show};
 
@@ -48,49 +36,45 @@ use crate::{request, show};
 pub struct Bng;
 
 impl Function for Bng {
+    type Config = BngConfig;
+    type Description = Described;
+
     fn kind(&self) -> &'static str {
         "bng"
     }
 
-    fn schema(&self) -> Schema {
-        BngConfig::schema()
+    fn balances(&self) -> bool {
+        true
     }
 
-    fn placement(&self, element: &Element) -> Placement {
-        let workers = element.read_key("workers").unwrap_or(vec![0]);
-        Placement { layout: element.read_key("layout").unwrap_or(Layout::RunToCompletion), workers }
-    }
-
-    fn ports(&self, element: &Element) -> Vec<String> {
-        let ports = ["access", "core"].map(|key| element.read_key::<Vec<PortName>>(key).unwrap_or_default());
-        ports.iter().flatten().map(PortName::to_string).collect()
+    fn ports(&self, given: &Given<'_, BngConfig>) -> Vec<String> {
+        given.config.access.iter().chain(&given.config.core).map(PortName::to_string).collect()
     }
 
     /// Customers' packets have two tags.
-    fn in_front(&self, element: &Element, port: &str) -> u16 {
+    fn in_front(&self, given: &Given<'_, BngConfig>, port: &str) -> u16 {
         const TWO_TAGS: u16 = 8;
-        let access: Vec<PortName> = element.read_key("access").unwrap_or_default();
-        if access.iter().any(|access| access.as_str() == port) { TWO_TAGS } else { 0 }
+        if given.config.access.iter().any(|access| access.as_str() == port) { TWO_TAGS } else { 0 }
     }
 
-    fn holds(&self, element: &Element) -> usize {
-        element
-            .read::<BngConfig>()
-            .map_or(0, |config| qos::holds(&config.qos, config.access.len(), arrangement(&config).owners()))
+    fn holds(&self, given: &Given<'_, BngConfig>) -> usize {
+        qos::holds(&given.config.qos, given.config.access.len(), Arrangement::of(given.placement).owners())
     }
 
-    fn build(
-        &self,
-        element: &Element,
-        env: &Env<'_>,
-        old: Option<&dyn Instance>,
-    ) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
-        let (config, wanted) = wanted(element, env)?;
-        if !wanted.wrong.is_empty() {
-            return Err(with_subscribers(element, env, &config, wanted));
+    fn describe(&self, given: &Given<'_, BngConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
+        let mut wanted = wanted(given, env);
+        let arrangement = Arrangement::of(given.placement);
+        let settings = settings(given.config, &wanted, arrangement.owners());
+        let entries = entries(given, env, &settings);
+        let mut wrong = std::mem::take(&mut wanted.wrong);
+        let entries = entries.map_err(|more| wrong.extend(more)).unwrap_or_default();
+        if !wrong.is_empty() {
+            return Err(wrong);
         }
-        let old = old.and_then(|old| old.as_any().downcast_ref::<Running>());
-        Ok(Box::new(Running::build(element, config, wanted, env, old)?))
+        let ports = Arc::clone(&wanted.ports);
+        let shape = Shape { name: given.name().to_owned(), config: Arc::clone(given.config), ports, arrangement };
+        let up = env.ports.iter().filter(|port| port.link_up).map(|port| port.index).collect();
+        Ok(Described { element: Arc::clone(given.element), shape, wanted, settings, entries, up })
     }
 
     fn verbs(&self) -> &'static [Verb] {
@@ -110,48 +94,61 @@ impl Function for Bng {
     }
 }
 
-/// A configured gateway.
-pub(crate) struct Running {
-    pub(crate) name: String,
-    pub(crate) config: BngConfig,
-    pub(crate) ports: Arc<Ports>,
-    fib: FibView,
-    pub(crate) subscribers: Arc<Subscribers>,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) kernel: Kernel,
-    /// Own addresses, sorted.
-    own: Vec<u32>,
-    /// The same of IPv6.
-    own6: Vec<u128>,
-    local: u32,
-    /// Identifications of all workers' outer packets.
-    pub(crate) sequence: Sequence,
-    /// What shapes subscribers, if anything does.
-    pub(crate) schedulers: Option<Arc<Schedulers>>,
-    /// What runs on which worker.
-    pub(crate) arrangement: Arrangement,
-    shared: Arc<Mutex<Control>>,
-    notices: Mutex<Notices>,
+/// What a gateway comes to.
+pub struct Described {
+    element: Arc<Element>,
+    shape: Shape,
+    wanted: Wanted,
+    settings: Settings,
+    entries: Vec<Entry>,
+    /// Indices of ports whose links are up, of whatever function.
+    up: Vec<u16>,
 }
 
-impl Running {
-    fn build(
-        element: &Element,
-        config: BngConfig,
-        wanted: Wanted,
-        env: &Env<'_>,
-        old: Option<&Running>,
-    ) -> Result<Running, Vec<ConfigError>> {
+impl Description for Described {
+    type Running = Running;
+
+    fn sketch(&self, _replica: usize) -> Result<Graph, GraphError> {
+        self.shape.draw(None)
+    }
+
+    fn instantiate(self, ground: &Ground<'_>, old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
+        self.build(ground, old)
+    }
+
+    fn change(self, running: &Running, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
+        let Described { element, shape, settings, entries, .. } = self;
+        let config = shape.config;
+        let conflict = |problem| vec![element.error(ErrorKind::Conflict, &element.path().field("qos"), problem)];
+        let prepared =
+            |all: &Arc<Schedulers>| all.prepare(&config.qos).map_err(conflict).map(|change| (Arc::clone(all), change));
+        let change = running.schedulers.as_ref().map(prepared).transpose()?;
+        let shared = Arc::clone(&running.shared);
+        Ok(Box::new(move |now| {
+            let mut control = lock(&shared);
+            control.registry.configure(settings);
+            if let Some((schedulers, change)) = change {
+                schedulers.apply(change);
+                control.registry.shape_all();
+            }
+            drop(control.registry.become_config(entries));
+            control.registry.settle();
+            control.errors.set_rate(config.icmp_rate.packets_per_second(), now);
+            control.config = config;
+        }))
+    }
+}
+
+impl Described {
+    fn build(self, ground: &Ground<'_>, old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
+        let Described { element, shape, wanted, settings, entries, up } = self;
         let no_memory = |error: String| vec![element.error(ErrorKind::Limit, &element.path(), error)];
-        let arrangement = arrangement(&config);
-        let schedulers =
-            Schedulers::new(&config.qos, config.access.len(), arrangement.owners(), env.domain).map_err(no_memory)?;
-        let settings = settings(&config, &wanted, schedulers.as_ref());
-        let taken = old.map_or_else(Taken::default, |old| Taken::of(&lock(&old.shared).registry));
-        let entries = entries(element, env, &config, &settings, taken)?;
+        let config = &shape.config;
+        let owners = shape.arrangement.owners();
+        let schedulers = Schedulers::new(&config.qos, config.access.len(), owners, ground.domain).map_err(no_memory)?;
         let kernel = Kernel::detect();
-        let Wanted { ports, gateways, routes, routes6, addresses, addresses6, core_addresses, local, .. } = wanted;
-        let mut fib = Fib::new(gateways, config.limits.routes, kernel, env.domain)
+        let Wanted { gateways, routes, routes6, addresses, addresses6, core_addresses, local, .. } = wanted;
+        let mut fib = Fib::new(gateways, config.limits.routes, kernel, ground.domain)
             .map_err(|error| no_memory(error.to_string()))?;
         let core = core_addresses.iter().map(|(_, net)| net.addr());
         let mut own: Vec<u32> = addresses.iter().map(|net| net.addr()).chain(core).map(u32::from).collect();
@@ -171,14 +168,15 @@ impl Running {
             bindings: settings.bindings,
             svlans: settings.svlans,
             prefix_length: PREFIX_LENGTH,
-            is_balanced: arrangement.is_balanced(),
+            is_balanced: shape.arrangement.is_balanced(),
             has_keys: settings.has_keys,
         };
-        let tables = Tables::new(limits, settings.ports.len(), env.domain, seed(&ports))
+        let tables = Tables::new(limits, settings.ports.len(), ground.domain, seed(&shape.ports))
             .map_err(|error| no_memory(error.to_string()))?;
         let counters = Counters::new(settings.subscribers, settings.ports.len(), reasons(), watched());
         let subscribers = Arc::clone(tables.shared());
         let mut registry = Registry::new(settings, tables, Arc::clone(&counters));
+        registry.shape_by(schedulers.clone());
         let mut refused = registry.become_config(entries);
         if let Some(old) = old {
             let old = lock(&old.shared);
@@ -186,15 +184,17 @@ impl Running {
             registry.remember(&old.registry);
         }
         registry.settle();
-        let ports = Arc::new(ports);
-        let mut core = CoreSide::new(&ports, &core_addresses, &fib, env.now);
-        for port in env.ports.iter().filter(|port| port.link_up) {
-            core.set_link(port.index, true, env.now, &mut fib);
+        let wrong: Vec<ConfigError> =
+            refused.into_iter().map(|(_, problem)| refused_error(&element, problem)).collect();
+        if !wrong.is_empty() {
+            return Err(wrong);
         }
-        let errors = ErrorLimits::new(config.icmp_rate.packets_per_second(), env.now);
-        let running = Running {
-            name: element.name().to_owned(),
-            ports: Arc::clone(&ports),
+        let mut core = CoreSide::new(&shape.ports, &core_addresses, &fib, ground.now);
+        for port in up {
+            core.set_link(port, true, ground.now, &mut fib);
+        }
+        let errors = ErrorLimits::new(config.icmp_rate.packets_per_second(), ground.now);
+        Ok(Running {
             fib: fib.view(),
             subscribers,
             counters,
@@ -204,93 +204,22 @@ impl Running {
             local: local.to_bits(),
             // It goes on: what was sent last may still be under way.
             sequence: old.map(|old| old.sequence.clone()).unwrap_or_default(),
-            config: config.clone(),
             schedulers,
-            arrangement,
             shared: Arc::new(Mutex::new(Control {
                 registry,
                 core,
                 defences: Defences::default(),
                 errors,
                 fib,
-                ports,
+                ports: Arc::clone(&shape.ports),
                 addresses,
                 addresses6,
-                config,
+                config: Arc::clone(config),
             })),
             notices: Mutex::default(),
-        };
-        let wrong: Vec<ConfigError> = refused.into_iter().map(|(_, problem)| refused_error(element, problem)).collect();
-        if wrong.is_empty() { Ok(running) } else { Err(wrong) }
+            shape,
+        })
     }
-
-    pub(crate) fn six(&self, counters: &Arc<WorkerCounters>, is_tunnel: bool) -> six::Shared {
-        six::Shared {
-            subscribers: Arc::clone(&self.subscribers),
-            fib: self.fib.clone(),
-            ports: Arc::clone(&self.ports),
-            counters: Arc::clone(counters),
-            is_tunnel,
-            marking: self.marking(),
-        }
-    }
-
-    pub(crate) fn up_shared(&self, counters: &Arc<WorkerCounters>) -> up::Shared {
-        up::Shared {
-            subscribers: Arc::clone(&self.subscribers),
-            fib: self.fib.clone(),
-            ports: Arc::clone(&self.ports),
-            counters: Arc::clone(counters),
-            tpid: self.config.tpid.ethertype(),
-        }
-    }
-
-    pub(crate) fn down_shared(&self, counters: Arc<WorkerCounters>) -> down::Shared {
-        down::Shared {
-            subscribers: Arc::clone(&self.subscribers),
-            ports: Arc::clone(&self.ports),
-            counters,
-            marking: self.marking(),
-            local: self.local,
-            own: self.own.clone(),
-            own6: self.own6.clone(),
-        }
-    }
-
-    fn marking(&self) -> Marking {
-        let BngConfig { pcp, dscp, .. } = &self.config;
-        Marking::new(|old| dscp.get(&old).copied().unwrap_or(old), |dscp| pcp.get(&dscp).copied().unwrap_or(0))
-    }
-
-    pub(crate) fn slow_path(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
-        let counters = self.counters.lend().map_err(no_memory)?;
-        let limits = &self.config.limits;
-        let room = Room { queue: limits.queue as usize, fragments: limits.fragments as usize };
-        Ok(Box::new(SlowPath::new(Arc::clone(&self.shared), counters, kind, self.ports.list().len(), room)))
-    }
-
-    pub(crate) fn rates(&self) -> Rates {
-        Rates {
-            all: self.config.punt_rate.packets_per_second(),
-            each: self.config.subscriber_punt_rate.packets_per_second(),
-            subscribers: self.config.limits.subscribers,
-        }
-    }
-
-    pub(crate) fn stage(&self, stage: &str) -> String {
-        format!("{}.{stage}", self.name)
-    }
-}
-
-/// Addresses as workers compare them, in order.
-fn sorted6(addresses: &[Ipv6Addr]) -> Vec<u128> {
-    let mut all: Vec<u128> = addresses.iter().copied().map(Ipv6Addr::to_bits).collect();
-    all.sort_unstable();
-    all
-}
-
-pub(crate) fn no_memory(error: weir_mem::arena::Error) -> GraphError {
-    GraphError(vec![error.to_string()])
 }
 
 /// What decides where addresses stand in the index: other gateways have other Ethernet addresses.
@@ -301,13 +230,15 @@ fn seed(ports: &Ports) -> u64 {
     })
 }
 
-/// What runs on which worker.
-fn arrangement(config: &BngConfig) -> Arrangement {
-    Arrangement::of(config.layout, config.workers.len())
+/// Addresses as workers compare them, in order.
+fn sorted6(addresses: &[Ipv6Addr]) -> Vec<u128> {
+    let mut all: Vec<u128> = addresses.iter().copied().map(Ipv6Addr::to_bits).collect();
+    all.sort_unstable();
+    all
 }
 
-/// What subscribers are subject to.
-fn settings(config: &BngConfig, wanted: &Wanted, schedulers: Option<&Arc<Schedulers>>) -> Settings {
+/// What subscribers are subject to; to profiles only where the schedulers are right.
+fn settings(config: &BngConfig, wanted: &Wanted, owners: Owners) -> Settings {
     const SECOND: u64 = 1_000_000_000;
     let access = wanted.ports.list().iter().filter(|port| port.side == Side::Access);
     Settings {
@@ -322,22 +253,13 @@ fn settings(config: &BngConfig, wanted: &Wanted, schedulers: Option<&Arc<Schedul
         learn: config.learn.networks.to_vec(),
         gateways: wanted.addresses.clone(),
         timing: Timing { ageing: config.learn.ageing.nanos(), retransmit: SECOND, questions: 3, failed: 10 * SECOND },
-        shaping: schedulers.map(|schedulers| ShapingSettings {
-            schedulers: Arc::clone(schedulers),
+        shaping: (wanted.wrong.is_empty() && qos::both(&config.qos).next().is_some()).then(|| ShapingSettings {
             profiles: qos::profiles(&config.qos),
             usual: config.qos.usual.clone(),
             users: qos::users(&config.qos),
         }),
-        owners: arrangement(config).owners(),
+        owners,
     }
-}
-
-/// What is wrong with a configuration, and with its subscribers besides; with their profiles only where the schedulers are right.
-fn with_subscribers(element: &Element, env: &Env<'_>, config: &BngConfig, wanted: Wanted) -> Vec<ConfigError> {
-    let settings = settings(config, &wanted, None);
-    let mut wrong = wanted.wrong;
-    wrong.extend(entries(element, env, config, &settings, Taken::default()).err().unwrap_or_default());
-    wrong
 }
 
 /// The subscribers that a configuration wants.
@@ -345,25 +267,15 @@ fn with_subscribers(element: &Element, env: &Env<'_>, config: &BngConfig, wanted
 /// # Errors
 ///
 /// Everything that is wrong with them.
-fn entries(
-    element: &Element,
-    env: &Env<'_>,
-    config: &BngConfig,
-    settings: &Settings,
-    taken: Taken,
-) -> Result<Vec<Entry>, Vec<ConfigError>> {
+fn entries(given: &Given<'_, BngConfig>, env: &Env<'_>, settings: &Settings) -> Result<Vec<Entry>, Vec<ConfigError>> {
+    let Given { element, config, .. } = given;
+    // Those that others have entered go together with these.
+    let running: Option<&Running> = env.running.and_then(|running| running.downcast_ref());
+    let taken = running.map_or_else(Taken::default, |running| Taken::of(&lock(&running.shared).registry));
     let mut loader = Loader::new(settings, taken);
     match &config.subscribers {
         SubscribersConfig::File(file) => {
-            let opened = match env.folder {
-                Some(folder) => folder.open_file(file),
-                None => Err("can not be opened: the configuration has no folder".to_owned()),
-            };
-            let opened = opened.map_err(|reason| {
-                let root = element.path();
-                vec![element.error(ErrorKind::File, &root.field("subscribers"), format!("\"{file}\" {reason}"))]
-            })?;
-            loader.read_csv(&file.to_string(), BufReader::with_capacity(1 << 18, opened));
+            loader.read_file(file, Site { element, path: element.path(), folder: env.folder });
         }
         SubscribersConfig::List(list) => {
             for (n, one) in (1..).zip(list) {
@@ -398,76 +310,4 @@ fn take_over(registry: &mut Registry, old: &Registry) -> Vec<(Tags, String)> {
 fn refused_error(element: &Element, problem: String) -> ConfigError {
     let root = element.path();
     element.error(ErrorKind::Conflict, &root.field("subscribers"), problem)
-}
-
-impl Instance for Running {
-    fn graph(&self, _replica: usize) -> Result<Graph, GraphError> {
-        match self.config.core_encapsulation {
-            CoreEncapsulation::GreMpls => self.graph_of::<true>(),
-            CoreEncapsulation::Ip => self.graph_of::<false>(),
-        }
-    }
-
-    fn balances(&self) -> bool {
-        true
-    }
-
-    fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Box<dyn FnOnce(u64) + Send>, Vec<ConfigError>> {
-        let (config, wanted) = wanted(element, env)?;
-        if !wanted.wrong.is_empty() {
-            return Err(with_subscribers(element, env, &config, wanted));
-        }
-        let settings = settings(&config, &wanted, self.schedulers.as_ref());
-        let taken = Taken::of(&lock(&self.shared).registry);
-        let entries = entries(element, env, &config, &settings, taken)?;
-        let conflict = |problem| vec![element.error(ErrorKind::Conflict, &element.path().field("qos"), problem)];
-        let schedulers = self.schedulers.as_ref();
-        let prepared =
-            |all: &Arc<Schedulers>| all.prepare(&config.qos).map_err(conflict).map(|change| (Arc::clone(all), change));
-        let change = schedulers.map(prepared).transpose()?;
-        let shared = Arc::clone(&self.shared);
-        Ok(Box::new(move |now| {
-            let mut control = lock(&shared);
-            control.registry.configure(settings);
-            if let Some((schedulers, change)) = change {
-                schedulers.apply(change);
-                control.registry.shape_all();
-            }
-            drop(control.registry.become_config(entries));
-            control.registry.settle();
-            control.errors.set_rate(config.icmp_rate.packets_per_second(), now);
-            control.config = config;
-        }))
-    }
-
-    fn request(&self, verb: &str, arguments: &Value, _now: u64) -> Result<Value, RequestError> {
-        request::carry_out(&mut lock(&self.shared).registry, verb, arguments)
-    }
-
-    fn save(&self) -> Box<dyn ShowRows<Saved>> {
-        Box::new(Added::new(&self.shared))
-    }
-
-    fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
-        show::rows(&self.shared, what, filter, now)
-    }
-
-    fn notices(&self, now: u64) -> Vec<Notice> {
-        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        // The slow path is not held up to find that it is not time yet.
-        if notices.is_due(now) { notices.look(now, &mut lock(&self.shared)) } else { Vec::new() }
-    }
-
-    fn link_changed(&self, port: u16, up: bool, now: u64) {
-        let control = &mut *lock(&self.shared);
-        control.core.set_link(port, up, now, &mut control.fib);
-    }
-
-    fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
-        show::gauges(&lock(&self.shared))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }

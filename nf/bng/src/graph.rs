@@ -13,18 +13,24 @@ use std::sync::Arc;
 use weir_packet::Key;
 use weir_sched::arrangement::Arrangement;
 use weir_sched::owner::Own;
-use weir_stage::{Graph, GraphError, NodeId, Place, Stage, To, Ways};
+use weir_sched::shaper;
+use weir_stage::{Declaration, Graph, GraphError, NodeId, Place, Stage, To, Ways};
 
-use crate::balance::{BalanceDown, BalanceUp};
-use crate::config::CoreEncapsulation;
-use crate::down::{self, Down};
-use crate::function::{Running, no_memory};
-use crate::identification::Identifications;
-use crate::ports::{BngPort, Side};
-use crate::punt::{Kind, Policing};
-use crate::qos::{Direction, Schedulers, Site};
-use crate::six::{self, Six};
-use crate::up::{self, Up};
+use crate::config::{BngConfig, CoreEncapsulation};
+use crate::ports::{BngPort, Ports, Side};
+use crate::punt::Kind;
+use crate::qos::{self, Direction};
+use crate::running::Running;
+use crate::{balance, control, down, identify, six, up};
+
+/// What the graph of a gateway is drawn from.
+pub(crate) struct Shape {
+    pub(crate) name: String,
+    pub(crate) config: Arc<BngConfig>,
+    pub(crate) ports: Arc<Ports>,
+    /// What runs on which worker.
+    pub(crate) arrangement: Arrangement,
+}
 
 /// The stages of one owner.
 struct Copy {
@@ -36,59 +42,81 @@ struct Copy {
     six_down: NodeId,
 }
 
-/// A graph while it is put together.
-struct Builder<'a> {
-    running: &'a Running,
+/// A graph while it is drawn, of a gateway that runs or to be looked at.
+struct Drawing<'a> {
+    shape: &'a Shape,
+    running: Option<&'a Running>,
     graph: Graph,
-    arrangement: Arrangement,
     kind: Key<Kind>,
     /// The lane of users, where something is shaped.
-    shaped: Option<(&'a Schedulers, Key<u32>)>,
+    user: Option<Key<u32>>,
 }
 
-impl Running {
-    /// The graph of a gateway whose packets are, or are not, in tunnels.
-    pub(crate) fn graph_of<const TUNNEL: bool>(&self) -> Result<Graph, GraphError> {
+/// What a scheduler is for.
+#[derive(Clone, Copy)]
+struct Site<'a> {
+    direction: Direction,
+    /// Name of the access port.
+    port: &'a str,
+    /// Its position.
+    position: u8,
+    /// The lane of users.
+    user: Key<u32>,
+}
+
+/// Makes a stage of a gateway that runs.
+type Make = fn(&Running, u8) -> Box<dyn Stage>;
+
+impl Shape {
+    /// Whether packets go in tunnels towards the core.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.config.core_encapsulation == CoreEncapsulation::GreMpls
+    }
+
+    /// The graph of a gateway that runs, or one to be looked at.
+    pub(crate) fn draw(&self, running: Option<&Running>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
         let kind = graph.claim("why it goes to the slow path")?;
-        let user = self.schedulers.as_ref().map(|_| graph.claim("user")).transpose()?;
-        let shaped = self.schedulers.as_deref().zip(user);
-        let mut builder = Builder { running: self, graph, arrangement: self.arrangement, kind, shaped };
+        let shaped = qos::both(&self.config.qos).next();
+        let user = shaped.map(|_| graph.claim("user")).transpose()?;
+        let mut drawing = Drawing { shape: self, running, graph, kind, user };
         let copies: Result<Vec<Copy>, GraphError> =
-            self.arrangement.sections().map(|(owner, place)| builder.copy::<TUNNEL>(owner, place)).collect();
-        let control = builder.control()?;
-        builder.wire(&copies?, control);
-        Ok(builder.graph)
+            self.arrangement.sections().map(|(owner, place)| drawing.copy(owner, place)).collect();
+        let control = drawing.control()?;
+        drawing.wire(&copies?, control)?;
+        Ok(drawing.graph)
+    }
+
+    fn stage(&self, stage: &str) -> String {
+        format!("{}.{stage}", self.name)
     }
 }
 
-impl<'a> Builder<'a> {
-    fn add(&mut self, stage: &str, what: impl Stage + 'static, place: Place) -> NodeId {
-        self.graph.add_at(self.running.stage(stage), Box::new(what), place)
-    }
-
-    fn copy<const TUNNEL: bool>(&mut self, owner: u8, place: Place) -> Result<Copy, GraphError> {
-        let (running, kind) = (self.running, self.kind);
-        let counters = running.counters.lend().map_err(no_memory)?;
-        let policing = || Policing::new(running.rates()).map_err(no_memory);
-        let identifications = || Identifications::new(&running.sequence, !running.config.tunnel.df);
-        let shared = running.up_shared(&counters);
-        let up = Up::<TUNNEL>::new(shared, running.kernel, policing()?, kind, identifications());
-        let up = self.add("up", up, place);
-        let down = Down::<TUNNEL>::new(running.down_shared(Arc::clone(&counters)), running.kernel, policing()?, kind);
-        let down = self.add("down", down, place);
-        let six = || Ok(Six::new(running.six(&counters, TUNNEL), policing()?, kind, identifications()));
-        let six_up = self.add("six-up", six()?, place);
-        let six_down = self.add("six-down", six()?, place);
+impl<'a> Drawing<'a> {
+    fn copy(&mut self, owner: u8, place: Place) -> Result<Copy, GraphError> {
+        let (shape, kind, ports) = (self.shape, self.kind, self.shape.ports.list().len());
+        let owned = self.running.map(Running::owned).transpose()?;
+        let (graph, owned) = (&mut self.graph, owned.as_ref());
+        let declared = up::declaration(ports, kind);
+        let up = graph.add_of(shape.stage("up"), declared, place, owned, |owned| owned.up(kind))?;
+        let declared = down::declaration(ports, kind);
+        let down = graph.add_of(shape.stage("down"), declared, place, owned, |owned| owned.down(kind))?;
+        let mut six = |name| {
+            let declared = six::declaration(ports, kind);
+            graph.add_of(shape.stage(name), declared, place, owned, |owned| owned.six(kind))
+        };
+        let (six_up, six_down) = (six("six-up")?, six("six-down")?);
         Ok(Copy { owner, place, up, six_up, down, six_down })
     }
 
     fn control(&mut self) -> Result<NodeId, GraphError> {
-        let stage = self.running.slow_path(self.kind)?;
-        Ok(self.graph.add_at(self.running.stage("control"), stage, Place::Control))
+        let kind = self.kind;
+        let declared = control::declaration(self.shape.ports.list().len(), kind);
+        let name = self.shape.stage("control");
+        self.graph.add_of(name, declared, Place::Control, self.running, |running| running.slow_path(kind))
     }
 
-    fn wire(&mut self, copies: &[Copy], control: NodeId) {
+    fn wire(&mut self, copies: &[Copy], control: NodeId) -> Result<(), GraphError> {
         for copy in copies {
             punts::<up::Exit>(&mut self.graph, copy.up, control);
             punts::<down::Exit>(&mut self.graph, copy.down, control);
@@ -97,104 +125,152 @@ impl<'a> Builder<'a> {
                 punts::<six::Exit>(&mut self.graph, six, control);
             }
         }
-        let up = self.before_up("balance-up", copies.iter().map(|copy| copy.up));
-        let down = self.before_down(copies);
+        let up = self.before_up("balance-up", copies.iter().map(|copy| copy.up))?;
+        let owners = copies.iter().map(|copy| copy.down);
+        let down = self.balanced("balance-down", Running::balance_down, owners)?;
         self.graph.wire(control, "up", To::Stage(up));
         self.graph.wire(control, "down", To::Stage(down));
-        for (position, port) in (0_u8..).zip(self.running.ports.list()) {
+        let ports = &self.shape.ports;
+        for (position, port) in (0_u8..).zip(ports.list()) {
             let way = format!("port[{position}]");
             for stage in copies.iter().flat_map(|copy| [copy.up, copy.six_up]).chain([control]) {
                 self.graph.wire(stage, &way, To::Port(port.index));
             }
-            self.wire_to_customers(position, port, copies);
+            self.wire_to_customers(position, port, copies)?;
             let first = match port.side {
-                Side::Access => self.first_up(position, port, copies, up),
+                Side::Access => self.first_up(position, port, copies, up)?,
                 Side::Core => down,
             };
             self.graph.receive(port.index, first);
         }
+        Ok(())
     }
 
     /// A balancer of packets from customers before these stages of the owners, in their order; the stage itself if there is one owner only.
-    fn before_up(&mut self, name: &str, owners: impl ExactSizeIterator<Item = NodeId>) -> NodeId {
-        let Running { subscribers, ports, config, .. } = self.running;
-        let workers = owners.len() as u8;
-        let stage = BalanceUp::new(Arc::clone(subscribers), Arc::clone(ports), config.tpid.ethertype(), workers);
-        self.balanced(name, stage, owners)
-    }
-
-    fn before_down(&mut self, copies: &[Copy]) -> NodeId {
-        let Running { subscribers, config, .. } = self.running;
-        let has_keys = config.core_encapsulation == CoreEncapsulation::GreMpls;
-        let stage = BalanceDown::new(Arc::clone(subscribers), has_keys, copies.len() as u8);
-        self.balanced("balance-down", stage, copies.iter().map(|copy| copy.down))
+    fn before_up(&mut self, name: &str, owners: impl ExactSizeIterator<Item = NodeId>) -> Result<NodeId, GraphError> {
+        self.balanced(name, Running::balance_up, owners)
     }
 
     fn balanced(
         &mut self,
         name: &str,
-        stage: impl Stage + 'static,
+        make: Make,
         mut owners: impl ExactSizeIterator<Item = NodeId>,
-    ) -> NodeId {
-        if !self.arrangement.is_balanced()
+    ) -> Result<NodeId, GraphError> {
+        let (arrangement, workers) = (self.shape.arrangement, owners.len() as u8);
+        if !arrangement.is_balanced()
             && let Some(only) = owners.next()
         {
-            return only;
+            return Ok(only);
         }
-        let balance = self.add(name, stage, self.arrangement.entrance());
+        let (name, declared) = (self.shape.stage(name), balance::declaration(workers));
+        let balance = self
+            .graph
+            .add_of(name, declared, arrangement.entrance(), self.running, |running| Ok(make(running, workers)))?;
         for (n, owner) in owners.enumerate() {
             if n == 0 {
                 self.graph.wire(balance, "first", To::Stage(owner));
             }
             self.graph.wire(balance, &format!("worker[{n}]"), To::Stage(owner));
         }
-        balance
+        Ok(balance)
     }
 
-    fn site(&self, direction: Direction, position: u8, port: &'a BngPort) -> Option<(&'a Schedulers, Site<'a>)> {
-        let (all, user) = self.shaped.filter(|(all, _)| port.side == Side::Access && all.shape(direction))?;
-        let Running { name, subscribers, .. } = self.running;
-        Some((all, Site { direction, function: name, port: &port.name, position, subscribers, user }))
+    fn site(&self, direction: Direction, position: u8, port: &'a BngPort) -> Option<Site<'a>> {
+        let is_shaped = port.side == Side::Access && qos::shapes(&self.shape.config.qos, direction);
+        let user = self.user.filter(|_| is_shaped)?;
+        Some(Site { direction, port: &port.name, position, user })
+    }
+
+    /// Adds a stage of a site.
+    fn add_at(
+        &mut self,
+        what: &str,
+        site: Site<'_>,
+        declared: Declaration,
+        place: Place,
+        make: impl FnOnce(&Running) -> Result<Box<dyn Stage>, GraphError>,
+    ) -> Result<NodeId, GraphError> {
+        let name = self.shape.stage(&format!("{what}-{}.{}", site.direction.name(), site.port));
+        self.graph.add_of(name, declared, place, self.running, make)
+    }
+
+    /// Adds a scheduler of a port, by its number among those that the port's users are divided among.
+    fn add_shaper(&mut self, site: Site<'_>, scheduler: u8, place: Place, next: To) -> Result<NodeId, GraphError> {
+        let Site { direction, position, user, .. } = site;
+        let declared = shaper::declaration(user, false);
+        let make = |running: &Running| running.shaper(direction, position, scheduler, user);
+        let shape = self.add_at("shape", site, declared, place, make)?;
+        self.graph.wire(shape, "out", next);
+        Ok(shape)
+    }
+
+    /// Adds what comes before a scheduler; what is not shaped goes `past` it.
+    fn add_identify(
+        &mut self,
+        site: Site<'_>,
+        own: Own,
+        place: Place,
+        [shape, past]: [To; 2],
+    ) -> Result<NodeId, GraphError> {
+        let Site { position, user, .. } = site;
+        let declared = identify::declaration(user);
+        let identify =
+            self.add_at("identify", site, declared, place, |running| running.identify(position, own, user))?;
+        self.graph.wire(identify, "out", shape);
+        self.graph.wire(identify, "past", past);
+        Ok(identify)
     }
 
     /// Wires what goes to customers by a port, through a scheduler if it is shaped.
-    fn wire_to_customers(&mut self, position: u8, port: &'a BngPort, copies: &[Copy]) {
+    fn wire_to_customers(&mut self, position: u8, port: &'a BngPort, copies: &[Copy]) -> Result<(), GraphError> {
         let (way, out) = (format!("port[{position}]"), To::Port(port.index));
-        let shaped = self.site(Direction::Down, position, port);
+        let (shaped, arrangement) = (self.site(Direction::Down, position, port), self.shape.arrangement);
         let mut shared = None;
         for copy in copies {
             let mut next = out;
-            if let Some((all, site)) = &shaped {
-                let shape = if self.arrangement.has_own_schedulers() {
-                    all.add_shaper(&mut self.graph, site, copy.owner, copy.place, out)
-                } else {
-                    shared = shared.or_else(|| all.add_shaper(&mut self.graph, site, 0, self.arrangement.exit(), out));
-                    shared
+            if let Some(site) = shaped {
+                let shape = match shared {
+                    _ if arrangement.has_own_schedulers() => self.add_shaper(site, copy.owner, copy.place, out)?,
+                    Some(shape) => shape,
+                    None => *shared.insert(self.add_shaper(site, 0, arrangement.exit(), out)?),
                 };
-                let ways = [shape.map_or(out, To::Stage), out];
-                let own = Own::of(copy.owner);
-                next = To::Stage(all.add_identify(&mut self.graph, site, own, copy.place, ways));
+                let ways = [To::Stage(shape), out];
+                next = To::Stage(self.add_identify(site, Own::of(copy.owner), copy.place, ways)?);
             }
             for stage in [copy.down, copy.six_down] {
                 self.graph.wire(stage, &way, next);
             }
         }
+        Ok(())
     }
 
     /// Where packets from customers come in by a port: at a scheduler if they are shaped, and at a balancer if somebody balances.
-    fn first_up(&mut self, position: u8, port: &'a BngPort, copies: &[Copy], up: NodeId) -> NodeId {
-        let Some((all, site)) = self.site(Direction::Up, position, port) else { return up };
-        let mut before = |scheduler: u8, own: Own, place: Place, next: To| {
-            let shape = all.add_shaper(&mut self.graph, &site, scheduler, place, next).map_or(next, To::Stage);
-            all.add_identify(&mut self.graph, &site, own, place, [shape, next])
-        };
-        if !self.arrangement.has_own_schedulers() {
+    fn first_up(&mut self, position: u8, port: &'a BngPort, copies: &[Copy], up: NodeId) -> Result<NodeId, GraphError> {
+        let Some(site) = self.site(Direction::Up, position, port) else { return Ok(up) };
+        let arrangement = self.shape.arrangement;
+        if !arrangement.has_own_schedulers() {
             // The port's rate is one: shaped first, then balanced.
-            return before(0, Own::ALL, self.arrangement.entrance(), To::Stage(up));
+            return self.shaped_before(site, (0, Own::ALL), arrangement.entrance(), up);
         }
-        let own = |copy: &Copy| before(copy.owner, Own::of(copy.owner), copy.place, To::Stage(copy.up));
-        let owners: Vec<NodeId> = copies.iter().map(own).collect();
+        let mut owners = Vec::new();
+        for copy in copies {
+            owners.push(self.shaped_before(site, (copy.owner, Own::of(copy.owner)), copy.place, copy.up)?);
+        }
         self.before_up(&format!("balance-up.{}", port.name), owners.into_iter())
+    }
+
+    /// A scheduler before a stage, with what comes before that.
+    fn shaped_before(
+        &mut self,
+        site: Site<'_>,
+        (scheduler, own): (u8, Own),
+        place: Place,
+        next: NodeId,
+    ) -> Result<NodeId, GraphError> {
+        let next = To::Stage(next);
+        let shape = self.add_shaper(site, scheduler, place, next)?;
+        self.add_identify(site, own, place, [To::Stage(shape), next])
     }
 }
 

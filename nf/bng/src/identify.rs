@@ -69,9 +69,14 @@ impl Identify {
     }
 }
 
+/// What [`Identify`] declares.
+pub(crate) fn declaration(user: Key<u32>) -> Declaration {
+    Declaration::of::<Exit>().writes(&[user.into(), LaneId::Class])
+}
+
 impl Stage for Identify {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().writes(&[self.user.into(), LaneId::Class])
+        declaration(self.user)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

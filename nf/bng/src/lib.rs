@@ -26,6 +26,7 @@ mod punt;
 mod qos;
 mod registry;
 mod request;
+mod running;
 mod save;
 mod show;
 mod six;

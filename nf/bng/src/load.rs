@@ -1,41 +1,33 @@
 //! Subscribers from the configuration: a list of tables, or a CSV file, which is read row by row. All that is wrong is told at
 //! once, each with its place.
 
-use std::collections::HashMap;
-use std::io::BufRead;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 
-use ipnet::{Ipv4Net, Ipv6Net};
-use weir_config::{ConfigError, Element, ErrorKind, Errors, MacAddress, Row, Rows, Scalar};
-use weir_wire::MacAddr;
+use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Row};
+use weir_stage::Site;
 
 use crate::registry::{Column, Entry, Fields, Registry, Settings, check_alone};
+use crate::request::{SUBSCRIBERS, described};
 use crate::table::{Address, BindingKey, Tags};
-use crate::words::{Number, Profile, Source4, Source6, Vlan};
-
-/// Columns that a file must have.
-const REQUIRED: [&str; 2] = ["svlan", "cvlan"];
-/// Columns that it may have.
-const OPTIONAL: [&str; 7] = ["port", "key", "user", "ipv4", "ipv6", "mac", "profile"];
+use crate::words::Vlan;
 
 impl Column {
-    /// Its position, and its name.
-    const fn place(self) -> (usize, &'static str) {
+    const fn name(self) -> &'static str {
         match self {
-            Column::Svlan => (0, "svlan"),
-            Column::Cvlan => (1, "cvlan"),
-            Column::Port => (2, "port"),
-            Column::Key => (3, "key"),
-            Column::User => (4, "user"),
-            Column::Ipv4 => (5, "ipv4"),
-            Column::Ipv6 => (6, "ipv6"),
-            Column::Mac => (7, "mac"),
-            Column::Profile => (8, "profile"),
+            Column::Svlan => "svlan",
+            Column::Cvlan => "cvlan",
+            Column::Port => "port",
+            Column::Key => "key",
+            Column::User => "user",
+            Column::Ipv4 => "ipv4",
+            Column::Ipv6 => "ipv6",
+            Column::Mac => "mac",
+            Column::Profile => "profile",
         }
     }
 
-    const fn at(self) -> usize {
-        self.place().0
+    fn at(self) -> usize {
+        SUBSCRIBERS.column(self.name())
     }
 }
 
@@ -54,7 +46,7 @@ impl Place<'_> {
                 let root = element.path();
                 let list = root.field("subscribers");
                 let item = list.index(*n as i64);
-                element.error(kind, &item.field(column.place().1), problem)
+                element.error(kind, &item.field(column.name()), problem)
             }
         }
     }
@@ -86,6 +78,7 @@ pub(crate) struct Loader<'a> {
     tags: HashMap<Tags, u32>,
     keys: HashMap<u32, u32>,
     addresses: HashMap<BindingKey, u32>,
+    svlans: HashSet<(u8, u16)>,
     limit_told: bool,
 }
 
@@ -125,6 +118,7 @@ impl<'a> Loader<'a> {
             tags: HashMap::new(),
             keys: HashMap::new(),
             addresses: HashMap::new(),
+            svlans: HashSet::new(),
             limit_told: false,
         }
     }
@@ -138,44 +132,26 @@ impl<'a> Loader<'a> {
         self.errors.into_result(self.entries)
     }
 
-    /// Reads a CSV file of this name.
-    pub(crate) fn read_csv(&mut self, name: &str, input: impl BufRead) {
-        let mut rows = match Rows::new(name, input, &REQUIRED, &OPTIONAL) {
-            Ok(rows) => rows,
-            Err(wrong) => return self.errors.extend(wrong),
-        };
+    /// Reads a file of subscribers.
+    pub(crate) fn read_file(&mut self, file: &FilePath, site: Site<'_>) {
         let mut errors = std::mem::take(&mut self.errors);
-        while let Some(row) = rows.next(&mut errors) {
-            let entry = self.read_row(&row, &mut errors);
-            std::mem::swap(&mut errors, &mut self.errors);
-            if let Some(entry) = entry {
-                self.add(&Place::Row(&row), entry);
-            }
-            std::mem::swap(&mut errors, &mut self.errors);
-        }
+        SUBSCRIBERS.read_file(file, site, &mut errors, |row, errors| self.add_row(row, errors));
         self.errors = errors;
+    }
+
+    fn add_row(&mut self, row: &Row<'_>, errors: &mut Errors) {
+        let Some(entry) = self.read_row(row, errors) else { return };
+        std::mem::swap(&mut self.errors, errors);
+        self.add(&Place::Row(row), entry);
+        std::mem::swap(&mut self.errors, errors);
     }
 
     fn read_row(&self, row: &Row<'_>, errors: &mut Errors) -> Option<Entry> {
         let port = self.port(&row.text(Column::Port.at()), &Place::Row(row), errors);
         let svlan = row.read::<Vlan>(Column::Svlan.at(), errors);
         let cvlan = row.read::<Vlan>(Column::Cvlan.at(), errors);
-        let key = optional::<Number>(row, Column::Key, errors);
-        let user = optional::<Number>(row, Column::User, errors);
-        let ipv4 = list::<Source4, Ipv4Net>(row, Column::Ipv4, errors, |source| source.0);
-        let ipv6 = list::<Source6, Ipv6Net>(row, Column::Ipv6, errors, |source| source.0);
-        let mac = optional::<MacAddress>(row, Column::Mac, errors);
-        let profile = optional::<Profile>(row, Column::Profile, errors);
-        // Only when all of them were looked at.
-        let fields = Fields {
-            key: key?.map(|key| key.0),
-            user: user?.map(|user| user.0),
-            ipv4: ipv4?,
-            ipv6: ipv6?,
-            mac: mac?.map(|mac| MacAddr(mac.octets())),
-            profile: profile?.map(|name| Arc::from(name.0.as_str())),
-        };
-        Some(Entry { tags: Tags { port: port?, svlan: svlan?.0, cvlan: cvlan?.0 }, fields })
+        let fields = described(&mut SUBSCRIBERS.row(row, errors), Fields::default());
+        Some(Entry { tags: Tags { port: port?, svlan: svlan?.0, cvlan: cvlan?.0 }, fields: fields? })
     }
 
     /// The position of a port, which need not be named if there is one only.
@@ -246,6 +222,13 @@ impl<'a> Loader<'a> {
                 format!("{} has the tags {}.{} as {} has", place.name(), tags.svlan, tags.cvlan, other(first));
             return duplicate(Column::Svlan, problem);
         }
+        self.svlans.insert((tags.port, tags.svlan));
+        if self.svlans.len() > self.settings.svlans as usize && !self.limit_told {
+            self.limit_told = true;
+            let problem =
+                format!("is in one more SVLAN than limits.svlans, {}; raise that limit", self.settings.svlans);
+            return Some((Column::Svlan, ErrorKind::Limit, problem));
+        }
         // A command may have changed what the configuration says about these very tags: that goes on to count.
         let is_covered = self.taken.tags.contains_key(tags);
         if let Some(key) = fields.key {
@@ -279,22 +262,11 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// Reads a column that may be empty; `None` if it is wrong.
-fn optional<T: Scalar>(row: &Row<'_>, column: Column, errors: &mut Errors) -> Option<Option<T>> {
-    if row.text(column.at()).is_empty() { Some(None) } else { row.read(column.at(), errors).map(Some) }
-}
-
-/// Reads a column of any number of values, parted by `;`; `None` if one is wrong.
-fn list<T: Scalar, U>(row: &Row<'_>, column: Column, errors: &mut Errors, of: impl Fn(T) -> U) -> Option<Vec<U>> {
-    if row.text(column.at()).is_empty() {
-        return Some(Vec::new());
-    }
-    row.read_list::<T>(column.at(), ';', errors).map(|values| values.into_iter().map(of).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_wire::MacAddr;
+
     use crate::registry::Timing;
 
     fn settings() -> Settings {
@@ -317,7 +289,9 @@ mod tests {
 
     fn load(settings: &Settings, text: &str) -> Result<Vec<Entry>, Vec<String>> {
         let mut loader = Loader::new(settings, Taken::default());
-        loader.read_csv("s.csv", text.as_bytes());
+        let mut errors = Errors::new();
+        SUBSCRIBERS.read_rows("s.csv", text.as_bytes(), &mut errors, |row, errors| loader.add_row(row, errors));
+        loader.errors = errors;
         loader.finish().map_err(|errors| errors.iter().map(ConfigError::to_string).collect())
     }
 

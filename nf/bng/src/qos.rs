@@ -4,19 +4,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use weir_config::{ConfigError, Element, ErrorKind};
+use weir_config::{ConfigError, ErrorKind};
 use weir_mem::{Domain, Published};
 use weir_packet::Key;
 use weir_sched::class::MAX_QUEUES;
 use weir_sched::classify::Classifier;
 use weir_sched::config::SchedulerConfig;
-use weir_sched::owner::{Own, Owners};
+use weir_sched::owner::Owners;
 use weir_sched::shaping::{Change, Shaping};
-use weir_stage::{Graph, Layout, NodeId, Place, To};
+use weir_stage::{Given, Layout, Stage};
 
 use crate::config::{BngConfig, QosConfig};
-use crate::identify::Identify;
-use crate::table::Subscribers;
 
 /// Which way packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +26,7 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Direction::Up => "up",
             Direction::Down => "down",
@@ -135,9 +133,21 @@ impl Schedulers {
         self.classifier.publish(Box::new(prepared.classifier));
     }
 
-    /// Whether anything is shaped that goes this way.
-    pub(crate) fn shape(&self, direction: Direction) -> bool {
-        !self.of(direction).is_empty()
+    /// The stage with a scheduler of an access port, by its number among those that the port's users are divided among.
+    pub(crate) fn stage(
+        &self,
+        direction: Direction,
+        position: u8,
+        scheduler: u8,
+        user: Key<u32>,
+    ) -> Option<Box<dyn Stage>> {
+        let shaping = self.of(direction).get(usize::from(position))?;
+        Some(shaping.stage_of(scheduler, user, false))
+    }
+
+    /// How packets are told apart.
+    pub(crate) fn classifier(&self) -> &Arc<Published<Classifier>> {
+        &self.classifier
     }
 
     fn of(&self, direction: Direction) -> &[Arc<Shaping>] {
@@ -146,59 +156,13 @@ impl Schedulers {
             Direction::Down => &self.down,
         }
     }
-
-    /// Adds a scheduler of a port, by its number among those that the port's users are divided among.
-    pub(crate) fn add_shaper(
-        &self,
-        graph: &mut Graph,
-        site: &Site<'_>,
-        scheduler: u8,
-        place: Place,
-        next: To,
-    ) -> Option<NodeId> {
-        let shaping = self.of(site.direction).get(usize::from(site.position))?;
-        let shape = graph.add_at(site.stage("shape"), shaping.stage_of(scheduler, site.user, false), place);
-        graph.wire(shape, "out", next);
-        Some(shape)
-    }
-
-    /// Adds what comes before a scheduler; what is not shaped goes `past` it.
-    pub(crate) fn add_identify(
-        &self,
-        graph: &mut Graph,
-        site: &Site<'_>,
-        own: Own,
-        place: Place,
-        ways: [To; 2],
-    ) -> NodeId {
-        let (subscribers, classifier) = (Arc::clone(site.subscribers), Arc::clone(&self.classifier));
-        let identify = Identify::new(subscribers, classifier, site.user, own, site.position);
-        let identify = graph.add_at(site.stage("identify"), Box::new(identify), place);
-        let [shape, past] = ways;
-        graph.wire(identify, "out", shape);
-        graph.wire(identify, "past", past);
-        identify
-    }
 }
 
-/// What a scheduler is for.
-#[derive(Clone, Copy)]
-pub(crate) struct Site<'a> {
-    pub(crate) direction: Direction,
-    /// Name of the function.
-    pub(crate) function: &'a str,
-    /// Name of the access port.
-    pub(crate) port: &'a str,
-    /// Its position.
-    pub(crate) position: u8,
-    pub(crate) subscribers: &'a Arc<Subscribers>,
-    /// The lane of users.
-    pub(crate) user: Key<u32>,
-}
-
-impl Site<'_> {
-    fn stage(&self, what: &str) -> String {
-        format!("{}.{what}-{}.{}", self.function, self.direction.name(), self.port)
+/// Whether anything is shaped that goes this way.
+pub(crate) fn shapes(config: &QosConfig, direction: Direction) -> bool {
+    match direction {
+        Direction::Up => config.up.is_some(),
+        Direction::Down => config.down.is_some(),
     }
 }
 
@@ -215,7 +179,8 @@ fn classifier(config: &QosConfig) -> Classifier {
     Classifier::new(&config.classify, classes(config))
 }
 
-fn both(config: &QosConfig) -> impl Iterator<Item = (&'static str, &SchedulerConfig)> {
+/// The schedulers' configurations, with their keys.
+pub(crate) fn both(config: &QosConfig) -> impl Iterator<Item = (&'static str, &SchedulerConfig)> {
     [("up", &config.up), ("down", &config.down)]
         .into_iter()
         .filter_map(|(key, scheduler)| Some((key, scheduler.as_ref()?)))
@@ -241,7 +206,8 @@ pub(crate) fn holds(config: &QosConfig, ports: usize, owners: Owners) -> usize {
 }
 
 /// What is wrong with the part of a configuration that is about shaping, beyond its schema.
-pub(crate) fn faults(element: &Element, config: &BngConfig) -> Vec<ConfigError> {
+pub(crate) fn faults(given: &Given<'_, BngConfig>) -> Vec<ConfigError> {
+    let Given { element, config, placement } = given;
     let mut errors = Vec::new();
     let root = element.path();
     let here = root.field("qos");
@@ -274,8 +240,8 @@ pub(crate) fn faults(element: &Element, config: &BngConfig) -> Vec<ConfigError> 
         let problem = format!("no profile is called \"{usual}\" in each scheduler; there are {}", names.join(", "));
         wrong("usual", problem);
     }
-    if both(qos).next().is_some() && config.workers.len() > 1 && config.layout == Layout::RunToCompletion {
-        let workers = config.workers.len();
+    if both(qos).next().is_some() && placement.workers.len() > 1 && placement.layout == Layout::RunToCompletion {
+        let workers = placement.workers.len();
         let problem = format!(
             "{workers} workers that each take what their queues give them: packets of one subscriber would come to several, and a \
              scheduler has one owner"

@@ -65,7 +65,7 @@ pub(crate) struct Settings {
     /// The gateway's own addresses towards customers, with their networks.
     pub(crate) gateways: Vec<Ipv4Net>,
     pub(crate) timing: Timing,
-    /// What shapes subscribers, if anything does.
+    /// How subscribers are shaped, if they are.
     pub(crate) shaping: Option<ShapingSettings>,
     /// The workers that share the subscribers.
     pub(crate) owners: Owners,
@@ -74,7 +74,6 @@ pub(crate) struct Settings {
 /// What a subscriber's profile and user are subject to.
 #[derive(Clone, Debug)]
 pub(crate) struct ShapingSettings {
-    pub(crate) schedulers: Arc<Schedulers>,
     /// Names of profiles.
     pub(crate) profiles: Vec<String>,
     /// The profile of those who name none.
@@ -86,6 +85,8 @@ pub(crate) struct ShapingSettings {
 /// All subscribers and their addresses.
 pub(crate) struct Registry {
     settings: Settings,
+    /// What shapes subscribers, if anything does.
+    schedulers: Option<Arc<Schedulers>>,
     /// By number.
     subscribers: Vec<Option<Subscriber>>,
     /// Numbers that are free again, the one that has been so longest first.
@@ -116,6 +117,7 @@ impl Registry {
     pub(crate) fn new(settings: Settings, tables: Tables, counters: Arc<Counters>) -> Registry {
         Registry {
             settings,
+            schedulers: None,
             subscribers: Vec::new(),
             free: VecDeque::new(),
             by_tags: HashMap::new(),
@@ -132,6 +134,11 @@ impl Registry {
             counters,
             events: Vec::new(),
         }
+    }
+
+    /// From now on these shape the subscribers, as the settings say.
+    pub(crate) fn shape_by(&mut self, schedulers: Option<Arc<Schedulers>>) {
+        self.schedulers = schedulers;
     }
 
     pub(crate) fn settings(&self) -> &Settings {

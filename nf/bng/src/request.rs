@@ -1,14 +1,15 @@
 //! Changes at run time: `subscriber add`, `subscriber set`, `subscriber del`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
-use weir_config::{MacAddress, Scalar};
+use weir_config::MacAddress;
 use weir_net::Author;
-use weir_stage::{Argument, RequestError, Verb};
+use weir_stage::{Argument, Collection, Entries, RequestError, Source, Verb, entries};
 use weir_wire::MacAddr;
 
 use crate::registry::{Entry, Fields, Registry};
+use crate::state::{Control, lock};
 use crate::table::Tags;
 use crate::words::{Number, Profile, Source4, Source6, Vlan};
 
@@ -51,26 +52,34 @@ const MAC: Argument =
 const PROFILE: Argument =
     Argument { name: "profile", keyword: Some("profile"), help: "Name of its profile for schedulers", ..PORT };
 
-const ALL: [Argument; 9] = [SVLAN, CVLAN, PORT, KEY, USER, IPV4, IPV6, MAC, PROFILE];
+/// The subscribers.
+pub(crate) static SUBSCRIBERS: Collection = Collection {
+    noun: "subscriber",
+    key: "subscribers",
+    is_list: true,
+    file_key: "subscribers",
+    fields: &[SVLAN, CVLAN, PORT, KEY, USER, IPV4, IPV6, MAC, PROFILE],
+    has_labels: true,
+};
 
 /// What can be asked for.
 pub(crate) static VERBS: &[Verb] = &[
     Verb {
-        noun: "subscriber",
+        noun: SUBSCRIBERS.noun,
         action: "add",
-        arguments: &ALL,
+        arguments: SUBSCRIBERS.fields,
         help: "Adds the subscriber behind a pair of tags, where there is none yet",
         batch: true,
     },
     Verb {
-        noun: "subscriber",
+        noun: SUBSCRIBERS.noun,
         action: "set",
-        arguments: &ALL,
+        arguments: SUBSCRIBERS.fields,
         help: "Changes what is named of a subscriber, and adds it if there is none; the word `none` takes a value away",
         batch: true,
     },
     Verb {
-        noun: "subscriber",
+        noun: SUBSCRIBERS.noun,
         action: "del",
         arguments: &[SVLAN, CVLAN, PORT],
         help: "Takes back what was added or changed at run time; what the configuration says counts again",
@@ -87,37 +96,50 @@ pub(crate) static EXAMPLES: &[&str] = &[
     "subscriber add --from more.txt  # one in each line: 100 8 key 8",
 ];
 
-/// Carries out a request, whose arguments are an object, or a list of such for many at once. Either all of them is done or
-/// nothing.
-pub(crate) fn carry_out(registry: &mut Registry, verb: &str, arguments: &Value) -> Result<Value, RequestError> {
-    let one = std::slice::from_ref(arguments);
-    let list = arguments.as_array().map_or(one, Vec::as_slice);
-    let is_list = arguments.is_array();
-    let mut undo = Vec::with_capacity(list.len());
-    let mut refused = None;
-    for (n, arguments) in list.iter().enumerate() {
-        let done = tags_of(registry, arguments).and_then(|tags| {
-            let before = registry.versions(tags);
-            apply(registry, verb, tags, arguments).map(|()| (tags, before))
-        });
-        match done {
-            Ok(back) => undo.push(back),
-            Err(problem) => {
-                refused = Some(if is_list { RequestError::of_entry(n + 1, problem) } else { RequestError(problem) });
-                break;
-            }
-        }
+/// Carries out a request for one or many subscribers: all of it or nothing.
+pub(crate) fn carry_out(
+    shared: &Mutex<Control>,
+    verb: &str,
+    arguments: &Value,
+    now: u64,
+) -> Result<Value, RequestError> {
+    entries::carry_out(|| lock(shared), usize::MAX, (verb, arguments), now)
+}
+
+impl Entries for Control {
+    type Undo = <Registry as Entries>::Undo;
+
+    fn change(&mut self, verb: &str, arguments: &Value, now: u64) -> Result<Self::Undo, String> {
+        self.registry.change(verb, arguments, now)
     }
-    if let Some(error) = refused {
-        // In reverse order, so that each step back meets what it met on the way.
-        for (tags, versions) in undo.into_iter().rev() {
-            _ = registry.become_versions(tags, versions);
-        }
-        registry.settle();
-        return Err(error);
+
+    fn take_back(&mut self, undo: Self::Undo, now: u64) {
+        Entries::take_back(&mut self.registry, undo, now);
     }
-    registry.settle();
-    Ok(json!({ "changed": list.len() }))
+
+    fn settle(&mut self) {
+        self.registry.settle();
+    }
+}
+
+impl Entries for Registry {
+    /// Tags, and what each author said about the subscriber behind them.
+    type Undo = (Tags, Vec<(Author, Fields)>);
+
+    fn change(&mut self, verb: &str, arguments: &Value, _now: u64) -> Result<Self::Undo, String> {
+        let tags = tags_of(self, arguments)?;
+        let before = self.versions(tags);
+        apply(self, verb, tags, arguments).map(|()| (tags, before))
+    }
+
+    fn take_back(&mut self, (tags, versions): Self::Undo, _now: u64) {
+        // Each step back meets what it met on the way.
+        _ = self.become_versions(tags, versions);
+    }
+
+    fn settle(&mut self) {
+        Registry::settle(self);
+    }
 }
 
 fn apply(registry: &mut Registry, verb: &str, tags: Tags, arguments: &Value) -> Result<(), String> {
@@ -154,72 +176,45 @@ fn put(registry: &mut Registry, tags: Tags, fields: Fields, name: &str) -> Resul
     registry.put(Author::Cli, Entry { tags, fields }).map_err(|problem| format!("{name}: {problem}"))
 }
 
-fn tags_of(registry: &Registry, arguments: &Value) -> Result<Tags, String> {
-    let vlan = |name: &str| {
-        let value = arguments.get(name).filter(|value| !value.is_null()).ok_or_else(|| format!("{name} is missing"))?;
-        parse::<Vlan>(name, value)
-    };
-    let (svlan, cvlan) = (vlan("svlan")?.0, vlan("cvlan")?.0);
+fn tags_of(registry: &Registry, request: &Value) -> Result<Tags, String> {
+    let mut arguments = SUBSCRIBERS.arguments(request);
+    let tags = arguments.required::<Vlan>("svlan").zip(arguments.required::<Vlan>("cvlan"));
+    let (svlan, cvlan) = arguments.finish(tags)?;
     let ports = &registry.settings().ports;
-    let position = match arguments.get("port").and_then(Value::as_str) {
+    let position = match request.get("port").and_then(Value::as_str) {
         Some(port) => ports.iter().position(|name| name == port).ok_or_else(|| format!("\"{port}\" is no access port")),
         None if ports.len() == 1 => Ok(0),
         None => Err("port is missing".to_owned()),
     };
     let position = position.map_err(|problem| format!("{problem}; name one of {}", ports.join(", ")))?;
-    Ok(Tags { port: position as u8, svlan, cvlan })
+    Ok(Tags { port: position as u8, svlan: svlan.0, cvlan: cvlan.0 })
 }
 
 /// What a subscriber has after what is named was changed.
-fn change(before: Fields, arguments: &Value) -> Result<Fields, String> {
-    let mut fields = before;
-    single::<Number>(arguments, "key", |value| fields.key = value.map(|key| key.0))?;
-    single::<Number>(arguments, "user", |value| fields.user = value.map(|user| user.0))?;
-    single::<MacAddress>(arguments, "mac", |value| fields.mac = value.map(|mac| MacAddr(mac.octets())))?;
-    single::<Profile>(arguments, "profile", |value| fields.profile = value.map(|name| Arc::from(name.0.as_str())))?;
-    many::<Source4>(arguments, "ipv4", |values| fields.ipv4 = values.iter().map(|source| source.0).collect())?;
-    many::<Source6>(arguments, "ipv6", |values| fields.ipv6 = values.iter().map(|source| source.0).collect())?;
-    Ok(fields)
+fn change(before: Fields, request: &Value) -> Result<Fields, String> {
+    let mut arguments = SUBSCRIBERS.arguments(request);
+    let fields = described(&mut arguments, before);
+    arguments.finish(fields)
 }
 
-/// The word that takes a value away.
-const NONE: &str = "none";
-
-fn single<T: Scalar>(arguments: &Value, name: &str, set: impl FnOnce(Option<T>)) -> Result<(), String> {
-    match arguments.get(name) {
-        None | Some(Value::Null) => {}
-        Some(value) if value == NONE => set(None),
-        Some(value) => set(Some(parse(name, value)?)),
-    }
-    Ok(())
-}
-
-fn many<T: Scalar>(arguments: &Value, name: &str, set: impl FnOnce(Vec<T>)) -> Result<(), String> {
-    let list = match arguments.get(name) {
-        None | Some(Value::Null) => return Ok(()),
-        Some(Value::Array(list)) => list.as_slice(),
-        Some(one) => std::slice::from_ref(one),
-    };
-    if let [one] = list
-        && one == NONE
-    {
-        set(Vec::new());
-        return Ok(());
-    }
-    set(list.iter().map(|value| parse(name, value)).collect::<Result<_, _>>()?);
-    Ok(())
-}
-
-fn parse<T: Scalar>(name: &str, value: &Value) -> Result<T, String> {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        _ => return Err(format!("{name}: {value} is not {}", T::WHAT)),
-    };
-    T::parse(&text).map_err(|malformed| {
-        let remedy =
-            if malformed.remedy.is_empty() { format!("write it as in {}", T::EXAMPLE) } else { malformed.remedy };
-        format!("{name}: \"{text}\" {}; {remedy}", malformed.problem)
+/// What a file or a request says of a subscriber, over what was; `None` where something is wrong.
+pub(crate) fn described(source: &mut impl Source, before: Fields) -> Option<Fields> {
+    let key = source.one::<Number>("key");
+    let user = source.one::<Number>("user");
+    let ipv4 = source.many::<Source4>("ipv4");
+    let ipv6 = source.many::<Source6>("ipv6");
+    let mac = source.one::<MacAddress>("mac");
+    let profile = source.one::<Profile>("profile");
+    // Only when all of them were looked at.
+    let prefixes4 = |all: Vec<Source4>| all.iter().map(|source| source.0).collect();
+    let prefixes6 = |all: Vec<Source6>| all.iter().map(|source| source.0).collect();
+    Some(Fields {
+        key: key?.over(before.key, |key| key.0),
+        user: user?.over(before.user, |user| user.0),
+        ipv4: ipv4?.over(Some(before.ipv4), prefixes4).unwrap_or_default(),
+        ipv6: ipv6?.over(Some(before.ipv6), prefixes6).unwrap_or_default(),
+        mac: mac?.over(before.mac, |mac| MacAddr(mac.octets())),
+        profile: profile?.over(before.profile, |name| Arc::from(name.0.as_str())),
     })
 }
 
@@ -254,7 +249,9 @@ mod tests {
     }
 
     fn ask(registry: &mut Registry, verb: &str, arguments: Value) -> Result<u64, String> {
-        let answer = carry_out(registry, verb, &arguments).map_err(|error| error.0)?;
+        let registry = std::cell::RefCell::new(registry);
+        let answer = entries::carry_out(|| registry.borrow_mut(), usize::MAX, (verb, &arguments), 0);
+        let answer = answer.map_err(|error| error.0)?;
         Ok(answer["changed"].as_u64().unwrap())
     }
 

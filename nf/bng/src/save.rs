@@ -7,7 +7,7 @@ use weir_net::Author;
 use weir_stage::{PIECE, Saved, ShowRows};
 
 use crate::registry::{Registry, Subscriber};
-use crate::request::written;
+use crate::request::{SUBSCRIBERS, written};
 use crate::show::LOOKED_THROUGH;
 use crate::state::{Control, lock};
 use crate::table::Tags;
@@ -66,10 +66,5 @@ fn is_added(subscriber: &Subscriber) -> bool {
 pub(crate) fn saved(registry: &Registry, tags: Tags) -> Option<Saved> {
     let (_, fields) = registry.by_tags(tags)?.versions.iter().find(|(author, _)| *author == Author::Cli)?;
     let entry = written(registry, tags, fields);
-    Some(Saved {
-        verb: "subscriber set".to_owned(),
-        arguments: entry.clone(),
-        key: "subscribers".to_owned(),
-        entry: Some(entry),
-    })
+    Some(SUBSCRIBERS.saved("set", entry))
 }

@@ -125,12 +125,14 @@ impl Six {
     }
 }
 
+/// What [`Six`] declares.
+pub(crate) fn declaration(ports: usize, kind: Key<Kind>) -> Declaration {
+    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).updates(&[kind.into()])
+}
+
 impl Stage for Six {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>()
-            .indexed("port", self.shared.ports.list().len())
-            .reads(&[LaneId::Port])
-            .updates(&[self.kind.into()])
+        declaration(self.shared.ports.list().len(), self.kind)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

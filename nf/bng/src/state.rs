@@ -32,7 +32,7 @@ pub(crate) struct Control {
     /// How many ICMP errors are sent.
     pub(crate) errors: ErrorLimits,
     /// The configuration as it is now.
-    pub(crate) config: BngConfig,
+    pub(crate) config: Arc<BngConfig>,
 }
 
 /// When the gateway last defended its address on a line; of a bounded number of lines.

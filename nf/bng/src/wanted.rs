@@ -1,12 +1,12 @@
 //! From a configuration to what the gateway is made of, with all errors at once: ports, gateways, routes, addresses.
 
 use std::collections::HashMap;
-use std::io::BufReader;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Path, PortName, Rows};
-use weir_stage::{Env, PortInfo};
+use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Path, PortName};
+use weir_stage::{Argument, Collection, Env, Given, PortInfo, Site};
 use weir_wire::{MacAddr, martian, mpls};
 
 use crate::config::{BngConfig, CoreEncapsulation, GatewayConfig, TunnelDscp};
@@ -15,10 +15,23 @@ use crate::fib::Gateway;
 use crate::ports::{BngPort, Ports, Side};
 use crate::qos;
 
+const PREFIX: Argument =
+    Argument { name: "prefix", keyword: None, required: true, many: false, help: "The prefix, such as 10.1.0.0/16" };
+
+/// The IPv4 routes, which nothing but the configuration changes.
+static ROUTES: Collection = Collection {
+    noun: "route",
+    key: "routes",
+    is_list: false,
+    file_key: "routes_csv",
+    fields: &[PREFIX, Argument { name: "gateway", keyword: Some("via"), help: "The gateway", ..PREFIX }],
+    has_labels: false,
+};
+
 /// The part of a checked configuration that the gateway is built from.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    pub(crate) ports: Ports,
+    pub(crate) ports: Arc<Ports>,
     /// By name.
     pub(crate) gateways: Vec<Gateway>,
     /// Prefixes, and positions of their gateways.
@@ -37,14 +50,9 @@ pub(crate) struct Wanted {
     pub(crate) wrong: Vec<ConfigError>,
 }
 
-/// Reads a configuration, and everything that is wrong with it beyond its schema, but for subscribers.
-///
-/// # Errors
-///
-/// What is wrong by its schema.
-pub(crate) fn wanted(element: &Element, env: &Env<'_>) -> Result<(BngConfig, Wanted), Vec<ConfigError>> {
-    let config: BngConfig = element.read()?;
-    let mut loader = Loader { element, env, config: &config, errors: Errors::new() };
+/// What a configuration wants, and everything that is wrong with it beyond its schema, but for subscribers.
+pub(crate) fn wanted(given: &Given<'_, BngConfig>, env: &Env<'_>) -> Wanted {
+    let mut loader = Loader { element: given.element, env, config: given.config, errors: Errors::new() };
     let ports = loader.ports();
     let local = loader.local();
     let gateways = loader.gateways(&ports, local);
@@ -54,9 +62,9 @@ pub(crate) fn wanted(element: &Element, env: &Env<'_>) -> Result<(BngConfig, Wan
     let core_addresses = loader.core_addresses(&ports);
     loader.markings();
     let Loader { mut errors, .. } = loader;
-    qos::faults(element, &config).into_iter().for_each(|error| errors.push(error));
+    qos::faults(given).into_iter().for_each(|error| errors.push(error));
     let wrong = errors.into_result(()).err().unwrap_or_default();
-    Ok((config, Wanted { ports, gateways, routes, routes6, addresses, addresses6, core_addresses, local, wrong }))
+    Wanted { ports: Arc::new(ports), gateways, routes, routes6, addresses, addresses6, core_addresses, local, wrong }
 }
 
 struct Loader<'a> {
@@ -248,37 +256,24 @@ impl Loader<'_> {
 
     /// Reads routes line by line; a wrong line does not keep the next ones from being looked at.
     fn csv_routes(&mut self, file: &FilePath, known: &HashMap<&str, u32>, routes: &mut HashMap<Ipv4Net, u32>) {
-        let opened = match self.env.folder {
-            Some(folder) => folder.open_file(file),
-            None => Err("can not be opened: the configuration has no folder".to_owned()),
-        };
-        let opened = match opened {
-            Ok(opened) => BufReader::with_capacity(1 << 18, opened),
-            Err(reason) => {
-                let error = self.at(ErrorKind::File, "routes_csv", format!("\"{file}\" {reason}"));
-                return self.errors.push(error);
-            }
-        };
-        let mut rows = match Rows::new(file.to_string(), opened, &["prefix", "gateway"], &[]) {
-            Ok(rows) => rows,
-            Err(wrong) => return self.errors.extend(wrong),
-        };
+        let site = Site { element: self.element, path: self.element.path(), folder: self.env.folder };
         let mut errors = std::mem::take(&mut self.errors);
-        while let Some(row) = rows.next(&mut errors) {
-            let Some(prefix) = row.read::<Ipv4Net>(0, &mut errors) else { continue };
-            let name = row.text(1);
+        ROUTES.read_file(file, site, &mut errors, |row, errors| {
+            let Some(prefix) = row.read::<Ipv4Net>(ROUTES.column("prefix"), errors) else { return };
+            let column = ROUTES.column("gateway");
+            let name = row.text(column);
             let Some(gateway) = known.get(&*name) else {
                 if !self.config.gateways.contains_key(&*name) {
-                    let error = row.error(1, ErrorKind::Dangling, "is no gateway");
+                    let error = row.error(column, ErrorKind::Dangling, "is no gateway");
                     errors.push(error.allowed(self.names()));
                 }
-                continue;
+                return;
             };
             if routes.insert(prefix, *gateway).is_some() {
-                let error = row.error(0, ErrorKind::Duplicate, "has a route already");
+                let error = row.error(ROUTES.column("prefix"), ErrorKind::Duplicate, "has a route already");
                 errors.push(error.remedy("leave one out"));
             }
-        }
+        });
         self.errors = errors;
     }
 

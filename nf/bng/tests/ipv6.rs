@@ -150,7 +150,9 @@ fn the_gateway_answers_neighbour_solicitations() {
         assert_eq!((sent.len(), &sent[0][..6]), (1, &host(1).0[..]));
         assert_eq!(sent[0][12..22], [0x88, 0xa8, 0, 100, 0x81, 0, 0, 1, 0x86, 0xdd]);
         let answer = nd::parse(&sent[0][22..]);
-        assert_eq!(answer, Some(nd::Message::Advertisement { target, link: Some(rig.mac(CPE)) }));
+        // RFC 4861 section 7.2.5: a host drops a router whose advertisement does not say that it is one.
+        let expected = nd::Message::advertisement(target, rig.mac(CPE), from, true);
+        assert_eq!(answer, Some(expected));
     }
     // Now it is known where the subscriber's network is.
     assert_eq!(down(&mut rig, true, 7, &packet(FAR, HERE, 60)).len(), 1);
@@ -194,7 +196,7 @@ fn hosts_that_ask_for_routers_are_told_of_the_gateway_and_their_network() {
         assert_eq!(advertisement[24..40], if from.is_unspecified() { all_nodes } else { from }.octets());
         // A /56 is for the customer's own router to part (RFC 8415), and hosts take no addresses of it.
         let networks = if cvlan == 1 { 1 } else { 0 };
-        assert_eq!(advertisement.len(), nd::router_advertisement_len(networks) - 14);
+        assert_eq!(advertisement.len(), 40 + 16 + 8 + 8 + 32 * networks);
     }
     rig.finish();
 }
@@ -322,8 +324,8 @@ fn core_sends(rig: &mut Rig, destination: &str) -> Vec<(MacAddr, Vec<u8>)> {
 
 /// Who is asked for an address, by which station: the frame's destination.
 fn asked(frames: &[(MacAddr, Vec<u8>)]) -> Vec<(MacAddr, Ipv6Addr)> {
-    let questions = frames.iter().filter_map(|(to, packet)| match nd::parse(packet) {
-        Some(nd::Message::Solicitation { target, .. }) => Some((*to, target)),
+    let questions = frames.iter().filter_map(|(to, packet)| match nd::parse(packet)?.body {
+        nd::Body::Solicitation { target, .. } => Some((*to, target)),
         _ => None,
     });
     questions.collect()
@@ -333,7 +335,8 @@ fn answer(rig: &mut Rig, station: MacAddr, address: &str) {
     let mut frame = [0; nd::FRAME_LEN];
     let gateway = rig.mac(CPE);
     let address = address.parse().unwrap();
-    nd::write_advertisement(&mut frame, station, address, gateway, nd::link_local(gateway)).unwrap();
+    let answer = nd::Message::advertisement(address, station, nd::link_local(gateway), false);
+    answer.write(&mut frame, station, gateway).unwrap();
     let frame = tagged(gateway, station, 1, ethernet::IPV6, &frame[14..]);
     rig.send(CPE, frame);
     rig.settle();

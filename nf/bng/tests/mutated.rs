@@ -92,7 +92,8 @@ fn customer(random: &mut Random, rig: &Rig) -> Vec<u8> {
             if random.one_in(2) {
                 nd::write_solicitation(&mut frame, station, own, target).unwrap();
             } else {
-                nd::write_advertisement(&mut frame, station, own, gateway, nd::link_local(gateway)).unwrap();
+                let answer = nd::Message::advertisement(own, station, nd::link_local(gateway), false);
+                answer.write(&mut frame, station, gateway).unwrap();
             }
             tagged(to, station, cvlan, ethernet::IPV6, &frame[14..])
         }

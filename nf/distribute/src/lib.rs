@@ -7,7 +7,7 @@
 
 use weir_config::{ConfigError, Schema, config};
 use weir_packet::{Batch, Packet};
-use weir_stage::{Declaration, Env, MakeStage, Out, Settings, Stage, StageKind};
+use weir_stage::{Declaration, DescribeStage, Env, Out, Settings, Stage, StageKind};
 use weir_wire::{ethernet, flow};
 
 weir_stage::ways! {
@@ -79,7 +79,7 @@ impl StageKind for Spread {
         SpreadConfig::schema()
     }
 
-    fn build(&self, settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         let SpreadConfig { replicas } = settings.read()?;
         Ok(Box::new(move || Box::new(Distribute::new(replicas)) as Box<dyn Stage>))
     }

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cases;
 mod function;
 mod no_path;
 mod swap;

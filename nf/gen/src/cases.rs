@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use weir_measure::signature;
 use weir_stage::Case;
-use weir_stage::function::Traffic;
+use weir_stage::case::Traffic;
 use weir_wire::{Ethernet, Ipv4, View, udp, validity};
 
 /// All cases.

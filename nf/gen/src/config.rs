@@ -262,8 +262,8 @@ config! {
 }
 
 config! {
-    /// Generates traffic, and measures what comes back.
-    pub(crate) struct GenConfig {
+    /// Generates traffic, and measures what comes back. The streams are dealt out to the workers in turn.
+    pub struct GenConfig {
         /// The streams.
         pub(crate) streams: Vec<StreamConfig> = empty, rebuild, length(0..=4096);
         /// Ports that only receive.
@@ -274,7 +274,5 @@ config! {
         pub(crate) link_speed: Option<Rate> = optional, rebuild, range(Rate::new(1)..=Rate::new(u64::MAX));
         /// Addresses by port for which ARP and ND are answered there, besides the port's own.
         pub(crate) answer: BTreeMap<PortName, OneOrMany<ipnet::IpNet>> = empty, rebuild;
-        /// Cores of the workers; the streams are dealt out to them in turn.
-        pub(crate) workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
     }
 }

@@ -1,21 +1,21 @@
 //! The function `gen`: its graph, its tables, its numbers.
 
-use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use serde_json::{Value, json};
-use weir_config::{ConfigError, Element, ErrorKind, Schema};
+use weir_config::{ConfigError, ErrorKind};
 use weir_stage::{
-    Case, Env, Function, Graph, GraphError, Instance, Layout, Place, Placement, RequestError, Show, ShowRows, To, whole,
+    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Place, RequestError, Show, ShowRows,
+    To, whole,
 };
 
 use crate::build::{self, ReadCapture, Ready};
 use crate::config::GenConfig;
-use crate::receive::Receive;
+use crate::receive::{self, Receive};
 use crate::report::{self, About, Report};
-use crate::send::Send;
+use crate::send::{self, Send};
 use crate::shared::{NextHop, Shared, Watch};
 
 /// The function `gen`.
@@ -44,34 +44,26 @@ const SHOWS: &[Show] = &[Show {
 }];
 
 impl Function for Gen {
+    type Config = GenConfig;
+    type Description = Described;
+
     fn kind(&self) -> &'static str {
         "gen"
     }
 
-    fn schema(&self) -> Schema {
-        GenConfig::schema()
+    fn has_layouts(&self) -> bool {
+        false
     }
 
-    fn placement(&self, element: &Element) -> Placement {
-        let workers = element.read::<GenConfig>().map_or(vec![0], |config| config.workers);
-        Placement { layout: Layout::RunToCompletion, workers }
-    }
-
-    fn ports(&self, element: &Element) -> Vec<String> {
-        let Ok(config) = element.read::<GenConfig>() else { return Vec::new() };
-        let sending = config.streams.iter().map(|stream| stream.port.to_string());
-        let names: BTreeSet<String> = sending.chain(config.receive.iter().map(ToString::to_string)).collect();
+    fn ports(&self, given: &Given<'_, GenConfig>) -> Vec<String> {
+        let sending = given.config.streams.iter().map(|stream| stream.port.to_string());
+        let names: BTreeSet<String> = sending.chain(given.config.receive.iter().map(ToString::to_string)).collect();
         names.into_iter().collect()
     }
 
-    fn build(
-        &self,
-        element: &Element,
-        env: &Env<'_>,
-        _old: Option<&dyn Instance>,
-    ) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
-        let config: GenConfig = element.read()?;
-        let names = self.ports(element);
+    fn describe(&self, given: &Given<'_, GenConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
+        let (element, config) = (given.element, given.config);
+        let names = self.ports(given);
         let mut errors = Vec::new();
         let answer = element.path();
         let answer = answer.field("answer");
@@ -80,7 +72,7 @@ impl Function for Gen {
             let error = element.error(ErrorKind::Dangling, &answer.entry(port.as_str()), problem);
             errors.push(error.remedy("add it to `receive`"));
         }
-        let built = build::build(element, env, &config, self.captures);
+        let built = build::build(element, env, config, self.captures);
         let whole = match built {
             Ok(whole) if errors.is_empty() => whole,
             Ok(_) => return Err(errors),
@@ -99,15 +91,13 @@ impl Function for Gen {
                 networks: own.chain(given.flat_map(|(_, networks)| networks.iter().copied())).collect(),
             }
         });
-        let about = whole.streams.iter().map(|ready| ready.about.clone()).collect();
-        Ok(Box::new(Running {
-            name: element.name().to_owned(),
+        let shape = Shape {
+            name: given.name().to_owned(),
             ports: ports.collect(),
-            replicas: config.workers.len(),
-            shared: Shared::new(whole.hops, whole.streams.len()),
+            replicas: given.placement.workers.len(),
             streams: whole.streams,
-            about,
-        }))
+        };
+        Ok(Described { shape, hops: whole.hops })
     }
 
     fn shows(&self) -> &'static [Show] {
@@ -127,12 +117,77 @@ struct OwnPort {
     networks: Vec<IpNet>,
 }
 
-/// A configured generator.
-struct Running {
+/// What goes out and comes in where.
+struct Shape {
     name: String,
     ports: Vec<OwnPort>,
     replicas: usize,
     streams: Vec<Ready>,
+}
+
+impl Shape {
+    /// The streams of a replica that leave by a port.
+    fn share(&self, replica: usize, port: u16) -> impl Iterator<Item = &Ready> {
+        let mine = move |at: usize| at % self.replicas.max(1) == replica;
+        self.streams
+            .iter()
+            .enumerate()
+            .filter(move |(at, ready)| mine(*at) && ready.port == port)
+            .map(|(_, ready)| ready)
+    }
+
+    /// The graph of a replica, for a generator that runs, or to be looked at.
+    fn draw(&self, replica: usize, running: Option<&Running>) -> Result<Graph, GraphError> {
+        let mut graph = Graph::new();
+        let watch = Arc::new(Watch::default());
+        let place = Place::Worker { section: 0 };
+        for port in &self.ports {
+            let name = |stage: &str| format!("{}.{stage}.{}", self.name, port.name);
+            let common = |running: &Running| (Arc::clone(&running.shared), Arc::clone(&watch));
+            let receive = graph.add_of(name("receive"), receive::declaration(), place, running, |running| {
+                let (networks, streams) = (port.networks.clone(), running.about.len());
+                Ok(Box::new(Receive::new(port.index, port.mac, networks, streams, common(running))))
+            })?;
+            graph.wire(receive, "out", To::Port(port.index));
+            graph.receive(port.index, receive);
+            let streams: Vec<&Ready> = self.share(replica, port.index).collect();
+            if streams.is_empty() {
+                continue;
+            }
+            let send = graph.add_of(name("send"), send::declaration(), place, running, |running| {
+                let hops = streams.iter().enumerate().filter_map(|(at, ready)| Some((at, ready.hop?))).collect();
+                let streams = streams.iter().map(|ready| ready.stream.clone()).collect();
+                Ok(Box::new(Send::new(port.index, port.mac, streams, hops, common(running))))
+            })?;
+            graph.wire(send, "out", To::Port(port.index));
+        }
+        Ok(graph)
+    }
+}
+
+/// What a generator comes to.
+pub struct Described {
+    shape: Shape,
+    hops: Vec<NextHop>,
+}
+
+impl Description for Described {
+    type Running = Running;
+
+    fn sketch(&self, replica: usize) -> Result<Graph, GraphError> {
+        self.shape.draw(replica, None)
+    }
+
+    fn instantiate(self, _ground: &Ground<'_>, _old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
+        let Described { shape, hops } = self;
+        let about = shape.streams.iter().map(|ready| ready.about.clone()).collect();
+        Ok(Running { shared: Shared::new(hops, shape.streams.len()), about, shape })
+    }
+}
+
+/// A configured generator.
+pub struct Running {
+    shape: Shape,
     about: Vec<About>,
     shared: Arc<Shared>,
 }
@@ -144,52 +199,15 @@ impl Running {
         let unresolved = unresolved.map(named).collect();
         report::report(&self.about, self.shared.ask(), unresolved, self.shared.started().is_some())
     }
-
-    /// The streams of a replica that leave by a port.
-    fn share(&self, replica: usize, port: u16) -> impl Iterator<Item = &Ready> {
-        let mine = move |at: usize| at % self.replicas.max(1) == replica;
-        self.streams
-            .iter()
-            .enumerate()
-            .filter(move |(at, ready)| mine(*at) && ready.port == port)
-            .map(|(_, ready)| ready)
-    }
 }
 
 impl Instance for Running {
     fn graph(&self, replica: usize) -> Result<Graph, GraphError> {
-        let mut graph = Graph::new();
-        let watch = Arc::new(Watch::default());
-        let place = Place::Worker { section: 0 };
-        for port in &self.ports {
-            let common = (Arc::clone(&self.shared), Arc::clone(&watch));
-            let receive = Receive::new(port.index, port.mac, port.networks.clone(), self.about.len(), common.clone());
-            let receive = graph.add_at(format!("{}.receive.{}", self.name, port.name), Box::new(receive), place);
-            graph.wire(receive, "out", To::Port(port.index));
-            graph.receive(port.index, receive);
-            let streams: Vec<&Ready> = self.share(replica, port.index).collect();
-            if streams.is_empty() {
-                continue;
-            }
-            let hops = streams.iter().enumerate().filter_map(|(at, ready)| Some((at, ready.hop?))).collect();
-            let streams = streams.into_iter().map(|ready| ready.stream.clone()).collect();
-            let send = Send::new(port.index, port.mac, streams, hops, common);
-            let send = graph.add_at(format!("{}.send.{}", self.name, port.name), Box::new(send), place);
-            graph.wire(send, "out", To::Port(port.index));
-        }
-        Ok(graph)
+        self.shape.draw(replica, Some(self))
     }
 
-    fn prepare(
-        &self,
-        _element: &Element,
-        _env: &Env<'_>,
-    ) -> Result<Box<dyn FnOnce(u64) + std::marker::Send>, Vec<ConfigError>> {
-        Ok(Box::new(|_| {})) // it has no key that changes without a rebuild
-    }
-
-    fn request(&self, verb: &str, _arguments: &Value, _now: u64) -> Result<Value, RequestError> {
-        Err(RequestError(format!("{} knows no request '{verb}'", self.name)))
+    fn sketch(&self, replica: usize) -> Result<Graph, GraphError> {
+        self.shape.draw(replica, None)
     }
 
     fn show(&self, what: &str, filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
@@ -203,7 +221,7 @@ impl Instance for Running {
             "report" => serde_json::to_value(self.report())
                 .map(|report| whole(vec![report]))
                 .map_err(|error| RequestError(format!("the report cannot be written: {error}"))),
-            _ => Err(RequestError(format!("{} has no table '{what}'", self.name))),
+            _ => Err(RequestError(format!("{} has no table '{what}'", self.shape.name))),
         }
     }
 
@@ -213,10 +231,6 @@ impl Instance for Running {
             ("unfinished_streams", "streams that have not come to their end", self.shared.unfinished() as f64),
             ("unresolved_next_hops", "next hops whose Ethernet address is not known", unresolved as f64),
         ]
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -100,9 +100,14 @@ impl Receive {
     }
 }
 
+/// What [`Receive`] declares.
+pub(crate) fn declaration() -> Declaration {
+    Declaration::of::<Exit>().polled()
+}
+
 impl Stage for Receive {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().polled()
+        declaration()
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

@@ -75,11 +75,11 @@ pub(crate) fn hear(frame: &[u8]) -> Heard {
             Some(fields) => Heard::Tells(fields.sender.into(), fields.sender_mac.0),
             None => Heard::Nothing,
         },
-        ethernet::IPV6 => match nd::parse(rest) {
-            Some(nd::Message::Solicitation { from, target, link }) => {
+        ethernet::IPV6 => match nd::parse(rest).map(|message| (message.source, message.body)) {
+            Some((from, nd::Body::Solicitation { target, link, .. })) => {
                 Heard::Asks { who: from.into(), mac: link.unwrap_or(header.source).0, whom: target.into() }
             }
-            Some(nd::Message::Advertisement { target, link }) => {
+            Some((_, nd::Body::Advertisement { target, link, .. })) => {
                 Heard::Tells(target.into(), link.unwrap_or(header.source).0)
             }
             None => Heard::Nothing,
@@ -103,7 +103,9 @@ pub(crate) fn write_answer(packet: &mut Packet, mac: [u8; 6], whom: IpAddr, who:
             fields.write(MacAddr(asker), &mut frame)
         }
         (IpAddr::V6(target), IpAddr::V6(asking)) => {
-            nd::write_advertisement(&mut frame, MacAddr(mac), target, MacAddr(asker), asking)
+            let answer = nd::Message::advertisement(target, MacAddr(mac), asking, false);
+            let to = answer.group().unwrap_or(MacAddr(asker));
+            answer.write(&mut frame, MacAddr(mac), to)
         }
         _ => None,
     };

@@ -166,9 +166,14 @@ impl Send {
     }
 }
 
+/// What [`Send`] declares.
+pub(crate) fn declaration() -> Declaration {
+    Declaration::of::<Way>().makes(Way::Generated)
+}
+
 impl Stage for Send {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Way>().makes(Way::Generated)
+        declaration()
     }
 
     fn run(&mut self, _batch: &mut Batch, _out: &mut Out<'_>) {}

@@ -56,9 +56,13 @@ fn neighbour_discovery_is_asked() {
     let own = MacAddr(rig.infos[0].facts.mac);
     rig.run(1_000_000);
     let asked = handle.received();
-    let Some(nd::Message::Solicitation { from, target, .. }) = nd::parse(&asked[0][14..]) else { panic!("{asked:?}") };
+    let Some(nd::Message { source: from, body: nd::Body::Solicitation { target, .. }, .. }) =
+        nd::parse(&asked[0][14..])
+    else {
+        panic!("{asked:?}")
+    };
     let mut frame = vec![0; nd::FRAME_LEN];
-    nd::write_advertisement(&mut frame, ROUTER, target, own, from).unwrap();
+    nd::Message::advertisement(target, ROUTER, from, true).write(&mut frame, ROUTER, own).unwrap();
     handle.send(frame);
     rig.run(10_000_000);
     let sent = handle.received();
@@ -104,6 +108,7 @@ fn questions_for_a_range_are_answered() {
     handle.send(frame);
     rig.run(1_000_000);
     let answer = nd::parse(&handle.received()[0][14..]);
-    assert_eq!(answer, Some(nd::Message::Advertisement { target, link: Some(own) }));
+    let asker = "2001:db8::1".parse().unwrap();
+    assert_eq!(answer, Some(nd::Message::advertisement(target, own, asker, false)));
     assert_eq!(rig.report_after(0).unsigned, 5, "what is no packet of a stream is counted");
 }

@@ -30,9 +30,14 @@ impl<F: Find> Balance<F> {
     }
 }
 
+/// What [`Balance`] declares.
+pub(crate) fn declaration(workers: u8) -> Declaration {
+    Declaration::of::<Exit>().indexed("worker", usize::from(workers))
+}
+
 impl<F: Find> Stage for Balance<F> {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().indexed("worker", usize::from(self.workers))
+        declaration(self.workers)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

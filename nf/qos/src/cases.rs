@@ -5,7 +5,7 @@
 //! measured.
 
 use weir_stage::Case;
-use weir_stage::function::Traffic;
+use weir_stage::case::Traffic;
 use weir_wire::vlan::Vlan;
 use weir_wire::{View, ethernet};
 

@@ -6,7 +6,7 @@ use weir_config::{FilePath, OneOrMany, PacketRate, PortName, choice, config};
 use weir_sched::classify::ClassifyConfig;
 use weir_sched::config::SchedulerConfig;
 use weir_sched::police::PolicerConfig;
-use weir_stage::Layout;
+use weir_stage::UsageConfig;
 
 use crate::key::{AnyPrefix, Tags};
 
@@ -69,10 +69,6 @@ config! {
         pub to: PortName = required, rebuild;
         /// What becomes of packets in the other direction.
         pub reverse: Reverse = default(Reverse::Pass), rebuild;
-        /// Cores of the workers.
-        pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
-        /// How the stages are spread over the workers.
-        pub layout: Layout = default(Layout::RunToCompletion), rebuild;
         /// What users are known by.
         pub user_by: UserBy = default(UserBy::Tags), rebuild;
         /// The users.
@@ -90,6 +86,8 @@ config! {
         pub limit: Option<PacketRate> = optional, rebuild;
         /// Rates, profiles and buffers. Of `users`, one is for `others`; `assign` is for functions whose users have numbers.
         pub scheduler: SchedulerConfig = required, live;
+        /// What was counted of each user, written to a file from time to time.
+        pub usage: Option<UsageConfig> = optional, live;
         /// Bounds of the tables that users are found in.
         pub limits: QosLimits = empty, rebuild;
     }

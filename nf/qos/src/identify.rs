@@ -39,9 +39,14 @@ impl<F: Find> Identify<F> {
     }
 }
 
+/// What [`Identify`] declares.
+pub(crate) fn declaration(user: Key<u32>) -> Declaration {
+    Declaration::of::<Exit>().writes(&[user.into(), LaneId::Class, LaneId::Colour])
+}
+
 impl<F: Find> Stage for Identify<F> {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().writes(&[self.user.into(), LaneId::Class, LaneId::Colour])
+        declaration(self.user)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

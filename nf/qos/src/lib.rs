@@ -18,6 +18,7 @@ mod cases;
 mod config;
 mod find;
 mod function;
+mod graph;
 mod identify;
 mod key;
 mod limit;

@@ -21,9 +21,14 @@ weir_stage::ways! {
 #[derive(Debug)]
 pub(crate) struct Limit(pub(crate) TokenBucket);
 
+/// What [`Limit`] declares.
+pub(crate) fn declaration() -> Declaration {
+    Declaration::of::<Exit>()
+}
+
 impl Stage for Limit {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>()
+        declaration()
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::io::BufReader;
 
 use ipnet::IpNet;
-use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Row, Rows, nearest};
+use weir_config::{ConfigError, Element, ErrorKind, Errors, Row, nearest};
 use weir_sched::class::MAX_QUEUES;
 use weir_sched::classify::Classifier;
 use weir_sched::police::{Policer, Policers};
-use weir_stage::{Env, Layout};
+use weir_stage::{Env, Given, Layout, Placement, Site};
 
 use crate::config::{QosConfig, UserBy, UserConfig};
 use crate::key::{AnyPrefix, Tags, UserKey};
+use crate::request::USERS;
 use crate::users::WantedUser;
 
 /// What a checked configuration wants.
@@ -47,19 +47,19 @@ fn number(names: &[String], name: &str) -> Option<u16> {
     names.iter().position(|one| one == name).and_then(|position| u16::try_from(position).ok())
 }
 
-/// Reads a checked configuration.
+/// What a configuration wants.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it beyond its schema.
-pub(crate) fn load(element: &Element, env: &Env<'_>) -> Result<(QosConfig, Wanted), Vec<ConfigError>> {
-    let config: QosConfig = element.read()?;
+pub(crate) fn load(given: &Given<'_, QosConfig>, env: &Env<'_>) -> Result<Wanted, Vec<ConfigError>> {
+    let Given { element, config, placement } = given;
     let names = Names {
         profiles: config.scheduler.profiles.keys().cloned().collect(),
         subports: config.scheduler.subports.keys().cloned().collect(),
     };
-    let mut loader = Loader { element, env, config: &config, names, errors: Errors::new(), seen: HashMap::new() };
-    loader.placement();
+    let mut loader = Loader { element, env, config, names, errors: Errors::new(), seen: HashMap::new() };
+    loader.placement(placement);
     loader.classes();
     let policers = loader.policers();
     let others = loader.others();
@@ -69,7 +69,7 @@ pub(crate) fn load(element: &Element, env: &Env<'_>) -> Result<(QosConfig, Wante
     loader.check_limits(&users);
     let Loader { errors, names, .. } = loader;
     let classifier = Classifier::new(&config.classify, config.scheduler.classes);
-    errors.into_result((config, Wanted { users, others, names, classifier, policers }))
+    errors.into_result(Wanted { users, others, names, classifier, policers })
 }
 
 struct Loader<'a> {
@@ -116,13 +116,13 @@ impl Loader<'_> {
         self.errors.push(self.element.error(kind, &root.field(key), problem).remedy(remedy));
     }
 
-    fn placement(&mut self) {
+    fn placement(&mut self, placement: &Placement) {
         if self.config.from == self.config.to {
             let problem = format!("\"{}\" is where packets come from, too", self.config.to);
             self.error(ErrorKind::Conflict, "to", problem, "name another port");
         }
-        let workers = self.config.workers.len();
-        if self.config.layout == Layout::RunToCompletion && workers > 1 {
+        let workers = placement.workers.len();
+        if placement.layout == Layout::RunToCompletion && workers > 1 {
             let problem = format!(
                 "{workers} workers that each take what their queues give them: packets of one user would come to several, and a \
                  scheduler has one owner"
@@ -259,42 +259,35 @@ impl Loader<'_> {
         }
     }
 
+    /// The users of the file.
     fn filed(&mut self, users: &mut Vec<WantedUser>) {
-        let Some(file) = &self.config.users_csv else { return };
-        let Some(folder) = self.env.folder else {
-            let problem = format!("\"{file}\" can not be opened: the configuration has no folder");
-            return self.error(ErrorKind::File, "users_csv", problem, "");
-        };
-        match folder.open_file(file) {
-            Ok(opened) => self.rows(file, BufReader::with_capacity(1 << 18, opened), users),
-            Err(reason) => self.error(ErrorKind::File, "users_csv", format!("\"{file}\" {reason}"), ""),
-        }
-    }
-
-    fn rows(&mut self, file: &FilePath, input: impl std::io::BufRead, users: &mut Vec<WantedUser>) {
-        let mut rows = match Rows::new(file.to_string(), input, &["user", "profile"], &["subport"]) {
-            Ok(rows) => rows,
-            Err(wrong) => return self.errors.extend(wrong),
-        };
+        let Some(file) = self.config.users_csv.as_ref() else { return };
+        let site = Site { element: self.element, path: self.element.path(), folder: self.env.folder };
         let mut errors = std::mem::take(&mut self.errors);
-        while let Some(row) = rows.next(&mut errors) {
-            let keys = row.read_list::<UserKey>(0, ';', &mut errors);
-            let profile = self.named(&row, 1, "profile", &mut errors);
-            let subport = if row.text(2).is_empty() { Some(0) } else { self.named(&row, 2, "subport", &mut errors) };
-            let Some(((keys, profile), subport)) = keys.zip(profile).zip(subport) else { continue };
-            if let Some(problem) = self.unfit(&keys) {
-                errors.push(row.error(0, ErrorKind::Conflict, problem));
-                continue;
-            }
-            std::mem::swap(&mut self.errors, &mut errors);
-            let keys = keys.into_iter().map(trunc).collect();
-            self.add(users, WantedUser { keys, profile, subport }, Stands::Line(row.line()), false);
-            std::mem::swap(&mut self.errors, &mut errors);
-        }
+        USERS.read_file(file, site, &mut errors, |row, errors| {
+            let Some(user) = self.user_of(row, errors) else { return };
+            std::mem::swap(&mut self.errors, errors);
+            self.add(users, user, Stands::Line(row.line()), false);
+            std::mem::swap(&mut self.errors, errors);
+        });
         self.errors = errors;
     }
 
-    fn named(&self, row: &Row<'_>, column: usize, what: &str, errors: &mut Errors) -> Option<u16> {
+    fn user_of(&self, row: &Row<'_>, errors: &mut Errors) -> Option<WantedUser> {
+        let keys = row.read_list::<UserKey>(USERS.column("user"), ';', errors);
+        let profile = self.named(row, "profile", errors);
+        let has_subport = !row.text(USERS.column("subport")).is_empty();
+        let subport = if has_subport { self.named(row, "subport", errors) } else { Some(0) };
+        let ((keys, profile), subport) = keys.zip(profile).zip(subport)?;
+        if let Some(problem) = self.unfit(&keys) {
+            errors.push(row.error(USERS.column("user"), ErrorKind::Conflict, problem));
+            return None;
+        }
+        Some(WantedUser { keys: keys.into_iter().map(trunc).collect(), profile, subport })
+    }
+
+    fn named(&self, row: &Row<'_>, what: &str, errors: &mut Errors) -> Option<u16> {
+        let column = USERS.column(what);
         let name = row.text(column);
         let names = if what == "profile" { &self.names.profiles } else { &self.names.subports };
         let found = number(names, &name);

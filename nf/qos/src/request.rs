@@ -1,12 +1,15 @@
 //! Changes at run time: `user set`, `user reset`.
 
+use std::sync::Mutex;
+
 use serde_json::{Value, json};
 use weir_config::Scalar;
-use weir_stage::{Argument, RequestError, Saved, Verb};
+use weir_stage::{Argument, Collection, Entries, RequestError, Saved, Verb, entries};
 
 use crate::key::UserKey;
 use crate::load::unknown;
-use crate::state::Control;
+use crate::state::{Control, lock};
+use crate::users::User;
 
 const USER: Argument = Argument {
     name: "user",
@@ -16,26 +19,44 @@ const USER: Argument = Argument {
     help: "The user: VLANs such as 100.7, or an address or prefix that it is known by",
 };
 
+const PROFILE: Argument = Argument {
+    name: "profile",
+    keyword: Some("profile"),
+    help: "The name of a profile; what waits stays, and goes by it",
+    ..USER
+};
+
+/// The users, of whom requests give others a profile.
+pub(crate) static USERS: Collection = Collection {
+    noun: "user",
+    key: "users",
+    is_list: true,
+    file_key: "users_csv",
+    fields: &[
+        USER,
+        PROFILE,
+        Argument {
+            name: "subport",
+            keyword: Some("subport"),
+            required: false,
+            help: "The name of its subport",
+            ..USER
+        },
+    ],
+    has_labels: false,
+};
+
 /// What can be asked for.
 pub(crate) static VERBS: &[Verb] = &[
     Verb {
-        noun: "user",
+        noun: USERS.noun,
         action: "set",
-        arguments: &[
-            USER,
-            Argument {
-                name: "profile",
-                keyword: Some("profile"),
-                required: true,
-                many: false,
-                help: "The name of a profile; what waits stays, and goes by it",
-            },
-        ],
+        arguments: &[USER, PROFILE],
         help: "Gives a user another profile",
         batch: true,
     },
     Verb {
-        noun: "user",
+        noun: USERS.noun,
         action: "reset",
         arguments: &[USER],
         help: "Gives a user the profile of the configuration again",
@@ -50,23 +71,31 @@ pub(crate) static EXAMPLES: &[&str] = &[
     "user set --from gold.txt  # one in each line: 3.9 profile gold",
 ];
 
-/// Carries out a request, whose arguments are an object, or a list of such for many at once. Either all of them is done or
-/// nothing.
-pub(crate) fn carry_out(control: &mut Control, verb: &str, arguments: &Value) -> Result<Value, RequestError> {
-    let one = std::slice::from_ref(arguments);
-    let list = arguments.as_array().map_or(one, Vec::as_slice);
-    let is_list = arguments.is_array();
-    let mut changes = Vec::with_capacity(list.len());
-    for (n, arguments) in list.iter().enumerate() {
-        let change = understand(control, verb, arguments);
-        let refused = |problem| if is_list { RequestError::of_entry(n + 1, problem) } else { RequestError(problem) };
-        changes.push(change.map_err(refused)?);
+/// Carries out a request for one or many users: all of it or nothing.
+pub(crate) fn carry_out(
+    shared: &Mutex<Control>,
+    verb: &str,
+    arguments: &Value,
+    now: u64,
+) -> Result<Value, RequestError> {
+    entries::carry_out(|| lock(shared), usize::MAX, (verb, arguments), now)
+}
+
+impl Entries for Control {
+    /// A user, and the profile that it had been given.
+    type Undo = (u32, Option<u16>);
+
+    fn change(&mut self, verb: &str, arguments: &Value, now: u64) -> Result<Self::Undo, String> {
+        let (number, profile) = understand(self, verb, arguments)?;
+        let before = self.users.get(number).and_then(User::given);
+        self.take_back((number, profile), now);
+        Ok((number, before))
     }
-    for (number, profile) in changes {
-        control.users.give(number, profile);
-        control.assign(number);
+
+    fn take_back(&mut self, (number, profile): Self::Undo, _now: u64) {
+        self.users.give(number, profile);
+        self.assign(number);
     }
-    Ok(json!({ "changed": list.len() }))
 }
 
 /// The number of a user, and the profile that it is given.
@@ -102,5 +131,5 @@ pub(crate) fn saved(control: &Control, number: u32) -> Option<Saved> {
     let arguments = json!({ "user": first.to_string(), "profile": profile });
     let kind = if matches!(first, UserKey::Tags(..)) { "tags" } else { "prefix" };
     let entry = json!({ kind: first.to_string(), "profile": profile });
-    Some(Saved { verb: "user set".to_owned(), arguments, key: "users".to_owned(), entry: Some(entry) })
+    Some(Saved { entry: Some(entry), ..USERS.saved("set", arguments) })
 }

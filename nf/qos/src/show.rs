@@ -1,12 +1,11 @@
 //! The tables that are shown: users, and the schedulers.
 
 use std::sync::{Arc, Mutex};
-use std::vec::IntoIter;
 
 use serde_json::{Value, json};
 use weir_config::Scalar;
 use weir_sched::shaping::Shaping;
-use weir_stage::{PIECE, RequestError, Saved, Show, ShowRows, whole};
+use weir_stage::{RequestError, Saved, Show, ShowRows, entries, whole};
 
 use crate::find::OTHERS;
 use crate::key::UserKey;
@@ -84,29 +83,12 @@ fn users<R: 'static, I: IntoIterator<Item = R> + 'static>(
     numbers: Vec<u32>,
     rows: fn(&Control, u32) -> I,
 ) -> Box<dyn ShowRows<R>> {
-    Box::new(Users { shared: Arc::clone(shared), numbers: numbers.into_iter(), rows })
-}
-
-/// Users, piece by piece; who is gone in the meantime is left out.
-struct Users<I> {
-    shared: Arc<Mutex<Control>>,
-    numbers: IntoIter<u32>,
-    /// What there is to tell of a user, at most two rows.
-    rows: fn(&Control, u32) -> I,
-}
-
-impl<R, I: IntoIterator<Item = R>> ShowRows<R> for Users<I> {
-    fn piece(&mut self) -> Vec<R> {
-        while !self.numbers.as_slice().is_empty() {
-            let control = lock(&self.shared);
-            let some = self.numbers.by_ref().take(PIECE / 2);
-            let rows: Vec<R> = some.flat_map(|number| (self.rows)(&control, number)).collect();
-            if !rows.is_empty() {
-                return rows;
-            }
-        }
-        Vec::new()
-    }
+    let shared = Arc::clone(shared);
+    // What there is to tell of a user is at most two rows.
+    entries::pieces(numbers, 2, move |numbers| {
+        let control = lock(&shared);
+        numbers.flat_map(|number| rows(&control, number)).collect()
+    })
 }
 
 /// A row for each direction.

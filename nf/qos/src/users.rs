@@ -33,6 +33,11 @@ impl User {
         self.given.unwrap_or(self.configured)
     }
 
+    /// The profile that it was given at run time.
+    pub(crate) fn given(&self) -> Option<u16> {
+        self.given
+    }
+
     /// Whether its profile is not the configuration's.
     pub(crate) fn is_given(&self) -> bool {
         self.given.is_some()

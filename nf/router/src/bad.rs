@@ -9,6 +9,10 @@ macro_rules! with_reasons {
             TooShort "too-short",
             /// Its destination MAC address is another station's.
             NotForUs "not-for-us",
+            /// No interface of its port has its VLAN tags; `weir show interfaces` tells those that came last.
+            UnknownTag "unknown-tag",
+            /// The interface that it belongs to is set down.
+            InterfaceDown "interface-down",
             /// Its EtherType is neither IPv4 nor ARP.
             UnknownEthertype "unknown-ethertype",
             /// Fewer than the 20 bytes of an IPv4 header arrived.

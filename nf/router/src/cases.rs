@@ -4,11 +4,12 @@
 //! access router of the UNIFY project (deliverable D5.4, 2015) had; their Ethernet addresses are entered by hand, so that no ARP is measured.
 
 mod table;
+mod vlan;
 
 use std::net::Ipv4Addr;
 
 use serde_json::json;
-use weir_stage::function::{Prepare, Traffic};
+use weir_stage::case::{Prepare, Traffic};
 use weir_stage::{Case, Chosen, Instance, Knob, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, validity};
@@ -62,6 +63,8 @@ pub(crate) fn all() -> Vec<Case> {
         case("ttl-flood", "one destination, every other packet at the end of its TTL", &[], "", ttl_flood),
         case("ttl-flood-dropped", "the same, but the slow path takes none of them", &[], CLOSED, ttl_flood),
         case("two-ports", "packets to addresses behind either port in turn", &[], "", two_ports),
+        vlan::one(),
+        vlan::many(),
         case("ecmp-4", "one destination, four next hops, many flows", &[], "", ecmp),
         case(
             "redirects",

@@ -1,11 +1,24 @@
 //! Checks batches of packets: all at once by a vector kernel, which tells the many that nothing speaks against.
 
+use weir_ip::Ingress;
+use weir_ip::ingress::mac_word;
 use weir_packet::{Batch, Lane};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, BATCH, Destinations, NO_FRAME, Station};
 use weir_wire::{Ethernet, MacAddr, View, ethernet};
 
-use crate::fib::{Ingress, mac_word};
+use crate::lookups::l3_of;
+
+/// What was found out about a batch of packets without tags.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checked {
+    /// The mask of packets that may be forwarded without a second look.
+    pub(crate) good: u64,
+    /// The port that all came in by, if it is one.
+    pub(crate) port: Option<u16>,
+    /// Bytes of all together.
+    pub(crate) bytes: u64,
+}
 
 /// The vector kernel, and what it finds out by the way.
 pub(crate) struct Checker {
@@ -19,7 +32,7 @@ impl Checker {
         Checker { kernel, destinations: Destinations::default() }
     }
 
-    /// The mask of packets that may be forwarded without a second look: those for the port that they came in by, or without
+    /// Finds out which packets may be forwarded without a second look: those for the port that they came in by, or without
     /// `ingress` for any single station. `count` is the [reach] of the batch; `ask` is told each packet's destination address as
     /// soon as it is known, `approach` all of them before they are checked.
     #[inline(always)]
@@ -30,7 +43,7 @@ impl Checker {
         ingress: Option<&Ingress>,
         ask: impl Fn(u32),
         approach: impl FnOnce(&[u32]),
-    ) -> u64 {
+    ) -> Checked {
         let mut frames = [&NO_FRAME; BATCH];
         let mut lengths = [0u16; BATCH];
         let destinations = &mut self.destinations;
@@ -44,21 +57,60 @@ impl Checker {
             lengths[slot.index()] = packet.len() as u16;
         });
         approach(destinations.0.get(..count).unwrap_or_default());
+        // By vectors: what slots without packets have is 0.
+        let bytes = lengths.iter().fold(0u32, |sum, length| sum + u32::from(*length)).into();
+        let port = common_port(&batch.lanes.port);
         let Some(ingress) = ingress else {
-            return frame_check::check(self.kernel, SINGLE, &frames, &lengths, &self.destinations, count);
+            let good = frame_check::check(self.kernel, SINGLE, &frames, &lengths, &self.destinations, count);
+            return Checked { good, port, bytes };
         };
-        let common = common_port(&batch.lanes.port).and_then(|port| ingress.station(port));
+        let common = port.and_then(|port| ingress.station(port));
         let station = common.unwrap_or(Station::ANY);
         let good = frame_check::check(self.kernel, station, &frames, &lengths, &self.destinations, count);
-        if common.is_some() { good } else { good & ours(batch, ingress) }
+        let good = if common.is_some() { good } else { good & ours(batch, ingress) };
+        Checked { good, port, bytes }
     }
 
-    /// Finds out the destination addresses of packets that were checked before.
+    /// The same for packets whose network headers begin where their lane says, and of which others know whom they are for: the mask of those
+    /// that carry IPv4 with which nothing is wrong.
     #[inline(always)]
-    pub(crate) fn gather(&mut self, batch: &Batch, count: usize, ask: impl Fn(u32), approach: impl FnOnce(&[u32])) {
+    pub(crate) fn check_tagged(
+        &mut self,
+        batch: &Batch,
+        count: usize,
+        ask: impl Fn(u32),
+        approach: impl FnOnce(&[u32]),
+    ) -> u64 {
+        let mut frames = [&NO_FRAME; BATCH];
+        let mut lengths = [0u16; BATCH];
         let destinations = &mut self.destinations;
         batch.each_ref(|slot, packet| {
-            let destination = frame_check::destination_of(packet.window(0));
+            // As if the packet began 14 bytes before its network header: the last two of them are the EtherType.
+            let skipped = usize::from(batch.lanes.l3[slot]).saturating_sub(Ethernet::LEN);
+            let frame = packet.window(skipped);
+            let destination = frame_check::destination_of(frame);
+            ask(destination);
+            destinations.0[slot.index()] = destination;
+            frames[slot.index()] = frame;
+            lengths[slot.index()] = packet.len().saturating_sub(skipped) as u16;
+        });
+        approach(destinations.0.get(..count).unwrap_or_default());
+        frame_check::check(self.kernel, Station::ANY, &frames, &lengths, &self.destinations, count)
+    }
+
+    /// Finds out the destination addresses of packets that were checked before. Those of a `TAGGED` batch may have tags.
+    #[inline(always)]
+    pub(crate) fn gather<const TAGGED: bool>(
+        &mut self,
+        batch: &Batch,
+        count: usize,
+        ask: impl Fn(u32),
+        approach: impl FnOnce(&[u32]),
+    ) {
+        let destinations = &mut self.destinations;
+        batch.each_ref(|slot, packet| {
+            let l3 = l3_of::<TAGGED>(&batch.lanes, slot);
+            let destination = frame_check::destination_of(packet.window(l3.saturating_sub(Ethernet::LEN)));
             ask(destination);
             destinations.0[slot.index()] = destination;
         });
@@ -81,6 +133,12 @@ const SINGLE: Station = {
     (mask[12], mask[13]) = (0xff, 0xff);
     Station::pattern(value, mask)
 };
+
+/// Whether packets of the batch may belong to interfaces with tags.
+#[inline(always)]
+pub(crate) fn may_be_tagged(batch: &Batch, ingress: &Ingress) -> bool {
+    ingress.has_tags() && common_port(&batch.lanes.port).is_none_or(|port| ingress.port_has_tags(port))
+}
 
 /// The port that all packets of a batch came in by, if it is one.
 #[inline(always)]

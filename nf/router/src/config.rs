@@ -6,7 +6,6 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 use weir_config::{FilePath, MacAddress, Nanos, OneOrMany, PacketRate, PortName, choice, config};
 use weir_net::neighbor::Timing;
-use weir_stage::Layout;
 
 choice! {
     /// How the prefix table is compiled for lookups.
@@ -23,13 +22,15 @@ config! {
     pub struct RouterLimits {
         /// Routes of all authors, connected networks and known neighbours included.
         pub routes: u32 = default(2_000_000), rebuild, range(16..=8_000_000);
-        /// Next hops: pairs of port and gateway, and one for each known neighbour.
+        /// Next hops: pairs of interface and gateway, and one for each known neighbour.
         pub next_hops: u32 = default(131_072), rebuild, range(16..=1_000_000);
         /// Different sets of equal-cost next hops.
         pub groups: u32 = default(4096), rebuild, range(1..=65_536);
         /// /24 networks that hold prefixes longer than /24; each takes 1 KiB of lookup memory.
         pub long_prefix_networks: u32 = default(16_384), rebuild, range(16..=1_048_576);
-        /// Neighbours that are kept in mind, on all ports together.
+        /// Interfaces: one for each port, and those with tags and loopbacks.
+        pub interfaces: u16 = default(20_000), rebuild, range(64..=65_280);
+        /// Neighbours that are kept in mind, on all interfaces together.
         pub neighbors: u32 = default(16_384), rebuild, range(16..=65_536);
         /// Packets that wait for one neighbour's Ethernet address; the oldest gives way to the newest.
         pub queue_per_neighbor: u32 = default(32), rebuild, range(1..=1024);
@@ -74,6 +75,7 @@ impl NeighborTimers {
             retransmit: self.retransmit.nanos(),
             broadcast_requests: self.broadcast_requests,
             unicast_requests: self.unicast_requests,
+            delay: 0,
             failed: self.failed.nanos(),
             own_probes: self.own_probes,
         }
@@ -81,14 +83,11 @@ impl NeighborTimers {
 }
 
 config! {
-    /// Routes IPv4 between its ports.
+    /// Routes IPv4 between the interfaces of its ports: untagged ones, and those declared with VLAN tags.
     pub struct RouterConfig {
-        /// The ports that belong to the router; each has one or more IPv4 addresses.
+        /// The ports that belong to the router, with all interfaces that are declared on them; each has one or more IPv4 addresses, its own or
+        /// those of its interfaces.
         pub ports: Vec<PortName> = required, rebuild, length(1..=64);
-        /// Cores of the workers.
-        pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
-        /// How the stages are spread over the workers.
-        pub layout: Layout = default(Layout::RunToCompletion), rebuild;
         /// Static routes: the address of the next router for each prefix, or a list of such that share the traffic.
         pub routes: BTreeMap<Ipv4Net, OneOrMany<Ipv4Addr>> = empty, live;
         /// Static routes from a file with the columns `prefix` and `via`; several addresses in `via` are parted by `;`.

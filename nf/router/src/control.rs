@@ -11,6 +11,7 @@ mod route;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use weir_ip::{InterfaceId, NO_INTERFACE, Tags};
 use weir_net::PortId;
 use weir_net::neighbor::Event;
 use weir_net::reassembly::Reassembly;
@@ -27,7 +28,7 @@ use crate::shared::{Hold, Shared, lock};
 /// The longest that a change made by a request may wait for the slow path to act on it, nanoseconds.
 const ATTENTION: u64 = 10_000_000;
 
-/// A neighbour: a port and an address on its link.
+/// A neighbour: an interface and an address on its link.
 pub(crate) type Station = (PortId, Ipv4Addr);
 
 /// The control side's share of packets.
@@ -68,9 +69,14 @@ impl SlowPath {
     }
 }
 
+/// What [`SlowPath`] declares.
+pub(crate) fn declaration(ports: usize, kind: Key<Kind>) -> Declaration {
+    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port, kind.into()]).polled()
+}
+
 impl Stage for SlowPath {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().indexed("port", self.ports).reads(&[LaneId::Port, self.kind.into()]).polled()
+        declaration(self.ports, self.kind)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
@@ -105,17 +111,59 @@ impl Stage for SlowPath {
 }
 
 impl Turn<'_, '_> {
-    fn handle(&mut self, kind: Kind, packet: Held) {
+    fn handle(&mut self, kind: Kind, mut packet: Held) {
+        if kind == Kind::Originated {
+            return self.route(packet, false);
+        }
+        let Some(interface) = self.take_tags_off(&mut packet) else {
+            return self.out.send(packet, Exit::InterfaceGone);
+        };
         match kind {
-            Kind::Arp => self.arp(packet),
+            Kind::Arp => self.arp(packet, interface),
             Kind::Local => self.deliver(packet),
             Kind::TtlExpired => self.ttl_expired(packet),
             Kind::NoRoute => self.no_route(packet),
             Kind::Options => self.options(packet),
             Kind::Unresolved | Kind::TooBig => self.route(packet, true),
+            Kind::TurnsRound => self.redirect(packet, interface),
             Kind::Originated => self.route(packet, false),
-            Kind::TurnsRound => self.redirect(packet),
         }
+    }
+
+    /// The interface that a packet came in by, whose tags are taken off: all of the slow path looks at frames without. `None` if the
+    /// interface is gone.
+    fn take_tags_off(&mut self, packet: &mut Held) -> Option<InterfaceId> {
+        let port = packet.port();
+        let ingress = self.control.routing.fib().ingress();
+        let entered = ingress.enter(port, packet.packet().window(0));
+        if entered.interface == NO_INTERFACE {
+            return None;
+        }
+        let tags = usize::from(entered.l3).saturating_sub(HEADER);
+        let frame = packet.packet_mut();
+        if tags > 0 {
+            let addresses: [u8; ADDRESSES] = *frame.window(0);
+            if !frame.trim_front(tags) {
+                return None;
+            }
+            *frame.window_mut(0) = addresses;
+            packet.set_l3(HEADER as u8);
+        }
+        Some(entered.interface)
+    }
+
+    /// Sends a frame without tags by an interface, with the interface's: it came here, or was made here for a `reason`.
+    fn send_by(&mut self, mut packet: Held, interface: InterfaceId, reason: Option<Exit>) {
+        let wanted = self.control.interfaces.get(interface).map(|interface| (interface.wanted.port, interface.tags()));
+        let port = wanted.and_then(|(port, tags)| port.filter(|_| put_tags_on(packet.packet_mut(), tags)));
+        let bytes = packet.packet().len() as u64;
+        match (port, reason) {
+            (Some(port), None) => self.out.send_indexed(packet, port),
+            (Some(port), Some(reason)) => self.out.emit_indexed(packet, port, reason),
+            (None, None) => return self.out.send(packet, Exit::InterfaceGone),
+            (None, Some(_)) => return self.out.unalloc(packet.into_packet()),
+        }
+        self.control.routing.note_sent(interface, 1, bytes);
     }
 
     /// Does what became due by what happened to neighbours.
@@ -132,11 +180,11 @@ impl Turn<'_, '_> {
 
     fn work_off_one(&mut self, event: Event) {
         match event {
-            Event::SendArp { port, to, arp, kind } => self.send_arp(port, to, &arp, kind),
+            Event::Send { port, to, message, kind } => self.send_arp(port, to, &message, kind),
             Event::Resolved { port, address, .. } => self.let_go((port, address)),
             Event::Failed { port, address } => self.give_up((port, address), true),
             Event::Removed { port, address } => self.give_up((port, address), false),
-            Event::Changed { .. } | Event::DuplicateAddress { .. } => {}
+            Event::Changed { .. } | Event::DuplicateAddress { .. } | Event::OwnAddress { .. } => {}
         }
     }
 
@@ -161,4 +209,26 @@ fn ip_bytes_mut(packet: &mut Packet) -> &mut [u8] {
     packet.bytes_mut().get_mut(HEADER..).unwrap_or_default()
 }
 
+/// Puts tags on a frame that has none. False if there is no room in front of it.
+fn put_tags_on(frame: &mut Packet, tags: Tags) -> bool {
+    let more = tags.header_len() - HEADER;
+    if more == 0 {
+        return true;
+    }
+    let [addresses @ .., high, low]: [u8; HEADER] = *frame.window(0);
+    if !frame.prepend(more) {
+        return false;
+    }
+    let behind = tags.bytes(u16::from_be_bytes([high, low]));
+    *frame.window_mut::<ADDRESSES>(0) = addresses;
+    // As many as the tags take: what follows is the packet.
+    let header = frame.bytes_mut().get_mut(ADDRESSES..).unwrap_or_default();
+    header.iter_mut().zip(behind).take(more + HEADER - ADDRESSES).for_each(|(to, from)| *to = from);
+    true
+}
+
+/// Bytes of the Ethernet header of a frame without tags.
 const HEADER: usize = <Ethernet as weir_wire::View>::LEN;
+
+/// Bytes of both MAC addresses.
+const ADDRESSES: usize = 12;

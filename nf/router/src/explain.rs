@@ -1,5 +1,7 @@
 //! Which route a packet took, for whoever follows packets.
 
+use weir_ip::tags::FRONT_LEN;
+use weir_net::DEFAULT_VRF;
 use weir_net::nexthop::NextHop;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, ethernet};
 
@@ -15,14 +17,17 @@ const STAGES: [&str; 2] = ["forward", "control"];
 /// has come, gone or changed since, what is there now may not be what it took, and that is said.
 pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {
     let looked_up = way.starts_with("port[") || way == "unresolved" || way == "too-big";
-    let (header, rest) = Ethernet::split(packet)?;
-    if !STAGES.contains(&stage) || !looked_up || header.ethertype.get() != ethernet::IPV4 {
+    let header = Ethernet::view(packet)?;
+    let mut window = [0; FRONT_LEN];
+    window.iter_mut().zip(packet).for_each(|(to, from)| *to = *from);
+    let front = control.routing.fib().ingress().front(&window);
+    if !STAGES.contains(&stage) || !looked_up || front.ethertype != ethernet::IPV4 {
         return None;
     }
-    let destination = Ipv4::view(rest)?.destination_addr();
+    let destination = Ipv4::view(packet.get(usize::from(front.l3)..)?)?.destination_addr();
     let rib = control.routing.rib();
     let has_changed = control.routing.recent().touches(destination, then);
-    let Some((prefix, target)) = rib.lookup(destination) else {
+    let Some((prefix, target)) = rib.lookup(DEFAULT_VRF, destination) else {
         return has_changed.then(|| "its route is gone since".to_owned());
     };
     let hops = rib.next_hops_of(target);
@@ -37,10 +42,10 @@ pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8], th
 
 /// The Ethernet address by which a next hop is reached.
 fn mac_of(control: &Control, hop: NextHop, destination: Ipv4Addr) -> Option<MacAddr> {
-    control.neighbors.get(hop.port, hop.gateway.unwrap_or(destination))?.mac
+    control.neighbors.get(hop.port, hop.neighbor_in(destination)?)?.mac
 }
 
 fn words(control: &Control, hop: NextHop) -> String {
-    let port = control.port_name(hop.port);
+    let port = control.name_of(hop.port);
     hop.gateway.map_or_else(|| format!("on {port}"), |gateway| format!("via {gateway} on {port}"))
 }

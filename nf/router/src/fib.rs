@@ -1,12 +1,11 @@
-//! What workers read to forward: next hops, equal-cost groups and ports, as single words.
+//! What workers read to forward: next hops and equal-cost groups, as single words.
 //!
 //! The prefix table answers a [`Leads`]: the place of a next hop, or a group of such places. Each place is one 64-bit word, so
 //! that a reader sees the old or the new next hop, never half of each:
 //!
 //! ```text
 //! bits  0..48  MAC address of the next hop, as it lies in the packet
-//! bits 48..56  position of the port among the router's
-//! bits 56..64  what to do (`Action`); 0: rewrite and send
+//! bits 48..64  number of the interface to send by; from 0xff00 on, something else is to be done (`Action`)
 //! ```
 //!
 //! The first places are not next hops but fates: no route, the router's own addresses, and so on. A place or group that no
@@ -15,23 +14,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use weir_ip::{Egress, Ingress, InterfaceId, MAX_INTERFACES};
 use weir_mem::{HugeSlice, arena};
 use weir_net::group::BUCKETS;
 use weir_net::nexthop::NextHopStore;
-use weir_simd::frame_check::Station;
-use weir_wire::{Ethernet, MacAddr, View, ethernet};
+use weir_wire::MacAddr;
 
-/// Ports that a router has at most: with the other ways out they fit the 255 of a stage.
-pub(crate) const MAX_PORTS: usize = 64;
-
-/// Places that are no next hops: the fates, then one for the broadcasts out of each port.
-const RESERVED: u32 = FIRST_BROADCAST + MAX_PORTS as u32;
-const FIRST_BROADCAST: u32 = 8;
+/// Places in front of those of next hops: the fates. Behind them is one for the broadcasts out of each interface: numbers that are often in
+/// use are small, as the prefix table has room for such in a halfword.
+const RESERVED: u32 = 8;
 
 /// Marks a group among the answers of the prefix table, whose values have 31 bits.
 pub(crate) const GROUP: u32 = 1 << 30;
 
-const _: () = assert!(NextHopStore::MAX_CAPACITY + RESERVED < GROUP);
+const _: () = assert!(NextHopStore::MAX_CAPACITY + RESERVED + (MAX_INTERFACES as u32) < GROUP);
 
 /// What to do with packets to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,11 +71,6 @@ impl Leads {
         Leads(GROUP | index)
     }
 
-    /// Broadcasts out of a port.
-    pub(crate) const fn broadcast_on(port: u8) -> Leads {
-        Leads(FIRST_BROADCAST + port as u32 % MAX_PORTS as u32)
-    }
-
     /// The value that the prefix table holds.
     pub(crate) const fn value(self) -> u32 {
         self.0
@@ -91,30 +82,34 @@ impl Leads {
 pub(crate) struct Entry(u64);
 
 impl Entry {
-    /// Send out of a port to this station.
-    pub(crate) fn forward(port: u8, mac: MacAddr) -> Entry {
-        let [a, b, c, d, e, f] = mac.0;
-        Entry(u64::from_le_bytes([a, b, c, d, e, f, port, Action::Forward as u8]))
+    /// Send by an interface, below [`MAX_INTERFACES`], to this station.
+    pub(crate) fn forward(interface: InterfaceId, mac: MacAddr) -> Entry {
+        Entry::new(interface, mac)
     }
 
     /// Do something else with it.
-    pub(crate) fn other(action: Action, port: u8) -> Entry {
-        Entry(u64::from_le_bytes([0, 0, 0, 0, 0, 0, port, action as u8]))
+    pub(crate) fn other(action: Action) -> Entry {
+        Entry::new(MAX_INTERFACES | action as u16, MacAddr::ZERO)
     }
 
-    /// The port that packets leave by, as its position among the router's, below [`MAX_PORTS`]; `None` if something else is
-    /// to be done with them.
+    fn new(above: u16, mac: MacAddr) -> Entry {
+        let ([a, b, c, d, e, f], [g, h]) = (mac.0, above.to_le_bytes());
+        Entry(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
+    }
+
+    /// The interface that packets leave by; `None` if something else is to be done with them.
     #[inline(always)]
-    pub(crate) const fn egress(self) -> Option<u8> {
-        // `Action::Forward` is 0, so that nothing but the port is left.
-        let above = self.0 >> 48;
-        if above < MAX_PORTS as u64 { Some(above as u8) } else { None }
+    pub(crate) const fn interface(self) -> Option<InterfaceId> {
+        let above = (self.0 >> 48) as u16;
+        if above < MAX_INTERFACES { Some(above) } else { None }
     }
 
     /// What to do.
     pub(crate) const fn action(self) -> Action {
-        match (self.0 >> 56) as u8 {
-            0 => Action::Forward,
+        if self.interface().is_some() {
+            return Action::Forward;
+        }
+        match (self.0 >> 48) as u8 {
             2 => Action::Local,
             3 => Action::Broadcast,
             4 => Action::Unresolved,
@@ -129,91 +124,6 @@ impl Entry {
     pub(crate) const fn front(self) -> [u8; 8] {
         self.0.to_le_bytes()
     }
-
-    /// Position of the port among the router's, whatever is to be done.
-    #[cfg(test)]
-    const fn port(self) -> u8 {
-        (self.0 >> 48) as u8
-    }
-}
-
-/// What forwarding needs to know of a port that packets leave by.
-#[derive(Debug, Default)]
-pub(crate) struct Egress {
-    /// Source MAC address and EtherType as they lie in the packet, as a little-endian word.
-    source: AtomicU64,
-    /// Bytes of the longest frame: MTU and Ethernet header. 0 while the link is down, so that none fits.
-    longest: AtomicU32,
-}
-
-impl Egress {
-    /// What packets that leave by the port carry.
-    pub(crate) fn set(&self, mac: MacAddr, mtu: u16) {
-        let [a, b, c, d, e, f] = mac.0;
-        let [g, h] = ethernet::IPV4.to_be_bytes();
-        self.source.store(u64::from_le_bytes([a, b, c, d, e, f, g, h]), Ordering::Relaxed);
-        self.longest.store(u32::from(mtu) + Ethernet::LEN as u32, Ordering::Relaxed);
-    }
-
-    /// Lets nothing leave any more, whatever leads here: one word stops all of it, be it a million routes.
-    pub(crate) fn close(&self) {
-        self.longest.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether nothing may leave.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.longest_frame() == 0
-    }
-
-    /// Takes over what is known of another.
-    pub(crate) fn become_like(&self, other: &Egress) {
-        self.source.store(other.source.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.longest.store(other.longest.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    pub(crate) fn source_word(&self) -> u64 {
-        self.source.load(Ordering::Relaxed)
-    }
-
-    #[inline(always)]
-    pub(crate) fn longest_frame(&self) -> usize {
-        self.longest.load(Ordering::Relaxed) as usize
-    }
-}
-
-/// The MAC address that packets to the router carry, for each port that packets come in by.
-#[derive(Debug)]
-pub(crate) struct Ingress(Box<[AtomicU64]>);
-
-impl Ingress {
-    /// What no MAC address is: a port that is not the router's.
-    const NOBODY: u64 = u64::MAX;
-
-    /// For packets from ports with an index below `port_indices`, all of which are nobody's.
-    pub(crate) fn new(port_indices: usize) -> Ingress {
-        Ingress((0..port_indices).map(|_| AtomicU64::new(Ingress::NOBODY)).collect())
-    }
-
-    /// The MAC address that packets carry when they come in by the port of this index. Only the control side writes.
-    pub(crate) fn set(&self, index: u16, mac: Option<MacAddr>) {
-        if let Some(word) = self.0.get(index as usize) {
-            word.store(mac.map_or(Ingress::NOBODY, mac_word), Ordering::Relaxed);
-        }
-    }
-
-    /// Whom packets from a port must be for; `None` if the port is not the router's.
-    #[inline(always)]
-    pub(crate) fn station(&self, port: u16) -> Option<Station> {
-        let [a, b, c, d, e, f, rest @ ..] = self.mac_word(port).to_le_bytes();
-        (rest == [0, 0]).then_some(Station::only([a, b, c, d, e, f]))
-    }
-
-    /// The address of a port as a little-endian word of 48 bits.
-    #[inline(always)]
-    pub(crate) fn mac_word(&self, port: u16) -> u64 {
-        self.0.get(port as usize).map_or(Ingress::NOBODY, |word| word.load(Ordering::Relaxed))
-    }
 }
 
 /// All that workers share and the control side alone writes, beside the prefix table.
@@ -221,16 +131,18 @@ impl Ingress {
 pub(crate) struct Fib {
     entries: HugeSlice<AtomicU64>,
     groups: HugeSlice<[AtomicU32; BUCKETS]>,
-    egress: [Egress; MAX_PORTS],
-    /// By the index of the port in the whole configuration.
-    ingress: Ingress,
+    /// Places of next hops.
+    next_hops: u32,
+    /// By number of the interface.
+    egress: Arc<[Egress]>,
+    ingress: Arc<Ingress>,
 }
 
-/// Next hops and ports, as the fast path sees them.
+/// Next hops and interfaces, as the fast path sees them.
 #[derive(Clone, Copy)]
 pub(crate) struct FibView<'f> {
     entries: &'f [AtomicU64],
-    egress: &'f [Egress; MAX_PORTS],
+    egress: &'f [Egress],
 }
 
 impl<'f> FibView<'f> {
@@ -240,47 +152,43 @@ impl<'f> FibView<'f> {
         self.entries.get(place as usize).map(|word| Entry(word.load(Ordering::Relaxed)))
     }
 
-    /// What is known of a port that packets leave by.
+    /// The interface that packets leave by; `None` if something else is to be done with them.
     #[inline(always)]
-    pub(crate) fn egress(self, port: u8) -> &'f Egress {
-        &self.egress[port as usize % MAX_PORTS]
+    pub(crate) fn egress(self, entry: Entry) -> Option<&'f Egress> {
+        // There are fewer interfaces than `MAX_INTERFACES`, and actions are not below that.
+        self.egress.get((entry.0 >> 48) as usize)
     }
 }
 
-/// The first 48 bits of a packet that is for `mac`.
-pub(crate) fn mac_word(mac: MacAddr) -> u64 {
-    let [a, b, c, d, e, f] = mac.0;
-    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
-}
-
 impl Fib {
-    /// Room for so many next hops and groups, and for packets from ports with an index below `port_indices`.
+    /// Room for so many next hops and groups, over interfaces as others know them.
     ///
     /// # Errors
     ///
     /// No memory.
-    pub(crate) fn new(next_hops: u32, groups: u32, port_indices: usize) -> Result<Arc<Fib>, arena::Error> {
-        let entries = HugeSlice::<AtomicU64>::new((RESERVED + next_hops) as usize)?;
+    pub(crate) fn new(
+        next_hops: u32,
+        groups: u32,
+        egress: &Arc<[Egress]>,
+        ingress: &Arc<Ingress>,
+    ) -> Result<Arc<Fib>, arena::Error> {
+        let entries = HugeSlice::<AtomicU64>::new((RESERVED + next_hops) as usize + egress.len())?;
         let groups = HugeSlice::<[AtomicU32; BUCKETS]>::new(groups as usize)?;
-        let fib = Fib {
-            entries,
-            groups,
-            egress: std::array::from_fn(|_| Egress::default()),
-            ingress: Ingress::new(port_indices),
-        };
+        let (egress, ingress) = (Arc::clone(egress), Arc::clone(ingress));
+        let fib = Fib { entries, groups, next_hops, egress, ingress };
         // Zero would mean: forward. A place that nobody filled must not.
         for place in 0..fib.entries.len() {
-            fib.set(Leads(place as u32), Entry::other(Action::NoRoute, 0));
+            fib.set(Leads(place as u32), Entry::other(Action::NoRoute));
         }
         for (leads, action) in [
             (Leads::LOCAL, Action::Local),
             (Leads::BROADCAST, Action::Broadcast),
             (Leads::LINK_LOCAL, Action::LinkLocal),
         ] {
-            fib.set(leads, Entry::other(action, 0));
+            fib.set(leads, Entry::other(action));
         }
-        for port in 0..MAX_PORTS as u8 {
-            fib.set(Leads::broadcast_on(port), Entry::forward(port, MacAddr::BROADCAST));
+        for (interface, _) in (0..MAX_INTERFACES).zip(fib.egress.iter()) {
+            fib.set(fib.broadcast_on(interface), Entry::forward(interface, MacAddr::BROADCAST));
         }
         Ok(Arc::new(fib))
     }
@@ -306,11 +214,6 @@ impl Fib {
         }
     }
 
-    /// What is known of a port that packets leave by, to be changed. Only the control side writes.
-    pub(crate) fn egress(&self, port: u8) -> Option<&Egress> {
-        self.egress.get(port as usize)
-    }
-
     /// What is known of ports that packets come in by.
     #[inline(always)]
     pub(crate) fn ingress(&self) -> &Ingress {
@@ -330,7 +233,7 @@ impl Fib {
 
     /// What to do with packets to a place.
     pub(crate) fn entry(&self, place: u32) -> Entry {
-        self.view(self.places()).entry(place).unwrap_or(Entry((Action::NoRoute as u64) << 56))
+        self.view(self.places()).entry(place).unwrap_or_else(|| Entry::other(Action::NoRoute))
     }
 
     /// What the fast path needs for every packet, to be kept in registers: of the first so many places.
@@ -340,8 +243,13 @@ impl Fib {
     }
 
     /// The number of the next hop at a place; `None` for fates and broadcasts.
-    pub(crate) const fn next_hop_at(place: u32) -> Option<u32> {
-        place.checked_sub(RESERVED)
+    pub(crate) fn next_hop_at(&self, place: u32) -> Option<u32> {
+        place.checked_sub(RESERVED).filter(|number| *number < self.next_hops)
+    }
+
+    /// Broadcasts out of an interface.
+    pub(crate) fn broadcast_on(&self, interface: InterfaceId) -> Leads {
+        Leads(RESERVED + self.next_hops + u32::from(interface))
     }
 
     /// Bytes mapped.
@@ -354,47 +262,46 @@ impl Fib {
 mod tests {
     use super::*;
 
+    fn fib(next_hops: u32) -> Arc<Fib> {
+        let egress: Arc<[Egress]> = (0..3).map(|_| Egress::default()).collect();
+        Fib::new(next_hops, 2, &egress, &Arc::new(Ingress::untagged(0))).unwrap()
+    }
+
     #[test]
     fn an_entry_keeps_its_parts_apart() {
-        for port in 0..MAX_PORTS as u8 {
-            for mac in [[0; 6], [0xff; 6], [2, 3, 4, 5, 6, 7]] {
-                let entry = Entry::forward(port, MacAddr(mac));
-                assert_eq!(entry.egress(), Some(port));
-                assert_eq!((entry.port(), entry.action()), (port, Action::Forward));
-                assert_eq!(entry.front()[..6], mac);
-            }
-            for action in [Action::NoRoute, Action::Local, Action::Broadcast, Action::Unresolved, Action::LinkLocal] {
-                let entry = Entry::other(action, port);
-                assert_eq!(entry.egress(), None);
-                assert_eq!((entry.port(), entry.action()), (port, action));
-            }
+        for interface in 0..MAX_INTERFACES {
+            let entry = Entry::forward(interface, MacAddr([2, 3, 4, 5, 6, 7]));
+            assert_eq!((entry.interface(), entry.action()), (Some(interface), Action::Forward));
+            assert_eq!(entry.front()[..6], [2, 3, 4, 5, 6, 7]);
+        }
+        for action in [Action::NoRoute, Action::Local, Action::Broadcast, Action::Unresolved, Action::LinkLocal] {
+            let entry = Entry::other(action);
+            assert_eq!((entry.interface(), entry.action()), (None, action));
         }
     }
 
     #[test]
     fn fresh_places_lead_nowhere() {
-        let fib = Fib::new(4, 2, 3).unwrap();
+        let fib = fib(4);
         for place in 0..fib.places() as u32 + 5 {
             let expected = match place {
                 2 => Action::Local,
                 3 => Action::Broadcast,
                 5 => Action::LinkLocal,
-                8..72 => Action::Forward,
+                12..15 => Action::Forward,
                 _ => Action::NoRoute,
             };
             assert_eq!(fib.entry(place).action(), expected, "place {place}");
         }
         assert_eq!(fib.place(Leads::group(7).value(), || 1), Leads::NO_ROUTE.value());
-        assert_eq!(Fib::next_hop_at(Leads::next_hop(9).value()), Some(9));
-        assert_eq!(Fib::next_hop_at(Leads::broadcast_on(63).value()), None);
-        for port in [0, 2, 3, u16::MAX] {
-            assert_eq!(fib.ingress().mac_word(port), u64::MAX);
-        }
+        assert_eq!(fib.next_hop_at(Leads::next_hop(3).value()), Some(3));
+        assert_eq!(fib.next_hop_at(fib.broadcast_on(0).value()), None);
+        assert_eq!(fib.entry(fib.broadcast_on(2).value()).interface(), Some(2));
     }
 
     #[test]
     fn groups_choose_by_hash_and_only_they_ask_for_it() {
-        let fib = Fib::new(300, 2, 0).unwrap();
+        let fib = fib(300);
         fib.set_group(1, (0..256).map(Leads::next_hop));
         for hash in 0..1000 {
             assert_eq!(fib.place(Leads::group(1).value(), || hash), Leads::next_hop(hash % 256).value());

@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use weir_ip::egress::Egress;
 use weir_packet::{Batch, Key, LaneId, Packet, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::BATCH;
@@ -18,13 +19,14 @@ use weir_table::lpm4::Lookup4;
 use weir_wire::{Ethernet, View};
 
 use crate::bad::{ways_of_checks, with_reasons};
-use crate::checker::{Checker, reach};
-use crate::classify::{Finding, classify};
+use crate::checker::{Checker, may_be_tagged, reach};
+use crate::classify::{Finding, Frame, classify};
 use crate::counters::{Tally, WorkerCounters};
-use crate::fib::{Action, Entry, FibView};
-use crate::lookups::{Lookups, destination};
+use crate::fib::{Action, FibView};
+use crate::lookups::{Lookups, destination, l3_of};
 use crate::punt::{Kind, Policing, Punts};
-use crate::rewrite::{rewrite, trim};
+use crate::received::Received;
+use crate::rewrite::{rewrite, rewrite_tagged, trim};
 
 with_reasons! { ways_of_checks {
     /// Ways out of [`Forward`], before those to the ports.
@@ -46,7 +48,7 @@ with_reasons! { ways_of_checks {
     } {
         /// To the broadcast or network address of a connected network (RFC 2644).
         DirectedBroadcast => drop "directed-broadcast",
-        /// The link of the port that its route leads to has just gone down; the route follows within moments.
+        /// The interface that its route leads to has just gone down; the route follows within moments.
         PortDown => drop "port-down",
         /// More ARP than the slow path takes from a worker.
         PolicedArp => drop "punt-policed-arp",
@@ -79,6 +81,8 @@ pub(crate) struct Forward<T, const PARTED: bool = false> {
 pub(crate) struct Shared<T> {
     pub(crate) lookups: Lookups<T>,
     pub(crate) counters: Arc<WorkerCounters>,
+    /// Counts what comes in by interfaces; nobody's in the later part of a fast path that is parted.
+    pub(crate) received: Option<Received>,
 }
 
 impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
@@ -96,17 +100,26 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
     /// The mask of packets that may be forwarded without a second look. Their destinations are noted, and `values` is prepared
     /// for looking them up.
     #[inline(always)]
-    fn check(&mut self, batch: &Batch, count: usize, values: &mut [u32; BATCH]) -> u64 {
+    fn check<const TAGGED: bool>(&mut self, batch: &mut Batch, count: usize, values: &mut [u32; BATCH]) -> u64 {
         let Lookups { table, fib, .. } = &self.shared.lookups;
         // Past the counter of its owners: it would be passed for every packet otherwise.
         let table: &T = table;
         let ask = |destination| table.prefetch(destination);
         let approach = |destinations: &[u32]| table.approach(destinations, values);
         if PARTED {
-            self.checker.gather(batch, count, ask, approach);
+            self.checker.gather::<TAGGED>(batch, count, ask, approach);
             return batch.live();
         }
-        self.checker.check(batch, count, Some(fib.ingress()), ask, approach)
+        if TAGGED {
+            let ours = self.shared.received.as_ref().map_or(0, |received| received.enter(batch, fib.ingress()));
+            return ours & self.checker.check_tagged(batch, count, ask, approach);
+        }
+        batch.lanes.l3.all_mut().fill(Ethernet::LEN as u8);
+        let checked = self.checker.check(batch, count, Some(fib.ingress()), ask, approach);
+        if let Some(received) = &self.shared.received {
+            received.count_untagged(batch, checked, fib.ingress());
+        }
+        checked.good
     }
 
     /// Takes care of the packets that were not simply forwarded: the kernel refused them (those not in `good`), or their route
@@ -117,7 +130,8 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
         let (shared, key) = (&self.shared, self.kind);
         batch.each_in(mask, |slot, packet, lanes| {
             let is_good = good & slot.bit() != 0;
-            match shared.find_out(packet, lanes.port[slot], is_good) {
+            // What is good has its network header where the lane says, be it tagged or not.
+            match shared.find_out(packet, lanes.port[slot], is_good.then(|| l3_of::<true>(lanes, slot))) {
                 Ok(port) => out.answer_indexed(slot, port),
                 Err(exit) => allowance.answer(exit, slot, lanes, key, out),
             }
@@ -126,14 +140,21 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
 
     /// Looks up the packets in `good`, and forwards those whose route leads to a next hop; returns their mask.
     #[inline(always)]
-    fn forward(&self, batch: &mut Batch, good: u64, count: usize, values: &mut [u32; BATCH], out: &mut Out<'_>) -> u64 {
+    fn forward<const TAGGED: bool>(
+        &self,
+        batch: &mut Batch,
+        good: u64,
+        count: usize,
+        values: &mut [u32; BATCH],
+        out: &mut Out<'_>,
+    ) -> u64 {
         let (shared, lookups) = (&self.shared, &self.shared.lookups);
         let from = self.checker.destinations.0.get(..count).unwrap_or_default();
         let mut late = lookups.table.lookup_first(from, values) & good;
         let (mut part, mut gone) = (good & !late, 0);
         loop {
-            lookups.choose(batch, values);
-            gone |= shared.path().forward_batch(batch, part, values, out);
+            lookups.choose::<TAGGED>(batch, part, values);
+            gone |= shared.path().forward_batch::<TAGGED>(batch, part, values, out);
             if late == 0 {
                 return gone;
             }
@@ -143,20 +164,36 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
         }
     }
 
-    /// One pass over a batch.
+    /// One pass over a batch, whose packets may have tags if it is `TAGGED`.
     #[inline(always)]
-    fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+    fn pass<const TAGGED: bool>(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let count = reach(batch);
         let mut values = [0; BATCH];
-        let good = self.check(batch, count, &mut values);
-        if !PARTED {
-            batch.lanes.l3.all_mut().fill(Ethernet::LEN as u8);
-        }
-        let gone = self.forward(batch, good, count, &mut values, out);
+        let good = self.check::<TAGGED>(batch, count, &mut values);
+        let gone = self.forward::<TAGGED>(batch, good, count, &mut values, out);
         let rest = batch.live() & !gone;
         if rest != 0 {
             self.sort_out(batch, rest, good, out);
         }
+    }
+
+    /// Whether packets of the batch may have tags. Where they were checked before, that is what was found then: the interfaces may be others
+    /// by now.
+    #[inline(always)]
+    fn is_tagged(&self, batch: &Batch) -> bool {
+        match PARTED {
+            true => batch.lanes.l3.all().iter().fold(0, |differ, l3| differ | (l3 ^ Ethernet::LEN as u8)) != 0,
+            false => may_be_tagged(batch, self.shared.lookups.fib.ingress()),
+        }
+    }
+
+    /// Apart, so that a router without tags does not have the code for them in its loop.
+    #[inline(never)]
+    fn pass_tagged(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        self.checker.kernel.run(
+            #[inline(always)]
+            || self.pass::<true>(batch, out),
+        );
     }
 }
 
@@ -170,13 +207,13 @@ impl<T: Lookup4> Shared<T> {
     }
 
     /// What becomes of a valid packet that is not simply forwarded: its route leads to a group, or elsewhere.
-    fn forward_otherwise(&self, packet: &mut Packet, value: u32) -> Result<u8, Exit> {
-        let place = self.lookups.place(packet, value);
+    fn forward_otherwise(&self, packet: &mut Packet, l3: usize, value: u32) -> Result<u8, Exit> {
+        let place = self.lookups.place(packet, l3, value);
         match self.lookups.fib.entry(place).action() {
-            Action::Forward => self.path().forward(packet, place).map_or_else(
+            Action::Forward => self.path().forward::<true>(packet, l3, place).map_or_else(
                 || {
-                    trim(packet);
-                    self.path().forward(packet, place).ok_or_else(|| self.path().why_not(place))
+                    trim(packet, l3);
+                    self.path().forward::<true>(packet, l3, place).ok_or_else(|| self.path().why_not(place))
                 },
                 Ok,
             ),
@@ -188,36 +225,52 @@ impl<T: Lookup4> Shared<T> {
         }
     }
 
-    /// What becomes of a packet that came in by `port`. If `is_good`, nothing but its route can speak against forwarding it.
-    fn find_out(&self, packet: &mut Packet, port: u16, is_good: bool) -> Result<u8, Exit> {
-        let station = || self.lookups.fib.ingress().mac_word(port);
-        if !is_good && let Some(finding) = classify(packet, Some(station())) {
-            return Err(match finding {
-                Finding::Bad(bad) => bad.into(),
-                Finding::Arp => Exit::Arp,
-                Finding::Options => Exit::Options,
-                Finding::LastHop if self.lookups.has_arrived(packet) => Exit::Local,
-                Finding::LastHop => Exit::TtlExpired,
-            });
+    /// What becomes of a packet that came in by `port`. If it is `good`, which says where its network header begins, nothing but its route
+    /// can speak against forwarding it.
+    fn find_out(&self, packet: &mut Packet, port: u16, good: Option<usize>) -> Result<u8, Exit> {
+        let l3 = match good {
+            Some(l3) => l3,
+            None => self.look_closely(packet, port)?,
+        };
+        self.forward_otherwise(packet, l3, self.lookups.table.lookup(destination(packet, l3)))
+    }
+
+    /// Where the network header of a packet begins that came in by `port`, if nothing but its route can speak against forwarding it.
+    fn look_closely(&self, packet: &Packet, port: u16) -> Result<usize, Exit> {
+        let frame = Frame::of(packet, port, self.lookups.fib.ingress())?;
+        match classify(packet, frame) {
+            None => Ok(frame.l3),
+            Some(Finding::Bad(bad)) => Err(bad.into()),
+            Some(Finding::Arp) => Err(Exit::Arp),
+            Some(Finding::Options) => Err(Exit::Options),
+            Some(Finding::LastHop) if self.lookups.has_arrived(packet, frame.l3) => Err(Exit::Local),
+            Some(Finding::LastHop) => Err(Exit::TtlExpired),
         }
-        self.forward_otherwise(packet, self.lookups.table.lookup(destination(packet)))
+    }
+}
+
+/// What [`Forward`] declares.
+pub(crate) fn declaration(parted: bool, ports: usize, kind: Key<Kind>) -> Declaration {
+    let declaration = Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]);
+    match parted {
+        false => declaration.writes(&[LaneId::L3, kind.into()]),
+        true => declaration.reads(&[LaneId::L3]).updates(&[kind.into()]),
     }
 }
 
 impl<T: Lookup4, const PARTED: bool> Stage for Forward<T, PARTED> {
     fn declare(&self) -> Declaration {
-        let declaration = Declaration::of::<Exit>().indexed("port", self.ports).reads(&[LaneId::Port]);
-        match PARTED {
-            false => declaration.writes(&[LaneId::L3, self.kind.into()]),
-            true => declaration.reads(&[LaneId::L3]).updates(&[self.kind.into()]),
-        }
+        declaration(PARTED, self.ports, self.kind)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         // Compiled for what the CPU has, which saves an instruction here and there in every loop.
         self.checker.kernel.run(
             #[inline(always)]
-            || self.pass(batch, out),
+            || match self.is_tagged(batch) {
+                false => self.pass::<false>(batch, out),
+                true => self.pass_tagged(batch, out),
+            },
         );
     }
 }
@@ -232,16 +285,24 @@ struct Path<'p> {
 impl Path<'_> {
     /// Forwards the packets in `good` whose place is a next hop; returns their mask.
     #[inline(always)]
-    fn forward_batch(self, batch: &mut Batch, good: u64, places: &[u32; BATCH], out: &mut Out<'_>) -> u64 {
+    fn forward_batch<const TAGGED: bool>(
+        self,
+        batch: &mut Batch,
+        good: u64,
+        places: &[u32; BATCH],
+        out: &mut Out<'_>,
+    ) -> u64 {
         let first = places[good.trailing_zeros() as usize % BATCH];
         if are_alike(places, good, first) {
-            return self.forward_alike(batch, good, first, out);
+            return self.forward_alike::<TAGGED>(batch, good, first, out);
         }
         let mut ports = [0; BATCH];
         let mut left = 0;
-        batch.each_in(good, |slot, packet, _| match self.forward(packet, places[slot.index()]) {
-            Some(port) => ports[slot.index()] = port,
-            None => left |= slot.bit(),
+        batch.each_in(good, |slot, packet, lanes| {
+            match self.forward::<TAGGED>(packet, l3_of::<TAGGED>(lanes, slot), places[slot.index()]) {
+                Some(port) => ports[slot.index()] = port,
+                None => left |= slot.bit(),
+            }
         });
         out.answer_indexed_each(good & !left, &ports);
         good & !left
@@ -250,47 +311,64 @@ impl Path<'_> {
     /// The same for packets that all go to one place: it is looked at once, and counted once. Counting packet after packet to
     /// one place would wait for each store to come back.
     #[inline(always)]
-    fn forward_alike(self, batch: &mut Batch, good: u64, place: u32, out: &mut Out<'_>) -> u64 {
+    fn forward_alike<const TAGGED: bool>(self, batch: &mut Batch, good: u64, place: u32, out: &mut Out<'_>) -> u64 {
         let Some(entry) = self.fib.entry(place) else { return 0 };
-        let Some(port) = entry.egress() else { return 0 };
-        let egress = self.fib.egress(port);
-        let (longest, source) = (egress.longest_frame(), egress.source_word());
+        let Some(egress) = self.fib.egress(entry) else { return 0 };
+        let shape = egress.shape();
+        let (longest, source) = (shape.longest(), egress.source_word());
         let (mut left, mut bytes) = (0, 0);
-        batch.each_in(good, |slot, packet, _| {
-            let len = packet.len();
-            if len > longest {
-                left |= slot.bit();
-            } else {
-                rewrite(packet.window_mut(0), entry, source);
-                bytes += len as u64;
-            }
-        });
+        if !TAGGED && shape.header_len() == Ethernet::LEN {
+            let longest = Ethernet::LEN + longest;
+            batch.each_in(good, |slot, packet, _| {
+                let len = packet.len();
+                // One that is as long as the header alone would fit even where nothing may leave; there is none.
+                if len > longest {
+                    left |= slot.bit();
+                } else {
+                    rewrite(packet.window_mut(0), entry, source);
+                    bytes += len as u64;
+                }
+            });
+        } else {
+            batch.each_in(good, |slot, packet, lanes| {
+                let l3 = l3_of::<TAGGED>(lanes, slot);
+                let fits = packet.len() <= l3 + longest;
+                if fits && rewrite_tagged(packet, l3, entry, egress, shape) {
+                    bytes += packet.len() as u64;
+                } else {
+                    left |= slot.bit();
+                }
+            });
+        }
         let gone = good & !left;
         self.counters.count(place, u64::from(gone.count_ones()), bytes);
-        out.answer_indexed_each(gone, &[port; BATCH]);
+        out.answer_indexed_each(gone, &[shape.way(); BATCH]);
         gone
     }
 
-    /// Forwards one packet out of a port; `None` if something else is to be done with it.
+    /// Forwards one packet, whose network header begins at `l3`, out of a port; `None` if something else is to be done with it.
     #[inline(always)]
-    fn forward(self, packet: &mut Packet, place: u32) -> Option<u8> {
+    fn forward<const TAGGED: bool>(self, packet: &mut Packet, l3: usize, place: u32) -> Option<u8> {
         let entry = self.fib.entry(place)?;
-        let port = entry.egress()?;
-        let egress = self.fib.egress(port);
-        let len = packet.len();
+        let egress = self.fib.egress(entry)?;
+        let shape = egress.shape();
         // The packet on the wire is at least as long as its total length says, so that this settles the MTU for both.
-        if len > egress.longest_frame() {
+        if packet.len() > l3 + shape.longest() {
             return None;
         }
-        rewrite(packet.window_mut(0), entry, egress.source_word());
-        self.counters.count(place, 1, len as u64);
-        Some(port)
+        if !TAGGED && shape.header_len() == Ethernet::LEN {
+            rewrite(packet.window_mut(0), entry, egress.source_word());
+        } else if !rewrite_tagged(packet, l3, entry, egress, shape) {
+            return None;
+        }
+        self.counters.count(place, 1, packet.len() as u64);
+        Some(shape.way())
     }
 
-    /// Why a packet does not fit the port that its place leads to.
+    /// Why a packet does not fit the interface that its place leads to.
     fn why_not(self, place: u32) -> Exit {
-        let port = self.fib.entry(place).and_then(Entry::egress);
-        if port.is_some_and(|port| self.fib.egress(port).is_closed()) { Exit::PortDown } else { Exit::TooBig }
+        let egress = self.fib.entry(place).and_then(|entry| self.fib.egress(entry));
+        if egress.is_some_and(Egress::is_closed) { Exit::PortDown } else { Exit::TooBig }
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weir_packet::{Batch, Held, Key, Packet, Slot};
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::lpm4::Lookup4;
-use weir_wire::{Ethernet, Ipv4, View, ethernet, flow};
+use weir_wire::{Ipv4, View, ethernet, flow};
 
 use crate::fib::Fib;
 use crate::punt::Kind;
@@ -35,24 +35,24 @@ pub(crate) struct Hairpin<T> {
     fib: Arc<Fib>,
     /// What flows are hashed with.
     seed: u64,
-    /// Indices of the ports by their position.
-    ports: Vec<u16>,
     kind: Key<Kind>,
     next: u64,
 }
 
 impl<T: Lookup4> Hairpin<T> {
-    pub(crate) fn new(table: Arc<T>, fib: Arc<Fib>, seed: u64, ports: Vec<u16>, kind: Key<Kind>) -> Hairpin<T> {
-        Hairpin { table, fib, seed, ports, kind, next: 0 }
+    pub(crate) fn new(table: Arc<T>, fib: Arc<Fib>, seed: u64, kind: Key<Kind>) -> Hairpin<T> {
+        Hairpin { table, fib, seed, kind, next: 0 }
     }
 
-    /// Whether the IPv4 packet, which came in by `port`, is going to leave by it.
+    /// Whether the IPv4 packet, which came in by `port`, is going to leave by the interface that it came in by.
     fn turns_round(&self, packet: &Packet, port: u16) -> bool {
-        let window = packet.window::<64>(Ethernet::LEN);
+        let entered = self.fib.ingress().enter(port, packet.window(0));
+        let l3 = usize::from(entered.l3);
+        let window = packet.window::<64>(l3);
         let Some(ip) = Ipv4::view(window) else { return false };
-        let hash = || flow::hash(window, packet.len().saturating_sub(Ethernet::LEN), self.seed);
+        let hash = || flow::hash(window, packet.len().saturating_sub(l3), self.seed);
         let entry = self.fib.entry(self.fib.place(self.table.lookup(ip.destination.get()), hash));
-        entry.egress().and_then(|egress| self.ports.get(usize::from(egress))) == Some(&port)
+        entry.interface() == Some(entered.interface)
     }
 
     fn look_at(&self, batch: &Batch, slot: Slot, out: &mut Out<'_>) {
@@ -67,20 +67,22 @@ impl<T: Lookup4> Hairpin<T> {
     }
 }
 
-/// Only these use up the sample: a host often asks by ARP just before it sends.
-fn is_ipv4(packet: &Packet) -> bool {
-    Ethernet::view(packet.bytes()).is_some_and(|header| header.ethertype.get() == ethernet::IPV4)
+/// What [`Hairpin`] declares.
+pub(crate) fn declaration() -> Declaration {
+    Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Port])
 }
 
 impl<T: Lookup4> Stage for Hairpin<T> {
     fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Port])
+        declaration()
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         if out.now() < self.next {
             return;
         }
+        // Only these use up the sample: a host often asks by ARP just before it sends.
+        let is_ipv4 = |packet: &Packet| self.fib.ingress().front(packet.window(0)).ethertype == ethernet::IPV4;
         let Some(slot) = batch.slots().next().filter(|&slot| batch.get(slot).is_some_and(is_ipv4)) else { return };
         self.next = out.now().saturating_add(INTERVAL);
         self.look_at(batch, slot, out);

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod answer;
 mod bad;
 mod cases;
@@ -15,13 +16,16 @@ mod explain;
 mod fib;
 mod forward;
 mod function;
+mod graph;
 mod hairpin;
+mod links;
 mod load;
 mod lookups;
 mod missing;
 mod options;
 mod pieces;
 mod punt;
+mod received;
 mod recent;
 mod request;
 mod rewrite;

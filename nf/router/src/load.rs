@@ -3,57 +3,66 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 
-use ipnet::IpNet;
-use weir_config::{ConfigError, Element, ErrorKind, Errors, PortName};
-use weir_net::PortId;
+use ipnet::{IpNet, Ipv4Net};
+use weir_config::{ConfigError, Element, ErrorKind, Errors, InterfaceAddress, PortName};
+use weir_ip::{Fresh, InterfaceId, Port, Tag, Tags};
 use weir_net::interface::{AddressKind, Interface};
 use weir_net::neighbor::Timing;
-use weir_stage::{Env, PortInfo};
+use weir_stage::{Env, Given, InterfaceInfo, PortInfo, TAG_LEN, TagInfo};
 use weir_wire::MacAddr;
 
+use crate::addresses::Addresses;
 use crate::config::RouterConfig;
-use crate::state::{PortState, longest_around};
-use crate::static_routes::{Sources, StaticRoute, long_prefix_networks};
+use crate::links::WantedInterface;
+use crate::static_routes::{Sources, StaticRoute, different_sets, long_prefix_networks};
 
 /// What a checked configuration wants of the control side.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    pub(crate) ports: Vec<PortState>,
-    pub(crate) interfaces: Vec<Interface>,
+    pub(crate) general: General,
+    pub(crate) interfaces: Vec<WantedInterface>,
     /// Sorted by prefix, each prefix once.
     pub(crate) routes: Vec<StaticRoute>,
-    pub(crate) neighbors: Vec<(PortId, Ipv4Addr, MacAddr)>,
-    pub(crate) proxy_arp: Vec<PortId>,
+    /// Neighbours, on interfaces by their position in the list.
+    pub(crate) neighbors: Vec<(usize, Ipv4Addr, MacAddr)>,
+}
+
+/// What of that is never long.
+#[derive(Debug)]
+pub(crate) struct General {
+    pub(crate) ports: Vec<Port>,
+    /// Indices of ports.
+    pub(crate) proxy_arp: Vec<u16>,
     pub(crate) directed_broadcast: bool,
     /// Errors per second, of each kind.
     pub(crate) icmp_rate: u64,
     pub(crate) timing: Timing,
 }
 
-/// Reads a checked configuration.
+/// What a configuration wants.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it beyond its schema.
-pub(crate) fn load(element: &Element, env: &Env<'_>) -> Result<(RouterConfig, Wanted), Vec<ConfigError>> {
-    let config: RouterConfig = element.read()?;
-    let mut loader = Loader { element, env, config: &config, errors: Errors::new(), interfaces: Vec::new() };
+pub(crate) fn load(given: &Given<'_, RouterConfig>, env: &Env<'_>) -> Result<Wanted, Vec<ConfigError>> {
+    let Given { element, config, .. } = given;
+    let mut loader =
+        Loader { element, env, config, errors: Errors::new(), interfaces: Vec::new(), addresses: Addresses::default() };
     let ports = loader.ports();
+    loader.declared(&ports);
+    loader.check_addressed(&ports);
     let neighbors = loader.neighbors();
     let proxy_arp = loader.proxy_arp();
     let routes = loader.routes();
     let Loader { errors, interfaces, .. } = loader;
-    let wanted = Wanted {
+    let general = General {
         ports,
-        interfaces,
-        routes,
-        neighbors,
         proxy_arp,
         directed_broadcast: config.directed_broadcast,
         icmp_rate: config.icmp_rate.packets_per_second(),
         timing: config.neighbor_timers.timing(),
     };
-    errors.into_result((config, wanted))
+    errors.into_result(Wanted { general, interfaces, routes, neighbors })
 }
 
 struct Loader<'a> {
@@ -61,13 +70,15 @@ struct Loader<'a> {
     env: &'a Env<'a>,
     config: &'a RouterConfig,
     errors: Errors,
-    interfaces: Vec<Interface>,
+    interfaces: Vec<WantedInterface>,
+    /// Those of the interfaces, whose numbers are their positions for now.
+    addresses: Addresses,
 }
 
 impl Loader<'_> {
-    /// The router's ports, and by the way their interfaces.
-    fn ports(&mut self) -> Vec<PortState> {
-        let mut ports: Vec<PortState> = Vec::new();
+    /// The router's ports, and by the way their untagged interfaces.
+    fn ports(&mut self) -> Vec<Port> {
+        let mut ports: Vec<Port> = Vec::new();
         for (name, n) in self.config.ports.iter().zip(1..) {
             let Some(info) = self.env.port(name) else { continue };
             if ports.iter().any(|port| port.index == info.index) {
@@ -75,65 +86,136 @@ impl Loader<'_> {
                 self.errors.push(error.remedy("leave one out"));
                 continue;
             }
-            self.add_interfaces(info, n);
-            ports.push(PortState {
+            let position = ports.len() as u8;
+            let told = format!("port \"{name}\"");
+            let addresses = self.addresses_of(&told, &info.addresses, |loader, kind, problem| {
+                loader.error(kind, "ports", Some(n), problem)
+            });
+            let fresh =
+                Fresh { name: info.name.clone(), port: Some(position), tags: Tags::NONE, mtu: None, enabled: true };
+            self.interfaces.push(WantedInterface { fresh, addresses });
+            ports.push(Port {
                 name: info.name.clone(),
                 index: info.index,
                 mac: MacAddr(info.facts.mac),
                 mtu: info.facts.mtu,
-                up: info.link_up,
+                tag_room: tag_room(self.env, &info.name),
+                link: info.link_up,
             });
         }
         ports
     }
 
-    fn add_interfaces(&mut self, info: &PortInfo, n: i64) {
-        let name = &info.name;
-        let mut some = false;
-        for address in &info.addresses {
-            let (IpNet::V4(net), IpAddr::V4(_)) = (address.net(), address.address()) else {
-                let problem =
-                    format!("port \"{name}\" has the address {}, and this function routes IPv4 only", address.net());
-                let error = self.error(ErrorKind::Conflict, "ports", Some(n), problem);
-                self.errors.push(error.remedy("leave that address out"));
-                continue;
+    /// The declared interfaces that are the router's.
+    fn declared(&mut self, ports: &[Port]) {
+        for info in self.env.interfaces.iter().filter(|info| info.of == self.element.name()) {
+            let title = format!("interface[\"{}\"]", info.name);
+            let error = |kind, key: &str, problem: String| {
+                ConfigError::new(kind, &info.place, format!("{title}.{key}"), problem)
             };
-            some = true;
-            let interface = match Interface::new(info.index, net) {
-                Ok(interface) => interface,
-                Err(bad) => {
-                    let error = self.error(ErrorKind::Conflict, "ports", Some(n), format!("port \"{name}\": {bad}"));
-                    self.errors.push(error);
-                    continue;
-                }
+            let port = info.on.as_ref().and_then(|on| ports.iter().zip(0..).find(|(port, _)| port.name == *on));
+            if let (Some((port, _)), Some(mtu)) =
+                (port, info.mtu.filter(|mtu| port.is_some_and(|(port, _)| *mtu > port.mtu)))
+            {
+                let problem = format!("{mtu} is more than the MTU of port \"{}\", which is {}", port.name, port.mtu);
+                self.errors.push(
+                    error(ErrorKind::OutOfRange, "mtu", problem)
+                        .remedy("give the port a larger one, or this a smaller one"),
+                );
+            }
+            let told = format!("interface \"{}\"", info.name);
+            let addresses =
+                self.addresses_of(&told, &info.addresses, |_, kind, problem| error(kind, "address", problem));
+            let wide = addresses.iter().find(|net| info.on.is_none() && net.prefix_len() < 32);
+            if let Some(net) = wide {
+                let problem = format!("{net} is a network, and none is connected to a loopback");
+                self.errors
+                    .push(error(ErrorKind::Conflict, "address", problem).remedy(format!("write {}/32", net.addr())));
+            }
+            let fresh = Fresh {
+                name: info.name.clone(),
+                port: port.map(|(_, position)| position),
+                tags: tags_of(&info.tags),
+                mtu: info.mtu,
+                enabled: info.up,
             };
-            if let Some(other) = self.conflict_of(&interface) {
-                let problem = format!("port \"{name}\" has the address {net}, and {other}");
-                let error = self.error(ErrorKind::Conflict, "ports", Some(n), problem);
-                self.errors.push(error.remedy("give each port a network of its own"));
+            self.interfaces.push(WantedInterface { fresh, addresses });
+        }
+        let (count, limit) = (self.interfaces.len(), self.config.limits.interfaces);
+        if count > usize::from(limit) {
+            let root = self.element.path();
+            let path = root.field("limits");
+            let problem = format!("{limit} is too few: the configuration has {count}");
+            self.errors.push(self.element.error(ErrorKind::Limit, &path.field("interfaces"), problem));
+        }
+    }
+
+    /// Each port needs an address, its own or one of an interface on it: it would be of no use.
+    fn check_addressed(&mut self, ports: &[Port]) {
+        let mut addressed = [false; weir_ip::MAX_PORTS];
+        for interface in self.interfaces.iter().filter(|interface| !interface.addresses.is_empty()) {
+            if let Some(is) = interface.fresh.port.and_then(|port| addressed.get_mut(usize::from(port))) {
+                *is = true;
+            }
+        }
+        for (port, is_addressed) in ports.iter().zip(addressed) {
+            // One whose addresses are wrong was told of.
+            let has = |info: &PortInfo| info.name == port.name && !info.addresses.is_empty();
+            let on_it = |info: &InterfaceInfo| info.on.as_deref() == Some(&port.name);
+            if is_addressed || self.env.ports.iter().any(has) || self.env.interfaces.iter().any(on_it) {
                 continue;
             }
-            self.interfaces.push(interface);
-        }
-        if !some {
+            let n = self.config.ports.iter().zip(1..).find(|(name, _)| name.as_str() == port.name).map(|(_, n)| n);
             let error =
-                self.error(ErrorKind::Missing, "ports", Some(n), format!("port \"{name}\" has no IPv4 address"));
+                self.error(ErrorKind::Missing, "ports", n, format!("port \"{}\" has no IPv4 address", port.name));
             self.errors.push(error.remedy("give it one, as in port { ..., address = \"192.0.2.1/24\" }"));
         }
     }
 
-    /// What another interface has that this one must not have too.
-    fn conflict_of(&self, interface: &Interface) -> Option<String> {
-        let other = self.interfaces.iter().find(|other| {
-            let same_network = other.network() == interface.network() && other.port() != interface.port();
-            same_network || other.address() == interface.address()
-        })?;
-        let port = self.env.ports.iter().find(|port| port.index == other.port())?;
-        let what = if other.address() == interface.address() { "address" } else { "network" };
-        Some(format!("port \"{}\" has the same {what}", port.name))
+    /// The IPv4 addresses of an interface, the next one in the list; what is wrong with them is told by `error`.
+    fn addresses_of(
+        &mut self,
+        told: &str,
+        addresses: &[InterfaceAddress],
+        error: impl Fn(&Self, ErrorKind, String) -> ConfigError,
+    ) -> Vec<Ipv4Net> {
+        let id = self.interfaces.len() as u16;
+        let mut found = Vec::new();
+        for address in addresses {
+            let (IpNet::V4(net), IpAddr::V4(_)) = (address.net(), address.address()) else {
+                let problem = format!("{told} has the address {}, and this function routes IPv4 only", address.net());
+                let error = error(self, ErrorKind::Conflict, problem);
+                self.errors.push(error.remedy("leave that address out"));
+                continue;
+            };
+            let own = match Interface::new(id, net) {
+                Ok(own) => own,
+                Err(bad) => {
+                    let error = error(self, ErrorKind::Conflict, format!("{told}: {bad}"));
+                    self.errors.push(error);
+                    continue;
+                }
+            };
+            if let Some((other, what)) = conflict_of(&self.addresses, &own) {
+                let name = self.interfaces.get(usize::from(other)).map_or(told.to_owned(), |other| self.title(other));
+                let problem = format!("{told} has the address {net}, and {name} has the same {what}");
+                let error = error(self, ErrorKind::Conflict, problem);
+                self.errors.push(error.remedy("give each interface a network of its own"));
+                continue;
+            }
+            self.addresses.add(own);
+            found.push(net);
+        }
+        found
     }
 
-    fn neighbors(&mut self) -> Vec<(PortId, Ipv4Addr, MacAddr)> {
+    /// An interface as people call it.
+    fn title(&self, interface: &WantedInterface) -> String {
+        let is_port = interface.fresh.port.is_some() && interface.fresh.tags == Tags::NONE;
+        format!("{} \"{}\"", if is_port { "port" } else { "interface" }, interface.fresh.name)
+    }
+
+    fn neighbors(&mut self) -> Vec<(usize, Ipv4Addr, MacAddr)> {
         let mut found = Vec::new();
         for (address, mac) in &self.config.neighbors {
             let mac = MacAddr(mac.octets());
@@ -149,7 +231,7 @@ impl Loader<'_> {
                     let problem = format!("{mac} is not the address of one station");
                     self.errors.push(self.element.error(ErrorKind::OutOfRange, &path, problem));
                 }
-                Ok(port) => found.push((port, *address, mac)),
+                Ok(interface) => found.push((usize::from(interface), *address, mac)),
             }
         }
         if found.len() > self.config.limits.neighbors as usize {
@@ -161,7 +243,7 @@ impl Loader<'_> {
         found
     }
 
-    fn proxy_arp(&mut self) -> Vec<PortId> {
+    fn proxy_arp(&mut self) -> Vec<u16> {
         let mut found = Vec::new();
         for (name, n) in self.config.proxy_arp.iter().zip(1..) {
             match self.env.port(name).filter(|_| self.config.ports.contains(name)) {
@@ -194,13 +276,15 @@ impl Loader<'_> {
 
     fn check_limits(&mut self, routes: &[StaticRoute]) {
         let limits = &self.config.limits;
+        let sets = different_sets(routes);
         let gateways: HashSet<Ipv4Addr> = routes.iter().flat_map(|route| route.via.iter().copied()).collect();
         let bounds = [
-            ("routes", routes.len() + self.interfaces.len(), limits.routes),
-            ("next_hops", gateways.len() + self.interfaces.len(), limits.next_hops),
+            ("routes", routes.len() + self.addresses.len(), limits.routes),
+            ("next_hops", gateways.len() + self.addresses.len(), limits.next_hops),
+            ("groups", sets, limits.groups),
             (
                 "long_prefix_networks",
-                long_prefix_networks(routes) + 2 * self.interfaces.len(),
+                long_prefix_networks(routes) + 2 * self.addresses.len(),
                 limits.long_prefix_networks,
             ),
         ];
@@ -214,12 +298,12 @@ impl Loader<'_> {
         }
     }
 
-    fn gateway_port(&self, gateway: Ipv4Addr) -> Result<PortId, String> {
-        check_gateway(&self.interfaces, gateway)
+    fn gateway_port(&self, gateway: Ipv4Addr) -> Result<InterfaceId, String> {
+        check_gateway(&self.addresses, gateway)
     }
 
     fn networks(&self) -> String {
-        networks(&self.interfaces)
+        networks(&self.addresses)
     }
 
     fn error(&self, kind: ErrorKind, key: &str, index: Option<i64>, problem: impl Into<String>) -> ConfigError {
@@ -232,16 +316,36 @@ impl Loader<'_> {
     }
 }
 
-/// The port on whose network a gateway or neighbour is.
+/// Bytes of tags for which a port's device has room: as many as those of its declared interfaces take.
+fn tag_room(env: &Env<'_>, port: &str) -> u16 {
+    let on_it = env.interfaces.iter().filter(|info| info.on.as_deref() == Some(port));
+    on_it.map(|info| TAG_LEN * info.tags.len() as u16).max().unwrap_or(0)
+}
+
+/// Tags as the network layer has them.
+pub(crate) fn tags_of(tags: &[TagInfo]) -> Tags {
+    Tags::of(tags.iter().map(|tag| Tag { tpid: tag.tpid, vlan: tag.vlan }))
+}
+
+/// Another interface that has the same address, or the same network, and which of both.
+pub(crate) fn conflict_of(addresses: &Addresses, own: &Interface) -> Option<(InterfaceId, &'static str)> {
+    if let Some(owner) = addresses.owner(own.address()) {
+        return Some((owner, "address"));
+    }
+    let other = addresses.in_network(own.network()).iter().find(|other| other.port() != own.port())?;
+    Some((other.port(), "network"))
+}
+
+/// The interface on whose network a gateway or neighbour is.
 ///
 /// # Errors
 ///
 /// Why it can not be one, as a sentence.
-pub(crate) fn check_gateway(interfaces: &[Interface], gateway: Ipv4Addr) -> Result<PortId, String> {
-    if interfaces.iter().any(|interface| interface.is_own(gateway)) {
+pub(crate) fn check_gateway(addresses: &Addresses, gateway: Ipv4Addr) -> Result<InterfaceId, String> {
+    if addresses.is_own(gateway) {
         return Err(format!("{gateway} is an address of the router itself"));
     }
-    let Some(interface) = longest_around(interfaces, gateway) else {
+    let Some(interface) = addresses.around(gateway) else {
         return Err(format!("{gateway} is on no network that is connected to the router"));
     };
     match interface.kind(gateway) {
@@ -252,7 +356,10 @@ pub(crate) fn check_gateway(interfaces: &[Interface], gateway: Ipv4Addr) -> Resu
 }
 
 /// The remedy for a gateway that is nowhere: the networks there are.
-pub(crate) fn networks(interfaces: &[Interface]) -> String {
-    let networks: Vec<String> = interfaces.iter().map(|interface| interface.network().to_string()).collect();
-    format!("choose a host of one of the networks {}", networks.join(", "))
+pub(crate) fn networks(addresses: &Addresses) -> String {
+    /// As many as people read.
+    const NAMED: usize = 16;
+    let networks: Vec<String> = addresses.iter().take(NAMED).map(|interface| interface.network().to_string()).collect();
+    let more = if addresses.len() > NAMED { ", ..." } else { "" };
+    format!("choose a host of one of the networks {}{more}", networks.join(", "))
 }

@@ -50,7 +50,7 @@ impl Missing {
     pub(crate) fn set_config(&mut self, routing: &mut Routing, wanted: &[StaticRoute], hop: impl Fn(Ipv4Addr) -> Hop) {
         let kept: HashSet<Ipv4Net> = wanted.iter().map(|route| route.prefix).collect();
         self.retain(Author::Config, |prefix| kept.contains(&prefix));
-        let ours = routing.rib().routes().filter(|route| route.author() == Author::Config);
+        let ours = routing.rib().routes::<Ipv4Net>().filter(|route| route.author() == Author::Config);
         let gone: Vec<Ipv4Net> = ours.map(|route| route.prefix()).filter(|prefix| !kept.contains(prefix)).collect();
         routing.remove_config(&gone);
         self.replace_config(routing, wanted, hop);

@@ -1,45 +1,26 @@
 //! Long tables, in pieces: nobody waits for more than one of them, least of all the slow path, which needs the same lock.
 
 use std::sync::Arc;
-use std::vec::IntoIter;
 
 use ipnet::Ipv4Net;
-use weir_net::Author;
 use weir_net::rib::RouteView;
-use weir_stage::{PIECE, ShowRows};
+use weir_net::{Author, DEFAULT_VRF};
+use weir_stage::{ShowRows, entries};
 
 use crate::shared::{Shared, each_piece, lock};
 use crate::state::Control;
 
-/// Makes rows of what was found before, piece by piece.
-pub(crate) struct Pieces<T, F> {
-    shared: Arc<Shared>,
-    items: IntoIter<T>,
-    /// The row of an item; `None` if it is gone in the meantime.
-    row: F,
-}
-
-impl<T: Send + 'static, F: Send + 'static> Pieces<T, F> {
-    pub(crate) fn of<R>(shared: &Arc<Shared>, items: Vec<T>, row: F) -> Box<dyn ShowRows<R>>
-    where
-        F: Fn(&Control, T) -> Option<R>,
-    {
-        Box::new(Pieces { shared: Arc::clone(shared), items: items.into_iter(), row })
-    }
-}
-
-impl<T: Send, R, F: Fn(&Control, T) -> Option<R> + Send> ShowRows<R> for Pieces<T, F> {
-    fn piece(&mut self) -> Vec<R> {
-        // Where all of a piece is gone, the next is looked at: an empty one would be the end.
-        while !self.items.as_slice().is_empty() {
-            let control = lock(&self.shared);
-            let rows: Vec<R> = self.items.by_ref().take(PIECE).filter_map(|item| (self.row)(&control, item)).collect();
-            if !rows.is_empty() {
-                return rows;
-            }
-        }
-        Vec::new()
-    }
+/// Rows of what was found before, by the piece; an item that is gone in the meantime has none.
+pub(crate) fn pieces<T: Send + 'static, R>(
+    shared: &Arc<Shared>,
+    items: Vec<T>,
+    row: impl Fn(&Control, T) -> Option<R> + Send + 'static,
+) -> Box<dyn ShowRows<R>> {
+    let shared = Arc::clone(shared);
+    entries::pieces(items, 1, move |items| {
+        let control = lock(&shared);
+        items.filter_map(|item| row(&control, item)).collect()
+    })
 }
 
 /// All routes of some authors, by prefix, each once. What is added while they are told may be missing, what is deleted is left out.
@@ -59,7 +40,8 @@ impl<F: Fn(Author) -> bool, R> AllRoutes<F, R> {
     fn find(&self) -> Vec<(Ipv4Net, Author)> {
         let mut found = Vec::new();
         each_piece(&self.shared, |control, piece| {
-            let routes = control.routing.rib().routes_at(piece).filter(|route| (self.wanted)(route.author()));
+            let routes =
+                control.routing.rib().routes_at::<Ipv4Net>(piece).filter(|route| (self.wanted)(route.author()));
             found.extend(routes.map(|route| (route.prefix(), route.author())));
         });
         found.sort_unstable();
@@ -74,20 +56,21 @@ impl<F: Fn(Author) -> bool + Send, R: 'static> ShowRows<R> for AllRoutes<F, R> {
         if self.told.is_none() {
             let row = self.row;
             let told = move |control: &Control, (prefix, author): (Ipv4Net, Author)| {
-                let route = control.routing.rib().routes_to(prefix).find(|route| route.author() == author)?;
+                let route =
+                    control.routing.rib().routes_to(DEFAULT_VRF, prefix).find(|route| route.author() == author)?;
                 Some(row(control, &route))
             };
-            self.told = Some(Pieces::of(&self.shared, self.find(), told));
+            self.told = Some(pieces(&self.shared, self.find(), told));
         }
         self.told.as_mut().map_or_else(Vec::new, |told| told.piece())
     }
 }
 
-/// Two tables, the one behind the other.
-pub(crate) struct InTurn<R>([Box<dyn ShowRows<R>>; 2]);
+/// Three tables, one behind the other.
+pub(crate) struct InTurn<R>([Box<dyn ShowRows<R>>; 3]);
 
 impl<R> InTurn<R> {
-    pub(crate) fn new(tables: [Box<dyn ShowRows<R>>; 2]) -> InTurn<R> {
+    pub(crate) fn new(tables: [Box<dyn ShowRows<R>>; 3]) -> InTurn<R> {
         InTurn(tables)
     }
 }

@@ -28,6 +28,11 @@ impl Recent {
         self.now = self.now.max(now);
     }
 
+    /// The time as it was told last.
+    pub(crate) fn now(&self) -> u64 {
+        self.now
+    }
+
     /// Nobody can have asked for anything yet.
     pub(crate) fn begin(&mut self) {
         *self = Recent { now: self.now, ..Recent::default() };

@@ -1,13 +1,18 @@
-//! Changes at run time: `route add`, `route del`, `neighbor add`, `neighbor del`.
+//! Changes at run time: of routes, neighbours and interfaces.
+
+mod interface;
+
+pub(crate) use interface::saved as saved_interface;
 
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
-use serde_json::{Value, json};
-use weir_config::{MacAddress, Scalar};
-use weir_net::Author;
+use serde_json::Value;
+use weir_config::MacAddress;
+use weir_ip::InterfaceId;
 use weir_net::rib::Hop;
-use weir_stage::{Argument, RequestError, Verb};
+use weir_net::{Author, DEFAULT_VRF};
+use weir_stage::{Argument, Collection, Entries, RequestError, Verb, entries};
 use weir_wire::MacAddr;
 
 use crate::load::{check_gateway, networks};
@@ -28,17 +33,45 @@ const VIA: Argument = Argument {
 const ADDRESS: Argument =
     Argument { name: "address", keyword: None, required: true, many: false, help: "The neighbour's IPv4 address" };
 
+const MAC: Argument = Argument {
+    name: "mac",
+    keyword: Some("mac"),
+    required: true,
+    many: false,
+    help: "Its Ethernet address, such as 02:00:00:00:00:01",
+};
+
+/// The routes.
+pub(crate) static ROUTES: Collection = Collection {
+    noun: "route",
+    key: "routes",
+    is_list: false,
+    file_key: "routes_csv",
+    fields: &[PREFIX, VIA],
+    has_labels: false,
+};
+
+/// Neighbours whose Ethernet addresses are entered, and not asked for.
+pub(crate) static NEIGHBORS: Collection = Collection {
+    noun: "neighbor",
+    key: "neighbors",
+    is_list: false,
+    file_key: "neighbors",
+    fields: &[ADDRESS, MAC],
+    has_labels: false,
+};
+
 /// What can be asked for.
 pub(crate) static VERBS: &[Verb] = &[
     Verb {
-        noun: "route",
+        noun: ROUTES.noun,
         action: "add",
-        arguments: &[PREFIX, VIA],
+        arguments: ROUTES.fields,
         help: "Adds a route, or replaces the one that was added to the same prefix before",
         batch: true,
     },
     Verb {
-        noun: "route",
+        noun: ROUTES.noun,
         action: "del",
         arguments: &[
             PREFIX,
@@ -48,28 +81,22 @@ pub(crate) static VERBS: &[Verb] = &[
         batch: true,
     },
     Verb {
-        noun: "neighbor",
+        noun: NEIGHBORS.noun,
         action: "add",
-        arguments: &[
-            ADDRESS,
-            Argument {
-                name: "mac",
-                keyword: Some("mac"),
-                required: true,
-                many: false,
-                help: "Its Ethernet address, such as 02:00:00:00:00:01",
-            },
-        ],
+        arguments: NEIGHBORS.fields,
         help: "Enters a neighbour's Ethernet address, which is then not asked for by ARP",
         batch: true,
     },
     Verb {
-        noun: "neighbor",
+        noun: NEIGHBORS.noun,
         action: "del",
         arguments: &[ADDRESS],
         help: "Forgets a neighbour; if packets want to go there it is asked for again",
         batch: true,
     },
+    interface::ADD,
+    interface::SET,
+    interface::DEL,
 ];
 
 /// How that is written.
@@ -81,70 +108,48 @@ pub(crate) static EXAMPLES: &[&str] = &[
     "route add --from routes.txt  # one in each line: 10.3.0.0/16 via 192.0.2.9",
     "neighbor add 192.0.2.9 mac 02:00:00:00:00:09  # without ARP",
     "neighbor del 192.0.2.9  # it is asked for again",
+    "interface add lan.100 on lan vlan 100 address 10.0.100.1/24  # packets with the tag 100",
+    "interface add lan.7.9 on lan vlan 7 inner-vlan 9 address 10.0.79.1/24  # with two: a service tag and a customer's",
+    "interface set lan.100 mtu 1400  # longer packets are taken apart, or their sources told",
+    "interface set lan.100 state down  # nothing comes or goes by it",
+    "interface del lan.100  # with its addresses, neighbours, and routes by them",
 ];
 
 /// One change, understood.
 #[derive(Debug, PartialEq)]
-enum Change {
+pub(crate) enum Change {
     /// Adds a route, or replaces its next hops.
     Route(Ipv4Net, Vec<Hop>),
     /// Deletes a route.
     NoRoute(Ipv4Net),
-    Neighbor(u16, Ipv4Addr, MacAddr),
-    NoNeighbor(u16, Ipv4Addr),
+    Neighbor(InterfaceId, Ipv4Addr, MacAddr),
+    NoNeighbor(InterfaceId, Ipv4Addr),
+    Interface(interface::Change),
 }
 
-/// Carries out a request, whose arguments are an object, or a list of such for many at once. In the end all of them is done or
-/// nothing. Nobody else changes what was added at run time, so that others may have their turn in between.
+/// Carries out a request for one or many entries: in the end all of it or nothing. Nobody else changes what was added at run time, so
+/// that others may have their turn in between.
 pub(crate) fn carry_out(shared: &Shared, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
-    lock(shared).routing.tell_time(now);
-    let Some(list) = arguments.as_array() else {
-        let mut control = lock(shared);
-        let change = understand(&control, verb, arguments).map_err(RequestError)?;
-        return apply(&mut control, change, now).map(|_| json!({ "changed": 1 })).map_err(RequestError);
-    };
-    let mut undo = Vec::with_capacity(list.len());
-    for piece in list.chunks(CHANGES) {
-        // Let go at once: what takes back takes the lock anew.
-        let done = carry_out_piece(&mut lock(shared), verb, piece, now, &mut undo);
-        if let Err(error) = done {
-            let entry = undo.len() + 1;
-            take_back(shared, undo, now);
-            return Err(RequestError::of_entry(entry, error));
-        }
-    }
-    Ok(json!({ "changed": list.len() }))
+    entries::carry_out(|| lock(shared), CHANGES, (verb, arguments), now)
 }
 
-/// Carries out some changes up to the first that is refused; what undoes each goes to `undo`.
-fn carry_out_piece(
-    control: &mut Control,
-    verb: &str,
-    piece: &[Value],
-    now: u64,
-    undo: &mut Vec<Option<Change>>,
-) -> Result<(), String> {
-    for arguments in piece {
-        let change = understand(control, verb, arguments)?;
-        undo.push(apply(control, change, now)?);
-    }
-    Ok(())
-}
+impl Entries for Control {
+    type Undo = Option<Change>;
 
-/// Undoes changes, in reverse order, so that what was changed twice ends as it began. A route that there is no room for any more is missing
-/// until there is.
-fn take_back(shared: &Shared, mut undo: Vec<Option<Change>>, now: u64) {
-    while !undo.is_empty() {
-        let mut control = lock(shared);
-        let piece = undo.split_off(undo.len().saturating_sub(CHANGES));
-        for back in piece.into_iter().rev().flatten() {
-            match back {
-                Change::Route(prefix, hops) => {
-                    let control = &mut *control;
-                    control.missing.replace(&mut control.routing, prefix, Author::Cli, &hops);
-                }
-                other => drop(apply(&mut control, other, now)),
+    fn change(&mut self, verb: &str, arguments: &Value, now: u64) -> Result<Self::Undo, String> {
+        self.routing.tell_time(now);
+        let change = understand(self, verb, arguments)?;
+        apply(self, change, now)
+    }
+
+    /// A route that there is no room for any more is missing until there is.
+    fn take_back(&mut self, undo: Self::Undo, now: u64) {
+        match undo {
+            Some(Change::Route(prefix, hops)) => {
+                self.missing.replace(&mut self.routing, prefix, Author::Cli, &hops);
             }
+            Some(other) => drop(apply(self, other, now)),
+            None => {}
         }
     }
 }
@@ -152,7 +157,7 @@ fn take_back(shared: &Shared, mut undo: Vec<Option<Change>>, now: u64) {
 fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change, String> {
     match verb {
         "route add" => {
-            let (prefix, via) = (prefix_of(arguments)?, gateways_of(control, arguments)?);
+            let (prefix, via) = route_of(control, arguments)?;
             if via.is_empty() {
                 Err("via is missing; name at least one next hop".to_owned())
             } else {
@@ -160,13 +165,14 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
             }
         }
         "route del" => {
-            let (prefix, via) = (prefix_of(arguments)?, gateways_of(control, arguments)?);
+            let (prefix, via) = route_of(control, arguments)?;
             let left = left_without(control, prefix, &via)?;
             Ok(if left.is_empty() { Change::NoRoute(prefix) } else { Change::Route(prefix, left) })
         }
         "neighbor add" => {
-            let address: Ipv4Addr = scalar(arguments, "address")?;
-            let mac = MacAddr(scalar::<MacAddress>(arguments, "mac")?.octets());
+            let mut arguments = NEIGHBORS.arguments(arguments);
+            let both = arguments.required::<Ipv4Addr>("address").zip(arguments.required::<MacAddress>("mac"));
+            let (address, mac) = arguments.finish(both).map(|(address, mac)| (address, MacAddr(mac.octets())))?;
             let port = gateway(control, address)?;
             if mac.is_unicast() {
                 Ok(Change::Neighbor(port, address, mac))
@@ -175,7 +181,9 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
             }
         }
         "neighbor del" => {
-            let address: Ipv4Addr = scalar(arguments, "address")?;
+            let mut arguments = NEIGHBORS.arguments(arguments);
+            let address = arguments.required::<Ipv4Addr>("address");
+            let address = arguments.finish(address)?;
             let known = control.neighbors.iter().find(|neighbor| neighbor.address == address);
             let neighbor = known.ok_or_else(|| format!("{address} is no neighbour; `show neighbors` lists them"))?;
             if neighbor.author == Author::Config {
@@ -183,7 +191,10 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
             }
             Ok(Change::NoNeighbor(neighbor.port, address))
         }
-        _ => Err(format!("there is no request '{verb}'")),
+        verb => match verb.strip_prefix("interface ") {
+            Some(action) => interface::understand(control, action, arguments).map(Change::Interface),
+            None => Err(format!("there is no request '{verb}'")),
+        },
     }
 }
 
@@ -226,43 +237,21 @@ fn apply(control: &mut Control, change: Change, now: u64) -> Result<Option<Chang
             control.absorb(events);
             Ok(before.and_then(|before| Some(Change::Neighbor(port, address, before.mac?))))
         }
+        Change::Interface(change) => Ok(interface::apply(control, change, now)?.map(Change::Interface)),
     }
 }
 
-fn scalar<T: Scalar>(arguments: &Value, name: &str) -> Result<T, String> {
-    let Some(value) = arguments.get(name) else { return Err(format!("{name} is missing")) };
-    parse(value)
+/// The prefix and the next hops that a request names.
+fn route_of(control: &Control, arguments: &Value) -> Result<(Ipv4Net, Vec<Hop>), String> {
+    let mut arguments = ROUTES.arguments(arguments);
+    let (prefix, via) = (arguments.required::<Ipv4Net>("prefix"), arguments.list::<Ipv4Addr>("via"));
+    let (prefix, via) = arguments.finish(prefix.zip(via))?;
+    let hop = |address| gateway(control, address).map(|_| Hop::Via(address.into()));
+    Ok((prefix, via.into_iter().map(hop).collect::<Result<_, _>>()?))
 }
 
-fn parse<T: Scalar>(value: &Value) -> Result<T, String> {
-    let Some(text) = value.as_str() else { return Err(format!("{value} is not {}", T::WHAT)) };
-    T::parse(text).map_err(|malformed| {
-        let remedy =
-            if malformed.remedy.is_empty() { format!("write it as in {}", T::EXAMPLE) } else { malformed.remedy };
-        format!("\"{text}\" {}; {remedy}", malformed.problem)
-    })
-}
-
-fn prefix_of(arguments: &Value) -> Result<Ipv4Net, String> {
-    scalar(arguments, "prefix")
-}
-
-fn gateways_of(control: &Control, arguments: &Value) -> Result<Vec<Hop>, String> {
-    let via = match arguments.get("via") {
-        None => return Ok(Vec::new()),
-        Some(Value::Array(list)) => list.as_slice(),
-        Some(one) => std::slice::from_ref(one),
-    };
-    let hop = |value| {
-        let address: Ipv4Addr = parse(value)?;
-        gateway(control, address).map(|_| Hop::Via(address))
-    };
-    via.iter().map(hop).collect()
-}
-
-fn gateway(control: &Control, address: Ipv4Addr) -> Result<u16, String> {
-    check_gateway(&control.interfaces, address)
-        .map_err(|problem| format!("{problem}; {}", networks(&control.interfaces)))
+fn gateway(control: &Control, address: Ipv4Addr) -> Result<InterfaceId, String> {
+    check_gateway(&control.addresses, address).map_err(|problem| format!("{problem}; {}", networks(&control.addresses)))
 }
 
 /// The next hops of the route that was added to this prefix at run time.
@@ -270,7 +259,7 @@ fn hops_of(control: &Control, prefix: Ipv4Net) -> Option<Vec<Hop>> {
     // One that there was no room for was added all the same, and replaces what was there.
     let missing = control.missing.hops(prefix, Author::Cli);
     missing.or_else(|| {
-        let mut routes = control.routing.rib().routes_to(prefix);
+        let mut routes = control.routing.rib().routes_to(DEFAULT_VRF, prefix);
         let route = routes.find(|route| route.author() == Author::Cli)?;
         Some(route.hops().map(|(hop, _)| hop).collect())
     })
@@ -279,7 +268,7 @@ fn hops_of(control: &Control, prefix: Ipv4Net) -> Option<Vec<Hop>> {
 /// What is left of a route without some of its next hops; nothing if none are named.
 fn left_without(control: &Control, prefix: Ipv4Net, via: &[Hop]) -> Result<Vec<Hop>, String> {
     let Some(hops) = hops_of(control, prefix) else {
-        let other = control.routing.rib().routes_to(prefix).next();
+        let other = control.routing.rib().routes_to(DEFAULT_VRF, prefix).next();
         return Err(match other.map(|route| route.author()) {
             Some(Author::Config) => {
                 format!("the route to {prefix} stands in the configuration; delete it there and reload")

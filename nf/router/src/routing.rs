@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
+use weir_ip::InterfaceId;
 use weir_mem::Domain;
 use weir_mem::qsbr::Epoch;
 use weir_net::nexthop::{NextHop, NextHopId};
 use weir_net::rib::{Change, Hop, Limits, Retired, Rib, RouteError, Target};
-use weir_net::{Author, PortId};
+use weir_net::{Author, DEFAULT_VRF, PortId};
 use weir_table::lpm4::{Prefix4, Refused};
 use weir_wire::MacAddr;
 
@@ -48,8 +49,8 @@ pub(crate) enum Decision {
     Broadcast,
     /// It is link-local.
     LinkLocal,
-    /// Out of a port (by its position), to this station.
-    Flood(u8),
+    /// To all stations of the interface's link.
+    Flood(InterfaceId),
     /// By a next hop.
     Via(NextHop),
 }
@@ -62,6 +63,13 @@ struct Occupant {
     before: (u64, u64),
     /// Packets at the last look, to see whether it is used.
     seen: u64,
+}
+
+impl Occupant {
+    /// Of what the place has counted by now, what belongs to this next hop: packets and bytes.
+    fn since(&self, (packets, bytes): (u64, u64)) -> (u64, u64) {
+        (packets.wrapping_sub(self.before.0), bytes.wrapping_sub(self.before.1))
+    }
 }
 
 /// A next hop as shown.
@@ -81,12 +89,12 @@ pub(crate) struct Routing {
     fib: Arc<Fib>,
     counters: Arc<Counters>,
     domain: Domain,
-    /// Position of each port among the router's, by its index.
-    positions: HashMap<PortId, u8>,
     /// Ethernet addresses of neighbours.
     macs: HashMap<(PortId, Ipv4Addr), MacAddr>,
     /// Next hops by number.
     occupants: BTreeMap<u32, Occupant>,
+    /// What was sent by interfaces over next hops that are gone: packets and bytes.
+    sent: HashMap<InterfaceId, (u64, u64)>,
     /// Numbers by next hop.
     numbers: HashMap<NextHop, NextHopId>,
     /// What overrides every route: own addresses, broadcasts.
@@ -116,8 +124,8 @@ pub(crate) struct Tables {
 }
 
 impl Routing {
-    /// Without routes, all links down. `ports` are the indices of the ports by position.
-    pub(crate) fn new(limits: Limits, tables: Tables, ports: impl IntoIterator<Item = PortId>) -> Routing {
+    /// Without routes, all links down.
+    pub(crate) fn new(limits: Limits, tables: Tables) -> Routing {
         let Tables { table, fib, counters, domain } = tables;
         let rib = Rib::new(limits);
         Routing {
@@ -127,9 +135,9 @@ impl Routing {
             fib,
             counters,
             domain,
-            positions: ports.into_iter().zip(0..).collect(),
             macs: HashMap::new(),
             occupants: BTreeMap::new(),
+            sent: HashMap::new(),
             numbers: HashMap::new(),
             fates: BTreeMap::new(),
             unsettled: BTreeSet::new(),
@@ -153,16 +161,11 @@ impl Routing {
         &self.fib
     }
 
-    /// Position of a port among the router's.
-    pub(crate) fn position(&self, port: PortId) -> Option<u8> {
-        self.positions.get(&port).copied()
-    }
-
     /// Adds a route or replaces the one that this author has.
     pub(crate) fn replace(&mut self, prefix: Ipv4Net, author: Author, hops: &[Hop]) -> Result<(), Refusal> {
         self.work = self.work.wrapping_add(1);
         let mut changes = std::mem::take(&mut self.changes);
-        let done = self.rib.replace(prefix, author, hops, &mut changes).map_err(Refusal::Routes);
+        let done = self.rib.replace(DEFAULT_VRF, prefix, author, hops, &mut changes).map_err(Refusal::Routes);
         let refused = self.apply(&mut changes);
         self.changes = changes;
         done?;
@@ -185,7 +188,7 @@ impl Routing {
 
     fn take_out(&mut self, prefix: Ipv4Net, author: Author) -> Result<(), Refusal> {
         let mut changes = std::mem::take(&mut self.changes);
-        let done = self.rib.remove(prefix, author, &mut changes).map_err(Refusal::Routes);
+        let done = self.rib.remove(DEFAULT_VRF, prefix, author, &mut changes).map_err(Refusal::Routes);
         self.apply(&mut changes);
         self.changes = changes;
         done
@@ -241,7 +244,7 @@ impl Routing {
             Some(mac) => drop(self.macs.insert((port, address), mac)),
             None => drop(self.macs.remove(&(port, address))),
         }
-        let next_hop = NextHop { port, gateway: Some(address) };
+        let next_hop = NextHop { port, gateway: Some(address.into()) };
         if let Some(id) = self.numbers.get(&next_hop) {
             self.fib.set(Leads::next_hop(id.index()), self.entry_of(next_hop));
         }
@@ -260,16 +263,11 @@ impl Routing {
         settled.map_err(Refusal::Table)
     }
 
-    /// Prefixes that lead to fates.
-    pub(crate) fn fates(&self) -> impl Iterator<Item = Ipv4Net> {
-        self.fates.keys().copied()
-    }
-
     /// Where packets to an address go; `hash` is asked for the flow's.
     pub(crate) fn decide(&self, destination: Ipv4Addr, hash: impl FnOnce() -> u32) -> Decision {
         let place = self.fib.place(self.table.lookup(destination.to_bits()), hash);
         let entry = self.fib.entry(place);
-        match Fib::next_hop_at(place) {
+        match self.fib.next_hop_at(place) {
             Some(number) => {
                 self.occupants.get(&number).map_or(Decision::NoRoute, |occupant| Decision::Via(occupant.next_hop))
             }
@@ -277,7 +275,7 @@ impl Routing {
                 Action::Local => Decision::Local,
                 Action::Broadcast => Decision::Broadcast,
                 Action::LinkLocal => Decision::LinkLocal,
-                Action::Forward => entry.egress().map_or(Decision::NoRoute, Decision::Flood),
+                Action::Forward => entry.interface().map_or(Decision::NoRoute, Decision::Flood),
                 Action::NoRoute | Action::Unresolved => Decision::NoRoute,
             },
         }
@@ -311,11 +309,39 @@ impl Routing {
     /// Next hops with what went by them.
     pub(crate) fn traffic(&self) -> impl Iterator<Item = Traffic> {
         self.occupants.iter().map(|(&index, occupant)| {
-            let (packets, bytes) = self.counters.sum(Leads::next_hop(index).value());
-            let (packets_before, bytes_before) = occupant.before;
-            let packets = packets.wrapping_sub(packets_before);
-            Traffic { index, next_hop: occupant.next_hop, packets, bytes: bytes.wrapping_sub(bytes_before) }
+            let (packets, bytes) = occupant.since(self.counters.sum(Leads::next_hop(index).value()));
+            Traffic { index, next_hop: occupant.next_hop, packets, bytes }
         })
+    }
+
+    /// Packets and bytes went out by an interface otherwise than by a next hop that is in use.
+    pub(crate) fn note_sent(&mut self, interface: InterfaceId, packets: u64, bytes: u64) {
+        let (all_packets, all_bytes) = self.sent.entry(interface).or_default();
+        (*all_packets, *all_bytes) = (all_packets.wrapping_add(packets), all_bytes.wrapping_add(bytes));
+    }
+
+    /// Forgets what went out by an interface, whose number is another's from now on.
+    pub(crate) fn forget_sent(&mut self, interface: InterfaceId) {
+        // What its broadcasts have counted stays where it is, and is taken off.
+        let (packets, bytes) = self.broadcasts(interface);
+        self.sent.insert(interface, (packets.wrapping_neg(), bytes.wrapping_neg()));
+    }
+
+    /// What the counters of an interface's directed broadcasts say: packets and bytes.
+    fn broadcasts(&self, interface: InterfaceId) -> (u64, u64) {
+        self.counters.sum(self.fib.broadcast_on(interface).value())
+    }
+
+    /// Packets and bytes that went out by each of the `interfaces`.
+    pub(crate) fn sent(&self, interfaces: impl Iterator<Item = InterfaceId>) -> HashMap<InterfaceId, (u64, u64)> {
+        let mut all = self.sent.clone();
+        let traffic = self.traffic().map(|traffic| (traffic.next_hop.port, (traffic.packets, traffic.bytes)));
+        let broadcasts = interfaces.map(|interface| (interface, self.broadcasts(interface)));
+        for (interface, (packets, bytes)) in traffic.chain(broadcasts) {
+            let (all_packets, all_bytes) = all.entry(interface).or_default();
+            (*all_packets, *all_bytes) = (all_packets.wrapping_add(packets), all_bytes.wrapping_add(bytes));
+        }
+        all
     }
 
     /// Neighbours to which packets were sent since the last look, of some next hops after those of the last call; and whether that were
@@ -330,7 +356,7 @@ impl Routing {
             }
             let (packets, _) = self.counters.sum(Leads::next_hop(index).value());
             if std::mem::replace(&mut occupant.seen, packets) != packets
-                && let Some(gateway) = occupant.next_hop.gateway
+                && let Some(IpAddr::V4(gateway)) = occupant.next_hop.gateway
             {
                 used.push((occupant.next_hop.port, gateway));
             }
@@ -350,7 +376,9 @@ impl Routing {
                 }
                 // Nothing leads there any more.
                 Change::Group { now: None, .. } => {}
-                Change::Route { prefix, now } => {
+                // Workers have no table of IPv6 yet.
+                Change::Route { prefix: IpNet::V6(_), .. } => {}
+                Change::Route { prefix: IpNet::V4(prefix), now, .. } => {
                     if !self.fates.contains_key(&prefix)
                         && let Err(error) = self.write(prefix, now.map(leads_of))
                     {
@@ -376,23 +404,22 @@ impl Routing {
                 // The place keeps its content for readers that are on their way to it.
                 if let Some(gone) = self.occupants.remove(&id.index()) {
                     self.numbers.remove(&gone.next_hop);
+                    let (packets, bytes) = gone.since(self.counters.sum(leads.value()));
+                    self.note_sent(gone.next_hop.port, packets, bytes);
                 }
             }
         }
     }
 
     fn entry_of(&self, next_hop: NextHop) -> Entry {
-        let Some(position) = self.position(next_hop.port) else { return Entry::other(Action::NoRoute, 0) };
-        let mac = next_hop.gateway.and_then(|gateway| self.macs.get(&(next_hop.port, gateway)));
-        match mac {
-            Some(mac) => Entry::forward(position, *mac),
-            None => Entry::other(Action::Unresolved, position),
-        }
+        let gateway = if let Some(IpAddr::V4(gateway)) = next_hop.gateway { Some(gateway) } else { None };
+        let mac = gateway.and_then(|gateway| self.macs.get(&(next_hop.port, gateway)));
+        mac.map_or(Entry::other(Action::Unresolved), |mac| Entry::forward(next_hop.port, *mac))
     }
 
     /// Makes the table hold what is right for a prefix.
     fn settle(&mut self, prefix: Ipv4Net) -> Result<(), Refused> {
-        let target = self.rib.installed_at(prefix);
+        let target = self.rib.installed_at(DEFAULT_VRF, prefix);
         let leads = self.fates.get(&prefix).copied().or(target.map(leads_of));
         self.write(prefix, leads)
     }
@@ -419,5 +446,6 @@ fn leads_of(target: Target) -> Leads {
     match target {
         Target::NextHop(id) => Leads::next_hop(id.index()),
         Target::Group(id) => Leads::group(id.index()),
+        Target::Discard(_) => Leads::NO_ROUTE,
     }
 }

@@ -12,7 +12,7 @@ use weir_net::Author;
 use weir_net::rib::Hop;
 
 use crate::load::Wanted;
-use crate::state::{Control, Lists};
+use crate::state::{Control, neighbors_on};
 
 /// Changes of routes, or what follows from other changes, that are worked on at once.
 pub(crate) const CHANGES: usize = 256;
@@ -96,7 +96,18 @@ impl Drop for Hold<'_> {
 
 /// Becomes what a checked configuration wants, changing no more than differs, by and by.
 pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
-    let Lists { routes, neighbors } = lock(shared).become_all_but_lists(wanted, now);
+    let Wanted { general, interfaces, routes, neighbors } = wanted;
+    lock(shared).become_general(general, now);
+    let gone = lock(shared).unwanted_interfaces(&interfaces);
+    for id in gone {
+        lock(shared).remove_interface(id);
+    }
+    lock(shared).forget_lacking();
+    let mut ids = Vec::with_capacity(interfaces.len());
+    for piece in interfaces.chunks(CHANGES) {
+        ids.extend(lock(shared).place_some(piece, now));
+    }
+    let neighbors = neighbors_on(&neighbors, &ids);
     let gone = lock(shared).unwanted_neighbors(&neighbors);
     for piece in gone.chunks(CHANGES) {
         lock(shared).remove_neighbors(piece);
@@ -109,7 +120,7 @@ pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
     lock(shared).missing.retain(Author::Config, is_wanted);
     let mut gone: Vec<Ipv4Net> = Vec::new();
     each_piece(shared, |control, piece| {
-        let ours = control.routing.rib().routes_at(piece).filter(|route| route.author() == Author::Config);
+        let ours = control.routing.rib().routes_at::<Ipv4Net>(piece).filter(|route| route.author() == Author::Config);
         gone.extend(ours.map(|route| route.prefix()).filter(|prefix| !is_wanted(*prefix)));
     });
     for piece in gone.chunks(CHANGES) {
@@ -117,15 +128,16 @@ pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
     }
     for piece in routes.chunks(CHANGES) {
         let control = &mut *lock(shared);
-        control.missing.replace_config(&mut control.routing, piece, Hop::Via);
+        control.missing.replace_config(&mut control.routing, piece, |gateway| Hop::Via(gateway.into()));
     }
 }
 
 /// Takes over from the instance that `shared` replaces, which still runs, what is not the configuration's.
 pub(crate) fn take_over(shared: &Shared, old: &Shared, now: u64) {
+    lock(shared).take_over_interfaces(&lock(old), now);
     let mut added: Vec<(Ipv4Net, Vec<Hop>)> = Vec::new();
     each_piece(old, |control, piece| {
-        let theirs = control.routing.rib().routes_at(piece).filter(|route| route.author() == Author::Cli);
+        let theirs = control.routing.rib().routes_at::<Ipv4Net>(piece).filter(|route| route.author() == Author::Cli);
         added.extend(theirs.map(|route| (route.prefix(), route.hops().map(|(hop, _)| hop).collect())));
     });
     added.extend(lock(old).missing.of(Author::Cli).map(|(prefix, hops)| (prefix, hops.to_vec())));
@@ -145,7 +157,7 @@ pub(crate) fn each_piece(shared: &Shared, mut look: impl FnMut(&Control, std::op
     let mut at: u32 = 0;
     loop {
         let control = lock(shared);
-        let next = control.routing.rib().positions().min(at.saturating_add(LOOKED_THROUGH));
+        let next = control.routing.rib().positions::<Ipv4Net>().min(at.saturating_add(LOOKED_THROUGH));
         if next <= at {
             return;
         }

@@ -1,17 +1,19 @@
 //! The tables that a running router shows.
 
+mod interfaces;
+
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
-use weir_net::Author;
 use weir_net::neighbor::{Neighbor, State};
 use weir_net::rib::{Hop, RouteView};
+use weir_net::{Author, DEFAULT_VRF};
 use weir_stage::{RequestError, Show, ShowRows, whole};
 
-use crate::pieces::{AllRoutes, Pieces};
+use crate::pieces::{AllRoutes, pieces};
 use crate::routing::Traffic;
 use crate::shared::{Shared, lock};
 use crate::state::Control;
@@ -39,6 +41,27 @@ pub(crate) static SHOWS: &[Show] = &[
         help: "The router's own addresses; `rival` is another station that was heard using one",
     },
     Show {
+        what: "interfaces",
+        columns: &[
+            "name",
+            "port",
+            "tags",
+            "state",
+            "link",
+            "mtu",
+            "mac",
+            "addresses",
+            "rx_packets",
+            "rx_bytes",
+            "tx_packets",
+            "tx_bytes",
+            "author",
+            "unknown_tags",
+        ],
+        help: "Interfaces with what came in and left by each; `unknown_tags`: those that came last and no interface of the port has. \
+               Filter: a name or a port",
+    },
+    Show {
         what: "fib",
         columns: &["prefixes", "next_hops", "groups", "lookup_bytes", "used_bytes", "control_bytes", "waiting"],
         help: "The tables that workers look up in, and the memory they take",
@@ -58,12 +81,13 @@ pub(crate) fn rows(
         "neighbors" => {
             let row = move |control: &Control, neighbor| Some(neighbor_row(control, neighbor, now));
             check_word(control, what, filter, &[("a state", &states()), ("an author", &authors())])?;
-            Ok(Pieces::of(shared, neighbors(control, filter), row))
+            Ok(pieces(shared, neighbors(control, filter), row))
         }
         "nexthops" => {
             check_word(control, what, filter, &[])?;
-            Ok(Pieces::of(shared, next_hops(control, filter), |control, traffic| Some(hop_row(control, traffic))))
+            Ok(pieces(shared, next_hops(control, filter), |control, traffic| Some(hop_row(control, traffic))))
         }
+        "interfaces" => interfaces::rows(shared, control, filter),
         "addresses" | "fib" if filter.is_some() => {
             let word = filter.unwrap_or_default();
             Err(RequestError(format!(
@@ -75,6 +99,9 @@ pub(crate) fn rows(
         _ => Err(RequestError(format!("there is no table '{what}'"))),
     }
 }
+
+/// Names that a refusal lists at most.
+const NAMED: usize = 16;
 
 fn states() -> Vec<&'static str> {
     State::ALL.iter().map(|state| state.name()).collect()
@@ -93,15 +120,15 @@ fn check_word(
     others: &[(&str, &[&str])],
 ) -> Result<(), RequestError> {
     let Some(word) = filter else { return Ok(()) };
-    let is_port = control.ports.iter().any(|port| port.name == word);
+    let is_port = control.interfaces.find(word).is_some();
     let is_other = others.iter().any(|(_, words)| words.contains(&word));
     if is_port || is_other || word.parse::<Ipv4Addr>().is_ok() {
         return Ok(());
     }
-    let ports: Vec<&str> = control.ports.iter().map(|port| port.name.as_str()).collect();
+    let ports: Vec<&str> = control.interfaces.iter().take(NAMED).map(|interface| interface.name()).collect();
     let others = others.iter().map(|(kind, words)| format!(", {kind} ({})", words.join(", ")));
     Err(RequestError(format!(
-        "\"{word}\" selects no {what}; write an address, a port ({}){}",
+        "\"{word}\" selects no {what}; write an address, an interface ({}){}",
         ports.join(", "),
         others.collect::<String>()
     )))
@@ -119,10 +146,10 @@ fn routes(shared: &Arc<Shared>, control: &Control, filter: Option<&str>) -> Resu
     }
     if let Ok(address) = word.parse::<Ipv4Addr>() {
         let lengths = (0..=32).rev().filter_map(|length| Ipv4Net::new(address, length).ok());
-        return Ok(whole(lengths.flat_map(|prefix| rib.routes_to(prefix)).map(row).collect()));
+        return Ok(whole(lengths.flat_map(|prefix| rib.routes_to(DEFAULT_VRF, prefix)).map(row).collect()));
     }
     match <Ipv4Net as weir_config::Scalar>::parse(word) {
-        Ok(prefix) => Ok(whole(rib.routes_to(prefix).map(row).collect())),
+        Ok(prefix) => Ok(whole(rib.routes_to(DEFAULT_VRF, prefix).map(row).collect())),
         Err(_) => Err(RequestError(format!(
             "\"{word}\" selects no routes; write a prefix, an address, or an author: connected, config, cli, linux, learned"
         ))),
@@ -131,9 +158,10 @@ fn routes(shared: &Arc<Shared>, control: &Control, filter: Option<&str>) -> Resu
 
 fn route_row(control: &Control, route: &RouteView<'_>) -> Value {
     let via = route.hops().map(|(hop, _)| match hop {
-        Hop::On(port) => format!("port {}", control.port_name(port)),
+        Hop::On(port) => format!("port {}", control.name_of(port)),
         Hop::Via(gateway) => gateway.to_string(),
-        Hop::ViaOn(gateway, port) => format!("{gateway} port {}", control.port_name(port)),
+        Hop::Discard(discard) => discard.to_string(),
+        Hop::ViaOn(gateway, port) => format!("{gateway} port {}", control.name_of(port)),
     });
     json!({
         "prefix": route.prefix().to_string(),
@@ -147,7 +175,7 @@ fn neighbors(control: &Control, filter: Option<&str>) -> Vec<Neighbor> {
     let chosen = control.neighbors.iter().filter(|neighbor| {
         filter.is_none_or(|word| {
             let address = neighbor.address.to_string();
-            [address.as_str(), control.port_name(neighbor.port), neighbor.state.name(), neighbor.author.name()]
+            [address.as_str(), control.name_of(neighbor.port), neighbor.state.name(), neighbor.author.name()]
                 .contains(&word)
         })
     });
@@ -158,7 +186,7 @@ fn neighbor_row(control: &Control, neighbor: Neighbor, now: u64) -> Value {
     json!({
         "address": neighbor.address.to_string(),
         "mac": neighbor.mac.map(|mac| mac.to_string()),
-        "port": control.port_name(neighbor.port),
+        "port": control.name_of(neighbor.port),
         "state": neighbor.state.name(),
         "author": neighbor.author.name(),
         "age": now.saturating_sub(neighbor.since) / 1_000_000_000,
@@ -169,7 +197,7 @@ fn next_hops(control: &Control, filter: Option<&str>) -> Vec<Traffic> {
     let chosen = control.routing.traffic().filter(|traffic| {
         filter.is_none_or(|word| {
             let via = traffic.next_hop.gateway.map(|gateway| gateway.to_string());
-            via.as_deref() == Some(word) || control.port_name(traffic.next_hop.port) == word
+            via.as_deref() == Some(word) || control.name_of(traffic.next_hop.port) == word
         })
     });
     chosen.collect()
@@ -179,7 +207,7 @@ fn hop_row(control: &Control, traffic: Traffic) -> Value {
     json!({
         "index": traffic.index,
         "via": traffic.next_hop.gateway.map(|gateway| gateway.to_string()),
-        "port": control.port_name(traffic.next_hop.port),
+        "port": control.name_of(traffic.next_hop.port),
         "packets": traffic.packets,
         "bytes": traffic.bytes,
     })
@@ -187,10 +215,10 @@ fn hop_row(control: &Control, traffic: Traffic) -> Value {
 
 fn addresses(control: &Control) -> Vec<Value> {
     let rows = control.neighbors.own_addresses().map(|own| {
-        let port = control.port(own.interface.port()).map(|(_, port)| port);
+        let port = control.interfaces.get(own.interface.port());
         json!({
             "address": own.interface.net().to_string(),
-            "port": port.map(|port| port.name.as_str()),
+            "port": port.map(|port| port.name()),
             "link": port.map(|port| if port.up { "up" } else { "down" }),
             "mtu": port.map(|port| port.mtu),
             "mac": port.map(|port| port.mac.to_string()),

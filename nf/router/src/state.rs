@@ -1,9 +1,11 @@
 //! What the control side knows: ports, addresses, routes, neighbours. Requests, shows and the slow path share it.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use ipnet::Ipv4Net;
+use weir_ip::{InterfaceId, Interfaces, NO_INTERFACE};
 use weir_net::interface::{AddressKind, Interface};
 use weir_net::limit::{Policer, Rate};
 use weir_net::neighbor::duplicate::{Duplicate, Duplicates};
@@ -14,21 +16,19 @@ use weir_stage::Notice;
 use weir_wire::MacAddr;
 use weir_wire::arp::{ArpFields, Operation};
 
+use crate::addresses::Addresses;
 use crate::answer::{ERRORS, ErrorKind};
-use crate::fib::Leads;
-use crate::load::Wanted;
+use crate::counters::Counters;
+use crate::links::Ledger;
+use crate::load::{General, Wanted};
 use crate::missing::Missing;
 use crate::routing::{Refusal, Routing};
 use crate::shared::CHANGES;
-use crate::static_routes::StaticRoute;
 
-/// A port of the router.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PortState {
-    /// Its name in the configuration.
-    pub(crate) name: String,
-    /// Its index in the whole configuration.
-    pub(crate) index: PortId,
+/// What sending needs to know of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) interface: InterfaceId,
     pub(crate) mac: MacAddr,
     /// Bytes of the longest IP packet.
     pub(crate) mtu: u16,
@@ -38,13 +38,15 @@ pub(crate) struct PortState {
 /// All that the control side knows.
 #[derive(Debug)]
 pub(crate) struct Control {
-    /// By position.
-    pub(crate) ports: Vec<PortState>,
-    pub(crate) interfaces: Vec<Interface>,
+    pub(crate) interfaces: Interfaces,
+    /// What is known of interfaces beside.
+    pub(crate) ledger: Ledger,
+    pub(crate) addresses: Addresses,
     pub(crate) routing: Routing,
     pub(crate) neighbors: Neighbors,
-    pub(crate) proxy_arp: HashSet<PortId>,
-    directed_broadcast: bool,
+    /// Indices of ports.
+    proxy_arp: HashSet<u16>,
+    pub(crate) directed_broadcast: bool,
     timing: Timing,
     neighbor_limits: Limits,
     icmp: Policer<ERRORS>,
@@ -52,7 +54,7 @@ pub(crate) struct Control {
     /// Routes that there was no room for.
     pub(crate) missing: Missing,
     /// Own addresses, broadcasts and connected networks that there was no room for.
-    refused: Vec<(Ipv4Net, Refusal)>,
+    pub(crate) refused: BTreeMap<Ipv4Net, Refusal>,
     /// What happened to neighbours and forwarding does not know yet, the oldest first.
     backlog: VecDeque<Event>,
     /// What the slow path has to do: ARP to send, packets to let go.
@@ -61,14 +63,6 @@ pub(crate) struct Control {
     next_look: u64,
     /// Who else was heard using own addresses.
     pub(crate) duplicates: Duplicates,
-}
-
-/// What a configuration wants, of which there may be much.
-#[derive(Debug)]
-pub(crate) struct Lists {
-    /// Sorted by prefix, each prefix once.
-    pub(crate) routes: Vec<StaticRoute>,
-    pub(crate) neighbors: Vec<(PortId, Ipv4Addr, MacAddr)>,
 }
 
 /// Time between two looks at the counters of next hops, which tell what neighbours are in use.
@@ -81,10 +75,17 @@ fn error_rates(per_second: u64) -> [Rate; ERRORS] {
 
 impl Control {
     /// Without ports, addresses and routes.
-    pub(crate) fn new(routing: Routing, neighbor_limits: Limits, timing: Timing) -> Control {
+    pub(crate) fn new(
+        interfaces: Interfaces,
+        received: Arc<Counters>,
+        routing: Routing,
+        neighbor_limits: Limits,
+        timing: Timing,
+    ) -> Control {
         Control {
-            ports: Vec::new(),
-            interfaces: Vec::new(),
+            interfaces,
+            ledger: Ledger::new(received),
+            addresses: Addresses::default(),
             routing,
             neighbors: Neighbors::new(timing, neighbor_limits),
             proxy_arp: HashSet::new(),
@@ -94,7 +95,7 @@ impl Control {
             icmp: Policer::new(error_rates(0), 0),
             identification: 0,
             missing: Missing::default(),
-            refused: Vec::new(),
+            refused: BTreeMap::new(),
             backlog: VecDeque::new(),
             outbox: Vec::new(),
             next_look: 0,
@@ -104,119 +105,33 @@ impl Control {
 
     /// Becomes what a checked configuration wants, before anybody uses it. Answers the routes that the tables have no room for.
     pub(crate) fn become_wanted(&mut self, wanted: Wanted, now: u64) -> Vec<(Ipv4Net, Refusal)> {
-        let lists = self.become_all_but_lists(wanted, now);
-        let gone = self.unwanted_neighbors(&lists.neighbors);
+        let Wanted { general, interfaces, routes, neighbors } = wanted;
+        self.become_general(general, now);
+        let ids = self.place_interfaces(&interfaces, now);
+        let neighbors = neighbors_on(&neighbors, &ids);
+        let gone = self.unwanted_neighbors(&neighbors);
         self.remove_neighbors(&gone);
-        self.add_config_neighbors(&lists.neighbors, now);
+        self.add_config_neighbors(&neighbors, now);
         while self.catch_up(usize::MAX) {}
-        self.missing.set_config(&mut self.routing, &lists.routes, Hop::Via);
+        self.missing.set_config(&mut self.routing, &routes, |gateway| Hop::Via(gateway.into()));
         self.routing.begin();
-        self.refused.iter().copied().chain(self.missing.refusals()).collect()
+        let refused = self.refused.iter().map(|(prefix, refusal)| (*prefix, *refusal));
+        refused.chain(self.missing.refusals()).collect()
     }
 
-    /// The same but for what may be long, which it answers.
-    pub(crate) fn become_all_but_lists(&mut self, wanted: Wanted, now: u64) -> Lists {
+    /// The same but for what may be long.
+    pub(crate) fn become_general(&mut self, wanted: General, now: u64) {
         self.routing.tell_time(now);
         self.timing = wanted.timing;
         self.neighbors.configure(self.timing, self.neighbor_limits);
         self.icmp.set_rates(now, error_rates(wanted.icmp_rate));
         self.proxy_arp = wanted.proxy_arp.iter().copied().collect();
+        let is_other =
+            std::mem::replace(&mut self.directed_broadcast, wanted.directed_broadcast) != wanted.directed_broadcast;
         self.set_ports(wanted.ports);
-        self.set_interfaces(wanted.interfaces, wanted.directed_broadcast, now);
-        for position in 0..self.ports.len() {
-            let Some(port) = self.ports.get(position) else { continue };
-            let (index, up) = (port.index, port.up);
-            self.take_link(index, up, now);
-        }
-        Lists { routes: wanted.routes, neighbors: wanted.neighbors }
-    }
-
-    fn set_ports(&mut self, ports: Vec<PortState>) {
-        for port in &ports {
-            self.routing.fib().ingress().set(port.index, Some(port.mac));
-            self.neighbors.set_port(port.index, port.mac);
-        }
-        self.ports = ports;
-        self.set_egress();
-    }
-
-    /// Closes the ways out whose links are down, and opens the others: as soon as forwarding has forgotten the neighbours of a link that
-    /// was down, for those may be others now.
-    fn set_egress(&self) {
-        for (port, position) in self.ports.iter().zip(0..) {
-            let Some(egress) = self.routing.fib().egress(position) else { continue };
-            if !port.up {
-                egress.close();
-            } else if self.backlog.is_empty() || !egress.is_closed() {
-                egress.set(port.mac, port.mtu);
-            }
-        }
-    }
-
-    fn set_interfaces(&mut self, wanted: Vec<Interface>, directed_broadcast: bool, now: u64) {
-        self.directed_broadcast = directed_broadcast;
-        let before = std::mem::replace(&mut self.interfaces, wanted);
-        let mut events = Vec::new();
-        for gone in before.iter().filter(|interface| !self.interfaces.contains(interface)) {
-            self.neighbors.remove_own(gone.port(), gone.address());
-            self.duplicates.forget(gone.port(), gone.address());
-        }
-        for fresh in self.interfaces.iter().filter(|interface| !before.contains(interface)) {
-            self.neighbors.add_own(now, *fresh, &mut events);
-        }
-        self.set_own_prefixes(&before);
-        self.absorb(events);
-    }
-
-    /// Lets own addresses, broadcasts and connected networks be those of the interfaces, which were others `before`.
-    fn set_own_prefixes(&mut self, before: &[Interface]) {
-        let mut refused = Vec::new();
-        self.set_fates(&mut refused);
-        self.set_connected(before, &mut refused);
-        self.refused = refused;
-    }
-
-    /// Own addresses and broadcasts, whatever the routes say.
-    fn set_fates(&mut self, refused: &mut Vec<(Ipv4Net, Refusal)>) {
-        let mut wanted: HashMap<Ipv4Net, Leads> = HashMap::new();
-        // RFC 3927 section 7: link-local addresses are not forwarded.
-        wanted.insert(LINK_LOCAL, Leads::LINK_LOCAL);
-        for interface in &self.interfaces {
-            let position = self.routing.position(interface.port()).unwrap_or(0);
-            if let Some(broadcast) = interface.subnet_broadcast() {
-                let leads = if self.directed_broadcast { Leads::broadcast_on(position) } else { Leads::BROADCAST };
-                wanted.insert(broadcast.into(), leads);
-                wanted.insert(interface.network().network().into(), Leads::BROADCAST);
-            }
-        }
-        // Last, as they win.
-        wanted.extend(self.interfaces.iter().map(|interface| (interface.address().into(), Leads::LOCAL)));
-        let gone: Vec<Ipv4Net> = self.routing.fates().filter(|prefix| !wanted.contains_key(prefix)).collect();
-        for prefix in gone {
-            // What can not be undone now is tried again; see `Routing::tidy`.
-            _ = self.routing.set_fate(prefix, None);
-        }
-        for (prefix, leads) in wanted {
-            if let Err(refusal) = self.routing.set_fate(prefix, Some(leads)) {
-                refused.push((prefix, refusal));
-            }
-        }
-    }
-
-    fn set_connected(&mut self, before: &[Interface], refused: &mut Vec<(Ipv4Net, Refusal)>) {
-        let networks = |interfaces: &[Interface]| -> BTreeSet<(Ipv4Net, PortId)> {
-            // A /32 connects nothing: its only address is the router's own.
-            let others = interfaces.iter().filter(|interface| interface.net().prefix_len() < 32);
-            others.map(|interface| (interface.network(), interface.port())).collect()
-        };
-        let wanted = networks(&self.interfaces);
-        for (network, _) in networks(before).difference(&wanted) {
-            _ = self.routing.remove(*network, Author::Connected);
-        }
-        for (network, port) in wanted {
-            if let Err(refusal) = self.routing.replace(network, Author::Connected, &[Hop::On(port)]) {
-                refused.push((network, refusal));
-            }
+        self.settle_prefix(LINK_LOCAL);
+        if is_other {
+            self.settle_broadcasts();
         }
     }
 
@@ -245,31 +160,6 @@ impl Control {
         self.absorb(events);
     }
 
-    /// The link of a port is up or down; nothing happens if it was before. Over one that is down nothing is forwarded from here on; the
-    /// first routes follow at once, the others by [`Control::catch_up`].
-    pub(crate) fn set_link(&mut self, port: PortId, up: bool, now: u64) {
-        if self.ports.iter().any(|state| state.index == port && state.up != up) {
-            let before = self.routing.work();
-            self.routing.tell_time(now);
-            self.take_link(port, up, now);
-            self.catch_up(self.left_of_a_turn(before));
-        }
-    }
-
-    fn take_link(&mut self, port: PortId, up: bool, now: u64) {
-        let Some(state) = self.ports.iter_mut().find(|state| state.index == port) else { return };
-        state.up = up;
-        self.set_egress();
-        self.routing.set_link(port, up);
-        let mut events = Vec::new();
-        if up {
-            self.neighbors.link_up(now, port);
-        } else {
-            self.neighbors.link_down(port, &mut events);
-        }
-        self.absorb(events);
-    }
-
     /// Brings forwarding up to what happened to neighbours, and leaves the rest to the slow path. Where it is much, most of it waits for
     /// [`Control::catch_up`].
     pub(crate) fn absorb(&mut self, events: Vec<Event>) {
@@ -282,13 +172,26 @@ impl Control {
 
     /// Does some of what other changes left to do: work on about `most` neighbours, hops and routes. Answers whether there is more.
     pub(crate) fn catch_up(&mut self, most: usize) -> bool {
-        let left = most - self.work_backlog_off(most);
-        let is_behind = self.routing.catch_up(left);
-        is_behind || !self.backlog.is_empty()
+        let before = self.routing.work();
+        let left = most.saturating_sub(self.follow_links(most));
+        // What links took along was told to forwarding in part already.
+        let done = usize::try_from(self.routing.work().wrapping_sub(before)).unwrap_or(usize::MAX);
+        let left = left.saturating_sub(done);
+        let left = left.saturating_sub(self.work_backlog_off(left));
+        let is_behind = self.routing.catch_up(left) || !self.backlog.is_empty() || self.ledger.is_behind();
+        if !is_behind {
+            self.give_numbers_back();
+        }
+        is_behind
+    }
+
+    /// Whether forwarding knows all that happened to neighbours.
+    pub(crate) fn knows_neighbors(&self) -> bool {
+        self.backlog.is_empty()
     }
 
     /// How much more may be worked on before others have their turn; `before` is [`Routing::work`] as it was when this turn began.
-    fn left_of_a_turn(&self, before: u64) -> usize {
+    pub(crate) fn left_of_a_turn(&self, before: u64) -> usize {
         let done = usize::try_from(self.routing.work().wrapping_sub(before)).unwrap_or(CHANGES);
         CHANGES.saturating_sub(done)
     }
@@ -300,7 +203,7 @@ impl Control {
         let done = events.len();
         self.outbox.extend(events);
         if self.backlog.is_empty() {
-            self.set_egress();
+            self.open_waiting();
         }
         done
     }
@@ -311,7 +214,7 @@ impl Control {
                 self.routing.set_mac(port, address, Some(mac));
                 if self.is_on_link(port, address) {
                     // Without a route of its own a known neighbour is still reached, by way of the slow path.
-                    _ = self.routing.replace(address.into(), Author::Learned, &[Hop::ViaOn(address, port)]);
+                    _ = self.routing.replace(address.into(), Author::Learned, &[Hop::ViaOn(address.into(), port)]);
                 }
             }
             Event::Failed { port, address } | Event::Removed { port, address } => {
@@ -319,7 +222,7 @@ impl Control {
                 self.routing.set_mac(port, address, None);
             }
             Event::DuplicateAddress { port, address, mac } => self.duplicates.heard(port, address, mac),
-            Event::SendArp { .. } => {}
+            Event::Send { .. } | Event::OwnAddress { .. } => {}
         }
     }
 
@@ -337,9 +240,8 @@ impl Control {
             self.neighbors.timer(now, &mut events);
         }
         if now >= self.next_look {
-            if !self.refused.is_empty() {
-                self.set_own_prefixes(&self.interfaces.clone());
-            }
+            self.try_refused_again();
+            self.place_lacking(now);
             let (used, is_all) = self.routing.used_neighbors();
             if is_all {
                 self.next_look = now.saturating_add(LOOK_INTERVAL);
@@ -358,7 +260,7 @@ impl Control {
 
     /// What there was no room for, for people.
     pub(crate) fn lacks(&mut self) -> Vec<String> {
-        let own = self.refused.first().map(|(prefix, refusal)| {
+        let own = self.refused.iter().next().map(|(prefix, refusal)| {
             let count = self.refused.len();
             format!("{count} of the router's own addresses and networks had no room: {prefix}, ...; {refusal}; they are tried again")
         });
@@ -366,50 +268,42 @@ impl Control {
         let late = (unsettled > 0).then(|| {
             format!("{unsettled} prefixes lead to where they led before: the table has no room for their change; they are tried again")
         });
-        self.missing.told().into_iter().chain(own).chain(late).collect()
+        let missing = self.missing.told().into_iter();
+        self.ledger.told().into_iter().chain(missing).chain(own).chain(late).collect()
     }
 
-    /// Whether `address` is a host of a network that is connected on `port`.
-    fn is_on_link(&self, port: PortId, address: Ipv4Addr) -> bool {
-        let on_port = self.interfaces.iter().filter(|interface| interface.port() == port);
-        on_port.into_iter().any(|interface| interface.kind(address) == AddressKind::OnLink)
+    /// Whether `address` is a host of a network that is connected by an interface.
+    fn is_on_link(&self, interface: InterfaceId, address: Ipv4Addr) -> bool {
+        self.addresses.of(interface).iter().any(|own| own.kind(address) == AddressKind::OnLink)
     }
 
-    /// Whether `address` is one of the router's own, on whatever port.
-    pub(crate) fn is_own(&self, address: Ipv4Addr) -> bool {
-        self.interfaces.iter().any(|interface| interface.is_own(address))
+    /// Whether two addresses lie in the same network of an interface.
+    pub(crate) fn share_a_network(&self, interface: InterfaceId, one: Ipv4Addr, other: Ipv4Addr) -> bool {
+        self.addresses.of(interface).iter().any(|own| own.is_on_link(one) && own.is_on_link(other))
     }
 
-    /// Whether `address` is the broadcast or network address of a connected network.
-    pub(crate) fn is_broadcast(&self, address: Ipv4Addr) -> bool {
-        let is = |interface: &Interface| {
-            matches!(interface.kind(address), AddressKind::SubnetBroadcast | AddressKind::Network)
-        };
-        self.interfaces.iter().any(is)
+    /// The router's own address on an interface, towards `address`.
+    pub(crate) fn source_on(&self, interface: InterfaceId, address: Ipv4Addr) -> Option<Ipv4Addr> {
+        let own = self.addresses.of(interface);
+        own.iter().find(|own| own.is_on_link(address)).or(own.first()).map(Interface::address)
     }
 
-    /// Whether two addresses lie in the same network of a port.
-    pub(crate) fn share_a_network(&self, port: PortId, one: Ipv4Addr, other: Ipv4Addr) -> bool {
-        let on_port = self.interfaces.iter().filter(|interface| interface.port() == port);
-        on_port.into_iter().any(|interface| interface.is_on_link(one) && interface.is_on_link(other))
+    /// What sending by an interface needs; `None` for loopbacks and those that are gone.
+    pub(crate) fn link(&self, interface: InterfaceId) -> Option<Link> {
+        let found = self.interfaces.get(interface).filter(|found| !found.is_loopback())?;
+        Some(Link { interface, mac: found.mac, mtu: found.mtu, up: found.up })
     }
 
-    /// The router's own address on a port, towards `address`.
-    pub(crate) fn source_on(&self, port: PortId, address: Ipv4Addr) -> Option<Ipv4Addr> {
-        let on_port = || self.interfaces.iter().filter(|interface| interface.port() == port);
-        let around = on_port().find(|interface| interface.is_on_link(address));
-        around.or(on_port().next()).map(Interface::address)
+    /// Whether requests by an interface for others' addresses are answered (RFC 1027).
+    pub(crate) fn is_proxy(&self, interface: InterfaceId) -> bool {
+        let port = self.interfaces.get(interface).and_then(|found| found.wanted.port);
+        let port = port.and_then(|port| self.interfaces.ports().get(usize::from(port)));
+        port.is_some_and(|port| self.proxy_arp.contains(&port.index))
     }
 
-    /// A port of the router by its index, with its position.
-    pub(crate) fn port(&self, index: PortId) -> Option<(u8, &PortState)> {
-        let position = self.routing.position(index)?;
-        Some((position, self.ports.get(position as usize)?))
-    }
-
-    /// The name of a port of the router.
-    pub(crate) fn port_name(&self, index: PortId) -> &str {
-        self.port(index).map_or("", |(_, port)| port.name.as_str())
+    /// The name of an interface.
+    pub(crate) fn name_of(&self, interface: InterfaceId) -> &str {
+        self.interfaces.get(interface).map_or("", |interface| interface.name())
     }
 
     /// What the log is to tell: stations with the router's own addresses.
@@ -417,7 +311,7 @@ impl Control {
         let told = self.duplicates.tell(now);
         let notice = |duplicate: Duplicate| {
             let facts = [
-                ("port", self.port_name(duplicate.port).to_owned()),
+                ("port", self.name_of(duplicate.port).to_owned()),
                 ("address", duplicate.address.to_string()),
                 ("mac", duplicate.mac.to_string()),
                 ("times", duplicate.times.to_string()),
@@ -441,13 +335,18 @@ impl Control {
     }
 }
 
-/// 169.254.0.0/16.
-const LINK_LOCAL: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16);
+/// 169.254.0.0/16: packets from and to there are not forwarded (RFC 3927 section 7).
+pub(crate) const LINK_LOCAL: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16);
 
-/// Of several interfaces the one with the longest network around an address.
-pub(crate) fn longest_around(interfaces: &[Interface], address: Ipv4Addr) -> Option<&Interface> {
-    let around = interfaces.iter().filter(|interface| interface.is_on_link(address));
-    around.max_by_key(|interface| interface.net().prefix_len())
+/// Neighbours on wanted interfaces, by their numbers; those on interfaces that there is no room for are left out.
+pub(crate) fn neighbors_on(
+    neighbors: &[(usize, Ipv4Addr, MacAddr)],
+    ids: &[InterfaceId],
+) -> Vec<(PortId, Ipv4Addr, MacAddr)> {
+    let of = |&(at, address, mac): &(usize, Ipv4Addr, MacAddr)| {
+        ids.get(at).filter(|id| **id != NO_INTERFACE).map(|id| (*id, address, mac))
+    };
+    neighbors.iter().filter_map(of).collect()
 }
 
 impl Control {
@@ -466,7 +365,7 @@ impl Control {
             }
         }
         // Nothing was asked, so nothing is answered.
-        events.retain(|event| !matches!(event, Event::SendArp { .. }));
+        events.retain(|event| !matches!(event, Event::Send { .. }));
         self.absorb(events);
     }
 

@@ -1,12 +1,14 @@
 //! Static routes as a configuration has them: in the script, in a CSV file, or both.
 
-use std::collections::{BTreeMap, HashSet};
-use std::io::BufReader;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
-use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Folder, OneOrMany, Path, Row, Rows};
+use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Folder, OneOrMany, Path, Row};
 use weir_net::group::MAX_MEMBERS;
+use weir_stage::Site;
+
+use crate::request::ROUTES;
 
 /// A route of the configuration.
 #[derive(Debug)]
@@ -90,27 +92,16 @@ impl Sources<'_> {
         routes: &mut Vec<StaticRoute>,
         errors: &mut Errors,
     ) {
-        let Some(folder) = self.folder else {
-            let problem = format!("\"{file}\" can not be opened: the configuration has no folder");
-            return errors.push(self.error(ErrorKind::File, problem));
-        };
-        let opened = match folder.open_file(file) {
-            Ok(opened) => BufReader::with_capacity(1 << 18, opened),
-            Err(reason) => return errors.push(self.error(ErrorKind::File, format!("\"{file}\" {reason}"))),
-        };
-        let mut rows = match Rows::new(file.to_string(), opened, &["prefix", "via"], &[]) {
-            Ok(rows) => rows,
-            Err(wrong) => return errors.extend(wrong),
-        };
+        let site = Site { element: self.element, path: self.path, folder: self.folder };
         let mut right = HashSet::new();
-        while let Some(row) = rows.next(errors) {
-            let prefix = row.read::<Ipv4Net>(0, errors);
-            let via = row.read_list::<Ipv4Addr>(1, ';', errors);
-            let Some((prefix, via)) = prefix.zip(via) else { continue };
-            check_row(&row, &via, check, remedy, &mut right, errors);
+        ROUTES.read_file(file, site, errors, |row, errors| {
+            let prefix = row.read::<Ipv4Net>(ROUTES.column("prefix"), errors);
+            let via = row.read_list::<Ipv4Addr>(ROUTES.column("via"), ';', errors);
+            let Some((prefix, via)) = prefix.zip(via) else { return };
+            check_row(row, &via, check, remedy, &mut right, errors);
             let line = u32::try_from(row.line()).unwrap_or(u32::MAX);
             routes.push(StaticRoute { prefix, via: Gateways::of(&via), line });
-        }
+        });
     }
 
     fn check_duplicates(&self, routes: &[StaticRoute], errors: &mut Errors) {
@@ -149,7 +140,7 @@ fn check_row(
         right.extend(via);
     }
     for problem in wrong {
-        errors.push(row.error(1, ErrorKind::Conflict, problem).remedy(remedy));
+        errors.push(row.error(ROUTES.column("via"), ErrorKind::Conflict, problem).remedy(remedy));
     }
 }
 
@@ -162,6 +153,13 @@ fn wrong_gateways(via: &[Ipv4Addr], check: &CheckGateway<'_>) -> Vec<String> {
         return vec![format!("has {} next hops; a route has at most {MAX_MEMBERS}", via.len())];
     }
     via.iter().filter_map(|gateway| check(*gateway).err()).collect()
+}
+
+/// Different sets of several next hops among routes.
+pub(crate) fn different_sets(routes: &[StaticRoute]) -> usize {
+    let several = routes.iter().filter(|route| route.via.iter().nth(1).is_some());
+    let sets = several.map(|route| route.via.iter().copied().collect::<BTreeSet<Ipv4Addr>>());
+    sets.filter(|set| set.len() > 1).collect::<BTreeSet<_>>().len()
 }
 
 /// /24 networks in which prefixes longer than /24 lie.

@@ -69,12 +69,12 @@ fn ports_that_do_not_fit_together() {
         (
             SAME,
             json!({}),
-            "router.ports[2]: port \"right\" has the address 10.0.0.2/24, and port \"left\" has the same network; give each port a network of its own",
+            "router.ports[2]: port \"right\" has the address 10.0.0.2/24, and port \"left\" has the same network; give each interface a network of its own",
         ),
         (
             TWICE,
             json!({}),
-            "router.ports[2]: port \"right\" has the address 10.0.0.1/16, and port \"left\" has the same address; give each port a network of its own",
+            "router.ports[2]: port \"right\" has the address 10.0.0.1/16, and port \"left\" has the same address; give each interface a network of its own",
         ),
         (TWO, json!({ "ports": ["left", "left"] }), "router.ports[2]: \"left\" stands here twice; leave one out"),
         (
@@ -241,12 +241,12 @@ fn a_wrong_request_changes_nothing() {
     };
     assert_eq!(
         shown("neighbors", "foo").unwrap_err(),
-        "\"foo\" selects no neighbors; write an address, a port (left, right), a state (incomplete, reachable, stale, probe, \
+        "\"foo\" selects no neighbors; write an address, an interface (left, right), a state (incomplete, reachable, stale, delay, probe, \
          failed, permanent), an author (connected, cli, config, linux, learned)"
     );
     assert_eq!(
         shown("nexthops", "foo").unwrap_err(),
-        "\"foo\" selects no nexthops; write an address, a port (left, right)"
+        "\"foo\" selects no nexthops; write an address, an interface (left, right)"
     );
     assert!(shown("addresses", "foo").is_err() && shown("fib", "foo").is_err());
     for word in ["10.0.0.77", "left", "stale", "learned"] {

@@ -6,7 +6,8 @@ mod common;
 use common::*;
 use serde_json::{Value, json};
 use weir_config::Folder;
-use weir_stage::Env;
+use weir_router::Router;
+use weir_stage::{Env, rehearsal};
 
 const ROUTES: u32 = 1_000_000;
 
@@ -39,9 +40,9 @@ fn reload(rig: &Rig, folder: &std::path::Path, step: u32) {
         (0..ROUTES).step_by(step as usize).map(|n| format!("{},10.0.1.{}\n", prefix(n), 8 + step)).collect();
     std::fs::write(folder.join("routes.csv"), format!("prefix,via\n{lines}")).unwrap();
     let folder = Folder::open(folder).unwrap();
-    let env = Env { ports: &rig.infos, domain: &rig.domain, folder: Some(&folder), now: rig.engine.now() };
+    let env = Env { ports: &rig.infos, interfaces: &[], folder: Some(&folder), running: Some(&*rig.instance) };
     let config = element(&["left", "right"], &json!({ "routes_csv": "routes.csv", "table": "dir24" })).unwrap();
-    rig.instance.prepare(&config, &env).unwrap()(rig.engine.now());
+    rehearsal::change(&Router, &config, &env).unwrap()(rig.engine.now());
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod account;
 mod arp;
 #[path = "fast_path.rs"]
 mod fast_path;
+#[path = "interfaces.rs"]
+mod interfaces;
 #[path = "reassembly.rs"]
 mod reassembly;
 #[path = "redirect.rs"]

@@ -6,7 +6,8 @@ mod common;
 use common::*;
 use serde_json::json;
 use weir_config::Folder;
-use weir_stage::Env;
+use weir_router::Router;
+use weir_stage::{Env, rehearsal};
 
 fn gauge(rig: &Rig, name: &str) -> f64 {
     rig.instance.gauges().iter().find(|gauge| gauge.0 == name).unwrap().2
@@ -31,12 +32,12 @@ fn routes_that_the_packed_table_has_no_room_for_are_told_and_tried_again() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("routes.csv"), striped(ROUTES)).unwrap();
     let opened = Folder::open(&folder).unwrap();
-    let env = Env { ports: &rig.infos, domain: &rig.domain, folder: Some(&opened), now: rig.engine.now() };
+    let env = Env { ports: &rig.infos, interfaces: &[], folder: Some(&opened), running: Some(&*rig.instance) };
     let config =
         element(&["left", "right"], &json!({ "routes_csv": "routes.csv", "limits": { "routes": 2_000_000 } })).unwrap();
     // A reader that does not pass, so that what each route sets free is not free before the end.
     let reader = rig.domain.reader().unwrap();
-    rig.instance.prepare(&config, &env).unwrap()(rig.engine.now());
+    rehearsal::change(&Router, &config, &env).unwrap()(rig.engine.now());
     let lacks = rig.instance.lacks();
     let [told] = &lacks[..] else { panic!("{lacks:?}") };
     let missing: u32 = told.split(' ').next().unwrap().parse().unwrap();

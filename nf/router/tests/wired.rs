@@ -5,6 +5,7 @@
 mod common;
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use common::traffic::*;
 use common::*;
@@ -17,7 +18,8 @@ use weir_port_mem::{MemHandle, MemPort};
 use weir_router::{Ipv4Check, Ipv4Rewrite, Ipv4Route};
 use weir_stage::harness::{Boxed, Harness};
 use weir_stage::{
-    Env, Graph, MakeStage, NodeId, Place as StagePlace, Port, PortConfig, PortInfo, Random, Settings, StageKind, To,
+    Env, Graph, Ground, MakeStage, NodeId, Place as StagePlace, Port, PortConfig, PortInfo, Random, Settings,
+    StageKind, To,
 };
 use weir_wire::ipv4::write_checksum;
 use weir_wire::{MacAddr, checksum};
@@ -26,7 +28,7 @@ use weir_wire::{MacAddr, checksum};
 const NEXT_HOPS: &[&str] = HOSTS;
 
 /// Checked settings of a stage, in the place of a whole declaration.
-fn settings(kind: &dyn StageKind, config: &Value) -> Result<Element, Vec<String>> {
+fn settings(kind: &dyn StageKind, config: &Value) -> Result<Arc<Element>, Vec<String>> {
     let declare = |kind: &str, table: &Value, line| Declaration {
         kind: kind.to_owned(),
         table: script(table),
@@ -68,13 +70,15 @@ impl Bench {
     }
 
     fn env(&self) -> Env<'_> {
-        Env { ports: &self.infos, domain: &self.domain, folder: self.folder.as_ref(), now: 0 }
+        Env { ports: &self.infos, interfaces: &[], folder: self.folder.as_ref(), running: None }
     }
 
     fn make(&self, kind: &dyn StageKind, config: &Value) -> Result<Box<dyn MakeStage>, Vec<String>> {
         let element = settings(kind, config)?;
         let settings = Settings { element: &element, path: element.path(), value: element.value() };
-        kind.build(&settings, &self.env()).map_err(sentences)
+        let ground = Ground { domain: &self.domain, now: 0 };
+        let described = kind.describe(&settings, &self.env()).map_err(sentences)?;
+        described.instantiate(&settings, &ground).map_err(sentences)
     }
 
     fn mac(&self, port: usize) -> MacAddr {

@@ -2,7 +2,7 @@
 
 use weir_config::{ConfigError, Schema};
 use weir_packet::{Batch, Held};
-use weir_stage::{Declaration, Env, MakeStage, Out, Settings, Stage, StageKind};
+use weir_stage::{Declaration, DescribeStage, Env, Out, Settings, Stage, StageKind};
 
 weir_stage::ways! {
     /// Ways out of [`Copying`].
@@ -52,7 +52,7 @@ impl StageKind for Copy {
         )
     }
 
-    fn build(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         Ok(Box::new(|| Box::new(Copying) as Box<dyn Stage>))
     }
 }

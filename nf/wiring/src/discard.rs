@@ -2,7 +2,7 @@
 
 use weir_config::{ConfigError, Schema};
 use weir_packet::Batch;
-use weir_stage::{Declaration, Env, MakeStage, Out, Settings, Stage, StageKind};
+use weir_stage::{Declaration, DescribeStage, Env, Out, Settings, Stage, StageKind};
 
 weir_stage::ways! {
     /// Ways out of [`Discarding`].
@@ -47,7 +47,7 @@ impl StageKind for Discard {
         )
     }
 
-    fn build(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         Ok(Box::new(|| Box::new(Discarding) as Box<dyn Stage>))
     }
 }

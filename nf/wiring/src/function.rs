@@ -1,14 +1,15 @@
 //! Configuration of `wiring`, and what is said when it is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use weir_config::{
     ConfigError, Element, ErrorKind, Errors, Key, KeySchema, Length, NAME, Path, PortName, Presence, Schema, Setting,
     Table, Type, Value, config, nearest,
 };
-use weir_stage::{Env, Function, Instance, Layout, Placement, Settings, Show, StageKind};
+use weir_stage::{DescribeStage, Env, Function, Given, Settings, Show, StageKind};
 
-use crate::running::{COLUMNS, Part, Running, TABLE};
+use crate::running::{COLUMNS, Described, Part, TABLE, Wires};
 use crate::target::{Names, Target, is_taken, port_of};
 
 config! {
@@ -17,10 +18,6 @@ config! {
         /// The stage at which the packets of each port enter. What comes in by a port that others only lead to is dropped as
         /// `discarded`.
         pub receive: BTreeMap<PortName, String> = required, rebuild, length(1..=64);
-        /// Cores of the workers.
-        pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
-        /// How the stages are spread over the workers.
-        pub layout: Layout = default(Layout::RunToCompletion), rebuild;
     }
 }
 
@@ -36,7 +33,8 @@ config! {
     }
 }
 
-const STAGES: &str = "stages";
+/// The key that holds the stages.
+pub(crate) const STAGES: &str = "stages";
 const KIND: &str = "kind";
 
 /// The function `wiring`, over these kinds of stages.
@@ -82,6 +80,9 @@ fn stages(element: &Element) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 impl Function for Wiring {
+    type Config = WiringConfig;
+    type Description = Described;
+
     fn kind(&self) -> &'static str {
         "wiring"
     }
@@ -92,38 +93,23 @@ impl Function for Wiring {
         schema
     }
 
-    fn permissions(&self, element: &Element) -> Vec<&'static str> {
+    fn permissions(&self, given: &Given<'_, WiringConfig>) -> Vec<&'static str> {
         let mut all = BTreeSet::new();
-        self.each(element, |_, kind, settings| all.extend(kind.permissions(settings)));
+        self.each(given.element, |_, kind, settings| all.extend(kind.permissions(settings)));
         all.into_iter().collect()
     }
 
-    fn placement(&self, element: &Element) -> Placement {
-        let (workers, layout) = element
-            .read::<WiringConfig>()
-            .map_or((vec![0], Layout::RunToCompletion), |config| (config.workers, config.layout));
-        Placement { layout, workers }
-    }
-
-    fn ports(&self, element: &Element) -> Vec<String> {
-        let mut names: BTreeSet<String> = BTreeSet::new();
-        if let Ok(config) = element.read::<WiringConfig>() {
-            names.extend(config.receive.keys().map(ToString::to_string));
-        }
-        let commons = stages(element).filter_map(|(_, value)| Common::read(value));
+    fn ports(&self, given: &Given<'_, WiringConfig>) -> Vec<String> {
+        let mut names: BTreeSet<String> = given.config.receive.keys().map(ToString::to_string).collect();
+        let commons = stages(given.element).filter_map(|(_, value)| Common::read(value));
         names.extend(
             commons.flat_map(|common| common.ways.into_values()).filter_map(|to| Some(port_of(&to)?.to_owned())),
         );
         names.into_iter().collect()
     }
 
-    fn build(
-        &self,
-        element: &Element,
-        env: &Env<'_>,
-        _old: Option<&dyn Instance>,
-    ) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
-        let config: WiringConfig = element.read()?;
+    fn describe(&self, given: &Given<'_, WiringConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
+        let element = given.element;
         let names = Names { element, stages: stages(element).map(|(name, _)| name).collect(), ports: env.ports };
         let mut errors = Errors::new();
         let mut parts = Vec::new();
@@ -131,15 +117,16 @@ impl Function for Wiring {
             Ok(part) => parts.push(part),
             Err(more) => errors.extend(more),
         });
-        let entries = entries(&config, &names, env, &mut errors);
+        let entries = entries(given.config, &names, env, &mut errors);
         errors.into_result(())?;
-        let mut running = Running { name: element.name().to_owned(), parts, entries, unreceived: Vec::new() };
-        running.find_unreceived(env.ports);
-        let checked = running.declared().and_then(|graph| graph.check());
+        let mut wires = Wires { name: given.name().to_owned(), parts, entries, unreceived: Vec::new() };
+        wires.find_unreceived(env.ports);
+        let described = Described { element: Arc::clone(element), wires };
+        let checked = described.declared().and_then(|graph| graph.check());
         checked.map_err(|error| {
-            error.0.iter().map(|sentence| placed(sentence, element, &running.parts)).collect::<Vec<_>>()
+            error.0.iter().map(|sentence| placed(sentence, element, &described.wires.parts)).collect::<Vec<_>>()
         })?;
-        Ok(Box::new(running))
+        Ok(described)
     }
 
     fn shows(&self) -> &'static [Show] {
@@ -155,14 +142,14 @@ fn part(
     env: &Env<'_>,
     names: &Names<'_>,
     errors: &mut Errors,
-) -> Result<Part, Vec<ConfigError>> {
+) -> Result<Part<dyn DescribeStage>, Vec<ConfigError>> {
     if is_taken(name) {
         let error = settings.element.error(ErrorKind::Conflict, &settings.path, "is a word for something else");
         errors.push(error.remedy("give the stage another name"));
     }
     let common: Common = settings.read()?;
-    let make = kind.build(settings, env)?;
-    let known: Vec<String> = make.declare().ways_out().map(|(_, way)| way).collect();
+    let make = kind.describe(settings, env)?;
+    let known: Vec<String> = make.declares().ways_out().map(|(_, way)| way).collect();
     let ways_path = settings.path.field("ways");
     let mut wires: Vec<(String, Target)> = Vec::new();
     for (way, to) in common.ways {
@@ -207,7 +194,7 @@ fn entries(config: &WiringConfig, names: &Names<'_>, env: &Env<'_>, errors: &mut
 const LACKS: &str = "reads lane ";
 
 /// What the check of the graph says, at the stage that it speaks of.
-fn placed(sentence: &str, element: &Element, parts: &[Part]) -> ConfigError {
+fn placed(sentence: &str, element: &Element, parts: &[Part<dyn DescribeStage>]) -> ConfigError {
     let root = element.path();
     let path = root.field(STAGES);
     let after = sentence.strip_prefix(element.name()).and_then(|rest| rest.strip_prefix('.'));

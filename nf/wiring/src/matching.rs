@@ -3,7 +3,7 @@
 use weir_config::{ConfigError, ErrorKind, Schema, config};
 use weir_filter::Filter;
 use weir_packet::Batch;
-use weir_stage::{Declaration, Env, MakeStage, Out, Settings, Stage, StageKind};
+use weir_stage::{Declaration, DescribeStage, Env, Out, Settings, Stage, StageKind};
 
 weir_stage::ways! {
     /// Ways out of [`Matching`].
@@ -55,7 +55,7 @@ impl StageKind for Match {
         MatchConfig::schema()
     }
 
-    fn build(&self, settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         let config: MatchConfig = settings.read()?;
         let wrong =
             |error| vec![settings.error(ErrorKind::Malformed, "filter", format!("{:?}: {error}", config.filter))];

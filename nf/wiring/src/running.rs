@@ -1,16 +1,16 @@
 //! A configured `wiring`: its graph, its table, and the exchange of what its stages refer to.
 
-use std::any::Any;
+use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use weir_config::{ConfigError, Element, Errors};
-use weir_packet::Batch;
 use weir_stage::{
-    Declaration, Env, Graph, GraphError, Instance, MakeStage, NodeId, Notice, Out, Place, PortInfo, Prepared,
-    RequestError, Settings, ShowRows, Stage, To, whole,
+    DescribeStage, Description, Env, Graph, GraphError, Ground, Instance, MakeStage, NodeId, Notice, Place, PortInfo,
+    Prepared, RequestError, Settings, ShowRows, To, whole,
 };
 
 use crate::discard::{Discarding, NEVER};
+use crate::function::STAGES;
 use crate::target::Target;
 
 /// The table that a running `wiring` shows.
@@ -19,29 +19,29 @@ pub(crate) const TABLE: &str = "wiring";
 /// The columns of [`TABLE`].
 pub(crate) const COLUMNS: &[&str] = &["stage", "kind", "section", "troubles"];
 
-/// A stage with its wires.
-pub(crate) struct Part {
+/// A stage with its wires. `M` is what it is made from, or what describes that.
+pub(crate) struct Part<M: ?Sized> {
     pub(crate) name: String,
     pub(crate) kind: &'static str,
     /// What to do where it lacks what a stage before it should have found out.
     pub(crate) upstream: &'static str,
-    pub(crate) make: Box<dyn MakeStage>,
+    pub(crate) make: Box<M>,
     pub(crate) section: u8,
     /// The names of its ways, and what each leads to.
     pub(crate) wires: Vec<(String, Target)>,
 }
 
-/// A configured `wiring`.
-pub(crate) struct Running {
+/// Stages and their wires.
+pub(crate) struct Wires<M: ?Sized> {
     pub(crate) name: String,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<Part<M>>,
     /// Where packets enter: (index of the port, place of the stage).
     pub(crate) entries: Vec<(u16, usize)>,
     /// Ports that ways lead to and whose packets enter nowhere: (index, name).
     pub(crate) unreceived: Vec<(u16, String)>,
 }
 
-impl Running {
+impl<M: ?Sized> Wires<M> {
     /// Finds the ports whose packets enter nowhere: a port that nobody received from would hide what arrives there.
     pub(crate) fn find_unreceived(&mut self, ports: &[PortInfo]) {
         let leads_to = |index| self.parts.iter().flat_map(|part| &part.wires).any(|(_, to)| *to == Target::Port(index));
@@ -50,17 +50,16 @@ impl Running {
         self.unreceived = lost.map(|info| (info.index, info.name.clone())).collect();
     }
 
-    /// The graph with stand-ins that only declare what its stages would.
-    pub(crate) fn declared(&self) -> Result<Graph, GraphError> {
-        self.graph_of(|part| Ok(Box::new(Declared(part.make.declare()))))
-    }
-
-    fn graph_of(&self, stage: impl Fn(&Part) -> Result<Box<dyn Stage>, GraphError>) -> Result<Graph, GraphError> {
+    /// The graph, to which `add` adds the stage of a part, given its name and place.
+    fn draw(
+        &self,
+        add: impl Fn(&mut Graph, &Part<M>, String, Place) -> Result<NodeId, GraphError>,
+    ) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
         let mut nodes: Vec<NodeId> = Vec::new();
         for part in &self.parts {
             let place = Place::Worker { section: part.section };
-            nodes.push(graph.add_at(format!("{}.{}", self.name, part.name), stage(part)?, place));
+            nodes.push(add(&mut graph, part, format!("{}.{}", self.name, part.name), place)?);
         }
         for (part, node) in self.parts.iter().zip(&nodes) {
             for (way, target) in &part.wires {
@@ -86,82 +85,107 @@ impl Running {
     }
 }
 
-impl Running {
-    /// Each stage with its settings in a configuration that has it.
-    fn each_setting(&self, element: &Element, mut act: impl FnMut(&Part, &Settings<'_>)) {
-        let root = element.path();
-        let path = root.field("stages");
-        let table = element.value().as_table().and_then(|table| table.get("stages")).and_then(|value| value.as_table());
-        for part in &self.parts {
-            if let Some(value) = table.and_then(|table| table.get(&part.name)) {
-                act(part, &Settings { element, path: path.field(&part.name), value });
+/// What a `wiring` comes to.
+pub struct Described {
+    pub(crate) element: Arc<Element>,
+    pub(crate) wires: Wires<dyn DescribeStage>,
+}
+
+impl Described {
+    /// The graph of stand-ins that only declare what its stages would.
+    pub(crate) fn declared(&self) -> Result<Graph, GraphError> {
+        self.wires.draw(|graph, part, name, place| Ok(graph.add_declared(name, part.make.declares(), place)))
+    }
+}
+
+impl Description for Described {
+    type Running = Running;
+
+    fn sketch(&self, _replica: usize) -> Result<Graph, GraphError> {
+        self.declared()
+    }
+
+    fn instantiate(self, ground: &Ground<'_>, _old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
+        let Wires { name, parts, entries, unreceived } = self.wires;
+        let mut errors = Errors::new();
+        let mut made = Vec::new();
+        for Part { name, kind, upstream, make, section, wires } in parts {
+            match with_settings(&self.element, &name, |settings| make.instantiate(settings, ground)) {
+                Some(Ok(make)) => made.push(Part { name, kind, upstream, make, section, wires }),
+                Some(Err(more)) => errors.extend(more),
+                None => {}
             }
         }
-    }
-}
-
-/// Declares what another stage does.
-struct Declared(Declaration);
-
-impl Stage for Declared {
-    fn declare(&self) -> Declaration {
-        self.0.clone()
+        errors.into_result(Running(Wires { name, parts: made, entries, unreceived }))
     }
 
-    fn run(&mut self, _batch: &mut Batch, _out: &mut Out<'_>) {}
-}
-
-impl Instance for Running {
-    fn graph(&self, replica: usize) -> Result<Graph, GraphError> {
-        self.graph_of(|part| part.make.stage(replica))
-    }
-
-    fn prepare(&self, element: &Element, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
+    fn change(self, running: &Running, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
         let mut errors = Errors::new();
         let mut prepared = Vec::new();
-        self.each_setting(element, |part, settings| match part.make.prepare(settings, env) {
-            Ok(change) => prepared.push(change),
-            Err(more) => errors.extend(more),
-        });
+        for part in &running.0.parts {
+            match with_settings(&self.element, &part.name, |settings| part.make.prepare(settings, env)) {
+                Some(Ok(change)) => prepared.push(change),
+                Some(Err(more)) => errors.extend(more),
+                None => {}
+            }
+        }
         errors.into_result(())?;
         Ok(Box::new(move |now| prepared.into_iter().for_each(|change| change(now))))
     }
+}
+
+/// Does something with the settings of a stage, in a configuration that has it.
+fn with_settings<T>(element: &Element, stage: &str, act: impl FnOnce(&Settings<'_>) -> T) -> Option<T> {
+    let root = element.path();
+    let path = root.field(STAGES);
+    let value = element.value().as_table()?.get(STAGES)?.as_table()?.get(stage)?;
+    Some(act(&Settings { element, path: path.field(stage), value }))
+}
+
+/// A configured `wiring`.
+pub struct Running(Wires<dyn MakeStage>);
+
+impl Instance for Running {
+    fn graph(&self, replica: usize) -> Result<Graph, GraphError> {
+        self.0.draw(|graph, part, name, place| {
+            graph.add_of(name, part.make.declare(), place, Some(&*part.make), |make| make.stage(replica))
+        })
+    }
+
+    fn sketch(&self, _replica: usize) -> Result<Graph, GraphError> {
+        self.0.draw(|graph, part, name, place| Ok(graph.add_declared(name, part.make.declare(), place)))
+    }
 
     fn lacks(&self) -> Vec<String> {
-        let of = |part: &Part| part.make.lacks().into_iter().map(|lack| format!("{}: {lack}", part.name)).collect();
-        self.parts.iter().flat_map(|part| -> Vec<String> { of(part) }).collect()
+        let of = |part: &Part<dyn MakeStage>| {
+            part.make.lacks().into_iter().map(|lack| format!("{}: {lack}", part.name)).collect()
+        };
+        self.0.parts.iter().flat_map(|part| -> Vec<String> { of(part) }).collect()
     }
 
     fn notices(&self, _now: u64) -> Vec<Notice> {
-        let of = |part: &Part| {
+        let of = |part: &Part<dyn MakeStage>| {
             let mut notices = part.make.notices();
             notices.iter_mut().for_each(|notice| notice.facts.insert(0, ("stage", part.name.clone())));
             notices
         };
-        self.parts.iter().flat_map(of).collect()
-    }
-
-    fn request(&self, verb: &str, _arguments: &Value, _now: u64) -> Result<Value, RequestError> {
-        Err(RequestError(format!("{} knows no request '{verb}'", self.name)))
+        self.0.parts.iter().flat_map(of).collect()
     }
 
     fn show(&self, what: &str, filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
         if what != TABLE {
-            return Err(RequestError(format!("{} has no table '{what}'; it has '{TABLE}'", self.name)));
+            return Err(RequestError(format!("{} has no table '{what}'; it has '{TABLE}'", self.0.name)));
         }
-        let chosen: Vec<&Part> = self.parts.iter().filter(|part| filter.is_none_or(|word| word == part.name)).collect();
+        let chosen: Vec<&Part<dyn MakeStage>> =
+            self.0.parts.iter().filter(|part| filter.is_none_or(|word| word == part.name)).collect();
         if let (Some(word), []) = (filter, chosen.as_slice()) {
-            let names: Vec<&str> = self.parts.iter().map(|part| part.name.as_str()).collect();
+            let names: Vec<&str> = self.0.parts.iter().map(|part| part.name.as_str()).collect();
             return Err(RequestError(format!("there is no stage '{word}'; expected one of {}", names.join(", "))));
         }
-        let row = |part: &&Part| {
+        let row = |part: &&Part<dyn MakeStage>| {
             let troubles = part.make.troubles().join("; ");
             json!({ "stage": part.name, "kind": part.kind, "section": part.section, "troubles": troubles })
         };
         Ok(whole(chosen.iter().map(row).collect()))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -1,13 +1,15 @@
 //! Stages wired by hand: what is said when they are wired wrong, and what becomes of packets when they are wired right.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
+use std::sync::Arc;
+
 use serde_json::{Value as Json, json};
 use weir_config::{Catalogue, ConfigError, Declaration, Document, Element, Key, Kind, Place, Schema, Table, Value};
 use weir_mem::Domain;
 use weir_packet::Batch;
 use weir_stage::{
-    Env, Function, Graph, Instance, MakeStage, Notice, Out, Plain, PortConfig, PortFacts, PortInfo, Settings, Stage,
-    StageKind, To, local_mac,
+    AnyFunction, DescribeStage, Env, Graph, Ground, Instance, MakeStage, Notice, Out, Plain, PortConfig, PortFacts,
+    PortInfo, Settings, Stage, StageKind, To, local_mac, rehearsal,
 };
 use weir_wiring::{Copy, Discard, Match, Wiring};
 
@@ -61,7 +63,7 @@ impl StageKind for NeedyKind {
         "put one that colours before it"
     }
 
-    fn build(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         Ok(Box::new(|| Box::new(Needy) as Box<dyn Stage>))
     }
 }
@@ -78,7 +80,7 @@ impl StageKind for Telling {
         Schema::new("Tells.", Vec::new())
     }
 
-    fn build(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, _settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         Ok(Box::new(Telling))
     }
 }
@@ -111,7 +113,7 @@ fn value(json: &Json) -> Value {
     }
 }
 
-fn element(table: &Json) -> Result<Element, Vec<String>> {
+fn element(table: &Json) -> Result<Arc<Element>, Vec<String>> {
     let kinds: Catalogue =
         [Kind::named("port", PortConfig::schema()), Kind::function("wiring", WIRING.schema())].into_iter().collect();
     let declare = |kind: &str, table: Json, line| Declaration {
@@ -151,8 +153,9 @@ fn ports() -> Vec<PortInfo> {
 
 fn build(table: &Json) -> Result<Box<dyn Instance>, Vec<String>> {
     let (domain, ports) = (Domain::new(), ports());
-    let env = Env { ports: &ports, domain: &domain, folder: None, now: 0 };
-    let built = WIRING.build(&element(table)?, &env, None);
+    let env = Env { ports: &ports, interfaces: &[], folder: None, running: None };
+    let ground = Ground { domain: &domain, now: 0 };
+    let built = rehearsal::build(&WIRING, &element(table)?, &env, &ground);
     built.map_err(|errors| errors.iter().map(ToString::to_string).collect())
 }
 
@@ -279,5 +282,5 @@ fn the_word_for_dropping_names_no_stage() {
 #[test]
 fn the_ports_of_a_wiring_are_those_it_speaks_of() {
     let table = json!({"receive": {"a": "one"}, "stages": {"one": {"kind": "discard", "ways": {"out": "port b"}}}});
-    assert_eq!(WIRING.ports(&element(&table).unwrap()), ["a", "b"]);
+    assert_eq!(WIRING.configure(&element(&table).unwrap()).unwrap().ports().collect::<Vec<_>>(), ["a", "b"]);
 }

@@ -5,7 +5,7 @@ use weir_config::{Catalogue, Checked, Declaration, Document, Kind, Place, Table,
 use weir_docs::Hop;
 use weir_docs::hop::HopConfig;
 use weir_mem::Domain;
-use weir_stage::{Env, Function, PortConfig, PortFacts, PortInfo, To};
+use weir_stage::{AnyFunction, Env, Ground, PortConfig, PortFacts, PortInfo, To, rehearsal};
 
 fn checked(hop: &[(&str, Value)]) -> Result<Checked, Vec<String>> {
     let declare = |kind: &str, line, keys: &[(&str, Value)]| Declaration {
@@ -40,11 +40,13 @@ fn its_graph_leads_from_port_to_port() {
     assert_eq!(HopConfig::schema().defects(), Vec::<String>::new());
     let checked = checked(&[("from", "a".into()), ("to", "b".into())]).unwrap();
     let element = checked.get("hop", "hop").unwrap();
-    assert_eq!(Hop.ports(element), ["a", "b"]);
-    assert_eq!(Hop.placement(element).workers, [0]);
+    let configured = Hop.configure(element).unwrap();
+    assert_eq!(configured.ports().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(configured.placement().workers, [0]);
     let (ports, domain) = ([port("a", 4), port("b", 7)], Domain::new());
-    let env = Env { ports: &ports, domain: &domain, folder: None, now: 0 };
-    let graph = Hop.build(element, &env, None).unwrap().graph(0).unwrap();
+    let env = Env { ports: &ports, interfaces: &[], folder: None, running: None };
+    let ground = Ground { domain: &domain, now: 0 };
+    let graph = rehearsal::build(&Hop, element, &env, &ground).unwrap().graph(0).unwrap();
     graph.check().unwrap();
     let [node] = graph.nodes() else { panic!("one stage") };
     assert_eq!(node.name, "hop.ttl");

@@ -11,7 +11,7 @@ use weir_mem::Clock;
 use weir_packet::buffers_needed;
 use weir_port_mem::Loop;
 use weir_stage::Case;
-use weir_stage::function::{Knob, Traffic};
+use weir_stage::case::{Knob, Traffic};
 
 use super::super::cpp;
 use super::super::rig::{Rig, Setup};

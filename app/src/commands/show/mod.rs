@@ -57,6 +57,7 @@ fn key(what: &str) -> Option<&'static str> {
         "drops" => Some("drops"),
         "stages" => Some("stages"),
         "links" => Some("links"),
+        "services" => Some("services"),
         _ => None,
     }
 }
@@ -87,6 +88,7 @@ fn print_numbers(stats: &Stats, options: &cli::Show, style: Style) -> Result<(),
         "drops" => render::drops(stats, style),
         "stages" => render::stages(stats, style),
         "links" => render::links(stats, style),
+        "services" => render::services(&stats.services, 0, style),
         _ => render::stats(stats, style),
     })
 }

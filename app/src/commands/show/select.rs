@@ -45,7 +45,7 @@ pub(super) fn nothing(what: &str, word: &str, names: &[String]) -> Failed {
 /// Leaves of the numbers those rows that a word selects: what has it in its name, or is of the worker of that name. If none of
 /// what is shown is left, returns the names that there were.
 pub(super) fn stats(stats: &mut Stats, what: &str, word: &str) -> Option<Vec<String>> {
-    let shown = |part: &str| what == part || (what == "stats" && part != "stages" && part != "links");
+    let shown = |part: &str| what == part || (what == "stats" && !["stages", "links", "services"].contains(&part));
     let mut names = Vec::new();
     let mut left = 0;
     let mut see = |part: &str, all: Vec<String>, selected: usize| {
@@ -72,6 +72,9 @@ pub(super) fn stats(stats: &mut Stats, what: &str, word: &str) -> Option<Vec<Str
     let all = stats.links.iter().map(|link| link.name.clone()).collect();
     stats.links.retain(|link| link.name.contains(word));
     see("links", all, stats.links.len());
+    let all = stats.services.iter().map(|service| service.name.clone()).collect();
+    stats.services.retain(|service| service.name.contains(word));
+    see("services", all, stats.services.len());
     (left == 0).then_some(names)
 }
 
@@ -110,6 +113,9 @@ mod tests {
         assert!(none.is_none() && numbers.workers.len() == 1);
         let (names, _) = left("cycles", "7");
         assert_eq!(names.unwrap(), ["1", "2", "control"]);
+        let (none, numbers) = left("services", "met");
+        assert!(none.is_none() && numbers.services.len() == 1);
+        assert_eq!(left("services", "wan").0.unwrap(), ["socket", "metrics"]);
         assert_eq!(left("drops", "wan").0.unwrap(), ["toy.ttl.expired", "lan.tx-full"], "ports are no drops");
         assert_eq!(left("stages", "foo").0.unwrap(), ["toy.ttl", "toy.slow"]);
     }

@@ -19,14 +19,14 @@ pub(super) fn watch(client: &mut Client, options: &cli::Show, seconds: u32) -> R
     let mut stats = None;
     let mut rows = None;
     loop {
-        if is_of_numbers(&options.what) {
+        if matches!(options.what.as_str(), "graph" | "version" | "ports" | "services") {
+            clear(options)?;
+            once(client, options)?;
+        } else if is_of_numbers(&options.what) {
             let now = numbers(client, options)?;
             clear(options)?;
             print_look(stats.as_ref(), &now, options)?;
             stats = Some(now);
-        } else if matches!(options.what.as_str(), "graph" | "version" | "ports") {
-            clear(options)?;
-            once(client, options)?;
         } else {
             let now = table(client, options)?;
             clear(options)?;

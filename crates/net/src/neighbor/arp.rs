@@ -1,48 +1,47 @@
 //! What an ARP packet that was received does: RFC 826 "Packet Reception", with RFC 5227 for the router's own addresses.
 
+use super::own::{ANNOUNCE_INTERVAL, ANNOUNCE_WAIT};
 use super::table::{Key, Neighbors};
-use super::{ArpKind, Event, State};
+use super::{Event, Heard, Ignored, MessageKind, Protocol, Say, State};
 use crate::interface::PortId;
-use std::fmt;
 use std::net::Ipv4Addr;
 use weir_wire::MacAddr;
 use weir_wire::arp::{ArpFields, Operation};
 
-/// What became of an ARP packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// It was a request for an own address, and is answered.
-    Answered,
-    /// It told something about a neighbour that is in the table.
-    Learned,
-    /// Its sender uses one of the router's own addresses.
-    Conflict,
-    /// It is of no use here.
-    Ignored(Ignored),
+impl Protocol for Ipv4Addr {
+    type Message = ArpFields;
+
+    const MUST_BE_PROVEN: bool = false;
+    const FIRST_WAIT: u64 = 0;
+    const ANNOUNCEMENTS: u32 = 2;
+    const ANNOUNCE_WAIT: u64 = ANNOUNCE_WAIT;
+    const ANNOUNCE_INTERVAL: u64 = ANNOUNCE_INTERVAL;
+
+    fn ask(mac: MacAddr, source: Ipv4Addr, target: Ipv4Addr, known: Option<MacAddr>) -> (MacAddr, ArpFields) {
+        let target_mac = known.unwrap_or_default();
+        let arp = ArpFields { operation: Operation::Request, sender_mac: mac, sender: source, target_mac, target };
+        (known.unwrap_or(MacAddr::BROADCAST), arp)
+    }
+
+    /// "ARP Probe: the 'sender IP address' field MUST be set to all zeroes"; "ARP Announcement: identical to the ARP Probe
+    /// [...] except that now the sender and target IP addresses are both set to the host's newly selected IPv4
+    /// address" (RFC 5227 sections 2.1.1 and 2.3).
+    fn say(say: Say, mac: MacAddr, own: Ipv4Addr, _nonce: [u8; 6]) -> (MacAddr, ArpFields) {
+        let sender = if say == Say::Probe { Ipv4Addr::UNSPECIFIED } else { own };
+        let operation = Operation::Request;
+        let arp = ArpFields { operation, sender_mac: mac, sender, target_mac: MacAddr::ZERO, target: own };
+        (MacAddr::BROADCAST, arp)
+    }
 }
 
-/// Why an ARP packet is of no use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ignored {
-    /// The port is not known, or its link is down.
-    NoPort,
-    /// The sender's MAC or IPv4 address can not be a host's.
-    BadSender,
-    /// It is the router's own, come back.
-    Echo,
-    /// It is for somebody else and from nobody that the router talks to. If it is a request, proxy ARP may answer it:
-    /// [`Neighbors::answer_for`].
-    NotForUs,
-}
-
-impl fmt::Display for Ignored {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Ignored::NoPort => "ARP on a port that is down",
-            Ignored::BadSender => "the ARP sender's address can not be a host's",
-            Ignored::Echo => "an ARP packet of this router came back",
-            Ignored::NotForUs => "an ARP packet between others",
-        })
+/// The answer of the station `mac` to `request`, as if its target were its own.
+const fn answer(mac: MacAddr, request: &ArpFields) -> ArpFields {
+    ArpFields {
+        operation: Operation::Reply,
+        sender_mac: mac,
+        sender: request.target,
+        target_mac: request.sender_mac,
+        target: request.sender,
     }
 }
 
@@ -69,14 +68,14 @@ impl Neighbors {
         if !is_probe && !ours.can_be_host(arp.sender) {
             return Heard::Ignored(Ignored::BadSender);
         }
-        let answer = (arp.operation == Operation::Request && ours.is_own(arp.target)).then(|| ours.answer(arp));
+        let answer = (arp.operation == Operation::Request && ours.is_own(arp.target)).then(|| answer(ours.mac, arp));
         let learned = !is_probe && self.learn(now, port, arp, answer.is_some(), events);
         match answer {
             Some(reply) => {
                 if is_probe {
                     self.note_rival(port, arp, events);
                 }
-                events.push(Event::SendArp { port, to: arp.sender_mac, arp: reply, kind: ArpKind::Reply });
+                events.push(Event::Send { port, to: arp.sender_mac, message: reply, kind: MessageKind::Reply });
                 Heard::Answered
             }
             None if learned => Heard::Learned,
@@ -88,8 +87,8 @@ impl Neighbors {
     /// on. `None` if it is no request, or `port` is not there.
     pub fn answer_for(&self, port: PortId, request: &ArpFields) -> Option<Event> {
         let ours = self.ports.get(&port).filter(|port| port.up && request.operation == Operation::Request)?;
-        let arp = ours.answer(request);
-        Some(Event::SendArp { port, to: request.sender_mac, arp, kind: ArpKind::Reply })
+        let message = answer(ours.mac, request);
+        Some(Event::Send { port, to: request.sender_mac, message, kind: MessageKind::Reply })
     }
 
     /// "If the pair <protocol type, sender protocol address> is already in my translation table, update the sender
@@ -115,18 +114,6 @@ impl Neighbors {
         true
     }
 
-    /// "?Am I the target protocol address? Yes: If Merge_flag is false, add the triplet [...] to the translation table."
-    fn learn_new(&mut self, now: u64, key: Key, mac: MacAddr, events: &mut Vec<Event>) -> bool {
-        let on_link = self.ports.get(&key.port).is_some_and(|port| port.is_on_link(key.address));
-        if !on_link || !self.make_room(key.port, events) {
-            return false;
-        }
-        self.insert(now, key, State::Incomplete);
-        self.note_mac(key, mac, events);
-        self.enter(now, key, State::Stale);
-        true
-    }
-
     fn is_to_us(&self, port: PortId, arp: &ArpFields) -> bool {
         self.ports.get(&port).is_some_and(|ours| arp.target_mac == ours.mac && ours.is_own(arp.target))
     }
@@ -135,8 +122,8 @@ impl Neighbors {
         events.push(Event::DuplicateAddress { port, address, mac });
         let Some(ours) = self.ports.get_mut(&port) else { return };
         if ours.own_mut(address).is_some_and(|own| own.conflict(now, mac)) {
-            let arp = ours.own_message(address, address);
-            events.push(Event::SendArp { port, to: MacAddr::BROADCAST, arp, kind: ArpKind::Announcement });
+            let (to, message) = ours.own_message(Say::Announcement, address, [0; 6]);
+            events.push(Event::Send { port, to, message, kind: MessageKind::Announcement });
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use crate::family::Family;
 use crate::interface::PortId;
 use weir_wire::MacAddr;
 
@@ -15,18 +16,24 @@ pub const AGAIN: u64 = 600 * SECOND;
 pub const ANOTHER: u64 = 10 * SECOND;
 
 /// Stations heard using own addresses, the last one for each.
-#[derive(Debug, Default)]
-pub struct Duplicates {
-    stations: BTreeMap<(PortId, Ipv4Addr), Station>,
+#[derive(Debug)]
+pub struct Duplicates<A = Ipv4Addr> {
+    stations: BTreeMap<(PortId, A), Station>,
+}
+
+impl<A> Default for Duplicates<A> {
+    fn default() -> Self {
+        Duplicates { stations: BTreeMap::new() }
+    }
 }
 
 /// A station that uses an own address, to be told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Duplicate {
+pub struct Duplicate<A = Ipv4Addr> {
     /// The port on which it was heard.
     pub port: PortId,
     /// The address that both use.
-    pub address: Ipv4Addr,
+    pub address: A,
     /// Its MAC address.
     pub mac: MacAddr,
     /// How often such stations were heard since they were told of last.
@@ -42,21 +49,21 @@ struct Station {
     told: Option<(u64, MacAddr)>,
 }
 
-impl Duplicates {
+impl<A: Family> Duplicates<A> {
     /// A station with this MAC address was heard using an own address.
-    pub fn heard(&mut self, port: PortId, address: Ipv4Addr, mac: MacAddr) {
+    pub fn heard(&mut self, port: PortId, address: A, mac: MacAddr) {
         let station = self.stations.entry((port, address)).or_insert(Station { mac, times: 0, told: None });
         station.mac = mac;
         station.times = station.times.saturating_add(1);
     }
 
     /// The address is not the router's any more.
-    pub fn forget(&mut self, port: PortId, address: Ipv4Addr) {
+    pub fn forget(&mut self, port: PortId, address: A) {
         self.stations.remove(&(port, address));
     }
 
     /// What is to be told at `now` (nanoseconds).
-    pub fn tell(&mut self, now: u64) -> Vec<Duplicate> {
+    pub fn tell(&mut self, now: u64) -> Vec<Duplicate<A>> {
         let due = self.stations.iter_mut().filter(|(_, station)| station.is_due(now));
         due.map(|(&(port, address), station)| {
             station.told = Some((now, station.mac));

@@ -1,10 +1,14 @@
-//! The router's own addresses on a port: probing, announcing, defending (RFC 5227).
+//! The router's own addresses on a port: probing, announcing, defending (RFC 5227; for IPv6 RFC 4862 section 5.4).
 //!
-//! A router's address must be stable. So it is used from the start, while it is still being probed, and defended for ever
-//! (RFC 5227 section 2.4 (c)); a conflict is reported ([`super::duplicate`]), not obeyed.
+//! A router's address must be stable. So one of IPv4 is used from the start, while it is still being probed, and defended for ever
+//! (RFC 5227 section 2.4 (c)); a conflict is reported ([`super::duplicate`]), not obeyed. One of IPv6 is not used before nobody was
+//! heard to have it, and not at all when somebody was: RFC 4862 section 5.4.5 leaves no choice. It is probed again when the link comes
+//! back, or when the address is taken and given anew.
 
 use std::net::Ipv4Addr;
 
+use super::{Protocol, Say};
+use crate::family::Prefix;
 use crate::interface::Interface;
 use weir_wire::MacAddr;
 
@@ -14,8 +18,6 @@ const SECOND: u64 = 1_000_000_000;
 pub const PROBE_INTERVAL: u64 = SECOND;
 /// Time from the last probe to the first announcement.
 pub const ANNOUNCE_WAIT: u64 = 2 * SECOND;
-/// How often an address is announced.
-pub const ANNOUNCEMENTS: u32 = 2;
 /// Time between two announcements.
 pub const ANNOUNCE_INTERVAL: u64 = 2 * SECOND;
 /// An address is defended once in so long.
@@ -30,54 +32,71 @@ pub(super) enum Phase {
     Announcing(u32),
     /// All is said, or the link is down.
     Quiet,
+    /// Somebody else has the address, which is not used therefore.
+    Taken,
 }
 
 /// One own address.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Own {
-    pub(super) interface: Interface,
+pub(super) struct Own<A: Protocol> {
+    pub(super) interface: Interface<A>,
     pub(super) phase: Phase,
     /// When the phase wants to go on.
     pub(super) deadline: Option<u64>,
     /// When it was last defended.
     pub(super) defended: Option<u64>,
     pub(super) rival: Option<MacAddr>,
+    /// The address was found to be nobody else's since the link came up.
+    pub(super) is_proven: bool,
 }
 
-/// What to send for an own address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Say {
-    Probe,
-    Announcement,
-}
-
-impl Own {
-    pub(super) const fn new(interface: Interface) -> Self {
-        Own { interface, phase: Phase::Quiet, deadline: None, defended: None, rival: None }
+impl<A: Protocol> Own<A> {
+    pub(super) const fn new(interface: Interface<A>) -> Self {
+        Own { interface, phase: Phase::Quiet, deadline: None, defended: None, rival: None, is_proven: false }
     }
 
-    /// The link came up: starts over. The first message is due at once.
-    pub(super) fn start(&mut self, now: u64, probes: u32) {
-        self.phase = if probes > 0 { Phase::Probing(probes) } else { Phase::Announcing(ANNOUNCEMENTS) };
-        self.deadline = Some(now);
+    /// The link came up: starts over. The first message is due at `at`.
+    pub(super) fn start(&mut self, at: u64, probes: u32) {
+        self.phase = if probes > 0 { Phase::Probing(probes) } else { Phase::Announcing(A::ANNOUNCEMENTS) };
+        self.deadline = Some(at);
         self.rival = None;
+        self.is_proven = false;
+    }
+
+    /// Tells all of the address again.
+    pub(super) fn announce(&mut self, now: u64) {
+        if matches!(self.phase, Phase::Announcing(_) | Phase::Quiet) {
+            (self.phase, self.deadline) = (Phase::Announcing(A::ANNOUNCEMENTS), Some(now));
+        }
+    }
+
+    /// Somebody else has the address, and it must be the router's alone: it is not used any more.
+    pub(super) fn give_up(&mut self, rival: MacAddr) {
+        (self.phase, self.deadline, self.rival, self.is_proven) = (Phase::Taken, None, Some(rival), false);
+    }
+
+    /// Whether the address may be used: to speak from, and to be asked for.
+    pub(super) const fn is_usable(&self) -> bool {
+        !A::MUST_BE_PROVEN || self.is_proven
     }
 
     /// The link went down.
     pub(super) fn stop(&mut self) {
         self.phase = Phase::Quiet;
         self.deadline = None;
+        self.is_proven = false;
     }
 
     /// The deadline has come: what to send. Sets the next one.
     pub(super) fn tick(&mut self, now: u64) -> Option<Say> {
         let (say, phase, wait) = match self.phase {
-            Phase::Quiet => return None,
+            Phase::Quiet | Phase::Taken => return None,
             Phase::Probing(left @ 2..) => (Say::Probe, Phase::Probing(left - 1), PROBE_INTERVAL),
-            Phase::Probing(_) => (Say::Probe, Phase::Announcing(ANNOUNCEMENTS), ANNOUNCE_WAIT),
-            Phase::Announcing(left @ 2..) => (Say::Announcement, Phase::Announcing(left - 1), ANNOUNCE_INTERVAL),
+            Phase::Probing(_) => (Say::Probe, Phase::Announcing(A::ANNOUNCEMENTS), A::ANNOUNCE_WAIT),
+            Phase::Announcing(left @ 2..) => (Say::Announcement, Phase::Announcing(left - 1), A::ANNOUNCE_INTERVAL),
             Phase::Announcing(_) => (Say::Announcement, Phase::Quiet, 0),
         };
+        self.is_proven |= say == Say::Announcement;
         self.phase = phase;
         self.deadline = (phase != Phase::Quiet).then(|| now.saturating_add(wait));
         Some(say)
@@ -96,7 +115,11 @@ impl Own {
         is_due
     }
 
-    pub(super) fn address(&self) -> Ipv4Addr {
+    pub(super) fn prefix_length(&self) -> u8 {
+        self.interface.net().length()
+    }
+
+    pub(super) fn address(&self) -> A {
         self.interface.address()
     }
 }
@@ -108,18 +131,21 @@ pub fn may_defend(before: Option<u64>, now: u64) -> bool {
 
 /// An own address as shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OwnAddress {
+pub struct OwnAddress<A: Protocol = Ipv4Addr> {
     /// Port and address.
-    pub interface: Interface,
+    pub interface: Interface<A>,
     /// Whether it is still being probed.
     pub probing: bool,
+    /// Whether it is used: one of IPv4 always is, one of IPv6 once it was found to be nobody else's.
+    pub usable: bool,
     /// Who else was heard using it since the link came up.
     pub rival: Option<MacAddr>,
 }
 
-impl From<&Own> for OwnAddress {
-    fn from(own: &Own) -> Self {
-        let probing = matches!(own.phase, Phase::Probing(_));
-        OwnAddress { interface: own.interface, probing, rival: own.rival }
+impl<A: Protocol> From<&Own<A>> for OwnAddress<A> {
+    fn from(own: &Own<A>) -> Self {
+        // The last probe has been sent, and its answer not been waited for.
+        let probing = matches!(own.phase, Phase::Probing(_)) || own.deadline.is_some() && !own.is_usable();
+        OwnAddress { interface: own.interface, probing, usable: own.is_usable(), rival: own.rival }
     }
 }

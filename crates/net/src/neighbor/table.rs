@@ -1,10 +1,10 @@
 //! The table and its timers.
 
-use super::own::{Own, OwnAddress, Say};
+use super::own::OwnAddress;
 use super::port::{Port, Spare};
-use super::{ArpKind, Event, Limits, Neighbor, Resolution, State, Timing};
+use super::{Event, Limits, MessageKind, Neighbor, Protocol, Resolution, State, Timing};
 use crate::author::Author;
-use crate::interface::{Interface, PortId};
+use crate::interface::PortId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use weir_wire::MacAddr;
@@ -14,9 +14,9 @@ const TIMERS_PER_CALL: usize = 256;
 
 /// Which neighbour. Sorted by port, so that those of a port stand together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct Key<A> {
     pub(super) port: PortId,
-    pub(super) address: Ipv4Addr,
+    pub(super) address: A,
 }
 
 #[derive(Debug)]
@@ -27,6 +27,10 @@ pub(super) struct Entry {
     since: u64,
     /// Packets were sent to it since it was last heard of.
     used: bool,
+    /// It answered once.
+    proven: bool,
+    /// It says that it is a router.
+    pub(super) router: bool,
     /// Requests sent in this state.
     requests: u32,
     deadline: Option<u64>,
@@ -34,25 +38,36 @@ pub(super) struct Entry {
 
 /// Whose deadline it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    Neighbor(Key),
-    Own(Key),
+pub(super) enum Timer<A> {
+    Neighbor(Key<A>),
+    Own(Key<A>),
 }
 
 /// All neighbours of all ports.
 #[derive(Debug)]
-pub struct Neighbors {
-    timing: Timing,
+pub struct Neighbors<A: Protocol = Ipv4Addr> {
+    pub(super) timing: Timing,
     limits: Limits,
-    pub(super) ports: BTreeMap<PortId, Port>,
-    pub(super) entries: BTreeMap<Key, Entry>,
-    timers: BTreeSet<(u64, Timer)>,
+    pub(super) ports: BTreeMap<PortId, Port<A>>,
+    pub(super) entries: BTreeMap<Key<A>, Entry>,
+    pub(super) timers: BTreeSet<(u64, Timer<A>)>,
+    /// Neighbours of all ports that may be forgotten for others.
+    spare: BTreeSet<(Spare, u64, A, PortId)>,
+    /// What makes this router's nonces and waits other than those of others.
+    pub(super) seed: u64,
 }
 
-impl Neighbors {
+impl<A: Protocol> Neighbors<A> {
     /// An empty table without ports.
-    pub const fn new(timing: Timing, limits: Limits) -> Self {
-        Neighbors { timing, limits, ports: BTreeMap::new(), entries: BTreeMap::new(), timers: BTreeSet::new() }
+    pub fn new(timing: Timing, limits: Limits) -> Self {
+        let (ports, entries, timers, spare) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Neighbors { timing, limits, ports, entries, timers, spare, seed: 0 }
+    }
+
+    /// Makes nonces and waits differ from those of routers with another seed; for IPv6, whose stations must not all speak at once, and
+    /// have to know their own words again (RFC 7527).
+    pub const fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
     }
 
     /// Changes times and limits; deadlines that are set already stay, and so do neighbours beyond a smaller limit.
@@ -67,7 +82,7 @@ impl Neighbors {
     }
 
     /// Removes a port with its addresses and all its neighbours, static ones too.
-    pub fn remove_port(&mut self, port: PortId, events: &mut Vec<Event>) {
+    pub fn remove_port(&mut self, port: PortId, events: &mut Vec<Event<A>>) {
         self.link_down(port, events);
         for key in self.keys_of(port) {
             self.forget(key, events);
@@ -75,82 +90,18 @@ impl Neighbors {
         self.ports.remove(&port);
     }
 
-    /// Gives `interface.port()` an address. If its link is up the address is probed and announced from now on; it counts as
-    /// the router's at once. Answers whether the port is there and did not have the address.
-    pub fn add_own(&mut self, now: u64, interface: Interface, events: &mut Vec<Event>) -> bool {
-        let probes = self.timing.own_probes;
-        let Some(port) = self.ports.get_mut(&interface.port()) else { return false };
-        if port.is_own(interface.address()) {
-            return false;
-        }
-        let mut own = Own::new(interface);
-        if port.up {
-            own.start(now, probes);
-        }
-        port.own.push(own);
-        let key = Key { port: interface.port(), address: interface.address() };
-        // A neighbour can not have our address; if one is noted, it is a rival that ARP will tell of again.
-        self.forget(key, events);
-        self.schedule_own(key, own.deadline);
-        true
-    }
-
-    /// Takes an address from a port. Answers whether it was there.
-    pub fn remove_own(&mut self, port: PortId, address: Ipv4Addr) -> bool {
-        let key = Key { port, address };
-        let Some(ours) = self.ports.get_mut(&port) else { return false };
-        let Some(index) = ours.own.iter().position(|own| own.address() == address) else { return false };
-        let own = ours.own.remove(index);
-        if let Some(deadline) = own.deadline {
-            self.timers.remove(&(deadline, Timer::Own(key)));
-        }
-        true
-    }
-
-    /// The link of a port came up: its addresses are probed and announced again.
-    pub fn link_up(&mut self, now: u64, port: PortId) {
-        let probes = self.timing.own_probes;
-        let Some(ours) = self.ports.get_mut(&port).filter(|ours| !ours.up) else { return };
-        ours.up = true;
-        for own in &mut ours.own {
-            own.start(now, probes);
-        }
-        let due: Vec<_> = ours.own.iter().map(|own| (own.address(), own.deadline)).collect();
-        for (address, deadline) in due {
-            self.schedule_own(Key { port, address }, deadline);
-        }
-    }
-
-    /// The link of a port went down: who is on the other end may be somebody else when it comes back, so all but the
-    /// static neighbours are forgotten.
-    pub fn link_down(&mut self, port: PortId, events: &mut Vec<Event>) {
-        let Some(ours) = self.ports.get_mut(&port).filter(|ours| ours.up) else { return };
-        ours.up = false;
-        for own in &mut ours.own {
-            if let Some(deadline) = own.deadline {
-                let key = Key { port, address: own.address() };
-                self.timers.remove(&(deadline, Timer::Own(key)));
-            }
-            own.stop();
-        }
-        for key in self.keys_of(port) {
-            if self.entries.get(&key).is_some_and(|entry| entry.state != State::Permanent) {
-                self.forget(key, events);
-            }
-        }
-    }
-
     /// A packet wants to go to `address` on the link of `port`: says where to, and asks if that is not known.
-    pub fn resolve(&mut self, now: u64, port: PortId, address: Ipv4Addr, events: &mut Vec<Event>) -> Resolution {
+    pub fn resolve(&mut self, now: u64, port: PortId, address: A, events: &mut Vec<Event<A>>) -> Resolution {
         let Some(ours) = self.ports.get(&port).filter(|ours| ours.up) else { return Resolution::NoPort };
         let key = Key { port, address };
         if !self.entries.contains_key(&key) {
-            if ours.own.is_empty() {
+            if !ours.can_ask() {
                 return Resolution::NoPort;
             }
             if !ours.can_be_host(address) {
                 return Resolution::Failed;
             }
+            self.bound_incomplete(port, events);
             if !self.make_room(port, events) {
                 return Resolution::NoRoom;
             }
@@ -167,7 +118,7 @@ impl Neighbors {
     }
 
     /// Packets were sent to a neighbour since it was last heard of (the forwarding table's counters say so).
-    pub fn used(&mut self, now: u64, port: PortId, address: Ipv4Addr, events: &mut Vec<Event>) {
+    pub fn used(&mut self, now: u64, port: PortId, address: A, events: &mut Vec<Event<A>>) {
         let key = Key { port, address };
         let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.used = true;
@@ -177,10 +128,10 @@ impl Neighbors {
     }
 
     /// Something else than ARP shows that a neighbour is there and has the MAC address that is noted.
-    pub fn confirm(&mut self, now: u64, port: PortId, address: Ipv4Addr) {
+    pub fn confirm(&mut self, now: u64, port: PortId, address: A) {
         let key = Key { port, address };
         let state = self.entries.get(&key).map(|entry| entry.state);
-        if matches!(state, Some(State::Reachable | State::Stale | State::Probe)) {
+        if matches!(state, Some(State::Reachable | State::Stale | State::Delay | State::Probe)) {
             self.enter(now, key, State::Reachable);
         }
     }
@@ -191,10 +142,10 @@ impl Neighbors {
         &mut self,
         now: u64,
         port: PortId,
-        address: Ipv4Addr,
+        address: A,
         mac: MacAddr,
         author: Author,
-        events: &mut Vec<Event>,
+        events: &mut Vec<Event<A>>,
     ) -> bool {
         let key = Key { port, address };
         let fits = self.ports.get(&port).is_some_and(|ours| ours.can_be_host(address)) && mac.is_unicast();
@@ -213,7 +164,7 @@ impl Neighbors {
     }
 
     /// Forgets a neighbour, static or not. Answers whether it was there. If it is wanted again it is asked for again.
-    pub fn remove(&mut self, port: PortId, address: Ipv4Addr, events: &mut Vec<Event>) -> bool {
+    pub fn remove(&mut self, port: PortId, address: A, events: &mut Vec<Event<A>>) -> bool {
         self.forget(Key { port, address }, events)
     }
 
@@ -223,7 +174,7 @@ impl Neighbors {
     }
 
     /// Does what is due at `now`, at most a few hundred things; if more is due, [`Neighbors::next_deadline`] says so.
-    pub fn timer(&mut self, now: u64, events: &mut Vec<Event>) {
+    pub fn timer(&mut self, now: u64, events: &mut Vec<Event<A>>) {
         for _ in 0..TIMERS_PER_CALL {
             let Some(&(deadline, timer)) = self.timers.first().filter(|(deadline, _)| *deadline <= now) else { break };
             self.timers.remove(&(deadline, timer));
@@ -235,18 +186,18 @@ impl Neighbors {
     }
 
     /// The neighbour's entry, if there is one.
-    pub fn get(&self, port: PortId, address: Ipv4Addr) -> Option<Neighbor> {
+    pub fn get(&self, port: PortId, address: A) -> Option<Neighbor<A>> {
         let key = Key { port, address };
         self.entries.get(&key).map(|entry| shown(key, entry))
     }
 
     /// All neighbours, by port and address.
-    pub fn iter(&self) -> impl Iterator<Item = Neighbor> {
+    pub fn iter(&self) -> impl Iterator<Item = Neighbor<A>> {
         self.entries.iter().map(|(&key, entry)| shown(key, entry))
     }
 
     /// The router's own addresses, by port.
-    pub fn own_addresses(&self) -> impl Iterator<Item = OwnAddress> {
+    pub fn own_addresses(&self) -> impl Iterator<Item = OwnAddress<A>> {
         self.ports.values().flat_map(|port| &port.own).map(OwnAddress::from)
     }
 
@@ -261,11 +212,12 @@ impl Neighbors {
     }
 
     /// The deadline of a neighbour has come.
-    fn expire(&mut self, now: u64, key: Key, events: &mut Vec<Event>) {
+    fn expire(&mut self, now: u64, key: Key<A>, events: &mut Vec<Event<A>>) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.deadline = None;
         match entry.state {
             State::Incomplete | State::Probe => self.ask(now, key, events),
+            State::Delay => self.probe(now, key, events),
             State::Reachable if entry.used => self.revalidate(now, key, events),
             State::Reachable => self.enter(now, key, State::Stale),
             State::Stale | State::Failed => drop(self.forget(key, events)),
@@ -273,33 +225,52 @@ impl Neighbors {
         }
     }
 
-    /// Asks a neighbour whose MAC address is known whether it is still there.
-    fn revalidate(&mut self, now: u64, key: Key, events: &mut Vec<Event>) {
+    /// Lets a neighbour whose MAC address is known be asked whether it is still there, at once or after a while.
+    fn revalidate(&mut self, now: u64, key: Key<A>, events: &mut Vec<Event<A>>) {
+        if self.timing.delay > 0 {
+            return self.enter(now, key, State::Delay);
+        }
+        self.probe(now, key, events);
+    }
+
+    fn probe(&mut self, now: u64, key: Key<A>, events: &mut Vec<Event<A>>) {
         self.enter(now, key, State::Probe);
         self.ask(now, key, events);
     }
 
     /// Sends the next request for a neighbour, or gives it up.
-    fn ask(&mut self, now: u64, key: Key, events: &mut Vec<Event>) {
+    fn ask(&mut self, now: u64, key: Key<A>, events: &mut Vec<Event<A>>) {
         let (unicasts, broadcasts) = (self.timing.unicast_requests, self.timing.broadcast_requests);
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let polled = if entry.state == State::Probe { unicasts } else { 0 };
         let unicast = entry.mac.filter(|_| entry.requests < polled);
-        let request = self.ports.get(&key.port).and_then(|ours| ours.request(key.address, unicast.unwrap_or_default()));
-        let Some(arp) = request.filter(|_| entry.requests < polled.saturating_add(broadcasts)) else {
+        let request = self.ports.get(&key.port).and_then(|ours| ours.request(key.address, unicast));
+        let Some((to, message)) = request.filter(|_| entry.requests < polled.saturating_add(broadcasts)) else {
             entry.mac = None;
             events.push(Event::Failed { port: key.port, address: key.address });
             return self.enter(now, key, State::Failed);
         };
         entry.requests += 1;
-        let kind = if unicast.is_some() { ArpKind::Revalidation } else { ArpKind::Request };
-        let to = unicast.unwrap_or(MacAddr::BROADCAST);
-        events.push(Event::SendArp { port: key.port, to, arp, kind });
+        let kind = if unicast.is_some() { MessageKind::Revalidation } else { MessageKind::Request };
+        events.push(Event::Send { port: key.port, to, message, kind });
         self.schedule(key, Some(now.saturating_add(self.timing.retransmit)));
     }
 
+    /// A neighbour asked for an own address. RFC 826: "?Am I the target protocol address? Yes: If Merge_flag is false, add the triplet
+    /// [...] to the translation table."; RFC 4861 section 7.2.3.
+    pub(super) fn learn_new(&mut self, now: u64, key: Key<A>, mac: MacAddr, events: &mut Vec<Event<A>>) -> bool {
+        let on_link = self.ports.get(&key.port).is_some_and(|port| port.is_on_link(key.address));
+        if !on_link || !self.make_room(key.port, events) {
+            return false;
+        }
+        self.insert(now, key, State::Incomplete);
+        self.note_mac(key, mac, events);
+        self.enter(now, key, State::Stale);
+        true
+    }
+
     /// Notes a neighbour's MAC address and tells of it if it is new.
-    pub(super) fn note_mac(&mut self, key: Key, mac: MacAddr, events: &mut Vec<Event>) {
+    pub(super) fn note_mac(&mut self, key: Key<A>, mac: MacAddr, events: &mut Vec<Event<A>>) {
         let Key { port, address } = key;
         let Some(entry) = self.entries.get_mut(&key) else { return };
         match entry.mac.replace(mac) {
@@ -310,52 +281,74 @@ impl Neighbors {
     }
 
     /// Puts a neighbour into a state, with the deadline that goes with it.
-    pub(super) fn enter(&mut self, now: u64, key: Key, state: State) {
+    pub(super) fn enter(&mut self, now: u64, key: Key<A>, state: State) {
         let after = match state {
             State::Reachable => Some(self.timing.reachable - jitter(key, self.timing.reachable / 4)),
             State::Stale => Some(self.timing.stale),
             State::Failed => Some(self.timing.failed),
+            State::Delay => Some(self.timing.delay),
             State::Incomplete | State::Probe | State::Permanent => None,
         };
         self.unspare(key);
         let Some(entry) = self.entries.get_mut(&key) else { return };
         (entry.state, entry.since, entry.requests, entry.author) = (state, now, 0, Author::Learned);
-        entry.used &= state == State::Probe;
-        if let Some(spare) = spare(state)
+        entry.used &= matches!(state, State::Delay | State::Probe);
+        entry.proven |= matches!(state, State::Reachable | State::Permanent);
+        if let Some(spare) = spare(entry)
             && let Some(port) = self.ports.get_mut(&key.port)
         {
             port.spare.insert((spare, now, key.address));
+            self.spare.insert((spare, now, key.address, key.port));
         }
         self.schedule(key, after.map(|after| now.saturating_add(after)));
     }
 
     /// Adds an entry; there is none yet, and room was made.
-    pub(super) fn insert(&mut self, now: u64, key: Key, state: State) {
-        let entry =
-            Entry { mac: None, state, author: Author::Learned, since: now, used: true, requests: 0, deadline: None };
+    pub(super) fn insert(&mut self, now: u64, key: Key<A>, state: State) {
+        let entry = Entry {
+            mac: None,
+            state,
+            author: Author::Learned,
+            since: now,
+            used: true,
+            proven: false,
+            router: false,
+            requests: 0,
+            deadline: None,
+        };
         self.entries.insert(key, entry);
         if let Some(port) = self.ports.get_mut(&key.port) {
             port.count += 1;
+            if state == State::Incomplete {
+                port.incomplete.insert((now, key.address));
+            }
+        }
+    }
+
+    /// Lets the oldest of those that have not answered yet go, as long as they are as many as there may be.
+    fn bound_incomplete(&mut self, port: PortId, events: &mut Vec<Event<A>>) {
+        while let Some(ours) = self.ports.get(&port).filter(|ours| ours.incomplete.len() >= self.limits.incomplete)
+            && let Some(&(_, address)) = ours.incomplete.first()
+        {
+            self.forget(Key { port, address }, events);
         }
     }
 
     /// Makes room for one neighbour more on `port`, if need be by forgetting the one that is missed least. Answers
     /// whether there is room.
-    pub(super) fn make_room(&mut self, port: PortId, events: &mut Vec<Event>) -> bool {
+    pub(super) fn make_room(&mut self, port: PortId, events: &mut Vec<Event<A>>) -> bool {
         let Some(ours) = self.ports.get(&port) else { return false };
-        let oldest = |ours: &Port| ours.spare.first().map(|&(spare, since, address)| (spare, since, address));
         let victim = if ours.count >= self.limits.per_port {
-            oldest(ours).map(|(.., address)| Key { port, address })
+            ours.spare.first().map(|&(.., address)| Key { port, address })
         } else if self.entries.len() >= self.limits.total {
-            let all = self.ports.iter().filter_map(|(&port, ours)| Some((oldest(ours)?, port)));
-            all.min().map(|((.., address), port)| Key { port, address })
+            self.spare.first().map(|&(.., address, port)| Key { port, address })
         } else {
             return true;
         };
         victim.is_some_and(|victim| self.forget(victim, events))
     }
 
-    fn forget(&mut self, key: Key, events: &mut Vec<Event>) -> bool {
+    pub(super) fn forget(&mut self, key: Key<A>, events: &mut Vec<Event<A>>) -> bool {
         self.unspare(key);
         self.schedule(key, None);
         let there = self.entries.remove(&key).is_some();
@@ -368,14 +361,18 @@ impl Neighbors {
         there
     }
 
-    fn unspare(&mut self, key: Key) {
-        let Some(entry) = self.entries.get(&key) else { return };
-        if let (Some(spare), Some(port)) = (spare(entry.state), self.ports.get_mut(&key.port)) {
+    fn unspare(&mut self, key: Key<A>) {
+        let (Some(entry), Some(port)) = (self.entries.get(&key), self.ports.get_mut(&key.port)) else { return };
+        if let Some(spare) = spare(entry) {
             port.spare.remove(&(spare, entry.since, key.address));
+            self.spare.remove(&(spare, entry.since, key.address, key.port));
+        }
+        if entry.state == State::Incomplete {
+            port.incomplete.remove(&(entry.since, key.address));
         }
     }
 
-    fn schedule(&mut self, key: Key, deadline: Option<u64>) {
+    fn schedule(&mut self, key: Key<A>, deadline: Option<u64>) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         if let Some(before) = std::mem::replace(&mut entry.deadline, deadline) {
             self.timers.remove(&(before, Timer::Neighbor(key)));
@@ -383,60 +380,49 @@ impl Neighbors {
         self.timers.extend(deadline.map(|deadline| (deadline, Timer::Neighbor(key))));
     }
 
-    fn schedule_own(&mut self, key: Key, deadline: Option<u64>) {
-        self.timers.extend(deadline.map(|deadline| (deadline, Timer::Own(key))));
-    }
-
-    fn tick_own(&mut self, now: u64, key: Key, events: &mut Vec<Event>) {
-        let Some(ours) = self.ports.get_mut(&key.port) else { return };
-        let Some(own) = ours.own_mut(key.address) else { return };
-        let (say, deadline) = (own.tick(now), own.deadline);
-        let (sender, kind) = match say {
-            Some(Say::Probe) => (Ipv4Addr::UNSPECIFIED, ArpKind::Probe),
-            Some(Say::Announcement) => (key.address, ArpKind::Announcement),
-            None => return,
-        };
-        let arp = ours.own_message(sender, key.address);
-        events.push(Event::SendArp { port: key.port, to: MacAddr::BROADCAST, arp, kind });
-        self.schedule_own(key, deadline);
-    }
-
-    fn keys_of(&self, port: PortId) -> Vec<Key> {
-        let first = Key { port, address: Ipv4Addr::UNSPECIFIED };
-        let last = Key { port, address: Ipv4Addr::BROADCAST };
+    pub(super) fn keys_of(&self, port: PortId) -> Vec<Key<A>> {
+        let first = Key { port, address: A::UNSPECIFIED };
+        let last = Key { port, address: A::LAST };
         self.entries.range(first..=last).map(|(&key, _)| key).collect()
     }
 }
 
-const fn spare(state: State) -> Option<Spare> {
-    match state {
+const fn spare(entry: &Entry) -> Option<Spare> {
+    match entry.state {
         State::Failed => Some(Spare::Failed),
+        State::Stale if !entry.proven => Some(Spare::Unproven),
         State::Stale => Some(Spare::Stale),
-        State::Incomplete | State::Reachable | State::Probe | State::Permanent => None,
+        State::Incomplete | State::Reachable | State::Delay | State::Probe | State::Permanent => None,
     }
 }
 
 /// A part of `range` that differs from neighbour to neighbour and is always the same for one.
-fn jitter(key: Key, range: u64) -> u64 {
-    let mixed = (key.address.to_bits() ^ u32::from(key.port)).wrapping_mul(0x9e37_79b9);
+fn jitter<A: Protocol>(key: Key<A>, range: u64) -> u64 {
+    let mixed = (key.address.low_bits() ^ u32::from(key.port)).wrapping_mul(0x9e37_79b9);
     range / 256 * u64::from(mixed >> 24)
 }
 
-fn shown(key: Key, entry: &Entry) -> Neighbor {
+fn shown<A: Protocol>(key: Key<A>, entry: &Entry) -> Neighbor<A> {
     let Key { port, address } = key;
-    Neighbor { port, address, mac: entry.mac, state: entry.state, author: entry.author, since: entry.since }
+    let &Entry { mac, state, author, since, router, .. } = entry;
+    Neighbor { port, address, mac, state, author, since, router }
 }
 
 #[cfg(test)]
-impl Neighbors {
+impl<A: Protocol> Neighbors<A> {
     /// Counters, timers and spare lists are what the entries say.
     pub(super) fn assert_consistent(&self) {
         for (&port, ours) in &self.ports {
             let of_port = || self.entries.iter().filter(move |(key, _)| key.port == port);
             assert_eq!(ours.count, of_port().count());
-            let spares = of_port().filter_map(|(key, entry)| Some((spare(entry.state)?, entry.since, key.address)));
+            let spares = of_port().filter_map(|(key, entry)| Some((spare(entry)?, entry.since, key.address)));
             assert_eq!(ours.spare, spares.collect());
+            let incomplete = of_port().filter(|(_, entry)| entry.state == State::Incomplete);
+            assert_eq!(ours.incomplete, incomplete.map(|(key, entry)| (entry.since, key.address)).collect());
         }
+        let all = self.entries.iter();
+        let spares = all.filter_map(|(key, entry)| Some((spare(entry)?, entry.since, key.address, key.port)));
+        assert_eq!(self.spare, spares.collect());
         let neighbors = self.entries.iter().filter_map(|(&key, entry)| Some((entry.deadline?, Timer::Neighbor(key))));
         let own = self.ports.iter().flat_map(|(&port, ours)| ours.own.iter().map(move |own| (port, own)));
         let own = own.filter_map(|(port, own)| Some((own.deadline?, Timer::Own(Key { port, address: own.address() }))));

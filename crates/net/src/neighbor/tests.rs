@@ -1,11 +1,12 @@
 //! The state machine on a simulated link, step by step.
 
+mod nd;
 mod random;
 
 use super::own::{ANNOUNCE_INTERVAL, ANNOUNCE_WAIT, DEFEND_INTERVAL, PROBE_INTERVAL};
 use super::*;
 use crate::interface::Interface;
-use weir_wire::arp::Operation;
+use weir_wire::arp::{ArpFields, Operation};
 
 const SECOND: u64 = 1_000_000_000;
 const ROUTER: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -92,9 +93,9 @@ fn request(sender: Ipv4Addr, mac: MacAddr, target: Ipv4Addr) -> ArpFields {
     arp(Operation::Request, sender, mac, target, MacAddr::ZERO)
 }
 
-fn asks(to: MacAddr, kind: ArpKind) -> Event {
+fn asks(to: MacAddr, kind: MessageKind) -> Event {
     let target_mac = if to == MacAddr::BROADCAST { MacAddr::ZERO } else { to };
-    Event::SendArp { port: 1, to, arp: arp(Operation::Request, ME, ROUTER, PEER, target_mac), kind }
+    Event::Send { port: 1, to, message: arp(Operation::Request, ME, ROUTER, PEER, target_mac), kind }
 }
 
 const RESOLVED: Event = Event::Resolved { port: 1, address: PEER, mac: HOST };
@@ -104,7 +105,7 @@ const REMOVED: Event = Event::Removed { port: 1, address: PEER };
 #[test]
 fn a_neighbour_is_asked_for_once_and_answers() {
     let mut lab = Lab::quiet();
-    let ask = asks(MacAddr::BROADCAST, ArpKind::Request);
+    let ask = asks(MacAddr::BROADCAST, MessageKind::Request);
     assert_eq!(lab.resolve(), (Resolution::Pending, vec![ask]));
     assert_eq!(lab.resolve(), (Resolution::Pending, vec![]), "more packets do not ask more often");
     assert_eq!(lab.hear(reply(PEER, HOST)), (Heard::Learned, vec![RESOLVED]));
@@ -116,7 +117,7 @@ fn a_neighbour_is_asked_for_once_and_answers() {
 fn silence_fails_after_three_seconds_and_is_forgotten_after_a_hold_down() {
     let mut lab = Lab::quiet();
     lab.resolve();
-    let ask = asks(MacAddr::BROADCAST, ArpKind::Request);
+    let ask = asks(MacAddr::BROADCAST, MessageKind::Request);
     assert_eq!(lab.wait(SECOND - 1), []);
     assert_eq!(lab.wait(1), [ask]);
     assert_eq!(lab.wait(SECOND), [ask]);
@@ -133,7 +134,7 @@ fn a_used_neighbour_is_asked_again_before_it_is_lost_and_stays_known() {
     let mut lab = Lab::reachable();
     lab.table.used(lab.now, 1, PEER, &mut lab.events);
     let events = lab.wait(30 * SECOND);
-    assert_eq!(events[0], asks(HOST, ArpKind::Revalidation));
+    assert_eq!(events[0], asks(HOST, MessageKind::Revalidation));
     let mut lab = Lab::reachable();
     lab.table.used(lab.now, 1, PEER, &mut lab.events);
     let due = lab.table.next_deadline().unwrap();
@@ -150,8 +151,8 @@ fn a_used_neighbour_that_went_away_is_polled_then_sought_then_given_up() {
     let mut lab = Lab::reachable();
     lab.table.used(lab.now, 1, PEER, &mut lab.events);
     let due = lab.table.next_deadline().unwrap();
-    assert_eq!(lab.run_until(due), [asks(HOST, ArpKind::Revalidation)]);
-    let (poll, ask) = (asks(HOST, ArpKind::Revalidation), asks(MacAddr::BROADCAST, ArpKind::Request));
+    assert_eq!(lab.run_until(due), [asks(HOST, MessageKind::Revalidation)]);
+    let (poll, ask) = (asks(HOST, MessageKind::Revalidation), asks(MacAddr::BROADCAST, MessageKind::Request));
     assert_eq!(lab.wait(5 * SECOND), [poll, ask, ask, ask, FAILED]);
     assert_eq!(lab.resolve().0, Resolution::Failed);
 }
@@ -168,7 +169,7 @@ fn an_unused_neighbour_grows_stale_and_is_forgotten_silently() {
 fn a_stale_neighbour_is_used_and_checked_at_once() {
     let mut lab = Lab::reachable();
     lab.wait(30 * SECOND);
-    assert_eq!(lab.resolve(), (Resolution::Known(HOST), vec![asks(HOST, ArpKind::Revalidation)]));
+    assert_eq!(lab.resolve(), (Resolution::Known(HOST), vec![asks(HOST, MessageKind::Revalidation)]));
     assert_eq!(lab.resolve(), (Resolution::Known(HOST), vec![]));
     lab.table.confirm(lab.now, 1, PEER);
     assert_eq!(lab.state(), Some(State::Reachable));
@@ -181,7 +182,7 @@ fn gratuitous_arp_moves_known_neighbours_only() {
         let mut lab = Lab::reachable();
         assert_eq!(lab.hear(gratuitous), (Heard::Learned, vec![changed]));
         assert_eq!(lab.state(), Some(State::Stale), "nobody asked: to be checked when used");
-        assert_eq!(lab.resolve(), (Resolution::Known(OTHER), vec![asks(OTHER, ArpKind::Revalidation)]));
+        assert_eq!(lab.resolve(), (Resolution::Known(OTHER), vec![asks(OTHER, MessageKind::Revalidation)]));
         let mut lab = Lab::quiet();
         assert_eq!(lab.hear(gratuitous), (Heard::Ignored(Ignored::NotForUs), vec![]));
         assert!(lab.table.is_empty());
@@ -202,7 +203,7 @@ fn an_unasked_word_that_changes_nothing_does_not_prolong_anything() {
 fn a_request_for_us_is_answered_and_its_sender_learned() {
     let mut lab = Lab::quiet();
     let answer = arp(Operation::Reply, ME, ROUTER, PEER, HOST);
-    let answer = Event::SendArp { port: 1, to: HOST, arp: answer, kind: ArpKind::Reply };
+    let answer = Event::Send { port: 1, to: HOST, message: answer, kind: MessageKind::Reply };
     assert_eq!(lab.hear(request(PEER, HOST, ME)), (Heard::Answered, vec![RESOLVED, answer]));
     assert_eq!(lab.state(), Some(State::Stale));
     assert_eq!(lab.hear(request(PEER, HOST, ME)), (Heard::Answered, vec![answer]));
@@ -265,10 +266,10 @@ fn own_addresses_are_probed_announced_and_then_quiet() {
     lab.table.link_up(0, 1);
     let say = |sender, kind| {
         let arp = arp(Operation::Request, sender, ROUTER, ME, MacAddr::ZERO);
-        Event::SendArp { port: 1, to: MacAddr::BROADCAST, arp, kind }
+        Event::Send { port: 1, to: MacAddr::BROADCAST, message: arp, kind }
     };
-    let probe = say(Ipv4Addr::UNSPECIFIED, ArpKind::Probe);
-    let announcement = say(ME, ArpKind::Announcement);
+    let probe = say(Ipv4Addr::UNSPECIFIED, MessageKind::Probe);
+    let announcement = say(ME, MessageKind::Announcement);
     for (wait, expected) in [
         (0, probe),
         (PROBE_INTERVAL, probe),
@@ -293,7 +294,8 @@ fn a_duplicate_is_reported_each_time_and_defended_against_seldom() {
     let mut lab = Lab::quiet();
     let duplicate = Event::DuplicateAddress { port: 1, address: ME, mac: OTHER };
     let announcement = arp(Operation::Request, ME, ROUTER, ME, MacAddr::ZERO);
-    let defence = Event::SendArp { port: 1, to: MacAddr::BROADCAST, arp: announcement, kind: ArpKind::Announcement };
+    let defence =
+        Event::Send { port: 1, to: MacAddr::BROADCAST, message: announcement, kind: MessageKind::Announcement };
     let rival = request(ME, OTHER, PEER);
     assert_eq!(lab.hear(rival), (Heard::Conflict, vec![duplicate, defence]));
     lab.wait(DEFEND_INTERVAL - 1);
@@ -364,7 +366,7 @@ fn the_source_of_a_request_is_on_the_targets_subnet() {
     let mut source = |target: [u8; 4]| {
         lab.table.resolve(lab.now, 1, target.into(), &mut lab.events);
         match lab.events.pop() {
-            Some(Event::SendArp { arp, .. }) => arp.sender.octets(),
+            Some(Event::Send { message: arp, .. }) => arp.sender.octets(),
             other => panic!("{other:?}"),
         }
     };
@@ -380,7 +382,7 @@ fn proxy_answers_claim_the_target() {
     let lab = Lab::quiet();
     let far = Ipv4Addr::new(172, 16, 0, 1);
     let answer = arp(Operation::Reply, far, ROUTER, PEER, HOST);
-    let expected = Event::SendArp { port: 1, to: HOST, arp: answer, kind: ArpKind::Reply };
+    let expected = Event::Send { port: 1, to: HOST, message: answer, kind: MessageKind::Reply };
     assert_eq!(lab.table.answer_for(1, &request(PEER, HOST, far)), Some(expected));
     assert_eq!(lab.table.answer_for(1, &reply(PEER, HOST)), None);
     assert_eq!(lab.table.answer_for(2, &request(PEER, HOST, far)), None);
@@ -388,7 +390,10 @@ fn proxy_answers_claim_the_target() {
 
 #[test]
 fn a_full_table_forgets_the_failed_then_the_stale_and_never_the_used() {
-    let mut lab = Lab::new(Timing { failed: 60 * SECOND, ..Timing::default() }, Limits { per_port: 3, total: 9 });
+    let mut lab = Lab::new(
+        Timing { failed: 60 * SECOND, ..Timing::default() },
+        Limits { per_port: 3, total: 9, ..Limits::default() },
+    );
     let host = |last| Ipv4Addr::new(10, 0, 0, last);
     let resolve = |lab: &mut Lab, last| lab.table.resolve(lab.now, 1, host(last), &mut lab.events);
     resolve(&mut lab, 2);
@@ -412,7 +417,7 @@ fn a_full_table_forgets_the_failed_then_the_stale_and_never_the_used() {
 
 #[test]
 fn when_all_ports_together_are_full_the_oldest_of_all_makes_room() {
-    let mut lab = Lab::new(Timing::default(), Limits { per_port: 9, total: 2 });
+    let mut lab = Lab::new(Timing::default(), Limits { per_port: 9, total: 2, ..Limits::default() });
     lab.table.set_port(2, ROUTER);
     lab.table.add_own(lab.now, Interface::new(2, "10.0.2.1/24".parse().unwrap()).unwrap(), &mut lab.events);
     lab.table.link_up(lab.now, 2);
@@ -435,5 +440,5 @@ fn ranges_are_checked() {
     let fields: Vec<_> = wrong.iter().map(|wrong| wrong.field).collect();
     assert_eq!(fields, ["retransmit", "broadcast_requests"]);
     assert_eq!(wrong[1].to_string(), "broadcast_requests is 0; it must be 1 to 20");
-    assert_eq!(Limits { per_port: 0, total: 2 << 20 }.check().len(), 2);
+    assert_eq!(Limits { per_port: 0, total: 2 << 20, ..Limits::default() }.check().len(), 2);
 }

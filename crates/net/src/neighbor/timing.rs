@@ -20,10 +20,13 @@ pub struct Timing {
     /// Unicast requests without an answer until broadcasts are tried again. 0 to 20; default 2 (RFC 1122 section 2.3.2.1:
     /// "if no ARP Reply is received from N successive polls [...] typically N is 2").
     pub unicast_requests: u32,
+    /// How long a stale neighbour is used before it is asked whether it is still there; something else may show it in the meantime. 0 to
+    /// 60 s; default 0 for ARP, 5 s for ND (RFC 4861 DELAY_FIRST_PROBE_TIME).
+    pub delay: u64,
     /// How long a neighbour that did not answer is not asked again. 0 to 60 s; default 1 s.
     pub failed: u64,
     /// Probes for one of the router's own addresses before it is announced; 0 announces at once. 0 to 20; default 3 (RFC
-    /// 5227 PROBE_NUM).
+    /// 5227 PROBE_NUM), and 1 for ND.
     pub own_probes: u32,
 }
 
@@ -35,9 +38,18 @@ impl Default for Timing {
             retransmit: SECOND,
             broadcast_requests: 3,
             unicast_requests: 2,
+            delay: 0,
             failed: SECOND,
             own_probes: 3,
         }
+    }
+}
+
+impl Timing {
+    /// The times of RFC 4861 section 10 and RFC 4862 section 5.1: RETRANS_TIMER, MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT,
+    /// DELAY_FIRST_PROBE_TIME, DupAddrDetectTransmits.
+    pub fn for_ipv6() -> Timing {
+        Timing { unicast_requests: 3, delay: 5 * SECOND, own_probes: 1, ..Timing::default() }
     }
 }
 
@@ -74,6 +86,7 @@ impl Timing {
             ("retransmit", self.retransmit, SECOND / 10..=60 * SECOND),
             ("broadcast_requests", self.broadcast_requests.into(), 1..=20),
             ("unicast_requests", self.unicast_requests.into(), 0..=20),
+            ("delay", self.delay, 0..=60 * SECOND),
             ("failed", self.failed, 0..=60 * SECOND),
             ("own_probes", self.own_probes.into(), 0..=20),
         ])
@@ -87,11 +100,22 @@ pub struct Limits {
     pub per_port: usize,
     /// In all. 1 to 1,048,576; default 65,536.
     pub total: usize,
+    /// On one port, of those that have not answered yet: where they are more, the oldest makes room, so that who asks for every address of
+    /// a network (2^64 of them in IPv6) drives nobody else out. 1 to 1,048,576; default 1,048,576 for ARP, that is as many as there
+    /// may be, and 1,024 for ND.
+    pub incomplete: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { per_port: 8_192, total: 65_536 }
+        Limits { per_port: 8_192, total: 65_536, incomplete: 1 << 20 }
+    }
+}
+
+impl Limits {
+    /// Those for neighbour discovery.
+    pub fn for_ipv6() -> Limits {
+        Limits { incomplete: 1_024, ..Limits::default() }
     }
 }
 
@@ -99,6 +123,10 @@ impl Limits {
     /// All values that are out of their ranges.
     pub fn check(&self) -> Vec<OutOfRange> {
         let range = 1..=1 << 20;
-        out_of_range([("per_port", self.per_port as u64, range.clone()), ("total", self.total as u64, range)])
+        out_of_range([
+            ("per_port", self.per_port as u64, range.clone()),
+            ("total", self.total as u64, range.clone()),
+            ("incomplete", self.incomplete as u64, range),
+        ])
     }
 }

@@ -1,14 +1,47 @@
 //! The hops in use, each once.
 
-use super::Hop;
+use super::hop::{Bound, Discard, Hop};
 use super::slab::Slab;
+use crate::interface::PortId;
 use crate::nexthop::NextHopId;
-use std::collections::HashMap;
+use crate::vrf::VrfId;
+use ipnet::IpNet;
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// What a hop depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    /// The link of this port.
+    Port(PortId),
+    /// The networks that are connected around this gateway.
+    Gateway(VrfId, IpAddr),
+}
+
+impl Key {
+    /// The least and the greatest.
+    pub(super) const ALL: (Key, Key) =
+        (Key::Port(0), Key::Gateway(VrfId::MAX, IpAddr::V6(Ipv6Addr::from_bits(u128::MAX))));
+
+    /// Those of the gateways in a network: the least and the greatest.
+    pub(super) fn gateways_in(vrf: VrfId, network: IpNet) -> (Key, Key) {
+        (Key::Gateway(vrf, network.network()), Key::Gateway(vrf, network.broadcast()))
+    }
+
+    /// What a hop depends on; nothing, if it leads nowhere.
+    const fn of(bound: Bound) -> Option<Key> {
+        match bound.hop {
+            Hop::On(port) | Hop::ViaOn(_, port) => Some(Key::Port(port)),
+            Hop::Via(gateway) => Some(Key::Gateway(bound.vrf, gateway)),
+            Hop::Discard(_) => None,
+        }
+    }
+}
 
 /// A hop and what it leads to at present.
 #[derive(Debug)]
 pub(super) struct HopState {
-    pub(super) hop: Hop,
+    pub(super) bound: Bound,
     /// The next hop that it is, or last was.
     pub(super) id: Option<NextHopId>,
     /// Whether it can be used now.
@@ -19,18 +52,20 @@ pub(super) struct HopState {
 
 #[derive(Debug, Default)]
 pub(super) struct Hops {
-    by_hop: HashMap<Hop, u32>,
+    by_hop: HashMap<Bound, u32>,
+    by_key: BTreeSet<(Key, u32)>,
     slab: Slab<HopState>,
 }
 
 impl Hops {
-    pub(super) fn find(&self, hop: Hop) -> Option<u32> {
-        self.by_hop.get(&hop).copied()
+    pub(super) fn find(&self, bound: Bound) -> Option<u32> {
+        self.by_hop.get(&bound).copied()
     }
 
-    pub(super) fn insert(&mut self, hop: Hop, id: Option<NextHopId>, usable: bool) -> u32 {
-        let index = self.slab.insert(HopState { hop, id, usable, sets: Vec::new() });
-        self.by_hop.insert(hop, index);
+    pub(super) fn insert(&mut self, bound: Bound, id: Option<NextHopId>, usable: bool) -> u32 {
+        let index = self.slab.insert(HopState { bound, id, usable, sets: Vec::new() });
+        self.by_hop.insert(bound, index);
+        self.by_key.extend(Key::of(bound).map(|key| (key, index)));
         index
     }
 
@@ -38,8 +73,8 @@ impl Hops {
         self.slab.get_mut(index)
     }
 
-    pub(super) fn hop(&self, index: u32) -> Option<Hop> {
-        self.slab.get(index).map(|state| state.hop)
+    pub(super) fn bound(&self, index: u32) -> Option<Bound> {
+        self.slab.get(index).map(|state| state.bound)
     }
 
     /// The next hop, if it can be used now.
@@ -47,8 +82,14 @@ impl Hops {
         self.slab.get(index).filter(|state| state.usable)?.id
     }
 
-    pub(super) fn indices(&self) -> std::ops::Range<u32> {
-        self.slab.indices()
+    /// How packets are refused that take this hop, if it leads nowhere.
+    pub(super) fn discard(&self, index: u32) -> Option<Discard> {
+        if let Hop::Discard(discard) = self.bound(index)?.hop { Some(discard) } else { None }
+    }
+
+    /// The first hop at or behind `from` whose key is not beyond `last`.
+    pub(super) fn next_in(&self, from: (Key, u32), last: Key) -> Option<(Key, u32)> {
+        self.by_key.range(from..).next().copied().filter(|(key, _)| *key <= last)
     }
 
     /// Makes `members` remember that they are in `set`.
@@ -71,7 +112,10 @@ impl Hops {
     pub(super) fn drop_if_unused(&mut self, index: u32) -> Option<NextHopId> {
         self.slab.get(index).filter(|state| state.sets.is_empty())?;
         let state = self.slab.remove(index)?;
-        self.by_hop.remove(&state.hop);
+        self.by_hop.remove(&state.bound);
+        if let Some(key) = Key::of(state.bound) {
+            self.by_key.remove(&(key, index));
+        }
         state.id
     }
 }

@@ -1,7 +1,8 @@
 //! The sets of hops in use: each once, or, of hops that share traffic, once for each way in which flows are spread over them.
 
+use super::Target;
+use super::hop::Bound;
 use super::slab::{NONE, Slab};
-use super::{Hop, Target};
 use crate::group::GroupId;
 use std::collections::HashMap;
 
@@ -30,23 +31,23 @@ impl Set {
 
 #[derive(Debug, Default)]
 pub(super) struct Sets {
-    by_hops: HashMap<Box<[Hop]>, Vec<u32>>,
+    by_hops: HashMap<Box<[Bound]>, Vec<u32>>,
     slab: Slab<Set>,
 }
 
 impl Sets {
     /// The sets of just these hops.
-    pub(super) fn find(&self, hops: &[Hop]) -> &[u32] {
+    pub(super) fn find(&self, hops: &[Bound]) -> &[u32] {
         self.by_hops.get(hops).map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn insert(&mut self, hops: &[Hop], set: Set) -> u32 {
+    pub(super) fn insert(&mut self, hops: &[Bound], set: Set) -> u32 {
         let index = self.slab.insert(set);
         self.by_hops.entry(hops.into()).or_default().push(index);
         index
     }
 
-    pub(super) fn remove(&mut self, index: u32, hops: &[Hop]) -> Option<Set> {
+    pub(super) fn remove(&mut self, index: u32, hops: &[Bound]) -> Option<Set> {
         if let Some(alike) = self.by_hops.get_mut(hops) {
             alike.retain(|&other| other != index);
             if alike.is_empty() {

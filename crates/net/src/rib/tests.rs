@@ -1,123 +1,87 @@
 //! The RIB against its slow twin: a list of routes, from which the table is worked out anew after each step.
 
+mod six;
+mod twin;
+
 use super::*;
+use crate::DEFAULT_VRF;
 use crate::group::BUCKETS;
+use ipnet::{Ipv4Net, Ipv6Net};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use twin::{Fib, Twin, remove, replace};
 
-/// A forwarding table that does what the changes say, and checks that it never holds a dangling number.
-#[derive(Default)]
-struct Fib {
-    next_hops: BTreeMap<NextHopId, NextHop>,
-    groups: BTreeMap<GroupId, Box<Buckets>>,
-    routes: BTreeMap<Ipv4Net, Target>,
-}
+/// A network of a VRF.
+type Place = (VrfId, IpNet);
 
-impl Fib {
-    fn apply(&mut self, changes: &mut Vec<Change>) {
-        for change in changes.drain(..) {
-            match change {
-                Change::NextHop { id, now: Some(next_hop) } => {
-                    assert!(self.next_hops.keys().all(|other| other.index() != id.index()), "the place is taken");
-                    self.next_hops.insert(id, next_hop);
-                }
-                Change::NextHop { id, now: None } => assert!(self.next_hops.remove(&id).is_some()),
-                Change::Group { id, now: Some(buckets) } => {
-                    let taken = self.groups.keys().any(|other| other.index() == id.index() && *other != id);
-                    assert!(!taken, "the place is taken");
-                    self.groups.insert(id, buckets);
-                }
-                Change::Group { id, now: None } => {
-                    self.groups.remove(&id);
-                }
-                Change::Route { prefix, now: Some(target) } => {
-                    assert_ne!(self.routes.insert(prefix, target), Some(target), "a change that changes nothing");
-                }
-                Change::Route { prefix, now: None } => assert!(self.routes.remove(&prefix).is_some()),
-            }
-            self.assert_whole();
-        }
-    }
+const VRFS: std::ops::Range<VrfId> = 0..3;
 
-    fn assert_whole(&self) {
-        for (prefix, &target) in &self.routes {
-            assert!(!self.next_hops_of(target).is_empty(), "{prefix} leads to {target:?}");
-        }
-    }
-
-    fn next_hops_of(&self, target: Target) -> BTreeSet<NextHop> {
-        match target {
-            Target::NextHop(id) => [self.next_hops[&id]].into(),
-            Target::Group(id) => self.groups[&id].iter().map(|id| self.next_hops[id]).collect(),
-        }
-    }
-}
-
-/// The definition.
-#[derive(Default)]
-struct Twin {
-    routes: BTreeMap<(Ipv4Net, Author), Vec<Hop>>,
-    up: BTreeSet<PortId>,
-}
-
-impl Twin {
-    fn resolve(&self, hop: Hop) -> Option<NextHop> {
-        let (port, gateway) = match hop {
-            Hop::On(port) => (port, None),
-            Hop::ViaOn(gateway, port) => (port, Some(gateway)),
-            Hop::Via(gateway) => {
-                let mut networks = Vec::new();
-                for ((network, author), hops) in &self.routes {
-                    for hop in hops {
-                        if let (Author::Connected, Hop::On(port)) = (author, hop)
-                            && network.contains(&gateway)
-                            && self.up.contains(port)
-                        {
-                            networks.push((std::cmp::Reverse(network.prefix_len()), *port));
-                        }
-                    }
-                }
-                (networks.into_iter().min()?.1, Some(gateway))
-            }
-        };
-        self.up.contains(&port).then_some(NextHop { port, gateway })
-    }
-
-    fn table(&self) -> BTreeMap<Ipv4Net, BTreeSet<NextHop>> {
-        let mut table = BTreeMap::new();
-        for ((prefix, _), hops) in &self.routes {
-            let usable: BTreeSet<_> = hops.iter().filter_map(|&hop| self.resolve(hop)).collect();
-            if !usable.is_empty() {
-                table.entry(*prefix).or_insert(usable);
-            }
-        }
-        table
-    }
+fn installed(rib: &Rib) -> BTreeMap<Place, Target> {
+    let of = |vrf| {
+        let v4 = rib.installed(vrf).map(|(prefix, target): (Ipv4Net, _)| (IpNet::V4(prefix), target));
+        let v6 = rib.installed(vrf).map(|(prefix, target): (Ipv6Net, _)| (IpNet::V6(prefix), target));
+        v4.chain(v6).map(move |(prefix, target)| ((vrf, prefix), target)).collect::<Vec<_>>()
+    };
+    VRFS.flat_map(of).collect()
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Replace(Ipv4Net, Author, Vec<Hop>),
-    Remove(Ipv4Net, Author),
+    Replace(Place, Author, Vec<Hop>),
+    Remove(Place, Author),
     Link(PortId, bool),
     Recycle,
     CatchUp(usize),
 }
 
-fn prefixes() -> impl Strategy<Value = Ipv4Net> {
-    let nets =
-        ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.1.0/24", "10.1.1.1/32", "192.0.2.0/24", "192.0.2.128/25"];
-    proptest::sample::select(nets.to_vec()).prop_map(|net| net.parse().unwrap())
+fn prefixes() -> impl Strategy<Value = Place> {
+    let nets = [
+        "0.0.0.0/0",
+        "10.0.0.0/8",
+        "10.1.0.0/16",
+        "10.1.1.0/24",
+        "10.1.1.1/32",
+        "192.0.2.0/24",
+        "192.0.2.128/25",
+        "::/0",
+        "2001:db8::/32",
+        "2001:db8:1::/48",
+        "2001:db8:1::/64",
+        "2001:db8:1::1/128",
+    ];
+    // Most of what happens, happens in one VRF.
+    let vrf = prop_oneof![3 => Just(0), 1 => VRFS];
+    (vrf, proptest::sample::select(nets.to_vec())).prop_map(|(vrf, net)| (vrf, net.parse().unwrap()))
 }
 
 fn hops() -> impl Strategy<Value = Hop> {
-    let gateways = ["10.1.1.1", "10.1.1.2", "10.9.9.9", "192.0.2.1", "192.0.2.129", "203.0.113.1"];
-    let gateway = proptest::sample::select(gateways.to_vec()).prop_map(|text| text.parse::<Ipv4Addr>().unwrap());
+    let gateways = [
+        "10.1.1.1",
+        "10.1.1.2",
+        "10.9.9.9",
+        "192.0.2.1",
+        "192.0.2.129",
+        "203.0.113.1",
+        "2001:db8::1",
+        "2001:db8:1::1",
+        "2001:db8:1:1::1",
+        "fe80::1",
+    ];
+    let gateway = proptest::sample::select(gateways.to_vec()).prop_map(|text| text.parse::<IpAddr>().unwrap());
     prop_oneof![
-        (0u16..4).prop_map(Hop::On),
-        gateway.clone().prop_map(Hop::Via),
-        gateway.clone().prop_map(Hop::Via),
-        (gateway, 0u16..4).prop_map(|(gateway, port)| Hop::ViaOn(gateway, port)),
+        3 => (0u16..4).prop_map(Hop::On),
+        6 => gateway.clone().prop_map(Hop::Via),
+        3 => (gateway, 0u16..4).prop_map(|(gateway, port)| Hop::ViaOn(gateway, port)),
+    ]
+}
+
+fn all_hops() -> impl Strategy<Value = Vec<Hop>> {
+    let discard = proptest::sample::select(Discard::ALL.to_vec()).prop_map(Hop::Discard);
+    prop_oneof![
+        12 => proptest::collection::vec(hops(), 1..5),
+        1 => discard.clone().prop_map(|hop| vec![hop]),
+        1 => (discard, hops()).prop_map(|(discard, hop)| vec![discard, hop]),
     ]
 }
 
@@ -125,7 +89,7 @@ fn steps() -> impl Strategy<Value = Step> {
     let author = || proptest::sample::select(Author::ALL.to_vec());
     let ports = proptest::collection::vec((0u16..4).prop_map(Hop::On), 1..3);
     prop_oneof![
-        4 => (prefixes(), author(), proptest::collection::vec(hops(), 1..5)).prop_map(|(p, a, h)| Step::Replace(p, a, h)),
+        4 => (prefixes(), author(), all_hops()).prop_map(|(p, a, h)| Step::Replace(p, a, h)),
         2 => (prefixes(), ports).prop_map(|(prefix, hops)| Step::Replace(prefix, Author::Connected, hops)),
         3 => (prefixes(), author()).prop_map(|(prefix, author)| Step::Remove(prefix, author)),
         3 => (0u16..4, any::<bool>()).prop_map(|(port, up)| Step::Link(port, up)),
@@ -145,19 +109,21 @@ fn run(steps: Vec<Step>, limits: Limits, by_and_by: bool, check: impl Fn(&Fib, &
     let (mut rib, mut twin, mut fib, mut changes) = (Rib::new(limits), Twin::default(), Fib::default(), Vec::new());
     for step in steps {
         match step {
-            Step::Replace(prefix, author, hops) => {
+            Step::Replace(place, author, hops) => {
                 let before = fib.routes.clone();
-                let result = rib.replace(prefix, author, &hops, &mut changes);
+                let result = replace(&mut rib, place, author, &hops, &mut changes);
                 fib.apply(&mut changes);
+                assert!(result.is_err() || !Twin::refuses(place.1, &hops));
+                assert!(result.is_ok() || Twin::refuses(place.1, &hops) || limits != Limits::default());
                 match result {
-                    Ok(()) => drop(twin.routes.insert((prefix, author), hops)),
+                    Ok(()) => drop(twin.routes.insert((place.0, place.1, author), hops)),
                     Err(_) => assert_eq!(before, fib.routes, "what is refused changes nothing"),
                 }
             }
-            Step::Remove(prefix, author) => {
-                let there = twin.routes.remove(&(prefix, author)).is_some();
+            Step::Remove(place, author) => {
+                let there = twin.routes.remove(&(place.0, place.1, author)).is_some();
                 let expected = if there { Ok(()) } else { Err(RouteError::NotFound) };
-                assert_eq!(rib.remove(prefix, author, &mut changes), expected);
+                assert_eq!(remove(&mut rib, place, author, &mut changes), expected);
             }
             Step::Link(port, up) => {
                 rib.set_link(port, up);
@@ -179,7 +145,7 @@ fn run(steps: Vec<Step>, limits: Limits, by_and_by: bool, check: impl Fn(&Fib, &
         }
         fib.apply(&mut changes);
         assert_eq!(rib.len(), twin.routes.len());
-        assert_eq!(rib.installed().collect::<BTreeMap<_, _>>(), fib.routes);
+        assert_eq!(installed(&rib), fib.routes);
         assert_eq!(rib.next_hops().collect::<BTreeMap<_, _>>(), fib.next_hops);
         if !rib.is_behind() {
             check(&fib, &twin, &rib);
@@ -191,8 +157,8 @@ fn run(steps: Vec<Step>, limits: Limits, by_and_by: bool, check: impl Fn(&Fib, &
     }
     check(&fib, &twin, &rib);
     let keys: Vec<_> = twin.routes.into_keys().collect();
-    for (prefix, author) in keys {
-        rib.remove(prefix, author, &mut changes).unwrap();
+    for (vrf, prefix, author) in keys {
+        remove(&mut rib, (vrf, prefix), author, &mut changes).unwrap();
     }
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
@@ -207,20 +173,14 @@ proptest! {
     ) {
         run(steps, Limits::default(), by_and_by, |fib, twin, rib| {
             let table: BTreeMap<_, _> =
-                fib.routes.iter().map(|(prefix, target)| (*prefix, fib.next_hops_of(*target))).collect();
+                fib.routes.iter().map(|(place, target)| (*place, fib.reach(*target))).collect();
             assert_eq!(table, twin.table());
-            for (&prefix, expected) in &table {
-                assert_eq!(rib.next_hops_of(fib.routes[&prefix]).into_iter().collect::<BTreeSet<_>>(), *expected);
+            for (place, expected) in &table {
+                let next_hops = rib.next_hops_of(fib.routes[place]).into_iter().collect::<BTreeSet<_>>();
+                assert_eq!(next_hops, expected.clone().unwrap_or_default());
             }
-            for view in rib.routes() {
-                let stated: BTreeSet<_> = view.hops().map(|(hop, _)| hop).collect();
-                let key = (view.prefix(), view.author());
-                assert_eq!(stated, twin.routes[&key].iter().copied().collect());
-                assert!(view.hops().all(|(hop, next_hop)| next_hop == twin.resolve(hop)));
-                let better = twin.routes.range((key.0, Author::Connected)..key);
-                let beaten = better.flat_map(|(_, hops)| hops).any(|&hop| twin.resolve(hop).is_some());
-                assert_eq!(view.is_installed(), !beaten && stated.iter().any(|&hop| twin.resolve(hop).is_some()));
-            }
+            views_agree::<Ipv4Net>(twin, rib);
+            views_agree::<Ipv6Net>(twin, rib);
         });
     }
 
@@ -236,6 +196,33 @@ proptest! {
     }
 }
 
+/// What is shown of the routes of a family is what was stated.
+fn views_agree<P: Routed>(twin: &Twin, rib: &Rib) {
+    let expected = twin.routes.keys().filter(|(_, prefix, _)| P::of(*prefix).is_some()).count();
+    assert_eq!(rib.routes::<P>().count(), expected);
+    assert_eq!(rib.routes_at::<P>(0..rib.positions::<P>()).count(), expected);
+    for view in rib.routes::<P>() {
+        let stated: BTreeSet<_> = view.hops().map(|(hop, _)| hop).collect();
+        let (vrf, prefix, author) = (view.vrf(), view.prefix().into(), view.author());
+        assert_eq!(stated, twin.routes[&(vrf, prefix, author)].iter().copied().collect());
+        assert!(view.hops().all(|(hop, next_hop)| next_hop == twin.resolve(vrf, hop)));
+        let mut better = twin.routes.range((vrf, prefix, Author::Connected)..(vrf, prefix, author));
+        let beaten = better.any(|(_, hops)| twin.reach(vrf, hops).is_some());
+        let reach = twin.reach(vrf, &stated.into_iter().collect::<Vec<_>>());
+        assert_eq!(view.is_installed(), !beaten && reach.is_some());
+        assert!(rib.routes_to(vrf, view.prefix()).any(|other| other.author() == author));
+        let installed = rib.installed_at(vrf, view.prefix());
+        if installed.is_some() {
+            assert_eq!(installed, rib.installed::<P>(vrf).find(|(found, _)| *found == view.prefix()).map(|(_, to)| to));
+        }
+    }
+}
+
+/// A place in the default VRF.
+fn at(prefix: Ipv4Net) -> Place {
+    (DEFAULT_VRF, prefix.into())
+}
+
 fn net(text: &str) -> Ipv4Net {
     text.parse().unwrap()
 }
@@ -244,13 +231,18 @@ fn ip(text: &str) -> Ipv4Addr {
     text.parse().unwrap()
 }
 
+/// A router by its address.
+fn via(gateway: impl Into<IpAddr>) -> Hop {
+    Hop::Via(gateway.into())
+}
+
 /// Two ports with connected networks 10.0.N.0/24, links up.
 fn two_ports(fib: &mut Fib) -> Rib {
     let (mut rib, mut changes) = (Rib::new(Limits::default()), Vec::new());
     for port in 1..=2 {
         set_link(&mut rib, port, true, &mut changes);
         let network = net(&format!("10.0.{port}.0/24"));
-        rib.replace(network, Author::Connected, &[Hop::On(port)], &mut changes).unwrap();
+        rib.replace(DEFAULT_VRF, network, Author::Connected, &[Hop::On(port)], &mut changes).unwrap();
     }
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
@@ -261,9 +253,9 @@ fn two_ports(fib: &mut Fib) -> Rib {
 fn an_equal_cost_set_shrinks_and_grows_by_its_group_alone() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
-    let hops = [Hop::Via(ip("10.0.1.9")), Hop::Via(ip("10.0.2.9"))];
+    let hops = [via(ip("10.0.1.9")), via(ip("10.0.2.9"))];
     for third in 0..100 {
-        rib.replace(net(&format!("198.51.{third}.0/24")), Author::Config, &hops, &mut changes).unwrap();
+        rib.replace(DEFAULT_VRF, net(&format!("198.51.{third}.0/24")), Author::Config, &hops, &mut changes).unwrap();
     }
     assert_eq!(rib.group_count(), 1, "equal sets are one");
     fib.apply(&mut changes);
@@ -273,8 +265,8 @@ fn an_equal_cost_set_shrinks_and_grows_by_its_group_alone() {
     let groups = changes.iter().filter(|change| matches!(change, Change::Group { .. })).count();
     assert_eq!((routes, groups), (1, 1), "the connected route of port 2, and one group");
     fib.apply(&mut changes);
-    let only = NextHop { port: 1, gateway: Some(ip("10.0.1.9")) };
-    assert_eq!(fib.next_hops_of(fib.routes[&net("198.51.7.0/24")]), [only].into());
+    let only = NextHop { port: 1, gateway: Some(ip("10.0.1.9").into()) };
+    assert_eq!(fib.next_hops_of(fib.routes[&at(net("198.51.7.0/24"))]), [only].into());
 
     set_link(&mut rib, 1, false, &mut changes);
     fib.apply(&mut changes);
@@ -283,7 +275,7 @@ fn an_equal_cost_set_shrinks_and_grows_by_its_group_alone() {
     set_link(&mut rib, 1, true, &mut changes);
     fib.apply(&mut changes);
     assert_eq!(fib.routes.len(), 102);
-    assert_eq!(fib.next_hops_of(fib.routes[&net("198.51.7.0/24")]).len(), 2);
+    assert_eq!(fib.next_hops_of(fib.routes[&at(net("198.51.7.0/24"))]).len(), 2);
     assert_eq!(rib.retired(), Retired { next_hops: 0, groups: 0 }, "flapping uses up no places");
 }
 
@@ -292,73 +284,80 @@ fn a_replaced_route_keeps_the_flows_of_the_hops_that_stay() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
     let prefix = net("198.51.100.0/24");
-    let hops = |last: &[u8]| -> Vec<Hop> { last.iter().map(|n| Hop::Via(Ipv4Addr::new(10, 0, 1, *n))).collect() };
-    let buckets = |rib: &Rib| match rib.lookup(ip("198.51.100.1")) {
+    let hops = |last: &[u8]| -> Vec<Hop> { last.iter().map(|n| via(Ipv4Addr::new(10, 0, 1, *n))).collect() };
+    let buckets = |rib: &Rib| match rib.lookup(DEFAULT_VRF, ip("198.51.100.1")) {
         Some((_, Target::Group(id))) => *rib.buckets(id).unwrap(),
         other => panic!("{other:?}"),
     };
-    rib.replace(prefix, Author::Cli, &hops(&[2, 3, 4, 5]), &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, prefix, Author::Cli, &hops(&[2, 3, 4, 5]), &mut changes).unwrap();
     let before = buckets(&rib);
     fib.apply(&mut changes);
-    rib.replace(prefix, Author::Cli, &hops(&[2, 3, 4]), &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, prefix, Author::Cli, &hops(&[2, 3, 4]), &mut changes).unwrap();
     fib.apply(&mut changes);
     let after = buckets(&rib);
     let gone = before.iter().find(|id| !after.contains(id)).unwrap();
     assert!(before.iter().zip(&after).all(|(old, new)| old == new || old == gone));
     // One more hop that is not usable changes no bucket, and the new group is told all the same.
-    rib.replace(prefix, Author::Cli, &[hops(&[2, 3, 4]), vec![Hop::Via(ip("203.0.113.1"))]].concat(), &mut changes)
-        .unwrap();
+    rib.replace(
+        DEFAULT_VRF,
+        prefix,
+        Author::Cli,
+        &[hops(&[2, 3, 4]), vec![via(ip("203.0.113.1"))]].concat(),
+        &mut changes,
+    )
+    .unwrap();
     fib.apply(&mut changes);
     assert_eq!(buckets(&rib), after);
-    assert_eq!(fib.next_hops_of(fib.routes[&prefix]).len(), 3);
+    assert_eq!(fib.next_hops_of(fib.routes[&at(prefix)]).len(), 3);
 }
 #[test]
 fn a_lower_author_takes_over_while_the_better_one_has_no_link() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
     let default = net("0.0.0.0/0");
-    rib.replace(default, Author::Learned, &[Hop::Via(ip("10.0.2.1"))], &mut changes).unwrap();
-    rib.replace(default, Author::Config, &[Hop::Via(ip("10.0.1.1"))], &mut changes).unwrap();
-    let port = |rib: &Rib| rib.lookup(ip("8.8.8.8")).map(|(_, target)| rib.next_hops_of(target)[0].port);
+    rib.replace(DEFAULT_VRF, default, Author::Learned, &[via(ip("10.0.2.1"))], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, default, Author::Config, &[via(ip("10.0.1.1"))], &mut changes).unwrap();
+    let port = |rib: &Rib| rib.lookup(DEFAULT_VRF, ip("8.8.8.8")).map(|(_, target)| rib.next_hops_of(target)[0].port);
     assert_eq!(port(&rib), Some(1));
     set_link(&mut rib, 1, false, &mut changes);
     assert_eq!(port(&rib), Some(2));
     set_link(&mut rib, 1, true, &mut changes);
     assert_eq!(port(&rib), Some(1));
-    rib.remove(default, Author::Config, &mut changes).unwrap();
+    rib.remove(DEFAULT_VRF, default, Author::Config, &mut changes).unwrap();
     assert_eq!(port(&rib), Some(2));
     fib.apply(&mut changes);
-    assert_eq!(rib.lookup(ip("10.0.2.77")).map(|(prefix, _)| prefix), Some(net("10.0.2.0/24")));
+    assert_eq!(rib.lookup(DEFAULT_VRF, ip("10.0.2.77")).map(|(prefix, _)| prefix), Some(net("10.0.2.0/24")));
 }
 
 #[test]
 fn gateways_are_looked_up_among_connected_networks_only() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
-    rib.replace(net("172.16.0.0/12"), Author::Config, &[Hop::Via(ip("10.0.1.1"))], &mut changes).unwrap();
-    rib.replace(net("192.168.0.0/16"), Author::Config, &[Hop::Via(ip("172.16.0.1"))], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("172.16.0.0/12"), Author::Config, &[via(ip("10.0.1.1"))], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("192.168.0.0/16"), Author::Config, &[via(ip("172.16.0.1"))], &mut changes).unwrap();
     fib.apply(&mut changes);
-    assert!(!fib.routes.contains_key(&net("192.168.0.0/16")));
-    let view = rib.routes_to(net("192.168.3.3/16")).next().unwrap();
-    assert_eq!(view.hops().collect::<Vec<_>>(), [(Hop::Via(ip("172.16.0.1")), None)]);
+    assert!(!fib.routes.contains_key(&at(net("192.168.0.0/16"))));
+    let view = rib.routes_to(DEFAULT_VRF, net("192.168.3.3/16")).next().unwrap();
+    assert_eq!(view.hops().collect::<Vec<_>>(), [(via(ip("172.16.0.1")), None)]);
     // The gateway's network moves from one port to the other.
-    rib.replace(net("10.0.1.0/24"), Author::Connected, &[Hop::On(2)], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("10.0.1.0/24"), Author::Connected, &[Hop::On(2)], &mut changes).unwrap();
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
-    let expected = NextHop { port: 2, gateway: Some(ip("10.0.1.1")) };
-    assert_eq!(fib.next_hops_of(fib.routes[&net("172.16.0.0/12")]), [expected].into());
+    let expected = NextHop { port: 2, gateway: Some(ip("10.0.1.1").into()) };
+    assert_eq!(fib.next_hops_of(fib.routes[&at(net("172.16.0.0/12"))]), [expected].into());
 }
 
 #[test]
 fn bad_routes_are_refused_by_name() {
     let mut changes = Vec::new();
     let mut rib = Rib::new(Limits { routes: 1, next_hops: 1, groups: 0 });
-    let mut replace = |prefix: &str, hops: &[Hop]| rib.replace(net(prefix), Author::Cli, hops, &mut changes);
+    let mut replace =
+        |prefix: &str, hops: &[Hop]| rib.replace(DEFAULT_VRF, net(prefix), Author::Cli, hops, &mut changes);
     assert_eq!(replace("10.0.0.0/8", &[]), Err(RouteError::NoHops));
     let many: Vec<_> = (0..65).map(Hop::On).collect();
     assert_eq!(replace("10.0.0.0/8", &many), Err(RouteError::TooManyHops { limit: 64 }));
     assert_eq!(replace("10.0.0.0/8", &[Hop::On(1), Hop::On(2)]), Err(RouteError::TooManyNextHops));
-    let gateways = [Hop::Via(ip("10.0.0.1")), Hop::Via(ip("10.0.0.2"))];
+    let gateways = [via(ip("10.0.0.1")), via(ip("10.0.0.2"))];
     assert_eq!(replace("10.0.0.0/8", &gateways), Err(RouteError::TooManyGroups));
     assert_eq!(replace("10.0.0.0/8", &gateways[..1]), Ok(()));
     assert_eq!(replace("11.0.0.0/8", &gateways[..1]), Err(RouteError::TooManyRoutes { limit: 1 }));
@@ -372,17 +371,18 @@ fn a_starved_hop_is_served_after_recycling() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = Rib::new(Limits { next_hops: 2, ..Limits::default() });
     set_link(&mut rib, 1, true, &mut changes);
-    rib.replace(net("172.16.0.0/12"), Author::Cli, &[Hop::ViaOn(ip("10.0.0.2"), 1)], &mut changes).unwrap();
-    rib.replace(net("192.168.0.0/16"), Author::Cli, &[Hop::Via(ip("10.0.0.1"))], &mut changes).unwrap();
-    rib.replace(net("10.0.0.0/8"), Author::Connected, &[Hop::On(1)], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("172.16.0.0/12"), Author::Cli, &[Hop::ViaOn(ip("10.0.0.2").into(), 1)], &mut changes)
+        .unwrap();
+    rib.replace(DEFAULT_VRF, net("192.168.0.0/16"), Author::Cli, &[via(ip("10.0.0.1"))], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("10.0.0.0/8"), Author::Connected, &[Hop::On(1)], &mut changes).unwrap();
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
-    assert!(!fib.routes.contains_key(&net("192.168.0.0/16")));
-    rib.remove(net("172.16.0.0/12"), Author::Cli, &mut changes).unwrap();
+    assert!(!fib.routes.contains_key(&at(net("192.168.0.0/16"))));
+    rib.remove(DEFAULT_VRF, net("172.16.0.0/12"), Author::Cli, &mut changes).unwrap();
     rib.recycle(rib.retired());
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
-    assert!(fib.routes.contains_key(&net("192.168.0.0/16")));
+    assert!(fib.routes.contains_key(&at(net("192.168.0.0/16"))));
 }
 
 /// The buckets that change when fair shares among `members` are made of `before` with the fewest changes: each member keeps what it
@@ -398,7 +398,7 @@ fn fewest_moves(before: &Buckets, members: &BTreeSet<NextHopId>) -> usize {
 
 /// The buckets behind a route to several next hops.
 fn buckets_to(rib: &Rib, prefix: Ipv4Net) -> Option<Buckets> {
-    match rib.lookup(prefix.addr()) {
+    match rib.lookup(DEFAULT_VRF, prefix.addr()) {
         Some((_, Target::Group(id))) => rib.buckets(id).copied(),
         _ => None,
     }
@@ -416,12 +416,12 @@ proptest! {
         let mut rib = two_ports(&mut fib);
         for (place, author, members) in steps {
             let prefix = net(&format!("198.51.{place}.0/24"));
-            let hops: Vec<Hop> = members.iter().map(|&last| Hop::Via(Ipv4Addr::new(10, 0, 1, last))).collect();
+            let hops: Vec<Hop> = members.iter().map(|&last| via(Ipv4Addr::new(10, 0, 1, last))).collect();
             let before = buckets_to(&rib, prefix);
-            rib.replace(prefix, author, &hops, &mut changes).unwrap();
+            rib.replace(DEFAULT_VRF, prefix, author, &hops, &mut changes).unwrap();
             fib.apply(&mut changes);
             let Some((before, after)) = before.zip(buckets_to(&rib, prefix)) else { continue };
-            let leads = rib.routes_to(prefix).any(|route| route.author() == author && route.is_installed());
+            let leads = rib.routes_to(DEFAULT_VRF, prefix).any(|route| route.author() == author && route.is_installed());
             let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
             if leads {
                 prop_assert_eq!(moved, fewest_moves(&before, &after.iter().copied().collect()));
@@ -436,17 +436,17 @@ proptest! {
 fn a_command_that_leaves_out_a_hop_of_the_configuration_moves_its_flows_only() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
-    let hops: Vec<Hop> = (2..10).map(|last| Hop::Via(Ipv4Addr::new(10, 0, 1, last))).collect();
+    let hops: Vec<Hop> = (2..10).map(|last| via(Ipv4Addr::new(10, 0, 1, last))).collect();
     let (prefix, other) = (net("198.51.100.0/24"), net("203.0.113.0/24"));
-    rib.replace(prefix, Author::Config, &hops, &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, prefix, Author::Config, &hops, &mut changes).unwrap();
     // Another route has just the hops that are to stay, with their flows spread in another way.
-    rib.replace(other, Author::Config, &hops[1..], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, other, Author::Config, &hops[1..], &mut changes).unwrap();
     let before = buckets_to(&rib, prefix).unwrap();
-    rib.replace(prefix, Author::Cli, &hops[1..], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, prefix, Author::Cli, &hops[1..], &mut changes).unwrap();
     let after = buckets_to(&rib, prefix).unwrap();
     let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
     assert_eq!(moved, BUCKETS / 8);
-    rib.remove(prefix, Author::Cli, &mut changes).unwrap();
+    rib.remove(DEFAULT_VRF, prefix, Author::Cli, &mut changes).unwrap();
     assert_eq!(buckets_to(&rib, prefix).unwrap(), before, "what the command covered comes back");
     fib.apply(&mut changes);
 }
@@ -456,11 +456,11 @@ fn when_groups_become_few_equal_sets_are_one() {
     let limits = Limits { groups: 4, ..Limits::default() };
     let (mut rib, mut changes) = (Rib::new(limits), Vec::new());
     set_link(&mut rib, 1, true, &mut changes);
-    rib.replace(net("10.0.1.0/24"), Author::Connected, &[Hop::On(1)], &mut changes).unwrap();
-    let hops: Vec<Hop> = (2..10).map(|last| Hop::Via(Ipv4Addr::new(10, 0, 1, last))).collect();
-    rib.replace(net("198.51.100.0/24"), Author::Config, &hops, &mut changes).unwrap();
-    rib.replace(net("203.0.113.0/24"), Author::Config, &hops[1..], &mut changes).unwrap();
-    rib.replace(net("198.51.100.0/24"), Author::Cli, &hops[1..], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("10.0.1.0/24"), Author::Connected, &[Hop::On(1)], &mut changes).unwrap();
+    let hops: Vec<Hop> = (2..10).map(|last| via(Ipv4Addr::new(10, 0, 1, last))).collect();
+    rib.replace(DEFAULT_VRF, net("198.51.100.0/24"), Author::Config, &hops, &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("203.0.113.0/24"), Author::Config, &hops[1..], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("198.51.100.0/24"), Author::Cli, &hops[1..], &mut changes).unwrap();
     assert_eq!(rib.group_count(), 2, "the last groups are for sets that are not there yet");
 }
 
@@ -474,7 +474,7 @@ fn a_link_takes_its_routes_along_by_the_piece() {
     let mut rib = two_ports(&mut fib);
     let prefix = |n: u32| Ipv4Net::new(Ipv4Addr::from_bits((20 << 24) + (n << 8)), 24).unwrap();
     for n in 0..ROUTES {
-        rib.replace(prefix(n), Author::Config, &[Hop::Via(ip("10.0.1.9"))], &mut changes).unwrap();
+        rib.replace(DEFAULT_VRF, prefix(n), Author::Config, &[via(ip("10.0.1.9"))], &mut changes).unwrap();
     }
     fib.apply(&mut changes);
     for (up, left) in [(false, 1), (true, ROUTES as usize + 2)] {
@@ -487,13 +487,13 @@ fn a_link_takes_its_routes_along_by_the_piece() {
             pieces += 1;
             // One that the walk has not met yet, or has, goes and comes: be it met first, last or never.
             let one = prefix(pieces * 37 % ROUTES);
-            rib.remove(one, Author::Config, &mut changes).unwrap();
-            rib.replace(one, Author::Config, &[Hop::Via(ip("10.0.1.9"))], &mut changes).unwrap();
+            rib.remove(DEFAULT_VRF, one, Author::Config, &mut changes).unwrap();
+            rib.replace(DEFAULT_VRF, one, Author::Config, &[via(ip("10.0.1.9"))], &mut changes).unwrap();
             fib.apply(&mut changes);
-            assert_eq!(fib.routes.contains_key(&one), up);
+            assert_eq!(fib.routes.contains_key(&at(one)), up);
         }
         assert!(pieces as usize >= ROUTES as usize / PIECE);
         assert_eq!(fib.routes.len(), left);
-        assert_eq!(rib.installed().collect::<BTreeMap<_, _>>(), fib.routes);
+        assert_eq!(installed(&rib), fib.routes);
     }
 }

@@ -1,25 +1,31 @@
 //! Looking at the RIB.
 
-use super::routes::{Entry, Route};
+use super::routes::{Entry, Route, Routed};
 use super::{Hop, Rib, Target};
 use crate::author::Author;
+use crate::family::{Family, Prefix};
 use crate::group::{Buckets, GroupId};
 use crate::interface::PortId;
 use crate::nexthop::{NextHop, NextHopId};
+use crate::vrf::VrfId;
 use ipnet::Ipv4Net;
-use std::net::Ipv4Addr;
 
 /// One author's route.
 #[derive(Clone, Copy, Debug)]
-pub struct RouteView<'r> {
+pub struct RouteView<'r, P = Ipv4Net> {
     rib: &'r Rib,
-    route: &'r Route,
+    route: &'r Route<P>,
     entry: &'r Entry,
 }
 
-impl<'r> RouteView<'r> {
+impl<'r, P: Routed> RouteView<'r, P> {
+    /// The VRF.
+    pub const fn vrf(&self) -> VrfId {
+        self.route.vrf
+    }
+
     /// The prefix; host bits are zero.
-    pub const fn prefix(&self) -> Ipv4Net {
+    pub const fn prefix(&self) -> P {
         self.route.prefix
     }
 
@@ -35,17 +41,17 @@ impl<'r> RouteView<'r> {
     }
 
     /// Its hops as stated, each with the next hop that it leads to if it is usable.
-    pub fn hops(&self) -> impl Iterator<Item = (Hop, Option<NextHop>)> + use<'r> {
+    pub fn hops(&self) -> impl Iterator<Item = (Hop, Option<NextHop>)> + use<'r, P> {
         let rib = self.rib;
         rib.sets.members(self.entry.set).iter().filter_map(move |&hop| {
             let next_hop = rib.hops.usable(hop).and_then(|id| rib.next_hops.get(id));
-            Some((rib.hops.hop(hop)?, next_hop))
+            Some((rib.hops.bound(hop)?.hop, next_hop))
         })
     }
 }
 
 impl Rib {
-    /// Routes of all authors.
+    /// Routes of all authors, in all VRFs, of both families.
     pub fn len(&self) -> usize {
         self.routes.len()
     }
@@ -55,52 +61,57 @@ impl Rib {
         self.len() == 0
     }
 
-    /// All routes, in no order of prefixes; those of one prefix stand together, the most preferred author first.
-    pub fn routes(&self) -> impl Iterator<Item = RouteView<'_>> {
+    /// All routes of a family, in no order of VRFs and prefixes; those of one prefix stand together, the most preferred author first.
+    pub fn routes<P: Routed>(&self) -> impl Iterator<Item = RouteView<'_, P>> {
         self.routes.iter().flat_map(move |route| self.views(route))
     }
 
-    /// The routes at some of the positions 0 to [`Rib::positions`], in no order of prefixes. A route keeps its position as long as
-    /// it lives.
-    pub fn routes_at(&self, positions: std::ops::Range<u32>) -> impl Iterator<Item = RouteView<'_>> {
+    /// The routes of a family at some of the positions 0 to [`Rib::positions`], in no order of VRFs and prefixes. A route keeps its
+    /// position as long as it lives.
+    pub fn routes_at<P: Routed>(&self, positions: std::ops::Range<u32>) -> impl Iterator<Item = RouteView<'_, P>> {
         let routes = positions.filter_map(|position| self.routes.at(position));
         routes.flat_map(move |route| self.views(route))
     }
 
-    /// One more than the last position that a route may have.
-    pub fn positions(&self) -> u32 {
-        self.routes.positions()
+    /// One more than the last position that a route of a family may have.
+    pub fn positions<P: Routed>(&self) -> u32 {
+        self.routes.positions::<P>()
     }
 
     /// The routes to exactly this prefix, the most preferred author first.
-    pub fn routes_to(&self, prefix: Ipv4Net) -> impl Iterator<Item = RouteView<'_>> {
-        self.routes.get(prefix.trunc()).into_iter().flat_map(move |route| self.views(route))
+    pub fn routes_to<P: Routed>(&self, vrf: VrfId, prefix: P) -> impl Iterator<Item = RouteView<'_, P>> {
+        self.routes.get(vrf, prefix.network()).into_iter().flat_map(move |route| self.views(route))
     }
 
-    fn views<'r>(&'r self, route: &'r Route) -> impl Iterator<Item = RouteView<'r>> {
+    fn views<'r, P: Routed>(&'r self, route: &'r Route<P>) -> impl Iterator<Item = RouteView<'r, P>> {
         self.routes.entries(route).map(move |entry| RouteView { rib: self, route, entry })
     }
 
-    /// What the forwarding table holds: every prefix that leads somewhere.
-    pub fn installed(&self) -> impl Iterator<Item = (Ipv4Net, Target)> {
-        self.routes.iter().filter_map(|route| Some((route.prefix, route.installed?)))
+    /// What the forwarding table of a VRF holds: every prefix of a family that has a target.
+    pub fn installed<P: Routed>(&self, vrf: VrfId) -> impl Iterator<Item = (P, Target)> {
+        let routes = self.routes.iter().filter(move |route| route.vrf == vrf);
+        routes.filter_map(|route| Some((route.prefix, route.installed?)))
     }
 
     /// Where exactly this prefix leads, as the forwarding table holds it.
-    pub fn installed_at(&self, prefix: Ipv4Net) -> Option<Target> {
-        self.routes.get(prefix.trunc())?.installed
+    pub fn installed_at<P: Routed>(&self, vrf: VrfId, prefix: P) -> Option<Target> {
+        self.routes.get(vrf, prefix.network())?.installed
     }
 
-    /// The longest prefix around `address` that leads somewhere: 33 probes, for shows and checks.
-    pub fn lookup(&self, address: Ipv4Addr) -> Option<(Ipv4Net, Target)> {
-        let prefixes = (0..=32).rev().filter_map(|length| Ipv4Net::new(address, length).ok());
-        prefixes.map(|prefix| prefix.trunc()).find_map(|prefix| Some((prefix, self.routes.get(prefix)?.installed?)))
+    /// The longest prefix around `address` that has a target: a probe for each length, for shows and checks.
+    pub fn lookup<A: Family>(&self, vrf: VrfId, address: A) -> Option<(A::Prefix, Target)>
+    where
+        A::Prefix: Routed,
+    {
+        let mut prefixes = (0..=A::BITS).rev().filter_map(|length| A::Prefix::around(address, length));
+        prefixes.find_map(|prefix| Some((prefix, self.routes.get(vrf, prefix)?.installed?)))
     }
 
     /// The next hops that a target stands for at present.
     pub fn next_hops_of(&self, target: Target) -> Vec<NextHop> {
         let mut ids = match target {
             Target::NextHop(id) => vec![id],
+            Target::Discard(_) => Vec::new(),
             Target::Group(id) => self.buckets(id).map_or(Vec::new(), |buckets| buckets.to_vec()),
         };
         ids.sort_unstable();

@@ -3,7 +3,7 @@
 
 use std::net::Ipv6Addr;
 
-use weir_stage::function::Traffic;
+use weir_stage::case::Traffic;
 use weir_stage::{Case, Instance, PortInfo, Random};
 use weir_wire::mpls::Label;
 use weir_wire::vlan::Vlan;

@@ -3,7 +3,7 @@
 use weir_net::PortId;
 use weir_net::icmp::Problem;
 use weir_net::icmp6;
-use weir_net::neighbor::{ArpKind, Heard, Ignored, Resolution};
+use weir_net::neighbor::{Heard, Ignored, MessageKind, Resolution};
 use weir_packet::{Held, Packet};
 use weir_wire::arp::{ArpFields, FRAME_LEN};
 use weir_wire::gre::Gre;
@@ -98,18 +98,18 @@ impl Turn<'_, '_> {
     }
 
     /// Sends an ARP packet to a link of the core. Without a buffer it is not sent: ARP repeats itself.
-    pub(super) fn core_arp_out(&mut self, port: PortId, to: MacAddr, arp: &ArpFields, kind: ArpKind) {
+    pub(super) fn core_arp_out(&mut self, port: PortId, to: MacAddr, arp: &ArpFields, kind: MessageKind) {
         let position = self.control.ports.ingress(port).position;
         let Some(mut packet) = self.fresh(LEAST_FRAME) else { return };
         if arp.write(to, packet.bytes_mut()).is_none() {
             return self.out.unalloc(packet);
         }
         let reason = match kind {
-            ArpKind::Request => Exit::ArpRequest,
-            ArpKind::Revalidation => Exit::ArpRevalidation,
-            ArpKind::Reply => Exit::ArpReply,
-            ArpKind::Probe => Exit::ArpProbe,
-            ArpKind::Announcement => Exit::ArpAnnouncement,
+            MessageKind::Request => Exit::ArpRequest,
+            MessageKind::Revalidation => Exit::ArpRevalidation,
+            MessageKind::Reply => Exit::ArpReply,
+            MessageKind::Probe => Exit::ArpProbe,
+            MessageKind::Announcement => Exit::ArpAnnouncement,
         };
         self.emit(packet, position, reason);
     }

@@ -15,11 +15,12 @@ use crate::table::{Address, BindingKey, Tags};
 /// Which of the limits of errors a problem counts for, and the reason under which its message is counted.
 const fn kind_of(problem: Problem) -> (usize, Exit) {
     match problem {
-        Problem::HopLimitExceeded => (0, Exit::TimeExceeded),
-        Problem::NoRoute => (1, Exit::NetUnreachable),
+        Problem::HopLimitExceeded | Problem::ReassemblyExceeded => (0, Exit::TimeExceeded),
         Problem::AddressUnreachable => (2, Exit::HostUnreachable),
         Problem::PortUnreachable => (4, Exit::PortUnreachable),
         Problem::TooBig { .. } => (5, Exit::PacketTooBig),
+        // The gateway finds no other problems with a packet.
+        _ => (1, Exit::NetUnreachable),
     }
 }
 
@@ -92,8 +93,10 @@ impl Turn<'_, '_> {
             bytes.get(..TAGGED + Ipv6::LEN + usize::from(ip.payload_length.get())).ok_or(Exit::IcmpMalformed)?;
         let mut reply = self.fresh(frame.len()).ok_or(Exit::NoBuffer)?;
         reply.bytes_mut().copy_from_slice(frame);
-        let answered = icmp6::echo_reply(inside_mut(&mut reply));
-        if !answered || self.tag(&mut reply, line.tags, port.mac, line.station, ethernet::IPV6).is_none() {
+        let source = Ipv6::view(inside(&reply)).map_or(Ipv6Addr::UNSPECIFIED, Ipv6::destination_addr);
+        let answered = icmp6::echo_reply(inside_mut(&mut reply), source);
+        let is_set = answered.is_some_and(|len| reply.set_len(TAGGED + len));
+        if !is_set || self.tag(&mut reply, line.tags, port.mac, line.station, ethernet::IPV6).is_none() {
             self.out.unalloc(reply);
             return Err(Exit::IcmpIgnored);
         }
@@ -186,7 +189,7 @@ impl Turn<'_, '_> {
     /// Neighbour discovery of a customer (RFC 4861). Where his networks are follows from where he speaks from.
     pub(super) fn neighbor_discovery(&mut self, line: Line, packet: Held) {
         let bytes = inside(packet.packet());
-        if let Some((from, link)) = nd::parse_router_solicitation(bytes) {
+        if let Some(nd::RouterSolicitation { source: from, link }) = nd::parse_router_solicitation(bytes) {
             let done = self.hear6(line, from, link).map(|()| self.advertise(line, from));
             return match done {
                 Ok(true) => self.out.send(packet, Exit::NdAnswered),
@@ -194,8 +197,9 @@ impl Turn<'_, '_> {
                 Err(exit) => self.lose(line.subscriber, packet, exit),
             };
         }
-        match nd::parse(bytes) {
-            Some(nd::Message::Solicitation { from, target, link }) => {
+        let message = nd::parse(bytes);
+        match message.map(|message| (message.source, message.body)) {
+            Some((from, nd::Body::Solicitation { target, link, .. })) => {
                 // Whoever looks for doubles of his own address (RFC 4862) has none yet, and will not have the gateway's.
                 let heard = if from.is_unspecified() { Ok(()) } else { self.hear6(line, from, link) };
                 match heard {
@@ -207,7 +211,7 @@ impl Turn<'_, '_> {
                     Ok(()) => self.lose(line.subscriber, packet, Exit::NoBuffer),
                 }
             }
-            Some(nd::Message::Advertisement { target, link }) => match self.hear6(line, target, link) {
+            Some((_, nd::Body::Advertisement { target, link, .. })) => match self.hear6(line, target, link) {
                 Ok(()) => self.out.send(packet, Exit::NdLearned),
                 Err(exit) => self.lose(line.subscriber, packet, exit),
             },
@@ -279,7 +283,8 @@ impl Turn<'_, '_> {
     fn answer6(&mut self, line: Line, asking: Ipv6Addr, target: Ipv6Addr) -> bool {
         let Some((_, port)) = self.access_port(line.tags) else { return false };
         let mut frame = [0; nd::FRAME_LEN];
-        let written = nd::write_advertisement(&mut frame, port.mac, target, line.station, asking);
+        let answer = nd::Message::advertisement(target, port.mac, asking, true);
+        let written = answer.write(&mut frame, port.mac, line.station);
         written.is_some() && self.send6(line.tags, &frame, Exit::NeighborAdvertisement)
     }
 
@@ -287,26 +292,21 @@ impl Turn<'_, '_> {
     fn advertise(&mut self, line: Line, from: Ipv6Addr) -> bool {
         /// RFC 4861 section 6.2.1: three times the longest time between two advertisements, here as they are asked for.
         const LIFETIME: u16 = 1800;
-        const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
         let Some((_, port)) = self.access_port(line.tags) else { return false };
         let subscriber = self.control.registry.subscriber(line.subscriber);
-        let networks: Vec<u64> = subscriber
+        let prefixes: Vec<nd::PrefixInformation> = subscriber
             .into_iter()
             .flat_map(|subscriber| &subscriber.fields().ipv6)
             .filter(|network| network.prefix_len() == 64)
-            .map(|network| half(network.network()))
+            .map(|network| nd::PrefixInformation::new(network.network(), network.prefix_len()))
             .collect();
+        let to = (line.station, if from.is_unspecified() { nd::ALL_NODES } else { from });
         let says = nd::RouterAdvertisement {
-            mac: port.mac,
-            own: nd::link_local(port.mac),
-            to: (line.station, if from.is_unspecified() { ALL_NODES } else { from }),
-            lifetime: LIFETIME,
-            mtu: u32::from(port.mtu),
-            networks: &networks,
+            mtu: Some(u32::from(port.mtu)),
+            prefixes: &prefixes,
+            ..nd::RouterAdvertisement::new(port.mac, nd::link_local(port.mac), to, LIFETIME)
         };
-        let mut frame = vec![0; nd::router_advertisement_len(networks.len())];
-        nd::write_router_advertisement(&mut frame, &says).is_some()
-            && self.send6(line.tags, &frame, Exit::RouterAdvertisement)
+        self.send6(line.tags, &says.to_frame(), Exit::RouterAdvertisement)
     }
 
     /// Sends an untagged frame of neighbour discovery to a line.

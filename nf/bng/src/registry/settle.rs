@@ -41,12 +41,12 @@ impl Registry {
 
     /// Tells the schedulers of a subscriber.
     fn shape(&self, subscriber: &Subscriber) {
-        let Some(shaping) = &self.settings.shaping else { return };
+        let Some((shaping, schedulers)) = self.settings.shaping.as_ref().zip(self.schedulers.as_ref()) else { return };
         let user = subscriber.user();
         match subscriber.fields().profile.as_deref().or(shaping.usual.as_deref()) {
-            Some(profile) => shaping.schedulers.assign(user, profile),
+            Some(profile) => schedulers.assign(user, profile),
             // What another subscriber had, or it itself before, is not its own.
-            None if self.users.get(&user) == Some(&1) => shaping.schedulers.dismiss(user),
+            None if self.users.get(&user) == Some(&1) => schedulers.dismiss(user),
             None => {}
         }
     }
@@ -71,13 +71,13 @@ impl Registry {
     /// Tells the schedulers of users that no subscriber is any more, so that nobody's rate is divided for them.
     fn dismiss_users(&mut self) {
         let left = std::mem::take(&mut self.unsettled_users);
-        let Some(shaping) = &self.settings.shaping else { return };
-        left.iter().filter(|user| !self.users.contains_key(user)).for_each(|user| shaping.schedulers.dismiss(*user));
+        let Some(schedulers) = &self.schedulers else { return };
+        left.iter().filter(|user| !self.users.contains_key(user)).for_each(|user| schedulers.dismiss(*user));
     }
 
     /// Packets of a subscriber's user that the schedulers dropped since they were made; `None` if nothing is shaped.
     pub(crate) fn shaped_off(&self, subscriber: &Subscriber) -> Option<u64> {
-        self.settings.shaping.as_ref().map(|shaping| shaping.schedulers.dropped(subscriber.user()))
+        self.schedulers.as_ref().map(|schedulers| schedulers.dropped(subscriber.user()))
     }
 
     /// Tells the schedulers of all subscribers.
@@ -176,7 +176,8 @@ mod tests {
         let owners = Owners::with_schedulers(2);
         let schedulers = Schedulers::new(&config, 2, owners, &domain).unwrap().unwrap();
         let profiles = vec!["gold".to_owned(), "silver".to_owned()];
-        let shaping = Some(ShapingSettings { schedulers, profiles, usual: None, users: 8 });
+        let shaping = Some(ShapingSettings { profiles, usual: None, users: 8 });
+        registry.shape_by(Some(schedulers));
         registry.configure(Settings { shaping, owners, ..testing::settings(false) });
         (domain, registry)
     }
@@ -197,7 +198,7 @@ mod tests {
     /// The profiles of users, by their numbers, as all schedulers have them.
     fn profiles(registry: &mut Registry) -> Vec<Option<String>> {
         registry.settle();
-        let schedulers = &registry.settings().shaping.as_ref().unwrap().schedulers;
+        let schedulers = registry.schedulers.as_ref().unwrap();
         (0..8).map(|user| schedulers.profile(user)).collect()
     }
 

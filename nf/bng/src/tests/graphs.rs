@@ -1,13 +1,15 @@
 //! Graphs that are built again and again, as for `weir show graph`, while one of them runs.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use weir_config::{Catalogue, Declaration, Document, Element, InterfaceAddress, Key, Kind, Place, Scalar, Table};
 use weir_mem::Domain;
 use weir_port_mem::MemPort;
-use weir_stage::{Env, Function, Port, PortConfig, PortInfo};
+use weir_stage::{AnyFunction, Env, Ground, Port, PortConfig, PortInfo};
 
 use crate::Bng;
-use crate::function::Running;
+use crate::running::Running;
 use crate::table::counters::Direction;
 
 const PORTS: [&str; 2] = ["cpe", "core"];
@@ -24,7 +26,7 @@ fn script(value: &Value) -> weir_config::Value {
     }
 }
 
-fn element(config: &Value) -> Element {
+fn element(config: &Value) -> Arc<Element> {
     let declare = |kind: &str, table: &Value| Declaration {
         kind: kind.to_owned(),
         table: script(table),
@@ -56,12 +58,17 @@ fn looking_at_a_graph_costs_nothing_that_stays() {
     };
     let infos: Vec<PortInfo> = PORTS.into_iter().enumerate().map(info).collect();
     let domain = Domain::new();
-    let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
-    let instance = Bng.build(&element(&config), &env, None).unwrap();
-    let counters = &instance.as_any().downcast_ref::<Running>().unwrap().counters;
+    let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
+    let configured = Bng.configure(&element(&config)).unwrap();
+    let instance = configured.instantiate(&env, &Ground { domain: &domain, now: 0 }).unwrap();
+    let counters = &instance.downcast_ref::<Running>().unwrap().counters;
     let runs = instance.graph(0).unwrap();
     let sets = counters.len();
     assert!(sets > 1);
+    for _ in 0..1_000 {
+        drop(instance.sketch(0).unwrap());
+        assert_eq!(counters.len(), sets, "looking at it makes no stages");
+    }
     for _ in 0..1_000 {
         drop(instance.graph(0).unwrap());
         // What a stage counted before it went.

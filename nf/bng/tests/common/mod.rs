@@ -8,6 +8,7 @@
 )]
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_bng::Bng;
@@ -18,7 +19,7 @@ use weir_engine::{Account, Blueprint, Engine, GraphPart, Idle, PortPart, Setting
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
 use weir_port_mem::{MemHandle, MemPort};
-use weir_stage::{Env, Function, Instance, Layout, Placement, Port, PortInfo};
+use weir_stage::{AnyFunction, Env, Ground, Instance, Layout, Placement, Port, PortInfo, rehearsal};
 use weir_wire::arp::{ArpFields, Operation};
 use weir_wire::build::UdpFrame;
 use weir_wire::{MacAddr, ethernet, icmp, ipv4};
@@ -104,7 +105,7 @@ pub fn script(value: &Value) -> weir_config::Value {
 }
 
 /// The checked declaration of a gateway; the first port is on the access side.
-pub fn element(ports: &[&str], config: &Value) -> Result<Element, Vec<ConfigError>> {
+pub fn element(ports: &[&str], config: &Value) -> Result<Arc<Element>, Vec<ConfigError>> {
     let mut config = config.clone();
     let keys = config.as_object_mut().unwrap();
     let (access, core) = ports.split_at(1);
@@ -152,8 +153,9 @@ pub fn build_in(
     let infos = port_infos(ports, &opened);
     let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
     let domain = Domain::new();
-    let env = Env { ports: &infos, domain: &domain, folder, now: 0 };
-    Bng.build(&element(&names, config)?, &env, None)
+    let env = Env { ports: &infos, interfaces: &[], folder, running: None };
+    let ground = Ground { domain: &domain, now: 0 };
+    rehearsal::build(&Bng, &element(&names, config)?, &env, &ground)
 }
 
 impl Rig {
@@ -169,11 +171,11 @@ impl Rig {
             .unzip();
         let infos = port_infos(ports, &opened);
         let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
-        let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+        let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
+        let ground = Ground { domain: &domain, now: 0 };
         let element = element(&names, &config).unwrap();
-        let placement = Bng.placement(&element);
-        let instance = Bng
-            .build(&element, &env, None)
+        let placement = Bng.configure(&element).unwrap().placement().clone();
+        let instance = rehearsal::build(&Bng, &element, &env, &ground)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
         let settings = Settings {
             cores: vec![None; placement.workers.len()],
@@ -227,8 +229,9 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
-        let next = Bng.build(&element(&names, config).unwrap(), &env, Some(&*self.instance));
+        let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
+        let ground = Ground { domain: &self.domain, now };
+        let next = rehearsal::build(&Bng, &element(&names, config).unwrap(), &env, &ground);
         self.instance = next.unwrap();
         self.install(false);
     }
@@ -238,8 +241,8 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
-        let change = self.instance.prepare(&element(&names, config).unwrap(), &env).unwrap();
+        let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
+        let change = rehearsal::change(&Bng, &element(&names, config).unwrap(), &env).unwrap();
         change(now);
     }
 

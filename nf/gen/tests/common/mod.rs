@@ -8,6 +8,7 @@
 )]
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_config::{
@@ -18,7 +19,7 @@ use weir_gen::{Gen, Report};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME};
 use weir_port_mem::{MemHandle, MemPort};
-use weir_stage::{Env, Function, Instance, Port, PortInfo};
+use weir_stage::{AnyFunction, Env, Ground, Instance, Port, PortInfo, rehearsal};
 
 pub const GEN: Gen = Gen { captures: |_| Err("no files here".to_owned()) };
 
@@ -46,7 +47,7 @@ pub fn script(value: &Value) -> weir_config::Value {
     }
 }
 
-pub fn element(ports: &[&str], config: &Value) -> Result<Element, Vec<ConfigError>> {
+pub fn element(ports: &[&str], config: &Value) -> Result<Arc<Element>, Vec<ConfigError>> {
     let declare = |kind: &str, line, table| Declaration {
         kind: kind.to_owned(),
         table: script(&table),
@@ -79,9 +80,10 @@ pub fn errors(config: &Value) -> Vec<String> {
     let ports = [("a", MemPort::null("a"))];
     let infos = infos(&ports, &["192.0.2.2/24"]);
     let domain = Domain::new();
-    let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+    let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
+    let ground = Ground { domain: &domain, now: 0 };
     let found = match element(&["a"], config) {
-        Ok(element) => GEN.build(&element, &env, None).err().unwrap_or_default(),
+        Ok(element) => rehearsal::build(&GEN, &element, &env, &ground).err().unwrap_or_default(),
         Err(errors) => errors,
     };
     found.iter().map(ToString::to_string).collect()
@@ -97,8 +99,9 @@ impl Rig {
         let names: Vec<&str> = ports.iter().map(|(name, _)| *name).collect();
         let domain = Domain::new();
         let pool = HeapPool::new(8192, MAX_FRAME);
-        let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
-        let built = element(&names, config).and_then(|element| GEN.build(&element, &env, None));
+        let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
+        let ground = Ground { domain: &domain, now: 0 };
+        let built = element(&names, config).and_then(|element| rehearsal::build(&GEN, &element, &env, &ground));
         let instance =
             built.unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
         let settings = Settings {

@@ -8,6 +8,7 @@
 )]
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_config::{Catalogue, ConfigError, Declaration, Document, Element, Folder, Kind, Place, Table};
@@ -16,7 +17,7 @@ use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
 use weir_port_mem::{MemHandle, MemPort};
 use weir_qos::Qos;
-use weir_stage::{Env, Function, Instance, Layout, Placement, Port, PortInfo};
+use weir_stage::{AnyFunction, Env, Ground, Instance, Layout, Placement, Port, PortInfo, rehearsal};
 use weir_wire::vlan::Vlan;
 use weir_wire::{View, ethernet};
 
@@ -65,7 +66,7 @@ pub fn scheduler(profiles: Value) -> Value {
     json!({ "rate": "1 Gbit/s", "users": 64, "buffers": 2048, "profiles": profiles })
 }
 
-fn element(config: &Value) -> Result<Element, Vec<ConfigError>> {
+fn element(config: &Value) -> Result<Arc<Element>, Vec<ConfigError>> {
     let declare = |kind: &str, line, table| Declaration {
         kind: kind.to_owned(),
         table: script(&table),
@@ -97,8 +98,9 @@ pub fn messages(config: &Value, folder: Option<&Folder>) -> Vec<String> {
     let opened = ["in", "out"].map(|name| MemPort::fed(name).0);
     let infos = port_infos(&opened);
     let domain = Domain::new();
-    let env = Env { ports: &infos, domain: &domain, folder, now: 0 };
-    let built = element(config).and_then(|element| Qos.build(&element, &env, None));
+    let env = Env { ports: &infos, interfaces: &[], folder, running: None };
+    let ground = Ground { domain: &domain, now: 0 };
+    let built = element(config).and_then(|element| rehearsal::build(&Qos, &element, &env, &ground));
     built.err().unwrap_or_default().iter().map(ToString::to_string).collect()
 }
 
@@ -108,11 +110,11 @@ impl Rig {
         let pool = HeapPool::new(8192, MAX_FRAME);
         let (opened, handles): (Vec<_>, Vec<_>) = ["in", "out"].into_iter().map(MemPort::fed).unzip();
         let infos = port_infos(&opened);
-        let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
+        let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
+        let ground = Ground { domain: &domain, now: 0 };
         let element = element(&config(keys)).unwrap();
-        let placement = Qos.placement(&element);
-        let instance = Qos
-            .build(&element, &env, None)
+        let placement = Qos.configure(&element).unwrap().placement().clone();
+        let instance = rehearsal::build(&Qos, &element, &env, &ground)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
         let settings = Settings {
             cores: vec![None; placement.workers.len()],
@@ -148,15 +150,15 @@ impl Rig {
     /// Changes live keys.
     pub fn reload(&mut self, keys: Value) {
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
-        let change = self.instance.prepare(&element(&config(keys)).unwrap(), &env).unwrap();
+        let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
+        let change = rehearsal::change(&Qos, &element(&config(keys)).unwrap(), &env).unwrap();
         change(now);
     }
 
     /// What a reload to these keys is told.
     pub fn refused(&self, keys: Value) -> Vec<String> {
-        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now: self.engine.now() };
-        let prepared = element(&config(keys)).and_then(|element| self.instance.prepare(&element, &env));
+        let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
+        let prepared = element(&config(keys)).and_then(|element| rehearsal::change(&Qos, &element, &env));
         prepared.err().unwrap_or_default().iter().map(ToString::to_string).collect()
     }
 

@@ -1,7 +1,8 @@
 //! ARP, as the neighbour table decides it.
 
+use weir_ip::InterfaceId;
 use weir_net::PortId;
-use weir_net::neighbor::{ArpKind, Heard, Ignored};
+use weir_net::neighbor::{Heard, Ignored, MessageKind};
 use weir_packet::Held;
 use weir_wire::arp::{ArpFields, FRAME_LEN, Operation};
 use weir_wire::{MacAddr, martian};
@@ -15,9 +16,8 @@ const LEAST_FRAME: usize = 60;
 const _: () = assert!(FRAME_LEN <= LEAST_FRAME);
 
 impl Turn<'_, '_> {
-    /// An ARP packet came in.
-    pub(super) fn arp(&mut self, mut packet: Held) {
-        let port = packet.port();
+    /// An ARP packet came in by an interface.
+    pub(super) fn arp(&mut self, packet: Held, port: InterfaceId) {
         let Some(arp) = packet.packet().bytes().get(HEADER..).and_then(ArpFields::parse) else {
             return self.out.send(packet, Exit::ArpMalformed);
         };
@@ -41,7 +41,7 @@ impl Turn<'_, '_> {
 
     /// The answer to a request for an address that is reached by another port (RFC 1027), where that is wanted.
     fn answer_by_proxy(&self, port: PortId, arp: &ArpFields) -> Option<weir_net::neighbor::Event> {
-        if arp.operation != Operation::Request || !self.control.proxy_arp.contains(&port) {
+        if arp.operation != Operation::Request || !self.control.is_proxy(port) {
             return None;
         }
         // A probe (RFC 5227) asks whether the address is free: to claim it would keep its owner from using it.
@@ -60,20 +60,19 @@ impl Turn<'_, '_> {
     }
 
     /// Sends an ARP packet. Without a buffer it is not sent: ARP repeats itself.
-    pub(super) fn send_arp(&mut self, port: PortId, to: MacAddr, arp: &ArpFields, kind: ArpKind) {
-        let Some(position) = self.control.routing.position(port) else { return };
+    pub(super) fn send_arp(&mut self, port: PortId, to: MacAddr, arp: &ArpFields, kind: MessageKind) {
         let Some(mut packet) = self.fresh(LEAST_FRAME) else { return };
         if arp.write(to, packet.bytes_mut()).is_none() {
             return self.out.unalloc(packet);
         }
         let reason = match kind {
-            ArpKind::Request => Exit::ArpRequest,
-            ArpKind::Revalidation => Exit::ArpRevalidation,
-            ArpKind::Reply => Exit::ArpReply,
-            ArpKind::Probe => Exit::ArpProbe,
-            ArpKind::Announcement => Exit::ArpAnnouncement,
+            MessageKind::Request => Exit::ArpRequest,
+            MessageKind::Revalidation => Exit::ArpRevalidation,
+            MessageKind::Reply => Exit::ArpReply,
+            MessageKind::Probe => Exit::ArpProbe,
+            MessageKind::Announcement => Exit::ArpAnnouncement,
         };
-        let held = Held::fresh(packet, port, self.out.now());
-        self.out.emit_indexed(held, position, reason);
+        let held = Held::fresh(packet, 0, self.out.now());
+        self.send_by(held, port, Some(reason));
     }
 }

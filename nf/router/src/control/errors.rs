@@ -34,12 +34,12 @@ impl Turn<'_, '_> {
         let frame = about.packet().bytes();
         let to_all = Ethernet::view(frame)?.destination.is_group();
         let packet = ip_bytes(about.packet());
-        icmp::may_report(packet, to_all, |address| self.control.is_broadcast(address)).ok()?;
+        icmp::may_report(packet, to_all, |address| self.control.addresses.is_broadcast(address)).ok()?;
         let back = Ipv4::view(packet)?.source_addr();
         // "the IP source address in an ICMP message originated by the router MUST be one of the IP addresses associated with
         // the physical interface over which the ICMP message is transmitted" (section 4.3.2.4).
         let Decision::Via(next_hop) = self.control.routing.decide(back, || 0) else { return None };
-        let source = self.control.source_on(next_hop.port, next_hop.gateway.unwrap_or(back))?;
+        let source = self.control.source_on(next_hop.port, next_hop.neighbor_in(back)?)?;
         let now = self.out.now();
         if !self.control.may_send_error(kind, now) {
             return None;

@@ -54,7 +54,9 @@ weir_stage::ways! {
         QueueFull => drop "neighbor-queue-full",
         /// The table of neighbours is full of neighbours in use.
         TableFull => drop "neighbor-table-full",
-        /// The port that its route leads to is down.
+        /// The interface that it came in by, or was to leave by, was deleted meanwhile.
+        InterfaceGone => drop "interface-gone",
+        /// The interface that its route leads to is down.
         PortDown => drop "port-down",
         /// To the router itself, in a protocol that it does not speak.
         NoProtocol => drop "local-protocol",

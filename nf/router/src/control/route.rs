@@ -13,7 +13,7 @@ use super::{Exit, HEADER, Station, Turn, ip_bytes, ip_bytes_mut};
 use crate::answer::address_frame;
 use crate::punt::Kind;
 use crate::routing::Decision;
-use crate::state::PortState;
+use crate::state::Link;
 
 /// Who may still have to take a hop off a packet's TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +37,10 @@ impl Turn<'_, '_> {
             Decision::Broadcast => self.out.send(packet, Exit::DirectedBroadcast),
             Decision::LinkLocal => self.out.send(packet, Exit::LinkLocal),
             Decision::NoRoute => self.no_route(packet),
-            Decision::Flood(position) => {
-                match self.control.ports.get(position as usize).filter(|port| port.up).cloned() {
-                    Some(port) => self.leave(packet, &port, position, MacAddr::BROADCAST, hops),
-                    None => self.out.send(packet, Exit::PortDown),
-                }
-            }
+            Decision::Flood(interface) => match self.control.link(interface).filter(|link| link.up) {
+                Some(link) => self.leave(packet, link, MacAddr::BROADCAST, hops),
+                None => self.out.send(packet, Exit::PortDown),
+            },
         }
     }
 
@@ -52,13 +50,13 @@ impl Turn<'_, '_> {
         let destination = Ipv4::view(ip_bytes(packet.packet())).map(Ipv4::destination_addr);
         let decision = destination.map(|destination| (self.decide(&packet, destination), destination));
         let Some((Decision::Via(next_hop), destination)) = decision else { return self.unmake(packet) };
-        let Some((position, port)) = self.control.port(next_hop.port) else { return self.unmake(packet) };
-        let from = port.mac;
-        let fits = packet.packet().len() <= HEADER + usize::from(port.mtu);
+        let Some(link) = self.control.link(next_hop.port) else { return self.unmake(packet) };
+        let from = link.mac;
+        let fits = packet.packet().len() <= HEADER + usize::from(link.mtu);
         match self.resolve(next_hop, destination) {
             Resolution::Known(mac) if fits => {
                 address_frame(packet.packet_mut(), from, mac);
-                self.out.emit_indexed(packet, position, reason);
+                self.send_by(packet, link.interface, Some(reason));
                 true
             }
             Resolution::Known(_) | Resolution::Pending => {
@@ -87,7 +85,7 @@ impl Turn<'_, '_> {
         let Decision::Via(next_hop) = self.control.routing.decide(destination, || 0) else {
             return Err(Exit::EchoUnanswered);
         };
-        let mtu = self.control.port(next_hop.port).map(|(_, port)| port.mtu).ok_or(Exit::EchoUnanswered)?;
+        let mtu = self.control.link(next_hop.port).map(|link| link.mtu).ok_or(Exit::EchoUnanswered)?;
         let fragments = Fragments::new(packet, mtu).map_err(|_| Exit::IcmpMalformed)?;
         let mut made = Vec::new();
         for fragment in fragments {
@@ -138,29 +136,28 @@ impl Turn<'_, '_> {
 
     fn resolve(&mut self, next_hop: NextHop, destination: Ipv4Addr) -> Resolution {
         let mut events = Vec::new();
-        let address = next_hop.gateway.unwrap_or(destination);
+        let Some(address) = next_hop.neighbor_in(destination) else { return Resolution::Failed };
         let resolution = self.control.neighbors.resolve(self.out.now(), next_hop.port, address, &mut events);
         self.control.absorb(events);
         resolution
     }
 
     fn route_via(&mut self, packet: Held, next_hop: NextHop, destination: Ipv4Addr, hops: Hops) {
-        let Some((position, port)) = self.control.port(next_hop.port).filter(|(_, port)| port.up) else {
+        let Some(link) = self.control.link(next_hop.port).filter(|link| link.up) else {
             return self.out.send(packet, Exit::PortDown);
         };
-        let port = port.clone();
         let Some(ip) = Ipv4::view(ip_bytes(packet.packet())) else { return self.out.send(packet, Exit::Undecided) };
         if hops == Hops::Transit && ip.ttl <= 1 {
             return self.ttl_expired(packet);
         }
-        if ip.total_len() > usize::from(port.mtu) && ip.dont_fragment() {
-            let problem = Problem::FragmentationNeeded { mtu: port.mtu };
+        if ip.total_len() > usize::from(link.mtu) && ip.dont_fragment() {
+            let problem = Problem::FragmentationNeeded { mtu: link.mtu };
             return self.refuse(packet, problem, Exit::MustNotFragment);
         }
         match self.resolve(next_hop, destination) {
-            Resolution::Known(mac) => self.leave(packet, &port, position, mac, hops),
+            Resolution::Known(mac) => self.leave(packet, link, mac, hops),
             Resolution::Pending => {
-                let station = (next_hop.port, next_hop.gateway.unwrap_or(destination));
+                let station = (next_hop.port, next_hop.neighbor_in(destination).unwrap_or(destination));
                 if let Some(oldest) = self.waiting.push(station, packet) {
                     self.out.send(oldest, Exit::QueueFull);
                 }
@@ -174,31 +171,31 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// Sends a packet out of a port to a station, in fragments if it must be.
-    fn leave(&mut self, mut packet: Held, port: &PortState, position: u8, to: MacAddr, hops: Hops) {
+    /// Sends a packet over a link to a station, in fragments if it must be.
+    fn leave(&mut self, mut packet: Held, link: Link, to: MacAddr, hops: Hops) {
         let frame = packet.packet_mut();
         let Some(ip) = Ipv4::view_mut(ip_bytes_mut(frame)) else { return self.out.send(packet, Exit::Undecided) };
         if hops == Hops::Transit {
             ip.decrement_ttl();
         }
         let total = ip.total_len();
-        address_frame(frame, port.mac, to);
-        if total > usize::from(port.mtu) {
-            return self.leave_in_pieces(packet, port, position);
+        address_frame(frame, link.mac, to);
+        if total > usize::from(link.mtu) {
+            return self.leave_in_pieces(packet, link);
         }
         let end = (HEADER + total).max(60);
         if frame.len() > end {
             frame.set_len(end);
         }
-        self.out.send_indexed(packet, position);
+        self.send_by(packet, link.interface, None);
     }
 
-    fn leave_in_pieces(&mut self, packet: Held, port: &PortState, position: u8) {
-        match self.pieces(&packet, port) {
+    fn leave_in_pieces(&mut self, packet: Held, link: Link) {
+        match self.pieces(&packet, link) {
             Ok(pieces) => {
                 self.out.send(packet, Exit::Fragmented);
                 for piece in pieces {
-                    self.out.emit_indexed(piece, position, Exit::Piece);
+                    self.send_by(piece, link.interface, Some(Exit::Piece));
                 }
             }
             Err(exit) => self.out.send(packet, exit),
@@ -206,10 +203,10 @@ impl Turn<'_, '_> {
     }
 
     /// All fragments of a packet, or none: half a packet is of no use to anybody.
-    fn pieces(&mut self, packet: &Held, port: &PortState) -> Result<Vec<Held>, Exit> {
+    fn pieces(&mut self, packet: &Held, link: Link) -> Result<Vec<Held>, Exit> {
         let frame = packet.packet().bytes();
         let (Some(ethernet), now) = (frame.get(..HEADER), self.out.now()) else { return Err(Exit::Undecided) };
-        let fragments = Fragments::new(ip_bytes(packet.packet()), port.mtu).map_err(|refused| match refused {
+        let fragments = Fragments::new(ip_bytes(packet.packet()), link.mtu).map_err(|refused| match refused {
             Refused::DontFragment | Refused::MtuTooSmall => Exit::MustNotFragment,
             Refused::BeyondLongest => Exit::FragmentBeyond,
             Refused::Invalid => Exit::BadOptions,
@@ -226,7 +223,7 @@ impl Turn<'_, '_> {
                 header.copy_from_slice(ethernet);
                 fragment.write(rest);
             }
-            pieces.push(Held::fresh(piece, port.index, now));
+            pieces.push(Held::fresh(piece, 0, now));
         }
         Ok(pieces)
     }
@@ -238,13 +235,20 @@ impl Turn<'_, '_> {
             return self.out.send(packet, Exit::Undecided);
         };
         let own = match self.decide(&packet, destination) {
-            Decision::Via(next_hop) => self.control.source_on(next_hop.port, next_hop.gateway.unwrap_or(destination)),
+            Decision::Via(next_hop) => {
+                next_hop.neighbor_in(destination).and_then(|address| self.control.source_on(next_hop.port, address))
+            }
             Decision::Local => Some(destination),
             _ => None,
         };
         let now = self.out.now();
         let control = &self.control;
-        match crate::options::update(ip_bytes_mut(packet.packet_mut()), own, |address| control.is_own(address), now) {
+        match crate::options::update(
+            ip_bytes_mut(packet.packet_mut()),
+            own,
+            |address| control.addresses.is_own(address),
+            now,
+        ) {
             Ok(()) => self.route(packet, true),
             Err(crate::options::Fault::Bad(pointer)) => {
                 self.refuse(packet, Problem::Parameter { pointer }, Exit::BadOptions);

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use weir_config::{ConfigError, Schema, config};
+use weir_ip::Ingress;
 use weir_packet::{Batch, LaneId, Packet};
 use weir_simd::Kernel;
-use weir_stage::{Declaration, Env, GraphError, MakeStage, Out, PortInfo, Prepared, Settings, Stage, StageKind};
+use weir_stage::{
+    Declaration, DescribeStage, Env, GraphError, MakeStage, Out, PortInfo, Prepared, Settings, Stage, StageKind,
+};
 use weir_wire::{Ethernet, MacAddr, View};
 
 use crate::bad::{ways_of_checks, with_reasons};
 use crate::checker::{Checker, reach};
-use crate::classify::{Finding, classify};
-use crate::fib::Ingress;
+use crate::classify::{Finding, Frame, classify};
 
 with_reasons! { ways_of_checks {
     /// Ways out of [`Checking`].
@@ -46,14 +48,19 @@ impl Checking {
     #[inline(never)]
     fn sort_out(&self, batch: &mut Batch, mask: u64, out: &mut Out<'_>) {
         batch.each_in(mask, |slot, packet, lanes| {
-            let station = self.ingress.as_ref().map(|ingress| ingress.mac_word(lanes.port[slot]));
-            out.answer(slot, find_out(packet, station));
+            out.answer(slot, find_out(packet, lanes.port[slot], self.ingress.as_deref()));
         });
     }
 }
 
-fn find_out(packet: &Packet, station: Option<u64>) -> Exit {
-    match classify(packet, station) {
+fn find_out(packet: &Packet, port: u16, ingress: Option<&Ingress>) -> Exit {
+    let frame = match ingress.map_or_else(|| Frame::for_anybody(packet), |ingress| Frame::of(packet, port, ingress)) {
+        // What follows reads packets without tags.
+        Ok(frame) if frame.l3 != Ethernet::LEN => return Exit::UnknownTag,
+        Ok(frame) => frame,
+        Err(bad) => return bad.into(),
+    };
+    match classify(packet, frame) {
         // Whether it may go another hop is asked where it loses one.
         None | Some(Finding::LastHop) => Exit::Out,
         Some(Finding::Bad(bad)) => bad.into(),
@@ -69,7 +76,7 @@ impl Stage for Checking {
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         batch.lanes.l3.all_mut().fill(Ethernet::LEN as u8);
-        let good = self.checker.check(batch, reach(batch), self.ingress.as_deref(), |_| {}, |_| {});
+        let good = self.checker.check(batch, reach(batch), self.ingress.as_deref(), |_| {}, |_| {}).good;
         let rest = batch.live() & !good;
         if rest != 0 {
             self.sort_out(batch, rest, out);
@@ -90,10 +97,10 @@ impl StageKind for Ipv4Check {
         CheckConfig::schema()
     }
 
-    fn build(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         let config: CheckConfig = settings.read()?;
         let indices = env.ports.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0);
-        let ingress = (!config.any_station).then(|| Arc::new(Ingress::new(indices)));
+        let ingress = (!config.any_station).then(|| Arc::new(Ingress::untagged(indices)));
         fill(ingress.as_deref(), env.ports);
         Ok(Box::new(Make { ingress }))
     }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use weir_config::{ConfigError, ErrorKind, MacAddress, PortName, Schema, config};
+use weir_ip::{Egress, Tags};
 use weir_packet::{Batch, LaneId, Packet};
-use weir_stage::{Declaration, Env, GraphError, MakeStage, Out, Prepared, Settings, Stage, StageKind};
+use weir_stage::{Declaration, DescribeStage, Env, GraphError, MakeStage, Out, Prepared, Settings, Stage, StageKind};
 use weir_wire::{Ethernet, Ipv4, MacAddr, View};
 
 use super::CHECK_FIRST;
-use crate::fib::{Egress, Entry};
+use crate::fib::Entry;
 use crate::rewrite::{rewrite, trim};
 
 weir_stage::ways! {
@@ -45,9 +46,9 @@ impl Rewriting {
         if Ipv4::view(packet.window::<20>(Ethernet::LEN)).is_none_or(|ip| ip.ttl <= 1) {
             return Exit::Expired;
         }
-        let longest = self.egress.longest_frame();
+        let longest = Ethernet::LEN + self.egress.shape().longest();
         if packet.len() > longest {
-            trim(packet);
+            trim(packet, Ethernet::LEN);
         }
         if packet.len() > longest {
             return Exit::TooBig;
@@ -84,7 +85,7 @@ impl StageKind for Ipv4Rewrite {
         CHECK_FIRST
     }
 
-    fn build(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         let config: RewriteConfig = settings.read()?;
         let to = MacAddr(config.to.octets());
         if !to.is_unicast() {
@@ -100,7 +101,7 @@ impl StageKind for Ipv4Rewrite {
 /// Notes what packets that leave by the port carry.
 fn fill(egress: &Egress, config: &RewriteConfig, env: &Env<'_>) {
     if let Some(port) = env.port(&config.from) {
-        egress.set(MacAddr(port.facts.mac), port.facts.mtu);
+        egress.set(0, MacAddr(port.facts.mac), Tags::NONE, port.facts.mtu);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The kind of stage `ipv4-route`.
 //!
-//! It has the control side of a router's forwarding, [`Routing`], to itself: its next hops stand at "ports" of that, each numbered as the
-//! way that leads there.
+//! It has the control side of a router's forwarding, [`Routing`], to itself: its next hops stand at "interfaces" of that, each numbered as
+//! the way that leads there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -9,12 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::Ipv4Net;
 use weir_config::{Change, ConfigError, ErrorKind, Errors, FilePath, OneOrMany, Schema, config};
+use weir_ip::Ingress;
 use weir_net::Author;
 use weir_net::rib::{Hop, Limits};
 use weir_packet::{Batch, LaneId};
 use weir_simd::Kernel;
 use weir_simd::frame_check::BATCH;
-use weir_stage::{Declaration, Env, GraphError, MakeStage, Notice, Out, Prepared, Settings, Stage, StageKind};
+use weir_stage::{
+    Declaration, DescribeStage, Env, GraphError, Ground, MakeStage, Notice, Out, Prepared, Settings, Stage, StageKind,
+};
 use weir_table::lpm4::{self, Lookup4};
 use weir_wire::MacAddr;
 
@@ -22,12 +25,12 @@ use super::CHECK_FIRST;
 use crate::checker::{Checker, reach};
 use crate::config::TableKind;
 use crate::counters::Counters;
-use crate::fib::{Entry, Fib, Leads, MAX_PORTS};
+use crate::fib::{Entry, Fib, Leads};
 use crate::lookups::Lookups;
 use crate::missing::Missing;
 use crate::routing::{Routing, Tables};
 use crate::shared::CHANGES;
-use crate::static_routes::{SCRIPT, Sources, StaticRoute, long_prefix_networks};
+use crate::static_routes::{SCRIPT, Sources, StaticRoute, different_sets, long_prefix_networks};
 use crate::table::{PrefixReader, PrefixTable};
 
 weir_stage::ways! {
@@ -68,7 +71,10 @@ const GENERATIONS: u32 = 2;
 const LONG_PREFIX_NETWORKS: u32 = 16_384;
 
 /// Room for the routes of [`hold`].
-const HOLDS: usize = MAX_PORTS;
+const HOLDS: usize = NEXT_HOPS;
+
+/// Next hops at most.
+const NEXT_HOPS: usize = 64;
 
 /// A route that no packet takes, as class E is never forwarded: it holds on to the next hop of a way, whose number must not be given up where
 /// a reload takes away all its routes and then adds others.
@@ -87,14 +93,14 @@ impl<T: Lookup4> RoutingStage<T> {
     #[inline(always)]
     fn pass(&mut self, batch: &Batch, out: &mut Out<'_>) {
         let (table, count): (&T, _) = (&self.lookups.table, reach(batch));
-        self.checker.gather(batch, count, |destination| table.prefetch(destination), |_| {});
+        self.checker.gather::<false>(batch, count, |destination| table.prefetch(destination), |_| {});
         let mut places = [0; BATCH];
         self.lookups.places(batch, &self.checker.destinations, count, &mut places);
         let fib = self.lookups.fib.view(self.lookups.fib.places());
         let (mut ways, mut gone) = ([0; BATCH], 0);
         batch.each_ref(|slot, _| {
-            if let Some(way) = fib.entry(places[slot.index()]).and_then(Entry::egress) {
-                ways[slot.index()] = way;
+            if let Some(way) = fib.entry(places[slot.index()]).and_then(Entry::interface) {
+                ways[slot.index()] = way as u8;
                 gone |= slot.bit();
             }
         });
@@ -136,9 +142,30 @@ impl StageKind for Ipv4Route {
         CHECK_FIRST
     }
 
-    fn build(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+    fn describe(&self, settings: &Settings<'_>, env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
         let config: RouteConfig = settings.read()?;
         let routes = read(&config, settings, env)?;
+        Ok(Box::new(Described { config, routes }))
+    }
+}
+
+/// Routes that are going to be looked up.
+struct Described {
+    config: RouteConfig,
+    routes: Vec<StaticRoute>,
+}
+
+impl DescribeStage for Described {
+    fn declares(&self) -> Declaration {
+        declaration(self.config.next_hops.len())
+    }
+
+    fn instantiate(
+        self: Box<Self>,
+        settings: &Settings<'_>,
+        ground: &Ground<'_>,
+    ) -> Result<Box<dyn MakeStage>, Vec<ConfigError>> {
+        let Described { config, routes } = *self;
         let no_memory = |error: String| vec![settings.error(ErrorKind::Limit, "max_routes", error)];
         let kernel = Kernel::detect();
         let sizes = lpm4::Config {
@@ -147,20 +174,23 @@ impl StageKind for Ipv4Route {
             max_groups: GENERATIONS * LONG_PREFIX_NETWORKS + 1,
             kernel,
         };
-        let table = PrefixTable::new(config.table, &sizes, env.domain).map_err(|error| no_memory(error.to_string()))?;
+        let table =
+            PrefixTable::new(config.table, &sizes, ground.domain).map_err(|error| no_memory(error.to_string()))?;
         let next_hops = config.next_hops.len() as u32;
         let groups = GENERATIONS * SETS as u32;
-        let fib = Fib::new(next_hops, groups, 0).map_err(|error| no_memory(error.to_string()))?;
+        // Nothing enters or leaves here: ways stand for interfaces.
+        let fib = Fib::new(next_hops, groups, &[].into(), &Arc::new(Ingress::untagged(0)))
+            .map_err(|error| no_memory(error.to_string()))?;
         let reader = table.reader();
-        let tables = Tables { table, fib: Arc::clone(&fib), counters: Counters::new(0), domain: env.domain.clone() };
+        let tables = Tables { table, fib: Arc::clone(&fib), counters: Counters::new(0), domain: ground.domain.clone() };
         let limits = Limits { routes: config.max_routes + HOLDS as u32, next_hops, groups };
-        let mut routing = Routing::new(limits, tables, 0..next_hops as u16);
+        let mut routing = Routing::new(limits, tables);
         let mut refused = Vec::new();
         for (gateway, way) in config.next_hops.iter().zip(0..) {
             routing.set_link(way, true);
             // Which address it is means nothing here: that it is known is enough to be a way.
             routing.set_mac(way, *gateway, Some(MacAddr::ZERO));
-            if let Err(refusal) = routing.replace(hold(way), Author::Learned, &[Hop::ViaOn(*gateway, way)]) {
+            if let Err(refusal) = routing.replace(hold(way), Author::Learned, &[Hop::ViaOn((*gateway).into(), way)]) {
                 refused.push((hold(way), refusal));
             }
         }
@@ -184,7 +214,7 @@ impl StageKind for Ipv4Route {
 impl RouteConfig {
     fn hop(&self, gateway: Ipv4Addr) -> Hop {
         let way = self.next_hops.iter().position(|hop| *hop == gateway).unwrap_or(usize::from(u16::MAX));
-        Hop::ViaOn(gateway, way as u16)
+        Hop::ViaOn(gateway.into(), way as u16)
     }
 
     /// Whether a route may lead to a gateway.
@@ -232,12 +262,6 @@ fn read(config: &RouteConfig, settings: &Settings<'_>, env: &Env<'_>) -> Result<
         errors.push(settings.error(ErrorKind::Limit, key, problem));
     }
     errors.into_result(routes)
-}
-
-/// Different sets of several next hops among routes.
-fn different_sets(routes: &[StaticRoute]) -> usize {
-    let sets = routes.iter().map(|route| route.via.iter().copied().collect::<BTreeSet<Ipv4Addr>>());
-    sets.filter(|set| set.len() > 1).collect::<BTreeSet<_>>().len()
 }
 
 struct Make {

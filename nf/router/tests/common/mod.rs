@@ -10,6 +10,7 @@
 pub mod traffic;
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_config::{
@@ -20,7 +21,7 @@ use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
 use weir_port_mem::{MemHandle, MemPort};
 use weir_router::Router;
-use weir_stage::{Env, Function, Instance, Port, PortInfo};
+use weir_stage::{AnyFunction, Env, Ground, Instance, InterfaceInfo, Port, PortInfo, TagInfo, rehearsal};
 use weir_wire::arp::{ArpFields, Operation};
 use weir_wire::build::UdpFrame;
 use weir_wire::{MacAddr, ethernet};
@@ -50,6 +51,7 @@ pub struct Rig {
     pub engine: Engine,
     pub instance: Box<dyn Instance>,
     pub infos: Vec<PortInfo>,
+    pub interfaces: Vec<InterfaceInfo>,
     pub handles: Vec<MemHandle>,
     pub domain: Domain,
     pub pool: HeapPool,
@@ -72,7 +74,7 @@ pub fn script(value: &Value) -> weir_config::Value {
 }
 
 /// The checked declaration of a router between ports of these names.
-pub fn element(ports: &[&str], config: &Value) -> Result<Element, Vec<ConfigError>> {
+pub fn element(ports: &[&str], config: &Value) -> Result<Arc<Element>, Vec<ConfigError>> {
     let mut config = config.clone();
     let keys = config.as_object_mut().unwrap();
     keys.entry("ports").or_insert(json!(ports));
@@ -99,6 +101,20 @@ pub fn element(ports: &[&str], config: &Value) -> Result<Element, Vec<ConfigErro
     Ok(checked.get("router", "router").unwrap().clone())
 }
 
+/// An interface of the router on a port, or a loopback: its name, its port, TPIDs and VLANs, addresses.
+pub fn interface(name: &str, on: Option<&str>, tags: &[(u16, u16)], addresses: &[&str]) -> InterfaceInfo {
+    InterfaceInfo {
+        name: name.to_owned(),
+        on: on.map(str::to_owned),
+        of: "router".to_owned(),
+        tags: tags.iter().map(|&(tpid, vlan)| TagInfo { tpid, vlan }).collect(),
+        addresses: addresses.iter().map(|text| InterfaceAddress::parse(text).unwrap()).collect(),
+        mtu: None,
+        up: true,
+        place: Place::line("test.lua", 3),
+    }
+}
+
 pub fn port_infos(ports: &[PortSpec], opened: &[MemPort]) -> Vec<PortInfo> {
     let info = |(index, (spec, port)): (usize, (&PortSpec, &MemPort))| PortInfo {
         name: spec.0.to_owned(),
@@ -115,6 +131,18 @@ fn as_one_stage(stage: &str) -> &str {
     if stage == "router.check" { "router.forward" } else { stage }
 }
 
+/// What is wrong with these interfaces.
+pub fn wrong_interfaces(ports: &[PortSpec], interfaces: &[InterfaceInfo], config: &Value) -> Vec<String> {
+    let opened: Vec<MemPort> = ports.iter().map(|spec| MemPort::fed(spec.0).0.with_mtu(spec.2)).collect();
+    let infos = port_infos(ports, &opened);
+    let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
+    let domain = Domain::new();
+    let env = Env { ports: &infos, interfaces, folder: None, running: None };
+    let ground = Ground { domain: &domain, now: 0 };
+    let built = rehearsal::build(&Router, &element(&names, config).unwrap(), &env, &ground);
+    built.err().unwrap_or_default().iter().map(ToString::to_string).collect()
+}
+
 /// Builds an instance without running it.
 pub fn build(ports: &[PortSpec], config: &Value) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
     build_in(ports, config, None)
@@ -129,12 +157,18 @@ pub fn build_in(
     let infos = port_infos(ports, &opened);
     let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
     let domain = Domain::new();
-    let env = Env { ports: &infos, domain: &domain, folder, now: 0 };
-    Router.build(&element(&names, config)?, &env, None)
+    let env = Env { ports: &infos, interfaces: &[], folder, running: None };
+    let ground = Ground { domain: &domain, now: 0 };
+    rehearsal::build(&Router, &element(&names, config)?, &env, &ground)
 }
 
 impl Rig {
     pub fn new(ports: &[PortSpec], config: Value) -> Rig {
+        Rig::with(ports, Vec::new(), config)
+    }
+
+    /// A router that has these interfaces beside those of its ports.
+    pub fn with(ports: &[PortSpec], interfaces: Vec<InterfaceInfo>, config: Value) -> Rig {
         let domain = Domain::new();
         let pool = HeapPool::new(8192, MAX_FRAME);
         let (opened, handles): (Vec<_>, Vec<_>) = ports
@@ -146,9 +180,9 @@ impl Rig {
             .unzip();
         let infos = port_infos(ports, &opened);
         let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
-        let env = Env { ports: &infos, domain: &domain, folder: None, now: 0 };
-        let instance = Router
-            .build(&element(&names, &config).unwrap(), &env, None)
+        let env = Env { ports: &infos, interfaces: &interfaces, folder: None, running: None };
+        let ground = Ground { domain: &domain, now: 0 };
+        let instance = rehearsal::build(&Router, &element(&names, &config).unwrap(), &env, &ground)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
         let settings = Settings {
             cores: vec![None; workers().len()],
@@ -158,7 +192,7 @@ impl Rig {
             sample_every: weir_engine::SAMPLE_EVERY,
         };
         let engine = Engine::start(settings, &pool, &domain).unwrap();
-        let mut rig = Rig { engine, instance, infos, handles, domain, pool, ports: opened };
+        let mut rig = Rig { engine, instance, infos, interfaces, handles, domain, pool, ports: opened };
         rig.install(true);
         rig
     }
@@ -189,8 +223,10 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
-        let next = Router.build(&element(&names, config).unwrap(), &env, Some(&*self.instance));
+        let env =
+            Env { ports: &self.infos, interfaces: &self.interfaces, folder: None, running: Some(&*self.instance) };
+        let ground = Ground { domain: &self.domain, now };
+        let next = rehearsal::build(&Router, &element(&names, config).unwrap(), &env, &ground);
         self.instance = next.unwrap();
         self.install(false);
     }
@@ -200,8 +236,9 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, domain: &self.domain, folder: None, now };
-        let change = self.instance.prepare(&element(&names, config).unwrap(), &env).unwrap();
+        let env =
+            Env { ports: &self.infos, interfaces: &self.interfaces, folder: None, running: Some(&*self.instance) };
+        let change = rehearsal::change(&Router, &element(&names, config).unwrap(), &env).unwrap();
         change(now);
     }
 

@@ -53,13 +53,17 @@ impl Listener {
                     self.known.remove(&(port, address));
                     self.asked.remove(&(port, address));
                 }
-                Event::SendArp { port, to, arp, kind } => {
-                    assert_eq!(to == MacAddr::BROADCAST, !matches!(kind, ArpKind::Reply | ArpKind::Revalidation));
-                    if matches!(kind, ArpKind::Request) {
+                Event::Send { port, to, message: arp, kind } => {
+                    assert_eq!(
+                        to == MacAddr::BROADCAST,
+                        !matches!(kind, MessageKind::Reply | MessageKind::Revalidation)
+                    );
+                    if matches!(kind, MessageKind::Request) {
                         let before = self.asked.insert((port, arp.target), now);
                         assert!(before.is_none_or(|before| now - before >= SECOND), "at most 1 broadcast per second");
                     }
                 }
+                Event::OwnAddress { .. } => panic!("{event:?}"),
                 Event::DuplicateAddress { address, .. } => assert_eq!(address.octets()[3], 1),
             }
         }
@@ -71,7 +75,7 @@ proptest! {
     fn whatever_happens_events_tell_the_whole_truth_and_limits_hold(
         steps in proptest::collection::vec(steps(), 1..120), per_port in 1usize..8, total in 1usize..10,
     ) {
-        let mut table = Neighbors::new(Timing::default(), Limits { per_port, total });
+        let mut table = Neighbors::new(Timing::default(), Limits { per_port, total, ..Limits::default() });
         let (mut events, mut listener, mut now) = (Vec::new(), Listener::default(), 0);
         for port in 1..3 {
             table.set_port(port, MacAddr([2, 0, 0, 0, 0, 1]));

@@ -1,0 +1,167 @@
+//! Declared interfaces: what no schema can say of them, and how functions see them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_config::{ConfigError, Element, ErrorKind};
+use weir_stage::interface::can_announce;
+use weir_stage::{Configured, InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
+
+use super::config::{DeclaredInterface, Loaded};
+
+/// What is wrong with the interfaces of a configuration, beyond their schema.
+pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
+    let mut errors = Vec::new();
+    let ports: BTreeSet<&str> = loaded.ports.iter().map(|(name, ..)| name.as_str()).collect();
+    let mut tagged: BTreeMap<(&str, Vec<TagInfo>), &str> = BTreeMap::new();
+    for (name, config, element) in &loaded.interfaces {
+        errors.extend(wrong_keys(config, element));
+        if ports.contains(name.as_str()) {
+            let problem = "is the name of a port too, whose untagged packets it stands for";
+            let error = element.error(ErrorKind::Conflict, &element.path(), problem);
+            errors.push(error.remedy("give it another name, as in \"lan.100\""));
+        }
+        let tags = config.tags();
+        if let Some(port) = config.on.as_ref().filter(|_| !tags.is_empty())
+            && let Some(other) = tagged.insert((port.as_str(), tags), name)
+        {
+            let root = element.path();
+            let problem = format!("interface \"{other}\" has the same tags on the same port");
+            let error = element.error(ErrorKind::Conflict, &root.field("vlan"), problem);
+            errors.push(error.remedy("give each a VLAN of its own"));
+        }
+        if let Err(error) = owner_of(loaded, config, element) {
+            errors.push(*error);
+        }
+    }
+    errors
+}
+
+/// Keys that are nothing without each other.
+fn wrong_keys(config: &InterfaceConfig, element: &Element) -> Vec<ConfigError> {
+    let root = element.path();
+    let wrong = |kind, key: &str, problem: &str, remedy: &str| {
+        element.error(kind, &root.field(key), problem).remedy(remedy.to_owned())
+    };
+    let mut errors = Vec::new();
+    if config.on.is_some() && config.vlan.is_none() {
+        errors.push(wrong(
+            ErrorKind::Missing,
+            "vlan",
+            "is missing: the untagged packets of a port belong to the interface of the port's name",
+            "write the VLAN, or give the port itself the address",
+        ));
+    }
+    if config.on.is_none() && config.vlan.is_some() {
+        errors.push(wrong(
+            ErrorKind::Missing,
+            "on",
+            "is missing: tags are those of packets on a port",
+            "name the port",
+        ));
+    }
+    if config.vlan.is_none() && config.tpid.is_some() {
+        errors.push(wrong(ErrorKind::Conflict, "tpid", "is that of no tag", "write the VLAN, or leave it out"));
+    }
+    if config.inner_vlan.is_some() && config.vlan.is_none() {
+        errors.push(wrong(
+            ErrorKind::Conflict,
+            "inner_vlan",
+            "is that of an inner tag, and there is no outer one",
+            "write vlan, too",
+        ));
+    }
+    if config.inner_vlan.is_none() && config.inner_tpid.is_some() {
+        errors.push(wrong(ErrorKind::Conflict, "inner_tpid", "is that of no tag", "write inner_vlan, or leave it out"));
+    }
+    for (key, tpid) in [("tpid", config.tpid), ("inner_tpid", config.inner_tpid)] {
+        if tpid.is_some_and(|tpid| !can_announce(tpid)) {
+            let problem = "announces what interfaces carry themselves, and not a tag";
+            errors.push(wrong(ErrorKind::Conflict, key, problem, "write another EtherType, such as 0x8100 or 0x88a8"));
+        }
+    }
+    if config.on.is_some() && config.of.is_some() {
+        errors.push(wrong(
+            ErrorKind::Conflict,
+            "of",
+            "is not for an interface on a port, which belongs to the function of its port",
+            "leave it out",
+        ));
+    }
+    errors
+}
+
+/// The name of the function that an interface belongs to; none if its port belongs to none, which a warning says.
+fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Result<Option<String>, Box<ConfigError>> {
+    let root = element.path();
+    if let Some(port) = &config.on {
+        return match loaded.functions().iter().find(|function| function.has_port(port.as_str())) {
+            Some(function) if function.has_interfaces() => Ok(Some(function.name().to_owned())),
+            None => Ok(None),
+            Some(function) => {
+                let (name, kind) = (function.name(), function.function().kind());
+                let problem = format!("port \"{port}\" belongs to {name}, and {kind} has no interfaces");
+                let error = element.error(ErrorKind::Conflict, &root.field("on"), problem);
+                Err(Box::new(error.allowed(format!("a port of a function that has some: {}", having(loaded)))))
+            }
+        };
+    }
+    let all = those_having(loaded);
+    match (&config.of, all.as_slice()) {
+        (Some(name), all) if all.contains(&name.as_str()) => Ok(Some(name.clone())),
+        (None, [only]) => Ok(Some((*only).to_owned())),
+        (Some(name), _) => {
+            let problem = format!("\"{name}\" is no function that has interfaces");
+            let error = element.error(ErrorKind::Dangling, &root.field("of"), problem);
+            Err(Box::new(error.allowed(format!("one of {}", having(loaded)))))
+        }
+        (None, _) => {
+            let problem = "is missing: a loopback belongs to a function, and which one is not clear";
+            let error = element.error(ErrorKind::Missing, &root.field("of"), problem);
+            Err(Box::new(error.allowed(format!("one of {}", having(loaded)))))
+        }
+    }
+}
+
+/// The names of the functions that have interfaces.
+fn those_having(loaded: &Loaded) -> Vec<&str> {
+    loaded.functions().iter().filter(|function| function.has_interfaces()).map(Configured::name).collect()
+}
+
+/// The same for messages.
+fn having(loaded: &Loaded) -> String {
+    let names = those_having(loaded);
+    if names.is_empty() { "there is none".to_owned() } else { names.join(", ") }
+}
+
+impl Loaded {
+    /// The declared interfaces as functions see them.
+    pub(crate) fn interface_infos(&self) -> Vec<InterfaceInfo> {
+        let functions = self.functions().iter();
+        let owners: BTreeMap<&str, &str> =
+            functions.flat_map(|function| function.ports().map(|port| (port, function.name()))).collect();
+        let info = |(name, config, element): &DeclaredInterface| {
+            let of = match &config.on {
+                Some(port) => owners.get(port.as_str()).map(|owner| (*owner).to_owned()),
+                None => owner_of(self, config, element).ok().flatten(),
+            };
+            Some(InterfaceInfo {
+                name: name.clone(),
+                on: config.on.as_ref().map(ToString::to_string),
+                of: of?,
+                tags: config.tags(),
+                addresses: config.address.0.clone(),
+                mtu: config.mtu,
+                up: config.up,
+                place: element.place().clone(),
+            })
+        };
+        self.interfaces.iter().filter_map(info).collect()
+    }
+
+    /// Bytes of the tags that declared interfaces put into frames of a port.
+    pub(super) fn tag_bytes(&self, port: &str) -> u16 {
+        let on_it =
+            self.interfaces.iter().filter(|(_, config, _)| config.on.as_ref().is_some_and(|on| on.as_str() == port));
+        on_it.map(|(_, config, _)| TAG_LEN * config.tags().len() as u16).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,360 @@
+//! To which interface a frame belongs that came in by a port.
+//!
+//! Untagged frames belong to the port's own interface, which takes no look at all where a port has no other. A tagged frame's outer VLAN is
+//! looked up in a table of the port with a place for each; where that is not the whole answer (two tags, or one VLAN behind several TPIDs),
+//! an exact match on all of it follows.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use weir_simd::frame_check::Station;
+use weir_table::exact::Index;
+use weir_wire::{MacAddr, ethernet};
+
+use crate::tags::{FRONT_LEN, Front, Tag, Tags};
+use crate::{InterfaceId, NO_INTERFACE};
+
+/// VLANs of a port's table.
+pub(crate) const VLANS: usize = 4096;
+
+/// In a VLAN table: no interface has this VLAN as its outer one.
+pub(crate) const NO_VLAN: u16 = u16::MAX;
+
+/// In a VLAN table: which interface it is depends on more than the outer VLAN.
+pub(crate) const SEVERAL: u16 = u16::MAX - 1;
+
+/// What is known of a port that packets come in by.
+#[derive(Debug)]
+pub(crate) struct PortIn {
+    /// MAC address of the port's untagged interface, as [`mac_word`] has it; [`NOBODY`].
+    mac: AtomicU64,
+    /// The port's untagged interface.
+    pub(crate) untagged: AtomicU16,
+    /// Position among the ports of the function.
+    pub(crate) position: AtomicU32,
+    /// Whether it has interfaces with tags.
+    pub(crate) has_tags: AtomicBool,
+    /// Tags that came in last and belong to no interface, as a number; 0: none did.
+    last_unknown: AtomicU64,
+}
+
+/// What is known of an interface that packets come in by.
+#[derive(Debug)]
+pub(crate) struct In {
+    /// Its tags as a number.
+    pub(crate) key: AtomicU64,
+    /// How the frames of one with a single tag that carry IPv4 go on behind the MAC addresses, as [`behind_addresses`] has it.
+    pub(crate) plain: AtomicU64,
+    /// MAC address in 48 bits, then the index of the port; [`NOBODY`] if nothing may come in.
+    pub(crate) station: AtomicU64,
+}
+
+/// What no MAC address is: a port that is not the function's, or an interface that is down.
+pub(crate) const NOBODY: u64 = u64::MAX;
+
+/// A port that is not the function's.
+const NO_POSITION: u32 = u32::MAX;
+
+/// The first 48 bits of a frame that is for `mac`.
+#[inline(always)]
+pub fn mac_word(mac: MacAddr) -> u64 {
+    let [a, b, c, d, e, f] = mac.0;
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+}
+
+/// The first 48 bits of a frame.
+#[inline(always)]
+fn destination_word(frame: &[u8; FRONT_LEN]) -> u64 {
+    let [a, b, c, d, e, f, ..] = *frame;
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+}
+
+/// The six bytes behind the MAC addresses of a frame with one tag, without the tag's priority: TPID, VLAN, EtherType.
+#[inline(always)]
+fn behind_addresses(frame: &[u8; FRONT_LEN]) -> u64 {
+    const WITHOUT_PRIORITY: u64 = u64::from_le_bytes([0xff, 0xff, 0x0f, 0xff, 0xff, 0xff, 0, 0]);
+    let [.., a, b, c, d, e, f, g, h, _, _] = *frame;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h]) & WITHOUT_PRIORITY
+}
+
+/// What no frame goes on with.
+pub(crate) const NO_FRAME: u64 = u64::MAX;
+
+/// How frames with these tags that carry IPv4 go on behind the MAC addresses, as [`behind_addresses`] has it; none do where there is not
+/// exactly one tag.
+pub(crate) fn plain_of(tags: Tags) -> u64 {
+    match tags.count() {
+        1 => {
+            let [a, b, c, d, e, f, ..] = tags.bytes(ethernet::IPV4);
+            u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+        }
+        _ => NO_FRAME,
+    }
+}
+
+/// What a frame that came in belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entered {
+    /// The interface; [`NO_INTERFACE`] if none has its tags.
+    pub interface: InterfaceId,
+    /// Where its network header begins: 14, 18 or 22.
+    pub l3: u8,
+    /// Whether it is for the interface's MAC address, and the interface is up.
+    pub is_ours: bool,
+}
+
+/// What workers look up frames in that came in. The control side alone writes.
+pub struct Ingress {
+    /// By the index of the port in the whole configuration.
+    pub(crate) ports: Box<[PortIn]>,
+    /// By position of the port and outer VLAN.
+    pub(crate) vlans: Box<[AtomicU16]>,
+    /// By position of the port and all tags.
+    pub(crate) exact: Option<Arc<Index>>,
+    /// By number.
+    pub(crate) interfaces: Box<[In]>,
+    /// EtherTypes that announce tags, a bit each.
+    tpids: Box<[AtomicU64]>,
+    /// Whether any port has interfaces with tags.
+    pub(crate) has_tags: AtomicBool,
+}
+
+impl fmt::Debug for Ingress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ingress({} ports, {} interfaces)", self.ports.len(), self.interfaces.len())
+    }
+}
+
+impl Ingress {
+    /// For ports with an index below `port_indices`, all of which are nobody's, that have untagged interfaces only.
+    pub fn untagged(port_indices: usize) -> Ingress {
+        Ingress::new(port_indices, 0, 0, None)
+    }
+
+    pub(crate) fn new(port_indices: usize, positions: usize, interfaces: usize, exact: Option<Arc<Index>>) -> Ingress {
+        let port = |_| PortIn {
+            mac: AtomicU64::new(NOBODY),
+            untagged: AtomicU16::new(NO_INTERFACE),
+            position: AtomicU32::new(NO_POSITION),
+            has_tags: AtomicBool::new(false),
+            last_unknown: AtomicU64::new(0),
+        };
+        let ingress = Ingress {
+            ports: (0..port_indices).map(port).collect(),
+            vlans: (0..positions * VLANS).map(|_| AtomicU16::new(NO_VLAN)).collect(),
+            exact,
+            interfaces: (0..interfaces)
+                .map(|_| In {
+                    key: AtomicU64::new(0),
+                    plain: AtomicU64::new(NO_FRAME),
+                    station: AtomicU64::new(NOBODY),
+                })
+                .collect(),
+            tpids: (0..1024).map(|_| AtomicU64::new(0)).collect(),
+            has_tags: AtomicBool::new(false),
+        };
+        for tpid in [ethernet::CVLAN, ethernet::SVLAN, ethernet::OLD_SVLAN] {
+            ingress.announce(tpid);
+        }
+        ingress
+    }
+
+    /// Takes an EtherType for one that announces a tag from now on.
+    pub(crate) fn announce(&self, tpid: u16) {
+        if let Some(word) = self.tpids.get(usize::from(tpid) / 64) {
+            word.fetch_or(1 << (tpid % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether an EtherType announces a tag.
+    #[inline(always)]
+    pub fn is_tpid(&self, ethertype: u16) -> bool {
+        let word = self.tpids.get(usize::from(ethertype) / 64).map_or(0, |word| word.load(Ordering::Relaxed));
+        word >> (ethertype % 64) & 1 != 0
+    }
+
+    /// The MAC address that untagged packets carry when they come in by the port of this index; `None`: nothing may come in.
+    pub fn set(&self, index: u16, mac: Option<MacAddr>) {
+        if let Some(port) = self.ports.get(usize::from(index)) {
+            port.mac.store(mac.map_or(NOBODY, mac_word), Ordering::Relaxed);
+        }
+    }
+
+    /// Whom untagged packets from a port must be for; `None` if they are not the function's.
+    #[inline(always)]
+    pub fn station(&self, port: u16) -> Option<Station> {
+        let [a, b, c, d, e, f, rest @ ..] = self.mac_word(port).to_le_bytes();
+        (rest == [0, 0]).then_some(Station::only([a, b, c, d, e, f]))
+    }
+
+    /// The address of a port's untagged interface as a little-endian word of 48 bits; above that, it is nobody's.
+    #[inline(always)]
+    pub fn mac_word(&self, port: u16) -> u64 {
+        self.ports.get(usize::from(port)).map_or(NOBODY, |port| port.mac.load(Ordering::Relaxed))
+    }
+
+    /// The untagged interface of the port of this index; [`NO_INTERFACE`] if it has none.
+    #[inline(always)]
+    pub fn untagged_of(&self, port: u16) -> InterfaceId {
+        self.ports.get(usize::from(port)).map_or(NO_INTERFACE, |port| port.untagged.load(Ordering::Relaxed))
+    }
+
+    /// Whether any port has interfaces with tags.
+    #[inline(always)]
+    pub fn has_tags(&self) -> bool {
+        self.has_tags.load(Ordering::Relaxed)
+    }
+
+    /// Whether a port has interfaces with tags.
+    #[inline(always)]
+    pub fn port_has_tags(&self, port: u16) -> bool {
+        self.ports.get(usize::from(port)).is_some_and(|port| port.has_tags.load(Ordering::Relaxed))
+    }
+
+    /// What is known of a port, to be kept in registers while its packets are looked at.
+    #[inline(always)]
+    pub fn port(&self, port: u16) -> PortView<'_> {
+        let position =
+            self.ports.get(usize::from(port)).map_or(NO_POSITION, |port| port.position.load(Ordering::Relaxed));
+        let start = position as usize * VLANS;
+        let vlans = self.vlans.get(start..start + VLANS).and_then(|vlans| vlans.first_chunk());
+        PortView { ingress: self, port, vlans, interfaces: &self.interfaces }
+    }
+
+    /// What a frame belongs to that came in by the port of this index.
+    #[inline(always)]
+    pub fn enter(&self, port: u16, frame: &[u8; FRONT_LEN]) -> Entered {
+        let [.., a, b, c, d, e, f, _, _, _, _] = *frame;
+        let (ethertype, tag, next) =
+            (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]), u16::from_be_bytes([e, f]));
+        let Some(known) = self.ports.get(usize::from(port)) else { return NOWHERE };
+        let station = destination_word(frame);
+        if !self.is_tpid(ethertype) {
+            let interface = known.untagged.load(Ordering::Relaxed);
+            return Entered { interface, l3: 14, is_ours: known.mac.load(Ordering::Relaxed) == station };
+        }
+        let vlan = tag & 0xfff;
+        let position = known.position.load(Ordering::Relaxed);
+        let interface = self.outer_vlan(position, vlan);
+        if let Some(known) = self.interfaces.get(usize::from(interface))
+            && known.key.load(Ordering::Relaxed) == u64::from(ethertype) << 48 | u64::from(vlan) << 32
+            && !self.is_tpid(next)
+        {
+            let is_ours = known.station.load(Ordering::Relaxed) == (station | u64::from(port) << 48);
+            return Entered { interface, l3: 18, is_ours };
+        }
+        self.enter_otherwise(port, position, frame)
+    }
+
+    /// What the table of a port says of an outer VLAN.
+    #[inline(always)]
+    fn outer_vlan(&self, position: u32, vlan: u16) -> u16 {
+        let at = position as usize * VLANS + usize::from(vlan);
+        self.vlans.get(at).map_or(NO_VLAN, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// The same for frames whose outer VLAN does not settle it.
+    #[inline(never)]
+    fn enter_otherwise(&self, port: u16, position: u32, frame: &[u8; FRONT_LEN]) -> Entered {
+        let front = Front::parse(frame, |ethertype| self.is_tpid(ethertype));
+        let Some(known) = self.ports.get(usize::from(port)) else { return NOWHERE };
+        let (station, untagged) = (destination_word(frame), known.untagged.load(Ordering::Relaxed));
+        if front.tags == Tags::NONE {
+            let is_ours = known.mac.load(Ordering::Relaxed) == station;
+            return Entered { interface: untagged, l3: front.l3, is_ours };
+        }
+        let interface = self.find(position, front.tags);
+        let known = self.interfaces.get(usize::from(interface));
+        let is_ours =
+            known.is_some_and(|known| known.station.load(Ordering::Relaxed) == (station | u64::from(port) << 48));
+        Entered { interface, l3: front.l3, is_ours }
+    }
+
+    /// The interface with these tags on the port at a position; [`NO_INTERFACE`] if there is none.
+    fn find(&self, position: u32, tags: Tags) -> InterfaceId {
+        let has = |interface: InterfaceId| {
+            let known = self.interfaces.get(usize::from(interface));
+            known.is_some_and(|known| known.key.load(Ordering::Relaxed) == tags.key())
+        };
+        match self.outer_vlan(position, tags.outer().vlan) {
+            SEVERAL => {}
+            interface if has(interface) => return interface,
+            _ => return NO_INTERFACE,
+        }
+        let Some(index) = &self.exact else { return NO_INTERFACE };
+        // The position is part of the value, as equal tags on two ports are two interfaces.
+        let is = |value: u64| value >> 16 == u64::from(position) && has(value as u16);
+        index.find(index.hash(position.into(), tags.key()), is).map_or(NO_INTERFACE, |value| value as u16)
+    }
+
+    /// Whether nothing may come in by an interface of the port of this index: it is set down.
+    pub fn is_shut(&self, port: u16, interface: InterfaceId) -> bool {
+        let known = self.ports.get(usize::from(port));
+        let is_untagged = known.is_some_and(|known| known.untagged.load(Ordering::Relaxed) == interface);
+        if is_untagged || interface == NO_INTERFACE {
+            return self.mac_word(port) == NOBODY;
+        }
+        let known = self.interfaces.get(usize::from(interface));
+        known.is_some_and(|known| known.station.load(Ordering::Relaxed) == NOBODY)
+    }
+
+    /// Remembers tags that belong to no interface of the port that they came in by.
+    #[cold]
+    pub fn note_unknown(&self, port: u16, frame: &[u8; FRONT_LEN]) {
+        let front = Front::parse(frame, |ethertype| self.is_tpid(ethertype));
+        let Some(known) = self.ports.get(usize::from(port)) else { return };
+        let key = front.tags.key();
+        // A flood of the same is not written again and again: other workers may look at the line.
+        if known.last_unknown.load(Ordering::Relaxed) != key {
+            known.last_unknown.store(key, Ordering::Relaxed);
+        }
+    }
+
+    /// The tags that came in by a port last and belong to no interface.
+    pub fn last_unknown(&self, port: u16) -> Option<Tags> {
+        let key = self.ports.get(usize::from(port))?.last_unknown.load(Ordering::Relaxed);
+        (key != 0).then(|| Tags::from_key(key))
+    }
+
+    /// Where the network header of a frame begins, and of what protocol it is.
+    pub fn front(&self, frame: &[u8; FRONT_LEN]) -> Front {
+        Front::parse(frame, |ethertype| self.is_tpid(ethertype))
+    }
+}
+
+/// A port that packets come in by.
+#[derive(Clone, Copy)]
+pub struct PortView<'i> {
+    ingress: &'i Ingress,
+    port: u16,
+    vlans: Option<&'i [AtomicU16; VLANS]>,
+    interfaces: &'i [In],
+}
+
+impl PortView<'_> {
+    /// What a frame belongs to: the same as [`Ingress::enter`] says, sooner for those with one tag that carry IPv4.
+    #[inline(always)]
+    pub fn enter(self, frame: &[u8; FRONT_LEN]) -> Entered {
+        let behind = behind_addresses(frame);
+        let vlan = (behind >> 16) as u16;
+        if let Some(vlans) = self.vlans
+            && let interface = vlans[usize::from(vlan.swap_bytes()) % VLANS].load(Ordering::Relaxed)
+            && let Some(known) = self.interfaces.get(usize::from(interface))
+            && known.plain.load(Ordering::Relaxed) == behind
+        {
+            let station = destination_word(frame) | u64::from(self.port) << 48;
+            return Entered { interface, l3: 18, is_ours: known.station.load(Ordering::Relaxed) == station };
+        }
+        self.ingress.enter(self.port, frame)
+    }
+}
+
+const NOWHERE: Entered = Entered { interface: NO_INTERFACE, l3: 14, is_ours: false };
+
+/// A tag, for those who only know what announces it and its VLAN.
+impl From<(u16, u16)> for Tag {
+    fn from((tpid, vlan): (u16, u16)) -> Tag {
+        Tag { tpid, vlan }
+    }
+}

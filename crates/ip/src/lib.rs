@@ -1,0 +1,30 @@
+//! The network layer, where functions meet: interfaces, and how frames come to them and leave by them.
+//!
+//! - [`Tags`]: the VLAN tags that tell the interfaces of a port apart, and what stands in front of a network header.
+//! - [`Ingress`]: to which interface a frame belongs that came in, as workers look it up.
+//! - [`Egress`]: what stands in front of a packet that leaves by an interface.
+//! - [`Interfaces`]: all interfaces by name and number; the control side's, the only writer of both.
+
+#![forbid(unsafe_code)]
+
+pub mod egress;
+pub mod ingress;
+pub mod interfaces;
+pub mod tags;
+
+pub use egress::Egress;
+pub use ingress::{Entered, Ingress};
+pub use interfaces::{Fresh, Interface, Interfaces, Port, Refused};
+pub use tags::{Front, Tag, Tags};
+
+/// The number of an interface, below [`MAX_INTERFACES`].
+pub type InterfaceId = u16;
+
+/// Interfaces of a function at most: the numbers above are words of their own in tables.
+pub const MAX_INTERFACES: u16 = 0xff00;
+
+/// The number of no interface.
+pub const NO_INTERFACE: InterfaceId = u16::MAX;
+
+/// Ports of a function at most.
+pub const MAX_PORTS: usize = 64;

@@ -1,0 +1,101 @@
+//! What `weir bench cpp` measures of a function.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::function::PortInfo;
+use crate::instance::Instance;
+
+/// One case that `weir bench cpp` measures: a configuration over memory ports, and the packets to send through it.
+pub struct Case {
+    /// Its name: `fib-410k`.
+    pub name: &'static str,
+    /// A sentence of help.
+    pub help: &'static str,
+    /// Files that it needs; the user says where they lie.
+    pub needs: &'static [&'static str],
+    /// The configuration, as a script without its `engine` declaration and those of the ports `in` and `out`. The first function is the
+    /// one whose tables are prepared; others, and the joints or cables between them, are what it is chained to.
+    pub script: String,
+    /// Numbers that the measurer may choose.
+    pub knobs: &'static [Knob],
+    /// Makes the traffic, and whatever must be in the tables before it: given the instance, the ports, and what was chosen.
+    pub prepare: Prepare,
+}
+
+/// A number of a [`Case`] that the measurer may choose: the size of a table, the length of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Knob {
+    /// Its name: `prefixes`.
+    pub name: &'static str,
+    /// A sentence of help.
+    pub help: &'static str,
+    /// Its value unless another is chosen.
+    pub usual: u64,
+    /// The least.
+    pub least: u64,
+    /// The greatest.
+    pub most: u64,
+}
+
+/// What the measurer chose for a [`Case`].
+#[derive(Clone, Debug, Default)]
+pub struct Chosen {
+    /// The folder of the needed files.
+    pub folder: Option<PathBuf>,
+    /// A number for each knob, within its bounds.
+    pub numbers: BTreeMap<&'static str, u64>,
+}
+
+impl Chosen {
+    /// The number chosen for a knob of the case; 0 for one that it does not have.
+    pub fn number(&self, knob: &str) -> u64 {
+        self.numbers.get(knob).copied().unwrap_or(0)
+    }
+}
+
+/// See [`Case::prepare`].
+pub type Prepare = fn(&dyn Instance, &[PortInfo], &Chosen) -> Result<Traffic, String>;
+
+/// The packets of a [`Case`], and how to know that they came out right.
+pub struct Traffic {
+    /// The `n`-th frame: given its number, writes its bytes to a cleared 64-byte buffer and returns its length. Of a longer
+    /// frame it writes the first 64 bytes; the others are what the buffer held.
+    pub frame: MakeFrame,
+    /// How many frames make a round; then they repeat.
+    pub frames: u64,
+    /// Whether a frame that came out is right.
+    pub check: CheckFrame,
+}
+
+impl Traffic {
+    /// One UDP packet of 60 bytes (64 with its frame check sequence), which must come out as it went in but for its Ethernet addresses.
+    pub fn plain() -> Traffic {
+        const FRAME: [u8; 60] = {
+            let mut frame = [0; 60];
+            // Ethernet, IPv4 without options, 46 bytes, TTL 64, UDP; addresses and ports are of no interest here.
+            let header = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17];
+            let mut n = 0;
+            while n < header.len() {
+                frame[n] = header[n];
+                n += 1;
+            }
+            frame
+        };
+        let frame = |_: u64, bytes: &mut [u8; 64]| {
+            bytes.iter_mut().zip(FRAME).for_each(|(to, from)| *to = from);
+            FRAME.len()
+        };
+        let check = |bytes: &[u8]| match bytes.get(12..) {
+            Some(rest) if rest == FRAME.get(12..).unwrap_or_default() => Ok(()),
+            _ => Err(format!("{} bytes came out that are not those that went in", bytes.len())),
+        };
+        Traffic { frame: Box::new(frame), frames: 1, check: Box::new(check) }
+    }
+}
+
+/// See [`Traffic::frame`].
+pub type MakeFrame = Box<dyn FnMut(u64, &mut [u8; 64]) -> usize + Send>;
+
+/// See [`Traffic::check`].
+pub type CheckFrame = Box<dyn FnMut(&[u8]) -> Result<(), String> + Send>;

@@ -1,0 +1,260 @@
+//! Functions as the program has them: of whatever kind, side by side.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use weir_config::{ConfigError, Element, ErrorKind, Schema};
+
+use crate::case::Case;
+use crate::function::{Description, Env, Function, Given, Ground, Layout, Placement};
+use crate::graph::{Graph, GraphError};
+use crate::instance::Instance;
+use crate::kind::Prepared;
+use crate::request::{Show, Verb};
+use crate::service::Need;
+
+/// A [`Function`] of whatever kind.
+pub trait AnyFunction: Sync + 'static {
+    /// See [`Function::kind`].
+    fn kind(&self) -> &'static str;
+
+    /// Its configuration with what every function has, but for the name: keys, help, manual.
+    fn schema(&self) -> Schema;
+
+    /// Reads a checked declaration, which nobody needs to read again.
+    ///
+    /// # Errors
+    ///
+    /// That it was checked against another schema, which only a wrong catalogue brings about.
+    fn configure(&'static self, element: &Arc<Element>) -> Result<Configured, Vec<ConfigError>>;
+
+    /// See [`Configured::describe`].
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    fn describe(&self, configured: &Configured, env: &Env<'_>) -> Result<Box<dyn AnyDescription>, Vec<ConfigError>>;
+
+    /// See [`Function::verbs`].
+    fn verbs(&self) -> &'static [Verb];
+
+    /// See [`Function::examples`].
+    fn examples(&self) -> &'static [&'static str];
+
+    /// See [`Function::shows`].
+    fn shows(&self) -> &'static [Show];
+
+    /// See [`Function::cases`].
+    fn cases(&self) -> Vec<Case>;
+}
+
+/// A declared function, read once: all that the program asks of it before it is described.
+#[derive(Clone)]
+pub struct Configured {
+    function: &'static dyn AnyFunction,
+    element: Arc<Element>,
+    config: Arc<dyn Any + Send + Sync>,
+    placement: Placement,
+    /// With the bytes that may stand in front.
+    ports: Vec<(String, u16)>,
+    holds: usize,
+    permissions: Vec<&'static str>,
+    balances: bool,
+    has_interfaces: bool,
+    needs: Vec<Need>,
+}
+
+impl Configured {
+    /// Its kind.
+    pub fn function(&self) -> &'static dyn AnyFunction {
+        self.function
+    }
+
+    /// Its declaration.
+    pub fn element(&self) -> &Arc<Element> {
+        &self.element
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.element.name()
+    }
+
+    /// Its workers.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// Names of its ports, sorted, each once.
+    pub fn ports(&self) -> impl Iterator<Item = &str> {
+        self.ports.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Whether a port is one of its.
+    pub fn has_port(&self, name: &str) -> bool {
+        self.ports().any(|port| port == name)
+    }
+
+    /// See [`Function::in_front`]; `None` if the port is none of its.
+    pub fn in_front(&self, port: &str) -> Option<u16> {
+        self.ports.iter().find(|(name, _)| name == port).map(|(_, bytes)| *bytes)
+    }
+
+    /// See [`Function::holds`].
+    pub fn holds(&self) -> usize {
+        self.holds
+    }
+
+    /// See [`Function::permissions`].
+    pub fn permissions(&self) -> &[&'static str] {
+        &self.permissions
+    }
+
+    /// See [`Function::balances`].
+    pub fn balances(&self) -> bool {
+        self.balances
+    }
+
+    /// See [`Function::has_interfaces`].
+    pub fn has_interfaces(&self) -> bool {
+        self.has_interfaces
+    }
+
+    /// See [`Function::needs`].
+    pub fn needs(&self) -> &[Need] {
+        &self.needs
+    }
+
+    /// Says what it comes to on the ports of `env`. No table is built.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it beyond its schema, at once.
+    pub fn describe(&self, env: &Env<'_>) -> Result<Box<dyn AnyDescription>, Vec<ConfigError>> {
+        self.function.describe(self, env)
+    }
+
+    /// Describes it and builds its tables, to take the place of `env.running`.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    pub fn instantiate(&self, env: &Env<'_>, ground: &Ground<'_>) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
+        self.describe(env)?.instantiate(ground, env.running)
+    }
+}
+
+/// A [`Description`] of whatever kind.
+pub trait AnyDescription: Send {
+    /// See [`Description::sketch`].
+    ///
+    /// # Errors
+    ///
+    /// What a builder of graphs may run out of.
+    fn sketch(&self, replica: usize) -> Result<Graph, GraphError>;
+
+    /// See [`Description::instantiate`].
+    ///
+    /// # Errors
+    ///
+    /// What there is no room for.
+    fn instantiate(
+        self: Box<Self>,
+        ground: &Ground<'_>,
+        old: Option<&dyn Instance>,
+    ) -> Result<Box<dyn Instance>, Vec<ConfigError>>;
+
+    /// See [`Description::change`]: prepares `env.running`, which is of the same kind, as the names of functions go with their kinds. There
+    /// is nothing to change where it is not.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it for that instance.
+    fn change(self: Box<Self>, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>>;
+}
+
+impl<D: Description> AnyDescription for D {
+    fn sketch(&self, replica: usize) -> Result<Graph, GraphError> {
+        Description::sketch(self, replica)
+    }
+
+    fn instantiate(
+        self: Box<Self>,
+        ground: &Ground<'_>,
+        old: Option<&dyn Instance>,
+    ) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
+        let old = old.and_then(|old| old.downcast_ref());
+        Ok(Box::new(Description::instantiate(*self, ground, old)?))
+    }
+
+    fn change(self: Box<Self>, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
+        match env.running.and_then(|running| running.downcast_ref()) {
+            Some(running) => Description::change(*self, running, env),
+            None => Ok(Box::new(|_now| {})),
+        }
+    }
+}
+
+impl<F: Function> AnyFunction for F {
+    fn kind(&self) -> &'static str {
+        Function::kind(self)
+    }
+
+    fn schema(&self) -> Schema {
+        let mut schema = Function::schema(self);
+        let placement = Placement::schema().keys.into_iter();
+        schema.keys.extend(placement.filter(|key| self.has_layouts() || key.name != "layout"));
+        schema
+    }
+
+    fn configure(&'static self, element: &Arc<Element>) -> Result<Configured, Vec<ConfigError>> {
+        let config: Arc<F::Config> = Arc::new(element.read()?);
+        // The one place that reads them. Where there is no key `layout`, there is one layout.
+        let placement = Placement {
+            workers: element.read_key("workers").unwrap_or_default(),
+            layout: element.read_key("layout").unwrap_or(Layout::RunToCompletion),
+        };
+        let given = Given { element, config: &config, placement: &placement };
+        let ports = BTreeSet::from_iter(Function::ports(self, &given)).into_iter();
+        let ports = ports.map(|port| (port.clone(), self.in_front(&given, &port))).collect();
+        let (holds, permissions) = (self.holds(&given), self.permissions(&given));
+        Ok(Configured {
+            function: self,
+            element: Arc::clone(element),
+            ports,
+            holds,
+            permissions,
+            balances: self.balances(),
+            has_interfaces: self.has_interfaces(),
+            needs: self.needs(&given),
+            placement,
+            config,
+        })
+    }
+
+    fn describe(&self, configured: &Configured, env: &Env<'_>) -> Result<Box<dyn AnyDescription>, Vec<ConfigError>> {
+        let Configured { element, config, placement, .. } = configured;
+        let Ok(config) = Arc::clone(config).downcast::<F::Config>() else {
+            return Err(vec![element.error(ErrorKind::Malformed, &element.path(), "is another function's")]);
+        };
+        let given = Given { element, config: &config, placement };
+        Ok(Box::new(Function::describe(self, &given, env)?))
+    }
+
+    fn verbs(&self) -> &'static [Verb] {
+        Function::verbs(self)
+    }
+
+    fn examples(&self) -> &'static [&'static str] {
+        Function::examples(self)
+    }
+
+    fn shows(&self) -> &'static [Show] {
+        Function::shows(self)
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        Function::cases(self)
+    }
+}

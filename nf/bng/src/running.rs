@@ -1,0 +1,227 @@
+//! A gateway that is built: its tables, its stages, what it is asked.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use weir_packet::Key;
+use weir_sched::owner::Own;
+use weir_simd::Kernel;
+use weir_stage::{Graph, GraphError, Instance, Notice, RequestError, Saved, ShowRows, Stage};
+
+use crate::balance::{BalanceDown, BalanceUp};
+use crate::config::{BngConfig, CoreEncapsulation};
+use crate::control::{Room, SlowPath};
+use crate::down::{self, Down};
+use crate::fib::FibView;
+use crate::graph::Shape;
+use crate::identification::{Identifications, Sequence};
+use crate::identify::Identify;
+use crate::marking::Marking;
+use crate::notice::Notices;
+use crate::punt::{Kind, Policing, Rates};
+use crate::qos::{Direction, Schedulers};
+use crate::save::Added;
+use crate::six::{self, Six};
+use crate::state::{Control, lock};
+use crate::table::Subscribers;
+use crate::table::counters::{Counters, WorkerCounters};
+use crate::up::{self, Up};
+use crate::{request, show};
+
+/// A configured gateway.
+pub struct Running {
+    pub(crate) shape: Shape,
+    pub(crate) fib: FibView,
+    pub(crate) subscribers: Arc<Subscribers>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) kernel: Kernel,
+    /// Own addresses, sorted.
+    pub(crate) own: Vec<u32>,
+    /// The same of IPv6.
+    pub(crate) own6: Vec<u128>,
+    pub(crate) local: u32,
+    /// Identifications of all workers' outer packets.
+    pub(crate) sequence: Sequence,
+    /// What shapes subscribers, if anything does.
+    pub(crate) schedulers: Option<Arc<Schedulers>>,
+    pub(crate) shared: Arc<Mutex<Control>>,
+    pub(crate) notices: Mutex<Notices>,
+}
+
+/// What the stages of one owner are made of.
+pub(crate) struct Owned<'a> {
+    pub(crate) running: &'a Running,
+    /// What they count by; no other worker writes it.
+    pub(crate) counters: Arc<WorkerCounters>,
+}
+
+impl Owned<'_> {
+    fn policing(&self) -> Result<Policing, GraphError> {
+        Policing::new(self.running.rates()).map_err(no_memory)
+    }
+
+    fn identifications(&self) -> Identifications {
+        Identifications::new(&self.running.sequence, !self.running.shape.config.tunnel.df)
+    }
+
+    /// The stage for packets from customers.
+    pub(crate) fn up(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+        let (shared, kernel) = (self.running.up_shared(&self.counters), self.running.kernel);
+        let (policing, identifications) = (self.policing()?, self.identifications());
+        Ok(match self.running.shape.is_tunnel() {
+            true => Box::new(Up::<true>::new(shared, kernel, policing, kind, identifications)),
+            false => Box::new(Up::<false>::new(shared, kernel, policing, kind, identifications)),
+        })
+    }
+
+    /// The stage for packets to customers.
+    pub(crate) fn down(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+        let (shared, kernel) = (self.running.down_shared(Arc::clone(&self.counters)), self.running.kernel);
+        Ok(match self.running.shape.is_tunnel() {
+            true => Box::new(Down::<true>::new(shared, kernel, self.policing()?, kind)),
+            false => Box::new(Down::<false>::new(shared, kernel, self.policing()?, kind)),
+        })
+    }
+
+    /// A stage for IPv6.
+    pub(crate) fn six(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+        let shared = self.running.six(&self.counters, self.running.shape.is_tunnel());
+        Ok(Box::new(Six::new(shared, self.policing()?, kind, self.identifications())))
+    }
+}
+
+impl Running {
+    /// What the stages of one more owner are made of.
+    pub(crate) fn owned(&self) -> Result<Owned<'_>, GraphError> {
+        Ok(Owned { running: self, counters: self.counters.lend().map_err(no_memory)? })
+    }
+
+    /// A balancer of packets from customers.
+    pub(crate) fn balance_up(&self, workers: u8) -> Box<dyn Stage> {
+        let (subscribers, Shape { ports, config, .. }) = (Arc::clone(&self.subscribers), &self.shape);
+        Box::new(BalanceUp::new(subscribers, Arc::clone(ports), config.tpid.ethertype(), workers))
+    }
+
+    /// A balancer of packets to customers.
+    pub(crate) fn balance_down(&self, workers: u8) -> Box<dyn Stage> {
+        let has_keys = self.shape.config.core_encapsulation == CoreEncapsulation::GreMpls;
+        Box::new(BalanceDown::new(Arc::clone(&self.subscribers), has_keys, workers))
+    }
+
+    fn schedulers(&self) -> Result<&Schedulers, GraphError> {
+        self.schedulers.as_deref().ok_or_else(|| GraphError(vec!["nothing is shaped".to_owned()]))
+    }
+
+    /// A scheduler of an access port.
+    pub(crate) fn shaper(
+        &self,
+        direction: Direction,
+        position: u8,
+        scheduler: u8,
+        user: Key<u32>,
+    ) -> Result<Box<dyn Stage>, GraphError> {
+        let stage = self.schedulers()?.stage(direction, position, scheduler, user);
+        stage.ok_or_else(|| GraphError(vec![format!("nothing is shaped that goes {}", direction.name())]))
+    }
+
+    /// Finds users and classes before a scheduler.
+    pub(crate) fn identify(&self, position: u8, own: Own, user: Key<u32>) -> Result<Box<dyn Stage>, GraphError> {
+        let classifier = Arc::clone(self.schedulers()?.classifier());
+        Ok(Box::new(Identify::new(Arc::clone(&self.subscribers), classifier, user, own, position)))
+    }
+
+    fn six(&self, counters: &Arc<WorkerCounters>, is_tunnel: bool) -> six::Shared {
+        six::Shared {
+            subscribers: Arc::clone(&self.subscribers),
+            fib: self.fib.clone(),
+            ports: Arc::clone(&self.shape.ports),
+            counters: Arc::clone(counters),
+            is_tunnel,
+            marking: self.marking(),
+        }
+    }
+
+    fn up_shared(&self, counters: &Arc<WorkerCounters>) -> up::Shared {
+        up::Shared {
+            subscribers: Arc::clone(&self.subscribers),
+            fib: self.fib.clone(),
+            ports: Arc::clone(&self.shape.ports),
+            counters: Arc::clone(counters),
+            tpid: self.shape.config.tpid.ethertype(),
+        }
+    }
+
+    fn down_shared(&self, counters: Arc<WorkerCounters>) -> down::Shared {
+        down::Shared {
+            subscribers: Arc::clone(&self.subscribers),
+            ports: Arc::clone(&self.shape.ports),
+            counters,
+            marking: self.marking(),
+            local: self.local,
+            own: self.own.clone(),
+            own6: self.own6.clone(),
+        }
+    }
+
+    fn marking(&self) -> Marking {
+        let BngConfig { pcp, dscp, .. } = &*self.shape.config;
+        Marking::new(|old| dscp.get(&old).copied().unwrap_or(old), |dscp| pcp.get(&dscp).copied().unwrap_or(0))
+    }
+
+    /// The stage of the control side.
+    pub(crate) fn slow_path(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+        let counters = self.counters.lend().map_err(no_memory)?;
+        let limits = &self.shape.config.limits;
+        let room = Room { queue: limits.queue as usize, fragments: limits.fragments as usize };
+        Ok(Box::new(SlowPath::new(Arc::clone(&self.shared), counters, kind, self.shape.ports.list().len(), room)))
+    }
+
+    fn rates(&self) -> Rates {
+        Rates {
+            all: self.shape.config.punt_rate.packets_per_second(),
+            each: self.shape.config.subscriber_punt_rate.packets_per_second(),
+            subscribers: self.shape.config.limits.subscribers,
+        }
+    }
+}
+
+fn no_memory(error: weir_mem::arena::Error) -> GraphError {
+    GraphError(vec![error.to_string()])
+}
+
+impl Instance for Running {
+    fn graph(&self, _replica: usize) -> Result<Graph, GraphError> {
+        self.shape.draw(Some(self))
+    }
+
+    fn sketch(&self, _replica: usize) -> Result<Graph, GraphError> {
+        self.shape.draw(None)
+    }
+
+    fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
+        request::carry_out(&self.shared, verb, arguments, now)
+    }
+
+    fn save(&self) -> Box<dyn ShowRows<Saved>> {
+        Box::new(Added::new(&self.shared))
+    }
+
+    fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
+        show::rows(&self.shared, what, filter, now)
+    }
+
+    fn notices(&self, now: u64) -> Vec<Notice> {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        // The slow path is not held up to find that it is not time yet.
+        if notices.is_due(now) { notices.look(now, &mut lock(&self.shared)) } else { Vec::new() }
+    }
+
+    fn link_changed(&self, port: u16, up: bool, now: u64) {
+        let control = &mut *lock(&self.shared);
+        control.core.set_link(port, up, now, &mut control.fib);
+    }
+
+    fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
+        show::gauges(&lock(&self.shared))
+    }
+}

@@ -1,0 +1,156 @@
+//! The graph of `qos`: for each direction that is shaped, its stages on each worker.
+//!
+//! ```text
+//!  from -> [limit] -> [balance] -> identify -> [police] -> shape -> to
+//! ```
+//!
+//! What stands in brackets is there where it is configured, or where somebody balances. Workers that share the users have a copy each of the
+//! stages behind the balancer.
+
+use std::sync::Arc;
+
+use weir_net::limit::Rate;
+use weir_packet::Key;
+use weir_sched::arrangement::Arrangement;
+use weir_sched::owner::Own;
+use weir_sched::{police, shaper};
+use weir_stage::{Graph, GraphError, NodeId, Place, To};
+
+use crate::back::Back;
+use crate::config::QosConfig;
+use crate::function::{Running, directions};
+use crate::state::Direction;
+use crate::{balance, identify, limit};
+
+/// What the graph of `qos` is drawn from.
+pub(crate) struct Shape {
+    pub(crate) name: String,
+    pub(crate) config: Arc<QosConfig>,
+    /// Indices of the ports `from` and `to`.
+    pub(crate) ports: [u16; 2],
+    /// What runs on which worker.
+    pub(crate) arrangement: Arrangement,
+}
+
+/// A graph while it is drawn.
+struct Drawing<'a> {
+    shape: &'a Shape,
+    running: Option<&'a Running>,
+    graph: Graph,
+    /// The lane of users.
+    user: Key<u32>,
+}
+
+impl Shape {
+    /// The graph of one that runs, or one to be looked at.
+    pub(crate) fn draw(&self, running: Option<&Running>) -> Result<Graph, GraphError> {
+        let mut graph = Graph::new();
+        let user: Key<u32> = graph.claim("user")?;
+        let mut drawing = Drawing { shape: self, running, graph, user };
+        let [from, to] = self.ports;
+        let first = drawing.direction(Direction::Forth, to)?;
+        drawing.graph.receive(from, first);
+        let back = if directions(&self.config).contains(&Direction::Back) {
+            drawing.direction(Direction::Back, from)?
+        } else {
+            let back = drawing.graph.add(format!("{}.back", self.name), Back);
+            drawing.graph.wire(back, "out", To::Port(from));
+            back
+        };
+        drawing.graph.receive(to, back);
+        Ok(drawing.graph)
+    }
+
+    /// The name of a stage of one direction.
+    fn stage(&self, stage: &str, direction: Direction) -> String {
+        match direction {
+            Direction::Forth => format!("{}.{stage}", self.name),
+            Direction::Back => format!("{}.{stage}-back", self.name),
+        }
+    }
+}
+
+impl Drawing<'_> {
+    /// The stages of one direction; packets come in at the first.
+    fn direction(&mut self, direction: Direction, to: u16) -> Result<NodeId, GraphError> {
+        let arrangement = self.shape.arrangement;
+        let mut shared = None;
+        let mut owners = Vec::new();
+        for (owner, place) in arrangement.sections() {
+            let shaper = match shared {
+                _ if arrangement.has_own_schedulers() => self.shaper(direction, owner, place, to)?,
+                Some(shaper) => shaper,
+                None => *shared.insert(self.shaper(direction, 0, arrangement.exit(), to)?),
+            };
+            owners.push(self.before_shaper(direction, owner, place, shaper)?);
+        }
+        let first = self.balanced(direction, &owners)?;
+        self.limited(direction, first)
+    }
+
+    fn shaper(&mut self, direction: Direction, scheduler: u8, place: Place, to: u16) -> Result<NodeId, GraphError> {
+        let (name, user) = (self.shape.stage("shape", direction), self.user);
+        let declared = shaper::declaration(user, true);
+        let shaper = self
+            .graph
+            .add_of(name, declared, place, self.running, |running| running.shaper(direction, scheduler, user))?;
+        self.graph.wire(shaper, "out", To::Port(to));
+        Ok(shaper)
+    }
+
+    /// What an owner does before its packets are shaped.
+    fn before_shaper(
+        &mut self,
+        direction: Direction,
+        owner: u8,
+        place: Place,
+        shaper: NodeId,
+    ) -> Result<NodeId, GraphError> {
+        let (shape, user) = (self.shape, self.user);
+        let (name, declared) = (shape.stage("identify", direction), identify::declaration(user));
+        let identify = self.graph.add_of(name, declared, place, self.running, |running| {
+            Ok(running.identify(direction, Own::of(owner), user))
+        })?;
+        let mut next = shaper;
+        if !shape.config.police.is_empty() {
+            let (name, declared) = (shape.stage("police", direction), police::declaration(user));
+            next = self.graph.add_of(name, declared, place, self.running, |running| running.police(owner, user))?;
+            self.graph.wire(next, "out", To::Stage(shaper));
+        }
+        self.graph.wire(identify, "out", To::Stage(next));
+        Ok(identify)
+    }
+
+    /// A balancer before the owners, if there is one.
+    fn balanced(&mut self, direction: Direction, owners: &[NodeId]) -> Result<NodeId, GraphError> {
+        let (arrangement, count) = (self.shape.arrangement, owners.len() as u8);
+        let first = owners.first().copied().unwrap_or(NodeId(0));
+        if !arrangement.is_balanced() {
+            return Ok(first);
+        }
+        let (name, declared) = (self.shape.stage("balance", direction), balance::declaration(count));
+        let balance = self.graph.add_of(name, declared, arrangement.entrance(), self.running, |running| {
+            Ok(running.balance(direction, count))
+        })?;
+        self.graph.wire(balance, "first", To::Stage(first));
+        for (n, owner) in owners.iter().enumerate() {
+            self.graph.wire(balance, &format!("worker[{n}]"), To::Stage(*owner));
+        }
+        Ok(balance)
+    }
+
+    /// A limiter before all others, if there is one.
+    fn limited(&mut self, direction: Direction, next: NodeId) -> Result<NodeId, GraphError> {
+        let limit = self.shape.config.limit.and_then(|limit| {
+            // A millisecond's worth, and at least a batch.
+            let rate = limit.packets_per_second();
+            Rate::new(rate, (rate / 1_000).max(64))
+        });
+        let Some(rate) = limit else { return Ok(next) };
+        let (name, place) = (self.shape.stage("limit", direction), Place::Worker { section: 0 });
+        let limit =
+            self.graph.add_of(name, limit::declaration(), place, self.running, |running| Ok(running.limit(rate)))?;
+        self.graph.wire(limit, "out", To::Stage(next));
+        Ok(limit)
+    }
+}

@@ -1,0 +1,89 @@
+//! The graph of a router: which stages it has, and where their ways lead.
+
+use std::sync::Arc;
+
+use weir_packet::Key;
+use weir_stage::{Graph, GraphError, NodeId, Place, To};
+
+use crate::config::RouterConfig;
+use crate::function::Running;
+use crate::punt::{Kind, Policing};
+use crate::{check, control, forward, hairpin};
+
+/// Where the stages are.
+const FIRST: Place = Place::Worker { section: 0 };
+
+/// What the graph of a router is drawn from.
+pub(crate) struct Shape {
+    pub(crate) name: String,
+    pub(crate) config: Arc<RouterConfig>,
+    /// Indices of its ports, by position.
+    pub(crate) ports: Vec<u16>,
+    /// Whether packets are checked by one worker and forwarded by another.
+    pub(crate) is_parted: bool,
+}
+
+impl Shape {
+    /// The graph of a router that runs, or one to be looked at.
+    pub(crate) fn draw(&self, running: Option<&Running>) -> Result<Graph, GraphError> {
+        let mut graph = Graph::new();
+        let kind: Key<Kind> = graph.claim("why it goes to the slow path")?;
+        let count = self.ports.len();
+        let place = Place::Worker { section: u8::from(self.is_parted) };
+        let declared = forward::declaration(self.is_parted, count, kind);
+        let forward = graph.add_of(self.stage("forward"), declared, place, running, |running| running.forward(kind))?;
+        let declared = control::declaration(count, kind);
+        let control = graph
+            .add_of(self.stage("control"), declared, Place::Control, running, |running| Ok(running.slow_path(kind)))?;
+        for way in ["unresolved", "arp", "local", "options", "ttl-expired", "no-route", "too-big"] {
+            graph.wire(forward, way, To::Stage(control));
+        }
+        graph.wire(control, "again", To::Stage(control));
+        graph.leave_open(control, "undecided"); // never taken
+        for (position, &port) in self.ports.iter().enumerate() {
+            graph.wire(forward, &format!("port[{position}]"), To::Port(port));
+            graph.wire(control, &format!("port[{position}]"), To::Port(port));
+        }
+        let mut first = forward;
+        if self.is_parted {
+            let declared = check::declaration(kind);
+            let check = graph.add_of(self.stage("check"), declared, FIRST, running, |running| running.check(kind))?;
+            graph.wire(check, "out", To::Stage(forward));
+            check::TO_THE_SLOW_PATH.iter().for_each(|way| graph.wire(check, way, To::Stage(control)));
+            first = check;
+        }
+        if self.config.redirects {
+            first = self.look_for_redirects(&mut graph, running, kind, [first, control])?;
+        }
+        self.ports.iter().for_each(|&port| graph.receive(port, first));
+        Ok(graph)
+    }
+
+    /// Puts a stage before `first` that looks for packets which turn round.
+    fn look_for_redirects(
+        &self,
+        graph: &mut Graph,
+        running: Option<&Running>,
+        kind: Key<Kind>,
+        [first, control]: [NodeId; 2],
+    ) -> Result<NodeId, GraphError> {
+        let declared = hairpin::declaration();
+        let hairpin =
+            graph.add_of(self.stage("hairpin"), declared, FIRST, running, |running| Ok(running.hairpin(kind)))?;
+        graph.wire(hairpin, "out", To::Stage(first));
+        graph.wire(hairpin, "redirect", To::Stage(control));
+        Ok(hairpin)
+    }
+
+    fn stage(&self, stage: &str) -> String {
+        format!("{}.{stage}", self.name)
+    }
+
+    pub(crate) fn policing(&self) -> Policing {
+        Policing::new(self.config.punt_rate.packets_per_second())
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        u64::from(self.config.hash_seed)
+    }
+}

@@ -1,0 +1,102 @@
+"""Interfaces with VLAN tags on real devices: a router on a stick, changed while packets flow."""
+
+import struct
+
+from lab.hosts import HOST_MACS, MACS, Between, Stream
+from lab.netns import Lab
+from lab.packets import IP, UDP, Dot1AD, Dot1Q, Ether, payload, raw
+from lab.weir import wait_for
+
+_SCRIPT = """
+port {{ name = "lan", device = "{driver}:lan", address = "10.0.0.1/24" }}
+port {{ name = "wan", device = "{driver}:wan" }}
+interface {{ name = "wan.10", on = "wan", vlan = 10, address = "192.0.10.1/24" }}
+interface {{ name = "wan.7.9", on = "wan", vlan = 7, inner_vlan = 9, address = "192.0.79.1/24" }}
+interface {{ name = "lo0", address = "203.0.113.1/32" }}
+{more}
+router {{
+  ports     = {{ "lan", "wan" }},
+  workers   = {{ 1 }},
+  routes    = {{ ["198.51.100.0/24"] = "192.0.10.9" }},
+  neighbors = {{ ["10.0.0.2"] = "{lan}", ["192.0.10.9"] = "{wan}", ["192.0.79.9"] = "{wan}" }},
+}}
+"""
+
+
+def _script(driver, more=""):
+    return _SCRIPT.format(driver=driver, more=more, lan=HOST_MACS["lan"], wan=HOST_MACS["wan"])
+
+
+def _to_lan(tags, source, n):
+    header = Ether(src=HOST_MACS["wan"], dst=MACS["wan"])
+    for tag in tags:
+        header = header / tag
+    return raw(header / IP(src=source, dst="10.0.0.2") / UDP(sport=n, dport=n) / payload(40))
+
+
+def _came(wire, tags):
+    """UDP packets that came with these tags, as (TPID, VLAN)."""
+    header = b"".join(struct.pack("!HH", *tag) for tag in tags) + b"\x08\x00\x45"
+    return [frame for frame in wire.frames() if frame[12:].startswith(header) and frame[12 + len(header) + 8] == 17]
+
+
+def _numbers(frames, header):
+    return [struct.unpack_from("!Q", frame, header + 28)[0] for frame in frames]
+
+
+def test_packets_cross_between_tags_and_none():
+    """Both ways, with one tag and with two, over devices that may keep tags beside the frame."""
+    for driver in ("af_packet", "af_xdp"):
+        with Lab() as lab:
+            net = Between(lab, _script(driver), bare=True)
+            for n in range(1, 51):
+                net.wan_wire.send(_to_lan([Dot1Q(vlan=10)], "192.0.10.9", n))
+                net.wan_wire.send(_to_lan([Dot1AD(vlan=7), Dot1Q(vlan=9)], "192.0.79.9", n))
+            udp = lambda: [Ether(frame) for frame in _came(net.lan_wire, [])]
+            assert wait_for(lambda: len(udp()) == 100), (driver, len(udp()), net.weir.drops())
+            for source in ("192.0.10.9", "192.0.79.9"):
+                assert [packet[UDP].sport for packet in udp() if packet[IP].src == source] == list(range(1, 51)), source
+            for n in range(1, 51):
+                for to in ("192.0.10.9", "192.0.79.9"):
+                    header = Ether(src=HOST_MACS["lan"], dst=MACS["lan"])
+                    net.lan_wire.send(raw(header / IP(src="10.0.0.2", dst=to) / UDP(sport=n, dport=n) / payload(40)))
+            tags = ([(0x8100, 10)], [(0x88A8, 7), (0x8100, 9)])
+            counts = lambda: [len(_came(net.wan_wire, some)) for some in tags]
+            assert wait_for(lambda: counts() == [50, 50]), (driver, counts(), net.weir.drops())
+            shown = {row["name"]: row for row in net.weir.show("interfaces")}
+            for name in ("wan.10", "wan.7.9"):
+                assert shown[name]["rx_packets"] == 50 and shown[name]["tx_packets"] >= 50, shown[name]
+            assert shown["lan"]["rx_packets"] >= 100 and shown["lo0"]["port"] is None, shown
+            net.wan_wire.send(_to_lan([Dot1Q(vlan=11)], "192.0.10.9", 1))
+            assert wait_for(lambda: net.weir.drops().get("router.forward unknown-tag") == 1), net.weir.drops()
+            assert {row["name"]: row["unknown_tags"] for row in net.weir.show("interfaces")}["wan"] == "11"
+            net.weir.stop()
+
+
+def test_interfaces_change_while_packets_flow():
+    """By command and by reload; not one packet of a stream by another interface of the same port is lost."""
+    with Lab() as lab:
+        net = Between(lab, _script("af_packet"), bare=True)
+        assert wait_for(lambda: net.weir.show("interfaces")[0]["link"] == "up")
+        stream = Stream(net.lan_wire, 1000)
+        for n in range(20):
+            net.weir.command("interface", "add", f"wan.{100 + n}", "on", "wan", "vlan", str(100 + n), "address", f"192.1.{n}.1/24")
+            net.weir.command("route", "add", f"198.{n + 60}.0.0/16", "via", f"192.1.{n}.9")
+            if n % 2:
+                net.weir.command("interface", "set", f"wan.{100 + n}", "state", "down")
+                net.weir.command("interface", "del", f"wan.{100 + n}")
+        batch = "".join(f"x{n} on wan vlan {1000 + n} address 192.2.{n}.1/24\n" for n in range(200))
+        net.weir.command("interface", "add", "--from", "-", text=batch)
+        assert len(net.weir.show("interfaces")) == 5 + 10 + 200
+        net.weir.reload(_script("af_packet", 'interface { name = "wan.30", on = "wan", vlan = 30, address = "192.0.30.1/24" }'))
+        names = {row["name"]: row for row in net.weir.show("interfaces")}
+        assert "wan.30" in names and "wan.100" in names and "x199" in names and "wan.101" not in names, sorted(names)
+        saved = net.weir.command("save")
+        assert "wan.100" in saved and "wan.30" not in saved, saved
+        net.weir.reload(_script("af_packet"))
+        assert "wan.30" not in {row["name"] for row in net.weir.show("interfaces")}
+        sent = stream.stop()
+        arrived = lambda: _numbers(_came(net.wan_wire, [(0x8100, 10)]), 18)
+        assert wait_for(lambda: len(arrived()) == sent), (len(arrived()), sent, net.weir.drops())
+        assert arrived() == list(range(sent)), "out of order, or twice"
+        net.weir.stop()
