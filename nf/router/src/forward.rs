@@ -26,7 +26,7 @@ use crate::fib::{Action, FibView};
 use crate::lookups::{Lookups, destination, l3_of};
 use crate::punt::{Kind, Policing, Punts};
 use crate::received::Received;
-use crate::rewrite::{rewrite, rewrite_tagged, trim};
+use crate::rewrite::{rewrite, rewrite_tagged, rewrite_to_tags, trim};
 
 with_reasons! { ways_of_checks {
     /// Ways out of [`Forward`], before those to the ports.
@@ -358,7 +358,11 @@ impl Path<'_> {
         }
         if !TAGGED && shape.header_len() == Ethernet::LEN {
             rewrite(packet.window_mut(0), entry, egress.source_word());
-        } else if !rewrite_tagged(packet, l3, entry, egress, shape) {
+        } else if TAGGED {
+            if !rewrite_tagged(packet, l3, entry, egress, shape) {
+                return None;
+            }
+        } else if !rewrite_to_tags(packet, entry, egress) {
             return None;
         }
         self.counters.count(place, 1, packet.len() as u64);

@@ -52,6 +52,12 @@ pub(crate) fn rewrite_tagged(packet: &mut Packet, l3: usize, entry: Entry, egres
     true
 }
 
+/// The same from a header without tags, in a function of its own: who mostly forwards from ports without tags to such is not slowed down by it.
+#[inline(never)]
+pub(crate) fn rewrite_to_tags(packet: &mut Packet, entry: Entry, egress: &Egress) -> bool {
+    rewrite_tagged(packet, Ethernet::LEN, entry, egress, egress.shape())
+}
+
 /// Bytes of an Ethernet header with one tag.
 const ONE_TAG: usize = Ethernet::LEN + weir_ip::tags::TAG_LEN;
 
