@@ -25,6 +25,7 @@ router { ports = { "lan", "wan" }, neighbors = { ["192.0.2.9"] = "02:00:00:00:00
 const CONFIGURATIONS: &[(&str, &str)] = &[
     ("route", ROUTER),
     ("neighbor", ROUTER),
+    ("interface", ROUTER),
     (
         "subscriber",
         r#"
