@@ -12,7 +12,7 @@ use weir_config::{FilePath, Nanos, Pattern, config};
 static FILE: Pattern = Pattern {
     what: "the path of a file below the folder of the script",
     example: "usage.jsonl",
-    matches: |text| FilePath::parse(text).is_ok(),
+    matches: |text| FilePath::parse(text).is_ok() && !text.contains(char::is_control),
 };
 
 config! {

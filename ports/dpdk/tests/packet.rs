@@ -371,7 +371,7 @@ fn what_a_killed_process_changed_is_put_back() {
         return wait("death", || false);
     }
     veth();
-    // It stays until the end: the victim may have made it its own already when it is dropped.
+    // Dropped at the end only: the victim works in it.
     let shared = Folder(folder());
     let mut child = spawn(test, "victim", &[], &shared);
     wait("the victim runs", || folder().join("runs").exists());
