@@ -173,8 +173,7 @@ impl Ingress {
     }
 
     /// Whether an EtherType announces a tag.
-    #[inline(always)]
-    pub fn is_tpid(&self, ethertype: u16) -> bool {
+    fn is_tpid(&self, ethertype: u16) -> bool {
         let word = self.tpids.get(usize::from(ethertype) / 64).map_or(0, |word| word.load(Ordering::Relaxed));
         word >> (ethertype % 64) & 1 != 0
     }
@@ -227,58 +226,26 @@ impl Ingress {
         PortView { ingress: self, port, vlans, interfaces: &self.interfaces }
     }
 
-    /// What a frame belongs to that came in by the port of this index.
-    #[inline(always)]
+    /// What a frame belongs to that came in by the port of this index. A function of its own: where packets flow, [`PortView::enter`] finds most.
+    #[inline(never)]
     pub fn enter(&self, port: u16, frame: &[u8; FRONT_LEN]) -> Entered {
-        let behind = word_at::<12>(frame);
-        let [ethertype, tag, next] = [behind, behind >> 16, behind >> 32].map(|word| (word as u16).swap_bytes());
         let Some(known) = self.ports.get(usize::from(port)) else { return NOWHERE };
-        let station = destination_word(frame);
-        if !self.is_tpid(ethertype) {
-            let interface = known.untagged.load(Ordering::Relaxed);
-            return Entered { interface, l3: 14, is_ours: known.mac.load(Ordering::Relaxed) == station };
-        }
-        let vlan = tag & 0xfff;
-        let position = known.position.load(Ordering::Relaxed);
-        let interface = self.outer_vlan(position, vlan);
-        if let Some(known) = self.interfaces.get(usize::from(interface))
-            && known.key.load(Ordering::Relaxed) == u64::from(ethertype) << 48 | u64::from(vlan) << 32
-            && !self.is_tpid(next)
-        {
-            let is_ours = known.station.load(Ordering::Relaxed) == (station | u64::from(port) << 48);
-            return Entered { interface, l3: 18, is_ours };
-        }
-        self.enter_otherwise(port, position, frame)
-    }
-
-    /// The same as [`Ingress::enter`], in a function of its own.
-    #[inline(never)]
-    fn enter_any(&self, port: u16, frame: &[u8; FRONT_LEN]) -> Entered {
-        self.enter(port, frame)
-    }
-
-    /// What the table of a port says of an outer VLAN.
-    #[inline(always)]
-    fn outer_vlan(&self, position: u32, vlan: u16) -> u16 {
-        let at = position as usize * VLANS + usize::from(vlan);
-        self.vlans.get(at).map_or(NO_VLAN, |word| word.load(Ordering::Relaxed))
-    }
-
-    /// The same for frames whose outer VLAN does not settle it.
-    #[inline(never)]
-    fn enter_otherwise(&self, port: u16, position: u32, frame: &[u8; FRONT_LEN]) -> Entered {
-        let front = Front::parse(frame, |ethertype| self.is_tpid(ethertype));
-        let Some(known) = self.ports.get(usize::from(port)) else { return NOWHERE };
-        let (station, untagged) = (destination_word(frame), known.untagged.load(Ordering::Relaxed));
+        let (front, station) = (self.front(frame), destination_word(frame));
         if front.tags == Tags::NONE {
-            let is_ours = known.mac.load(Ordering::Relaxed) == station;
-            return Entered { interface: untagged, l3: front.l3, is_ours };
+            let interface = known.untagged.load(Ordering::Relaxed);
+            return Entered { interface, l3: front.l3, is_ours: known.mac.load(Ordering::Relaxed) == station };
         }
-        let interface = self.find(position, front.tags);
+        let interface = self.find(known.position.load(Ordering::Relaxed), front.tags);
         let known = self.interfaces.get(usize::from(interface));
         let is_ours =
             known.is_some_and(|known| known.station.load(Ordering::Relaxed) == (station | u64::from(port) << 48));
         Entered { interface, l3: front.l3, is_ours }
+    }
+
+    /// What the table of a port says of an outer VLAN.
+    fn outer_vlan(&self, position: u32, vlan: u16) -> u16 {
+        let at = position as usize * VLANS + usize::from(vlan);
+        self.vlans.get(at).map_or(NO_VLAN, |word| word.load(Ordering::Relaxed))
     }
 
     /// The interface with these tags on the port at a position; [`NO_INTERFACE`] if there is none.
@@ -312,9 +279,8 @@ impl Ingress {
     /// Remembers tags that belong to no interface of the port that they came in by.
     #[cold]
     pub fn note_unknown(&self, port: u16, frame: &[u8; FRONT_LEN]) {
-        let front = Front::parse(frame, |ethertype| self.is_tpid(ethertype));
         let Some(known) = self.ports.get(usize::from(port)) else { return };
-        let key = front.tags.key();
+        let key = self.front(frame).tags.key();
         // A flood of the same is not written again and again: other workers may look at the line.
         if known.last_unknown.load(Ordering::Relaxed) != key {
             known.last_unknown.store(key, Ordering::Relaxed);
@@ -356,7 +322,7 @@ impl PortView<'_> {
             let station = destination_word(frame) | u64::from(self.port) << 48;
             return Entered { interface, l3: 18, is_ours: known.station.load(Ordering::Relaxed) == station };
         }
-        self.ingress.enter_any(self.port, frame)
+        self.ingress.enter(self.port, frame)
     }
 }
 

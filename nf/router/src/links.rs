@@ -1,6 +1,6 @@
 //! Interfaces as they come, change and go: the control side's part of it.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use ipnet::Ipv4Net;
@@ -12,6 +12,7 @@ use weir_net::rib::Hop;
 use crate::counters::Counters;
 use crate::fib::Leads;
 use crate::load::conflict_of;
+use crate::routing::Refusal;
 use crate::state::{Control, LINK_LOCAL};
 
 /// An interface that is wanted, with its addresses.
@@ -84,7 +85,11 @@ impl Control {
     /// The ports are these now; their interfaces follow.
     pub(crate) fn set_ports(&mut self, ports: Vec<Port>) {
         self.interfaces.set_ports(ports);
-        let ids: Vec<InterfaceId> = self.interfaces.iter().map(|interface| interface.id).collect();
+        self.refresh(self.interfaces.iter().map(|interface| interface.id).collect());
+    }
+
+    /// Lets interfaces be what their ports make of them now.
+    fn refresh(&mut self, ids: Vec<InterfaceId>) {
         for id in ids {
             self.interfaces.refresh(id);
             self.follow(id);
@@ -93,7 +98,7 @@ impl Control {
 
     /// Interfaces of the configuration that are not among the `wanted`.
     pub(crate) fn unwanted_interfaces(&self, wanted: &[WantedInterface]) -> Vec<InterfaceId> {
-        let names: std::collections::HashSet<&str> = wanted.iter().map(|wanted| wanted.fresh.name.as_str()).collect();
+        let names: HashSet<&str> = wanted.iter().map(|wanted| wanted.fresh.name.as_str()).collect();
         let ours = self.interfaces.iter().filter(|interface| self.ledger.author(interface.id) == Author::Config);
         ours.filter(|interface| !names.contains(interface.name())).map(|interface| interface.id).collect()
     }
@@ -205,11 +210,7 @@ impl Control {
         let before = self.routing.work();
         self.routing.tell_time(now);
         self.interfaces.set_link(port, up);
-        let ids: Vec<InterfaceId> = self.interfaces.on_port(port).map(|interface| interface.id).collect();
-        for id in ids {
-            self.interfaces.refresh(id);
-            self.follow(id);
-        }
+        self.refresh(self.interfaces.on_port(port).map(|interface| interface.id).collect());
         self.catch_up(self.left_of_a_turn(before));
     }
 
@@ -337,7 +338,7 @@ impl Control {
         }
     }
 
-    fn connect(&mut self, network: Ipv4Net) -> Result<(), crate::routing::Refusal> {
+    fn connect(&mut self, network: Ipv4Net) -> Result<(), Refusal> {
         let ids: BTreeSet<InterfaceId> = self.addresses.in_network(network).iter().map(Interface::port).collect();
         let hops: Vec<Hop> = ids.into_iter().map(Hop::On).collect();
         if hops.is_empty() {

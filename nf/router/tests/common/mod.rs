@@ -7,6 +7,7 @@
     reason = "shared by tests, each of which uses a part of it; a failed unwrap fails the test"
 )]
 
+pub mod sides;
 pub mod traffic;
 
 use std::collections::{BTreeMap, HashSet};
