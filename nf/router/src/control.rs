@@ -24,6 +24,7 @@ pub(crate) use exit::Exit;
 
 use crate::punt::Kind;
 use crate::shared::{Hold, Shared, lock};
+use crate::state::Told;
 
 /// The longest that a change made by a request may wait for the slow path to act on it, nanoseconds.
 const ATTENTION: u64 = 10_000_000;
@@ -178,7 +179,8 @@ impl Turn<'_, '_> {
         }
     }
 
-    fn work_off_one(&mut self, event: Event) {
+    fn work_off_one(&mut self, told: Told) {
+        let Told::Four(event) = told else { return };
         match event {
             Event::Send { port, to, message, kind } => self.send_arp(port, to, &message, kind),
             Event::Resolved { port, address, .. } => self.let_go((port, address)),

@@ -222,6 +222,7 @@ impl<T: Lookup4> Shared<T> {
             Action::Unresolved => Err(Exit::Unresolved),
             Action::Broadcast => Err(Exit::DirectedBroadcast),
             Action::LinkLocal => Err(Exit::LinkLocal),
+            Action::Blackhole | Action::Unreachable | Action::Prohibit => Err(Exit::NoRoute),
         }
     }
 

@@ -68,8 +68,7 @@ impl Shape {
         [first, control]: [NodeId; 2],
     ) -> Result<NodeId, GraphError> {
         let declared = hairpin::declaration();
-        let hairpin =
-            graph.add_of(self.stage("hairpin"), declared, FIRST, running, |running| Ok(running.hairpin(kind)))?;
+        let hairpin = graph.add_of(self.stage("hairpin"), declared, FIRST, running, |running| running.hairpin(kind))?;
         graph.wire(hairpin, "out", To::Stage(first));
         graph.wire(hairpin, "redirect", To::Stage(control));
         Ok(hairpin)

@@ -163,6 +163,15 @@ impl<A: Protocol> Neighbors<A> {
         true
     }
 
+    /// Knows a neighbour as if it had just asked for the router: it is used, and checked as soon as it is. One that is known already stays
+    /// as it is.
+    pub fn learn_again(&mut self, now: u64, port: PortId, address: A, mac: MacAddr, events: &mut Vec<Event<A>>) {
+        let key = Key { port, address };
+        if !self.entries.contains_key(&key) && mac.is_unicast() {
+            self.learn_new(now, key, mac, events);
+        }
+    }
+
     /// Forgets a neighbour, static or not. Answers whether it was there. If it is wanted again it is asked for again.
     pub fn remove(&mut self, port: PortId, address: A, events: &mut Vec<Event<A>>) -> bool {
         self.forget(Key { port, address }, events)

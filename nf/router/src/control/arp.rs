@@ -22,7 +22,7 @@ impl Turn<'_, '_> {
             return self.out.send(packet, Exit::ArpMalformed);
         };
         let mut events = Vec::new();
-        let heard = self.control.neighbors.arp_received(self.out.now(), port, &arp, &mut events);
+        let heard = self.control.four.neighbors.arp_received(self.out.now(), port, &arp, &mut events);
         let answered_for = matches!(heard, Heard::Ignored(Ignored::NotForUs) | Heard::Learned)
             .then(|| self.answer_by_proxy(port, &arp))
             .flatten();
@@ -53,8 +53,8 @@ impl Turn<'_, '_> {
         if martian::is_martian_source(target) || martian::is_link_local(target) {
             return None;
         }
-        match self.control.routing.decide(arp.target, || 0) {
-            Decision::Via(next_hop) if next_hop.port != port => self.control.neighbors.answer_for(port, arp),
+        match self.control.routing.decide(self.control.vrf_of(port), arp.target.into(), || 0) {
+            Decision::Via(next_hop) if next_hop.port != port => self.control.four.neighbors.answer_for(port, arp),
             _ => None,
         }
     }

@@ -1,5 +1,8 @@
 //! ICMP errors: whether one may be sent, from where, and how it goes out (RFC 1812 section 4.3).
 
+use std::net::Ipv4Addr;
+
+use weir_net::DEFAULT_VRF;
 use weir_net::icmp::{self, MAX_ERROR, Problem};
 use weir_packet::Held;
 use weir_wire::{Ethernet, Ipv4, View};
@@ -34,11 +37,14 @@ impl Turn<'_, '_> {
         let frame = about.packet().bytes();
         let to_all = Ethernet::view(frame)?.destination.is_group();
         let packet = ip_bytes(about.packet());
-        icmp::may_report(packet, to_all, |address| self.control.addresses.is_broadcast(address)).ok()?;
+        icmp::may_report(packet, to_all, |address| {
+            self.control.addresses::<Ipv4Addr>(DEFAULT_VRF).is_broadcast(address)
+        })
+        .ok()?;
         let back = Ipv4::view(packet)?.source_addr();
         // "the IP source address in an ICMP message originated by the router MUST be one of the IP addresses associated with
         // the physical interface over which the ICMP message is transmitted" (section 4.3.2.4).
-        let Decision::Via(next_hop) = self.control.routing.decide(back, || 0) else { return None };
+        let Decision::Via(next_hop) = self.control.routing.decide(DEFAULT_VRF, back.into(), || 0) else { return None };
         let source = self.control.source_on(next_hop.port, next_hop.neighbor_in(back)?)?;
         let now = self.out.now();
         if !self.control.may_send_error(kind, now) {

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use weir_net::DEFAULT_VRF;
 use weir_net::fragment::{Fragments, Refused};
 use weir_net::icmp::Problem;
 use weir_net::neighbor::Resolution;
@@ -36,7 +37,7 @@ impl Turn<'_, '_> {
             Decision::Local => self.deliver(packet),
             Decision::Broadcast => self.out.send(packet, Exit::DirectedBroadcast),
             Decision::LinkLocal => self.out.send(packet, Exit::LinkLocal),
-            Decision::NoRoute => self.no_route(packet),
+            Decision::NoRoute | Decision::Discard(_) => self.no_route(packet),
             Decision::Flood(interface) => match self.control.link(interface).filter(|link| link.up) {
                 Some(link) => self.leave(packet, link, MacAddr::BROADCAST, hops),
                 None => self.out.send(packet, Exit::PortDown),
@@ -82,7 +83,7 @@ impl Turn<'_, '_> {
     /// Why the request has no answer.
     pub(super) fn reply_in_pieces(&mut self, packet: &[u8]) -> Result<(), Exit> {
         let destination = Ipv4::view(packet).map(Ipv4::destination_addr).ok_or(Exit::IcmpMalformed)?;
-        let Decision::Via(next_hop) = self.control.routing.decide(destination, || 0) else {
+        let Decision::Via(next_hop) = self.control.routing.decide(DEFAULT_VRF, destination.into(), || 0) else {
             return Err(Exit::EchoUnanswered);
         };
         let mtu = self.control.link(next_hop.port).map(|link| link.mtu).ok_or(Exit::EchoUnanswered)?;
@@ -131,13 +132,13 @@ impl Turn<'_, '_> {
     pub(super) fn decide(&self, packet: &Held, destination: Ipv4Addr) -> Decision {
         let (packet, seed) = (packet.packet(), self.seed);
         let hash = || flow::hash(packet.window::<64>(HEADER), packet.len().saturating_sub(HEADER), seed);
-        self.control.routing.decide(destination, hash)
+        self.control.routing.decide(DEFAULT_VRF, destination.into(), hash)
     }
 
     fn resolve(&mut self, next_hop: NextHop, destination: Ipv4Addr) -> Resolution {
         let mut events = Vec::new();
         let Some(address) = next_hop.neighbor_in(destination) else { return Resolution::Failed };
-        let resolution = self.control.neighbors.resolve(self.out.now(), next_hop.port, address, &mut events);
+        let resolution = self.control.four.neighbors.resolve(self.out.now(), next_hop.port, address, &mut events);
         self.control.absorb(events);
         resolution
     }
@@ -246,7 +247,7 @@ impl Turn<'_, '_> {
         match crate::options::update(
             ip_bytes_mut(packet.packet_mut()),
             own,
-            |address| control.addresses.is_own(address),
+            |address| control.addresses::<Ipv4Addr>(DEFAULT_VRF).is_own(address),
             now,
         ) {
             Ok(()) => self.route(packet, true),
