@@ -119,11 +119,16 @@ impl Turn<'_, '_> {
         let Some(interface) = self.take_tags_off(&mut packet) else {
             return self.out.send(packet, Exit::InterfaceGone);
         };
+        // Until this path knows IPv6, too.
+        if ip_bytes(packet.packet()).first().is_some_and(|byte| byte >> 4 == 6) && kind != Kind::Arp {
+            return self.out.send(packet, Exit::NoProtocol);
+        }
         match kind {
             Kind::Arp => self.arp(packet, interface),
             Kind::Local => self.deliver(packet),
             Kind::TtlExpired => self.ttl_expired(packet),
-            Kind::NoRoute => self.no_route(packet),
+            Kind::NoRoute | Kind::Rejected => self.no_route(packet),
+            Kind::Nd | Kind::BeyondScope => self.out.send(packet, Exit::NoProtocol),
             Kind::Options => self.options(packet),
             Kind::Unresolved | Kind::TooBig => self.route(packet, true),
             Kind::TurnsRound => self.redirect(packet, interface),
