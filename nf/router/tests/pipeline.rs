@@ -5,6 +5,8 @@
 
 #[path = "account.rs"]
 mod account;
+#[path = "across.rs"]
+mod across;
 #[path = "arp.rs"]
 mod arp;
 #[path = "discovery.rs"]
