@@ -13,6 +13,8 @@ from scapy.layers.inet6 import (  # noqa: E402
     HBHOptUnknown,
     ICMPv6EchoReply,
     ICMPv6EchoRequest,
+    ICMPv6ND_NS,
+    ICMPv6NDOptSrcLLAddr,
     IPv6,
     IPv6ExtHdrDestOpt,
     IPv6ExtHdrFragment,
