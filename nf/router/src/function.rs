@@ -7,9 +7,7 @@ use weir_config::{ConfigError, Element, ErrorKind, PortName};
 use weir_ip::Interfaces;
 use weir_mem::Domain;
 use weir_net::neighbor;
-use weir_net::reassembly::Reassembly;
 use weir_net::rib::Limits;
-use weir_net::waiting::Waiting;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
@@ -19,9 +17,9 @@ use weir_stage::{
 use weir_table::lpm4::{self, Lookup4};
 use weir_table::lpm6::{self, Compiled};
 
-use crate::check::Check;
+use crate::check::{Check, Keys};
 use crate::config::{RouterConfig, RouterLimits, TableKind};
-use crate::control::SlowPath;
+use crate::control::{Room, SlowPath};
 use crate::counters::Counters;
 use crate::explain;
 use crate::fib::{Fib, Leads};
@@ -211,23 +209,23 @@ macro_rules! by_table {
 
 impl Running {
     /// The stage that forwards: all of the fast path, or the part of it behind [`Check`].
-    pub(crate) fn forward(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+    pub(crate) fn forward(&self, keys: Keys) -> Result<Box<dyn Stage>, GraphError> {
         let lend = || self.counters.lend().map_err(|error| GraphError(vec![error.to_string()]));
         let (ports, policing) = (self.shape.ports.len(), self.shape.policing());
         Ok(by_table!(self, table => {
             let received = if self.shape.is_parted { None } else { Some(self.lend_received()?) };
             let shared = Shared { lookups: self.lookups(table), counters: lend()?, received };
             if self.shape.is_parted {
-                return Ok(Box::new(Forward::<_, true>::new(shared, self.kernel, ports, policing, kind)));
+                return Ok(Box::new(Forward::<_, true>::new(shared, self.kernel, ports, policing, keys)));
             }
-            Forward::<_, false>::new(shared, self.kernel, ports, policing, kind)
+            Forward::<_, false>::new(shared, self.kernel, ports, policing, keys)
         }))
     }
 
     /// The stage that checks, where another worker forwards.
-    pub(crate) fn check(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+    pub(crate) fn check(&self, keys: Keys) -> Result<Box<dyn Stage>, GraphError> {
         let (received, policing) = (self.lend_received()?, self.shape.policing());
-        Ok(by_table!(self, table => Check::new(self.lookups(table), received, self.kernel, policing, kind)))
+        Ok(by_table!(self, table => Check::new(self.lookups(table), received, self.kernel, policing, keys)))
     }
 
     fn lend_received(&self) -> Result<Received, GraphError> {
@@ -236,22 +234,26 @@ impl Running {
     }
 
     /// The stage that looks for packets which turn round.
-    pub(crate) fn hairpin(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
-        let fib = Arc::clone(&self.fib);
-        Ok(by_table!(self, table => Hairpin::new(Arc::clone(table), fib, self.shape.seed(), kind)))
+    pub(crate) fn hairpin(&self, kind: Key<Kind>) -> Box<dyn Stage> {
+        let (readers, fib) = (Arc::clone(&self.readers), Arc::clone(&self.fib));
+        Box::new(Hairpin::new(readers, fib, self.shape.seed(), kind))
     }
 
     fn lookups<T: Lookup4>(&self, table: &Arc<T>) -> Lookups<T> {
-        Lookups { table: Arc::clone(table), fib: Arc::clone(&self.fib), seed: self.shape.seed() }
+        let (readers, fib) = (Arc::clone(&self.readers), Arc::clone(&self.fib));
+        Lookups { table: Arc::clone(table), readers, fib, seed: self.shape.seed() }
     }
 
     /// The stage of the control side.
     pub(crate) fn slow_path(&self, kind: Key<Kind>) -> Box<dyn Stage> {
         let limits = &self.shape.config.limits;
-        let waiting = Waiting::new(limits.queue_per_neighbor as usize, limits.queue as usize);
-        let fragments = Reassembly::new(limits.fragments as usize);
+        let room = Room {
+            per_neighbor: limits.queue_per_neighbor as usize,
+            waiting: limits.queue as usize,
+            fragments: limits.fragments as usize,
+        };
         let (shared, ports) = (Arc::clone(&self.shared), self.shape.ports.len());
-        Box::new(SlowPath::new(shared, waiting, fragments, kind, ports, self.shape.seed()))
+        Box::new(SlowPath::new(shared, &room, kind, ports, self.shape.seed()))
     }
 }
 

@@ -95,7 +95,7 @@ impl<T: Lookup4> RoutingStage<T> {
     #[inline(always)]
     fn pass(&mut self, batch: &Batch, out: &mut Out<'_>) {
         let (table, count): (&T, _) = (&self.lookups.table, reach(batch));
-        self.checker.gather::<false>(batch, count, |destination| table.prefetch(destination), |_| {});
+        self.checker.gather::<false>(batch, (batch.live(), count), |destination| table.prefetch(destination), |_| {});
         let mut places = [0; BATCH];
         self.lookups.places(batch, &self.checker.destinations, count, &mut places);
         let fib = self.lookups.fib.view(self.lookups.fib.places());
@@ -315,7 +315,7 @@ impl Make {
 
     fn stage_of<T: Lookup4 + 'static>(&self, table: &Arc<T>) -> Box<dyn Stage> {
         let seed = u64::from(self.config.hash_seed);
-        let lookups = Lookups { table: Arc::clone(table), fib: Arc::clone(&self.fib), seed };
+        let lookups = Lookups { table: Arc::clone(table), readers: [].into(), fib: Arc::clone(&self.fib), seed };
         Box::new(RoutingStage { lookups, checker: Checker::new(self.kernel), ways: self.config.next_hops.len() })
     }
 }

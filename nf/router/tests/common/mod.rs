@@ -8,6 +8,7 @@
 )]
 
 pub mod sides;
+pub mod six;
 pub mod traffic;
 
 use std::collections::{BTreeMap, HashSet};
