@@ -184,6 +184,9 @@ impl Loader<'_> {
             let error = |loader: &Self, kind, problem| loader.error(kind, "ports", Some(n), problem);
             let vrf = self.vrf_of(info.vrf.as_deref(), &told, error);
             let addresses = self.addresses_of((&told, vrf), &info.addresses, error);
+            if let Some(problem) = too_small(&told, info.facts.mtu, &addresses) {
+                self.errors.push(error(self, ErrorKind::Conflict, problem).remedy(RAISE_MTU));
+            }
             let (name, port) = (info.name.clone(), Some(position));
             let fresh = Fresh { name, port, tags: Tags::NONE, vrf, mtu: None, enabled: true };
             self.interfaces.push(WantedInterface { fresh, addresses });
@@ -220,6 +223,10 @@ impl Loader<'_> {
             let vrf = self.vrf_of(info.vrf.as_deref(), &told, |_, kind, problem| error(kind, "vrf", problem));
             let addresses =
                 self.addresses_of((&told, vrf), &info.addresses, |_, kind, problem| error(kind, "address", problem));
+            let mtu = info.mtu.or(port.map(|(port, _)| port.mtu)).unwrap_or(u16::MAX);
+            if let Some(problem) = too_small(&told, mtu, &addresses) {
+                self.errors.push(error(ErrorKind::Conflict, "mtu", problem).remedy(RAISE_MTU));
+            }
             let wide = addresses.iter().find(|net| info.on.is_none() && net.prefix_len() < net.max_prefix_len());
             if let Some(net) = wide {
                 let problem = format!("{net} is a network, and none is connected to a loopback");
@@ -461,6 +468,19 @@ impl Loader<'_> {
         }
     }
 }
+
+/// What is wrong with an MTU where there are addresses of IPv6: "IPv6 requires that every link in the Internet have an MTU of 1280 octets or
+/// greater" (RFC 8200 section 5).
+pub(crate) fn too_small(told: &str, mtu: u16, addresses: &[IpNet]) -> Option<String> {
+    let has_ipv6 = addresses.iter().any(|net| matches!(net, IpNet::V6(_)));
+    (has_ipv6 && mtu < LEAST_IPV6_MTU)
+        .then(|| format!("{told} has an IPv6 address and an MTU of {mtu}; IPv6 needs {LEAST_IPV6_MTU} at least"))
+}
+
+/// The smallest MTU of a link that carries IPv6.
+const LEAST_IPV6_MTU: u16 = 1280;
+
+const RAISE_MTU: &str = "raise the MTU, or leave the address out";
 
 /// Bytes of tags for which a port's device has room: as many as those of its declared interfaces take.
 fn tag_room(env: &Env<'_>, port: &str) -> u16 {

@@ -45,8 +45,7 @@ impl fmt::Display for Via {
 }
 
 impl Scalar for Via {
-    const WHAT: &'static str =
-        "a next hop: an address, one with its interface (fe80::9%lan), %interface, blackhole, unreachable or prohibit";
+    const WHAT: &'static str = "a next hop";
     const EXAMPLE: &'static str = "192.0.2.9";
 
     fn parse(text: &str) -> Result<Via, Malformed> {
@@ -54,14 +53,19 @@ impl Scalar for Via {
             return Ok(Via::Discard(discard));
         }
         match text.split_once('%') {
-            None => IpAddr::parse(text).map(Via::Gateway).map_err(|_| Malformed::not::<Via>()),
+            None => IpAddr::from_str(text).map(Via::Gateway).map_err(|_| no_next_hop()),
             Some(("", interface)) => Ok(Via::On(interface_of(interface)?)),
             Some((address, interface)) => {
-                let gateway = IpAddr::from_str(address).map_err(|_| Malformed::not::<Via>())?;
+                let gateway = IpAddr::from_str(address).map_err(|_| no_next_hop())?;
                 Ok(Via::GatewayOn(gateway, interface_of(interface)?))
             }
         }
     }
+}
+
+fn no_next_hop() -> Malformed {
+    Malformed::not::<Via>()
+        .remedy("write an address, one with its interface (fe80::9%lan), %lan, blackhole, unreachable or prohibit")
 }
 
 /// A neighbour: an address, with the interface where the address does not tell it.

@@ -10,7 +10,7 @@ use weir_stage::{Argument, Collection, Saved, Verb};
 
 use super::vrf_of;
 use crate::links::WantedInterface;
-use crate::load::{Wrong, check_address, tags_of};
+use crate::load::{Wrong, check_address, tags_of, too_small};
 use crate::own::nets;
 use crate::state::Control;
 
@@ -108,7 +108,7 @@ pub(super) fn understand(control: &Control, action: &str, arguments: &Value) -> 
                 Some(_) => addresses_of(control, arguments, &fresh, Some(id))?,
                 None => before.addresses,
             };
-            check_mtu(control, &fresh)?;
+            check_mtu(control, &fresh, &addresses)?;
             Ok(Change::Set(id, WantedInterface { fresh, addresses }))
         }
         "del" => {
@@ -156,8 +156,8 @@ fn add(control: &Control, name: String, arguments: &Value) -> Result<WantedInter
     }
     let (vrf, mtu, enabled) = (vrf_of(control, arguments)?, mtu_of(arguments, None)?, state_of(arguments)?);
     let fresh = Fresh { name, port, tags, vrf, mtu, enabled: enabled.unwrap_or(true) };
-    check_mtu(control, &fresh)?;
     let addresses = addresses_of(control, arguments, &fresh, None)?;
+    check_mtu(control, &fresh, &addresses)?;
     Ok(WantedInterface { fresh, addresses })
 }
 
@@ -212,14 +212,16 @@ fn mtu_of(arguments: &Value, otherwise: Option<u16>) -> Result<Option<u16>, Stri
     }
 }
 
-fn check_mtu(control: &Control, fresh: &Fresh) -> Result<(), String> {
-    let (Some(mtu), Some(port)) = (fresh.mtu, fresh.port) else { return Ok(()) };
-    let Some(port) = control.interfaces.ports().get(usize::from(port)) else { return Ok(()) };
+fn check_mtu(control: &Control, fresh: &Fresh, addresses: &[IpNet]) -> Result<(), String> {
+    let port = fresh.port.and_then(|port| control.interfaces.ports().get(usize::from(port)));
+    let Some(port) = port else { return Ok(()) };
     let most = weir_ip::interfaces::most_mtu(port, fresh.tags);
-    if mtu <= most {
-        return Ok(());
+    match fresh.mtu {
+        Some(mtu) if mtu > most => {
+            Err(format!("mtu {mtu} is more than port {} carries behind these tags; write at most {most}", port.name))
+        }
+        mtu => too_small(&format!("interface {}", fresh.name), mtu.unwrap_or(most), addresses).map_or(Ok(()), Err),
     }
-    Err(format!("mtu {mtu} is more than port {} carries behind these tags; write at most {most}", port.name))
 }
 
 fn state_of(arguments: &Value) -> Result<Option<bool>, String> {
