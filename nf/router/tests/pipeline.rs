@@ -9,6 +9,8 @@ mod account;
 mod arp;
 #[path = "fast_path.rs"]
 mod fast_path;
+#[path = "fast_path6.rs"]
+mod fast_path6;
 #[path = "interfaces.rs"]
 mod interfaces;
 #[path = "reassembly.rs"]
@@ -17,3 +19,5 @@ mod reassembly;
 mod redirect;
 #[path = "slow_path.rs"]
 mod slow_path;
+#[path = "vrfs.rs"]
+mod vrfs;
