@@ -139,25 +139,6 @@ fn a_whole_packet_with_a_fragment_header_is_answered_at_once() {
     rig.finish();
 }
 
-/// RFC 6980: "Nodes MUST silently ignore" neighbour discovery "if the packets carrying them include an IPv6 Fragmentation Header".
-#[test]
-fn neighbour_discovery_in_fragments_is_ignored() {
-    let mut rig = router(256);
-    let message = icmp6(LEFT, OWN, 135, 0, [0; 4], &[&ip6(OWN).octets()[..], &[1, 1, 2, 0, 0, 0, 9, 7]].concat());
-    for pieces in [&[(0, 32)][..], &[(0, 24), (24, 32)]] {
-        for &(from, to) in pieces {
-            let mut frame = fragment(&rig, 1, 58, &message, from, to);
-            frame[21] = 255;
-            rig.send(0, frame);
-        }
-        rig.settle();
-        assert!(rig.sent_nd(0).is_empty());
-    }
-    assert_eq!(rig.drops()["router.control/nd-malformed"], 2);
-    assert_eq!(rig.show("neighbors").len(), 2, "those of the configuration");
-    rig.finish();
-}
-
 /// RFC 8200 section 4.5 and RFC 7112: what its source is told of.
 #[test]
 fn pieces_that_can_be_none_are_reported_where_the_rfc_says() {

@@ -273,9 +273,7 @@ fn what_else_comes_for_the_router() {
 #[test]
 fn a_packet_waits_for_its_neighbour_and_then_goes_the_fast_way() {
     let mut rig = Rig::new(TWO6, json!({})).quiet();
-    let mut frame = udp6(&rig, 0, LEFT, RIGHT, 64, 30);
-    // Traffic class and flow label are others' (RFC 8200 sections 6 and 7).
-    frame[14..18].copy_from_slice(&[0x6a, 0xbc, 0xde, 0xf1]);
+    let frame = udp6(&rig, 0, LEFT, RIGHT, 64, 30);
     rig.send(0, frame.clone());
     rig.settle();
     let [(to, message)] = rig.sent_nd(1)[..] else { panic!("one question") };
