@@ -130,7 +130,7 @@ config! {
         /// sample of packets is looked at, one in 10 ms for each worker; the messages count as errors for `icmp_rate`.
         pub redirects: bool = default(false), rebuild;
         /// Packets that each worker hands to the slow path at most. A quarter is kept for ARP, a quarter for neighbour discovery, and a quarter
-        /// for the router's own addresses.
+        /// for the router's own addresses; of the first two, at most half comes by one port.
         pub punt_rate: PacketRate = default(PacketRate::new(32_000)), rebuild;
         /// How neighbours are found and believed in (ARP, neighbour discovery).
         pub neighbor_timers: NeighborTimers = empty, live;

@@ -81,7 +81,8 @@ impl Shape {
     }
 
     pub(crate) fn policing(&self) -> Policing {
-        Policing::new(self.config.punt_rate.packets_per_second())
+        let ports = self.ports.iter().map(|port| usize::from(*port) + 1).max().unwrap_or(0);
+        Policing::new(self.config.punt_rate.packets_per_second(), ports)
     }
 
     pub(crate) fn seed(&self) -> u64 {

@@ -324,7 +324,8 @@ impl Control {
 
     /// The network of a host on an interface, which is only itself.
     fn host<A: Family>(&self, interface: InterfaceId, address: A) -> Network {
-        (self.vrf_of(interface), IpAddr::from(address.into()).into())
+        let address: IpAddr = address.into();
+        (self.vrf_of(interface), address.into())
     }
 
     /// What the slow path has to do.
