@@ -7,9 +7,7 @@ use weir_config::{ConfigError, Element, ErrorKind, PortName};
 use weir_ip::Interfaces;
 use weir_mem::Domain;
 use weir_net::neighbor;
-use weir_net::reassembly::Reassembly;
 use weir_net::rib::Limits;
-use weir_net::waiting::Waiting;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
@@ -21,7 +19,7 @@ use weir_table::lpm6::{self, Compiled};
 
 use crate::check::{Check, Keys};
 use crate::config::{RouterConfig, RouterLimits, TableKind};
-use crate::control::SlowPath;
+use crate::control::{Room, SlowPath};
 use crate::counters::Counters;
 use crate::explain;
 use crate::fib::{Fib, Leads};
@@ -249,10 +247,13 @@ impl Running {
     /// The stage of the control side.
     pub(crate) fn slow_path(&self, kind: Key<Kind>) -> Box<dyn Stage> {
         let limits = &self.shape.config.limits;
-        let waiting = Waiting::new(limits.queue_per_neighbor as usize, limits.queue as usize);
-        let fragments = Reassembly::new(limits.fragments as usize);
+        let room = Room {
+            per_neighbor: limits.queue_per_neighbor as usize,
+            waiting: limits.queue as usize,
+            fragments: limits.fragments as usize,
+        };
         let (shared, ports) = (Arc::clone(&self.shared), self.shape.ports.len());
-        Box::new(SlowPath::new(shared, waiting, fragments, kind, ports, self.shape.seed()))
+        Box::new(SlowPath::new(shared, &room, kind, ports, self.shape.seed()))
     }
 }
 

@@ -292,11 +292,14 @@ impl Control {
 
     /// Lets neighbours of a family know whether the link of an interface is up.
     fn neighbors_follow<A: Routable>(&mut self, id: InterfaceId, up: bool, now: u64) {
-        let mut events = Vec::new();
-        if up {
-            A::side_mut(self).neighbors.link_up(now, id);
-        } else {
-            A::side_mut(self).neighbors.link_down(id, &mut events);
+        let (mut events, neighbors) = (Vec::new(), &mut A::side_mut(self).neighbors);
+        if neighbors.is_up(id) == up {
+            // What was proven on the link still is.
+            return;
+        }
+        match up {
+            true => neighbors.link_up(now, id),
+            false => neighbors.link_down(id, &mut events),
         }
         self.absorb(events);
         self.unprove_all::<A>(id);

@@ -120,6 +120,10 @@ impl Control {
             && A::side_mut(self).prove(id, address, usable)
         {
             self.settle_prefixes(own);
+            // Hosts are told of the router by its link-local address, and not without.
+            if own.address().is_link_local() {
+                self.advertise_on(id, self.routing.recent().now());
+            }
         }
     }
 

@@ -29,14 +29,19 @@ pub(crate) struct Seen {
 
 /// What is known of the IPv6 packets of a batch that are looked up.
 pub(crate) struct Six {
-    /// Destinations of those that are good, in the order of their slots.
+    /// Destinations of those that are good, in the order of their slots; one that follows itself stands here once, as packets of a flow often
+    /// come one behind the other.
     destinations: [u128; BATCH],
+    /// How many there are.
+    count: usize,
+    /// Which of them is each packet's, by slot.
+    ranks: [u8; BATCH],
     walk: Walk,
 }
 
 impl Default for Six {
     fn default() -> Six {
-        Six { destinations: [0; BATCH], walk: Walk::default() }
+        Six { destinations: [0; BATCH], count: 0, ranks: [0; BATCH], walk: Walk::default() }
     }
 }
 
@@ -50,8 +55,7 @@ impl Six {
         of: u64,
         is_ours: impl Fn(Slot, u64) -> bool,
     ) -> Seen {
-        let mut seen = Seen::default();
-        let mut count = 0;
+        let (mut seen, mut row) = (Seen::default(), Row::default());
         batch.each_ref_in(
             of,
             #[inline(always)]
@@ -60,56 +64,63 @@ impl Six {
                 let is_six = u16::from_ne_bytes(*bytes::<ETHERTYPE, 2>(window)) == ethernet::IPV6.to_be();
                 let station = u64::from_le_bytes(*bytes::<0, 8>(packet.window::<8>(0))) & STATION;
                 let is_good = is_six & is_ours(slot, station) & is_plain(window, received);
-                self.destinations[count % BATCH] = u128::from_be_bytes(*bytes::<DESTINATION, 16>(window));
-                count += usize::from(is_good);
+                self.note(&mut row, slot, u128::from_be_bytes(*bytes::<DESTINATION, 16>(window)), is_good);
                 seen.of |= u64::from(is_six) << slot.index();
                 seen.good |= u64::from(is_good) << slot.index();
                 seen.bytes += u64::from(is_six) * packet.len() as u64;
             },
         );
+        self.count = row.count;
         seen
     }
 
     /// Finds out the destinations of packets that were checked before.
     #[inline(always)]
     pub(crate) fn gather<const TAGGED: bool>(&mut self, batch: &Batch, good: u64) {
-        let mut count = 0;
+        let mut row = Row::default();
         batch.each_ref_in(
             good,
             #[inline(always)]
             |slot, packet| {
                 let (window, _) = window_of::<TAGGED>(batch, slot, packet);
-                self.destinations[count % BATCH] = u128::from_be_bytes(*bytes::<DESTINATION, 16>(window));
-                count += 1;
+                self.note(&mut row, slot, u128::from_be_bytes(*bytes::<DESTINATION, 16>(window)), true);
             },
         );
+        self.count = row.count;
     }
 
-    /// Looks up the packets in `good`, which are all whose destinations were found out last; what the table answers stands at their slots
-    /// then.
+    /// Notes where a packet goes, if it is good.
     #[inline(always)]
-    pub(crate) fn look_up(&mut self, table: &Trie, good: u64, values: &mut [u32; BATCH]) {
-        let count = good.count_ones() as usize;
-        let (Some(destinations), Some(found)) = (self.destinations.get(..count), values.get_mut(..count)) else {
+    fn note(&mut self, row: &mut Row, slot: Slot, destination: u128, is_good: bool) {
+        // Written in any case, and counted if it is another: there is no branch to be guessed.
+        self.destinations[row.count % BATCH] = destination;
+        row.count += usize::from(is_good & (destination != row.last));
+        row.last = if is_good { destination } else { row.last };
+        self.ranks[slot.index()] = row.count.wrapping_sub(1) as u8;
+    }
+
+    /// Looks up all packets whose destinations were found out last; what the table answers stands at their slots then.
+    #[inline(always)]
+    pub(crate) fn look_up(&mut self, table: &Trie, values: &mut [u32; BATCH]) {
+        let mut found = [0; BATCH];
+        let (Some(destinations), Some(to)) = (self.destinations.get(..self.count), found.get_mut(..self.count)) else {
             return;
         };
         table.approach(destinations, &mut self.walk);
         table.advance(destinations, &mut self.walk);
-        table.finish(destinations, &mut self.walk, found);
-        if good & good.wrapping_add(1) != 0 {
-            spread(good, values);
+        table.finish(destinations, &mut self.walk, to);
+        if self.count == 1 {
+            values.fill(found[0]);
+        } else {
+            values.iter_mut().zip(&self.ranks).for_each(|(value, rank)| *value = found[usize::from(*rank) % BATCH]);
         }
     }
-}
 
-impl Six {
-    /// The same for `some` of them: the others' values stay as they are.
-    pub(crate) fn look_up_some(&mut self, table: &Trie, good: u64, some: u64, values: &mut [u32; BATCH]) {
+    /// The same for the packets in `some`: the others' values stay as they are.
+    pub(crate) fn look_up_some(&mut self, table: &Trie, some: u64, values: &mut [u32; BATCH]) {
         let (mut destinations, mut found, mut count) = ([0; BATCH], [0; BATCH], 0);
         for slot in Slots(some) {
-            // Of those that are good, so many stand before it.
-            let rank = (good & (slot.bit() - 1)).count_ones() as usize;
-            destinations[count % BATCH] = self.destinations[rank % BATCH];
+            destinations[count % BATCH] = self.destinations[usize::from(self.ranks[slot.index()]) % BATCH];
             count += 1;
         }
         if let (Some(from), Some(to)) = (destinations.get(..count), found.get_mut(..count)) {
@@ -121,17 +132,11 @@ impl Six {
     }
 }
 
-/// Moves values that stand one behind the other to the slots in a mask, in their order.
-#[inline(always)]
-fn spread(to: u64, values: &mut [u32; BATCH]) {
-    // From the last one on: none stands behind its slot.
-    let (mut left, mut from) = (to, to.count_ones() as usize);
-    while left != 0 {
-        let slot = 63 - left.leading_zeros() as usize;
-        from = from.wrapping_sub(1);
-        values[slot % BATCH] = values[from % BATCH];
-        left &= !(1 << slot);
-    }
+/// How far destinations were noted. No good packet goes to ::, which is the first one's predecessor.
+#[derive(Default)]
+struct Row {
+    count: usize,
+    last: u128,
 }
 
 /// The first 48 bits of a word.

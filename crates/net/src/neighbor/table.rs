@@ -81,6 +81,11 @@ impl<A: Protocol> Neighbors<A> {
         self.ports.entry(port).or_insert_with(|| Port::new(mac)).mac = mac;
     }
 
+    /// Whether the link of a port is up.
+    pub fn is_up(&self, port: PortId) -> bool {
+        self.ports.get(&port).is_some_and(|port| port.up)
+    }
+
     /// Removes a port with its addresses and all its neighbours, static ones too.
     pub fn remove_port(&mut self, port: PortId, events: &mut Vec<Event<A>>) {
         self.link_down(port, events);
