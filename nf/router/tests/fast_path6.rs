@@ -5,8 +5,8 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::flow6::*;
 use common::sides::{C, S, tagged};
+use common::six::*;
 use common::*;
 use serde_json::{Value, json};
 use weir_stage::Random;

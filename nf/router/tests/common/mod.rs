@@ -7,7 +7,6 @@
     reason = "shared by tests, each of which uses a part of it; a failed unwrap fails the test"
 )]
 
-pub mod flow6;
 pub mod sides;
 pub mod six;
 pub mod traffic;
