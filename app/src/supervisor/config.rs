@@ -188,6 +188,11 @@ impl Loaded {
         of_owner.max(self.tag_bytes(port))
     }
 
+    /// Whether a port has to be promiscuous: a function that has it takes frames to whatever Ethernet address.
+    pub(crate) fn promiscuous(&self, port: &str) -> bool {
+        self.functions.iter().any(|function| function.promiscuous(port))
+    }
+
     /// The folder that relative paths of devices start from.
     pub(crate) fn base(&self) -> &Path {
         self.folder.path()

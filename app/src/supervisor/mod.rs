@@ -13,6 +13,8 @@ mod ports;
 mod reload;
 mod reopen;
 mod sayings;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
@@ -279,6 +281,11 @@ impl Supervisor {
             self.ports.values().map(|open| (open.info.clone(), open.stats())).collect();
         figures.sort_by_key(|(info, _)| info.index);
         figures
+    }
+
+    /// Whether a port is promiscuous, see [`weir_stage::Port::promiscuous`].
+    pub(crate) fn promiscuous(&self, port: &str) -> Option<bool> {
+        self.ports.get(port)?.port.promiscuous()
     }
 
     /// Indexes and names of the ports.

@@ -278,6 +278,7 @@ impl Supervisor {
         drop_elsewhere(std::mem::replace(&mut self.functions, built.functions));
         let gone = self.take_ports(aside, std::mem::take(opened));
         self.functions.iter_mut().for_each(|running| running.keep = true);
+        self.ports.iter_mut().for_each(|(name, open)| open.become_promiscuous(new.promiscuous(name)));
         self.tell_links();
         close_all(gone);
         Ok(Changes { prepared: built.prepared, now: self.engine.now() })

@@ -169,6 +169,12 @@ pub trait Function: Sync + 'static {
         0
     }
 
+    /// Whether one of its ports has to be promiscuous: the function takes frames to whatever Ethernet address. On other ports it takes those
+    /// to the port's own address and to groups, and what a device lets through beside is dropped by name.
+    fn promiscuous(&self, _given: &Given<'_, Self::Config>, _port: &str) -> bool {
+        true
+    }
+
     /// Whether interfaces may be declared on its ports: it tells packets apart by their VLAN tags.
     fn has_interfaces(&self) -> bool {
         false

@@ -56,6 +56,11 @@ impl Function for Router {
         true
     }
 
+    /// Frames to other stations are dropped (RFC 1812 section 3.4).
+    fn promiscuous(&self, _given: &Given<'_, RouterConfig>, _port: &str) -> bool {
+        false
+    }
+
     fn describe(&self, given: &Given<'_, RouterConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
         let wanted = load(given, env)?;
         let shape = Shape {
