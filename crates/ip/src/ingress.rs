@@ -265,6 +265,15 @@ impl Ingress {
         index.find(index.hash(position.into(), tags.key()), is).map_or(NO_INTERFACE, |value| value as u16)
     }
 
+    /// The interface with these tags on the port of this index; [`NO_INTERFACE`] if there is none.
+    pub fn lookup(&self, port: u16, tags: Tags) -> InterfaceId {
+        match self.ports.get(usize::from(port)) {
+            Some(_) if tags == Tags::NONE => self.untagged_of(port),
+            Some(known) => self.find(known.position.load(Ordering::Relaxed), tags),
+            None => NO_INTERFACE,
+        }
+    }
+
     /// Whether nothing may come in by an interface of the port of this index: it is set down.
     pub fn is_shut(&self, port: u16, interface: InterfaceId) -> bool {
         let known = self.ports.get(usize::from(port));

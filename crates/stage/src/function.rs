@@ -35,6 +35,9 @@ config! {
         pub device: String = required, restart_port, pattern(DEVICE);
         /// Addresses of the port, each with the length of its network: `"192.0.2.1/24"`.
         pub address: OneOrMany<InterfaceAddress> = empty, live;
+        /// The name of the function that its untagged packets belong to, where several share the port by their interfaces; the first of them when
+        /// absent, if the port has no address.
+        pub of: Option<String> = optional, live;
         /// The largest IP packet the port carries, in bytes; that of the device when absent.
         pub mtu: Option<u16> = optional, restart_port, range(68..=9198);
     }
@@ -160,7 +163,7 @@ pub trait Function: Sync + 'static {
         Vec::new()
     }
 
-    /// Names of the ports that belong to it, in any order. A port belongs to one function.
+    /// Names of the ports that belong to it, in any order. A port belongs to one function, or to several that all have interfaces.
     fn ports(&self, given: &Given<'_, Self::Config>) -> Vec<String>;
 
     /// Bytes that may stand between the Ethernet header and the IP packet of frames on one of its ports: tags. A Linux interface counts

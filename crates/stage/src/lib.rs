@@ -30,6 +30,7 @@ pub mod random;
 pub mod rehearsal;
 pub mod request;
 pub mod service;
+pub mod share;
 pub mod stage;
 pub mod ways;
 
@@ -48,5 +49,6 @@ pub use program::{AnyDescription, AnyFunction, Configured};
 pub use random::Random;
 pub use request::{Argument, PIECE, RequestError, Saved, Show, ShowRows, Verb, whole};
 pub use service::{Load, MakeService, Need, Service, UsageConfig, Waits};
+pub use share::{InterfaceSet, Others};
 pub use stage::{Declaration, EngineClock, Out, OutStore, SEND_LIMIT, Sent, Stage};
 pub use ways::{Fate, MAX_PASSES, WayInfo, Ways};

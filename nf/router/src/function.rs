@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
-use weir_ip::Interfaces;
+use weir_ip::{Ingress, Interfaces};
 use weir_net::neighbor;
 use weir_net::reassembly::Reassembly;
 use weir_net::rib::Limits;
@@ -12,8 +12,8 @@ use weir_net::waiting::Waiting;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
-    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Layout, Notice, Prepared,
-    RequestError, Saved, Show, ShowRows, Stage, Verb,
+    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, InterfaceSet, Layout, Notice, Others,
+    Prepared, RequestError, Saved, Show, ShowRows, Stage, Verb,
 };
 use weir_table::lpm4::{self, Lookup4};
 
@@ -271,6 +271,15 @@ impl Instance for Running {
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {
         lock(&self.shared).set_link(port, up, now);
+    }
+
+    fn interfaces(&self) -> Option<Arc<dyn InterfaceSet>> {
+        let ingress: Arc<Ingress> = Arc::clone(lock(&self.shared).interfaces.ingress());
+        Some(ingress)
+    }
+
+    fn share_with(&self, others: Others, now: u64) {
+        lock(&self.shared).share_with(others, now);
     }
 
     fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {

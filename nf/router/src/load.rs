@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net};
 use weir_config::{ConfigError, Element, ErrorKind, Errors, InterfaceAddress, PortName};
-use weir_ip::{Fresh, InterfaceId, Port, Tag, Tags};
+use weir_ip::{Fresh, InterfaceId, Port, Tags, tags_of};
 use weir_net::interface::{AddressKind, Interface};
 use weir_net::neighbor::Timing;
-use weir_stage::{Env, Given, InterfaceInfo, PortInfo, TAG_LEN, TagInfo};
+use weir_stage::{Env, Given, InterfaceInfo, PortInfo, TAG_LEN};
 use weir_wire::MacAddr;
 
 use crate::addresses::Addresses;
@@ -87,13 +87,15 @@ impl Loader<'_> {
                 continue;
             }
             let position = ports.len() as u8;
-            let told = format!("port \"{name}\"");
-            let addresses = self.addresses_of(&told, &info.addresses, |loader, kind, problem| {
-                loader.error(kind, "ports", Some(n), problem)
-            });
-            let fresh =
-                Fresh { name: info.name.clone(), port: Some(position), tags: Tags::NONE, mtu: None, enabled: true };
-            self.interfaces.push(WantedInterface { fresh, addresses });
+            if self.has_untagged(&info.name) {
+                let told = format!("port \"{name}\"");
+                let addresses = self.addresses_of(&told, &info.addresses, |loader, kind, problem| {
+                    loader.error(kind, "ports", Some(n), problem)
+                });
+                let fresh =
+                    Fresh { name: info.name.clone(), port: Some(position), tags: Tags::NONE, mtu: None, enabled: true };
+                self.interfaces.push(WantedInterface { fresh, addresses });
+            }
             ports.push(Port {
                 name: info.name.clone(),
                 index: info.index,
@@ -106,9 +108,16 @@ impl Loader<'_> {
         ports
     }
 
+    /// Whether the untagged packets of a port are the router's: another function may have them where the port is shared.
+    fn has_untagged(&self, port: &str) -> bool {
+        let untagged = self.env.interfaces.iter().find(|info| info.is_untagged() && info.on.as_deref() == Some(port));
+        untagged.is_none_or(|info| info.of == self.element.name())
+    }
+
     /// The declared interfaces that are the router's.
     fn declared(&mut self, ports: &[Port]) {
-        for info in self.env.interfaces.iter().filter(|info| info.of == self.element.name()) {
+        let ours = self.env.interfaces.iter().filter(|info| info.of == self.element.name() && !info.is_untagged());
+        for info in ours {
             let title = format!("interface[\"{}\"]", info.name);
             let error = |kind, key: &str, problem: String| {
                 ConfigError::new(kind, &info.place, format!("{title}.{key}"), problem)
@@ -160,8 +169,9 @@ impl Loader<'_> {
         }
         for (port, is_addressed) in ports.iter().zip(addressed) {
             // One whose addresses are wrong was told of.
-            let has = |info: &PortInfo| info.name == port.name && !info.addresses.is_empty();
-            let on_it = |info: &InterfaceInfo| info.on.as_deref() == Some(&port.name);
+            let untagged = self.has_untagged(&port.name);
+            let has = |info: &PortInfo| info.name == port.name && untagged && !info.addresses.is_empty();
+            let on_it = |info: &InterfaceInfo| info.of == self.element.name() && info.on.as_deref() == Some(&port.name);
             if is_addressed || self.env.ports.iter().any(has) || self.env.interfaces.iter().any(on_it) {
                 continue;
             }
@@ -320,11 +330,6 @@ impl Loader<'_> {
 fn tag_room(env: &Env<'_>, port: &str) -> u16 {
     let on_it = env.interfaces.iter().filter(|info| info.on.as_deref() == Some(port));
     on_it.map(|info| TAG_LEN * info.tags.len() as u16).max().unwrap_or(0)
-}
-
-/// Tags as the network layer has them.
-pub(crate) fn tags_of(tags: &[TagInfo]) -> Tags {
-    Tags::of(tags.iter().map(|tag| Tag { tpid: tag.tpid, vlan: tag.vlan }))
 }
 
 /// Another interface that has the same address, or the same network, and which of both.

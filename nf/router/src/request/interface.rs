@@ -3,14 +3,14 @@
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 use weir_config::{INTERFACE_NAME, InterfaceAddress};
-use weir_ip::{Fresh, InterfaceId, Tag, Tags};
+use weir_ip::{Fresh, InterfaceId, Tag, Tags, tags_of};
 use weir_net::Author;
 use weir_net::interface::Interface;
 use weir_stage::interface::can_announce;
 use weir_stage::{Argument, Collection, Saved, Verb};
 
 use crate::links::WantedInterface;
-use crate::load::{conflict_of, tags_of};
+use crate::load::conflict_of;
 use crate::state::Control;
 
 const NAME: Argument = Argument {
@@ -155,6 +155,7 @@ fn add(control: &Control, name: String, arguments: &Value) -> Result<WantedInter
     let fresh =
         Fresh { name, port, tags, mtu: mtu_of(arguments, None)?, enabled: state_of(arguments)?.unwrap_or(true) };
     check_mtu(control, &fresh)?;
+    check_others(control, &fresh)?;
     let addresses = addresses_of(control, arguments, port.is_none(), None)?;
     Ok(WantedInterface { fresh, addresses })
 }
@@ -218,6 +219,22 @@ fn check_mtu(control: &Control, fresh: &Fresh) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("mtu {mtu} is more than port {} carries behind these tags; write at most {most}", port.name))
+}
+
+/// No other function that shares the port has the tags.
+fn check_others(control: &Control, fresh: &Fresh) -> Result<(), String> {
+    let port = fresh.port.and_then(|port| control.interfaces.ports().get(usize::from(port)));
+    let Some(port) = port else { return Ok(()) };
+    if fresh.name == port.name {
+        return Err(format!("\"{}\" is the name of the port; choose another", port.name));
+    }
+    match control.ledger.other_owner(port.index, fresh) {
+        None => Ok(()),
+        Some(other) => Err(format!(
+            "an interface of {other} has the tags {} on port {} already; choose others, or delete that one with --function {other}",
+            fresh.tags, port.name
+        )),
+    }
 }
 
 fn state_of(arguments: &Value) -> Result<Option<bool>, String> {
