@@ -1,6 +1,7 @@
 """Interfaces with VLAN tags on real devices: a router on a stick, changed while packets flow."""
 
 import struct
+import time
 
 from lab.hosts import HOST_MACS, MACS, Between, Stream
 from lab.netns import Lab
@@ -201,3 +202,39 @@ def test_two_routers_share_ports_by_their_tags():
             assert arrived() == list(range(sent)), "out of order, or twice"
             weir.stats()
             weir.stop()
+
+
+def test_thousands_of_interfaces_come_and_go():
+    """5,000 are added and deleted, 500 at once, each with a network and a route by it, and their tags over and over: of a stream through
+    another interface of the port nothing is lost, and nothing is left of them."""
+    with Lab() as lab:
+        net = Between(lab, _script("af_packet"), bare=True)
+        weir, rounds, count = net.weir, 10, 500
+        assert wait_for(lambda: weir.show("interfaces")[0]["link"] == "up")
+        before = {what: len(weir.show(what)) for what in ("interfaces", "routes")}
+        nets = [f"{n // 250}.{n % 250}" for n in range(count)]
+        lines = {
+            ("interface", "add"): "".join(f"c{n} on wan vlan {100 + n} address 10.10{net}.1/24\n" for n, net in enumerate(nets)),
+            ("route", "add"): "".join(f"172.1{net}.0/24 via 10.10{net}.9\n" for net in nets),
+            ("route", "del"): "".join(f"172.1{net}.0/24\n" for net in nets),
+            ("interface", "del"): "".join(f"c{n}\n" for n in range(count)),
+        }
+        stream = Stream(net.lan_wire, 1000)
+        began = time.monotonic()
+        for number in range(rounds):
+            for verb, text in lines.items():
+                weir.command(*verb, "--from", "-", text=text)
+                if verb == ("route", "add") and number == 0:
+                    routes = {row["prefix"] for row in weir.show("routes")}
+                    assert len(weir.show("interfaces")) == before["interfaces"] + count
+                    assert {f"172.1{net}.0/24" for net in nets} <= routes, len(routes)
+        took = time.monotonic() - began
+        sent = stream.stop()
+        print(f"{2 * rounds * count / took:.0f} interfaces added and deleted per second, {2 * rounds * count / took:.0f} routes")
+        arrived = lambda: _numbers(_came(net.wan_wire, [(0x8100, 10)]), 18)
+        assert wait_for(lambda: len(arrived()) == sent), (len(arrived()), sent, weir.drops())
+        assert arrived() == list(range(sent)), "out of order, or twice"
+        assert sent > 0 and not net.wan_wire.lost()
+        assert {what: len(weir.show(what)) for what in before} == before
+        weir.stats()
+        weir.stop()
