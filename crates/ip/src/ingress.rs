@@ -165,6 +165,11 @@ impl Ingress {
         ingress
     }
 
+    /// The index of a port that may be the function's is below.
+    pub fn indices(&self) -> usize {
+        self.ports.len()
+    }
+
     /// Takes an EtherType for one that announces a tag from now on.
     pub(crate) fn announce(&self, tpid: u16) {
         if let Some(word) = self.tpids.get(usize::from(tpid) / 64) {

@@ -223,6 +223,16 @@ pub trait Function: Sync + 'static {
     }
 }
 
+/// What a live change makes of the graph of a running instance.
+pub enum Redrawn<I> {
+    /// The graph stays.
+    Same,
+    /// It is this instance's from then on, which has all else of the running one.
+    As(I),
+    /// It cannot be had without building the instance anew.
+    Anew,
+}
+
 /// What a configuration comes to on the ports there are.
 pub trait Description: Send + Sized + 'static {
     /// What is built of it.
@@ -242,6 +252,13 @@ pub trait Description: Send + Sized + 'static {
     ///
     /// What there is no room for, with its place in the configuration.
     fn instantiate(self, ground: &Ground<'_>, old: Option<&Self::Running>) -> Result<Self::Running, Vec<ConfigError>>;
+
+    /// The running instance with the graph of this description, where that has more ports than before, and nothing else that takes another
+    /// instance: it has the tables and the state of `running`, and its stages stay if they are there by the same names. Nothing changes before it
+    /// is put in place, and [`change`](Self::change) follows.
+    fn redraw(&self, _running: &Self::Running) -> Redrawn<Self::Running> {
+        Redrawn::Same
+    }
 
     /// Prepares a running instance for this one, which differs from what it was built of in `live` keys only, and in the contents of files
     /// that it names by such keys, or by others whose contents are said to be `live`. Nothing changes before the result is called, which

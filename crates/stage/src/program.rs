@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_config::{ConfigError, Element, ErrorKind, Schema};
 
 use crate::case::Case;
-use crate::function::{Description, Env, Function, Given, Ground, Layout, Placement};
+use crate::function::{Description, Env, Function, Given, Ground, Layout, Placement, Redrawn};
 use crate::graph::{Graph, GraphError};
 use crate::instance::Instance;
 use crate::kind::Prepared;
@@ -183,6 +183,9 @@ pub trait AnyDescription: Send {
         old: Option<&dyn Instance>,
     ) -> Result<Box<dyn Instance>, Vec<ConfigError>>;
 
+    /// See [`Description::redraw`]: of `env.running`, as [`change`](Self::change).
+    fn redraw(&self, env: &Env<'_>) -> Redrawn<Box<dyn Instance>>;
+
     /// See [`Description::change`]: prepares `env.running`, which is of the same kind, as the names of functions go with their kinds. There
     /// is nothing to change where it is not.
     ///
@@ -204,6 +207,15 @@ impl<D: Description> AnyDescription for D {
     ) -> Result<Box<dyn Instance>, Vec<ConfigError>> {
         let old = old.and_then(|old| old.downcast_ref());
         Ok(Box::new(Description::instantiate(*self, ground, old)?))
+    }
+
+    fn redraw(&self, env: &Env<'_>) -> Redrawn<Box<dyn Instance>> {
+        let Some(running) = env.running.and_then(|running| running.downcast_ref()) else { return Redrawn::Same };
+        match Description::redraw(self, running) {
+            Redrawn::Same => Redrawn::Same,
+            Redrawn::As(instance) => Redrawn::As(Box::new(instance)),
+            Redrawn::Anew => Redrawn::Anew,
+        }
     }
 
     fn change(self: Box<Self>, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {

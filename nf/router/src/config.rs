@@ -86,8 +86,8 @@ config! {
     /// Routes IPv4 between the interfaces of its ports: untagged ones, and those declared with VLAN tags.
     pub struct RouterConfig {
         /// The ports that belong to the router, with all interfaces that are declared on them; each has one or more IPv4 addresses, its own or
-        /// those of its interfaces.
-        pub ports: Vec<PortName> = required, rebuild, length(1..=64);
+        /// those of its interfaces. One that is added takes nothing else along; one that is taken away has the router built anew.
+        pub ports: Vec<PortName> = required, live, length(1..=64);
         /// Static routes: the address of the next router for each prefix, or a list of such that share the traffic.
         pub routes: BTreeMap<Ipv4Net, OneOrMany<Ipv4Addr>> = empty, live;
         /// Static routes from a file with the columns `prefix` and `via`; several addresses in `via` are parted by `;`.

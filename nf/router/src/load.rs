@@ -13,6 +13,7 @@ use weir_wire::MacAddr;
 
 use crate::addresses::Addresses;
 use crate::config::RouterConfig;
+use crate::function::Running;
 use crate::links::WantedInterface;
 use crate::static_routes::{Sources, StaticRoute, different_sets, long_prefix_networks};
 
@@ -79,7 +80,7 @@ impl Loader<'_> {
     /// The router's ports, and by the way their untagged interfaces.
     fn ports(&mut self) -> Vec<Port> {
         let mut ports: Vec<Port> = Vec::new();
-        for (name, n) in self.config.ports.iter().zip(1..) {
+        for (name, n) in names(self.config, self.env) {
             let Some(info) = self.env.port(name) else { continue };
             if ports.iter().any(|port| port.index == info.index) {
                 let error = self.error(ErrorKind::Duplicate, "ports", Some(n), format!("\"{name}\" stands here twice"));
@@ -324,6 +325,17 @@ impl Loader<'_> {
             None => self.element.error(kind, &path, problem),
         }
     }
+}
+
+/// The names of the ports, with their places in the configuration. What a router that runs has comes first, in its order, so that it goes on
+/// where others are added.
+fn names<'c>(config: &'c RouterConfig, env: &Env<'_>) -> Vec<(&'c PortName, i64)> {
+    let running = env.running.and_then(|running| running.downcast_ref());
+    let before = running.map_or_else(Vec::new, Running::port_names);
+    let mut names: Vec<(&PortName, i64)> = config.ports.iter().zip(1..).collect();
+    let position = |name: &PortName| before.iter().position(|before| before == name.as_str());
+    names.sort_by_key(|(name, _)| position(name).unwrap_or(usize::MAX));
+    names
 }
 
 /// Bytes of tags for which a port's device has room: as many as those of its declared interfaces take.
