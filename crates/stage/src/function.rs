@@ -38,6 +38,8 @@ config! {
         /// The name of the function that its untagged packets belong to, where several share the port by their interfaces; the first of them when
         /// absent, if the port has no address.
         pub of: Option<String> = optional, live;
+        /// The VRF that its untagged packets belong to, one of those that its function has; the default one when absent.
+        pub vrf: Option<String> = optional, live;
         /// The largest IP packet the port carries, in bytes; that of the device when absent.
         pub mtu: Option<u16> = optional, restart_port, range(68..=9198);
     }
@@ -77,6 +79,8 @@ pub struct PortInfo {
     pub facts: PortFacts,
     /// Its addresses.
     pub addresses: Vec<InterfaceAddress>,
+    /// The name of the VRF of its untagged interface; `None`: the default one.
+    pub vrf: Option<String>,
     /// Whether its link is up.
     pub link_up: bool,
 }
