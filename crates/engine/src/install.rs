@@ -59,8 +59,8 @@ impl Worker {
             std::mem::take(&mut self.nodes).into_iter().map(|node| (node.name.clone(), node)).collect();
         for part in plan {
             let node = match old.remove(&part.name) {
-                Some(mut node) if part.keep && node.declaration.codes() == part.declaration.codes() => {
-                    node.rewire(part.exits);
+                Some(mut node) if part.keep && node.fits(&part.declaration) => {
+                    node.rewire(part.declaration, part.exits);
                     left.stages.push(part.stage);
                     node
                 }

@@ -57,6 +57,11 @@ impl Function for Bng {
         if given.config.access.iter().any(|access| access.as_str() == port) { TWO_TAGS } else { 0 }
     }
 
+    /// Customers and routers send to the gateway; frames to other stations are dropped.
+    fn promiscuous(&self, _given: &Given<'_, BngConfig>, _port: &str) -> bool {
+        false
+    }
+
     fn holds(&self, given: &Given<'_, BngConfig>) -> usize {
         qos::holds(&given.config.qos, given.config.access.len(), Arrangement::of(given.placement).owners())
     }

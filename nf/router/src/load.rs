@@ -7,16 +7,17 @@ use ipnet::IpNet;
 use weir_config::{
     ConfigError, Element, ErrorKind, Errors, FilePath, InterfaceAddress, MacAddress, NAME, OneOrMany, Path, PortName,
 };
-use weir_ip::{Fresh, InterfaceId, Port, Tag, Tags};
+use weir_ip::{Fresh, InterfaceId, Port, Tags, tags_of};
 use weir_net::interface::{AddressKind, BadInterface, Interface};
 use weir_net::neighbor::Timing;
 use weir_net::{DEFAULT_VRF, Family, VrfId};
-use weir_stage::{Env, Given, InterfaceInfo, PortInfo, TAG_LEN, TagInfo};
+use weir_stage::{Env, Given, InterfaceInfo, PortInfo, TAG_LEN};
 use weir_wire::MacAddr;
 
 use crate::addresses::Addresses;
 use crate::advertise::Advertise;
 use crate::config::RouterConfig;
+use crate::function::Running;
 use crate::links::WantedInterface;
 use crate::state::{Control, Routable};
 use crate::static_routes::{Sources, StaticRoute, different_sets, different_vias, long_prefix_networks};
@@ -172,7 +173,7 @@ impl Loader<'_> {
     /// The router's ports, and by the way their untagged interfaces.
     fn ports(&mut self) -> Vec<Port> {
         let mut ports: Vec<Port> = Vec::new();
-        for (name, n) in self.config.ports.iter().zip(1..) {
+        for (name, n) in names(self.config, self.env) {
             let Some(info) = self.env.port(name) else { continue };
             if ports.iter().any(|port| port.index == info.index) {
                 let error = self.error(ErrorKind::Duplicate, "ports", Some(n), format!("\"{name}\" stands here twice"));
@@ -180,16 +181,9 @@ impl Loader<'_> {
                 continue;
             }
             let position = ports.len() as u8;
-            let told = format!("port \"{name}\"");
-            let error = |loader: &Self, kind, problem| loader.error(kind, "ports", Some(n), problem);
-            let vrf = self.vrf_of(info.vrf.as_deref(), &told, error);
-            let addresses = self.addresses_of((&told, vrf), &info.addresses, error);
-            if let Some(problem) = too_small(&told, info.facts.mtu, &addresses) {
-                self.errors.push(error(self, ErrorKind::Conflict, problem).remedy(RAISE_MTU));
+            if self.has_untagged(&info.name) {
+                self.untagged(info, position, n);
             }
-            let (name, port) = (info.name.clone(), Some(position));
-            let fresh = Fresh { name, port, tags: Tags::NONE, vrf, mtu: None, enabled: true };
-            self.interfaces.push(WantedInterface { fresh, addresses });
             ports.push(Port {
                 name: info.name.clone(),
                 index: info.index,
@@ -202,9 +196,30 @@ impl Loader<'_> {
         ports
     }
 
+    /// The interface of the untagged packets of a port, which stands at place `n` among the ports.
+    fn untagged(&mut self, info: &PortInfo, position: u8, n: i64) {
+        let told = format!("port \"{}\"", info.name);
+        let error = |loader: &Self, kind, problem| loader.error(kind, "ports", Some(n), problem);
+        let vrf = self.vrf_of(info.vrf.as_deref(), &told, error);
+        let addresses = self.addresses_of((&told, vrf), &info.addresses, error);
+        if let Some(problem) = too_small(&told, info.facts.mtu, &addresses) {
+            self.errors.push(error(self, ErrorKind::Conflict, problem).remedy(RAISE_MTU));
+        }
+        let (name, port) = (info.name.clone(), Some(position));
+        let fresh = Fresh { name, port, tags: Tags::NONE, vrf, mtu: None, enabled: true };
+        self.interfaces.push(WantedInterface { fresh, addresses });
+    }
+
+    /// Whether the untagged packets of a port are the router's: another function may have them where the port is shared.
+    fn has_untagged(&self, port: &str) -> bool {
+        let untagged = self.env.interfaces.iter().find(|info| info.is_untagged() && info.on.as_deref() == Some(port));
+        untagged.is_none_or(|info| info.of == self.element.name())
+    }
+
     /// The declared interfaces that are the router's.
     fn declared(&mut self, ports: &[Port]) {
-        for info in self.env.interfaces.iter().filter(|info| info.of == self.element.name()) {
+        let ours = self.env.interfaces.iter().filter(|info| info.of == self.element.name() && !info.is_untagged());
+        for info in ours {
             let title = format!("interface[\"{}\"]", info.name);
             let error = |kind, key: &str, problem: String| {
                 ConfigError::new(kind, &info.place, format!("{title}.{key}"), problem)
@@ -262,8 +277,9 @@ impl Loader<'_> {
         }
         for (port, is_addressed) in ports.iter().zip(addressed) {
             // One whose addresses are wrong was told of.
-            let has = |info: &PortInfo| info.name == port.name && !info.addresses.is_empty();
-            let on_it = |info: &InterfaceInfo| info.on.as_deref() == Some(&port.name);
+            let untagged = self.has_untagged(&port.name);
+            let has = |info: &PortInfo| info.name == port.name && untagged && !info.addresses.is_empty();
+            let on_it = |info: &InterfaceInfo| info.of == self.element.name() && info.on.as_deref() == Some(&port.name);
             if is_addressed || self.env.ports.iter().any(has) || self.env.interfaces.iter().any(on_it) {
                 continue;
             }
@@ -469,6 +485,17 @@ impl Loader<'_> {
     }
 }
 
+/// The names of the ports, with their places in the configuration. What a router that runs has comes first, in its order, so that it goes on
+/// where others are added.
+fn names<'c>(config: &'c RouterConfig, env: &Env<'_>) -> Vec<(&'c PortName, i64)> {
+    let running = env.running.and_then(|running| running.downcast_ref());
+    let before = running.map_or_else(Vec::new, Running::port_names);
+    let mut names: Vec<(&PortName, i64)> = config.ports.iter().zip(1..).collect();
+    let position = |name: &PortName| before.iter().position(|before| before == name.as_str());
+    names.sort_by_key(|(name, _)| position(name).unwrap_or(usize::MAX));
+    names
+}
+
 /// What is wrong with an MTU where there are addresses of IPv6: "IPv6 requires that every link in the Internet have an MTU of 1280 octets or
 /// greater" (RFC 8200 section 5).
 pub(crate) fn too_small(told: &str, mtu: u16, addresses: &[IpNet]) -> Option<String> {
@@ -486,11 +513,6 @@ const RAISE_MTU: &str = "raise the MTU, or leave the address out";
 fn tag_room(env: &Env<'_>, port: &str) -> u16 {
     let on_it = env.interfaces.iter().filter(|info| info.on.as_deref() == Some(port));
     on_it.map(|info| TAG_LEN * info.tags.len() as u16).max().unwrap_or(0)
-}
-
-/// Tags as the network layer has them.
-pub(crate) fn tags_of(tags: &[TagInfo]) -> Tags {
-    Tags::of(tags.iter().map(|tag| Tag { tpid: tag.tpid, vlan: tag.vlan }))
 }
 
 /// What is wrong with an address of an interface.
