@@ -7,6 +7,7 @@
 //! - [`Collection`], [`Entries`]: entries that a configuration, a file and requests speak of, declared once.
 //! - [`Service`], [`MakeService`]: what the program does beside packets.
 //! - [`StageKind`], [`MakeStage`]: what a stage is to a configuration that wires stages by hand.
+//! - [`ownership`]: whose state is that packets write, and how packets get there.
 //! - [`device`]: the texts that name devices.
 //! - [`harness`]: packets in, packets per way out, for tests of single stages.
 //! - [`rehearsal`]: functions built as the program does, for tests of them.
@@ -23,6 +24,7 @@ pub mod harness;
 pub mod instance;
 pub mod interface;
 pub mod kind;
+pub mod ownership;
 pub mod paths;
 pub mod port;
 pub mod program;
