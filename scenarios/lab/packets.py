@@ -8,7 +8,7 @@ logging.getLogger("scapy").setLevel(logging.ERROR)
 # pylint: disable=wrong-import-position
 from scapy.compat import raw  # noqa: E402
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption, IPOption_LSRR, IPOption_RR, fragment  # noqa: E402
-from scapy.layers.inet6 import IPv6  # noqa: E402
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6  # noqa: E402
 from scapy.contrib.mpls import MPLS  # noqa: E402
 from scapy.layers.l2 import ARP, GRE, Dot1AD, Dot1Q, Ether  # noqa: E402
 from scapy.packet import Packet, Raw  # noqa: E402

@@ -39,7 +39,7 @@ pub use case::{Case, Chosen, Knob};
 pub use collection::{Arguments, Collection, Said, Site, Source};
 pub use device::{DeviceText, local_mac};
 pub use entries::Entries;
-pub use function::{Description, Env, Function, Given, Ground, Layout, Placement, PortConfig, PortInfo};
+pub use function::{Description, Env, Function, Given, Ground, Layout, Placement, PortConfig, PortInfo, SpreadBy};
 pub use graph::{Graph, GraphError, NodeId, Place, To};
 pub use instance::{Instance, Notice, Stateless};
 pub use interface::{InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};

@@ -74,9 +74,10 @@ impl Arrangement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::function::SpreadBy;
 
     fn placement(layout: Layout, workers: u16) -> Placement {
-        Placement { layout, workers: (0..workers).collect() }
+        Placement { layout, workers: (0..workers).collect(), spread_by: SpreadBy::Flow }
     }
 
     /// Sections of owners, that of the shared last step, and whether somebody balances.

@@ -115,7 +115,7 @@ impl MakeBalancer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::function::{Layout, Placement};
+    use crate::function::{Layout, Placement, SpreadBy};
     use crate::graph::Place;
     use crate::harness::Harness;
 
@@ -141,7 +141,8 @@ mod tests {
 
     /// Stages of `count` workers in a layout, balanced: where packets come in, and the graph.
     fn drawn(layout: Layout, count: u16) -> (NodeId, Vec<NodeId>, Graph) {
-        let arrangement = Arrangement::of(&Placement { workers: (0..count).collect(), layout });
+        let arrangement =
+            Arrangement::of(&Placement { workers: (0..count).collect(), layout, spread_by: SpreadBy::Flow });
         let mut graph = Graph::new();
         let declared = Declaration::of::<Exit>;
         let owners: Vec<NodeId> =
