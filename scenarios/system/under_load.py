@@ -209,7 +209,9 @@ def test_a_neighbor_or_route_deleted_while_packets_wait():
         assert wait_for(lambda: net.weir.stats()["account"]["held"] == 4)
         net.weir.command("route", "del", "203.0.113.0/24")
         net.weir.command("neighbor", "add", "192.0.2.10", "mac", "02:00:00:00:03:01")
-        # By the default route they wait for its next hop instead.
+        # By the default route they wait for its next hop instead. It was asked for before the link goes: who asks is a packet, too.
+        asks = lambda frame: is_arp(frame) and frame[38:42] == bytes([192, 0, 2, 254])
+        assert net.wan_wire.wait(lambda frames: any(map(asks, frames))), "nobody asked for the next hop"
         assert wait_for(lambda: net.weir.stats()["account"]["held"] == 4)
         net.wan.run("ip", "link", "set", "eth0", "down")
         assert wait_for(lambda: net.weir.stats()["account"]["held"] == 0), net.weir.stats()["account"]

@@ -219,6 +219,7 @@ impl Loaded {
                 offloads: Vec::new(),
             },
             addresses: config.address.0.clone(),
+            vrf: config.vrf.clone(),
             link_up: true,
         };
         self.ports.iter().enumerate().map(info).collect()

@@ -150,6 +150,7 @@ impl Loaded {
                 of: of?,
                 tags: config.tags(),
                 addresses: config.address.0.clone(),
+                vrf: config.vrf.clone(),
                 mtu: config.mtu,
                 up: config.up,
                 place: element.place().clone(),

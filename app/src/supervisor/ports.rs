@@ -256,7 +256,8 @@ pub(crate) fn info(name: &str, index: u16, config: &PortConfig, port: &mut dyn P
     if let Some(mtu) = config.mtu {
         facts.mtu = mtu;
     }
-    PortInfo { name: name.to_owned(), index, facts, addresses: config.address.0.clone(), link_up: port.link_up() }
+    let (addresses, vrf) = (config.address.0.clone(), config.vrf.clone());
+    PortInfo { name: name.to_owned(), index, facts, addresses, vrf, link_up: port.link_up() }
 }
 
 /// Opens an attached port with the queues that its owners need.

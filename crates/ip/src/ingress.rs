@@ -48,6 +48,8 @@ pub(crate) struct In {
     pub(crate) plain: AtomicU64,
     /// MAC address in 48 bits, then the index of the port; [`NOBODY`] if nothing may come in.
     pub(crate) station: AtomicU64,
+    /// The number of its VRF.
+    pub(crate) vrf: AtomicU16,
 }
 
 /// What no MAC address is: a port that is not the function's, or an interface that is down.
@@ -123,6 +125,8 @@ pub struct Ingress {
     tpids: Box<[AtomicU64]>,
     /// Whether any port has interfaces with tags.
     pub(crate) has_tags: AtomicBool,
+    /// Whether any interface is in another VRF than the default one.
+    pub(crate) has_vrfs: AtomicBool,
 }
 
 impl fmt::Debug for Ingress {
@@ -154,10 +158,12 @@ impl Ingress {
                     key: AtomicU64::new(0),
                     plain: AtomicU64::new(NO_FRAME),
                     station: AtomicU64::new(NOBODY),
+                    vrf: AtomicU16::new(0),
                 })
                 .collect(),
             tpids: (0..1024).map(|_| AtomicU64::new(0)).collect(),
             has_tags: AtomicBool::new(false),
+            has_vrfs: AtomicBool::new(false),
         };
         for tpid in [ethernet::CVLAN, ethernet::SVLAN, ethernet::OLD_SVLAN] {
             ingress.announce(tpid);
@@ -202,6 +208,24 @@ impl Ingress {
     #[inline(always)]
     pub fn untagged_of(&self, port: u16) -> InterfaceId {
         self.ports.get(usize::from(port)).map_or(NO_INTERFACE, |port| port.untagged.load(Ordering::Relaxed))
+    }
+
+    /// Whether any interface is in another VRF than the default one.
+    #[inline(always)]
+    pub fn has_vrfs(&self) -> bool {
+        self.has_vrfs.load(Ordering::Relaxed)
+    }
+
+    /// The number of the VRF that an interface is in; that of the default one for what is no interface.
+    #[inline(always)]
+    pub fn vrf_of(&self, interface: InterfaceId) -> u16 {
+        self.interfaces.get(usize::from(interface)).map_or(0, |known| known.vrf.load(Ordering::Relaxed))
+    }
+
+    /// The number of the VRF that the untagged interface of the port of this index is in.
+    #[inline(always)]
+    pub fn vrf_of_port(&self, port: u16) -> u16 {
+        self.vrf_of(self.untagged_of(port))
     }
 
     /// Whether any port has interfaces with tags.

@@ -41,6 +41,8 @@ pub struct Fresh {
     pub port: Option<u8>,
     /// Its tags, which no other on its port has.
     pub tags: Tags,
+    /// The number of its VRF.
+    pub vrf: u16,
     /// Bytes of the longest IP packet; `None`: as its port.
     pub mtu: Option<u16>,
     /// Whether it is meant to be up.
@@ -127,6 +129,8 @@ pub struct Interfaces {
     /// By position and tags.
     by_tags: BTreeMap<(u8, Tags), InterfaceId>,
     loopbacks: usize,
+    /// Those in other VRFs than the default one.
+    in_vrfs: usize,
     /// Numbers that nobody has, the one that was given up first in front.
     free: VecDeque<InterfaceId>,
     /// Numbers that workers may still have at hand.
@@ -155,6 +159,7 @@ impl Interfaces {
             by_name: HashMap::new(),
             by_tags: BTreeMap::new(),
             loopbacks: 0,
+            in_vrfs: 0,
             free: (0..limit as u16).collect(),
             retired: VecDeque::new(),
             exact,
@@ -226,7 +231,9 @@ impl Interfaces {
             Some(port) => drop(self.by_tags.insert((port, fresh.tags), id)),
             None => self.loopbacks += 1,
         }
-        let (port, tags) = (fresh.port, fresh.tags);
+        let (port, tags, vrf) = (fresh.port, fresh.tags, fresh.vrf);
+        self.in_vrfs += usize::from(vrf != 0);
+        self.tell_vrf(id, vrf);
         if let Some(slot) = self.slots.get_mut(usize::from(id)) {
             *slot = Some(Interface { id, wanted: fresh, mac: MacAddr::ZERO, mtu: 0, up: false });
         }
@@ -239,6 +246,14 @@ impl Interfaces {
             return Err(Refused::Crowded);
         }
         Ok(id)
+    }
+
+    /// Lets workers know the VRF of an interface.
+    fn tell_vrf(&self, id: InterfaceId, vrf: u16) {
+        if let Some(known) = self.ingress.interfaces.get(usize::from(id)) {
+            known.vrf.store(vrf, Ordering::Relaxed);
+        }
+        self.ingress.has_vrfs.store(self.in_vrfs > 0, Ordering::Relaxed);
     }
 
     /// Lets workers find an interface by its tags.
@@ -327,6 +342,9 @@ impl Interfaces {
         if let Some(egress) = self.egress.get(usize::from(id)) {
             egress.close();
         }
+        // Its number keeps the VRF for packets that are on their way.
+        self.in_vrfs -= usize::from(gone.wanted.vrf != 0);
+        self.ingress.has_vrfs.store(self.in_vrfs > 0, Ordering::Relaxed);
         match gone.wanted.port {
             Some(port) => self.unpublish(port, gone.tags(), id),
             None => self.loopbacks -= 1,

@@ -83,6 +83,7 @@ fn infos(ports: &[(String, MemPort)]) -> Vec<PortInfo> {
         index: index as u16,
         facts: port.facts(),
         addresses: Vec::new(),
+        vrf: None,
         link_up: true,
     };
     ports.iter().enumerate().map(info).collect()

@@ -175,14 +175,21 @@ pub fn echo_reply(packet: &mut [u8], source: Ipv6Addr) -> Option<usize> {
     Some(Ipv6::LEN + length)
 }
 
-/// Where the message of an echo request is.
-fn echo_request(packet: &[u8]) -> Option<std::ops::Range<usize>> {
+/// The type of the ICMPv6 message that the IPv6 packet `packet` carries; `None` if it carries none, only a piece of one, or one with a wrong
+/// checksum.
+pub fn kind_of(packet: &[u8]) -> Option<u8> {
     let ip = Ipv6::view(packet)?;
     let upper = ipv6::upper(packet).filter(|upper| upper.whole && upper.protocol == ICMPV6)?;
-    let range = upper.at..Ipv6::LEN + usize::from(ip.payload_length.get());
-    let message = packet.get(range.clone())?;
-    let is_request = message.len() >= HEADER && message.first() == Some(&ECHO_REQUEST) && upper.fragment.is_none();
-    (is_request && sum(ip, message).fold() == 0xffff).then_some(range)
+    let message = packet.get(upper.at..Ipv6::LEN + usize::from(ip.payload_length.get()))?;
+    let is_sound = upper.fragment.is_none() && message.len() >= HEADER && sum(ip, message).fold() == 0xffff;
+    message.first().copied().filter(|_| is_sound)
+}
+
+/// Where the message of an echo request is.
+fn echo_request(packet: &[u8]) -> Option<std::ops::Range<usize>> {
+    let start = ipv6::upper(packet)?.at;
+    let end = Ipv6::LEN + usize::from(Ipv6::view(packet)?.payload_length.get());
+    (kind_of(packet) == Some(ECHO_REQUEST)).then_some(start..end)
 }
 
 /// The sum of a message and its pseudo header (RFC 8200 section 8.1).
@@ -325,6 +332,28 @@ mod tests {
         // A piece of one is none.
         let mut piece = packet(44, &[&[58, 0, 0, 1, 0, 0, 0, 0][..], &message].concat(), HOST, group);
         assert_eq!(echo_reply(&mut piece, ROUTER), None);
+    }
+
+    #[test]
+    fn messages_are_told_by_their_type_if_they_are_sound() {
+        for kind in [0, 1, 128, 129, 130, 135, 255] {
+            let mut message = vec![kind, 0, 0, 0, 1, 2, 3, 4];
+            let plain = packet(58, &message, HOST, ROUTER);
+            let sum = sum(Ipv6::view(&plain).unwrap(), &message).checksum().to_be_bytes();
+            message[2..4].copy_from_slice(&sum);
+            let plain = packet(58, &message, HOST, ROUTER);
+            assert_eq!(kind_of(&plain), Some(kind));
+            let behind = packet(60, &[&[58, 0, 1, 4, 0, 0, 0, 0][..], &message].concat(), HOST, ROUTER);
+            assert_eq!(kind_of(&behind), Some(kind), "behind an extension header");
+            let piece = packet(44, &[&[58, 0, 0, 0, 0, 0, 0, 0][..], &message].concat(), HOST, ROUTER);
+            assert_eq!(kind_of(&piece), None, "what has the header of a fragment is joined first");
+            for at in 40..48 {
+                let mut broken = plain.clone();
+                broken[at] ^= 1;
+                assert_eq!(kind_of(&broken), None);
+            }
+            assert_eq!((kind_of(&plain[..47]), kind_of(&packet(17, &message, HOST, ROUTER))), (None, None));
+        }
     }
 
     #[test]

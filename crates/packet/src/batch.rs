@@ -223,8 +223,14 @@ impl Batch {
 
     /// Visits the live packets in slot order, to look at; what is seen may be kept as long as the batch is not changed.
     #[inline(always)]
-    pub fn each_ref<'b>(&'b self, mut visit: impl FnMut(Slot, &'b Packet)) {
-        for slot in Slots(self.live) {
+    pub fn each_ref<'b>(&'b self, visit: impl FnMut(Slot, &'b Packet)) {
+        self.each_ref_in(self.live, visit);
+    }
+
+    /// Visits the live packets in `mask` in slot order, to look at; see [`Batch::each_ref`].
+    #[inline(always)]
+    pub fn each_ref_in<'b>(&'b self, mask: u64, mut visit: impl FnMut(Slot, &'b Packet)) {
+        for slot in Slots(self.live & mask) {
             // SAFETY: the bit is set, so the slot is initialised; `&'b self` keeps it so.
             let packet = unsafe { self.slots[slot.index()].assume_init_ref() };
             visit(slot, packet);

@@ -116,6 +116,12 @@ impl Lanes {
         self.user[key.index()][slot] = value.into();
     }
 
+    /// The numbers in a claimed lane, of all slots; see [`Lane::all`].
+    #[inline(always)]
+    pub fn numbers<T>(&self, key: Key<T>) -> &[u32; BATCH] {
+        self.user[key.index()].all()
+    }
+
     /// Everything known about one packet.
     #[inline]
     pub(crate) fn row(&self, slot: Slot) -> Row {

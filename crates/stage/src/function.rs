@@ -35,6 +35,8 @@ config! {
         pub device: String = required, restart_port, pattern(DEVICE);
         /// Addresses of the port, each with the length of its network: `"192.0.2.1/24"`.
         pub address: OneOrMany<InterfaceAddress> = empty, live;
+        /// The VRF that its untagged packets belong to, one of those that its function has; the default one when absent.
+        pub vrf: Option<String> = optional, live;
         /// The largest IP packet the port carries, in bytes; that of the device when absent.
         pub mtu: Option<u16> = optional, restart_port, range(68..=9198);
     }
@@ -97,6 +99,8 @@ pub struct PortInfo {
     pub facts: PortFacts,
     /// Its addresses.
     pub addresses: Vec<InterfaceAddress>,
+    /// The name of the VRF of its untagged interface; `None`: the default one.
+    pub vrf: Option<String>,
     /// Whether its link is up.
     pub link_up: bool,
 }

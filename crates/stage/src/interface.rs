@@ -22,6 +22,8 @@ config! {
         pub inner_tpid: Option<u16> = optional, live, range(0x0600..=0xffff);
         /// Addresses of the interface, each with the length of its network: `"192.0.2.1/24"`.
         pub address: OneOrMany<InterfaceAddress> = empty, live;
+        /// The VRF that it is in, one of those that its function has; the default one when absent.
+        pub vrf: Option<String> = optional, live;
         /// The largest IP packet that leaves by the interface, in bytes; that of the port when absent, which it cannot exceed.
         pub mtu: Option<u16> = optional, live, range(68..=9198);
         /// Whether it is up as far as the configuration is concerned: nothing comes or goes by one that is not.
@@ -77,6 +79,8 @@ pub struct InterfaceInfo {
     pub tags: Vec<TagInfo>,
     /// Its addresses.
     pub addresses: Vec<InterfaceAddress>,
+    /// The name of its VRF; `None`: the default one.
+    pub vrf: Option<String>,
     /// The largest IP packet, bytes; `None`: as its port.
     pub mtu: Option<u16>,
     /// Whether it is meant to be up.

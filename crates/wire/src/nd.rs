@@ -13,8 +13,11 @@ use crate::checksum::Sum;
 use crate::ipv6::ICMPV6;
 use crate::{Ethernet, Ipv6, MacAddr, U16, U32, View, ethernet};
 
-pub use redirect::Redirect;
-pub use router::{Dns, PrefixInformation, RouterAdvertisement, RouterSolicitation, Search, parse_router_solicitation};
+pub use redirect::{Redirect, is_redirect};
+pub use router::{
+    Dns, PrefixInformation, RouterAdvertisement, RouterSolicitation, Search, is_router_advertisement,
+    parse_router_solicitation,
+};
 
 /// Bytes of the frames of messages with one option: Ethernet, IPv6, the message, and an Ethernet address or a nonce.
 pub const FRAME_LEN: usize = Ethernet::LEN + Ipv6::LEN + MESSAGE + OPTION;

@@ -1,70 +1,89 @@
-//! The router's own addresses, and the networks that are connected by them, each found without a search.
+//! The router's own addresses in a VRF, and the networks that are connected by them, each found without a search.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::Ipv4Addr;
 
-use ipnet::Ipv4Net;
 use weir_ip::InterfaceId;
 use weir_net::interface::Interface;
+use weir_net::{Family, Prefix};
 
-/// All addresses of all interfaces.
-#[derive(Debug, Default)]
-pub(crate) struct Addresses {
-    by_interface: BTreeMap<InterfaceId, Vec<Interface>>,
+/// All addresses of a family on all interfaces of a VRF.
+///
+/// A link-local address says nothing without its interface: those of an interface are known, and nothing is connected by them.
+#[derive(Debug)]
+pub(crate) struct Addresses<A: Family> {
+    by_interface: BTreeMap<InterfaceId, Vec<Interface<A>>>,
     /// Interfaces that have an address, by the address.
-    own: HashMap<Ipv4Addr, Vec<InterfaceId>>,
+    own: HashMap<A, Vec<InterfaceId>>,
     /// Addresses in each connected network.
-    networks: HashMap<Ipv4Net, Vec<Interface>>,
+    networks: HashMap<A::Prefix, Vec<Interface<A>>>,
     /// Connected networks by the length of their prefixes.
     lengths: BTreeMap<u8, usize>,
     len: usize,
 }
 
-impl Addresses {
+impl<A: Family> Default for Addresses<A> {
+    fn default() -> Self {
+        Addresses {
+            by_interface: BTreeMap::new(),
+            own: HashMap::new(),
+            networks: HashMap::new(),
+            lengths: BTreeMap::new(),
+            len: 0,
+        }
+    }
+}
+
+impl<A: Family> Addresses<A> {
     /// Adds an address. Answers whether its interface did not have it.
-    pub(crate) fn add(&mut self, address: Interface) -> bool {
+    pub(crate) fn add(&mut self, address: Interface<A>) -> bool {
         let list = self.by_interface.entry(address.port()).or_default();
         if list.iter().any(|other| other.address() == address.address()) {
             return false;
         }
         list.push(address);
+        self.len += 1;
+        if address.address().is_link_local() {
+            return true;
+        }
         self.own.entry(address.address()).or_default().push(address.port());
         let network = self.networks.entry(address.network()).or_default();
         if network.is_empty() {
-            *self.lengths.entry(address.network().prefix_len()).or_default() += 1;
+            *self.lengths.entry(address.network().length()).or_default() += 1;
         }
         network.push(address);
-        self.len += 1;
         true
     }
 
     /// Removes an address; what it was, if it was there.
-    pub(crate) fn remove(&mut self, interface: InterfaceId, address: Ipv4Addr) -> Option<Interface> {
+    pub(crate) fn remove(&mut self, interface: InterfaceId, address: A) -> Option<Interface<A>> {
         let list = self.by_interface.get_mut(&interface)?;
         let gone = list.remove(list.iter().position(|own| own.address() == address)?);
         if list.is_empty() {
             self.by_interface.remove(&interface);
         }
+        self.len -= 1;
+        if address.is_link_local() {
+            return Some(gone);
+        }
         take(&mut self.own, gone.address(), |other| *other == interface);
         if take(&mut self.networks, gone.network(), |other| *other == gone) {
-            let length = gone.network().prefix_len();
+            let length = gone.network().length();
             let count = self.lengths.entry(length).or_default();
             *count -= 1;
             if *count == 0 {
                 self.lengths.remove(&length);
             }
         }
-        self.len -= 1;
         Some(gone)
     }
 
     /// The addresses of an interface, in the order in which they were added, but for gaps.
-    pub(crate) fn of(&self, interface: InterfaceId) -> &[Interface] {
+    pub(crate) fn of(&self, interface: InterfaceId) -> &[Interface<A>] {
         self.by_interface.get(&interface).map_or(&[], Vec::as_slice)
     }
 
     /// All addresses, by interface.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Interface> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Interface<A>> {
         self.by_interface.values().flatten()
     }
 
@@ -73,42 +92,47 @@ impl Addresses {
         self.len
     }
 
-    /// Whether `address` is one of the router's own.
-    pub(crate) fn is_own(&self, address: Ipv4Addr) -> bool {
+    /// Whether `address` is one of the router's own, but for link-local ones.
+    pub(crate) fn is_own(&self, address: A) -> bool {
         self.own.contains_key(&address)
     }
 
-    /// An interface that has the address.
-    pub(crate) fn owner(&self, address: Ipv4Addr) -> Option<InterfaceId> {
-        self.own.get(&address)?.first().copied()
+    /// The interfaces that have the address, which is not link-local.
+    pub(crate) fn owners(&self, address: A) -> &[InterfaceId] {
+        self.own.get(&address).map_or(&[], Vec::as_slice)
     }
 
     /// The addresses in a network that is connected by them.
-    pub(crate) fn in_network(&self, network: Ipv4Net) -> &[Interface] {
+    pub(crate) fn in_network(&self, network: A::Prefix) -> &[Interface<A>] {
         self.networks.get(&network).map_or(&[], Vec::as_slice)
     }
 
     /// The address with the longest network around another one.
-    pub(crate) fn around(&self, address: Ipv4Addr) -> Option<&Interface> {
-        let lengths = self.lengths.keys().rev();
-        let networks = lengths.filter_map(|&length| Ipv4Net::new(address, length).ok());
-        networks.map(|net| self.in_network(net.trunc())).find_map(<[Interface]>::first)
+    pub(crate) fn around(&self, address: A) -> Option<&Interface<A>> {
+        let networks = self.lengths.keys().rev().filter_map(|&length| A::Prefix::around(address, length));
+        networks.map(|net| self.in_network(net)).find_map(<[Interface<A>]>::first)
     }
 
     /// The address whose network has `address` as its broadcast address.
-    pub(crate) fn with_broadcast(&self, address: Ipv4Addr) -> Option<&Interface> {
+    pub(crate) fn with_broadcast(&self, address: A) -> Option<&Interface<A>> {
         self.networks_around(address).find(|own| own.is_subnet_broadcast(address))
     }
 
     /// Whether `address` is the broadcast or network address of a connected network.
-    pub(crate) fn is_broadcast(&self, address: Ipv4Addr) -> bool {
+    pub(crate) fn is_broadcast(&self, address: A) -> bool {
         self.networks_around(address).any(|own| own.is_subnet_broadcast(address) || own.is_network_address(address))
     }
 
+    /// The addresses of each network whose own address, all host bits zero, is this one.
+    pub(crate) fn around_with_network_address(&self, address: A) -> impl Iterator<Item = &Interface<A>> {
+        let networks = self.lengths.keys().filter_map(move |&length| A::Prefix::around(address, length));
+        networks.flat_map(|net| self.in_network(net)).filter(move |own| own.is_network_address(address))
+    }
+
     /// An address in each connected network around another one.
-    fn networks_around(&self, address: Ipv4Addr) -> impl Iterator<Item = &Interface> {
-        let networks = self.lengths.keys().filter_map(move |&length| Ipv4Net::new(address, length).ok());
-        networks.filter_map(|net| self.in_network(net.trunc()).first())
+    fn networks_around(&self, address: A) -> impl Iterator<Item = &Interface<A>> {
+        let networks = self.lengths.keys().filter_map(move |&length| A::Prefix::around(address, length));
+        networks.filter_map(|net| self.in_network(net).first())
     }
 }
 
@@ -127,8 +151,12 @@ fn take<K: std::hash::Hash + Eq, T>(map: &mut HashMap<K, Vec<T>>, key: K, is: im
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use ipnet::Ipv4Net;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]
@@ -137,7 +165,7 @@ mod tests {
             asked in 0u32..80,
         ) {
             let base = Ipv4Addr::new(10, 0, 0, 0).to_bits();
-            let (mut addresses, mut twin): (Addresses, Vec<Interface>) = Default::default();
+            let (mut addresses, mut twin): (Addresses<Ipv4Addr>, Vec<Interface>) = Default::default();
             for (adds, interface, host, length) in steps {
                 let net = Ipv4Net::new(Ipv4Addr::from_bits(base + host), length).unwrap();
                 let Ok(address) = Interface::new(interface, net) else { continue };
@@ -155,7 +183,7 @@ mod tests {
             prop_assert_eq!(addresses.iter().count(), twin.len());
             prop_assert_eq!(addresses.is_own(asked), twin.iter().any(|own| own.is_own(asked)));
             let has = |id: InterfaceId| twin.iter().any(|own| own.port() == id && own.is_own(asked));
-            prop_assert!(addresses.owner(asked).is_none_or(has));
+            prop_assert!(addresses.owners(asked).iter().all(|id| has(*id)));
             let around = twin.iter().filter(|own| own.is_on_link(asked)).map(|own| own.net().prefix_len()).max();
             prop_assert_eq!(addresses.around(asked).map(|own| own.net().prefix_len()), around);
             let is_broadcast = |own: &Interface| own.is_subnet_broadcast(asked) || own.is_network_address(asked);
@@ -165,5 +193,18 @@ mod tests {
                 prop_assert_eq!(addresses.of(id).len(), twin.iter().filter(|own| own.port() == id).count());
             }
         }
+    }
+
+    #[test]
+    fn link_local_addresses_are_their_interfaces_alone() {
+        let mut addresses = Addresses::<Ipv6Addr>::default();
+        let own = |port| Interface::new(port, "fe80::1/64".parse().unwrap()).unwrap();
+        assert!(addresses.add(own(1)) && addresses.add(own(2)) && !addresses.add(own(2)));
+        let address = own(1).address();
+        assert!(!addresses.is_own(address) && addresses.around(address).is_none());
+        assert!(addresses.in_network(own(1).network()).is_empty());
+        assert_eq!((addresses.of(1), addresses.len()), (&[own(1)][..], 2));
+        assert_eq!(addresses.remove(1, address), Some(own(1)));
+        assert_eq!((addresses.of(1).len(), addresses.of(2).len(), addresses.len()), (0, 1, 1));
     }
 }

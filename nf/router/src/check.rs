@@ -1,18 +1,18 @@
 //! Stage `NAME.check`, of a pipeline: the first part of the [fast path](crate::forward), on a worker of its own. What passes goes on
 //! to `NAME.forward`, which looks it up and sends it.
 
-use weir_packet::{Batch, Key, LaneId, Packet};
+use weir_packet::{Batch, Key, LaneId, Lanes, Packet, Slot};
 use weir_simd::Kernel;
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::lpm4::Lookup4;
-use weir_wire::{Ethernet, View};
 
 use crate::bad::{ways_of_checks, with_reasons};
-use crate::checker::{Checker, may_be_tagged, reach};
-use crate::classify::{Finding, Frame, classify};
+use crate::classify::{Family, Frame, answers_verdicts, classify};
+use crate::examine::Examiner;
 use crate::lookups::Lookups;
 use crate::punt::{Kind, Policing, Punts};
-use crate::received::Received;
+use crate::received::{Entered, Received};
+use crate::scope::Known;
 
 with_reasons! { ways_of_checks {
     /// Ways out of [`Check`].
@@ -21,21 +21,29 @@ with_reasons! { ways_of_checks {
         Out => way "out",
         /// ARP, for the slow path.
         Arp => way "arp",
-        /// For one of the router's own addresses, at the end of its TTL.
+        /// Neighbour discovery, for the slow path.
+        Nd => way "nd",
+        /// For whoever listens on its link, or for one of the router's own addresses, at the end of its TTL or hop limit.
         Local => way "local",
-        /// Has IP options: the slow path carries them out.
+        /// Has IP options, or hop-by-hop options: the slow path carries them out.
         Options => way "options",
-        /// Its TTL ends here: the slow path answers with Time Exceeded.
+        /// Its TTL or hop limit ends here: the slow path answers with Time Exceeded.
         TtlExpired => way "ttl-expired",
+        /// From a link-local address to one beyond the link: the slow path answers so.
+        BeyondScope => way "beyond-scope",
     } {
         /// More ARP than the slow path takes from a worker.
         PolicedArp => drop "punt-policed-arp",
-        /// More for the router's own addresses than the slow path takes from a worker.
+        /// More neighbour discovery than the slow path takes from a worker.
+        PolicedNd => drop "punt-policed-nd",
+        /// More for the router's own addresses and its links than the slow path takes from a worker.
         PolicedLocal => drop "punt-policed-local",
-        /// More at the end of their TTL than the slow path takes from a worker.
+        /// More at the end of their TTL or hop limit than the slow path takes from a worker.
         PolicedTtlExpired => drop "punt-policed-ttl-expired",
-        /// More with IP options than the slow path takes from a worker.
+        /// More with IP options, or hop-by-hop options, than the slow path takes from a worker.
         PolicedOptions => drop "punt-policed-options",
+        /// More from link-local addresses to others than the slow path takes from a worker.
+        PolicedBeyondScope => drop "punt-policed-beyond-scope",
     }
 } }
 
@@ -43,23 +51,36 @@ impl Punts for Exit {
     fn punted(self) -> Option<(Kind, Exit)> {
         Some(match self {
             Exit::Arp => (Kind::Arp, Exit::PolicedArp),
+            Exit::Nd => (Kind::Nd, Exit::PolicedNd),
             Exit::Local => (Kind::Local, Exit::PolicedLocal),
             Exit::TtlExpired => (Kind::TtlExpired, Exit::PolicedTtlExpired),
             Exit::Options => (Kind::Options, Exit::PolicedOptions),
+            Exit::BeyondScope => (Kind::BeyondScope, Exit::PolicedBeyondScope),
             _ => return None,
         })
     }
 }
 
+answers_verdicts!(Exit);
+
 /// The ways of [`Check`] to the slow path.
-pub(crate) const TO_THE_SLOW_PATH: [&str; 4] = ["arp", "local", "options", "ttl-expired"];
+pub(crate) const TO_THE_SLOW_PATH: [&str; 6] = ["arp", "nd", "local", "options", "ttl-expired", "beyond-scope"];
+
+/// What a stage writes on a packet.
+#[derive(Clone, Copy)]
+pub(crate) struct Keys {
+    /// Why it goes to the slow path.
+    pub(crate) kind: Key<Kind>,
+    /// What the next worker of a pipeline is told of it; there is none where one worker does all.
+    pub(crate) known: Option<Key<Known>>,
+}
 
 /// Checks packets, so that others need only look up where they go.
 pub(crate) struct Check<T> {
     lookups: Lookups<T>,
     received: Received,
-    checker: Checker,
-    kind: Key<Kind>,
+    examiner: Examiner,
+    keys: Keys,
     policing: Policing,
 }
 
@@ -70,63 +91,86 @@ impl<T: Lookup4> Check<T> {
         received: Received,
         kernel: Kernel,
         policing: Policing,
-        kind: Key<Kind>,
+        keys: Keys,
     ) -> Check<T> {
-        Check { lookups, received, checker: Checker::new(kernel), kind, policing }
+        Check { lookups, received, examiner: Examiner::new(kernel), keys, policing }
     }
 
-    /// The mask of packets that are forwarded without a second look; it is noted where their network headers begin.
+    /// The mask of packets that are forwarded without a second look; it is noted where their network headers begin, and what else is known.
     fn check(&mut self, batch: &mut Batch) -> u64 {
-        let (count, ingress) = (reach(batch), self.lookups.fib.ingress());
-        if may_be_tagged(batch, ingress) {
-            let ours = self.received.enter(batch, ingress);
-            return ours & self.checker.check_tagged(batch, count, |_| {}, |_| {});
+        let (examiner, ingress) = (&mut self.examiner, self.lookups.fib.ingress());
+        let entered = self.received.enter(batch, ingress, &mut examiner.vrfs);
+        let good = match entered.is_tagged {
+            true => examiner.check::<true>(batch, &entered, ingress, |_| {}, |_| {}),
+            false => examiner.check::<false>(batch, &entered, ingress, |_| {}, |_| {}),
+        };
+        if !entered.is_tagged {
+            self.received.count_untagged(batch, entered.port, good.bytes, ingress);
         }
-        batch.lanes.l3.all_mut().fill(Ethernet::LEN as u8);
-        let checked = self.checker.check(batch, count, Some(ingress), |_| {}, |_| {});
-        self.received.count_untagged(batch, checked, ingress);
-        checked.good
+        self.tell(batch, good.six, &entered);
+        good.four | good.six
     }
 
-    /// Takes care of the packets in `mask`, which the kernel refused.
+    /// Tells the next worker what is known of all packets.
+    fn tell(&mut self, batch: &mut Batch, six: u64, entered: &Entered) {
+        let Some(key) = self.keys.known else { return };
+        let vrfs = &self.examiner.vrfs;
+        batch.each(|slot, _, lanes| {
+            let family = if six & slot.bit() == 0 { Family::Four } else { Family::Six };
+            lanes.set(key, slot, Known { vrf: vrfs.of(slot, entered.scope), family });
+        });
+    }
+
+    /// Takes care of the packets in `mask`, which were refused.
     #[inline(never)]
     fn sort_out(&mut self, batch: &mut Batch, mask: u64, out: &mut Out<'_>) {
         let mut allowance = self.policing.batch(out.now());
-        let (lookups, key) = (&self.lookups, self.kind);
+        let (lookups, keys) = (&self.lookups, self.keys);
         batch.each_in(mask, |slot, packet, lanes| {
             let exit = match find_out(lookups, packet, lanes.port[slot]) {
-                Ok(l3) => {
-                    lanes.l3[slot] = l3 as u8;
+                Ok((l3, known)) => {
+                    note(lanes, slot, keys, l3, known);
                     Exit::Out
                 }
                 Err(exit) => exit,
             };
-            allowance.answer(exit, slot, lanes, key, out);
+            allowance.answer(exit, slot, lanes, keys.kind, out);
         });
     }
 }
 
-/// Where the network header of a packet begins that came in by `port` and may go on; else what becomes of it.
-fn find_out<T: Lookup4>(lookups: &Lookups<T>, packet: &Packet, port: u16) -> Result<usize, Exit> {
-    let frame = Frame::of(packet, port, lookups.fib.ingress())?;
+/// Tells the next worker what is known of a packet.
+fn note(lanes: &mut Lanes, slot: Slot, keys: Keys, l3: usize, known: Known) {
+    lanes.l3[slot] = l3 as u8;
+    if let Some(key) = keys.known {
+        lanes.set(key, slot, known);
+    }
+}
+
+/// Where the network header of a packet begins that came in by `port` and may go on, and what the next worker is told of it; else what
+/// becomes of it.
+fn find_out<T: Lookup4>(lookups: &Lookups<T>, packet: &Packet, port: u16) -> Result<(usize, Known), Exit> {
+    let ingress = lookups.fib.ingress();
+    let frame = Frame::of(packet, port, ingress)?;
+    let vrf = ingress.vrf_of(frame.interface);
     match classify(packet, frame) {
-        None => Ok(frame.l3),
-        Some(Finding::Bad(bad)) => Err(bad.into()),
-        Some(Finding::Arp) => Err(Exit::Arp),
-        Some(Finding::Options) => Err(Exit::Options),
-        Some(Finding::LastHop) if lookups.has_arrived(packet, frame.l3) => Err(Exit::Local),
-        Some(Finding::LastHop) => Err(Exit::TtlExpired),
+        Ok(family) => Ok((frame.l3, Known { vrf, family })),
+        Err(finding) => Err(lookups.settle(finding, vrf, packet, frame.l3).into()),
     }
 }
 
 /// What [`Check`] declares.
-pub(crate) fn declaration(kind: Key<Kind>) -> Declaration {
-    Declaration::of::<Exit>().reads(&[LaneId::Port]).writes(&[LaneId::L3, kind.into()])
+pub(crate) fn declaration(keys: Keys) -> Declaration {
+    let declaration = Declaration::of::<Exit>().reads(&[LaneId::Port]).writes(&[LaneId::L3, keys.kind.into()]);
+    match keys.known {
+        Some(known) => declaration.writes(&[known.into()]),
+        None => declaration,
+    }
 }
 
 impl<T: Lookup4> Stage for Check<T> {
     fn declare(&self) -> Declaration {
-        declaration(self.kind)
+        declaration(self.keys)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

@@ -1,4 +1,4 @@
-//! Checks batches of packets: all at once by a vector kernel, which tells the many that nothing speaks against.
+//! Checks batches of packets: IPv4 all at once by a vector kernel, which tells the many that nothing speaks against.
 
 use weir_ip::Ingress;
 use weir_ip::ingress::mac_word;
@@ -9,14 +9,12 @@ use weir_wire::{Ethernet, MacAddr, View, ethernet};
 
 use crate::lookups::l3_of;
 
-/// What was found out about a batch of packets without tags.
-#[derive(Clone, Copy, Debug)]
+/// What was found out about packets without tags.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Checked {
     /// The mask of packets that may be forwarded without a second look.
     pub(crate) good: u64,
-    /// The port that all came in by, if it is one.
-    pub(crate) port: Option<u16>,
-    /// Bytes of all together.
+    /// Bytes of all together that were looked at.
     pub(crate) bytes: u64,
 }
 
@@ -32,22 +30,22 @@ impl Checker {
         Checker { kernel, destinations: Destinations::default() }
     }
 
-    /// Finds out which packets may be forwarded without a second look: those for the port that they came in by, or without
-    /// `ingress` for any single station. `count` is the [reach] of the batch; `ask` is told each packet's destination address as
-    /// soon as it is known, `approach` all of them before they are checked.
+    /// Finds out which of the packets in `of` may be forwarded without a second look: IPv4 for the port that they came in by, which is `port`
+    /// if it is one for all, or without `ingress` for any single station. `count` is the [reach] of the batch; `ask` is told each packet's
+    /// destination address as soon as it is known, `approach` all of them before they are checked.
     #[inline(always)]
     pub(crate) fn check(
         &mut self,
         batch: &Batch,
-        count: usize,
-        ingress: Option<&Ingress>,
+        (of, count): (u64, usize),
+        (ingress, port): (Option<&Ingress>, Option<u16>),
         ask: impl Fn(u32),
         approach: impl FnOnce(&[u32]),
     ) -> Checked {
         let mut frames = [&NO_FRAME; BATCH];
         let mut lengths = [0u16; BATCH];
         let destinations = &mut self.destinations;
-        batch.each_ref(|slot, packet| {
+        batch.each_ref_in(of, |slot, packet| {
             let frame = packet.window(0);
             let destination = frame_check::destination_of(frame);
             ask(destination);
@@ -59,32 +57,31 @@ impl Checker {
         approach(destinations.0.get(..count).unwrap_or_default());
         // By vectors: what slots without packets have is 0.
         let bytes = lengths.iter().fold(0u32, |sum, length| sum + u32::from(*length)).into();
-        let port = common_port(&batch.lanes.port);
         let Some(ingress) = ingress else {
             let good = frame_check::check(self.kernel, SINGLE, &frames, &lengths, &self.destinations, count);
-            return Checked { good, port, bytes };
+            return Checked { good, bytes };
         };
         let common = port.and_then(|port| ingress.station(port));
         let station = common.unwrap_or(Station::ANY);
         let good = frame_check::check(self.kernel, station, &frames, &lengths, &self.destinations, count);
         let good = if common.is_some() { good } else { good & ours(batch, ingress) };
-        Checked { good, port, bytes }
+        Checked { good, bytes }
     }
 
     /// The same for packets whose network headers begin where their lane says, and of which others know whom they are for: the mask of those
-    /// that carry IPv4 with which nothing is wrong.
+    /// in `of` that carry IPv4 with which nothing is wrong.
     #[inline(always)]
     pub(crate) fn check_tagged(
         &mut self,
         batch: &Batch,
-        count: usize,
+        (of, count): (u64, usize),
         ask: impl Fn(u32),
         approach: impl FnOnce(&[u32]),
     ) -> u64 {
         let mut frames = [&NO_FRAME; BATCH];
         let mut lengths = [0u16; BATCH];
         let destinations = &mut self.destinations;
-        batch.each_ref(|slot, packet| {
+        batch.each_ref_in(of, |slot, packet| {
             // As if the packet began 14 bytes before its network header: the last two of them are the EtherType.
             let skipped = usize::from(batch.lanes.l3[slot]).saturating_sub(Ethernet::LEN);
             let frame = packet.window(skipped);
@@ -98,17 +95,17 @@ impl Checker {
         frame_check::check(self.kernel, Station::ANY, &frames, &lengths, &self.destinations, count)
     }
 
-    /// Finds out the destination addresses of packets that were checked before. Those of a `TAGGED` batch may have tags.
+    /// Finds out the destination addresses of IPv4 packets that were checked before, those in `of`. Those of a `TAGGED` batch may have tags.
     #[inline(always)]
     pub(crate) fn gather<const TAGGED: bool>(
         &mut self,
         batch: &Batch,
-        count: usize,
+        (of, count): (u64, usize),
         ask: impl Fn(u32),
         approach: impl FnOnce(&[u32]),
     ) {
         let destinations = &mut self.destinations;
-        batch.each_ref(|slot, packet| {
+        batch.each_ref_in(of, |slot, packet| {
             let l3 = l3_of::<TAGGED>(&batch.lanes, slot);
             let destination = frame_check::destination_of(packet.window(l3.saturating_sub(Ethernet::LEN)));
             ask(destination);
@@ -134,15 +131,15 @@ const SINGLE: Station = {
     Station::pattern(value, mask)
 };
 
-/// Whether packets of the batch may belong to interfaces with tags.
+/// Whether packets of the batch, which came in by this port if by one, may belong to interfaces with tags.
 #[inline(always)]
-pub(crate) fn may_be_tagged(batch: &Batch, ingress: &Ingress) -> bool {
-    ingress.has_tags() && common_port(&batch.lanes.port).is_none_or(|port| ingress.port_has_tags(port))
+pub(crate) fn may_be_tagged(port: Option<u16>, ingress: &Ingress) -> bool {
+    ingress.has_tags() && port.is_none_or(|port| ingress.port_has_tags(port))
 }
 
 /// The port that all packets of a batch came in by, if it is one.
 #[inline(always)]
-fn common_port(ports: &Lane<u16>) -> Option<u16> {
+pub(crate) fn common_port(ports: &Lane<u16>) -> Option<u16> {
     let ports = ports.all();
     let first = ports[0];
     let differ = ports.iter().fold(0, |differ, port| differ | (port ^ first));

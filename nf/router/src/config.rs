@@ -1,11 +1,13 @@
 //! The keys of `router`, and what must hold of them together.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use weir_config::{FilePath, MacAddress, Nanos, OneOrMany, PacketRate, PortName, choice, config};
 use weir_net::neighbor::Timing;
+
+use crate::advertise::Advertise;
+use crate::via::{Station, Via};
 
 choice! {
     /// How the prefix table is compiled for lookups.
@@ -28,6 +30,8 @@ config! {
         pub groups: u32 = default(4096), rebuild, range(1..=65_536);
         /// /24 networks that hold prefixes longer than /24; each takes 1 KiB of lookup memory.
         pub long_prefix_networks: u32 = default(16_384), rebuild, range(16..=1_048_576);
+        /// Lines of 64 bytes for looking up IPv6 routes, in each VRF: a real table takes two for each route, and as many again while it grows.
+        pub ipv6_lines: u32 = default(2_097_152), rebuild, range(1024..=134_217_728);
         /// Interfaces: one for each port, and those with tags and loopbacks.
         pub interfaces: u16 = default(20_000), rebuild, range(64..=65_280);
         /// Neighbours that are kept in mind, on all interfaces together.
@@ -42,12 +46,12 @@ config! {
 }
 
 /// A time in seconds.
-const fn seconds(count: u64) -> Nanos {
+pub(crate) const fn seconds(count: u64) -> Nanos {
     Nanos::new(count * 1_000_000_000)
 }
 
 config! {
-    /// How neighbours are found and believed in: ARP with the states of RFC 4861.
+    /// How neighbours are found and believed in: ARP with the states of RFC 4861, and neighbour discovery.
     pub struct NeighborTimers {
         /// How long an answer counts; then a neighbour that is in use is asked again.
         pub reachable: Nanos = default(seconds(30)), live, range(seconds(1)..=seconds(3600));
@@ -57,11 +61,12 @@ config! {
         pub retransmit: Nanos = default(seconds(1)), live, range(Nanos::new(100_000_000)..=seconds(60));
         /// Broadcast requests without an answer after which a neighbour is given up.
         pub broadcast_requests: u32 = default(3), live, range(1..=20);
-        /// Unicast requests without an answer after which a known neighbour is asked for by broadcast again.
+        /// Unicast requests without an answer after which a known neighbour is asked for by broadcast again; of IPv6 always 3.
         pub unicast_requests: u32 = default(2), live, range(0..=20);
         /// How long a neighbour that did not answer is not asked for again.
         pub failed: Nanos = default(seconds(1)), live, range(Nanos::new(0)..=seconds(60));
-        /// Probes for one of the router's own addresses before it is announced (RFC 5227); 0 announces at once.
+        /// Probes for one of the router's own addresses before it is announced (RFC 5227); 0 announces at once. For one of IPv6 it is one probe
+        /// at most (RFC 4862).
         pub own_probes: u32 = default(3), live, range(0..=20);
     }
 }
@@ -83,34 +88,53 @@ impl NeighborTimers {
 }
 
 config! {
-    /// Routes IPv4 between the interfaces of its ports: untagged ones, and those declared with VLAN tags.
+    /// A VRF: routes and neighbours that are apart from those of others. Interfaces are in it that name it.
+    pub struct VrfConfig {
+        /// Static routes, as those of the router.
+        pub routes: BTreeMap<IpNet, OneOrMany<Via>> = empty, live;
+        /// Static routes from a file with the columns `prefix` and `via`; several next hops in `via` are parted by `;`.
+        pub routes_csv: Option<FilePath> = optional, live;
+        /// Ethernet addresses of neighbours that are not asked for.
+        pub neighbors: BTreeMap<Station, MacAddress> = empty, live;
+    }
+}
+
+config! {
+    /// Routes IPv4 and IPv6 between the interfaces of its ports: untagged ones, and those declared with VLAN tags.
     pub struct RouterConfig {
-        /// The ports that belong to the router, with all interfaces that are declared on them; each has one or more IPv4 addresses, its own or
+        /// The ports that belong to the router, with all interfaces that are declared on them; each has one or more addresses, its own or
         /// those of its interfaces.
         pub ports: Vec<PortName> = required, rebuild, length(1..=64);
-        /// Static routes: the address of the next router for each prefix, or a list of such that share the traffic.
-        pub routes: BTreeMap<Ipv4Net, OneOrMany<Ipv4Addr>> = empty, live;
-        /// Static routes from a file with the columns `prefix` and `via`; several addresses in `via` are parted by `;`.
+        /// Static routes: for each prefix the next hop, or a list of such that share the traffic. A next hop is the address of a router on a
+        /// connected network (`192.0.2.9`), an address with its interface (`fe80::9%lan`), an interface on whose link the destinations
+        /// themselves are (`%lan`); or it is `blackhole`, `unreachable` or `prohibit`.
+        pub routes: BTreeMap<IpNet, OneOrMany<Via>> = empty, live;
+        /// Static routes from a file with the columns `prefix` and `via`; several next hops in `via` are parted by `;`.
         pub routes_csv: Option<FilePath> = optional, live;
-        /// Ethernet addresses of neighbours that are not asked for by ARP.
-        pub neighbors: BTreeMap<Ipv4Addr, MacAddress> = empty, live;
-        /// Ports on which the router answers ARP requests for every address that it has a route to by another port
-        /// (RFC 1027).
+        /// Ethernet addresses of neighbours that are not asked for by ARP or neighbour discovery.
+        pub neighbors: BTreeMap<Station, MacAddress> = empty, live;
+        /// VRFs by name, beside the default one, which has the routes and neighbours above. A route leads from one VRF to another where its
+        /// next hop names an interface there.
+        pub vrfs: BTreeMap<String, VrfConfig> = empty, rebuild;
+        /// What hosts are told of the router by router advertisements, by the name of the interface.
+        pub advertise: BTreeMap<String, Advertise> = empty, live;
+        /// Ports on which the router answers ARP requests, and neighbour solicitations, for every address that it has a route to by another
+        /// port (RFC 1027, RFC 4861 section 7.2.8).
         pub proxy_arp: Vec<PortName> = empty, live;
         /// Whether packets to the broadcast address of a connected network are sent to all stations there (RFC 2644 says
         /// no).
         pub directed_broadcast: bool = default(false), live;
         /// ICMP errors that the router sends, of each kind.
         pub icmp_rate: PacketRate = default(PacketRate::new(1000)), live;
-        /// Whether sources are told of a nearer router on their own network (ICMP redirects, RFC 1812 section 5.2.7.2). A sample of
-        /// packets is looked at, one in 10 ms for each worker; the messages count as errors for `icmp_rate`.
+        /// Whether sources are told of a nearer router on their own network (ICMP redirects, RFC 1812 section 5.2.7.2, RFC 4861 section 8). A
+        /// sample of packets is looked at, one in 10 ms for each worker; the messages count as errors for `icmp_rate`.
         pub redirects: bool = default(false), rebuild;
-        /// Packets that each worker hands to the slow path at most. A quarter is kept for ARP and a quarter for the
-        /// router's own addresses.
+        /// Packets that each worker hands to the slow path at most. A quarter is kept for ARP, a quarter for neighbour discovery, and a quarter
+        /// for the router's own addresses.
         pub punt_rate: PacketRate = default(PacketRate::new(20_000)), rebuild;
-        /// How neighbours are found and believed in (ARP).
+        /// How neighbours are found and believed in (ARP, neighbour discovery).
         pub neighbor_timers: NeighborTimers = empty, live;
-        /// How the prefix table is compiled for lookups.
+        /// How the prefix table of IPv4 in the default VRF is compiled for lookups; those of other VRFs are packed.
         pub table: TableKind = default(TableKind::Dir24), rebuild;
         /// Bounds of the router's tables.
         pub limits: RouterLimits = empty, rebuild;

@@ -1,71 +1,90 @@
-//! Stage `NAME.control`: the slow path. ARP, ICMP, options, fragmentation, and packets that wait for a neighbour.
+//! Stage `NAME.control`: the slow path of both families. ARP and neighbour discovery, ICMP, options and extension headers, fragmentation,
+//! packets to the router itself, and packets that wait for a neighbour.
 
+mod announce;
 mod arp;
 mod deliver;
+mod discovery;
 mod errors;
 mod exit;
 mod fragments;
+mod parcel;
 mod redirect;
 mod route;
+mod source;
 
-use std::net::Ipv4Addr;
+use std::hash::RandomState;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_ip::{InterfaceId, NO_INTERFACE, Tags};
 use weir_net::PortId;
-use weir_net::neighbor::Event;
+use weir_net::neighbor::{Event, Protocol};
 use weir_net::reassembly::Reassembly;
 use weir_net::waiting::Waiting;
 use weir_packet::{Batch, Held, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
-use weir_wire::Ethernet;
+use weir_wire::{Ethernet, MacAddr};
 
 pub(crate) use exit::Exit;
 
 use crate::punt::Kind;
 use crate::shared::{Hold, Shared, lock};
+use crate::state::Told;
+use fragments::Original;
+use parcel::{Origin, Parcel};
 
 /// The longest that a change made by a request may wait for the slow path to act on it, nanoseconds.
 const ATTENTION: u64 = 10_000_000;
 
 /// A neighbour: an interface and an address on its link.
-pub(crate) type Station = (PortId, Ipv4Addr);
+type Station = (PortId, IpAddr);
 
 /// The control side's share of packets.
 pub(crate) struct SlowPath {
     shared: Arc<Shared>,
-    waiting: Waiting<Station, Held>,
-    fragments: Reassembly<Held>,
+    waiting: Waiting<Station, Parcel>,
+    fragments: Reassembly<Parcel, Original>,
     kind: Key<Kind>,
     ports: usize,
     seed: u64,
+    /// The identification of the last IPv6 packet that was sent in fragments, and what makes others unable to guess the next one.
+    identification: u32,
+    secret: RandomState,
+}
+
+/// How many packets the slow path holds.
+pub(crate) struct Room {
+    /// For each neighbour that has not answered.
+    pub(crate) per_neighbor: usize,
+    /// For all of them.
+    pub(crate) waiting: usize,
+    /// Fragments of packets to the router.
+    pub(crate) fragments: usize,
 }
 
 /// One call of the stage: what it may change, and where packets go.
 struct Turn<'a, 'o> {
     control: Hold<'a>,
-    waiting: &'a mut Waiting<Station, Held>,
-    fragments: &'a mut Reassembly<Held>,
+    waiting: &'a mut Waiting<Station, Parcel>,
+    fragments: &'a mut Reassembly<Parcel, Original>,
     out: &'a mut Out<'o>,
     kind: Key<Kind>,
     seed: u64,
+    identification: &'a mut u32,
+    secret: &'a RandomState,
 }
 
 impl SlowPath {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        waiting: Waiting<Station, Held>,
-        fragments: Reassembly<Held>,
-        kind: Key<Kind>,
-        ports: usize,
-        seed: u64,
-    ) -> SlowPath {
-        SlowPath { shared, waiting, fragments, kind, ports, seed }
+    pub(crate) fn new(shared: Arc<Shared>, room: &Room, kind: Key<Kind>, ports: usize, seed: u64) -> SlowPath {
+        let waiting = Waiting::new(room.per_neighbor, room.waiting);
+        let fragments = Reassembly::new(room.fragments);
+        SlowPath { shared, waiting, fragments, kind, ports, seed, identification: 0, secret: RandomState::new() }
     }
 
     fn turn<'a, 'o>(&'a mut self, out: &'a mut Out<'o>) -> Turn<'a, 'o> {
-        let SlowPath { shared, waiting, fragments, kind, seed, .. } = self;
-        Turn { control: lock(shared), waiting, fragments, out, kind: *kind, seed: *seed }
+        let SlowPath { shared, waiting, fragments, kind, seed, identification, secret, .. } = self;
+        Turn { control: lock(shared), waiting, fragments, out, kind: *kind, seed: *seed, identification, secret }
     }
 }
 
@@ -96,6 +115,7 @@ impl Stage for SlowPath {
         let (now, later) = (out.now(), out.look_again(ATTENTION));
         let mut turn = self.turn(out);
         let next = turn.control.tick(now).min(turn.expire_fragments());
+        let next = next.min(turn.announce());
         turn.work_off();
         next.min(later)
     }
@@ -105,34 +125,42 @@ impl Stage for SlowPath {
     }
 
     fn clear(&mut self, give: &mut dyn FnMut(Held)) {
-        self.waiting.clear(give);
-        self.fragments.clear().into_iter().for_each(give);
+        self.waiting.clear(&mut |parcel| give(parcel.packet));
+        self.fragments.clear().into_iter().for_each(|parcel| give(parcel.packet));
     }
 }
 
 impl Turn<'_, '_> {
     fn handle(&mut self, kind: Kind, mut packet: Held) {
-        if kind == Kind::Originated {
-            return self.route(packet, false);
-        }
-        let Some(interface) = self.take_tags_off(&mut packet) else {
+        let Some(origin) = self.origin_of(kind, &mut packet) else {
             return self.out.send(packet, Exit::InterfaceGone);
         };
+        let parcel = Parcel { packet, origin };
         match kind {
-            Kind::Arp => self.arp(packet, interface),
-            Kind::Local => self.deliver(packet),
-            Kind::TtlExpired => self.ttl_expired(packet),
-            Kind::NoRoute => self.no_route(packet),
-            Kind::Options => self.options(packet),
-            Kind::Unresolved | Kind::TooBig => self.route(packet, true),
-            Kind::TurnsRound => self.redirect(packet, interface),
-            Kind::Originated => self.route(packet, false),
+            Kind::Arp => self.arp(parcel),
+            Kind::Nd => self.discovery(parcel),
+            Kind::Local => self.arrive(parcel),
+            Kind::TtlExpired => self.ttl_expired(parcel),
+            Kind::NoRoute => self.no_route(parcel),
+            Kind::BeyondScope => self.beyond_scope(parcel),
+            Kind::Options => self.options(parcel),
+            Kind::TurnsRound => self.redirect(parcel),
+            Kind::Unresolved | Kind::TooBig | Kind::Rejected | Kind::Originated => self.route(parcel),
         }
+    }
+
+    /// Where a packet came from; what came in by an interface loses its tags. `None` if that is gone.
+    fn origin_of(&self, kind: Kind, packet: &mut Held) -> Option<Origin> {
+        if kind == Kind::Originated {
+            return Some(Origin::from_mac(MacAddr(*packet.packet().window(0))));
+        }
+        let interface = self.take_tags_off(packet)?;
+        Some(Origin { interface, vrf: self.control.routing.fib().ingress().vrf_of(interface), is_own: false })
     }
 
     /// The interface that a packet came in by, whose tags are taken off: all of the slow path looks at frames without. `None` if the
     /// interface is gone.
-    fn take_tags_off(&mut self, packet: &mut Held) -> Option<InterfaceId> {
+    fn take_tags_off(&self, packet: &mut Held) -> Option<InterfaceId> {
         let port = packet.port();
         let ingress = self.control.routing.fib().ingress();
         let entered = ingress.enter(port, packet.packet().window(0));
@@ -174,17 +202,24 @@ impl Turn<'_, '_> {
                 break;
             }
             // What is let go may make more of it: its own next hop may have to be asked for.
-            events.into_iter().for_each(|event| self.work_off_one(event));
+            for told in events {
+                match told {
+                    Told::Four(Event::Send { port, to, message, kind }) => self.send_arp(port, to, &message, kind),
+                    Told::Six(Event::Send { port, to, message, kind }) => self.send_discovery(port, to, &message, kind),
+                    Told::Four(event) => self.follow(event),
+                    Told::Six(event) => self.follow(event),
+                }
+            }
         }
     }
 
-    fn work_off_one(&mut self, event: Event) {
+    /// Lets go what waited for a neighbour that is known now, or never will be.
+    fn follow<A: Protocol>(&mut self, event: Event<A>) {
         match event {
-            Event::Send { port, to, message, kind } => self.send_arp(port, to, &message, kind),
-            Event::Resolved { port, address, .. } => self.let_go((port, address)),
-            Event::Failed { port, address } => self.give_up((port, address), true),
-            Event::Removed { port, address } => self.give_up((port, address), false),
-            Event::Changed { .. } | Event::DuplicateAddress { .. } | Event::OwnAddress { .. } => {}
+            Event::Resolved { port, address, .. } => self.let_go((port, address.into())),
+            Event::Failed { port, address } => self.give_up((port, address.into()), true),
+            Event::Removed { port, address } => self.give_up((port, address.into()), false),
+            Event::Send { .. } | Event::Changed { .. } | Event::DuplicateAddress { .. } | Event::OwnAddress { .. } => {}
         }
     }
 
@@ -197,16 +232,6 @@ impl Turn<'_, '_> {
         self.out.unalloc(packet);
         None
     }
-}
-
-/// The IPv4 packet in a frame.
-fn ip_bytes(packet: &Packet) -> &[u8] {
-    packet.bytes().get(HEADER..).unwrap_or_default()
-}
-
-/// The IPv4 packet in a frame, to change.
-fn ip_bytes_mut(packet: &mut Packet) -> &mut [u8] {
-    packet.bytes_mut().get_mut(HEADER..).unwrap_or_default()
 }
 
 /// Puts tags on a frame that has none. False if there is no room in front of it.

@@ -1,11 +1,13 @@
 //! Which route a packet took, for whoever follows packets.
 
-use weir_ip::tags::FRONT_LEN;
-use weir_net::DEFAULT_VRF;
-use weir_net::nexthop::NextHop;
-use weir_wire::{Ethernet, Ipv4, MacAddr, View, ethernet};
+use std::net::IpAddr;
 
-use std::net::Ipv4Addr;
+use ipnet::IpNet;
+use weir_ip::tags::FRONT_LEN;
+use weir_net::VrfId;
+use weir_net::nexthop::NextHop;
+use weir_net::rib::{Rib, Target};
+use weir_wire::{Ethernet, Ipv4, Ipv6, MacAddr, View, ethernet};
 
 use crate::state::Control;
 
@@ -21,13 +23,25 @@ pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8], th
     let mut window = [0; FRONT_LEN];
     window.iter_mut().zip(packet).for_each(|(to, from)| *to = *from);
     let front = control.routing.fib().ingress().front(&window);
-    if !STAGES.contains(&stage) || !looked_up || front.ethertype != ethernet::IPV4 {
+    if !STAGES.contains(&stage) || !looked_up {
         return None;
     }
-    let destination = Ipv4::view(packet.get(usize::from(front.l3)..)?)?.destination_addr();
+    let network = packet.get(usize::from(front.l3)..)?;
+    let destination: IpAddr = match front.ethertype {
+        ethernet::IPV4 => Ipv4::view(network)?.destination_addr().into(),
+        ethernet::IPV6 => Ipv6::view(network)?.destination_addr().into(),
+        _ => return None,
+    };
     let rib = control.routing.rib();
-    let has_changed = control.routing.recent().touches(destination, then);
-    let Some((prefix, target)) = rib.lookup(DEFAULT_VRF, destination) else {
+    // It has the tags of the interface that it left by: what it came in by is not known, and looked for among all VRFs by whom it went to.
+    let vrfs = 0..control.vrfs.len() as VrfId;
+    let leads = |vrf: &VrfId| {
+        let hops = lookup(rib, *vrf, destination).map(|(_, target)| rib.next_hops_of(target)).unwrap_or_default();
+        hops.iter().any(|hop| mac_of(control, *hop, destination) == Some(header.destination))
+    };
+    let vrf = vrfs.clone().find(leads).unwrap_or(weir_net::DEFAULT_VRF);
+    let has_changed = control.routing.recent().touches(vrf, destination, then);
+    let Some((prefix, target)) = lookup(rib, vrf, destination) else {
         return has_changed.then(|| "its route is gone since".to_owned());
     };
     let hops = rib.next_hops_of(target);
@@ -40,9 +54,17 @@ pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8], th
     (!chosen.is_empty()).then(|| format!("route {prefix} {}{since}", chosen.join(" or ")))
 }
 
+/// The longest prefix around an address.
+fn lookup(rib: &Rib, vrf: VrfId, address: IpAddr) -> Option<(IpNet, Target)> {
+    match address {
+        IpAddr::V4(address) => rib.lookup(vrf, address).map(|(prefix, target)| (prefix.into(), target)),
+        IpAddr::V6(address) => rib.lookup(vrf, address).map(|(prefix, target)| (prefix.into(), target)),
+    }
+}
+
 /// The Ethernet address by which a next hop is reached.
-fn mac_of(control: &Control, hop: NextHop, destination: Ipv4Addr) -> Option<MacAddr> {
-    control.neighbors.get(hop.port, hop.neighbor_in(destination)?)?.mac
+fn mac_of(control: &Control, hop: NextHop, destination: IpAddr) -> Option<MacAddr> {
+    control.neighbor(hop.port, hop.neighbor(destination))?.mac
 }
 
 fn words(control: &Control, hop: NextHop) -> String {

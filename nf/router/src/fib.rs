@@ -18,11 +18,12 @@ use weir_ip::{Egress, Ingress, InterfaceId, MAX_INTERFACES};
 use weir_mem::{HugeSlice, arena};
 use weir_net::group::BUCKETS;
 use weir_net::nexthop::NextHopStore;
+use weir_net::rib::Discard;
 use weir_wire::MacAddr;
 
 /// Places in front of those of next hops: the fates. Behind them is one for the broadcasts out of each interface: numbers that are often in
 /// use are small, as the prefix table has room for such in a halfword.
-const RESERVED: u32 = 8;
+const RESERVED: u32 = 16;
 
 /// Marks a group among the answers of the prefix table, whose values have 31 bits.
 pub(crate) const GROUP: u32 = 1 << 30;
@@ -45,6 +46,23 @@ pub(crate) enum Action {
     Unresolved = 4,
     /// A link-local address (RFC 3927).
     LinkLocal = 5,
+    /// A route says that it is dropped silently.
+    Blackhole = 6,
+    /// A route says that nothing can be reached there.
+    Unreachable = 7,
+    /// A route says that nobody may go there.
+    Prohibit = 8,
+}
+
+impl Action {
+    /// What a route that leads nowhere does with packets.
+    pub(crate) const fn of(discard: Discard) -> Action {
+        match discard {
+            Discard::Blackhole => Action::Blackhole,
+            Discard::Unreachable => Action::Unreachable,
+            Discard::Prohibit => Action::Prohibit,
+        }
+    }
 }
 
 /// What an answer of the prefix table stands for.
@@ -60,6 +78,11 @@ impl Leads {
     pub(crate) const BROADCAST: Leads = Leads(Action::Broadcast as u32);
     /// Addresses that RFC 3927 forbids to forward to.
     pub(crate) const LINK_LOCAL: Leads = Leads(Action::LinkLocal as u32);
+
+    /// Nowhere, as a route says.
+    pub(crate) const fn discard(discard: Discard) -> Leads {
+        Leads(Action::of(discard) as u32)
+    }
 
     /// A next hop by its number.
     pub(crate) const fn next_hop(index: u32) -> Leads {
@@ -114,6 +137,9 @@ impl Entry {
             3 => Action::Broadcast,
             4 => Action::Unresolved,
             5 => Action::LinkLocal,
+            6 => Action::Blackhole,
+            7 => Action::Unreachable,
+            8 => Action::Prohibit,
             _ => Action::NoRoute,
         }
     }
@@ -186,6 +212,9 @@ impl Fib {
             (Leads::LINK_LOCAL, Action::LinkLocal),
         ] {
             fib.set(leads, Entry::other(action));
+        }
+        for discard in Discard::ALL {
+            fib.set(Leads::discard(discard), Entry::other(Action::of(discard)));
         }
         for (interface, _) in (0..MAX_INTERFACES).zip(fib.egress.iter()) {
             fib.set(fib.broadcast_on(interface), Entry::forward(interface, MacAddr::BROADCAST));
@@ -274,7 +303,8 @@ mod tests {
             assert_eq!((entry.interface(), entry.action()), (Some(interface), Action::Forward));
             assert_eq!(entry.front()[..6], [2, 3, 4, 5, 6, 7]);
         }
-        for action in [Action::NoRoute, Action::Local, Action::Broadcast, Action::Unresolved, Action::LinkLocal] {
+        let others = [Action::NoRoute, Action::Local, Action::Broadcast, Action::Unresolved, Action::LinkLocal];
+        for action in others.into_iter().chain(Discard::ALL.map(Action::of)) {
             let entry = Entry::other(action);
             assert_eq!((entry.interface(), entry.action()), (None, action));
         }
@@ -288,7 +318,10 @@ mod tests {
                 2 => Action::Local,
                 3 => Action::Broadcast,
                 5 => Action::LinkLocal,
-                12..15 => Action::Forward,
+                6 => Action::Blackhole,
+                7 => Action::Unreachable,
+                8 => Action::Prohibit,
+                20..23 => Action::Forward,
                 _ => Action::NoRoute,
             };
             assert_eq!(fib.entry(place).action(), expected, "place {place}");

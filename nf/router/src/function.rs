@@ -5,10 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
 use weir_ip::Interfaces;
+use weir_mem::Domain;
 use weir_net::neighbor;
-use weir_net::reassembly::Reassembly;
 use weir_net::rib::Limits;
-use weir_net::waiting::Waiting;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
@@ -16,24 +15,25 @@ use weir_stage::{
     RequestError, Saved, Show, ShowRows, Stage, Verb,
 };
 use weir_table::lpm4::{self, Lookup4};
+use weir_table::lpm6::{self, Compiled};
 
-use crate::check::Check;
-use crate::config::{RouterConfig, RouterLimits};
-use crate::control::SlowPath;
+use crate::check::{Check, Keys};
+use crate::config::{RouterConfig, RouterLimits, TableKind};
+use crate::control::{Room, SlowPath};
 use crate::counters::Counters;
 use crate::explain;
 use crate::fib::{Fib, Leads};
 use crate::forward::{Forward, Shared};
 use crate::graph::Shape;
 use crate::hairpin::Hairpin;
-use crate::load::{Wanted, load};
+use crate::load::{Wanted, load, vrf_names};
 use crate::lookups::Lookups;
 use crate::punt::Kind;
 use crate::received::Received;
 use crate::routing::{Routing, Tables};
 use crate::shared::{self, lock};
 use crate::state::Control;
-use crate::table::{PrefixReader, PrefixTable};
+use crate::table::{PrefixReader, PrefixTable, Readers, VrfTables};
 use crate::{cases, request, save, show};
 
 /// The function `router`.
@@ -121,26 +121,27 @@ impl Described {
         let no_memory = |error: String| vec![element.error(ErrorKind::Limit, &element.path(), error)];
         let kernel = Kernel::detect();
         let limits = &shape.config.limits;
-        let table = PrefixTable::new(shape.config.table, &table_config(limits, kernel), ground.domain)
-            .map_err(|error| no_memory(error.to_string()))?;
+        let vrfs = vrf_names(&shape.config);
+        let tables = tables(&shape.config, vrfs.len(), kernel, ground.domain).map_err(no_memory)?;
         let interfaces =
             Interfaces::new(limits.interfaces, indices, ground.domain).map_err(|error| no_memory(error.to_string()))?;
         let fib = Fib::new(limits.next_hops, limits.groups, interfaces.egress(), interfaces.ingress())
             .map_err(|error| no_memory(error.to_string()))?;
         let (counters, received) = (Counters::new(fib.places()), Counters::new(interfaces.limit()));
-        let reader = table.reader();
+        let readers = tables.iter().map(VrfTables::readers).collect();
         let tables =
-            Tables { table, fib: Arc::clone(&fib), counters: Arc::clone(&counters), domain: ground.domain.clone() };
+            Tables { tables, fib: Arc::clone(&fib), counters: Arc::clone(&counters), domain: ground.domain.clone() };
         let rib = Limits { routes: limits.routes, next_hops: limits.next_hops, groups: limits.groups };
         let routing = Routing::new(rib, tables);
         let neighbors = limits.neighbors as usize;
         let neighbors = neighbor::Limits { per_port: neighbors, total: neighbors, ..neighbor::Limits::default() };
-        let mut control = Control::new(interfaces, Arc::clone(&received), routing, neighbors, wanted.general.timing);
+        let mut control =
+            Control::new(interfaces, Arc::clone(&received), vrfs, routing, neighbors, shape.seed() ^ ground.now);
         let refused = control.become_wanted(wanted, ground.now);
         let errors: Vec<ConfigError> = refused
             .iter()
             .take(weir_config::Errors::KEPT)
-            .map(|(prefix, refusal)| {
+            .map(|((_, prefix), refusal)| {
                 let (root, text) = (element.path(), prefix.to_string());
                 let path = root.field("routes");
                 element.error(ErrorKind::Limit, &path.entry(&text), refusal.to_string())
@@ -150,18 +151,33 @@ impl Described {
             return Err(errors);
         }
         let shared = Arc::new(shared::Shared::new(control));
-        Ok(Running { shape, reader, fib, counters, received, kernel, shared })
+        Ok(Running { shape, readers, fib, counters, received, kernel, shared })
     }
 }
 
-fn table_config(limits: &RouterLimits, kernel: Kernel) -> lpm4::Config {
-    lpm4::Config {
+/// The prefix tables of so many VRFs.
+fn tables(config: &RouterConfig, vrfs: usize, kernel: Kernel, domain: &Domain) -> Result<Vec<VrfTables>, String> {
+    let (four, six) = table_configs(&config.limits, kernel);
+    let make = |vrf: usize| {
+        // The others are usually small, and there may be many.
+        let kind = if vrf == 0 { config.table } else { TableKind::Packed };
+        let four = PrefixTable::new(kind, &four, domain).map_err(|error| error.to_string())?;
+        Ok(VrfTables { four, six: Compiled::new(&six, domain).map_err(|error| error.to_string())? })
+    };
+    (0..vrfs).map(make).collect()
+}
+
+fn table_configs(limits: &RouterLimits, kernel: Kernel) -> (lpm4::Config, lpm6::Config) {
+    let max_routes = limits.routes as usize + FATES;
+    let six = lpm6::Config { miss: Leads::NO_ROUTE.value(), max_routes, max_lines: limits.ipv6_lines };
+    let four = lpm4::Config {
         miss: Leads::NO_ROUTE.value(),
         // Own addresses and broadcasts come on top of the routes: three for each interface, of which there are few.
-        max_routes: limits.routes as usize + FATES,
+        max_routes,
         max_groups: limits.long_prefix_networks,
         kernel,
-    }
+    };
+    (four, six)
 }
 
 /// Room for prefixes that are no routes.
@@ -170,7 +186,8 @@ const FATES: usize = 65_536;
 /// A configured router.
 pub struct Running {
     shape: Shape,
-    reader: PrefixReader,
+    /// What workers look up in, by VRF.
+    readers: Arc<[Readers]>,
     fib: Arc<Fib>,
     counters: Arc<Counters>,
     /// Of what comes in by interfaces.
@@ -182,32 +199,33 @@ pub struct Running {
 /// Makes a stage of whichever prefix table there is.
 macro_rules! by_table {
     ($running:expr, $table:ident => $stage:expr) => {
-        match &$running.reader {
-            PrefixReader::Dir24($table) => Box::new($stage) as Box<dyn Stage>,
-            PrefixReader::Packed($table) => Box::new($stage) as Box<dyn Stage>,
+        match $running.readers.first().map(|readers| &readers.four) {
+            Some(PrefixReader::Dir24($table)) => Box::new($stage) as Box<dyn Stage>,
+            Some(PrefixReader::Packed($table)) => Box::new($stage) as Box<dyn Stage>,
+            None => return Err(GraphError(vec!["there is no prefix table".to_owned()])),
         }
     };
 }
 
 impl Running {
     /// The stage that forwards: all of the fast path, or the part of it behind [`Check`].
-    pub(crate) fn forward(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+    pub(crate) fn forward(&self, keys: Keys) -> Result<Box<dyn Stage>, GraphError> {
         let lend = || self.counters.lend().map_err(|error| GraphError(vec![error.to_string()]));
         let (ports, policing) = (self.shape.ports.len(), self.shape.policing());
         Ok(by_table!(self, table => {
             let received = if self.shape.is_parted { None } else { Some(self.lend_received()?) };
             let shared = Shared { lookups: self.lookups(table), counters: lend()?, received };
             if self.shape.is_parted {
-                return Ok(Box::new(Forward::<_, true>::new(shared, self.kernel, ports, policing, kind)));
+                return Ok(Box::new(Forward::<_, true>::new(shared, self.kernel, ports, policing, keys)));
             }
-            Forward::<_, false>::new(shared, self.kernel, ports, policing, kind)
+            Forward::<_, false>::new(shared, self.kernel, ports, policing, keys)
         }))
     }
 
     /// The stage that checks, where another worker forwards.
-    pub(crate) fn check(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+    pub(crate) fn check(&self, keys: Keys) -> Result<Box<dyn Stage>, GraphError> {
         let (received, policing) = (self.lend_received()?, self.shape.policing());
-        Ok(by_table!(self, table => Check::new(self.lookups(table), received, self.kernel, policing, kind)))
+        Ok(by_table!(self, table => Check::new(self.lookups(table), received, self.kernel, policing, keys)))
     }
 
     fn lend_received(&self) -> Result<Received, GraphError> {
@@ -217,21 +235,25 @@ impl Running {
 
     /// The stage that looks for packets which turn round.
     pub(crate) fn hairpin(&self, kind: Key<Kind>) -> Box<dyn Stage> {
-        let fib = Arc::clone(&self.fib);
-        by_table!(self, table => Hairpin::new(Arc::clone(table), fib, self.shape.seed(), kind))
+        let (readers, fib) = (Arc::clone(&self.readers), Arc::clone(&self.fib));
+        Box::new(Hairpin::new(readers, fib, self.shape.seed(), kind))
     }
 
     fn lookups<T: Lookup4>(&self, table: &Arc<T>) -> Lookups<T> {
-        Lookups { table: Arc::clone(table), fib: Arc::clone(&self.fib), seed: self.shape.seed() }
+        let (readers, fib) = (Arc::clone(&self.readers), Arc::clone(&self.fib));
+        Lookups { table: Arc::clone(table), readers, fib, seed: self.shape.seed() }
     }
 
     /// The stage of the control side.
     pub(crate) fn slow_path(&self, kind: Key<Kind>) -> Box<dyn Stage> {
         let limits = &self.shape.config.limits;
-        let waiting = Waiting::new(limits.queue_per_neighbor as usize, limits.queue as usize);
-        let fragments = Reassembly::new(limits.fragments as usize);
+        let room = Room {
+            per_neighbor: limits.queue_per_neighbor as usize,
+            waiting: limits.queue as usize,
+            fragments: limits.fragments as usize,
+        };
         let (shared, ports) = (Arc::clone(&self.shared), self.shape.ports.len());
-        Box::new(SlowPath::new(shared, waiting, fragments, kind, ports, self.shape.seed()))
+        Box::new(SlowPath::new(shared, &room, kind, ports, self.shape.seed()))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_packet::Key;
 use weir_stage::{Graph, GraphError, NodeId, Place, To};
 
+use crate::check::Keys;
 use crate::config::RouterConfig;
 use crate::function::Running;
 use crate::punt::{Kind, Policing};
@@ -28,16 +29,16 @@ impl Shape {
     pub(crate) fn draw(&self, running: Option<&Running>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
         let kind: Key<Kind> = graph.claim("why it goes to the slow path")?;
+        let known = if self.is_parted { Some(graph.claim("its VRF and family")?) } else { None };
+        let keys = Keys { kind, known };
         let count = self.ports.len();
         let place = Place::Worker { section: u8::from(self.is_parted) };
-        let declared = forward::declaration(self.is_parted, count, kind);
-        let forward = graph.add_of(self.stage("forward"), declared, place, running, |running| running.forward(kind))?;
+        let declared = forward::declaration(self.is_parted, count, keys);
+        let forward = graph.add_of(self.stage("forward"), declared, place, running, |running| running.forward(keys))?;
         let declared = control::declaration(count, kind);
         let control = graph
             .add_of(self.stage("control"), declared, Place::Control, running, |running| Ok(running.slow_path(kind)))?;
-        for way in ["unresolved", "arp", "local", "options", "ttl-expired", "no-route", "too-big"] {
-            graph.wire(forward, way, To::Stage(control));
-        }
+        forward::TO_THE_SLOW_PATH.iter().for_each(|way| graph.wire(forward, way, To::Stage(control)));
         graph.wire(control, "again", To::Stage(control));
         graph.leave_open(control, "undecided"); // never taken
         for (position, &port) in self.ports.iter().enumerate() {
@@ -46,8 +47,8 @@ impl Shape {
         }
         let mut first = forward;
         if self.is_parted {
-            let declared = check::declaration(kind);
-            let check = graph.add_of(self.stage("check"), declared, FIRST, running, |running| running.check(kind))?;
+            let declared = check::declaration(keys);
+            let check = graph.add_of(self.stage("check"), declared, FIRST, running, |running| running.check(keys))?;
             graph.wire(check, "out", To::Stage(forward));
             check::TO_THE_SLOW_PATH.iter().for_each(|way| graph.wire(check, way, To::Stage(control)));
             first = check;

@@ -1,5 +1,5 @@
 //! Stage `NAME.hairpin`: looks for packets that leave by the port they came in by, whose source should be told of the shorter way
-//! (RFC 1812 section 5.2.7.2).
+//! (RFC 1812 section 5.2.7.2, RFC 4861 section 8.2).
 //!
 //! A redirect is advice, so a sample is enough: one packet in a while is looked at, and where it turns round, a copy of it goes to the
 //! slow path, which decides. The packets themselves go on as they are, in their order.
@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use weir_packet::{Batch, Held, Key, Packet, Slot};
 use weir_stage::{Declaration, Out, Stage};
-use weir_table::lpm4::Lookup4;
-use weir_wire::{Ipv4, View, ethernet, flow};
+use weir_wire::ethernet;
 
+use crate::classify::{Family, is_discovery};
 use crate::fib::Fib;
+use crate::lookups::{lookup, place};
 use crate::punt::Kind;
+use crate::table::Readers;
 
 weir_stage::ways! {
     /// Ways out of [`Hairpin`].
@@ -30,8 +32,9 @@ weir_stage::ways! {
 const INTERVAL: u64 = 10_000_000;
 
 /// Looks for packets that turn round.
-pub(crate) struct Hairpin<T> {
-    table: Arc<T>,
+pub(crate) struct Hairpin {
+    /// By number of the VRF.
+    readers: Arc<[Readers]>,
     fib: Arc<Fib>,
     /// What flows are hashed with.
     seed: u64,
@@ -39,20 +42,29 @@ pub(crate) struct Hairpin<T> {
     next: u64,
 }
 
-impl<T: Lookup4> Hairpin<T> {
-    pub(crate) fn new(table: Arc<T>, fib: Arc<Fib>, seed: u64, kind: Key<Kind>) -> Hairpin<T> {
-        Hairpin { table, fib, seed, kind, next: 0 }
+impl Hairpin {
+    pub(crate) fn new(readers: Arc<[Readers]>, fib: Arc<Fib>, seed: u64, kind: Key<Kind>) -> Hairpin {
+        Hairpin { readers, fib, seed, kind, next: 0 }
     }
 
-    /// Whether the IPv4 packet, which came in by `port`, is going to leave by the interface that it came in by.
+    /// Whether a packet, which came in by `port`, is going to leave by the interface that it came in by.
     fn turns_round(&self, packet: &Packet, port: u16) -> bool {
         let entered = self.fib.ingress().enter(port, packet.window(0));
-        let l3 = usize::from(entered.l3);
-        let window = packet.window::<64>(l3);
-        let Some(ip) = Ipv4::view(window) else { return false };
-        let hash = || flow::hash(window, packet.len().saturating_sub(l3), self.seed);
-        let entry = self.fib.entry(self.fib.place(self.table.lookup(ip.destination.get()), hash));
+        let Some(family) = self.family_of(packet) else { return false };
+        let (l3, vrf) = (usize::from(entered.l3), self.fib.ingress().vrf_of(entered.interface));
+        let value = lookup(&self.readers, vrf, packet, l3, family);
+        let entry = self.fib.entry(place(&self.fib, self.seed, packet, l3, family, value));
         entry.interface() == Some(entered.interface)
+    }
+
+    /// Of which family a packet says that it is; of none if it is of neighbour discovery.
+    fn family_of(&self, packet: &Packet) -> Option<Family> {
+        let front = self.fib.ingress().front(packet.window(0));
+        match front.ethertype {
+            ethernet::IPV4 => Some(Family::Four),
+            ethernet::IPV6 if !is_discovery(packet.window(front.l3.into())) => Some(Family::Six),
+            _ => None,
+        }
     }
 
     fn look_at(&self, batch: &Batch, slot: Slot, out: &mut Out<'_>) {
@@ -72,7 +84,7 @@ pub(crate) fn declaration() -> Declaration {
     Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Port])
 }
 
-impl<T: Lookup4> Stage for Hairpin<T> {
+impl Stage for Hairpin {
     fn declare(&self) -> Declaration {
         declaration()
     }
@@ -81,9 +93,9 @@ impl<T: Lookup4> Stage for Hairpin<T> {
         if out.now() < self.next {
             return;
         }
-        // Only these use up the sample: a host often asks by ARP just before it sends.
-        let is_ipv4 = |packet: &Packet| self.fib.ingress().front(packet.window(0)).ethertype == ethernet::IPV4;
-        let Some(slot) = batch.slots().next().filter(|&slot| batch.get(slot).is_some_and(is_ipv4)) else { return };
+        // Only these use up the sample: a host often asks by ARP, or by neighbour discovery, just before it sends.
+        let is_ip = |packet: &Packet| self.family_of(packet).is_some();
+        let Some(slot) = batch.slots().next().filter(|&slot| batch.get(slot).is_some_and(is_ip)) else { return };
         self.next = out.now().saturating_add(INTERVAL);
         self.look_at(batch, slot, out);
     }

@@ -1,25 +1,23 @@
 //! Interfaces as they come, change and go: the control side's part of it.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use weir_ip::{Fresh, InterfaceId, NO_INTERFACE, Port, Refused};
-use weir_net::Author;
-use weir_net::interface::Interface;
-use weir_net::rib::Hop;
+use weir_net::{Author, VrfId};
 
 use crate::counters::Counters;
-use crate::fib::Leads;
-use crate::load::conflict_of;
-use crate::routing::Refusal;
-use crate::state::{Control, LINK_LOCAL};
+use crate::load::is_free;
+use crate::own::nets;
+use crate::state::{Control, Routable};
 
 /// An interface that is wanted, with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WantedInterface {
     pub(crate) fresh: Fresh,
-    pub(crate) addresses: Vec<Ipv4Net>,
+    pub(crate) addresses: Vec<IpNet>,
 }
 
 /// What is known of interfaces beside what workers see.
@@ -36,8 +34,10 @@ pub(crate) struct Ledger {
     changed: VecDeque<InterfaceId>,
     /// Those that are up, and are opened when forwarding has forgotten the neighbours of links that were down: those may be others now.
     waiting: BTreeSet<InterfaceId>,
-    /// Numbers of interfaces that are gone, to which routes may lead still.
-    gone: Vec<InterfaceId>,
+    /// Numbers of interfaces that are gone, to which routes may lead still, with the VRFs that they were in.
+    gone: BTreeMap<InterfaceId, VrfId>,
+    /// Link-local addresses that interfaces have by themselves.
+    automatic: HashMap<InterfaceId, Ipv6Addr>,
 }
 
 impl Ledger {
@@ -49,13 +49,32 @@ impl Ledger {
             lacking: Vec::new(),
             changed: VecDeque::new(),
             waiting: BTreeSet::new(),
-            gone: Vec::new(),
+            gone: BTreeMap::new(),
+            automatic: HashMap::new(),
+        }
+    }
+
+    /// The link-local address that an interface has by itself, made of its MAC address.
+    pub(crate) fn automatic(&self, id: InterfaceId) -> Option<Ipv6Addr> {
+        self.automatic.get(&id).copied()
+    }
+
+    /// An interface has this link-local address by itself, or none.
+    pub(crate) fn set_automatic(&mut self, id: InterfaceId, address: Option<Ipv6Addr>) {
+        match address {
+            Some(address) => drop(self.automatic.insert(id, address)),
+            None => drop(self.automatic.remove(&id)),
         }
     }
 
     /// Who wants an interface.
     pub(crate) fn author(&self, id: InterfaceId) -> Author {
         self.authors.get(&id).copied().unwrap_or(Author::Config)
+    }
+
+    /// The VRF that an interface was in which is gone, as long as anything may lead there.
+    pub(crate) fn vrf_of_gone(&self, id: InterfaceId) -> Option<VrfId> {
+        self.gone.get(&id).copied()
     }
 
     /// Packets and bytes that came in by an interface.
@@ -139,10 +158,10 @@ impl Control {
     /// Lets an interface be there as it is wanted: adds it, or changes the one of its name. One of the configuration takes the place of
     /// another author's with the same name or tags.
     pub(crate) fn place(&mut self, wanted: &WantedInterface, author: Author, now: u64) -> Result<InterfaceId, Refused> {
-        let Fresh { name, port, tags, mtu, enabled } = &wanted.fresh;
+        let Fresh { name, port, tags, vrf, mtu, enabled } = &wanted.fresh;
         if let Some(found) = self.interfaces.find(name) {
             let id = found.id;
-            if (found.wanted.port, found.wanted.tags) == (*port, *tags) {
+            if (found.wanted.port, found.wanted.tags, found.wanted.vrf) == (*port, *tags, *vrf) {
                 self.ledger.authors.insert(id, author);
                 self.alter(id, *mtu, *enabled);
                 self.set_addresses(id, &wanted.addresses, now);
@@ -159,10 +178,12 @@ impl Control {
         self.ledger.before.insert(id, self.ledger.received.sum(id.into()));
         self.routing.forget_sent(id);
         if let Some(link) = self.link(id) {
-            self.neighbors.set_port(id, link.mac);
+            self.four.neighbors.set_port(id, link.mac);
+            self.six.neighbors.set_port(id, link.mac);
         }
         self.follow(id);
         self.set_addresses(id, &wanted.addresses, now);
+        self.resolve_named(name);
         Ok(id)
     }
 
@@ -177,25 +198,32 @@ impl Control {
 
     /// Removes an interface, with its addresses and neighbours. Routes over it follow by and by; until then they lead nowhere.
     pub(crate) fn remove_interface(&mut self, id: InterfaceId) {
-        if self.interfaces.remove(id).is_none() {
-            return;
-        }
-        let addresses: Vec<Interface> = self.addresses.of(id).to_vec();
-        for own in addresses {
-            self.remove_address(own);
-        }
-        let mut events = Vec::new();
-        self.neighbors.remove_port(id, &mut events);
+        let Some(gone) = self.interfaces.get(id).map(|interface| interface.wanted.clone()) else { return };
+        self.remove_addresses::<Ipv4Addr>(id);
+        self.remove_addresses::<Ipv6Addr>(id);
+        self.listeners.forget(id);
+        self.advertiser.forget(id);
+        self.forget_neighbors::<Ipv4Addr>(id);
+        self.forget_neighbors::<Ipv6Addr>(id);
+        self.interfaces.remove(id);
         self.routing.set_link(id, false);
         self.ledger.authors.remove(&id);
+        self.ledger.automatic.remove(&id);
         self.ledger.waiting.remove(&id);
-        self.ledger.gone.push(id);
+        self.ledger.gone.insert(id, gone.vrf);
+        self.resolve_named(&gone.name);
+    }
+
+    /// Forgets the neighbours on an interface that goes.
+    fn forget_neighbors<A: Routable>(&mut self, id: InterfaceId) {
+        let mut events = Vec::new();
+        A::side_mut(self).neighbors.remove_port(id, &mut events);
         self.absorb(events);
     }
 
     /// Lets the numbers of interfaces that are gone be used again: no route leads there any more.
     pub(crate) fn give_numbers_back(&mut self) {
-        for id in std::mem::take(&mut self.ledger.gone) {
+        for (id, _) in std::mem::take(&mut self.ledger.gone) {
             self.interfaces.give_back(id);
         }
         self.interfaces.collect();
@@ -240,14 +268,13 @@ impl Control {
         if is_loopback {
             return;
         }
-        self.neighbors.set_port(id, mac);
-        let mut events = Vec::new();
+        self.follow_mac(id, mac, now);
+        self.neighbors_follow::<Ipv4Addr>(id, up, now);
+        self.neighbors_follow::<Ipv6Addr>(id, up, now);
         if up {
-            self.neighbors.link_up(now, id);
-        } else {
-            self.neighbors.link_down(id, &mut events);
+            self.listeners.link_up(now, id);
         }
-        self.absorb(events);
+        self.advertise_on(id, now);
         let is_open = self.interfaces.egress().get(usize::from(id)).is_some_and(|egress| !egress.is_closed());
         match up {
             true if is_open || self.knows_neighbors() => self.interfaces.open(id),
@@ -263,90 +290,19 @@ impl Control {
         }
     }
 
-    /// Makes the addresses of an interface these.
-    pub(crate) fn set_addresses(&mut self, id: InterfaceId, wanted: &[Ipv4Net], now: u64) {
-        let gone = self.addresses.of(id).iter().filter(|own| !wanted.contains(&own.net()));
-        for own in gone.copied().collect::<Vec<Interface>>() {
-            self.remove_address(own);
+    /// Lets neighbours of a family know whether the link of an interface is up.
+    fn neighbors_follow<A: Routable>(&mut self, id: InterfaceId, up: bool, now: u64) {
+        let (mut events, neighbors) = (Vec::new(), &mut A::side_mut(self).neighbors);
+        if neighbors.is_up(id) == up {
+            // What was proven on the link still is.
+            return;
         }
-        let mut events = Vec::new();
-        for net in wanted {
-            // Checked before: an address that no host can have does not come this far.
-            let Ok(own) = Interface::new(id, *net) else { continue };
-            if self.addresses.add(own) {
-                self.neighbors.add_own(now, own, &mut events);
-                self.settle_prefixes(own);
-            }
+        match up {
+            true => neighbors.link_up(now, id),
+            false => neighbors.link_down(id, &mut events),
         }
         self.absorb(events);
-    }
-
-    fn remove_address(&mut self, own: Interface) {
-        self.addresses.remove(own.port(), own.address());
-        self.neighbors.remove_own(own.port(), own.address());
-        self.duplicates.forget(own.port(), own.address());
-        self.settle_prefixes(own);
-    }
-
-    /// Lets forwarding know an address that came or went: itself, its broadcasts, its network.
-    fn settle_prefixes(&mut self, own: Interface) {
-        let broadcast = own.subnet_broadcast();
-        let network = broadcast.map(|_| own.network().network());
-        for address in [Some(own.address()), broadcast, network].into_iter().flatten() {
-            self.settle_prefix(address.into());
-        }
-        self.settle_prefix(own.network());
-    }
-
-    /// Lets the directed broadcasts of all networks lead where they are to lead.
-    pub(crate) fn settle_broadcasts(&mut self) {
-        let broadcasts: Vec<Ipv4Net> =
-            self.addresses.iter().filter_map(|own| own.subnet_broadcast()).map(Ipv4Net::from).collect();
-        broadcasts.into_iter().for_each(|broadcast| self.settle_prefix(broadcast));
-    }
-
-    /// Tries own addresses, broadcasts and connected networks again that there was no room for.
-    pub(crate) fn try_refused_again(&mut self) {
-        let refused: Vec<Ipv4Net> = self.refused.keys().copied().collect();
-        refused.into_iter().for_each(|prefix| self.settle_prefix(prefix));
-    }
-
-    /// Makes forwarding hold what addresses say of a prefix: of one address whether it is one of the router's own or a broadcast, of others
-    /// whether they are connected networks.
-    pub(crate) fn settle_prefix(&mut self, prefix: Ipv4Net) {
-        // A /32 connects nothing: its only address is the router's own.
-        let settled = match prefix.prefix_len() {
-            _ if prefix == LINK_LOCAL => self.routing.set_fate(LINK_LOCAL, Some(Leads::LINK_LOCAL)),
-            32 => self.routing.set_fate(prefix, self.fate_of(prefix)),
-            _ => self.connect(prefix),
-        };
-        match settled {
-            Ok(()) => drop(self.refused.remove(&prefix)),
-            Err(refusal) => drop(self.refused.insert(prefix, refusal)),
-        }
-    }
-
-    /// What becomes of packets to an address, whatever routes say.
-    fn fate_of(&self, prefix: Ipv4Net) -> Option<Leads> {
-        let address = prefix.addr();
-        if self.addresses.is_own(address) {
-            return Some(Leads::LOCAL);
-        }
-        match self.addresses.with_broadcast(address).filter(|_| self.directed_broadcast) {
-            Some(own) => Some(self.routing.fib().broadcast_on(own.port())),
-            None => self.addresses.is_broadcast(address).then_some(Leads::BROADCAST),
-        }
-    }
-
-    fn connect(&mut self, network: Ipv4Net) -> Result<(), Refusal> {
-        let ids: BTreeSet<InterfaceId> = self.addresses.in_network(network).iter().map(Interface::port).collect();
-        let hops: Vec<Hop> = ids.into_iter().map(Hop::On).collect();
-        if hops.is_empty() {
-            // There may be none: what had no room was never there.
-            _ = self.routing.remove(network, Author::Connected);
-            return Ok(());
-        }
-        self.routing.replace(network, Author::Connected, &hops)
+        self.unprove_all::<A>(id);
     }
 }
 
@@ -369,10 +325,9 @@ impl Control {
             if port.is_none() && !interface.is_loopback() || self.interfaces.find(interface.name()).is_some() {
                 continue;
             }
-            let is_free = |own: &&Interface| conflict_of(&self.addresses, own).is_none();
-            let own = old.addresses.of(interface.id).iter();
-            let addresses = own.filter(is_free).map(Interface::net).collect();
-            let wanted = WantedInterface { fresh: Fresh { port, ..interface.wanted.clone() }, addresses };
+            let Some(vrf) = self.vrf(old.vrf_name(interface.wanted.vrf)) else { continue };
+            let addresses = nets(old, interface.id).into_iter().filter(|net| is_free(self, vrf, *net)).collect();
+            let wanted = WantedInterface { fresh: Fresh { port, vrf, ..interface.wanted.clone() }, addresses };
             // What there is no room for is told by whoever asks for it again.
             _ = self.place(&wanted, Author::Cli, now);
         }

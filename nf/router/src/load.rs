@@ -1,30 +1,44 @@
 //! From the configuration to what the control side is to become; everything that is wrong with it, at once.
 
-use std::collections::HashSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::{IpNet, Ipv4Net};
-use weir_config::{ConfigError, Element, ErrorKind, Errors, InterfaceAddress, PortName};
+use ipnet::IpNet;
+use weir_config::{
+    ConfigError, Element, ErrorKind, Errors, FilePath, InterfaceAddress, MacAddress, NAME, OneOrMany, Path, PortName,
+};
 use weir_ip::{Fresh, InterfaceId, Port, Tag, Tags};
-use weir_net::interface::{AddressKind, Interface};
+use weir_net::interface::{AddressKind, BadInterface, Interface};
 use weir_net::neighbor::Timing;
+use weir_net::{DEFAULT_VRF, Family, VrfId};
 use weir_stage::{Env, Given, InterfaceInfo, PortInfo, TAG_LEN, TagInfo};
 use weir_wire::MacAddr;
 
 use crate::addresses::Addresses;
+use crate::advertise::Advertise;
 use crate::config::RouterConfig;
 use crate::links::WantedInterface;
-use crate::static_routes::{Sources, StaticRoute, different_sets, long_prefix_networks};
+use crate::state::{Control, Routable};
+use crate::static_routes::{Sources, StaticRoute, different_sets, different_vias, long_prefix_networks};
+use crate::via::{Station, Via};
 
 /// What a checked configuration wants of the control side.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) general: General,
     pub(crate) interfaces: Vec<WantedInterface>,
-    /// Sorted by prefix, each prefix once.
-    pub(crate) routes: Vec<StaticRoute>,
+    /// By VRF; sorted by prefix, each prefix once.
+    pub(crate) routes: Vec<Vec<StaticRoute>>,
     /// Neighbours, on interfaces by their position in the list.
-    pub(crate) neighbors: Vec<(usize, Ipv4Addr, MacAddr)>,
+    pub(crate) neighbors: Vec<(usize, IpAddr, MacAddr)>,
+}
+
+/// What the default VRF is called.
+pub(crate) const DEFAULT_NAME: &str = "default";
+
+/// The names of a configuration's VRFs, by number.
+pub(crate) fn vrf_names(config: &RouterConfig) -> Vec<String> {
+    [DEFAULT_NAME.to_owned()].into_iter().chain(config.vrfs.keys().cloned()).collect()
 }
 
 /// What of that is never long.
@@ -37,6 +51,8 @@ pub(crate) struct General {
     /// Errors per second, of each kind.
     pub(crate) icmp_rate: u64,
     pub(crate) timing: Timing,
+    /// What hosts are told, by interface.
+    pub(crate) advertise: BTreeMap<String, Advertise>,
 }
 
 /// What a configuration wants.
@@ -46,11 +62,14 @@ pub(crate) struct General {
 /// Everything that is wrong with it beyond its schema.
 pub(crate) fn load(given: &Given<'_, RouterConfig>, env: &Env<'_>) -> Result<Wanted, Vec<ConfigError>> {
     let Given { element, config, .. } = given;
-    let mut loader =
-        Loader { element, env, config, errors: Errors::new(), interfaces: Vec::new(), addresses: Addresses::default() };
+    let vrfs = vrf_names(config);
+    let own = vrfs.iter().map(|_| Own::default()).collect();
+    let mut loader = Loader { element, env, config, errors: Errors::new(), interfaces: Vec::new(), vrfs, own };
+    loader.check_vrfs();
     let ports = loader.ports();
     loader.declared(&ports);
     loader.check_addressed(&ports);
+    loader.check_advertised();
     let neighbors = loader.neighbors();
     let proxy_arp = loader.proxy_arp();
     let routes = loader.routes();
@@ -61,8 +80,16 @@ pub(crate) fn load(given: &Given<'_, RouterConfig>, env: &Env<'_>) -> Result<Wan
         directed_broadcast: config.directed_broadcast,
         icmp_rate: config.icmp_rate.packets_per_second(),
         timing: config.neighbor_timers.timing(),
+        advertise: config.advertise.clone(),
     };
     errors.into_result(Wanted { general, interfaces, routes, neighbors })
+}
+
+/// The router's own addresses in a VRF.
+#[derive(Default)]
+struct Own {
+    four: Addresses<Ipv4Addr>,
+    six: Addresses<Ipv6Addr>,
 }
 
 struct Loader<'a> {
@@ -71,11 +98,77 @@ struct Loader<'a> {
     config: &'a RouterConfig,
     errors: Errors,
     interfaces: Vec<WantedInterface>,
-    /// Those of the interfaces, whose numbers are their positions for now.
-    addresses: Addresses,
+    /// By number.
+    vrfs: Vec<String>,
+    /// The addresses of the interfaces, whose numbers are their positions for now, by VRF.
+    own: Vec<Own>,
+}
+
+/// Where routes and neighbours of a VRF stand.
+struct Stated<'c> {
+    vrf: VrfId,
+    path: Path<'c>,
+    routes: &'c BTreeMap<IpNet, OneOrMany<Via>>,
+    routes_csv: Option<&'c FilePath>,
+    neighbors: &'c BTreeMap<Station, MacAddress>,
 }
 
 impl Loader<'_> {
+    /// Names of VRFs are as others are, and none is that of the default one.
+    fn check_vrfs(&mut self) {
+        let (element, root) = (self.element, self.element.path());
+        for name in self.config.vrfs.keys() {
+            let path = root.field("vrfs");
+            let path = path.entry(name);
+            if name == DEFAULT_NAME {
+                let problem = "is what the default VRF is called, whose keys are the router's own";
+                let error = element.error(ErrorKind::Conflict, &path, problem);
+                self.errors.push(error.remedy("write its routes and neighbours beside vrfs"));
+            } else if !(NAME.matches)(name) {
+                let error = element.error(ErrorKind::Malformed, &path, format!("\"{name}\" is not {}", NAME.what));
+                self.errors.push(error.remedy(format!("write one such as {}", NAME.example)));
+            }
+        }
+    }
+
+    /// The number of the VRF that an interface names; what is wrong with it is told by `error`.
+    fn vrf_of(
+        &mut self,
+        name: Option<&str>,
+        told: &str,
+        error: impl Fn(&Self, ErrorKind, String) -> ConfigError,
+    ) -> VrfId {
+        let Some(name) = name else { return DEFAULT_VRF };
+        match self.vrfs.iter().zip(0..).find(|(known, _)| *known == name) {
+            Some((_, vrf)) => vrf,
+            None => {
+                let problem = format!("{told} names the VRF \"{name}\", which {} does not have", self.element.name());
+                let error = error(self, ErrorKind::Dangling, problem);
+                self.errors.push(error.allowed(format!("one of {}", self.vrfs.join(", "))));
+                DEFAULT_VRF
+            }
+        }
+    }
+
+    /// Only interfaces that are there are advertised on.
+    fn check_advertised(&mut self) {
+        let (element, root) = (self.element, self.element.path());
+        for (name, told) in &self.config.advertise {
+            let path = root.field("advertise");
+            let path = path.entry(name);
+            if !self.interfaces.iter().any(|interface| interface.fresh.name == *name) {
+                let error = element.error(ErrorKind::Dangling, &path, format!("there is no interface \"{name}\""));
+                let names: Vec<&str> =
+                    self.interfaces.iter().take(16).map(|interface| interface.fresh.name.as_str()).collect();
+                self.errors.push(error.allowed(format!("one of {}", names.join(", "))));
+            }
+            for (prefix, lifetimes) in told.prefixes.iter().filter(|(_, told)| told.preferred > told.valid) {
+                let problem = format!("{prefix} is preferred for longer than it is valid ({})", lifetimes.valid);
+                self.errors.push(element.error(ErrorKind::Conflict, &path, problem));
+            }
+        }
+    }
+
     /// The router's ports, and by the way their untagged interfaces.
     fn ports(&mut self) -> Vec<Port> {
         let mut ports: Vec<Port> = Vec::new();
@@ -88,11 +181,14 @@ impl Loader<'_> {
             }
             let position = ports.len() as u8;
             let told = format!("port \"{name}\"");
-            let addresses = self.addresses_of(&told, &info.addresses, |loader, kind, problem| {
-                loader.error(kind, "ports", Some(n), problem)
-            });
-            let fresh =
-                Fresh { name: info.name.clone(), port: Some(position), tags: Tags::NONE, mtu: None, enabled: true };
+            let error = |loader: &Self, kind, problem| loader.error(kind, "ports", Some(n), problem);
+            let vrf = self.vrf_of(info.vrf.as_deref(), &told, error);
+            let addresses = self.addresses_of((&told, vrf), &info.addresses, error);
+            if let Some(problem) = too_small(&told, info.facts.mtu, &addresses) {
+                self.errors.push(error(self, ErrorKind::Conflict, problem).remedy(RAISE_MTU));
+            }
+            let (name, port) = (info.name.clone(), Some(position));
+            let fresh = Fresh { name, port, tags: Tags::NONE, vrf, mtu: None, enabled: true };
             self.interfaces.push(WantedInterface { fresh, addresses });
             ports.push(Port {
                 name: info.name.clone(),
@@ -124,18 +220,24 @@ impl Loader<'_> {
                 );
             }
             let told = format!("interface \"{}\"", info.name);
+            let vrf = self.vrf_of(info.vrf.as_deref(), &told, |_, kind, problem| error(kind, "vrf", problem));
             let addresses =
-                self.addresses_of(&told, &info.addresses, |_, kind, problem| error(kind, "address", problem));
-            let wide = addresses.iter().find(|net| info.on.is_none() && net.prefix_len() < 32);
+                self.addresses_of((&told, vrf), &info.addresses, |_, kind, problem| error(kind, "address", problem));
+            let mtu = info.mtu.or(port.map(|(port, _)| port.mtu)).unwrap_or(u16::MAX);
+            if let Some(problem) = too_small(&told, mtu, &addresses) {
+                self.errors.push(error(ErrorKind::Conflict, "mtu", problem).remedy(RAISE_MTU));
+            }
+            let wide = addresses.iter().find(|net| info.on.is_none() && net.prefix_len() < net.max_prefix_len());
             if let Some(net) = wide {
                 let problem = format!("{net} is a network, and none is connected to a loopback");
-                self.errors
-                    .push(error(ErrorKind::Conflict, "address", problem).remedy(format!("write {}/32", net.addr())));
+                let remedy = format!("write {}/{}", net.addr(), net.max_prefix_len());
+                self.errors.push(error(ErrorKind::Conflict, "address", problem).remedy(remedy));
             }
             let fresh = Fresh {
                 name: info.name.clone(),
                 port: port.map(|(_, position)| position),
                 tags: tags_of(&info.tags),
+                vrf,
                 mtu: info.mtu,
                 enabled: info.up,
             };
@@ -166,47 +268,46 @@ impl Loader<'_> {
                 continue;
             }
             let n = self.config.ports.iter().zip(1..).find(|(name, _)| name.as_str() == port.name).map(|(_, n)| n);
-            let error =
-                self.error(ErrorKind::Missing, "ports", n, format!("port \"{}\" has no IPv4 address", port.name));
+            let error = self.error(ErrorKind::Missing, "ports", n, format!("port \"{}\" has no address", port.name));
             self.errors.push(error.remedy("give it one, as in port { ..., address = \"192.0.2.1/24\" }"));
         }
     }
 
-    /// The IPv4 addresses of an interface, the next one in the list; what is wrong with them is told by `error`.
+    /// The addresses of an interface, the next one in the list; what is wrong with them is told by `error`.
     fn addresses_of(
         &mut self,
-        told: &str,
+        (told, vrf): (&str, VrfId),
         addresses: &[InterfaceAddress],
         error: impl Fn(&Self, ErrorKind, String) -> ConfigError,
-    ) -> Vec<Ipv4Net> {
-        let id = self.interfaces.len() as u16;
+    ) -> Vec<IpNet> {
         let mut found = Vec::new();
         for address in addresses {
-            let (IpNet::V4(net), IpAddr::V4(_)) = (address.net(), address.address()) else {
-                let problem = format!("{told} has the address {}, and this function routes IPv4 only", address.net());
-                let error = error(self, ErrorKind::Conflict, problem);
-                self.errors.push(error.remedy("leave that address out"));
-                continue;
-            };
-            let own = match Interface::new(id, net) {
-                Ok(own) => own,
-                Err(bad) => {
+            match self.add_address(vrf, address.net()) {
+                Ok(()) => found.push(address.net()),
+                Err(Wrong::Bad(bad)) => {
                     let error = error(self, ErrorKind::Conflict, format!("{told}: {bad}"));
                     self.errors.push(error);
-                    continue;
                 }
-            };
-            if let Some((other, what)) = conflict_of(&self.addresses, &own) {
-                let name = self.interfaces.get(usize::from(other)).map_or(told.to_owned(), |other| self.title(other));
-                let problem = format!("{told} has the address {net}, and {name} has the same {what}");
-                let error = error(self, ErrorKind::Conflict, problem);
-                self.errors.push(error.remedy("give each interface a network of its own"));
-                continue;
+                Err(Wrong::Conflict(other, what)) => {
+                    let name =
+                        self.interfaces.get(usize::from(other)).map_or(told.to_owned(), |other| self.title(other));
+                    let problem = format!("{told} has the address {}, and {name} has the same {what}", address.net());
+                    let error = error(self, ErrorKind::Conflict, problem);
+                    self.errors.push(error.remedy("give each interface a network of its own"));
+                }
             }
-            self.addresses.add(own);
-            found.push(net);
         }
         found
+    }
+
+    /// Adds an address of the next interface.
+    fn add_address(&mut self, vrf: VrfId, net: IpNet) -> Result<(), Wrong> {
+        let id = self.interfaces.len() as u16;
+        let Some(own) = self.own.get_mut(usize::from(vrf)) else { return Ok(()) };
+        match net {
+            IpNet::V4(net) => add(&mut own.four, id, net),
+            IpNet::V6(net) => add(&mut own.six, id, net),
+        }
     }
 
     /// An interface as people call it.
@@ -215,25 +316,25 @@ impl Loader<'_> {
         format!("{} \"{}\"", if is_port { "port" } else { "interface" }, interface.fresh.name)
     }
 
-    fn neighbors(&mut self) -> Vec<(usize, Ipv4Addr, MacAddr)> {
-        let mut found = Vec::new();
-        for (address, mac) in &self.config.neighbors {
-            let mac = MacAddr(mac.octets());
-            let path = self.element.path();
-            let (path, text) = (path.field("neighbors"), address.to_string());
-            let path = path.entry(&text);
-            match self.gateway_port(*address) {
-                Err(problem) => {
-                    let error = self.element.error(ErrorKind::Conflict, &path, problem);
-                    self.errors.push(error.remedy(self.networks()));
-                }
-                Ok(_) if !mac.is_unicast() => {
-                    let problem = format!("{mac} is not the address of one station");
-                    self.errors.push(self.element.error(ErrorKind::OutOfRange, &path, problem));
-                }
-                Ok(interface) => found.push((usize::from(interface), *address, mac)),
-            }
+    /// Does something with what is stated of each VRF.
+    fn each_vrf(&mut self, mut look: impl FnMut(&mut Self, Stated<'_>)) {
+        let (config, root) = (self.config, self.element.path());
+        let (routes, neighbors) = (&config.routes, &config.neighbors);
+        look(self, Stated { vrf: DEFAULT_VRF, path: root, routes, routes_csv: config.routes_csv.as_ref(), neighbors });
+        for ((name, vrf), n) in config.vrfs.iter().zip(1..) {
+            let root = self.element.path();
+            let path = root.field("vrfs");
+            let (routes, neighbors) = (&vrf.routes, &vrf.neighbors);
+            look(
+                self,
+                Stated { vrf: n, path: path.entry(name), routes, routes_csv: vrf.routes_csv.as_ref(), neighbors },
+            );
         }
+    }
+
+    fn neighbors(&mut self) -> Vec<(usize, IpAddr, MacAddr)> {
+        let mut found = Vec::new();
+        self.each_vrf(|loader, stated| loader.neighbors_of(&stated, &mut found));
         if found.len() > self.config.limits.neighbors as usize {
             let problem =
                 format!("{} neighbours, and limits.neighbors is {}", found.len(), self.config.limits.neighbors);
@@ -241,6 +342,37 @@ impl Loader<'_> {
             self.errors.push(error.remedy("raise that limit"));
         }
         found
+    }
+
+    fn neighbors_of(&mut self, stated: &Stated<'_>, found: &mut Vec<(usize, IpAddr, MacAddr)>) {
+        for (station, mac) in stated.neighbors {
+            let mac = MacAddr(mac.octets());
+            let (path, text) = (stated.path.field("neighbors"), station.to_string());
+            let path = path.entry(&text);
+            match self.place_of(stated.vrf, station) {
+                Err(problem) => {
+                    let error = self.element.error(ErrorKind::Conflict, &path, problem);
+                    self.errors.push(error.remedy(self.networks(stated.vrf)));
+                }
+                Ok(_) if !mac.is_unicast() => {
+                    let problem = format!("{mac} is not the address of one station");
+                    self.errors.push(self.element.error(ErrorKind::OutOfRange, &path, problem));
+                }
+                Ok(interface) => found.push((interface, station.address, mac)),
+            }
+        }
+    }
+
+    /// The position of the interface on whose link a neighbour is.
+    fn place_of(&self, vrf: VrfId, station: &Station) -> Result<usize, String> {
+        match &station.on {
+            Some(name) => {
+                let mut named = self.interfaces.iter().zip(0..).filter(|(known, _)| known.fresh.name == **name);
+                let (_, at) = named.next().ok_or_else(|| format!("there is no interface {name}"))?;
+                Ok(at)
+            }
+            None => self.gateway_on(vrf, station.address).map(usize::from),
+        }
     }
 
     fn proxy_arp(&mut self) -> Vec<u16> {
@@ -259,34 +391,51 @@ impl Loader<'_> {
         found
     }
 
-    fn routes(&mut self) -> Vec<StaticRoute> {
+    fn routes(&mut self) -> Vec<Vec<StaticRoute>> {
+        let mut all = Vec::with_capacity(self.vrfs.len());
+        self.each_vrf(|loader, stated| all.push(loader.routes_of(&stated)));
+        self.check_limits(&all);
+        all
+    }
+
+    fn routes_of(&mut self, stated: &Stated<'_>) -> Vec<StaticRoute> {
         let sources = Sources {
             element: self.element,
-            path: self.element.path(),
-            script: &self.config.routes,
-            csv: self.config.routes_csv.as_ref(),
+            path: stated.path,
+            script: stated.routes,
+            csv: stated.routes_csv,
             folder: self.env.folder,
         };
         let mut errors = std::mem::take(&mut self.errors);
-        let routes = sources.read(&|gateway| self.gateway_port(gateway).map(drop), &self.networks(), &mut errors);
+        let check = |prefix, via: &Via| self.check_via(stated.vrf, prefix, via);
+        let routes = sources.read(&check, &self.networks(stated.vrf), &mut errors);
         self.errors = errors;
-        self.check_limits(&routes);
         routes
     }
 
-    fn check_limits(&mut self, routes: &[StaticRoute]) {
+    fn check_via(&self, vrf: VrfId, prefix: IpNet, via: &Via) -> Result<(), String> {
+        check_family(prefix, via)?;
+        match via {
+            Via::Gateway(gateway) => self.gateway_on(vrf, *gateway).map(drop),
+            Via::GatewayOn(_, name) | Via::On(name) => {
+                let is_there = self.interfaces.iter().any(|interface| interface.fresh.name == **name);
+                if is_there { Ok(()) } else { Err(format!("there is no interface {name}")) }
+            }
+            Via::Discard(_) => Ok(()),
+        }
+    }
+
+    fn check_limits(&mut self, all: &[Vec<StaticRoute>]) {
         let limits = &self.config.limits;
-        let sets = different_sets(routes);
-        let gateways: HashSet<Ipv4Addr> = routes.iter().flat_map(|route| route.via.iter().copied()).collect();
+        let routes = || all.iter().flatten();
+        let own: usize = self.own.iter().map(|own| own.four.len() + own.six.len()).sum();
+        let longest = |(routes, own): (&Vec<StaticRoute>, &Own)| long_prefix_networks(routes) + 2 * own.four.len();
+        let long = all.iter().zip(&self.own).map(longest).max().unwrap_or(0);
         let bounds = [
-            ("routes", routes.len() + self.addresses.len(), limits.routes),
-            ("next_hops", gateways.len() + self.addresses.len(), limits.next_hops),
-            ("groups", sets, limits.groups),
-            (
-                "long_prefix_networks",
-                long_prefix_networks(routes) + 2 * self.addresses.len(),
-                limits.long_prefix_networks,
-            ),
+            ("routes", routes().count() + own, limits.routes),
+            ("next_hops", different_vias(routes()) + own, limits.next_hops),
+            ("groups", different_sets(routes()), limits.groups),
+            ("long_prefix_networks", long, limits.long_prefix_networks),
         ];
         for (name, needed, most) in bounds {
             if needed > most as usize {
@@ -298,12 +447,16 @@ impl Loader<'_> {
         }
     }
 
-    fn gateway_port(&self, gateway: Ipv4Addr) -> Result<InterfaceId, String> {
-        check_gateway(&self.addresses, gateway)
+    fn gateway_on(&self, vrf: VrfId, gateway: IpAddr) -> Result<InterfaceId, String> {
+        let Some(own) = self.own.get(usize::from(vrf)) else { return Err("there is no such VRF".to_owned()) };
+        match gateway {
+            IpAddr::V4(gateway) => check_gateway(&own.four, gateway),
+            IpAddr::V6(gateway) => check_gateway(&own.six, gateway),
+        }
     }
 
-    fn networks(&self) -> String {
-        networks(&self.addresses)
+    fn networks(&self, vrf: VrfId) -> String {
+        self.own.get(usize::from(vrf)).map_or_else(String::new, |own| networks(&own.four, &own.six))
     }
 
     fn error(&self, kind: ErrorKind, key: &str, index: Option<i64>, problem: impl Into<String>) -> ConfigError {
@@ -316,6 +469,19 @@ impl Loader<'_> {
     }
 }
 
+/// What is wrong with an MTU where there are addresses of IPv6: "IPv6 requires that every link in the Internet have an MTU of 1280 octets or
+/// greater" (RFC 8200 section 5).
+pub(crate) fn too_small(told: &str, mtu: u16, addresses: &[IpNet]) -> Option<String> {
+    let has_ipv6 = addresses.iter().any(|net| matches!(net, IpNet::V6(_)));
+    (has_ipv6 && mtu < LEAST_IPV6_MTU)
+        .then(|| format!("{told} has an IPv6 address and an MTU of {mtu}; IPv6 needs {LEAST_IPV6_MTU} at least"))
+}
+
+/// The smallest MTU of a link that carries IPv6.
+const LEAST_IPV6_MTU: u16 = 1280;
+
+const RAISE_MTU: &str = "raise the MTU, or leave the address out";
+
 /// Bytes of tags for which a port's device has room: as many as those of its declared interfaces take.
 fn tag_room(env: &Env<'_>, port: &str) -> u16 {
     let on_it = env.interfaces.iter().filter(|info| info.on.as_deref() == Some(port));
@@ -327,13 +493,56 @@ pub(crate) fn tags_of(tags: &[TagInfo]) -> Tags {
     Tags::of(tags.iter().map(|tag| Tag { tpid: tag.tpid, vlan: tag.vlan }))
 }
 
-/// Another interface that has the same address, or the same network, and which of both.
-pub(crate) fn conflict_of(addresses: &Addresses, own: &Interface) -> Option<(InterfaceId, &'static str)> {
-    if let Some(owner) = addresses.owner(own.address()) {
-        return Some((owner, "address"));
+/// What is wrong with an address of an interface.
+pub(crate) enum Wrong {
+    /// No host can have it.
+    Bad(BadInterface),
+    /// Another interface has the same address, or the same network.
+    Conflict(InterfaceId, &'static str),
+}
+
+/// Adds an address of an interface.
+fn add<A: Family>(own: &mut Addresses<A>, id: InterfaceId, net: A::Prefix) -> Result<(), Wrong> {
+    let address = Interface::new(id, net).map_err(Wrong::Bad)?;
+    if let Some((other, what)) = conflict_of(own, &address) {
+        return Err(Wrong::Conflict(other, what));
+    }
+    own.add(address);
+    Ok(())
+}
+
+/// Another interface of the same VRF that has the same address, or the same network, and which of both.
+fn conflict_of<A: Family>(addresses: &Addresses<A>, own: &Interface<A>) -> Option<(InterfaceId, &'static str)> {
+    if own.address().is_link_local() {
+        let same = addresses.of(own.port()).iter().any(|other| other.address() == own.address());
+        return same.then_some((own.port(), "address"));
+    }
+    if let Some(owner) = addresses.owners(own.address()).first() {
+        return Some((*owner, "address"));
     }
     let other = addresses.in_network(own.network()).iter().find(|other| other.port() != own.port())?;
     Some((other.port(), "network"))
+}
+
+/// What speaks against an address of an interface (a new one, where there is none) in a VRF of a running router.
+pub(crate) fn check_address(control: &Control, vrf: VrfId, of: Option<InterfaceId>, net: IpNet) -> Result<(), Wrong> {
+    fn check<A: Routable>(control: &Control, vrf: VrfId, of: Option<InterfaceId>, net: A::Prefix) -> Result<(), Wrong> {
+        // A new one is for a moment as if of an interface that nobody has: the conflict with itself is none.
+        let own = Interface::<A>::new(of.unwrap_or(weir_ip::NO_INTERFACE), net).map_err(Wrong::Bad)?;
+        match conflict_of(control.addresses::<A>(vrf), &own).filter(|(other, _)| Some(*other) != of) {
+            Some((other, what)) => Err(Wrong::Conflict(other, what)),
+            None => Ok(()),
+        }
+    }
+    match net {
+        IpNet::V4(net) => check::<Ipv4Addr>(control, vrf, of, net),
+        IpNet::V6(net) => check::<Ipv6Addr>(control, vrf, of, net),
+    }
+}
+
+/// Whether a new interface may have an address in a VRF of a running router.
+pub(crate) fn is_free(control: &Control, vrf: VrfId, net: IpNet) -> bool {
+    check_address(control, vrf, None, net).is_ok()
 }
 
 /// The interface on whose network a gateway or neighbour is.
@@ -341,7 +550,12 @@ pub(crate) fn conflict_of(addresses: &Addresses, own: &Interface) -> Option<(Int
 /// # Errors
 ///
 /// Why it can not be one, as a sentence.
-pub(crate) fn check_gateway(addresses: &Addresses, gateway: Ipv4Addr) -> Result<InterfaceId, String> {
+pub(crate) fn check_gateway<A: Family>(addresses: &Addresses<A>, gateway: A) -> Result<InterfaceId, String> {
+    if gateway.is_link_local() {
+        return Err(format!(
+            "{gateway} is link-local, and may be on any link; write its interface, too: {gateway}%lan"
+        ));
+    }
     if addresses.is_own(gateway) {
         return Err(format!("{gateway} is an address of the router itself"));
     }
@@ -355,11 +569,23 @@ pub(crate) fn check_gateway(addresses: &Addresses, gateway: Ipv4Addr) -> Result<
     }
 }
 
+/// Whether a route to a prefix may lead there by its family.
+pub(crate) fn check_family(prefix: IpNet, via: &Via) -> Result<(), String> {
+    match (prefix, via) {
+        (IpNet::V6(_), Via::Gateway(gateway @ IpAddr::V4(_)) | Via::GatewayOn(gateway @ IpAddr::V4(_), _)) => {
+            Err(format!("an IPv6 route cannot go by {gateway}; write the router's IPv6 address"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The remedy for a gateway that is nowhere: the networks there are.
-pub(crate) fn networks(addresses: &Addresses) -> String {
+pub(crate) fn networks(four: &Addresses<Ipv4Addr>, six: &Addresses<Ipv6Addr>) -> String {
     /// As many as people read.
     const NAMED: usize = 16;
-    let networks: Vec<String> = addresses.iter().take(NAMED).map(|interface| interface.network().to_string()).collect();
-    let more = if addresses.len() > NAMED { ", ..." } else { "" };
+    let wide = six.iter().filter(|own| !Family::is_link_local(own.address()));
+    let all = four.iter().map(|own| IpNet::V4(own.network())).chain(wide.map(|own| IpNet::V6(own.network())));
+    let networks: Vec<String> = all.take(NAMED).map(|network| network.to_string()).collect();
+    let more = if four.len() + six.len() > NAMED { ", ..." } else { "" };
     format!("choose a host of one of the networks {}{more}", networks.join(", "))
 }

@@ -1,17 +1,15 @@
 //! Routes that somebody wants and that there was no room for: told, and tried again.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
-use std::collections::{BTreeMap, HashSet};
-use std::net::Ipv4Addr;
 use std::ops::Bound;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use weir_net::Author;
 use weir_net::rib::Hop;
 use weir_stage::Notice;
 
-use crate::routing::{Refusal, Routing};
-use crate::static_routes::StaticRoute;
+use crate::routing::{Network, Refusal, Routing};
 
 /// Time until the next attempt where none of the last ones succeeded, nanoseconds.
 const AGAIN: u64 = 100_000_000;
@@ -20,7 +18,12 @@ const AGAIN: u64 = 100_000_000;
 const NAMED: usize = 3;
 
 /// Whose route to what.
-type Key = (Ipv4Net, Author);
+type Key = (Network, Author);
+
+/// A network without host bits.
+fn whole((vrf, net): Network) -> Network {
+    (vrf, IpNet::trunc(&net))
+}
 
 /// Routes that are wanted and not there.
 #[derive(Debug, Default)]
@@ -36,65 +39,40 @@ pub(crate) struct Missing {
 
 impl Missing {
     /// Adds a route or replaces the one that this author has; where it is refused, it is missing from now on.
-    pub(crate) fn replace(&mut self, routing: &mut Routing, prefix: Ipv4Net, author: Author, hops: &[Hop]) {
-        match routing.replace(prefix, author, hops) {
-            Ok(()) => drop(self.forget(prefix, author)),
+    pub(crate) fn replace(&mut self, routing: &mut Routing, network: Network, author: Author, hops: &[Hop]) {
+        match routing.replace(network, author, hops) {
+            Ok(()) => drop(self.forget(network, author)),
             Err(refusal) => {
-                self.routes.insert((prefix.trunc(), author), (hops.to_vec(), refusal));
+                self.routes.insert((whole(network), author), (hops.to_vec(), refusal));
                 self.next = 0;
             }
         }
     }
 
-    /// Makes the routes of the configuration those that it wants, changing no more than differs. `hop` says how a gateway is reached.
-    pub(crate) fn set_config(&mut self, routing: &mut Routing, wanted: &[StaticRoute], hop: impl Fn(Ipv4Addr) -> Hop) {
-        let kept: HashSet<Ipv4Net> = wanted.iter().map(|route| route.prefix).collect();
-        self.retain(Author::Config, |prefix| kept.contains(&prefix));
-        let ours = routing.rib().routes::<Ipv4Net>().filter(|route| route.author() == Author::Config);
-        let gone: Vec<Ipv4Net> = ours.map(|route| route.prefix()).filter(|prefix| !kept.contains(prefix)).collect();
-        routing.remove_config(&gone);
-        self.replace_config(routing, wanted, hop);
-    }
-
-    /// Adds routes of the configuration, or replaces them.
-    pub(crate) fn replace_config(
-        &mut self,
-        routing: &mut Routing,
-        wanted: &[StaticRoute],
-        hop: impl Fn(Ipv4Addr) -> Hop,
-    ) {
-        let mut hops = Vec::new();
-        for route in wanted {
-            hops.clear();
-            hops.extend(route.via.iter().copied().map(&hop));
-            self.replace(routing, route.prefix, Author::Config, &hops);
-        }
-    }
-
     /// Nobody wants this one any more, or it is there. Answers whether it was missing.
-    pub(crate) fn forget(&mut self, prefix: Ipv4Net, author: Author) -> bool {
-        !self.routes.is_empty() && self.routes.remove(&(prefix.trunc(), author)).is_some()
+    pub(crate) fn forget(&mut self, network: Network, author: Author) -> bool {
+        !self.routes.is_empty() && self.routes.remove(&(whole(network), author)).is_some()
     }
 
     /// Forgets those of an author that are not wanted.
-    pub(crate) fn retain(&mut self, author: Author, is_wanted: impl Fn(Ipv4Net) -> bool) {
-        self.routes.retain(|(prefix, whose), _| *whose != author || is_wanted(*prefix));
+    pub(crate) fn retain(&mut self, author: Author, is_wanted: impl Fn(Network) -> bool) {
+        self.routes.retain(|(network, whose), _| *whose != author || is_wanted(*network));
     }
 
     /// The missing routes of an author.
-    pub(crate) fn of(&self, author: Author) -> impl Iterator<Item = (Ipv4Net, &[Hop])> {
+    pub(crate) fn of(&self, author: Author) -> impl Iterator<Item = (Network, &[Hop])> {
         let ours = self.routes.iter().filter(move |((_, whose), _)| *whose == author);
-        ours.map(|((prefix, _), (hops, _))| (*prefix, hops.as_slice()))
+        ours.map(|((network, _), (hops, _))| (*network, hops.as_slice()))
     }
 
     /// Why each of them is.
-    pub(crate) fn refusals(&self) -> impl Iterator<Item = (Ipv4Net, Refusal)> {
-        self.routes.iter().map(|((prefix, _), (_, refusal))| (*prefix, *refusal))
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = (Network, Refusal)> {
+        self.routes.iter().map(|((network, _), (_, refusal))| (*network, *refusal))
     }
 
     /// The hops of a missing route.
-    pub(crate) fn hops(&self, prefix: Ipv4Net, author: Author) -> Option<Vec<Hop>> {
-        self.routes.get(&(prefix.trunc(), author)).map(|(hops, _)| hops.clone())
+    pub(crate) fn hops(&self, network: Network, author: Author) -> Option<Vec<Hop>> {
+        self.routes.get(&(whole(network), author)).map(|(hops, _)| hops.clone())
     }
 
     /// Tries at most so many again. Answers when it is to be called next: at once as long as there is room.
@@ -136,7 +114,7 @@ impl Missing {
     pub(crate) fn told(&mut self) -> Option<String> {
         let (_, refusal) = self.routes.values().next()?;
         self.is_told = true;
-        let names: Vec<String> = self.routes.keys().take(NAMED).map(|(prefix, _)| prefix.to_string()).collect();
+        let names: Vec<String> = self.routes.keys().take(NAMED).map(|((_, prefix), _)| prefix.to_string()).collect();
         let count = self.routes.len();
         let more = if count > NAMED { format!(" and {} more", count - NAMED) } else { String::new() };
         let (routes, are) = if count == 1 { ("route", "is") } else { ("routes", "are") };

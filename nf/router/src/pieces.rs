@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use ipnet::Ipv4Net;
-use weir_net::rib::RouteView;
-use weir_net::{Author, DEFAULT_VRF};
+use weir_net::Author;
 use weir_stage::{ShowRows, entries};
 
-use crate::shared::{Shared, each_piece, lock};
+use crate::routing::Network;
+use crate::shared::{Shared, each_route, lock};
 use crate::state::Control;
 
 /// Rows of what was found before, by the piece; an item that is gone in the meantime has none.
@@ -23,26 +22,29 @@ pub(crate) fn pieces<T: Send + 'static, R>(
     })
 }
 
-/// All routes of some authors, by prefix, each once. What is added while they are told may be missing, what is deleted is left out.
+/// A row of an author's route; none if it is gone.
+pub(crate) type RouteRow<R> = fn(&Control, Network, Author) -> Option<R>;
+
+/// All routes of some authors, by VRF and prefix, each once. What is added while they are told may be missing, what is deleted is left out.
 pub(crate) struct AllRoutes<F, R> {
     shared: Arc<Shared>,
     wanted: F,
-    row: fn(&Control, &RouteView<'_>) -> R,
+    row: RouteRow<R>,
     told: Option<Box<dyn ShowRows<R>>>,
 }
 
-impl<F: Fn(Author) -> bool, R> AllRoutes<F, R> {
-    pub(crate) fn new(shared: &Arc<Shared>, wanted: F, row: fn(&Control, &RouteView<'_>) -> R) -> AllRoutes<F, R> {
+impl<F: Fn(Network, Author) -> bool, R> AllRoutes<F, R> {
+    pub(crate) fn new(shared: &Arc<Shared>, wanted: F, row: RouteRow<R>) -> AllRoutes<F, R> {
         AllRoutes { shared: Arc::clone(shared), wanted, row, told: None }
     }
 
     /// What identifies the routes, in order.
-    fn find(&self) -> Vec<(Ipv4Net, Author)> {
+    fn find(&self) -> Vec<(Network, Author)> {
         let mut found = Vec::new();
-        each_piece(&self.shared, |control, piece| {
-            let routes =
-                control.routing.rib().routes_at::<Ipv4Net>(piece).filter(|route| (self.wanted)(route.author()));
-            found.extend(routes.map(|route| (route.prefix(), route.author())));
+        each_route(&self.shared, |_, network, author| {
+            if (self.wanted)(network, author) {
+                found.push((network, author));
+            }
         });
         found.sort_unstable();
         // A route that went and came again may have been met at either place.
@@ -51,15 +53,11 @@ impl<F: Fn(Author) -> bool, R> AllRoutes<F, R> {
     }
 }
 
-impl<F: Fn(Author) -> bool + Send, R: 'static> ShowRows<R> for AllRoutes<F, R> {
+impl<F: Fn(Network, Author) -> bool + Send, R: 'static> ShowRows<R> for AllRoutes<F, R> {
     fn piece(&mut self) -> Vec<R> {
         if self.told.is_none() {
             let row = self.row;
-            let told = move |control: &Control, (prefix, author): (Ipv4Net, Author)| {
-                let route =
-                    control.routing.rib().routes_to(DEFAULT_VRF, prefix).find(|route| route.author() == author)?;
-                Some(row(control, &route))
-            };
+            let told = move |control: &Control, (network, author)| row(control, network, author);
             self.told = Some(pieces(&self.shared, self.find(), told));
         }
         self.told.as_mut().map_or_else(Vec::new, |told| told.piece())

@@ -11,38 +11,47 @@ use weir_stage::{Out, Ways};
 pub(crate) enum Kind {
     /// ARP.
     Arp = 0,
-    /// For one of the router's own addresses.
-    Local = 1,
+    /// Neighbour discovery (RFC 4861).
+    Nd = 1,
+    /// For one of the router's own addresses, or for whoever listens on the link that it came from.
+    Local = 2,
     /// The next hop's Ethernet address is not known.
-    Unresolved = 2,
-    /// The TTL ends here.
-    TtlExpired = 3,
+    Unresolved = 3,
+    /// The TTL or hop limit ends here.
+    TtlExpired = 4,
     /// There is no route.
-    NoRoute = 4,
+    NoRoute = 5,
     /// Longer than the next hop's MTU.
-    TooBig = 5,
-    /// Has IP options.
-    Options = 6,
+    TooBig = 6,
+    /// Has IP options, or hop-by-hop options.
+    Options = 7,
+    /// From a link-local address to one beyond the link.
+    BeyondScope = 8,
+    /// The route to it says that it is rejected.
+    Rejected = 9,
     /// Made by the slow path itself; never punted.
-    Originated = 7,
+    Originated = 10,
     /// A copy of one that leaves by the port it came in by; not punted, but sampled.
-    TurnsRound = 8,
+    TurnsRound = 11,
 }
 
 /// Kinds that are punted.
-const KINDS: usize = 7;
+const KINDS: usize = 10;
 
 impl From<u32> for Kind {
     fn from(value: u32) -> Kind {
         match value {
             0 => Kind::Arp,
-            1 => Kind::Local,
-            2 => Kind::Unresolved,
-            3 => Kind::TtlExpired,
-            4 => Kind::NoRoute,
-            5 => Kind::TooBig,
-            6 => Kind::Options,
-            8 => Kind::TurnsRound,
+            1 => Kind::Nd,
+            2 => Kind::Local,
+            3 => Kind::Unresolved,
+            4 => Kind::TtlExpired,
+            5 => Kind::NoRoute,
+            6 => Kind::TooBig,
+            7 => Kind::Options,
+            8 => Kind::BeyondScope,
+            9 => Kind::Rejected,
+            11 => Kind::TurnsRound,
             _ => Kind::Originated,
         }
     }
@@ -54,19 +63,22 @@ impl From<Kind> for u32 {
     }
 }
 
-/// Share of the whole rate in twentieths. ARP and the router's own addresses have theirs whatever else comes: without them
-/// a flood would take the neighbours and the operator's access with it.
+/// Parts of the whole rate.
+const WHOLE: u64 = 28;
+
+/// How many parts of the whole rate a kind has. ARP, neighbour discovery and the router's own addresses have a quarter each, whatever else
+/// comes: without them a flood would take the neighbours and the operator's access with it.
 const fn share(kind: usize) -> u64 {
     match kind {
-        0 | 1 => 5,
-        _ => 2,
+        0..3 => WHOLE / 4,
+        _ => 1,
     }
 }
 
 /// The rate of a kind, all together being `per_second`. Each may save up a tenth of a second, and at least 16 packets.
 fn rate(kind: usize, per_second: u64) -> Rate {
     const LEAST_BURST: u64 = 16;
-    let rate = per_second.saturating_mul(share(kind)) / 20;
+    let rate = per_second.saturating_mul(share(kind)) / WHOLE;
     Rate::saving_a_tenth(rate.max(1), LEAST_BURST)
 }
 
@@ -156,8 +168,18 @@ impl Drop for Allowance<'_> {
 mod tests {
     use super::*;
 
-    const ALL: [Kind; KINDS] =
-        [Kind::Arp, Kind::Local, Kind::Unresolved, Kind::TtlExpired, Kind::NoRoute, Kind::TooBig, Kind::Options];
+    const ALL: [Kind; KINDS] = [
+        Kind::Arp,
+        Kind::Nd,
+        Kind::Local,
+        Kind::Unresolved,
+        Kind::TtlExpired,
+        Kind::NoRoute,
+        Kind::TooBig,
+        Kind::Options,
+        Kind::BeyondScope,
+        Kind::Rejected,
+    ];
 
     /// How many of `count` packets pass, in batches of 64.
     fn passed(policing: &mut Policing, now: u64, kind: Kind, count: usize) -> usize {
@@ -179,16 +201,16 @@ mod tests {
             assert_eq!(Kind::from(u32::from(kind)), kind);
         }
         assert!(!Policing::new(u64::MAX).batch(0).pass(Kind::Originated), "it is never punted");
-        assert_eq!((0..KINDS).map(share).sum::<u64>(), 20, "the shares are the whole");
+        assert_eq!((0..KINDS).map(share).sum::<u64>(), WHOLE, "the shares are the whole");
     }
 
     #[test]
     fn a_flood_of_one_kind_leaves_the_others_their_share() {
-        let mut policing = Policing::new(10_000);
+        let mut policing = Policing::new(28_000);
         let second = 1_000_000_000;
         for kind in ALL {
-            // 10,000 per second in twentieths, and a tenth of a second in the bucket.
-            let rate = 500 * share(kind as usize) as usize;
+            // A tenth of a second in the bucket.
+            let rate = 1_000 * share(kind as usize) as usize;
             assert_eq!(passed(&mut policing, second, kind, 5_000), rate / 10, "{kind:?}");
             assert_eq!(passed(&mut policing, second, kind, 64), 0);
         }

@@ -4,20 +4,21 @@ mod interface;
 
 pub(crate) use interface::saved as saved_interface;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use serde_json::Value;
 use weir_config::MacAddress;
 use weir_ip::InterfaceId;
-use weir_net::rib::Hop;
-use weir_net::{Author, DEFAULT_VRF};
+use weir_net::{Author, DEFAULT_VRF, VrfId};
 use weir_stage::{Argument, Collection, Entries, RequestError, Verb, entries};
 use weir_wire::MacAddr;
 
-use crate::load::{check_gateway, networks};
+use crate::load::{check_family, check_gateway, networks};
+use crate::routing::{Network, in_family};
 use crate::shared::{CHANGES, Shared, lock};
 use crate::state::Control;
+use crate::via::{Station, Via};
 
 const PREFIX: Argument =
     Argument { name: "prefix", keyword: None, required: true, many: false, help: "The prefix, such as 10.1.0.0/16" };
@@ -27,11 +28,25 @@ const VIA: Argument = Argument {
     keyword: Some("via"),
     required: true,
     many: true,
-    help: "The address of the next router; several share the traffic",
+    help: "The next hop: a router's address, fe80::9%lan with its interface, %lan for the link itself, blackhole, unreachable or prohibit; \
+           several share the traffic",
 };
 
-const ADDRESS: Argument =
-    Argument { name: "address", keyword: None, required: true, many: false, help: "The neighbour's IPv4 address" };
+const VRF: Argument = Argument {
+    name: "vrf",
+    keyword: Some("vrf"),
+    required: false,
+    many: false,
+    help: "The VRF; the default one when absent",
+};
+
+const ADDRESS: Argument = Argument {
+    name: "address",
+    keyword: None,
+    required: true,
+    many: false,
+    help: "The neighbour's address; fe80::9%lan with its interface",
+};
 
 const MAC: Argument = Argument {
     name: "mac",
@@ -47,7 +62,7 @@ pub(crate) static ROUTES: Collection = Collection {
     key: "routes",
     is_list: false,
     file_key: "routes_csv",
-    fields: &[PREFIX, VIA],
+    fields: &[PREFIX, VIA, VRF],
     has_labels: false,
 };
 
@@ -57,7 +72,7 @@ pub(crate) static NEIGHBORS: Collection = Collection {
     key: "neighbors",
     is_list: false,
     file_key: "neighbors",
-    fields: &[ADDRESS, MAC],
+    fields: &[ADDRESS, MAC, VRF],
     has_labels: false,
 };
 
@@ -76,6 +91,7 @@ pub(crate) static VERBS: &[Verb] = &[
         arguments: &[
             PREFIX,
             Argument { required: false, help: "Only these next hops; the whole route otherwise", ..VIA },
+            VRF,
         ],
         help: "Deletes a route that was added at run time",
         batch: true,
@@ -84,13 +100,13 @@ pub(crate) static VERBS: &[Verb] = &[
         noun: NEIGHBORS.noun,
         action: "add",
         arguments: NEIGHBORS.fields,
-        help: "Enters a neighbour's Ethernet address, which is then not asked for by ARP",
+        help: "Enters a neighbour's Ethernet address, which is then not asked for by ARP or neighbour discovery",
         batch: true,
     },
     Verb {
         noun: NEIGHBORS.noun,
         action: "del",
-        arguments: &[ADDRESS],
+        arguments: &[ADDRESS, VRF],
         help: "Forgets a neighbour; if packets want to go there it is asked for again",
         batch: true,
     },
@@ -106,6 +122,9 @@ pub(crate) static EXAMPLES: &[&str] = &[
     "route del 10.2.0.0/16 via 192.0.2.10  # leaves the other",
     "route del 10.1.0.0/16  # takes it back",
     "route add --from routes.txt  # one in each line: 10.3.0.0/16 via 192.0.2.9",
+    "route add 2001:db8:1::/48 via fe80::9%lan  # by a link-local address, with its interface",
+    "route add 10.4.0.0/16 via blackhole  # nowhere, silently; unreachable and prohibit tell the sender",
+    "route add 10.5.0.0/16 via 198.51.100.9 vrf blue  # in another VRF",
     "neighbor add 192.0.2.9 mac 02:00:00:00:00:09  # without ARP",
     "neighbor del 192.0.2.9  # it is asked for again",
     "interface add lan.100 on lan vlan 100 address 10.0.100.1/24  # packets with the tag 100",
@@ -119,11 +138,11 @@ pub(crate) static EXAMPLES: &[&str] = &[
 #[derive(Debug, PartialEq)]
 pub(crate) enum Change {
     /// Adds a route, or replaces its next hops.
-    Route(Ipv4Net, Vec<Hop>),
+    Route(Network, Vec<Via>),
     /// Deletes a route.
-    NoRoute(Ipv4Net),
-    Neighbor(InterfaceId, Ipv4Addr, MacAddr),
-    NoNeighbor(InterfaceId, Ipv4Addr),
+    NoRoute(Network),
+    Neighbor(InterfaceId, IpAddr, MacAddr),
+    NoNeighbor(InterfaceId, IpAddr),
     Interface(interface::Change),
 }
 
@@ -145,9 +164,7 @@ impl Entries for Control {
     /// A route that there is no room for any more is missing until there is.
     fn take_back(&mut self, undo: Self::Undo, now: u64) {
         match undo {
-            Some(Change::Route(prefix, hops)) => {
-                self.missing.replace(&mut self.routing, prefix, Author::Cli, &hops);
-            }
+            Some(Change::Route(network, vias)) => self.want_route(network, Author::Cli, &vias),
             Some(other) => drop(apply(self, other, now)),
             None => {}
         }
@@ -157,39 +174,49 @@ impl Entries for Control {
 fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change, String> {
     match verb {
         "route add" => {
-            let (prefix, via) = route_of(control, arguments)?;
+            let (network, via) = route_of(control, arguments)?;
             if via.is_empty() {
-                Err("via is missing; name at least one next hop".to_owned())
-            } else {
-                Ok(Change::Route(prefix, via))
+                return Err("via is missing; name at least one next hop".to_owned());
             }
+            via.iter().try_for_each(|via| check_via(control, network, via))?;
+            Ok(Change::Route(network, via))
         }
         "route del" => {
-            let (prefix, via) = route_of(control, arguments)?;
-            let left = left_without(control, prefix, &via)?;
-            Ok(if left.is_empty() { Change::NoRoute(prefix) } else { Change::Route(prefix, left) })
+            let (network, via) = route_of(control, arguments)?;
+            let left = left_without(control, network, &via)?;
+            Ok(if left.is_empty() { Change::NoRoute(network) } else { Change::Route(network, left) })
         }
         "neighbor add" => {
+            let vrf = vrf_of(control, arguments)?;
             let mut arguments = NEIGHBORS.arguments(arguments);
-            let both = arguments.required::<Ipv4Addr>("address").zip(arguments.required::<MacAddress>("mac"));
-            let (address, mac) = arguments.finish(both).map(|(address, mac)| (address, MacAddr(mac.octets())))?;
-            let port = gateway(control, address)?;
+            let both = arguments.required::<Station>("address").zip(arguments.required::<MacAddress>("mac"));
+            let (station, mac) = arguments.finish(both).map(|(station, mac)| (station, MacAddr(mac.octets())))?;
+            let port = place_of(control, vrf, &station)?;
             if mac.is_unicast() {
-                Ok(Change::Neighbor(port, address, mac))
+                Ok(Change::Neighbor(port, station.address, mac))
             } else {
                 Err(format!("{mac} is not the address of one station"))
             }
         }
         "neighbor del" => {
+            let vrf = vrf_of(control, arguments)?;
             let mut arguments = NEIGHBORS.arguments(arguments);
-            let address = arguments.required::<Ipv4Addr>("address");
-            let address = arguments.finish(address)?;
-            let known = control.neighbors.iter().find(|neighbor| neighbor.address == address);
-            let neighbor = known.ok_or_else(|| format!("{address} is no neighbour; `show neighbors` lists them"))?;
-            if neighbor.author == Author::Config {
-                return Err(format!("neighbour {address} stands in the configuration; delete it there and reload"));
+            let station = arguments.required::<Station>("address");
+            let station = arguments.finish(station)?;
+            let is_it = |port: InterfaceId| match &station.on {
+                Some(name) => control.name_of(port) == &**name,
+                None => control.vrf_of(port) == vrf,
+            };
+            let mut known = control.neighbors().filter(|known| known.address == station.address && is_it(known.port));
+            let neighbor =
+                known.next().ok_or_else(|| format!("{station} is no neighbour; `show neighbors` lists them"))?;
+            if known.next().is_some() {
+                return Err(format!("{station} is a neighbour on several interfaces; write {station}%INTERFACE"));
             }
-            Ok(Change::NoNeighbor(neighbor.port, address))
+            if neighbor.author == Author::Config {
+                return Err(format!("neighbour {station} stands in the configuration; delete it there and reload"));
+            }
+            Ok(Change::NoNeighbor(neighbor.port, neighbor.address))
         }
         verb => match verb.strip_prefix("interface ") {
             Some(action) => interface::understand(control, action, arguments).map(Change::Interface),
@@ -201,75 +228,99 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
 /// Carries out a change; answers what undoes it.
 fn apply(control: &mut Control, change: Change, now: u64) -> Result<Option<Change>, String> {
     match change {
-        Change::Route(prefix, hops) => {
-            let before = hops_of(control, prefix);
-            let done = control.routing.replace(prefix, Author::Cli, &hops);
-            done.map_err(|refusal| format!("{prefix}: {refusal}"))?;
-            control.missing.forget(prefix, Author::Cli);
-            Ok(Some(before.map_or(Change::NoRoute(prefix), |hops| Change::Route(prefix, hops))))
+        Change::Route(network, vias) => {
+            let before = control.stated(network, Author::Cli);
+            let done = control.set_route(network, Author::Cli, &vias);
+            done.map_err(|refusal| format!("{}: {refusal}", network.1))?;
+            Ok(Some(before.map_or(Change::NoRoute(network), |vias| Change::Route(network, vias))))
         }
-        Change::NoRoute(prefix) => {
-            let before = hops_of(control, prefix);
-            let was_missing = control.missing.forget(prefix, Author::Cli);
+        Change::NoRoute(network) => {
+            let before = control.stated(network, Author::Cli);
+            let was_missing = control.missing.forget(network, Author::Cli);
+            control.named.forget(network, Author::Cli);
             let done = control
                 .routing
-                .remove(prefix, Author::Cli)
+                .remove(network, Author::Cli)
                 .or_else(|error| if was_missing { Ok(()) } else { Err(error) });
-            done.map_err(|refusal| format!("{prefix}: {refusal}"))?;
-            Ok(before.map(|hops| Change::Route(prefix, hops)))
+            done.map_err(|refusal| format!("{}: {refusal}", network.1))?;
+            Ok(before.map(|vias| Change::Route(network, vias)))
         }
         Change::Neighbor(port, address, mac) => {
-            let mut events = Vec::new();
-            let before = control.neighbors.get(port, address).filter(|before| before.author == Author::Cli);
+            let before = control.neighbor(port, address).filter(|before| before.author == Author::Cli);
             let back = before.and_then(|before| Some(Change::Neighbor(port, address, before.mac?)));
-            let added = control.neighbors.add_static(now, port, address, mac, Author::Cli, &mut events);
-            control.absorb(events);
-            if added {
+            if control.add_neighbor(now, (port, address), mac, Author::Cli) {
                 Ok(Some(back.unwrap_or(Change::NoNeighbor(port, address))))
             } else {
                 Err(format!("{address} can not be a neighbour: the table is full, or no host can have the address"))
             }
         }
         Change::NoNeighbor(port, address) => {
-            let mut events = Vec::new();
-            let before = control.neighbors.get(port, address).filter(|before| before.author == Author::Cli);
-            control.neighbors.remove(port, address, &mut events);
-            control.absorb(events);
+            let before = control.neighbor(port, address).filter(|before| before.author == Author::Cli);
+            control.remove_neighbors(&[(port, address)]);
             Ok(before.and_then(|before| Some(Change::Neighbor(port, address, before.mac?))))
         }
         Change::Interface(change) => Ok(interface::apply(control, change, now)?.map(Change::Interface)),
     }
 }
 
+/// The VRF that a request names.
+fn vrf_of(control: &Control, arguments: &Value) -> Result<VrfId, String> {
+    match arguments.get("vrf").filter(|value| !value.is_null()) {
+        None => Ok(DEFAULT_VRF),
+        Some(name) => find_vrf(control, name.as_str().unwrap_or_default()),
+    }
+}
+
+/// The number of a VRF.
+fn find_vrf(control: &Control, name: &str) -> Result<VrfId, String> {
+    let found = control.vrf(name);
+    found.ok_or_else(|| format!("there is no VRF \"{name}\"; write one of {}", control.vrfs.join(", ")))
+}
+
 /// The prefix and the next hops that a request names.
-fn route_of(control: &Control, arguments: &Value) -> Result<(Ipv4Net, Vec<Hop>), String> {
+fn route_of(control: &Control, arguments: &Value) -> Result<(Network, Vec<Via>), String> {
+    let vrf = vrf_of(control, arguments)?;
     let mut arguments = ROUTES.arguments(arguments);
-    let (prefix, via) = (arguments.required::<Ipv4Net>("prefix"), arguments.list::<Ipv4Addr>("via"));
+    let (prefix, via) = (arguments.required::<IpNet>("prefix"), arguments.list::<Via>("via"));
     let (prefix, via) = arguments.finish(prefix.zip(via))?;
-    let hop = |address| gateway(control, address).map(|_| Hop::Via(address.into()));
-    Ok((prefix, via.into_iter().map(hop).collect::<Result<_, _>>()?))
+    Ok(((vrf, prefix), via))
 }
 
-fn gateway(control: &Control, address: Ipv4Addr) -> Result<InterfaceId, String> {
-    check_gateway(&control.addresses, address).map_err(|problem| format!("{problem}; {}", networks(&control.addresses)))
+/// Whether a route may lead there.
+fn check_via(control: &Control, (vrf, prefix): Network, via: &Via) -> Result<(), String> {
+    check_family(prefix, via)?;
+    match via {
+        Via::Gateway(address) => gateway(control, vrf, *address).map(drop),
+        Via::GatewayOn(_, name) | Via::On(name) => interface::find(control, name).map(drop),
+        Via::Discard(_) => Ok(()),
+    }
 }
 
-/// The next hops of the route that was added to this prefix at run time.
-fn hops_of(control: &Control, prefix: Ipv4Net) -> Option<Vec<Hop>> {
-    // One that there was no room for was added all the same, and replaces what was there.
-    let missing = control.missing.hops(prefix, Author::Cli);
-    missing.or_else(|| {
-        let mut routes = control.routing.rib().routes_to(DEFAULT_VRF, prefix);
-        let route = routes.find(|route| route.author() == Author::Cli)?;
-        Some(route.hops().map(|(hop, _)| hop).collect())
-    })
+/// The interface on whose link a neighbour is.
+fn place_of(control: &Control, vrf: VrfId, station: &Station) -> Result<InterfaceId, String> {
+    match &station.on {
+        Some(name) => interface::find(control, name),
+        None => gateway(control, vrf, station.address),
+    }
+}
+
+fn gateway(control: &Control, vrf: VrfId, address: IpAddr) -> Result<InterfaceId, String> {
+    let (four, six) = (control.four.addresses(vrf), control.six.addresses(vrf));
+    let found = match address {
+        IpAddr::V4(address) => check_gateway(four, address),
+        IpAddr::V6(address) => check_gateway(six, address),
+    };
+    found.map_err(|problem| format!("{problem}; {}", networks(four, six)))
 }
 
 /// What is left of a route without some of its next hops; nothing if none are named.
-fn left_without(control: &Control, prefix: Ipv4Net, via: &[Hop]) -> Result<Vec<Hop>, String> {
-    let Some(hops) = hops_of(control, prefix) else {
-        let other = control.routing.rib().routes_to(DEFAULT_VRF, prefix).next();
-        return Err(match other.map(|route| route.author()) {
+fn left_without(control: &Control, network: Network, without: &[Via]) -> Result<Vec<Via>, String> {
+    let (vrf, prefix) = network;
+    // One that there was no room for was added all the same.
+    let Some(stated) = control.stated(network, Author::Cli) else {
+        let rib = control.routing.rib();
+        let other = in_family!(prefix, net => rib.routes_to(vrf, net).next().map(|route| route.author()));
+        return Err(match other {
             Some(Author::Config) => {
                 format!("the route to {prefix} stands in the configuration; delete it there and reload")
             }
@@ -277,8 +328,11 @@ fn left_without(control: &Control, prefix: Ipv4Net, via: &[Hop]) -> Result<Vec<H
             None => format!("there is no route to {prefix}"),
         });
     };
-    if let Some(stranger) = via.iter().find(|hop| !hops.contains(hop)) {
-        return Err(format!("the route to {prefix} is not {stranger}"));
+    if let Some(stranger) = without.iter().find(|via| !stated.contains(via)) {
+        return Err(format!("the route to {prefix} is not via {stranger}"));
     }
-    Ok(if via.is_empty() { Vec::new() } else { hops.into_iter().filter(|hop| !via.contains(hop)).collect() })
+    Ok(match without.is_empty() {
+        true => Vec::new(),
+        false => stated.into_iter().filter(|via| !without.contains(via)).collect(),
+    })
 }

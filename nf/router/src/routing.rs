@@ -1,24 +1,38 @@
-//! Routes of all authors, and what workers see of them.
+//! Routes of all authors, in all VRFs and of both families, and what workers see of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
 use weir_ip::InterfaceId;
 use weir_mem::Domain;
 use weir_mem::qsbr::Epoch;
 use weir_net::nexthop::{NextHop, NextHopId};
-use weir_net::rib::{Change, Hop, Limits, Retired, Rib, RouteError, Target};
-use weir_net::{Author, DEFAULT_VRF, PortId};
-use weir_table::lpm4::{Prefix4, Refused};
+use weir_net::rib::{Change, Discard, Hop, Limits, Retired, Rib, RouteError, Target};
+use weir_net::{Author, PortId, VrfId};
 use weir_wire::MacAddr;
 
 use crate::counters::Counters;
 use crate::fib::{Action, Entry, Fib, Leads};
 use crate::recent::Recent;
-use crate::table::PrefixTable;
+use crate::table::{Memory, Refused, VrfTables};
+
+/// A prefix of either family, in a VRF.
+pub(crate) type Network = (VrfId, IpNet);
+
+/// Does something with a prefix of whichever family it is.
+macro_rules! in_family {
+    ($net:expr, $prefix:ident => $what:expr) => {
+        match $net {
+            ipnet::IpNet::V4($prefix) => $what,
+            ipnet::IpNet::V6($prefix) => $what,
+        }
+    };
+}
+
+pub(crate) use in_family;
 
 /// Why a route was refused; nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +63,8 @@ pub(crate) enum Decision {
     Broadcast,
     /// It is link-local.
     LinkLocal,
+    /// Nowhere, as a route says.
+    Discard(Discard),
     /// To all stations of the interface's link.
     Flood(InterfaceId),
     /// By a next hop.
@@ -81,16 +97,17 @@ pub(crate) struct Traffic {
     pub(crate) bytes: u64,
 }
 
-/// The control side of forwarding: the only writer of the prefix table and of the [`Fib`].
+/// The control side of forwarding: the only writer of the prefix tables and of the [`Fib`].
 #[derive(Debug)]
 pub(crate) struct Routing {
     rib: Rib,
-    table: PrefixTable,
+    /// By VRF.
+    tables: Vec<VrfTables>,
     fib: Arc<Fib>,
     counters: Arc<Counters>,
     domain: Domain,
     /// Ethernet addresses of neighbours.
-    macs: HashMap<(PortId, Ipv4Addr), MacAddr>,
+    macs: HashMap<(PortId, IpAddr), MacAddr>,
     /// Next hops by number.
     occupants: BTreeMap<u32, Occupant>,
     /// What was sent by interfaces over next hops that are gone: packets and bytes.
@@ -98,9 +115,9 @@ pub(crate) struct Routing {
     /// Numbers by next hop.
     numbers: HashMap<NextHop, NextHopId>,
     /// What overrides every route: own addresses, broadcasts.
-    fates: BTreeMap<Ipv4Net, Leads>,
+    fates: BTreeMap<Network, Leads>,
     /// Prefixes whose change the table refused, to be tried again.
-    unsettled: BTreeSet<Ipv4Net>,
+    unsettled: BTreeSet<Network>,
     /// What waits for readers to pass before its numbers are used again.
     retired: VecDeque<(Epoch, Retired)>,
     /// All that waited for readers at the last look.
@@ -117,7 +134,8 @@ pub(crate) struct Routing {
 
 /// The tables that a [`Routing`] writes.
 pub(crate) struct Tables {
-    pub(crate) table: PrefixTable,
+    /// By VRF.
+    pub(crate) tables: Vec<VrfTables>,
     pub(crate) fib: Arc<Fib>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) domain: Domain,
@@ -126,12 +144,12 @@ pub(crate) struct Tables {
 impl Routing {
     /// Without routes, all links down.
     pub(crate) fn new(limits: Limits, tables: Tables) -> Routing {
-        let Tables { table, fib, counters, domain } = tables;
+        let Tables { tables, fib, counters, domain } = tables;
         let rib = Rib::new(limits);
         Routing {
             waited_for: rib.retired(),
             rib,
-            table,
+            tables,
             fib,
             counters,
             domain,
@@ -153,8 +171,24 @@ impl Routing {
         &self.rib
     }
 
-    pub(crate) fn table(&self) -> &PrefixTable {
-        &self.table
+    /// The prefix tables of a VRF.
+    pub(crate) fn table(&self, vrf: VrfId) -> Option<&VrfTables> {
+        self.tables.get(usize::from(vrf))
+    }
+
+    /// Prefixes in the tables of all VRFs.
+    pub(crate) fn prefixes(&self) -> usize {
+        self.tables.iter().map(VrfTables::len).sum()
+    }
+
+    /// What the tables of all VRFs occupy.
+    pub(crate) fn memory(&self) -> Memory {
+        self.tables.iter().map(VrfTables::memory).fold(Memory::default(), |sum, one| Memory {
+            lookup: sum.lookup + one.lookup,
+            used: sum.used + one.used,
+            control: sum.control + one.control,
+            waiting: sum.waiting + one.waiting,
+        })
     }
 
     pub(crate) fn fib(&self) -> &Arc<Fib> {
@@ -162,42 +196,48 @@ impl Routing {
     }
 
     /// Adds a route or replaces the one that this author has.
-    pub(crate) fn replace(&mut self, prefix: Ipv4Net, author: Author, hops: &[Hop]) -> Result<(), Refusal> {
+    pub(crate) fn replace(&mut self, (vrf, net): Network, author: Author, hops: &[Hop]) -> Result<(), Refusal> {
         self.work = self.work.wrapping_add(1);
         let mut changes = std::mem::take(&mut self.changes);
-        let done = self.rib.replace(DEFAULT_VRF, prefix, author, hops, &mut changes).map_err(Refusal::Routes);
+        let done = in_family!(net, prefix => self.rib.replace(vrf, prefix, author, hops, &mut changes));
         let refused = self.apply(&mut changes);
         self.changes = changes;
-        done?;
+        done.map_err(Refusal::Routes)?;
+        let network = (vrf, net.trunc());
         match refused {
             // A prefix that is in the table already gets its new value as soon as there is room; a new one is refused.
-            Some(refused) if self.unsettled.contains(&prefix.trunc()) && !self.table.has(to_prefix(prefix)) => {
-                _ = self.take_out(prefix, author);
-                self.unsettled.remove(&prefix.trunc());
+            Some(refused) if self.unsettled.contains(&network) && !self.has(network) => {
+                _ = self.take_out(network, author);
+                self.unsettled.remove(&network);
                 Err(Refusal::Table(refused))
             }
             _ => Ok(()),
         }
     }
 
-    /// Removes the route that this author has.
-    pub(crate) fn remove(&mut self, prefix: Ipv4Net, author: Author) -> Result<(), Refusal> {
-        self.work = self.work.wrapping_add(1);
-        self.take_out(prefix, author)
+    /// Whether workers have exactly this prefix.
+    fn has(&self, (vrf, net): Network) -> bool {
+        self.table(vrf).is_some_and(|tables| tables.has(net))
     }
 
-    fn take_out(&mut self, prefix: Ipv4Net, author: Author) -> Result<(), Refusal> {
+    /// Removes the route that this author has.
+    pub(crate) fn remove(&mut self, network: Network, author: Author) -> Result<(), Refusal> {
+        self.work = self.work.wrapping_add(1);
+        self.take_out(network, author)
+    }
+
+    fn take_out(&mut self, (vrf, net): Network, author: Author) -> Result<(), Refusal> {
         let mut changes = std::mem::take(&mut self.changes);
-        let done = self.rib.remove(DEFAULT_VRF, prefix, author, &mut changes).map_err(Refusal::Routes);
+        let done = in_family!(net, prefix => self.rib.remove(vrf, prefix, author, &mut changes));
         self.apply(&mut changes);
         self.changes = changes;
-        done
+        done.map_err(Refusal::Routes)
     }
 
     /// Removes routes of the configuration.
-    pub(crate) fn remove_config(&mut self, gone: &[Ipv4Net]) {
-        for prefix in gone {
-            _ = self.remove(*prefix, Author::Config);
+    pub(crate) fn remove_config(&mut self, gone: &[Network]) {
+        for network in gone {
+            _ = self.remove(*network, Author::Config);
         }
     }
 
@@ -239,33 +279,34 @@ impl Routing {
     }
 
     /// The Ethernet address of a neighbour is known now, or not any more.
-    pub(crate) fn set_mac(&mut self, port: PortId, address: Ipv4Addr, mac: Option<MacAddr>) {
+    pub(crate) fn set_mac(&mut self, port: PortId, address: IpAddr, mac: Option<MacAddr>) {
         match mac {
             Some(mac) => drop(self.macs.insert((port, address), mac)),
             None => drop(self.macs.remove(&(port, address))),
         }
-        let next_hop = NextHop { port, gateway: Some(address.into()) };
+        let next_hop = NextHop { port, gateway: Some(address) };
         if let Some(id) = self.numbers.get(&next_hop) {
             self.fib.set(Leads::next_hop(id.index()), self.entry_of(next_hop));
         }
     }
 
     /// Makes a prefix lead to a fate whatever its routes say, or to what they say.
-    pub(crate) fn set_fate(&mut self, prefix: Ipv4Net, fate: Option<Leads>) -> Result<(), Refusal> {
+    pub(crate) fn set_fate(&mut self, network: Network, fate: Option<Leads>) -> Result<(), Refusal> {
         let before = match fate {
-            Some(leads) => self.fates.insert(prefix, leads),
-            None => self.fates.remove(&prefix),
+            Some(leads) => self.fates.insert(network, leads),
+            None => self.fates.remove(&network),
         };
-        let settled = if before == fate { Ok(()) } else { self.settle(prefix) };
+        let settled = if before == fate { Ok(()) } else { self.settle(network) };
         if settled.is_err() && fate.is_some() {
-            self.fates.remove(&prefix);
+            self.fates.remove(&network);
         }
         settled.map_err(Refusal::Table)
     }
 
-    /// Where packets to an address go; `hash` is asked for the flow's.
-    pub(crate) fn decide(&self, destination: Ipv4Addr, hash: impl FnOnce() -> u32) -> Decision {
-        let place = self.fib.place(self.table.lookup(destination.to_bits()), hash);
+    /// Where packets to an address go in a VRF; `hash` is asked for the flow's.
+    pub(crate) fn decide(&self, vrf: VrfId, destination: IpAddr, hash: impl FnOnce() -> u32) -> Decision {
+        let Some(table) = self.table(vrf) else { return Decision::NoRoute };
+        let place = self.fib.place(table.lookup(destination), hash);
         let entry = self.fib.entry(place);
         match self.fib.next_hop_at(place) {
             Some(number) => {
@@ -276,6 +317,9 @@ impl Routing {
                 Action::Broadcast => Decision::Broadcast,
                 Action::LinkLocal => Decision::LinkLocal,
                 Action::Forward => entry.interface().map_or(Decision::NoRoute, Decision::Flood),
+                Action::Blackhole => Decision::Discard(Discard::Blackhole),
+                Action::Unreachable => Decision::Discard(Discard::Unreachable),
+                Action::Prohibit => Decision::Discard(Discard::Prohibit),
                 Action::NoRoute | Action::Unresolved => Decision::NoRoute,
             },
         }
@@ -283,11 +327,11 @@ impl Routing {
 
     /// Tries again what was refused, at most so many prefixes, and lets numbers be used again that no reader can hold any more.
     pub(crate) fn tidy(&mut self, most: usize) {
-        let tried: Vec<Ipv4Net> = self.unsettled.iter().copied().take(most).collect();
-        for prefix in tried {
+        let tried: Vec<Network> = self.unsettled.iter().copied().take(most).collect();
+        for network in tried {
             self.work = self.work.wrapping_add(1);
-            if self.settle(prefix).is_ok() {
-                self.unsettled.remove(&prefix);
+            if self.settle(network).is_ok() {
+                self.unsettled.remove(&network);
             }
         }
         let now = self.rib.retired();
@@ -346,7 +390,7 @@ impl Routing {
 
     /// Neighbours to which packets were sent since the last look, of some next hops after those of the last call; and whether that were
     /// the last ones.
-    pub(crate) fn used_neighbors(&mut self) -> (Vec<(PortId, Ipv4Addr)>, bool) {
+    pub(crate) fn used_neighbors(&mut self) -> (Vec<(PortId, IpAddr)>, bool) {
         let mut used = Vec::new();
         let first = std::mem::take(&mut self.next_look);
         for ((&index, occupant), n) in self.occupants.range_mut(first..).zip(1..) {
@@ -356,7 +400,7 @@ impl Routing {
             }
             let (packets, _) = self.counters.sum(Leads::next_hop(index).value());
             if std::mem::replace(&mut occupant.seen, packets) != packets
-                && let Some(IpAddr::V4(gateway)) = occupant.next_hop.gateway
+                && let Some(gateway) = occupant.next_hop.gateway
             {
                 used.push((occupant.next_hop.port, gateway));
             }
@@ -376,13 +420,12 @@ impl Routing {
                 }
                 // Nothing leads there any more.
                 Change::Group { now: None, .. } => {}
-                // Workers have no table of IPv6 yet.
-                Change::Route { prefix: IpNet::V6(_), .. } => {}
-                Change::Route { prefix: IpNet::V4(prefix), now, .. } => {
-                    if !self.fates.contains_key(&prefix)
-                        && let Err(error) = self.write(prefix, now.map(leads_of))
+                Change::Route { vrf, prefix, now } => {
+                    let network = (vrf, prefix);
+                    if !self.fates.contains_key(&network)
+                        && let Err(error) = self.write(network, now.map(leads_of))
                     {
-                        self.unsettled.insert(prefix);
+                        self.unsettled.insert(network);
                         refused = Some(error);
                     }
                 }
@@ -412,24 +455,22 @@ impl Routing {
     }
 
     fn entry_of(&self, next_hop: NextHop) -> Entry {
-        let gateway = if let Some(IpAddr::V4(gateway)) = next_hop.gateway { Some(gateway) } else { None };
-        let mac = gateway.and_then(|gateway| self.macs.get(&(next_hop.port, gateway)));
+        let mac = next_hop.gateway.and_then(|gateway| self.macs.get(&(next_hop.port, gateway)));
         mac.map_or(Entry::other(Action::Unresolved), |mac| Entry::forward(next_hop.port, *mac))
     }
 
     /// Makes the table hold what is right for a prefix.
-    fn settle(&mut self, prefix: Ipv4Net) -> Result<(), Refused> {
-        let target = self.rib.installed_at(DEFAULT_VRF, prefix);
-        let leads = self.fates.get(&prefix).copied().or(target.map(leads_of));
-        self.write(prefix, leads)
+    fn settle(&mut self, (vrf, net): Network) -> Result<(), Refused> {
+        let target = in_family!(net, prefix => self.rib.installed_at(vrf, prefix));
+        let leads = self.fates.get(&(vrf, net)).copied().or(target.map(leads_of));
+        self.write((vrf, net), leads)
     }
 
-    fn write(&mut self, prefix: Ipv4Net, leads: Option<Leads>) -> Result<(), Refused> {
-        self.recent.note(prefix);
-        let prefix = to_prefix(prefix);
-        match leads {
-            Some(leads) => self.table.insert(prefix, leads),
-            None => self.table.remove(prefix),
+    fn write(&mut self, (vrf, net): Network, leads: Option<Leads>) -> Result<(), Refused> {
+        self.recent.note((vrf, net));
+        match self.tables.get_mut(usize::from(vrf)) {
+            Some(tables) => tables.write(net, leads),
+            None => Ok(()),
         }
     }
 }
@@ -437,15 +478,10 @@ impl Routing {
 /// Next hops whose counters are looked at in one go.
 const LOOKED_AT: u32 = 4096;
 
-/// A prefix as the table has it; its length is within bounds, so that the fallback is never taken.
-fn to_prefix(prefix: Ipv4Net) -> Prefix4 {
-    Prefix4::covering(prefix.addr().to_bits(), prefix.prefix_len()).unwrap_or(Prefix4::DEFAULT)
-}
-
 fn leads_of(target: Target) -> Leads {
     match target {
         Target::NextHop(id) => Leads::next_hop(id.index()),
         Target::Group(id) => Leads::group(id.index()),
-        Target::Discard(_) => Leads::NO_ROUTE,
+        Target::Discard(discard) => Leads::discard(discard),
     }
 }

@@ -1,16 +1,17 @@
 //! What was added at run time, as requests that would add it again.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use weir_ip::InterfaceId;
-use weir_net::Author;
 use weir_net::neighbor::Neighbor;
-use weir_net::rib::{Hop, RouteView};
+use weir_net::{Author, DEFAULT_VRF, Family, VrfId};
 use weir_stage::{Saved, ShowRows};
 
 use crate::pieces::{AllRoutes, InTurn, pieces};
 use crate::request::{NEIGHBORS, ROUTES, saved_interface};
+use crate::routing::Network;
 use crate::shared::{Shared, lock};
 use crate::state::Control;
 
@@ -22,23 +23,33 @@ pub(crate) fn save(shared: &Arc<Shared>) -> Box<dyn ShowRows<Saved>> {
         added.filter(|id| control.ledger.author(*id) == Author::Cli).collect()
     };
     let interfaces = pieces(shared, ids, saved_interface);
-    let routes = AllRoutes::new(shared, |author| author == Author::Cli, route);
-    let added: Vec<Neighbor> =
-        lock(shared).neighbors.iter().filter(|neighbor| neighbor.author == Author::Cli).collect();
-    let neighbors = pieces(shared, added, |_: &Control, added| neighbor(&added));
+    let routes = AllRoutes::new(shared, |_, author| author == Author::Cli, route);
+    let added: Vec<Neighbor<IpAddr>> =
+        lock(shared).neighbors().filter(|neighbor| neighbor.author == Author::Cli).collect();
+    let neighbors = pieces(shared, added, |control: &Control, added| neighbor(control, &added));
     Box::new(InTurn::new([interfaces, Box::new(routes), neighbors]))
 }
 
-fn route(control: &Control, route: &RouteView<'_>) -> Saved {
-    let via = route.hops().map(|(hop, _)| match hop {
-        Hop::Via(gateway) | Hop::ViaOn(gateway, _) => gateway.to_string(),
-        Hop::On(port) => control.name_of(port).to_owned(),
-        Hop::Discard(discard) => discard.to_string(),
-    });
-    ROUTES.saved("add", json!({ "prefix": route.prefix().to_string(), "via": via.collect::<Vec<_>>() }))
+fn route(control: &Control, network: Network, author: Author) -> Option<Saved> {
+    let (vrf, prefix) = network;
+    let via: Vec<String> = control.stated(network, author)?.iter().map(ToString::to_string).collect();
+    Some(ROUTES.saved("add", in_vrf(control, vrf, json!({ "prefix": prefix.to_string(), "via": via }))))
 }
 
-fn neighbor(added: &Neighbor) -> Option<Saved> {
-    let arguments = json!({ "address": added.address.to_string(), "mac": added.mac?.to_string() });
-    Some(NEIGHBORS.saved("add", arguments))
+fn neighbor(control: &Control, added: &Neighbor<IpAddr>) -> Option<Saved> {
+    let is_link_local = matches!(added.address, IpAddr::V6(address) if Family::is_link_local(address));
+    let address = match is_link_local {
+        true => format!("{}%{}", added.address, control.name_of(added.port)),
+        false => added.address.to_string(),
+    };
+    let arguments = json!({ "address": address, "mac": added.mac?.to_string() });
+    Some(NEIGHBORS.saved("add", in_vrf(control, control.vrf_of(added.port), arguments)))
+}
+
+/// A request in a VRF, which is named unless it is the default one.
+fn in_vrf(control: &Control, vrf: VrfId, mut arguments: Value) -> Value {
+    if let Some(table) = arguments.as_object_mut().filter(|_| vrf != DEFAULT_VRF) {
+        table.insert("vrf".to_owned(), control.vrf_name(vrf).into());
+    }
+    arguments
 }

@@ -7,12 +7,14 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ipnet::Ipv4Net;
+use ipnet::{Ipv4Net, Ipv6Net};
 use weir_net::Author;
-use weir_net::rib::Hop;
 
 use crate::load::Wanted;
+use crate::routing::Network;
 use crate::state::{Control, neighbors_on};
+use crate::static_routes::is_among;
+use crate::via::Via;
 
 /// Changes of routes, or what follows from other changes, that are worked on at once.
 pub(crate) const CHANGES: usize = 256;
@@ -116,48 +118,91 @@ pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
         lock(shared).add_config_neighbors(piece, now);
     }
     while lock(shared).catch_up(CHANGES) {}
-    let is_wanted = |prefix: Ipv4Net| routes.binary_search_by_key(&prefix, |route| route.prefix).is_ok();
-    lock(shared).missing.retain(Author::Config, is_wanted);
-    let mut gone: Vec<Ipv4Net> = Vec::new();
-    each_piece(shared, |control, piece| {
-        let ours = control.routing.rib().routes_at::<Ipv4Net>(piece).filter(|route| route.author() == Author::Config);
-        gone.extend(ours.map(|route| route.prefix()).filter(|prefix| !is_wanted(*prefix)));
+    lock(shared).forget_unwanted(&routes);
+    let mut gone: Vec<Network> = Vec::new();
+    each_route(shared, |_, network, author| {
+        if author == Author::Config && !is_among(&routes, network) {
+            gone.push(network);
+        }
     });
     for piece in gone.chunks(CHANGES) {
         lock(shared).routing.remove_config(piece);
     }
-    for piece in routes.chunks(CHANGES) {
-        let control = &mut *lock(shared);
-        control.missing.replace_config(&mut control.routing, piece, |gateway| Hop::Via(gateway.into()));
+    for (routes, vrf) in routes.iter().zip(0..) {
+        for piece in routes.chunks(CHANGES) {
+            lock(shared).replace_config_routes(vrf, piece);
+        }
     }
 }
 
 /// Takes over from the instance that `shared` replaces, which still runs, what is not the configuration's.
 pub(crate) fn take_over(shared: &Shared, old: &Shared, now: u64) {
     lock(shared).take_over_interfaces(&lock(old), now);
-    let mut added: Vec<(Ipv4Net, Vec<Hop>)> = Vec::new();
-    each_piece(old, |control, piece| {
-        let theirs = control.routing.rib().routes_at::<Ipv4Net>(piece).filter(|route| route.author() == Author::Cli);
-        added.extend(theirs.map(|route| (route.prefix(), route.hops().map(|(hop, _)| hop).collect())));
+    let mut added: Vec<(Network, Vec<Via>)> = Vec::new();
+    each_route(old, |control, network, author| {
+        let stated = (author == Author::Cli).then(|| control.stated(network, author)).flatten();
+        added.extend(stated.map(|vias| (network, vias)));
     });
-    added.extend(lock(old).missing.of(Author::Cli).map(|(prefix, hops)| (prefix, hops.to_vec())));
+    {
+        let old = lock(old);
+        let missing =
+            old.missing.of(Author::Cli).filter_map(|(network, _)| Some((network, old.stated(network, Author::Cli)?)));
+        added.extend(missing);
+    }
+    let names = lock(old).vrfs.clone();
     for piece in added.chunks(CHANGES) {
         let control = &mut *lock(shared);
-        for (prefix, hops) in piece {
-            control.missing.replace(&mut control.routing, *prefix, Author::Cli, hops);
+        for ((vrf, net), vias) in piece {
+            // What was in a VRF that is not there any more is gone with it.
+            let vrf = names.get(usize::from(*vrf)).and_then(|name| control.vrf(name));
+            if let Some(vrf) = vrf {
+                control.want_route((vrf, *net), Author::Cli, vias);
+            }
         }
     }
-    let neighbors: Vec<_> = lock(old).neighbors.iter().collect();
-    lock(shared).take_over_neighbors(&neighbors, now);
+    take_over_neighbors(shared, old, now);
     while lock(shared).catch_up(CHANGES) {}
 }
 
-/// Looks through the positions of all routes, by the piece.
-pub(crate) fn each_piece(shared: &Shared, mut look: impl FnMut(&Control, std::ops::Range<u32>)) {
+/// Takes over neighbours that were added at run time or learned.
+fn take_over_neighbors(shared: &Shared, old: &Shared, now: u64) {
+    let known: Vec<_> = {
+        let old = lock(old);
+        old.neighbors().map(|neighbor| (old.name_of(neighbor.port).to_owned(), neighbor)).collect()
+    };
+    lock(shared).take_over_neighbors(&known, now);
+}
+
+/// Looks at all routes of both families, by the piece.
+pub(crate) fn each_route(shared: &Shared, mut look: impl FnMut(&Control, Network, Author)) {
+    each_piece(
+        shared,
+        |control| control.routing.rib().positions::<Ipv4Net>(),
+        |control, piece| {
+            let routes = control.routing.rib().routes_at::<Ipv4Net>(piece);
+            routes.for_each(|route| look(control, (route.vrf(), route.prefix().into()), route.author()));
+        },
+    );
+    each_piece(
+        shared,
+        |control| control.routing.rib().positions::<Ipv6Net>(),
+        |control, piece| {
+            let routes = control.routing.rib().routes_at::<Ipv6Net>(piece);
+            routes.for_each(|route| look(control, (route.vrf(), route.prefix().into()), route.author()));
+        },
+    );
+}
+
+/// Looks through so many positions of routes, by the piece.
+fn each_piece(
+    shared: &Shared,
+    positions: impl Fn(&Control) -> u32,
+    mut look: impl FnMut(&Control, std::ops::Range<u32>),
+) {
     let mut at: u32 = 0;
     loop {
         let control = lock(shared);
-        let next = control.routing.rib().positions::<Ipv4Net>().min(at.saturating_add(LOOKED_THROUGH));
+        let next = positions(&control).min(at.saturating_add(LOOKED_THROUGH));
         if next <= at {
             return;
         }

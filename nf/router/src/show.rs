@@ -2,33 +2,33 @@
 
 mod interfaces;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use serde_json::{Value, json};
+use weir_net::neighbor::own::OwnAddress;
 use weir_net::neighbor::{Neighbor, State};
-use weir_net::rib::{Hop, RouteView};
-use weir_net::{Author, DEFAULT_VRF};
+use weir_net::{Author, VrfId};
 use weir_stage::{RequestError, Show, ShowRows, whole};
 
 use crate::pieces::{AllRoutes, pieces};
-use crate::routing::Traffic;
+use crate::routing::{Network, Traffic, in_family};
 use crate::shared::{Shared, lock};
-use crate::state::Control;
+use crate::state::{Control, Routable};
 
 /// What can be shown.
 pub(crate) static SHOWS: &[Show] = &[
     Show {
         what: "routes",
-        columns: &["prefix", "via", "author", "active"],
-        help: "Routes. Filter: a prefix, an address (the routes that cover it), an author, or `learned` for known hosts",
+        columns: &["prefix", "via", "author", "active", "vrf"],
+        help: "Routes. Filter: a prefix, an address (the routes that cover it), a VRF, an author, or `learned` for known hosts",
     },
     Show {
         what: "neighbors",
-        columns: &["address", "mac", "port", "state", "author", "age"],
-        help: "Neighbours and where ARP stands with each; age in seconds. Filter: an address, port, state or author",
+        columns: &["address", "mac", "port", "state", "author", "age", "vrf"],
+        help: "Neighbours and where ARP or neighbour discovery stands with each; age in seconds. Filter: an address, port, state, author or VRF",
     },
     Show {
         what: "nexthops",
@@ -37,8 +37,14 @@ pub(crate) static SHOWS: &[Show] = &[
     },
     Show {
         what: "addresses",
-        columns: &["address", "port", "link", "mtu", "mac", "probing", "rival"],
-        help: "The router's own addresses; `rival` is another station that was heard using one",
+        columns: &["address", "port", "link", "mtu", "mac", "probing", "usable", "rival", "vrf"],
+        help: "The router's own addresses; one of IPv6 is usable once it was found to be nobody else's; `rival` is another station that was \
+               heard using one",
+    },
+    Show {
+        what: "vrfs",
+        columns: &["name", "interfaces", "ipv4_routes", "ipv6_routes", "neighbors", "lookup_bytes"],
+        help: "VRFs with what is in each: interfaces, prefixes that workers look up, neighbours, and memory for lookups",
     },
     Show {
         what: "interfaces",
@@ -51,6 +57,7 @@ pub(crate) static SHOWS: &[Show] = &[
             "mtu",
             "mac",
             "addresses",
+            "vrf",
             "rx_packets",
             "rx_bytes",
             "tx_packets",
@@ -80,7 +87,8 @@ pub(crate) fn rows(
         "routes" => routes(shared, control, filter),
         "neighbors" => {
             let row = move |control: &Control, neighbor| Some(neighbor_row(control, neighbor, now));
-            check_word(control, what, filter, &[("a state", &states()), ("an author", &authors())])?;
+            let others = [("a state", &states()[..]), ("an author", &authors()[..]), ("a VRF", &vrfs(control)[..])];
+            check_word(control, what, filter, &others)?;
             Ok(pieces(shared, neighbors(control, filter), row))
         }
         "nexthops" => {
@@ -88,13 +96,18 @@ pub(crate) fn rows(
             Ok(pieces(shared, next_hops(control, filter), |control, traffic| Some(hop_row(control, traffic))))
         }
         "interfaces" => interfaces::rows(shared, control, filter),
-        "addresses" | "fib" if filter.is_some() => {
+        "addresses" | "fib" | "vrfs" if filter.is_some() => {
             let word = filter.unwrap_or_default();
             Err(RequestError(format!(
                 "\"{word}\" selects nothing: the table '{what}' is shown whole; leave the word out"
             )))
         }
-        "addresses" => Ok(whole(addresses(control))),
+        "addresses" => {
+            let four = addresses(control, control.four.neighbors.own_addresses());
+            let six = addresses(control, control.six.neighbors.own_addresses());
+            Ok(whole(four.into_iter().chain(six).collect()))
+        }
+        "vrfs" => Ok(whole((0..control.vrfs.len() as VrfId).map(|vrf| vrf_row(control, vrf)).collect())),
         "fib" => Ok(whole(vec![fib(control)])),
         _ => Err(RequestError(format!("there is no table '{what}'"))),
     }
@@ -111,6 +124,10 @@ fn authors() -> Vec<&'static str> {
     Author::ALL.iter().map(|author| author.name()).collect()
 }
 
+fn vrfs(control: &Control) -> Vec<&str> {
+    control.vrfs.iter().map(String::as_str).collect()
+}
+
 /// Whether a filter of `what` means something: an address, a port, or one of other words, by what they are. What it means may
 /// have no rows at present.
 fn check_word(
@@ -122,7 +139,7 @@ fn check_word(
     let Some(word) = filter else { return Ok(()) };
     let is_port = control.interfaces.find(word).is_some();
     let is_other = others.iter().any(|(_, words)| words.contains(&word));
-    if is_port || is_other || word.parse::<Ipv4Addr>().is_ok() {
+    if is_port || is_other || word.parse::<IpAddr>().is_ok() {
         return Ok(());
     }
     let ports: Vec<&str> = control.interfaces.iter().take(NAMED).map(|interface| interface.name()).collect();
@@ -135,54 +152,71 @@ fn check_word(
 }
 
 fn routes(shared: &Arc<Shared>, control: &Control, filter: Option<&str>) -> Result<Box<dyn ShowRows>, RequestError> {
-    let rib = control.routing.rib();
-    let row = |route: RouteView<'_>| route_row(control, &route);
     let Some(word) = filter else {
         // Hosts that were found by ARP are shown as neighbours, as elsewhere.
-        return Ok(Box::new(AllRoutes::new(shared, |author| author != Author::Learned, route_row)));
+        return Ok(Box::new(AllRoutes::new(shared, |_, author| author != Author::Learned, route_row)));
     };
     if let Ok(wanted) = Author::from_str(word) {
-        return Ok(Box::new(AllRoutes::new(shared, move |author| author == wanted, route_row)));
+        return Ok(Box::new(AllRoutes::new(shared, move |_, author| author == wanted, route_row)));
     }
-    if let Ok(address) = word.parse::<Ipv4Addr>() {
-        let lengths = (0..=32).rev().filter_map(|length| Ipv4Net::new(address, length).ok());
-        return Ok(whole(lengths.flat_map(|prefix| rib.routes_to(DEFAULT_VRF, prefix)).map(row).collect()));
+    if let Some(wanted) = control.vrf(word) {
+        let is_wanted = move |(vrf, _): Network, author| vrf == wanted && author != Author::Learned;
+        return Ok(Box::new(AllRoutes::new(shared, is_wanted, route_row)));
     }
-    match <Ipv4Net as weir_config::Scalar>::parse(word) {
-        Ok(prefix) => Ok(whole(rib.routes_to(DEFAULT_VRF, prefix).map(row).collect())),
+    if let Ok(address) = word.parse::<IpAddr>() {
+        let longest = IpNet::from(address).max_prefix_len();
+        let around = (0..=longest).rev().filter_map(|length| IpNet::new(address, length).ok());
+        return Ok(whole(rows_to(control, around.map(|net| net.trunc()))));
+    }
+    match <IpNet as weir_config::Scalar>::parse(word) {
+        Ok(prefix) => Ok(whole(rows_to(control, [prefix].into_iter()))),
         Err(_) => Err(RequestError(format!(
-            "\"{word}\" selects no routes; write a prefix, an address, or an author: connected, config, cli, linux, learned"
+            "\"{word}\" selects no routes; write a prefix, an address, an author (connected, config, cli, linux, learned), or a VRF ({})",
+            control.vrfs.join(", ")
         ))),
     }
 }
 
-fn route_row(control: &Control, route: &RouteView<'_>) -> Value {
-    let via = route.hops().map(|(hop, _)| match hop {
-        Hop::On(port) => format!("port {}", control.name_of(port)),
-        Hop::Via(gateway) => gateway.to_string(),
-        Hop::Discard(discard) => discard.to_string(),
-        Hop::ViaOn(gateway, port) => format!("{gateway} port {}", control.name_of(port)),
-    });
-    json!({
-        "prefix": route.prefix().to_string(),
-        "via": via.collect::<Vec<_>>(),
-        "author": route.author().name(),
-        "active": route.is_installed(),
-    })
+/// The routes of all authors to these prefixes, VRF by VRF.
+fn rows_to(control: &Control, prefixes: impl Iterator<Item = IpNet> + Clone) -> Vec<Value> {
+    let mut rows = Vec::new();
+    for (vrf, prefix) in (0..control.vrfs.len() as VrfId).flat_map(|vrf| prefixes.clone().map(move |net| (vrf, net))) {
+        let rib = control.routing.rib();
+        let authors: Vec<Author> =
+            in_family!(prefix, net => rib.routes_to(vrf, net).map(|route| route.author()).collect());
+        rows.extend(authors.into_iter().filter_map(|author| route_row(control, (vrf, prefix), author)));
+    }
+    rows
 }
 
-fn neighbors(control: &Control, filter: Option<&str>) -> Vec<Neighbor> {
-    let chosen = control.neighbors.iter().filter(|neighbor| {
+fn route_row(control: &Control, network: Network, author: Author) -> Option<Value> {
+    let (vrf, prefix) = network;
+    let rib = control.routing.rib();
+    let is_active = in_family!(prefix, net => {
+        rib.routes_to(vrf, net).find(|route| route.author() == author).map(|route| route.is_installed())
+    })?;
+    let via: Vec<String> = control.stated(network, author)?.iter().map(ToString::to_string).collect();
+    Some(json!({
+        "prefix": prefix.to_string(),
+        "via": via,
+        "author": author.name(),
+        "active": is_active,
+        "vrf": control.vrf_name(vrf),
+    }))
+}
+
+fn neighbors(control: &Control, filter: Option<&str>) -> Vec<Neighbor<IpAddr>> {
+    let chosen = control.neighbors().filter(|neighbor| {
         filter.is_none_or(|word| {
-            let address = neighbor.address.to_string();
-            [address.as_str(), control.name_of(neighbor.port), neighbor.state.name(), neighbor.author.name()]
-                .contains(&word)
+            let (address, port) = (neighbor.address.to_string(), control.name_of(neighbor.port));
+            let vrf = control.vrf_name(control.vrf_of(neighbor.port));
+            [address.as_str(), port, neighbor.state.name(), neighbor.author.name(), vrf].contains(&word)
         })
     });
     chosen.collect()
 }
 
-fn neighbor_row(control: &Control, neighbor: Neighbor, now: u64) -> Value {
+fn neighbor_row(control: &Control, neighbor: Neighbor<IpAddr>, now: u64) -> Value {
     json!({
         "address": neighbor.address.to_string(),
         "mac": neighbor.mac.map(|mac| mac.to_string()),
@@ -190,6 +224,21 @@ fn neighbor_row(control: &Control, neighbor: Neighbor, now: u64) -> Value {
         "state": neighbor.state.name(),
         "author": neighbor.author.name(),
         "age": now.saturating_sub(neighbor.since) / 1_000_000_000,
+        "vrf": control.vrf_name(control.vrf_of(neighbor.port)),
+    })
+}
+
+fn vrf_row(control: &Control, vrf: VrfId) -> Value {
+    let tables = control.routing.table(vrf);
+    let interfaces = control.interfaces.iter().filter(|interface| interface.wanted.vrf == vrf).count();
+    let neighbors = control.neighbors().filter(|neighbor| control.vrf_of(neighbor.port) == vrf).count();
+    json!({
+        "name": control.vrf_name(vrf),
+        "interfaces": interfaces,
+        "ipv4_routes": tables.map(|tables| tables.lens().0),
+        "ipv6_routes": tables.map(|tables| tables.lens().1),
+        "neighbors": neighbors,
+        "lookup_bytes": tables.map(|tables| tables.memory().lookup),
     })
 }
 
@@ -213,8 +262,8 @@ fn hop_row(control: &Control, traffic: Traffic) -> Value {
     })
 }
 
-fn addresses(control: &Control) -> Vec<Value> {
-    let rows = control.neighbors.own_addresses().map(|own| {
+fn addresses<A: Routable>(control: &Control, all: impl Iterator<Item = OwnAddress<A>>) -> Vec<Value> {
+    let rows = all.map(|own| {
         let port = control.interfaces.get(own.interface.port());
         json!({
             "address": own.interface.net().to_string(),
@@ -223,16 +272,18 @@ fn addresses(control: &Control) -> Vec<Value> {
             "mtu": port.map(|port| port.mtu),
             "mac": port.map(|port| port.mac.to_string()),
             "probing": own.probing,
+            "usable": own.usable,
             "rival": own.rival.map(|mac| mac.to_string()),
+            "vrf": control.vrf_name(control.vrf_of(own.interface.port())),
         })
     });
     rows.collect()
 }
 
 fn fib(control: &Control) -> Value {
-    let memory = control.routing.table().memory();
+    let memory = control.routing.memory();
     json!({
-        "prefixes": control.routing.table().len(),
+        "prefixes": control.routing.prefixes(),
         "next_hops": control.routing.rib().next_hop_count(),
         "groups": control.routing.rib().group_count(),
         "lookup_bytes": memory.lookup + control.routing.fib().bytes(),
@@ -245,19 +296,19 @@ fn fib(control: &Control) -> Value {
 /// Facts for metrics.
 pub(crate) fn gauges(shared: &Shared) -> Vec<(&'static str, &'static str, f64)> {
     let control = &*lock(shared);
-    let memory = control.routing.table().memory();
+    let memory = control.routing.memory();
     vec![
         ("routes", "Routes of all authors", control.routing.rib().len() as f64),
-        ("fib_prefixes", "Prefixes that workers look up in", control.routing.table().len() as f64),
+        ("fib_prefixes", "Prefixes that workers look up in", control.routing.prefixes() as f64),
         ("fib_bytes", "Bytes that lookups touch at most", memory.lookup as f64),
         ("fib_unsettled", "Prefixes whose change waits for room in the table", control.routing.unsettled() as f64),
         ("next_hops", "Next hops in use", control.routing.rib().next_hop_count() as f64),
-        ("neighbors", "Neighbours in the table", control.neighbors.len() as f64),
+        ("neighbors", "Neighbours in the table", control.neighbors().count() as f64),
         (
             "longest_hold",
             "Most routes, hops and neighbours worked on at once, for which the slow path had to wait",
             shared.longest() as f64,
         ),
-        ("duplicate_addresses", "Own addresses that another station was heard using", control.duplicates.len() as f64),
+        ("duplicate_addresses", "Own addresses that another station was heard using", control.duplicates() as f64),
     ]
 }

@@ -1,28 +1,34 @@
-//! What the control side knows: ports, addresses, routes, neighbours. Requests, shows and the slow path share it.
+//! What the control side knows: interfaces, addresses, routes, neighbours. Requests, shows and the slow path share it.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::net::Ipv4Addr;
+mod side;
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use ipnet::Ipv4Net;
 use weir_ip::{InterfaceId, Interfaces, NO_INTERFACE};
+use weir_net::advertise::Advertiser;
 use weir_net::interface::{AddressKind, Interface};
 use weir_net::limit::{Policer, Rate};
-use weir_net::neighbor::duplicate::{Duplicate, Duplicates};
-use weir_net::neighbor::{Event, Limits, Neighbor, Neighbors, Timing};
+use weir_net::listener::Listeners;
+use weir_net::neighbor::duplicate::Duplicate;
+use weir_net::neighbor::{Event, Limits, Neighbor, Timing};
 use weir_net::rib::Hop;
-use weir_net::{Author, PortId};
+use weir_net::{Author, DEFAULT_VRF, Family, PortId, VrfId};
 use weir_stage::Notice;
 use weir_wire::MacAddr;
-use weir_wire::arp::{ArpFields, Operation};
+
+pub(crate) use side::{Routable, Side, Told};
 
 use crate::addresses::Addresses;
+use crate::advertise::Advertise;
 use crate::answer::{ERRORS, ErrorKind};
 use crate::counters::Counters;
 use crate::links::Ledger;
 use crate::load::{General, Wanted};
 use crate::missing::Missing;
-use crate::routing::{Refusal, Routing};
+use crate::named::Named;
+use crate::routing::{Network, Refusal, Routing};
 use crate::shared::CHANGES;
 
 /// What sending needs to know of an interface.
@@ -33,6 +39,7 @@ pub(crate) struct Link {
     /// Bytes of the longest IP packet.
     pub(crate) mtu: u16,
     pub(crate) up: bool,
+    pub(crate) vrf: VrfId,
 }
 
 /// All that the control side knows.
@@ -41,28 +48,35 @@ pub(crate) struct Control {
     pub(crate) interfaces: Interfaces,
     /// What is known of interfaces beside.
     pub(crate) ledger: Ledger,
-    pub(crate) addresses: Addresses,
+    /// Names of the VRFs, by number.
+    pub(crate) vrfs: Vec<String>,
     pub(crate) routing: Routing,
-    pub(crate) neighbors: Neighbors,
+    /// Addresses and neighbours of IPv4.
+    pub(crate) four: Side<Ipv4Addr>,
+    /// Those of IPv6.
+    pub(crate) six: Side<Ipv6Addr>,
+    /// Multicast groups that the router itself listens to.
+    pub(crate) listeners: Listeners,
+    /// When hosts are told of the router.
+    pub(crate) advertiser: Advertiser,
     /// Indices of ports.
     proxy_arp: HashSet<u16>,
     pub(crate) directed_broadcast: bool,
-    timing: Timing,
-    neighbor_limits: Limits,
     icmp: Policer<ERRORS>,
     identification: u16,
     /// Routes that there was no room for.
     pub(crate) missing: Missing,
+    /// Routes that name interfaces.
+    pub(crate) named: Named,
     /// Own addresses, broadcasts and connected networks that there was no room for.
-    pub(crate) refused: BTreeMap<Ipv4Net, Refusal>,
-    /// What happened to neighbours and forwarding does not know yet, the oldest first.
-    backlog: VecDeque<Event>,
-    /// What the slow path has to do: ARP to send, packets to let go.
-    outbox: Vec<Event>,
+    pub(crate) refused: BTreeMap<Network, Refusal>,
+    /// What the slow path has to do: messages to send, packets to let go.
+    outbox: Vec<Told>,
     /// When the counters of next hops are looked at again.
     next_look: u64,
-    /// Who else was heard using own addresses.
-    pub(crate) duplicates: Duplicates,
+    neighbor_limits: Limits,
+    /// What hosts are told of the router, by interface.
+    pub(crate) advertisements: BTreeMap<String, Advertise>,
 }
 
 /// Time between two looks at the counters of next hops, which tell what neighbours are in use.
@@ -73,38 +87,53 @@ fn error_rates(per_second: u64) -> [Rate; ERRORS] {
     [Rate::saving_a_tenth(per_second, 1); ERRORS]
 }
 
+/// What neighbours of IPv6 are believed by: the times that are configured, the counts of RFC 4861 section 10 and RFC 4862 section 5.1.
+fn timing_of_ipv6(timing: Timing) -> Timing {
+    let Timing { unicast_requests, delay, own_probes, .. } = Timing::for_ipv6();
+    Timing { unicast_requests, delay, own_probes: timing.own_probes.min(own_probes), ..timing }
+}
+
+/// How many neighbours of IPv6 there may be: as many as of IPv4, but those who have not answered do not take all the room.
+fn limits_of_ipv6(limits: Limits) -> Limits {
+    Limits { incomplete: Limits::for_ipv6().incomplete.min(limits.total / 4).max(1), ..limits }
+}
+
 impl Control {
-    /// Without ports, addresses and routes.
+    /// Without ports, addresses and routes, in VRFs of these names.
     pub(crate) fn new(
         interfaces: Interfaces,
         received: Arc<Counters>,
+        vrfs: Vec<String>,
         routing: Routing,
         neighbor_limits: Limits,
-        timing: Timing,
+        seed: u64,
     ) -> Control {
+        let timing = Timing::default();
         Control {
             interfaces,
             ledger: Ledger::new(received),
-            addresses: Addresses::default(),
             routing,
-            neighbors: Neighbors::new(timing, neighbor_limits),
+            four: Side::new(vrfs.len(), timing, neighbor_limits, seed),
+            six: Side::new(vrfs.len(), timing_of_ipv6(timing), limits_of_ipv6(neighbor_limits), seed),
+            vrfs,
+            listeners: Listeners::new(seed),
+            advertiser: Advertiser::new(seed),
             proxy_arp: HashSet::new(),
             directed_broadcast: false,
-            timing,
-            neighbor_limits,
             icmp: Policer::new(error_rates(0), 0),
             identification: 0,
             missing: Missing::default(),
+            named: Named::default(),
             refused: BTreeMap::new(),
-            backlog: VecDeque::new(),
             outbox: Vec::new(),
             next_look: 0,
-            duplicates: Duplicates::default(),
+            neighbor_limits,
+            advertisements: BTreeMap::new(),
         }
     }
 
     /// Becomes what a checked configuration wants, before anybody uses it. Answers the routes that the tables have no room for.
-    pub(crate) fn become_wanted(&mut self, wanted: Wanted, now: u64) -> Vec<(Ipv4Net, Refusal)> {
+    pub(crate) fn become_wanted(&mut self, wanted: Wanted, now: u64) -> Vec<(Network, Refusal)> {
         let Wanted { general, interfaces, routes, neighbors } = wanted;
         self.become_general(general, now);
         let ids = self.place_interfaces(&interfaces, now);
@@ -113,60 +142,121 @@ impl Control {
         self.remove_neighbors(&gone);
         self.add_config_neighbors(&neighbors, now);
         while self.catch_up(usize::MAX) {}
-        self.missing.set_config(&mut self.routing, &routes, |gateway| Hop::Via(gateway.into()));
+        self.set_config_routes(&routes);
         self.routing.begin();
-        let refused = self.refused.iter().map(|(prefix, refusal)| (*prefix, *refusal));
+        let refused = self.refused.iter().map(|(network, refusal)| (*network, *refusal));
         refused.chain(self.missing.refusals()).collect()
     }
 
     /// The same but for what may be long.
     pub(crate) fn become_general(&mut self, wanted: General, now: u64) {
         self.routing.tell_time(now);
-        self.timing = wanted.timing;
-        self.neighbors.configure(self.timing, self.neighbor_limits);
+        self.four.neighbors.configure(wanted.timing, self.neighbor_limits);
+        self.six.neighbors.configure(timing_of_ipv6(wanted.timing), limits_of_ipv6(self.neighbor_limits));
         self.icmp.set_rates(now, error_rates(wanted.icmp_rate));
         self.proxy_arp = wanted.proxy_arp.iter().copied().collect();
         let is_other =
             std::mem::replace(&mut self.directed_broadcast, wanted.directed_broadcast) != wanted.directed_broadcast;
         self.set_ports(wanted.ports);
-        self.settle_prefix(LINK_LOCAL);
+        self.set_advertisements(wanted.advertise, now);
+        self.settle_link_local();
         if is_other {
             self.settle_broadcasts();
         }
     }
 
+    /// The number of a VRF.
+    pub(crate) fn vrf(&self, name: &str) -> Option<VrfId> {
+        self.vrfs.iter().zip(0..).find(|(known, _)| *known == name).map(|(_, vrf)| vrf)
+    }
+
+    /// The name of a VRF.
+    pub(crate) fn vrf_name(&self, vrf: VrfId) -> &str {
+        self.vrfs.get(usize::from(vrf)).map_or("", String::as_str)
+    }
+
+    /// The VRF that an interface is in.
+    pub(crate) fn vrf_of(&self, interface: InterfaceId) -> VrfId {
+        let known = self.interfaces.get(interface).map(|found| found.wanted.vrf);
+        known.or_else(|| self.ledger.vrf_of_gone(interface)).unwrap_or(DEFAULT_VRF)
+    }
+
+    /// The router's own addresses of a family in a VRF.
+    pub(crate) fn addresses<A: Routable>(&self, vrf: VrfId) -> &Addresses<A> {
+        A::side(self).addresses(vrf)
+    }
+
+    /// The router's own addresses of a family on an interface.
+    pub(crate) fn addresses_on<A: Routable>(&self, interface: InterfaceId) -> &[Interface<A>] {
+        self.addresses::<A>(self.vrf_of(interface)).of(interface)
+    }
+
     /// Neighbours of the configuration that are not `wanted` any more.
-    pub(crate) fn unwanted_neighbors(&self, wanted: &[(PortId, Ipv4Addr, MacAddr)]) -> Vec<(PortId, Ipv4Addr)> {
+    pub(crate) fn unwanted_neighbors(&self, wanted: &[(PortId, IpAddr, MacAddr)]) -> Vec<(PortId, IpAddr)> {
         let wanted: HashSet<_> = wanted.iter().map(|&(port, address, _)| (port, address)).collect();
-        let ours = self.neighbors.iter().filter(|neighbor| neighbor.author == Author::Config);
+        let ours = self.neighbors().filter(|neighbor| neighbor.author == Author::Config);
         ours.map(|neighbor| (neighbor.port, neighbor.address)).filter(|key| !wanted.contains(key)).collect()
     }
 
     /// Forgets neighbours.
-    pub(crate) fn remove_neighbors(&mut self, gone: &[(PortId, Ipv4Addr)]) {
-        let mut events = Vec::new();
+    pub(crate) fn remove_neighbors(&mut self, gone: &[(PortId, IpAddr)]) {
         for &(port, address) in gone {
-            self.neighbors.remove(port, address, &mut events);
+            match address {
+                IpAddr::V4(address) => self.remove_neighbor(port, address),
+                IpAddr::V6(address) => self.remove_neighbor(port, address),
+            }
         }
+    }
+
+    fn remove_neighbor<A: Routable>(&mut self, port: PortId, address: A) {
+        let mut events = Vec::new();
+        A::side_mut(self).neighbors.remove(port, address, &mut events);
         self.absorb(events);
     }
 
     /// Enters neighbours of the configuration.
-    pub(crate) fn add_config_neighbors(&mut self, wanted: &[(PortId, Ipv4Addr, MacAddr)], now: u64) {
-        let mut events = Vec::new();
+    pub(crate) fn add_config_neighbors(&mut self, wanted: &[(PortId, IpAddr, MacAddr)], now: u64) {
         for &(port, address, mac) in wanted {
-            self.neighbors.add_static(now, port, address, mac, Author::Config, &mut events);
+            self.add_neighbor(now, (port, address), mac, Author::Config);
         }
+    }
+
+    /// Enters a neighbour by hand. Answers whether it can be one, and there was room.
+    pub(crate) fn add_neighbor(&mut self, now: u64, station: (PortId, IpAddr), mac: MacAddr, author: Author) -> bool {
+        match station {
+            (port, IpAddr::V4(address)) => self.add_static(now, port, address, mac, author),
+            (port, IpAddr::V6(address)) => self.add_static(now, port, address, mac, author),
+        }
+    }
+
+    fn add_static<A: Routable>(&mut self, now: u64, port: PortId, address: A, mac: MacAddr, author: Author) -> bool {
+        let mut events = Vec::new();
+        let added = A::side_mut(self).neighbors.add_static(now, port, address, mac, author, &mut events);
         self.absorb(events);
+        added
+    }
+
+    /// All neighbours of both families, by interface and address.
+    pub(crate) fn neighbors(&self) -> impl Iterator<Item = Neighbor<IpAddr>> {
+        self.four.neighbors.iter().map(widen).chain(self.six.neighbors.iter().map(widen))
+    }
+
+    /// A neighbour's entry.
+    pub(crate) fn neighbor(&self, port: PortId, address: IpAddr) -> Option<Neighbor<IpAddr>> {
+        match address {
+            IpAddr::V4(address) => self.four.neighbors.get(port, address).map(widen),
+            IpAddr::V6(address) => self.six.neighbors.get(port, address).map(widen),
+        }
     }
 
     /// Brings forwarding up to what happened to neighbours, and leaves the rest to the slow path. Where it is much, most of it waits for
     /// [`Control::catch_up`].
-    pub(crate) fn absorb(&mut self, events: Vec<Event>) {
-        let is_first = self.backlog.is_empty();
-        self.backlog.extend(events);
+    pub(crate) fn absorb<A: Routable>(&mut self, events: Vec<Event<A>>) {
+        let side = A::side_mut(self);
+        let is_first = side.backlog.is_empty();
+        side.backlog.extend(events);
         if is_first {
-            self.work_backlog_off(CHANGES);
+            self.work_backlog_off::<A>(CHANGES);
         }
     }
 
@@ -177,8 +267,9 @@ impl Control {
         // What links took along was told to forwarding in part already.
         let done = usize::try_from(self.routing.work().wrapping_sub(before)).unwrap_or(usize::MAX);
         let left = left.saturating_sub(done);
-        let left = left.saturating_sub(self.work_backlog_off(left));
-        let is_behind = self.routing.catch_up(left) || !self.backlog.is_empty() || self.ledger.is_behind();
+        let left = left.saturating_sub(self.work_backlog_off::<Ipv4Addr>(left));
+        let left = left.saturating_sub(self.work_backlog_off::<Ipv6Addr>(left));
+        let is_behind = self.routing.catch_up(left) || !self.knows_neighbors() || self.ledger.is_behind();
         if !is_behind {
             self.give_numbers_back();
         }
@@ -187,7 +278,7 @@ impl Control {
 
     /// Whether forwarding knows all that happened to neighbours.
     pub(crate) fn knows_neighbors(&self) -> bool {
-        self.backlog.is_empty()
+        self.four.backlog.is_empty() && self.six.backlog.is_empty()
     }
 
     /// How much more may be worked on before others have their turn; `before` is [`Routing::work`] as it was when this turn began.
@@ -196,38 +287,48 @@ impl Control {
         CHANGES.saturating_sub(done)
     }
 
-    /// Tells forwarding of so many events at most; answers of how many.
-    fn work_backlog_off(&mut self, most: usize) -> usize {
-        let events: Vec<Event> = self.backlog.drain(..most.min(self.backlog.len())).collect();
+    /// Tells forwarding of so many events of a family at most; answers of how many.
+    fn work_backlog_off<A: Routable>(&mut self, most: usize) -> usize {
+        let backlog = &mut A::side_mut(self).backlog;
+        let events: Vec<Event<A>> = backlog.drain(..most.min(backlog.len())).collect();
         events.iter().for_each(|event| self.absorb_one(event));
         let done = events.len();
-        self.outbox.extend(events);
-        if self.backlog.is_empty() {
+        self.outbox.extend(events.into_iter().map(A::told));
+        if self.knows_neighbors() {
             self.open_waiting();
         }
         done
     }
 
-    fn absorb_one(&mut self, event: &Event) {
+    fn absorb_one<A: Routable>(&mut self, event: &Event<A>) {
         match *event {
             Event::Resolved { port, address, mac } | Event::Changed { port, address, mac } => {
-                self.routing.set_mac(port, address, Some(mac));
+                self.routing.set_mac(port, address.into(), Some(mac));
                 if self.is_on_link(port, address) {
                     // Without a route of its own a known neighbour is still reached, by way of the slow path.
-                    _ = self.routing.replace(address.into(), Author::Learned, &[Hop::ViaOn(address.into(), port)]);
+                    let hop = Hop::ViaOn(address.into(), port);
+                    _ = self.routing.replace(self.host(port, address), Author::Learned, &[hop]);
                 }
             }
             Event::Failed { port, address } | Event::Removed { port, address } => {
-                _ = self.routing.remove(address.into(), Author::Learned);
-                self.routing.set_mac(port, address, None);
+                _ = self.routing.remove(self.host(port, address), Author::Learned);
+                self.routing.set_mac(port, address.into(), None);
             }
-            Event::DuplicateAddress { port, address, mac } => self.duplicates.heard(port, address, mac),
-            Event::Send { .. } | Event::OwnAddress { .. } => {}
+            Event::DuplicateAddress { port, address, mac } => {
+                A::side_mut(self).duplicates.heard(port, address, mac);
+            }
+            Event::OwnAddress { port, address, usable } => self.set_usable(port, address, usable),
+            Event::Send { .. } => {}
         }
     }
 
+    /// The network of a host on an interface, which is only itself.
+    fn host<A: Family>(&self, interface: InterfaceId, address: A) -> Network {
+        (self.vrf_of(interface), IpAddr::from(address.into()).into())
+    }
+
     /// What the slow path has to do.
-    pub(crate) fn take_outbox(&mut self) -> Vec<Event> {
+    pub(crate) fn take_outbox(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.outbox)
     }
 
@@ -235,10 +336,8 @@ impl Control {
     pub(crate) fn tick(&mut self, now: u64) -> u64 {
         let before = self.routing.work();
         self.routing.tell_time(now);
-        let mut events = Vec::new();
-        if self.backlog.is_empty() {
-            self.neighbors.timer(now, &mut events);
-        }
+        self.tick_neighbors::<Ipv4Addr>(now);
+        self.tick_neighbors::<Ipv6Addr>(now);
         if now >= self.next_look {
             self.try_refused_again();
             self.place_lacking(now);
@@ -247,20 +346,41 @@ impl Control {
                 self.next_look = now.saturating_add(LOOK_INTERVAL);
             }
             for (port, address) in used {
-                self.neighbors.used(now, port, address, &mut events);
+                match address {
+                    IpAddr::V4(address) => self.note_used(now, port, address),
+                    IpAddr::V6(address) => self.note_used(now, port, address),
+                }
             }
         }
-        self.absorb(events);
         let is_more = self.catch_up(self.left_of_a_turn(before));
         self.routing.tidy(self.left_of_a_turn(before));
         let left = self.left_of_a_turn(before);
         let again = self.missing.try_again(&mut self.routing, left, now);
-        if is_more { now } else { self.neighbors.next_deadline().unwrap_or(u64::MAX).min(self.next_look).min(again) }
+        if is_more {
+            return now;
+        }
+        let deadlines = [self.four.neighbors.next_deadline(), self.six.neighbors.next_deadline()];
+        deadlines.into_iter().flatten().chain([self.next_look, again]).min().unwrap_or(u64::MAX)
+    }
+
+    fn tick_neighbors<A: Routable>(&mut self, now: u64) {
+        let side = A::side_mut(self);
+        let mut events = Vec::new();
+        if side.backlog.is_empty() {
+            side.neighbors.timer(now, &mut events);
+        }
+        self.absorb(events);
+    }
+
+    fn note_used<A: Routable>(&mut self, now: u64, port: PortId, address: A) {
+        let mut events = Vec::new();
+        A::side_mut(self).neighbors.used(now, port, address, &mut events);
+        self.absorb(events);
     }
 
     /// What there was no room for, for people.
     pub(crate) fn lacks(&mut self) -> Vec<String> {
-        let own = self.refused.iter().next().map(|(prefix, refusal)| {
+        let own = self.refused.iter().next().map(|((_, prefix), refusal)| {
             let count = self.refused.len();
             format!("{count} of the router's own addresses and networks had no room: {prefix}, ...; {refusal}; they are tried again")
         });
@@ -273,28 +393,40 @@ impl Control {
     }
 
     /// Whether `address` is a host of a network that is connected by an interface.
-    fn is_on_link(&self, interface: InterfaceId, address: Ipv4Addr) -> bool {
-        self.addresses.of(interface).iter().any(|own| own.kind(address) == AddressKind::OnLink)
+    fn is_on_link<A: Routable>(&self, interface: InterfaceId, address: A) -> bool {
+        let is_near = |own: &Interface<A>| own.kind(address) == AddressKind::OnLink;
+        !address.is_link_local() && self.addresses_on::<A>(interface).iter().any(is_near)
     }
 
     /// Whether two addresses lie in the same network of an interface.
-    pub(crate) fn share_a_network(&self, interface: InterfaceId, one: Ipv4Addr, other: Ipv4Addr) -> bool {
-        self.addresses.of(interface).iter().any(|own| own.is_on_link(one) && own.is_on_link(other))
+    pub(crate) fn share_a_network<A: Routable>(&self, interface: InterfaceId, one: A, other: A) -> bool {
+        self.addresses_on::<A>(interface).iter().any(|own| own.is_on_link(one) && own.is_on_link(other))
     }
 
-    /// The router's own address on an interface, towards `address`.
-    pub(crate) fn source_on(&self, interface: InterfaceId, address: Ipv4Addr) -> Option<Ipv4Addr> {
-        let own = self.addresses.of(interface);
-        own.iter().find(|own| own.is_on_link(address)).or(own.first()).map(Interface::address)
+    /// The router's own address on an interface, towards `address`: one that may be used.
+    pub(crate) fn source_on<A: Routable>(&self, interface: InterfaceId, address: A) -> Option<A> {
+        let side = A::side(self);
+        let mut usable =
+            self.addresses_on::<A>(interface).iter().filter(|own| side.is_usable(interface, own.address()));
+        let near = usable.clone().find(|own| own.is_on_link(address));
+        // Beyond the link, an address of wider scope is better than a link-local one (RFC 6724 section 5, rule 2).
+        let wide = usable.clone().find(|own| own.address().is_link_local() == address.is_link_local());
+        near.or(wide).or_else(|| usable.next()).map(Interface::address)
+    }
+
+    /// Whether an address is the router's own on an interface, and may be used.
+    pub(crate) fn is_own_on<A: Routable>(&self, interface: InterfaceId, address: A) -> bool {
+        let has = self.addresses_on::<A>(interface).iter().any(|own| own.is_own(address));
+        has && A::side(self).is_usable(interface, address)
     }
 
     /// What sending by an interface needs; `None` for loopbacks and those that are gone.
     pub(crate) fn link(&self, interface: InterfaceId) -> Option<Link> {
         let found = self.interfaces.get(interface).filter(|found| !found.is_loopback())?;
-        Some(Link { interface, mac: found.mac, mtu: found.mtu, up: found.up })
+        Some(Link { interface, mac: found.mac, mtu: found.mtu, up: found.up, vrf: found.wanted.vrf })
     }
 
-    /// Whether requests by an interface for others' addresses are answered (RFC 1027).
+    /// Whether requests by an interface for others' addresses are answered (RFC 1027; RFC 4861 section 7.2.8).
     pub(crate) fn is_proxy(&self, interface: InterfaceId) -> bool {
         let port = self.interfaces.get(interface).and_then(|found| found.wanted.port);
         let port = port.and_then(|port| self.interfaces.ports().get(usize::from(port)));
@@ -308,19 +440,27 @@ impl Control {
 
     /// What the log is to tell: stations with the router's own addresses.
     pub(crate) fn notices(&mut self, now: u64) -> Vec<Notice> {
-        let told = self.duplicates.tell(now);
-        let notice = |duplicate: Duplicate| {
-            let facts = [
-                ("port", self.name_of(duplicate.port).to_owned()),
-                ("address", duplicate.address.to_string()),
-                ("mac", duplicate.mac.to_string()),
-                ("times", duplicate.times.to_string()),
-            ];
-            Notice { message: "another station uses an address of the router", facts: facts.into() }
-        };
-        let mut notices: Vec<Notice> = told.into_iter().map(notice).collect();
+        let four = self.four.duplicates.tell(now).into_iter().map(|told| self.duplicate(told));
+        let mut notices: Vec<Notice> = four.collect();
+        let six = self.six.duplicates.tell(now);
+        notices.extend(six.into_iter().map(|told| self.duplicate(told)));
         notices.extend(self.missing.notice());
         notices
+    }
+
+    fn duplicate<A: Family>(&self, duplicate: Duplicate<A>) -> Notice {
+        let facts = [
+            ("port", self.name_of(duplicate.port).to_owned()),
+            ("address", duplicate.address.to_string()),
+            ("mac", duplicate.mac.to_string()),
+            ("times", duplicate.times.to_string()),
+        ];
+        Notice { message: "another station uses an address of the router", facts: facts.into() }
+    }
+
+    /// Own addresses that another station was heard using.
+    pub(crate) fn duplicates(&self) -> usize {
+        self.four.duplicates.len() + self.six.duplicates.len()
     }
 
     /// Whether another error of this kind may be sent now.
@@ -335,50 +475,47 @@ impl Control {
     }
 }
 
-/// 169.254.0.0/16: packets from and to there are not forwarded (RFC 3927 section 7).
-pub(crate) const LINK_LOCAL: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16);
+/// A neighbour of either family.
+fn widen<A: Family>(neighbor: Neighbor<A>) -> Neighbor<IpAddr> {
+    let Neighbor { port, address, mac, state, author, since, router } = neighbor;
+    Neighbor { port, address: address.into(), mac, state, author, since, router }
+}
 
 /// Neighbours on wanted interfaces, by their numbers; those on interfaces that there is no room for are left out.
 pub(crate) fn neighbors_on(
-    neighbors: &[(usize, Ipv4Addr, MacAddr)],
+    neighbors: &[(usize, IpAddr, MacAddr)],
     ids: &[InterfaceId],
-) -> Vec<(PortId, Ipv4Addr, MacAddr)> {
-    let of = |&(at, address, mac): &(usize, Ipv4Addr, MacAddr)| {
+) -> Vec<(PortId, IpAddr, MacAddr)> {
+    let of = |&(at, address, mac): &(usize, IpAddr, MacAddr)| {
         ids.get(at).filter(|id| **id != NO_INTERFACE).map(|id| (*id, address, mac))
     };
     neighbors.iter().filter_map(of).collect()
 }
 
 impl Control {
-    /// Takes over neighbours of the instance that this one replaces: those that were added at run time or learned.
-    pub(crate) fn take_over_neighbors(&mut self, old: &[Neighbor], now: u64) {
-        let mut events = Vec::new();
-        for neighbor in old {
-            let Some(mac) = neighbor.mac.filter(|_| self.is_on_link(neighbor.port, neighbor.address)) else { continue };
-            match neighbor.author {
-                Author::Cli => {
-                    let Neighbor { port, address, author, .. } = *neighbor;
-                    self.neighbors.add_static(now, port, address, mac, author, &mut events);
-                }
-                Author::Learned => self.learn_again(neighbor, mac, now, &mut events),
-                Author::Connected | Author::Config | Author::Linux => {}
+    /// Takes over neighbours of the instance that this one replaces, on interfaces of these names: those that were added at run time or
+    /// learned.
+    pub(crate) fn take_over_neighbors(&mut self, old: &[(String, Neighbor<IpAddr>)], now: u64) {
+        for (name, neighbor) in old {
+            let Some(id) = self.interfaces.find(name).map(|found| found.id) else { continue };
+            match neighbor.address {
+                IpAddr::V4(address) => self.take_over_neighbor(id, address, neighbor, now),
+                IpAddr::V6(address) => self.take_over_neighbor(id, address, neighbor, now),
             }
         }
-        // Nothing was asked, so nothing is answered.
-        events.retain(|event| !matches!(event, Event::Send { .. }));
-        self.absorb(events);
     }
 
-    /// Knows a neighbour as if it had just asked for the router: it is used, and checked as soon as it is.
-    fn learn_again(&mut self, neighbor: &Neighbor, mac: MacAddr, now: u64, events: &mut Vec<Event>) {
-        let Some(target) = self.source_on(neighbor.port, neighbor.address) else { return };
-        let request = ArpFields {
-            operation: Operation::Request,
-            sender_mac: mac,
-            sender: neighbor.address,
-            target_mac: MacAddr::ZERO,
-            target,
-        };
-        self.neighbors.arp_received(now, neighbor.port, &request, events);
+    fn take_over_neighbor<A: Routable>(&mut self, id: InterfaceId, address: A, old: &Neighbor<IpAddr>, now: u64) {
+        let is_near = address.is_link_local() && !self.addresses_on::<A>(id).is_empty() || self.is_on_link(id, address);
+        let Some(mac) = old.mac.filter(|_| is_near) else { return };
+        match old.author {
+            Author::Cli => drop(self.add_static(now, id, address, mac, old.author)),
+            Author::Learned => {
+                let mut events = Vec::new();
+                A::side_mut(self).neighbors.learn_again(now, id, address, mac, &mut events);
+                self.absorb(events);
+            }
+            Author::Connected | Author::Config | Author::Linux => {}
+        }
     }
 }

@@ -1,45 +1,64 @@
 //! Static routes as a configuration has them: in the script, in a CSV file, or both.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
-use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Folder, OneOrMany, Path, Row};
+use ipnet::IpNet;
+use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Folder, OneOrMany, Path, Row, Scalar};
 use weir_net::group::MAX_MEMBERS;
 use weir_stage::Site;
 
 use crate::request::ROUTES;
+use crate::routing::Network;
+use crate::via::Via;
 
 /// A route of the configuration.
 #[derive(Debug)]
 pub(crate) struct StaticRoute {
-    pub(crate) prefix: Ipv4Net,
-    pub(crate) via: Gateways,
+    pub(crate) prefix: IpNet,
+    pub(crate) via: Vias,
     /// The line of the CSV file that it stands in; 0 for those of the script.
     line: u32,
 }
 
-/// One gateway, as nearly all routes have, or several.
+/// One gateway, as nearly all routes have, or something else.
 #[derive(Debug)]
-pub(crate) enum Gateways {
-    One(Ipv4Addr),
-    Many(Box<[Ipv4Addr]>),
+pub(crate) enum Vias {
+    One(IpAddr),
+    Many(Box<[Via]>),
 }
 
-impl Gateways {
-    fn of(list: &[Ipv4Addr]) -> Gateways {
-        match list {
-            [one] => Gateways::One(*one),
-            many => Gateways::Many(many.into()),
+impl Vias {
+    fn of(list: Vec<Via>) -> Vias {
+        match list.as_slice() {
+            [Via::Gateway(one)] => Vias::One(*one),
+            _ => Vias::Many(list.into()),
         }
     }
 
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Ipv4Addr> {
+    /// Looks at each.
+    pub(crate) fn each(&self, mut look: impl FnMut(&Via)) {
         match self {
-            Gateways::One(one) => std::slice::from_ref(one).iter(),
-            Gateways::Many(many) => many.iter(),
+            Vias::One(one) => look(&Via::Gateway(*one)),
+            Vias::Many(many) => many.iter().for_each(look),
         }
     }
+
+    /// Whether there are several.
+    fn are_several(&self) -> bool {
+        matches!(self, Vias::Many(many) if many.len() > 1)
+    }
+
+    /// Whether one of them names an interface.
+    pub(crate) fn names_interfaces(&self) -> bool {
+        matches!(self, Vias::Many(many) if many.iter().any(|via| via.interface().is_some()))
+    }
+}
+
+/// Whether there is a route to a network among those, which are sorted by prefix and stand by VRF.
+pub(crate) fn is_among(routes: &[Vec<StaticRoute>], (vrf, net): Network) -> bool {
+    let routes = routes.get(usize::from(vrf)).map_or(&[][..], Vec::as_slice);
+    routes.binary_search_by_key(&net, |route| route.prefix).is_ok()
 }
 
 /// The key of routes in the script.
@@ -49,30 +68,31 @@ pub(crate) const SCRIPT: &str = "routes";
 const CSV: &str = "routes_csv";
 
 /// Where routes come from.
-pub(crate) struct Sources<'a> {
+pub(crate) struct Sources<'a, P, V> {
     pub(crate) element: &'a Element,
     /// The table that the keys of routes belong to.
     pub(crate) path: Path<'a>,
-    pub(crate) script: &'a BTreeMap<Ipv4Net, OneOrMany<Ipv4Addr>>,
+    pub(crate) script: &'a BTreeMap<P, OneOrMany<V>>,
     pub(crate) csv: Option<&'a FilePath>,
     /// The configuration's folder, below which the file lies.
     pub(crate) folder: Option<&'a Folder>,
 }
 
-/// Says of a gateway what is wrong with it, if anything is.
-pub(crate) type CheckGateway<'a> = dyn Fn(Ipv4Addr) -> Result<(), String> + 'a;
+/// Says of a next hop of a route to a prefix what is wrong with it, if anything is.
+pub(crate) type CheckVia<'a> = dyn Fn(IpNet, &Via) -> Result<(), String> + 'a;
 
-impl Sources<'_> {
+impl<P: Scalar + Copy + Into<IpNet>, V: Scalar + Clone + Into<Via>> Sources<'_, P, V> {
     /// Reads all routes, sorted by prefix. What is wrong goes to `errors`: with `remedy`, if it is wrong gateways.
-    pub(crate) fn read(&self, check: &CheckGateway<'_>, remedy: &str, errors: &mut Errors) -> Vec<StaticRoute> {
+    pub(crate) fn read(&self, check: &CheckVia<'_>, remedy: &str, errors: &mut Errors) -> Vec<StaticRoute> {
         let mut routes = Vec::new();
         for (prefix, via) in self.script {
-            for problem in wrong_gateways(via, check) {
+            let (prefix, via): (IpNet, Vec<Via>) = ((*prefix).into(), via.iter().cloned().map(Into::into).collect());
+            for problem in wrong_vias(prefix, &via, check) {
                 let text = prefix.to_string();
                 let error = self.element.error(ErrorKind::Conflict, &self.path.field(SCRIPT).entry(&text), problem);
                 errors.push(error.remedy(remedy));
             }
-            routes.push(StaticRoute { prefix: *prefix, via: Gateways::of(via), line: 0 });
+            routes.push(StaticRoute { prefix, via: Vias::of(via), line: 0 });
         }
         if let Some(file) = self.csv {
             self.read_csv(file, check, remedy, &mut routes, errors);
@@ -87,7 +107,7 @@ impl Sources<'_> {
     fn read_csv(
         &self,
         file: &FilePath,
-        check: &CheckGateway<'_>,
+        check: &CheckVia<'_>,
         remedy: &str,
         routes: &mut Vec<StaticRoute>,
         errors: &mut Errors,
@@ -95,12 +115,13 @@ impl Sources<'_> {
         let site = Site { element: self.element, path: self.path, folder: self.folder };
         let mut right = HashSet::new();
         ROUTES.read_file(file, site, errors, |row, errors| {
-            let prefix = row.read::<Ipv4Net>(ROUTES.column("prefix"), errors);
-            let via = row.read_list::<Ipv4Addr>(ROUTES.column("via"), ';', errors);
+            let prefix = row.read::<P>(ROUTES.column("prefix"), errors);
+            let via = row.read_list::<V>(ROUTES.column("via"), ';', errors);
             let Some((prefix, via)) = prefix.zip(via) else { return };
-            check_row(row, &via, check, remedy, &mut right, errors);
+            let (prefix, via): (IpNet, Vec<Via>) = (prefix.into(), via.into_iter().map(Into::into).collect());
+            check_row(row, (prefix, &via), check, remedy, &mut right, errors);
             let line = u32::try_from(row.line()).unwrap_or(u32::MAX);
-            routes.push(StaticRoute { prefix, via: Gateways::of(&via), line });
+            routes.push(StaticRoute { prefix, via: Vias::of(via), line });
         });
     }
 
@@ -120,50 +141,72 @@ impl Sources<'_> {
     }
 }
 
-/// Checks the gateways of one line. Most lines have the gateway of a line before, one of those that are `right`, which needs no second
-/// look.
+/// Checks the next hops of one line. Most lines have the gateway of a line before, one of those that are `right` for the family, which needs
+/// no second look.
 fn check_row(
     row: &Row<'_>,
-    via: &[Ipv4Addr],
-    check: &CheckGateway<'_>,
+    (prefix, via): (IpNet, &[Via]),
+    check: &CheckVia<'_>,
     remedy: &str,
-    right: &mut HashSet<Ipv4Addr>,
+    right: &mut HashSet<(bool, IpAddr)>,
     errors: &mut Errors,
 ) {
-    if let [one] = via
-        && right.contains(one)
-    {
+    let is_ipv6 = matches!(prefix, IpNet::V6(_));
+    let one = if let [Via::Gateway(one)] = via { Some((is_ipv6, *one)) } else { None };
+    if one.is_some_and(|one| right.contains(&one)) {
         return;
     }
-    let wrong = wrong_gateways(via, check);
+    let wrong = wrong_vias(prefix, via, check);
     if wrong.is_empty() {
-        right.extend(via);
+        right.extend(one);
     }
     for problem in wrong {
         errors.push(row.error(ROUTES.column("via"), ErrorKind::Conflict, problem).remedy(remedy));
     }
 }
 
-/// What is wrong with the gateways of a route.
-fn wrong_gateways(via: &[Ipv4Addr], check: &CheckGateway<'_>) -> Vec<String> {
+/// What is wrong with the next hops of a route.
+fn wrong_vias(prefix: IpNet, via: &[Via], check: &CheckVia<'_>) -> Vec<String> {
     if via.is_empty() {
         return vec!["has no next hop".to_owned()];
     }
     if via.len() > MAX_MEMBERS {
         return vec![format!("has {} next hops; a route has at most {MAX_MEMBERS}", via.len())];
     }
-    via.iter().filter_map(|gateway| check(*gateway).err()).collect()
+    via.iter().filter_map(|via| check(prefix, via).err()).collect()
 }
 
 /// Different sets of several next hops among routes.
-pub(crate) fn different_sets(routes: &[StaticRoute]) -> usize {
-    let several = routes.iter().filter(|route| route.via.iter().nth(1).is_some());
-    let sets = several.map(|route| route.via.iter().copied().collect::<BTreeSet<Ipv4Addr>>());
+pub(crate) fn different_sets<'r>(routes: impl IntoIterator<Item = &'r StaticRoute>) -> usize {
+    let several = routes.into_iter().filter(|route| route.via.are_several());
+    let sets = several.map(|route| {
+        let mut set = BTreeSet::new();
+        route.via.each(|via| {
+            set.insert(via.clone());
+        });
+        set
+    });
     sets.filter(|set| set.len() > 1).collect::<BTreeSet<_>>().len()
 }
 
-/// /24 networks in which prefixes longer than /24 lie.
-pub(crate) fn long_prefix_networks(routes: &[StaticRoute]) -> usize {
-    let longer = routes.iter().filter(|route| route.prefix.prefix_len() > 24);
-    longer.map(|route| route.prefix.addr().to_bits() >> 8).collect::<HashSet<u32>>().len()
+/// Different next hops among routes.
+pub(crate) fn different_vias<'r>(routes: impl IntoIterator<Item = &'r StaticRoute>) -> usize {
+    let mut all = HashSet::new();
+    for route in routes {
+        route.via.each(|via| {
+            if !all.contains(via) {
+                all.insert(via.clone());
+            }
+        });
+    }
+    all.len()
+}
+
+/// /24 networks in which prefixes of IPv4 longer than /24 lie.
+pub(crate) fn long_prefix_networks<'r>(routes: impl IntoIterator<Item = &'r StaticRoute>) -> usize {
+    let longer = routes.into_iter().filter_map(|route| match route.prefix {
+        IpNet::V4(net) if net.prefix_len() > 24 => Some(net.addr().to_bits() >> 8),
+        _ => None,
+    });
+    longer.collect::<HashSet<u32>>().len()
 }

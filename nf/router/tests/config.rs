@@ -52,19 +52,21 @@ fn everything_that_is_wrong_is_told_at_once() {
 #[test]
 fn ports_that_do_not_fit_together() {
     const NONE: &[PortSpec] = &[PortSpec("left", &[], 1500), PortSpec("right", &["10.0.1.1/24"], 1500)];
-    const SIX: &[PortSpec] = &[PortSpec("left", &["10.0.0.1/24", "2001:db8::1/64"], 1500), TWO[1]];
+    const SIX: &[PortSpec] = &[PortSpec("left", &["10.0.0.1/24", "::1/64"], 1500), TWO[1]];
+    const SMALL: &[PortSpec] = &[PortSpec("left", &["10.0.0.1/24", "2001:db8::1/64"], 1279), TWO[1]];
     const SAME: &[PortSpec] = &[PortSpec("left", &["10.0.0.1/24"], 1500), PortSpec("right", &["10.0.0.2/24"], 1500)];
     const TWICE: &[PortSpec] = &[PortSpec("left", &["10.0.0.1/24"], 1500), PortSpec("right", &["10.0.0.1/16"], 1500)];
-    let cases: [(&[PortSpec], Value, &str); 7] = [
+    let cases: [(&[PortSpec], Value, &str); 8] = [
+        (SIX, json!({}), "router.ports[1]: port \"left\": ::1 is not a unicast address"),
         (
-            SIX,
+            SMALL,
             json!({}),
-            "router.ports[1]: port \"left\" has the address 2001:db8::1/64, and this function routes IPv4 only; leave that address out",
+            "router.ports[1]: port \"left\" has an IPv6 address and an MTU of 1279; IPv6 needs 1280 at least; raise the MTU, or leave the address out",
         ),
         (
             NONE,
             json!({}),
-            "router.ports[1]: port \"left\" has no IPv4 address; give it one, as in port { ..., address = \"192.0.2.1/24\" }",
+            "router.ports[1]: port \"left\" has no address; give it one, as in port { ..., address = \"192.0.2.1/24\" }",
         ),
         (
             SAME,
@@ -123,7 +125,7 @@ fn routes_from_a_file_with_the_place_of_every_error() {
     assert_eq!(
         told("via,prefix\n10.0.1.9,300.0.0.0/8\n\n172.16.0.1,198.51.100.0/24\n10.0.1.9,192.0.2.0/24\n10.0.1.1,11/8\n"),
         [
-            "routes.csv:2:10: prefix: \"300.0.0.0/8\" is not an IPv4 prefix; expected an IPv4 prefix, e.g. \"192.0.2.0/24\"",
+            "routes.csv:2:10: prefix: \"300.0.0.0/8\" is not an IPv4 prefix; expected a prefix, e.g. \"192.0.2.0/24\"",
             "routes.csv:4:1: via: 172.16.0.1 is on no network that is connected to the router; choose a host of one of the networks 10.0.0.0/24, 10.0.1.0/24",
             "routes.csv:6:1: via: 10.0.1.1 is an address of the router itself; choose a host of one of the networks 10.0.0.0/24, 10.0.1.0/24",
             "test.lua:1: router.routes_csv: line 5 has a route to 192.0.2.0/24, and so is one in the script; put all addresses of a prefix into one line, parted by ;",
@@ -149,7 +151,9 @@ fn routes_are_added_replaced_and_deleted_at_run_time() {
     let rows = all(rig.instance.show("routes", Some("10.1.0.0/16"), 0).unwrap());
     assert_eq!(
         rows,
-        [json!({ "prefix": "10.1.0.0/16", "via": ["10.0.1.7", "10.0.1.8"], "author": "cli", "active": true })]
+        [
+            json!({ "prefix": "10.1.0.0/16", "via": ["10.0.1.7", "10.0.1.8"], "author": "cli", "active": true, "vrf": "default" })
+        ]
     );
     let rows = all(rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap());
     assert_eq!((&rows[0]["active"], &rows[1]["active"]), (&json!(true), &json!(false)), "the command wins");
@@ -205,7 +209,7 @@ fn a_wrong_request_changes_nothing() {
     );
     assert_eq!(
         wrong("route add", json!({ "prefix": "10/8", "via": "10.0.1" })),
-        "\"10.0.1\" is not an IPv4 address; write it as in 192.0.2.9"
+        "\"10.0.1\" is not a next hop; write an address, one with its interface (fe80::9%lan), %lan, blackhole, unreachable or prohibit"
     );
     assert_eq!(
         wrong("route add", json!({ "prefix": "10/8", "via": ["10.0.1.9", "172.16.0.1"] })),
@@ -242,7 +246,7 @@ fn a_wrong_request_changes_nothing() {
     assert_eq!(
         shown("neighbors", "foo").unwrap_err(),
         "\"foo\" selects no neighbors; write an address, an interface (left, right), a state (incomplete, reachable, stale, delay, probe, \
-         failed, permanent), an author (connected, cli, config, linux, learned)"
+         failed, permanent), an author (connected, cli, config, linux, learned), a VRF (default)"
     );
     assert_eq!(
         shown("nexthops", "foo").unwrap_err(),
@@ -267,7 +271,10 @@ fn a_list_that_fails_half_way_restores_what_it_replaced() {
         "entry 15: 12.13.0.0/16: the table is full: it is configured for 16 routes; delete some or configure more"
     );
     let rows = all(rig.instance.show("routes", Some("cli"), 0).unwrap());
-    assert_eq!(rows, [json!({ "prefix": "11.0.0.0/8", "via": ["10.0.1.9"], "author": "cli", "active": true })]);
+    assert_eq!(
+        rows,
+        [json!({ "prefix": "11.0.0.0/8", "via": ["10.0.1.9"], "author": "cli", "active": true, "vrf": "default" })]
+    );
     rig.finish();
 }
 

@@ -87,7 +87,7 @@ fn link_layer_rules() {
     expect_drop(&mut rig, "not-for-us", |frame| frame[0] ^= 4);
     expect_drop(&mut rig, "link-broadcast", |frame| frame[..6].fill(0xff));
     expect_drop(&mut rig, "link-broadcast", |frame| frame[..6].copy_from_slice(&[1, 0, 0x5e, 0, 0, 1]));
-    for ethertype in [0x0801, 0x86dd, 0x0000, 0xffff, 46] {
+    for ethertype in [0x0801, 0x86de, 0x0000, 0xffff, 46] {
         expect_drop(&mut rig, "unknown-ethertype", |frame| frame[12..14].copy_from_slice(&u16::to_be_bytes(ethertype)));
     }
     for tpid in [0x8100, 0x88a8, 0x9100] {

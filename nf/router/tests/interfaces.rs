@@ -252,11 +252,11 @@ fn a_loopback_is_no_network() {
     let mut wide = interface("right.5", Some("right"), &[(C, 5)], &["10.0.1.7/25"]);
     wide.mtu = Some(1501);
     assert_eq!(
-        wrong(&[wide, interface("left.5", Some("left"), &[(C, 5)], &["10.0.0.1/32", "2001:db8::1/64"])]),
+        wrong(&[wide, interface("left.5", Some("left"), &[(C, 5)], &["10.0.0.1/32", "2001:db8::ff:1/128", "::1/64"])]),
         [
             "test.lua:3: interface[\"right.5\"].mtu: 1501 is more than the MTU of port \"right\", which is 1500; give the port a larger one, or this a smaller one",
             "test.lua:3: interface[\"left.5\"].address: interface \"left.5\" has the address 10.0.0.1/32, and port \"left\" has the same address; give each interface a network of its own",
-            "test.lua:3: interface[\"left.5\"].address: interface \"left.5\" has the address 2001:db8::1/64, and this function routes IPv4 only; leave that address out",
+            "test.lua:3: interface[\"left.5\"].address: interface \"left.5\": ::1 is not a unicast address",
         ]
     );
 }

@@ -5,15 +5,25 @@
 
 #[path = "account.rs"]
 mod account;
+#[path = "across.rs"]
+mod across;
 #[path = "arp.rs"]
 mod arp;
+#[path = "discovery.rs"]
+mod discovery;
 #[path = "fast_path.rs"]
 mod fast_path;
 #[path = "interfaces.rs"]
 mod interfaces;
 #[path = "reassembly.rs"]
 mod reassembly;
+#[path = "reassembly6.rs"]
+mod reassembly6;
 #[path = "redirect.rs"]
 mod redirect;
+#[path = "redirect6.rs"]
+mod redirect6;
 #[path = "slow_path.rs"]
 mod slow_path;
+#[path = "slow_path6.rs"]
+mod slow_path6;

@@ -146,6 +146,7 @@ fn ports() -> Vec<PortInfo> {
             offloads: Vec::new(),
         },
         addresses: Vec::new(),
+        vrf: None,
         link_up: true,
     };
     (0..).zip(["a", "b"]).map(info).collect()

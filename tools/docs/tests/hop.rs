@@ -32,7 +32,7 @@ fn port(name: &str, index: u16) -> PortInfo {
         rss: false,
         offloads: Vec::new(),
     };
-    PortInfo { name: name.to_owned(), index, facts, addresses: Vec::new(), link_up: true }
+    PortInfo { name: name.to_owned(), index, facts, addresses: Vec::new(), vrf: None, link_up: true }
 }
 
 #[test]

@@ -101,6 +101,28 @@ impl Neighbors<Ipv6Addr> {
         Some(answer(ours.mac, source, question, false))
     }
 
+    /// A host with the address `source`, which says that its Ethernet address is `link`, looks for routers on `port`: it is learned or
+    /// updated as by a solicitation for a neighbour, and "the router MUST set the IsRouter flag [...] to FALSE" (RFC 4861 section 6.2.6).
+    /// Who has no address yet is nobody to remember.
+    pub fn router_solicited(
+        &mut self,
+        now: u64,
+        port: PortId,
+        source: Ipv6Addr,
+        link: MacAddr,
+        events: &mut Vec<Event<Ipv6Addr>>,
+    ) {
+        let Some(ours) = self.ports.get(&port).filter(|ours| ours.up && ours.mac != link) else { return };
+        if source.is_unspecified() || !link.is_unicast() || !ours.can_be_host(source) {
+            return;
+        }
+        let key = Key { port, address: source };
+        self.learn_from_question(now, key, link, events);
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.router = false;
+        }
+    }
+
     /// RFC 4861 sections 7.2.3 and 7.2.4, RFC 4862 section 5.4.3.
     fn solicited(&mut self, now: u64, question: Question, events: &mut Vec<Event<Ipv6Addr>>) -> Heard {
         let Question { port, frame, source, target, link } = question;

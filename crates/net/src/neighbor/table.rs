@@ -81,6 +81,11 @@ impl<A: Protocol> Neighbors<A> {
         self.ports.entry(port).or_insert_with(|| Port::new(mac)).mac = mac;
     }
 
+    /// Whether the link of a port is up.
+    pub fn is_up(&self, port: PortId) -> bool {
+        self.ports.get(&port).is_some_and(|port| port.up)
+    }
+
     /// Removes a port with its addresses and all its neighbours, static ones too.
     pub fn remove_port(&mut self, port: PortId, events: &mut Vec<Event<A>>) {
         self.link_down(port, events);
@@ -161,6 +166,15 @@ impl<A: Protocol> Neighbors<A> {
             entry.author = author;
         }
         true
+    }
+
+    /// Knows a neighbour as if it had just asked for the router: it is used, and checked as soon as it is. One that is known already stays
+    /// as it is.
+    pub fn learn_again(&mut self, now: u64, port: PortId, address: A, mac: MacAddr, events: &mut Vec<Event<A>>) {
+        let key = Key { port, address };
+        if !self.entries.contains_key(&key) && mac.is_unicast() {
+            self.learn_new(now, key, mac, events);
+        }
     }
 
     /// Forgets a neighbour, static or not. Answers whether it was there. If it is wanted again it is asked for again.

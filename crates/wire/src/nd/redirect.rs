@@ -2,7 +2,8 @@
 
 use std::net::Ipv6Addr;
 
-use super::{Ends, HEADERS, REDIRECT, TARGET_LINK_ADDRESS};
+use super::{Ends, HEADERS, REDIRECT, TARGET_LINK_ADDRESS, valid};
+use crate::martian6::{is_link_local, is_multicast};
 use crate::{Ipv6, MacAddr, View};
 
 const REDIRECTED_HEADER: u8 = 4;
@@ -10,6 +11,16 @@ const REDIRECTED_HEADER: u8 = 4;
 /// Longest message with its IPv6 header: the redirected packet is cut so that it "does not exceed the minimum MTU required to support
 /// IPv6".
 const LONGEST: usize = 1280;
+
+/// Whether an IPv6 packet is a valid redirect (RFC 4861 section 8.1): "IP Source Address is a link-local address", "The ICMP Destination
+/// Address field in the redirect message does not contain a multicast address", and the target is link-local or the destination.
+pub fn is_redirect(packet: &[u8]) -> bool {
+    let Some((ip, fixed, _)) = valid(packet, REDIRECT, 40) else { return false };
+    let address = |at: usize| fixed.get(at..)?.first_chunk::<16>().map(|bytes| u128::from_be_bytes(*bytes));
+    let (Some(target), Some(destination)) = (address(8), address(24)) else { return false };
+    let is_to = is_link_local(target) || target == destination;
+    is_link_local(ip.source_addr().to_bits()) && !is_multicast(destination) && is_to
+}
 
 /// What a host is told that sent a packet by a longer way than it need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

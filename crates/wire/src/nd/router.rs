@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 
 use super::{Ends, HEADERS, ROUTER_ADVERTISEMENT, ROUTER_SOLICITATION, SOURCE_LINK_ADDRESS, link, valid};
 use crate::MacAddr;
+use crate::martian6::is_link_local;
 
 const PREFIX_INFORMATION: u8 = 3;
 const MTU: u8 = 5;
@@ -27,6 +28,11 @@ pub fn parse_router_solicitation(packet: &[u8]) -> Option<RouterSolicitation> {
     // "If the IP source address is the unspecified address, there is no source link-layer address option in the message."
     let is_wrong = source.is_multicast() || source.is_unspecified() && link.is_some();
     (!is_wrong).then_some(RouterSolicitation { source, link })
+}
+
+/// Whether an IPv6 packet is a valid advertisement of a router (RFC 4861 section 6.1.2): "IP Source Address is a link-local address".
+pub fn is_router_advertisement(packet: &[u8]) -> bool {
+    valid(packet, ROUTER_ADVERTISEMENT, 16).is_some_and(|(ip, ..)| is_link_local(ip.source_addr().to_bits()))
 }
 
 /// A network of the link, as hosts are told of it (RFC 4861 section 4.6.2).

@@ -218,6 +218,33 @@ fn a_redirect_quotes_the_packet() {
     }
 }
 
+/// RFC 4861 sections 6.1.2 and 8.1.
+#[test]
+fn advertisements_and_redirects_of_others_are_known() {
+    let own = link_local(OWN);
+    let to = (group_mac(ALL_NODES), ALL_NODES);
+    let advertises = |own| RouterAdvertisement::new(OWN, own, to, 1800).to_frame();
+    assert!(is_router_advertisement(&advertises(own)[14..]));
+    assert!(!is_router_advertisement(&advertises(ip("2001:db8::1"))[14..]), "its source is not link-local");
+    let redirects = |own, target, destination| {
+        let to = (OTHER, ip("2001:db8::9"));
+        Redirect { from: (OWN, own), to, target, destination, link: None, packet: &[0; 48] }.to_frame()
+    };
+    let far = ip("2001:db8:7::1");
+    assert!(is_redirect(&redirects(own, ip("fe80::7"), far)[14..]) && is_redirect(&redirects(own, far, far)[14..]));
+    let wrong = [(ip("2001:db8::1"), ip("fe80::7"), far), (own, ip("2001:db8::7"), far), (own, own, ip("ff02::1"))];
+    for (own, target, destination) in wrong {
+        assert!(!is_redirect(&redirects(own, target, destination)[14..]));
+    }
+    for frame in [advertises(own), redirects(own, far, far)] {
+        let [mut forwarded, mut broken] = [frame.clone(), frame];
+        (forwarded[21], broken[60]) = (254, 1);
+        for packet in [&forwarded[14..], &broken[14..]] {
+            assert!(!is_router_advertisement(packet) && !is_redirect(packet));
+        }
+    }
+}
+
 #[test]
 fn what_was_forwarded_or_changed_is_refused() {
     let mut frame = [0; FRAME_LEN];
@@ -265,6 +292,8 @@ proptest! {
         }
         parse(&bytes);
         parse_router_solicitation(&bytes);
+        is_router_advertisement(&bytes);
+        is_redirect(&bytes);
         prop_assert!(Options(&bytes).count() <= bytes.len());
     }
 }

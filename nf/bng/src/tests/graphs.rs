@@ -54,6 +54,7 @@ fn looking_at_a_graph_costs_nothing_that_stays() {
         index: index as u16,
         facts: MemPort::fed(name).0.facts(),
         addresses: (name == "core").then(|| InterfaceAddress::parse("192.0.2.1/30").unwrap()).into_iter().collect(),
+        vrf: None,
         link_up: true,
     };
     let infos: Vec<PortInfo> = PORTS.into_iter().enumerate().map(info).collect();

@@ -134,6 +134,7 @@ pub fn port_infos(ports: &[PortSpec], opened: &[MemPort]) -> Vec<PortInfo> {
         index: index as u16,
         facts: port.facts(),
         addresses: spec.1.iter().map(|text| InterfaceAddress::parse(text).unwrap()).collect(),
+        vrf: None,
         link_up: true,
     };
     ports.iter().zip(opened).enumerate().map(info).collect()

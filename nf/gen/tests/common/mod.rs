@@ -70,6 +70,7 @@ pub fn infos(ports: &[(&str, MemPort)], addresses: &[&str]) -> Vec<PortInfo> {
         index: index as u16,
         facts: port.facts(),
         addresses: addresses.iter().map(|text| InterfaceAddress::parse(text).unwrap()).collect(),
+        vrf: None,
         link_up: true,
     };
     ports.iter().enumerate().map(info).collect()

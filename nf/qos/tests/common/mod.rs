@@ -88,6 +88,7 @@ fn port_infos(opened: &[MemPort]) -> Vec<PortInfo> {
         index: index as u16,
         facts: port.facts(),
         addresses: Vec::new(),
+        vrf: None,
         link_up: true,
     };
     ["in", "out"].into_iter().zip(opened).enumerate().map(info).collect()

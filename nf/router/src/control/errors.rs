@@ -1,58 +1,122 @@
-//! ICMP errors: whether one may be sent, from where, and how it goes out (RFC 1812 section 4.3).
+//! ICMP errors of both families: whether one may be sent, from where, and how it goes out (RFC 1812 section 4.3, RFC 4443 section 2).
 
-use weir_net::icmp::{self, MAX_ERROR, Problem};
+use std::net::IpAddr;
+
+use weir_net::icmp;
+use weir_net::icmp6;
 use weir_packet::Held;
-use weir_wire::{Ethernet, Ipv4, View};
+use weir_wire::extension::Fault;
+use weir_wire::{Ethernet, View};
 
-use super::{Exit, HEADER, Turn, ip_bytes, ip_bytes_mut};
-use crate::answer::ErrorKind;
-use crate::routing::Decision;
+use super::parcel::{Header, Parcel, ip_bytes_mut};
+use super::{Exit, HEADER, Turn};
+use crate::answer::{ErrorKind, Trouble};
 
 impl Turn<'_, '_> {
-    /// Drops a packet and reports why to its source, if that may be done.
-    pub(super) fn refuse(&mut self, packet: Held, problem: Problem, exit: Exit) {
-        if let Some((error, reason)) = self.error_about(&packet, problem) {
-            // The packet is dropped for its own reason, whether or not its source hears of it.
-            _ = self.originate(error, reason);
-        }
-        self.out.send(packet, exit);
+    /// Drops a packet and reports why to its source, if that may be done. One that was made here is only dropped.
+    pub(super) fn refuse(&mut self, parcel: Parcel, trouble: Trouble, exit: Exit) {
+        self.tell(&parcel, parcel.ip(), trouble);
+        self.out.send(parcel.packet, exit);
     }
 
-    /// The TTL of a packet ended here.
-    pub(super) fn ttl_expired(&mut self, packet: Held) {
-        self.refuse(packet, Problem::TtlExceeded, Exit::TtlExpired);
+    /// The same for the first fragment of `whole`, which was put together.
+    pub(super) fn refuse_whole(&mut self, parcel: Parcel, whole: Option<&[u8]>, trouble: Trouble, exit: Exit) {
+        self.tell(&parcel, whole.unwrap_or(parcel.ip()), trouble);
+        self.out.send(parcel.packet, exit);
+    }
+
+    /// The packet is dropped for its own reason, whether or not its source hears of it.
+    fn tell(&mut self, parcel: &Parcel, quote: &[u8], trouble: Trouble) {
+        if parcel.origin.is_own {
+            return;
+        }
+        if let Some((error, reason)) = self.error_about(parcel, quote, trouble) {
+            _ = self.originate(error, reason);
+        }
+    }
+
+    /// Drops a packet whose extension headers have a fault, of `whole` if it was put together.
+    pub(super) fn refuse_fault(&mut self, parcel: Parcel, whole: Option<&[u8]>, fault: Fault) {
+        match icmp6::Problem::of_fault(fault) {
+            Some(problem) => self.refuse_whole(parcel, whole, Trouble::Six(problem), Exit::BadExtension),
+            None => self.out.send(parcel.packet, Exit::BadExtension),
+        }
+    }
+
+    /// The hops of a packet ended here.
+    pub(super) fn ttl_expired(&mut self, parcel: Parcel) {
+        self.refuse(parcel, Trouble::HopsExceeded, Exit::TtlExpired);
     }
 
     /// No route leads to a packet's destination.
-    pub(super) fn no_route(&mut self, packet: Held) {
-        self.refuse(packet, Problem::NetUnreachable, Exit::NoRoute);
+    pub(super) fn no_route(&mut self, parcel: Parcel) {
+        self.refuse(parcel, Trouble::NoRoute, Exit::NoRoute);
     }
 
-    /// The message that reports a problem with a packet, and the reason under which it is counted; `None` if none may be sent.
-    pub(super) fn error_about(&mut self, about: &Held, problem: Problem) -> Option<(Held, Exit)> {
-        let (kind, reason) = ErrorKind::of(problem)?;
-        let frame = about.packet().bytes();
-        let to_all = Ethernet::view(frame)?.destination.is_group();
-        let packet = ip_bytes(about.packet());
-        icmp::may_report(packet, to_all, |address| self.control.addresses.is_broadcast(address)).ok()?;
-        let back = Ipv4::view(packet)?.source_addr();
-        // "the IP source address in an ICMP message originated by the router MUST be one of the IP addresses associated with
-        // the physical interface over which the ICMP message is transmitted" (section 4.3.2.4).
-        let Decision::Via(next_hop) = self.control.routing.decide(back, || 0) else { return None };
-        let source = self.control.source_on(next_hop.port, next_hop.neighbor_in(back)?)?;
+    /// A packet from a link-local address would have to leave its link.
+    pub(super) fn beyond_scope(&mut self, parcel: Parcel) {
+        self.refuse(parcel, Trouble::Six(icmp6::Problem::BeyondScope), Exit::BeyondScope);
+    }
+
+    /// The message that reports a problem with a packet, and the reason under which it is counted; `None` if none may be sent. `quote` is
+    /// the packet, or what it was put together to.
+    pub(super) fn error_about(&mut self, about: &Parcel, quote: &[u8], trouble: Trouble) -> Option<(Parcel, Exit)> {
+        let link_group = Ethernet::view(about.packet.packet().bytes())?.destination.is_group();
+        let header = Header::of(quote)?;
         let now = self.out.now();
-        if !self.control.may_send_error(kind, now) {
-            return None;
+        match (header.source, header.destination) {
+            (IpAddr::V4(back), IpAddr::V4(_)) => {
+                let problem = trouble.four()?;
+                let addresses = self.control.four.addresses(about.origin.vrf);
+                icmp::may_report(quote, link_group, |address| addresses.is_broadcast(address)).ok()?;
+                let source = self.source_to_four(about.origin, back)?;
+                let (kind, reason) = ErrorKind::of(problem);
+                let may = self.control.may_send_error(kind, now);
+                let identification = may.then(|| self.control.next_identification())?;
+                let write = |out: &mut [u8]| icmp::write_error(problem, quote, source, identification, out);
+                Some((self.made(about, icmp::MAX_ERROR, write)?, reason))
+            }
+            (IpAddr::V6(back), IpAddr::V6(asked)) => {
+                let problem = trouble.six()?;
+                if !icmp6::may_report(problem, quote, link_group) {
+                    return None;
+                }
+                let source = self.source_to_six(about.origin, back, asked)?;
+                let (kind, reason) = ErrorKind::of_six(problem)?;
+                let may = self.control.may_send_error(kind, now);
+                let write = |out: &mut [u8]| icmp6::write_error(problem, quote, source, out);
+                let error = if may { self.made(about, icmp6::MAX_ERROR, write) } else { None };
+                Some((error?, reason))
+            }
+            _ => None,
         }
-        let identification = self.control.next_identification();
-        let mut error = self.fresh(HEADER + MAX_ERROR)?;
-        let written = icmp::write_error(problem, packet, source, identification, ip_bytes_mut(&mut error));
-        match written {
-            Some(len) if error.set_len(HEADER + len) => Some((Held::fresh(error, 0, now), reason)),
+    }
+
+    /// A packet of at most `most` bytes that is sent because of another, as it is written; `None` without a buffer.
+    pub(super) fn made(
+        &mut self,
+        about: &Parcel,
+        most: usize,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> Option<Parcel> {
+        let mut packet = self.fresh(HEADER + most)?;
+        match write(ip_bytes_mut(&mut packet)) {
+            Some(length) if packet.set_len(HEADER + length) => {
+                let packet = Held::fresh(packet, 0, self.out.now());
+                Some(Parcel { packet, origin: about.origin.own() })
+            }
             _ => {
-                self.out.unalloc(error);
+                self.out.unalloc(packet);
                 None
             }
         }
+    }
+
+    /// A packet of these bytes that is sent because of another; `None` without a buffer.
+    pub(super) fn made_of(&mut self, about: &Parcel, bytes: &[u8]) -> Option<Parcel> {
+        self.made(about, bytes.len(), |out| {
+            out.get_mut(..bytes.len())?.copy_from_slice(bytes);
+            Some(bytes.len())
+        })
     }
 }

@@ -1,16 +1,17 @@
 //! Interfaces that are added, changed and deleted at run time.
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use serde_json::{Value, json};
 use weir_config::{INTERFACE_NAME, InterfaceAddress};
 use weir_ip::{Fresh, InterfaceId, Tag, Tags};
 use weir_net::Author;
-use weir_net::interface::Interface;
 use weir_stage::interface::can_announce;
 use weir_stage::{Argument, Collection, Saved, Verb};
 
+use super::vrf_of;
 use crate::links::WantedInterface;
-use crate::load::{conflict_of, tags_of};
+use crate::load::{Wrong, check_address, tags_of, too_small};
+use crate::own::nets;
 use crate::state::Control;
 
 const NAME: Argument = Argument {
@@ -51,6 +52,7 @@ const INTERFACES: Collection = Collection {
         ),
         option("inner-tpid", "That of the inner tag; 0x8100 when absent"),
         ADDRESS,
+        option("vrf", "The VRF that it is in; the default one when absent"),
         MTU,
         STATE,
     ],
@@ -103,10 +105,10 @@ pub(super) fn understand(control: &Control, action: &str, arguments: &Value) -> 
                 ..before.fresh
             };
             let addresses = match arguments.get("address") {
-                Some(_) => addresses_of(control, arguments, fresh.port.is_none(), Some(id))?,
+                Some(_) => addresses_of(control, arguments, &fresh, Some(id))?,
                 None => before.addresses,
             };
-            check_mtu(control, &fresh)?;
+            check_mtu(control, &fresh, &addresses)?;
             Ok(Change::Set(id, WantedInterface { fresh, addresses }))
         }
         "del" => {
@@ -120,7 +122,7 @@ pub(super) fn understand(control: &Control, action: &str, arguments: &Value) -> 
     }
 }
 
-fn find(control: &Control, name: &str) -> Result<InterfaceId, String> {
+pub(super) fn find(control: &Control, name: &str) -> Result<InterfaceId, String> {
     let found = control.interfaces.find(name).map(|interface| interface.id);
     found.ok_or_else(|| format!("there is no interface {name}; `show interfaces` lists them"))
 }
@@ -128,7 +130,7 @@ fn find(control: &Control, name: &str) -> Result<InterfaceId, String> {
 /// An interface as it is, as somebody would want it.
 fn wanted_of(control: &Control, id: InterfaceId) -> Option<WantedInterface> {
     let fresh = control.interfaces.get(id)?.wanted.clone();
-    Some(WantedInterface { fresh, addresses: control.addresses.of(id).iter().map(Interface::net).collect() })
+    Some(WantedInterface { fresh, addresses: nets(control, id) })
 }
 
 fn add(control: &Control, name: String, arguments: &Value) -> Result<WantedInterface, String> {
@@ -152,10 +154,10 @@ fn add(control: &Control, name: String, arguments: &Value) -> Result<WantedInter
         (None, 1..) => return Err("on is missing: tags are those of packets on a port".to_owned()),
         _ => {}
     }
-    let fresh =
-        Fresh { name, port, tags, mtu: mtu_of(arguments, None)?, enabled: state_of(arguments)?.unwrap_or(true) };
-    check_mtu(control, &fresh)?;
-    let addresses = addresses_of(control, arguments, port.is_none(), None)?;
+    let (vrf, mtu, enabled) = (vrf_of(control, arguments)?, mtu_of(arguments, None)?, state_of(arguments)?);
+    let fresh = Fresh { name, port, tags, vrf, mtu, enabled: enabled.unwrap_or(true) };
+    let addresses = addresses_of(control, arguments, &fresh, None)?;
+    check_mtu(control, &fresh, &addresses)?;
     Ok(WantedInterface { fresh, addresses })
 }
 
@@ -210,14 +212,16 @@ fn mtu_of(arguments: &Value, otherwise: Option<u16>) -> Result<Option<u16>, Stri
     }
 }
 
-fn check_mtu(control: &Control, fresh: &Fresh) -> Result<(), String> {
-    let (Some(mtu), Some(port)) = (fresh.mtu, fresh.port) else { return Ok(()) };
-    let Some(port) = control.interfaces.ports().get(usize::from(port)) else { return Ok(()) };
+fn check_mtu(control: &Control, fresh: &Fresh, addresses: &[IpNet]) -> Result<(), String> {
+    let port = fresh.port.and_then(|port| control.interfaces.ports().get(usize::from(port)));
+    let Some(port) = port else { return Ok(()) };
     let most = weir_ip::interfaces::most_mtu(port, fresh.tags);
-    if mtu <= most {
-        return Ok(());
+    match fresh.mtu {
+        Some(mtu) if mtu > most => {
+            Err(format!("mtu {mtu} is more than port {} carries behind these tags; write at most {most}", port.name))
+        }
+        mtu => too_small(&format!("interface {}", fresh.name), mtu.unwrap_or(most), addresses).map_or(Ok(()), Err),
     }
-    Err(format!("mtu {mtu} is more than port {} carries behind these tags; write at most {most}", port.name))
 }
 
 fn state_of(arguments: &Value) -> Result<Option<bool>, String> {
@@ -229,28 +233,31 @@ fn state_of(arguments: &Value) -> Result<Option<bool>, String> {
     }
 }
 
-/// The addresses that are given; none of them may be another interface's, or lie in the same network as one of another interface.
+/// The addresses that are given; none of them may be another interface's, or lie in the same network as one of another interface of the VRF.
 fn addresses_of(
     control: &Control,
     arguments: &Value,
-    is_loopback: bool,
+    fresh: &Fresh,
     of: Option<InterfaceId>,
-) -> Result<Vec<Ipv4Net>, String> {
+) -> Result<Vec<IpNet>, String> {
     let mut arguments = INTERFACES.arguments(arguments);
     let given = arguments.list::<InterfaceAddress>("address");
-    let mut found: Vec<Ipv4Net> = Vec::new();
+    let mut found: Vec<IpNet> = Vec::new();
     for address in arguments.finish(given)? {
-        let ipnet::IpNet::V4(net) = address.net() else {
-            return Err(format!("{} is an IPv6 address, and this function routes IPv4 only", address.net()));
-        };
-        // For a moment as if of an interface that nobody has: the conflict with itself is none.
-        let own = Interface::new(of.unwrap_or(weir_ip::NO_INTERFACE), net).map_err(|bad| bad.to_string())?;
-        if is_loopback && net.prefix_len() < 32 {
-            return Err(format!("{net} is a network, and none is connected to a loopback; write {}/32", net.addr()));
+        let net = address.net();
+        if fresh.port.is_none() && net.prefix_len() < net.max_prefix_len() {
+            let whole = net.max_prefix_len();
+            return Err(format!(
+                "{net} is a network, and none is connected to a loopback; write {}/{whole}",
+                net.addr()
+            ));
         }
-        if let Some((other, what)) = conflict_of(&control.addresses, &own).filter(|(other, _)| Some(*other) != of) {
-            return Err(format!("{net}: interface {} has the same {what}; choose another", control.name_of(other)));
-        }
+        check_address(control, fresh.vrf, of, net).map_err(|wrong| match wrong {
+            Wrong::Bad(bad) => bad.to_string(),
+            Wrong::Conflict(other, what) => {
+                format!("{net}: interface {} has the same {what}; choose another", control.name_of(other))
+            }
+        })?;
         if found.iter().any(|other| other.addr() == net.addr()) {
             return Err(format!("{net} is given twice; leave one out"));
         }
@@ -297,10 +304,11 @@ pub(crate) fn saved(control: &Control, id: InterfaceId) -> Option<Saved> {
     say("inner-vlan", tag(inner, |tag| tag.vlan.to_string()));
     say("tpid", tag(outer, |tag| format!("{:#06x}", tag.tpid)));
     say("inner-tpid", tag(inner, |tag| format!("{:#06x}", tag.tpid)));
+    say("vrf", (fresh.vrf != weir_net::DEFAULT_VRF).then(|| control.vrf_name(fresh.vrf).to_owned()));
     say("mtu", fresh.mtu.map(|mtu| mtu.to_string()));
     say("state", (!fresh.enabled).then(|| "down".to_owned()));
     if !addresses.is_empty() {
-        let addresses: Vec<String> = addresses.iter().map(Ipv4Net::to_string).collect();
+        let addresses: Vec<String> = addresses.iter().map(IpNet::to_string).collect();
         table.insert("address".to_owned(), addresses.into());
     }
     Some(INTERFACES.saved("add", arguments))

@@ -8,6 +8,7 @@ use weir_ip::{Interface, InterfaceId, Tags};
 use weir_stage::{RequestError, ShowRows};
 
 use super::NAMED;
+use crate::own::nets;
 use crate::pieces::pieces;
 use crate::shared::Shared;
 use crate::state::Control;
@@ -41,8 +42,7 @@ fn row(control: &Control, interface: &Interface, sent: &HashMap<InterfaceId, (u6
     let port = interface.wanted.port.and_then(|port| control.interfaces.ports().get(usize::from(port)));
     let (rx_packets, rx_bytes) = control.ledger.received(interface.id);
     let (tx_packets, tx_bytes) = sent.get(&interface.id).copied().unwrap_or_default();
-    let addresses: Vec<String> =
-        control.addresses.of(interface.id).iter().map(|address| address.net().to_string()).collect();
+    let addresses: Vec<String> = nets(control, interface.id).iter().map(ToString::to_string).collect();
     // Of a port, not of each interface there: its untagged one stands for it.
     let unknown = port.filter(|_| interface.tags() == Tags::NONE);
     let unknown = unknown.and_then(|port| control.routing.fib().ingress().last_unknown(port.index));
@@ -55,6 +55,7 @@ fn row(control: &Control, interface: &Interface, sent: &HashMap<InterfaceId, (u6
         "mtu": port.map(|_| interface.mtu),
         "mac": port.map(|port| port.mac.to_string()),
         "addresses": addresses,
+        "vrf": control.vrf_name(interface.wanted.vrf),
         "rx_packets": rx_packets,
         "rx_bytes": rx_bytes,
         "tx_packets": tx_packets,

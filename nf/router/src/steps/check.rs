@@ -11,11 +11,11 @@ use weir_stage::{
 };
 use weir_wire::{Ethernet, MacAddr, View};
 
-use crate::bad::{ways_of_checks, with_reasons};
-use crate::checker::{Checker, reach};
-use crate::classify::{Finding, Frame, classify};
+use crate::bad::{Bad, ways_of_checks4, with_reasons};
+use crate::checker::{Checker, common_port, reach};
+use crate::classify::{Family, Finding, Frame, classify};
 
-with_reasons! { ways_of_checks {
+with_reasons! { ways_of_checks4 {
     /// Ways out of [`Checking`].
     pub(crate) enum Exit {
         /// A valid IPv4 packet without options, whatever its TTL.
@@ -62,10 +62,11 @@ fn find_out(packet: &Packet, port: u16, ingress: Option<&Ingress>) -> Exit {
     };
     match classify(packet, frame) {
         // Whether it may go another hop is asked where it loses one.
-        None | Some(Finding::LastHop) => Exit::Out,
-        Some(Finding::Bad(bad)) => bad.into(),
-        Some(Finding::Arp) => Exit::Arp,
-        Some(Finding::Options) => Exit::Options,
+        Ok(Family::Four) | Err(Finding::LastHop(Family::Four)) => Exit::Out,
+        Err(Finding::Bad(bad)) => bad.into(),
+        Err(Finding::Arp) => Exit::Arp,
+        Err(Finding::Options) if frame.is_four() => Exit::Options,
+        _ => Bad::UnknownEthertype.into(),
     }
 }
 
@@ -76,7 +77,8 @@ impl Stage for Checking {
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         batch.lanes.l3.all_mut().fill(Ethernet::LEN as u8);
-        let good = self.checker.check(batch, reach(batch), self.ingress.as_deref(), |_| {}, |_| {}).good;
+        let (of, port) = ((batch.live(), reach(batch)), common_port(&batch.lanes.port));
+        let good = self.checker.check(batch, of, (self.ingress.as_deref(), port), |_| {}, |_| {}).good;
         let rest = batch.live() & !good;
         if rest != 0 {
             self.sort_out(batch, rest, out);

@@ -9,8 +9,9 @@ use weir_stage::{Declaration, DescribeStage, Env, GraphError, MakeStage, Out, Pr
 use weir_wire::{Ethernet, Ipv4, MacAddr, View};
 
 use super::CHECK_FIRST;
+use crate::classify::Family;
 use crate::fib::Entry;
-use crate::rewrite::{rewrite, trim};
+use crate::rewrite::{Four, Header, source_word, trim};
 
 weir_stage::ways! {
     /// Ways out of [`Rewriting`].
@@ -48,12 +49,12 @@ impl Rewriting {
         }
         let longest = Ethernet::LEN + self.egress.shape().longest();
         if packet.len() > longest {
-            trim(packet, Ethernet::LEN);
+            trim(packet, Ethernet::LEN, Family::Four);
         }
         if packet.len() > longest {
             return Exit::TooBig;
         }
-        rewrite(packet.window_mut(0), self.entry, self.egress.source_word());
+        Four::rewrite(packet, self.entry, source_word::<Four>(&self.egress));
         Exit::Out
     }
 }

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 use weir_config::{Change, ConfigError, ErrorKind, Errors, FilePath, OneOrMany, Schema, config};
 use weir_ip::Ingress;
-use weir_net::Author;
 use weir_net::rib::{Hop, Limits};
+use weir_net::{Author, DEFAULT_VRF};
 use weir_packet::{Batch, LaneId};
 use weir_simd::Kernel;
 use weir_simd::frame_check::BATCH;
@@ -19,6 +19,7 @@ use weir_stage::{
     Declaration, DescribeStage, Env, GraphError, Ground, MakeStage, Notice, Out, Prepared, Settings, Stage, StageKind,
 };
 use weir_table::lpm4::{self, Lookup4};
+use weir_table::lpm6::{self, Compiled};
 use weir_wire::MacAddr;
 
 use super::CHECK_FIRST;
@@ -28,10 +29,11 @@ use crate::counters::Counters;
 use crate::fib::{Entry, Fib, Leads};
 use crate::lookups::Lookups;
 use crate::missing::Missing;
-use crate::routing::{Routing, Tables};
+use crate::routing::{Network, Routing, Tables};
 use crate::shared::CHANGES;
 use crate::static_routes::{SCRIPT, Sources, StaticRoute, different_sets, long_prefix_networks};
-use crate::table::{PrefixReader, PrefixTable};
+use crate::table::{PrefixReader, PrefixTable, VrfTables};
+use crate::via::Via;
 
 weir_stage::ways! {
     /// Ways out of [`RoutingStage`], before those to the next hops.
@@ -78,8 +80,8 @@ const NEXT_HOPS: usize = 64;
 
 /// A route that no packet takes, as class E is never forwarded: it holds on to the next hop of a way, whose number must not be given up where
 /// a reload takes away all its routes and then adds others.
-fn hold(way: u16) -> Ipv4Net {
-    Ipv4Net::from(Ipv4Addr::from_bits(0xf000_0000 | u32::from(way)))
+fn hold(way: u16) -> Network {
+    (DEFAULT_VRF, Ipv4Net::from(Ipv4Addr::from_bits(0xf000_0000 | u32::from(way))).into())
 }
 
 /// Sends packets by the ways of their next hops.
@@ -93,7 +95,7 @@ impl<T: Lookup4> RoutingStage<T> {
     #[inline(always)]
     fn pass(&mut self, batch: &Batch, out: &mut Out<'_>) {
         let (table, count): (&T, _) = (&self.lookups.table, reach(batch));
-        self.checker.gather::<false>(batch, count, |destination| table.prefetch(destination), |_| {});
+        self.checker.gather::<false>(batch, (batch.live(), count), |destination| table.prefetch(destination), |_| {});
         let mut places = [0; BATCH];
         self.lookups.places(batch, &self.checker.destinations, count, &mut places);
         let fib = self.lookups.fib.view(self.lookups.fib.places());
@@ -174,31 +176,35 @@ impl DescribeStage for Described {
             max_groups: GENERATIONS * LONG_PREFIX_NETWORKS + 1,
             kernel,
         };
-        let table =
+        let four =
             PrefixTable::new(config.table, &sizes, ground.domain).map_err(|error| no_memory(error.to_string()))?;
+        // IPv6 does not come this way.
+        let six = lpm6::Config { miss: Leads::NO_ROUTE.value(), max_routes: 0, max_lines: 1 };
+        let six = Compiled::new(&six, ground.domain).map_err(|error| no_memory(error.to_string()))?;
         let next_hops = config.next_hops.len() as u32;
         let groups = GENERATIONS * SETS as u32;
         // Nothing enters or leaves here: ways stand for interfaces.
         let fib = Fib::new(next_hops, groups, &[].into(), &Arc::new(Ingress::untagged(0)))
             .map_err(|error| no_memory(error.to_string()))?;
-        let reader = table.reader();
-        let tables = Tables { table, fib: Arc::clone(&fib), counters: Counters::new(0), domain: ground.domain.clone() };
+        let reader = four.reader();
+        let (tables, domain) = (vec![VrfTables { four, six }], ground.domain.clone());
+        let tables = Tables { tables, fib: Arc::clone(&fib), counters: Counters::new(0), domain };
         let limits = Limits { routes: config.max_routes + HOLDS as u32, next_hops, groups };
         let mut routing = Routing::new(limits, tables);
         let mut refused = Vec::new();
         for (gateway, way) in config.next_hops.iter().zip(0..) {
             routing.set_link(way, true);
             // Which address it is means nothing here: that it is known is enough to be a way.
-            routing.set_mac(way, *gateway, Some(MacAddr::ZERO));
+            routing.set_mac(way, (*gateway).into(), Some(MacAddr::ZERO));
             if let Err(refusal) = routing.replace(hold(way), Author::Learned, &[Hop::ViaOn((*gateway).into(), way)]) {
                 refused.push((hold(way), refusal));
             }
         }
         routing.catch_up(usize::MAX);
-        let mut missing = Missing::default();
-        missing.set_config(&mut routing, &routes, |gateway| config.hop(gateway));
-        refused.extend(missing.refusals());
-        let errors = refused.iter().take(Errors::KEPT).map(|(prefix, refusal)| {
+        let mut writer = Writer { routing, missing: Missing::default() };
+        writer.set_routes(&routes, &config);
+        refused.extend(writer.missing.refusals());
+        let errors = refused.iter().take(Errors::KEPT).map(|((_, prefix), refusal)| {
             let (key, text) = (settings.path.field(SCRIPT), prefix.to_string());
             settings.element.error(ErrorKind::Limit, &key.entry(&text), refusal.to_string())
         });
@@ -206,22 +212,26 @@ impl DescribeStage for Described {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let routing = Arc::new(Mutex::new(Writer { routing, missing }));
-        Ok(Box::new(Make { config, reader, fib, kernel, routing }))
+        Ok(Box::new(Make { config, reader, fib, kernel, routing: Arc::new(Mutex::new(writer)) }))
     }
 }
 
 impl RouteConfig {
-    fn hop(&self, gateway: Ipv4Addr) -> Hop {
-        let way = self.next_hops.iter().position(|hop| *hop == gateway).unwrap_or(usize::from(u16::MAX));
-        Hop::ViaOn(gateway.into(), way as u16)
+    /// The number of the way to a next hop.
+    fn way(&self, via: &Via) -> Option<usize> {
+        self.next_hops.iter().position(|hop| *via == Via::from(*hop))
     }
 
-    /// Whether a route may lead to a gateway.
-    fn check(&self, gateway: Ipv4Addr) -> Result<(), String> {
-        match self.next_hops.contains(&gateway) {
-            true => Ok(()),
-            false => Err(format!("{gateway} is none of the next hops")),
+    fn hop(&self, via: &Via) -> Option<Hop> {
+        let (Via::Gateway(gateway), way) = (via, self.way(via)?) else { return None };
+        Some(Hop::ViaOn(*gateway, way as u16))
+    }
+
+    /// Whether a route may lead there.
+    fn check(&self, via: &Via) -> Result<(), String> {
+        match self.way(via) {
+            Some(_) => Ok(()),
+            None => Err(format!("{via} is none of the next hops")),
         }
     }
 }
@@ -245,7 +255,7 @@ fn read(config: &RouteConfig, settings: &Settings<'_>, env: &Env<'_>) -> Result<
     let names: BTreeSet<Ipv4Addr> = config.next_hops.iter().copied().collect();
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let remedy = format!("write one of {}, or add it to next_hops", names.join(", "));
-    let routes = sources.read(&|gateway| config.check(gateway), &remedy, &mut errors);
+    let routes = sources.read(&|_, via: &Via| config.check(via), &remedy, &mut errors);
     if routes.len() > config.max_routes as usize {
         let problem = format!("{} is too few: there are {} routes", config.max_routes, routes.len());
         errors.push(settings.error(ErrorKind::Limit, "max_routes", problem));
@@ -279,6 +289,25 @@ struct Writer {
     missing: Missing,
 }
 
+impl Writer {
+    /// Makes the routes those of the configuration, changing no more than differs.
+    fn set_routes(&mut self, wanted: &[StaticRoute], config: &RouteConfig) {
+        let Writer { routing, missing } = self;
+        let is_wanted = |prefix: IpNet| wanted.binary_search_by_key(&prefix, |route| route.prefix).is_ok();
+        missing.retain(Author::Config, |(_, prefix)| is_wanted(prefix));
+        let ours = routing.rib().routes::<Ipv4Net>().filter(|route| route.author() == Author::Config);
+        let gone = ours.map(|route| route.prefix().into()).filter(|prefix| !is_wanted(*prefix));
+        let gone: Vec<Network> = gone.map(|prefix| (DEFAULT_VRF, prefix)).collect();
+        routing.remove_config(&gone);
+        let mut hops = Vec::new();
+        for route in wanted {
+            hops.clear();
+            route.via.each(|via| hops.extend(config.hop(via)));
+            missing.replace(routing, (DEFAULT_VRF, route.prefix), Author::Config, &hops);
+        }
+    }
+}
+
 impl Make {
     fn writer(&self) -> MutexGuard<'_, Writer> {
         self.routing.lock().unwrap_or_else(PoisonError::into_inner)
@@ -286,7 +315,7 @@ impl Make {
 
     fn stage_of<T: Lookup4 + 'static>(&self, table: &Arc<T>) -> Box<dyn Stage> {
         let seed = u64::from(self.config.hash_seed);
-        let lookups = Lookups { table: Arc::clone(table), fib: Arc::clone(&self.fib), seed };
+        let lookups = Lookups { table: Arc::clone(table), readers: [].into(), fib: Arc::clone(&self.fib), seed };
         Box::new(RoutingStage { lookups, checker: Checker::new(self.kernel), ways: self.config.next_hops.len() })
     }
 }
@@ -323,11 +352,11 @@ impl MakeStage for Make {
         let routes = read(&config, settings, env)?;
         let routing = Arc::clone(&self.routing);
         Ok(Box::new(move |_| {
-            let Writer { routing, missing } = &mut *routing.lock().unwrap_or_else(PoisonError::into_inner);
+            let writer = &mut *routing.lock().unwrap_or_else(PoisonError::into_inner);
             // Lets numbers be used again that the last change set free.
-            routing.tidy(usize::MAX);
-            routing.catch_up(usize::MAX);
-            missing.set_config(routing, &routes, |gateway| config.hop(gateway));
+            writer.routing.tidy(usize::MAX);
+            writer.routing.catch_up(usize::MAX);
+            writer.set_routes(&routes, &config);
         }))
     }
 }

@@ -8,6 +8,7 @@
 )]
 
 pub mod sides;
+pub mod six;
 pub mod traffic;
 
 use std::collections::{BTreeMap, HashSet};
@@ -110,6 +111,7 @@ pub fn interface(name: &str, on: Option<&str>, tags: &[(u16, u16)], addresses: &
         of: "router".to_owned(),
         tags: tags.iter().map(|&(tpid, vlan)| TagInfo { tpid, vlan }).collect(),
         addresses: addresses.iter().map(|text| InterfaceAddress::parse(text).unwrap()).collect(),
+        vrf: None,
         mtu: None,
         up: true,
         place: Place::line("test.lua", 3),
@@ -122,6 +124,7 @@ pub fn port_infos(ports: &[PortSpec], opened: &[MemPort]) -> Vec<PortInfo> {
         index: index as u16,
         facts: port.facts(),
         addresses: spec.1.iter().map(|text| InterfaceAddress::parse(text).unwrap()).collect(),
+        vrf: None,
         link_up: true,
     };
     ports.iter().zip(opened).enumerate().map(info).collect()

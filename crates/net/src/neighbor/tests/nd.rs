@@ -259,6 +259,30 @@ fn a_question_is_answered_and_its_sender_learned() {
     assert!(lab.table.is_empty());
 }
 
+/// RFC 4861 section 6.2.6.
+#[test]
+fn who_looks_for_routers_is_learned_and_is_none() {
+    let mut lab = Lab6::quiet();
+    let hear = |lab: &mut Lab6, source, link| {
+        lab.table.router_solicited(lab.now, 1, source, link, &mut lab.events);
+        lab.table.assert_consistent();
+        std::mem::take(&mut lab.events)
+    };
+    assert_eq!(hear(&mut lab, PEER6, HOST), [Event::Resolved { port: 1, address: PEER6, mac: HOST }]);
+    assert_eq!(lab.state(), Some(State::Stale));
+    let router = Flags { router: true, solicited: false, over: true };
+    let body = Body::Advertisement { target: PEER6, link: Some(HOST), flags: router };
+    lab.hear(HOST, Message { source: PEER6, destination: ALL_NODES, body });
+    assert!(lab.table.get(1, PEER6).unwrap().router);
+    let other = MacAddr([2, 0, 0, 0, 9, 9]);
+    assert_eq!(hear(&mut lab, PEER6, other), [Event::Changed { port: 1, address: PEER6, mac: other }]);
+    assert!(!lab.table.get(1, PEER6).unwrap().router);
+    for (source, link) in [(NOBODY, HOST), (ME6, HOST), (PEER6, MacAddr::BROADCAST), (PEER6, ROUTER)] {
+        assert_eq!(hear(&mut lab, source, link), []);
+    }
+    assert_eq!(lab.table.len(), 1);
+}
+
 /// RFC 4291 section 2.6.1, RFC 4861 section 7.2.7: the routers of a subnet have an address in common, which none of them overrides.
 #[test]
 fn the_anycast_address_of_the_subnet_is_answered_without_override() {
