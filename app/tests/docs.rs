@@ -183,6 +183,41 @@ fn the_reference_is_what_the_schemas_say() {
     compare("reference.md", &format!("{head}{}\n", text(&output.stdout).trim_end()));
 }
 
+/// Whether there is a test `FILE::NAME`, or a scenario, as `conformance.md` names it.
+fn test_exists(named: &str) -> bool {
+    let (file, name) = named.split_once("::").unwrap_or((named, ""));
+    let folder = match file.rsplit('.').next() {
+        _ if file.contains('/') => "",
+        Some("py") => "scenarios/system",
+        Some("scenario") => "nf/router/scenarios",
+        _ => "nf/router/tests",
+    };
+    let text = std::fs::read_to_string(root().join(folder).join(file)).unwrap_or_default();
+    match name {
+        "" => !text.is_empty(),
+        name => ["fn", "def"].iter().any(|word| text.contains(&format!("{word} {name}("))),
+    }
+}
+
+/// Each clause of `conformance.md` names tests that exist, or says that there is none.
+#[test]
+fn tests_that_show_conformance_exist() {
+    let text = std::fs::read_to_string(root().join("docs/conformance.md")).unwrap();
+    let mut count = 0;
+    for (n, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("| ")) {
+        let place = format!("docs/conformance.md:{}", n + 1);
+        let cells: Vec<&str> = line.trim_matches(['|', ' ']).split(" | ").collect();
+        let &[_, _, does, shown] = cells.as_slice() else { panic!("{place}: these are not four cells") };
+        let is_test = |word: &&str| word.contains("::") || word.ends_with(".scenario");
+        let named: Vec<&str> = shown.split('`').filter(is_test).collect();
+        let is_said = matches!(shown, "test" | "untested") || shown == "-" && does.starts_with("not");
+        assert!(!named.is_empty() || is_said, "{place}: neither a test nor \"untested\"");
+        assert_eq!(named.iter().find(|test| !test_exists(test)), None, "{place}: there is no such test");
+        count += named.len();
+    }
+    assert!(count >= 200, "only {count} were found");
+}
+
 const ROUTER: &str = r#"
 engine { clock = "virtual" }
 port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }

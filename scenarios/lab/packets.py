@@ -1,6 +1,7 @@
 """Packets to send and to expect: written with scapy, compared byte by byte."""
 
 import logging
+import socket
 import struct
 
 logging.getLogger("scapy").setLevel(logging.ERROR)
@@ -8,7 +9,22 @@ logging.getLogger("scapy").setLevel(logging.ERROR)
 # pylint: disable=wrong-import-position
 from scapy.compat import raw  # noqa: E402
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption, IPOption_LSRR, IPOption_RR, fragment  # noqa: E402
-from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6  # noqa: E402
+from scapy.layers.inet6 import (  # noqa: E402
+    HBHOptUnknown,
+    ICMPv6EchoReply,
+    ICMPv6EchoRequest,
+    ICMPv6ND_NS,
+    ICMPv6NDOptSrcLLAddr,
+    IPv6,
+    IPv6ExtHdrDestOpt,
+    IPv6ExtHdrFragment,
+    IPv6ExtHdrHopByHop,
+    IPv6ExtHdrRouting,
+    PadN,
+    RouterAlert,
+    fragment6,
+    in6_chksum,
+)
 from scapy.contrib.mpls import MPLS  # noqa: E402
 from scapy.layers.l2 import ARP, GRE, Dot1AD, Dot1Q, Ether  # noqa: E402
 from scapy.packet import Packet, Raw  # noqa: E402
@@ -41,6 +57,15 @@ def icmp_error(source, about, kind, code, rest=0, about_link=True):
     return IP(src=source, dst=sender, ttl=64, tos=0xC0, id=ANY_ID, proto=1) / Raw(message)
 
 
+def icmp6_error(source, about, kind, code, rest=0):
+    """The IPv6 packet that reports `about` (as it arrived) to its sender: RFC 4443 section 3. `rest` is the MTU, or the pointer."""
+    original = raw(about.payload if isinstance(about, Ether) else about)
+    quote = original[: min(40 + struct.unpack("!H", original[4:6])[0], 1280 - 48)]
+    message = struct.pack("!BBHI", kind, code, 0, rest) + quote
+    header = IPv6(src=source, dst=socket.inet_ntop(socket.AF_INET6, original[8:24]), hlim=64, nh=58)
+    return header / Raw(message[:2] + struct.pack("!H", in6_chksum(58, header, message)) + message[4:])
+
+
 def checksum(data):
     """RFC 1071: the one's complement of the one's complement sum of the 16-bit words."""
     if len(data) % 2:
@@ -51,8 +76,11 @@ def checksum(data):
     return ~total & 0xFFFF
 
 
-def is_arp(frame):
-    """Whether a frame holds ARP."""
+def is_of_the_link(frame):
+    """Whether stations of a link speak of themselves: ARP, neighbour discovery, multicast listeners."""
+    if frame[12:14] == b"\x86\xdd" and len(frame) > 54:
+        at = 62 if frame[20] == 0 and frame[54] == 58 and len(frame) > 62 else 54
+        return (at == 62 or frame[20] == 58) and 130 <= frame[at] <= 143
     return frame[12:14] == b"\x08\x06"
 
 
@@ -118,6 +146,7 @@ VOCABULARY = {
     if name
     in (
         "ARP Dot1AD Dot1Q Ether GRE ICMP IP IPv6 IPOption IPOption_LSRR IPOption_RR MPLS Raw TCP UDP fragment raw payload icmp_error "
-        "ANY_ID QUOTE"
+        "ANY_ID QUOTE HBHOptUnknown ICMPv6EchoReply ICMPv6EchoRequest IPv6ExtHdrDestOpt IPv6ExtHdrFragment IPv6ExtHdrHopByHop "
+        "IPv6ExtHdrRouting PadN RouterAlert icmp6_error"
     ).split()
 }

@@ -14,7 +14,7 @@ import time
 
 from . import PATIENCE, pcapfile
 from .netns import Lab
-from .packets import VOCABULARY, compare, flatten, is_arp, raw, Ether
+from .packets import VOCABULARY, compare, flatten, is_of_the_link, raw, Ether
 from .weir import PROGRAM, Weir, check_account, drops_of, wait_for
 
 _SECTION = re.compile(r"^== (\w+)\s*(.*)$")
@@ -128,7 +128,7 @@ class Scenario:
         problems = []
         for port, frames in out.items():
             if "arp" not in self.options:
-                frames = [frame for frame in frames if not is_arp(frame)]
+                frames = [frame for frame in frames if not is_of_the_link(frame)]
             expected = self.expected[port]
             if "unordered" in self.options:
                 frames, expected = sorted(frames), sorted(expected)
@@ -208,7 +208,7 @@ class Scenario:
                 return problems
 
     def _count(self, frames):
-        return len(frames) if "arp" in self.options else sum(not is_arp(frame) for frame in frames)
+        return len(frames) if "arp" in self.options else sum(not is_of_the_link(frame) for frame in frames)
 
 
 def run_until_drained(script, timeout=PATIENCE):

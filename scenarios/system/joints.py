@@ -7,7 +7,7 @@ import tempfile
 from lab import pcapfile
 from lab.hosts import MACS, STATIC, Between, Stream, numbers
 from lab.netns import Lab
-from lab.packets import ARP, IP, UDP, Dot1AD, Dot1Q, Ether, is_arp, payload, raw
+from lab.packets import ARP, IP, UDP, Dot1AD, Dot1Q, Ether, is_of_the_link, payload, raw
 from lab.scenario import run_until_drained
 from lab.weir import check_account, drops_of, wait_for
 
@@ -108,7 +108,7 @@ def test_a_line_card_of_three_functions():
         # What either says of its own address is nothing new to the other.
         drops = {key: packets for key, packets in drops_of(stats).items() if not key.endswith(" arp-ignored")}
         assert not drops, drops
-        went = [Ether(frame) for _, frame in pcapfile.read(folder / "uplink.out") if not is_arp(frame)]
+        went = [Ether(frame) for _, frame in pcapfile.read(folder / "uplink.out") if not is_of_the_link(frame)]
         assert len(went) == 300, len(went)
         # Those that waited for a neighbour are let go by the slow path, and others pass them.
         for n, packet in enumerate(sorted(went, key=lambda packet: packet[UDP].sport)):

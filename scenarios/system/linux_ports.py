@@ -8,7 +8,7 @@ import tempfile
 
 from lab.hosts import Between, config
 from lab.netns import Lab
-from lab.packets import GRE, IP, UDP, Dot1AD, Dot1Q, Ether, is_arp, payload, raw
+from lab.packets import GRE, IP, UDP, Dot1AD, Dot1Q, Ether, is_of_the_link, payload, raw
 from lab.weir import PROGRAM, Weir, wait_for
 
 GATEWAY = """
@@ -38,8 +38,8 @@ def _customers_packets(driver):
             tags = Dot1AD(vlan=100) / Dot1Q(vlan=200)
             up = IP(src="10.0.0.9", dst="203.0.113.5", ttl=64) / UDP() / payload(1472)
             customer.send(raw(Ether(src="02:00:00:00:01:01", dst="02:00:00:00:00:01") / tags / up))
-            got = west.wait(lambda frames: any(not is_arp(frame) for frame in frames))
-            got = [frame for frame in got if not is_arp(frame)]
+            got = west.wait(lambda frames: any(not is_of_the_link(frame) for frame in frames))
+            got = [frame for frame in got if not is_of_the_link(frame)]
             assert len(got) == 1 and len(got[0]) == 14 + 28 + 1500, ([len(frame) for frame in got], weir.drops())
             outer = IP(src="198.51.100.2", dst="21.22.23.24", id=0) / GRE(key_present=1, key=7)
             for size, name in ((1472, "whole"), (1473, "too long")):

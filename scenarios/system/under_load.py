@@ -6,7 +6,7 @@ import time
 
 from lab.hosts import HOST_MACS, MACS, STATIC, Between, Stream, check_all_arrived, config, numbers
 from lab.netns import Lab
-from lab.packets import IP, UDP, Ether, is_arp, raw
+from lab.packets import IP, UDP, Ether, is_of_the_link, raw
 from lab.weir import check_account, drops_of, wait_for
 
 # Two next hops on the same wire, so that a change of route loses nothing.
@@ -177,7 +177,7 @@ def test_a_veth_deleted_while_running():
             stats = net.weir.stats()
             arrived = len(numbers(net.wan_wire.frames()))
             dropped = sum(drops_of(stats).values())
-            announced = sum(map(is_arp, net.wan_wire.frames()))
+            announced = sum(map(is_of_the_link, net.wan_wire.frames()))
             routed = stats["ports"]["wan"]["tx_packets"] - announced
             lost = routed - arrived
             # Frames on the wire when it was cut are nobody's.
@@ -210,7 +210,7 @@ def test_a_neighbor_or_route_deleted_while_packets_wait():
         net.weir.command("route", "del", "203.0.113.0/24")
         net.weir.command("neighbor", "add", "192.0.2.10", "mac", "02:00:00:00:03:01")
         # By the default route they wait for its next hop instead. It was asked for before the link goes: who asks is a packet, too.
-        asks = lambda frame: is_arp(frame) and frame[38:42] == bytes([192, 0, 2, 254])
+        asks = lambda frame: is_of_the_link(frame) and frame[38:42] == bytes([192, 0, 2, 254])
         assert net.wan_wire.wait(lambda frames: any(map(asks, frames))), "nobody asked for the next hop"
         assert wait_for(lambda: net.weir.stats()["account"]["held"] == 4)
         net.wan.run("ip", "link", "set", "eth0", "down")

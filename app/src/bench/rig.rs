@@ -303,7 +303,8 @@ fn chosen(case: &Case, setup: &Setup) -> Result<Chosen, String> {
 fn script(case: &Case, setup: &Setup) -> String {
     let mut text: String = ADDRESSES
         .map(|(name, address)| {
-            format!("port {{ name = \"{name}\", device = \"mem:null\", address = \"{address}\" }}\n")
+            let keys = case.port_keys;
+            format!("port {{ name = \"{name}\", device = \"mem:null\", address = \"{address}\", {keys} }}\n")
         })
         .concat();
     let of_kind = |wanted: &str| {

@@ -17,6 +17,8 @@ pub struct Case {
     /// The configuration, as a script without its `engine` declaration and those of the ports `in` and `out`. The first function is the
     /// one whose tables are prepared; others, and the joints or cables between them, are what it is chained to.
     pub script: String,
+    /// Keys of both ports beside their names, devices and addresses, as a script has them: `vrf = "blue"`.
+    pub port_keys: &'static str,
     /// Numbers that the measurer may choose.
     pub knobs: &'static [Knob],
     /// Makes the traffic, and whatever must be in the tables before it: given the instance, the ports, and what was chosen.

@@ -23,6 +23,7 @@ mod linear;
 mod link;
 mod prefix;
 mod room;
+pub mod sample;
 mod trie;
 mod writer;
 

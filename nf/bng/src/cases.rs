@@ -94,7 +94,7 @@ fn with(name: &'static str, help: &'static str, (access, core): (&str, &str), ke
          routes[string.format('11.%d.%d.0/24', math.floor(n / 256), n % 256)] = 'g' .. n % {GATEWAYS}\nend\n\
          bng {{ access = {{ '{access}' }}, core = {{ '{core}' }}, local_address = '{LOCAL}', gateways = gateways, routes = routes{keys} }}"
     );
-    Case { name, help, needs: &[], script, knobs: &[], prepare }
+    Case { name, help, needs: &[], script, port_keys: "", knobs: &[], prepare }
 }
 
 /// A subscriber of a case.

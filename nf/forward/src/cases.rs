@@ -12,6 +12,7 @@ pub(crate) fn all() -> Vec<Case> {
         help,
         needs: &[],
         script: format!("forward {{ paths = {{ \"in -> out\" }}, swap_macs = {swap} }}"),
+        port_keys: "",
         knobs: &[],
         prepare: |_, _, _| Ok(Traffic::plain()),
     };

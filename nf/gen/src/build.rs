@@ -8,7 +8,7 @@ use weir_measure::signature::Form;
 use weir_stage::{Env, PortInfo};
 
 use crate::config::{Gaps, GenConfig, StreamConfig, Timing};
-use crate::layers::{self, Around, Built};
+use crate::layers::{self, Around, Built, Part};
 use crate::load::{CHECK_SEQUENCE, Gap, Load, Pace};
 use crate::random::Random;
 use crate::replay::Replay;
@@ -253,7 +253,9 @@ impl Builder<'_> {
 
     /// The columns of the stream's table that its fields ask for.
     fn columns(&mut self, config: &StreamConfig, built: &Built, path: &Path<'_>) -> Option<Columns> {
-        let wanted: Vec<_> = built.places.iter().filter(|place| place.values.column).collect();
+        // The lower half of a field comes from the same column as the upper one.
+        let wanted: Vec<_> =
+            built.places.iter().filter(|place| place.values.column && place.part != Part::Lower).collect();
         let Some(file) = &config.table else {
             if let Some(place) = wanted.first() {
                 let problem = format!("{} is to be a column, and there is no table", place.name);
@@ -282,7 +284,7 @@ impl Builder<'_> {
             }
             None => return Some(Columns::new()),
         };
-        let bits: Vec<(String, u32)> = wanted.iter().map(|place| (place.name.clone(), place.bits)).collect();
+        let bits: Vec<(String, u32)> = wanted.iter().map(|place| (place.name.clone(), place.field_bits())).collect();
         match read_columns(&file.to_string(), std::io::BufReader::new(input), &names, &bits) {
             Ok(columns) => Some(columns),
             Err(errors) => {
@@ -418,7 +420,7 @@ fn read_columns(
         for (n, column) in columns.iter_mut().enumerate() {
             let text = row.text(n);
             let bits = bits.get(n).map_or(64, |bits| bits.1);
-            match value_of(&text).filter(|&value| bits >= 64 || value >> bits == 0) {
+            match value_of(&text).filter(|&value| bits >= 128 || value >> bits == 0) {
                 Some(value) if column.len() < MOST_ROWS => column.push(value),
                 Some(_) => {
                     errors.push(row.error(n, ErrorKind::OutOfRange, format!("is behind more than {MOST_ROWS} rows")));
@@ -437,9 +439,9 @@ fn read_columns(
 }
 
 /// A value in a table: an address of any kind, or a number.
-fn value_of(text: &str) -> Option<u64> {
+fn value_of(text: &str) -> Option<u128> {
     use crate::values::{Kind, Mac, Number, V4, V6};
     let text = text.trim();
     let value = Number::<32>::parse(text).or_else(|| V4::parse(text)).or_else(|| Mac::parse(text));
-    value.or_else(|| V6::parse(text)).map(|value| value as u64)
+    value.or_else(|| V6::parse(text))
 }

@@ -14,6 +14,7 @@ pub(crate) fn all() -> Vec<Case> {
         help,
         needs: &[],
         script: format!("gen {{ streams = {{ {{ port = \"out\", {keys} }} }} }}"),
+        port_keys: "",
         knobs: &[],
         prepare,
     };

@@ -23,7 +23,37 @@ pub(crate) struct Place {
     pub(crate) shift: u32,
     /// Bits that it has.
     pub(crate) bits: u32,
+    /// Which part of the values stands here.
+    pub(crate) part: Part,
     pub(crate) values: Values,
+}
+
+/// Which part of a field's values a word holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of it.
+    Whole,
+    /// The upper 64 bits of 128.
+    Upper,
+    /// The lower ones. The place of the upper ones comes right before it.
+    Lower,
+}
+
+impl Part {
+    /// This part of a value.
+    pub(crate) const fn of(self, value: u128) -> u64 {
+        match self {
+            Part::Upper => (value >> 64) as u64,
+            Part::Whole | Part::Lower => value as u64,
+        }
+    }
+}
+
+impl Place {
+    /// Bits of the whole field.
+    pub(crate) fn field_bits(&self) -> u32 {
+        if self.part == Part::Whole { self.bits } else { 128 }
+    }
 }
 
 /// A 16-bit length that follows from the frame's.

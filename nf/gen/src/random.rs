@@ -39,6 +39,15 @@ impl Random {
         ((u128::from(next) * bound) >> 64) as u64
     }
 
+    /// The next number below `bound`, which may be any; `u128::MAX` stands for 2^128.
+    pub(crate) fn below_wide(&mut self, bound: u128) -> u128 {
+        if bound <= 1 << 64 {
+            return self.below(bound).into();
+        }
+        let next = u128::from(self.next()) << 64 | u128::from(self.next());
+        if bound == u128::MAX { next } else { next % bound }
+    }
+
     /// The next number above 0 and up to 1.
     pub(crate) fn unit(&mut self) -> f64 {
         // 53 bits are what a double has.

@@ -3,7 +3,7 @@
 use weir_measure::signature::{Form, Signer};
 use weir_packet::{BATCH, Packet};
 
-use crate::layers::{Built, LengthPlace, Place, SumPlace};
+use crate::layers::{Built, LengthPlace, Part, Place, SumPlace};
 use crate::load::CHECK_SEQUENCE;
 use crate::random::Random;
 use crate::size::{Drawing, Sizes};
@@ -66,7 +66,7 @@ pub(crate) struct Template {
 }
 
 /// A table of values for the fields that are columns: by their names.
-pub(crate) type Columns = std::collections::BTreeMap<String, Vec<u64>>;
+pub(crate) type Columns = std::collections::BTreeMap<String, Vec<u128>>;
 
 impl Template {
     /// A template of these layers and lengths. `signature`: the form, and the stream's number.
@@ -96,6 +96,8 @@ impl Template {
             }
         }
         let varying = built.places.iter().zip(1_u64..).map(|(place, n)| {
+            // Both halves of a value are drawn alike.
+            let n = if place.part == Part::Lower { n - 1 } else { n };
             let random = Random::new(seed.0, seed.1.wrapping_mul(256).wrapping_add(n));
             varying(place, &made, columns, random)
         });
@@ -250,8 +252,8 @@ fn stamp_all(lines: &[[u8; LINE]], shape: &Shape, packets: &mut [Packet]) -> boo
 
 fn varying(place: &Place, made: &[SumPlace], columns: &Columns, random: Random) -> Varying {
     let sequence = match columns.get(&place.name).filter(|_| place.values.column) {
-        Some(values) => Sequence::List { values: values.clone(), next: 0 },
-        None => Sequence::new(&place.values, random),
+        Some(values) => Sequence::List { values: values.iter().map(|value| place.part.of(*value)).collect(), next: 0 },
+        None => Sequence::of(&place.values, place.part, random),
     };
     let sums = made.iter().enumerate().filter(|(_, sum)| sum.covers(place.at)).map(|(n, _)| n).collect();
     let whole = place.bits as usize == place.width * 8;

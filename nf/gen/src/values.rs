@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use ipnet::{Ipv4Net, Ipv6Net};
 use weir_config::{Length, MacAddress, Malformed, Scalar, Setting, Type, Value};
 
+use crate::layers::Part;
 use crate::random::Random;
 
 /// What a field holds: how its values are written.
@@ -143,7 +144,7 @@ impl Span {
 
     /// How many values it has.
     pub(crate) fn len(&self) -> u128 {
-        (self.last - self.first) / self.step + 1
+        ((self.last - self.first) / self.step).saturating_add(1)
     }
 }
 
@@ -298,13 +299,20 @@ impl Values {
         !self.column && matches!(self.spans.as_slice(), [span] if span.len() == 1)
     }
 
+    /// The upper 64 bits of 128, where all values have the same ones. Those of a column are not known.
+    pub(crate) fn common_upper(&self) -> Option<u128> {
+        let upper = self.first() >> 64;
+        let is_alike = |span: &Span| span.first >> 64 == upper && span.last >> 64 == upper;
+        (!self.column && self.spans.iter().all(is_alike)).then_some(upper)
+    }
+
     /// How many values there are; `u128::MAX` for more.
     pub(crate) fn len(&self) -> u128 {
         self.spans.iter().fold(0, |sum: u128, span| sum.saturating_add(span.len()))
     }
 }
 
-/// A sequence of values on its way, below 2^64 each.
+/// A sequence of values on its way, below 2^64 each; of longer ones a half.
 #[derive(Debug, Clone)]
 pub(crate) enum Sequence {
     /// One range in turn.
@@ -317,6 +325,43 @@ pub(crate) enum Sequence {
     RandomRanges { spans: Vec<(u64, u64, u64)>, len: u128, random: Random },
     /// A list in turn.
     List { values: Vec<u64>, next: usize },
+    /// Half of values of 128 bits.
+    Half { wide: Wide, part: Part },
+}
+
+/// A sequence of values of 128 bits on its way. Two that are made alike give the same values, of which each takes a half.
+#[derive(Debug, Clone)]
+pub(crate) struct Wide {
+    spans: Vec<Span>,
+    len: u128,
+    random: Option<Random>,
+    /// The next one in turn.
+    next: u128,
+}
+
+impl Wide {
+    fn new(values: &Values, random: Random) -> Wide {
+        let random = values.random.then_some(random);
+        Wide { spans: values.spans.clone(), len: values.len().max(1), random, next: 0 }
+    }
+
+    fn next(&mut self) -> u128 {
+        let mut rest = match &mut self.random {
+            Some(random) => random.below_wide(self.len),
+            None => {
+                let at = self.next;
+                self.next = if at + 1 >= self.len { 0 } else { at + 1 };
+                at
+            }
+        };
+        for span in &self.spans {
+            if rest < span.len() {
+                return span.first + rest * span.step;
+            }
+            rest -= span.len();
+        }
+        0
+    }
 }
 
 impl Sequence {
@@ -330,6 +375,14 @@ impl Sequence {
             (&[(first, step, _)], true) => Sequence::Random { first, step, len: values.len().min(1 << 64), random },
             (_, true) => Sequence::RandomRanges { spans: parts, len: values.len().min(1 << 64), random },
             (_, false) => Sequence::Ranges { spans: parts, at: 0, next: 0 },
+        }
+    }
+
+    /// The sequence of a part of `values`.
+    pub(crate) fn of(values: &Values, part: Part, random: Random) -> Sequence {
+        match part {
+            Part::Whole => Sequence::new(values, random),
+            Part::Upper | Part::Lower => Sequence::Half { wide: Wide::new(values, random), part },
         }
     }
 
@@ -371,6 +424,7 @@ impl Sequence {
                 *value = list.get(*next).copied().unwrap_or(0);
                 *next = if *next + 1 >= list.len() { 0 } else { *next + 1 };
             }),
+            Sequence::Half { wide, part } => values.iter_mut().for_each(|value| *value = part.of(wide.next())),
         }
     }
 }
@@ -408,6 +462,41 @@ mod tests {
         let list =
             Values { spans: vec![Span::one(5), Span { first: 1, last: 2, step: 1 }], random: false, column: false };
         assert_eq!(take(&list, 5), [5, 1, 2, 5, 1]);
+    }
+
+    /// Values of 128 bits, put together of both halves, each by a sequence of its own.
+    fn take_wide(values: &Values, count: usize) -> Vec<u128> {
+        let half = |part| {
+            let (mut sequence, mut taken) = (Sequence::of(values, part, Random::new(1, 0)), vec![0; count]);
+            sequence.fill(&mut taken);
+            taken.into_iter().map(u128::from).collect::<Vec<_>>()
+        };
+        half(Part::Upper).into_iter().zip(half(Part::Lower)).map(|(upper, lower)| upper << 64 | lower).collect()
+    }
+
+    #[test]
+    fn long_values_differ_in_all_their_bits() {
+        let address = |text: &str| V6::parse(text).unwrap();
+        let first = address("2001:db8::");
+        let networks = values::<V6>("2001:db8::-2001:db8:0:3:: step 18446744073709551616");
+        assert_eq!(take_wide(&networks, 5), [0, 1, 2, 3, 0].map(|n| first + (n << 64)));
+        assert_eq!(networks.common_upper(), None);
+        let list = Values {
+            spans: ["2001:db8:1::1", "fe80::2", "::3"].map(|text| Span::one(address(text))).into(),
+            random: false,
+            column: false,
+        };
+        assert_eq!(take_wide(&list, 4), ["2001:db8:1::1", "fe80::2", "::3", "2001:db8:1::1"].map(address));
+        let random = take_wide(&values::<V6>("2001:db8::/32 random"), 2000);
+        let (mut ones, mut zeroes) = (0, 0);
+        for value in random {
+            assert_eq!(value >> 96, 0x2001_0db8);
+            (ones, zeroes) = (ones | value, zeroes | !value);
+        }
+        assert_eq!((ones << 32, zeroes << 32), (u128::MAX << 32, u128::MAX << 32), "every other bit takes both values");
+        let all = take_wide(&values::<V6>("random"), 2000);
+        assert_eq!(all.iter().fold(0, |ones, value| ones | value), u128::MAX);
+        assert_eq!(values::<V6>("2001:db8::/64 random").common_upper(), Some(first >> 64));
     }
 
     #[test]

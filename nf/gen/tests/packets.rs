@@ -177,3 +177,47 @@ fn a_seed_gives_the_same_packets() {
     assert_eq!(frames_of(&config(7), 2000), frames_of(&config(7), 2000));
     assert_ne!(frames_of(&config(7), 2000), frames_of(&config(8), 2000));
 }
+
+/// All bits of an IPv6 address vary: in a list, in a prefix shorter than 64 bits, and in a column of a table.
+#[test]
+fn addresses_of_ipv6_vary_in_all_their_bits() {
+    let sources = ["2001:db8:1::1", "2001:db8:2:3::4", "fd00::5"];
+    let layers = json!([
+        { "ethernet": {} }, { "ipv6": { "source": sources, "destination": "2001:db8::/32 random" } }, { "udp": { "source": "random" } },
+    ]);
+    let frames = frames(&json!({ "port": "a", "size": "90", "layers": layers }), 300);
+    let mut uppers = std::collections::BTreeSet::new();
+    for (n, frame) in frames.iter().enumerate() {
+        let ip = &frame[14..54];
+        let source = std::net::Ipv6Addr::from_octets(ip[8..24].try_into().unwrap());
+        assert_eq!(source.to_string(), sources[n % sources.len()]);
+        assert_eq!(ip[24..28], [0x20, 1, 0xd, 0xb8]);
+        uppers.insert(ip[28..32].to_vec());
+        let datagram = &frame[54..];
+        let pseudo = [&ip[8..40], &[0, 0], &(datagram.len() as u16).to_be_bytes(), &[0, 0, 0, 17], datagram].concat();
+        assert_eq!(checksum(&pseudo), 0, "the checksum follows");
+    }
+    assert!(uppers.len() > 290, "only {} networks", uppers.len());
+}
+
+#[test]
+fn a_column_of_addresses_is_taken_whole() {
+    let path = std::env::temp_dir().join(format!("weir-gen-columns-{}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    let rows = [("2001:db8:1::1", "10.0.0.1"), ("2001:db8:ffff::2", "10.0.0.2"), ("fd00::3", "10.0.0.3")];
+    let lines: String = rows.iter().map(|(six, four)| format!("{six},{four}\n")).collect();
+    std::fs::write(path.join("t.csv"), format!("ipv6.destination,ipv4.source\n{lines}")).unwrap();
+    let layers = json!([
+        { "ethernet": {} }, { "ipv6": { "destination": "column" } }, { "ipv4": { "source": "column" } }, { "udp": {} },
+    ]);
+    let config = json!({ "streams": [{ "port": "a", "size": "110", "table": "t.csv", "layers": layers }] });
+    let frames = common::frames_in(&path, &config, 7);
+    assert_eq!(frames.len(), 7);
+    for (n, frame) in frames.iter().enumerate() {
+        let destination = std::net::Ipv6Addr::from_octets(frame[38..54].try_into().unwrap());
+        let source = std::net::Ipv4Addr::from_octets(frame[66..70].try_into().unwrap());
+        let (six, four) = rows[n % rows.len()];
+        assert_eq!((destination.to_string(), source.to_string()), (six.to_owned(), four.to_owned()));
+    }
+    std::fs::remove_dir_all(&path).unwrap();
+}

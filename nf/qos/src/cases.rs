@@ -75,7 +75,7 @@ fn case<const USERS: u64, const TIMES: u64>(name: &'static str, shaped: Shaped, 
          profiles = {{ user = {{ tb_rate = \"{rate} kbit/s\", tb_size = \"{burst}\" }} }} }} }}",
         USERS + 1
     );
-    Case { name, help, needs: &[], script, knobs: &[], prepare: |_, _, _| Ok(traffic(USERS, TIMES)) }
+    Case { name, help, needs: &[], script, port_keys: "", knobs: &[], prepare: |_, _, _| Ok(traffic(USERS, TIMES)) }
 }
 
 /// Frames of random users, each of whom sends so many of them, in turns with others.

@@ -1,8 +1,9 @@
 //! What `weir bench cpp router` measures.
 //!
-//! The port `in` has the address 192.0.2.1/24 and the port `out` 198.51.100.1/24. Behind `out` are as many next hops as the
+//! [`six`] has those with IPv6. The port `in` has the address 192.0.2.1/24 and the port `out` 198.51.100.1/24. Behind `out` are as many next hops as the
 //! access router of the UNIFY project (deliverable D5.4, 2015) had; their Ethernet addresses are entered by hand, so that no ARP is measured.
 
+mod six;
 mod table;
 mod vlan;
 
@@ -45,6 +46,12 @@ const NETWORKS: Knob = Knob {
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
+    let mut all = all_of_four();
+    all.extend(six::all());
+    all
+}
+
+fn all_of_four() -> Vec<Case> {
     vec![
         case("one-destination", "64-byte UDP packets to one address", &[], "", one_destination),
         case(
@@ -65,6 +72,7 @@ pub(crate) fn all() -> Vec<Case> {
         case("two-ports", "packets to addresses behind either port in turn", &[], "", two_ports),
         vlan::one(),
         vlan::many(),
+        two_vrfs(),
         case("ecmp-4", "one destination, four next hops, many flows", &[], "", ecmp),
         case(
             "redirects",
@@ -84,6 +92,26 @@ pub(crate) fn all() -> Vec<Case> {
     ]
 }
 
+/// The same as `one-destination`, but that both ports are in a VRF beside the default one.
+fn two_vrfs() -> Case {
+    let host = |host| format!("[\"{host}\"] = \"{}\"", mac_of(host));
+    let neighbors = format!("{}, {}", host(gateway(0)), host(SOURCE));
+    Case {
+        script: format!(
+            "router {{ ports = {{ \"in\", \"out\" }}, vrfs = {{ two = {{ neighbors = {{ {neighbors} }} }} }} }}"
+        ),
+        port_keys: "vrf = \"two\"",
+        ..case("two-vrfs", "one destination, in a VRF beside the default one", &[], "", in_second_vrf)
+    }
+}
+
+fn in_second_vrf(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
+    let route = json!({ "prefix": "10.0.0.0/8", "via": [gateway(0).to_string()], "vrf": "two" });
+    instance.request("route add", &json!([route]), 0).map_err(|error| error.0)?;
+    let expected = |to, mac| check_next_hop(to, mac, mac_of(gateway(0)));
+    Ok(traffic(ingress_mac(ports)?, chosen, 1, |_| (DESTINATION, 9, usual_ttl()), expected))
+}
+
 const FIB: &[&str] = &[FIB_FILE];
 
 /// Keys of a script that choose the packed table.
@@ -97,7 +125,7 @@ fn case(name: &'static str, help: &'static str, needs: &'static [&'static str], 
     let neighbors: String = neighbors.collect();
     let host = format!("[\"{SOURCE}\"] = \"{}\"", mac_of(SOURCE));
     let script = format!("router {{ ports = {{ \"in\", \"out\" }}, {keys} neighbors = {{ {neighbors}{host} }} }}");
-    Case { name, help, needs, script, knobs: KNOBS, prepare }
+    Case { name, help, needs, script, port_keys: "", knobs: KNOBS, prepare }
 }
 
 /// Where all packets come from: a host behind the port `in`.

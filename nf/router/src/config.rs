@@ -131,7 +131,7 @@ config! {
         pub redirects: bool = default(false), rebuild;
         /// Packets that each worker hands to the slow path at most. A quarter is kept for ARP, a quarter for neighbour discovery, and a quarter
         /// for the router's own addresses.
-        pub punt_rate: PacketRate = default(PacketRate::new(20_000)), rebuild;
+        pub punt_rate: PacketRate = default(PacketRate::new(32_000)), rebuild;
         /// How neighbours are found and believed in (ARP, neighbour discovery).
         pub neighbor_timers: NeighborTimers = empty, live;
         /// How the prefix table of IPv4 in the default VRF is compiled for lookups; those of other VRFs are packed.

@@ -64,13 +64,14 @@ impl From<Kind> for u32 {
 }
 
 /// Parts of the whole rate.
-const WHOLE: u64 = 28;
+const WHOLE: u64 = 32;
 
 /// How many parts of the whole rate a kind has. ARP, neighbour discovery and the router's own addresses have a quarter each, whatever else
-/// comes: without them a flood would take the neighbours and the operator's access with it.
+/// comes: without them a flood would take the neighbours and the operator's access with it. New neighbours have twice what is left for others.
 const fn share(kind: usize) -> u64 {
     match kind {
         0..3 => WHOLE / 4,
+        3 => 2,
         _ => 1,
     }
 }
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_one_kind_leaves_the_others_their_share() {
-        let mut policing = Policing::new(28_000);
+        let mut policing = Policing::new(32_000);
         let second = 1_000_000_000;
         for kind in ALL {
             // A tenth of a second in the bucket.

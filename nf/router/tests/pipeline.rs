@@ -13,6 +13,8 @@ mod arp;
 mod discovery;
 #[path = "fast_path.rs"]
 mod fast_path;
+#[path = "fast_path6.rs"]
+mod fast_path6;
 #[path = "interfaces.rs"]
 mod interfaces;
 #[path = "reassembly.rs"]
@@ -27,3 +29,5 @@ mod redirect6;
 mod slow_path;
 #[path = "slow_path6.rs"]
 mod slow_path6;
+#[path = "vrfs.rs"]
+mod vrfs;

@@ -34,7 +34,7 @@ fn case(name: &'static str, shaped: &Users) -> Case {
         };
         Ok(Traffic { frame: Box::new(frame), frames: all, check: Box::new(check) })
     };
-    Case { name, help: "users in turn", needs: &[], script: shaped.script(), knobs: KNOBS, prepare }
+    Case { name, help: "users in turn", needs: &[], script: shaped.script(), port_keys: "", knobs: KNOBS, prepare }
 }
 
 fn setup(options: &ShapingOptions, users: u32) -> Setup {

@@ -2,7 +2,7 @@
 
 use weir_wire::ipv4;
 
-use super::{Around, Built, ICMPV6, LengthPlace, One, Place, SumPlace, Wrong};
+use super::{Around, Built, ICMPV6, LengthPlace, One, Part, Place, SumPlace, Wrong};
 use crate::config::{
     ArpLayer, EthernetLayer, GreLayer, IcmpLayer, Ipv4Layer, Ipv6Layer, MplsLayer, RawLayer, TcpLayer, UdpLayer,
     VlanLayer, VxlanLayer,
@@ -89,29 +89,31 @@ impl Builder {
         if values.is_fixed() {
             return self.write(start, bit, bits, values.first());
         }
-        let (mut bit, mut narrow) = (bit, bits);
-        if bits > 64 {
-            // Of a long field the lower half varies.
-            let upper = values.first() >> 64;
-            if values.spans.iter().any(|span| span.first >> 64 != upper || span.last >> 64 != upper) {
-                let problem = format!(
-                    "has values of {name} that differ in more than the lower 64 bits; write a prefix of 64 bits or more"
-                );
-                return self.wrong.push((self.layer, problem));
-            }
-            self.write(start, bit, bits - 64, upper);
-            (bit, narrow) = (bit + bits as usize - 64, 64);
+        if bits <= 64 {
+            return self.place(start, bit, bits, name, (Part::Whole, values));
         }
+        let (upper, lower) = (bits - 64, bit + bits as usize - 64);
+        if let Some(alike) = values.common_upper() {
+            // Of a long field only the lower half varies, which is the sooner written.
+            self.write(start, bit, upper, alike);
+            return self.place(start, lower, 64, name, (Part::Whole, values));
+        }
+        self.place(start, bit, upper, name, (Part::Upper, values.clone()));
+        self.place(start, lower, 64, name, (Part::Lower, values));
+    }
+
+    /// Puts down the place of a field of at most 64 bits, or of half of one.
+    fn place(&mut self, start: usize, bit: usize, bits: u32, name: &str, (part, values): (Part, Values)) {
         // The smallest word at an even position that holds the field.
         let first = start * 8 + bit;
-        let end = first + narrow as usize;
+        let end = first + bits as usize;
         let word = [2_usize, 4, 8].into_iter().find_map(|width| {
             let at = first / 16 * 2;
             (at * 8 + width * 8 >= end).then_some((at, width))
         });
         let Some((at, width)) = word else { return };
         let shift = (at * 8 + width * 8 - end) as u32;
-        self.built.places.push(Place { name: name.to_owned(), at, width, shift, bits: narrow, values });
+        self.built.places.push(Place { name: name.to_owned(), at, width, shift, bits, part, values });
     }
 
     /// A field that says what follows: it varies only where nothing known follows.

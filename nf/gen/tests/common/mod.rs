@@ -95,12 +95,22 @@ impl Rig {
         Rig::with(ports, config, &["192.0.2.2/24", "2001:db8::2/64"])
     }
 
-    pub fn with(mut ports: Vec<(&str, MemPort)>, config: &Value, addresses: &[&str]) -> Rig {
+    pub fn with(ports: Vec<(&str, MemPort)>, config: &Value, addresses: &[&str]) -> Rig {
+        Rig::in_folder(ports, config, addresses, None)
+    }
+
+    /// The same, with a folder in which the configuration's files lie.
+    fn in_folder(
+        mut ports: Vec<(&str, MemPort)>,
+        config: &Value,
+        addresses: &[&str],
+        folder: Option<&weir_config::Folder>,
+    ) -> Rig {
         let infos = infos(&ports, addresses);
         let names: Vec<&str> = ports.iter().map(|(name, _)| *name).collect();
         let domain = Domain::new();
         let pool = HeapPool::new(8192, MAX_FRAME);
-        let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
+        let env = Env { ports: &infos, interfaces: &[], folder, running: None };
         let ground = Ground { domain: &domain, now: 0 };
         let built = element(&names, config).and_then(|element| rehearsal::build(&GEN, &element, &env, &ground));
         let instance =
@@ -163,7 +173,18 @@ pub fn frames(stream: &Value, count: usize) -> Vec<Vec<u8>> {
 
 pub fn frames_of(config: &Value, count: usize) -> Vec<Vec<u8>> {
     let (port, handle) = MemPort::fed("a");
-    let mut rig = Rig::new(vec![("a", port.with_mtu(9000))], config);
+    frames_by(Rig::new(vec![("a", port.with_mtu(9000))], config), &handle, count)
+}
+
+/// The same, of a configuration whose files lie in a folder.
+pub fn frames_in(folder: &std::path::Path, config: &Value, count: usize) -> Vec<Vec<u8>> {
+    let (port, handle) = MemPort::fed("a");
+    let folder = weir_config::Folder::open(folder).unwrap();
+    let rig = Rig::in_folder(vec![("a", port.with_mtu(9000))], config, &["192.0.2.2/24"], Some(&folder));
+    frames_by(rig, &handle, count)
+}
+
+fn frames_by(mut rig: Rig, handle: &MemHandle, count: usize) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for _ in 0..100_000 {
         if frames.len() >= count {

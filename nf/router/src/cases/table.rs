@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::str::FromStr;
 
 use flate2::read::GzDecoder;
 use ipnet::Ipv4Net;
@@ -76,21 +77,26 @@ impl Prefixes {
 }
 
 fn read_real(path: &Path) -> Result<Vec<(Ipv4Net, u32)>, String> {
+    let mut list: Vec<(Ipv4Net, u32)> =
+        read(path)?.into_iter().map(|(prefix, n): (Ipv4Net, u32)| (prefix.trunc(), n)).collect();
+    // What no router forwards to would not come out.
+    list.retain(|(prefix, _)| !martian::is_martian_destination(prefix.addr().to_bits()));
+    list.sort_unstable();
+    list.dedup_by_key(|(prefix, _)| *prefix);
+    Ok(list)
+}
+
+/// The lines of a real table: prefixes with numbers.
+pub(super) fn read<P: FromStr>(path: &Path) -> Result<Vec<(P, u32)>, String> {
     let wrong = |problem: String| format!("{}: {problem}", path.display());
     let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
     let mut list = Vec::new();
     for line in BufReader::new(GzDecoder::new(file)).lines().skip(1) {
         let line = line.map_err(|error| wrong(error.to_string()))?;
-        let entry = line.split_once(',').and_then(|(prefix, origin)| {
-            let prefix: Ipv4Net = prefix.parse().ok()?;
-            Some((prefix.trunc(), origin.trim().parse().ok()?))
-        });
+        let entry = line.split_once(',');
+        let entry = entry.and_then(|(prefix, origin)| Some((prefix.parse().ok()?, origin.trim().parse().ok()?)));
         list.push(entry.ok_or_else(|| wrong(format!("\"{line}\" is not a prefix and a number")))?);
     }
-    // What no router forwards to would not come out.
-    list.retain(|(prefix, _)| !martian::is_martian_destination(prefix.addr().to_bits()));
-    list.sort_unstable();
-    list.dedup_by_key(|(prefix, _)| *prefix);
     Ok(list)
 }
 

@@ -22,6 +22,7 @@ pub(super) fn one() -> Case {
         help: "one destination, from one VLAN to another (one-destination is the same without tags)",
         needs: &[],
         script: script(1),
+        port_keys: "",
         knobs: KNOBS,
         prepare: |instance, ports, chosen| between(instance, ports, chosen, 1),
     }

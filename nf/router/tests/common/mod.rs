@@ -118,13 +118,14 @@ pub fn interface(name: &str, on: Option<&str>, tags: &[(u16, u16)], addresses: &
     }
 }
 
+/// The ports as the function sees them; one whose name begins with `blue` is in the VRF of that name.
 pub fn port_infos(ports: &[PortSpec], opened: &[MemPort]) -> Vec<PortInfo> {
     let info = |(index, (spec, port)): (usize, (&PortSpec, &MemPort))| PortInfo {
         name: spec.0.to_owned(),
         index: index as u16,
         facts: port.facts(),
         addresses: spec.1.iter().map(|text| InterfaceAddress::parse(text).unwrap()).collect(),
-        vrf: None,
+        vrf: spec.0.starts_with("blue").then(|| "blue".to_owned()),
         link_up: true,
     };
     ports.iter().zip(opened).enumerate().map(info).collect()

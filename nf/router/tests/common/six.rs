@@ -2,8 +2,8 @@
 
 use std::net::Ipv6Addr;
 
-use weir_wire::MacAddr;
 use weir_wire::nd::{self, Body, Flags, Message};
+use weir_wire::{MacAddr, ethernet};
 
 use super::{PortSpec, Rig, SECOND};
 
@@ -64,15 +64,53 @@ pub fn frame6(rig: &Rig, port: usize, packet: &[u8]) -> Vec<u8> {
     [&to.0[..], &from.0, &[0x86, 0xdd], packet].concat()
 }
 
-/// The same of UDP, 64 hops, with a payload of so many bytes.
+/// The same of UDP, with a payload of so many bytes.
 pub fn udp6(rig: &Rig, port: usize, source: &str, destination: &str, hops: u8, payload: usize) -> Vec<u8> {
-    let mut datagram = vec![0xc0, 0x20, 0, 9];
-    datagram.extend((8 + payload as u16).to_be_bytes());
-    datagram.extend([0, 0]);
-    datagram.extend((0..payload).map(|n| n as u8));
-    let sum = sum6(ip6(source), ip6(destination), 17, &datagram).to_be_bytes();
-    datagram[6..8].copy_from_slice(&sum);
-    frame6(rig, port, &packet6(source, destination, 17, hops, &datagram))
+    let data: Vec<u8> = (0..payload).map(|n| n as u8).collect();
+    Udp6 { hop_limit: hops, ..rig.udp6(port, source, destination) }.to_vec(&data)
+}
+
+/// A UDP packet in IPv6 in Ethernet.
+#[derive(Clone, Copy)]
+pub struct Udp6 {
+    pub source_mac: MacAddr,
+    pub destination_mac: MacAddr,
+    pub source: Ipv6Addr,
+    pub destination: Ipv6Addr,
+    pub label: u32,
+    pub hop_limit: u8,
+    pub source_port: u16,
+}
+
+impl Udp6 {
+    /// A frame with its checksum (RFC 8200 section 8.1).
+    pub fn to_vec(self, data: &[u8]) -> Vec<u8> {
+        let length = (8 + data.len()) as u16;
+        let mut datagram = [self.source_port.to_be_bytes(), 9_u16.to_be_bytes(), length.to_be_bytes(), [0, 0]].concat();
+        datagram.extend(data);
+        // A sum of zero is sent as its other form: zero says that there is none.
+        let sum = sum6(self.source, self.destination, 17, &datagram);
+        datagram[6..8].copy_from_slice(&if sum == 0 { 0xffff } else { sum }.to_be_bytes());
+        self.around(17, &datagram)
+    }
+
+    /// A frame that carries something else.
+    pub fn around(self, next_header: u8, payload: &[u8]) -> Vec<u8> {
+        let start = (6 << 28 | self.label).to_be_bytes();
+        let rest = [&(payload.len() as u16).to_be_bytes()[..], &[next_header, self.hop_limit]].concat();
+        let ip = [&start[..], &rest, &self.source.octets(), &self.destination.octets(), payload].concat();
+        [&self.destination_mac.0[..], &self.source_mac.0, &ethernet::IPV6.to_be_bytes(), &ip].concat()
+    }
+}
+
+/// The frame that leaves by a port of the router when one is sent to a station there: as it was but for its link header and its hop limit
+/// (RFC 8200 section 3).
+pub fn forwarded6(frame: &[u8], source: MacAddr, destination: MacAddr) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    frame[..6].copy_from_slice(&destination.0);
+    frame[6..12].copy_from_slice(&source.0);
+    frame[21] -= 1;
+    frame
 }
 
 /// Whether a frame is whole: lengths, and the checksum of what it carries if that is ICMPv6.
@@ -104,10 +142,23 @@ fn is_of_the_link(frame: &[u8]) -> bool {
 }
 
 impl Rig {
-    /// The IPv6 packets that a port sent since the last call, without neighbour discovery and multicast listeners; all are sound.
+    /// A UDP frame of IPv6 to the router on a port.
+    pub fn udp6(&self, port: usize, source: &str, destination: &str) -> Udp6 {
+        Udp6 {
+            source_mac: MacAddr([2, 0, 0, 0, 9, port as u8]),
+            destination_mac: self.mac(port),
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+            label: 0,
+            hop_limit: 64,
+            source_port: 0xc020,
+        }
+    }
+
+    /// The IPv6 packets that a port sent since the last call, without neighbour discovery and multicast listeners.
     pub fn sent_six(&mut self, port: usize) -> Vec<Vec<u8>> {
         let all = self.sent(port).into_iter().filter(|frame| frame[12..14] == [0x86, 0xdd]);
-        all.filter(|frame| !is_of_the_link(frame)).inspect(|frame| assert_sound(frame)).collect()
+        all.filter(|frame| !is_of_the_link(frame)).collect()
     }
 
     /// The messages of neighbours that a port sent since the last call, with their Ethernet destination.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weir_mem::{Domain, tsc};
 use weir_simd::Kernel;
-use weir_table::lpm6::{Compiled, Config, Lookup6, Lpm6, Prefix6, Trie};
+use weir_table::lpm6::{Compiled, Config, Lookup6, Lpm6, Prefix6, Trie, sample};
 
 use super::lookup::{ADDRESSES, BATCH, NEXT_HOPS, Random, read};
 
@@ -18,9 +18,6 @@ pub const FIB_FILE: &str = "ipv6-2015-11-01.csv.gz";
 
 /// Prefixes of the real table, and of one that is made up in its place.
 pub const REAL: usize = 27_693;
-
-/// How many of a hundred prefixes of the real table have about these lengths.
-const LENGTHS: [(u8, u64); 9] = [(26, 1), (29, 3), (32, 27), (35, 3), (36, 4), (40, 8), (44, 7), (48, 44), (64, 3)];
 
 /// Prefixes, all different, and addresses in them.
 pub struct Work {
@@ -38,26 +35,10 @@ impl Work {
         Ok(Work::of(read(&folder.join(FIB_FILE), prefix)?))
     }
 
-    /// So many made-up prefixes, the same every time: in 48 networks of 16 bits, with the lengths of the real table; three of four of
-    /// those longer than a /32 are in a /32 that is there.
+    /// So many made-up prefixes, the same every time.
     pub fn made_up(count: usize) -> Work {
         let mut random = Random(1);
-        let (mut prefixes, mut blocks) = (BTreeSet::new(), vec![0x2001_0db8_u32]);
-        while prefixes.len() < count {
-            let mut at = random.below(100);
-            let drawn = LENGTHS.iter().find(|(_, share)| at.checked_sub(*share).map(|rest| at = rest).is_none());
-            let length = drawn.map_or(32, |(length, _)| *length);
-            let inside = length > 32 && random.below(4) != 0;
-            let any = blocks.get(random.below(blocks.len() as u64) as usize).copied().unwrap_or_default();
-            let fresh = 0x2400_0000 | (random.below(48) as u32) << 16 | random.next() as u32 >> 16;
-            let block = if inside { any } else { fresh };
-            let address = u128::from(block) << 96 | u128::from(random.next()) << 32;
-            prefixes.extend(Prefix6::covering(address, length));
-            if length == 32 {
-                blocks.push(block);
-            }
-        }
-        Work::of(prefixes)
+        Work::of(sample::made_up(count, || random.next()))
     }
 
     fn of(prefixes: BTreeSet<Prefix6>) -> Work {
@@ -177,14 +158,6 @@ mod tests {
         let table = work.table().unwrap();
         assert_eq!(table.sum(), expected);
         assert!(table.cycles() > 0);
-    }
-
-    #[test]
-    fn made_up_lengths_are_those_of_the_real_table() {
-        assert_eq!(LENGTHS.iter().map(|(_, share)| share).sum::<u64>(), 100);
-        let work = Work::made_up(10_000);
-        let share = |length| work.prefixes.iter().filter(|prefix| prefix.length() == length).count() / 100;
-        assert!((40..=48).contains(&share(48)) && (24..=30).contains(&share(32)), "{} {}", share(48), share(32));
     }
 
     #[test]
