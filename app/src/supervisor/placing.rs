@@ -129,13 +129,13 @@ fn add_function(running: &RunningFunction, cores: &Cores, blueprint: &mut Bluepr
             let first = workers.first().copied().unwrap_or(0);
             // The first worker distributes; it works too when it is alone.
             let others = if workers.len() > 1 { workers.get(1..).unwrap_or_default() } else { &workers[..] };
-            let (from, count) = (blueprint.graphs.len(), others.len() as u8);
+            let (from, count, by) = (blueprint.graphs.len(), others.len() as u8, running.placement.spread_by);
             for (n, worker) in others.iter().enumerate() {
                 add_replica(running, n, vec![*worker], false, blueprint)?;
             }
             blueprint.distributors.push(Distributor {
                 name: format!("{name}.distribute"),
-                stage: Box::new(move || catalogue::distributor(count)),
+                stage: Box::new(move || catalogue::distributor(by, count)),
                 worker: first,
                 replicas: (from..blueprint.graphs.len()).collect(),
                 keep: running.keep,

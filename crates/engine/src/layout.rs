@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use weir_mem::ring;
-use weir_packet::Held;
+use weir_packet::{Held, LaneSet};
 use weir_stage::{Declaration, Fate, Graph, GraphError, Place, Rx, Stage, To, Tx};
 
 use crate::demultiplex::Demultiplexer;
@@ -131,23 +131,23 @@ pub(crate) struct Layout<'a> {
     /// The workers' names: each keeps its own, whatever others come, and so do links.
     names: &'a [String],
     links_drop: bool,
-    /// Names of links that exist already.
-    known_links: &'a HashSet<String>,
+    /// Links that exist already, with what goes over them.
+    known_links: &'a HashMap<String, LaneSet>,
 }
 
-/// What a layout made: plans for the workers, the control side's last, and the names of all links.
+/// What a layout made: plans for the workers, the control side's last, and all links with what goes over them.
 pub(crate) struct Laid {
     pub(crate) plans: Vec<WorkerPlan>,
     /// Receive queues of ports whose packets no graph wants, with the names of the ports; `None` where somebody has it already.
     pub(crate) idle: Vec<(String, Option<Box<dyn Rx>>)>,
-    pub(crate) links: HashSet<String>,
+    pub(crate) links: HashMap<String, LaneSet>,
 }
 
 /// Makes the plans of all workers, which are called `names`.
 pub(crate) fn lay_out(
     blueprint: Blueprint,
     names: &[String],
-    known_links: &HashSet<String>,
+    known_links: &HashMap<String, LaneSet>,
 ) -> Result<Laid, GraphError> {
     let ports = blueprint.ports.iter();
     let ports = ports
@@ -393,10 +393,15 @@ impl Layout<'_> {
             }
         }
         let mut link_positions: HashMap<Crossing, u16> = HashMap::new();
-        let mut links = HashSet::new();
+        let mut links = HashMap::new();
+        let read = self.lanes_read();
         for crossing in &crossings {
             let name = self.link_name(crossing);
-            let (producer, consumer) = if self.known_links.contains(&name) {
+            let wanted = crossing.lanes(&read);
+            // What is in a link has the lanes that went over it so far: one over which more are to go is another link.
+            let known = self.known_links.get(&name).filter(|lanes| wanted.without(**lanes).is_empty());
+            let lanes = known.copied().unwrap_or(wanted);
+            let (producer, consumer) = if known.is_some() {
                 (None, None)
             } else {
                 let (producer, consumer) = ring::<Held>(LINK_ROOM);
@@ -410,12 +415,12 @@ impl Layout<'_> {
             if let Some(plan) = plans.get_mut(crossing.from) {
                 link_positions.insert(*crossing, plan.links.len() as u16);
                 let may_drop = self.may_drop(crossing);
-                plan.links.push(PlanLink { name: name.clone(), producer, may_drop });
+                plan.links.push(PlanLink { name: name.clone(), producer, may_drop, lanes });
             }
             if let Some(plan) = plans.get_mut(crossing.to) {
-                plan.sources.push(PlanSource::Link { name: name.clone(), consumer, entry });
+                plan.sources.push(PlanSource::Link { name: name.clone(), consumer, entry, lanes });
             }
-            links.insert(name);
+            links.insert(name, lanes);
         }
         let mut exits = Vec::with_capacity(self.placed.len());
         for (from, placed) in self.placed.iter().enumerate() {

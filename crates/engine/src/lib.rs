@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod asked;
+mod carried;
 mod cores;
 mod counters;
 mod demultiplex;

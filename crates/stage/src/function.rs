@@ -58,6 +58,27 @@ choice! {
     }
 }
 
+choice! {
+    /// What packets have in common that go to the same worker. Those that lack it are told apart by their addresses, and what has no addresses
+    /// (ARP) goes to the first worker.
+    pub enum SpreadBy {
+        /// Addresses, protocol and ports, in IPv6 the flow label, too. Fragments have no ports.
+        Flow = "flow",
+        /// Both addresses, whichever is the source: both directions of a conversation, and all fragments of its packets, go to one worker.
+        Addresses = "addresses",
+        /// The source address.
+        Source = "source",
+        /// The destination address.
+        Destination = "destination",
+        /// The identifiers of up to two VLAN tags.
+        Tags = "tags",
+        /// The key of a GRE tunnel.
+        GreKey = "gre-key",
+        /// The flow inside the outermost tunnel (GRE, IP in IP); the flow of what is in none.
+        Inner = "inner",
+    }
+}
+
 config! {
     /// Where a function runs. Every function has these keys, and none reads them by itself.
     pub struct Placement {
@@ -65,6 +86,8 @@ config! {
         pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
         /// How the stages are spread over the workers.
         pub layout: Layout = default(Layout::RunToCompletion), rebuild;
+        /// What decides, in the layout `distributor`, which worker a packet goes to.
+        pub spread_by: SpreadBy = default(SpreadBy::Flow), rebuild;
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_config::{ConfigError, Element, ErrorKind, Schema};
 
 use crate::case::Case;
-use crate::function::{Description, Env, Function, Given, Ground, Layout, Placement, Redrawn};
+use crate::function::{Description, Env, Function, Given, Ground, Layout, Placement, Redrawn, SpreadBy};
 use crate::graph::{Graph, GraphError};
 use crate::instance::Instance;
 use crate::kind::Prepared;
@@ -234,7 +234,13 @@ impl<F: Function> AnyFunction for F {
     fn schema(&self) -> Schema {
         let mut schema = Function::schema(self);
         let placement = Placement::schema().keys.into_iter();
-        schema.keys.extend(placement.filter(|key| self.has_layouts() || key.name != "layout"));
+        let has = |key: &str| match key {
+            "layout" => self.has_layouts(),
+            // Users that have owners are spread by whose they are.
+            "spread_by" => self.has_layouts() && !self.balances(),
+            _ => true,
+        };
+        schema.keys.extend(placement.filter(|key| has(key.name)));
         schema
     }
 
@@ -244,6 +250,7 @@ impl<F: Function> AnyFunction for F {
         let placement = Placement {
             workers: element.read_key("workers").unwrap_or_default(),
             layout: element.read_key("layout").unwrap_or(Layout::RunToCompletion),
+            spread_by: element.read_key("spread_by").unwrap_or(SpreadBy::Flow),
         };
         let given = Given { element, config: &config, placement: &placement };
         let port_use = |name: String| PortUse {
