@@ -9,8 +9,8 @@ use weir_ip::{Fresh, InterfaceId, NO_INTERFACE, Port, Refused, infos_of, tags_of
 use weir_net::{Author, VrfId};
 use weir_stage::{InterfaceInfo, Others};
 
+use crate::checks::is_free;
 use crate::counters::Counters;
-use crate::load::is_free;
 use crate::own::nets;
 use crate::state::{Control, Routable};
 

@@ -9,8 +9,8 @@ use weir_stage::interface::can_announce;
 use weir_stage::{Argument, Collection, Saved, Verb};
 
 use super::vrf_of;
+use crate::checks::{Wrong, check_address, too_small};
 use crate::links::WantedInterface;
-use crate::load::{Wrong, check_address, too_small};
 use crate::own::nets;
 use crate::state::Control;
 
