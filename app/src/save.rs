@@ -21,19 +21,20 @@ const HEAD: &str = r#"-- Added at run time, as written by `weir save`. To keep i
 -- there and use, for example, added["NAME"].KEY.
 local added = {}
 
-local function of(name, key)
-  added[name] = added[name] or {}
-  added[name][key] = added[name][key] or {}
-  return added[name][key]
+local function of(...)
+  local at = added
+  for _, key in ipairs { ... } do
+    at[key] = at[key] or {}
+    at = at[key]
+  end
+  return at
 end
 
-local function entries(name, key, piece)
-  local all = of(name, key)
+local function entries(all, piece)
   for at, entry in pairs(piece()) do all[at] = entry end
 end
 
-local function items(name, key, piece)
-  local all = of(name, key)
+local function items(all, piece)
   for _, item in ipairs(piece()) do all[#all + 1] = item end
 end
 
@@ -99,15 +100,23 @@ impl Iterator for Script {
 /// A piece of entries: a call for each run of those of one key.
 fn calls(part: &Part, entries: &[Saved]) -> String {
     let mut text = String::new();
-    for run in entries.chunk_by(|one, next| one.key == next.key && one.entry.is_some() == next.entry.is_some()) {
+    let is_alike = |one: &Saved, next: &Saved| path(one) == path(next) && one.entry.is_some() == next.entry.is_some();
+    for run in entries.chunk_by(is_alike) {
         let Some(first) = run.first() else { continue };
         let word = if first.entry.is_some() { "items" } else { "entries" };
-        let (name, key) = (quoted(&part.name), quoted(&first.key));
-        let _ = writeln!(text, "{word}({name}, {key}, function() return {{");
+        let keys = [part.name.as_str()].into_iter().chain(path(first)).map(quoted);
+        let keys = keys.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "{word}(of({keys}), function() return {{");
         run.iter().for_each(|change| text.extend(["  ", &entry(change, part.verbs), ",\n"]));
         text.push_str("} end)\n\n");
     }
     text
+}
+
+/// The keys of the configuration that lead to where an entry stands.
+fn path(change: &Saved) -> Vec<&str> {
+    let table = change.within.and_then(|within| Some([within.key, change.arguments.get(within.argument)?.as_str()?]));
+    table.into_iter().flatten().chain([change.key.as_str()]).collect()
 }
 
 /// `["10.0.0.0/8"] = "192.0.2.1"`, or an item of a list.
@@ -116,7 +125,9 @@ fn entry(change: &Saved, verbs: &[Verb]) -> String {
         return lua(item);
     }
     let verb = verbs.iter().find(|verb| verb.name() == change.verb);
-    let mut arguments = verb.map_or(&[][..], |verb| verb.arguments).iter().filter_map(|argument| {
+    let said = change.within.map(|within| within.argument);
+    let arguments = verb.map_or(&[][..], |verb| verb.arguments).iter();
+    let mut arguments = arguments.filter(|argument| Some(argument.name) != said).filter_map(|argument| {
         let value = change.arguments.get(argument.name)?;
         (!value.is_null()).then_some(value)
     });
@@ -160,7 +171,7 @@ mod tests {
 
     fn saved(prefix: &str, via: &[&str]) -> Saved {
         let arguments = json!({ "prefix": prefix, "via": via });
-        Saved { verb: "route add".into(), arguments, key: "routes".into(), entry: None }
+        Saved { verb: "route add".into(), arguments, key: "routes".into(), entry: None, within: None }
     }
 
     fn part(name: &str, entries: Vec<Saved>) -> Part {
@@ -178,7 +189,7 @@ mod tests {
         let core = vec![saved("10.0.0.0/8", &["192.0.2.1"]), saved("::/0", &["a", "b\"\n"])];
         assert_eq!(
             entries(vec![part("core", core), part("idle", Vec::new())]),
-            "entries(\"core\", \"routes\", function() return {\n  [\"10.0.0.0/8\"] = \"192.0.2.1\",\n  \
+            "entries(of(\"core\", \"routes\"), function() return {\n  [\"10.0.0.0/8\"] = \"192.0.2.1\",\n  \
              [\"::/0\"] = { \"a\", \"b\\\"\\n\" },\n} end)\n\n"
         );
     }
@@ -187,8 +198,20 @@ mod tests {
     fn an_item_of_a_list_is_written_as_it_stands_there() {
         let item = Saved { entry: Some(json!({ "svlan": 7, "ipv4": ["a", "b"] })), ..saved("", &[]) };
         let text = entries(vec![part("core", vec![saved("::/0", &["a"]), item])]);
-        let call = "items(\"core\", \"routes\", function() return {\n  { [\"ipv4\"] = { \"a\", \"b\" }, [\"svlan\"] = 7 },\n} end)";
+        let call = "items(of(\"core\", \"routes\"), function() return {\n  { [\"ipv4\"] = { \"a\", \"b\" }, [\"svlan\"] = 7 },\n} end)";
         assert!(text.contains(call), "{text}");
+    }
+
+    #[test]
+    fn an_entry_of_a_table_of_tables_stands_in_its_own() {
+        let within = Some(weir_stage::Within { key: "vrfs", argument: "vrf" });
+        let red =
+            Saved { arguments: json!({ "prefix": "::/0", "via": ["a"], "vrf": "red" }), within, ..saved("", &[]) };
+        assert_eq!(
+            entries(vec![part("core", vec![saved("::/0", &["b"]), red])]),
+            "entries(of(\"core\", \"routes\"), function() return {\n  [\"::/0\"] = \"b\",\n} end)\n\n\
+             entries(of(\"core\", \"vrfs\", \"red\", \"routes\"), function() return {\n  [\"::/0\"] = \"a\",\n} end)\n\n"
+        );
     }
 
     #[test]

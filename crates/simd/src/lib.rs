@@ -7,9 +7,11 @@
 //! |---|---|
 //! | [`cpu`] | what this CPU has, and running safe code compiled for it |
 //! | [`frame_check`] | validates up to 64 Ethernet frames that carry plain IPv4 to this station |
+//! | [`plain6`] | the same for IPv6 |
 
 pub mod cpu;
 pub mod frame_check;
 mod ipv4;
+pub mod plain6;
 
 pub use cpu::Kernel;

@@ -100,7 +100,7 @@ impl Collection {
     /// An entry as it is saved: the request `action` with these arguments adds it again.
     pub fn saved(&self, action: &str, arguments: Value) -> Saved {
         let entry = self.is_list.then(|| arguments.clone());
-        Saved { verb: format!("{} {action}", self.noun), arguments, key: self.key.to_owned(), entry }
+        Saved { verb: format!("{} {action}", self.noun), arguments, key: self.key.to_owned(), entry, within: None }
     }
 }
 

@@ -88,6 +88,19 @@ pub struct Saved {
     /// The entry there, where that is a list; `None` where it is a table, whose key is the verb's first argument.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entry: Option<Value>,
+    /// Where that key stands, if it is in a table of tables: the other key, and the argument that says which of its tables. A route of a VRF is in
+    /// `vrfs`, in the table that its argument `vrf` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<Within>,
+}
+
+/// A table of tables in which entries of a key stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Within {
+    /// The key of the function's configuration: `vrfs`.
+    pub key: &'static str,
+    /// The argument whose value is the key of one of its tables: `vrf`.
+    pub argument: &'static str,
 }
 
 /// Why a request is refused: a sentence that says what, where, what is allowed, and what to do.

@@ -148,7 +148,7 @@ pub(crate) fn common_port(ports: &Lane<u16>) -> Option<u16> {
 
 /// The mask of packets to the station of the port that each came in by.
 #[inline(never)]
-fn ours(batch: &Batch, ingress: &Ingress) -> u64 {
+pub(crate) fn ours(batch: &Batch, ingress: &Ingress) -> u64 {
     let mut ours = 0;
     batch.each_ref(|slot, packet| {
         let is_ours = mac_word(MacAddr(*packet.window(0))) == ingress.mac_word(batch.lanes.port[slot]);

@@ -5,7 +5,7 @@ use weir_ip::Ingress;
 use weir_packet::Batch;
 use weir_simd::Kernel;
 
-use crate::checker::{Checked, Checker, reach};
+use crate::checker::{Checked, Checker, ours, reach};
 use crate::received::Entered;
 use crate::scope::Vrfs;
 use crate::six::{Seen, Six};
@@ -74,16 +74,16 @@ impl Examiner {
         entered: &Entered,
         ingress: &Ingress,
     ) -> Seen {
-        match entered.port {
-            _ if TAGGED => self.six.check::<true>(batch, of, |slot, _| entered.ours & slot.bit() != 0),
-            Some(port) => {
-                let ours = ingress.mac_word(port);
-                self.six.check::<false>(batch, of, |_, station| station == ours)
-            }
-            None => {
-                self.six.check::<false>(batch, of, |slot, station| station == ingress.mac_word(batch.lanes.port[slot]))
-            }
-        }
+        let whose = match entered.port {
+            _ if TAGGED => (None, entered.ours),
+            Some(port) => match ingress.mac_word(port).to_le_bytes() {
+                [a, b, c, d, e, f, 0, 0] => (Some([a, b, c, d, e, f]), u64::MAX),
+                // Nobody's.
+                _ => (None, 0),
+            },
+            None => (None, ours(batch, ingress)),
+        };
+        self.six.check::<TAGGED>(self.checker.kernel, batch, of, whose)
     }
 
     /// The IPv4 packets in `of`; see [`Checker::check`].

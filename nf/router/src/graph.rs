@@ -15,6 +15,7 @@ use crate::{check, control, forward, hairpin};
 const FIRST: Place = Place::Worker { section: 0 };
 
 /// What the graph of a router is drawn from.
+#[derive(Clone)]
 pub(crate) struct Shape {
     pub(crate) name: String,
     pub(crate) config: Arc<RouterConfig>,

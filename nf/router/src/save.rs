@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use weir_ip::InterfaceId;
 use weir_net::neighbor::Neighbor;
 use weir_net::{Author, DEFAULT_VRF, Family, VrfId};
-use weir_stage::{Saved, ShowRows};
+use weir_stage::{Saved, ShowRows, Within};
 
 use crate::pieces::{AllRoutes, InTurn, pieces};
 use crate::request::{NEIGHBORS, ROUTES, saved_interface};
@@ -33,7 +33,8 @@ pub(crate) fn save(shared: &Arc<Shared>) -> Box<dyn ShowRows<Saved>> {
 fn route(control: &Control, network: Network, author: Author) -> Option<Saved> {
     let (vrf, prefix) = network;
     let via: Vec<String> = control.stated(network, author)?.iter().map(ToString::to_string).collect();
-    Some(ROUTES.saved("add", in_vrf(control, vrf, json!({ "prefix": prefix.to_string(), "via": via }))))
+    let arguments = json!({ "prefix": prefix.to_string(), "via": via });
+    Some(in_vrf(control, vrf, ROUTES.saved("add", arguments)))
 }
 
 fn neighbor(control: &Control, added: &Neighbor<IpAddr>) -> Option<Saved> {
@@ -43,13 +44,14 @@ fn neighbor(control: &Control, added: &Neighbor<IpAddr>) -> Option<Saved> {
         false => added.address.to_string(),
     };
     let arguments = json!({ "address": address, "mac": added.mac?.to_string() });
-    Some(NEIGHBORS.saved("add", in_vrf(control, control.vrf_of(added.port), arguments)))
+    Some(in_vrf(control, control.vrf_of(added.port), NEIGHBORS.saved("add", arguments)))
 }
 
-/// A request in a VRF, which is named unless it is the default one.
-fn in_vrf(control: &Control, vrf: VrfId, mut arguments: Value) -> Value {
-    if let Some(table) = arguments.as_object_mut().filter(|_| vrf != DEFAULT_VRF) {
-        table.insert("vrf".to_owned(), control.vrf_name(vrf).into());
+/// A request in a VRF, which is named unless it is the default one, as is the table of the configuration that the entry belongs to.
+fn in_vrf(control: &Control, vrf: VrfId, mut saved: Saved) -> Saved {
+    if let Some(arguments) = saved.arguments.as_object_mut().filter(|_| vrf != DEFAULT_VRF) {
+        arguments.insert("vrf".to_owned(), control.vrf_name(vrf).into());
+        saved.within = Some(Within { key: "vrfs", argument: "vrf" });
     }
-    arguments
+    saved
 }

@@ -307,7 +307,9 @@ fn packets_of_one_batch_go_each_its_own_way() {
 /// From and to interfaces with no, one and two tags, alone and in whole batches, with IPv4 between.
 #[test]
 fn tags_come_off_and_on() {
-    const SIDES: [(&str, &[(u16, u16)], &str); 4] = [
+    /// An interface, its tags, and the number of its networks.
+    type Side = (&'static str, &'static [(u16, u16)], &'static str);
+    const SIDES: [Side; 4] = [
         ("right", &[], "1"),
         ("right.100", &[(C, 100)], "2"),
         ("right.s7", &[(S, 7)], "3"),

@@ -52,10 +52,16 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
         let mut good = Good { four, ..Good::default() };
         if !PARTED && rest & !four != 0 {
             let entered = Entered { port, is_tagged: false, ours: 0, scope };
-            let seen = examiner.check_six::<false>(batch, rest & !four, &entered, shared.lookups.fib.ingress());
-            examiner.expects_six = seen.of != 0;
-            good.six = seen.good;
-            rest &= !shared.forward_six::<false>(0, &mut examiner.six, batch, seen.good, out);
+            let (kernel, ingress) = (examiner.checker.kernel, shared.lookups.fib.ingress());
+            rest &= !kernel.run(
+                #[inline(always)]
+                || {
+                    let seen = examiner.check_six::<false>(batch, rest & !four, &entered, ingress);
+                    examiner.expects_six = seen.of != 0;
+                    good.six = seen.good;
+                    shared.forward_six::<false>(0, &mut examiner.six, batch, seen.good, out)
+                },
+            );
         }
         if rest != 0 {
             self.sort_out(batch, rest, (good, scope), out);
@@ -65,24 +71,21 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
     /// A pass over any batch. Apart, so that a router of IPv4 without tags and VRFs does not have the code for it in its loop.
     #[inline(never)]
     pub(super) fn pass_others(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let kernel = self.examiner.checker.kernel;
-        kernel.run(
+        let (entered, six) = self.examiner.checker.kernel.run(
             #[inline(always)]
-            || {
-                let (entered, six) = self.enter(batch);
-                let Forward { shared, examiner, .. } = self;
-                let mut work = Work::<T, PARTED> { shared, examiner, entered, six };
-                let (good, gone) = match (entered.is_tagged, entered.scope) {
-                    (false, Scope::One(vrf)) => work.one_vrf::<false>(vrf, batch, out),
-                    (true, Scope::One(vrf)) => work.one_vrf::<true>(vrf, batch, out),
-                    (_, Scope::Several) => work.several(batch, out),
-                };
-                let rest = batch.live() & !gone;
-                if rest != 0 {
-                    self.sort_out(batch, rest, (good, entered.scope), out);
-                }
-            },
+            || self.enter(batch),
         );
+        let Forward { shared, examiner, .. } = self;
+        let mut work = Work::<T, PARTED> { shared, examiner, entered, six };
+        let (good, gone) = match (entered.is_tagged, entered.scope) {
+            (false, Scope::One(vrf)) => work.one_vrf::<false>(vrf, batch, out),
+            (true, Scope::One(vrf)) => work.one_vrf::<true>(vrf, batch, out),
+            (_, Scope::Several) => work.several(batch, out),
+        };
+        let rest = batch.live() & !gone;
+        if rest != 0 {
+            self.sort_out(batch, rest, (good, entered.scope), out);
+        }
     }
 
     /// By which interfaces packets came in, and those of IPv6 if they were checked before.
@@ -126,8 +129,23 @@ impl<T: Lookup4, const PARTED: bool> Work<'_, T, PARTED> {
         }
     }
 
+    /// Compiled for what the CPU has.
     #[inline(never)]
     fn one_table<const TAGGED: bool, L: Lookup4>(
+        &mut self,
+        table: &L,
+        vrf: u16,
+        batch: &mut Batch,
+        out: &mut Out<'_>,
+    ) -> (Good, u64) {
+        self.examiner.checker.kernel.run(
+            #[inline(always)]
+            || self.pass::<TAGGED, L>(table, vrf, batch, out),
+        )
+    }
+
+    #[inline(always)]
+    fn pass<const TAGGED: bool, L: Lookup4>(
         &mut self,
         table: &L,
         vrf: u16,
@@ -189,7 +207,7 @@ impl<T: Lookup4, const PARTED: bool> Work<'_, T, PARTED> {
                 None => {}
             }
             if let Some(table) = lookups.six(vrf) {
-                six.look_up_some(table, good.six, alike & good.six, &mut values);
+                six.look_up_some(table, alike & good.six, &mut values);
             }
             left &= !alike;
         }
@@ -257,7 +275,7 @@ impl<T: Lookup4> Shared<T> {
         let table: Option<&Trie> = self.lookups.six(vrf);
         let Some(table) = table.filter(|_| good != 0) else { return 0 };
         let mut values = [0; BATCH];
-        six.look_up(table, good, &mut values);
+        six.look_up(table, &mut values);
         self.lookups.choose::<TAGGED>(Family::Six, batch, good, &mut values);
         self.path().forward_batch::<TAGGED, Six>(batch, good, &values, out)
     }
