@@ -1,9 +1,10 @@
 //! What the program consists of, one line each: functions, kinds of port, and the stages the program itself puts into graphs.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use weir_config::{Catalogue, INTERFACE_NAME, Kind};
-use weir_stage::{AnyFunction, InterfaceConfig, Port, PortConfig, PortError, Stage, StageKind};
+use weir_stage::{AnyFunction, InterfaceConfig, InterfaceSet, Port, PortConfig, PortError, SpreadBy, Stage, StageKind};
 
 use crate::supervisor::{EngineConfig, JOINT, JointPort};
 
@@ -65,9 +66,14 @@ pub(crate) fn port_words() -> impl Iterator<Item = &'static str> {
     PORTS.iter().map(|(word, _)| *word)
 }
 
-/// The stage that spreads flows over replicas.
-pub(crate) fn distributor(replicas: u8) -> Box<dyn Stage> {
-    Box::new(weir_distribute::Distribute::new(replicas))
+/// The stage that spreads packets over replicas.
+pub(crate) fn distributor(by: SpreadBy, replicas: u8) -> Box<dyn Stage> {
+    weir_distribute::distributor(by, replicas)
+}
+
+/// The stage that parts the packets of a port among functions with these interfaces.
+pub(crate) fn demultiplexer(functions: Vec<Arc<dyn InterfaceSet>>) -> Box<dyn Stage> {
+    Box::new(weir_ip::Demultiplex::new(functions))
 }
 
 /// Everything that a configuration may declare.

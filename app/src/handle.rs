@@ -135,14 +135,25 @@ impl Running {
     }
 
     fn ports(&self) -> Response {
-        let columns = ["name", "device", "link_up", "mac", "mtu", "addresses", "rx_queues", "tx_queues", "offloads"];
+        let columns = [
+            "name",
+            "device",
+            "link_up",
+            "mac",
+            "mtu",
+            "addresses",
+            "promiscuous",
+            "rx_queues",
+            "tx_queues",
+            "offloads",
+        ];
         let rows = self.supervisor.port_figures().into_iter().map(|(info, figures)| {
             let facts = info.facts;
             let mac = facts.mac.map(|byte| format!("{byte:02x}")).join(":");
             let addresses: Vec<String> = info.addresses.iter().map(ToString::to_string).collect();
             json!({
                 "name": info.name, "index": info.index, "device": facts.device, "link_up": info.link_up, "mac": mac,
-                "mtu": facts.mtu, "addresses": addresses, "rx_queues": facts.max_rx_queues,
+                "mtu": facts.mtu, "addresses": addresses, "promiscuous": self.supervisor.promiscuous(&info.name), "rx_queues": facts.max_rx_queues,
                 "tx_queues": facts.max_tx_queues, "rss": facts.rss, "offloads": facts.offloads,
                 "in_rings": figures.in_rings,
             })

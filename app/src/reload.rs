@@ -177,7 +177,7 @@ impl Running {
         let is_it = |now: &mut Reloading| matches!(&now.step, Step::Changing(own) if Arc::ptr_eq(own, ticket));
         let Some(Reloading { done, .. }) = self.reloading.take_if(is_it) else { return given_up() };
         // The changes may have been made from what links were when the reload began.
-        self.supervisor.tell_links();
+        self.supervisor.tell_of_ports();
         self.serve_needs();
         self.warn();
         Answer::Whole(Response::Ok(self.with_lacks(done)))

@@ -177,6 +177,45 @@ fn joints_have_two_ends_that_functions_have() {
 }
 
 #[test]
+fn an_interface_of_a_shared_port_belongs_to_one_function() {
+    let script = |trunk: &str, ten: &str, twenty: &str| {
+        format!(
+            r#"port {{ name = "lan", device = "mem:null", address = "10.0.0.1/24" }}
+        port {{ name = "trunk", device = "mem:null", {trunk} }}
+        interface {{ name = "trunk.10", on = "trunk", vlan = 10, address = "10.0.10.1/24", {ten} }}
+        interface {{ name = "trunk.20", on = "trunk", address = "10.0.20.1/24", {twenty} }}
+        router {{ name = "first", ports = {{ "lan", "trunk" }} }}
+        router {{ name = "second", ports = {{ "trunk" }} }}"#
+        )
+    };
+    let [first, twenty] = [r#"of = "first""#, r#"of = "second", vlan = 20"#];
+    let address = r#"address = "10.0.1.1/24""#;
+    for trunk in ["", &format!("{address}, {first}")] {
+        let (text, fine) = said("shared-fine", &script(trunk, first, twenty));
+        assert!(fine, "{text}");
+    }
+    let share = "first and second share port \"trunk\"; expected one of first, second";
+    let nobody = "\"third\" is no function that has port \"trunk\"; expected one of first, second";
+    let third = r#"of = "third""#;
+    let cases = [
+        ("", "", twenty, format!("weir.lua:3: interface[\"trunk.10\"].of: is missing: {share}")),
+        (address, first, twenty, format!("weir.lua:2: port[\"trunk\"].of: is missing: {share}")),
+        ("", third, twenty, format!("weir.lua:3: interface[\"trunk.10\"].of: {nobody}")),
+        (third, first, twenty, format!("weir.lua:2: port[\"trunk\"].of: {nobody}")),
+        (
+            "",
+            first,
+            r#"of = "second", vlan = 10"#,
+            "interface \"trunk.10\" has the same tags on the same port".to_owned(),
+        ),
+    ];
+    for (trunk, ten, twenty, wanted) in cases {
+        let (text, fine) = said("shared-wrong", &script(trunk, ten, twenty));
+        assert!(!fine && text.contains(&wanted), "{wanted}\n{text}");
+    }
+}
+
+#[test]
 fn interfaces_have_ports_tags_and_owners() {
     let script = |interfaces: &str| {
         format!(
@@ -217,8 +256,8 @@ fn interfaces_have_ports_tags_and_owners() {
             "\"forward\" is no function that has interfaces; expected one of router",
         ),
         (
-            r#"name = "x", on = "lan", of = "router", vlan = 5"#,
-            "interface[\"x\"].of: is not for an interface on a port",
+            r#"name = "x", on = "lan", of = "forward", vlan = 5"#,
+            "interface[\"x\"].of: \"forward\" is no function that has port \"lan\"; expected one of router",
         ),
         (
             r#"name = "x", on = "lan", vlan = 5, tpid = 0x86dd"#,

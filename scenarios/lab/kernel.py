@@ -16,14 +16,15 @@ from .weir import ROOT
 
 HOME = ROOT / "target/guest"
 
-# By these the guest finds its files, and the kernel drives cards or hands them over; modprobe knows what they need.
+# By these the guest finds its files, and the kernel drives cards or hands them over, and has VLANs and VRFs; modprobe knows what they need.
 _MODULES = (
     *("virtio_pci", "9pnet_virtio", "9p", "virtio_net", "e1000", "e1000e", "vmxnet3"),
-    *("vfio_iommu_type1", "vfio-pci", "uio_pci_generic"),
+    *("vfio_iommu_type1", "vfio-pci", "uio_pci_generic", "8021q", "vrf"),
 )
 _PARTS = (
     *("drivers/net/ethernet/intel/e1000*", "drivers/net/vmxnet3", "drivers/net/virtio_net.ko", "drivers/net/net_failover.ko"),
     *("drivers/virtio", "drivers/vfio", "drivers/uio", "virt/lib", "net/core", "net/9p", "fs/9p", "fs/netfs", "fs/fscache"),
+    *("net/8021q", "net/802", "net/llc", "drivers/net/vrf.ko"),
 )
 
 # The root of the host is the guest's, read-only; what has to be written is in memory.
@@ -67,11 +68,13 @@ def files():
     for program in ("qemu-system-x86_64", "busybox", "setpriv"):
         if shutil.which(program) is None:
             raise Skipped(f"{program} is missing: tools/deps.sh")
-    image, initrd = HOME / "vmlinuz", HOME / "initrd"
-    if not image.exists():
+    image, initrd, parts = HOME / "vmlinuz", HOME / "initrd", HOME / "parts"
+    # What was unpacked for fewer of them is not enough.
+    if not image.exists() or not parts.exists() or parts.read_text(encoding="ascii") != repr(_PARTS):
         HOME.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=HOME) as folder:
             _fetch(pathlib.Path(folder))
+        parts.write_text(repr(_PARTS), encoding="ascii")
     # Made anew each time: it takes a moment, and this file may have changed.
     _pack(initrd)
     return image, initrd

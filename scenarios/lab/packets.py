@@ -22,6 +22,7 @@ from scapy.layers.inet6 import (  # noqa: E402
     IPv6ExtHdrRouting,
     PadN,
     RouterAlert,
+    fragment6,
     in6_chksum,
 )
 from scapy.contrib.mpls import MPLS  # noqa: E402

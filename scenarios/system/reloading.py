@@ -2,8 +2,9 @@
 
 import threading
 
-from lab.hosts import STATIC, Between, Stream, check_all_arrived, config, numbers
+from lab.hosts import HOST_MACS, MACS, STATIC, Between, Stream, check_all_arrived, config, numbers
 from lab.netns import Lab
+from lab.packets import ARP, IP, UDP, Ether, is_arp, payload, raw
 from lab.weir import Weir, wait_for
 
 
@@ -101,3 +102,53 @@ def test_others_are_answered_while_a_reload_changes_many_routes():
 
         assert wait_for(half_done), set(seen)
         weir.stop()
+
+
+def _with_dmz(script, more):
+    """A configuration with a third port, whose name stands between those of the others."""
+    port = 'port { name = "dmz", device = "%s:dmz", address = "172.16.0.1/24" }' % ("af_xdp" if "af_xdp" in script else "af_packet")
+    return script.replace("router {", port + "\nrouter {").replace('"wan", "lan"', '"wan", "dmz", "lan"').replace(STATIC, more)
+
+
+def test_a_port_is_added_and_the_router_goes_on():
+    """Under a stream of numbered packets: nothing of it is lost, and what the router knows and holds stays with it, down to a packet that waits
+    for a neighbour. The port that is taken away again has it built anew, and it goes on with what was added by command."""
+    for driver, workers in (("af_packet", "{ 1 }"), ("af_packet", '{ 0, 1 }, layout = "pipeline"'), ("af_xdp", "{ 1 }")):
+        with Lab() as lab:
+            patient = 'neighbor_timers = { retransmit = "60 s" },'
+            script = config(driver, STATIC + patient, head="engine { buffers = 16384 }").replace("{ 1 }", workers)
+            net = Between(lab, script, bare=True)
+            weir, lan, wan = net.weir, net.lan_wire, net.wan_wire
+            host = lab.namespace("dmz")
+            lab.wire((net.router, "dmz", "02:00:00:00:00:03"), (host, "eth0", "02:00:00:00:01:03"))
+            dmz = lab.tap(host, "eth0")
+            udp = lambda ether, source, to: raw(ether / IP(src=source, dst=to) / UDP(sport=9, dport=9) / payload(40))
+            of_lan = lambda to: udp(Ether(src=HOST_MACS["lan"], dst=MACS["lan"]), "10.0.0.2", to)
+            came = lambda wire, to: [frame for frame in wire.frames() if frame[30:34] == bytes(map(int, to.split(".")))]
+            assert wait_for(lambda: all(row["link_up"] for row in weir.show("ports")))
+            stream = Stream(lan, 1000)
+            weir.command("route", "add", "203.0.113.0/24", "via", "192.0.2.77")
+            lan.send(of_lan("203.0.113.5"))
+            asked = lambda: [frame for frame in wan.frames() if is_arp(frame) and ARP(frame[14:]).pdst == "192.0.2.77"]
+            assert wait_for(asked), weir.drops()
+            new = STATIC.replace("{ [", '{ ["172.16.0.2"] = "02:00:00:00:01:03", [', 1)
+            printed = weir.reload(_with_dmz(script, new))
+            assert wait_for(lambda: all(row["link_up"] for row in weir.show("ports"))), printed
+            answer = Ether(src=HOST_MACS["wan"], dst=MACS["wan"]) / ARP(op=2, psrc="192.0.2.77", hwsrc=HOST_MACS["wan"], pdst="192.0.2.1", hwdst=MACS["wan"])
+            wan.send(raw(answer))
+            assert wait_for(lambda: came(wan, "203.0.113.5")), (weir.drops(), "the packet that waited")
+            lan.send(of_lan("172.16.0.2"))
+            assert wait_for(lambda: came(dmz, "172.16.0.2")), weir.drops()
+            dmz.send(udp(Ether(src="02:00:00:00:01:03", dst="02:00:00:00:00:03"), "172.16.0.2", "198.51.100.9"))
+            assert wait_for(lambda: came(wan, "198.51.100.9")), weir.drops()
+            shown = {row["name"]: row for row in weir.show("interfaces")}
+            assert shown["dmz"]["rx_packets"] >= 1 and shown["dmz"]["tx_packets"] >= 1, shown
+            check_all_arrived(wan, stream.stop())
+            assert not [drop for drop in weir.drops() if "reload" in drop], weir.drops()
+            weir.reload(script)
+            assert "dmz" not in {row["name"] for row in weir.show("interfaces")}
+            assert "203.0.113.0/24" in {row["prefix"] for row in weir.show("routes")}
+            lan.send(of_lan("198.51.100.8"))
+            assert wait_for(lambda: came(wan, "198.51.100.8")), weir.drops()
+            weir.stats()
+            weir.stop()

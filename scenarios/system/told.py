@@ -41,16 +41,16 @@ def test_links_are_told_on_af_packet():
     _links_are_told("af_packet")
 
 
-def _on_xdp_and_promiscuous(net):
+def _on_xdp_and_for_groups(net):
     details = net.router.run("ip", "-d", "link", "show")
-    return len(re.findall(r"prog/xdp", details)), len(re.findall(r"promiscuity [1-9]", details))
+    return len(re.findall(r"prog/xdp", details)), len(re.findall(r"allmulti [1-9]", details))
 
 
 def test_signals_leave_nothing_behind():
-    """SIGHUP and signals that mean nothing leave Weir running; after SIGTERM, interfaces have neither program nor promiscuous mode."""
+    """SIGHUP and signals that mean nothing leave Weir running; after SIGTERM, interfaces have neither a program nor a wish for frames."""
     with Lab() as lab:
         net = Between(lab, config("af_xdp"))
-        assert _on_xdp_and_promiscuous(net) == (2, 2)
+        assert _on_xdp_and_for_groups(net) == (2, 2)
         for sign in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT, signal.SIGHUP, signal.SIGRTMIN):
             net.weir.process.send_signal(sign)
         _line(net.weir, "the configuration was replaced", "signal=SIGHUP")
@@ -59,4 +59,4 @@ def test_signals_leave_nothing_behind():
         check_account(net.weir.stats())
         assert re.search(r"unaccounted +0\n", net.weir.stop(signal.SIGTERM))
         assert _lines(net.weir, "a signal asks Weir to stop", "signal=SIGTERM", "user=0"), net.weir.log()
-        assert _on_xdp_and_promiscuous(net) == (0, 0)
+        assert _on_xdp_and_for_groups(net) == (0, 0)

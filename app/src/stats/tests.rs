@@ -47,7 +47,8 @@ pub(crate) fn snapshots() -> Vec<WorkerSnapshot> {
     one.transmit = vec![queue(1, 40, 3)];
     one.drops = vec![drop_of("toy.ttl", "expired", 5), drop_of("lan", "tx-full", 2)];
     let name = "1 -> control: toy.slow".to_owned();
-    one.links = vec![LinkSnapshot { name, packets: 10, occupancy: 1, capacity: 512, drops: false }];
+    one.links =
+        vec![LinkSnapshot { name, packets: 10, occupancy: 1, capacity: 512, drops: false, lanes: Default::default() }];
     let mut two = WorkerSnapshot { id: "2".into(), core: Some(2), elapsed: 1000, packets: 40, ..Default::default() };
     two.cycles.idle = 900;
     two.cycles.asleep = 100;

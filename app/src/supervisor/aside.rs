@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_config::{Change, ConfigError, Element, Plan, What};
 use weir_mem::Domain;
-use weir_stage::{Configured, Env, Ground, InterfaceInfo, PortInfo, Prepared};
+use weir_stage::{Configured, Env, Ground, InterfaceInfo, PortInfo, Prepared, Redrawn};
 
 use super::Failure;
 use super::changes::PortChanges;
@@ -56,14 +56,27 @@ impl Aside {
     ) -> Result<RunningFunction, Vec<ConfigError>> {
         let running = self.running(configured);
         let env = self.env(&self.infos, running);
-        let stays = !configured.ports().any(|port| self.changes.opens(port))
-            && self.strength(configured.element()) < Change::Rebuild;
-        match running.filter(|_| stays) {
-            Some(running) => {
-                prepared.push(configured.describe(&env)?.change(&env)?);
+        // A port that it has not had yet is nothing that its tables were built on.
+        let reopens = |running: &RunningFunction, port| self.changes.opens(port) && running.configured.has_port(port);
+        let stays = |running: &&RunningFunction| {
+            !configured.ports().any(|port| reopens(running, port))
+                && self.strength(configured.element()) < Change::Rebuild
+        };
+        let described = configured.describe(&env)?;
+        let redrawn = running.filter(stays).map(|running| (running, described.redraw(&env)));
+        match redrawn {
+            Some((running, Redrawn::Same)) => {
+                prepared.push(described.change(&env)?);
                 Ok(RunningFunction { configured: configured.clone(), ..running.clone() })
             }
-            None => Ok(RunningFunction::new(configured, configured.instantiate(&env, &self.ground())?)),
+            Some((running, Redrawn::As(instance))) => {
+                prepared.push(described.change(&env)?);
+                let instance = Arc::from(instance);
+                Ok(RunningFunction { configured: configured.clone(), instance, ..running.clone() })
+            }
+            Some((_, Redrawn::Anew)) | None => {
+                Ok(RunningFunction::new(configured, described.instantiate(&self.ground(), env.running)?))
+            }
         }
     }
 
@@ -85,7 +98,7 @@ impl Aside {
             }
             let env = self.env(&infos, self.running(&built.configured));
             match built.configured.instantiate(&env, &self.ground()) {
-                Ok(instance) => built.instance = Arc::from(instance),
+                Ok(instance) => (built.instance, built.keep) = (Arc::from(instance), false),
                 Err(more) => errors.extend(more),
             }
         }

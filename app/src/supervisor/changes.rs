@@ -145,7 +145,7 @@ mod tests {
     type Spec<'a> = (&'a str, &'a str, Option<u16>, usize);
 
     fn config(device: &str, mtu: Option<u16>) -> PortConfig {
-        PortConfig { device: device.to_owned(), address: Default::default(), vrf: None, mtu }
+        PortConfig { device: device.to_owned(), address: Default::default(), of: None, vrf: None, mtu }
     }
 
     fn open(specs: &[Spec<'_>]) -> BTreeMap<String, OpenPort> {

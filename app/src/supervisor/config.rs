@@ -184,8 +184,13 @@ impl Loaded {
 
     /// Bytes that may stand between the Ethernet header and the IP packet on a port.
     pub(crate) fn in_front(&self, port: &str) -> u16 {
-        let of_owner = self.functions.iter().find_map(|function| function.in_front(port)).unwrap_or(0);
-        of_owner.max(self.tag_bytes(port))
+        let of_owners = self.functions.iter().filter_map(|function| function.in_front(port)).max().unwrap_or(0);
+        of_owners.max(self.tag_bytes(port))
+    }
+
+    /// Whether a port has to be promiscuous: a function that has it takes frames to whatever Ethernet address.
+    pub(crate) fn promiscuous(&self, port: &str) -> bool {
+        self.functions.iter().any(|function| function.promiscuous(port))
     }
 
     /// The folder that relative paths of devices start from.
@@ -328,14 +333,17 @@ impl Loaded {
 
     fn check_owners(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
-        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut owners: BTreeMap<&str, &Configured> = BTreeMap::new();
         for function in &self.functions {
             let element = function.element();
-            for port in function.ports().collect::<BTreeSet<_>>() {
-                if let Some(other) = owners.insert(port, element.name()) {
-                    let problem = format!("port \"{port}\" belongs to {other} already");
+            for port in function.ports() {
+                let other = owners.insert(port, function);
+                if let Some(other) = other.filter(|other| !other.has_interfaces() || !function.has_interfaces()) {
+                    let problem = format!("port \"{port}\" belongs to {} already", other.name());
                     let error = element.error(ErrorKind::Conflict, &element.path(), problem);
-                    errors.push(error.remedy("a port belongs to one function; declare another port"));
+                    errors.push(error.remedy(
+                        "a port belongs to one function, unless all that have it have interfaces; declare another port",
+                    ));
                 }
             }
         }

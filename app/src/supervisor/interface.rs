@@ -6,7 +6,7 @@ use weir_config::{ConfigError, Element, ErrorKind};
 use weir_stage::interface::can_announce;
 use weir_stage::{Configured, InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
 
-use super::config::{DeclaredInterface, Loaded};
+use super::config::{DeclaredInterface, DeclaredPort, Loaded};
 
 /// What is wrong with the interfaces of a configuration, beyond their schema.
 pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
@@ -33,7 +33,17 @@ pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
             errors.push(*error);
         }
     }
+    errors.extend(loaded.ports.iter().filter_map(|port| check_untagged(loaded, port)));
     errors
+}
+
+/// What is wrong with whom the untagged packets of a port belong to. Without an address it may be anybody.
+fn check_untagged(loaded: &Loaded, (name, config, element): &DeclaredPort) -> Option<ConfigError> {
+    let all: Vec<&Configured> = loaded.functions_on(name).collect();
+    let shares = all.iter().all(|function| function.has_interfaces());
+    let is_open = config.of.is_none() && (config.address.0.is_empty() || !shares);
+    let owner = if is_open { Ok(None) } else { of_those_on(name, &all, config.of.as_deref(), element) };
+    owner.err().map(|error| *error)
 }
 
 /// Keys that are nothing without each other.
@@ -79,14 +89,6 @@ fn wrong_keys(config: &InterfaceConfig, element: &Element) -> Vec<ConfigError> {
             errors.push(wrong(ErrorKind::Conflict, key, problem, "write another EtherType, such as 0x8100 or 0x88a8"));
         }
     }
-    if config.on.is_some() && config.of.is_some() {
-        errors.push(wrong(
-            ErrorKind::Conflict,
-            "of",
-            "is not for an interface on a port, which belongs to the function of its port",
-            "leave it out",
-        ));
-    }
     errors
 }
 
@@ -94,16 +96,14 @@ fn wrong_keys(config: &InterfaceConfig, element: &Element) -> Vec<ConfigError> {
 fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Result<Option<String>, Box<ConfigError>> {
     let root = element.path();
     if let Some(port) = &config.on {
-        return match loaded.functions().iter().find(|function| function.has_port(port.as_str())) {
-            Some(function) if function.has_interfaces() => Ok(Some(function.name().to_owned())),
-            None => Ok(None),
-            Some(function) => {
-                let (name, kind) = (function.name(), function.function().kind());
-                let problem = format!("port \"{port}\" belongs to {name}, and {kind} has no interfaces");
-                let error = element.error(ErrorKind::Conflict, &root.field("on"), problem);
-                Err(Box::new(error.allowed(format!("a port of a function that has some: {}", having(loaded)))))
-            }
-        };
+        let all: Vec<&Configured> = loaded.functions_on(port.as_str()).collect();
+        if let Some(function) = all.iter().find(|function| !function.has_interfaces()) {
+            let (name, kind) = (function.name(), function.function().kind());
+            let problem = format!("port \"{port}\" belongs to {name}, and {kind} has no interfaces");
+            let error = element.error(ErrorKind::Conflict, &root.field("on"), problem);
+            return Err(Box::new(error.allowed(format!("a port of a function that has some: {}", having(loaded)))));
+        }
+        return of_those_on(port.as_str(), &all, config.of.as_deref(), element);
     }
     let all = those_having(loaded);
     match (&config.of, all.as_slice()) {
@@ -122,6 +122,33 @@ fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Res
     }
 }
 
+/// Which of the functions on a port something belongs to that names one, or has to if there are several; none where there are none.
+fn of_those_on(
+    port: &str,
+    all: &[&Configured],
+    of: Option<&str>,
+    element: &Element,
+) -> Result<Option<String>, Box<ConfigError>> {
+    let names: Vec<&str> = all.iter().map(|function| function.name()).collect();
+    let root = element.path();
+    let wrong = |kind, problem: String| {
+        let error = element.error(kind, &root.field("of"), problem);
+        Box::new(error.allowed(format!("one of {}", names.join(", "))))
+    };
+    match (of, names.as_slice()) {
+        (Some(name), names) if names.contains(&name) => Ok(Some(name.to_owned())),
+        (_, []) => Ok(None),
+        (Some(name), _) => {
+            Err(wrong(ErrorKind::Dangling, format!("\"{name}\" is no function that has port \"{port}\"")))
+        }
+        (None, [only]) => Ok(Some((*only).to_owned())),
+        (None, _) => {
+            let problem = format!("is missing: {} share port \"{port}\"", names.join(" and "));
+            Err(wrong(ErrorKind::Missing, problem))
+        }
+    }
+}
+
 /// The names of the functions that have interfaces.
 fn those_having(loaded: &Loaded) -> Vec<&str> {
     loaded.functions().iter().filter(|function| function.has_interfaces()).map(Configured::name).collect()
@@ -134,20 +161,24 @@ fn having(loaded: &Loaded) -> String {
 }
 
 impl Loaded {
-    /// The declared interfaces as functions see them.
+    /// The functions that have a port, in the order of their declarations.
+    pub(super) fn functions_on(&self, port: &str) -> impl Iterator<Item = &Configured> {
+        self.functions().iter().filter(move |function| function.has_port(port))
+    }
+
+    /// The name of the function that the untagged packets of a port belong to: where several share it, the one that it names, else the first.
+    pub(super) fn untagged_owner(&self, port: &str, of: Option<&str>) -> Option<&str> {
+        let named = of.and_then(|of| self.functions_on(port).find(|function| function.name() == of));
+        named.or_else(|| self.functions_on(port).next()).map(Configured::name)
+    }
+
+    /// The declared interfaces as functions see them. Of ports that functions share, the untagged interfaces are among them.
     pub(crate) fn interface_infos(&self) -> Vec<InterfaceInfo> {
-        let functions = self.functions().iter();
-        let owners: BTreeMap<&str, &str> =
-            functions.flat_map(|function| function.ports().map(|port| (port, function.name()))).collect();
         let info = |(name, config, element): &DeclaredInterface| {
-            let of = match &config.on {
-                Some(port) => owners.get(port.as_str()).map(|owner| (*owner).to_owned()),
-                None => owner_of(self, config, element).ok().flatten(),
-            };
             Some(InterfaceInfo {
                 name: name.clone(),
                 on: config.on.as_ref().map(ToString::to_string),
-                of: of?,
+                of: owner_of(self, config, element).ok().flatten()?,
                 tags: config.tags(),
                 addresses: config.address.0.clone(),
                 vrf: config.vrf.clone(),
@@ -156,7 +187,24 @@ impl Loaded {
                 place: element.place().clone(),
             })
         };
-        self.interfaces.iter().filter_map(info).collect()
+        let untagged = |(name, config, element): &DeclaredPort| {
+            let all: Vec<&Configured> = self.functions_on(name).collect();
+            if all.len() < 2 || !all.iter().all(|function| function.has_interfaces()) {
+                return None;
+            }
+            Some(InterfaceInfo {
+                name: name.clone(),
+                on: Some(name.clone()),
+                of: self.untagged_owner(name, config.of.as_deref())?.to_owned(),
+                tags: Vec::new(),
+                vrf: config.vrf.clone(),
+                addresses: config.address.0.clone(),
+                mtu: None,
+                up: true,
+                place: element.place().clone(),
+            })
+        };
+        self.ports.iter().filter_map(untagged).chain(self.interfaces.iter().filter_map(info)).collect()
     }
 
     /// Bytes of the tags that declared interfaces put into frames of a port.

@@ -45,13 +45,15 @@ impl Network<'_> {
 
 /// Networks of two ports of one function, one inside of the other. The same network twice is the function's to judge.
 fn overlaps(loaded: &Loaded) -> Vec<ConfigError> {
-    let mut warnings = Vec::new();
+    let (mut warnings, interfaces) = (Vec::new(), loaded.interface_infos());
     for function in loaded.functions() {
-        let ours = loaded.ports.iter().filter(|(name, ..)| function.has_port(name));
-        let on_ours = loaded
-            .interfaces
-            .iter()
-            .filter(|(_, config, _)| config.on.as_ref().is_some_and(|on| function.has_port(on.as_str())));
+        let of_ours = interfaces.iter().filter(|info| info.of == function.name()).map(|info| info.name.as_str());
+        let of_ours: BTreeSet<&str> = of_ours.collect();
+        let ours = loaded.ports.iter().filter(|(name, config, _)| {
+            loaded.untagged_owner(name, config.of.as_deref()).is_some_and(|owner| owner == function.name())
+        });
+        let on_ours =
+            loaded.interfaces.iter().filter(|(name, config, _)| config.on.is_some() && of_ours.contains(name.as_str()));
         let networks = ours
             .map(|(name, config, element)| (name, &config.address, element))
             .chain(on_ours.map(|(name, config, element)| (name, &config.address, element)));

@@ -13,6 +13,9 @@ mod ports;
 mod reload;
 mod reopen;
 mod sayings;
+mod shared;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
@@ -161,7 +164,7 @@ impl Supervisor {
         self.ports = ports;
         self.functions = functions;
         self.functions.iter_mut().for_each(|running| running.keep = true);
-        self.tell_links();
+        self.tell_of_ports();
         Ok(())
     }
 
@@ -170,14 +173,16 @@ impl Supervisor {
         Ground { domain: &self.domain, now: self.engine.now() }
     }
 
-    /// Tells functions how the links of their ports are: many devices know only once they are open, after functions were built.
-    pub(crate) fn tell_links(&self) {
+    /// Tells functions how the links of their ports are: many devices know only once they are open, after functions were built. And with whom
+    /// they share ports.
+    pub(crate) fn tell_of_ports(&self) {
         let now = self.engine.now();
         for open in self.ports.values() {
             for running in self.functions.iter().filter(|running| running.configured.has_port(&open.info.name)) {
                 running.instance.link_changed(open.info.index, open.info.link_up, now);
             }
         }
+        shared::tell(&self.functions, &self.loaded.interface_infos(), now);
     }
 
     #[allow(clippy::type_complexity, reason = "a port on its way to being opened")]
@@ -279,6 +284,11 @@ impl Supervisor {
             self.ports.values().map(|open| (open.info.clone(), open.stats())).collect();
         figures.sort_by_key(|(info, _)| info.index);
         figures
+    }
+
+    /// Whether a port is promiscuous, see [`weir_stage::Port::promiscuous`].
+    pub(crate) fn promiscuous(&self, port: &str) -> Option<bool> {
+        self.ports.get(port)?.port.promiscuous()
     }
 
     /// Indexes and names of the ports.

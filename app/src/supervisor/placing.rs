@@ -9,6 +9,7 @@ use weir_stage::{Configured, Instance, Layout, Placement, PortInfo};
 use super::config::LinkKind;
 use super::joint::{joint_of, pairs};
 use super::ports::{OpenPort, Owners};
+use super::shared::demultiplexers;
 use crate::catalogue;
 
 /// A function that runs.
@@ -66,20 +67,23 @@ pub(crate) fn too_few_queues(port: &PortInfo, owners: &Owners) -> Option<String>
 pub(crate) struct Parts {
     ports: Vec<PortPart>,
     joints: Vec<(JointEnd, JointEnd)>,
+    /// Names and indexes of all, joints included.
+    indexes: Vec<(String, u16)>,
 }
 
 impl Parts {
     /// These ports, with the owners that their queues are to have.
     pub(crate) fn of<'a>(ports: impl Iterator<Item = (&'a mut OpenPort, Owners)>) -> Parts {
-        let (mut parts, mut ends) = (Vec::new(), Vec::new());
+        let (mut parts, mut ends, mut indexes) = (Vec::new(), Vec::new(), Vec::new());
         for (open, owners) in ports {
+            indexes.push((open.info.name.clone(), open.info.index));
             match joint_of(&open.config.device) {
                 Some(_) => ends.push((open.info.name.clone(), open.info.index, open.config.device.clone())),
                 None => parts.push(open.part(&owners)),
             }
         }
         let ends = ends.iter().map(|(name, index, device)| (name.as_str(), *index, device.as_str()));
-        Parts { ports: parts, joints: pairs(ends) }
+        Parts { ports: parts, joints: pairs(ends), indexes }
     }
 }
 
@@ -92,9 +96,13 @@ pub(crate) fn blueprint(
 ) -> Result<Blueprint, String> {
     let links_drop = links == LinkKind::Drop;
     let mut blueprint = Blueprint { workers: cores.len(), links_drop, ..Blueprint::default() };
+    let mut graphs = Vec::new();
     for running in functions {
+        let first = blueprint.graphs.len();
         add_function(running, cores, &mut blueprint)?;
+        graphs.push((first..blueprint.graphs.len()).collect());
     }
+    blueprint.demultiplexers = demultiplexers(functions, &graphs, &parts.indexes);
     (blueprint.ports, blueprint.joints) = (parts.ports, parts.joints);
     Ok(blueprint)
 }
@@ -121,13 +129,13 @@ fn add_function(running: &RunningFunction, cores: &Cores, blueprint: &mut Bluepr
             let first = workers.first().copied().unwrap_or(0);
             // The first worker distributes; it works too when it is alone.
             let others = if workers.len() > 1 { workers.get(1..).unwrap_or_default() } else { &workers[..] };
-            let (from, count) = (blueprint.graphs.len(), others.len() as u8);
+            let (from, count, by) = (blueprint.graphs.len(), others.len() as u8, running.placement.spread_by);
             for (n, worker) in others.iter().enumerate() {
                 add_replica(running, n, vec![*worker], false, blueprint)?;
             }
             blueprint.distributors.push(Distributor {
                 name: format!("{name}.distribute"),
-                stage: Box::new(move || catalogue::distributor(count)),
+                stage: Box::new(move || catalogue::distributor(by, count)),
                 worker: first,
                 replicas: (from..blueprint.graphs.len()).collect(),
                 keep: running.keep,

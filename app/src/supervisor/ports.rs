@@ -75,6 +75,16 @@ impl OpenPort {
         }
     }
 
+    /// Becomes promiscuous or not, as its functions want it. It stays as it is where the device refuses, which the log tells: packets flow all
+    /// the same.
+    pub(super) fn become_promiscuous(&mut self, promiscuous: bool) {
+        if self.port.promiscuous().is_some_and(|now| now != promiscuous)
+            && let Err(error) = self.port.set_promiscuous(promiscuous)
+        {
+            crate::log::warn("port", &error.to_string(), &[("port", &self.info.name)]);
+        }
+    }
+
     /// Goes on with the figures of the port that it replaces.
     pub(super) fn succeed(&mut self, earlier: DeviceStats) {
         self.earlier = DeviceStats { in_rings: None, ..earlier };
@@ -231,7 +241,8 @@ impl Buffers {
             Buffers::Dpdk { eal, pool } => {
                 let in_front = loaded.in_front(name);
                 let usual = weir_port_dpdk::PortConfig::default();
-                let settings = weir_port_dpdk::PortConfig { mtu: config.mtu, in_front, promiscuous: true, ..usual };
+                let promiscuous = loaded.promiscuous(name);
+                let settings = weir_port_dpdk::PortConfig { mtu: config.mtu, in_front, promiscuous, ..usual };
                 weir_port_dpdk::attach(eal, device, settings, pool).map_err(|error| format!("port \"{name}\": {error}"))
             }
         }

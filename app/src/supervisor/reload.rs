@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_config::{Change, Plan};
-use weir_stage::{Configured, Port, PortConfig, PortFacts, PortInfo, Prepared};
+use weir_stage::{Port, PortConfig, PortFacts, PortInfo, Prepared};
 
 use super::aside::{Aside, Built};
 use super::changes::PortChanges;
@@ -77,7 +77,7 @@ impl Supervisor {
         let built = pending.aside.build()?;
         let left = self.finish(pending, built)?;
         left.carry_out();
-        self.tell_links();
+        self.tell_of_ports();
         Ok(())
     }
 
@@ -103,7 +103,7 @@ impl Supervisor {
     }
 
     /// The third step of a reload. Answers the changes of functions that go on as they are, which whoever asked is to carry out: as they
-    /// know the links of a while ago, they are told of those afterwards, see [`Supervisor::tell_links`].
+    /// know the links of a while ago, they are told of those afterwards, see [`Supervisor::tell_of_ports`].
     pub(crate) fn finish(&mut self, pending: Pending, built: Built) -> Result<Changes, Failure> {
         let Pending { aside, attached } = pending;
         let mut opened = Vec::new();
@@ -223,7 +223,7 @@ impl Supervisor {
             closed.into_iter().for_each(|open| drop(self.ports.insert(open.info.name.clone(), open)));
             return installed;
         }
-        self.tell_links();
+        self.tell_of_ports();
         close_all(closed);
         Ok(())
     }
@@ -278,7 +278,8 @@ impl Supervisor {
         drop_elsewhere(std::mem::replace(&mut self.functions, built.functions));
         let gone = self.take_ports(aside, std::mem::take(opened));
         self.functions.iter_mut().for_each(|running| running.keep = true);
-        self.tell_links();
+        self.ports.iter_mut().for_each(|(name, open)| open.become_promiscuous(new.promiscuous(name)));
+        self.tell_of_ports();
         close_all(gone);
         Ok(Changes { prepared: built.prepared, now: self.engine.now() })
     }
@@ -314,11 +315,15 @@ pub(super) fn differ(one: &PortInfo, other: &PortInfo) -> bool {
 
 /// The owners of the queues of every port that a function of a configuration has.
 fn wanted_owners(loaded: &Loaded, cores: &Cores) -> BTreeMap<String, Owners> {
-    let of = |function: &Configured| {
+    let mut wanted = BTreeMap::new();
+    for function in loaded.functions() {
         let owners = owners(function.placement(), cores);
-        function.ports().map(|port| (port.to_owned(), owners.clone())).collect::<Vec<_>>()
-    };
-    loaded.functions().iter().flat_map(of).collect()
+        // Of several that share a port, the first one's workers receive.
+        for port in function.ports() {
+            wanted.entry(port.to_owned()).or_insert_with(|| owners.clone());
+        }
+    }
+    wanted
 }
 
 fn configs(loaded: &Loaded) -> BTreeMap<&str, &PortConfig> {

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use weir_config::ConfigError;
 use weir_stage::{Env, PortInfo};
 
 use super::ports::OpenPort;
 use super::reload::{close_all, differ};
-use super::{Failure, RunningFunction, Supervisor};
+use super::{Failure, Supervisor};
 
 impl Supervisor {
     /// Opens ports again as they were, after a reload that failed. Those that do not open stay closed, and are tried again.
@@ -33,7 +34,7 @@ impl Supervisor {
                     close_all(open.into_iter().collect());
                     return Err(failure.to_string());
                 }
-                self.tell_links();
+                self.tell_of_ports();
                 if is_other { self.rebuild_on(name) } else { Ok(()) }
             }
             Err(why) => {
@@ -45,22 +46,25 @@ impl Supervisor {
         }
     }
 
-    /// Builds the function of a port anew, because the port is not what it was.
+    /// Builds the functions of a port anew, because the port is not what it was.
     fn rebuild_on(&mut self, port: &str) -> Result<(), String> {
         let infos: Vec<PortInfo> = self.ports.values().map(|open| open.info.clone()).collect();
-        let is_its = |running: &RunningFunction| running.configured.has_port(port);
-        let Some(at) = self.functions.iter().position(is_its) else { return Ok(()) };
-        let Some(running) = self.functions.get(at) else { return Ok(()) };
         let (interfaces, folder) = (self.loaded.interface_infos(), Some(&self.loaded.folder));
-        let env = Env { ports: &infos, interfaces: &interfaces, folder, running: Some(&*running.instance) };
-        let built = running.configured.instantiate(&env, &self.ground());
-        let instance = built.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
-        if let Some(running) = self.functions.get_mut(at) {
-            (running.instance, running.keep) = (Arc::from(instance), false);
+        let mut built = Vec::new();
+        for (at, running) in self.functions.iter().enumerate().filter(|(_, it)| it.configured.has_port(port)) {
+            let env = Env { ports: &infos, interfaces: &interfaces, folder, running: Some(&*running.instance) };
+            let instance = running.configured.instantiate(&env, &self.ground());
+            let told = |errors: Vec<ConfigError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            built.push((at, instance.map_err(told)?));
+        }
+        for (at, instance) in built {
+            if let Some(running) = self.functions.get_mut(at) {
+                (running.instance, running.keep) = (Arc::from(instance), false);
+            }
         }
         self.install_as_is().map_err(|failure| failure.to_string())?;
         self.functions.iter_mut().for_each(|running| running.keep = true);
-        self.tell_links();
+        self.tell_of_ports();
         Ok(())
     }
 

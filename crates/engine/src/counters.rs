@@ -51,6 +51,13 @@ impl StageCounters {
         }
     }
 
+    /// Counts what leaves by ways that were not there before, too.
+    pub(crate) fn extend(&mut self, declaration: &Declaration) {
+        let codes = declaration.codes().max(self.codes.len());
+        self.codes.resize(codes, Count::default());
+        self.before.resize(codes, Count::default());
+    }
+
     /// A way that led on leads nowhere from here on, or the other way round.
     pub(crate) fn turn(&mut self, code: usize) {
         if let (Some(count), Some(before)) = (self.codes.get_mut(code), self.before.get_mut(code)) {

@@ -1,13 +1,13 @@
 //! The engine as the program sees it: workers that are started, given blueprints, asked for their numbers, and stopped.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use weir_mem::{Clock, Domain, tsc};
-use weir_packet::Pool;
+use weir_packet::{LaneSet, Pool};
 use weir_stage::{EngineClock, GraphError};
 
 use crate::layout::{Blueprint, lay_out};
@@ -108,7 +108,7 @@ impl std::error::Error for EngineError {}
 pub struct Engine {
     /// Data-path workers, then the control side.
     pub(crate) seats: Vec<(String, Seat)>,
-    links: HashSet<String>,
+    links: HashMap<String, LaneSet>,
     clock: Clock,
     epoch: u64,
     virtual_now: Option<u64>,
@@ -139,7 +139,7 @@ impl Engine {
         let epoch = tsc::now();
         let mut engine = Engine {
             seats: Vec::new(),
-            links: HashSet::new(),
+            links: HashMap::new(),
             clock,
             epoch,
             virtual_now: settings.virtual_clock.then_some(0),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use weir_mem::Reader;
-use weir_packet::{BATCH, Batch, Held, Packet, Pool};
+use weir_packet::{BATCH, Batch, Held, LaneSet, Packet, Pool};
 use weir_stage::EngineClock;
 
 use crate::hop::{Hop, Onward};
@@ -127,15 +127,15 @@ impl Fabric {
         }
     }
 
-    /// Puts held packets into a stage's input.
+    /// Puts packets that were held with these lanes into a stage's input.
     #[inline]
-    pub(crate) fn deliver_all_held(&mut self, stage: usize, held: impl Iterator<Item = Held>) {
+    pub(crate) fn deliver_all_held(&mut self, stage: usize, lanes: LaneSet, held: impl Iterator<Item = Held>) {
         let mut to = self.collecting(stage);
         for held in held {
-            let Err(held) = to.restore(held) else { continue };
+            let Err(held) = to.restore_with(held, lanes) else { continue };
             self.put_back(stage, to);
             to = self.spare();
-            if let Err(held) = to.restore(held) {
+            if let Err(held) = to.restore_with(held, lanes) {
                 self.pool.free(held.into_packet()); // not reached: the batch is empty
             }
         }

@@ -59,8 +59,8 @@ impl Worker {
             std::mem::take(&mut self.nodes).into_iter().map(|node| (node.name.clone(), node)).collect();
         for part in plan {
             let node = match old.remove(&part.name) {
-                Some(mut node) if part.keep && node.declaration.codes() == part.declaration.codes() => {
-                    node.rewire(part.exits);
+                Some(mut node) if part.keep && node.fits(&part.declaration) => {
+                    node.rewire(part.declaration, part.exits);
                     left.stages.push(part.stage);
                     node
                 }
@@ -119,7 +119,7 @@ impl Worker {
         let mut old = std::mem::take(&mut self.fabric.links);
         for part in plan {
             if let Some(producer) = part.producer {
-                self.fabric.links.push(LinkOut::new(part.name, producer, part.may_drop));
+                self.fabric.links.push(LinkOut::new(part.name, producer, part.may_drop, part.lanes));
             } else if let Some(at) = old.iter().position(|link| link.name == part.name) {
                 let mut link = old.swap_remove(at);
                 link.may_drop = part.may_drop;
@@ -152,8 +152,8 @@ impl Worker {
                 PlanSource::Port { name, port, rx: Some(rx), entry } => {
                     self.sources.push(Source::Port { name, port, rx, entry, received: Default::default() });
                 }
-                PlanSource::Link { name, consumer: Some(consumer), entry } => {
-                    self.sources.push(Source::Link { name, consumer, entry, packets: 0 });
+                PlanSource::Link { name, consumer: Some(consumer), entry, lanes } => {
+                    self.sources.push(Source::Link { name, consumer, entry, lanes, packets: 0 });
                 }
                 PlanSource::Port { name, port, rx: None, entry } => {
                     if let Some(at) = named(&name) {
@@ -164,7 +164,7 @@ impl Worker {
                         self.sources.push(source);
                     }
                 }
-                PlanSource::Link { name, consumer: None, entry } => {
+                PlanSource::Link { name, consumer: None, entry, .. } => {
                     if let Some(at) = named(&name) {
                         let mut source = old.swap_remove(at);
                         if let Source::Link { entry: old_entry, .. } = &mut source {

@@ -70,8 +70,8 @@ impl Layout<'_> {
     /// where there are fewer, from the first again.
     pub(crate) fn join(&mut self) {
         let mut entries: HashMap<u16, Vec<usize>> = HashMap::new();
-        for &(port, _, at) in &self.entries {
-            entries.entry(port).or_default().push(at);
+        for inlet in &self.inlets {
+            entries.entry(inlet.port).or_default().push(inlet.at);
         }
         for placed in &mut self.placed {
             for goal in placed.goals.iter_mut().flatten() {

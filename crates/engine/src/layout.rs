@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use weir_mem::ring;
-use weir_packet::Held;
+use weir_packet::{Held, LaneSet};
 use weir_stage::{Declaration, Fate, Graph, GraphError, Place, Rx, Stage, To, Tx};
 
+use crate::demultiplex::Demultiplexer;
 use crate::hop::{Hop, Onward};
 use crate::joints::{JointEnd, Joints};
 use crate::link::LINK_ROOM;
@@ -67,6 +68,8 @@ pub struct Blueprint {
     pub graphs: Vec<GraphPart>,
     /// Distributors.
     pub distributors: Vec<Distributor>,
+    /// What parts the packets of ports among functions that share them.
+    pub demultiplexers: Vec<Demultiplexer>,
     /// Whether links between data-path workers drop what finds them full; else their producers stop receiving.
     pub links_drop: bool,
 }
@@ -102,10 +105,22 @@ pub(crate) struct Crossing {
     pub(crate) goal: Goal,
 }
 
+/// Where packets of a port enter a graph.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inlet {
+    /// The index of the port.
+    pub(crate) port: u16,
+    /// The worker that receives.
+    pub(crate) worker: usize,
+    /// The stage.
+    pub(crate) at: usize,
+    /// The graph, one of several where they are distributed.
+    pub(crate) graph: usize,
+}
+
 pub(crate) struct Layout<'a> {
     pub(crate) placed: Vec<Placed>,
-    /// (port, worker that receives, entry)
-    pub(crate) entries: Vec<(u16, usize, usize)>,
+    pub(crate) inlets: Vec<Inlet>,
     pub(crate) joints: Joints,
     /// Hops, from stage to stage, that are taken in the next loop.
     pub(crate) waiting: HashSet<(usize, usize)>,
@@ -116,23 +131,23 @@ pub(crate) struct Layout<'a> {
     /// The workers' names: each keeps its own, whatever others come, and so do links.
     names: &'a [String],
     links_drop: bool,
-    /// Names of links that exist already.
-    known_links: &'a HashSet<String>,
+    /// Links that exist already, with what goes over them.
+    known_links: &'a HashMap<String, LaneSet>,
 }
 
-/// What a layout made: plans for the workers, the control side's last, and the names of all links.
+/// What a layout made: plans for the workers, the control side's last, and all links with what goes over them.
 pub(crate) struct Laid {
     pub(crate) plans: Vec<WorkerPlan>,
     /// Receive queues of ports whose packets no graph wants, with the names of the ports; `None` where somebody has it already.
     pub(crate) idle: Vec<(String, Option<Box<dyn Rx>>)>,
-    pub(crate) links: HashSet<String>,
+    pub(crate) links: HashMap<String, LaneSet>,
 }
 
 /// Makes the plans of all workers, which are called `names`.
 pub(crate) fn lay_out(
     blueprint: Blueprint,
     names: &[String],
-    known_links: &HashSet<String>,
+    known_links: &HashMap<String, LaneSet>,
 ) -> Result<Laid, GraphError> {
     let ports = blueprint.ports.iter();
     let ports = ports
@@ -141,7 +156,7 @@ pub(crate) fn lay_out(
     let (workers, links_drop) = (blueprint.workers, blueprint.links_drop);
     let mut layout = Layout {
         placed: Vec::new(),
-        entries: Vec::new(),
+        inlets: Vec::new(),
         joints: Joints::new(&blueprint.joints),
         waiting: HashSet::new(),
         dropping: HashSet::new(),
@@ -154,11 +169,12 @@ pub(crate) fn lay_out(
     let distributed: HashSet<usize> = blueprint.distributors.iter().flat_map(|d| d.replicas.clone()).collect();
     let mut graph_entries = Vec::new();
     for (at, part) in blueprint.graphs.into_iter().enumerate() {
-        graph_entries.push(layout.place(part, distributed.contains(&at))?);
+        graph_entries.push(layout.place(part, at, distributed.contains(&at))?);
     }
     for distributor in blueprint.distributors {
         layout.distribute(distributor, &graph_entries);
     }
+    blueprint.demultiplexers.iter().for_each(|demultiplexer| layout.demultiplex(demultiplexer));
     layout.join();
     layout.check_rings()?;
     Ok(layout.into_plans(blueprint.ports))
@@ -166,7 +182,7 @@ pub(crate) fn lay_out(
 
 impl Layout<'_> {
     /// Adds the stages of one replica. Stages of the control side exist once, however many replicas lead to them.
-    fn place(&mut self, part: GraphPart, distributed: bool) -> Result<Vec<(u16, usize)>, GraphError> {
+    fn place(&mut self, part: GraphPart, graph: usize, distributed: bool) -> Result<Vec<(u16, usize)>, GraphError> {
         let order = part.graph.check()?;
         let replica = part.replica;
         let (nodes, entries) = part.graph.into_parts();
@@ -206,8 +222,8 @@ impl Layout<'_> {
         let entries: Vec<(u16, usize)> =
             entries.into_iter().filter_map(|(port, id)| Some((port, *position.get(id.0)?))).collect();
         if part.receives && !distributed {
-            let receiver = part.workers.first().copied().unwrap_or(0);
-            self.entries.extend(entries.iter().map(|&(port, at)| (port, receiver, at)));
+            let worker = part.workers.first().copied().unwrap_or(0);
+            self.inlets.extend(entries.iter().map(|&(port, at)| Inlet { port, worker, at, graph }));
         }
         Ok(entries)
     }
@@ -239,20 +255,30 @@ impl Layout<'_> {
 
     /// Puts a stage before what packets of these ports enter replicas by: way `n` leads to replica `n`.
     fn spread(&mut self, name: String, distributor: &Distributor, entries: &[Option<usize>], ports: &[u16]) {
-        let stage = (distributor.stage)();
+        let goals = entries.iter().map(|entry| entry.map(Goal::Stage)).collect();
+        let (worker, graph) = (distributor.worker, distributor.replicas.first().copied().unwrap_or(0));
+        let at = self.put_before(name, (distributor.stage)(), goals, (worker, 0), distributor.keep);
+        self.inlets.extend(ports.iter().map(|&port| Inlet { port, worker, at, graph }));
+    }
+
+    /// Places a stage on a worker, as that of a replica, whose indexed ways lead to these goals, and its straight path to the first.
+    pub(crate) fn put_before(
+        &mut self,
+        name: String,
+        stage: Box<dyn Stage>,
+        to: Vec<Option<Goal>>,
+        (worker, replica): (usize, usize),
+        keep: bool,
+    ) -> usize {
         let declaration = stage.declare();
         let fixed = declaration.ways.len();
         let mut goals = vec![None; declaration.codes()];
-        let entries = entries.iter().map(|entry| entry.map(Goal::Stage));
-        // Way 0, the straight path, is the first replica too.
-        if let (Some(straight), Some(first)) = (goals.first_mut(), entries.clone().next()) {
-            *straight = first;
+        if let (Some(straight), Some(first)) = (goals.first_mut(), to.first()) {
+            *straight = *first;
         }
-        goals.iter_mut().skip(fixed).zip(entries).for_each(|(goal, entry)| *goal = entry);
-        let at = self.placed.len();
-        let (worker, keep) = (distributor.worker, distributor.keep);
-        self.placed.push(Placed { name, stage, declaration, worker, replica: 0, keep, goals });
-        self.entries.extend(ports.iter().map(|port| (*port, worker, at)));
+        goals.iter_mut().skip(fixed).zip(to).for_each(|(goal, to)| *goal = to);
+        self.placed.push(Placed { name, stage, declaration, worker, replica, keep, goals });
+        self.placed.len() - 1
     }
 
     /// Where a stage's goal is reached from its worker: there, or over a crossing.
@@ -280,8 +306,8 @@ impl Layout<'_> {
             }
         }
         // Packets received by one worker for a graph whose first stage is another's.
-        for &(_, receiver, at) in &self.entries {
-            if let Some(crossing) = self.crossing(receiver, Goal::Stage(at))
+        for inlet in &self.inlets {
+            if let Some(crossing) = self.crossing(inlet.worker, Goal::Stage(inlet.at))
                 && !found.contains(&crossing)
             {
                 found.push(crossing);
@@ -345,8 +371,8 @@ impl Layout<'_> {
         plans.iter_mut().for_each(|plan| plan.ports.clone_from(&names));
         let mut sinks: HashMap<(usize, u16), u16> = HashMap::new();
         let mut entries: HashMap<u16, Vec<(usize, usize)>> = HashMap::new();
-        for &(port, receiver, at) in &self.entries {
-            entries.entry(port).or_default().push((receiver, at));
+        for inlet in &self.inlets {
+            entries.entry(inlet.port).or_default().push((inlet.worker, inlet.at));
         }
         for port in ports {
             for (owner, tx) in port.tx {
@@ -367,10 +393,15 @@ impl Layout<'_> {
             }
         }
         let mut link_positions: HashMap<Crossing, u16> = HashMap::new();
-        let mut links = HashSet::new();
+        let mut links = HashMap::new();
+        let read = self.lanes_read();
         for crossing in &crossings {
             let name = self.link_name(crossing);
-            let (producer, consumer) = if self.known_links.contains(&name) {
+            let wanted = crossing.lanes(&read);
+            // What is in a link has the lanes that went over it so far: one over which more are to go is another link.
+            let known = self.known_links.get(&name).filter(|lanes| wanted.without(**lanes).is_empty());
+            let lanes = known.copied().unwrap_or(wanted);
+            let (producer, consumer) = if known.is_some() {
                 (None, None)
             } else {
                 let (producer, consumer) = ring::<Held>(LINK_ROOM);
@@ -384,12 +415,12 @@ impl Layout<'_> {
             if let Some(plan) = plans.get_mut(crossing.from) {
                 link_positions.insert(*crossing, plan.links.len() as u16);
                 let may_drop = self.may_drop(crossing);
-                plan.links.push(PlanLink { name: name.clone(), producer, may_drop });
+                plan.links.push(PlanLink { name: name.clone(), producer, may_drop, lanes });
             }
             if let Some(plan) = plans.get_mut(crossing.to) {
-                plan.sources.push(PlanSource::Link { name: name.clone(), consumer, entry });
+                plan.sources.push(PlanSource::Link { name: name.clone(), consumer, entry, lanes });
             }
-            links.insert(name);
+            links.insert(name, lanes);
         }
         let mut exits = Vec::with_capacity(self.placed.len());
         for (from, placed) in self.placed.iter().enumerate() {

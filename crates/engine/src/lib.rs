@@ -11,8 +11,10 @@
 #![forbid(unsafe_code)]
 
 mod asked;
+mod carried;
 mod cores;
 mod counters;
+mod demultiplex;
 mod engine;
 mod fabric;
 mod hop;
@@ -35,6 +37,7 @@ mod transmit;
 mod worker;
 
 pub use cores::{last_core, pin, usable_cores};
+pub use demultiplex::Demultiplexer;
 pub use engine::{Engine, EngineError, SAMPLE_EVERY, Settings, ThreadHook};
 pub use joints::JointEnd;
 pub use layout::{Blueprint, Distributor, GraphPart, PortPart};

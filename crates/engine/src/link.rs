@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use weir_mem::Producer;
-use weir_packet::{Batch, Held, Slots};
+use weir_packet::{Batch, Held, LaneSet, Slots};
 
 use crate::counters::Drops;
 use crate::reason::Reason;
@@ -18,6 +18,8 @@ pub(crate) struct LinkOut {
     pub(crate) drops: Drops,
     pub(crate) packets: u64,
     pub(crate) may_drop: bool,
+    /// What packets take along: those that somebody reads behind it.
+    pub(crate) lanes: LaneSet,
     producer: Producer<Held>,
     /// What found the ring full although it must not be dropped: goes in before anything new is received. Bounded by what
     /// one loop can send, because a worker with anything here does not receive.
@@ -25,8 +27,8 @@ pub(crate) struct LinkOut {
 }
 
 impl LinkOut {
-    pub(crate) fn new(name: String, producer: Producer<Held>, may_drop: bool) -> LinkOut {
-        LinkOut { name, drops: Drops::new(), packets: 0, may_drop, producer, staged: VecDeque::new() }
+    pub(crate) fn new(name: String, producer: Producer<Held>, may_drop: bool, lanes: LaneSet) -> LinkOut {
+        LinkOut { name, drops: Drops::new(), packets: 0, may_drop, lanes, producer, staged: VecDeque::new() }
     }
 
     /// Packets that wait at this end.
@@ -58,7 +60,8 @@ impl LinkOut {
 
     /// Takes the packets in `mask` out of `batch`: the other worker sees all of them at once.
     pub(crate) fn push_batch(&mut self, batch: &mut Batch, mask: u64, around: &mut Around<'_>) {
-        let mut held = Slots(mask).filter_map(|slot| batch.hold(slot));
+        let lanes = self.lanes;
+        let mut held = Slots(mask).filter_map(|slot| batch.hold_with(slot, lanes));
         if self.staged.is_empty() {
             self.packets += self.producer.push_from(&mut held) as u64;
         }

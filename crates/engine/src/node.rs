@@ -361,8 +361,15 @@ impl RunNode {
         });
     }
 
+    /// Whether the stage can go on by another declaration: it has the ways that it has, and perhaps more of those that have a number.
+    pub(crate) fn fits(&self, declaration: &Declaration) -> bool {
+        self.declaration.ways.len() == declaration.ways.len() && self.declaration.codes() <= declaration.codes()
+    }
+
     /// Leads its ways elsewhere from here on.
-    pub(crate) fn rewire(&mut self, exits: Vec<Exit>) {
+    pub(crate) fn rewire(&mut self, declaration: Declaration, exits: Vec<Exit>) {
+        self.counters.extend(&declaration);
+        self.declaration = declaration;
         let before: Vec<Fate> = (0..self.declaration.codes()).map(|code| self.fate(code)).collect();
         self.exits = exits;
         for (code, before) in before.into_iter().enumerate() {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weir_mem::Consumer;
 use weir_mem::Producer;
-use weir_packet::Held;
+use weir_packet::{Held, LaneSet};
 use weir_stage::{Declaration, Rx, Stage, Tx};
 
 use crate::hop::Hop;
@@ -46,6 +46,8 @@ pub(crate) enum PlanSource {
         /// `None`: the end that is there stays.
         consumer: Option<Consumer<Held>>,
         entry: Entry,
+        /// What its packets bring along.
+        lanes: LaneSet,
     },
 }
 
@@ -68,6 +70,8 @@ pub(crate) struct PlanLink {
     /// `None`: the end that is there stays.
     pub(crate) producer: Option<Producer<Held>>,
     pub(crate) may_drop: bool,
+    /// What its packets take along.
+    pub(crate) lanes: LaneSet,
 }
 
 /// What a worker gave up when it took a new plan. The control side drops it, but for the links, which may have packets.

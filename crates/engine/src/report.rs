@@ -126,6 +126,7 @@ impl Worker {
                 occupancy: link.occupancy(),
                 capacity: link.capacity(),
                 drops: link.may_drop,
+                lanes: link.lanes,
             });
         }
     }

@@ -1,6 +1,7 @@
 //! A worker's numbers as it publishes them: all of one moment, between two loops.
 
 use serde::Serialize;
+use weir_packet::LaneSet;
 
 /// Everything one worker has counted.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -200,4 +201,7 @@ pub struct LinkSnapshot {
     pub capacity: u64,
     /// Whether it drops when it is full.
     pub drops: bool,
+    /// What is known about packets that they take along.
+    #[serde(skip)]
+    pub lanes: LaneSet,
 }

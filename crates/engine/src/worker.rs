@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use weir_mem::{Consumer, Reader, tsc};
-use weir_packet::{BATCH, Held, Pool, Slots};
+use weir_packet::{BATCH, Held, LaneSet, Pool, Slots};
 use weir_stage::{EngineClock, Rx};
 
 use crate::counters::{Count, Cycles};
@@ -18,7 +18,7 @@ use crate::transmit::push_held;
 /// Where packets come from.
 pub(crate) enum Source {
     Port { name: String, port: u16, rx: Box<dyn Rx>, entry: u16, received: Count },
-    Link { name: String, consumer: Consumer<Held>, entry: Entry, packets: u64 },
+    Link { name: String, consumer: Consumer<Held>, entry: Entry, lanes: LaneSet, packets: u64 },
 }
 
 /// One data-plane thread's all.
@@ -151,8 +151,8 @@ impl Worker {
                     }
                 }
                 Source::Port { .. } => 0,
-                Source::Link { consumer, entry, packets, .. } => {
-                    receive_link(consumer, *entry, packets, &mut self.fabric)
+                Source::Link { consumer, entry, lanes, packets, .. } => {
+                    receive_link(consumer, (*entry, *lanes), packets, &mut self.fabric)
                 }
             };
             if gated {
@@ -351,17 +351,22 @@ fn receive_port(rx: &mut dyn Rx, port: u16, entry: usize, received: &mut Count, 
 
 /// Takes at most a batch from a link.
 #[inline]
-fn receive_link(consumer: &mut Consumer<Held>, entry: Entry, packets: &mut u64, fabric: &mut Fabric) -> u64 {
+fn receive_link(
+    consumer: &mut Consumer<Held>,
+    (entry, lanes): (Entry, LaneSet),
+    packets: &mut u64,
+    fabric: &mut Fabric,
+) -> u64 {
     if consumer.is_empty() {
         return 0;
     }
     let mut came = std::mem::take(&mut fabric.came);
     let got = consumer.pop_into(BATCH, |held| came.push(held)) as u64;
     // Another core has just written them: their lines are asked for all at once.
-    came.iter().for_each(Held::prefetch);
+    came.iter().for_each(|held| held.prefetch(lanes));
     came.iter().for_each(|held| held.packet().prefetch_data());
     match entry {
-        Entry::Stage(stage) => fabric.deliver_all_held(stage as usize, came.drain(..)),
+        Entry::Stage(stage) => fabric.deliver_all_held(stage as usize, lanes, came.drain(..)),
         Entry::Sink(sink) => {
             if let Some((sink, mut around)) = fabric.sink(sink) {
                 came.drain(..).for_each(|held| push_held(sink, held, &mut around));

@@ -6,7 +6,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::*;
-use weir_engine::{Blueprint, Distributor, Event, Observer, What};
+use weir_engine::{Blueprint, Demultiplexer, Distributor, Event, Observer, What};
 use weir_packet::{Batch, Held};
 use weir_stage::{Declaration, Fate, Graph, Out, Stage, To};
 
@@ -118,6 +118,55 @@ fn a_distributor_leads_packets_of_each_port_to_their_own_entry() {
         out.sort_unstable();
         let wanted: Vec<u32> = (0..100).map(|n| u32::from(from) * 1000 + n).collect();
         assert_eq!(out, wanted, "what came by port {from}");
+    }
+}
+
+/// A port that three functions share: the first on the worker that receives, the second behind a distributor, the third on another worker.
+#[test]
+fn a_shared_port_leads_to_every_function_that_has_it() {
+    for virtual_clock in [true, false] {
+        let mut wires = Wires::new(2);
+        let mut engine = engine(3, virtual_clock, &wires.pool);
+        let named = |name: &str| {
+            let mut graph = Graph::new();
+            let stage = graph.add(name, Pass);
+            graph.wire(stage, "out", To::Port(1));
+            graph.receive(0, stage);
+            graph
+        };
+        let mut blueprint = distributed(&mut wires, || named("second"));
+        blueprint.graphs.push(graph_part(named("first"), &[0], &[]));
+        blueprint.graphs.push(graph_part(named("third"), &[2], &[]));
+        blueprint.demultiplexers.push(Demultiplexer {
+            name: "shared".into(),
+            port: 0,
+            stage: Box::new(|| Box::new(ByFlow(3))),
+            functions: vec![vec![2], vec![0, 1], vec![3]],
+        });
+        engine.install(blueprint).unwrap();
+        wires.handles[0].send_all((0..3000).map(|n| {
+            let mut frame = frame(0, n);
+            frame[1] = (n % 6) as u8;
+            frame
+        }));
+        if virtual_clock {
+            settle(&mut engine);
+        } else {
+            wait(|| wires.handles[0].waiting() == 0);
+            wait(|| engine.snapshot().iter().all(|worker| worker.quiet));
+        }
+        let snapshots = engine.snapshot();
+        let account = total(&snapshots);
+        assert_eq!((account.received, account.transmitted), (3000, 3000));
+        let count = |name: &str| -> Vec<u64> {
+            let stages = snapshots.iter().map(|worker| worker.stages.iter().find(|stage| stage.name == name));
+            stages.map(|stage| stage.map_or(0, |stage| stage.packets)).collect()
+        };
+        assert_eq!(count("shared")[..3], [3000, 0, 0], "one stage, where packets are received");
+        assert_eq!(count("first")[..3], [1000, 0, 0]);
+        assert_eq!(count("spread")[..3], [1000, 0, 0]);
+        assert_eq!(count("second")[..3], [0, 500, 500]);
+        assert_eq!(count("third")[..3], [0, 0, 1000]);
     }
 }
 

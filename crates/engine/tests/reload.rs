@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
 use weir_engine::Blueprint;
-use weir_stage::{Graph, To};
+use weir_packet::Batch;
+use weir_stage::{Declaration, Graph, Out, Stage, To};
 
 fn graph(stages: &[&str]) -> Graph {
     let mut graph = Graph::new();
@@ -102,6 +103,56 @@ fn a_kept_stage_keeps_its_packets_and_counters() {
     let account = total(&snapshots);
     assert_eq!((account.held, account.dropped), (0, 10));
     assert_eq!(snapshots[0].drops[0].reason, "reload");
+}
+
+/// Sends packets by the way that their second byte says.
+struct ByWay(usize);
+
+impl Stage for ByWay {
+    fn declare(&self) -> Declaration {
+        Declaration::of::<Exit>().indexed("port", self.0)
+    }
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        batch.each(|slot, packet, _| out.answer_indexed(slot, packet.bytes()[1]));
+    }
+}
+
+#[test]
+fn a_kept_stage_gets_more_ways() {
+    let mut wires = Wires::new(3);
+    let mut engine = engine(1, true, &wires.pool);
+    let install = |wires: &mut Wires, engine: &mut weir_engine::Engine, ways: usize, fresh| {
+        let mut graph = Graph::new();
+        let stage = graph.add("a", ByWay(ways));
+        (0..ways).for_each(|n| graph.wire(stage, &format!("port[{n}]"), To::Port(n as u16 + 1)));
+        graph.receive(0, stage);
+        let (ports, graphs) = (wires.parts(0, 0, fresh), vec![graph_part(graph, &[0], &["a"])]);
+        engine.install(Blueprint { workers: 1, ports, graphs, ..Blueprint::default() }).unwrap();
+    };
+    let send = |wires: &Wires, engine: &mut weir_engine::Engine, way: u8| {
+        wires.handles[0].send_all((0..10).map(|n| {
+            let mut frame = frame(0, n);
+            frame[1] = way;
+            frame
+        }));
+        settle(engine);
+    };
+    install(&mut wires, &mut engine, 1, true);
+    send(&wires, &mut engine, 0);
+    install(&mut wires, &mut engine, 2, false);
+    send(&wires, &mut engine, 1);
+    let snapshots = engine.snapshot();
+    let stage = snapshots[0].stages.iter().find(|stage| stage.name == "a").unwrap();
+    assert_eq!(stage.packets, 20, "it is the same stage");
+    assert_eq!([1, 2].map(|port| wires.handles[port].received().len()), [10, 10]);
+    let account = total(&snapshots);
+    assert_eq!((account.received, account.transmitted, account.dropped), (20, 20, 0));
+    // One that has fewer is another.
+    install(&mut wires, &mut engine, 1, false);
+    send(&wires, &mut engine, 0);
+    let snapshots = engine.snapshot();
+    assert_eq!(snapshots[0].stages.iter().find(|stage| stage.name == "a").unwrap().packets, 10);
+    assert_eq!(total(&snapshots).transmitted, 30);
 }
 
 #[test]

@@ -171,6 +171,11 @@ impl Ingress {
         ingress
     }
 
+    /// The index of a port that may be the function's is below.
+    pub fn indices(&self) -> usize {
+        self.ports.len()
+    }
+
     /// Takes an EtherType for one that announces a tag from now on.
     pub(crate) fn announce(&self, tpid: u16) {
         if let Some(word) = self.tpids.get(usize::from(tpid) / 64) {
@@ -287,6 +292,15 @@ impl Ingress {
         // The position is part of the value, as equal tags on two ports are two interfaces.
         let is = |value: u64| value >> 16 == u64::from(position) && has(value as u16);
         index.find(index.hash(position.into(), tags.key()), is).map_or(NO_INTERFACE, |value| value as u16)
+    }
+
+    /// The interface with these tags on the port of this index; [`NO_INTERFACE`] if there is none.
+    pub fn lookup(&self, port: u16, tags: Tags) -> InterfaceId {
+        match self.ports.get(usize::from(port)) {
+            Some(_) if tags == Tags::NONE => self.untagged_of(port),
+            Some(known) => self.find(known.position.load(Ordering::Relaxed), tags),
+            None => NO_INTERFACE,
+        }
     }
 
     /// Whether nothing may come in by an interface of the port of this index: it is set down.

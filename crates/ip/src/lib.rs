@@ -3,15 +3,18 @@
 //! - [`Tags`]: the VLAN tags that tell the interfaces of a port apart, and what stands in front of a network header.
 //! - [`Ingress`]: to which interface a frame belongs that came in, as workers look it up.
 //! - [`Egress`]: what stands in front of a packet that leaves by an interface.
+//! - [`Demultiplex`]: hands the packets of a port that functions share to the one that has the interface.
 //! - [`Interfaces`]: all interfaces by name and number; the control side's, the only writer of both.
 
 #![forbid(unsafe_code)]
 
+pub mod demultiplex;
 pub mod egress;
 pub mod ingress;
 pub mod interfaces;
 pub mod tags;
 
+pub use demultiplex::{Demultiplex, infos_of, tags_of};
 pub use egress::Egress;
 pub use ingress::{Entered, Ingress};
 pub use interfaces::{Fresh, Interface, Interfaces, Port, Refused};

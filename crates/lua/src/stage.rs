@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_config::ConfigError;
-use weir_packet::Batch;
+use weir_packet::{Batch, LaneId};
 use weir_stage::{Declaration, Out, Stage};
 
 use crate::machine::Machine;
@@ -160,7 +160,7 @@ impl LuaStage {
 
 /// What a stage with so many indexed ways declares.
 pub(crate) fn declaration(indexed: u8) -> Declaration {
-    Declaration::of::<Ways>().indexed("way", indexed.into())
+    Declaration::of::<Ways>().indexed("way", indexed.into()).reads(&[LaneId::Port, LaneId::Time])
 }
 
 impl Stage for LuaStage {

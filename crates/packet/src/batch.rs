@@ -3,7 +3,8 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 
-use crate::lanes::{Lanes, Slot};
+use crate::lane_set::LaneSet;
+use crate::lanes::{Lanes, Row, Slot};
 use crate::packet::{Held, Packet};
 use crate::{BATCH, Burst};
 
@@ -94,6 +95,17 @@ impl Batch {
         Ok(slot)
     }
 
+    /// As [`Batch::restore`], of a packet that was [held with](Batch::hold_with) these lanes; what the others say means nothing.
+    #[inline]
+    pub fn restore_with(&mut self, held: Held, lanes: LaneSet) -> Result<Slot, Held> {
+        let mut held = held;
+        // Where nothing was saved, the line in which it would be is not touched.
+        let row = if lanes.is_empty() { Row::EMPTY } else { held.0.saved() };
+        let slot = self.push(held.0).map_err(Held)?;
+        self.lanes.set_some(slot, &row, lanes);
+        Ok(slot)
+    }
+
     /// Takes a packet out. Its lanes are lost.
     #[inline(always)]
     pub fn take(&mut self, slot: Slot) -> Option<Packet> {
@@ -110,6 +122,12 @@ impl Batch {
         let mut packet = self.take(slot)?;
         packet.save(self.lanes.row(slot));
         Some(Held(packet))
+    }
+
+    /// As [`Batch::hold`], for who will only read these lanes.
+    #[inline]
+    pub fn hold_with(&mut self, slot: Slot, lanes: LaneSet) -> Option<Held> {
+        if lanes.is_empty() { self.take(slot).map(Held) } else { self.hold(slot) }
     }
 
     /// Moves the packets in `mask` that are live here into `to`, with their lanes, as long as there is room.

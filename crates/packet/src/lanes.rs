@@ -122,6 +122,12 @@ impl Lanes {
         self.user[key.index()].all()
     }
 
+    /// Sets the value of claimed lane `lane`, modulo [`USER_LANES`].
+    #[inline(always)]
+    pub(crate) fn set_user(&mut self, lane: u8, slot: Slot, value: u32) {
+        self.user[lane as usize % USER_LANES][slot] = value;
+    }
+
     /// Everything known about one packet.
     #[inline]
     pub(crate) fn row(&self, slot: Slot) -> Row {
@@ -219,6 +225,8 @@ pub enum LaneId {
     Class,
     /// [`Lanes::colour`]
     Colour,
+    /// [`Lanes::passes`]
+    Passes,
     /// A claimed lane, by its number.
     User(u8),
 }

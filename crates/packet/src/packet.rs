@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::header::{Header, PRIVATE_SIZE, Private};
+use crate::lane_set::LaneSet;
 use crate::lanes::{Lanes, Row, Slot};
 use crate::{HEADROOM, REACH};
 
@@ -376,11 +377,13 @@ impl Held {
         &mut self.0
     }
 
-    /// Hints that the packet goes into a batch soon: its header and its saved lanes.
+    /// Hints that the packet goes into a batch soon: its header and, if there are any, its saved lanes.
     #[inline(always)]
-    pub fn prefetch(&self) {
+    pub fn prefetch(&self, lanes: LaneSet) {
         self.0.prefetch_header();
-        self.0.prefetch_lanes();
+        if !lanes.is_empty() {
+            self.0.prefetch_lanes();
+        }
     }
 
     /// The saved ingress port.

@@ -2,14 +2,12 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`arrangement`] | what runs on which worker, where users have owners |
 //! | [`class`] | traffic class and queue as the lane between classification and scheduler has them |
 //! | [`classify`] | class and queue of a frame, by DSCP, 802.1p and rules |
 //! | [`codel`] | controlled delay (RFC 8289) |
 //! | [`config`] | what a user writes about shaping |
 //! | [`gates`] | what became of each user's packets, beside what lets them pass |
 //! | [`manage`] | what decides about packets of one queue beside its size: RED, CoDel |
-//! | [`owner`] | whose a user is, where several workers share them |
 //! | [`police`] | the stage that colours packets of users by meters |
 //! | [`profile`] | what users may send |
 //! | [`rate`] | token buckets as times |
@@ -20,7 +18,6 @@
 //! | [`simulation`] | users who send to a scheduler in simulated time, to hold it to its promises |
 #![forbid(unsafe_code)]
 
-pub mod arrangement;
 pub mod class;
 pub mod classify;
 pub mod codel;
@@ -30,7 +27,6 @@ pub mod gates;
 mod heavy;
 mod lines;
 pub mod manage;
-pub mod owner;
 mod pipe;
 pub mod police;
 pub mod profile;

@@ -10,11 +10,11 @@ use weir_stage::Stage;
 
 use crate::config::{Fault, SchedulerConfig};
 use crate::gates::{Gates, UserCount};
-use crate::owner::Owners;
 use crate::profile::Profiles;
 use crate::scheduler::{Scheduler, Setup};
 use crate::shaper::Shaper;
 use crate::share::{Limits, Shares};
+use weir_stage::ownership::Owners;
 
 /// A scheduler of packets with up to four classes.
 pub(crate) type Four = Scheduler<Held, 4, 11>;
@@ -105,7 +105,7 @@ impl Shaping {
     ///
     /// Everything that is wrong with it.
     pub fn divided(config: &SchedulerConfig, owners: Owners) -> Result<Arc<Shaping>, Vec<Fault>> {
-        let schedulers = owners.schedulers();
+        let schedulers = owners.parts();
         let setup = Setup {
             users: config.users.div_ceil(u32::from(schedulers)),
             buffers: config.buffers_of_each(schedulers),
@@ -269,7 +269,7 @@ impl Shaping {
 
     /// Packets that wait at most, in all schedulers together.
     pub fn buffers(&self) -> usize {
-        self.setup.buffers as usize * usize::from(self.owners.schedulers())
+        self.setup.buffers as usize * usize::from(self.owners.parts())
     }
 
     /// What became of a user's packets, in all stages that there are.
@@ -465,7 +465,7 @@ mod tests {
             classes: vec![],
             weights: vec![],
         };
-        let shaping = Shaping::divided(&small("one", profile), Owners::with_schedulers(2)).unwrap();
+        let shaping = Shaping::divided(&small("one", profile), Owners::divided(2)).unwrap();
         shaping.assign(0, "one", None).unwrap();
         let shares = || format!("{:?}", shaping.book().shares);
         let before = shares();

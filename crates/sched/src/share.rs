@@ -3,9 +3,9 @@
 //!
 //! So if all users together may send no more than the port, those of each scheduler may send no more than its share.
 
-use crate::owner::Owners;
 use crate::profile::SubportProfile;
 use crate::rate::Bucket;
+use weir_stage::ownership::Owners;
 
 /// The longest frame with overhead: what is saved up is not divided below it.
 const FRAME: u64 = 9_300;
@@ -47,7 +47,7 @@ pub(crate) struct Shares {
 impl Shares {
     /// Without users, of so many subports (at least one).
     pub(crate) fn new(owners: Owners, subports: usize) -> Shares {
-        Shares { owners, weights: vec![vec![0; subports.max(1)]; usize::from(owners.schedulers())] }
+        Shares { owners, weights: vec![vec![0; subports.max(1)]; usize::from(owners.parts())] }
     }
 
     /// Whether there is anything to divide.
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn one_scheduler_has_everything() {
         let limits = Limits { port: LIMITS, subports: vec![None, Some(LIMITS)] };
-        for owners in [Owners::ONE, Owners::before_one_scheduler(5)] {
+        for owners in [Owners::ONE, Owners::sharing(5)] {
             let shares = Shares::new(owners, 2);
             let (port, subports) = shares.of(0, &limits);
             assert!(port == LIMITS.whole() && subports[1].bucket == port && subports[0].bucket.is_unlimited());
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn shares_follow_the_rates_of_users() {
         let limits = Limits { port: LIMITS, subports: vec![None, Some(LIMITS)] };
-        let mut shares = Shares::new(Owners::with_schedulers(3), 2);
+        let mut shares = Shares::new(Owners::divided(3), 2);
         // Users 0 and 3 are the first scheduler's.
         for (user, subport, rate) in [(0, 0, 1_000), (3, 1, 2_000), (1, 1, 6_000), (2, 0, 500), (2, 0, 0)] {
             let before = if user == 2 && rate == 0 { 500 } else { 0 };
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn shares_never_add_up_to_more_than_the_whole() {
         for schedulers in 2..=64_u8 {
-            let mut shares = Shares::new(Owners::with_schedulers(schedulers), 1);
+            let mut shares = Shares::new(Owners::divided(schedulers), 1);
             (0..1000).for_each(|user| shares.change(user, 0, 0, u64::from(user) * 7919 % 100_000));
             let all: u64 = shares.weights.iter().flatten().sum();
             let rate = |own: &Vec<u64>| (u128::from(LIMITS.rate) * u128::from(own[0]) / u128::from(all)) as u64;

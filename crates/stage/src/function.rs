@@ -35,6 +35,9 @@ config! {
         pub device: String = required, restart_port, pattern(DEVICE);
         /// Addresses of the port, each with the length of its network: `"192.0.2.1/24"`.
         pub address: OneOrMany<InterfaceAddress> = empty, live;
+        /// The name of the function that its untagged packets belong to, where several share the port by their interfaces; the first of them when
+        /// absent, if the port has no address.
+        pub of: Option<String> = optional, live;
         /// The VRF that its untagged packets belong to, one of those that its function has; the default one when absent.
         pub vrf: Option<String> = optional, live;
         /// The largest IP packet the port carries, in bytes; that of the device when absent.
@@ -55,6 +58,27 @@ choice! {
     }
 }
 
+choice! {
+    /// What packets have in common that go to the same worker. Those that lack it are told apart by their addresses, and what has no addresses
+    /// (ARP) goes to the first worker.
+    pub enum SpreadBy {
+        /// Addresses, protocol and ports, in IPv6 the flow label, too. Fragments have no ports.
+        Flow = "flow",
+        /// Both addresses, whichever is the source: both directions of a conversation, and all fragments of its packets, go to one worker.
+        Addresses = "addresses",
+        /// The source address.
+        Source = "source",
+        /// The destination address.
+        Destination = "destination",
+        /// The identifiers of up to two VLAN tags.
+        Tags = "tags",
+        /// The key of a GRE tunnel.
+        GreKey = "gre-key",
+        /// The flow inside the outermost tunnel (GRE, IP in IP); the flow of what is in none.
+        Inner = "inner",
+    }
+}
+
 config! {
     /// Where a function runs. Every function has these keys, and none reads them by itself.
     pub struct Placement {
@@ -62,6 +86,8 @@ config! {
         pub workers: Vec<u16> = default(vec![0]), rebuild, length(1..=63);
         /// How the stages are spread over the workers.
         pub layout: Layout = default(Layout::RunToCompletion), rebuild;
+        /// What decides, in the layout `distributor`, which worker a packet goes to.
+        pub spread_by: SpreadBy = default(SpreadBy::Flow), rebuild;
     }
 }
 
@@ -164,13 +190,19 @@ pub trait Function: Sync + 'static {
         Vec::new()
     }
 
-    /// Names of the ports that belong to it, in any order. A port belongs to one function.
+    /// Names of the ports that belong to it, in any order. A port belongs to one function, or to several that all have interfaces.
     fn ports(&self, given: &Given<'_, Self::Config>) -> Vec<String>;
 
     /// Bytes that may stand between the Ethernet header and the IP packet of frames on one of its ports: tags. A Linux interface counts
     /// them towards its MTU, so that its MTU is larger than the port's by as much.
     fn in_front(&self, _given: &Given<'_, Self::Config>, _port: &str) -> u16 {
         0
+    }
+
+    /// Whether one of its ports has to be promiscuous: the function takes frames to whatever Ethernet address. On other ports it takes those
+    /// to the port's own address and to groups, and what a device lets through beside is dropped by name.
+    fn promiscuous(&self, _given: &Given<'_, Self::Config>, _port: &str) -> bool {
+        true
     }
 
     /// Whether interfaces may be declared on its ports: it tells packets apart by their VLAN tags.
@@ -218,6 +250,16 @@ pub trait Function: Sync + 'static {
     }
 }
 
+/// What a live change makes of the graph of a running instance.
+pub enum Redrawn<I> {
+    /// The graph stays.
+    Same,
+    /// It is this instance's from then on, which has all else of the running one.
+    As(I),
+    /// It cannot be had without building the instance anew.
+    Anew,
+}
+
 /// What a configuration comes to on the ports there are.
 pub trait Description: Send + Sized + 'static {
     /// What is built of it.
@@ -237,6 +279,13 @@ pub trait Description: Send + Sized + 'static {
     ///
     /// What there is no room for, with its place in the configuration.
     fn instantiate(self, ground: &Ground<'_>, old: Option<&Self::Running>) -> Result<Self::Running, Vec<ConfigError>>;
+
+    /// The running instance with the graph of this description, where that has more ports than before, and nothing else that takes another
+    /// instance: it has the tables and the state of `running`, and its stages stay if they are there by the same names. Nothing changes before it
+    /// is put in place, and [`change`](Self::change) follows.
+    fn redraw(&self, _running: &Self::Running) -> Redrawn<Self::Running> {
+        Redrawn::Same
+    }
 
     /// Prepares a running instance for this one, which differs from what it was built of in `live` keys only, and in the contents of files
     /// that it names by such keys, or by others whose contents are said to be `live`. Nothing changes before the result is called, which

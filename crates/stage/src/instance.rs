@@ -1,6 +1,7 @@
 //! A network function that is built, and may run.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use serde_json::Value;
 use weir_config::ConfigError;
@@ -8,6 +9,7 @@ use weir_config::ConfigError;
 use crate::function::{Description, Ground};
 use crate::graph::{Graph, GraphError};
 use crate::request::{RequestError, Saved, ShowRows, whole};
+use crate::share::{InterfaceSet, Others};
 
 /// A configured network function. A thread of its own may build the next one from it while it runs.
 pub trait Instance: Any + Send + Sync {
@@ -67,6 +69,15 @@ pub trait Instance: Any + Send + Sync {
 
     /// A port's link went up or down.
     fn link_changed(&self, _port: u16, _up: bool, _now: u64) {}
+
+    /// Its interfaces, for the ports that it shares with other functions. One that has none shares no port.
+    fn interfaces(&self) -> Option<Arc<dyn InterfaceSet>> {
+        None
+    }
+
+    /// With whom it shares ports from now on: it adds no interface that one of them has, and gives up those that the configuration gives to
+    /// others.
+    fn share_with(&self, _others: Others, _now: u64) {}
 
     /// What a stage of its decided about a packet that left it by `way` at `then`, as it left, in a few words for whoever follows packets:
     /// the route it took. It is asked for a moment later, and says so where its tables may have been others then.

@@ -9,7 +9,8 @@ config! {
     pub struct InterfaceConfig {
         /// The port, whose function the interface belongs to. Absent: a loopback, whose addresses are the function's own on every port.
         pub on: Option<PortName> = optional, live;
-        /// The name of the function that a loopback belongs to; it may be absent where only one has interfaces.
+        /// The name of the function that it belongs to. It may be absent for a loopback where only one function has interfaces, and else where
+        /// only one has the port.
         pub of: Option<String> = optional, live;
         /// The VLAN: the identifier in the tag, or in the outer one of two.
         pub vlan: Option<u16> = optional, live, range(1..=4094);
@@ -87,6 +88,13 @@ pub struct InterfaceInfo {
     pub up: bool,
     /// Where it is declared.
     pub place: Place,
+}
+
+impl InterfaceInfo {
+    /// Whether it stands for the untagged packets of a port: so it is told whose those are where functions share the port.
+    pub fn is_untagged(&self) -> bool {
+        self.on.is_some() && self.tags.is_empty()
+    }
 }
 
 /// Bytes that a VLAN tag takes in a frame.

@@ -7,6 +7,7 @@
 //! - [`Collection`], [`Entries`]: entries that a configuration, a file and requests speak of, declared once.
 //! - [`Service`], [`MakeService`]: what the program does beside packets.
 //! - [`StageKind`], [`MakeStage`]: what a stage is to a configuration that wires stages by hand.
+//! - [`ownership`]: whose state is that packets write, and how packets get there.
 //! - [`device`]: the texts that name devices.
 //! - [`harness`]: packets in, packets per way out, for tests of single stages.
 //! - [`rehearsal`]: functions built as the program does, for tests of them.
@@ -23,6 +24,7 @@ pub mod harness;
 pub mod instance;
 pub mod interface;
 pub mod kind;
+pub mod ownership;
 pub mod paths;
 pub mod port;
 pub mod program;
@@ -30,6 +32,7 @@ pub mod random;
 pub mod rehearsal;
 pub mod request;
 pub mod service;
+pub mod share;
 pub mod stage;
 pub mod ways;
 
@@ -37,7 +40,9 @@ pub use case::{Case, Chosen, Knob};
 pub use collection::{Arguments, Collection, Said, Site, Source};
 pub use device::{DeviceText, local_mac};
 pub use entries::Entries;
-pub use function::{Description, Env, Function, Given, Ground, Layout, Placement, PortConfig, PortInfo};
+pub use function::{
+    Description, Env, Function, Given, Ground, Layout, Placement, PortConfig, PortInfo, Redrawn, SpreadBy,
+};
 pub use graph::{Graph, GraphError, NodeId, Place, To};
 pub use instance::{Instance, Notice, Stateless};
 pub use interface::{InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
@@ -48,5 +53,6 @@ pub use program::{AnyDescription, AnyFunction, Configured};
 pub use random::Random;
 pub use request::{Argument, PIECE, RequestError, Saved, Show, ShowRows, Verb, Within, whole};
 pub use service::{Load, MakeService, Need, Service, UsageConfig, Waits};
+pub use share::{InterfaceSet, Others};
 pub use stage::{Declaration, EngineClock, Out, OutStore, SEND_LIMIT, Sent, Stage};
 pub use ways::{Fate, MAX_PASSES, WayInfo, Ways};

@@ -99,6 +99,21 @@ pub trait Port: Send {
     /// Whether the link is up.
     fn link_up(&mut self) -> bool;
 
+    /// Whether it receives frames to whatever Ethernet address; if not, those to its own and to groups only. `None` where nothing picks frames
+    /// by their addresses: memory, files, wires to another process.
+    fn promiscuous(&self) -> Option<bool> {
+        None
+    }
+
+    /// Changes that, also while packets flow; what has nothing to pick frames by has nothing to change.
+    ///
+    /// # Errors
+    ///
+    /// The device refuses; it is as it was.
+    fn set_promiscuous(&mut self, _promiscuous: bool) -> Result<(), PortError> {
+        Ok(())
+    }
+
     /// What is wrong with the open port that opening it again mends, as a sentence for people. Asked about once a second.
     fn ails(&mut self) -> Option<String> {
         None

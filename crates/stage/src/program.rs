@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_config::{ConfigError, Element, ErrorKind, Schema};
 
 use crate::case::Case;
-use crate::function::{Description, Env, Function, Given, Ground, Layout, Placement};
+use crate::function::{Description, Env, Function, Given, Ground, Layout, Placement, Redrawn, SpreadBy};
 use crate::graph::{Graph, GraphError};
 use crate::instance::Instance;
 use crate::kind::Prepared;
@@ -49,6 +49,16 @@ pub trait AnyFunction: Sync + 'static {
     fn cases(&self) -> Vec<Case>;
 }
 
+/// What a function needs of a port of its.
+#[derive(Clone)]
+struct PortUse {
+    name: String,
+    /// See [`Function::in_front`].
+    in_front: u16,
+    /// See [`Function::promiscuous`].
+    promiscuous: bool,
+}
+
 /// A declared function, read once: all that the program asks of it before it is described.
 #[derive(Clone)]
 pub struct Configured {
@@ -56,8 +66,7 @@ pub struct Configured {
     element: Arc<Element>,
     config: Arc<dyn Any + Send + Sync>,
     placement: Placement,
-    /// With the bytes that may stand in front.
-    ports: Vec<(String, u16)>,
+    ports: Vec<PortUse>,
     holds: usize,
     permissions: Vec<&'static str>,
     balances: bool,
@@ -88,7 +97,7 @@ impl Configured {
 
     /// Names of its ports, sorted, each once.
     pub fn ports(&self) -> impl Iterator<Item = &str> {
-        self.ports.iter().map(|(name, _)| name.as_str())
+        self.ports.iter().map(|port| port.name.as_str())
     }
 
     /// Whether a port is one of its.
@@ -98,7 +107,16 @@ impl Configured {
 
     /// See [`Function::in_front`]; `None` if the port is none of its.
     pub fn in_front(&self, port: &str) -> Option<u16> {
-        self.ports.iter().find(|(name, _)| name == port).map(|(_, bytes)| *bytes)
+        self.port(port).map(|port| port.in_front)
+    }
+
+    /// See [`Function::promiscuous`]; no port is, that is none of its.
+    pub fn promiscuous(&self, port: &str) -> bool {
+        self.port(port).is_some_and(|port| port.promiscuous)
+    }
+
+    fn port(&self, name: &str) -> Option<&PortUse> {
+        self.ports.iter().find(|port| port.name == name)
     }
 
     /// See [`Function::holds`].
@@ -165,6 +183,9 @@ pub trait AnyDescription: Send {
         old: Option<&dyn Instance>,
     ) -> Result<Box<dyn Instance>, Vec<ConfigError>>;
 
+    /// See [`Description::redraw`]: of `env.running`, as [`change`](Self::change).
+    fn redraw(&self, env: &Env<'_>) -> Redrawn<Box<dyn Instance>>;
+
     /// See [`Description::change`]: prepares `env.running`, which is of the same kind, as the names of functions go with their kinds. There
     /// is nothing to change where it is not.
     ///
@@ -188,6 +209,15 @@ impl<D: Description> AnyDescription for D {
         Ok(Box::new(Description::instantiate(*self, ground, old)?))
     }
 
+    fn redraw(&self, env: &Env<'_>) -> Redrawn<Box<dyn Instance>> {
+        let Some(running) = env.running.and_then(|running| running.downcast_ref()) else { return Redrawn::Same };
+        match Description::redraw(self, running) {
+            Redrawn::Same => Redrawn::Same,
+            Redrawn::As(instance) => Redrawn::As(Box::new(instance)),
+            Redrawn::Anew => Redrawn::Anew,
+        }
+    }
+
     fn change(self: Box<Self>, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
         match env.running.and_then(|running| running.downcast_ref()) {
             Some(running) => Description::change(*self, running, env),
@@ -204,7 +234,13 @@ impl<F: Function> AnyFunction for F {
     fn schema(&self) -> Schema {
         let mut schema = Function::schema(self);
         let placement = Placement::schema().keys.into_iter();
-        schema.keys.extend(placement.filter(|key| self.has_layouts() || key.name != "layout"));
+        let has = |key: &str| match key {
+            "layout" => self.has_layouts(),
+            // Users that have owners are spread by whose they are.
+            "spread_by" => self.has_layouts() && !self.balances(),
+            _ => true,
+        };
+        schema.keys.extend(placement.filter(|key| has(key.name)));
         schema
     }
 
@@ -214,10 +250,15 @@ impl<F: Function> AnyFunction for F {
         let placement = Placement {
             workers: element.read_key("workers").unwrap_or_default(),
             layout: element.read_key("layout").unwrap_or(Layout::RunToCompletion),
+            spread_by: element.read_key("spread_by").unwrap_or(SpreadBy::Flow),
         };
         let given = Given { element, config: &config, placement: &placement };
-        let ports = BTreeSet::from_iter(Function::ports(self, &given)).into_iter();
-        let ports = ports.map(|port| (port.clone(), self.in_front(&given, &port))).collect();
+        let port_use = |name: String| PortUse {
+            in_front: self.in_front(&given, &name),
+            promiscuous: self.promiscuous(&given, &name),
+            name,
+        };
+        let ports = BTreeSet::from_iter(Function::ports(self, &given)).into_iter().map(port_use).collect();
         let (holds, permissions) = (self.holds(&given), self.permissions(&given));
         Ok(Configured {
             function: self,

@@ -143,7 +143,7 @@ const ENV: Env<'_> = Env { ports: &[], interfaces: &[], folder: None, running: N
 fn every_function_has_workers_without_declaring_them() {
     let keys =
         |toy: &'static Toy| -> Vec<&'static str> { AnyFunction::schema(toy).keys.iter().map(|key| key.name).collect() };
-    assert_eq!(keys(&SPREAD), ["ways", "described", "told", "workers", "layout"]);
+    assert_eq!(keys(&SPREAD), ["ways", "described", "told", "workers", "layout", "spread_by"]);
     assert_eq!(keys(&ALONE), ["ways", "described", "told", "workers"]);
     let workers = || ("workers", Value::List(vec![4_i64.into(), 2_i64.into()]));
     let element = checked(&SPREAD, &[("told", "x".into()), workers(), ("layout", "pipeline".into())]).unwrap();

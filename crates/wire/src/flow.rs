@@ -83,6 +83,25 @@ fn ports_after_options(window: &[u8], at: usize) -> u32 {
     bytes.map_or(0, |ports| u32::from_ne_bytes(*ports))
 }
 
+/// An IPv4 address as a number without structure.
+#[inline]
+pub(crate) fn address(address: crate::U32) -> u64 {
+    fold(u64::from(u32::from_ne_bytes(address.to_bytes())) ^ KEY_A, KEY_B)
+}
+
+/// The same of an IPv6 address.
+#[inline]
+pub(crate) fn address6(address: &[u8; 16]) -> u64 {
+    let [network, host] = halves(address);
+    fold(network ^ KEY_A, KEY_B).rotate_left(32).wrapping_add(fold(host ^ KEY_B, KEY_A))
+}
+
+/// The hash of one number.
+#[inline]
+pub(crate) fn one(number: u64, seed: u64) -> u32 {
+    mix(number, 0, seed)
+}
+
 /// Multiplies to 128 bits and folds, twice: the first product spreads each input bit, the second evens out what the low bits of a
 /// product know little about.
 #[inline]

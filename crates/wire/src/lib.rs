@@ -21,7 +21,8 @@
 //! | [`mld`] | multicast listeners, RFC 3810 and RFC 2710 |
 //! | [`icmp`], [`udp`], [`tcp`] | what IPv4 carries |
 //! | [`checksum`] | RFC 1071 sum, RFC 1624 update |
-//! | [`flow`] | flow hash of an IPv4 packet |
+//! | [`flow`] | flow hash of an IPv4 or IPv6 packet |
+//! | [`spread`] | which frames belong together: by flow, addresses, tags, tunnel |
 //! | [`build`] | whole frames, for generators and tests |
 //! | [`describe`] | a frame in one line |
 
@@ -45,6 +46,7 @@ pub mod mpls;
 pub mod nd;
 pub mod options;
 pub mod pppoe;
+pub mod spread;
 pub mod tcp;
 pub mod udp;
 pub mod validity;

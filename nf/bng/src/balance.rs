@@ -1,13 +1,13 @@
-//! Stages `NAME.balance-up` and `NAME.balance-down`: to the worker that has the subscriber, where several share them.
+//! Whose a packet is, for the stages `NAME.balance-up` and `NAME.balance-down`, where several workers share the subscribers.
 //!
-//! Both sides go by one rule ([`weir_sched::owner`]), of which tables say the outcome: a byte for each pair of tags, a byte for each GRE key
+//! Both sides go by one rule ([`weir_stage::ownership`]), of which tables say the outcome: a byte for each pair of tags, a byte for each GRE key
 //! below a bound; for other keys, and with plain IP, the record of the destination address. What is nobody's goes to the first worker, which
 //! finds out why and drops it by name. ARP and neighbour discovery of customers go where their tags lead.
 
 use std::sync::Arc;
 
 use weir_packet::{BATCH, Batch, LaneId, Packet, Slots};
-use weir_stage::{Declaration, Out, Stage};
+use weir_stage::ownership::Whose;
 use weir_table::exact::Hash;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
@@ -18,19 +18,8 @@ use crate::ports::Ports;
 use crate::registry::half;
 use crate::table::{BindingKey, Found, Subscribers};
 
-weir_stage::ways! {
-    /// Ways out of balancers, before those to the workers.
-    pub enum Exit {
-        /// To the first worker.
-        First => way "first",
-    }
-}
-
-/// The declaration of a balancer before so many workers.
-/// What both balancers declare.
-pub(crate) fn declaration(workers: u8) -> Declaration {
-    Declaration::of::<Exit>().indexed("worker", usize::from(workers)).reads(&[LaneId::Port])
-}
+/// Lanes that owners are found by.
+pub(crate) const READS: &[LaneId] = &[LaneId::Port];
 
 /// Balances packets from customers.
 pub(crate) struct BalanceUp {
@@ -38,7 +27,6 @@ pub(crate) struct BalanceUp {
     ports: Arc<Ports>,
     /// What stands in the place of both tags' EtherTypes.
     tagged: u64,
-    workers: u8,
 }
 
 /// Which bits of the eight bytes behind the MAC addresses are EtherTypes of tags.
@@ -48,20 +36,16 @@ const ETHERTYPES: u64 = 0xffff_0000_ffff_0000;
 const VLAN: u16 = 0xfff;
 
 impl BalanceUp {
-    /// Before so many workers; the outer tag has the EtherType `tpid`.
-    pub(crate) fn new(subscribers: Arc<Subscribers>, ports: Arc<Ports>, tpid: u16, workers: u8) -> BalanceUp {
+    /// The outer tag has the EtherType `tpid`.
+    pub(crate) fn new(subscribers: Arc<Subscribers>, ports: Arc<Ports>, tpid: u16) -> BalanceUp {
         let tagged = u64::from(tpid) << 48 | u64::from(ethernet::CVLAN) << 16;
-        BalanceUp { subscribers, ports, tagged, workers }
+        BalanceUp { subscribers, ports, tagged }
     }
 }
 
-impl Stage for BalanceUp {
-    fn declare(&self) -> Declaration {
-        declaration(self.workers)
-    }
-
-    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let BalanceUp { subscribers, ports, tagged, .. } = self;
+impl Whose for BalanceUp {
+    fn owners(&mut self, batch: &Batch, owners: &mut [u8; BATCH]) {
+        let BalanceUp { subscribers, ports, tagged } = self;
         // Where the bytes of their tags lie; nobody has that at 0.
         let mut places = [0_u32; BATCH];
         batch.each_ref(
@@ -76,7 +60,7 @@ impl Stage for BalanceUp {
                 }
             },
         );
-        out.answer_indexed_each(batch.live(), &places.map(|at| subscribers.owner_at(at)));
+        *owners = places.map(|at| subscribers.owner_at(at));
     }
 }
 
@@ -84,12 +68,11 @@ impl Stage for BalanceUp {
 pub(crate) struct BalanceDown {
     subscribers: Arc<Subscribers>,
     has_keys: bool,
-    workers: u8,
 }
 
 /// What says whose a packet from the core is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
+enum OwnerKey {
     /// A GRE key that has a byte of its own.
     Key(u32),
     /// The key of a binding.
@@ -99,13 +82,13 @@ enum Whose {
 }
 
 impl BalanceDown {
-    /// Before so many workers. Packets are in tunnels if subscribers have keys.
-    pub(crate) fn new(subscribers: Arc<Subscribers>, has_keys: bool, workers: u8) -> BalanceDown {
-        BalanceDown { subscribers, has_keys, workers }
+    /// Packets are in tunnels if subscribers have keys.
+    pub(crate) fn new(subscribers: Arc<Subscribers>, has_keys: bool) -> BalanceDown {
+        BalanceDown { subscribers, has_keys }
     }
 
     #[inline(always)]
-    fn whose(&self, packet: &Packet) -> Whose {
+    fn whose(&self, packet: &Packet) -> OwnerKey {
         let labels = labels_of(packet);
         let at = Ethernet::LEN + labels;
         if self.has_keys {
@@ -115,26 +98,26 @@ impl BalanceDown {
                 && let Some(key) = plain_key(tunnel)
                 && self.subscribers.prefetch_key_owner(key)
             {
-                return Whose::Key(key);
+                return OwnerKey::Key(key);
             }
         } else if labels != NOT_PLAIN
             && let Some(key) = self.address(packet.bytes().get(at..).unwrap_or_default(), 0)
         {
-            return Whose::Address(key);
+            return OwnerKey::Address(key);
         }
         self.whose_else(packet)
     }
 
     /// The same for packets with options, IPv6, keys without a byte, and all that is wrong.
     #[cold]
-    fn whose_else(&self, packet: &Packet) -> Whose {
+    fn whose_else(&self, packet: &Packet) -> OwnerKey {
         let frame = packet.bytes();
-        let Some(inner) = inner(frame, self.has_keys) else { return Whose::Nobodys };
+        let Some(inner) = inner(frame, self.has_keys) else { return OwnerKey::Nobodys };
         if self.has_keys && self.subscribers.prefetch_key_owner(inner.scope) {
-            return Whose::Key(inner.scope);
+            return OwnerKey::Key(inner.scope);
         }
         let packet = frame.get(inner.at..).unwrap_or_default();
-        self.address(packet, inner.scope).map_or(Whose::Nobodys, Whose::Address)
+        self.address(packet, inner.scope).map_or(OwnerKey::Nobodys, OwnerKey::Address)
     }
 
     /// The key of the binding of a packet's destination.
@@ -174,12 +157,8 @@ fn plain_key(tunnel: &[u8; TUNNEL_BYTES]) -> Option<u32> {
     (*version == 0x45 && *flags == GRE_IPV4 && is_tunnel(outer)).then_some(u32::from_be_bytes(*key.first_chunk()?))
 }
 
-impl Stage for BalanceDown {
-    fn declare(&self) -> Declaration {
-        declaration(self.workers)
-    }
-
-    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+impl Whose for BalanceDown {
+    fn owners(&mut self, batch: &Batch, owners: &mut [u8; BATCH]) {
         let subscribers = &*self.subscribers;
         let mut keys = [0_u32; BATCH];
         let mut addresses = [subscribers.key4(0, 0); BATCH];
@@ -188,26 +167,24 @@ impl Stage for BalanceDown {
         batch.each_ref(
             #[inline(always)]
             |slot, packet| match self.whose(packet) {
-                Whose::Key(key) => {
+                OwnerKey::Key(key) => {
                     keys[slot.index()] = key;
                     by_key |= slot.bit();
                 }
-                Whose::Address(key) => {
+                OwnerKey::Address(key) => {
                     let hash = subscribers.hash(key);
                     subscribers.prefetch_bucket(hash);
                     (addresses[slot.index()], hashes[slot.index()]) = (key, hash);
                     by_address |= slot.bit();
                 }
-                Whose::Nobodys => {}
+                OwnerKey::Nobodys => {}
             },
         );
-        let mut owners = [0; BATCH];
         for slot in Slots(by_key) {
             owners[slot.index()] = subscribers.owner_by_key(keys[slot.index()]);
         }
         if by_address != 0 {
-            self.by_address(by_address, &addresses, &hashes, &mut owners);
+            self.by_address(by_address, &addresses, &hashes, owners);
         }
-        out.answer_indexed_each(batch.live(), &owners);
     }
 }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use ipnet::Ipv6Net;
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
 use weir_net::Author;
-use weir_sched::arrangement::Arrangement;
-use weir_sched::owner::Owners;
 use weir_simd::Kernel;
+use weir_stage::ownership::Arrangement;
+use weir_stage::ownership::Owners;
 use weir_stage::{Case, Description, Env, Function, Given, Graph, GraphError, Ground, Prepared, Show, Site, Verb};
 use weir_table::lpm4::Prefix4;
 use weir_wire::MacAddr;
@@ -55,6 +55,11 @@ impl Function for Bng {
     fn in_front(&self, given: &Given<'_, BngConfig>, port: &str) -> u16 {
         const TWO_TAGS: u16 = 8;
         if given.config.access.iter().any(|access| access.as_str() == port) { TWO_TAGS } else { 0 }
+    }
+
+    /// Customers and routers send to the gateway; frames to other stations are dropped.
+    fn promiscuous(&self, _given: &Given<'_, BngConfig>, _port: &str) -> bool {
+        false
     }
 
     fn holds(&self, given: &Given<'_, BngConfig>) -> usize {

@@ -11,9 +11,9 @@
 use std::sync::Arc;
 
 use weir_packet::Key;
-use weir_sched::arrangement::Arrangement;
-use weir_sched::owner::Own;
 use weir_sched::shaper;
+use weir_stage::ownership::balance::{MakeBalancer, Spec};
+use weir_stage::ownership::{Arrangement, Own};
 use weir_stage::{Declaration, Graph, GraphError, NodeId, Place, Stage, To, Ways};
 
 use crate::config::{BngConfig, CoreEncapsulation};
@@ -64,8 +64,8 @@ struct Site<'a> {
     user: Key<u32>,
 }
 
-/// Makes a stage of a gateway that runs.
-type Make = fn(&Running, u8) -> Box<dyn Stage>;
+/// Makes a balancer of a gateway that runs.
+type Make = fn(&Running, MakeBalancer) -> Box<dyn Stage>;
 
 impl Shape {
     /// Whether packets go in tunnels towards the core.
@@ -147,33 +147,15 @@ impl<'a> Drawing<'a> {
     }
 
     /// A balancer of packets from customers before these stages of the owners, in their order; the stage itself if there is one owner only.
-    fn before_up(&mut self, name: &str, owners: impl ExactSizeIterator<Item = NodeId>) -> Result<NodeId, GraphError> {
+    fn before_up(&mut self, name: &str, owners: impl Iterator<Item = NodeId>) -> Result<NodeId, GraphError> {
         self.balanced(name, Running::balance_up, owners)
     }
 
-    fn balanced(
-        &mut self,
-        name: &str,
-        make: Make,
-        mut owners: impl ExactSizeIterator<Item = NodeId>,
-    ) -> Result<NodeId, GraphError> {
-        let (arrangement, workers) = (self.shape.arrangement, owners.len() as u8);
-        if !arrangement.is_balanced()
-            && let Some(only) = owners.next()
-        {
-            return Ok(only);
-        }
-        let (name, declared) = (self.shape.stage(name), balance::declaration(workers));
-        let balance = self
-            .graph
-            .add_of(name, declared, arrangement.entrance(), self.running, |running| Ok(make(running, workers)))?;
-        for (n, owner) in owners.enumerate() {
-            if n == 0 {
-                self.graph.wire(balance, "first", To::Stage(owner));
-            }
-            self.graph.wire(balance, &format!("worker[{n}]"), To::Stage(owner));
-        }
-        Ok(balance)
+    fn balanced(&mut self, name: &str, make: Make, owners: impl Iterator<Item = NodeId>) -> Result<NodeId, GraphError> {
+        let spec = Spec { name: self.shape.stage(name), reads: balance::READS, tables: self.running };
+        let owners: Vec<NodeId> = owners.collect();
+        let make = |running: &Running, maker| Ok(make(running, maker));
+        self.shape.arrangement.balance(&mut self.graph, spec, &owners, make)
     }
 
     fn site(&self, direction: Direction, position: u8, port: &'a BngPort) -> Option<Site<'a>> {
@@ -231,7 +213,7 @@ impl<'a> Drawing<'a> {
             let mut next = out;
             if let Some(site) = shaped {
                 let shape = match shared {
-                    _ if arrangement.has_own_schedulers() => self.add_shaper(site, copy.owner, copy.place, out)?,
+                    _ if arrangement.has_own_parts() => self.add_shaper(site, copy.owner, copy.place, out)?,
                     Some(shape) => shape,
                     None => *shared.insert(self.add_shaper(site, 0, arrangement.exit(), out)?),
                 };
@@ -249,7 +231,7 @@ impl<'a> Drawing<'a> {
     fn first_up(&mut self, position: u8, port: &'a BngPort, copies: &[Copy], up: NodeId) -> Result<NodeId, GraphError> {
         let Some(site) = self.site(Direction::Up, position, port) else { return Ok(up) };
         let arrangement = self.shape.arrangement;
-        if !arrangement.has_own_schedulers() {
+        if !arrangement.has_own_parts() {
             // The port's rate is one: shaped first, then balanced.
             return self.shaped_before(site, (0, Own::ALL), arrangement.entrance(), up);
         }

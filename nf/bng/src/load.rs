@@ -283,7 +283,7 @@ mod tests {
             gateways: vec!["10.0.0.1/8".parse().unwrap()],
             timing: Timing { ageing: 1, retransmit: 1, questions: 1, failed: 1 },
             shaping: None,
-            owners: weir_sched::owner::Owners::ONE,
+            owners: weir_stage::ownership::Owners::ONE,
         }
     }
 

@@ -10,8 +10,8 @@ use weir_packet::Key;
 use weir_sched::class::MAX_QUEUES;
 use weir_sched::classify::Classifier;
 use weir_sched::config::SchedulerConfig;
-use weir_sched::owner::Owners;
 use weir_sched::shaping::{Change, Shaping};
+use weir_stage::ownership::Owners;
 use weir_stage::{Given, Layout, Stage};
 
 use crate::config::{BngConfig, QosConfig};
@@ -202,7 +202,7 @@ pub(crate) fn users(config: &QosConfig) -> u32 {
 
 /// Packets that the schedulers of so many access ports may hold, divided among these owners.
 pub(crate) fn holds(config: &QosConfig, ports: usize, owners: Owners) -> usize {
-    both(config).map(|(_, scheduler)| scheduler.holds(owners.schedulers()) * ports).sum()
+    both(config).map(|(_, scheduler)| scheduler.holds(owners.parts()) * ports).sum()
 }
 
 /// What is wrong with the part of a configuration that is about shaping, beyond its schema.

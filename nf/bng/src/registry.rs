@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use ipnet::Ipv4Net;
 use weir_net::Author;
-use weir_sched::owner::Owners;
+use weir_stage::ownership::Owners;
 
 pub(crate) use check::{Column, check_alone};
 pub(crate) use entry::{Entry, Fields, PREFIX_LENGTH, Subscriber, half};

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use weir_packet::Key;
-use weir_sched::owner::Own;
 use weir_simd::Kernel;
+use weir_stage::ownership::Own;
+use weir_stage::ownership::balance::MakeBalancer;
 use weir_stage::{Graph, GraphError, Instance, Notice, RequestError, Saved, ShowRows, Stage};
 
 use crate::balance::{BalanceDown, BalanceUp};
@@ -97,15 +98,15 @@ impl Running {
     }
 
     /// A balancer of packets from customers.
-    pub(crate) fn balance_up(&self, workers: u8) -> Box<dyn Stage> {
+    pub(crate) fn balance_up(&self, make: MakeBalancer) -> Box<dyn Stage> {
         let (subscribers, Shape { ports, config, .. }) = (Arc::clone(&self.subscribers), &self.shape);
-        Box::new(BalanceUp::new(subscribers, Arc::clone(ports), config.tpid.ethertype(), workers))
+        make.of(BalanceUp::new(subscribers, Arc::clone(ports), config.tpid.ethertype()))
     }
 
     /// A balancer of packets to customers.
-    pub(crate) fn balance_down(&self, workers: u8) -> Box<dyn Stage> {
+    pub(crate) fn balance_down(&self, make: MakeBalancer) -> Box<dyn Stage> {
         let has_keys = self.shape.config.core_encapsulation == CoreEncapsulation::GreMpls;
-        Box::new(BalanceDown::new(Arc::clone(&self.subscribers), has_keys, workers))
+        make.of(BalanceDown::new(Arc::clone(&self.subscribers), has_keys))
     }
 
     fn schedulers(&self) -> Result<&Schedulers, GraphError> {

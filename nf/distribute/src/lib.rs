@@ -1,68 +1,83 @@
-//! Stage `distribute`: spreads flows over the replicas of a graph, where a device has one receive queue only.
+//! The stage that spreads packets over the replicas of a graph, where a device has one receive queue only.
 //!
-//! A flow keeps to one replica, so its packets keep their order. What is neither IPv4 nor IPv6, behind up to two tags, goes to
-//! replica 0.
+//! Packets that belong together ([`SpreadBy`]) keep to one replica, so they keep their order. What has no addresses goes to replica 0.
 
 #![forbid(unsafe_code)]
 
 use weir_config::{ConfigError, Schema, config};
-use weir_packet::{Batch, Packet};
-use weir_stage::{Declaration, DescribeStage, Env, Out, Settings, Stage, StageKind};
-use weir_wire::{ethernet, flow};
+use weir_packet::{BATCH, Batch};
+use weir_stage::ownership::{Balancer, Whose};
+use weir_stage::{DescribeStage, Env, Settings, SpreadBy, Stage, StageKind};
+use weir_wire::spread::{self, Key};
 
-weir_stage::ways! {
-    /// Ways out of [`Distribute`], beside `replica[n]`.
-    pub enum Exit {
-        /// To the first replica.
-        First => way "first",
-    }
-}
-
-/// Distinguishes this use of the flow hash from others that follow it, which would otherwise see a part of the flows only.
+/// Distinguishes this use of the hash from others that follow it, which would otherwise see a part of the flows only.
 const SEED: u64 = 0x7765_6972_2d64_6973;
 
-/// Bytes of an Ethernet header without tags, and of a tag.
-const ETHERNET: usize = 14;
-const TAG: usize = 4;
-
-/// Tags that are looked past.
-const TAGS: usize = 2;
-
-/// Spreads flows over replicas by a hash of their addresses, protocol and ports.
+/// Says which replica packets go to.
 #[derive(Debug)]
-pub struct Distribute {
-    replicas: u8,
+struct Spreading {
+    key: Key,
+    replicas: u64,
 }
 
-impl Distribute {
-    /// For so many replicas, at least 1.
-    pub fn new(replicas: u8) -> Distribute {
-        Distribute { replicas: replicas.max(1) }
+impl Spreading {
+    #[inline(always)]
+    fn by(&self, key: Key, batch: &Batch, owners: &mut [u8; BATCH]) {
+        let replicas = self.replicas;
+        // Inlined, so that the compiler knows the key.
+        batch.each_ref(
+            #[inline(always)]
+            |slot, packet| {
+                let hash = spread::hash(key, packet.window(0), packet.len(), SEED).unwrap_or(0);
+                // The high part of the product is uniform below `replicas` when the hash is uniform (Lemire 2016).
+                owners[slot.index()] = ((u64::from(hash) * replicas) >> 32) as u8;
+            },
+        );
+    }
+
+    /// Not part of the loop that is usual.
+    #[inline(never)]
+    fn by_other(&self, batch: &Batch, owners: &mut [u8; BATCH]) {
+        self.by(self.key, batch, owners);
     }
 }
 
-impl Stage for Distribute {
-    fn declare(&self) -> Declaration {
-        Declaration::of::<Exit>().indexed("replica", usize::from(self.replicas))
+impl Whose for Spreading {
+    fn owners(&mut self, batch: &Batch, owners: &mut [u8; BATCH]) {
+        match self.key {
+            Key::Flow => self.by(Key::Flow, batch, owners),
+            _ => self.by_other(batch, owners),
+        }
     }
+}
 
-    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let replicas = u64::from(self.replicas);
-        batch.each(|slot, packet, _| {
-            let hash = hash_of(packet);
-            // The high part of the product is uniform below `replicas` when the hash is uniform (Lemire 2016).
-            let replica = (u64::from(hash) * replicas) >> 32;
-            out.answer_indexed(slot, replica as u8);
-        });
-    }
+/// The stage before so many replicas, at least 1: its ways are `replica[0]` and so on.
+pub fn distributor(by: SpreadBy, replicas: u8) -> Box<dyn Stage> {
+    Box::new(stage(by, replicas))
+}
+
+fn stage(by: SpreadBy, replicas: u8) -> Balancer<Spreading> {
+    let key = match by {
+        SpreadBy::Flow => Key::Flow,
+        SpreadBy::Addresses => Key::Addresses,
+        SpreadBy::Source => Key::Source,
+        SpreadBy::Destination => Key::Destination,
+        SpreadBy::Tags => Key::Tags,
+        SpreadBy::GreKey => Key::GreKey,
+        SpreadBy::Inner => Key::Inner,
+    };
+    let replicas = replicas.max(1);
+    Balancer::new(Spreading { key, replicas: replicas.into() }, ("replica", replicas), &[])
 }
 
 config! {
-    /// Spreads flows over `replica[0]`, `replica[1]` and so on, by a hash of their addresses, protocol and ports, in IPv6 of the flow label,
-    /// too, behind up to two VLAN tags. What is neither IPv4 nor IPv6 leaves by `replica[0]`.
+    /// Spreads packets over `replica[0]`, `replica[1]` and so on, looking past up to two VLAN tags, labels of MPLS, and PPPoE. What is neither IPv4
+    /// nor IPv6 leaves by `replica[0]`.
     pub struct SpreadConfig {
         /// How many ways there are.
         pub replicas: u8 = required, rebuild, range(1..=64);
+        /// What packets have in common that leave by the same way.
+        pub by: SpreadBy = default(SpreadBy::Flow), rebuild;
     }
 }
 
@@ -80,26 +95,9 @@ impl StageKind for Spread {
     }
 
     fn describe(&self, settings: &Settings<'_>, _env: &Env<'_>) -> Result<Box<dyn DescribeStage>, Vec<ConfigError>> {
-        let SpreadConfig { replicas } = settings.read()?;
-        Ok(Box::new(move || Box::new(Distribute::new(replicas)) as Box<dyn Stage>))
+        let SpreadConfig { replicas, by } = settings.read()?;
+        Ok(Box::new(move || distributor(by, replicas)))
     }
-}
-
-fn hash_of(packet: &Packet) -> u32 {
-    let mut at = ETHERNET;
-    for _ in 0..=TAGS {
-        if packet.len() < at {
-            return 0;
-        }
-        // The type stands right in front of what it is the type of.
-        match u16::from_be_bytes(*packet.window::<2>(at - 2)) {
-            ethernet::IPV4 => return flow::hash(packet.window::<64>(at), packet.len() - at, SEED),
-            ethernet::IPV6 => return flow::hash6(packet.window::<64>(at), packet.len() - at, SEED),
-            ethernet::CVLAN | ethernet::SVLAN | ethernet::OLD_SVLAN => at += TAG,
-            _ => return 0,
-        }
-    }
-    0
 }
 
 #[cfg(test)]
@@ -132,7 +130,7 @@ mod tests {
     fn flows_are_spread_evenly_and_stick() {
         let tags: [&[u16]; 5] = [&[], &[0x8100], &[0x88a8, 0x8100], &[0x9100, 0x8100], &[0x8100, 0x8100]];
         for (six, tags) in [false, true].into_iter().flat_map(|six| tags.map(|tags| (six, tags))) {
-            let mut harness = Harness::new(Distribute::new(3));
+            let mut harness = Harness::new(stage(SpreadBy::Flow, 3));
             let mut counts = [0_usize; 3];
             for n in 0..3000 {
                 let same = vec![frame(n, six, tags); 4];
@@ -146,16 +144,71 @@ mod tests {
         }
     }
 
+    /// A way of spreading: what frames differ in that it tells apart, and in what it does not.
+    type Case = (SpreadBy, fn(u16) -> Vec<u8>, fn(u16) -> Vec<u8>);
+
+    /// A frame with these bytes from its addresses on, IPv4 behind no tags.
+    fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut frame = frame(0, false, &[]);
+        frame[at..at + bytes.len()].copy_from_slice(bytes);
+        frame
+    }
+
+    fn tagged(n: u16) -> Vec<u8> {
+        let mut frame = frame(0, true, &[0x8100]);
+        frame[14..16].copy_from_slice(&n.to_be_bytes());
+        frame
+    }
+
+    /// A packet with another, of flow `n`, in a GRE tunnel with a key.
+    fn tunnelled(key: u16, n: u16) -> Vec<u8> {
+        let mut outer = frame(0, false, &[])[..34].to_vec();
+        outer[16..18].copy_from_slice(&62_u16.to_be_bytes());
+        outer[23] = 47;
+        outer.extend([0x20, 0, 8, 0, 0, 0]);
+        outer.extend(key.to_be_bytes());
+        outer.extend(&frame(n, false, &[])[14..]);
+        outer
+    }
+
+    #[test]
+    fn what_is_spread_by_is_what_was_asked_for() {
+        const SOURCE: usize = 14 + 12;
+        const DESTINATION: usize = 14 + 16;
+        let cases: [Case; 7] = [
+            (SpreadBy::Flow, |n| frame(n, true, &[]), |n| with(14 + 4, &n.to_be_bytes())),
+            (SpreadBy::Addresses, |n| with(SOURCE + 2, &n.to_be_bytes()), |n| frame(n, false, &[])),
+            (SpreadBy::Source, |n| with(SOURCE + 2, &n.to_be_bytes()), |n| with(DESTINATION + 2, &n.to_be_bytes())),
+            (
+                SpreadBy::Destination,
+                |n| with(DESTINATION + 2, &n.to_be_bytes()),
+                |n| with(SOURCE + 2, &n.to_be_bytes()),
+            ),
+            (SpreadBy::Tags, tagged, |n| frame(n, false, &[0x8100])),
+            (SpreadBy::GreKey, |n| tunnelled(n, 0), |n| tunnelled(0, n)),
+            (SpreadBy::Inner, |n| tunnelled(0, n), |n| tunnelled(n, 0)),
+        ];
+        for (by, apart, together) in cases {
+            let mut harness = Harness::new(stage(by, 4));
+            let mut ways = |make: fn(u16) -> Vec<u8>| {
+                let frames: Vec<Vec<u8>> = (0..64).map(make).collect();
+                harness.run(0, &frames).ways.into_keys().collect::<Vec<String>>()
+            };
+            assert_eq!(ways(apart), ["replica[0]", "replica[1]", "replica[2]", "replica[3]"], "{by}");
+            assert_eq!(ways(together).len(), 1, "{by}");
+        }
+    }
+
     #[test]
     fn what_is_no_ip_packet_goes_to_the_first_replica() {
         for len in 0..60 {
             let mut other = vec![0xff; 60];
             other.truncate(len);
-            assert_eq!(Harness::new(Distribute::new(2)).run(0, &[other]).way("replica[0]").len(), 1);
+            assert_eq!(Harness::new(stage(SpreadBy::Flow, 2)).run(0, &[other]).way("replica[0]").len(), 1);
         }
         for n in 0..100 {
             let three_tags = frame(n, false, &[0x8100; 3]);
-            assert_eq!(Harness::new(Distribute::new(2)).run(0, &[three_tags]).way("replica[0]").len(), 1);
+            assert_eq!(Harness::new(stage(SpreadBy::Flow, 2)).run(0, &[three_tags]).way("replica[0]").len(), 1);
         }
     }
 }

@@ -23,6 +23,7 @@ mod replay;
 mod report;
 mod resolve;
 mod send;
+mod sequence;
 mod shared;
 mod size;
 mod stream;

@@ -6,8 +6,8 @@ use weir_packet::{BATCH, Packet};
 use crate::layers::{Built, LengthPlace, Part, Place, SumPlace};
 use crate::load::CHECK_SEQUENCE;
 use crate::random::Random;
+use crate::sequence::Sequence;
 use crate::size::{Drawing, Sizes};
-use crate::values::Sequence;
 
 /// A cache line.
 const LINE: usize = 64;

@@ -45,7 +45,7 @@ pub(crate) trait Find: Send + 'static {
     /// Asks for what [`Find::user`] will look at.
     fn prefetch(&self, packet: &Packet, frame: &Frame);
 
-    /// The word of the user of a frame ([`weir_sched::owner`]); [`OTHERS`] if it is nobody's.
+    /// The word of the user of a frame ([`weir_stage::ownership`]); [`OTHERS`] if it is nobody's.
     fn user(&self, packet: &Packet, frame: &Frame) -> u32;
 }
 

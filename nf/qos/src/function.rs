@@ -7,11 +7,11 @@ use weir_config::{ConfigError, Element, ErrorKind};
 use weir_mem::Published;
 use weir_net::limit::{Rate, TokenBucket};
 use weir_packet::Key;
-use weir_sched::arrangement::Arrangement;
 use weir_sched::classify::Classifier;
-use weir_sched::owner::Own;
 use weir_sched::police::{Police, Policers};
 use weir_sched::shaping::Shaping;
+use weir_stage::ownership::balance::MakeBalancer;
+use weir_stage::ownership::{Arrangement, Own};
 use weir_stage::{
     Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Need, Prepared, RequestError, Saved,
     Show, ShowRows, Stage, Verb,
@@ -53,7 +53,7 @@ impl Function for Qos {
 
     fn holds(&self, given: &Given<'_, QosConfig>) -> usize {
         let owners = Arrangement::of(given.placement).owners();
-        given.config.scheduler.holds(owners.schedulers()) * directions(given.config).len()
+        given.config.scheduler.holds(owners.parts()) * directions(given.config).len()
     }
 
     fn needs(&self, given: &Given<'_, QosConfig>) -> Vec<Need> {
@@ -216,9 +216,9 @@ impl Running {
         Ok(Box::new(Police::new(user, profiles, Arc::clone(&self.policers), overhead)))
     }
 
-    /// Brings packets to so many owners.
-    pub(crate) fn balance(&self, direction: Direction, owners: u8) -> Box<dyn Stage> {
-        lock(&self.shared).table.balance(direction == Direction::Back, owners)
+    /// Brings packets to their owners.
+    pub(crate) fn balance(&self, direction: Direction, make: MakeBalancer) -> Box<dyn Stage> {
+        lock(&self.shared).table.balance(direction == Direction::Back, make)
     }
 
     /// Lets pass what a rate allows.

@@ -11,16 +11,16 @@ use std::sync::Arc;
 
 use weir_net::limit::Rate;
 use weir_packet::Key;
-use weir_sched::arrangement::Arrangement;
-use weir_sched::owner::Own;
 use weir_sched::{police, shaper};
+use weir_stage::ownership::balance::Spec;
+use weir_stage::ownership::{Arrangement, Own};
 use weir_stage::{Graph, GraphError, NodeId, Place, To};
 
 use crate::back::Back;
 use crate::config::QosConfig;
 use crate::function::{Running, directions};
 use crate::state::Direction;
-use crate::{balance, identify, limit};
+use crate::{identify, limit};
 
 /// What the graph of `qos` is drawn from.
 pub(crate) struct Shape {
@@ -78,13 +78,15 @@ impl Drawing<'_> {
         let mut owners = Vec::new();
         for (owner, place) in arrangement.sections() {
             let shaper = match shared {
-                _ if arrangement.has_own_schedulers() => self.shaper(direction, owner, place, to)?,
+                _ if arrangement.has_own_parts() => self.shaper(direction, owner, place, to)?,
                 Some(shaper) => shaper,
                 None => *shared.insert(self.shaper(direction, 0, arrangement.exit(), to)?),
             };
             owners.push(self.before_shaper(direction, owner, place, shaper)?);
         }
-        let first = self.balanced(direction, &owners)?;
+        let spec = Spec { name: self.shape.stage("balance", direction), reads: &[], tables: self.running };
+        let make = |running: &Running, make| Ok(running.balance(direction, make));
+        let first = arrangement.balance(&mut self.graph, spec, &owners, make)?;
         self.limited(direction, first)
     }
 
@@ -119,24 +121,6 @@ impl Drawing<'_> {
         }
         self.graph.wire(identify, "out", To::Stage(next));
         Ok(identify)
-    }
-
-    /// A balancer before the owners, if there is one.
-    fn balanced(&mut self, direction: Direction, owners: &[NodeId]) -> Result<NodeId, GraphError> {
-        let (arrangement, count) = (self.shape.arrangement, owners.len() as u8);
-        let first = owners.first().copied().unwrap_or(NodeId(0));
-        if !arrangement.is_balanced() {
-            return Ok(first);
-        }
-        let (name, declared) = (self.shape.stage("balance", direction), balance::declaration(count));
-        let balance = self.graph.add_of(name, declared, arrangement.entrance(), self.running, |running| {
-            Ok(running.balance(direction, count))
-        })?;
-        self.graph.wire(balance, "first", To::Stage(first));
-        for (n, owner) in owners.iter().enumerate() {
-            self.graph.wire(balance, &format!("worker[{n}]"), To::Stage(*owner));
-        }
-        Ok(balance)
     }
 
     /// A limiter before all others, if there is one.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_mem::Published;
 use weir_packet::{BATCH, Batch, Key, LaneId};
 use weir_sched::classify::{Classifier, Frame};
-use weir_sched::owner::Own;
+use weir_stage::ownership::Own;
 use weir_stage::{Declaration, Out, Stage};
 
 use crate::find::{Find, OTHERS};

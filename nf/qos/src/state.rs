@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_mem::Published;
 use weir_sched::classify::Classifier;
-use weir_sched::owner::Owners;
 use weir_sched::police::{Policers, UserProfiles};
 use weir_sched::shaping::Shaping;
+use weir_stage::ownership::Owners;
 
 use crate::find::OTHERS;
 use crate::load::{Names, Wanted};
@@ -53,8 +53,8 @@ pub(crate) struct Profiles {
 impl Profiles {
     /// Of so many users.
     pub(crate) fn new(owners: Owners, users: u32) -> Profiles {
-        let each = users.div_ceil(u32::from(owners.schedulers()));
-        let schedulers = (0..owners.schedulers()).map(|_| Arc::new(UserProfiles::new(each))).collect();
+        let each = users.div_ceil(u32::from(owners.parts()));
+        let schedulers = (0..owners.parts()).map(|_| Arc::new(UserProfiles::new(each))).collect();
         Profiles { owners, schedulers }
     }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_mem::Domain;
-use weir_sched::owner::Own;
 use weir_stage::Stage;
+use weir_stage::ownership::Own;
+use weir_stage::ownership::balance::MakeBalancer;
 use weir_table::lpm4::{self, Lpm4, Packed, Prefix4};
 use weir_table::lpm6::{self, Compiled, Lpm6, Prefix6};
 
-use crate::balance::Balance;
+use crate::balance::ByUser;
 use crate::config::UserBy;
 use crate::find::{Addressed, ByTags, OTHERS, One, Tagged};
 use crate::identify::Identify;
@@ -84,13 +85,13 @@ impl Table {
         }
     }
 
-    /// The stage that balances before so many workers.
-    pub(crate) fn balance(&self, mirrored: bool, workers: u8) -> Box<dyn Stage> {
+    /// The stage that brings packets to the owners of their users.
+    pub(crate) fn balance(&self, mirrored: bool, make: MakeBalancer) -> Box<dyn Stage> {
         match self {
-            Table::One => Box::new(Balance::new(One, workers)),
-            Table::Tags(table) => Box::new(Balance::new(Tagged(Arc::clone(table)), workers)),
+            Table::One => make.of(ByUser::new(One)),
+            Table::Tags(table) => make.of(ByUser::new(Tagged(Arc::clone(table)))),
             Table::Prefixes { v4, v6, destination } => {
-                Box::new(Balance::new(addressed(v4, v6, *destination != mirrored), workers))
+                make.of(ByUser::new(addressed(v4, v6, *destination != mirrored)))
             }
         }
     }

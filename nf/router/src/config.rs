@@ -103,8 +103,8 @@ config! {
     /// Routes IPv4 and IPv6 between the interfaces of its ports: untagged ones, and those declared with VLAN tags.
     pub struct RouterConfig {
         /// The ports that belong to the router, with all interfaces that are declared on them; each has one or more addresses, its own or
-        /// those of its interfaces.
-        pub ports: Vec<PortName> = required, rebuild, length(1..=64);
+        /// those of its interfaces. One that is added takes nothing else along; one that is taken away has the router built anew.
+        pub ports: Vec<PortName> = required, live, length(1..=64);
         /// Static routes: for each prefix the next hop, or a list of such that share the traffic. A next hop is the address of a router on a
         /// connected network (`192.0.2.9`), an address with its interface (`fe80::9%lan`), an interface on whose link the destinations
         /// themselves are (`%lan`); or it is `blackhole`, `unreachable` or `prohibit`.
@@ -130,7 +130,7 @@ config! {
         /// sample of packets is looked at, one in 10 ms for each worker; the messages count as errors for `icmp_rate`.
         pub redirects: bool = default(false), rebuild;
         /// Packets that each worker hands to the slow path at most. A quarter is kept for ARP, a quarter for neighbour discovery, and a quarter
-        /// for the router's own addresses.
+        /// for the router's own addresses; of the first two, at most half comes by one port.
         pub punt_rate: PacketRate = default(PacketRate::new(32_000)), rebuild;
         /// How neighbours are found and believed in (ARP, neighbour discovery).
         pub neighbor_timers: NeighborTimers = empty, live;

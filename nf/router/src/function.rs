@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
-use weir_ip::Interfaces;
+use weir_ip::{Ingress, Interfaces};
 use weir_mem::Domain;
 use weir_net::neighbor;
 use weir_net::rib::Limits;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
-    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Layout, Notice, Prepared,
-    RequestError, Saved, Show, ShowRows, Stage, Verb,
+    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, InterfaceSet, Layout, Notice, Others,
+    Prepared, Redrawn, RequestError, Saved, Show, ShowRows, Stage, Verb,
 };
 use weir_table::lpm4::{self, Lookup4};
 use weir_table::lpm6::{self, Compiled};
@@ -56,6 +56,11 @@ impl Function for Router {
         true
     }
 
+    /// Frames to other stations are dropped (RFC 1812 section 3.4).
+    fn promiscuous(&self, _given: &Given<'_, RouterConfig>, _port: &str) -> bool {
+        false
+    }
+
     fn describe(&self, given: &Given<'_, RouterConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
         let wanted = load(given, env)?;
         let shape = Shape {
@@ -64,7 +69,7 @@ impl Function for Router {
             ports: wanted.general.ports.iter().map(|port| port.index).collect(),
             is_parted: given.placement.layout == Layout::Pipeline,
         };
-        let indices = env.ports.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0);
+        let indices = env.ports.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0).max(INDICES);
         Ok(Described { element: Arc::clone(given.element), shape, wanted, indices })
     }
 
@@ -85,12 +90,15 @@ impl Function for Router {
     }
 }
 
+/// Indexes of ports that a router has room for at least: those of ports that it is given later are among them.
+const INDICES: usize = 4096;
+
 /// What a router comes to.
 pub struct Described {
     element: Arc<Element>,
     shape: Shape,
     wanted: Wanted,
-    /// One more than the greatest index of a port, of whatever function.
+    /// The index of a port, of whatever function, is below.
     indices: usize,
 }
 
@@ -107,6 +115,18 @@ impl Description for Described {
             shared::take_over(&running.shared, &old.shared, ground.now);
         }
         Ok(running)
+    }
+
+    fn redraw(&self, running: &Running) -> Redrawn<Running> {
+        let (before, now) = (&running.shape.ports, &self.shape.ports);
+        let known = lock(&running.shared).interfaces.ingress().indices();
+        match now.strip_prefix(before.as_slice()) {
+            Some([]) => Redrawn::Same,
+            Some(more) if more.iter().all(|index| usize::from(*index) < known) => {
+                Redrawn::As(Running { shape: self.shape.clone(), ..running.clone() })
+            }
+            _ => Redrawn::Anew,
+        }
     }
 
     fn change(self, running: &Running, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
@@ -184,6 +204,7 @@ fn table_configs(limits: &RouterLimits, kernel: Kernel) -> (lpm4::Config, lpm6::
 const FATES: usize = 65_536;
 
 /// A configured router.
+#[derive(Clone)]
 pub struct Running {
     shape: Shape,
     /// What workers look up in, by VRF.
@@ -208,6 +229,11 @@ macro_rules! by_table {
 }
 
 impl Running {
+    /// The names of its ports, by position.
+    pub(crate) fn port_names(&self) -> Vec<String> {
+        lock(&self.shared).interfaces.ports().iter().map(|port| port.name.clone()).collect()
+    }
+
     /// The stage that forwards: all of the fast path, or the part of it behind [`Check`].
     pub(crate) fn forward(&self, keys: Keys) -> Result<Box<dyn Stage>, GraphError> {
         let lend = || self.counters.lend().map_err(|error| GraphError(vec![error.to_string()]));
@@ -288,6 +314,15 @@ impl Instance for Running {
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {
         lock(&self.shared).set_link(port, up, now);
+    }
+
+    fn interfaces(&self) -> Option<Arc<dyn InterfaceSet>> {
+        let ingress: Arc<Ingress> = Arc::clone(lock(&self.shared).interfaces.ingress());
+        Some(ingress)
+    }
+
+    fn share_with(&self, others: Others, now: u64) {
+        lock(&self.shared).share_with(others, now);
     }
 
     fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {

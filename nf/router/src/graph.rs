@@ -15,6 +15,7 @@ use crate::{check, control, forward, hairpin};
 const FIRST: Place = Place::Worker { section: 0 };
 
 /// What the graph of a router is drawn from.
+#[derive(Clone)]
 pub(crate) struct Shape {
     pub(crate) name: String,
     pub(crate) config: Arc<RouterConfig>,
@@ -81,7 +82,8 @@ impl Shape {
     }
 
     pub(crate) fn policing(&self) -> Policing {
-        Policing::new(self.config.punt_rate.packets_per_second())
+        let ports = self.ports.iter().map(|port| usize::from(*port) + 1).max().unwrap_or(0);
+        Policing::new(self.config.punt_rate.packets_per_second(), ports)
     }
 
     pub(crate) fn seed(&self) -> u64 {

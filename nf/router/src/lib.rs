@@ -9,6 +9,7 @@ mod bad;
 mod cases;
 mod check;
 mod checker;
+mod checks;
 mod classify;
 mod config;
 mod control;

@@ -5,11 +5,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use weir_ip::{Fresh, InterfaceId, NO_INTERFACE, Port, Refused};
+use weir_ip::{Fresh, InterfaceId, NO_INTERFACE, Port, Refused, infos_of, tags_of};
 use weir_net::{Author, VrfId};
+use weir_stage::{InterfaceInfo, Others};
 
+use crate::checks::is_free;
 use crate::counters::Counters;
-use crate::load::is_free;
 use crate::own::nets;
 use crate::state::{Control, Routable};
 
@@ -38,6 +39,8 @@ pub(crate) struct Ledger {
     gone: BTreeMap<InterfaceId, VrfId>,
     /// Link-local addresses that interfaces have by themselves.
     automatic: HashMap<InterfaceId, Ipv6Addr>,
+    /// Who else has interfaces on the ports.
+    others: Others,
 }
 
 impl Ledger {
@@ -51,6 +54,7 @@ impl Ledger {
             waiting: BTreeSet::new(),
             gone: BTreeMap::new(),
             automatic: HashMap::new(),
+            others: Others::default(),
         }
     }
 
@@ -82,6 +86,11 @@ impl Ledger {
         let (packets, bytes) = self.received.sum(id.into());
         let (packets_before, bytes_before) = self.before.get(&id).copied().unwrap_or_default();
         (packets.wrapping_sub(packets_before), bytes.wrapping_sub(bytes_before))
+    }
+
+    /// The name of another function that has an interface like this on a port of this index.
+    pub(crate) fn other_owner(&self, port: u16, fresh: &Fresh) -> Option<&str> {
+        self.others.owner(port, &infos_of(fresh.tags))
     }
 
     /// Whether routes and neighbours do not know all links yet.
@@ -307,6 +316,20 @@ impl Control {
 }
 
 impl Control {
+    /// Shares ports with others from here on. Of interfaces that were added at run time, those go that the configuration gives to others.
+    pub(crate) fn share_with(&mut self, others: Others, now: u64) {
+        self.routing.tell_time(now);
+        let same = |info: &InterfaceInfo| {
+            let (_, position) =
+                self.interfaces.ports().iter().zip(0..).find(|(port, _)| info.on.as_ref() == Some(&port.name))?;
+            let found = self.interfaces.with_tags(position, tags_of(&info.tags))?;
+            (self.ledger.author(found.id) == Author::Cli).then_some(found.id)
+        };
+        let lost: Vec<InterfaceId> = others.declared.iter().filter_map(same).collect();
+        self.ledger.others = others;
+        lost.into_iter().for_each(|id| self.remove_interface(id));
+    }
+
     /// Takes over interfaces of the instance that this one replaces: those that were added at run time, on ports that are there still, unless
     /// the configuration has others of their names, tags or addresses now.
     pub(crate) fn take_over_interfaces(&mut self, old: &Control, now: u64) {

@@ -7,18 +7,18 @@ use ipnet::IpNet;
 use weir_config::{
     ConfigError, Element, ErrorKind, Errors, FilePath, InterfaceAddress, MacAddress, NAME, OneOrMany, Path, PortName,
 };
-use weir_ip::{Fresh, InterfaceId, Port, Tag, Tags};
-use weir_net::interface::{AddressKind, BadInterface, Interface};
+use weir_ip::{Fresh, InterfaceId, Port, Tags, tags_of};
 use weir_net::neighbor::Timing;
-use weir_net::{DEFAULT_VRF, Family, VrfId};
-use weir_stage::{Env, Given, InterfaceInfo, PortInfo, TAG_LEN, TagInfo};
+use weir_net::{DEFAULT_VRF, VrfId};
+use weir_stage::{Env, Given, InterfaceInfo, PortInfo, TAG_LEN};
 use weir_wire::MacAddr;
 
 use crate::addresses::Addresses;
 use crate::advertise::Advertise;
+use crate::checks::{RAISE_MTU, Wrong, add, check_family, check_gateway, networks, too_small};
 use crate::config::RouterConfig;
+use crate::function::Running;
 use crate::links::WantedInterface;
-use crate::state::{Control, Routable};
 use crate::static_routes::{Sources, StaticRoute, different_sets, different_vias, long_prefix_networks};
 use crate::via::{Station, Via};
 
@@ -172,7 +172,7 @@ impl Loader<'_> {
     /// The router's ports, and by the way their untagged interfaces.
     fn ports(&mut self) -> Vec<Port> {
         let mut ports: Vec<Port> = Vec::new();
-        for (name, n) in self.config.ports.iter().zip(1..) {
+        for (name, n) in names(self.config, self.env) {
             let Some(info) = self.env.port(name) else { continue };
             if ports.iter().any(|port| port.index == info.index) {
                 let error = self.error(ErrorKind::Duplicate, "ports", Some(n), format!("\"{name}\" stands here twice"));
@@ -180,16 +180,9 @@ impl Loader<'_> {
                 continue;
             }
             let position = ports.len() as u8;
-            let told = format!("port \"{name}\"");
-            let error = |loader: &Self, kind, problem| loader.error(kind, "ports", Some(n), problem);
-            let vrf = self.vrf_of(info.vrf.as_deref(), &told, error);
-            let addresses = self.addresses_of((&told, vrf), &info.addresses, error);
-            if let Some(problem) = too_small(&told, info.facts.mtu, &addresses) {
-                self.errors.push(error(self, ErrorKind::Conflict, problem).remedy(RAISE_MTU));
+            if self.has_untagged(&info.name) {
+                self.untagged(info, position, n);
             }
-            let (name, port) = (info.name.clone(), Some(position));
-            let fresh = Fresh { name, port, tags: Tags::NONE, vrf, mtu: None, enabled: true };
-            self.interfaces.push(WantedInterface { fresh, addresses });
             ports.push(Port {
                 name: info.name.clone(),
                 index: info.index,
@@ -202,9 +195,30 @@ impl Loader<'_> {
         ports
     }
 
+    /// The interface of the untagged packets of a port, which stands at place `n` among the ports.
+    fn untagged(&mut self, info: &PortInfo, position: u8, n: i64) {
+        let told = format!("port \"{}\"", info.name);
+        let error = |loader: &Self, kind, problem| loader.error(kind, "ports", Some(n), problem);
+        let vrf = self.vrf_of(info.vrf.as_deref(), &told, error);
+        let addresses = self.addresses_of((&told, vrf), &info.addresses, error);
+        if let Some(problem) = too_small(&told, info.facts.mtu, &addresses) {
+            self.errors.push(error(self, ErrorKind::Conflict, problem).remedy(RAISE_MTU));
+        }
+        let (name, port) = (info.name.clone(), Some(position));
+        let fresh = Fresh { name, port, tags: Tags::NONE, vrf, mtu: None, enabled: true };
+        self.interfaces.push(WantedInterface { fresh, addresses });
+    }
+
+    /// Whether the untagged packets of a port are the router's: another function may have them where the port is shared.
+    fn has_untagged(&self, port: &str) -> bool {
+        let untagged = self.env.interfaces.iter().find(|info| info.is_untagged() && info.on.as_deref() == Some(port));
+        untagged.is_none_or(|info| info.of == self.element.name())
+    }
+
     /// The declared interfaces that are the router's.
     fn declared(&mut self, ports: &[Port]) {
-        for info in self.env.interfaces.iter().filter(|info| info.of == self.element.name()) {
+        let ours = self.env.interfaces.iter().filter(|info| info.of == self.element.name() && !info.is_untagged());
+        for info in ours {
             let title = format!("interface[\"{}\"]", info.name);
             let error = |kind, key: &str, problem: String| {
                 ConfigError::new(kind, &info.place, format!("{title}.{key}"), problem)
@@ -262,8 +276,9 @@ impl Loader<'_> {
         }
         for (port, is_addressed) in ports.iter().zip(addressed) {
             // One whose addresses are wrong was told of.
-            let has = |info: &PortInfo| info.name == port.name && !info.addresses.is_empty();
-            let on_it = |info: &InterfaceInfo| info.on.as_deref() == Some(&port.name);
+            let untagged = self.has_untagged(&port.name);
+            let has = |info: &PortInfo| info.name == port.name && untagged && !info.addresses.is_empty();
+            let on_it = |info: &InterfaceInfo| info.of == self.element.name() && info.on.as_deref() == Some(&port.name);
             if is_addressed || self.env.ports.iter().any(has) || self.env.interfaces.iter().any(on_it) {
                 continue;
             }
@@ -469,123 +484,19 @@ impl Loader<'_> {
     }
 }
 
-/// What is wrong with an MTU where there are addresses of IPv6: "IPv6 requires that every link in the Internet have an MTU of 1280 octets or
-/// greater" (RFC 8200 section 5).
-pub(crate) fn too_small(told: &str, mtu: u16, addresses: &[IpNet]) -> Option<String> {
-    let has_ipv6 = addresses.iter().any(|net| matches!(net, IpNet::V6(_)));
-    (has_ipv6 && mtu < LEAST_IPV6_MTU)
-        .then(|| format!("{told} has an IPv6 address and an MTU of {mtu}; IPv6 needs {LEAST_IPV6_MTU} at least"))
+/// The names of the ports, with their places in the configuration. What a router that runs has comes first, in its order, so that it goes on
+/// where others are added.
+fn names<'c>(config: &'c RouterConfig, env: &Env<'_>) -> Vec<(&'c PortName, i64)> {
+    let running = env.running.and_then(|running| running.downcast_ref());
+    let before = running.map_or_else(Vec::new, Running::port_names);
+    let mut names: Vec<(&PortName, i64)> = config.ports.iter().zip(1..).collect();
+    let position = |name: &PortName| before.iter().position(|before| before == name.as_str());
+    names.sort_by_key(|(name, _)| position(name).unwrap_or(usize::MAX));
+    names
 }
-
-/// The smallest MTU of a link that carries IPv6.
-const LEAST_IPV6_MTU: u16 = 1280;
-
-const RAISE_MTU: &str = "raise the MTU, or leave the address out";
 
 /// Bytes of tags for which a port's device has room: as many as those of its declared interfaces take.
 fn tag_room(env: &Env<'_>, port: &str) -> u16 {
     let on_it = env.interfaces.iter().filter(|info| info.on.as_deref() == Some(port));
     on_it.map(|info| TAG_LEN * info.tags.len() as u16).max().unwrap_or(0)
-}
-
-/// Tags as the network layer has them.
-pub(crate) fn tags_of(tags: &[TagInfo]) -> Tags {
-    Tags::of(tags.iter().map(|tag| Tag { tpid: tag.tpid, vlan: tag.vlan }))
-}
-
-/// What is wrong with an address of an interface.
-pub(crate) enum Wrong {
-    /// No host can have it.
-    Bad(BadInterface),
-    /// Another interface has the same address, or the same network.
-    Conflict(InterfaceId, &'static str),
-}
-
-/// Adds an address of an interface.
-fn add<A: Family>(own: &mut Addresses<A>, id: InterfaceId, net: A::Prefix) -> Result<(), Wrong> {
-    let address = Interface::new(id, net).map_err(Wrong::Bad)?;
-    if let Some((other, what)) = conflict_of(own, &address) {
-        return Err(Wrong::Conflict(other, what));
-    }
-    own.add(address);
-    Ok(())
-}
-
-/// Another interface of the same VRF that has the same address, or the same network, and which of both.
-fn conflict_of<A: Family>(addresses: &Addresses<A>, own: &Interface<A>) -> Option<(InterfaceId, &'static str)> {
-    if own.address().is_link_local() {
-        let same = addresses.of(own.port()).iter().any(|other| other.address() == own.address());
-        return same.then_some((own.port(), "address"));
-    }
-    if let Some(owner) = addresses.owners(own.address()).first() {
-        return Some((*owner, "address"));
-    }
-    let other = addresses.in_network(own.network()).iter().find(|other| other.port() != own.port())?;
-    Some((other.port(), "network"))
-}
-
-/// What speaks against an address of an interface (a new one, where there is none) in a VRF of a running router.
-pub(crate) fn check_address(control: &Control, vrf: VrfId, of: Option<InterfaceId>, net: IpNet) -> Result<(), Wrong> {
-    fn check<A: Routable>(control: &Control, vrf: VrfId, of: Option<InterfaceId>, net: A::Prefix) -> Result<(), Wrong> {
-        // A new one is for a moment as if of an interface that nobody has: the conflict with itself is none.
-        let own = Interface::<A>::new(of.unwrap_or(weir_ip::NO_INTERFACE), net).map_err(Wrong::Bad)?;
-        match conflict_of(control.addresses::<A>(vrf), &own).filter(|(other, _)| Some(*other) != of) {
-            Some((other, what)) => Err(Wrong::Conflict(other, what)),
-            None => Ok(()),
-        }
-    }
-    match net {
-        IpNet::V4(net) => check::<Ipv4Addr>(control, vrf, of, net),
-        IpNet::V6(net) => check::<Ipv6Addr>(control, vrf, of, net),
-    }
-}
-
-/// Whether a new interface may have an address in a VRF of a running router.
-pub(crate) fn is_free(control: &Control, vrf: VrfId, net: IpNet) -> bool {
-    check_address(control, vrf, None, net).is_ok()
-}
-
-/// The interface on whose network a gateway or neighbour is.
-///
-/// # Errors
-///
-/// Why it can not be one, as a sentence.
-pub(crate) fn check_gateway<A: Family>(addresses: &Addresses<A>, gateway: A) -> Result<InterfaceId, String> {
-    if gateway.is_link_local() {
-        return Err(format!(
-            "{gateway} is link-local, and may be on any link; write its interface, too: {gateway}%lan"
-        ));
-    }
-    if addresses.is_own(gateway) {
-        return Err(format!("{gateway} is an address of the router itself"));
-    }
-    let Some(interface) = addresses.around(gateway) else {
-        return Err(format!("{gateway} is on no network that is connected to the router"));
-    };
-    match interface.kind(gateway) {
-        AddressKind::SubnetBroadcast => Err(format!("{gateway} is the broadcast address of {}", interface.network())),
-        AddressKind::Network => Err(format!("{gateway} is the address of the network {} itself", interface.network())),
-        AddressKind::OnLink | AddressKind::Own | AddressKind::Elsewhere => Ok(interface.port()),
-    }
-}
-
-/// Whether a route to a prefix may lead there by its family.
-pub(crate) fn check_family(prefix: IpNet, via: &Via) -> Result<(), String> {
-    match (prefix, via) {
-        (IpNet::V6(_), Via::Gateway(gateway @ IpAddr::V4(_)) | Via::GatewayOn(gateway @ IpAddr::V4(_), _)) => {
-            Err(format!("an IPv6 route cannot go by {gateway}; write the router's IPv6 address"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The remedy for a gateway that is nowhere: the networks there are.
-pub(crate) fn networks(four: &Addresses<Ipv4Addr>, six: &Addresses<Ipv6Addr>) -> String {
-    /// As many as people read.
-    const NAMED: usize = 16;
-    let wide = six.iter().filter(|own| !Family::is_link_local(own.address()));
-    let all = four.iter().map(|own| IpNet::V4(own.network())).chain(wide.map(|own| IpNet::V6(own.network())));
-    let networks: Vec<String> = all.take(NAMED).map(|network| network.to_string()).collect();
-    let more = if four.len() + six.len() > NAMED { ", ..." } else { "" };
-    format!("choose a host of one of the networks {}{more}", networks.join(", "))
 }

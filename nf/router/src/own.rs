@@ -147,7 +147,8 @@ impl Control {
         let network = own.network();
         let itself = Some(network.address()).filter(|address| own.is_network_address(*address));
         for address in [Some(own.address()), own.subnet_broadcast(), itself].into_iter().flatten() {
-            self.settle_prefix((vrf, IpAddr::from(address.into()).into()));
+            let address: IpAddr = address.into();
+            self.settle_prefix((vrf, address.into()));
         }
         self.settle_prefix((vrf, network.into()));
     }

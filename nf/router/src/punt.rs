@@ -83,46 +83,111 @@ fn rate(kind: usize, per_second: u64) -> Rate {
     Rate::saving_a_tenth(rate.max(1), LEAST_BURST)
 }
 
+/// Kinds that a link has a share of, too: ARP and neighbour discovery, without which neighbours of other links would be lost while one
+/// is flooded.
+const LINK_KINDS: usize = 2;
+
 /// Polices what one worker hands to the slow path.
 #[derive(Debug)]
-pub(crate) struct Policing([TokenBucket; KINDS]);
+pub(crate) struct Policing {
+    kinds: [TokenBucket; KINDS],
+    /// By index of the port: half of what of a kind may pass in all.
+    links: Box<[[TokenBucket; LINK_KINDS]]>,
+}
 
 impl Policing {
-    /// Lets `per_second` packets of all kinds together through.
-    pub(crate) fn new(per_second: u64) -> Policing {
-        Policing(std::array::from_fn(|kind| TokenBucket::new(rate(kind, per_second), 0)))
+    /// Lets `per_second` packets of all kinds together through, from ports with an index below `ports`.
+    pub(crate) fn new(per_second: u64, ports: usize) -> Policing {
+        let link = || std::array::from_fn(|kind| TokenBucket::new(rate(kind, per_second / 2), 0));
+        Policing {
+            kinds: std::array::from_fn(|kind| TokenBucket::new(rate(kind, per_second), 0)),
+            links: (0..ports).map(|_| link()).collect(),
+        }
     }
 
     /// What may pass of one batch at time `now`.
     pub(crate) fn batch(&mut self, now: u64) -> Allowance<'_> {
-        Allowance { policing: self, now, left: [None; KINDS] }
+        Allowance { policing: self, now, kinds: [None; KINDS], links: [None; LINK_KINDS] }
     }
 }
 
-/// What may still pass of a batch. Under a flood a packet costs a comparison: the clockwork of a bucket turns once per kind
-/// and batch.
+/// What a bucket held at the first question, and what of it has not passed yet.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    available: u64,
+    left: u64,
+}
+
+impl Left {
+    fn of(bucket: &mut TokenBucket, now: u64) -> Left {
+        let available = bucket.available(now);
+        Left { available, left: available }
+    }
+
+    fn pass(&mut self) -> bool {
+        let passes = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        passes
+    }
+
+    /// As much as there was at most, so that it is there.
+    fn settle(self, bucket: &mut TokenBucket, now: u64) {
+        bucket.take(now, self.available.saturating_sub(self.left));
+    }
+}
+
+/// What may still pass of a batch. Under a flood a packet costs a comparison or two: the clockwork of a bucket turns once per kind, or
+/// port, and batch.
 #[derive(Debug)]
 pub(crate) struct Allowance<'p> {
     policing: &'p mut Policing,
     now: u64,
-    /// By kind: what was there at the first question, and what of it has not passed yet.
-    left: [Option<(u64, u64)>; KINDS],
+    kinds: [Option<Left>; KINDS],
+    /// Of the port that packets of a kind came by last.
+    links: [Option<(u16, Left)>; LINK_KINDS],
 }
 
 impl Allowance<'_> {
-    /// Whether another packet of this kind may pass.
-    pub(crate) fn pass(&mut self, kind: Kind) -> bool {
-        let (Some(left), Some(bucket)) = (self.left.get_mut(kind as usize), self.policing.0.get_mut(kind as usize))
-        else {
-            return false;
-        };
-        let (_, left) = left.get_or_insert_with(|| {
-            let available = bucket.available(self.now);
-            (available, available)
-        });
-        let passes = *left > 0;
-        *left = left.saturating_sub(1);
-        passes
+    /// Whether another packet of this kind may pass that came in by a port.
+    pub(crate) fn pass(&mut self, kind: Kind, port: u16) -> bool {
+        self.has(kind) && self.pass_link(kind, port) && self.kinds.get_mut(kind as usize).is_some_and(pass_of)
+    }
+
+    /// Whether there is any left of a kind.
+    fn has(&mut self, kind: Kind) -> bool {
+        let bucket = self.policing.kinds.get_mut(kind as usize);
+        let (Some(left), Some(bucket)) = (self.kinds.get_mut(kind as usize), bucket) else { return false };
+        left.get_or_insert_with(|| Left::of(bucket, self.now)).left > 0
+    }
+
+    /// Whether another one may pass of what comes by a port; true for kinds that ports have no share of.
+    fn pass_link(&mut self, kind: Kind, port: u16) -> bool {
+        let Some(link) = self.links.get_mut(kind as usize) else { return true };
+        if link.is_none_or(|(last, _)| last != port) {
+            self.policing.settle_link(kind as usize, link.take(), self.now);
+            let bucket = self.policing.link(kind as usize, port);
+            *link = bucket.map(|bucket| (port, Left::of(bucket, self.now)));
+        }
+        link.as_mut().is_none_or(|(_, left)| left.pass())
+    }
+}
+
+/// Takes one of what is left, if any was asked for.
+fn pass_of(left: &mut Option<Left>) -> bool {
+    left.as_mut().is_some_and(Left::pass)
+}
+
+impl Policing {
+    fn link(&mut self, kind: usize, port: u16) -> Option<&mut TokenBucket> {
+        self.links.get_mut(usize::from(port))?.get_mut(kind)
+    }
+
+    fn settle_link(&mut self, kind: usize, link: Option<(u16, Left)>, now: u64) {
+        if let Some((port, left)) = link
+            && let Some(bucket) = self.link(kind, port)
+        {
+            left.settle(bucket, now);
+        }
     }
 }
 
@@ -144,7 +209,7 @@ impl Allowance<'_> {
         out: &mut Out<'_>,
     ) {
         match exit.punted() {
-            Some((kind, _)) if self.pass(kind) => {
+            Some((kind, _)) if self.pass(kind, lanes.port[slot]) => {
                 lanes.set(key, slot, kind);
                 out.answer(slot, exit);
             }
@@ -156,11 +221,13 @@ impl Allowance<'_> {
 
 impl Drop for Allowance<'_> {
     fn drop(&mut self) {
-        for (bucket, left) in self.policing.0.iter_mut().zip(self.left) {
-            if let Some((available, left)) = left {
-                // As much as there was at most, so that it is there.
-                bucket.take(self.now, available.saturating_sub(left));
+        for (bucket, left) in self.policing.kinds.iter_mut().zip(self.kinds) {
+            if let Some(left) = left {
+                left.settle(bucket, self.now);
             }
+        }
+        for (link, kind) in self.links.into_iter().zip(0..) {
+            self.policing.settle_link(kind, link, self.now);
         }
     }
 }
@@ -182,12 +249,17 @@ mod tests {
         Kind::Rejected,
     ];
 
-    /// How many of `count` packets pass, in batches of 64.
+    /// How many of `count` packets pass, in batches of 64, that come by ports in turn.
     fn passed(policing: &mut Policing, now: u64, kind: Kind, count: usize) -> usize {
+        passed_by(policing, now, kind, count, &[0, 1])
+    }
+
+    fn passed_by(policing: &mut Policing, now: u64, kind: Kind, count: usize, ports: &[u16]) -> usize {
         let mut passed = 0;
         for batch in 0..count.div_ceil(64) {
             let mut allowance = policing.batch(now);
-            passed += (batch * 64..count.min(batch * 64 + 64)).filter(|_| allowance.pass(kind)).count();
+            let batch = batch * 64..count.min(batch * 64 + 64);
+            passed += batch.filter(|n| allowance.pass(kind, ports[n % ports.len()])).count();
         }
         passed
     }
@@ -201,13 +273,13 @@ mod tests {
         for kind in [Kind::Originated, Kind::TurnsRound] {
             assert_eq!(Kind::from(u32::from(kind)), kind);
         }
-        assert!(!Policing::new(u64::MAX).batch(0).pass(Kind::Originated), "it is never punted");
+        assert!(!Policing::new(u64::MAX, 2).batch(0).pass(Kind::Originated, 0), "it is never punted");
         assert_eq!((0..KINDS).map(share).sum::<u64>(), WHOLE, "the shares are the whole");
     }
 
     #[test]
     fn a_flood_of_one_kind_leaves_the_others_their_share() {
-        let mut policing = Policing::new(32_000);
+        let mut policing = Policing::new(32_000, 2);
         let second = 1_000_000_000;
         for kind in ALL {
             // A tenth of a second in the bucket.
@@ -226,18 +298,37 @@ mod tests {
 
     #[test]
     fn kinds_in_one_batch_do_not_share() {
-        let mut policing = Policing::new(1);
+        let mut policing = Policing::new(1, 2);
         let mut allowance = policing.batch(0);
         for n in 0..32 {
-            assert!(ALL.into_iter().all(|kind| allowance.pass(kind) == (n < 16)), "packet {n}");
+            assert!(ALL.into_iter().all(|kind| allowance.pass(kind, n % 2) == (n < 16)), "packet {n}");
         }
     }
 
     #[test]
     fn the_smallest_rate_still_lets_something_through() {
-        let mut policing = Policing::new(1);
+        let mut policing = Policing::new(1, 2);
         for kind in ALL {
             assert_eq!(passed(&mut policing, 0, kind, 100), 16);
         }
+    }
+
+    #[test]
+    fn a_flood_of_one_link_leaves_the_others_their_share_of_neighbours() {
+        for kind in [Kind::Arp, Kind::Nd] {
+            let mut policing = Policing::new(28_000, 3);
+            // A tenth of a second in the bucket: of 7,000 a second half may come by one port.
+            assert_eq!(passed_by(&mut policing, 0, kind, 5_000, &[0]), 350);
+            assert_eq!(passed_by(&mut policing, 0, kind, 340, &[1]), 340);
+            assert_eq!(passed_by(&mut policing, 0, kind, 100, &[2]), 10, "what all have together is the bound");
+            for step in 1..=100 {
+                let now = step * 10_000_000;
+                assert_eq!(passed_by(&mut policing, now, kind, 640, &[0]), 35);
+                assert_eq!(passed_by(&mut policing, now, kind, 30, &[1, 2]), 30);
+            }
+        }
+        let mut policing = Policing::new(28_000, 1);
+        assert_eq!(passed_by(&mut policing, 0, Kind::Local, 5_000, &[0]), 700, "others have no share of a link");
+        assert_eq!(passed_by(&mut policing, 0, Kind::Nd, 5_000, &[7]), 700, "a port of another function");
     }
 }

@@ -14,7 +14,7 @@ use weir_net::{Author, DEFAULT_VRF, VrfId};
 use weir_stage::{Argument, Collection, Entries, RequestError, Verb, entries};
 use weir_wire::MacAddr;
 
-use crate::load::{check_family, check_gateway, networks};
+use crate::checks::{check_family, check_gateway, networks};
 use crate::routing::{Network, in_family};
 use crate::shared::{CHANGES, Shared, lock};
 use crate::state::Control;

@@ -1,5 +1,6 @@
 //! What the control side knows: interfaces, addresses, routes, neighbours. Requests, shows and the slow path share it.
 
+mod adopt;
 mod side;
 
 use std::collections::{BTreeMap, HashSet};
@@ -324,7 +325,8 @@ impl Control {
 
     /// The network of a host on an interface, which is only itself.
     fn host<A: Family>(&self, interface: InterfaceId, address: A) -> Network {
-        (self.vrf_of(interface), IpAddr::from(address.into()).into())
+        let address: IpAddr = address.into();
+        (self.vrf_of(interface), address.into())
     }
 
     /// What the slow path has to do.
@@ -490,32 +492,4 @@ pub(crate) fn neighbors_on(
         ids.get(at).filter(|id| **id != NO_INTERFACE).map(|id| (*id, address, mac))
     };
     neighbors.iter().filter_map(of).collect()
-}
-
-impl Control {
-    /// Takes over neighbours of the instance that this one replaces, on interfaces of these names: those that were added at run time or
-    /// learned.
-    pub(crate) fn take_over_neighbors(&mut self, old: &[(String, Neighbor<IpAddr>)], now: u64) {
-        for (name, neighbor) in old {
-            let Some(id) = self.interfaces.find(name).map(|found| found.id) else { continue };
-            match neighbor.address {
-                IpAddr::V4(address) => self.take_over_neighbor(id, address, neighbor, now),
-                IpAddr::V6(address) => self.take_over_neighbor(id, address, neighbor, now),
-            }
-        }
-    }
-
-    fn take_over_neighbor<A: Routable>(&mut self, id: InterfaceId, address: A, old: &Neighbor<IpAddr>, now: u64) {
-        let is_near = address.is_link_local() && !self.addresses_on::<A>(id).is_empty() || self.is_on_link(id, address);
-        let Some(mac) = old.mac.filter(|_| is_near) else { return };
-        match old.author {
-            Author::Cli => drop(self.add_static(now, id, address, mac, old.author)),
-            Author::Learned => {
-                let mut events = Vec::new();
-                A::side_mut(self).neighbors.learn_again(now, id, address, mac, &mut events);
-                self.absorb(events);
-            }
-            Author::Connected | Author::Config | Author::Linux => {}
-        }
-    }
 }

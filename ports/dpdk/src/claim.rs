@@ -7,14 +7,13 @@
 
 pub(crate) mod journal;
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_host::links;
 
 use crate::netif::{Beside, Interface, Merging};
-use crate::packet::promiscuous;
+use crate::packet::Wish;
 use crate::{Device, DpdkError, Kind};
 
 /// What is changed of an interface.
@@ -82,17 +81,18 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct Claim {
     number: u64,
     index: u32,
-    /// Keeps the interface promiscuous.
-    _all_frames: Option<OwnedFd>,
+    /// What it receives beside frames to its own address; none of the other end of a veth.
+    wish: Option<Wish>,
 }
 
 impl Claim {
-    /// Prepares an interface for a port: switches it on, and sets what the port needs.
+    /// Prepares an interface for a port: switches it on, and sets what the port needs. It receives frames to its own address and to groups, and if
+    /// it is `promiscuous`, to whatever address.
     ///
     /// # Errors
     ///
     /// What the kernel refuses; the interface is as it was then, but for being switched on.
-    pub(crate) fn take(device: &Device, interface: Interface, mtu: u16, all: bool) -> Result<Claim, DpdkError> {
+    pub(crate) fn take(device: &Device, interface: Interface, mtu: u16, promiscuous: bool) -> Result<Claim, DpdkError> {
         let index = interface.index();
         switch_on(device, &interface)?;
         // AF_XDP sees frames before the kernel merges them.
@@ -101,11 +101,19 @@ impl Claim {
             merging: if device.kind() == Kind::AfPacket { Merging::default() } else { now.merging },
             ..now
         };
-        let all_frames = all.then(|| promiscuous(index)).transpose().map_err(|error| DpdkError::NoPermission {
-            what: format!("receive all frames of {device} ({error})"),
-            remedy: "run weir as root, or with CAP_NET_ADMIN and CAP_NET_RAW".into(),
-        })?;
-        Claim::on(device, interface, all_frames, want)
+        let wish = Wish::new(index, promiscuous).map_err(|error| not_all_frames(device, &error))?;
+        Claim::on(device, interface, Some(wish), want)
+    }
+
+    /// Whether the interface receives frames to whatever address on behalf of this.
+    pub(crate) fn promiscuous(&self) -> Option<bool> {
+        self.wish.as_ref().map(Wish::promiscuous)
+    }
+
+    /// Changes that.
+    pub(crate) fn set_promiscuous(&mut self, device: &Device, promiscuous: bool) -> Result<(), DpdkError> {
+        let done = self.wish.as_mut().map_or(Ok(()), |wish| wish.set_promiscuous(promiscuous));
+        done.map_err(|error| not_all_frames(device, &error))
     }
 
     /// Has the other end of a veth put tags into the frames that it sends: AF_XDP gets the frame, and nothing that is beside it.
@@ -141,7 +149,7 @@ impl Claim {
     fn on(
         device: &Device,
         interface: Interface,
-        all_frames: Option<OwnedFd>,
+        wish: Option<Wish>,
         want: impl FnOnce(Settings) -> Settings,
     ) -> Result<Claim, DpdkError> {
         let index = interface.index();
@@ -157,7 +165,7 @@ impl Claim {
             entry.wanted.push((number, wanted));
         }
         journal::write(&claimed);
-        let claim = Claim { number, index, _all_frames: all_frames };
+        let claim = Claim { number, index, wish };
         let entry = claimed.get(at).map(|entry| &entry.interface);
         let done = entry.map_or(Ok(()), |interface| apply(device, interface, wanted));
         drop(claimed);
@@ -172,6 +180,13 @@ impl Claim {
         let own = entry.wanted.iter_mut().filter(|(number, _)| *number == self.number);
         own.for_each(|(_, settings)| settings.program = program);
         journal::write(&claimed);
+    }
+}
+
+fn not_all_frames(device: &Device, error: &std::io::Error) -> DpdkError {
+    DpdkError::NoPermission {
+        what: format!("say which frames {device} receives ({error})"),
+        remedy: "run weir as root, or with CAP_NET_ADMIN and CAP_NET_RAW".into(),
     }
 }
 

@@ -260,13 +260,23 @@ impl Ethdev {
             self.checked(calling, "setting the Ethernet address of", rc)?;
         }
         if setup.promiscuous {
-            // SAFETY: a port that exists.
-            let rc = unsafe { sys::rte_eth_promiscuous_enable(self.port) };
-            self.optional(calling, "receiving all frames of", rc)?;
+            self.receive_all(calling, true)?;
         }
         // SAFETY: a port that exists.
         let rc = unsafe { sys::rte_eth_allmulticast_enable(self.port) };
         self.optional(calling, "receiving all multicast of", rc)
+    }
+
+    /// Receives frames to whatever address from now on, or those to its own and to groups only.
+    pub(crate) fn set_promiscuous(&self, promiscuous: bool) -> Result<(), Failure> {
+        self.receive_all(&self.eal.call(), promiscuous)
+    }
+
+    fn receive_all(&self, calling: &Calling<'_>, all: bool) -> Result<(), Failure> {
+        let set = if all { sys::rte_eth_promiscuous_enable } else { sys::rte_eth_promiscuous_disable };
+        // SAFETY: a port that exists.
+        let rc = unsafe { set(self.port) };
+        self.optional(calling, "saying which frames are received by", rc)
     }
 
     fn info(&self, calling: &Calling<'_>) -> Result<sys::rte_eth_dev_info, Failure> {

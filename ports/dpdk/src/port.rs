@@ -293,6 +293,27 @@ impl Port for DpdkPort {
         up
     }
 
+    fn promiscuous(&self) -> Option<bool> {
+        match self.device.kind() {
+            Kind::AfXdp | Kind::AfPacket => self.claim.as_ref()?.promiscuous(),
+            Kind::Pci | Kind::VirtioUser | Kind::Vdev => Some(self.config.promiscuous),
+            // What the other end sends is for us.
+            Kind::Tap | Kind::Memif | Kind::Vhost | Kind::Null => None,
+        }
+    }
+
+    fn set_promiscuous(&mut self, promiscuous: bool) -> Result<(), PortError> {
+        let told = |error: DpdkError| PortError(error.to_string());
+        if let Some(claim) = &mut self.claim {
+            claim.set_promiscuous(&self.device, promiscuous).map_err(told)?;
+        } else if let (Some((ethdev, _)), Some(_)) = (&self.ethdev, self.promiscuous()) {
+            let set = ethdev.set_promiscuous(promiscuous);
+            set.map_err(|failure| told(access::explain(&self.device, failure)))?;
+        }
+        self.config.promiscuous = promiscuous;
+        Ok(())
+    }
+
     fn ails(&mut self) -> Option<String> {
         let is_deaf = self.ethdev.as_ref().is_some_and(|(ethdev, _)| ethdev.is_deaf());
         is_deaf.then(|| "it hears nothing any more, for the kernel has no buffer left to receive into".to_owned())

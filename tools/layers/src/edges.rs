@@ -17,7 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("crates/table", &["crates/mem", "crates/simd"]),
     ("crates/packet", &["crates/mem"]),
     ("crates/net", &["crates/wire", "crates/table", "crates/config"]),
-    ("crates/ip", &["crates/wire", "crates/simd", "crates/table", "crates/mem"]),
+    ("crates/ip", &["crates/wire", "crates/simd", "crates/table", "crates/mem", "crates/packet", "crates/stage"]),
     ("crates/measure", &["crates/stat", "crates/wire"]),
     ("crates/filter", &["crates/wire"]),
     ("crates/capture", &["crates/wire"]),

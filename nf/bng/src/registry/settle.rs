@@ -137,7 +137,7 @@ mod tests {
     use weir_net::Author;
     use weir_sched::classify::ClassifyConfig;
     use weir_sched::config::{ProfileConfig, SchedulerConfig};
-    use weir_sched::owner::Owners;
+    use weir_stage::ownership::Owners;
 
     use super::*;
     use crate::config::QosConfig;
@@ -173,7 +173,7 @@ mod tests {
         let classify =
             ClassifyConfig { rules: Vec::new(), dscp: Default::default(), priority: Default::default(), usual: None };
         let config = QosConfig { classify, usual: None, up: both.clone(), down: both };
-        let owners = Owners::with_schedulers(2);
+        let owners = Owners::divided(2);
         let schedulers = Schedulers::new(&config, 2, owners, &domain).unwrap().unwrap();
         let profiles = vec!["gold".to_owned(), "silver".to_owned()];
         let shaping = Some(ShapingSettings { profiles, usual: None, users: 8 });

@@ -1,7 +1,7 @@
 //! A small registry for tests.
 
 use weir_mem::Domain;
-use weir_sched::owner::Owners;
+use weir_stage::ownership::Owners;
 use weir_wire::ethernet;
 
 use super::{Registry, Settings, Timing};

@@ -76,7 +76,7 @@ pub(crate) struct SubscriberFields {
     pub(crate) key: u32,
     /// What parts its addresses from equal ones of others.
     pub(crate) scope: u32,
-    /// The word of its user ([`weir_sched::owner`]): who has it, and its number in schedulers.
+    /// The word of its user ([`weir_stage::ownership`]): who has it, and its number in schedulers.
     pub(crate) user: u32,
     pub(crate) ipv4: Sources4,
     pub(crate) ipv6: Sources6,

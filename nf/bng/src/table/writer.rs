@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_mem::{Domain, HugeSlice, arena};
-use weir_sched::owner::Owners;
+use weir_stage::ownership::Owners;
 use weir_table::exact::{self, Exact};
 
 use super::only::Only;

@@ -5,11 +5,10 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use weir_mem::{Domain, Reader};
+use weir_mem::Domain;
 use weir_net::Author;
 use weir_packet::{BATCH, Batch, HeapPool, Pool, Slot};
-use weir_sched::owner::{MAX_OWNERS, Own, Owners};
-use weir_stage::{Out, OutStore, Stage};
+use weir_stage::ownership::{MAX_OWNERS, Own, Owners, Whose};
 use weir_wire::{MacAddr, ethernet};
 
 use super::rig::{ACCESS, ACCESS_INDEX, CORE, CORE_INDEX, TPID, key};
@@ -121,17 +120,15 @@ impl Line {
     }
 }
 
-/// A stage, and a batch of which the frames are written anew for each call.
-struct Bench<S> {
-    stage: S,
+/// What says whose packets are, and a batch of which the frames are written anew for each call.
+struct Bench<W> {
+    whose: W,
     batch: Box<Batch>,
-    store: OutStore,
     pool: Box<dyn Pool>,
-    reader: Reader,
 }
 
-impl<S: Stage> Bench<S> {
-    fn new(stage: S) -> Bench<S> {
+impl<W: Whose> Bench<W> {
+    fn new(whose: W) -> Bench<W> {
         let mut pool: Box<dyn Pool> = Box::new(HeapPool::new(BATCH, 2048));
         let mut batch = Batch::new();
         for _ in 0..BATCH {
@@ -139,7 +136,7 @@ impl<S: Stage> Bench<S> {
             packet.fill(&[0; 120]);
             assert!(batch.push(packet).is_ok());
         }
-        Bench { stage, batch, store: OutStore::new(), pool, reader: Domain::new().reader().unwrap() }
+        Bench { whose, batch, pool }
     }
 
     /// The workers of the packets of so many lines, whose frames and ports are written by `write`.
@@ -147,13 +144,13 @@ impl<S: Stage> Bench<S> {
         for (slot, line) in (0..BATCH).map(Slot::new).zip(lines) {
             self.batch.lanes.port[slot] = write(*line, self.batch.get_mut(slot).unwrap().bytes_mut());
         }
-        let mut out = Out::new(0, 1, &mut self.store, &mut *self.pool, &self.reader, &[]);
-        self.stage.run(&mut self.batch, &mut out);
-        self.store.codes().iter().take(lines.len()).map(|code| code - 1).collect()
+        let mut owners = [0; BATCH];
+        self.whose.owners(&self.batch, &mut owners);
+        owners.iter().take(lines.len()).copied().collect()
     }
 }
 
-impl<S> Drop for Bench<S> {
+impl<W> Drop for Bench<W> {
     fn drop(&mut self) {
         (0..BATCH).map(Slot::new).filter_map(|slot| self.batch.take(slot)).for_each(|packet| self.pool.free(packet));
     }
@@ -175,11 +172,11 @@ fn all_agree(has_keys: bool, subscribers: u32) {
     let limits = Limits { subscribers, bindings, svlans: 64, prefix_length: 64, is_balanced: true, has_keys: true };
     let mut tables = Tables::new(limits, 2, &domain, 11).unwrap();
     let shared = Arc::clone(tables.shared());
-    let mut up = Bench::new(BalanceUp::new(Arc::clone(&shared), ports(), TPID, MAX_OWNERS));
-    let mut down = Bench::new(BalanceDown::new(Arc::clone(&shared), has_keys, MAX_OWNERS));
+    let mut up = Bench::new(BalanceUp::new(Arc::clone(&shared), ports(), TPID));
+    let mut down = Bench::new(BalanceDown::new(Arc::clone(&shared), has_keys));
     let lines: Vec<Line> = (0..subscribers).map(|n| Line { n, of: subscribers }).collect();
     for workers in 1..=MAX_OWNERS {
-        let owners = Owners::with_schedulers(workers);
+        let owners = Owners::divided(workers);
         lines.iter().for_each(|line| line.enter(&mut tables, owners, has_keys));
         for some in lines.chunks(BATCH) {
             let by_tags = up.owners(some, |line, frame| {
@@ -232,10 +229,10 @@ fn the_first_worker_has_what_is_nobodys() {
     let mut tables = Tables::new(limits, 2, &domain, 3).unwrap();
     let line = Line { n: 5, of: 8 };
     assert_eq!(line.user() % 7, 3);
-    line.enter(&mut tables, Owners::with_schedulers(7), true);
+    line.enter(&mut tables, Owners::divided(7), true);
     let shared = Arc::clone(tables.shared());
-    let mut up = Bench::new(BalanceUp::new(Arc::clone(&shared), ports(), TPID, 7));
-    let mut down = Bench::new(BalanceDown::new(shared, true, 7));
+    let mut up = Bench::new(BalanceUp::new(Arc::clone(&shared), ports(), TPID));
+    let mut down = Bench::new(BalanceDown::new(shared, true));
     let mut check = |expected: u8, change: &dyn Fn(&mut [u8])| {
         let by_tags = up.owners(&[line], |line, frame| {
             frame.fill(0);
@@ -308,7 +305,7 @@ proptest! {
         let domain = Domain::new();
         let limits = Limits { subscribers: 8, bindings: 12, svlans: 3, prefix_length: 64, is_balanced: true, has_keys: true };
         let tables = Tables::new(limits, 2, &domain, 1).unwrap();
-        let settings = Settings { owners: Owners::before_one_scheduler(workers), ..testing::settings(has_keys) };
+        let settings = Settings { owners: Owners::sharing(workers), ..testing::settings(has_keys) };
         let mut registry = Registry::new(settings, tables, Counters::new(8, 0, &["a"], 0));
         for change in changes {
             match change {

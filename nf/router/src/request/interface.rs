@@ -3,14 +3,14 @@
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use weir_config::{INTERFACE_NAME, InterfaceAddress};
-use weir_ip::{Fresh, InterfaceId, Tag, Tags};
+use weir_ip::{Fresh, InterfaceId, Tag, Tags, tags_of};
 use weir_net::Author;
 use weir_stage::interface::can_announce;
 use weir_stage::{Argument, Collection, Saved, Verb};
 
 use super::vrf_of;
+use crate::checks::{Wrong, check_address, too_small};
 use crate::links::WantedInterface;
-use crate::load::{Wrong, check_address, tags_of, too_small};
 use crate::own::nets;
 use crate::state::Control;
 
@@ -158,6 +158,7 @@ fn add(control: &Control, name: String, arguments: &Value) -> Result<WantedInter
     let fresh = Fresh { name, port, tags, vrf, mtu, enabled: enabled.unwrap_or(true) };
     let addresses = addresses_of(control, arguments, &fresh, None)?;
     check_mtu(control, &fresh, &addresses)?;
+    check_others(control, &fresh)?;
     Ok(WantedInterface { fresh, addresses })
 }
 
@@ -221,6 +222,22 @@ fn check_mtu(control: &Control, fresh: &Fresh, addresses: &[IpNet]) -> Result<()
             Err(format!("mtu {mtu} is more than port {} carries behind these tags; write at most {most}", port.name))
         }
         mtu => too_small(&format!("interface {}", fresh.name), mtu.unwrap_or(most), addresses).map_or(Ok(()), Err),
+    }
+}
+
+/// No other function that shares the port has the tags.
+fn check_others(control: &Control, fresh: &Fresh) -> Result<(), String> {
+    let port = fresh.port.and_then(|port| control.interfaces.ports().get(usize::from(port)));
+    let Some(port) = port else { return Ok(()) };
+    if fresh.name == port.name {
+        return Err(format!("\"{}\" is the name of the port; choose another", port.name));
+    }
+    match control.ledger.other_owner(port.index, fresh) {
+        None => Ok(()),
+        Some(other) => Err(format!(
+            "an interface of {other} has the tags {} on port {} already; choose others, or delete that one with --function {other}",
+            fresh.tags, port.name
+        )),
     }
 }
 

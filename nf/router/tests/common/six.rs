@@ -141,6 +141,13 @@ fn is_of_the_link(frame: &[u8]) -> bool {
     frame[20] == 58 && link.contains(&frame[54]) || frame[20] == 0 && frame[54] == 58 && link.contains(&frame[62])
 }
 
+/// The answer of the host `address` with `mac` to a question of `to`.
+pub fn answer6(address: &str, mac: MacAddr, to: Ipv6Addr) -> Message {
+    let flags = Flags { router: false, solicited: true, over: true };
+    let body = Body::Advertisement { target: ip6(address), link: Some(mac), flags };
+    Message { source: ip6(address), destination: to, body }
+}
+
 impl Rig {
     /// A UDP frame of IPv6 to the router on a port.
     pub fn udp6(&self, port: usize, source: &str, destination: &str) -> Udp6 {
@@ -173,21 +180,25 @@ impl Rig {
         nd::link_local(self.mac(port))
     }
 
-    /// Sends a message of a neighbour to a port.
-    pub fn nd(&mut self, port: usize, from: MacAddr, message: &Message) {
+    /// The frame of a message of a neighbour to a port.
+    pub fn nd_frame(&self, port: usize, from: MacAddr, message: &Message) -> Vec<u8> {
         let to = message.group().unwrap_or(self.mac(port));
         let mut frame = vec![0; nd::FRAME_LEN + 8];
         let length = message.write(&mut frame, from, to).unwrap();
         frame.truncate(length);
+        frame
+    }
+
+    /// Sends a message of a neighbour to a port, and lets the router hear it.
+    pub fn nd(&mut self, port: usize, from: MacAddr, message: &Message) {
+        let frame = self.nd_frame(port, from, message);
         self.send(port, frame);
         self.settle();
     }
 
     /// Answers as the host `address` with `mac` would that was asked by `to`.
     pub fn nd_reply(&mut self, port: usize, address: &str, mac: MacAddr, to: Ipv6Addr) {
-        let flags = Flags { router: false, solicited: true, over: true };
-        let body = Body::Advertisement { target: ip6(address), link: Some(mac), flags };
-        self.nd(port, mac, &Message { source: ip6(address), destination: to, body });
+        self.nd(port, mac, &answer6(address, mac, to));
     }
 
     /// Lets the router say all that it says at the start, and forgets that.

@@ -20,7 +20,7 @@ use crate::netif::{Interface, Presence};
 use crate::{Device, DpdkError, PortConfig, access};
 use group::Group;
 use queue::{PacketRx, PacketTx};
-pub(crate) use socket::promiscuous;
+pub(crate) use socket::Wish;
 
 /// Queues that a port can have, either way: as many sockets as a group is worth having.
 const MOST_QUEUES: u16 = 16;
@@ -32,7 +32,7 @@ pub(crate) struct PacketPort {
     mtu: u16,
     mac: [u8; 6],
     interface: Interface,
-    _claim: Claim,
+    claim: Claim,
     /// The receiving sockets, while it is open.
     group: Option<Arc<Group>>,
     alive: Arc<AtomicBool>,
@@ -57,7 +57,7 @@ impl PacketPort {
             mtu,
             mac,
             interface,
-            _claim: claim,
+            claim,
             group: None,
             alive: Arc::default(),
             tx_errors: Arc::default(),
@@ -133,6 +133,15 @@ impl Port for PacketPort {
         let up = there && self.interface.is_running().unwrap_or(false);
         self.alive.store(up, Ordering::Relaxed);
         up
+    }
+
+    fn promiscuous(&self) -> Option<bool> {
+        self.claim.promiscuous()
+    }
+
+    fn set_promiscuous(&mut self, promiscuous: bool) -> Result<(), PortError> {
+        self.config.promiscuous = promiscuous;
+        self.claim.set_promiscuous(&self.device, promiscuous).map_err(|error| PortError(error.to_string()))
     }
 
     /// The sockets are closed when the last of the queues is dropped. It can be opened again then.

@@ -82,18 +82,48 @@ pub(super) fn drops(socket: &OwnedFd) -> u64 {
     get_option(socket, libc::PACKET_STATISTICS, &mut counted).map_or(0, |()| u64::from(counted.tp_drops))
 }
 
-/// Has the interface receive frames for all addresses for as long as the socket is open: the kernel counts who wants that, and
-/// forgets who is gone, however that came.
-pub(crate) fn promiscuous(index: u32) -> io::Result<OwnedFd> {
-    let socket = open()?;
-    let wish = libc::packet_mreq {
-        mr_ifindex: index.cast_signed(),
-        mr_type: libc::PACKET_MR_PROMISC as u16,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    set_option(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wish)?;
-    Ok(socket)
+/// What frames an interface receives beside those to its own address: a wish for as long as this is there. The kernel counts who wants what,
+/// and forgets who is gone, however that came.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    socket: OwnedFd,
+    index: u32,
+    promiscuous: bool,
+}
+
+impl Wish {
+    /// For the frames to all groups; those to whatever address if `promiscuous`.
+    pub(crate) fn new(index: u32, promiscuous: bool) -> io::Result<Wish> {
+        let mut wish = Wish { socket: open()?, index, promiscuous: false };
+        wish.member(libc::PACKET_ADD_MEMBERSHIP, libc::PACKET_MR_ALLMULTI)?;
+        wish.set_promiscuous(promiscuous)?;
+        Ok(wish)
+    }
+
+    /// Whether it is for frames to whatever address.
+    pub(crate) fn promiscuous(&self) -> bool {
+        self.promiscuous
+    }
+
+    /// Changes that.
+    pub(crate) fn set_promiscuous(&mut self, promiscuous: bool) -> io::Result<()> {
+        if promiscuous != self.promiscuous {
+            let option = if promiscuous { libc::PACKET_ADD_MEMBERSHIP } else { libc::PACKET_DROP_MEMBERSHIP };
+            self.member(option, libc::PACKET_MR_PROMISC)?;
+            self.promiscuous = promiscuous;
+        }
+        Ok(())
+    }
+
+    fn member(&self, option: libc::c_int, of: libc::c_int) -> io::Result<()> {
+        let member = libc::packet_mreq {
+            mr_ifindex: self.index.cast_signed(),
+            mr_type: of as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        set_option(&self.socket, libc::SOL_PACKET, option, &member)
+    }
 }
 
 /// Sends frames, in order, as many as go now. The first that does not go is the error, when it is the first of all.

@@ -2,9 +2,12 @@
 //!
 //! A user's state has one owner. User `u` of `n` workers belongs to worker `u mod n`: any run of consecutive numbers is spread evenly, whatever
 //! `n` is, and a user keeps its owner as long as it keeps its number. Tables hold the *word* of a user, in which its owner stands above the
-//! number that it has at its scheduler; a balancer looks at the owner, a worker at the number if it is the owner ([`Own`]). Else it is left with a
-//! number that no scheduler has, so that a packet which was on its way while its user changed hands is refused by name, and never sent at
+//! number that it has in its part of the state; a balancer looks at the owner, a worker at the number if it is the owner ([`Own`]). Else it is left
+//! with a number that no part has, so that a packet which was on its way while its user changed hands is refused by name, and never sent at
 //! somebody else's expense.
+//!
+//! State is divided into *parts*: each owner has one, or all share one that stands behind them on a worker of its own, as a scheduler does in a
+//! pipeline.
 
 use std::num::NonZeroU32;
 
@@ -18,23 +21,23 @@ const NUMBER_BITS: u32 = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owners {
     workers: NonZeroU32,
-    /// Schedulers that the users are divided among: as many as workers, or one.
-    schedulers: NonZeroU32,
+    /// Parts that the users' state is divided into: as many as workers, or one.
+    parts: NonZeroU32,
 }
 
 impl Owners {
     /// One worker has all users.
-    pub const ONE: Owners = Owners { workers: NonZeroU32::MIN, schedulers: NonZeroU32::MIN };
+    pub const ONE: Owners = Owners { workers: NonZeroU32::MIN, parts: NonZeroU32::MIN };
 
-    /// So many workers (1 to [`MAX_OWNERS`]; others are taken as the nearest) before one scheduler.
-    pub fn before_one_scheduler(workers: u8) -> Owners {
-        Owners { workers: in_range(workers), schedulers: NonZeroU32::MIN }
+    /// So many workers (1 to [`MAX_OWNERS`]; others are taken as the nearest) before one part that they share.
+    pub fn sharing(workers: u8) -> Owners {
+        Owners { workers: in_range(workers), parts: NonZeroU32::MIN }
     }
 
-    /// So many workers with a scheduler each.
-    pub fn with_schedulers(workers: u8) -> Owners {
+    /// So many workers with a part each.
+    pub fn divided(workers: u8) -> Owners {
         let workers = in_range(workers);
-        Owners { workers, schedulers: workers }
+        Owners { workers, parts: workers }
     }
 
     /// How many workers there are.
@@ -42,9 +45,9 @@ impl Owners {
         self.workers.get() as u8
     }
 
-    /// How many schedulers the users are divided among.
-    pub fn schedulers(self) -> u8 {
-        self.schedulers.get() as u8
+    /// How many parts the users' state is divided into.
+    pub fn parts(self) -> u8 {
+        self.parts.get() as u8
     }
 
     /// The worker that has a user, from 0.
@@ -52,9 +55,9 @@ impl Owners {
         (user % self.workers) as u8
     }
 
-    /// The number of a user at its scheduler.
+    /// The number of a user in its part.
     pub fn number(self, user: u32) -> u32 {
-        user / self.schedulers
+        user / self.parts
     }
 
     /// What tables hold of a user, whose number is below 2^24.
@@ -72,14 +75,14 @@ impl Owners {
         (word >> NUMBER_BITS) as u8
     }
 
-    /// The user with a number at the scheduler of an owner.
-    pub(crate) fn user(self, scheduler: u8, number: u32) -> u32 {
-        number.saturating_mul(self.schedulers.get()).saturating_add(u32::from(scheduler))
+    /// The user with a number in a part.
+    pub fn user(self, part: u8, number: u32) -> u32 {
+        number.saturating_mul(self.parts.get()).saturating_add(u32::from(part))
     }
 
-    /// Whether a user is divided to this scheduler.
-    pub(crate) fn at(self, scheduler: u8, user: u32) -> bool {
-        user % self.schedulers == u32::from(scheduler)
+    /// Whether the state of a user is in this part.
+    pub fn at(self, part: u8, user: u32) -> bool {
+        user % self.parts == u32::from(part)
     }
 }
 
@@ -104,7 +107,7 @@ impl Own {
         Own { mark: Owners::mark(owner), mask: u32::MAX }
     }
 
-    /// The number of a user at its scheduler, given its word; one that no scheduler has if it is another's.
+    /// The number of a user in its part, given its word; one that no part has if it is another's.
     #[inline(always)]
     pub fn number(self, word: u32) -> u32 {
         (word ^ self.mark) & self.mask
@@ -118,7 +121,7 @@ mod tests {
     #[test]
     fn every_user_has_one_owner_and_all_have_as_many() {
         for workers in 1..=MAX_OWNERS {
-            for owners in [Owners::before_one_scheduler(workers), Owners::with_schedulers(workers)] {
+            for owners in [Owners::sharing(workers), Owners::divided(workers)] {
                 for users in [1, 63, 64, 1000, 65_536, 131_072_u32] {
                     let mut each = vec![0_u32; usize::from(workers)];
                     (0..users).for_each(|user| each[usize::from(owners.of(user))] += 1);
@@ -132,7 +135,7 @@ mod tests {
     #[test]
     fn words_say_the_owner_and_its_number_and_nothing_to_others() {
         for workers in 1..=MAX_OWNERS {
-            let owners = Owners::with_schedulers(workers);
+            let owners = Owners::divided(workers);
             let mut seen = std::collections::HashSet::new();
             for user in (0..1 << 20).step_by(997).chain([(1 << 20) - 1]) {
                 let (word, owner) = (owners.word(user), owners.of(user));
@@ -150,11 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn one_scheduler_behind_all_knows_users_by_their_own_numbers() {
-        let owners = Owners::before_one_scheduler(7);
-        assert_eq!((owners.number(1000), owners.of(1000), owners.schedulers()), (1000, 6, 1));
+    fn one_part_behind_all_knows_users_by_their_own_numbers() {
+        let owners = Owners::sharing(7);
+        assert_eq!((owners.number(1000), owners.of(1000), owners.parts()), (1000, 6, 1));
         assert_eq!(Own::of(6).number(owners.word(1000)), 1000);
-        assert_eq!(Owners::before_one_scheduler(0), Owners::ONE);
-        assert_eq!(Owners::with_schedulers(255).count(), 64);
+        assert_eq!(Owners::sharing(0), Owners::ONE);
+        assert_eq!(Owners::divided(255).count(), 64);
     }
 }

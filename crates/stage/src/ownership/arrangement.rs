@@ -3,13 +3,16 @@
 //! | layout | first worker | others | last worker |
 //! |---|---|---|---|
 //! | `run-to-completion` | everything | | |
-//! | `distributor` | balances, sends | each everything for its own users, with schedulers of its own | like the others |
-//! | `pipeline` of two | everything but the last step | | schedules, sends |
-//! | `pipeline` of more | balances | each everything but the last step, for its own users | schedules, sends |
+//! | `distributor` | balances, sends | each everything for its own users, with all of their state | like the others |
+//! | `pipeline` of two | everything but the last step | | the last step, sends |
+//! | `pipeline` of more | balances | each everything but the last step, for its own users | the last step, sends |
+//!
+//! The last step is what all users share whose owners are several: a scheduler that sends at the rate of a port.
 
-use weir_stage::{Layout, Place, Placement};
+use crate::function::{Layout, Placement};
+use crate::graph::Place;
 
-use crate::owner::Owners;
+use super::owner::Owners;
 
 /// The sections of a graph that does its own balancing: section `n` is the `n`-th worker's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +20,7 @@ pub struct Arrangement {
     owners: Owners,
     /// The section of the first owner.
     first: u8,
-    /// The section of the scheduler that all share.
+    /// The section of the last step that all share.
     last: u8,
 }
 
@@ -27,10 +30,10 @@ impl Arrangement {
         let workers = u8::try_from(placement.workers.len()).unwrap_or(u8::MAX).max(1);
         match placement.layout {
             Layout::Distributor if workers > 1 => {
-                Arrangement { owners: Owners::with_schedulers(workers - 1), first: 1, last: workers - 1 }
+                Arrangement { owners: Owners::divided(workers - 1), first: 1, last: workers - 1 }
             }
             Layout::Pipeline if workers > 2 => {
-                Arrangement { owners: Owners::before_one_scheduler(workers - 2), first: 1, last: workers - 1 }
+                Arrangement { owners: Owners::sharing(workers - 2), first: 1, last: workers - 1 }
             }
             Layout::Pipeline => Arrangement { owners: Owners::ONE, first: 0, last: workers - 1 },
             Layout::Distributor | Layout::RunToCompletion => Arrangement { owners: Owners::ONE, first: 0, last: 0 },
@@ -47,9 +50,9 @@ impl Arrangement {
         self.first > 0
     }
 
-    /// Whether each owner has schedulers of its own.
-    pub fn has_own_schedulers(self) -> bool {
-        self.owners.schedulers() > 1 || self.first == self.last
+    /// Whether each owner has a last step of its own, with its part of the state.
+    pub fn has_own_parts(self) -> bool {
+        self.owners.parts() > 1 || self.first == self.last
     }
 
     /// The owners and where their stages run.
@@ -62,7 +65,7 @@ impl Arrangement {
         Place::Worker { section: 0 }
     }
 
-    /// Where the last scheduler before transmission runs that all owners share.
+    /// Where the last step before transmission runs that all owners share.
     pub fn exit(self) -> Place {
         Place::Worker { section: self.last }
     }
@@ -71,12 +74,13 @@ impl Arrangement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::function::SpreadBy;
 
     fn placement(layout: Layout, workers: u16) -> Placement {
-        Placement { layout, workers: (0..workers).collect() }
+        Placement { layout, workers: (0..workers).collect(), spread_by: SpreadBy::Flow }
     }
 
-    /// Sections of owners, that of the shared scheduler, and whether somebody balances.
+    /// Sections of owners, that of the shared last step, and whether somebody balances.
     fn arranged(layout: Layout, workers: u16) -> (Vec<u8>, u8, bool) {
         let arrangement = Arrangement::of(&placement(layout, workers));
         let section = |place| match place {
@@ -101,8 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn schedulers_are_shared_in_a_pipeline_only() {
-        let own = |layout, workers| Arrangement::of(&placement(layout, workers)).has_own_schedulers();
+    fn the_last_step_is_shared_in_a_pipeline_only() {
+        let own = |layout, workers| Arrangement::of(&placement(layout, workers)).has_own_parts();
         assert!(own(Layout::RunToCompletion, 1) && own(Layout::Distributor, 2) && own(Layout::Distributor, 9));
         assert!(!own(Layout::Pipeline, 2) && !own(Layout::Pipeline, 3) && !own(Layout::Pipeline, 9));
         assert!(own(Layout::Pipeline, 1), "one worker is no pipeline");
