@@ -27,7 +27,7 @@ pub(crate) struct StageView {
     pub(crate) name: String,
     /// `worker`, `section N` of a pipeline, or `control`.
     pub(crate) place: String,
-    /// Its ways and reasons; the first is the straight path.
+    /// Its ways and reasons; packets of which nothing is said take the first.
     pub(crate) ways: Vec<WayView>,
 }
 
@@ -142,11 +142,9 @@ impl GraphView {
         for stage in &self.stages {
             let style = if stage.place == "control" { " [style=dashed]" } else { "" };
             let _ = writeln!(dot, "  {}{style};", quoted(&stage.name));
-            for (n, way) in stage.ways.iter().enumerate() {
+            for way in &stage.ways {
                 let Some(to) = &way.to else { continue };
-                let weight = if n == 0 { ", penwidth=2" } else { "" };
-                let _ =
-                    writeln!(dot, "  {} -> {} [label={}{weight}];", quoted(&stage.name), quoted(to), quoted(&way.name));
+                let _ = writeln!(dot, "  {} -> {} [label={}];", quoted(&stage.name), quoted(to), quoted(&way.name));
             }
         }
         dot.push_str("}\n");
@@ -211,7 +209,7 @@ pub(crate) mod tests {
         let dot = small().dot();
         assert!(dot.starts_with("digraph weir {") && dot.ends_with("}\n"));
         assert!(dot.contains("\"in wan\" -> \"toy.ttl\";"));
-        assert!(dot.contains("\"toy.ttl\" -> \"port lan\" [label=\"out\", penwidth=2];"));
+        assert!(dot.contains("\"toy.ttl\" -> \"port lan\" [label=\"out\"];"));
         assert!(dot.contains("\"toy.slow\" [style=dashed];"));
         assert_eq!(quoted("a\"b\\c"), "\"a\\\"b\\\\c\"");
     }

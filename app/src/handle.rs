@@ -191,7 +191,7 @@ impl Running {
             };
             configured.needs().iter().map(wanted).collect::<Vec<Wanted>>()
         };
-        self.services.become_wanted(loaded.functions().iter().flat_map(of).collect(), &self.jobs);
+        self.services.reconcile(loaded.functions().iter().flat_map(of).collect(), &self.jobs);
     }
 
     /// Tells the log what is hardly meant in the running configuration.

@@ -122,7 +122,7 @@ impl Running {
     }
 
     /// Begins to let a configuration take over that was read.
-    pub(crate) fn take_over(&mut self, candidate: Candidate) -> (Answer, Then) {
+    pub(crate) fn adopt(&mut self, candidate: Candidate) -> (Answer, Then) {
         let Reload { source, dry_run, allow_restart, running, .. } = candidate.reload;
         let (new, mut difference) = match candidate.loaded {
             Ok(loaded) => loaded,

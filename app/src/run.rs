@@ -151,7 +151,7 @@ fn carry_out(running: &mut Running, job: Job) -> Then {
             return then;
         }
         Job::TakeOver(candidate, reply) => {
-            let (answer, then) = answered(|| running.take_over(*candidate));
+            let (answer, then) = answered(|| running.adopt(*candidate));
             let _ = reply.send(answer);
             return then;
         }

@@ -25,7 +25,7 @@ fn script(routes: &str, neighbors: &str) -> String {
 /// Prefix and next hops of all routes that somebody stated.
 fn routes(running: &Running) -> BTreeSet<String> {
     let table = running.json(&["show", "routes"]);
-    let stated = |row: &&Value| matches!(row["author"].as_str(), Some("cli" | "config"));
+    let stated = |row: &&Value| matches!(row["source"].as_str(), Some("cli" | "config"));
     let rows = table["rows"].as_array().unwrap().iter().filter(stated);
     rows.map(|row| format!("{} {}", row["prefix"], row["via"])).collect()
 }

@@ -150,7 +150,7 @@ mod tests {
         let subscribers = columns("svlan up_packets up_bytes down_packets down_bytes drops");
         let rates = columns("svlan up_pps up_bps down_pps down_bps drops_pps");
         assert_eq!(Counters::of(&subscribers).unwrap().columns(&subscribers), rates);
-        for plain in ["prefix via author active", "prefixes lookup_bytes used_bytes", "users state_bytes buffers"] {
+        for plain in ["prefix via source active", "prefixes lookup_bytes used_bytes", "users state_bytes buffers"] {
             assert!(Counters::of(&columns(plain)).is_none(), "{plain}");
         }
     }

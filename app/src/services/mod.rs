@@ -146,7 +146,7 @@ impl Services {
 
     /// Lets those of functions be these from here on: what is no longer wanted ends, what is new begins, and the others go on. They ask the
     /// loop that does `jobs`.
-    pub(crate) fn become_wanted(&self, wanted: Vec<Wanted>, jobs: &SyncSender<Job>) {
+    pub(crate) fn reconcile(&self, wanted: Vec<Wanted>, jobs: &SyncSender<Job>) {
         let mut needed = self.all.needed();
         let stays = |before: &mut Needed| wanted.contains(&before.wanted);
         let ended: Vec<Needed> = needed.extract_if(.., |before| !stays(before)).collect();

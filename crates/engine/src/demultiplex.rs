@@ -10,7 +10,7 @@ pub struct Demultiplexer {
     pub name: String,
     /// The index of the port.
     pub port: u16,
-    /// Makes the stage: indexed ways, one per function. Its straight path leads to the first one, too.
+    /// Makes the stage: indexed ways, one per function. Its first way leads to the first one, too.
     pub stage: Box<dyn Fn() -> Box<dyn Stage>>,
     /// The graphs of each function, as positions in [`Blueprint::graphs`](crate::Blueprint::graphs). The workers of the first one receive.
     pub functions: Vec<Vec<usize>>,

@@ -14,11 +14,11 @@ use crate::layout::{Blueprint, lay_out};
 use crate::moving::{IdleQueues, Ports};
 use crate::observe::Observer;
 use crate::plan::Leftover;
-use crate::seat::{CONTROL_PATIENCE, Command, Idle, PATIENCE, Seat, ThreadSettings};
 use crate::snapshot::WorkerSnapshot;
 use crate::sweep::{has_crossed, told_or};
 use crate::thread::start_thread;
 use crate::worker::Worker;
+use crate::worker_thread::{CONTROL_PATIENCE, Command, Idle, PATIENCE, ThreadSettings, WorkerThread};
 
 /// The name of the control side among the workers.
 pub(crate) const CONTROL: &str = "control";
@@ -107,7 +107,7 @@ impl std::error::Error for EngineError {}
 /// Running workers.
 pub struct Engine {
     /// Data-path workers, then the control side.
-    pub(crate) seats: Vec<(String, Seat)>,
+    pub(crate) threads: Vec<(String, WorkerThread)>,
     links: HashMap<String, LaneSet>,
     clock: Clock,
     epoch: u64,
@@ -138,7 +138,7 @@ impl Engine {
         let clock = Clock::calibrate();
         let epoch = tsc::now();
         let mut engine = Engine {
-            seats: Vec::new(),
+            threads: Vec::new(),
             links: HashMap::new(),
             clock,
             epoch,
@@ -154,8 +154,8 @@ impl Engine {
             queues: HashMap::new(),
             idle_queues: IdleQueues::default(),
         };
-        let control = engine.seat(CONTROL.to_owned(), None, Idle::Sleep, pool)?;
-        engine.seats.push(control);
+        let control = engine.worker_thread(CONTROL.to_owned(), None, Idle::Sleep, pool)?;
+        engine.threads.push(control);
         for core in settings.cores {
             engine.add_worker(core, pool)?;
         }
@@ -170,34 +170,34 @@ impl Engine {
     pub fn add_worker(&mut self, core: Option<usize>, pool: &dyn Pool) -> Result<(), EngineError> {
         let n = self.workers();
         let id = core.map_or_else(|| n.to_string(), |core| core.to_string());
-        let seat = self.seat(id, core, self.idle, pool)?;
-        self.seats.insert(n, seat);
+        let worker_thread = self.worker_thread(id, core, self.idle, pool)?;
+        self.threads.insert(n, worker_thread);
         Ok(())
     }
 
-    fn seat(
+    fn worker_thread(
         &self,
         id: String,
         core: Option<usize>,
         idle: Idle,
         pool: &dyn Pool,
-    ) -> Result<(String, Seat), EngineError> {
+    ) -> Result<(String, WorkerThread), EngineError> {
         let reader = self.domain.reader().map_err(|_| EngineError::TooManyWorkers)?;
         let clock = self.virtual_now.is_none().then_some(EngineClock { clock: self.clock, epoch: self.epoch });
         let worker = Worker::new(id.clone(), core, pool.another(), reader, self.sample_every, clock);
-        let seat = if self.virtual_now.is_some() {
-            Seat::Inline(Box::new(worker))
+        let worker_thread = if self.virtual_now.is_some() {
+            WorkerThread::Inline(Box::new(worker))
         } else {
             let patience = if id == CONTROL { CONTROL_PATIENCE } else { PATIENCE };
             let settings = ThreadSettings { idle, patience, clock: self.clock, epoch: self.epoch };
             start_thread(worker, settings, self.hook.clone(), self.pinned.clone())?
         };
-        Ok((id, seat))
+        Ok((id, worker_thread))
     }
 
     /// Data-path workers.
     pub fn workers(&self) -> usize {
-        self.seats.len() - 1
+        self.threads.len() - 1
     }
 
     /// Runs the blueprint from here on, keeping what it says to keep. Queues of ports that are another worker's from now on are
@@ -208,15 +208,15 @@ impl Engine {
     ///
     /// What [`weir_stage::Graph::check`] refuses, links that would wait for themselves, and a worker that does not answer.
     pub fn install(&mut self, blueprint: Blueprint) -> Result<(), EngineError> {
-        let names: Vec<String> = self.seats.iter().map(|(id, _)| id.clone()).collect();
-        let mut laid = lay_out(blueprint, &names, &self.links).map_err(EngineError::Graph)?;
-        self.hand_over_queues(&mut laid)?;
+        let names: Vec<String> = self.threads.iter().map(|(id, _)| id.clone()).collect();
+        let mut layout_plan = lay_out(blueprint, &names, &self.links).map_err(EngineError::Graph)?;
+        self.hand_over_queues(&mut layout_plan)?;
         let mut answers = Vec::new();
-        for ((id, seat), plan) in self.seats.iter_mut().zip(laid.plans) {
+        for ((id, worker_thread), plan) in self.threads.iter_mut().zip(layout_plan.plans) {
             self.queues.insert(id.clone(), Ports::of(&plan));
-            answers.push((id.clone(), seat.post(|to| Command::Install(Box::new(plan), to))));
+            answers.push((id.clone(), worker_thread.post(|to| Command::Install(Box::new(plan), to))));
         }
-        self.links = laid.links;
+        self.links = layout_plan.links;
         let mut left: Vec<Leftover> = Vec::new();
         for (id, answer) in answers {
             left.push(answer.wait(ANSWER).ok_or(EngineError::Stalled(id))?);
@@ -227,9 +227,9 @@ impl Engine {
 
     /// Packets in links that are gone belong to the workers that would have got them.
     fn drain_old_links(&mut self, left: Vec<Leftover>) {
-        for ((_, seat), leftover) in self.seats.iter_mut().zip(left) {
+        for ((_, worker_thread), leftover) in self.threads.iter_mut().zip(left) {
             for (name, consumer) in leftover.consumers {
-                seat.ask(ANSWER, |to| Command::DrainLink(name, consumer, to));
+                worker_thread.ask(ANSWER, |to| Command::DrainLink(name, consumer, to));
             }
         }
     }
@@ -258,7 +258,7 @@ impl Engine {
 
     /// Asks every worker, then waits for the answers, `again` for one that did not answer last time; `None` of one that does not.
     fn ask_all<R>(&mut self, again: Duration, command: impl Fn(Sender<R>) -> Command) -> Vec<Option<R>> {
-        let asked: Vec<_> = self.seats.iter_mut().map(|(_, seat)| seat.post(&command)).collect();
+        let asked: Vec<_> = self.threads.iter_mut().map(|(_, worker_thread)| worker_thread.post(&command)).collect();
         let silent = |at: usize| self.last.get(at).is_some_and(|worker| worker.silent);
         let patience = |at| if silent(at) { again } else { ANSWER };
         asked.into_iter().enumerate().map(|(at, answer)| answer.wait(patience(at))).collect()
@@ -267,35 +267,35 @@ impl Engine {
     /// What is told of each worker if it does not answer: its numbers as it told them last.
     fn as_last_told(&self) -> Vec<WorkerSnapshot> {
         let before = |at| self.last.get(at).cloned().unwrap_or_default();
-        let silent = |(at, (id, _)): (usize, &(String, Seat))| WorkerSnapshot {
+        let silent = |(at, (id, _)): (usize, &(String, WorkerThread))| WorkerSnapshot {
             id: id.clone(),
             quiet: false,
             silent: true,
             ..before(at)
         };
-        self.seats.iter().enumerate().map(silent).collect()
+        self.threads.iter().enumerate().map(silent).collect()
     }
 
     /// Times round the loop of each worker, for a watchdog: a number that stays the same belongs to a worker that is stuck.
     pub fn beats(&self) -> Vec<(String, u64)> {
-        let beat = |seat: &Seat| match seat {
-            Seat::Thread { mailbox, .. } => mailbox.beat(),
-            Seat::Inline(worker) => worker.loops,
+        let beat = |worker_thread: &WorkerThread| match worker_thread {
+            WorkerThread::Thread { mailbox, .. } => mailbox.beat(),
+            WorkerThread::Inline(worker) => worker.loops,
         };
-        self.seats.iter().map(|(id, seat)| (id.clone(), beat(seat))).collect()
+        self.threads.iter().map(|(id, worker_thread)| (id.clone(), beat(worker_thread))).collect()
     }
 
     /// Tells `observer` of every packet from here on.
     pub fn observe(&mut self, observer: &Arc<dyn Observer>) {
-        for (_, seat) in &mut self.seats {
-            seat.ask(ANSWER, |to| Command::Observe(Arc::clone(observer), to));
+        for (_, worker_thread) in &mut self.threads {
+            worker_thread.ask(ANSWER, |to| Command::Observe(Arc::clone(observer), to));
         }
     }
 
     /// Tells `observer` no more.
     pub fn unobserve(&mut self, observer: &Arc<dyn Observer>) {
-        for (_, seat) in &mut self.seats {
-            seat.ask(ANSWER, |to| Command::Unobserve(Arc::clone(observer), to));
+        for (_, worker_thread) in &mut self.threads {
+            worker_thread.ask(ANSWER, |to| Command::Unobserve(Arc::clone(observer), to));
         }
     }
 
@@ -326,8 +326,8 @@ impl Engine {
         let looks = std::mem::take(&mut self.look_now);
         let (mut busy, mut due) = (false, false);
         let mut next = u64::MAX;
-        for (_, seat) in &mut self.seats {
-            if let Seat::Inline(worker) = seat {
+        for (_, worker_thread) in &mut self.threads {
+            if let WorkerThread::Inline(worker) = worker_thread {
                 let began = tsc::now();
                 // While the others had their turn, this one waited.
                 worker.cycles.asleep += began.wrapping_sub(worker.accounted);
@@ -391,14 +391,14 @@ impl Engine {
     /// Ends all workers, and waits for the threads of those that answer. Returns their last numbers.
     fn end(&mut self) -> Vec<WorkerSnapshot> {
         let answers = self.ask_all(ANSWER, Command::Stop);
-        for ((_, seat), answer) in self.seats.iter_mut().zip(&answers) {
+        for ((_, worker_thread), answer) in self.threads.iter_mut().zip(&answers) {
             // One that has answered is about to end; one that has not may never.
-            if let (Seat::Thread { thread, .. }, Some(_)) = (seat, answer) {
+            if let (WorkerThread::Thread { thread, .. }, Some(_)) = (worker_thread, answer) {
                 drop(thread.take().map(std::thread::JoinHandle::join));
             }
         }
         let last = told_or(answers, self.as_last_told());
-        self.seats.clear();
+        self.threads.clear();
         last
     }
 

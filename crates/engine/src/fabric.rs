@@ -10,7 +10,7 @@ use crate::hop::{Hop, Onward};
 use crate::link::LinkOut;
 use crate::observe::Observers;
 use crate::reason::Reason;
-use crate::transmit::{Around, Sink};
+use crate::transmit::{Around, TransmitQueue};
 
 /// Batches that are kept for reuse.
 const SPARE: usize = 16;
@@ -25,7 +25,7 @@ pub(crate) struct Fabric {
     pub(crate) again: Vec<(u16, Held)>,
     #[allow(clippy::vec_box, reason = "batches are 4 KiB and move between queues by their address")]
     spare: Vec<Box<Batch>>,
-    pub(crate) sinks: Vec<Sink>,
+    pub(crate) transmit_queues: Vec<TransmitQueue>,
     pub(crate) links: Vec<LinkOut>,
     pub(crate) hops: Vec<Hop>,
     /// Packets that have just come over a link, on their way into a batch.
@@ -45,7 +45,7 @@ impl Fabric {
             pending: Pending::default(),
             again: Vec::new(),
             spare: Vec::new(),
-            sinks: Vec::new(),
+            transmit_queues: Vec::new(),
             links: Vec::new(),
             hops: Vec::new(),
             came: Vec::with_capacity(BATCH),
@@ -164,14 +164,14 @@ impl Fabric {
         }
     }
 
-    /// What sinks and links need, with a sink.
+    /// What transmit_queues and links need, with a transmit_queue.
     #[inline]
-    pub(crate) fn sink(&mut self, index: u16) -> Option<(&mut Sink, Around<'_>)> {
+    pub(crate) fn transmit_queue(&mut self, index: u16) -> Option<(&mut TransmitQueue, Around<'_>)> {
         let around = Around { pool: &mut *self.pool, now: self.now, observers: &self.observers };
-        Some((self.sinks.get_mut(index as usize)?, around))
+        Some((self.transmit_queues.get_mut(index as usize)?, around))
     }
 
-    /// What sinks and links need, with a link.
+    /// What transmit_queues and links need, with a link.
     #[inline]
     pub(crate) fn link(&mut self, index: u16) -> Option<(&mut LinkOut, Around<'_>)> {
         let around = Around { pool: &mut *self.pool, now: self.now, observers: &self.observers };
@@ -210,11 +210,11 @@ impl Fabric {
         self.pool.free(packet);
     }
 
-    /// Does `work` for every sink.
+    /// Does `work` for every transmit_queue.
     #[inline]
-    pub(crate) fn each_sink(&mut self, mut work: impl FnMut(&mut Sink, &mut Around<'_>)) {
+    pub(crate) fn each_transmit_queue(&mut self, mut work: impl FnMut(&mut TransmitQueue, &mut Around<'_>)) {
         let mut around = Around { pool: &mut *self.pool, now: self.now, observers: &self.observers };
-        self.sinks.iter_mut().for_each(|sink| work(sink, &mut around));
+        self.transmit_queues.iter_mut().for_each(|transmit_queue| work(transmit_queue, &mut around));
     }
 
     /// Does `work` for every link.
@@ -225,9 +225,9 @@ impl Fabric {
 
     /// Packets that wait in transmit bursts, at links and for the next loop.
     pub(crate) fn held(&self) -> u64 {
-        let sinks: u64 = self.sinks.iter().map(Sink::held).sum();
+        let transmit_queues: u64 = self.transmit_queues.iter().map(TransmitQueue::held).sum();
         let links: u64 = self.links.iter().map(LinkOut::held).sum();
-        sinks + links + self.again.len() as u64
+        transmit_queues + links + self.again.len() as u64
     }
 }
 

@@ -22,7 +22,7 @@ impl Worker {
         let again = self.again_by_name();
         self.install_sinks(&plan_sinks(&plan), &mut left);
         self.install_stages(plan.stages, &mut left);
-        self.adopt_sinks(plan.sinks);
+        self.adopt_sinks(plan.transmit_queues);
         self.install_links(plan.links);
         self.install_hops(plan.hops);
         self.install_sources(plan.sources, &mut left);
@@ -84,9 +84,9 @@ impl Worker {
 
     /// Removes the transmit queues that do not stay, once they have handed over what they can.
     fn install_sinks(&mut self, staying: &[String], left: &mut Leftover) {
-        for mut sink in std::mem::take(&mut self.fabric.sinks) {
-            if staying.contains(&sink.name) {
-                self.fabric.sinks.push(sink);
+        for mut transmit_queue in std::mem::take(&mut self.fabric.transmit_queues) {
+            if staying.contains(&transmit_queue.name) {
+                self.fabric.transmit_queues.push(transmit_queue);
                 continue;
             }
             let mut around = crate::transmit::Around {
@@ -94,23 +94,23 @@ impl Worker {
                 now: self.fabric.now,
                 observers: &self.fabric.observers,
             };
-            sink.finish(Reason::Reload, &mut around);
-            self.retired.sink(&sink);
-            left.tx.push(sink.tx);
+            transmit_queue.finish(Reason::Reload, &mut around);
+            self.retired.transmit_queue(&transmit_queue);
+            left.tx.push(transmit_queue.tx);
         }
     }
 
     /// Puts the transmit queues into the order of the plan, which the exits refer to.
     fn adopt_sinks(&mut self, plan: Vec<crate::plan::PlanSink>) {
-        let mut old = std::mem::take(&mut self.fabric.sinks);
+        let mut old = std::mem::take(&mut self.fabric.transmit_queues);
         for part in plan {
             if let Some(queue) = part.queue {
-                let sink = self.moved_in(part.name, part.port, queue);
-                self.fabric.sinks.push(sink);
-            } else if let Some(at) = old.iter().position(|sink| sink.name == part.name) {
-                let mut sink = old.swap_remove(at);
-                sink.port = part.port;
-                self.fabric.sinks.push(sink);
+                let transmit_queue = self.moved_in(part.name, part.port, queue);
+                self.fabric.transmit_queues.push(transmit_queue);
+            } else if let Some(at) = old.iter().position(|transmit_queue| transmit_queue.name == part.name) {
+                let mut transmit_queue = old.swap_remove(at);
+                transmit_queue.port = part.port;
+                self.fabric.transmit_queues.push(transmit_queue);
             }
         }
     }
@@ -200,7 +200,11 @@ impl Source {
 
 /// The transmit queues that stay: named by the plan without a new one.
 fn plan_sinks(plan: &WorkerPlan) -> Vec<String> {
-    plan.sinks.iter().filter(|sink| sink.queue.is_none()).map(|sink| sink.name.clone()).collect()
+    plan.transmit_queues
+        .iter()
+        .filter(|transmit_queue| transmit_queue.queue.is_none())
+        .map(|transmit_queue| transmit_queue.name.clone())
+        .collect()
 }
 
 fn positions(nodes: &[RunNode], wanted: impl Fn(&RunNode) -> bool) -> Vec<usize> {

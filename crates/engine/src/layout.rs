@@ -136,7 +136,7 @@ pub(crate) struct Layout<'a> {
 }
 
 /// What a layout made: plans for the workers, the control side's last, and all links with what goes over them.
-pub(crate) struct Laid {
+pub(crate) struct LayoutPlan {
     pub(crate) plans: Vec<WorkerPlan>,
     /// Receive queues of ports whose packets no graph wants, with the names of the ports; `None` where somebody has it already.
     pub(crate) idle: Vec<(String, Option<Box<dyn Rx>>)>,
@@ -148,7 +148,7 @@ pub(crate) fn lay_out(
     blueprint: Blueprint,
     names: &[String],
     known_links: &HashMap<String, LaneSet>,
-) -> Result<Laid, GraphError> {
+) -> Result<LayoutPlan, GraphError> {
     let ports = blueprint.ports.iter();
     let ports = ports
         .map(|port| (port.index, (port.name.clone(), port.tx.iter().map(|(owner, _)| *owner).collect())))
@@ -261,7 +261,7 @@ impl Layout<'_> {
         self.inlets.extend(ports.iter().map(|&port| Inlet { port, worker, at, graph }));
     }
 
-    /// Places a stage on a worker, as that of a replica, whose indexed ways lead to these goals, and its straight path to the first.
+    /// Places a stage on a worker, as that of a replica, whose indexed ways lead to these goals, and its first way to the first.
     pub(crate) fn put_before(
         &mut self,
         name: String,
@@ -360,7 +360,7 @@ impl Layout<'_> {
         format!("{} -> {}: {goal}", self.worker_name(crossing.from), self.worker_name(crossing.to))
     }
 
-    fn into_plans(self, ports: Vec<PortPart>) -> Laid {
+    fn into_plans(self, ports: Vec<PortPart>) -> LayoutPlan {
         let crossings = self.crossings();
         let mut plans: Vec<WorkerPlan> = (0..=self.workers).map(|_| WorkerPlan::default()).collect();
         let local = self.local_positions();
@@ -369,7 +369,7 @@ impl Layout<'_> {
         let names = ports.iter().map(|port| (port.name.clone(), port.index));
         let names: HashMap<String, u16> = names.chain(self.joints.names()).collect();
         plans.iter_mut().for_each(|plan| plan.ports.clone_from(&names));
-        let mut sinks: HashMap<(usize, u16), u16> = HashMap::new();
+        let mut transmit_queues: HashMap<(usize, u16), u16> = HashMap::new();
         let mut entries: HashMap<u16, Vec<(usize, usize)>> = HashMap::new();
         for inlet in &self.inlets {
             entries.entry(inlet.port).or_default().push((inlet.worker, inlet.at));
@@ -377,9 +377,9 @@ impl Layout<'_> {
         for port in ports {
             for (owner, tx) in port.tx {
                 let Some(plan) = plans.get_mut(owner) else { continue };
-                sinks.insert((owner, port.index), plan.sinks.len() as u16);
+                transmit_queues.insert((owner, port.index), plan.transmit_queues.len() as u16);
                 let queue = tx.map(TxQueue::fresh);
-                plan.sinks.push(PlanSink { name: port.name.clone(), port: port.index, queue });
+                plan.transmit_queues.push(PlanSink { name: port.name.clone(), port: port.index, queue });
             }
             for (owner, rx) in port.rx {
                 let entry =
@@ -410,7 +410,9 @@ impl Layout<'_> {
             let entry = match crossing.goal {
                 Goal::Stage(at) => Entry::Stage(position(at)),
                 Goal::Hop { at, .. } => Entry::Stage(at.map_or(0, position)),
-                Goal::Port(port) => Entry::Sink(sinks.get(&(crossing.to, port)).copied().unwrap_or(0)),
+                Goal::Port(port) => {
+                    Entry::TransmitQueue(transmit_queues.get(&(crossing.to, port)).copied().unwrap_or(0))
+                }
             };
             if let Some(plan) = plans.get_mut(crossing.from) {
                 link_positions.insert(*crossing, plan.links.len() as u16);
@@ -438,7 +440,9 @@ impl Layout<'_> {
                         plans.get_mut(placed.worker).map_or(Exit::End, |plan| self.hop(out, into, onward, plan))
                     }
                     _ if link.is_some() => link.flatten().map_or(Exit::End, Exit::Link),
-                    Goal::Port(port) => sinks.get(&(placed.worker, port)).map_or(Exit::End, |&at| Exit::Sink(at)),
+                    Goal::Port(port) => {
+                        transmit_queues.get(&(placed.worker, port)).map_or(Exit::End, |&at| Exit::TransmitQueue(at))
+                    }
                     Goal::Stage(at) if placed.declaration.fate_of(code) == Fate::Again => Exit::Again(position(at)),
                     Goal::Stage(at) => Exit::Stage(position(at)),
                 }
@@ -452,7 +456,7 @@ impl Layout<'_> {
                 plan.stages.push(PlanStage { name, stage, declaration, exits, keep });
             }
         }
-        Laid { plans, idle, links }
+        LayoutPlan { plans, idle, links }
     }
 
     /// The exit of a hop on a worker, made there unless it is there already.

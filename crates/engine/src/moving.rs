@@ -11,11 +11,11 @@ use weir_stage::{Rx, Tx};
 use crate::asked::Asked;
 use crate::counters::Count;
 use crate::engine::{ANSWER, Engine, EngineError};
-use crate::layout::Laid;
+use crate::layout::LayoutPlan;
 use crate::plan::{PlanSource, WorkerPlan};
-use crate::seat::Command;
-use crate::transmit::Sink;
+use crate::transmit::TransmitQueue;
 use crate::worker::{Source, Worker};
+use crate::worker_thread::Command;
 
 /// The ports whose queues a worker has, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,10 @@ impl Ports {
             PlanSource::Port { name, .. } => Some(name.clone()),
             PlanSource::Link { .. } => None,
         });
-        Ports { rx: rx.collect(), tx: plan.sinks.iter().map(|sink| sink.name.clone()).collect() }
+        Ports {
+            rx: rx.collect(),
+            tx: plan.transmit_queues.iter().map(|transmit_queue| transmit_queue.name.clone()).collect(),
+        }
     }
 }
 
@@ -85,7 +88,12 @@ pub(crate) fn to_lift(plans: &[WorkerPlan], idle: &[String], have: &[Ports]) -> 
             PlanSource::Port { name, rx: None, .. } => Some(name.clone()),
             _ => None,
         }));
-        wanted.tx.extend(plan.sinks.iter().filter(|sink| sink.queue.is_none()).map(|sink| sink.name.clone()));
+        wanted.tx.extend(
+            plan.transmit_queues
+                .iter()
+                .filter(|transmit_queue| transmit_queue.queue.is_none())
+                .map(|transmit_queue| transmit_queue.name.clone()),
+        );
     }
     let lift = |(plan, have): (&WorkerPlan, &Ports)| {
         let stay = Ports::of(plan);
@@ -128,8 +136,12 @@ impl IdleQueues {
                     *rx = self.0.get_mut(name).and_then(Vec::pop);
                 }
             }
-            for sink in plan.sinks.iter_mut().filter(|sink| sink.queue.is_none() && !have.tx.contains(&sink.name)) {
-                sink.queue = tx.get_mut(&sink.name).and_then(Vec::pop);
+            for transmit_queue in plan
+                .transmit_queues
+                .iter_mut()
+                .filter(|transmit_queue| transmit_queue.queue.is_none() && !have.tx.contains(&transmit_queue.name))
+            {
+                transmit_queue.queue = tx.get_mut(&transmit_queue.name).and_then(Vec::pop);
             }
         }
     }
@@ -149,14 +161,14 @@ impl Worker {
                 stays => self.sources.push(stays),
             }
         }
-        for (at, sink) in std::mem::take(&mut self.fabric.sinks).into_iter().enumerate() {
-            if ports.tx.contains(&sink.name) {
-                self.retired.sink(&sink);
-                self.retired.moved_out(sink.held());
-                let (name, port) = (sink.name.clone(), sink.port);
-                lifted.tx.push(LiftedTx { at, name, port, queue: sink.into_queue() });
+        for (at, transmit_queue) in std::mem::take(&mut self.fabric.transmit_queues).into_iter().enumerate() {
+            if ports.tx.contains(&transmit_queue.name) {
+                self.retired.transmit_queue(&transmit_queue);
+                self.retired.moved_out(transmit_queue.held());
+                let (name, port) = (transmit_queue.name.clone(), transmit_queue.port);
+                lifted.tx.push(LiftedTx { at, name, port, queue: transmit_queue.into_queue() });
             } else {
-                self.fabric.sinks.push(sink);
+                self.fabric.transmit_queues.push(transmit_queue);
             }
         }
         lifted
@@ -169,44 +181,44 @@ impl Worker {
             self.sources.insert(at.min(self.sources.len()), source);
         }
         for LiftedTx { at, name, port, queue } in lifted.tx {
-            let sink = self.moved_in(name, port, queue);
-            self.fabric.sinks.insert(at.min(self.fabric.sinks.len()), sink);
+            let transmit_queue = self.moved_in(name, port, queue);
+            self.fabric.transmit_queues.insert(at.min(self.fabric.transmit_queues.len()), transmit_queue);
         }
         self.waits = false;
     }
 
     /// A transmit queue that comes from another worker, with its packets.
-    pub(crate) fn moved_in(&mut self, name: String, port: u16, queue: TxQueue) -> Sink {
+    pub(crate) fn moved_in(&mut self, name: String, port: u16, queue: TxQueue) -> TransmitQueue {
         self.retired.link_in(queue.burst.len() as u64);
-        Sink::new(name, port, queue, self.fabric.now)
+        TransmitQueue::new(name, port, queue, self.fabric.now)
     }
 }
 
 impl Engine {
     /// Takes the queues from the workers that are to have them no more, and puts them into the plans of those that are to have
     /// them.
-    pub(crate) fn hand_over_queues(&mut self, laid: &mut Laid) -> Result<(), EngineError> {
+    pub(crate) fn hand_over_queues(&mut self, layout_plan: &mut LayoutPlan) -> Result<(), EngineError> {
         let have: Vec<Ports> =
-            self.seats.iter().map(|(id, _)| self.queues.get(id).cloned().unwrap_or_default()).collect();
+            self.threads.iter().map(|(id, _)| self.queues.get(id).cloned().unwrap_or_default()).collect();
         let wanted: Vec<String> =
-            laid.idle.iter().filter(|(_, rx)| rx.is_none()).map(|(port, _)| port.clone()).collect();
-        let lifted = self.lift(to_lift(&laid.plans, &wanted, &have))?;
-        self.idle_queues.retain(&laid.plans.iter().flat_map(|plan| plan.ports.keys()).cloned().collect());
-        for (port, rx) in std::mem::take(&mut laid.idle) {
+            layout_plan.idle.iter().filter(|(_, rx)| rx.is_none()).map(|(port, _)| port.clone()).collect();
+        let lifted = self.lift(to_lift(&layout_plan.plans, &wanted, &have))?;
+        self.idle_queues.retain(&layout_plan.plans.iter().flat_map(|plan| plan.ports.keys()).cloned().collect());
+        for (port, rx) in std::mem::take(&mut layout_plan.idle) {
             if let Some(rx) = rx {
                 self.idle_queues.keep(port, rx);
             }
         }
-        self.idle_queues.hand_over(lifted, &mut laid.plans, &have);
+        self.idle_queues.hand_over(lifted, &mut layout_plan.plans, &have);
         Ok(())
     }
 
     /// Has workers give up queues. If one does not answer, the others get theirs back.
     fn lift(&mut self, ports: Vec<Ports>) -> Result<Vec<Lifted>, EngineError> {
         let mut asked = Vec::new();
-        for (at, ((_, seat), ports)) in self.seats.iter_mut().zip(ports).enumerate() {
+        for (at, ((_, worker_thread), ports)) in self.threads.iter_mut().zip(ports).enumerate() {
             if !ports.is_empty() {
-                asked.push((at, seat.post(|to| Command::Lift(ports, to))));
+                asked.push((at, worker_thread.post(|to| Command::Lift(ports, to))));
             }
         }
         let (mut lifted, mut silent) = (Vec::new(), None);
@@ -218,8 +230,8 @@ impl Engine {
         }
         let Some(id) = silent else { return Ok(lifted.into_iter().map(|(_, parts)| parts).collect()) };
         for (at, parts) in lifted {
-            if let Some((_, seat)) = self.seats.get_mut(at) {
-                seat.post(|to| Command::PutBack(parts, to));
+            if let Some((_, worker_thread)) = self.threads.get_mut(at) {
+                worker_thread.post(|to| Command::PutBack(parts, to));
             }
         }
         Err(EngineError::Stalled(id))
@@ -228,8 +240,8 @@ impl Engine {
     /// Takes back the command to give up queues from a worker that did not answer: its name; or its answer, if it was about to
     /// answer.
     fn withdraw(&mut self, at: usize, answer: &Asked<Lifted>) -> Result<Lifted, String> {
-        let Some((id, seat)) = self.seats.get_mut(at) else { return Err(String::new()) };
-        seat.do_not_lift();
+        let Some((id, worker_thread)) = self.threads.get_mut(at) else { return Err(String::new()) };
+        worker_thread.do_not_lift();
         answer.wait(ANSWER).ok_or_else(|| id.clone())
     }
 }

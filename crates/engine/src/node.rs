@@ -19,7 +19,7 @@ pub(crate) enum Exit {
     /// Another stage, or the same, in the next loop.
     Again(u16),
     /// A transmit queue.
-    Sink(u16),
+    TransmitQueue(u16),
     /// A link to another worker.
     Link(u16),
     /// An end of a joint.
@@ -150,7 +150,7 @@ impl RunNode {
         }
     }
 
-    /// Sends packets on that left the straight path, together those with the same answer.
+    /// Sends packets on that leave by another way than the first, together those with the same answer.
     fn route_leaving(&mut self, batch: &mut Batch, leaving: u64, fabric: &mut Fabric) {
         let mut rest = leaving;
         while rest != 0 {
@@ -166,10 +166,10 @@ impl RunNode {
     fn route(&mut self, code: usize, mask: u64, batch: &mut Batch, fabric: &mut Fabric) {
         let packets = u64::from(mask.count_ones());
         match self.exits.get(code).copied().unwrap_or(Exit::End) {
-            Exit::Sink(sink) => {
+            Exit::TransmitQueue(transmit_queue) => {
                 self.counters.count(code, packets, 0);
-                if let Some((sink, mut around)) = fabric.sink(sink) {
-                    sink.push_batch(batch, mask, &mut around);
+                if let Some((transmit_queue, mut around)) = fabric.transmit_queue(transmit_queue) {
+                    transmit_queue.push_batch(batch, mask, &mut around);
                 }
             }
             Exit::Stage(stage) => {
@@ -253,9 +253,9 @@ impl RunNode {
         match self.exits.get(code).copied().unwrap_or(Exit::End) {
             Exit::Stage(stage) => fabric.deliver_held(stage as usize, held),
             Exit::Again(stage) => self.again(stage, held, fabric),
-            Exit::Sink(sink) => {
-                if let Some((sink, mut around)) = fabric.sink(sink) {
-                    push_held(sink, held, &mut around);
+            Exit::TransmitQueue(transmit_queue) => {
+                if let Some((transmit_queue, mut around)) = fabric.transmit_queue(transmit_queue) {
+                    push_held(transmit_queue, held, &mut around);
                 }
             }
             Exit::Link(link) => fabric.send_over(link, held),
@@ -327,10 +327,10 @@ impl RunNode {
         }
         self.pass_on(batch, leaving, fabric);
         // They left when they were due: none waits for others.
-        if let Some(Exit::Sink(sink)) = self.exits.first()
-            && let Some(sink) = fabric.sinks.get_mut(*sink as usize)
+        if let Some(Exit::TransmitQueue(transmit_queue)) = self.exits.first()
+            && let Some(transmit_queue) = fabric.transmit_queues.get_mut(*transmit_queue as usize)
         {
-            sink.hurry();
+            transmit_queue.hurry();
         }
         true
     }
@@ -445,7 +445,9 @@ fn push_to_link(link: u16, mask: u64, batch: &mut Batch, fabric: &mut Fabric) {
 
 fn room_behind(exit: Exit, fabric: &mut Fabric) -> u32 {
     let room = match exit {
-        Exit::Sink(sink) => fabric.sinks.get_mut(sink as usize).map_or(0, |sink| sink.room()),
+        Exit::TransmitQueue(transmit_queue) => {
+            fabric.transmit_queues.get_mut(transmit_queue as usize).map_or(0, |transmit_queue| transmit_queue.room())
+        }
         Exit::Link(link) => fabric.links.get_mut(link as usize).map_or(0, |link| link.room()),
         Exit::Hop(hop) => match fabric.hops.get(hop as usize).map(|hop| hop.onward) {
             Some(Onward::Link(link)) => return room_behind(Exit::Link(link), fabric),

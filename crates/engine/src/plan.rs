@@ -17,7 +17,7 @@ pub(crate) struct WorkerPlan {
     /// In topological order.
     pub(crate) stages: Vec<PlanStage>,
     pub(crate) sources: Vec<PlanSource>,
-    pub(crate) sinks: Vec<PlanSink>,
+    pub(crate) transmit_queues: Vec<PlanSink>,
     pub(crate) links: Vec<PlanLink>,
     pub(crate) hops: Vec<Hop>,
     /// Names and indexes of all ports there are, of other workers too.
@@ -55,7 +55,7 @@ pub(crate) enum PlanSource {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {
     Stage(u16),
-    Sink(u16),
+    TransmitQueue(u16),
 }
 
 pub(crate) struct PlanSink {

@@ -47,9 +47,9 @@ impl Worker {
                 Source::Link { packets, .. } => account.links_in += packets,
             }
         }
-        for sink in &self.fabric.sinks {
-            account.transmitted += sink.sent.packets;
-            account.dropped += sink.drops.packets();
+        for transmit_queue in &self.fabric.transmit_queues {
+            account.transmitted += transmit_queue.sent.packets;
+            account.dropped += transmit_queue.drops.packets();
         }
         for link in &self.fabric.links {
             account.links_out += link.packets;
@@ -77,8 +77,8 @@ impl Worker {
             report_stage(node, snapshot);
             report_drops(&node.name, &node.drops, &mut snapshot.drops);
         }
-        for sink in &self.fabric.sinks {
-            report_drops(&sink.name, &sink.drops, &mut snapshot.drops);
+        for transmit_queue in &self.fabric.transmit_queues {
+            report_drops(&transmit_queue.name, &transmit_queue.drops, &mut snapshot.drops);
         }
         for link in &self.fabric.links {
             report_drops(&link.name, &link.drops, &mut snapshot.drops);
@@ -106,10 +106,10 @@ impl Worker {
                 });
             }
         }
-        for sink in &self.fabric.sinks {
-            let Count { packets, bytes } = sink.sent;
-            let trouble = sink.tx.trouble();
-            let (port, held, lost) = (sink.port, sink.held(), Vec::new());
+        for transmit_queue in &self.fabric.transmit_queues {
+            let Count { packets, bytes } = transmit_queue.sent;
+            let trouble = transmit_queue.tx.trouble();
+            let (port, held, lost) = (transmit_queue.port, transmit_queue.held(), Vec::new());
             let queue = QueueSnapshot { port, packets, bytes, held, lost, trouble, remark: None };
             snapshot.transmit.push(queue);
         }

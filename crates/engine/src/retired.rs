@@ -9,7 +9,7 @@ use crate::hop::Hop;
 use crate::node::RunNode;
 use crate::reason::Reason;
 use crate::snapshot::{Account, DropSnapshot, FateSnapshot, QueueSnapshot};
-use crate::transmit::Sink;
+use crate::transmit::TransmitQueue;
 
 /// What queues of a port counted that are this worker's no more.
 #[derive(Default)]
@@ -46,12 +46,12 @@ impl Retired {
     }
 
     /// Takes over the counters of a transmit queue that was removed.
-    pub(crate) fn sink(&mut self, sink: &Sink) {
-        self.account.transmitted += sink.sent.packets;
-        self.account.dropped += sink.drops.packets();
-        self.drops(&sink.name, &sink.drops);
-        let sent = &mut self.queues.entry(sink.name.clone()).or_default().sent;
-        sent.add(sink.sent.packets, sink.sent.bytes);
+    pub(crate) fn transmit_queue(&mut self, transmit_queue: &TransmitQueue) {
+        self.account.transmitted += transmit_queue.sent.packets;
+        self.account.dropped += transmit_queue.drops.packets();
+        self.drops(&transmit_queue.name, &transmit_queue.drops);
+        let sent = &mut self.queues.entry(transmit_queue.name.clone()).or_default().sent;
+        sent.add(transmit_queue.sent.packets, transmit_queue.sent.bytes);
     }
 
     /// Takes over the figures of a hop over a joint that was removed.

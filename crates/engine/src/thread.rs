@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::cores::{keep_off, pin};
 use crate::engine::{CONTROL, EngineError, ThreadHook};
-use crate::seat::{Mailbox, Seat, ThreadSettings, run};
 use crate::worker::Worker;
+use crate::worker_thread::{Mailbox, ThreadSettings, WorkerThread, run};
 
 /// The name of the thread of a worker, by the worker's name.
 pub fn thread_name(worker: &str) -> String {
@@ -18,7 +18,7 @@ pub(crate) fn start_thread(
     settings: ThreadSettings,
     hook: Option<ThreadHook>,
     busy: Vec<usize>,
-) -> Result<Seat, EngineError> {
+) -> Result<WorkerThread, EngineError> {
     let mailbox = Arc::new(Mailbox::default());
     let (started, starts) = std::sync::mpsc::channel();
     let theirs = Arc::clone(&mailbox);
@@ -42,7 +42,7 @@ pub(crate) fn start_thread(
     let thread = std::thread::Builder::new().name(name).spawn(body);
     let thread = thread.map_err(|error| EngineError::Thread(error.to_string()))?;
     match starts.recv() {
-        Ok(Ok(())) => Ok(Seat::Thread { mailbox, thread: Some(thread) }),
+        Ok(Ok(())) => Ok(WorkerThread::Thread { mailbox, thread: Some(thread) }),
         Ok(Err(error)) => Err(error),
         Err(error) => Err(EngineError::Thread(error.to_string())),
     }

@@ -18,7 +18,7 @@ const FULL: usize = BATCH / 2;
 const MAX_WAIT: u64 = 100_000;
 
 /// A transmit queue and the packets that wait for it.
-pub(crate) struct Sink {
+pub(crate) struct TransmitQueue {
     pub(crate) name: String,
     pub(crate) port: u16,
     pub(crate) tx: Box<dyn Tx>,
@@ -31,17 +31,17 @@ pub(crate) struct Sink {
     joined: usize,
 }
 
-/// What sinks and links share while packets move: the pool, the time, and who watches.
+/// What transmit_queues and links share while packets move: the pool, the time, and who watches.
 pub(crate) struct Around<'a> {
     pub(crate) pool: &'a mut dyn Pool,
     pub(crate) now: u64,
     pub(crate) observers: &'a Observers,
 }
 
-impl Sink {
-    pub(crate) fn new(name: String, port: u16, queue: TxQueue, now: u64) -> Sink {
+impl TransmitQueue {
+    pub(crate) fn new(name: String, port: u16, queue: TxQueue, now: u64) -> TransmitQueue {
         let TxQueue { tx, burst } = queue;
-        Sink { name, port, tx, sent: Count::default(), drops: Drops::new(), burst, since: now, joined: 0 }
+        TransmitQueue { name, port, tx, sent: Count::default(), drops: Drops::new(), burst, since: now, joined: 0 }
     }
 
     /// The queue and the packets that wait for it, without what was counted.
@@ -134,7 +134,7 @@ impl Sink {
         before - self.burst.len()
     }
 
-    /// As [`Sink::transmit`], with a copy of every packet for the observers.
+    /// As [`TransmitQueue::transmit`], with a copy of every packet for the observers.
     #[cold]
     fn transmit_observed(&mut self, around: &mut Around<'_>) {
         let copies: Vec<(usize, Vec<u8>)> =
@@ -183,6 +183,6 @@ impl Sink {
 }
 
 /// Takes a held packet whose way leads to a port.
-pub(crate) fn push_held(sink: &mut Sink, held: Held, around: &mut Around<'_>) {
-    sink.push(held.into_packet(), around);
+pub(crate) fn push_held(transmit_queue: &mut TransmitQueue, held: Held, around: &mut Around<'_>) {
+    transmit_queue.push(held.into_packet(), around);
 }

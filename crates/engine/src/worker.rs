@@ -112,7 +112,7 @@ impl Worker {
         let after_receive = tsc::now();
         let ran = self.run_graph();
         let after_graph = tsc::now();
-        self.fabric.each_sink(|sink, around| sink.end_of_loop(around));
+        self.fabric.each_transmit_queue(|transmit_queue, around| transmit_queue.end_of_loop(around));
         let ended = tsc::now();
         let busy = received > 0 || ran || waiting;
         if busy {
@@ -135,7 +135,7 @@ impl Worker {
         for n in 0..sources {
             let at = (n + first) % sources;
             let Some(source) = self.sources.get_mut(at) else { break };
-            let gated = !matches!(source, Source::Link { entry: Entry::Sink(_), .. });
+            let gated = !matches!(source, Source::Link { entry: Entry::TransmitQueue(_), .. });
             if gated && room < BATCH {
                 self.backpressure += 1;
                 continue;
@@ -288,7 +288,7 @@ impl Worker {
             }
             self.fabric.pool.free(packet);
         }
-        self.fabric.each_sink(|sink, around| sink.finish(Reason::TxFull, around));
+        self.fabric.each_transmit_queue(|transmit_queue, around| transmit_queue.finish(Reason::TxFull, around));
         self.fabric.each_link(|link, around| {
             link.unstage();
             link.drop_all(Reason::Shutdown, around);
@@ -367,9 +367,9 @@ fn receive_link(
     came.iter().for_each(|held| held.packet().prefetch_data());
     match entry {
         Entry::Stage(stage) => fabric.deliver_all_held(stage as usize, lanes, came.drain(..)),
-        Entry::Sink(sink) => {
-            if let Some((sink, mut around)) = fabric.sink(sink) {
-                came.drain(..).for_each(|held| push_held(sink, held, &mut around));
+        Entry::TransmitQueue(transmit_queue) => {
+            if let Some((transmit_queue, mut around)) = fabric.transmit_queue(transmit_queue) {
+                came.drain(..).for_each(|held| push_held(transmit_queue, held, &mut around));
             }
         }
     }

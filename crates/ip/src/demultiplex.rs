@@ -37,7 +37,7 @@ impl Stage for Demultiplex {
         for (number, function) in (0..).zip(&self.functions) {
             let theirs = function.select(batch, left);
             left &= !theirs;
-            // The first has the straight path.
+            // The first function has the first way.
             if number > 0 {
                 batch.each_in(theirs, |slot, _, _| out.answer_indexed(slot, number));
             }

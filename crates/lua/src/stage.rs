@@ -110,7 +110,7 @@ impl Seat {
     /// Hands the stage a machine to run from its next batch on.
     pub(crate) fn hand(&self, machine: Machine) {
         *self.machine.lock().unwrap_or_else(PoisonError::into_inner) = Some(machine);
-        // Pairs with the load in `LuaStage::take_over`, so that the lock is looked at no earlier than it is filled.
+        // Pairs with the load in `LuaStage::adopt`, so that the lock is looked at no earlier than it is filled.
         self.waiting.store(true, Ordering::Release);
     }
 }
@@ -143,7 +143,7 @@ impl LuaStage {
     }
 
     /// Goes on with the machine that waits in the seat, if one does and nobody is busy there just now.
-    fn take_over(&mut self) {
+    fn adopt(&mut self) {
         if !self.seat.waiting.load(Ordering::Acquire) {
             return;
         }
@@ -169,7 +169,7 @@ impl Stage for LuaStage {
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        self.take_over();
+        self.adopt();
         if self.errors >= ERRORS_ALLOWED {
             out.answer_all(batch.live(), Ways::Disabled);
             return;

@@ -7,9 +7,9 @@
 //! |---|---|
 //! | [`family`] | IPv4 and IPv6 by one name |
 //! | [`vrf`] | the numbers of VRFs |
-//! | [`author`] | who made an entry, and who is preferred |
+//! | [`route_source`] | who made an entry, and who is preferred |
 //! | [`interface`] | an address on a port: own, broadcast, network, on link |
-//! | [`rib`] | the routes of all authors; what of them the FIB must hold, as a list of changes |
+//! | [`rib`] | the routes of all sources; what of them the FIB must hold, as a list of changes |
 //! | [`nexthop`] | (port, gateway) pairs behind numbers that know when they were reused |
 //! | [`group`] | equal-cost sets with sticky buckets |
 //! | [`neighbor`] | ARP (RFC 826) and neighbour discovery with the states of RFC 4861, own addresses after RFC 5227 and RFC 4862 |
@@ -20,12 +20,11 @@
 //! | [`reassembly`] | reassembly: RFC 791, and RFC 8200 section 4.5 |
 //! | [`limit`] | token buckets |
 //! | [`listener`] | multicast groups that the router listens to, RFC 3810 |
-//! | [`waiting`] | what waits for an answer |
+//! | [`pending`] | what waits for an answer |
 
 #![forbid(unsafe_code)]
 
 pub mod advertise;
-pub mod author;
 pub mod family;
 pub mod fragment;
 pub mod group;
@@ -36,15 +35,16 @@ pub mod limit;
 pub mod listener;
 pub mod neighbor;
 pub mod nexthop;
+pub mod pending;
 pub mod reassembly;
 pub mod rib;
+pub mod route_source;
 pub mod vrf;
-pub mod waiting;
 
 mod slots;
 mod spread;
 
-pub use author::Author;
 pub use family::{Family, Prefix};
 pub use interface::{Interface, PortId};
+pub use route_source::RouteSource;
 pub use vrf::{DEFAULT_VRF, VrfId};

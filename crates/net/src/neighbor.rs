@@ -39,9 +39,9 @@ mod table;
 mod tests;
 mod timing;
 
-use crate::author::Author;
 use crate::family::Family;
 use crate::interface::PortId;
+use crate::route_source::RouteSource;
 use std::fmt;
 use std::net::Ipv4Addr;
 use weir_wire::MacAddr;
@@ -144,8 +144,8 @@ pub struct Neighbor<A = Ipv4Addr> {
     pub mac: Option<MacAddr>,
     /// Where it stands.
     pub state: State,
-    /// Who entered it; [`Author::Learned`] if the protocol did.
-    pub author: Author,
+    /// Who entered it; [`RouteSource::Learned`] if the protocol did.
+    pub source: RouteSource,
     /// Since when it is in this state, in nanoseconds.
     pub since: u64,
     /// It says that it is a router; never known of by ARP.

@@ -1,8 +1,8 @@
-//! The routing information base: what every author wants, and what of it the forwarding table must hold.
+//! The routing information base: what every source wants, and what of it the forwarding table must hold.
 //!
-//! A route is a VRF, a prefix of either family, an [`Author`], and a set of hops ([`Hop`]). Per prefix the most preferred author wins
+//! A route is a VRF, a prefix of either family, an [`RouteSource`], and a set of hops ([`Hop`]). Per prefix the most preferred source wins
 //! who has a usable hop. A hop is usable while the link of its port is up; a gateway without a port is looked up among the networks that
-//! are connected in the route's VRF (routes of [`Author::Connected`] out of a port), and only there. Hops of one set share the traffic;
+//! are connected in the route's VRF (routes of [`RouteSource::Connected`] out of a port), and only there. Hops of one set share the traffic;
 //! those that are not usable are left out, and come back by themselves. A route may also lead nowhere ([`Discard`]).
 //!
 //! What routes lead to has no family: a set of hops, a next hop or a group is the same for routes of all VRFs and both families. So
@@ -13,7 +13,7 @@
 //! only those that have no usable hop left:
 //!
 //! ```text
-//! (prefix, author) --> set of hops --> target: one next hop, or a group of them
+//! (prefix, source) --> set of hops --> target: one next hop, or a group of them
 //!                        hop --> next hop (port, gateway)
 //! ```
 //!
@@ -35,11 +35,11 @@ mod slab;
 mod tests;
 mod view;
 
-use crate::author::Author;
 use crate::family::Family;
 use crate::group::{Buckets, GroupId, GroupStore, MAX_MEMBERS};
 use crate::interface::PortId;
 use crate::nexthop::{NextHop, NextHopId, NextHopStore};
+use crate::route_source::RouteSource;
 use crate::vrf::VrfId;
 use behind::Behind;
 use connected::Connected;
@@ -97,7 +97,7 @@ pub enum Change {
 /// How much a RIB may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Routes: pairs of prefix and author.
+    /// Routes: pairs of prefix and source.
     pub routes: u32,
     /// Next hops, at most [`NextHopStore::MAX_CAPACITY`].
     pub next_hops: u32,
@@ -137,7 +137,7 @@ pub enum RouteError {
     TooManyNextHops,
     /// No place for another group.
     TooManyGroups,
-    /// There is no such route of this author.
+    /// There is no such route of this source.
     NotFound,
 }
 
@@ -160,7 +160,7 @@ impl fmt::Display for RouteError {
             }
             RouteError::TooManyNextHops => f.write_str("all next hops are taken; delete routes or configure more"),
             RouteError::TooManyGroups => f.write_str("all equal-cost sets are taken; delete routes or configure more"),
-            RouteError::NotFound => f.write_str("this author has no route to this prefix"),
+            RouteError::NotFound => f.write_str("this source has no route to this prefix"),
         }
     }
 }
@@ -174,7 +174,7 @@ pub struct Retired {
     groups: u64,
 }
 
-/// The routes of all authors.
+/// The routes of all sources.
 #[derive(Debug)]
 pub struct Rib {
     limits: Limits,
@@ -215,7 +215,7 @@ impl Rib {
         }
     }
 
-    /// Adds a route, or replaces the one that `author` has for this prefix. Host bits of `prefix` and duplicates among
+    /// Adds a route, or replaces the one that `source` has for this prefix. Host bits of `prefix` and duplicates among
     /// `hops` do not count. What has to be done is appended to `changes`; of a connected network, what is reached by it is left to
     /// [`Rib::catch_up`].
     ///
@@ -225,7 +225,7 @@ impl Rib {
         &mut self,
         vrf: VrfId,
         prefix: P,
-        author: Author,
+        source: RouteSource,
         hops: &[Hop],
         changes: &mut Vec<Change>,
     ) -> Result<(), RouteError> {
@@ -235,13 +235,13 @@ impl Rib {
         sorted.sort_unstable();
         sorted.dedup();
         let checked = check_hops::<P>(&sorted);
-        let result = checked.and_then(|()| self.replace_sorted((vrf, prefix.network()), author, &sorted, changes));
+        let result = checked.and_then(|()| self.replace_sorted((vrf, prefix.network()), source, &sorted, changes));
         self.scratch = sorted;
         self.let_go(changes);
         result
     }
 
-    /// Removes the route that `author` has for this prefix. Of a connected network, what is reached by it is left to [`Rib::catch_up`].
+    /// Removes the route that `source` has for this prefix. Of a connected network, what is reached by it is left to [`Rib::catch_up`].
     ///
     /// # Errors
     /// There is none.
@@ -249,15 +249,15 @@ impl Rib {
         &mut self,
         vrf: VrfId,
         prefix: P,
-        author: Author,
+        source: RouteSource,
         changes: &mut Vec<Change>,
     ) -> Result<(), RouteError> {
         let prefix = prefix.network();
-        let (route, entry) = self.routes.find_entry(vrf, prefix, author).ok_or(RouteError::NotFound)?;
+        let (route, entry) = self.routes.find_entry(vrf, prefix, source).ok_or(RouteError::NotFound)?;
         let set = self.routes.detach(route, entry, &mut self.sets);
         self.refresh_route(route, changes);
         self.routes.drop_if_empty(route);
-        if author == Author::Connected {
+        if source == RouteSource::Connected {
             self.set_connected(vrf, prefix.into(), &[]);
         }
         self.drop_set_if_unused(set, changes);
@@ -295,11 +295,11 @@ impl Rib {
     fn replace_sorted<P: Routed>(
         &mut self,
         (vrf, prefix): (VrfId, P),
-        author: Author,
+        source: RouteSource,
         hops: &[Bound],
         changes: &mut Vec<Change>,
     ) -> Result<(), RouteError> {
-        let found = self.routes.find_entry(vrf, prefix, author);
+        let found = self.routes.find_entry(vrf, prefix, source);
         if found.is_none() && self.routes.len() >= self.limits.routes as usize {
             return Err(RouteError::TooManyRoutes { limit: self.limits.routes });
         }
@@ -311,10 +311,10 @@ impl Rib {
         let set = self.intern_set(hops, model, changes)?;
         let (route, old) = match found {
             Some((route, entry)) => (route, self.routes.change_set(entry, set, &mut self.sets)),
-            None => (self.routes.attach((vrf, prefix), author, set, &mut self.sets), None),
+            None => (self.routes.attach((vrf, prefix), source, set, &mut self.sets), None),
         };
         self.refresh_route(route, changes);
-        if author == Author::Connected {
+        if source == RouteSource::Connected {
             self.set_connected(vrf, prefix.into(), hops);
         }
         self.drop_set_if_unused(old, changes);
@@ -328,7 +328,7 @@ impl Rib {
         }
     }
 
-    /// The group whose flows a route to `prefix` should keep: what packets follow now, whose ever it is; else that of the author's
+    /// The group whose flows a route to `prefix` should keep: what packets follow now, whose ever it is; else that of the source's
     /// set `own`.
     fn model_for<P: Routed>(&self, vrf: VrfId, prefix: P, own: Option<u32>) -> Option<GroupId> {
         match self.routes.get(vrf, prefix).and_then(|route| route.installed) {
@@ -434,7 +434,7 @@ impl Rib {
         std::mem::replace(&mut set.target, target) != target
     }
 
-    /// Lets the most preferred author with a usable set have the prefix.
+    /// Lets the most preferred source with a usable set have the prefix.
     fn refresh_route(&mut self, route: RouteId, changes: &mut Vec<Change>) {
         let best = self.routes.entries_of(route).find_map(|(_, entry)| self.sets.target(entry.set));
         if let Some((vrf, prefix)) = self.routes.install(route, best) {

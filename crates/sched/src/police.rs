@@ -183,7 +183,7 @@ impl Seat {
         if self.profile != wanted {
             let before = self.profile.checked_sub(1).and_then(|before| policers.of(before as u16));
             self.meter = match before {
-                Some(before) => policer.profile.take_over(&before.profile, &self.meter, now),
+                Some(before) => policer.profile.adopt(&before.profile, &self.meter, now),
                 None => policer.profile.meter(now),
             };
             self.profile = wanted;

@@ -25,7 +25,7 @@ fn said(frame: &Frame, length: u16, station: Option<[u8; 6]>) -> (bool, bool) {
     let is_six = frame[12..14] == [0x86, 0xdd];
     let address = |at: usize| {
         let half = u64::from_be_bytes(frame[at..at + 8].try_into().unwrap());
-        half >= 1 && half < 0xfe80_0000_0000_0000
+        (1..0xfe80_0000_0000_0000).contains(&half)
     };
     let is_good = is_six
         && station.is_none_or(|station| frame[..6] == station)

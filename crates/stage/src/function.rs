@@ -273,7 +273,7 @@ pub trait Description: Send + Sized + 'static {
     fn sketch(&self, replica: usize) -> Result<Graph, GraphError>;
 
     /// Builds tables, without touching anything that runs. From `old`, the running instance of the same name, it takes over what is
-    /// not the configuration's: entries of other authors, learned state.
+    /// not the configuration's: entries of other sources, learned state.
     ///
     /// # Errors
     ///

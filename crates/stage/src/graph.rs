@@ -229,7 +229,7 @@ impl Graph {
                 wrong.push(format!("{}: {} ways; a stage has at most 255", node.name, node.declaration.codes()));
             }
             if node.declaration.fate_of(0) != Fate::Way {
-                wrong.push(format!("{}: the first way must be the straight path", node.name));
+                wrong.push(format!("{}: the first way must be one that packets go on by", node.name));
             }
         }
     }

@@ -43,7 +43,7 @@ pub trait Stage: Send {
 /// What the engine must know about a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
-    /// Its ways out; the first is the straight path.
+    /// Its ways out; packets of which nothing is said take the first.
     pub ways: &'static [WayInfo],
     /// Number and common name of the indexed ways (`port[0]`, `port[1]`, ...), which follow those in `ways`.
     pub indexed: Option<(&'static str, usize)>,
@@ -274,7 +274,7 @@ impl<'a> Out<'a> {
         self.now
     }
 
-    /// The mask of packets that were answered for with anything but the straight path.
+    /// The mask of packets that were answered for with anything but the first way.
     #[inline(always)]
     pub fn leaving(&self) -> u64 {
         self.leaving
@@ -289,7 +289,7 @@ impl<'a> Out<'a> {
     /// Answers for one packet of the batch: it leaves by indexed way `n`, which is below the declared count.
     #[inline(always)]
     pub fn answer_indexed(&mut self, slot: Slot, n: u8) {
-        // Indexed ways follow at least one other, so that this is never the straight path.
+        // Indexed ways follow at least one other, so that this is never the first way.
         self.store.codes[slot.index()] = self.indexed_from.saturating_add(n);
         self.leaving |= slot.bit();
     }

@@ -31,7 +31,7 @@ pub struct WayInfo {
 
 /// The ways out of a stage, as an enum. Made by [`ways!`](crate::ways).
 pub trait Ways: Copy {
-    /// All of them; the first is the straight path.
+    /// All of them; packets of which nothing is said take the first.
     const LIST: &'static [WayInfo];
 
     /// Position in [`Ways::LIST`].

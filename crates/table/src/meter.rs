@@ -212,7 +212,7 @@ impl Profile {
 
     /// What a meter of another profile is worth with this one from `now` on: `before` fills it a last time, and what it has
     /// stays as far as there is room.
-    pub fn take_over(&self, before: &Profile, meter: &Meter, now: u64) -> Meter {
+    pub fn adopt(&self, before: &Profile, meter: &Meter, now: u64) -> Meter {
         let mut meter = *meter;
         before.fill(&mut meter, now);
         meter.committed = meter.committed.min(self.committed.room);

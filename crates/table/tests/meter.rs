@@ -292,11 +292,11 @@ fn a_new_profile_keeps_what_was_saved() {
     let mut meter = slow.meter(0);
     assert_eq!(slow.colour(&mut meter, 0, 100, Colour::Green), Colour::Green);
     // 20 bytes have come by then; the new rate counts from there.
-    let mut meter: Meter = fast.take_over(&slow, &meter, SECOND / 50);
+    let mut meter: Meter = fast.adopt(&slow, &meter, SECOND / 50);
     assert_eq!(fast.colour(&mut meter, SECOND / 50, 20, Colour::Green), Colour::Green);
     assert_eq!(fast.colour(&mut meter, SECOND / 50, 1, Colour::Green), Colour::Red);
     // And no more stays than it has room for.
-    let mut meter = fast.take_over(&slow, &slow.meter(0), 0);
+    let mut meter = fast.adopt(&slow, &slow.meter(0), 0);
     assert_eq!(fast.colour(&mut meter, 0, 51, Colour::Green), Colour::Red);
     assert_eq!(fast.colour(&mut meter, 0, 50, Colour::Green), Colour::Green);
     assert_eq!(std::mem::size_of::<Meter>(), 24);

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use weir_net::PortId;
 use weir_net::neighbor::Event;
+use weir_net::pending::Pending;
 use weir_net::reassembly::Reassembly;
-use weir_net::waiting::Waiting;
 use weir_packet::{Batch, Held, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::vlan::Vlan;
@@ -32,7 +32,7 @@ pub(crate) use outward::{Inner, inner};
 use crate::encap::TAGGED;
 use crate::loss::Losses;
 use crate::ports::BngPort;
-use crate::punt::Kind;
+use crate::punt::PuntReason;
 use crate::registry::HostEvent;
 use crate::state::{Control, lock};
 use crate::table::counters::WorkerCounters;
@@ -57,10 +57,10 @@ enum Awaited {
 /// The control side's share of packets.
 pub(crate) struct SlowPath {
     shared: Arc<Mutex<Control>>,
-    waiting: Waiting<Awaited, Held>,
+    waiting: Pending<Awaited, Held>,
     fragments: Reassembly<Held>,
     identifications: Identifications,
-    kind: Key<Kind>,
+    kind: Key<PuntReason>,
     ports: usize,
     drops: Drops,
 }
@@ -83,7 +83,7 @@ struct Drops {
 /// One call of the stage: what it may change, and where packets go.
 struct Turn<'a, 'o> {
     control: MutexGuard<'a, Control>,
-    waiting: &'a mut Waiting<Awaited, Held>,
+    waiting: &'a mut Pending<Awaited, Held>,
     fragments: &'a mut Reassembly<Held>,
     identifications: &'a mut Identifications,
     drops: &'a Drops,
@@ -107,12 +107,12 @@ impl SlowPath {
     pub(crate) fn new(
         shared: Arc<Mutex<Control>>,
         counters: Arc<WorkerCounters>,
-        kind: Key<Kind>,
+        kind: Key<PuntReason>,
         ports: usize,
         room: Room,
     ) -> SlowPath {
         let drops = Drops { counters, losses: Losses::of::<Exit>() };
-        let (waiting, fragments) = (Waiting::new(EACH, room.queue), Reassembly::new(room.fragments));
+        let (waiting, fragments) = (Pending::new(EACH, room.queue), Reassembly::new(room.fragments));
         let identifications = Identifications::new(!lock(&shared).config.tunnel.df);
         SlowPath { shared, waiting, fragments, identifications, kind, ports, drops }
     }
@@ -124,7 +124,7 @@ impl SlowPath {
 }
 
 /// What [`SlowPath`] declares.
-pub(crate) fn declaration(ports: usize, kind: Key<Kind>) -> Declaration {
+pub(crate) fn declaration(ports: usize, kind: Key<PuntReason>) -> Declaration {
     Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port, kind.into()]).polled()
 }
 
@@ -167,25 +167,29 @@ impl Stage for SlowPath {
 }
 
 impl Turn<'_, '_> {
-    fn handle(&mut self, why: Kind, mut packet: Held) {
+    fn handle(&mut self, why: PuntReason, mut packet: Held) {
         let position = self.control.ports.ingress(packet.port()).position;
         if usize::from(position) >= self.control.registry.settings().ports.len() {
             return self.core_packet(why, packet);
         }
         let Some(line) = self.line(position, &packet) else { return self.out.send(packet, Exit::UnknownSubscriber) };
-        if why == Kind::Nd {
+        if why == PuntReason::Nd {
             return self.neighbor_discovery(line, packet);
         }
-        if is_six(inside(packet.packet())) && why != Kind::Arp {
+        if is_six(inside(packet.packet())) && why != PuntReason::Arp {
             return self.customer6(why, line, packet);
         }
         match why {
-            Kind::Arp => self.customer_arp(line, packet),
-            Kind::UnknownSource => self.unknown_source(line, packet),
-            Kind::Local => self.customer_local(line, packet),
-            Kind::Unresolved => self.wait_for_router(line, packet),
-            Kind::TtlExpired | Kind::NoRoute | Kind::TooBig => self.refuse_customer(why, line, packet),
-            Kind::Nd | Kind::Fragment | Kind::Originated => self.lose(line.subscriber, packet, Exit::NdIgnored),
+            PuntReason::Arp => self.customer_arp(line, packet),
+            PuntReason::UnknownSource => self.unknown_source(line, packet),
+            PuntReason::Local => self.customer_local(line, packet),
+            PuntReason::Unresolved => self.wait_for_router(line, packet),
+            PuntReason::TtlExpired | PuntReason::NoRoute | PuntReason::TooBig => {
+                self.refuse_customer(why, line, packet)
+            }
+            PuntReason::Nd | PuntReason::Fragment | PuntReason::Originated => {
+                self.lose(line.subscriber, packet, Exit::NdIgnored)
+            }
         }
     }
 

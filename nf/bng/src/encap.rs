@@ -63,7 +63,7 @@ pub(crate) struct Each {
 
 /// A complete head but for what differs from packet to packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct Rewrite {
     /// Its bytes, which end with it.
     bytes: [u8; LONGEST],
     /// How many it has.
@@ -77,14 +77,14 @@ pub(crate) struct Head {
     sum: u16,
 }
 
-impl Head {
+impl Rewrite {
     /// An Ethernet header alone.
-    pub(crate) fn plain(destination: MacAddr, source: MacAddr) -> Head {
-        Head::of(Ethernet::new(destination, source, ethernet::IPV4).as_bytes())
+    pub(crate) fn plain(destination: MacAddr, source: MacAddr) -> Rewrite {
+        Rewrite::of(Ethernet::new(destination, source, ethernet::IPV4).as_bytes())
     }
 
     /// A tunnel. Labels are the outermost first, of which at most [`MAX_LABELS`] count; the bottom is marked here.
-    pub(crate) fn tunnel(destination: MacAddr, source: MacAddr, labels: &[Label], outer: Outer) -> Head {
+    pub(crate) fn tunnel(destination: MacAddr, source: MacAddr, labels: &[Label], outer: Outer) -> Rewrite {
         let ethertype = if labels.is_empty() { ethernet::IPV4 } else { ethernet::MPLS };
         let mut bytes = Ethernet::new(destination, source, ethertype).as_bytes().to_vec();
         let count = labels.len().min(MAX_LABELS);
@@ -109,18 +109,18 @@ impl Head {
         bytes.extend(ip.as_bytes());
         bytes.extend(GRE_IPV4);
         bytes.extend([0; 4]);
-        Head {
+        Rewrite {
             tos_mask: if outer.dscp.is_none() { 0xfc } else { 0 },
             tos: outer.dscp.unwrap_or(0) << 2,
             sum,
-            ..Head::of(&bytes)
+            ..Rewrite::of(&bytes)
         }
     }
 
-    fn of(head: &[u8]) -> Head {
+    fn of(head: &[u8]) -> Rewrite {
         let mut bytes = [0; LONGEST];
         bytes.iter_mut().rev().zip(head.iter().rev()).for_each(|(to, from)| *to = *from);
-        Head { bytes, len: head.len().min(LONGEST) as u8, tos_mask: 0, tos: 0, sum: 0 }
+        Rewrite { bytes, len: head.len().min(LONGEST) as u8, tos_mask: 0, tos: 0, sum: 0 }
     }
 
     /// Replaces the Ethernet header and tags of a packet by a tunnel's head, and what is behind the customer's packet by nothing.
@@ -235,7 +235,7 @@ mod tests {
         frame
     }
 
-    fn wrapped(head: &Head, tos: u8, identification: Option<u16>) -> Vec<u8> {
+    fn wrapped(head: &Rewrite, tos: u8, identification: Option<u16>) -> Vec<u8> {
         let mut pool = HeapPool::new(1, 2048);
         let mut packet = pool.alloc().unwrap();
         packet.fill(&customer(tos));
@@ -248,7 +248,7 @@ mod tests {
     /// The formats of RFC 3032, 791, 2784 and 2890 byte by byte.
     #[test]
     fn one_label_grows_a_packet_by_24_bytes() {
-        let head = Head::tunnel(FAR, NEAR, &[Label::new(0x12010, 5, false, 63)], outer());
+        let head = Rewrite::tunnel(FAR, NEAR, &[Label::new(0x12010, 5, false, 63)], outer());
         let bytes = wrapped(&head, 0xb9, None);
         assert_eq!(bytes.len(), customer(0).len() + 24);
         assert_eq!(bytes[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0x47]);
@@ -266,7 +266,7 @@ mod tests {
     fn each_further_label_adds_four_bytes_and_only_the_last_is_the_bottom() {
         for count in 0..=MAX_LABELS {
             let labels: Vec<Label> = (0..count).map(|n| Label::new(16 + n as u32, n as u8, true, 9)).collect();
-            let bytes = wrapped(&Head::tunnel(FAR, NEAR, &labels, outer()), 0, None);
+            let bytes = wrapped(&Rewrite::tunnel(FAR, NEAR, &labels, outer()), 0, None);
             assert_eq!(bytes.len(), customer(0).len() + 20 + 4 * count);
             assert_eq!(bytes[12..14], if count == 0 { [8, 0] } else { [0x88, 0x47] });
             for n in 0..count {
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_fixed_dscp_and_an_identification_are_in_the_checksum() {
-        let head = Head::tunnel(FAR, NEAR, &[], Outer { dscp: Some(10), dont_fragment: false, ..outer() });
+        let head = Rewrite::tunnel(FAR, NEAR, &[], Outer { dscp: Some(10), dont_fragment: false, ..outer() });
         for identification in [0, 1, 0x1234, 0xffff] {
             for tos in [0, 0xff] {
                 let bytes = wrapped(&head, tos, Some(identification));
@@ -293,7 +293,7 @@ mod tests {
     /// Every total length and every type of service: the checksum is that of RFC 1071.
     #[test]
     fn the_checksum_is_right_for_every_length_and_service() {
-        let head = Head::tunnel(FAR, NEAR, &[], outer());
+        let head = Rewrite::tunnel(FAR, NEAR, &[], outer());
         let mut pool = HeapPool::new(1, 9100);
         for total in 20..=9000_u16 {
             for tos in [0, 0xfc, (total * 4) as u8] {
@@ -314,7 +314,7 @@ mod tests {
         packet.fill(&customer(0));
         let headroom = packet.headroom();
         assert!(packet.prepend(headroom) && packet.set_len(customer(0).len()));
-        let head = Head::tunnel(FAR, NEAR, &[], outer());
+        let head = Rewrite::tunnel(FAR, NEAR, &[], outer());
         assert!(head.wrap::<false>(&mut packet, Each { key: 1, total: 28, tos: 0, identification: None }).is_none());
         assert_eq!(packet.len(), customer(0).len());
         pool.free(packet);
@@ -325,7 +325,7 @@ mod tests {
         let mut pool = HeapPool::new(1, 2048);
         let mut packet = pool.alloc().unwrap();
         packet.fill(&customer(7));
-        assert!(Head::plain(FAR, NEAR).bare::<false>(&mut packet, 28).is_some());
+        assert!(Rewrite::plain(FAR, NEAR).bare::<false>(&mut packet, 28).is_some());
         assert_eq!(packet.bytes()[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
         assert_eq!(packet.bytes()[14..], customer(7)[TAGGED..]);
         pool.free(packet);

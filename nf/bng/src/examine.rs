@@ -10,7 +10,7 @@ use crate::encap::{TAGGED, mac_word};
 use crate::fib::{Action, Hop, Hops};
 use crate::ports::Station;
 use crate::table::{SubscriberRecord, Subscribers};
-use crate::up::{Exit, Shared};
+use crate::upstream::{Exit, Shared};
 
 /// What was found out about a packet.
 pub(crate) struct Examined<'t> {

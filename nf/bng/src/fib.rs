@@ -15,7 +15,7 @@ use weir_table::lpm6::{self, Lookup6, Lpm6, Prefix6};
 use weir_wire::MacAddr;
 use weir_wire::mpls::Label;
 
-use crate::encap::{Head, Outer, TUNNEL};
+use crate::encap::{Outer, Rewrite, TUNNEL};
 
 /// The number of what no route covers.
 const NO_ROUTE: u32 = 0;
@@ -44,7 +44,7 @@ pub(crate) enum Action {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Hop {
-    pub(crate) head: Head,
+    pub(crate) rewrite: Rewrite,
     pub(crate) action: Action,
     /// Position of the port.
     pub(crate) port: u8,
@@ -89,14 +89,14 @@ impl Gateway {
     /// As workers see it, with the next router's MAC address.
     fn hop(&self, mac: Option<MacAddr>) -> Hop {
         let to = mac.unwrap_or(MacAddr::ZERO);
-        let (head, overhead) = match self.outer {
-            Some(outer) => (Head::tunnel(to, self.source, &self.labels, outer), TUNNEL + 4 * self.labels.len()),
-            None => (Head::plain(to, self.source), 0),
+        let (rewrite, overhead) = match self.outer {
+            Some(outer) => (Rewrite::tunnel(to, self.source, &self.labels, outer), TUNNEL + 4 * self.labels.len()),
+            None => (Rewrite::plain(to, self.source), 0),
         };
         let longest = self.mtu.saturating_sub(overhead as u16);
         match mac {
-            Some(_) => Hop { head, action: Action::Forward, port: self.port, longest },
-            None => Hop { head, action: Action::Unresolved, port: self.port, longest: 0 },
+            Some(_) => Hop { rewrite, action: Action::Forward, port: self.port, longest },
+            None => Hop { rewrite, action: Action::Unresolved, port: self.port, longest: 0 },
         }
     }
 }
@@ -221,7 +221,7 @@ impl Fib {
 }
 
 fn hops(gateways: &[Gateway], found: &[Option<MacAddr>]) -> Hops {
-    let fate = |action| Hop { head: Head::plain(MacAddr::ZERO, MacAddr::ZERO), action, port: 0, longest: 0 };
+    let fate = |action| Hop { rewrite: Rewrite::plain(MacAddr::ZERO, MacAddr::ZERO), action, port: 0, longest: 0 };
     let fates = [fate(Action::NoRoute), fate(Action::Local)];
     Hops(fates.into_iter().chain(gateways.iter().zip(found).map(|(gateway, mac)| gateway.hop(*mac))).collect())
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use ipnet::Ipv6Net;
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
-use weir_net::Author;
+use weir_net::RouteSource;
 use weir_simd::Kernel;
 use weir_stage::ownership::Arrangement;
 use weir_stage::ownership::Owners;
@@ -185,7 +185,7 @@ impl Described {
         let mut refused = registry.become_config(entries);
         if let Some(old) = old {
             let old = lock(&old.shared);
-            refused.extend(take_over(&mut registry, &old.registry));
+            refused.extend(adopt(&mut registry, &old.registry));
             registry.remember(&old.registry);
         }
         registry.settle();
@@ -300,14 +300,14 @@ fn entries(given: &Given<'_, BngConfig>, env: &Env<'_>, settings: &Settings) -> 
 }
 
 /// Enters what others than the configuration said about subscribers of a gateway that this one replaces. Answers what can not be.
-fn take_over(registry: &mut Registry, old: &Registry) -> Vec<(Tags, String)> {
+fn adopt(registry: &mut Registry, old: &Registry) -> Vec<(Tags, String)> {
     let versions = old.subscribers_from(0).flat_map(|subscriber| {
-        let others = subscriber.versions.iter().filter(|(author, _)| *author != Author::Config);
-        others.map(|(author, fields)| (*author, Entry { tags: subscriber.tags, fields: fields.clone() }))
+        let others = subscriber.versions.iter().filter(|(source, _)| *source != RouteSource::Config);
+        others.map(|(source, fields)| (*source, Entry { tags: subscriber.tags, fields: fields.clone() }))
     });
-    let refused = versions.filter_map(|(author, entry)| {
+    let refused = versions.filter_map(|(source, entry)| {
         let tags = entry.tags;
-        registry.put(author, entry).err().map(|problem| (tags, problem))
+        registry.put(source, entry).err().map(|problem| (tags, problem))
     });
     refused.collect()
 }

@@ -18,10 +18,10 @@ use weir_stage::{Declaration, Graph, GraphError, NodeId, Place, Stage, To, Ways}
 
 use crate::config::{BngConfig, CoreEncapsulation};
 use crate::ports::{BngPort, Ports, Side};
-use crate::punt::Kind;
+use crate::punt::PuntReason;
 use crate::qos::{self, Direction};
 use crate::running::Running;
-use crate::{balance, control, down, identify, six, up};
+use crate::{balance, control, downstream, identify, six, upstream};
 
 /// What the graph of a gateway is drawn from.
 pub(crate) struct Shape {
@@ -47,7 +47,7 @@ struct Drawing<'a> {
     shape: &'a Shape,
     running: Option<&'a Running>,
     graph: Graph,
-    kind: Key<Kind>,
+    kind: Key<PuntReason>,
     /// The lane of users, where something is shaped.
     user: Option<Key<u32>>,
 }
@@ -97,9 +97,9 @@ impl<'a> Drawing<'a> {
         let (shape, kind, ports) = (self.shape, self.kind, self.shape.ports.list().len());
         let owned = self.running.map(Running::owned).transpose()?;
         let (graph, owned) = (&mut self.graph, owned.as_ref());
-        let declared = up::declaration(ports, kind);
+        let declared = upstream::declaration(ports, kind);
         let up = graph.add_of(shape.stage("up"), declared, place, owned, |owned| owned.up(kind))?;
-        let declared = down::declaration(ports, kind);
+        let declared = downstream::declaration(ports, kind);
         let down = graph.add_of(shape.stage("down"), declared, place, owned, |owned| owned.down(kind))?;
         let mut six = |name| {
             let declared = six::declaration(ports, kind);
@@ -118,8 +118,8 @@ impl<'a> Drawing<'a> {
 
     fn wire(&mut self, copies: &[Copy], control: NodeId) -> Result<(), GraphError> {
         for copy in copies {
-            punts::<up::Exit>(&mut self.graph, copy.up, control);
-            punts::<down::Exit>(&mut self.graph, copy.down, control);
+            punts::<upstream::Exit>(&mut self.graph, copy.up, control);
+            punts::<downstream::Exit>(&mut self.graph, copy.down, control);
             for (from, six) in [(copy.up, copy.six_up), (copy.down, copy.six_down)] {
                 self.graph.wire(from, "ipv6", To::Stage(six));
                 punts::<six::Exit>(&mut self.graph, six, control);

@@ -8,7 +8,8 @@ mod cases;
 mod config;
 mod control;
 mod core_side;
-mod down;
+mod decapsulate;
+mod downstream;
 mod encap;
 mod examine;
 mod fib;
@@ -34,8 +35,7 @@ mod state;
 mod table;
 #[cfg(test)]
 mod tests;
-mod unwrap;
-mod up;
+mod upstream;
 mod wanted;
 mod words;
 

@@ -94,8 +94,8 @@ impl Taken {
     /// What a running gateway's subscribers have.
     pub(crate) fn of(registry: &Registry) -> Taken {
         let mut taken = Taken::default();
-        for subscriber in registry.subscribers_from(0).filter(|one| one.author() != weir_net::Author::Config) {
-            let name = format!("{} ({})", registry.named(subscriber.tags), subscriber.author());
+        for subscriber in registry.subscribers_from(0).filter(|one| one.source() != weir_net::RouteSource::Config) {
+            let name = format!("{} ({})", registry.named(subscriber.tags), subscriber.source());
             taken.tags.insert(subscriber.tags, ());
             for key in subscriber.fixed_keys(registry.settings()) {
                 taken.addresses.insert(key, name.clone());

@@ -3,7 +3,7 @@
 use weir_stage::{Fate, Ways};
 
 use crate::table::counters::WorkerCounters;
-use crate::{control, down, six, up};
+use crate::{control, downstream, six, upstream};
 
 /// Marks a way that is no loss of a subscriber's.
 const NONE: u8 = u8::MAX;
@@ -12,7 +12,8 @@ const NONE: u8 = u8::MAX;
 pub(crate) fn reasons() -> &'static [&'static str] {
     static REASONS: std::sync::LazyLock<Vec<&'static str>> = std::sync::LazyLock::new(|| {
         let mut all: Vec<&str> = Vec::new();
-        let ways = up::Exit::LIST.iter().chain(down::Exit::LIST).chain(six::Exit::LIST).chain(control::Exit::LIST);
+        let ways =
+            upstream::Exit::LIST.iter().chain(downstream::Exit::LIST).chain(six::Exit::LIST).chain(control::Exit::LIST);
         for way in ways.filter(|way| way.fate == Fate::Drop) {
             if !all.contains(&way.name) {
                 all.push(way.name);
@@ -61,7 +62,8 @@ pub(crate) fn watched() -> u128 {
 
 /// The sentence that explains a reason.
 pub(crate) fn help(reason: &str) -> &'static str {
-    let mut ways = up::Exit::LIST.iter().chain(down::Exit::LIST).chain(six::Exit::LIST).chain(control::Exit::LIST);
+    let mut ways =
+        upstream::Exit::LIST.iter().chain(downstream::Exit::LIST).chain(six::Exit::LIST).chain(control::Exit::LIST);
     ways.find(|way| way.fate == Fate::Drop && way.name == reason).map_or("", |way| way.help.trim())
 }
 
@@ -90,7 +92,7 @@ mod tests {
 
     #[test]
     fn every_drop_has_a_counter() {
-        for list in [up::Exit::LIST, down::Exit::LIST, six::Exit::LIST, control::Exit::LIST] {
+        for list in [upstream::Exit::LIST, downstream::Exit::LIST, six::Exit::LIST, control::Exit::LIST] {
             for way in list {
                 assert!(way.fate != Fate::Drop || reasons().contains(&way.name), "{}", way.name);
             }

@@ -7,7 +7,7 @@ use weir_net::limit::{Rate, TokenBucket};
 /// Why a packet goes to the slow path: the content of a claimed lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Kind {
+pub(crate) enum PuntReason {
     /// ARP.
     Arp = 0,
     /// Neighbour discovery.
@@ -33,25 +33,25 @@ pub(crate) enum Kind {
 /// Kinds that are punted.
 const KINDS: usize = 9;
 
-impl From<u32> for Kind {
-    fn from(value: u32) -> Kind {
+impl From<u32> for PuntReason {
+    fn from(value: u32) -> PuntReason {
         match value {
-            0 => Kind::Arp,
-            1 => Kind::Nd,
-            2 => Kind::Local,
-            3 => Kind::UnknownSource,
-            4 => Kind::Unresolved,
-            5 => Kind::TtlExpired,
-            6 => Kind::NoRoute,
-            7 => Kind::TooBig,
-            8 => Kind::Fragment,
-            _ => Kind::Originated,
+            0 => PuntReason::Arp,
+            1 => PuntReason::Nd,
+            2 => PuntReason::Local,
+            3 => PuntReason::UnknownSource,
+            4 => PuntReason::Unresolved,
+            5 => PuntReason::TtlExpired,
+            6 => PuntReason::NoRoute,
+            7 => PuntReason::TooBig,
+            8 => PuntReason::Fragment,
+            _ => PuntReason::Originated,
         }
     }
 }
 
-impl From<Kind> for u32 {
-    fn from(kind: Kind) -> u32 {
+impl From<PuntReason> for u32 {
+    fn from(kind: PuntReason) -> u32 {
         kind as u32
     }
 }
@@ -89,7 +89,7 @@ const BURST: u64 = 16;
 
 /// Polices what one stage of a worker hands to the slow path.
 #[derive(Debug)]
-pub(crate) struct Policing {
+pub(crate) struct PuntPolicer {
     kinds: [TokenBucket; KINDS],
     /// By number of the subscriber, when its next packet would come if it kept its rate (GCRA, ITU-T I.371).
     due: HugeSlice<u64>,
@@ -97,7 +97,7 @@ pub(crate) struct Policing {
     interval: u64,
 }
 
-/// What policing says to a packet.
+/// What policer says to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passes {
     /// To the slow path with it.
@@ -108,14 +108,14 @@ pub(crate) enum Passes {
     KindTooMuch,
 }
 
-impl Policing {
+impl PuntPolicer {
     /// Of these rates.
     ///
     /// # Errors
     ///
     /// No memory.
-    pub(crate) fn new(rates: Rates) -> Result<Policing, arena::Error> {
-        Ok(Policing {
+    pub(crate) fn new(rates: Rates) -> Result<PuntPolicer, arena::Error> {
+        Ok(PuntPolicer {
             kinds: std::array::from_fn(|kind| TokenBucket::new(rate(kind, rates.all), 0)),
             due: HugeSlice::new(rates.subscribers as usize)?,
             interval: 1_000_000_000 / rates.each.max(1),
@@ -128,7 +128,7 @@ impl Policing {
         now: u64,
         subscriber: Option<u32>,
         exit: E,
-        punted: Option<(Kind, E)>,
+        punted: Option<(PuntReason, E)>,
         subscriber_too_much: E,
     ) -> E {
         let Some((kind, kind_too_much)) = punted else { return exit };
@@ -141,7 +141,7 @@ impl Policing {
 
     /// Whether another packet of this kind, caused by a subscriber if it is known, may pass at `now`. A subscriber's share is
     /// asked first, so that what it sends too much takes nothing of others'.
-    pub(crate) fn pass(&mut self, now: u64, kind: Kind, subscriber: Option<u32>) -> Passes {
+    pub(crate) fn pass(&mut self, now: u64, kind: PuntReason, subscriber: Option<u32>) -> Passes {
         if let Some(due) = subscriber.and_then(|number| self.due.get_mut(number as usize)) {
             let next = (*due).max(now);
             if next - now > self.interval.saturating_mul(BURST - 1) {
@@ -160,48 +160,48 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn policing() -> Policing {
-        Policing::new(Rates { all: 20_000, each: 100, subscribers: 4 }).unwrap()
+    fn policer() -> PuntPolicer {
+        PuntPolicer::new(Rates { all: 20_000, each: 100, subscribers: 4 }).unwrap()
     }
 
-    fn passed(policing: &mut Policing, now: u64, kind: Kind, subscriber: Option<u32>, count: usize) -> usize {
-        (0..count).filter(|_| policing.pass(now, kind, subscriber) == Passes::Yes).count()
+    fn passed(policer: &mut PuntPolicer, now: u64, kind: PuntReason, subscriber: Option<u32>, count: usize) -> usize {
+        (0..count).filter(|_| policer.pass(now, kind, subscriber) == Passes::Yes).count()
     }
 
     #[test]
     fn kinds_survive_their_lane_and_share_the_whole() {
         for n in 0..=KINDS as u32 {
-            assert_eq!(u32::from(Kind::from(n)), n);
+            assert_eq!(u32::from(PuntReason::from(n)), n);
         }
         assert_eq!((0..KINDS).map(share).sum::<u64>(), 20);
     }
 
     #[test]
     fn a_flood_of_one_kind_leaves_the_others_theirs() {
-        let mut policing = policing();
-        for kind in (0..KINDS as u32).map(Kind::from) {
+        let mut policer = policer();
+        for kind in (0..KINDS as u32).map(PuntReason::from) {
             let rate = 1000 * share(kind as usize) as usize;
-            assert_eq!(passed(&mut policing, SECOND, kind, None, 5000), rate / 10, "{kind:?}");
+            assert_eq!(passed(&mut policer, SECOND, kind, None, 5000), rate / 10, "{kind:?}");
         }
-        assert_eq!(policing.pass(SECOND, Kind::Originated, None), Passes::KindTooMuch, "it is never punted");
+        assert_eq!(policer.pass(SECOND, PuntReason::Originated, None), Passes::KindTooMuch, "it is never punted");
     }
 
     #[test]
     fn a_subscriber_has_its_own_share_and_no_more() {
-        let mut policing = policing();
-        assert_eq!(passed(&mut policing, SECOND, Kind::Arp, Some(1), 5000), BURST as usize);
-        assert_eq!(policing.pass(SECOND, Kind::Arp, Some(1)), Passes::SubscriberTooMuch);
-        assert_eq!(passed(&mut policing, SECOND, Kind::Arp, Some(2), 5), 5);
+        let mut policer = policer();
+        assert_eq!(passed(&mut policer, SECOND, PuntReason::Arp, Some(1), 5000), BURST as usize);
+        assert_eq!(policer.pass(SECOND, PuntReason::Arp, Some(1)), Passes::SubscriberTooMuch);
+        assert_eq!(passed(&mut policer, SECOND, PuntReason::Arp, Some(2), 5), 5);
         // 100 per second: one each 10 ms.
         for step in 1..=20 {
-            assert_eq!(passed(&mut policing, SECOND + step * SECOND / 100, Kind::Arp, Some(1), 50), 1);
+            assert_eq!(passed(&mut policer, SECOND + step * SECOND / 100, PuntReason::Arp, Some(1), 50), 1);
         }
         // After a long time no more than a burst was saved up.
-        assert_eq!(passed(&mut policing, 100 * SECOND, Kind::Nd, Some(1), 5000), BURST as usize);
+        assert_eq!(passed(&mut policer, 100 * SECOND, PuntReason::Nd, Some(1), 5000), BURST as usize);
     }
 
     #[test]
     fn numbers_beyond_the_limit_are_policed_by_kind_alone() {
-        assert_eq!(passed(&mut policing(), SECOND, Kind::Arp, Some(4), 5000), 400);
+        assert_eq!(passed(&mut policer(), SECOND, PuntReason::Arp, Some(4), 5000), 400);
     }
 }

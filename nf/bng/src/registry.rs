@@ -1,8 +1,8 @@
 //! Who the subscribers are: the control side's truth, of which the tables that workers read are a copy.
 //!
-//! A subscriber is behind one pair of tags of one access port. What it has may be said by several [authors](Author) (the
+//! A subscriber is behind one pair of tags of one access port. What it has may be said by several [sources](RouteSource) (the
 //! configuration, a command); the most preferred of them counts, and what it covered comes back when it is taken back. Sessions
-//! of DHCP or PPPoE are to be no more than further authors.
+//! of DHCP or PPPoE are to be no more than further sources.
 //!
 //! A change is checked against all others first, then made here, and marked; [`Registry::settle`] brings the workers' tables up to
 //! it. What they have no room for yet, as readers must pass earlier changes, is tried again in the next tick.
@@ -30,7 +30,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use ipnet::Ipv4Net;
-use weir_net::Author;
+use weir_net::RouteSource;
 use weir_stage::ownership::Owners;
 
 pub(crate) use check::{Column, check_alone};
@@ -207,42 +207,42 @@ impl Registry {
         std::mem::take(&mut self.events)
     }
 
-    /// Enters what an author says about a subscriber, in place of what it said before.
+    /// Enters what a source says about a subscriber, in place of what it said before.
     ///
     /// # Errors
     ///
     /// Why that can not be, as a sentence; nothing has changed then.
-    pub(crate) fn put(&mut self, author: Author, entry: Entry) -> Result<(), String> {
+    pub(crate) fn put(&mut self, source: RouteSource, entry: Entry) -> Result<(), String> {
         let Entry { tags, fields } = entry;
         let mut versions = self.versions(tags);
-        versions.retain(|(other, _)| *other != author);
-        let at = versions.partition_point(|(other, _)| *other < author);
-        versions.insert(at, (author, fields));
+        versions.retain(|(other, _)| *other != source);
+        let at = versions.partition_point(|(other, _)| *other < source);
+        versions.insert(at, (source, fields));
         self.become_versions(tags, versions)
     }
 
-    /// Takes back what an author said about a subscriber.
+    /// Takes back what a source said about a subscriber.
     ///
     /// # Errors
     ///
-    /// As [`put`](Self::put): what is left, by other authors, may not be possible any more.
-    pub(crate) fn take_back(&mut self, author: Author, tags: Tags) -> Result<(), String> {
+    /// As [`put`](Self::put): what is left, by other sources, may not be possible any more.
+    pub(crate) fn take_back(&mut self, source: RouteSource, tags: Tags) -> Result<(), String> {
         let mut versions = self.versions(tags);
-        versions.retain(|(other, _)| *other != author);
+        versions.retain(|(other, _)| *other != source);
         self.become_versions(tags, versions)
     }
 
-    /// What each author says about a subscriber, the most preferred first; none if it is not there.
-    pub(crate) fn versions(&self, tags: Tags) -> Vec<(Author, Fields)> {
+    /// What each source says about a subscriber, the most preferred first; none if it is not there.
+    pub(crate) fn versions(&self, tags: Tags) -> Vec<(RouteSource, Fields)> {
         self.by_tags(tags).map_or(Vec::new(), |subscriber| subscriber.versions.clone())
     }
 
-    /// Makes this what the authors say about a subscriber; without any it goes. The way to undo a change, too.
+    /// Makes this what the sources say about a subscriber; without any it goes. The way to undo a change, too.
     ///
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub(crate) fn become_versions(&mut self, tags: Tags, versions: Vec<(Author, Fields)>) -> Result<(), String> {
+    pub(crate) fn become_versions(&mut self, tags: Tags, versions: Vec<(RouteSource, Fields)>) -> Result<(), String> {
         let number = self.by_tags.get(&tags).copied();
         let active = versions.first().map(|(_, fields)| fields);
         let is_same = self.by_tags(tags).map(Subscriber::fields) == active;
@@ -267,21 +267,21 @@ impl Registry {
     /// Answers what could not be: nothing, if it was checked beside all others just before.
     pub(crate) fn become_config(&mut self, entries: Vec<Entry>) -> Vec<(Tags, String)> {
         let wanted: HashSet<Tags> = entries.iter().map(|entry| entry.tags).collect();
-        let is_configured = |one: &&Subscriber| one.versions.iter().any(|(author, _)| *author == Author::Config);
+        let is_configured = |one: &&Subscriber| one.versions.iter().any(|(source, _)| *source == RouteSource::Config);
         let there: Vec<Tags> = self.subscribers_from(0).filter(is_configured).map(|one| one.tags).collect();
         let gone = there.into_iter().filter(|tags| !wanted.contains(tags));
         let mut refused: Vec<(Tags, String)> = Vec::new();
         for tags in gone.collect::<Vec<_>>() {
-            refused.extend(self.take_back(Author::Config, tags).err().map(|problem| (tags, problem)));
+            refused.extend(self.take_back(RouteSource::Config, tags).err().map(|problem| (tags, problem)));
         }
         let left = self.put_as_many(entries);
         // What is left waits for each other: two that change places must both go first.
         for entry in &left {
-            refused.extend(self.take_back(Author::Config, entry.tags).err().map(|problem| (entry.tags, problem)));
+            refused.extend(self.take_back(RouteSource::Config, entry.tags).err().map(|problem| (entry.tags, problem)));
         }
         for entry in left {
             let tags = entry.tags;
-            refused.extend(self.put(Author::Config, entry).err().map(|problem| (tags, problem)));
+            refused.extend(self.put(RouteSource::Config, entry).err().map(|problem| (tags, problem)));
         }
         self.settle();
         refused
@@ -291,20 +291,20 @@ impl Registry {
     fn put_as_many(&mut self, mut entries: Vec<Entry>) -> Vec<Entry> {
         loop {
             let before = entries.len();
-            entries.retain(|entry| self.put(Author::Config, entry.clone()).is_err());
+            entries.retain(|entry| self.put(RouteSource::Config, entry.clone()).is_err());
             if entries.is_empty() || entries.len() == before {
                 return entries;
             }
         }
     }
 
-    fn set_versions(&mut self, number: u32, versions: Vec<(Author, Fields)>) {
+    fn set_versions(&mut self, number: u32, versions: Vec<(RouteSource, Fields)>) {
         if let Some(subscriber) = self.subscriber_mut(number) {
             subscriber.versions = versions;
         }
     }
 
-    fn create(&mut self, tags: Tags, versions: Vec<(Author, Fields)>) {
+    fn create(&mut self, tags: Tags, versions: Vec<(RouteSource, Fields)>) {
         let number = self.free.pop_front().unwrap_or_else(|| {
             self.subscribers.push(None);
             (self.subscribers.len() - 1) as u32

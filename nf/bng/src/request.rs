@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 use weir_config::MacAddress;
-use weir_net::Author;
+use weir_net::RouteSource;
 use weir_stage::{Argument, Collection, Entries, RequestError, Source, Verb, entries};
 use weir_wire::MacAddr;
 
@@ -123,8 +123,8 @@ impl Entries for Control {
 }
 
 impl Entries for Registry {
-    /// Tags, and what each author said about the subscriber behind them.
-    type Undo = (Tags, Vec<(Author, Fields)>);
+    /// Tags, and what each source said about the subscriber behind them.
+    type Undo = (Tags, Vec<(RouteSource, Fields)>);
 
     fn change(&mut self, verb: &str, arguments: &Value, _now: u64) -> Result<Self::Undo, String> {
         let tags = tags_of(self, arguments)?;
@@ -148,8 +148,8 @@ fn apply(registry: &mut Registry, verb: &str, tags: Tags, arguments: &Value) -> 
     match verb {
         "subscriber add" => {
             if let Some(there) = there {
-                let author = there.author();
-                return Err(format!("{name} has a subscriber ({author}) already; change it by 'subscriber set'"));
+                let source = there.source();
+                return Err(format!("{name} has a subscriber ({source}) already; change it by 'subscriber set'"));
             }
             put(registry, tags, change(Fields::default(), arguments)?, &name)
         }
@@ -159,12 +159,14 @@ fn apply(registry: &mut Registry, verb: &str, tags: Tags, arguments: &Value) -> 
         }
         "subscriber del" => {
             let versions = registry.versions(tags);
-            if versions.iter().any(|(author, _)| *author == Author::Cli) {
-                return registry.take_back(Author::Cli, tags).map_err(|problem| format!("{name}: {problem}"));
+            if versions.iter().any(|(source, _)| *source == RouteSource::Cli) {
+                return registry.take_back(RouteSource::Cli, tags).map_err(|problem| format!("{name}: {problem}"));
             }
             Err(match versions.first() {
-                Some((Author::Config, _)) => format!("{name} stands in the configuration; delete it there and reload"),
-                Some((author, _)) => format!("{name} is {author}; only what was added at run time can be deleted"),
+                Some((RouteSource::Config, _)) => {
+                    format!("{name} stands in the configuration; delete it there and reload")
+                }
+                Some((source, _)) => format!("{name} is {source}; only what was added at run time can be deleted"),
                 None => format!("{name} has no subscriber; `show subscribers` lists them"),
             })
         }
@@ -173,7 +175,7 @@ fn apply(registry: &mut Registry, verb: &str, tags: Tags, arguments: &Value) -> 
 }
 
 fn put(registry: &mut Registry, tags: Tags, fields: Fields, name: &str) -> Result<(), String> {
-    registry.put(Author::Cli, Entry { tags, fields }).map_err(|problem| format!("{name}: {problem}"))
+    registry.put(RouteSource::Cli, Entry { tags, fields }).map_err(|problem| format!("{name}: {problem}"))
 }
 
 fn tags_of(registry: &Registry, request: &Value) -> Result<Tags, String> {
@@ -365,7 +367,7 @@ mod tests {
         let (_domain, mut registry) = registry(true);
         let tags = Tags { port: 0, svlan: 1, cvlan: 1 };
         let fields = Fields { key: Some(1), user: Some(4), ..Fields::default() };
-        registry.put(Author::Config, Entry { tags, fields }).unwrap();
+        registry.put(RouteSource::Config, Entry { tags, fields }).unwrap();
         let line = json!({ "port": "east", "svlan": 1, "cvlan": 1 });
         let problem = "east 1.1 stands in the configuration; delete it there and reload";
         assert_eq!(ask(&mut registry, "subscriber del", line.clone()), Err(problem.to_owned()));

@@ -12,21 +12,21 @@ use weir_stage::{Graph, GraphError, Instance, Notice, RequestError, Saved, ShowR
 use crate::balance::{BalanceDown, BalanceUp};
 use crate::config::{BngConfig, CoreEncapsulation};
 use crate::control::{Room, SlowPath};
-use crate::down::{self, Down};
+use crate::downstream::{self, Down};
 use crate::fib::FibView;
 use crate::graph::Shape;
 use crate::identification::{Identifications, Sequence};
 use crate::identify::Identify;
 use crate::marking::Marking;
 use crate::notice::Notices;
-use crate::punt::{Kind, Policing, Rates};
+use crate::punt::{PuntPolicer, PuntReason, Rates};
 use crate::qos::{Direction, Schedulers};
 use crate::save::Added;
 use crate::six::{self, Six};
 use crate::state::{Control, lock};
 use crate::table::Subscribers;
 use crate::table::counters::{Counters, WorkerCounters};
-use crate::up::{self, Up};
+use crate::upstream::{self, Up};
 use crate::{request, show};
 
 /// A configured gateway.
@@ -57,8 +57,8 @@ pub(crate) struct Owned<'a> {
 }
 
 impl Owned<'_> {
-    fn policing(&self) -> Result<Policing, GraphError> {
-        Policing::new(self.running.rates()).map_err(no_memory)
+    fn policer(&self) -> Result<PuntPolicer, GraphError> {
+        PuntPolicer::new(self.running.rates()).map_err(no_memory)
     }
 
     fn identifications(&self) -> Identifications {
@@ -66,35 +66,35 @@ impl Owned<'_> {
     }
 
     /// The stage for packets from customers.
-    pub(crate) fn up(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+    pub(crate) fn up(&self, kind: Key<PuntReason>) -> Result<Box<dyn Stage>, GraphError> {
         let (shared, kernel) = (self.running.up_shared(&self.counters), self.running.kernel);
-        let (policing, identifications) = (self.policing()?, self.identifications());
+        let (policer, identifications) = (self.policer()?, self.identifications());
         Ok(match self.running.shape.is_tunnel() {
-            true => Box::new(Up::<true>::new(shared, kernel, policing, kind, identifications)),
-            false => Box::new(Up::<false>::new(shared, kernel, policing, kind, identifications)),
+            true => Box::new(Up::<true>::new(shared, kernel, policer, kind, identifications)),
+            false => Box::new(Up::<false>::new(shared, kernel, policer, kind, identifications)),
         })
     }
 
     /// The stage for packets to customers.
-    pub(crate) fn down(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+    pub(crate) fn down(&self, kind: Key<PuntReason>) -> Result<Box<dyn Stage>, GraphError> {
         let (shared, kernel) = (self.running.down_shared(Arc::clone(&self.counters)), self.running.kernel);
         Ok(match self.running.shape.is_tunnel() {
-            true => Box::new(Down::<true>::new(shared, kernel, self.policing()?, kind)),
-            false => Box::new(Down::<false>::new(shared, kernel, self.policing()?, kind)),
+            true => Box::new(Down::<true>::new(shared, kernel, self.policer()?, kind)),
+            false => Box::new(Down::<false>::new(shared, kernel, self.policer()?, kind)),
         })
     }
 
     /// A stage for IPv6.
-    pub(crate) fn six(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
+    pub(crate) fn six(&self, kind: Key<PuntReason>) -> Result<Box<dyn Stage>, GraphError> {
         let shared = self.running.six(&self.counters, self.running.shape.is_tunnel());
-        Ok(Box::new(Six::new(shared, self.policing()?, kind, self.identifications())))
+        Ok(Box::new(Six::new(shared, self.policer()?, kind, self.identifications())))
     }
 }
 
 impl Running {
     /// What the stages of one more owner are made of.
     pub(crate) fn owned(&self) -> Result<Owned<'_>, GraphError> {
-        Ok(Owned { running: self, counters: self.counters.lend().map_err(no_memory)? })
+        Ok(Owned { running: self, counters: self.counters.acquire().map_err(no_memory)? })
     }
 
     /// A balancer of packets from customers.
@@ -142,8 +142,8 @@ impl Running {
         }
     }
 
-    fn up_shared(&self, counters: &Arc<WorkerCounters>) -> up::Shared {
-        up::Shared {
+    fn up_shared(&self, counters: &Arc<WorkerCounters>) -> upstream::Shared {
+        upstream::Shared {
             subscribers: Arc::clone(&self.subscribers),
             fib: self.fib.clone(),
             ports: Arc::clone(&self.shape.ports),
@@ -152,8 +152,8 @@ impl Running {
         }
     }
 
-    fn down_shared(&self, counters: Arc<WorkerCounters>) -> down::Shared {
-        down::Shared {
+    fn down_shared(&self, counters: Arc<WorkerCounters>) -> downstream::Shared {
+        downstream::Shared {
             subscribers: Arc::clone(&self.subscribers),
             ports: Arc::clone(&self.shape.ports),
             counters,
@@ -170,8 +170,8 @@ impl Running {
     }
 
     /// The stage of the control side.
-    pub(crate) fn slow_path(&self, kind: Key<Kind>) -> Result<Box<dyn Stage>, GraphError> {
-        let counters = self.counters.lend().map_err(no_memory)?;
+    pub(crate) fn slow_path(&self, kind: Key<PuntReason>) -> Result<Box<dyn Stage>, GraphError> {
+        let counters = self.counters.acquire().map_err(no_memory)?;
         let limits = &self.shape.config.limits;
         let room = Room { queue: limits.queue as usize, fragments: limits.fragments as usize };
         Ok(Box::new(SlowPath::new(Arc::clone(&self.shared), counters, kind, self.shape.ports.list().len(), room)))

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::vec::IntoIter;
 
-use weir_net::Author;
+use weir_net::RouteSource;
 use weir_stage::{PIECE, Saved, ShowRows};
 
 use crate::registry::{Registry, Subscriber};
@@ -59,12 +59,12 @@ impl ShowRows<Saved> for Added {
 }
 
 fn is_added(subscriber: &Subscriber) -> bool {
-    subscriber.versions.iter().any(|(author, _)| *author == Author::Cli)
+    subscriber.versions.iter().any(|(source, _)| *source == RouteSource::Cli)
 }
 
 /// What was added about one subscriber; `None` if nothing was.
 pub(crate) fn saved(registry: &Registry, tags: Tags) -> Option<Saved> {
-    let (_, fields) = registry.by_tags(tags)?.versions.iter().find(|(author, _)| *author == Author::Cli)?;
+    let (_, fields) = registry.by_tags(tags)?.versions.iter().find(|(source, _)| *source == RouteSource::Cli)?;
     let entry = written(registry, tags, fields);
     Some(SUBSCRIBERS.saved("set", entry))
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use weir_net::Author;
+use weir_net::RouteSource;
 use weir_stage::{PIECE, RequestError, Show, ShowRows};
 
 use crate::registry::{Host, Registry, Subscriber, half};
@@ -27,7 +27,7 @@ pub(crate) static SHOWS: &[Show] = &[
             "ipv6",
             "mac",
             "profile",
-            "author",
+            "source",
             "learned",
             "moves",
             "up_packets",
@@ -39,7 +39,7 @@ pub(crate) static SHOWS: &[Show] = &[
         ],
         help: "Subscribers, what was counted of each, why packets of it were dropped, and how many of its user's the schedulers \
                dropped. Filter: SVLAN.CVLAN, an address, \
-               key=KEY, user=USER, svlan=SVLAN, profile=NAME, a port, or an author",
+               key=KEY, user=USER, svlan=SVLAN, profile=NAME, a port, or a source",
     },
     Show {
         what: "hosts",
@@ -59,7 +59,7 @@ enum Filter {
     Svlan(u16),
     Profile(String),
     Port(u8),
-    Author(Author),
+    RouteSource(RouteSource),
 }
 
 impl Filter {
@@ -78,7 +78,7 @@ impl Filter {
         let refused = || {
             RequestError(format!(
                 "\"{word}\" selects no subscribers; write SVLAN.CVLAN, an address, key=KEY, user=USER, svlan=SVLAN, \
-                 profile=NAME, one of the ports {}, or an author: cli, config",
+                 profile=NAME, one of the ports {}, or a source: cli, config",
                 ports.join(", ")
             ))
         };
@@ -99,7 +99,7 @@ impl Filter {
         if let Ok(address) = word.parse::<Ipv6Addr>() {
             return Ok(Filter::Address(Address::V6(half(address))));
         }
-        Author::from_str(word).map(Filter::Author).map_err(|_| refused())
+        RouteSource::from_str(word).map(Filter::RouteSource).map_err(|_| refused())
     }
 
     fn named(name: &str, value: &str) -> Option<Filter> {
@@ -126,7 +126,7 @@ impl Filter {
             Filter::Svlan(vlan) => svlan == *vlan,
             Filter::Profile(name) => subscriber.fields().profile.as_deref() == Some(name),
             Filter::Port(position) => port == *position,
-            Filter::Author(author) => subscriber.author() == *author,
+            Filter::RouteSource(source) => subscriber.source() == *source,
         }
     }
 }
@@ -243,7 +243,7 @@ fn row(registry: &Registry, subscriber: &Subscriber) -> Value {
         sums.drops.iter().map(|(reason, count)| ((*reason).to_owned(), json!(count))).collect();
     let more = json!({
         "user": subscriber.user(),
-        "author": subscriber.author().name(),
+        "source": subscriber.source().name(),
         "learned": subscriber.learned.len(),
         "moves": subscriber.moves,
         "up_packets": sums.up_packets,
@@ -289,7 +289,7 @@ fn host_row(registry: &Registry, subscriber: &Subscriber, key: BindingKey, host:
 pub(crate) fn gauges(control: &Control) -> Vec<(&'static str, &'static str, f64)> {
     let registry = &control.registry;
     vec![
-        ("subscribers", "Subscribers of all authors", registry.len() as f64),
+        ("subscribers", "Subscribers of all sources", registry.len() as f64),
         ("hosts", "Addresses of subscribers, fixed and learned", registry.host_count() as f64),
         ("bindings", "Addresses of subscribers that workers look up", f64::from(registry.tables().bindings())),
         ("records_waiting", "Records that wait for workers to pass", registry.tables().waiting() as f64),

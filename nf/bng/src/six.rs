@@ -20,7 +20,7 @@ use crate::identification::Identifications;
 use crate::loss::Losses;
 use crate::marking::{CONGESTED, Marking};
 use crate::ports::{Ports, Side};
-use crate::punt::{Kind, Policing};
+use crate::punt::{PuntPolicer, PuntReason};
 use crate::table::counters::{Direction, WorkerCounters};
 use crate::table::{BindingKey, BindingRecord, SubscriberRecord, Subscribers};
 
@@ -74,14 +74,14 @@ weir_stage::ways! {
 
 impl Exit {
     /// What the slow path is asked for; `None` for drops.
-    const fn punted(self) -> Option<Kind> {
+    const fn punted(self) -> Option<PuntReason> {
         Some(match self {
-            Exit::Local => Kind::Local,
-            Exit::UnknownSource => Kind::UnknownSource,
-            Exit::Unresolved => Kind::Unresolved,
-            Exit::HopLimit => Kind::TtlExpired,
-            Exit::NoRoute => Kind::NoRoute,
-            Exit::TooBig => Kind::TooBig,
+            Exit::Local => PuntReason::Local,
+            Exit::UnknownSource => PuntReason::UnknownSource,
+            Exit::Unresolved => PuntReason::Unresolved,
+            Exit::HopLimit => PuntReason::TtlExpired,
+            Exit::NoRoute => PuntReason::NoRoute,
+            Exit::TooBig => PuntReason::TooBig,
             _ => return None,
         })
     }
@@ -101,8 +101,8 @@ pub(crate) struct Shared {
 /// IPv6, both ways.
 pub(crate) struct Six {
     shared: Shared,
-    policing: Policing,
-    kind: Key<Kind>,
+    policer: PuntPolicer,
+    kind: Key<PuntReason>,
     losses: Losses,
     identifications: Identifications,
 }
@@ -120,13 +120,18 @@ impl Fate {
 }
 
 impl Six {
-    pub(crate) fn new(shared: Shared, policing: Policing, kind: Key<Kind>, identifications: Identifications) -> Six {
-        Six { shared, policing, kind, losses: Losses::of::<Exit>(), identifications }
+    pub(crate) fn new(
+        shared: Shared,
+        policer: PuntPolicer,
+        kind: Key<PuntReason>,
+        identifications: Identifications,
+    ) -> Six {
+        Six { shared, policer, kind, losses: Losses::of::<Exit>(), identifications }
     }
 }
 
 /// What [`Six`] declares.
-pub(crate) fn declaration(ports: usize, kind: Key<Kind>) -> Declaration {
+pub(crate) fn declaration(ports: usize, kind: Key<PuntReason>) -> Declaration {
     Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).updates(&[kind.into()])
 }
 
@@ -147,7 +152,7 @@ impl Stage for Six {
                 Ok(position) => out.answer_indexed(slot, position),
                 Err(exit) => {
                     let punted = exit.punted().map(|kind| (kind, Exit::Policed));
-                    let exit = self.policing.settle(out.now(), subscriber, exit, punted, Exit::PolicedSubscriber);
+                    let exit = self.policer.settle(out.now(), subscriber, exit, punted, Exit::PolicedSubscriber);
                     match (exit.punted(), subscriber) {
                         (Some(kind), _) => batch.lanes.set(self.kind, slot, kind),
                         (None, Some(subscriber)) => self.losses.count(&self.shared.counters, subscriber, exit),
@@ -380,9 +385,9 @@ impl Shared {
 /// it.
 pub(crate) fn wrap(packet: &mut Packet, hop: &Hop, is_tunnel: bool, each: Each) {
     if is_tunnel {
-        hop.head.wrap::<true>(packet, each);
+        hop.rewrite.wrap::<true>(packet, each);
     } else {
-        hop.head.bare::<true>(packet, each.total);
+        hop.rewrite.bare::<true>(packet, each.total);
     }
 }
 

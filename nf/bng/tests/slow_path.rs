@@ -264,7 +264,7 @@ fn requests_take_effect_on_traffic_at_once() {
     let sent = rig.sent(CORE);
     assert_eq!((sent.len(), &sent[0][42..46]), (1, &[0, 0, 0, 10][..]));
     let row = rig.show("subscribers").into_iter().find(|row| row["cvlan"] == 3).unwrap();
-    assert_eq!((&row["up_packets"], &row["author"], &row["key"]), (&json!(2), &json!("cli"), &json!(10)));
+    assert_eq!((&row["up_packets"], &row["source"], &row["key"]), (&json!(2), &json!("cli"), &json!(10)));
     rig.request("subscriber del", json!({ "svlan": 100, "cvlan": 3 })).unwrap();
     rig.send(CPE, frame);
     rig.settle();

@@ -110,7 +110,7 @@ impl Description for Described {
 
     fn instantiate(self, ground: &Ground<'_>, old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
         let running = self.build(ground)?;
-        old.into_iter().for_each(|old| running.take_over(old));
+        old.into_iter().for_each(|old| running.adopt(old));
         Ok(running)
     }
 
@@ -129,7 +129,7 @@ impl Description for Described {
             let mut control = lock(&shared);
             control.schedulers.iter().zip(changes).for_each(|((_, shaping), change)| shaping.apply(change));
             // All there may be no room for is prefixes, and what takes too many of them is refused before.
-            drop(control.become_wanted(wanted));
+            drop(control.reconcile(wanted));
         }))
     }
 }
@@ -161,7 +161,7 @@ impl Described {
             classifier: Arc::clone(&classifier),
             policers: Arc::clone(&policers),
         };
-        control.become_wanted(wanted).map_err(limit)?;
+        control.reconcile(wanted).map_err(limit)?;
         let shared = Arc::new(Mutex::new(control));
         Ok(Running { shape, classifier, policers, shared, now: ground.now })
     }
@@ -178,10 +178,10 @@ pub struct Running {
 
 impl Running {
     /// What was changed at run time stays.
-    fn take_over(&self, old: &Running) {
+    fn adopt(&self, old: &Running) {
         let (mut control, old) = (lock(&self.shared), lock(&old.shared));
         let Control { users, names, .. } = &mut *control;
-        users.take_over(&old.users, |number| names.profile(old.names.profiles.get(usize::from(number))?));
+        users.adopt(&old.users, |number| names.profile(old.names.profiles.get(usize::from(number))?));
         control.assign_all();
     }
 

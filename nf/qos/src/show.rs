@@ -16,7 +16,7 @@ use crate::state::{Control, Direction, lock};
 pub(crate) static SHOWS: &[Show] = &[
     Show {
         what: "users",
-        columns: &["user", "number", "profile", "subport", "author", "direction", "packets", "bytes", "dropped"],
+        columns: &["user", "number", "profile", "subport", "source", "direction", "packets", "bytes", "dropped"],
         help: "Users, and what became of their packets at the scheduler. Filter: a user, or a profile",
     },
     Show {
@@ -104,7 +104,7 @@ fn user_rows(control: &Control, number: u32) -> Vec<Value> {
         || "others".to_owned(),
         |user| user.keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
     );
-    let author = if user.is_some_and(|user| user.is_given()) { "cli" } else { "config" };
+    let source = if user.is_some_and(|user| user.is_given()) { "cli" } else { "config" };
     let row = |(direction, shaping): &(Direction, Arc<Shaping>)| {
         let count = shaping.count(number);
         json!({
@@ -112,7 +112,7 @@ fn user_rows(control: &Control, number: u32) -> Vec<Value> {
             "number": number,
             "profile": name(&control.names.profiles, profile),
             "subport": name(&control.names.subports, subport),
-            "author": author,
+            "source": source,
             "direction": direction.name(),
             "packets": count.packets,
             "bytes": count.bytes,

@@ -86,12 +86,12 @@ impl Control {
     /// # Errors
     ///
     /// What there is no room for; all the rest is done.
-    pub(crate) fn become_wanted(&mut self, wanted: Wanted) -> Result<(), String> {
+    pub(crate) fn reconcile(&mut self, wanted: Wanted) -> Result<(), String> {
         let Wanted { users, others, names, classifier, policers } = wanted;
         let old = std::mem::replace(&mut self.names, names);
         let new = &self.names;
         let translate = |number: u16| new.profile(old.profiles.get(usize::from(number))?);
-        let changes = self.users.become_wanted(users, translate);
+        let changes = self.users.reconcile(users, translate);
         self.others = others;
         self.classifier.publish(Box::new(classifier));
         self.policers.publish(Box::new(policers));

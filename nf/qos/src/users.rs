@@ -86,7 +86,7 @@ impl Users {
 
     /// Becomes what a configuration wants. Whoever was there before, by its first key, keeps its number and the profile it was given at run
     /// time, which `profile` translates to its number in the new configuration, if it is still there.
-    pub(crate) fn become_wanted(&mut self, wanted: Vec<WantedUser>, profile: impl Fn(u16) -> Option<u16>) -> Changes {
+    pub(crate) fn reconcile(&mut self, wanted: Vec<WantedUser>, profile: impl Fn(u16) -> Option<u16>) -> Changes {
         let mut before: BTreeMap<UserKey, u32> = BTreeMap::new();
         before.extend(self.iter().filter_map(|(number, user)| Some((*user.keys.first()?, number))));
         let mut keys: HashMap<UserKey, u32> = std::mem::take(&mut self.numbers);
@@ -130,7 +130,7 @@ impl Users {
     }
 
     /// Takes over the profiles that users of another instance were given.
-    pub(crate) fn take_over(&mut self, old: &Users, profile: impl Fn(u16) -> Option<u16>) {
+    pub(crate) fn adopt(&mut self, old: &Users, profile: impl Fn(u16) -> Option<u16>) {
         for (_, user) in old.iter() {
             let (Some(given), Some(key)) = (user.given.and_then(&profile), user.keys.first()) else { continue };
             if let Some(number) = self.number(key) {
@@ -159,18 +159,18 @@ mod tests {
     fn users_keep_their_numbers() {
         let mut users = Users::new();
         let key = |inner| UserKey::Tags(1, inner);
-        let first = users.become_wanted(vec![user(&[(1, 1)], 0), user(&[(1, 2), (1, 9)], 0)], Some);
+        let first = users.reconcile(vec![user(&[(1, 1)], 0), user(&[(1, 2), (1, 9)], 0)], Some);
         let keys = vec![(key(1), 1), (key(2), 2), (key(9), 2)];
         assert_eq!(sorted(first), Changes { keys, gone: vec![] });
         users.give(2, Some(7));
         assert_eq!((users.len(), users.entries.len()), (2, 3));
         // The first one goes, the second one loses a key, and a third one comes.
-        let second = users.become_wanted(vec![user(&[(1, 3)], 1), user(&[(1, 2)], 1)], |old| Some(old + 1));
+        let second = users.reconcile(vec![user(&[(1, 3)], 1), user(&[(1, 2)], 1)], |old| Some(old + 1));
         let keys = vec![(key(1), OTHERS), (key(2), 2), (key(3), 3), (key(9), OTHERS)];
         assert_eq!(sorted(second), Changes { keys, gone: vec![1] });
         assert_eq!((users.get(2).unwrap().profile(), users.get(3).unwrap().profile()), (8, 1));
         // A number that became free is used again; a profile that is gone is that of the configuration.
-        users.become_wanted(vec![user(&[(1, 3)], 1), user(&[(1, 2)], 1), user(&[(1, 4)], 2)], |_| None);
+        users.reconcile(vec![user(&[(1, 3)], 1), user(&[(1, 2)], 1), user(&[(1, 4)], 2)], |_| None);
         assert_eq!((users.number(&key(4)), users.get(2).unwrap().profile(), users.entries.len()), (Some(1), 1, 4));
         assert!(!users.give(OTHERS, None) && !users.give(9, None));
     }
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn a_key_may_move_to_another_user() {
         let mut users = Users::new();
-        users.become_wanted(vec![user(&[(1, 1), (1, 2)], 0), user(&[(1, 3)], 0)], Some);
-        let moved = users.become_wanted(vec![user(&[(1, 1)], 0), user(&[(1, 3), (1, 2)], 0)], Some);
+        users.reconcile(vec![user(&[(1, 1), (1, 2)], 0), user(&[(1, 3)], 0)], Some);
+        let moved = users.reconcile(vec![user(&[(1, 1)], 0), user(&[(1, 3), (1, 2)], 0)], Some);
         assert_eq!(moved.keys.iter().find(|(key, _)| *key == UserKey::Tags(1, 2)).unwrap().1, 2);
         assert_eq!(users.number(&UserKey::Tags(1, 2)), Some(2));
     }
@@ -187,10 +187,10 @@ mod tests {
     #[test]
     fn what_was_given_survives_a_rebuild() {
         let (mut old, mut new) = (Users::new(), Users::new());
-        old.become_wanted(vec![user(&[(1, 1)], 0), user(&[(1, 2)], 0)], Some);
+        old.reconcile(vec![user(&[(1, 1)], 0), user(&[(1, 2)], 0)], Some);
         old.give(1, Some(3));
-        new.become_wanted(vec![user(&[(1, 2)], 0), user(&[(1, 1)], 0)], Some);
-        new.take_over(&old, Some);
+        new.reconcile(vec![user(&[(1, 2)], 0), user(&[(1, 1)], 0)], Some);
+        new.adopt(&old, Some);
         assert_eq!((new.get(1).unwrap().profile(), new.get(2).unwrap().profile()), (0, 3));
         assert!(new.get(2).unwrap().is_given());
     }

@@ -43,7 +43,7 @@ fn a_user_gets_another_profile_and_loses_nothing() {
     let sent = rig.sent(1);
     assert_eq!((numbers(&sent, 1).len(), numbers(&sent, 2)), (0, (1..30).collect()));
     let row = &rig.show("users", Some("1.2"))[0];
-    assert_eq!((row["profile"].as_str(), row["author"].as_str()), (Some("fast"), Some("cli")));
+    assert_eq!((row["profile"].as_str(), row["source"].as_str()), (Some("fast"), Some("cli")));
     assert_eq!(row["packets"], 30);
     let saved = rig.instance.save().piece();
     assert_eq!((saved.len(), saved[0].arguments.clone()), (1, json!({ "user": "1.2", "profile": "fast" })));

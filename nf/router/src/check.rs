@@ -10,7 +10,7 @@ use crate::bad::{ways_of_checks, with_reasons};
 use crate::classify::{Family, Frame, answers_verdicts, classify};
 use crate::examine::Examiner;
 use crate::lookups::Lookups;
-use crate::punt::{Kind, Policing, Punts};
+use crate::punt::{PuntPolicer, PuntReason, Punts};
 use crate::received::{Entered, Received};
 use crate::scope::Known;
 
@@ -48,14 +48,14 @@ with_reasons! { ways_of_checks {
 } }
 
 impl Punts for Exit {
-    fn punted(self) -> Option<(Kind, Exit)> {
+    fn punted(self) -> Option<(PuntReason, Exit)> {
         Some(match self {
-            Exit::Arp => (Kind::Arp, Exit::PolicedArp),
-            Exit::Nd => (Kind::Nd, Exit::PolicedNd),
-            Exit::Local => (Kind::Local, Exit::PolicedLocal),
-            Exit::TtlExpired => (Kind::TtlExpired, Exit::PolicedTtlExpired),
-            Exit::Options => (Kind::Options, Exit::PolicedOptions),
-            Exit::BeyondScope => (Kind::BeyondScope, Exit::PolicedBeyondScope),
+            Exit::Arp => (PuntReason::Arp, Exit::PolicedArp),
+            Exit::Nd => (PuntReason::Nd, Exit::PolicedNd),
+            Exit::Local => (PuntReason::Local, Exit::PolicedLocal),
+            Exit::TtlExpired => (PuntReason::TtlExpired, Exit::PolicedTtlExpired),
+            Exit::Options => (PuntReason::Options, Exit::PolicedOptions),
+            Exit::BeyondScope => (PuntReason::BeyondScope, Exit::PolicedBeyondScope),
             _ => return None,
         })
     }
@@ -70,7 +70,7 @@ pub(crate) const TO_THE_SLOW_PATH: [&str; 6] = ["arp", "nd", "local", "options",
 #[derive(Clone, Copy)]
 pub(crate) struct Keys {
     /// Why it goes to the slow path.
-    pub(crate) kind: Key<Kind>,
+    pub(crate) kind: Key<PuntReason>,
     /// What the next worker of a pipeline is told of it; there is none where one worker does all.
     pub(crate) known: Option<Key<Known>>,
 }
@@ -81,19 +81,19 @@ pub(crate) struct Check<T> {
     received: Received,
     examiner: Examiner,
     keys: Keys,
-    policing: Policing,
+    policer: PuntPolicer,
 }
 
 impl<T: Lookup4> Check<T> {
-    /// Sends to the slow path as much as `policing` allows.
+    /// Sends to the slow path as much as `policer` allows.
     pub(crate) fn new(
         lookups: Lookups<T>,
         received: Received,
         kernel: Kernel,
-        policing: Policing,
+        policer: PuntPolicer,
         keys: Keys,
     ) -> Check<T> {
-        Check { lookups, received, examiner: Examiner::new(kernel), keys, policing }
+        Check { lookups, received, examiner: Examiner::new(kernel), keys, policer }
     }
 
     /// The mask of packets that are forwarded without a second look; it is noted where their network headers begin, and what else is known.
@@ -124,7 +124,7 @@ impl<T: Lookup4> Check<T> {
     /// Takes care of the packets in `mask`, which were refused.
     #[inline(never)]
     fn sort_out(&mut self, batch: &mut Batch, mask: u64, out: &mut Out<'_>) {
-        let mut allowance = self.policing.batch(out.now());
+        let mut batch_policer = self.policer.batch(out.now());
         let (lookups, keys) = (&self.lookups, self.keys);
         batch.each_in(mask, |slot, packet, lanes| {
             let exit = match find_out(lookups, packet, lanes.port[slot]) {
@@ -134,7 +134,7 @@ impl<T: Lookup4> Check<T> {
                 }
                 Err(exit) => exit,
             };
-            allowance.answer(exit, slot, lanes, keys.kind, out);
+            batch_policer.answer(exit, slot, lanes, keys.kind, out);
         });
     }
 }

@@ -7,7 +7,7 @@ use weir_config::{FilePath, MacAddress, Nanos, OneOrMany, PacketRate, PortName, 
 use weir_net::neighbor::Timing;
 
 use crate::advertise::Advertise;
-use crate::via::{Station, Via};
+use crate::via::{NamedNeighbor, Via};
 
 choice! {
     /// How the prefix table is compiled for lookups.
@@ -22,7 +22,7 @@ choice! {
 config! {
     /// Bounds of the router's tables. What does not fit is refused by name; nothing grows beyond.
     pub struct RouterLimits {
-        /// Routes of all authors, connected networks and known neighbours included.
+        /// Routes of all sources, connected networks and known neighbours included.
         pub routes: u32 = default(2_000_000), rebuild, range(16..=8_000_000);
         /// Next hops: pairs of interface and gateway, and one for each known neighbour.
         pub next_hops: u32 = default(131_072), rebuild, range(16..=1_000_000);
@@ -95,7 +95,7 @@ config! {
         /// Static routes from a file with the columns `prefix` and `via`; several next hops in `via` are parted by `;`.
         pub routes_csv: Option<FilePath> = optional, live;
         /// Ethernet addresses of neighbours that are not asked for.
-        pub neighbors: BTreeMap<Station, MacAddress> = empty, live;
+        pub neighbors: BTreeMap<NamedNeighbor, MacAddress> = empty, live;
     }
 }
 
@@ -112,7 +112,7 @@ config! {
         /// Static routes from a file with the columns `prefix` and `via`; several next hops in `via` are parted by `;`.
         pub routes_csv: Option<FilePath> = optional, live;
         /// Ethernet addresses of neighbours that are not asked for by ARP or neighbour discovery.
-        pub neighbors: BTreeMap<Station, MacAddress> = empty, live;
+        pub neighbors: BTreeMap<NamedNeighbor, MacAddress> = empty, live;
         /// VRFs by name, beside the default one, which has the routes and neighbours above. A route leads from one VRF to another where its
         /// next hop names an interface there.
         pub vrfs: BTreeMap<String, VrfConfig> = empty, rebuild;

@@ -20,15 +20,15 @@ use std::sync::Arc;
 use weir_ip::{InterfaceId, NO_INTERFACE, Tags};
 use weir_net::PortId;
 use weir_net::neighbor::{Event, Protocol};
+use weir_net::pending::Pending;
 use weir_net::reassembly::Reassembly;
-use weir_net::waiting::Waiting;
 use weir_packet::{Batch, Held, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::{Ethernet, MacAddr};
 
 pub(crate) use exit::Exit;
 
-use crate::punt::Kind;
+use crate::punt::PuntReason;
 use crate::shared::{Hold, Shared, lock};
 use crate::state::Told;
 use fragments::Original;
@@ -43,9 +43,9 @@ type Station = (PortId, IpAddr);
 /// The control side's share of packets.
 pub(crate) struct SlowPath {
     shared: Arc<Shared>,
-    waiting: Waiting<Station, Parcel>,
+    waiting: Pending<Station, Parcel>,
     fragments: Reassembly<Parcel, Original>,
-    kind: Key<Kind>,
+    kind: Key<PuntReason>,
     ports: usize,
     seed: u64,
     /// The identification of the last IPv6 packet that was sent in fragments, and what makes others unable to guess the next one.
@@ -66,18 +66,18 @@ pub(crate) struct Room {
 /// One call of the stage: what it may change, and where packets go.
 struct Turn<'a, 'o> {
     control: Hold<'a>,
-    waiting: &'a mut Waiting<Station, Parcel>,
+    waiting: &'a mut Pending<Station, Parcel>,
     fragments: &'a mut Reassembly<Parcel, Original>,
     out: &'a mut Out<'o>,
-    kind: Key<Kind>,
+    kind: Key<PuntReason>,
     seed: u64,
     identification: &'a mut u32,
     secret: &'a RandomState,
 }
 
 impl SlowPath {
-    pub(crate) fn new(shared: Arc<Shared>, room: &Room, kind: Key<Kind>, ports: usize, seed: u64) -> SlowPath {
-        let waiting = Waiting::new(room.per_neighbor, room.waiting);
+    pub(crate) fn new(shared: Arc<Shared>, room: &Room, kind: Key<PuntReason>, ports: usize, seed: u64) -> SlowPath {
+        let waiting = Pending::new(room.per_neighbor, room.waiting);
         let fragments = Reassembly::new(room.fragments);
         SlowPath { shared, waiting, fragments, kind, ports, seed, identification: 0, secret: RandomState::new() }
     }
@@ -89,7 +89,7 @@ impl SlowPath {
 }
 
 /// What [`SlowPath`] declares.
-pub(crate) fn declaration(ports: usize, kind: Key<Kind>) -> Declaration {
+pub(crate) fn declaration(ports: usize, kind: Key<PuntReason>) -> Declaration {
     Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port, kind.into()]).polled()
 }
 
@@ -131,27 +131,29 @@ impl Stage for SlowPath {
 }
 
 impl Turn<'_, '_> {
-    fn handle(&mut self, kind: Kind, mut packet: Held) {
+    fn handle(&mut self, kind: PuntReason, mut packet: Held) {
         let Some(origin) = self.origin_of(kind, &mut packet) else {
             return self.out.send(packet, Exit::InterfaceGone);
         };
         let parcel = Parcel { packet, origin };
         match kind {
-            Kind::Arp => self.arp(parcel),
-            Kind::Nd => self.discovery(parcel),
-            Kind::Local => self.arrive(parcel),
-            Kind::TtlExpired => self.ttl_expired(parcel),
-            Kind::NoRoute => self.no_route(parcel),
-            Kind::BeyondScope => self.beyond_scope(parcel),
-            Kind::Options => self.options(parcel),
-            Kind::TurnsRound => self.redirect(parcel),
-            Kind::Unresolved | Kind::TooBig | Kind::Rejected | Kind::Originated => self.route(parcel),
+            PuntReason::Arp => self.arp(parcel),
+            PuntReason::Nd => self.discovery(parcel),
+            PuntReason::Local => self.arrive(parcel),
+            PuntReason::TtlExpired => self.ttl_expired(parcel),
+            PuntReason::NoRoute => self.no_route(parcel),
+            PuntReason::BeyondScope => self.beyond_scope(parcel),
+            PuntReason::Options => self.options(parcel),
+            PuntReason::TurnsRound => self.redirect(parcel),
+            PuntReason::Unresolved | PuntReason::TooBig | PuntReason::Rejected | PuntReason::Originated => {
+                self.route(parcel)
+            }
         }
     }
 
     /// Where a packet came from; what came in by an interface loses its tags. `None` if that is gone.
-    fn origin_of(&self, kind: Kind, packet: &mut Held) -> Option<Origin> {
-        if kind == Kind::Originated {
+    fn origin_of(&self, kind: PuntReason, packet: &mut Held) -> Option<Origin> {
+        if kind == PuntReason::Originated {
             return Some(Origin::from_mac(MacAddr(*packet.packet().window(0))));
         }
         let interface = self.take_tags_off(packet)?;

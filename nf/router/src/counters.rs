@@ -58,7 +58,7 @@ impl Counters {
     /// # Errors
     ///
     /// No memory.
-    pub(crate) fn lend(&self) -> Result<Arc<WorkerCounters>, arena::Error> {
+    pub(crate) fn acquire(&self) -> Result<Arc<WorkerCounters>, arena::Error> {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody but this list has them, and who had them last is done writing.
         let free = |worker: &mut Arc<WorkerCounters>| Arc::get_mut(worker).is_some().then(|| Arc::clone(worker));
@@ -70,7 +70,7 @@ impl Counters {
         Ok(counters)
     }
 
-    /// How many there are, lent or not.
+    /// How many there are, acquired or not.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.workers.lock().unwrap().len()
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn sums_what_all_workers_counted() {
         let counters = Counters::new(3);
-        let (one, other) = (counters.lend().unwrap(), counters.lend().unwrap());
+        let (one, other) = (counters.acquire().unwrap(), counters.acquire().unwrap());
         one.view(3).count(1, 1, 60);
         one.view(3).count(1, 1, 40);
         other.view(3).count(1, 2, 1);
@@ -107,11 +107,11 @@ mod tests {
     #[test]
     fn what_is_given_back_is_lent_again_and_goes_on() {
         let counters = Counters::new(3);
-        let kept = counters.lend().unwrap();
+        let kept = counters.acquire().unwrap();
         for _ in 0..1_000 {
-            let lent = counters.lend().unwrap();
-            assert!(!Arc::ptr_eq(&lent, &kept));
-            lent.view(3).count(1, 1, 60);
+            let acquired = counters.acquire().unwrap();
+            assert!(!Arc::ptr_eq(&acquired, &kept));
+            acquired.view(3).count(1, 1, 60);
         }
         kept.view(3).count(1, 1, 60);
         assert_eq!(counters.len(), 2);

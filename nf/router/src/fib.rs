@@ -8,7 +8,7 @@
 //! bits 48..64  number of the interface to send by; from 0xff00 on, something else is to be done (`Action`)
 //! ```
 //!
-//! The first places are not next hops but fates: no route, the router's own addresses, and so on. A place or group that no
+//! The first places are not next hops but special adjacencies: no route, the router's own addresses, and so on. A place or group that no
 //! route leads to any more is used again only after a grace period.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use weir_net::nexthop::NextHopStore;
 use weir_net::rib::Discard;
 use weir_wire::MacAddr;
 
-/// Places in front of those of next hops: the fates. Behind them is one for the broadcasts out of each interface: numbers that are often in
+/// Places in front of those of next hops: the special adjacencies. Behind them is one for the broadcasts out of each interface: numbers that are often in
 /// use are small, as the prefix table has room for such in a halfword.
 const RESERVED: u32 = 16;
 
@@ -39,11 +39,11 @@ pub(crate) enum Action {
     /// There is no route.
     NoRoute = 1,
     /// For the router itself.
-    Local = 2,
+    Receive = 2,
     /// To the broadcast or network address of a connected network, which is not forwarded (RFC 2644).
     Broadcast = 3,
     /// The next hop's Ethernet address is not known.
-    Unresolved = 4,
+    Glean = 4,
     /// A link-local address (RFC 3927).
     LinkLocal = 5,
     /// A route says that it is dropped silently.
@@ -73,7 +73,7 @@ impl Leads {
     /// The answer for addresses that no prefix covers.
     pub(crate) const NO_ROUTE: Leads = Leads(Action::NoRoute as u32);
     /// The router's own addresses.
-    pub(crate) const LOCAL: Leads = Leads(Action::Local as u32);
+    pub(crate) const RECEIVE: Leads = Leads(Action::Receive as u32);
     /// Broadcast and network addresses of connected networks.
     pub(crate) const BROADCAST: Leads = Leads(Action::Broadcast as u32);
     /// Addresses that RFC 3927 forbids to forward to.
@@ -102,22 +102,22 @@ impl Leads {
 
 /// One next hop, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry(u64);
+pub(crate) struct Adjacency(u64);
 
-impl Entry {
+impl Adjacency {
     /// Send by an interface, below [`MAX_INTERFACES`], to this station.
-    pub(crate) fn forward(interface: InterfaceId, mac: MacAddr) -> Entry {
-        Entry::new(interface, mac)
+    pub(crate) fn forward(interface: InterfaceId, mac: MacAddr) -> Adjacency {
+        Adjacency::new(interface, mac)
     }
 
     /// Do something else with it.
-    pub(crate) fn other(action: Action) -> Entry {
-        Entry::new(MAX_INTERFACES | action as u16, MacAddr::ZERO)
+    pub(crate) fn other(action: Action) -> Adjacency {
+        Adjacency::new(MAX_INTERFACES | action as u16, MacAddr::ZERO)
     }
 
-    fn new(above: u16, mac: MacAddr) -> Entry {
+    fn new(above: u16, mac: MacAddr) -> Adjacency {
         let ([a, b, c, d, e, f], [g, h]) = (mac.0, above.to_le_bytes());
-        Entry(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
+        Adjacency(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
     }
 
     /// The interface that packets leave by; `None` if something else is to be done with them.
@@ -133,9 +133,9 @@ impl Entry {
             return Action::Forward;
         }
         match (self.0 >> 48) as u8 {
-            2 => Action::Local,
+            2 => Action::Receive,
             3 => Action::Broadcast,
-            4 => Action::Unresolved,
+            4 => Action::Glean,
             5 => Action::LinkLocal,
             6 => Action::Blackhole,
             7 => Action::Unreachable,
@@ -155,7 +155,7 @@ impl Entry {
 /// All that workers share and the control side alone writes, beside the prefix table.
 #[derive(Debug)]
 pub(crate) struct Fib {
-    entries: HugeSlice<AtomicU64>,
+    adjacencies: HugeSlice<AtomicU64>,
     groups: HugeSlice<[AtomicU32; BUCKETS]>,
     /// Places of next hops.
     next_hops: u32,
@@ -167,22 +167,22 @@ pub(crate) struct Fib {
 /// Next hops and interfaces, as the fast path sees them.
 #[derive(Clone, Copy)]
 pub(crate) struct FibView<'f> {
-    entries: &'f [AtomicU64],
+    adjacencies: &'f [AtomicU64],
     egress: &'f [Egress],
 }
 
 impl<'f> FibView<'f> {
     /// What to do with packets to a place; `None` for groups, which are no places.
     #[inline(always)]
-    pub(crate) fn entry(self, place: u32) -> Option<Entry> {
-        self.entries.get(place as usize).map(|word| Entry(word.load(Ordering::Relaxed)))
+    pub(crate) fn adjacency(self, place: u32) -> Option<Adjacency> {
+        self.adjacencies.get(place as usize).map(|word| Adjacency(word.load(Ordering::Relaxed)))
     }
 
     /// The interface that packets leave by; `None` if something else is to be done with them.
     #[inline(always)]
-    pub(crate) fn egress(self, entry: Entry) -> Option<&'f Egress> {
+    pub(crate) fn egress(self, adjacency: Adjacency) -> Option<&'f Egress> {
         // There are fewer interfaces than `MAX_INTERFACES`, and actions are not below that.
-        self.egress.get((entry.0 >> 48) as usize)
+        self.egress.get((adjacency.0 >> 48) as usize)
     }
 }
 
@@ -198,40 +198,40 @@ impl Fib {
         egress: &Arc<[Egress]>,
         ingress: &Arc<Ingress>,
     ) -> Result<Arc<Fib>, arena::Error> {
-        let entries = HugeSlice::<AtomicU64>::new((RESERVED + next_hops) as usize + egress.len())?;
+        let adjacencies = HugeSlice::<AtomicU64>::new((RESERVED + next_hops) as usize + egress.len())?;
         let groups = HugeSlice::<[AtomicU32; BUCKETS]>::new(groups as usize)?;
         let (egress, ingress) = (Arc::clone(egress), Arc::clone(ingress));
-        let fib = Fib { entries, groups, next_hops, egress, ingress };
+        let fib = Fib { adjacencies, groups, next_hops, egress, ingress };
         // Zero would mean: forward. A place that nobody filled must not.
-        for place in 0..fib.entries.len() {
-            fib.set(Leads(place as u32), Entry::other(Action::NoRoute));
+        for place in 0..fib.adjacencies.len() {
+            fib.set(Leads(place as u32), Adjacency::other(Action::NoRoute));
         }
         for (leads, action) in [
-            (Leads::LOCAL, Action::Local),
+            (Leads::RECEIVE, Action::Receive),
             (Leads::BROADCAST, Action::Broadcast),
             (Leads::LINK_LOCAL, Action::LinkLocal),
         ] {
-            fib.set(leads, Entry::other(action));
+            fib.set(leads, Adjacency::other(action));
         }
         for discard in Discard::ALL {
-            fib.set(Leads::discard(discard), Entry::other(Action::of(discard)));
+            fib.set(Leads::discard(discard), Adjacency::other(Action::of(discard)));
         }
         for (interface, _) in (0..MAX_INTERFACES).zip(fib.egress.iter()) {
-            fib.set(fib.broadcast_on(interface), Entry::forward(interface, MacAddr::BROADCAST));
+            fib.set(fib.broadcast_on(interface), Adjacency::forward(interface, MacAddr::BROADCAST));
         }
         Ok(Arc::new(fib))
     }
 
-    /// Places of next hops and fates.
+    /// Places of next hops and special adjacencies.
     pub(crate) fn places(&self) -> usize {
-        self.entries.len()
+        self.adjacencies.len()
     }
 
     /// What to do with packets to a place. Only the control side writes.
-    pub(crate) fn set(&self, leads: Leads, entry: Entry) {
-        if let Some(word) = self.entries.get(leads.0 as usize) {
+    pub(crate) fn set(&self, leads: Leads, adjacency: Adjacency) {
+        if let Some(word) = self.adjacencies.get(leads.0 as usize) {
             // Relaxed: a reader that came here by an older route sees the old or the new word, and either is whole.
-            word.store(entry.0, Ordering::Relaxed);
+            word.store(adjacency.0, Ordering::Relaxed);
         }
     }
 
@@ -261,17 +261,17 @@ impl Fib {
     }
 
     /// What to do with packets to a place.
-    pub(crate) fn entry(&self, place: u32) -> Entry {
-        self.view(self.places()).entry(place).unwrap_or_else(|| Entry::other(Action::NoRoute))
+    pub(crate) fn adjacency(&self, place: u32) -> Adjacency {
+        self.view(self.places()).adjacency(place).unwrap_or_else(|| Adjacency::other(Action::NoRoute))
     }
 
     /// What the fast path needs for every packet, to be kept in registers: of the first so many places.
     #[inline(always)]
     pub(crate) fn view(&self, places: usize) -> FibView<'_> {
-        FibView { entries: self.entries.get(..places).unwrap_or_default(), egress: &self.egress }
+        FibView { adjacencies: self.adjacencies.get(..places).unwrap_or_default(), egress: &self.egress }
     }
 
-    /// The number of the next hop at a place; `None` for fates and broadcasts.
+    /// The number of the next hop at a place; `None` for special adjacencies and broadcasts.
     pub(crate) fn next_hop_at(&self, place: u32) -> Option<u32> {
         place.checked_sub(RESERVED).filter(|number| *number < self.next_hops)
     }
@@ -283,7 +283,7 @@ impl Fib {
 
     /// Bytes mapped.
     pub(crate) fn bytes(&self) -> usize {
-        self.entries.bytes() + self.groups.bytes()
+        self.adjacencies.bytes() + self.groups.bytes()
     }
 }
 
@@ -299,14 +299,14 @@ mod tests {
     #[test]
     fn an_entry_keeps_its_parts_apart() {
         for interface in 0..MAX_INTERFACES {
-            let entry = Entry::forward(interface, MacAddr([2, 3, 4, 5, 6, 7]));
-            assert_eq!((entry.interface(), entry.action()), (Some(interface), Action::Forward));
-            assert_eq!(entry.front()[..6], [2, 3, 4, 5, 6, 7]);
+            let adjacency = Adjacency::forward(interface, MacAddr([2, 3, 4, 5, 6, 7]));
+            assert_eq!((adjacency.interface(), adjacency.action()), (Some(interface), Action::Forward));
+            assert_eq!(adjacency.front()[..6], [2, 3, 4, 5, 6, 7]);
         }
-        let others = [Action::NoRoute, Action::Local, Action::Broadcast, Action::Unresolved, Action::LinkLocal];
+        let others = [Action::NoRoute, Action::Receive, Action::Broadcast, Action::Glean, Action::LinkLocal];
         for action in others.into_iter().chain(Discard::ALL.map(Action::of)) {
-            let entry = Entry::other(action);
-            assert_eq!((entry.interface(), entry.action()), (None, action));
+            let adjacency = Adjacency::other(action);
+            assert_eq!((adjacency.interface(), adjacency.action()), (None, action));
         }
     }
 
@@ -315,7 +315,7 @@ mod tests {
         let fib = fib(4);
         for place in 0..fib.places() as u32 + 5 {
             let expected = match place {
-                2 => Action::Local,
+                2 => Action::Receive,
                 3 => Action::Broadcast,
                 5 => Action::LinkLocal,
                 6 => Action::Blackhole,
@@ -324,12 +324,12 @@ mod tests {
                 20..23 => Action::Forward,
                 _ => Action::NoRoute,
             };
-            assert_eq!(fib.entry(place).action(), expected, "place {place}");
+            assert_eq!(fib.adjacency(place).action(), expected, "place {place}");
         }
         assert_eq!(fib.place(Leads::group(7).value(), || 1), Leads::NO_ROUTE.value());
         assert_eq!(fib.next_hop_at(Leads::next_hop(3).value()), Some(3));
         assert_eq!(fib.next_hop_at(fib.broadcast_on(0).value()), None);
-        assert_eq!(fib.entry(fib.broadcast_on(2).value()).interface(), Some(2));
+        assert_eq!(fib.adjacency(fib.broadcast_on(2).value()).interface(), Some(2));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Stage `NAME.forward`: the fast path, from the received frame to the port that it leaves by.
 //!
-//! Packets that a router sees all day long are checked 64 at a time by a vector kernel, which asks for their table entries as
+//! Packets that a router sees all day long are checked 64 at a time by a vector kernel, which asks for their table adjacencies as
 //! soon as it knows their destinations; then each is looked up, loses a hop of its TTL, gets a new Ethernet header and is
 //! counted. Whatever the kernel refuses is looked at again to name what is wrong with it, or to find who takes care of it.
 //!
@@ -27,7 +27,7 @@ use crate::examine::{Examiner, Good};
 use crate::fib::Action;
 use crate::lookups::{Lookups, arrived, l3_of};
 use crate::path::Path;
-use crate::punt::{Kind, Policing, Punts};
+use crate::punt::{PuntPolicer, PuntReason, Punts};
 use crate::received::Received;
 use crate::rewrite::trim;
 use crate::scope::{Known, Scope};
@@ -98,7 +98,7 @@ pub(crate) struct Forward<T, const PARTED: bool = false> {
     examiner: Examiner,
     ports: usize,
     keys: Keys,
-    policing: Policing,
+    policer: PuntPolicer,
 }
 
 /// What packets are looked up in and counted by.
@@ -110,21 +110,21 @@ pub(crate) struct Shared<T> {
 }
 
 impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
-    /// Sends out of `ports` ports, and to the slow path as much as `policing` allows.
+    /// Sends out of `ports` ports, and to the slow path as much as `policer` allows.
     pub(crate) fn new(
         shared: Shared<T>,
         kernel: Kernel,
         ports: usize,
-        policing: Policing,
+        policer: PuntPolicer,
         keys: Keys,
     ) -> Forward<T, PARTED> {
-        Forward { shared, examiner: Examiner::new(kernel), ports, keys, policing }
+        Forward { shared, examiner: Examiner::new(kernel), ports, keys, policer }
     }
 
     /// Takes care of the packets in `mask`, which were not simply forwarded: they are not `good`, or their route leads elsewhere.
     #[inline(never)]
     fn sort_out(&mut self, batch: &mut Batch, mask: u64, (good, scope): (Good, Scope), out: &mut Out<'_>) {
-        let mut allowance = self.policing.batch(out.now());
+        let mut batch_policer = self.policer.batch(out.now());
         let (shared, vrfs, key) = (&self.shared, &self.examiner.vrfs, self.keys.kind);
         batch.each_in(mask, |slot, packet, lanes| {
             let known = |family| Known { vrf: vrfs.of(slot, scope), family };
@@ -137,7 +137,7 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
             };
             match answer {
                 Ok(port) => out.answer_indexed(slot, port),
-                Err(exit) => allowance.answer(exit, slot, lanes, key, out),
+                Err(exit) => batch_policer.answer(exit, slot, lanes, key, out),
             }
         });
     }
@@ -170,11 +170,11 @@ impl<T: Lookup4> Shared<T> {
     fn forward_otherwise(&self, packet: &mut Packet, l3: usize, Known { vrf, family }: Known) -> Result<u8, Exit> {
         let value = self.lookups.lookup(vrf, packet, l3, family);
         let place = self.lookups.place(packet, l3, family, value);
-        match self.lookups.fib.entry(place).action() {
+        match self.lookups.fib.adjacency(place).action() {
             Action::Forward => self.forward_or_trim(packet, l3, family, place),
             Action::NoRoute => Err(Exit::NoRoute),
-            Action::Local => Err(arrived(packet, l3, family).into()),
-            Action::Unresolved => Err(Exit::Unresolved),
+            Action::Receive => Err(arrived(packet, l3, family).into()),
+            Action::Glean => Err(Exit::Unresolved),
             Action::Broadcast => Err(Exit::DirectedBroadcast),
             Action::LinkLocal => Err(Exit::LinkLocal),
             Action::Blackhole => Err(Exit::Blackhole),
@@ -236,18 +236,18 @@ impl<T: Lookup4, const PARTED: bool> Stage for Forward<T, PARTED> {
 }
 
 impl Punts for Exit {
-    fn punted(self) -> Option<(Kind, Exit)> {
+    fn punted(self) -> Option<(PuntReason, Exit)> {
         Some(match self {
-            Exit::Arp => (Kind::Arp, Exit::PolicedArp),
-            Exit::Nd => (Kind::Nd, Exit::PolicedNd),
-            Exit::Local => (Kind::Local, Exit::PolicedLocal),
-            Exit::Unresolved => (Kind::Unresolved, Exit::PolicedUnresolved),
-            Exit::TtlExpired => (Kind::TtlExpired, Exit::PolicedTtlExpired),
-            Exit::NoRoute => (Kind::NoRoute, Exit::PolicedNoRoute),
-            Exit::Rejected => (Kind::Rejected, Exit::PolicedRejected),
-            Exit::BeyondScope => (Kind::BeyondScope, Exit::PolicedBeyondScope),
-            Exit::TooBig => (Kind::TooBig, Exit::PolicedTooBig),
-            Exit::Options => (Kind::Options, Exit::PolicedOptions),
+            Exit::Arp => (PuntReason::Arp, Exit::PolicedArp),
+            Exit::Nd => (PuntReason::Nd, Exit::PolicedNd),
+            Exit::Local => (PuntReason::Local, Exit::PolicedLocal),
+            Exit::Unresolved => (PuntReason::Unresolved, Exit::PolicedUnresolved),
+            Exit::TtlExpired => (PuntReason::TtlExpired, Exit::PolicedTtlExpired),
+            Exit::NoRoute => (PuntReason::NoRoute, Exit::PolicedNoRoute),
+            Exit::Rejected => (PuntReason::Rejected, Exit::PolicedRejected),
+            Exit::BeyondScope => (PuntReason::BeyondScope, Exit::PolicedBeyondScope),
+            Exit::TooBig => (PuntReason::TooBig, Exit::PolicedTooBig),
+            Exit::Options => (PuntReason::Options, Exit::PolicedOptions),
             _ => return None,
         })
     }

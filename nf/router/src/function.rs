@@ -28,7 +28,7 @@ use crate::graph::Shape;
 use crate::hairpin::Hairpin;
 use crate::load::{Wanted, load, vrf_names};
 use crate::lookups::Lookups;
-use crate::punt::Kind;
+use crate::punt::PuntReason;
 use crate::received::Received;
 use crate::routing::{Routing, Tables};
 use crate::shared::{self, lock};
@@ -112,7 +112,7 @@ impl Description for Described {
     fn instantiate(self, ground: &Ground<'_>, old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
         let running = self.build(ground)?;
         if let Some(old) = old {
-            shared::take_over(&running.shared, &old.shared, ground.now);
+            shared::adopt(&running.shared, &old.shared, ground.now);
         }
         Ok(running)
     }
@@ -131,7 +131,7 @@ impl Description for Described {
 
     fn change(self, running: &Running, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
         let (shared, wanted) = (Arc::clone(&running.shared), self.wanted);
-        Ok(Box::new(move |now| shared::become_wanted(&shared, wanted, now)))
+        Ok(Box::new(move |now| shared::reconcile(&shared, wanted, now)))
     }
 }
 
@@ -157,7 +157,7 @@ impl Described {
         let neighbors = neighbor::Limits { per_port: neighbors, total: neighbors, ..neighbor::Limits::default() };
         let mut control =
             Control::new(interfaces, Arc::clone(&received), vrfs, routing, neighbors, shape.seed() ^ ground.now);
-        let refused = control.become_wanted(wanted, ground.now);
+        let refused = control.reconcile(wanted, ground.now);
         let errors: Vec<ConfigError> = refused
             .iter()
             .take(weir_config::Errors::KEPT)
@@ -188,7 +188,7 @@ fn tables(config: &RouterConfig, vrfs: usize, kernel: Kernel, domain: &Domain) -
 }
 
 fn table_configs(limits: &RouterLimits, kernel: Kernel) -> (lpm4::Config, lpm6::Config) {
-    let max_routes = limits.routes as usize + FATES;
+    let max_routes = limits.routes as usize + SPECIALS;
     let six = lpm6::Config { miss: Leads::NO_ROUTE.value(), max_routes, max_lines: limits.ipv6_lines };
     let four = lpm4::Config {
         miss: Leads::NO_ROUTE.value(),
@@ -201,7 +201,7 @@ fn table_configs(limits: &RouterLimits, kernel: Kernel) -> (lpm4::Config, lpm6::
 }
 
 /// Room for prefixes that are no routes.
-const FATES: usize = 65_536;
+const SPECIALS: usize = 65_536;
 
 /// A configured router.
 #[derive(Clone)]
@@ -236,31 +236,31 @@ impl Running {
 
     /// The stage that forwards: all of the fast path, or the part of it behind [`Check`].
     pub(crate) fn forward(&self, keys: Keys) -> Result<Box<dyn Stage>, GraphError> {
-        let lend = || self.counters.lend().map_err(|error| GraphError(vec![error.to_string()]));
-        let (ports, policing) = (self.shape.ports.len(), self.shape.policing());
+        let acquire = || self.counters.acquire().map_err(|error| GraphError(vec![error.to_string()]));
+        let (ports, policer) = (self.shape.ports.len(), self.shape.policer());
         Ok(by_table!(self, table => {
-            let received = if self.shape.is_parted { None } else { Some(self.lend_received()?) };
-            let shared = Shared { lookups: self.lookups(table), counters: lend()?, received };
+            let received = if self.shape.is_parted { None } else { Some(self.acquire_received()?) };
+            let shared = Shared { lookups: self.lookups(table), counters: acquire()?, received };
             if self.shape.is_parted {
-                return Ok(Box::new(Forward::<_, true>::new(shared, self.kernel, ports, policing, keys)));
+                return Ok(Box::new(Forward::<_, true>::new(shared, self.kernel, ports, policer, keys)));
             }
-            Forward::<_, false>::new(shared, self.kernel, ports, policing, keys)
+            Forward::<_, false>::new(shared, self.kernel, ports, policer, keys)
         }))
     }
 
     /// The stage that checks, where another worker forwards.
     pub(crate) fn check(&self, keys: Keys) -> Result<Box<dyn Stage>, GraphError> {
-        let (received, policing) = (self.lend_received()?, self.shape.policing());
-        Ok(by_table!(self, table => Check::new(self.lookups(table), received, self.kernel, policing, keys)))
+        let (received, policer) = (self.acquire_received()?, self.shape.policer());
+        Ok(by_table!(self, table => Check::new(self.lookups(table), received, self.kernel, policer, keys)))
     }
 
-    fn lend_received(&self) -> Result<Received, GraphError> {
-        let counters = self.received.lend().map_err(|error| GraphError(vec![error.to_string()]))?;
+    fn acquire_received(&self) -> Result<Received, GraphError> {
+        let counters = self.received.acquire().map_err(|error| GraphError(vec![error.to_string()]))?;
         Ok(Received::new(counters))
     }
 
     /// The stage that looks for packets which turn round.
-    pub(crate) fn hairpin(&self, kind: Key<Kind>) -> Box<dyn Stage> {
+    pub(crate) fn hairpin(&self, kind: Key<PuntReason>) -> Box<dyn Stage> {
         let (readers, fib) = (Arc::clone(&self.readers), Arc::clone(&self.fib));
         Box::new(Hairpin::new(readers, fib, self.shape.seed(), kind))
     }
@@ -271,7 +271,7 @@ impl Running {
     }
 
     /// The stage of the control side.
-    pub(crate) fn slow_path(&self, kind: Key<Kind>) -> Box<dyn Stage> {
+    pub(crate) fn slow_path(&self, kind: Key<PuntReason>) -> Box<dyn Stage> {
         let limits = &self.shape.config.limits;
         let room = Room {
             per_neighbor: limits.queue_per_neighbor as usize,

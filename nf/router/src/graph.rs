@@ -8,7 +8,7 @@ use weir_stage::{Graph, GraphError, NodeId, Place, To};
 use crate::check::Keys;
 use crate::config::RouterConfig;
 use crate::function::Running;
-use crate::punt::{Kind, Policing};
+use crate::punt::{PuntPolicer, PuntReason};
 use crate::{check, control, forward, hairpin};
 
 /// Where the stages are.
@@ -29,7 +29,7 @@ impl Shape {
     /// The graph of a router that runs, or one to be looked at.
     pub(crate) fn draw(&self, running: Option<&Running>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
-        let kind: Key<Kind> = graph.claim("why it goes to the slow path")?;
+        let kind: Key<PuntReason> = graph.claim("why it goes to the slow path")?;
         let known = if self.is_parted { Some(graph.claim("its VRF and family")?) } else { None };
         let keys = Keys { kind, known };
         let count = self.ports.len();
@@ -66,7 +66,7 @@ impl Shape {
         &self,
         graph: &mut Graph,
         running: Option<&Running>,
-        kind: Key<Kind>,
+        kind: Key<PuntReason>,
         [first, control]: [NodeId; 2],
     ) -> Result<NodeId, GraphError> {
         let declared = hairpin::declaration();
@@ -81,9 +81,9 @@ impl Shape {
         format!("{}.{stage}", self.name)
     }
 
-    pub(crate) fn policing(&self) -> Policing {
+    pub(crate) fn policer(&self) -> PuntPolicer {
         let ports = self.ports.iter().map(|port| usize::from(*port) + 1).max().unwrap_or(0);
-        Policing::new(self.config.punt_rate.packets_per_second(), ports)
+        PuntPolicer::new(self.config.punt_rate.packets_per_second(), ports)
     }
 
     pub(crate) fn seed(&self) -> u64 {

@@ -13,7 +13,7 @@ use weir_wire::ethernet;
 use crate::classify::{Family, is_discovery};
 use crate::fib::Fib;
 use crate::lookups::{lookup, place};
-use crate::punt::Kind;
+use crate::punt::PuntReason;
 use crate::table::Readers;
 
 weir_stage::ways! {
@@ -38,12 +38,12 @@ pub(crate) struct Hairpin {
     fib: Arc<Fib>,
     /// What flows are hashed with.
     seed: u64,
-    kind: Key<Kind>,
+    kind: Key<PuntReason>,
     next: u64,
 }
 
 impl Hairpin {
-    pub(crate) fn new(readers: Arc<[Readers]>, fib: Arc<Fib>, seed: u64, kind: Key<Kind>) -> Hairpin {
+    pub(crate) fn new(readers: Arc<[Readers]>, fib: Arc<Fib>, seed: u64, kind: Key<PuntReason>) -> Hairpin {
         Hairpin { readers, fib, seed, kind, next: 0 }
     }
 
@@ -53,8 +53,8 @@ impl Hairpin {
         let Some(family) = self.family_of(packet) else { return false };
         let (l3, vrf) = (usize::from(entered.l3), self.fib.ingress().vrf_of(entered.interface));
         let value = lookup(&self.readers, vrf, packet, l3, family);
-        let entry = self.fib.entry(place(&self.fib, self.seed, packet, l3, family, value));
-        entry.interface() == Some(entered.interface)
+        let adjacency = self.fib.adjacency(place(&self.fib, self.seed, packet, l3, family, value));
+        adjacency.interface() == Some(entered.interface)
     }
 
     /// Of which family a packet says that it is; of none if it is of neighbour discovery.
@@ -73,7 +73,7 @@ impl Hairpin {
         };
         if let Some(copy) = out.copy(packet) {
             let mut copy = Held::like(copy, &batch.lanes, slot);
-            copy.set(self.kind, Kind::TurnsRound);
+            copy.set(self.kind, PuntReason::TurnsRound);
             out.emit(copy, Exit::Redirect, Exit::Copied);
         }
     }

@@ -51,4 +51,4 @@ pub use advertise::{Advertise, AdvertisedPrefix};
 pub use config::{NeighborTimers, RouterConfig, RouterLimits, TableKind, VrfConfig};
 pub use function::Router;
 pub use steps::{CheckConfig, Ipv4Check, Ipv4Rewrite, Ipv4Route, RewriteConfig, RouteConfig};
-pub use via::{Station, Via};
+pub use via::{NamedNeighbor, Via};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_ip::{Fresh, InterfaceId, NO_INTERFACE, Port, Refused, infos_of, tags_of};
-use weir_net::{Author, VrfId};
+use weir_net::{RouteSource, VrfId};
 use weir_stage::{InterfaceInfo, Others};
 
 use crate::checks::is_free;
@@ -24,7 +24,7 @@ pub(crate) struct WantedInterface {
 /// What is known of interfaces beside what workers see.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    authors: HashMap<InterfaceId, Author>,
+    sources: HashMap<InterfaceId, RouteSource>,
     /// What came in by interfaces, as workers counted it.
     received: Arc<Counters>,
     /// What their numbers had counted when they got them: packets and bytes.
@@ -46,7 +46,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(received: Arc<Counters>) -> Ledger {
         Ledger {
-            authors: HashMap::new(),
+            sources: HashMap::new(),
             received,
             before: HashMap::new(),
             lacking: Vec::new(),
@@ -72,8 +72,8 @@ impl Ledger {
     }
 
     /// Who wants an interface.
-    pub(crate) fn author(&self, id: InterfaceId) -> Author {
-        self.authors.get(&id).copied().unwrap_or(Author::Config)
+    pub(crate) fn source(&self, id: InterfaceId) -> RouteSource {
+        self.sources.get(&id).copied().unwrap_or(RouteSource::Config)
     }
 
     /// The VRF that an interface was in which is gone, as long as anything may lead there.
@@ -127,7 +127,7 @@ impl Control {
     /// Interfaces of the configuration that are not among the `wanted`.
     pub(crate) fn unwanted_interfaces(&self, wanted: &[WantedInterface]) -> Vec<InterfaceId> {
         let names: HashSet<&str> = wanted.iter().map(|wanted| wanted.fresh.name.as_str()).collect();
-        let ours = self.interfaces.iter().filter(|interface| self.ledger.author(interface.id) == Author::Config);
+        let ours = self.interfaces.iter().filter(|interface| self.ledger.source(interface.id) == RouteSource::Config);
         ours.filter(|interface| !names.contains(interface.name())).map(|interface| interface.id).collect()
     }
 
@@ -144,7 +144,7 @@ impl Control {
     pub(crate) fn place_some(&mut self, wanted: &[WantedInterface], now: u64) -> Vec<InterfaceId> {
         let mut ids = Vec::with_capacity(wanted.len());
         for wanted in wanted {
-            ids.push(self.place(wanted, Author::Config, now).unwrap_or_else(|refused| {
+            ids.push(self.place(wanted, RouteSource::Config, now).unwrap_or_else(|refused| {
                 self.ledger.lacking.push((wanted.clone(), refused));
                 NO_INTERFACE
             }));
@@ -165,13 +165,18 @@ impl Control {
     }
 
     /// Lets an interface be there as it is wanted: adds it, or changes the one of its name. One of the configuration takes the place of
-    /// another author's with the same name or tags.
-    pub(crate) fn place(&mut self, wanted: &WantedInterface, author: Author, now: u64) -> Result<InterfaceId, Refused> {
+    /// another source's with the same name or tags.
+    pub(crate) fn place(
+        &mut self,
+        wanted: &WantedInterface,
+        source: RouteSource,
+        now: u64,
+    ) -> Result<InterfaceId, Refused> {
         let Fresh { name, port, tags, vrf, mtu, enabled } = &wanted.fresh;
         if let Some(found) = self.interfaces.find(name) {
             let id = found.id;
             if (found.wanted.port, found.wanted.tags, found.wanted.vrf) == (*port, *tags, *vrf) {
-                self.ledger.authors.insert(id, author);
+                self.ledger.sources.insert(id, source);
                 self.alter(id, *mtu, *enabled);
                 self.set_addresses(id, &wanted.addresses, now);
                 return Ok(id);
@@ -179,11 +184,11 @@ impl Control {
             self.remove_interface(id);
         }
         let same = port.and_then(|port| self.interfaces.with_tags(port, *tags)).map(|same| same.id);
-        if let Some(same) = same.filter(|_| author == Author::Config) {
+        if let Some(same) = same.filter(|_| source == RouteSource::Config) {
             self.remove_interface(same);
         }
         let id = self.interfaces.add(wanted.fresh.clone())?;
-        self.ledger.authors.insert(id, author);
+        self.ledger.sources.insert(id, source);
         self.ledger.before.insert(id, self.ledger.received.sum(id.into()));
         self.routing.forget_sent(id);
         if let Some(link) = self.link(id) {
@@ -216,7 +221,7 @@ impl Control {
         self.forget_neighbors::<Ipv6Addr>(id);
         self.interfaces.remove(id);
         self.routing.set_link(id, false);
-        self.ledger.authors.remove(&id);
+        self.ledger.sources.remove(&id);
         self.ledger.automatic.remove(&id);
         self.ledger.waiting.remove(&id);
         self.ledger.gone.insert(id, gone.vrf);
@@ -323,7 +328,7 @@ impl Control {
             let (_, position) =
                 self.interfaces.ports().iter().zip(0..).find(|(port, _)| info.on.as_ref() == Some(&port.name))?;
             let found = self.interfaces.with_tags(position, tags_of(&info.tags))?;
-            (self.ledger.author(found.id) == Author::Cli).then_some(found.id)
+            (self.ledger.source(found.id) == RouteSource::Cli).then_some(found.id)
         };
         let lost: Vec<InterfaceId> = others.declared.iter().filter_map(same).collect();
         self.ledger.others = others;
@@ -332,8 +337,8 @@ impl Control {
 
     /// Takes over interfaces of the instance that this one replaces: those that were added at run time, on ports that are there still, unless
     /// the configuration has others of their names, tags or addresses now.
-    pub(crate) fn take_over_interfaces(&mut self, old: &Control, now: u64) {
-        let added = old.interfaces.iter().filter(|interface| old.ledger.author(interface.id) == Author::Cli);
+    pub(crate) fn adopt_interfaces(&mut self, old: &Control, now: u64) {
+        let added = old.interfaces.iter().filter(|interface| old.ledger.source(interface.id) == RouteSource::Cli);
         for interface in added {
             let position = |port: u8| {
                 let name = &old.interfaces.ports().get(usize::from(port))?.name;
@@ -352,7 +357,7 @@ impl Control {
             let addresses = nets(old, interface.id).into_iter().filter(|net| is_free(self, vrf, *net)).collect();
             let wanted = WantedInterface { fresh: Fresh { port, vrf, ..interface.wanted.clone() }, addresses };
             // What there is no room for is told by whoever asks for it again.
-            _ = self.place(&wanted, Author::Cli, now);
+            _ = self.place(&wanted, RouteSource::Cli, now);
         }
     }
 }

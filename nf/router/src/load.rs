@@ -20,7 +20,7 @@ use crate::config::RouterConfig;
 use crate::function::Running;
 use crate::links::WantedInterface;
 use crate::static_routes::{Sources, StaticRoute, different_sets, different_vias, long_prefix_networks};
-use crate::via::{Station, Via};
+use crate::via::{NamedNeighbor, Via};
 
 /// What a checked configuration wants of the control side.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ struct Stated<'c> {
     path: Path<'c>,
     routes: &'c BTreeMap<IpNet, OneOrMany<Via>>,
     routes_csv: Option<&'c FilePath>,
-    neighbors: &'c BTreeMap<Station, MacAddress>,
+    neighbors: &'c BTreeMap<NamedNeighbor, MacAddress>,
 }
 
 impl Loader<'_> {
@@ -379,7 +379,7 @@ impl Loader<'_> {
     }
 
     /// The position of the interface on whose link a neighbour is.
-    fn place_of(&self, vrf: VrfId, station: &Station) -> Result<usize, String> {
+    fn place_of(&self, vrf: VrfId, station: &NamedNeighbor) -> Result<usize, String> {
         match &station.on {
             Some(name) => {
                 let mut named = self.interfaces.iter().zip(0..).filter(|(known, _)| known.fresh.name == **name);

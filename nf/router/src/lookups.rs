@@ -85,7 +85,7 @@ impl<T: Lookup4> Lookups<T> {
     pub(crate) fn settle(&self, finding: Finding, vrf: u16, packet: &Packet, l3: usize) -> Verdict {
         finding.settle(|family| {
             let place = self.fib.place(self.lookup(vrf, packet, l3, family), || 0);
-            (self.fib.entry(place).action() == Action::Local).then(|| arrived(packet, l3, family))
+            (self.fib.adjacency(place).action() == Action::Receive).then(|| arrived(packet, l3, family))
         })
     }
 }

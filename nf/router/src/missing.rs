@@ -5,7 +5,7 @@ use std::collections::btree_map::Range;
 use std::ops::Bound;
 
 use ipnet::IpNet;
-use weir_net::Author;
+use weir_net::RouteSource;
 use weir_net::rib::Hop;
 use weir_stage::Notice;
 
@@ -18,7 +18,7 @@ const AGAIN: u64 = 100_000_000;
 const NAMED: usize = 3;
 
 /// Whose route to what.
-type Key = (Network, Author);
+type Key = (Network, RouteSource);
 
 /// A network without host bits.
 fn whole((vrf, net): Network) -> Network {
@@ -38,30 +38,30 @@ pub(crate) struct Missing {
 }
 
 impl Missing {
-    /// Adds a route or replaces the one that this author has; where it is refused, it is missing from now on.
-    pub(crate) fn replace(&mut self, routing: &mut Routing, network: Network, author: Author, hops: &[Hop]) {
-        match routing.replace(network, author, hops) {
-            Ok(()) => drop(self.forget(network, author)),
+    /// Adds a route or replaces the one that this source has; where it is refused, it is missing from now on.
+    pub(crate) fn replace(&mut self, routing: &mut Routing, network: Network, source: RouteSource, hops: &[Hop]) {
+        match routing.replace(network, source, hops) {
+            Ok(()) => drop(self.forget(network, source)),
             Err(refusal) => {
-                self.routes.insert((whole(network), author), (hops.to_vec(), refusal));
+                self.routes.insert((whole(network), source), (hops.to_vec(), refusal));
                 self.next = 0;
             }
         }
     }
 
     /// Nobody wants this one any more, or it is there. Answers whether it was missing.
-    pub(crate) fn forget(&mut self, network: Network, author: Author) -> bool {
-        !self.routes.is_empty() && self.routes.remove(&(whole(network), author)).is_some()
+    pub(crate) fn forget(&mut self, network: Network, source: RouteSource) -> bool {
+        !self.routes.is_empty() && self.routes.remove(&(whole(network), source)).is_some()
     }
 
-    /// Forgets those of an author that are not wanted.
-    pub(crate) fn retain(&mut self, author: Author, is_wanted: impl Fn(Network) -> bool) {
-        self.routes.retain(|(network, whose), _| *whose != author || is_wanted(*network));
+    /// Forgets those of a source that are not wanted.
+    pub(crate) fn retain(&mut self, source: RouteSource, is_wanted: impl Fn(Network) -> bool) {
+        self.routes.retain(|(network, whose), _| *whose != source || is_wanted(*network));
     }
 
-    /// The missing routes of an author.
-    pub(crate) fn of(&self, author: Author) -> impl Iterator<Item = (Network, &[Hop])> {
-        let ours = self.routes.iter().filter(move |((_, whose), _)| *whose == author);
+    /// The missing routes of a source.
+    pub(crate) fn of(&self, source: RouteSource) -> impl Iterator<Item = (Network, &[Hop])> {
+        let ours = self.routes.iter().filter(move |((_, whose), _)| *whose == source);
         ours.map(|((network, _), (hops, _))| (*network, hops.as_slice()))
     }
 
@@ -71,8 +71,8 @@ impl Missing {
     }
 
     /// The hops of a missing route.
-    pub(crate) fn hops(&self, network: Network, author: Author) -> Option<Vec<Hop>> {
-        self.routes.get(&(whole(network), author)).map(|(hops, _)| hops.clone())
+    pub(crate) fn hops(&self, network: Network, source: RouteSource) -> Option<Vec<Hop>> {
+        self.routes.get(&(whole(network), source)).map(|(hops, _)| hops.clone())
     }
 
     /// Tries at most so many again. Answers when it is to be called next: at once as long as there is room.

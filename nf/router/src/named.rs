@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use weir_ip::{Interfaces, NO_INTERFACE};
-use weir_net::Author;
+use weir_net::RouteSource;
 use weir_net::rib::Hop;
 
 use crate::routing::{Network, Refusal};
@@ -17,22 +17,22 @@ use crate::via::Via;
 
 /// Routes that name interfaces.
 #[derive(Debug, Default)]
-pub(crate) struct Named(BTreeMap<(Network, Author), Vec<Via>>);
+pub(crate) struct Named(BTreeMap<(Network, RouteSource), Vec<Via>>);
 
 impl Named {
     /// A route is stated so from now on.
-    fn note(&mut self, network: Network, author: Author, vias: &[Via]) {
+    fn note(&mut self, network: Network, source: RouteSource, vias: &[Via]) {
         if vias.iter().any(|via| via.interface().is_some()) {
-            self.0.insert((network, author), vias.to_vec());
+            self.0.insert((network, source), vias.to_vec());
         } else {
-            self.forget(network, author);
+            self.forget(network, source);
         }
     }
 
     /// A route is gone.
-    pub(crate) fn forget(&mut self, network: Network, author: Author) {
+    pub(crate) fn forget(&mut self, network: Network, source: RouteSource) {
         if !self.0.is_empty() {
-            self.0.remove(&(network, author));
+            self.0.remove(&(network, source));
         }
     }
 }
@@ -59,35 +59,35 @@ impl Via {
 }
 
 impl Control {
-    /// Adds a route or replaces the one that this author has.
-    pub(crate) fn set_route(&mut self, network: Network, author: Author, vias: &[Via]) -> Result<(), Refusal> {
+    /// Adds a route or replaces the one that this source has.
+    pub(crate) fn set_route(&mut self, network: Network, source: RouteSource, vias: &[Via]) -> Result<(), Refusal> {
         let hops: Vec<Hop> = vias.iter().map(|via| via.hop(&self.interfaces)).collect();
-        self.routing.replace(network, author, &hops)?;
-        self.missing.forget(network, author);
-        self.named.note(network, author, vias);
+        self.routing.replace(network, source, &hops)?;
+        self.missing.forget(network, source);
+        self.named.note(network, source, vias);
         Ok(())
     }
 
     /// The same; where it is refused it is missing from now on.
-    pub(crate) fn want_route(&mut self, network: Network, author: Author, vias: &[Via]) {
+    pub(crate) fn want_route(&mut self, network: Network, source: RouteSource, vias: &[Via]) {
         let hops: Vec<Hop> = vias.iter().map(|via| via.hop(&self.interfaces)).collect();
-        self.missing.replace(&mut self.routing, network, author, &hops);
-        self.named.note(network, author, vias);
+        self.missing.replace(&mut self.routing, network, source, &hops);
+        self.named.note(network, source, vias);
     }
 
-    /// How a route is stated that an author has, or wants.
-    pub(crate) fn stated(&self, network: Network, author: Author) -> Option<Vec<Via>> {
-        if let Some(vias) = self.named.0.get(&(network, author)) {
+    /// How a route is stated that a source has, or wants.
+    pub(crate) fn stated(&self, network: Network, source: RouteSource) -> Option<Vec<Via>> {
+        if let Some(vias) = self.named.0.get(&(network, source)) {
             return Some(vias.clone());
         }
-        let hops = self.missing.hops(network, author).or_else(|| self.hops_in_force(network, author))?;
+        let hops = self.missing.hops(network, source).or_else(|| self.hops_in_force(network, source))?;
         Some(hops.into_iter().map(|hop| self.via_of(hop)).collect())
     }
 
-    fn hops_in_force(&self, (vrf, net): Network, author: Author) -> Option<Vec<Hop>> {
+    fn hops_in_force(&self, (vrf, net): Network, source: RouteSource) -> Option<Vec<Hop>> {
         let rib = self.routing.rib();
         crate::routing::in_family!(net, prefix => {
-            let route = rib.routes_to(vrf, prefix).find(|route| route.author() == author)?;
+            let route = rib.routes_to(vrf, prefix).find(|route| route.source() == source)?;
             Some(route.hops().map(|(hop, _)| hop).collect())
         })
     }
@@ -107,8 +107,8 @@ impl Control {
         let names = |via: &Via| via.interface() == Some(name);
         let those = self.named.0.iter().filter(|(_, vias)| vias.iter().any(names));
         let those: Vec<_> = those.map(|(key, vias)| (*key, vias.clone())).collect();
-        for ((network, author), vias) in those {
-            self.want_route(network, author, &vias);
+        for ((network, source), vias) in those {
+            self.want_route(network, source, &vias);
         }
     }
 
@@ -116,11 +116,11 @@ impl Control {
     pub(crate) fn set_config_routes(&mut self, wanted: &[Vec<StaticRoute>]) {
         self.forget_unwanted(wanted);
         let rib = self.routing.rib();
-        let is_gone = |network: &Network, author| author == Author::Config && !is_among(wanted, *network);
-        let four = rib.routes::<Ipv4Net>().map(|route| ((route.vrf(), route.prefix().into()), route.author()));
-        let six = rib.routes::<Ipv6Net>().map(|route| ((route.vrf(), route.prefix().into()), route.author()));
+        let is_gone = |network: &Network, source| source == RouteSource::Config && !is_among(wanted, *network);
+        let four = rib.routes::<Ipv4Net>().map(|route| ((route.vrf(), route.prefix().into()), route.source()));
+        let six = rib.routes::<Ipv6Net>().map(|route| ((route.vrf(), route.prefix().into()), route.source()));
         let gone: Vec<Network> =
-            four.chain(six).filter(|(network, author)| is_gone(network, *author)).map(|(network, _)| network).collect();
+            four.chain(six).filter(|(network, source)| is_gone(network, *source)).map(|(network, _)| network).collect();
         self.routing.remove_config(&gone);
         for (routes, vrf) in wanted.iter().zip(0..) {
             self.replace_config_routes(vrf, routes);
@@ -129,8 +129,8 @@ impl Control {
 
     /// Forgets what is known beside of routes of the configuration that are not `wanted`.
     pub(crate) fn forget_unwanted(&mut self, wanted: &[Vec<StaticRoute>]) {
-        self.missing.retain(Author::Config, |network| is_among(wanted, network));
-        self.named.0.retain(|(network, author), _| *author != Author::Config || is_among(wanted, *network));
+        self.missing.retain(RouteSource::Config, |network| is_among(wanted, network));
+        self.named.0.retain(|(network, source), _| *source != RouteSource::Config || is_among(wanted, *network));
     }
 
     /// Adds routes of the configuration in a VRF, or replaces them.
@@ -141,13 +141,13 @@ impl Control {
             if route.via.names_interfaces() {
                 let mut vias = Vec::new();
                 route.via.each(|via| vias.push(via.clone()));
-                self.want_route(network, Author::Config, &vias);
+                self.want_route(network, RouteSource::Config, &vias);
                 continue;
             }
             hops.clear();
             route.via.each(|via| hops.push(via.hop(&self.interfaces)));
-            self.missing.replace(&mut self.routing, network, Author::Config, &hops);
-            self.named.forget(network, Author::Config);
+            self.missing.replace(&mut self.routing, network, RouteSource::Config, &hops);
+            self.named.forget(network, RouteSource::Config);
         }
     }
 }

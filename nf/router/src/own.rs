@@ -7,7 +7,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_ip::InterfaceId;
 use weir_net::interface::Interface;
 use weir_net::rib::Hop;
-use weir_net::{Author, Family, PortId, Prefix, VrfId};
+use weir_net::{Family, PortId, Prefix, RouteSource, VrfId};
 use weir_wire::MacAddr;
 use weir_wire::nd::{ALL_ROUTERS, link_local, solicited_node};
 
@@ -180,7 +180,7 @@ impl Control {
     fn settle_prefix(&mut self, network: Network) {
         let (vrf, net) = network;
         let settled = match net {
-            IpNet::V4(LINK_LOCAL) => self.routing.set_fate(network, Some(Leads::LINK_LOCAL)),
+            IpNet::V4(LINK_LOCAL) => self.routing.set_special(network, Some(Leads::LINK_LOCAL)),
             IpNet::V4(net) => self.settle_in(vrf, net),
             IpNet::V6(net) => self.settle_in(vrf, net),
         };
@@ -193,21 +193,21 @@ impl Control {
     fn settle_in<P: Prefix<Address: Routable<Prefix = P>>>(&mut self, vrf: VrfId, net: P) -> Result<(), Refusal> {
         // A network of one address connects nothing: the address is the router's own.
         if net.length() == P::Address::BITS {
-            let fate = self.fate_of(vrf, net.address());
-            return self.routing.set_fate((vrf, net.into()), fate);
+            let special = self.special_of(vrf, net.address());
+            return self.routing.set_special((vrf, net.into()), special);
         }
         self.connect::<P::Address>(vrf, net)
     }
 
     /// What becomes of packets to an address, whatever routes say.
-    fn fate_of<A: Routable>(&self, vrf: VrfId, address: A) -> Option<Leads> {
+    fn special_of<A: Routable>(&self, vrf: VrfId, address: A) -> Option<Leads> {
         let (side, own) = (A::side(self), self.addresses::<A>(vrf));
         if own.owners(address).iter().any(|id| side.is_usable(*id, address)) {
-            return Some(Leads::LOCAL);
+            return Some(Leads::RECEIVE);
         }
         if A::OWNS_NETWORK_ADDRESS {
             let is_usable = |own: &Interface<A>| side.is_usable(own.port(), own.address());
-            return own.around_with_network_address(address).any(is_usable).then_some(Leads::LOCAL);
+            return own.around_with_network_address(address).any(is_usable).then_some(Leads::RECEIVE);
         }
         match own.with_broadcast(address).filter(|_| self.directed_broadcast) {
             Some(own) => Some(self.routing.fib().broadcast_on(own.port())),
@@ -222,9 +222,9 @@ impl Control {
         let network = (vrf, network.into());
         if hops.is_empty() {
             // There may be none: what had no room was never there.
-            _ = self.routing.remove(network, Author::Connected);
+            _ = self.routing.remove(network, RouteSource::Connected);
             return Ok(());
         }
-        self.routing.replace(network, Author::Connected, &hops)
+        self.routing.replace(network, RouteSource::Connected, &hops)
     }
 }

@@ -63,8 +63,8 @@ impl Path<'_> {
         place: u32,
         out: &mut Out<'_>,
     ) -> u64 {
-        let Some(entry) = self.fib.entry(place) else { return 0 };
-        let Some(egress) = self.fib.egress(entry) else { return 0 };
+        let Some(adjacency) = self.fib.adjacency(place) else { return 0 };
+        let Some(egress) = self.fib.egress(adjacency) else { return 0 };
         let shape = egress.shape();
         if TAGGED || shape.header_len() != Ethernet::LEN {
             return self.forward_alike_tagged::<TAGGED, H>(batch, good, place, out);
@@ -77,7 +77,7 @@ impl Path<'_> {
             if len > longest {
                 left |= slot.bit();
             } else {
-                H::rewrite(packet, entry, source);
+                H::rewrite(packet, adjacency, source);
                 bytes += len as u64;
             }
         });
@@ -96,14 +96,14 @@ impl Path<'_> {
         place: u32,
         out: &mut Out<'_>,
     ) -> u64 {
-        let Some(entry) = self.fib.entry(place) else { return 0 };
-        let Some(egress) = self.fib.egress(entry) else { return 0 };
+        let Some(adjacency) = self.fib.adjacency(place) else { return 0 };
+        let Some(egress) = self.fib.egress(adjacency) else { return 0 };
         let shape = egress.shape();
         let (mut left, mut bytes) = (0, 0);
         batch.each_in(good, |slot, packet, lanes| {
             let l3 = l3_of::<TAGGED>(lanes, slot);
             let fits = packet.len() <= l3 + shape.longest();
-            if fits && rewrite_tagged::<H>(packet, l3, entry, egress, shape) {
+            if fits && rewrite_tagged::<H>(packet, l3, adjacency, egress, shape) {
                 bytes += packet.len() as u64;
             } else {
                 left |= slot.bit();
@@ -123,20 +123,20 @@ impl Path<'_> {
         l3: usize,
         place: u32,
     ) -> Option<u8> {
-        let entry = self.fib.entry(place)?;
-        let egress = self.fib.egress(entry)?;
+        let adjacency = self.fib.adjacency(place)?;
+        let egress = self.fib.egress(adjacency)?;
         let shape = egress.shape();
         // The packet on the wire is at least as long as its total length says, so that this settles the MTU for both.
         if packet.len() > l3 + shape.longest() {
             return None;
         }
         if !TAGGED && shape.header_len() == Ethernet::LEN {
-            H::rewrite(packet, entry, source_word::<H>(egress));
+            H::rewrite(packet, adjacency, source_word::<H>(egress));
         } else if TAGGED {
-            if !rewrite_tagged::<H>(packet, l3, entry, egress, shape) {
+            if !rewrite_tagged::<H>(packet, l3, adjacency, egress, shape) {
                 return None;
             }
-        } else if !rewrite_to_tags::<H>(packet, entry, egress) {
+        } else if !rewrite_to_tags::<H>(packet, adjacency, egress) {
             return None;
         }
         self.counters.count(place, 1, packet.len() as u64);
@@ -145,7 +145,7 @@ impl Path<'_> {
 
     /// Whether nothing leaves by the interface that a place leads to.
     pub(crate) fn is_closed(self, place: u32) -> bool {
-        self.fib.entry(place).and_then(|entry| self.fib.egress(entry)).is_some_and(Egress::is_closed)
+        self.fib.adjacency(place).and_then(|adjacency| self.fib.egress(adjacency)).is_some_and(Egress::is_closed)
     }
 }
 

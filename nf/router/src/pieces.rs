@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_net::Author;
+use weir_net::RouteSource;
 use weir_stage::{ShowRows, entries};
 
 use crate::routing::Network;
@@ -22,10 +22,10 @@ pub(crate) fn pieces<T: Send + 'static, R>(
     })
 }
 
-/// A row of an author's route; none if it is gone.
-pub(crate) type RouteRow<R> = fn(&Control, Network, Author) -> Option<R>;
+/// A row of a source's route; none if it is gone.
+pub(crate) type RouteRow<R> = fn(&Control, Network, RouteSource) -> Option<R>;
 
-/// All routes of some authors, by VRF and prefix, each once. What is added while they are told may be missing, what is deleted is left out.
+/// All routes of some sources, by VRF and prefix, each once. What is added while they are told may be missing, what is deleted is left out.
 pub(crate) struct AllRoutes<F, R> {
     shared: Arc<Shared>,
     wanted: F,
@@ -33,17 +33,17 @@ pub(crate) struct AllRoutes<F, R> {
     told: Option<Box<dyn ShowRows<R>>>,
 }
 
-impl<F: Fn(Network, Author) -> bool, R> AllRoutes<F, R> {
+impl<F: Fn(Network, RouteSource) -> bool, R> AllRoutes<F, R> {
     pub(crate) fn new(shared: &Arc<Shared>, wanted: F, row: RouteRow<R>) -> AllRoutes<F, R> {
         AllRoutes { shared: Arc::clone(shared), wanted, row, told: None }
     }
 
     /// What identifies the routes, in order.
-    fn find(&self) -> Vec<(Network, Author)> {
+    fn find(&self) -> Vec<(Network, RouteSource)> {
         let mut found = Vec::new();
-        each_route(&self.shared, |_, network, author| {
-            if (self.wanted)(network, author) {
-                found.push((network, author));
+        each_route(&self.shared, |_, network, source| {
+            if (self.wanted)(network, source) {
+                found.push((network, source));
             }
         });
         found.sort_unstable();
@@ -53,11 +53,11 @@ impl<F: Fn(Network, Author) -> bool, R> AllRoutes<F, R> {
     }
 }
 
-impl<F: Fn(Network, Author) -> bool + Send, R: 'static> ShowRows<R> for AllRoutes<F, R> {
+impl<F: Fn(Network, RouteSource) -> bool + Send, R: 'static> ShowRows<R> for AllRoutes<F, R> {
     fn piece(&mut self) -> Vec<R> {
         if self.told.is_none() {
             let row = self.row;
-            let told = move |control: &Control, (network, author)| row(control, network, author);
+            let told = move |control: &Control, (network, source)| row(control, network, source);
             self.told = Some(pieces(&self.shared, self.find(), told));
         }
         self.told.as_mut().map_or_else(Vec::new, |told| told.piece())

@@ -8,7 +8,7 @@ use weir_stage::{Out, Ways};
 /// Why a packet goes to the slow path: the content of a claimed lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Kind {
+pub(crate) enum PuntReason {
     /// ARP.
     Arp = 0,
     /// Neighbour discovery (RFC 4861).
@@ -38,27 +38,27 @@ pub(crate) enum Kind {
 /// Kinds that are punted.
 const KINDS: usize = 10;
 
-impl From<u32> for Kind {
-    fn from(value: u32) -> Kind {
+impl From<u32> for PuntReason {
+    fn from(value: u32) -> PuntReason {
         match value {
-            0 => Kind::Arp,
-            1 => Kind::Nd,
-            2 => Kind::Local,
-            3 => Kind::Unresolved,
-            4 => Kind::TtlExpired,
-            5 => Kind::NoRoute,
-            6 => Kind::TooBig,
-            7 => Kind::Options,
-            8 => Kind::BeyondScope,
-            9 => Kind::Rejected,
-            11 => Kind::TurnsRound,
-            _ => Kind::Originated,
+            0 => PuntReason::Arp,
+            1 => PuntReason::Nd,
+            2 => PuntReason::Local,
+            3 => PuntReason::Unresolved,
+            4 => PuntReason::TtlExpired,
+            5 => PuntReason::NoRoute,
+            6 => PuntReason::TooBig,
+            7 => PuntReason::Options,
+            8 => PuntReason::BeyondScope,
+            9 => PuntReason::Rejected,
+            11 => PuntReason::TurnsRound,
+            _ => PuntReason::Originated,
         }
     }
 }
 
-impl From<Kind> for u32 {
-    fn from(kind: Kind) -> u32 {
+impl From<PuntReason> for u32 {
+    fn from(kind: PuntReason) -> u32 {
         kind as u32
     }
 }
@@ -89,25 +89,25 @@ const LINK_KINDS: usize = 2;
 
 /// Polices what one worker hands to the slow path.
 #[derive(Debug)]
-pub(crate) struct Policing {
+pub(crate) struct PuntPolicer {
     kinds: [TokenBucket; KINDS],
     /// By index of the port: half of what of a kind may pass in all.
     links: Box<[[TokenBucket; LINK_KINDS]]>,
 }
 
-impl Policing {
+impl PuntPolicer {
     /// Lets `per_second` packets of all kinds together through, from ports with an index below `ports`.
-    pub(crate) fn new(per_second: u64, ports: usize) -> Policing {
+    pub(crate) fn new(per_second: u64, ports: usize) -> PuntPolicer {
         let link = || std::array::from_fn(|kind| TokenBucket::new(rate(kind, per_second / 2), 0));
-        Policing {
+        PuntPolicer {
             kinds: std::array::from_fn(|kind| TokenBucket::new(rate(kind, per_second), 0)),
             links: (0..ports).map(|_| link()).collect(),
         }
     }
 
     /// What may pass of one batch at time `now`.
-    pub(crate) fn batch(&mut self, now: u64) -> Allowance<'_> {
-        Allowance { policing: self, now, kinds: [None; KINDS], links: [None; LINK_KINDS] }
+    pub(crate) fn batch(&mut self, now: u64) -> BatchPolicer<'_> {
+        BatchPolicer { policer: self, now, kinds: [None; KINDS], links: [None; LINK_KINDS] }
     }
 }
 
@@ -139,33 +139,33 @@ impl Left {
 /// What may still pass of a batch. Under a flood a packet costs a comparison or two: the clockwork of a bucket turns once per kind, or
 /// port, and batch.
 #[derive(Debug)]
-pub(crate) struct Allowance<'p> {
-    policing: &'p mut Policing,
+pub(crate) struct BatchPolicer<'p> {
+    policer: &'p mut PuntPolicer,
     now: u64,
     kinds: [Option<Left>; KINDS],
     /// Of the port that packets of a kind came by last.
     links: [Option<(u16, Left)>; LINK_KINDS],
 }
 
-impl Allowance<'_> {
+impl BatchPolicer<'_> {
     /// Whether another packet of this kind may pass that came in by a port.
-    pub(crate) fn pass(&mut self, kind: Kind, port: u16) -> bool {
+    pub(crate) fn pass(&mut self, kind: PuntReason, port: u16) -> bool {
         self.has(kind) && self.pass_link(kind, port) && self.kinds.get_mut(kind as usize).is_some_and(pass_of)
     }
 
     /// Whether there is any left of a kind.
-    fn has(&mut self, kind: Kind) -> bool {
-        let bucket = self.policing.kinds.get_mut(kind as usize);
+    fn has(&mut self, kind: PuntReason) -> bool {
+        let bucket = self.policer.kinds.get_mut(kind as usize);
         let (Some(left), Some(bucket)) = (self.kinds.get_mut(kind as usize), bucket) else { return false };
         left.get_or_insert_with(|| Left::of(bucket, self.now)).left > 0
     }
 
     /// Whether another one may pass of what comes by a port; true for kinds that ports have no share of.
-    fn pass_link(&mut self, kind: Kind, port: u16) -> bool {
+    fn pass_link(&mut self, kind: PuntReason, port: u16) -> bool {
         let Some(link) = self.links.get_mut(kind as usize) else { return true };
         if link.is_none_or(|(last, _)| last != port) {
-            self.policing.settle_link(kind as usize, link.take(), self.now);
-            let bucket = self.policing.link(kind as usize, port);
+            self.policer.settle_link(kind as usize, link.take(), self.now);
+            let bucket = self.policer.link(kind as usize, port);
             *link = bucket.map(|bucket| (port, Left::of(bucket, self.now)));
         }
         link.as_mut().is_none_or(|(_, left)| left.pass())
@@ -177,7 +177,7 @@ fn pass_of(left: &mut Option<Left>) -> bool {
     left.as_mut().is_some_and(Left::pass)
 }
 
-impl Policing {
+impl PuntPolicer {
     fn link(&mut self, kind: usize, port: u16) -> Option<&mut TokenBucket> {
         self.links.get_mut(usize::from(port))?.get_mut(kind)
     }
@@ -194,10 +194,10 @@ impl Policing {
 /// Ways out of a stage, some of which lead to the slow path.
 pub(crate) trait Punts: Ways {
     /// What the slow path is asked for, and the reason if that is too much; `None` for drops.
-    fn punted(self) -> Option<(Kind, Self)>;
+    fn punted(self) -> Option<(PuntReason, Self)>;
 }
 
-impl Allowance<'_> {
+impl BatchPolicer<'_> {
     /// Answers for a packet that leaves by `exit`, or is dropped where that asks too much of the slow path.
     #[inline(always)]
     pub(crate) fn answer<E: Punts>(
@@ -205,7 +205,7 @@ impl Allowance<'_> {
         exit: E,
         slot: Slot,
         lanes: &mut Lanes,
-        key: Key<Kind>,
+        key: Key<PuntReason>,
         out: &mut Out<'_>,
     ) {
         match exit.punted() {
@@ -219,15 +219,15 @@ impl Allowance<'_> {
     }
 }
 
-impl Drop for Allowance<'_> {
+impl Drop for BatchPolicer<'_> {
     fn drop(&mut self) {
-        for (bucket, left) in self.policing.kinds.iter_mut().zip(self.kinds) {
+        for (bucket, left) in self.policer.kinds.iter_mut().zip(self.kinds) {
             if let Some(left) = left {
                 left.settle(bucket, self.now);
             }
         }
         for (link, kind) in self.links.into_iter().zip(0..) {
-            self.policing.settle_link(kind, link, self.now);
+            self.policer.settle_link(kind, link, self.now);
         }
     }
 }
@@ -236,30 +236,30 @@ impl Drop for Allowance<'_> {
 mod tests {
     use super::*;
 
-    const ALL: [Kind; KINDS] = [
-        Kind::Arp,
-        Kind::Nd,
-        Kind::Local,
-        Kind::Unresolved,
-        Kind::TtlExpired,
-        Kind::NoRoute,
-        Kind::TooBig,
-        Kind::Options,
-        Kind::BeyondScope,
-        Kind::Rejected,
+    const ALL: [PuntReason; KINDS] = [
+        PuntReason::Arp,
+        PuntReason::Nd,
+        PuntReason::Local,
+        PuntReason::Unresolved,
+        PuntReason::TtlExpired,
+        PuntReason::NoRoute,
+        PuntReason::TooBig,
+        PuntReason::Options,
+        PuntReason::BeyondScope,
+        PuntReason::Rejected,
     ];
 
     /// How many of `count` packets pass, in batches of 64, that come by ports in turn.
-    fn passed(policing: &mut Policing, now: u64, kind: Kind, count: usize) -> usize {
-        passed_by(policing, now, kind, count, &[0, 1])
+    fn passed(policer: &mut PuntPolicer, now: u64, kind: PuntReason, count: usize) -> usize {
+        passed_by(policer, now, kind, count, &[0, 1])
     }
 
-    fn passed_by(policing: &mut Policing, now: u64, kind: Kind, count: usize, ports: &[u16]) -> usize {
+    fn passed_by(policer: &mut PuntPolicer, now: u64, kind: PuntReason, count: usize, ports: &[u16]) -> usize {
         let mut passed = 0;
         for batch in 0..count.div_ceil(64) {
-            let mut allowance = policing.batch(now);
+            let mut batch_policer = policer.batch(now);
             let batch = batch * 64..count.min(batch * 64 + 64);
-            passed += batch.filter(|n| allowance.pass(kind, ports[n % ports.len()])).count();
+            passed += batch.filter(|n| batch_policer.pass(kind, ports[n % ports.len()])).count();
         }
         passed
     }
@@ -267,68 +267,68 @@ mod tests {
     #[test]
     fn kinds_survive_their_lane() {
         for (n, kind) in ALL.into_iter().enumerate() {
-            assert_eq!(Kind::from(u32::from(kind)), kind);
+            assert_eq!(PuntReason::from(u32::from(kind)), kind);
             assert_eq!(kind as usize, n);
         }
-        for kind in [Kind::Originated, Kind::TurnsRound] {
-            assert_eq!(Kind::from(u32::from(kind)), kind);
+        for kind in [PuntReason::Originated, PuntReason::TurnsRound] {
+            assert_eq!(PuntReason::from(u32::from(kind)), kind);
         }
-        assert!(!Policing::new(u64::MAX, 2).batch(0).pass(Kind::Originated, 0), "it is never punted");
+        assert!(!PuntPolicer::new(u64::MAX, 2).batch(0).pass(PuntReason::Originated, 0), "it is never punted");
         assert_eq!((0..KINDS).map(share).sum::<u64>(), WHOLE, "the shares are the whole");
     }
 
     #[test]
     fn a_flood_of_one_kind_leaves_the_others_their_share() {
-        let mut policing = Policing::new(32_000, 2);
+        let mut policer = PuntPolicer::new(32_000, 2);
         let second = 1_000_000_000;
         for kind in ALL {
             // A tenth of a second in the bucket.
             let rate = 1_000 * share(kind as usize) as usize;
-            assert_eq!(passed(&mut policing, second, kind, 5_000), rate / 10, "{kind:?}");
-            assert_eq!(passed(&mut policing, second, kind, 64), 0);
+            assert_eq!(passed(&mut policer, second, kind, 5_000), rate / 10, "{kind:?}");
+            assert_eq!(passed(&mut policer, second, kind, 64), 0);
         }
         for step in 1..=100 {
             let now = second + step * second / 100;
-            assert_eq!(passed(&mut policing, now, Kind::TtlExpired, 640), 10);
+            assert_eq!(passed(&mut policer, now, PuntReason::TtlExpired, 640), 10);
         }
-        for kind in ALL.into_iter().filter(|kind| *kind != Kind::TtlExpired) {
-            assert!(passed(&mut policing, 2 * second, kind, 64) > 16, "{kind:?}");
+        for kind in ALL.into_iter().filter(|kind| *kind != PuntReason::TtlExpired) {
+            assert!(passed(&mut policer, 2 * second, kind, 64) > 16, "{kind:?}");
         }
     }
 
     #[test]
     fn kinds_in_one_batch_do_not_share() {
-        let mut policing = Policing::new(1, 2);
-        let mut allowance = policing.batch(0);
+        let mut policer = PuntPolicer::new(1, 2);
+        let mut batch_policer = policer.batch(0);
         for n in 0..32 {
-            assert!(ALL.into_iter().all(|kind| allowance.pass(kind, n % 2) == (n < 16)), "packet {n}");
+            assert!(ALL.into_iter().all(|kind| batch_policer.pass(kind, n % 2) == (n < 16)), "packet {n}");
         }
     }
 
     #[test]
     fn the_smallest_rate_still_lets_something_through() {
-        let mut policing = Policing::new(1, 2);
+        let mut policer = PuntPolicer::new(1, 2);
         for kind in ALL {
-            assert_eq!(passed(&mut policing, 0, kind, 100), 16);
+            assert_eq!(passed(&mut policer, 0, kind, 100), 16);
         }
     }
 
     #[test]
     fn a_flood_of_one_link_leaves_the_others_their_share_of_neighbours() {
-        for kind in [Kind::Arp, Kind::Nd] {
-            let mut policing = Policing::new(28_000, 3);
+        for kind in [PuntReason::Arp, PuntReason::Nd] {
+            let mut policer = PuntPolicer::new(28_000, 3);
             // A tenth of a second in the bucket: of 7,000 a second half may come by one port.
-            assert_eq!(passed_by(&mut policing, 0, kind, 5_000, &[0]), 350);
-            assert_eq!(passed_by(&mut policing, 0, kind, 340, &[1]), 340);
-            assert_eq!(passed_by(&mut policing, 0, kind, 100, &[2]), 10, "what all have together is the bound");
+            assert_eq!(passed_by(&mut policer, 0, kind, 5_000, &[0]), 350);
+            assert_eq!(passed_by(&mut policer, 0, kind, 340, &[1]), 340);
+            assert_eq!(passed_by(&mut policer, 0, kind, 100, &[2]), 10, "what all have together is the bound");
             for step in 1..=100 {
                 let now = step * 10_000_000;
-                assert_eq!(passed_by(&mut policing, now, kind, 640, &[0]), 35);
-                assert_eq!(passed_by(&mut policing, now, kind, 30, &[1, 2]), 30);
+                assert_eq!(passed_by(&mut policer, now, kind, 640, &[0]), 35);
+                assert_eq!(passed_by(&mut policer, now, kind, 30, &[1, 2]), 30);
             }
         }
-        let mut policing = Policing::new(28_000, 1);
-        assert_eq!(passed_by(&mut policing, 0, Kind::Local, 5_000, &[0]), 700, "others have no share of a link");
-        assert_eq!(passed_by(&mut policing, 0, Kind::Nd, 5_000, &[7]), 700, "a port of another function");
+        let mut policer = PuntPolicer::new(28_000, 1);
+        assert_eq!(passed_by(&mut policer, 0, PuntReason::Local, 5_000, &[0]), 700, "others have no share of a link");
+        assert_eq!(passed_by(&mut policer, 0, PuntReason::Nd, 5_000, &[7]), 700, "a port of another function");
     }
 }

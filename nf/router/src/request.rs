@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use serde_json::Value;
 use weir_config::MacAddress;
 use weir_ip::InterfaceId;
-use weir_net::{Author, DEFAULT_VRF, VrfId};
+use weir_net::{DEFAULT_VRF, RouteSource, VrfId};
 use weir_stage::{Argument, Collection, Entries, RequestError, Verb, entries};
 use weir_wire::MacAddr;
 
@@ -18,7 +18,7 @@ use crate::checks::{check_family, check_gateway, networks};
 use crate::routing::{Network, in_family};
 use crate::shared::{CHANGES, Shared, lock};
 use crate::state::Control;
-use crate::via::{Station, Via};
+use crate::via::{NamedNeighbor, Via};
 
 const PREFIX: Argument =
     Argument { name: "prefix", keyword: None, required: true, many: false, help: "The prefix, such as 10.1.0.0/16" };
@@ -164,7 +164,7 @@ impl Entries for Control {
     /// A route that there is no room for any more is missing until there is.
     fn take_back(&mut self, undo: Self::Undo, now: u64) {
         match undo {
-            Some(Change::Route(network, vias)) => self.want_route(network, Author::Cli, &vias),
+            Some(Change::Route(network, vias)) => self.want_route(network, RouteSource::Cli, &vias),
             Some(other) => drop(apply(self, other, now)),
             None => {}
         }
@@ -189,7 +189,7 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
         "neighbor add" => {
             let vrf = vrf_of(control, arguments)?;
             let mut arguments = NEIGHBORS.arguments(arguments);
-            let both = arguments.required::<Station>("address").zip(arguments.required::<MacAddress>("mac"));
+            let both = arguments.required::<NamedNeighbor>("address").zip(arguments.required::<MacAddress>("mac"));
             let (station, mac) = arguments.finish(both).map(|(station, mac)| (station, MacAddr(mac.octets())))?;
             let port = place_of(control, vrf, &station)?;
             if mac.is_unicast() {
@@ -201,7 +201,7 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
         "neighbor del" => {
             let vrf = vrf_of(control, arguments)?;
             let mut arguments = NEIGHBORS.arguments(arguments);
-            let station = arguments.required::<Station>("address");
+            let station = arguments.required::<NamedNeighbor>("address");
             let station = arguments.finish(station)?;
             let is_it = |port: InterfaceId| match &station.on {
                 Some(name) => control.name_of(port) == &**name,
@@ -213,7 +213,7 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
             if known.next().is_some() {
                 return Err(format!("{station} is a neighbour on several interfaces; write {station}%INTERFACE"));
             }
-            if neighbor.author == Author::Config {
+            if neighbor.source == RouteSource::Config {
                 return Err(format!("neighbour {station} stands in the configuration; delete it there and reload"));
             }
             Ok(Change::NoNeighbor(neighbor.port, neighbor.address))
@@ -229,33 +229,33 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
 fn apply(control: &mut Control, change: Change, now: u64) -> Result<Option<Change>, String> {
     match change {
         Change::Route(network, vias) => {
-            let before = control.stated(network, Author::Cli);
-            let done = control.set_route(network, Author::Cli, &vias);
+            let before = control.stated(network, RouteSource::Cli);
+            let done = control.set_route(network, RouteSource::Cli, &vias);
             done.map_err(|refusal| format!("{}: {refusal}", network.1))?;
             Ok(Some(before.map_or(Change::NoRoute(network), |vias| Change::Route(network, vias))))
         }
         Change::NoRoute(network) => {
-            let before = control.stated(network, Author::Cli);
-            let was_missing = control.missing.forget(network, Author::Cli);
-            control.named.forget(network, Author::Cli);
+            let before = control.stated(network, RouteSource::Cli);
+            let was_missing = control.missing.forget(network, RouteSource::Cli);
+            control.named.forget(network, RouteSource::Cli);
             let done = control
                 .routing
-                .remove(network, Author::Cli)
+                .remove(network, RouteSource::Cli)
                 .or_else(|error| if was_missing { Ok(()) } else { Err(error) });
             done.map_err(|refusal| format!("{}: {refusal}", network.1))?;
             Ok(before.map(|vias| Change::Route(network, vias)))
         }
         Change::Neighbor(port, address, mac) => {
-            let before = control.neighbor(port, address).filter(|before| before.author == Author::Cli);
+            let before = control.neighbor(port, address).filter(|before| before.source == RouteSource::Cli);
             let back = before.and_then(|before| Some(Change::Neighbor(port, address, before.mac?)));
-            if control.add_neighbor(now, (port, address), mac, Author::Cli) {
+            if control.add_neighbor(now, (port, address), mac, RouteSource::Cli) {
                 Ok(Some(back.unwrap_or(Change::NoNeighbor(port, address))))
             } else {
                 Err(format!("{address} can not be a neighbour: the table is full, or no host can have the address"))
             }
         }
         Change::NoNeighbor(port, address) => {
-            let before = control.neighbor(port, address).filter(|before| before.author == Author::Cli);
+            let before = control.neighbor(port, address).filter(|before| before.source == RouteSource::Cli);
             control.remove_neighbors(&[(port, address)]);
             Ok(before.and_then(|before| Some(Change::Neighbor(port, address, before.mac?))))
         }
@@ -297,7 +297,7 @@ fn check_via(control: &Control, (vrf, prefix): Network, via: &Via) -> Result<(),
 }
 
 /// The interface on whose link a neighbour is.
-fn place_of(control: &Control, vrf: VrfId, station: &Station) -> Result<InterfaceId, String> {
+fn place_of(control: &Control, vrf: VrfId, station: &NamedNeighbor) -> Result<InterfaceId, String> {
     match &station.on {
         Some(name) => interface::find(control, name),
         None => gateway(control, vrf, station.address),
@@ -317,14 +317,14 @@ fn gateway(control: &Control, vrf: VrfId, address: IpAddr) -> Result<InterfaceId
 fn left_without(control: &Control, network: Network, without: &[Via]) -> Result<Vec<Via>, String> {
     let (vrf, prefix) = network;
     // One that there was no room for was added all the same.
-    let Some(stated) = control.stated(network, Author::Cli) else {
+    let Some(stated) = control.stated(network, RouteSource::Cli) else {
         let rib = control.routing.rib();
-        let other = in_family!(prefix, net => rib.routes_to(vrf, net).next().map(|route| route.author()));
+        let other = in_family!(prefix, net => rib.routes_to(vrf, net).next().map(|route| route.source()));
         return Err(match other {
-            Some(Author::Config) => {
+            Some(RouteSource::Config) => {
                 format!("the route to {prefix} stands in the configuration; delete it there and reload")
             }
-            Some(author) => format!("the route to {prefix} is {author}; only those added at run time can be deleted"),
+            Some(source) => format!("the route to {prefix} is {source}; only those added at run time can be deleted"),
             None => format!("there is no route to {prefix}"),
         });
     };

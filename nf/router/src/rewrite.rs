@@ -5,7 +5,7 @@ use weir_packet::Packet;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
 use crate::classify::Family;
-use crate::fib::Entry;
+use crate::fib::Adjacency;
 
 /// The least Ethernet frame without its check sequence: what is shorter is filled up on the wire.
 const LEAST_FRAME: usize = 60;
@@ -22,7 +22,7 @@ pub(crate) trait Header {
     const ETHERTYPE: u16;
 
     /// Takes a hop off and writes the new Ethernet header, whose last bytes are the [`source_word`]. Neither the old nor the new one has tags.
-    fn rewrite(packet: &mut Packet, entry: Entry, source: u64);
+    fn rewrite(packet: &mut Packet, adjacency: Adjacency, source: u64);
 
     /// Takes a hop off the network header at `l3`.
     fn take_hop(packet: &mut Packet, l3: usize);
@@ -38,12 +38,12 @@ impl Header for Four {
     const ETHERTYPE: u16 = 0;
 
     #[inline(always)]
-    fn rewrite(packet: &mut Packet, entry: Entry, source: u64) {
+    fn rewrite(packet: &mut Packet, adjacency: Adjacency, source: u64) {
         let (ethernet, ip) = packet.window_mut::<HEADERS>(0).split_at_mut(Ethernet::LEN);
         if let Some(ip) = Ipv4::view_mut(ip) {
             ip.decrement_ttl();
         }
-        write_front(ethernet, entry, source);
+        write_front(ethernet, adjacency, source);
     }
 
     #[inline(always)]
@@ -58,12 +58,12 @@ impl Header for Six {
     const ETHERTYPE: u16 = (ethernet::IPV4 ^ ethernet::IPV6).to_be();
 
     #[inline(always)]
-    fn rewrite(packet: &mut Packet, entry: Entry, source: u64) {
+    fn rewrite(packet: &mut Packet, adjacency: Adjacency, source: u64) {
         let (ethernet, ip) = packet.window_mut::<HEADERS6>(0).split_at_mut(Ethernet::LEN);
         if let Some(ip) = Ipv6::view_mut(ip) {
             ip.hop_limit = ip.hop_limit.wrapping_sub(1);
         }
-        write_front(ethernet, entry, source);
+        write_front(ethernet, adjacency, source);
     }
 
     #[inline(always)]
@@ -89,9 +89,9 @@ const BEHIND_TWO: u32 = 48;
 
 /// Writes an Ethernet header without tags, by two words that overlap.
 #[inline(always)]
-fn write_front(ethernet: &mut [u8], entry: Entry, source: u64) {
+fn write_front(ethernet: &mut [u8], adjacency: Adjacency, source: u64) {
     if let Some(first) = ethernet.first_chunk_mut::<8>() {
-        *first = entry.front();
+        *first = adjacency.front();
     }
     if let Some(last) = ethernet.last_chunk_mut::<8>() {
         *last = source.to_le_bytes();
@@ -104,7 +104,7 @@ fn write_front(ethernet: &mut [u8], entry: Entry, source: u64) {
 pub(crate) fn rewrite_tagged<H: Header>(
     packet: &mut Packet,
     l3: usize,
-    entry: Entry,
+    adjacency: Adjacency,
     egress: &Egress,
     shape: Shape,
 ) -> bool {
@@ -116,7 +116,7 @@ pub(crate) fn rewrite_tagged<H: Header>(
     }
     H::take_hop(packet, header);
     let (ethertype, behind) = (u64::from(H::ETHERTYPE), egress.behind_word());
-    *packet.window_mut(0) = entry.front();
+    *packet.window_mut(0) = adjacency.front();
     if header == Ethernet::LEN {
         *packet.window_mut(6) = source_word::<H>(egress).to_le_bytes();
         return true;
@@ -133,8 +133,8 @@ pub(crate) fn rewrite_tagged<H: Header>(
 
 /// The same from a header without tags, in a function of its own: who mostly forwards from ports without tags to such is not slowed down by it.
 #[inline(never)]
-pub(crate) fn rewrite_to_tags<H: Header>(packet: &mut Packet, entry: Entry, egress: &Egress) -> bool {
-    rewrite_tagged::<H>(packet, Ethernet::LEN, entry, egress, egress.shape())
+pub(crate) fn rewrite_to_tags<H: Header>(packet: &mut Packet, adjacency: Adjacency, egress: &Egress) -> bool {
+    rewrite_tagged::<H>(packet, Ethernet::LEN, adjacency, egress, egress.shape())
 }
 
 /// Bytes of an Ethernet header with one tag.

@@ -1,4 +1,4 @@
-//! Routes of all authors, in all VRFs and of both families, and what workers see of them.
+//! Routes of all sources, in all VRFs and of both families, and what workers see of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -11,11 +11,11 @@ use weir_mem::Domain;
 use weir_mem::qsbr::Epoch;
 use weir_net::nexthop::{NextHop, NextHopId};
 use weir_net::rib::{Change, Discard, Hop, Limits, Retired, Rib, RouteError, Target};
-use weir_net::{Author, PortId, VrfId};
+use weir_net::{PortId, RouteSource, VrfId};
 use weir_wire::MacAddr;
 
 use crate::counters::Counters;
-use crate::fib::{Action, Entry, Fib, Leads};
+use crate::fib::{Action, Adjacency, Fib, Leads};
 use crate::recent::Recent;
 use crate::table::{Memory, Refused, VrfTables};
 
@@ -37,7 +37,7 @@ pub(crate) use in_family;
 /// Why a route was refused; nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// By the routes of all authors.
+    /// By the routes of all sources.
     Routes(RouteError),
     /// By the prefix table.
     Table(Refused),
@@ -73,7 +73,7 @@ pub(crate) enum Decision {
 
 /// A place that holds a next hop.
 #[derive(Clone, Copy, Debug)]
-struct Occupant {
+struct NextHopUse {
     next_hop: NextHop,
     /// What the place had counted when the next hop came there.
     before: (u64, u64),
@@ -81,7 +81,7 @@ struct Occupant {
     seen: u64,
 }
 
-impl Occupant {
+impl NextHopUse {
     /// Of what the place has counted by now, what belongs to this next hop: packets and bytes.
     fn since(&self, (packets, bytes): (u64, u64)) -> (u64, u64) {
         (packets.wrapping_sub(self.before.0), bytes.wrapping_sub(self.before.1))
@@ -109,13 +109,13 @@ pub(crate) struct Routing {
     /// Ethernet addresses of neighbours.
     macs: HashMap<(PortId, IpAddr), MacAddr>,
     /// Next hops by number.
-    occupants: BTreeMap<u32, Occupant>,
+    next_hop_uses: BTreeMap<u32, NextHopUse>,
     /// What was sent by interfaces over next hops that are gone: packets and bytes.
     sent: HashMap<InterfaceId, (u64, u64)>,
     /// Numbers by next hop.
     numbers: HashMap<NextHop, NextHopId>,
     /// What overrides every route: own addresses, broadcasts.
-    fates: BTreeMap<Network, Leads>,
+    specials: BTreeMap<Network, Leads>,
     /// Prefixes whose change the table refused, to be tried again.
     unsettled: BTreeSet<Network>,
     /// What waits for readers to pass before its numbers are used again.
@@ -154,10 +154,10 @@ impl Routing {
             counters,
             domain,
             macs: HashMap::new(),
-            occupants: BTreeMap::new(),
+            next_hop_uses: BTreeMap::new(),
             sent: HashMap::new(),
             numbers: HashMap::new(),
-            fates: BTreeMap::new(),
+            specials: BTreeMap::new(),
             unsettled: BTreeSet::new(),
             retired: VecDeque::new(),
             changes: Vec::new(),
@@ -195,11 +195,11 @@ impl Routing {
         &self.fib
     }
 
-    /// Adds a route or replaces the one that this author has.
-    pub(crate) fn replace(&mut self, (vrf, net): Network, author: Author, hops: &[Hop]) -> Result<(), Refusal> {
+    /// Adds a route or replaces the one that this source has.
+    pub(crate) fn replace(&mut self, (vrf, net): Network, source: RouteSource, hops: &[Hop]) -> Result<(), Refusal> {
         self.work = self.work.wrapping_add(1);
         let mut changes = std::mem::take(&mut self.changes);
-        let done = in_family!(net, prefix => self.rib.replace(vrf, prefix, author, hops, &mut changes));
+        let done = in_family!(net, prefix => self.rib.replace(vrf, prefix, source, hops, &mut changes));
         let refused = self.apply(&mut changes);
         self.changes = changes;
         done.map_err(Refusal::Routes)?;
@@ -207,7 +207,7 @@ impl Routing {
         match refused {
             // A prefix that is in the table already gets its new value as soon as there is room; a new one is refused.
             Some(refused) if self.unsettled.contains(&network) && !self.has(network) => {
-                _ = self.take_out(network, author);
+                _ = self.take_out(network, source);
                 self.unsettled.remove(&network);
                 Err(Refusal::Table(refused))
             }
@@ -220,15 +220,15 @@ impl Routing {
         self.table(vrf).is_some_and(|tables| tables.has(net))
     }
 
-    /// Removes the route that this author has.
-    pub(crate) fn remove(&mut self, network: Network, author: Author) -> Result<(), Refusal> {
+    /// Removes the route that this source has.
+    pub(crate) fn remove(&mut self, network: Network, source: RouteSource) -> Result<(), Refusal> {
         self.work = self.work.wrapping_add(1);
-        self.take_out(network, author)
+        self.take_out(network, source)
     }
 
-    fn take_out(&mut self, (vrf, net): Network, author: Author) -> Result<(), Refusal> {
+    fn take_out(&mut self, (vrf, net): Network, source: RouteSource) -> Result<(), Refusal> {
         let mut changes = std::mem::take(&mut self.changes);
-        let done = in_family!(net, prefix => self.rib.remove(vrf, prefix, author, &mut changes));
+        let done = in_family!(net, prefix => self.rib.remove(vrf, prefix, source, &mut changes));
         self.apply(&mut changes);
         self.changes = changes;
         done.map_err(Refusal::Routes)
@@ -237,7 +237,7 @@ impl Routing {
     /// Removes routes of the configuration.
     pub(crate) fn remove_config(&mut self, gone: &[Network]) {
         for network in gone {
-            _ = self.remove(*network, Author::Config);
+            _ = self.remove(*network, RouteSource::Config);
         }
     }
 
@@ -286,19 +286,19 @@ impl Routing {
         }
         let next_hop = NextHop { port, gateway: Some(address) };
         if let Some(id) = self.numbers.get(&next_hop) {
-            self.fib.set(Leads::next_hop(id.index()), self.entry_of(next_hop));
+            self.fib.set(Leads::next_hop(id.index()), self.adjacency_of(next_hop));
         }
     }
 
-    /// Makes a prefix lead to a fate whatever its routes say, or to what they say.
-    pub(crate) fn set_fate(&mut self, network: Network, fate: Option<Leads>) -> Result<(), Refusal> {
-        let before = match fate {
-            Some(leads) => self.fates.insert(network, leads),
-            None => self.fates.remove(&network),
+    /// Makes a prefix lead to a special whatever its routes say, or to what they say.
+    pub(crate) fn set_special(&mut self, network: Network, special: Option<Leads>) -> Result<(), Refusal> {
+        let before = match special {
+            Some(leads) => self.specials.insert(network, leads),
+            None => self.specials.remove(&network),
         };
-        let settled = if before == fate { Ok(()) } else { self.settle(network) };
-        if settled.is_err() && fate.is_some() {
-            self.fates.remove(&network);
+        let settled = if before == special { Ok(()) } else { self.settle(network) };
+        if settled.is_err() && special.is_some() {
+            self.specials.remove(&network);
         }
         settled.map_err(Refusal::Table)
     }
@@ -307,20 +307,21 @@ impl Routing {
     pub(crate) fn decide(&self, vrf: VrfId, destination: IpAddr, hash: impl FnOnce() -> u32) -> Decision {
         let Some(table) = self.table(vrf) else { return Decision::NoRoute };
         let place = self.fib.place(table.lookup(destination), hash);
-        let entry = self.fib.entry(place);
+        let adjacency = self.fib.adjacency(place);
         match self.fib.next_hop_at(place) {
-            Some(number) => {
-                self.occupants.get(&number).map_or(Decision::NoRoute, |occupant| Decision::Via(occupant.next_hop))
-            }
-            None => match entry.action() {
-                Action::Local => Decision::Local,
+            Some(number) => self
+                .next_hop_uses
+                .get(&number)
+                .map_or(Decision::NoRoute, |next_hop_use| Decision::Via(next_hop_use.next_hop)),
+            None => match adjacency.action() {
+                Action::Receive => Decision::Local,
                 Action::Broadcast => Decision::Broadcast,
                 Action::LinkLocal => Decision::LinkLocal,
-                Action::Forward => entry.interface().map_or(Decision::NoRoute, Decision::Flood),
+                Action::Forward => adjacency.interface().map_or(Decision::NoRoute, Decision::Flood),
                 Action::Blackhole => Decision::Discard(Discard::Blackhole),
                 Action::Unreachable => Decision::Discard(Discard::Unreachable),
                 Action::Prohibit => Decision::Discard(Discard::Prohibit),
-                Action::NoRoute | Action::Unresolved => Decision::NoRoute,
+                Action::NoRoute | Action::Glean => Decision::NoRoute,
             },
         }
     }
@@ -352,9 +353,9 @@ impl Routing {
 
     /// Next hops with what went by them.
     pub(crate) fn traffic(&self) -> impl Iterator<Item = Traffic> {
-        self.occupants.iter().map(|(&index, occupant)| {
-            let (packets, bytes) = occupant.since(self.counters.sum(Leads::next_hop(index).value()));
-            Traffic { index, next_hop: occupant.next_hop, packets, bytes }
+        self.next_hop_uses.iter().map(|(&index, next_hop_use)| {
+            let (packets, bytes) = next_hop_use.since(self.counters.sum(Leads::next_hop(index).value()));
+            Traffic { index, next_hop: next_hop_use.next_hop, packets, bytes }
         })
     }
 
@@ -393,16 +394,16 @@ impl Routing {
     pub(crate) fn used_neighbors(&mut self) -> (Vec<(PortId, IpAddr)>, bool) {
         let mut used = Vec::new();
         let first = std::mem::take(&mut self.next_look);
-        for ((&index, occupant), n) in self.occupants.range_mut(first..).zip(1..) {
+        for ((&index, next_hop_use), n) in self.next_hop_uses.range_mut(first..).zip(1..) {
             if n > LOOKED_AT {
                 self.next_look = index;
                 break;
             }
             let (packets, _) = self.counters.sum(Leads::next_hop(index).value());
-            if std::mem::replace(&mut occupant.seen, packets) != packets
-                && let Some(gateway) = occupant.next_hop.gateway
+            if std::mem::replace(&mut next_hop_use.seen, packets) != packets
+                && let Some(gateway) = next_hop_use.next_hop.gateway
             {
-                used.push((occupant.next_hop.port, gateway));
+                used.push((next_hop_use.next_hop.port, gateway));
             }
         }
         (used, self.next_look == 0)
@@ -422,7 +423,7 @@ impl Routing {
                 Change::Group { now: None, .. } => {}
                 Change::Route { vrf, prefix, now } => {
                     let network = (vrf, prefix);
-                    if !self.fates.contains_key(&network)
+                    if !self.specials.contains_key(&network)
                         && let Err(error) = self.write(network, now.map(leads_of))
                     {
                         self.unsettled.insert(network);
@@ -439,13 +440,13 @@ impl Routing {
         match now {
             Some(next_hop) => {
                 let before = self.counters.sum(leads.value());
-                self.occupants.insert(id.index(), Occupant { next_hop, before, seen: before.0 });
+                self.next_hop_uses.insert(id.index(), NextHopUse { next_hop, before, seen: before.0 });
                 self.numbers.insert(next_hop, id);
-                self.fib.set(leads, self.entry_of(next_hop));
+                self.fib.set(leads, self.adjacency_of(next_hop));
             }
             None => {
                 // The place keeps its content for readers that are on their way to it.
-                if let Some(gone) = self.occupants.remove(&id.index()) {
+                if let Some(gone) = self.next_hop_uses.remove(&id.index()) {
                     self.numbers.remove(&gone.next_hop);
                     let (packets, bytes) = gone.since(self.counters.sum(leads.value()));
                     self.note_sent(gone.next_hop.port, packets, bytes);
@@ -454,15 +455,15 @@ impl Routing {
         }
     }
 
-    fn entry_of(&self, next_hop: NextHop) -> Entry {
+    fn adjacency_of(&self, next_hop: NextHop) -> Adjacency {
         let mac = next_hop.gateway.and_then(|gateway| self.macs.get(&(next_hop.port, gateway)));
-        mac.map_or(Entry::other(Action::Unresolved), |mac| Entry::forward(next_hop.port, *mac))
+        mac.map_or(Adjacency::other(Action::Glean), |mac| Adjacency::forward(next_hop.port, *mac))
     }
 
     /// Makes the table hold what is right for a prefix.
     fn settle(&mut self, (vrf, net): Network) -> Result<(), Refused> {
         let target = in_family!(net, prefix => self.rib.installed_at(vrf, prefix));
-        let leads = self.fates.get(&(vrf, net)).copied().or(target.map(leads_of));
+        let leads = self.specials.get(&(vrf, net)).copied().or(target.map(leads_of));
         self.write((vrf, net), leads)
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use weir_ip::InterfaceId;
 use weir_net::neighbor::Neighbor;
-use weir_net::{Author, DEFAULT_VRF, Family, VrfId};
+use weir_net::{DEFAULT_VRF, Family, RouteSource, VrfId};
 use weir_stage::{Saved, ShowRows, Within};
 
 use crate::pieces::{AllRoutes, InTurn, pieces};
@@ -20,19 +20,19 @@ pub(crate) fn save(shared: &Arc<Shared>) -> Box<dyn ShowRows<Saved>> {
     let ids: Vec<InterfaceId> = {
         let control = lock(shared);
         let added = control.interfaces.iter().map(|interface| interface.id);
-        added.filter(|id| control.ledger.author(*id) == Author::Cli).collect()
+        added.filter(|id| control.ledger.source(*id) == RouteSource::Cli).collect()
     };
     let interfaces = pieces(shared, ids, saved_interface);
-    let routes = AllRoutes::new(shared, |_, author| author == Author::Cli, route);
+    let routes = AllRoutes::new(shared, |_, source| source == RouteSource::Cli, route);
     let added: Vec<Neighbor<IpAddr>> =
-        lock(shared).neighbors().filter(|neighbor| neighbor.author == Author::Cli).collect();
+        lock(shared).neighbors().filter(|neighbor| neighbor.source == RouteSource::Cli).collect();
     let neighbors = pieces(shared, added, |control: &Control, added| neighbor(control, &added));
     Box::new(InTurn::new([interfaces, Box::new(routes), neighbors]))
 }
 
-fn route(control: &Control, network: Network, author: Author) -> Option<Saved> {
+fn route(control: &Control, network: Network, source: RouteSource) -> Option<Saved> {
     let (vrf, prefix) = network;
-    let via: Vec<String> = control.stated(network, author)?.iter().map(ToString::to_string).collect();
+    let via: Vec<String> = control.stated(network, source)?.iter().map(ToString::to_string).collect();
     let arguments = json!({ "prefix": prefix.to_string(), "via": via });
     Some(in_vrf(control, vrf, ROUTES.saved("add", arguments)))
 }

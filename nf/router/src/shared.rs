@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ipnet::{Ipv4Net, Ipv6Net};
-use weir_net::Author;
+use weir_net::RouteSource;
 
 use crate::load::Wanted;
 use crate::routing::Network;
@@ -97,9 +97,9 @@ impl Drop for Hold<'_> {
 }
 
 /// Becomes what a checked configuration wants, changing no more than differs, by and by.
-pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
+pub(crate) fn reconcile(shared: &Shared, wanted: Wanted, now: u64) {
     let Wanted { general, interfaces, routes, neighbors } = wanted;
-    lock(shared).become_general(general, now);
+    lock(shared).reconcile_general(general, now);
     let gone = lock(shared).unwanted_interfaces(&interfaces);
     for id in gone {
         lock(shared).remove_interface(id);
@@ -120,8 +120,8 @@ pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
     while lock(shared).catch_up(CHANGES) {}
     lock(shared).forget_unwanted(&routes);
     let mut gone: Vec<Network> = Vec::new();
-    each_route(shared, |_, network, author| {
-        if author == Author::Config && !is_among(&routes, network) {
+    each_route(shared, |_, network, source| {
+        if source == RouteSource::Config && !is_among(&routes, network) {
             gone.push(network);
         }
     });
@@ -136,17 +136,19 @@ pub(crate) fn become_wanted(shared: &Shared, wanted: Wanted, now: u64) {
 }
 
 /// Takes over from the instance that `shared` replaces, which still runs, what is not the configuration's.
-pub(crate) fn take_over(shared: &Shared, old: &Shared, now: u64) {
-    lock(shared).take_over_interfaces(&lock(old), now);
+pub(crate) fn adopt(shared: &Shared, old: &Shared, now: u64) {
+    lock(shared).adopt_interfaces(&lock(old), now);
     let mut added: Vec<(Network, Vec<Via>)> = Vec::new();
-    each_route(old, |control, network, author| {
-        let stated = (author == Author::Cli).then(|| control.stated(network, author)).flatten();
+    each_route(old, |control, network, source| {
+        let stated = (source == RouteSource::Cli).then(|| control.stated(network, source)).flatten();
         added.extend(stated.map(|vias| (network, vias)));
     });
     {
         let old = lock(old);
-        let missing =
-            old.missing.of(Author::Cli).filter_map(|(network, _)| Some((network, old.stated(network, Author::Cli)?)));
+        let missing = old
+            .missing
+            .of(RouteSource::Cli)
+            .filter_map(|(network, _)| Some((network, old.stated(network, RouteSource::Cli)?)));
         added.extend(missing);
     }
     let names = lock(old).vrfs.clone();
@@ -156,31 +158,31 @@ pub(crate) fn take_over(shared: &Shared, old: &Shared, now: u64) {
             // What was in a VRF that is not there any more is gone with it.
             let vrf = names.get(usize::from(*vrf)).and_then(|name| control.vrf(name));
             if let Some(vrf) = vrf {
-                control.want_route((vrf, *net), Author::Cli, vias);
+                control.want_route((vrf, *net), RouteSource::Cli, vias);
             }
         }
     }
-    take_over_neighbors(shared, old, now);
+    adopt_neighbors(shared, old, now);
     while lock(shared).catch_up(CHANGES) {}
 }
 
 /// Takes over neighbours that were added at run time or learned.
-fn take_over_neighbors(shared: &Shared, old: &Shared, now: u64) {
+fn adopt_neighbors(shared: &Shared, old: &Shared, now: u64) {
     let known: Vec<_> = {
         let old = lock(old);
         old.neighbors().map(|neighbor| (old.name_of(neighbor.port).to_owned(), neighbor)).collect()
     };
-    lock(shared).take_over_neighbors(&known, now);
+    lock(shared).adopt_neighbors(&known, now);
 }
 
 /// Looks at all routes of both families, by the piece.
-pub(crate) fn each_route(shared: &Shared, mut look: impl FnMut(&Control, Network, Author)) {
+pub(crate) fn each_route(shared: &Shared, mut look: impl FnMut(&Control, Network, RouteSource)) {
     each_piece(
         shared,
         |control| control.routing.rib().positions::<Ipv4Net>(),
         |control, piece| {
             let routes = control.routing.rib().routes_at::<Ipv4Net>(piece);
-            routes.for_each(|route| look(control, (route.vrf(), route.prefix().into()), route.author()));
+            routes.for_each(|route| look(control, (route.vrf(), route.prefix().into()), route.source()));
         },
     );
     each_piece(
@@ -188,7 +190,7 @@ pub(crate) fn each_route(shared: &Shared, mut look: impl FnMut(&Control, Network
         |control| control.routing.rib().positions::<Ipv6Net>(),
         |control, piece| {
             let routes = control.routing.rib().routes_at::<Ipv6Net>(piece);
-            routes.for_each(|route| look(control, (route.vrf(), route.prefix().into()), route.author()));
+            routes.for_each(|route| look(control, (route.vrf(), route.prefix().into()), route.source()));
         },
     );
 }

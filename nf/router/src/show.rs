@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use serde_json::{Value, json};
 use weir_net::neighbor::own::OwnAddress;
 use weir_net::neighbor::{Neighbor, State};
-use weir_net::{Author, VrfId};
+use weir_net::{RouteSource, VrfId};
 use weir_stage::{RequestError, Show, ShowRows, whole};
 
 use crate::pieces::{AllRoutes, pieces};
@@ -22,22 +22,22 @@ use crate::state::{Control, Routable};
 pub(crate) static SHOWS: &[Show] = &[
     Show {
         what: "routes",
-        columns: &["prefix", "via", "author", "active", "vrf"],
-        help: "Routes. Filter: a prefix, an address (the routes that cover it), a VRF, an author, or `learned` for known hosts",
+        columns: &["prefix", "via", "source", "active", "vrf"],
+        help: "Routes. Filter: a prefix, an address (the routes that cover it), a VRF, a source, or `learned` for known hosts",
     },
     Show {
         what: "neighbors",
-        columns: &["address", "mac", "port", "state", "author", "age", "vrf"],
-        help: "Neighbours and where ARP or neighbour discovery stands with each; age in seconds. Filter: an address, port, state, author or VRF",
+        columns: &["address", "mac", "interface", "state", "source", "age", "vrf"],
+        help: "Neighbours and where ARP or neighbour discovery stands with each; age in seconds. Filter: an address, interface, state, source or VRF",
     },
     Show {
         what: "nexthops",
-        columns: &["index", "via", "port", "packets", "bytes"],
-        help: "Next hops with what was forwarded by them. Filter: an address or a port",
+        columns: &["index", "via", "interface", "packets", "bytes"],
+        help: "Next hops with what was forwarded by them. Filter: an address or an interface",
     },
     Show {
         what: "addresses",
-        columns: &["address", "port", "link", "mtu", "mac", "probing", "usable", "rival", "vrf"],
+        columns: &["address", "interface", "link", "mtu", "mac", "probing", "usable", "rival", "vrf"],
         help: "The router's own addresses; one of IPv6 is usable once it was found to be nobody else's; `rival` is another station that was \
                heard using one",
     },
@@ -62,7 +62,7 @@ pub(crate) static SHOWS: &[Show] = &[
             "rx_bytes",
             "tx_packets",
             "tx_bytes",
-            "author",
+            "source",
             "unknown_tags",
         ],
         help: "Interfaces with what came in and left by each; `unknown_tags`: those that came last and no interface of the port has. \
@@ -87,7 +87,7 @@ pub(crate) fn rows(
         "routes" => routes(shared, control, filter),
         "neighbors" => {
             let row = move |control: &Control, neighbor| Some(neighbor_row(control, neighbor, now));
-            let others = [("a state", &states()[..]), ("an author", &authors()[..]), ("a VRF", &vrfs(control)[..])];
+            let others = [("a state", &states()[..]), ("a source", &sources()[..]), ("a VRF", &vrfs(control)[..])];
             check_word(control, what, filter, &others)?;
             Ok(pieces(shared, neighbors(control, filter), row))
         }
@@ -120,8 +120,8 @@ fn states() -> Vec<&'static str> {
     State::ALL.iter().map(|state| state.name()).collect()
 }
 
-fn authors() -> Vec<&'static str> {
-    Author::ALL.iter().map(|author| author.name()).collect()
+fn sources() -> Vec<&'static str> {
+    RouteSource::ALL.iter().map(|source| source.name()).collect()
 }
 
 fn vrfs(control: &Control) -> Vec<&str> {
@@ -154,13 +154,13 @@ fn check_word(
 fn routes(shared: &Arc<Shared>, control: &Control, filter: Option<&str>) -> Result<Box<dyn ShowRows>, RequestError> {
     let Some(word) = filter else {
         // Hosts that were found by ARP are shown as neighbours, as elsewhere.
-        return Ok(Box::new(AllRoutes::new(shared, |_, author| author != Author::Learned, route_row)));
+        return Ok(Box::new(AllRoutes::new(shared, |_, source| source != RouteSource::Learned, route_row)));
     };
-    if let Ok(wanted) = Author::from_str(word) {
-        return Ok(Box::new(AllRoutes::new(shared, move |_, author| author == wanted, route_row)));
+    if let Ok(wanted) = RouteSource::from_str(word) {
+        return Ok(Box::new(AllRoutes::new(shared, move |_, source| source == wanted, route_row)));
     }
     if let Some(wanted) = control.vrf(word) {
-        let is_wanted = move |(vrf, _): Network, author| vrf == wanted && author != Author::Learned;
+        let is_wanted = move |(vrf, _): Network, source| vrf == wanted && source != RouteSource::Learned;
         return Ok(Box::new(AllRoutes::new(shared, is_wanted, route_row)));
     }
     if let Ok(address) = word.parse::<IpAddr>() {
@@ -171,35 +171,35 @@ fn routes(shared: &Arc<Shared>, control: &Control, filter: Option<&str>) -> Resu
     match <IpNet as weir_config::Scalar>::parse(word) {
         Ok(prefix) => Ok(whole(rows_to(control, [prefix].into_iter()))),
         Err(_) => Err(RequestError(format!(
-            "\"{word}\" selects no routes; write a prefix, an address, an author (connected, config, cli, linux, learned), or a VRF ({})",
+            "\"{word}\" selects no routes; write a prefix, an address, a source (connected, config, cli, linux, learned), or a VRF ({})",
             control.vrfs.join(", ")
         ))),
     }
 }
 
-/// The routes of all authors to these prefixes, VRF by VRF.
+/// The routes of all sources to these prefixes, VRF by VRF.
 fn rows_to(control: &Control, prefixes: impl Iterator<Item = IpNet> + Clone) -> Vec<Value> {
     let mut rows = Vec::new();
     for (vrf, prefix) in (0..control.vrfs.len() as VrfId).flat_map(|vrf| prefixes.clone().map(move |net| (vrf, net))) {
         let rib = control.routing.rib();
-        let authors: Vec<Author> =
-            in_family!(prefix, net => rib.routes_to(vrf, net).map(|route| route.author()).collect());
-        rows.extend(authors.into_iter().filter_map(|author| route_row(control, (vrf, prefix), author)));
+        let sources: Vec<RouteSource> =
+            in_family!(prefix, net => rib.routes_to(vrf, net).map(|route| route.source()).collect());
+        rows.extend(sources.into_iter().filter_map(|source| route_row(control, (vrf, prefix), source)));
     }
     rows
 }
 
-fn route_row(control: &Control, network: Network, author: Author) -> Option<Value> {
+fn route_row(control: &Control, network: Network, source: RouteSource) -> Option<Value> {
     let (vrf, prefix) = network;
     let rib = control.routing.rib();
     let is_active = in_family!(prefix, net => {
-        rib.routes_to(vrf, net).find(|route| route.author() == author).map(|route| route.is_installed())
+        rib.routes_to(vrf, net).find(|route| route.source() == source).map(|route| route.is_installed())
     })?;
-    let via: Vec<String> = control.stated(network, author)?.iter().map(ToString::to_string).collect();
+    let via: Vec<String> = control.stated(network, source)?.iter().map(ToString::to_string).collect();
     Some(json!({
         "prefix": prefix.to_string(),
         "via": via,
-        "author": author.name(),
+        "source": source.name(),
         "active": is_active,
         "vrf": control.vrf_name(vrf),
     }))
@@ -210,7 +210,7 @@ fn neighbors(control: &Control, filter: Option<&str>) -> Vec<Neighbor<IpAddr>> {
         filter.is_none_or(|word| {
             let (address, port) = (neighbor.address.to_string(), control.name_of(neighbor.port));
             let vrf = control.vrf_name(control.vrf_of(neighbor.port));
-            [address.as_str(), port, neighbor.state.name(), neighbor.author.name(), vrf].contains(&word)
+            [address.as_str(), port, neighbor.state.name(), neighbor.source.name(), vrf].contains(&word)
         })
     });
     chosen.collect()
@@ -220,9 +220,9 @@ fn neighbor_row(control: &Control, neighbor: Neighbor<IpAddr>, now: u64) -> Valu
     json!({
         "address": neighbor.address.to_string(),
         "mac": neighbor.mac.map(|mac| mac.to_string()),
-        "port": control.name_of(neighbor.port),
+        "interface": control.name_of(neighbor.port),
         "state": neighbor.state.name(),
-        "author": neighbor.author.name(),
+        "source": neighbor.source.name(),
         "age": now.saturating_sub(neighbor.since) / 1_000_000_000,
         "vrf": control.vrf_name(control.vrf_of(neighbor.port)),
     })
@@ -256,7 +256,7 @@ fn hop_row(control: &Control, traffic: Traffic) -> Value {
     json!({
         "index": traffic.index,
         "via": traffic.next_hop.gateway.map(|gateway| gateway.to_string()),
-        "port": control.name_of(traffic.next_hop.port),
+        "interface": control.name_of(traffic.next_hop.port),
         "packets": traffic.packets,
         "bytes": traffic.bytes,
     })
@@ -267,7 +267,7 @@ fn addresses<A: Routable>(control: &Control, all: impl Iterator<Item = OwnAddres
         let port = control.interfaces.get(own.interface.port());
         json!({
             "address": own.interface.net().to_string(),
-            "port": port.map(|port| port.name()),
+            "interface": port.map(|port| port.name()),
             "link": port.map(|port| if port.up { "up" } else { "down" }),
             "mtu": port.map(|port| port.mtu),
             "mac": port.map(|port| port.mac.to_string()),
@@ -298,7 +298,7 @@ pub(crate) fn gauges(shared: &Shared) -> Vec<(&'static str, &'static str, f64)> 
     let control = &*lock(shared);
     let memory = control.routing.memory();
     vec![
-        ("routes", "Routes of all authors", control.routing.rib().len() as f64),
+        ("routes", "Routes of all sources", control.routing.rib().len() as f64),
         ("fib_prefixes", "Prefixes that workers look up in", control.routing.prefixes() as f64),
         ("fib_bytes", "Bytes that lookups touch at most", memory.lookup as f64),
         ("fib_unsettled", "Prefixes whose change waits for room in the table", control.routing.unsettled() as f64),

@@ -15,7 +15,7 @@ use weir_net::listener::Listeners;
 use weir_net::neighbor::duplicate::Duplicate;
 use weir_net::neighbor::{Event, Limits, Neighbor, Timing};
 use weir_net::rib::Hop;
-use weir_net::{Author, DEFAULT_VRF, Family, PortId, VrfId};
+use weir_net::{DEFAULT_VRF, Family, PortId, RouteSource, VrfId};
 use weir_stage::Notice;
 use weir_wire::MacAddr;
 
@@ -134,9 +134,9 @@ impl Control {
     }
 
     /// Becomes what a checked configuration wants, before anybody uses it. Answers the routes that the tables have no room for.
-    pub(crate) fn become_wanted(&mut self, wanted: Wanted, now: u64) -> Vec<(Network, Refusal)> {
+    pub(crate) fn reconcile(&mut self, wanted: Wanted, now: u64) -> Vec<(Network, Refusal)> {
         let Wanted { general, interfaces, routes, neighbors } = wanted;
-        self.become_general(general, now);
+        self.reconcile_general(general, now);
         let ids = self.place_interfaces(&interfaces, now);
         let neighbors = neighbors_on(&neighbors, &ids);
         let gone = self.unwanted_neighbors(&neighbors);
@@ -150,7 +150,7 @@ impl Control {
     }
 
     /// The same but for what may be long.
-    pub(crate) fn become_general(&mut self, wanted: General, now: u64) {
+    pub(crate) fn reconcile_general(&mut self, wanted: General, now: u64) {
         self.routing.tell_time(now);
         self.four.neighbors.configure(wanted.timing, self.neighbor_limits);
         self.six.neighbors.configure(timing_of_ipv6(wanted.timing), limits_of_ipv6(self.neighbor_limits));
@@ -195,7 +195,7 @@ impl Control {
     /// Neighbours of the configuration that are not `wanted` any more.
     pub(crate) fn unwanted_neighbors(&self, wanted: &[(PortId, IpAddr, MacAddr)]) -> Vec<(PortId, IpAddr)> {
         let wanted: HashSet<_> = wanted.iter().map(|&(port, address, _)| (port, address)).collect();
-        let ours = self.neighbors().filter(|neighbor| neighbor.author == Author::Config);
+        let ours = self.neighbors().filter(|neighbor| neighbor.source == RouteSource::Config);
         ours.map(|neighbor| (neighbor.port, neighbor.address)).filter(|key| !wanted.contains(key)).collect()
     }
 
@@ -218,21 +218,34 @@ impl Control {
     /// Enters neighbours of the configuration.
     pub(crate) fn add_config_neighbors(&mut self, wanted: &[(PortId, IpAddr, MacAddr)], now: u64) {
         for &(port, address, mac) in wanted {
-            self.add_neighbor(now, (port, address), mac, Author::Config);
+            self.add_neighbor(now, (port, address), mac, RouteSource::Config);
         }
     }
 
     /// Enters a neighbour by hand. Answers whether it can be one, and there was room.
-    pub(crate) fn add_neighbor(&mut self, now: u64, station: (PortId, IpAddr), mac: MacAddr, author: Author) -> bool {
+    pub(crate) fn add_neighbor(
+        &mut self,
+        now: u64,
+        station: (PortId, IpAddr),
+        mac: MacAddr,
+        source: RouteSource,
+    ) -> bool {
         match station {
-            (port, IpAddr::V4(address)) => self.add_static(now, port, address, mac, author),
-            (port, IpAddr::V6(address)) => self.add_static(now, port, address, mac, author),
+            (port, IpAddr::V4(address)) => self.add_static(now, port, address, mac, source),
+            (port, IpAddr::V6(address)) => self.add_static(now, port, address, mac, source),
         }
     }
 
-    fn add_static<A: Routable>(&mut self, now: u64, port: PortId, address: A, mac: MacAddr, author: Author) -> bool {
+    fn add_static<A: Routable>(
+        &mut self,
+        now: u64,
+        port: PortId,
+        address: A,
+        mac: MacAddr,
+        source: RouteSource,
+    ) -> bool {
         let mut events = Vec::new();
-        let added = A::side_mut(self).neighbors.add_static(now, port, address, mac, author, &mut events);
+        let added = A::side_mut(self).neighbors.add_static(now, port, address, mac, source, &mut events);
         self.absorb(events);
         added
     }
@@ -308,11 +321,11 @@ impl Control {
                 if self.is_on_link(port, address) {
                     // Without a route of its own a known neighbour is still reached, by way of the slow path.
                     let hop = Hop::ViaOn(address.into(), port);
-                    _ = self.routing.replace(self.host(port, address), Author::Learned, &[hop]);
+                    _ = self.routing.replace(self.host(port, address), RouteSource::Learned, &[hop]);
                 }
             }
             Event::Failed { port, address } | Event::Removed { port, address } => {
-                _ = self.routing.remove(self.host(port, address), Author::Learned);
+                _ = self.routing.remove(self.host(port, address), RouteSource::Learned);
                 self.routing.set_mac(port, address.into(), None);
             }
             Event::DuplicateAddress { port, address, mac } => {
@@ -479,8 +492,8 @@ impl Control {
 
 /// A neighbour of either family.
 fn widen<A: Family>(neighbor: Neighbor<A>) -> Neighbor<IpAddr> {
-    let Neighbor { port, address, mac, state, author, since, router } = neighbor;
-    Neighbor { port, address: address.into(), mac, state, author, since, router }
+    let Neighbor { port, address, mac, state, source, since, router } = neighbor;
+    Neighbor { port, address: address.into(), mac, state, source, since, router }
 }
 
 /// Neighbours on wanted interfaces, by their numbers; those on interfaces that there is no room for are left out.

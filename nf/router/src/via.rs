@@ -70,14 +70,14 @@ fn no_next_hop() -> Malformed {
 
 /// A neighbour: an address, with the interface where the address does not tell it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Station {
+pub struct NamedNeighbor {
     /// Its address.
     pub address: IpAddr,
     /// The name of the interface on whose link it is.
     pub on: Option<Box<str>>,
 }
 
-impl fmt::Display for Station {
+impl fmt::Display for NamedNeighbor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.on {
             Some(on) => write!(f, "{}%{on}", self.address),
@@ -86,17 +86,17 @@ impl fmt::Display for Station {
     }
 }
 
-impl Scalar for Station {
+impl Scalar for NamedNeighbor {
     const WHAT: &'static str = "an IP address, or one with its interface (fe80::9%lan)";
     const EXAMPLE: &'static str = "192.0.2.9";
 
-    fn parse(text: &str) -> Result<Station, Malformed> {
+    fn parse(text: &str) -> Result<NamedNeighbor, Malformed> {
         let (address, on) = match text.split_once('%') {
             Some((address, interface)) => (address, Some(interface_of(interface)?)),
             None => (text, None),
         };
-        let address = IpAddr::from_str(address).map_err(|_| Malformed::not::<Station>())?;
-        Ok(Station { address, on })
+        let address = IpAddr::from_str(address).map_err(|_| Malformed::not::<NamedNeighbor>())?;
+        Ok(NamedNeighbor { address, on })
     }
 }
 
@@ -110,7 +110,7 @@ fn interface_of(text: &str) -> Result<Box<str>, Malformed> {
     }
 }
 
-scalar!(Via, Station);
+scalar!(Via, NamedNeighbor);
 
 #[cfg(test)]
 mod tests {
@@ -129,10 +129,10 @@ mod tests {
     #[test]
     fn neighbours_are_read_as_they_are_written() {
         for text in ["192.0.2.9", "2001:db8::9", "fe80::9%lan.100"] {
-            assert_eq!(Station::parse(text).unwrap().to_string(), text);
+            assert_eq!(NamedNeighbor::parse(text).unwrap().to_string(), text);
         }
         for text in ["", "%lan", "lan", "fe80::9%", "blackhole"] {
-            assert!(Station::parse(text).is_err(), "{text}");
+            assert!(NamedNeighbor::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -137,7 +137,7 @@ fn routes_from_a_file_with_the_place_of_every_error() {
 
 fn prefixes(rig: &Rig, filter: Option<&str>) -> Vec<String> {
     let rows = all(rig.instance.show("routes", filter, 0).unwrap());
-    rows.iter().map(|row| format!("{} {}", row["prefix"].as_str().unwrap(), row["author"].as_str().unwrap())).collect()
+    rows.iter().map(|row| format!("{} {}", row["prefix"].as_str().unwrap(), row["source"].as_str().unwrap())).collect()
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn routes_are_added_replaced_and_deleted_at_run_time() {
     assert_eq!(
         rows,
         [
-            json!({ "prefix": "10.1.0.0/16", "via": ["10.0.1.7", "10.0.1.8"], "author": "cli", "active": true, "vrf": "default" })
+            json!({ "prefix": "10.1.0.0/16", "via": ["10.0.1.7", "10.0.1.8"], "source": "cli", "active": true, "vrf": "default" })
         ]
     );
     let rows = all(rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap());
@@ -165,7 +165,7 @@ fn routes_are_added_replaced_and_deleted_at_run_time() {
     rig.request("route del", json!({ "prefix": "192.0.2.0/24" })).unwrap();
     assert!(prefixes(&rig, Some("cli")).is_empty());
     let rows = all(rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap());
-    assert_eq!((rows.len(), &rows[0]["author"], &rows[0]["active"]), (1, &json!("config"), &json!(true)));
+    assert_eq!((rows.len(), &rows[0]["source"], &rows[0]["active"]), (1, &json!("config"), &json!(true)));
     rig.settle();
     rig.finish();
 }
@@ -246,7 +246,7 @@ fn a_wrong_request_changes_nothing() {
     assert_eq!(
         shown("neighbors", "foo").unwrap_err(),
         "\"foo\" selects no neighbors; write an address, an interface (left, right), a state (incomplete, reachable, stale, delay, probe, \
-         failed, permanent), an author (connected, cli, config, linux, learned), a VRF (default)"
+         failed, permanent), a source (connected, cli, config, linux, learned), a VRF (default)"
     );
     assert_eq!(
         shown("nexthops", "foo").unwrap_err(),
@@ -273,7 +273,7 @@ fn a_list_that_fails_half_way_restores_what_it_replaced() {
     let rows = all(rig.instance.show("routes", Some("cli"), 0).unwrap());
     assert_eq!(
         rows,
-        [json!({ "prefix": "11.0.0.0/8", "via": ["10.0.1.9"], "author": "cli", "active": true, "vrf": "default" })]
+        [json!({ "prefix": "11.0.0.0/8", "via": ["10.0.1.9"], "source": "cli", "active": true, "vrf": "default" })]
     );
     rig.finish();
 }
@@ -353,6 +353,6 @@ fn a_rebuild_takes_over_what_was_added_and_learned() {
     rig.settle();
     assert_eq!(rig.sent_ip(1)[0][..6], [2, 0, 0, 0, 9, 9], "no packet waits for what is known");
     assert_eq!(prefixes(&rig, Some("cli")), ["192.0.2.0/24 cli"]);
-    assert!(rig.show("neighbors").iter().any(|row| row["address"] == "10.0.0.77" && row["author"] == "cli"));
+    assert!(rig.show("neighbors").iter().any(|row| row["address"] == "10.0.0.77" && row["source"] == "cli"));
     rig.finish();
 }

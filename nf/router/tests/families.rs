@@ -20,7 +20,7 @@ fn in_vrf(name: &str, on: &str, vlan: u16, vrf: &str, addresses: &[&str]) -> Int
     InterfaceInfo { vrf: Some(vrf.to_owned()), ..interface(name, Some(on), &[(C, vlan)], addresses) }
 }
 
-/// Routes as `PREFIX via NEXT HOPS author`, with their VRF where it is not the default one; in brackets if they are not active.
+/// Routes as `PREFIX via NEXT HOPS source`, with their VRF where it is not the default one; in brackets if they are not active.
 fn told(rig: &Rig, filter: &str) -> Vec<String> {
     let row = |row: Value| {
         let via: Vec<&str> = row["via"].as_array().unwrap().iter().map(|via| via.as_str().unwrap()).collect();
@@ -257,8 +257,8 @@ fn neighbours_of_ipv6_are_entered_by_hand() {
             format!(
                 "{} {} {}",
                 row["address"].as_str().unwrap(),
-                row["port"].as_str().unwrap(),
-                row["author"].as_str().unwrap()
+                row["interface"].as_str().unwrap(),
+                row["source"].as_str().unwrap()
             )
         })
         .collect();

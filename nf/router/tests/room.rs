@@ -96,7 +96,7 @@ fn what_a_command_took_the_room_of_comes_when_it_is_taken_back() {
     }
     rig.run(SECOND);
     assert_eq!(rig.instance.lacks(), Vec::<String>::new());
-    let active = rig.show("routes").iter().filter(|row| row["author"] == "config" && row["active"] == true).count();
+    let active = rig.show("routes").iter().filter(|row| row["source"] == "config" && row["active"] == true).count();
     assert_eq!(active, 12);
     // What is no longer wanted is no longer tried.
     rig.request("route add", json!({ "prefix": "203.0.60.0/24", "via": "10.0.1.60" })).unwrap_err();
@@ -122,6 +122,6 @@ fn routes_of_commands_that_a_smaller_table_has_no_room_for_are_kept() {
     }
     rig.run(SECOND);
     assert_eq!(rig.instance.lacks(), Vec::<String>::new());
-    assert_eq!(rig.show("routes").iter().filter(|row| row["author"] == "cli").count(), 1);
+    assert_eq!(rig.show("routes").iter().filter(|row| row["source"] == "cli").count(), 1);
     rig.finish();
 }

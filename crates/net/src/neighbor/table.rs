@@ -3,8 +3,8 @@
 use super::own::OwnAddress;
 use super::port::{Port, Spare};
 use super::{Event, Limits, MessageKind, Neighbor, Protocol, Resolution, State, Timing};
-use crate::author::Author;
 use crate::interface::PortId;
+use crate::route_source::RouteSource;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use weir_wire::MacAddr;
@@ -23,7 +23,7 @@ pub(super) struct Key<A> {
 pub(super) struct Entry {
     pub(super) mac: Option<MacAddr>,
     pub(super) state: State,
-    author: Author,
+    source: RouteSource,
     since: u64,
     /// Packets were sent to it since it was last heard of.
     used: bool,
@@ -149,7 +149,7 @@ impl<A: Protocol> Neighbors<A> {
         port: PortId,
         address: A,
         mac: MacAddr,
-        author: Author,
+        source: RouteSource,
         events: &mut Vec<Event<A>>,
     ) -> bool {
         let key = Key { port, address };
@@ -163,7 +163,7 @@ impl<A: Protocol> Neighbors<A> {
         self.note_mac(key, mac, events);
         self.enter(now, key, State::Permanent);
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.author = author;
+            entry.source = source;
         }
         true
     }
@@ -305,7 +305,7 @@ impl<A: Protocol> Neighbors<A> {
         };
         self.unspare(key);
         let Some(entry) = self.entries.get_mut(&key) else { return };
-        (entry.state, entry.since, entry.requests, entry.author) = (state, now, 0, Author::Learned);
+        (entry.state, entry.since, entry.requests, entry.source) = (state, now, 0, RouteSource::Learned);
         entry.used &= matches!(state, State::Delay | State::Probe);
         entry.proven |= matches!(state, State::Reachable | State::Permanent);
         if let Some(spare) = spare(entry)
@@ -322,7 +322,7 @@ impl<A: Protocol> Neighbors<A> {
         let entry = Entry {
             mac: None,
             state,
-            author: Author::Learned,
+            source: RouteSource::Learned,
             since: now,
             used: true,
             proven: false,
@@ -418,8 +418,8 @@ fn jitter<A: Protocol>(key: Key<A>, range: u64) -> u64 {
 
 fn shown<A: Protocol>(key: Key<A>, entry: &Entry) -> Neighbor<A> {
     let Key { port, address } = key;
-    let &Entry { mac, state, author, since, router, .. } = entry;
-    Neighbor { port, address, mac, state, author, since, router }
+    let &Entry { mac, state, source, since, router, .. } = entry;
+    Neighbor { port, address, mac, state, source, since, router }
 }
 
 #[cfg(test)]

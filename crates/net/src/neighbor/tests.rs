@@ -325,24 +325,24 @@ fn a_probe_for_our_address_is_answered_and_is_a_conflict_while_we_probe() {
 #[test]
 fn static_neighbours_stay_whatever_is_heard() {
     let mut lab = Lab::quiet();
-    assert!(lab.table.add_static(lab.now, 1, PEER, HOST, Author::Config, &mut lab.events));
+    assert!(lab.table.add_static(lab.now, 1, PEER, HOST, RouteSource::Config, &mut lab.events));
     assert_eq!(std::mem::take(&mut lab.events), [RESOLVED]);
     assert_eq!(lab.hear(request(PEER, OTHER, PEER)), (Heard::Learned, vec![]));
     assert_eq!(lab.wait(1_000 * SECOND), []);
     assert_eq!(lab.resolve(), (Resolution::Known(HOST), vec![]));
     let shown = lab.table.get(1, PEER).unwrap();
-    assert_eq!((shown.state, shown.author, shown.mac), (State::Permanent, Author::Config, Some(HOST)));
+    assert_eq!((shown.state, shown.source, shown.mac), (State::Permanent, RouteSource::Config, Some(HOST)));
     lab.table.link_down(1, &mut lab.events);
     assert_eq!(lab.resolve(), (Resolution::NoPort, vec![]));
     lab.table.link_up(lab.now, 1);
     assert_eq!(lab.resolve().0, Resolution::Known(HOST));
-    assert!(lab.table.add_static(lab.now, 1, PEER, OTHER, Author::Cli, &mut lab.events));
+    assert!(lab.table.add_static(lab.now, 1, PEER, OTHER, RouteSource::Cli, &mut lab.events));
     assert_eq!(lab.events.pop(), Some(Event::Changed { port: 1, address: PEER, mac: OTHER }));
     assert!(lab.table.remove(1, PEER, &mut lab.events) && !lab.table.remove(1, PEER, &mut lab.events));
     assert_eq!(std::mem::take(&mut lab.events), [REMOVED]);
     assert_eq!(lab.resolve().0, Resolution::Pending);
     for (address, mac) in [(ME, HOST), (PEER, MacAddr::BROADCAST), (Ipv4Addr::new(10, 0, 0, 255), HOST)] {
-        assert!(!lab.table.add_static(lab.now, 1, address, mac, Author::Cli, &mut lab.events));
+        assert!(!lab.table.add_static(lab.now, 1, address, mac, RouteSource::Cli, &mut lab.events));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an author says of a route: where it goes on.
+//! What a source says of a route: where it goes on.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use crate::family::Family;
 use crate::interface::PortId;
 use crate::vrf::{DEFAULT_VRF, VrfId};
 
-/// One way on, as an author states it.
+/// One way on, as a source states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hop {
     /// The destination is on the link of this port.

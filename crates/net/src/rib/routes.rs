@@ -1,4 +1,4 @@
-//! Routes by VRF and prefix, and their entries: one for each author.
+//! Routes by VRF and prefix, and their entries: one for each source.
 //!
 //! An entry is in two lists: of its route, by preference, and of its set, in no order. The second one is why a set that
 //! has lost its last usable hop finds its routes without looking at others. Routes have a table for each family; entries and sets are
@@ -6,7 +6,7 @@
 
 use super::sets::Sets;
 use super::slab::{NONE, Slab};
-use super::{Author, Target};
+use super::{RouteSource, Target};
 use crate::family::Prefix;
 use crate::vrf::VrfId;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -40,7 +40,7 @@ pub enum RouteId {
 pub(super) struct Route<P> {
     pub(super) vrf: VrfId,
     pub(super) prefix: P,
-    /// The entry of the most preferred author.
+    /// The entry of the most preferred source.
     first: u32,
     /// What the forwarding table holds.
     pub(super) installed: Option<Target>,
@@ -59,13 +59,13 @@ impl<P> Default for Table<P> {
     }
 }
 
-/// What one author wants for one prefix.
+/// What one source wants for one prefix.
 #[derive(Debug)]
 pub(super) struct Entry {
     route: RouteId,
-    pub(super) author: Author,
+    pub(super) source: RouteSource,
     pub(super) set: u32,
-    /// The next author's entry for the prefix.
+    /// The next source's entry for the prefix.
     next: u32,
     /// Neighbours in the list of the set.
     before: u32,
@@ -126,7 +126,7 @@ impl<P: Prefix> Table<P> {
 }
 
 impl Routes {
-    /// Entries of all authors.
+    /// Entries of all sources.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -148,7 +148,7 @@ impl Routes {
         P::table(self).routes.indices().end
     }
 
-    /// Entries of a route with their numbers, the most preferred author first.
+    /// Entries of a route with their numbers, the most preferred source first.
     pub(super) fn entries_of(&self, route: RouteId) -> impl Iterator<Item = (u32, &Entry)> {
         let first = match route {
             RouteId::V4(index) => self.v4.routes.get(index).map(|route| route.first),
@@ -167,9 +167,9 @@ impl Routes {
     }
 
     /// Numbers of route and entry.
-    pub(super) fn find_entry<P: Routed>(&self, vrf: VrfId, prefix: P, author: Author) -> Option<(RouteId, u32)> {
+    pub(super) fn find_entry<P: Routed>(&self, vrf: VrfId, prefix: P, source: RouteSource) -> Option<(RouteId, u32)> {
         let route = P::id(*P::table(self).by_prefix.get(&(vrf, prefix))?);
-        let (entry, _) = self.entries_of(route).find(|(_, entry)| entry.author == author)?;
+        let (entry, _) = self.entries_of(route).find(|(_, entry)| entry.source == source)?;
         Some((route, entry))
     }
 
@@ -194,7 +194,7 @@ impl Routes {
     pub(super) fn attach<P: Routed>(
         &mut self,
         (vrf, prefix): (VrfId, P),
-        author: Author,
+        source: RouteSource,
         set: u32,
         sets: &mut Sets,
     ) -> RouteId {
@@ -202,9 +202,9 @@ impl Routes {
         let routes = &mut table.routes;
         let add = || routes.insert(Route { vrf, prefix, first: NONE, installed: None });
         let route = P::id(*table.by_prefix.entry((vrf, prefix)).or_insert_with(add));
-        let preferred = self.entries_of(route).take_while(|(_, entry)| entry.author < author).last();
+        let preferred = self.entries_of(route).take_while(|(_, entry)| entry.source < source).last();
         let preferred = preferred.map(|(index, _)| index);
-        let entry = Entry { route, author, set, next: NONE, before: NONE, after: NONE };
+        let entry = Entry { route, source, set, next: NONE, before: NONE, after: NONE };
         let entry = self.entries.insert(entry);
         let next = self.point_to(route, preferred, entry);
         if let Some(entry) = self.entries.get_mut(entry) {

@@ -28,8 +28,8 @@ fn installed(rib: &Rib) -> BTreeMap<Place, Target> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Replace(Place, Author, Vec<Hop>),
-    Remove(Place, Author),
+    Replace(Place, RouteSource, Vec<Hop>),
+    Remove(Place, RouteSource),
     Link(PortId, bool),
     Recycle,
     CatchUp(usize),
@@ -86,12 +86,12 @@ fn all_hops() -> impl Strategy<Value = Vec<Hop>> {
 }
 
 fn steps() -> impl Strategy<Value = Step> {
-    let author = || proptest::sample::select(Author::ALL.to_vec());
+    let source = || proptest::sample::select(RouteSource::ALL.to_vec());
     let ports = proptest::collection::vec((0u16..4).prop_map(Hop::On), 1..3);
     prop_oneof![
-        4 => (prefixes(), author(), all_hops()).prop_map(|(p, a, h)| Step::Replace(p, a, h)),
-        2 => (prefixes(), ports).prop_map(|(prefix, hops)| Step::Replace(prefix, Author::Connected, hops)),
-        3 => (prefixes(), author()).prop_map(|(prefix, author)| Step::Remove(prefix, author)),
+        4 => (prefixes(), source(), all_hops()).prop_map(|(p, a, h)| Step::Replace(p, a, h)),
+        2 => (prefixes(), ports).prop_map(|(prefix, hops)| Step::Replace(prefix, RouteSource::Connected, hops)),
+        3 => (prefixes(), source()).prop_map(|(prefix, source)| Step::Remove(prefix, source)),
         3 => (0u16..4, any::<bool>()).prop_map(|(port, up)| Step::Link(port, up)),
         1 => Just(Step::Recycle),
         2 => (0usize..4).prop_map(Step::CatchUp),
@@ -109,21 +109,21 @@ fn run(steps: Vec<Step>, limits: Limits, by_and_by: bool, check: impl Fn(&Fib, &
     let (mut rib, mut twin, mut fib, mut changes) = (Rib::new(limits), Twin::default(), Fib::default(), Vec::new());
     for step in steps {
         match step {
-            Step::Replace(place, author, hops) => {
+            Step::Replace(place, source, hops) => {
                 let before = fib.routes.clone();
-                let result = replace(&mut rib, place, author, &hops, &mut changes);
+                let result = replace(&mut rib, place, source, &hops, &mut changes);
                 fib.apply(&mut changes);
                 assert!(result.is_err() || !Twin::refuses(place.1, &hops));
                 assert!(result.is_ok() || Twin::refuses(place.1, &hops) || limits != Limits::default());
                 match result {
-                    Ok(()) => drop(twin.routes.insert((place.0, place.1, author), hops)),
+                    Ok(()) => drop(twin.routes.insert((place.0, place.1, source), hops)),
                     Err(_) => assert_eq!(before, fib.routes, "what is refused changes nothing"),
                 }
             }
-            Step::Remove(place, author) => {
-                let there = twin.routes.remove(&(place.0, place.1, author)).is_some();
+            Step::Remove(place, source) => {
+                let there = twin.routes.remove(&(place.0, place.1, source)).is_some();
                 let expected = if there { Ok(()) } else { Err(RouteError::NotFound) };
-                assert_eq!(remove(&mut rib, place, author, &mut changes), expected);
+                assert_eq!(remove(&mut rib, place, source, &mut changes), expected);
             }
             Step::Link(port, up) => {
                 rib.set_link(port, up);
@@ -157,8 +157,8 @@ fn run(steps: Vec<Step>, limits: Limits, by_and_by: bool, check: impl Fn(&Fib, &
     }
     check(&fib, &twin, &rib);
     let keys: Vec<_> = twin.routes.into_keys().collect();
-    for (vrf, prefix, author) in keys {
-        remove(&mut rib, (vrf, prefix), author, &mut changes).unwrap();
+    for (vrf, prefix, source) in keys {
+        remove(&mut rib, (vrf, prefix), source, &mut changes).unwrap();
     }
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
@@ -203,14 +203,14 @@ fn views_agree<P: Routed>(twin: &Twin, rib: &Rib) {
     assert_eq!(rib.routes_at::<P>(0..rib.positions::<P>()).count(), expected);
     for view in rib.routes::<P>() {
         let stated: BTreeSet<_> = view.hops().map(|(hop, _)| hop).collect();
-        let (vrf, prefix, author) = (view.vrf(), view.prefix().into(), view.author());
-        assert_eq!(stated, twin.routes[&(vrf, prefix, author)].iter().copied().collect());
+        let (vrf, prefix, source) = (view.vrf(), view.prefix().into(), view.source());
+        assert_eq!(stated, twin.routes[&(vrf, prefix, source)].iter().copied().collect());
         assert!(view.hops().all(|(hop, next_hop)| next_hop == twin.resolve(vrf, hop)));
-        let mut better = twin.routes.range((vrf, prefix, Author::Connected)..(vrf, prefix, author));
+        let mut better = twin.routes.range((vrf, prefix, RouteSource::Connected)..(vrf, prefix, source));
         let beaten = better.any(|(_, hops)| twin.reach(vrf, hops).is_some());
         let reach = twin.reach(vrf, &stated.into_iter().collect::<Vec<_>>());
         assert_eq!(view.is_installed(), !beaten && reach.is_some());
-        assert!(rib.routes_to(vrf, view.prefix()).any(|other| other.author() == author));
+        assert!(rib.routes_to(vrf, view.prefix()).any(|other| other.source() == source));
         let installed = rib.installed_at(vrf, view.prefix());
         if installed.is_some() {
             assert_eq!(installed, rib.installed::<P>(vrf).find(|(found, _)| *found == view.prefix()).map(|(_, to)| to));
@@ -242,7 +242,7 @@ fn two_ports(fib: &mut Fib) -> Rib {
     for port in 1..=2 {
         set_link(&mut rib, port, true, &mut changes);
         let network = net(&format!("10.0.{port}.0/24"));
-        rib.replace(DEFAULT_VRF, network, Author::Connected, &[Hop::On(port)], &mut changes).unwrap();
+        rib.replace(DEFAULT_VRF, network, RouteSource::Connected, &[Hop::On(port)], &mut changes).unwrap();
     }
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
@@ -255,7 +255,8 @@ fn an_equal_cost_set_shrinks_and_grows_by_its_group_alone() {
     let mut rib = two_ports(&mut fib);
     let hops = [via(ip("10.0.1.9")), via(ip("10.0.2.9"))];
     for third in 0..100 {
-        rib.replace(DEFAULT_VRF, net(&format!("198.51.{third}.0/24")), Author::Config, &hops, &mut changes).unwrap();
+        rib.replace(DEFAULT_VRF, net(&format!("198.51.{third}.0/24")), RouteSource::Config, &hops, &mut changes)
+            .unwrap();
     }
     assert_eq!(rib.group_count(), 1, "equal sets are one");
     fib.apply(&mut changes);
@@ -289,10 +290,10 @@ fn a_replaced_route_keeps_the_flows_of_the_hops_that_stay() {
         Some((_, Target::Group(id))) => *rib.buckets(id).unwrap(),
         other => panic!("{other:?}"),
     };
-    rib.replace(DEFAULT_VRF, prefix, Author::Cli, &hops(&[2, 3, 4, 5]), &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, prefix, RouteSource::Cli, &hops(&[2, 3, 4, 5]), &mut changes).unwrap();
     let before = buckets(&rib);
     fib.apply(&mut changes);
-    rib.replace(DEFAULT_VRF, prefix, Author::Cli, &hops(&[2, 3, 4]), &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, prefix, RouteSource::Cli, &hops(&[2, 3, 4]), &mut changes).unwrap();
     fib.apply(&mut changes);
     let after = buckets(&rib);
     let gone = before.iter().find(|id| !after.contains(id)).unwrap();
@@ -301,7 +302,7 @@ fn a_replaced_route_keeps_the_flows_of_the_hops_that_stay() {
     rib.replace(
         DEFAULT_VRF,
         prefix,
-        Author::Cli,
+        RouteSource::Cli,
         &[hops(&[2, 3, 4]), vec![via(ip("203.0.113.1"))]].concat(),
         &mut changes,
     )
@@ -315,15 +316,15 @@ fn a_lower_author_takes_over_while_the_better_one_has_no_link() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
     let default = net("0.0.0.0/0");
-    rib.replace(DEFAULT_VRF, default, Author::Learned, &[via(ip("10.0.2.1"))], &mut changes).unwrap();
-    rib.replace(DEFAULT_VRF, default, Author::Config, &[via(ip("10.0.1.1"))], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, default, RouteSource::Learned, &[via(ip("10.0.2.1"))], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, default, RouteSource::Config, &[via(ip("10.0.1.1"))], &mut changes).unwrap();
     let port = |rib: &Rib| rib.lookup(DEFAULT_VRF, ip("8.8.8.8")).map(|(_, target)| rib.next_hops_of(target)[0].port);
     assert_eq!(port(&rib), Some(1));
     set_link(&mut rib, 1, false, &mut changes);
     assert_eq!(port(&rib), Some(2));
     set_link(&mut rib, 1, true, &mut changes);
     assert_eq!(port(&rib), Some(1));
-    rib.remove(DEFAULT_VRF, default, Author::Config, &mut changes).unwrap();
+    rib.remove(DEFAULT_VRF, default, RouteSource::Config, &mut changes).unwrap();
     assert_eq!(port(&rib), Some(2));
     fib.apply(&mut changes);
     assert_eq!(rib.lookup(DEFAULT_VRF, ip("10.0.2.77")).map(|(prefix, _)| prefix), Some(net("10.0.2.0/24")));
@@ -333,14 +334,15 @@ fn a_lower_author_takes_over_while_the_better_one_has_no_link() {
 fn gateways_are_looked_up_among_connected_networks_only() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
-    rib.replace(DEFAULT_VRF, net("172.16.0.0/12"), Author::Config, &[via(ip("10.0.1.1"))], &mut changes).unwrap();
-    rib.replace(DEFAULT_VRF, net("192.168.0.0/16"), Author::Config, &[via(ip("172.16.0.1"))], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("172.16.0.0/12"), RouteSource::Config, &[via(ip("10.0.1.1"))], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("192.168.0.0/16"), RouteSource::Config, &[via(ip("172.16.0.1"))], &mut changes)
+        .unwrap();
     fib.apply(&mut changes);
     assert!(!fib.routes.contains_key(&at(net("192.168.0.0/16"))));
     let view = rib.routes_to(DEFAULT_VRF, net("192.168.3.3/16")).next().unwrap();
     assert_eq!(view.hops().collect::<Vec<_>>(), [(via(ip("172.16.0.1")), None)]);
     // The gateway's network moves from one port to the other.
-    rib.replace(DEFAULT_VRF, net("10.0.1.0/24"), Author::Connected, &[Hop::On(2)], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("10.0.1.0/24"), RouteSource::Connected, &[Hop::On(2)], &mut changes).unwrap();
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
     let expected = NextHop { port: 2, gateway: Some(ip("10.0.1.1").into()) };
@@ -352,7 +354,7 @@ fn bad_routes_are_refused_by_name() {
     let mut changes = Vec::new();
     let mut rib = Rib::new(Limits { routes: 1, next_hops: 1, groups: 0 });
     let mut replace =
-        |prefix: &str, hops: &[Hop]| rib.replace(DEFAULT_VRF, net(prefix), Author::Cli, hops, &mut changes);
+        |prefix: &str, hops: &[Hop]| rib.replace(DEFAULT_VRF, net(prefix), RouteSource::Cli, hops, &mut changes);
     assert_eq!(replace("10.0.0.0/8", &[]), Err(RouteError::NoHops));
     let many: Vec<_> = (0..65).map(Hop::On).collect();
     assert_eq!(replace("10.0.0.0/8", &many), Err(RouteError::TooManyHops { limit: 64 }));
@@ -371,14 +373,20 @@ fn a_starved_hop_is_served_after_recycling() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = Rib::new(Limits { next_hops: 2, ..Limits::default() });
     set_link(&mut rib, 1, true, &mut changes);
-    rib.replace(DEFAULT_VRF, net("172.16.0.0/12"), Author::Cli, &[Hop::ViaOn(ip("10.0.0.2").into(), 1)], &mut changes)
-        .unwrap();
-    rib.replace(DEFAULT_VRF, net("192.168.0.0/16"), Author::Cli, &[via(ip("10.0.0.1"))], &mut changes).unwrap();
-    rib.replace(DEFAULT_VRF, net("10.0.0.0/8"), Author::Connected, &[Hop::On(1)], &mut changes).unwrap();
+    rib.replace(
+        DEFAULT_VRF,
+        net("172.16.0.0/12"),
+        RouteSource::Cli,
+        &[Hop::ViaOn(ip("10.0.0.2").into(), 1)],
+        &mut changes,
+    )
+    .unwrap();
+    rib.replace(DEFAULT_VRF, net("192.168.0.0/16"), RouteSource::Cli, &[via(ip("10.0.0.1"))], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("10.0.0.0/8"), RouteSource::Connected, &[Hop::On(1)], &mut changes).unwrap();
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
     assert!(!fib.routes.contains_key(&at(net("192.168.0.0/16"))));
-    rib.remove(DEFAULT_VRF, net("172.16.0.0/12"), Author::Cli, &mut changes).unwrap();
+    rib.remove(DEFAULT_VRF, net("172.16.0.0/12"), RouteSource::Cli, &mut changes).unwrap();
     rib.recycle(rib.retired());
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
@@ -409,24 +417,24 @@ proptest! {
     #[test]
     fn a_replaced_route_moves_no_more_flows_than_it_must(
         steps in proptest::collection::vec(
-            (0u8..3, prop_oneof![Just(Author::Cli), Just(Author::Config)], proptest::collection::btree_set(2u8..10, 2..8)), 1..40,
+            (0u8..3, prop_oneof![Just(RouteSource::Cli), Just(RouteSource::Config)], proptest::collection::btree_set(2u8..10, 2..8)), 1..40,
         ),
     ) {
         let (mut fib, mut changes) = (Fib::default(), Vec::new());
         let mut rib = two_ports(&mut fib);
-        for (place, author, members) in steps {
+        for (place, source, members) in steps {
             let prefix = net(&format!("198.51.{place}.0/24"));
             let hops: Vec<Hop> = members.iter().map(|&last| via(Ipv4Addr::new(10, 0, 1, last))).collect();
             let before = buckets_to(&rib, prefix);
-            rib.replace(DEFAULT_VRF, prefix, author, &hops, &mut changes).unwrap();
+            rib.replace(DEFAULT_VRF, prefix, source, &hops, &mut changes).unwrap();
             fib.apply(&mut changes);
             let Some((before, after)) = before.zip(buckets_to(&rib, prefix)) else { continue };
-            let leads = rib.routes_to(DEFAULT_VRF, prefix).any(|route| route.author() == author && route.is_installed());
+            let leads = rib.routes_to(DEFAULT_VRF, prefix).any(|route| route.source() == source && route.is_installed());
             let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
             if leads {
                 prop_assert_eq!(moved, fewest_moves(&before, &after.iter().copied().collect()));
             } else {
-                prop_assert_eq!(moved, 0, "a better author's route stays as it is");
+                prop_assert_eq!(moved, 0, "a better source's route stays as it is");
             }
         }
     }
@@ -438,15 +446,15 @@ fn a_command_that_leaves_out_a_hop_of_the_configuration_moves_its_flows_only() {
     let mut rib = two_ports(&mut fib);
     let hops: Vec<Hop> = (2..10).map(|last| via(Ipv4Addr::new(10, 0, 1, last))).collect();
     let (prefix, other) = (net("198.51.100.0/24"), net("203.0.113.0/24"));
-    rib.replace(DEFAULT_VRF, prefix, Author::Config, &hops, &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, prefix, RouteSource::Config, &hops, &mut changes).unwrap();
     // Another route has just the hops that are to stay, with their flows spread in another way.
-    rib.replace(DEFAULT_VRF, other, Author::Config, &hops[1..], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, other, RouteSource::Config, &hops[1..], &mut changes).unwrap();
     let before = buckets_to(&rib, prefix).unwrap();
-    rib.replace(DEFAULT_VRF, prefix, Author::Cli, &hops[1..], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, prefix, RouteSource::Cli, &hops[1..], &mut changes).unwrap();
     let after = buckets_to(&rib, prefix).unwrap();
     let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
     assert_eq!(moved, BUCKETS / 8);
-    rib.remove(DEFAULT_VRF, prefix, Author::Cli, &mut changes).unwrap();
+    rib.remove(DEFAULT_VRF, prefix, RouteSource::Cli, &mut changes).unwrap();
     assert_eq!(buckets_to(&rib, prefix).unwrap(), before, "what the command covered comes back");
     fib.apply(&mut changes);
 }
@@ -456,11 +464,11 @@ fn when_groups_become_few_equal_sets_are_one() {
     let limits = Limits { groups: 4, ..Limits::default() };
     let (mut rib, mut changes) = (Rib::new(limits), Vec::new());
     set_link(&mut rib, 1, true, &mut changes);
-    rib.replace(DEFAULT_VRF, net("10.0.1.0/24"), Author::Connected, &[Hop::On(1)], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("10.0.1.0/24"), RouteSource::Connected, &[Hop::On(1)], &mut changes).unwrap();
     let hops: Vec<Hop> = (2..10).map(|last| via(Ipv4Addr::new(10, 0, 1, last))).collect();
-    rib.replace(DEFAULT_VRF, net("198.51.100.0/24"), Author::Config, &hops, &mut changes).unwrap();
-    rib.replace(DEFAULT_VRF, net("203.0.113.0/24"), Author::Config, &hops[1..], &mut changes).unwrap();
-    rib.replace(DEFAULT_VRF, net("198.51.100.0/24"), Author::Cli, &hops[1..], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("198.51.100.0/24"), RouteSource::Config, &hops, &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("203.0.113.0/24"), RouteSource::Config, &hops[1..], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("198.51.100.0/24"), RouteSource::Cli, &hops[1..], &mut changes).unwrap();
     assert_eq!(rib.group_count(), 2, "the last groups are for sets that are not there yet");
 }
 
@@ -474,7 +482,7 @@ fn a_link_takes_its_routes_along_by_the_piece() {
     let mut rib = two_ports(&mut fib);
     let prefix = |n: u32| Ipv4Net::new(Ipv4Addr::from_bits((20 << 24) + (n << 8)), 24).unwrap();
     for n in 0..ROUTES {
-        rib.replace(DEFAULT_VRF, prefix(n), Author::Config, &[via(ip("10.0.1.9"))], &mut changes).unwrap();
+        rib.replace(DEFAULT_VRF, prefix(n), RouteSource::Config, &[via(ip("10.0.1.9"))], &mut changes).unwrap();
     }
     fib.apply(&mut changes);
     for (up, left) in [(false, 1), (true, ROUTES as usize + 2)] {
@@ -487,8 +495,8 @@ fn a_link_takes_its_routes_along_by_the_piece() {
             pieces += 1;
             // One that the walk has not met yet, or has, goes and comes: be it met first, last or never.
             let one = prefix(pieces * 37 % ROUTES);
-            rib.remove(DEFAULT_VRF, one, Author::Config, &mut changes).unwrap();
-            rib.replace(DEFAULT_VRF, one, Author::Config, &[via(ip("10.0.1.9"))], &mut changes).unwrap();
+            rib.remove(DEFAULT_VRF, one, RouteSource::Config, &mut changes).unwrap();
+            rib.replace(DEFAULT_VRF, one, RouteSource::Config, &[via(ip("10.0.1.9"))], &mut changes).unwrap();
             fib.apply(&mut changes);
             assert_eq!(fib.routes.contains_key(&at(one)), up);
         }

@@ -2,15 +2,15 @@
 
 use super::routes::{Entry, Route, Routed};
 use super::{Hop, Rib, Target};
-use crate::author::Author;
 use crate::family::{Family, Prefix};
 use crate::group::{Buckets, GroupId};
 use crate::interface::PortId;
 use crate::nexthop::{NextHop, NextHopId};
+use crate::route_source::RouteSource;
 use crate::vrf::VrfId;
 use ipnet::Ipv4Net;
 
-/// One author's route.
+/// One source's route.
 #[derive(Clone, Copy, Debug)]
 pub struct RouteView<'r, P = Ipv4Net> {
     rib: &'r Rib,
@@ -30,14 +30,14 @@ impl<'r, P: Routed> RouteView<'r, P> {
     }
 
     /// Who made it.
-    pub const fn author(&self) -> Author {
-        self.entry.author
+    pub const fn source(&self) -> RouteSource {
+        self.entry.source
     }
 
-    /// Whether packets follow it: it has a usable hop and no better author has one.
+    /// Whether packets follow it: it has a usable hop and no better source has one.
     pub fn is_installed(&self) -> bool {
         let mut usable = self.rib.routes.entries(self.route).filter(|entry| self.rib.sets.target(entry.set).is_some());
-        usable.next().is_some_and(|best| best.author == self.entry.author)
+        usable.next().is_some_and(|best| best.source == self.entry.source)
     }
 
     /// Its hops as stated, each with the next hop that it leads to if it is usable.
@@ -51,7 +51,7 @@ impl<'r, P: Routed> RouteView<'r, P> {
 }
 
 impl Rib {
-    /// Routes of all authors, in all VRFs, of both families.
+    /// Routes of all sources, in all VRFs, of both families.
     pub fn len(&self) -> usize {
         self.routes.len()
     }
@@ -61,7 +61,7 @@ impl Rib {
         self.len() == 0
     }
 
-    /// All routes of a family, in no order of VRFs and prefixes; those of one prefix stand together, the most preferred author first.
+    /// All routes of a family, in no order of VRFs and prefixes; those of one prefix stand together, the most preferred source first.
     pub fn routes<P: Routed>(&self) -> impl Iterator<Item = RouteView<'_, P>> {
         self.routes.iter().flat_map(move |route| self.views(route))
     }
@@ -78,7 +78,7 @@ impl Rib {
         self.routes.positions::<P>()
     }
 
-    /// The routes to exactly this prefix, the most preferred author first.
+    /// The routes to exactly this prefix, the most preferred source first.
     pub fn routes_to<P: Routed>(&self, vrf: VrfId, prefix: P) -> impl Iterator<Item = RouteView<'_, P>> {
         self.routes.get(vrf, prefix.network()).into_iter().flat_map(move |route| self.views(route))
     }

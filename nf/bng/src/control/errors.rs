@@ -9,7 +9,7 @@ use weir_wire::{Ipv4, View, ethernet};
 
 use super::{Exit, Line, Turn, inside, inside_mut};
 use crate::encap::TAGGED;
-use crate::punt::Kind;
+use crate::punt::PuntReason;
 
 /// Kinds of errors, each with a rate of its own.
 const KINDS: usize = 6;
@@ -79,22 +79,22 @@ fn kind_of(problem: Problem) -> Option<(usize, Exit)> {
 
 impl Turn<'_, '_> {
     /// A customer's packet that can not go on.
-    pub(super) fn refuse_customer(&mut self, why: Kind, line: Line, mut packet: Held) {
-        if why == Kind::TooBig && self.control.config.tunnel.fragment {
+    pub(super) fn refuse_customer(&mut self, why: PuntReason, line: Line, mut packet: Held) {
+        if why == PuntReason::TooBig && self.control.config.tunnel.fragment {
             let to = Ipv4::view(inside(packet.packet())).map(Ipv4::destination_addr);
             let hop = to.and_then(|to| self.control.fib.hop_to(to));
             return self.fragment_outer(line, packet, hop);
         }
         let mtu = self.mtu_for(&packet);
-        if let Some(mtu) = mtu.filter(|_| why == Kind::TooBig) {
+        if let Some(mtu) = mtu.filter(|_| why == PuntReason::TooBig) {
             match self.pieces_up(line, packet, mtu) {
                 Ok(()) => return,
                 Err(whole) => packet = whole,
             }
         }
         let (problem, exit) = match why {
-            Kind::TtlExpired => (Problem::TtlExceeded, Exit::TtlExpired),
-            Kind::TooBig => match mtu {
+            PuntReason::TtlExpired => (Problem::TtlExceeded, Exit::TtlExpired),
+            PuntReason::TooBig => match mtu {
                 Some(mtu) => (Problem::FragmentationNeeded { mtu }, Exit::TooBig),
                 // The route has changed meanwhile.
                 None => (Problem::NetUnreachable, Exit::NoRoute),

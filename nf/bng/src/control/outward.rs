@@ -13,7 +13,7 @@ use weir_wire::{Ethernet, Ipv4, Ipv6, MacAddr, View, ethernet};
 use super::{Awaited, Exit, Line, Turn, inside, is_six};
 use crate::encap::{Each, TAGGED, TUNNEL};
 use crate::fib::{Action, Hop};
-use crate::punt::Kind;
+use crate::punt::PuntReason;
 use crate::registry::Wanted;
 use crate::six::wrap;
 use crate::table::{Address, BindingKey};
@@ -60,23 +60,23 @@ pub(super) fn behind_labels(frame: &[u8]) -> Option<usize> {
 
 impl Turn<'_, '_> {
     /// A packet that came in from the core.
-    pub(super) fn core_packet(&mut self, why: Kind, mut packet: Held) {
+    pub(super) fn core_packet(&mut self, why: PuntReason, mut packet: Held) {
         let position = self.control.ports.ingress(packet.port()).position;
-        if why == Kind::Fragment {
+        if why == PuntReason::Fragment {
             return self.outer_fragment(packet);
         }
         let frame = packet.packet().bytes();
         let inner = inner(frame, self.control.registry.settings().has_keys);
-        if why != Kind::Arp && inner.is_some_and(|inner| is_six(frame.get(inner.at..).unwrap_or_default())) {
+        if why != PuntReason::Arp && inner.is_some_and(|inner| is_six(frame.get(inner.at..).unwrap_or_default())) {
             return self.core6(why, packet);
         }
         match why {
-            Kind::Arp => self.core_arp(packet),
-            Kind::Local => self.core_local(position, packet),
-            Kind::Unresolved => self.wait_for_host(packet),
-            Kind::TtlExpired | Kind::TooBig => self.refuse_core(why, packet),
-            Kind::NoRoute | Kind::UnknownSource => self.out.send(packet, Exit::UnknownDestination),
-            Kind::Nd | Kind::Fragment | Kind::Originated => self.out.send(packet, Exit::NdIgnored),
+            PuntReason::Arp => self.core_arp(packet),
+            PuntReason::Local => self.core_local(position, packet),
+            PuntReason::Unresolved => self.wait_for_host(packet),
+            PuntReason::TtlExpired | PuntReason::TooBig => self.refuse_core(why, packet),
+            PuntReason::NoRoute | PuntReason::UnknownSource => self.out.send(packet, Exit::UnknownDestination),
+            PuntReason::Nd | PuntReason::Fragment | PuntReason::Originated => self.out.send(packet, Exit::NdIgnored),
         }
     }
 
@@ -216,21 +216,22 @@ impl Turn<'_, '_> {
 
     /// A packet to a customer that can not go on as it is: it goes in pieces if it may, else its source is told, the way customers'
     /// packets go.
-    fn refuse_core(&mut self, why: Kind, mut packet: Held) {
-        let exit = if why == Kind::TooBig { Exit::TooBig } else { Exit::TtlExpired };
+    fn refuse_core(&mut self, why: PuntReason, mut packet: Held) {
+        let exit = if why == PuntReason::TooBig { Exit::TooBig } else { Exit::TtlExpired };
         let host = self.key_of(&packet).and_then(|key| self.control.registry.host(key)).copied();
         let inner = inner(packet.packet().bytes(), self.control.registry.settings().has_keys);
         let (Some(host), Some(inner)) = (host, inner) else { return self.out.send(packet, Exit::UnknownDestination) };
         let subscriber = host.subscriber;
         let tags = self.control.registry.subscriber(subscriber).map(|one| one.tags);
         let mtu = tags.and_then(|tags| self.access_port(tags)).map_or(0, |(_, port)| port.mtu);
-        if why == Kind::TooBig {
+        if why == PuntReason::TooBig {
             match self.pieces_down(subscriber, packet, inner, mtu) {
                 Ok(()) => return,
                 Err(whole) => packet = whole,
             }
         }
-        let problem = if why == Kind::TooBig { Problem::FragmentationNeeded { mtu } } else { Problem::TtlExceeded };
+        let problem =
+            if why == PuntReason::TooBig { Problem::FragmentationNeeded { mtu } } else { Problem::TtlExceeded };
         let about = packet.packet().bytes().get(inner.at..).unwrap_or_default();
         if let Some((error, reason)) = self.error_to_core(subscriber, about, problem) {
             let to = Ipv4::view(&error).map(Ipv4::destination_addr);
@@ -283,10 +284,10 @@ impl Turn<'_, '_> {
             }
             (false, true) => {
                 let each = Each { key, total: bytes.len() as u16, tos, identification: None };
-                hop.head.wrap::<false>(&mut packet, each);
+                hop.rewrite.wrap::<false>(&mut packet, each);
             }
             (false, false) => {
-                hop.head.bare::<false>(&mut packet, bytes.len() as u16);
+                hop.rewrite.bare::<false>(&mut packet, bytes.len() as u16);
             }
         }
         Some(packet)

@@ -8,7 +8,7 @@ use weir_wire::{Ethernet, Ipv6, MacAddr, View, ethernet, ipv6, nd};
 
 use super::{Exit, Line, Turn, inner, inside, inside_mut};
 use crate::encap::TAGGED;
-use crate::punt::Kind;
+use crate::punt::PuntReason;
 use crate::registry::{PREFIX_LENGTH, half};
 use crate::table::{Address, BindingKey, Tags};
 
@@ -26,16 +26,16 @@ const fn kind_of(problem: Problem) -> (usize, Exit) {
 
 impl Turn<'_, '_> {
     /// A customer's IPv6 packet.
-    pub(super) fn customer6(&mut self, why: Kind, line: Line, packet: Held) {
+    pub(super) fn customer6(&mut self, why: PuntReason, line: Line, packet: Held) {
         match why {
-            Kind::UnknownSource => self.unknown_source6(line, packet),
-            Kind::Local => self.customer_local6(line, packet),
-            Kind::Unresolved => {
+            PuntReason::UnknownSource => self.unknown_source6(line, packet),
+            PuntReason::Local => self.customer_local6(line, packet),
+            PuntReason::Unresolved => {
                 let gateway = destination6(inside(packet.packet())).and_then(|to| self.control.fib.gateway_of6(to));
                 self.wait_for_gateway(line, packet, gateway);
             }
-            Kind::TtlExpired => self.refuse6(line, packet, Problem::HopLimitExceeded, Exit::TtlExpired),
-            Kind::TooBig => self.too_big6(line, packet),
+            PuntReason::TtlExpired => self.refuse6(line, packet, Problem::HopLimitExceeded, Exit::TtlExpired),
+            PuntReason::TooBig => self.too_big6(line, packet),
             _ => self.refuse6(line, packet, Problem::NoRoute, Exit::NoRoute),
         }
     }
@@ -152,12 +152,12 @@ impl Turn<'_, '_> {
     }
 
     /// An IPv6 packet from the core that could not go on: its source is told, the way customers' packets go.
-    pub(super) fn core6(&mut self, why: Kind, packet: Held) {
+    pub(super) fn core6(&mut self, why: PuntReason, packet: Held) {
         let exit = match why {
-            Kind::TooBig => Exit::TooBig,
-            Kind::TtlExpired => Exit::TtlExpired,
-            Kind::Local => return self.out.send(packet, Exit::NoProtocol),
-            Kind::Unresolved => return self.wait_for_host(packet),
+            PuntReason::TooBig => Exit::TooBig,
+            PuntReason::TtlExpired => Exit::TtlExpired,
+            PuntReason::Local => return self.out.send(packet, Exit::NoProtocol),
+            PuntReason::Unresolved => return self.wait_for_host(packet),
             _ => return self.out.send(packet, Exit::UnknownDestination),
         };
         let subscriber = self.tell_core6(why, &packet);
@@ -168,7 +168,7 @@ impl Turn<'_, '_> {
     }
 
     /// Whose the packet is, having told its source what is wrong.
-    fn tell_core6(&mut self, why: Kind, packet: &Held) -> Option<u32> {
+    fn tell_core6(&mut self, why: PuntReason, packet: &Held) -> Option<u32> {
         let frame = packet.packet().bytes();
         let registry = &self.control.registry;
         let inner = inner(frame, registry.settings().has_keys)?;
@@ -178,7 +178,7 @@ impl Turn<'_, '_> {
         let subscriber = registry.host(key)?.subscriber;
         let tags = registry.subscriber(subscriber)?.tags;
         let mtu = self.access_port(tags).map_or(0, |(_, port)| u32::from(port.mtu));
-        let problem = if why == Kind::TooBig { Problem::TooBig { mtu } } else { Problem::HopLimitExceeded };
+        let problem = if why == PuntReason::TooBig { Problem::TooBig { mtu } } else { Problem::HopLimitExceeded };
         if let Some((bytes, reason)) = self.error6(subscriber, about, false, problem, ip.destination_addr()) {
             let hop = destination6(&bytes).and_then(|to| self.control.fib.hop_to6(to));
             hop.and_then(|hop| self.send_to_core(subscriber, &bytes, &hop, true, reason));

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use ipnet::{Ipv4Net, Ipv6Net};
-use weir_net::Author;
+use weir_net::RouteSource;
 use weir_wire::MacAddr;
 
 use super::Settings;
@@ -19,7 +19,7 @@ pub(crate) const PREFIX_LENGTH: u8 = 64;
 pub(crate) const SHORTEST4: u8 = 24;
 pub(crate) const SHORTEST6: u8 = 56;
 
-/// What an author says about the subscriber behind a pair of tags.
+/// What a source says about the subscriber behind a pair of tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) tags: Tags,
@@ -48,8 +48,8 @@ pub(crate) struct Subscriber {
     /// The same as long as it is there; it is counted by it.
     pub(crate) number: u32,
     pub(crate) tags: Tags,
-    /// What each author says, the most preferred first; at least one.
-    pub(crate) versions: Vec<(Author, Fields)>,
+    /// What each source says, the most preferred first; at least one.
+    pub(crate) versions: Vec<(RouteSource, Fields)>,
     /// Addresses that were learned.
     pub(crate) learned: Vec<BindingKey>,
     /// What the number had counted before.
@@ -60,7 +60,7 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    pub(super) fn new(number: u32, tags: Tags, versions: Vec<(Author, Fields)>, zero: Sums) -> Subscriber {
+    pub(super) fn new(number: u32, tags: Tags, versions: Vec<(RouteSource, Fields)>, zero: Sums) -> Subscriber {
         Subscriber { number, tags, versions, learned: Vec::new(), zero, moves: 0, next_move: 0 }
     }
 
@@ -72,8 +72,8 @@ impl Subscriber {
     }
 
     /// Whose word counts.
-    pub(crate) fn author(&self) -> Author {
-        self.versions.first().map_or(Author::Config, |(author, _)| *author)
+    pub(crate) fn source(&self) -> RouteSource {
+        self.versions.first().map_or(RouteSource::Config, |(source, _)| *source)
     }
 
     /// The user's number in schedulers.

@@ -134,7 +134,7 @@ impl Registry {
 mod tests {
     use weir_config::{Rate, Size};
     use weir_mem::Domain;
-    use weir_net::Author;
+    use weir_net::RouteSource;
     use weir_sched::classify::ClassifyConfig;
     use weir_sched::config::{ProfileConfig, SchedulerConfig};
     use weir_stage::ownership::Owners;
@@ -188,11 +188,11 @@ mod tests {
 
     fn put(registry: &mut Registry, cvlan: u16, user: Option<u32>, profile: Option<&str>) {
         let fields = Fields { user, profile: profile.map(Into::into), ..Fields::default() };
-        registry.put(Author::Cli, Entry { tags: tags(cvlan), fields }).unwrap();
+        registry.put(RouteSource::Cli, Entry { tags: tags(cvlan), fields }).unwrap();
     }
 
     fn remove(registry: &mut Registry, cvlan: u16) {
-        registry.take_back(Author::Cli, tags(cvlan)).unwrap();
+        registry.take_back(RouteSource::Cli, tags(cvlan)).unwrap();
     }
 
     /// The profiles of users, by their numbers, as all schedulers have them.

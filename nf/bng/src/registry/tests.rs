@@ -26,7 +26,7 @@ fn entry(tags: Tags, key: u32, ipv4: &str) -> Entry {
 }
 
 fn put(registry: &mut Registry, entry: Entry) -> Result<(), String> {
-    let done = registry.put(Author::Config, entry);
+    let done = registry.put(RouteSource::Config, entry);
     registry.settle();
     done
 }
@@ -54,7 +54,7 @@ fn workers_find_who_was_put() {
     assert!(record.is_first_source4(0xc000_0209) && !record.is_first_source4(0xc633_6401));
     assert_eq!(found(&registry, 99, "198.51.100.3"), Some((0, None)));
     assert_eq!((found(&registry, 99, "198.51.100.4"), found(&registry, 0, "192.0.2.9")), (None, None));
-    registry.take_back(Author::Config, tags(1, 7)).unwrap();
+    registry.take_back(RouteSource::Config, tags(1, 7)).unwrap();
     registry.settle();
     assert_eq!((shared.by_tags(1, 1, 7), found(&registry, 99, "192.0.2.9")), (None, None));
     assert_eq!((registry.len(), registry.host_count(), registry.unsettled()), (0, 0, 0));
@@ -99,24 +99,24 @@ fn conflicts_are_named_and_change_nothing() {
 fn what_a_command_covered_comes_back() {
     let (_domain, mut registry) = registry(true);
     put(&mut registry, entry(tags(1, 1), 5, "192.0.2.1/32")).unwrap();
-    registry.put(Author::Cli, entry(tags(1, 1), 6, "192.0.2.2/32")).unwrap();
+    registry.put(RouteSource::Cli, entry(tags(1, 1), 6, "192.0.2.2/32")).unwrap();
     registry.settle();
-    let now = |registry: &Registry| registry.by_tags(tags(1, 1)).map(|found| (found.author(), found.fields().key));
-    assert_eq!(now(&registry), Some((Author::Cli, Some(6))));
+    let now = |registry: &Registry| registry.by_tags(tags(1, 1)).map(|found| (found.source(), found.fields().key));
+    assert_eq!(now(&registry), Some((RouteSource::Cli, Some(6))));
     assert!(found(&registry, 5, "192.0.2.1").is_none() && found(&registry, 6, "192.0.2.2").is_some());
     // The configuration goes on beneath.
     put(&mut registry, entry(tags(1, 1), 7, "192.0.2.3/32")).unwrap();
-    assert_eq!(now(&registry), Some((Author::Cli, Some(6))));
+    assert_eq!(now(&registry), Some((RouteSource::Cli, Some(6))));
     // What is free may be taken, and then keeps what was covered from coming back.
     put(&mut registry, entry(tags(1, 2), 7, "")).unwrap();
     assert_eq!(
-        registry.take_back(Author::Cli, tags(1, 1)),
+        registry.take_back(RouteSource::Cli, tags(1, 1)),
         Err("the key 7 is that of west 1.2; keys are unique".to_owned())
     );
-    registry.take_back(Author::Config, tags(1, 2)).unwrap();
-    registry.take_back(Author::Cli, tags(1, 1)).unwrap();
+    registry.take_back(RouteSource::Config, tags(1, 2)).unwrap();
+    registry.take_back(RouteSource::Cli, tags(1, 1)).unwrap();
     registry.settle();
-    assert_eq!(now(&registry), Some((Author::Config, Some(7))));
+    assert_eq!(now(&registry), Some((RouteSource::Config, Some(7))));
     assert!(found(&registry, 7, "192.0.2.3").is_some() && found(&registry, 6, "192.0.2.2").is_none());
 }
 
@@ -145,7 +145,7 @@ fn a_configuration_becomes_another() {
     );
     assert!(found(&registry, 12, "192.0.2.1").is_some() && registry.host_count() == 1);
     // Others' entries stay.
-    registry.put(Author::Cli, entry(tags(1, 9), 99, "")).unwrap();
+    registry.put(RouteSource::Cli, entry(tags(1, 9), 99, "")).unwrap();
     let refused = registry.become_config(config(&[(1, 99, "")]));
     assert_eq!(refused, [(tags(1, 1), "the key 99 is that of west 1.9; keys are unique".to_owned())]);
     assert_eq!(registry.become_config(Vec::new()), []);
@@ -178,7 +178,7 @@ fn addresses_are_learned_within_bounds() {
     assert_eq!(found(&registry, 0, "10.0.0.9"), Some((0, Some(word(mac(0))))));
     assert_eq!(found(&registry, 0, "192.0.2.1"), Some((0, Some(word(mac(0))))));
     assert_eq!(found(&registry, 0, "10.0.1.1"), Some((1, None)));
-    registry.take_back(Author::Config, tags(1, 1)).unwrap();
+    registry.take_back(RouteSource::Config, tags(1, 1)).unwrap();
     registry.settle();
     assert_eq!((registry.host_count(), found(&registry, 0, "10.0.0.9")), (1, None));
 }
@@ -271,22 +271,22 @@ fn a_wanted_address_is_asked_for() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Put(Author, Entry),
-    TakeBack(Author, Tags),
+    Put(RouteSource, Entry),
+    TakeBack(RouteSource, Tags),
     Heard(u32, u8, u8),
     Tick,
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let author = || prop_oneof![Just(Author::Config), Just(Author::Cli)];
+    let source = || prop_oneof![Just(RouteSource::Config), Just(RouteSource::Cli)];
     let line = || (1u16..5, 1u16..3).prop_map(|(svlan, cvlan)| tags(svlan, cvlan));
     let prefix =
         (0u32..8, 30u8..=32).prop_map(|(n, length)| Ipv4Net::new((0x0a00_0010 + n).into(), length).unwrap().trunc());
     let fields = (1u32..6, prop::collection::vec(prefix, 0..3), prop::option::of(0u8..3))
         .prop_map(|(key, ipv4, own)| Fields { key: Some(key), ipv4, mac: own.map(mac), ..Fields::default() });
     prop_oneof![
-        3 => (author(), line(), fields).prop_map(|(author, tags, fields)| Step::Put(author, Entry { tags, fields })),
-        1 => (author(), line()).prop_map(|(author, tags)| Step::TakeBack(author, tags)),
+        3 => (source(), line(), fields).prop_map(|(source, tags, fields)| Step::Put(source, Entry { tags, fields })),
+        1 => (source(), line()).prop_map(|(source, tags)| Step::TakeBack(source, tags)),
         2 => (0u32..8, 0u8..12, 0u8..3).prop_map(|(number, address, mac)| Step::Heard(number, address, mac)),
         1 => Just(Step::Tick),
     ]
@@ -338,14 +338,14 @@ proptest! {
             now += SECOND / 2;
             reader.quiescent();
             match step {
-                Step::Put(author, entry) => {
+                Step::Put(source, entry) => {
                     let before = registry.versions(entry.tags);
                     let tags = entry.tags;
-                    if registry.put(author, entry).is_err() {
+                    if registry.put(source, entry).is_err() {
                         prop_assert_eq!(before, registry.versions(tags));
                     }
                 }
-                Step::TakeBack(author, tags) => drop(registry.take_back(author, tags)),
+                Step::TakeBack(source, tags) => drop(registry.take_back(source, tags)),
                 Step::Heard(number, address, n) => {
                     let address = Address::V4(Ipv4Addr::from_bits(0x0a00_0010 + u32::from(address)));
                     registry.heard(now, number, address, mac(n));

@@ -1,4 +1,4 @@
-//! IPv6 on the straight path: what is forwarded whole, from and to addresses that were heard of. The stages for IPv4 find it among their
+//! IPv6 on the fast path: what is forwarded whole, from and to addresses that were heard of. The stages for IPv4 find it among their
 //! packets, with the tags or headers in front already read and the records of subscribers asked for, and carry it in turns as they do theirs:
 //! the bucket of each customer's network is asked for, then its binding, and between them the lines of routes. Whatever is not plain is
 //! left to the stages [`Six`](super::Six).
@@ -11,14 +11,14 @@ use weir_table::lpm6::{Lookup6, Walk};
 use weir_wire::{Ipv6, View, ethernet, ipv6};
 
 use super::first_half;
-use crate::down;
+use crate::downstream;
 use crate::encap::{Each, MAC_BITS, TAGGED, Tagged};
 use crate::examine::DISCOVERY;
 use crate::fib::{Action, Hops};
 use crate::identification::Identifications;
 use crate::table::Found;
 use crate::table::counters::Direction;
-use crate::up::{self, LAG};
+use crate::upstream::{self, LAG};
 
 /// Bytes of a tagged Ethernet header, an IPv6 header, and the type of an ICMPv6 message.
 const FRONT: usize = TAGGED + Ipv6::LEN + 1;
@@ -65,7 +65,7 @@ pub(crate) fn sift(frames: &[&Frame; BATCH], of: u64, destinations: &mut Destina
     six
 }
 
-impl up::Shared {
+impl upstream::Shared {
     /// Carries the packets in `mask`, which are for us, from the subscribers `behind` their tags. Answers which of them are gone, whose
     /// `ports` are said. Out of the way of IPv4.
     #[inline(never)]
@@ -169,9 +169,9 @@ impl up::Shared {
         let (total, tos) = (total as u16, ip.traffic_class());
         let inner = if TUNNEL {
             let identification = identifications.next();
-            hop.head.wrap::<true>(packet, Each { key: record.key(), total, tos, identification })
+            hop.rewrite.wrap::<true>(packet, Each { key: record.key(), total, tos, identification })
         } else {
-            hop.head.bare::<true>(packet, total)
+            hop.rewrite.bare::<true>(packet, total)
         };
         let [_, _, _, _, _, _, _, hop_limit, ..] = inner?;
         *hop_limit = hop_limit.wrapping_sub(1);
@@ -180,7 +180,7 @@ impl up::Shared {
     }
 }
 
-impl down::Shared {
+impl downstream::Shared {
     /// Carries the packets in `mask`, which begin at their offsets. Answers which of them are gone, whose `ports` are said. Out of the way
     /// of IPv4.
     #[inline(never)]
@@ -189,7 +189,7 @@ impl down::Shared {
         kernel: Kernel,
         batch: &mut Batch,
         mask: u64,
-        turns: &mut down::Turns,
+        turns: &mut downstream::Turns,
         ports: &mut [u8; BATCH],
     ) -> u64 {
         kernel.run(
@@ -199,7 +199,7 @@ impl down::Shared {
     }
 
     #[inline(always)]
-    fn carry_turns(&self, batch: &mut Batch, mask: u64, turns: &mut down::Turns, ports: &mut [u8; BATCH]) -> u64 {
+    fn carry_turns(&self, batch: &mut Batch, mask: u64, turns: &mut downstream::Turns, ports: &mut [u8; BATCH]) -> u64 {
         let subscribers = &*self.subscribers;
         batch.each_in(
             mask,

@@ -191,7 +191,7 @@ impl Counters {
     /// # Errors
     ///
     /// No memory.
-    pub(crate) fn lend(&self) -> Result<Arc<WorkerCounters>, arena::Error> {
+    pub(crate) fn acquire(&self) -> Result<Arc<WorkerCounters>, arena::Error> {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody but this list has them, and who had them last is done writing.
         let free = |worker: &mut Arc<WorkerCounters>| Arc::get_mut(worker).is_some().then(|| Arc::clone(worker));
@@ -213,7 +213,7 @@ impl Counters {
         Ok(counters)
     }
 
-    /// How many there are, lent or not.
+    /// How many there are, acquired or not.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.workers.lock().unwrap().len()
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn sums_what_all_workers_counted_since() {
         let counters = Counters::new(3, 0, &["a", "b"], 0);
-        let (one, other) = (counters.lend().unwrap(), counters.lend().unwrap());
+        let (one, other) = (counters.acquire().unwrap(), counters.acquire().unwrap());
         one.count(1, Direction::Up, 60);
         let zero = counters.sum(1);
         other.count(1, Direction::Up, 40);
@@ -269,12 +269,12 @@ mod tests {
     #[test]
     fn what_is_given_back_is_lent_again_and_goes_on() {
         let counters = Counters::new(3, 0, &["a", "b"], 0);
-        let kept = counters.lend().unwrap();
+        let kept = counters.acquire().unwrap();
         for _ in 0..1_000 {
-            let lent = counters.lend().unwrap();
-            assert!(!Arc::ptr_eq(&lent, &kept));
-            lent.count(1, Direction::Up, 60);
-            lent.count_drop(1, 1);
+            let acquired = counters.acquire().unwrap();
+            assert!(!Arc::ptr_eq(&acquired, &kept));
+            acquired.count(1, Direction::Up, 60);
+            acquired.count_drop(1, 1);
         }
         kept.count(1, Direction::Up, 60);
         assert_eq!(counters.len(), 2);
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn marks_tell_who_lost_packets_for_watched_reasons() {
         let counters = Counters::new(100, 2, &["a", "b", "c"], 0b101);
-        let (one, other) = (counters.lend().unwrap(), counters.lend().unwrap());
+        let (one, other) = (counters.acquire().unwrap(), counters.acquire().unwrap());
         for _ in 0..3 {
             one.count_drop(1, 0);
             one.count_drop(1, 1);

@@ -73,7 +73,7 @@ fn looking_at_a_graph_costs_nothing_that_stays() {
     for _ in 0..1_000 {
         drop(instance.graph(0).unwrap());
         // What a stage counted before it went.
-        counters.lend().unwrap().count(0, Direction::Up, 60);
+        counters.acquire().unwrap().count(0, Direction::Up, 60);
     }
     // Those of the one that runs, and of one more.
     assert_eq!(counters.len(), 2 * sets);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use weir_mem::Domain;
-use weir_net::Author;
+use weir_net::RouteSource;
 use weir_packet::{BATCH, Batch, HeapPool, Pool, Slot};
 use weir_stage::ownership::{MAX_OWNERS, Own, Owners, Whose};
 use weir_wire::{MacAddr, ethernet};
@@ -312,9 +312,9 @@ proptest! {
                 Change::Put { line, key, user, address } => {
                     let ipv4 = vec![format!("192.0.2.{address}/32").parse().unwrap()];
                     let fields = Fields { key: Some(key), user, ipv4, ..Fields::default() };
-                    drop(registry.put(Author::Config, Entry { tags: tags(line), fields }));
+                    drop(registry.put(RouteSource::Config, Entry { tags: tags(line), fields }));
                 }
-                Change::Gone { line } => drop(registry.take_back(Author::Config, tags(line))),
+                Change::Gone { line } => drop(registry.take_back(RouteSource::Config, tags(line))),
             }
             registry.settle();
             prop_assert_eq!(registry.unsettled(), 0);

@@ -11,19 +11,19 @@ use weir_table::lpm4::Prefix4;
 use weir_wire::mpls::Label;
 use weir_wire::{MacAddr, ethernet};
 
-use crate::down::{self, Down};
+use crate::downstream::{self, Down};
 use crate::encap::Outer;
 use crate::fib::{Fib, Gateway};
 use crate::identification::{Identifications, Sequence};
 use crate::loss::reasons;
 use crate::marking::Marking;
 use crate::ports::{BngPort, Ports, Side};
-use crate::punt::{Policing, Rates};
+use crate::punt::{PuntPolicer, Rates};
 use crate::table::counters::{Counters, Sums};
 use crate::table::{
     Address, BindingFields, BindingKey, Limits, Sources4, Sources6, Stations, SubscriberFields, Tables, Tags,
 };
-use crate::up::{self, Up};
+use crate::upstream::{self, Up};
 
 /// The ports' addresses: 02:00:00:00:00:01 towards customers, 02:00:00:00:00:02 towards the core.
 pub(super) const ACCESS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -156,16 +156,16 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
         }
         fib.add_local(Ipv4Addr::from(OWN)).unwrap();
         let counters = Counters::new(64, 1, reasons(), 0);
-        let worker = counters.lend().unwrap();
+        let worker = counters.acquire().unwrap();
         let kind = Key::new(0).unwrap();
-        let up = up::Shared {
+        let up = upstream::Shared {
             subscribers: Arc::clone(tables.shared()),
             fib: fib.view(),
             ports: Arc::clone(&ports),
             counters: Arc::clone(&worker),
             tpid: TPID,
         };
-        let down = down::Shared {
+        let down = downstream::Shared {
             subscribers: Arc::clone(tables.shared()),
             ports,
             counters: worker,
@@ -174,12 +174,12 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
             own: vec![u32::from_be_bytes(OWN)],
             own6: Vec::new(),
         };
-        let policing = || Policing::new(rates).unwrap();
+        let policer = || PuntPolicer::new(rates).unwrap();
         let mut up = Harness::reading(
-            Up::<TUNNEL>::new(up, kernel, policing(), kind, Identifications::new(&Sequence::default(), false)),
+            Up::<TUNNEL>::new(up, kernel, policer(), kind, Identifications::new(&Sequence::default(), false)),
             &domain,
         );
-        let mut down = Harness::reading(Down::<TUNNEL>::new(down, kernel, policing(), kind), &domain);
+        let mut down = Harness::reading(Down::<TUNNEL>::new(down, kernel, policer(), kind), &domain);
         for slot in (0..weir_packet::BATCH).map(Slot::new) {
             up.lanes().port[slot] = ACCESS_INDEX;
             down.lanes().port[slot] = CORE_INDEX;

@@ -15,7 +15,7 @@ use weir_wire::extension::{self, Limits};
 use super::parcel::{Header, Parcel, ip_bytes_mut, is_of_link, take_hop};
 use super::{Exit, HEADER, Station, Turn};
 use crate::answer::{Trouble, address_frame};
-use crate::punt::Kind;
+use crate::punt::PuntReason;
 use crate::routing::Decision;
 use crate::state::{Link, Routable};
 
@@ -80,7 +80,7 @@ impl Turn<'_, '_> {
             }
             Resolution::Known(_) | Resolution::Pending => {
                 address_frame(packet.packet_mut(), from, origin.to_mac());
-                packet.set(self.kind, Kind::Originated);
+                packet.set(self.kind, PuntReason::Originated);
                 self.out.emit(packet, Exit::Again, reason);
                 true
             }

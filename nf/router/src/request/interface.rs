@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use serde_json::{Value, json};
 use weir_config::{INTERFACE_NAME, InterfaceAddress};
 use weir_ip::{Fresh, InterfaceId, Tag, Tags, tags_of};
-use weir_net::Author;
+use weir_net::RouteSource;
 use weir_stage::interface::can_announce;
 use weir_stage::{Argument, Collection, Saved, Verb};
 
@@ -113,7 +113,7 @@ pub(super) fn understand(control: &Control, action: &str, arguments: &Value) -> 
         }
         "del" => {
             let id = find(control, &name)?;
-            if control.ledger.author(id) == Author::Config {
+            if control.ledger.source(id) == RouteSource::Config {
                 return Err(format!("interface {name} stands in the configuration; delete it there and reload"));
             }
             Ok(Change::Delete(id))
@@ -288,7 +288,7 @@ pub(super) fn apply(control: &mut Control, change: Change, now: u64) -> Result<O
     match change {
         Change::Add(wanted) => {
             let name = wanted.fresh.name.clone();
-            let id = control.place(&wanted, Author::Cli, now).map_err(|refused| format!("{name}: {refused}"))?;
+            let id = control.place(&wanted, RouteSource::Cli, now).map_err(|refused| format!("{name}: {refused}"))?;
             Ok(Some(Change::Delete(id)))
         }
         Change::Set(id, wanted) => {

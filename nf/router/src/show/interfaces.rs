@@ -60,7 +60,7 @@ fn row(control: &Control, interface: &Interface, sent: &HashMap<InterfaceId, (u6
         "rx_bytes": rx_bytes,
         "tx_packets": tx_packets,
         "tx_bytes": tx_bytes,
-        "author": control.ledger.author(interface.id).name(),
+        "source": control.ledger.source(interface.id).name(),
         "unknown_tags": unknown.map(|tags| tags.to_string()),
     })
 }

@@ -10,7 +10,7 @@ use weir_wire::{Ethernet, Ipv4, MacAddr, View};
 
 use super::CHECK_FIRST;
 use crate::classify::Family;
-use crate::fib::Entry;
+use crate::fib::Adjacency;
 use crate::rewrite::{Four, Header, source_word, trim};
 
 weir_stage::ways! {
@@ -38,7 +38,7 @@ config! {
 
 /// Sends packets to one next hop.
 struct Rewriting {
-    entry: Entry,
+    adjacency: Adjacency,
     egress: Arc<Egress>,
 }
 
@@ -54,7 +54,7 @@ impl Rewriting {
         if packet.len() > longest {
             return Exit::TooBig;
         }
-        Four::rewrite(packet, self.entry, source_word::<Four>(&self.egress));
+        Four::rewrite(packet, self.adjacency, source_word::<Four>(&self.egress));
         Exit::Out
     }
 }
@@ -95,7 +95,7 @@ impl StageKind for Ipv4Rewrite {
         }
         let egress = Arc::new(Egress::default());
         fill(&egress, &config, env);
-        Ok(Box::new(Make { entry: Entry::forward(0, to), egress }))
+        Ok(Box::new(Make { adjacency: Adjacency::forward(0, to), egress }))
     }
 }
 
@@ -107,13 +107,13 @@ fn fill(egress: &Egress, config: &RewriteConfig, env: &Env<'_>) {
 }
 
 struct Make {
-    entry: Entry,
+    adjacency: Adjacency,
     egress: Arc<Egress>,
 }
 
 impl Make {
     fn make(&self) -> Rewriting {
-        Rewriting { entry: self.entry, egress: Arc::clone(&self.egress) }
+        Rewriting { adjacency: self.adjacency, egress: Arc::clone(&self.egress) }
     }
 }
 

@@ -11,7 +11,7 @@ use ipnet::{IpNet, Ipv4Net};
 use weir_config::{Change, ConfigError, ErrorKind, Errors, FilePath, OneOrMany, Schema, config};
 use weir_ip::Ingress;
 use weir_net::rib::{Hop, Limits};
-use weir_net::{Author, DEFAULT_VRF};
+use weir_net::{DEFAULT_VRF, RouteSource};
 use weir_packet::{Batch, LaneId};
 use weir_simd::Kernel;
 use weir_simd::frame_check::BATCH;
@@ -26,7 +26,7 @@ use super::CHECK_FIRST;
 use crate::checker::{Checker, reach};
 use crate::config::TableKind;
 use crate::counters::Counters;
-use crate::fib::{Entry, Fib, Leads};
+use crate::fib::{Adjacency, Fib, Leads};
 use crate::lookups::Lookups;
 use crate::missing::Missing;
 use crate::routing::{Network, Routing, Tables};
@@ -101,7 +101,7 @@ impl<T: Lookup4> RoutingStage<T> {
         let fib = self.lookups.fib.view(self.lookups.fib.places());
         let (mut ways, mut gone) = ([0; BATCH], 0);
         batch.each_ref(|slot, _| {
-            if let Some(way) = fib.entry(places[slot.index()]).and_then(Entry::interface) {
+            if let Some(way) = fib.adjacency(places[slot.index()]).and_then(Adjacency::interface) {
                 ways[slot.index()] = way as u8;
                 gone |= slot.bit();
             }
@@ -196,7 +196,9 @@ impl DescribeStage for Described {
             routing.set_link(way, true);
             // Which address it is means nothing here: that it is known is enough to be a way.
             routing.set_mac(way, (*gateway).into(), Some(MacAddr::ZERO));
-            if let Err(refusal) = routing.replace(hold(way), Author::Learned, &[Hop::ViaOn((*gateway).into(), way)]) {
+            if let Err(refusal) =
+                routing.replace(hold(way), RouteSource::Learned, &[Hop::ViaOn((*gateway).into(), way)])
+            {
                 refused.push((hold(way), refusal));
             }
         }
@@ -294,8 +296,8 @@ impl Writer {
     fn set_routes(&mut self, wanted: &[StaticRoute], config: &RouteConfig) {
         let Writer { routing, missing } = self;
         let is_wanted = |prefix: IpNet| wanted.binary_search_by_key(&prefix, |route| route.prefix).is_ok();
-        missing.retain(Author::Config, |(_, prefix)| is_wanted(prefix));
-        let ours = routing.rib().routes::<Ipv4Net>().filter(|route| route.author() == Author::Config);
+        missing.retain(RouteSource::Config, |(_, prefix)| is_wanted(prefix));
+        let ours = routing.rib().routes::<Ipv4Net>().filter(|route| route.source() == RouteSource::Config);
         let gone = ours.map(|route| route.prefix().into()).filter(|prefix| !is_wanted(*prefix));
         let gone: Vec<Network> = gone.map(|prefix| (DEFAULT_VRF, prefix)).collect();
         routing.remove_config(&gone);
@@ -303,7 +305,7 @@ impl Writer {
         for route in wanted {
             hops.clear();
             route.via.each(|via| hops.extend(config.hop(via)));
-            missing.replace(routing, (DEFAULT_VRF, route.prefix), Author::Config, &hops);
+            missing.replace(routing, (DEFAULT_VRF, route.prefix), RouteSource::Config, &hops);
         }
     }
 }

@@ -103,7 +103,7 @@ proptest! {
                     table.arp_received(now, port, &arp, &mut events);
                 }
                 Step::Static(port, last, mac_last) => {
-                    table.add_static(now, port, ip(last), mac(mac_last), Author::Cli, &mut events);
+                    table.add_static(now, port, ip(last), mac(mac_last), RouteSource::Cli, &mut events);
                 }
                 Step::Remove(port, last) => drop(table.remove(port, ip(last), &mut events)),
                 Step::Link(port, true) => table.link_up(now, port),

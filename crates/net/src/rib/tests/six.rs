@@ -15,10 +15,10 @@ fn address(text: &str) -> IpAddr {
 fn an_ipv4_route_goes_by_an_ipv6_router_and_shares_its_next_hop() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
-    rib.replace(DEFAULT_VRF, net6("2001:db8:1::/64"), Author::Connected, &[Hop::On(1)], &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net6("2001:db8:1::/64"), RouteSource::Connected, &[Hop::On(1)], &mut changes).unwrap();
     let router = [via(address("2001:db8:1::9"))];
-    rib.replace(DEFAULT_VRF, net("198.51.100.0/24"), Author::Config, &router, &mut changes).unwrap();
-    rib.replace(DEFAULT_VRF, net6("2001:db8:ff::/48"), Author::Config, &router, &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net("198.51.100.0/24"), RouteSource::Config, &router, &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, net6("2001:db8:ff::/48"), RouteSource::Config, &router, &mut changes).unwrap();
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
     let four = fib.routes[&at(net("198.51.100.0/24"))];
@@ -36,7 +36,7 @@ fn link_local_routers_need_their_port() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
     let router = address("fe80::1");
-    let mut replace = |hops: &[Hop]| rib.replace(DEFAULT_VRF, net6("::/0"), Author::Config, hops, &mut changes);
+    let mut replace = |hops: &[Hop]| rib.replace(DEFAULT_VRF, net6("::/0"), RouteSource::Config, hops, &mut changes);
     assert_eq!(replace(&[via(router)]), Err(RouteError::NeedsPort(router)));
     // The same address on two links is two routers.
     assert_eq!(replace(&[Hop::ViaOn(router, 1), Hop::ViaOn(router, 2)]), Ok(()));
@@ -54,19 +54,19 @@ fn routes_that_lead_nowhere_have_no_next_hops_and_win_as_others_do() {
     let before = rib.next_hop_count();
     for discard in Discard::ALL {
         let hops = [Hop::Discard(discard)];
-        rib.replace(DEFAULT_VRF, net("203.0.113.0/24"), Author::Config, &hops, &mut changes).unwrap();
-        rib.replace(7, net6("2001:db8::/32"), Author::Config, &hops, &mut changes).unwrap();
+        rib.replace(DEFAULT_VRF, net("203.0.113.0/24"), RouteSource::Config, &hops, &mut changes).unwrap();
+        rib.replace(7, net6("2001:db8::/32"), RouteSource::Config, &hops, &mut changes).unwrap();
         fib.apply(&mut changes);
         assert_eq!(fib.routes[&at(net("203.0.113.0/24"))], Target::Discard(discard));
         assert_eq!(rib.installed_at(7, net6("2001:db8::/32")), Some(Target::Discard(discard)));
         let both = [hops[0], via(ip("10.0.1.1"))];
-        let refused = rib.replace(DEFAULT_VRF, net("203.0.113.0/24"), Author::Cli, &both, &mut changes);
+        let refused = rib.replace(DEFAULT_VRF, net("203.0.113.0/24"), RouteSource::Cli, &both, &mut changes);
         assert_eq!(refused, Err(RouteError::DiscardAndMore(discard)));
         assert_eq!(rib.next_hop_count(), before);
     }
     assert_eq!(rib.routes_to(DEFAULT_VRF, net("203.0.113.0/24")).next().unwrap().hops().count(), 1);
-    // A better author's route covers it, as long as that one has a link.
-    rib.replace(DEFAULT_VRF, net("203.0.113.0/24"), Author::Cli, &[via(ip("10.0.1.1"))], &mut changes).unwrap();
+    // A better source's route covers it, as long as that one has a link.
+    rib.replace(DEFAULT_VRF, net("203.0.113.0/24"), RouteSource::Cli, &[via(ip("10.0.1.1"))], &mut changes).unwrap();
     set_link(&mut rib, 1, false, &mut changes);
     fib.apply(&mut changes);
     assert_eq!(fib.routes[&at(net("203.0.113.0/24"))], Target::Discard(Discard::Prohibit));
@@ -77,7 +77,7 @@ fn an_ipv6_route_cannot_go_by_an_ipv4_router() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
     for hop in [via(ip("10.0.1.1")), Hop::ViaOn(address("10.0.1.1"), 1)] {
-        let refused = rib.replace(DEFAULT_VRF, net6("::/0"), Author::Cli, &[hop], &mut changes);
+        let refused = rib.replace(DEFAULT_VRF, net6("::/0"), RouteSource::Cli, &[hop], &mut changes);
         assert_eq!(refused, Err(RouteError::WrongFamily(address("10.0.1.1"))));
     }
     let text = RouteError::WrongFamily(address("10.0.1.1")).to_string();
@@ -91,9 +91,9 @@ fn vrfs_are_apart_and_share_next_hops() {
     let mut rib = two_ports(&mut fib);
     let (network, default) = (net("10.0.1.0/24"), net("0.0.0.0/0"));
     // The same network on another port of another VRF.
-    rib.replace(1, network, Author::Connected, &[Hop::On(2)], &mut changes).unwrap();
+    rib.replace(1, network, RouteSource::Connected, &[Hop::On(2)], &mut changes).unwrap();
     for vrf in [DEFAULT_VRF, 1, 2] {
-        rib.replace(vrf, default, Author::Config, &[via(ip("10.0.1.9"))], &mut changes).unwrap();
+        rib.replace(vrf, default, RouteSource::Config, &[via(ip("10.0.1.9"))], &mut changes).unwrap();
     }
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
@@ -103,7 +103,7 @@ fn vrfs_are_apart_and_share_next_hops() {
     };
     assert_eq!([DEFAULT_VRF, 1, 2].map(|vrf| port_in(&fib, vrf)), [Some(1), Some(2), None]);
     // A leak: a route of one VRF by a router of another, by its port.
-    rib.replace(2, default, Author::Config, &[Hop::ViaOn(address("10.0.1.9"), 2)], &mut changes).unwrap();
+    rib.replace(2, default, RouteSource::Config, &[Hop::ViaOn(address("10.0.1.9"), 2)], &mut changes).unwrap();
     fib.apply(&mut changes);
     assert_eq!(fib.routes[&(2, default.into())], fib.routes[&(1, default.into())], "the same adjacency");
     assert_eq!(rib.lookup(2, ip("192.0.2.1")).map(|(prefix, _)| prefix), Some(default));
@@ -117,9 +117,9 @@ fn a_link_that_flaps_does_not_hold_up_others() {
     let hop = |n: u32, port| [Hop::ViaOn(Ipv4Addr::from_bits(0x0a00_0100 + n).into(), port)];
     let prefix = |n: u32| Ipv4Net::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24).unwrap();
     for n in 0..200 {
-        rib.replace(DEFAULT_VRF, prefix(n), Author::Config, &hop(n, 1), &mut changes).unwrap();
+        rib.replace(DEFAULT_VRF, prefix(n), RouteSource::Config, &hop(n, 1), &mut changes).unwrap();
     }
-    rib.replace(DEFAULT_VRF, prefix(999), Author::Config, &hop(7, 2), &mut changes).unwrap();
+    rib.replace(DEFAULT_VRF, prefix(999), RouteSource::Config, &hop(7, 2), &mut changes).unwrap();
     fib.apply(&mut changes);
     rib.set_link(1, false);
     rib.set_link(2, false);
@@ -142,12 +142,12 @@ fn a_link_costs_what_depends_on_it() {
     for n in 0..5000 {
         let gateway = Ipv4Addr::from_bits(0x0a00_0100 + n % 200);
         let prefix = Ipv4Net::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24).unwrap();
-        rib.replace(DEFAULT_VRF, prefix, Author::Config, &[via(gateway)], &mut changes).unwrap();
+        rib.replace(DEFAULT_VRF, prefix, RouteSource::Config, &[via(gateway)], &mut changes).unwrap();
     }
     for port in 3..1000 {
         rib.set_link(port, true);
         let network = Ipv4Net::new(Ipv4Addr::from_bits(0xac10_0000 + (u32::from(port) << 4)), 28).unwrap();
-        rib.replace(port % 3, network, Author::Connected, &[Hop::On(port)], &mut changes).unwrap();
+        rib.replace(port % 3, network, RouteSource::Connected, &[Hop::On(port)], &mut changes).unwrap();
         assert!(rib.catch_up(usize::MAX, &mut changes) <= 1, "the network's own hop");
         rib.set_link(port, false);
         assert!(rib.catch_up(usize::MAX, &mut changes) <= 3, "hop, set and route of the network");

@@ -70,7 +70,7 @@ pub(super) type Reach = Result<BTreeSet<NextHop>, Discard>;
 /// The definition.
 #[derive(Default)]
 pub(super) struct Twin {
-    pub(super) routes: BTreeMap<(VrfId, IpNet, Author), Vec<Hop>>,
+    pub(super) routes: BTreeMap<(VrfId, IpNet, RouteSource), Vec<Hop>>,
     pub(super) up: BTreeSet<PortId>,
 }
 
@@ -87,9 +87,9 @@ impl Twin {
 
     pub(super) fn port_of(&self, vrf: VrfId, gateway: IpAddr) -> Option<PortId> {
         let mut networks = Vec::new();
-        for ((other, network, author), hops) in &self.routes {
+        for ((other, network, source), hops) in &self.routes {
             for hop in hops {
-                if let (Author::Connected, Hop::On(port)) = (author, hop)
+                if let (RouteSource::Connected, Hop::On(port)) = (source, hop)
                     && *other == vrf
                     && network.contains(&gateway)
                     && self.up.contains(port)
@@ -137,13 +137,13 @@ impl Twin {
 pub(super) fn replace(
     rib: &mut Rib,
     (vrf, prefix): Place,
-    author: Author,
+    source: RouteSource,
     hops: &[Hop],
     changes: &mut Vec<Change>,
 ) -> Result<(), RouteError> {
     match prefix {
-        IpNet::V4(prefix) => rib.replace(vrf, prefix, author, hops, changes),
-        IpNet::V6(prefix) => rib.replace(vrf, prefix, author, hops, changes),
+        IpNet::V4(prefix) => rib.replace(vrf, prefix, source, hops, changes),
+        IpNet::V6(prefix) => rib.replace(vrf, prefix, source, hops, changes),
     }
 }
 
@@ -151,11 +151,11 @@ pub(super) fn replace(
 pub(super) fn remove(
     rib: &mut Rib,
     (vrf, prefix): Place,
-    author: Author,
+    source: RouteSource,
     changes: &mut Vec<Change>,
 ) -> Result<(), RouteError> {
     match prefix {
-        IpNet::V4(prefix) => rib.remove(vrf, prefix, author, changes),
-        IpNet::V6(prefix) => rib.remove(vrf, prefix, author, changes),
+        IpNet::V4(prefix) => rib.remove(vrf, prefix, source, changes),
+        IpNet::V6(prefix) => rib.remove(vrf, prefix, source, changes),
     }
 }

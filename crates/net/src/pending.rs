@@ -7,17 +7,17 @@ use std::hash::Hash;
 ///
 /// Nothing that the lookup of a packet led to should be kept with it: when the answer comes it is looked up anew.
 #[derive(Debug)]
-pub struct Waiting<K, T> {
+pub struct Pending<K, T> {
     queues: HashMap<K, VecDeque<T>>,
     each: usize,
     most: usize,
     held: usize,
 }
 
-impl<K: Copy + Eq + Hash, T> Waiting<K, T> {
+impl<K: Copy + Eq + Hash, T> Pending<K, T> {
     /// Room for so many for each, at least one, and in all.
-    pub fn new(each: usize, most: usize) -> Waiting<K, T> {
-        Waiting { queues: HashMap::new(), each, most, held: 0 }
+    pub fn new(each: usize, most: usize) -> Pending<K, T> {
+        Pending { queues: HashMap::new(), each, most, held: 0 }
     }
 
     /// Adds one; answers the one that has to go if there is no room: the oldest that waits for the same answer (RFC 1122 section
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_oldest_gives_way_and_order_is_kept() {
-        let mut waiting = Waiting::new(3, 100);
+        let mut waiting = Pending::new(3, 100);
         assert!((0..3).all(|n| waiting.push('a', n).is_none()));
         assert_eq!((waiting.push('a', 3), waiting.held()), (Some(0), 3));
         assert_eq!((waiting.take('a'), waiting.held()), ([1, 2, 3].into(), 0));
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn when_all_room_is_taken_only_who_has_some_may_trade() {
-        let mut waiting = Waiting::new(3, 2);
+        let mut waiting = Pending::new(3, 2);
         assert!((0..2).all(|n| waiting.push('a', n).is_none()));
         assert_eq!(waiting.push('b', 7), Some(7));
         assert_eq!((waiting.push('a', 8), waiting.held()), (Some(0), 2));
@@ -84,7 +84,7 @@ mod tests {
         /// The definition, over a plain list.
         #[test]
         fn agrees_with_a_list(steps in proptest::collection::vec((0_u8..4, 0_u8..5), 0..100), each in 1_usize..4, most in 0_usize..7) {
-            let (mut waiting, mut list) = (Waiting::new(each, most), Vec::<(u8, usize)>::new());
+            let (mut waiting, mut list) = (Pending::new(each, most), Vec::<(u8, usize)>::new());
             for (n, (awaited, what)) in steps.into_iter().enumerate() {
                 if what == 0 {
                     let (taken, left) = list.into_iter().partition(|(other, _)| *other == awaited);

@@ -137,12 +137,12 @@ fn done(to: &Sender<()>) {
 }
 
 /// A worker's place.
-pub(crate) enum Seat {
+pub(crate) enum WorkerThread {
     Thread { mailbox: Arc<Mailbox>, thread: Option<JoinHandle<()>> },
     Inline(Box<Worker>),
 }
 
-impl Seat {
+impl WorkerThread {
     /// Asks a worker and waits for its answer, at most `wait` while it has a core; `None` when it does not answer.
     pub(crate) fn ask<R>(&mut self, wait: Duration, command: impl FnOnce(Sender<R>) -> Command) -> Option<R> {
         self.post(command).wait(wait)
@@ -150,7 +150,7 @@ impl Seat {
 
     /// Takes back the command to give up queues, if the worker has not begun with it.
     pub(crate) fn do_not_lift(&self) {
-        if let Seat::Thread { mailbox, .. } = self {
+        if let WorkerThread::Thread { mailbox, .. } = self {
             mailbox.do_not_lift();
         }
     }
@@ -159,7 +159,7 @@ impl Seat {
     pub(crate) fn post<R>(&mut self, command: impl FnOnce(Sender<R>) -> Command) -> Asked<R> {
         let (to, from) = channel();
         match self {
-            Seat::Thread { mailbox, thread } => {
+            WorkerThread::Thread { mailbox, thread } => {
                 let theirs = Arc::clone(mailbox);
                 let asked = Asked::new(from, move || theirs.thread.starved());
                 mailbox.post(command(to));
@@ -168,7 +168,7 @@ impl Seat {
                 }
                 asked
             }
-            Seat::Inline(worker) => {
+            WorkerThread::Inline(worker) => {
                 obey(worker, command(to));
                 Asked::new(from, || Duration::ZERO)
             }

@@ -5,7 +5,7 @@ use weir_wire::mpls::Label;
 use weir_wire::validity::Defect;
 use weir_wire::{Ethernet, Ipv4, View, ethernet, ipv4, martian};
 
-use crate::down::{Exit, Shared};
+use crate::downstream::{Exit, Shared};
 use crate::encap::{GRE, mac_word};
 use crate::examine::sound;
 use crate::frame::MOST_LABELS;
@@ -28,7 +28,7 @@ pub(crate) struct Inner {
 /// # Errors
 ///
 /// What else becomes of the frame.
-pub(crate) fn unwrap<const TUNNEL: bool>(shared: &Shared, packet: &Packet, port: u16) -> Result<Inner, Exit> {
+pub(crate) fn decapsulate<const TUNNEL: bool>(shared: &Shared, packet: &Packet, port: u16) -> Result<Inner, Exit> {
     let frame = packet.bytes();
     let (link, rest) = Ethernet::split(frame).ok_or(Exit::TooShort)?;
     let ethertype = link.ethertype.get();

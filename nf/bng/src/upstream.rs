@@ -23,7 +23,7 @@ use crate::fib::{Action, FibView, Hop, Hops};
 use crate::identification::Identifications;
 use crate::loss::Losses;
 use crate::ports::Ports;
-use crate::punt::{Kind, Policing};
+use crate::punt::{PuntPolicer, PuntReason};
 use crate::six::plain;
 use crate::table::counters::{Direction, WorkerCounters};
 use crate::table::{Found, SubscriberRecord, Subscribers};
@@ -112,16 +112,16 @@ weir_stage::ways! {
 
 impl Exit {
     /// What the slow path is asked for, and the reason if that is too much; `None` for drops.
-    fn punted(self) -> Option<(Kind, Exit)> {
+    fn punted(self) -> Option<(PuntReason, Exit)> {
         Some(match self {
-            Exit::Arp => (Kind::Arp, Exit::PolicedArp),
-            Exit::Nd => (Kind::Nd, Exit::PolicedNd),
-            Exit::Local => (Kind::Local, Exit::PolicedLocal),
-            Exit::UnknownSource => (Kind::UnknownSource, Exit::PolicedUnknownSource),
-            Exit::Unresolved => (Kind::Unresolved, Exit::PolicedUnresolved),
-            Exit::TtlExpired => (Kind::TtlExpired, Exit::PolicedTtlExpired),
-            Exit::NoRoute => (Kind::NoRoute, Exit::PolicedNoRoute),
-            Exit::TooBig => (Kind::TooBig, Exit::PolicedTooBig),
+            Exit::Arp => (PuntReason::Arp, Exit::PolicedArp),
+            Exit::Nd => (PuntReason::Nd, Exit::PolicedNd),
+            Exit::Local => (PuntReason::Local, Exit::PolicedLocal),
+            Exit::UnknownSource => (PuntReason::UnknownSource, Exit::PolicedUnknownSource),
+            Exit::Unresolved => (PuntReason::Unresolved, Exit::PolicedUnresolved),
+            Exit::TtlExpired => (PuntReason::TtlExpired, Exit::PolicedTtlExpired),
+            Exit::NoRoute => (PuntReason::NoRoute, Exit::PolicedNoRoute),
+            Exit::TooBig => (PuntReason::TooBig, Exit::PolicedTooBig),
             _ => return None,
         })
     }
@@ -162,8 +162,8 @@ struct Turns {
 
 /// What packets that are not simply forwarded need.
 struct Aside {
-    policing: Policing,
-    kind: Key<Kind>,
+    policer: PuntPolicer,
+    kind: Key<PuntReason>,
     losses: Losses,
 }
 
@@ -171,8 +171,8 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
     pub(crate) fn new(
         shared: Shared,
         kernel: Kernel,
-        policing: Policing,
-        kind: Key<Kind>,
+        policer: PuntPolicer,
+        kind: Key<PuntReason>,
         identifications: Identifications,
     ) -> Up<TUNNEL> {
         Up {
@@ -187,7 +187,7 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
             },
             six: plain::Turns::default(),
             identifications,
-            aside: Aside { policing, kind, losses: Losses::of::<Exit>() },
+            aside: Aside { policer, kind, losses: Losses::of::<Exit>() },
         }
     }
 
@@ -384,10 +384,10 @@ impl Shared {
             });
         }
         let inner = if TUNNEL {
-            hop.head
+            hop.rewrite
                 .wrap::<false>(packet, Each { key: record.key(), total, tos, identification: identifications.next() })
         } else {
-            hop.head.bare::<false>(packet, total)
+            hop.rewrite.bare::<false>(packet, total)
         };
         // The packet is sound: it is as long as it says.
         let Some(inner) = inner else { return Err(Exit::NoHeadroom) };
@@ -409,14 +409,14 @@ impl Shared {
         identifications: &mut Identifications,
         out: &mut Out<'_>,
     ) {
-        let Aside { policing, kind, losses } = aside;
+        let Aside { policer, kind, losses } = aside;
         batch.each_in(mask, |slot, packet, lanes| {
             let Examined { subscriber, fate } = examine(self, packet, lanes.port[slot], hops);
             let fate = fate.and_then(|(record, hop)| self.forward::<TUNNEL>(packet, record, hop, identifications));
             match fate {
                 Ok(port) => out.answer_indexed(slot, port),
                 Err(exit) => {
-                    let exit = policing.settle(out.now(), subscriber, exit, exit.punted(), Exit::PolicedSubscriber);
+                    let exit = policer.settle(out.now(), subscriber, exit, exit.punted(), Exit::PolicedSubscriber);
                     if let Some((why, _)) = exit.punted() {
                         lanes.set(*kind, slot, why);
                     } else {
@@ -431,7 +431,7 @@ impl Shared {
 }
 
 /// What [`Up`] declares.
-pub(crate) fn declaration(ports: usize, kind: Key<Kind>) -> Declaration {
+pub(crate) fn declaration(ports: usize, kind: Key<PuntReason>) -> Declaration {
     Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).writes(&[kind.into()])
 }
 

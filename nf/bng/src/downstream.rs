@@ -4,7 +4,7 @@
 //! is asked for, and, some packets later, the binding that it leads to. Where it leads nowhere, or there are no keys, the bucket of
 //! (key, destination) is asked for instead, and its binding when all packets have been through this. Then the vector kernel checks the outer and the
 //! inner headers; at last packets are compared with their bindings, and get the tags of their customers, while the lines of counters
-//! are asked for some packets ahead. What is not plain is looked at again one by one ([`unwrap`](crate::unwrap)).
+//! are asked for some packets ahead. What is not plain is looked at again one by one ([`unwrap`](crate::decapsulate)).
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use weir_stage::{Declaration, Out, Stage};
 use weir_table::exact::Hash;
 use weir_wire::{Ethernet, Ipv4, View, ethernet};
 
+use crate::decapsulate::{Inner, decapsulate};
 use crate::encap::{GRE_IPV6, MAC_BITS, TAGGED, TUNNEL as TUNNEL_BYTES, Tagged};
 use crate::frame::{Ipv4Bytes, NOT_PLAIN, is_tunnel, key_of, labels_of, pattern, protocol_of, total_of, wrapped};
 use crate::loss::Losses;
 use crate::marking::{CONGESTED, Marking, set_tos};
 use crate::ports::Ports;
-use crate::punt::{Kind, Policing};
+use crate::punt::{PuntPolicer, PuntReason};
 use crate::table::counters::{Direction, WorkerCounters};
 use crate::table::{BindingKey, BindingRecord, Found, Subscribers};
-use crate::unwrap::{Inner, unwrap};
-use crate::up::LAG;
+use crate::upstream::LAG;
 
 weir_stage::ways! {
     /// Ways out of [`Down`], before those to the ports.
@@ -114,14 +114,14 @@ weir_stage::ways! {
 
 impl Exit {
     /// What the slow path is asked for, and the reason if that is too much; `None` for drops.
-    fn punted(self) -> Option<(Kind, Exit)> {
+    fn punted(self) -> Option<(PuntReason, Exit)> {
         Some(match self {
-            Exit::Arp => (Kind::Arp, Exit::PolicedArp),
-            Exit::Local => (Kind::Local, Exit::PolicedLocal),
-            Exit::Unresolved => (Kind::Unresolved, Exit::PolicedUnresolved),
-            Exit::TtlExpired => (Kind::TtlExpired, Exit::PolicedTtlExpired),
-            Exit::TooBig => (Kind::TooBig, Exit::PolicedTooBig),
-            Exit::Fragment => (Kind::Fragment, Exit::PolicedFragment),
+            Exit::Arp => (PuntReason::Arp, Exit::PolicedArp),
+            Exit::Local => (PuntReason::Local, Exit::PolicedLocal),
+            Exit::Unresolved => (PuntReason::Unresolved, Exit::PolicedUnresolved),
+            Exit::TtlExpired => (PuntReason::TtlExpired, Exit::PolicedTtlExpired),
+            Exit::TooBig => (PuntReason::TooBig, Exit::PolicedTooBig),
+            Exit::Fragment => (PuntReason::Fragment, Exit::PolicedFragment),
             _ => return None,
         })
     }
@@ -168,8 +168,8 @@ pub(crate) struct Turns {
 
 /// What packets that are not simply delivered need.
 struct Aside {
-    policing: Policing,
-    kind: Key<Kind>,
+    policer: PuntPolicer,
+    kind: Key<PuntReason>,
     losses: Losses,
 }
 
@@ -177,7 +177,7 @@ struct Aside {
 const HALF_LAG: usize = LAG / 2;
 
 impl<const TUNNEL: bool> Down<TUNNEL> {
-    pub(crate) fn new(shared: Shared, kernel: Kernel, policing: Policing, kind: Key<Kind>) -> Down<TUNNEL> {
+    pub(crate) fn new(shared: Shared, kernel: Kernel, policer: PuntPolicer, kind: Key<PuntReason>) -> Down<TUNNEL> {
         Down {
             pattern: if TUNNEL { pattern(shared.local) } else { Pattern::ANY },
             shared,
@@ -190,7 +190,7 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
                 offsets: [0; BATCH],
                 found: [Found::NONE; BATCH],
             },
-            aside: Aside { policing, kind, losses: Losses::of::<Exit>() },
+            aside: Aside { policer, kind, losses: Losses::of::<Exit>() },
         }
     }
 
@@ -381,10 +381,10 @@ impl Shared {
     /// Takes care of the packets that were not simply delivered.
     #[inline(never)]
     fn sort_out<const TUNNEL: bool>(&self, batch: &mut Batch, mask: u64, aside: &mut Aside, out: &mut Out<'_>) {
-        let Aside { policing, kind, losses } = aside;
+        let Aside { policer, kind, losses } = aside;
         batch.each_in(mask, |slot, packet, lanes| {
             let mut subscriber = None;
-            let fate = unwrap::<TUNNEL>(self, packet, lanes.port[slot]).and_then(|inner| {
+            let fate = decapsulate::<TUNNEL>(self, packet, lanes.port[slot]).and_then(|inner| {
                 let binding = self.look_up(inner).ok_or(Exit::Unresolved)?;
                 subscriber = Some(binding.subscriber());
                 self.last_checks(packet, inner)?;
@@ -393,7 +393,7 @@ impl Shared {
             match fate {
                 Ok(port) => out.answer_indexed(slot, port),
                 Err(exit) => {
-                    let exit = policing.settle(out.now(), subscriber, exit, exit.punted(), Exit::PolicedSubscriber);
+                    let exit = policer.settle(out.now(), subscriber, exit, exit.punted(), Exit::PolicedSubscriber);
                     if let Some((why, _)) = exit.punted() {
                         lanes.set(*kind, slot, why);
                     } else if let Some(subscriber) = subscriber {
@@ -459,7 +459,7 @@ impl Shared {
 }
 
 /// What [`Down`] declares.
-pub(crate) fn declaration(ports: usize, kind: Key<Kind>) -> Declaration {
+pub(crate) fn declaration(ports: usize, kind: Key<PuntReason>) -> Declaration {
     Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).writes(&[kind.into()])
 }
 
