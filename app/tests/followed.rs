@@ -18,7 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const ROUTER: &str = r#"
 port { name = "lan", device = "mem:replay=in.pcap,rate=20 kpps,mac=02:00:00:00:00:01", address = "198.18.0.254/24" }
 port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
-router { ports = { "lan", "wan" }, neighbors = { ["192.0.2.9"] = "02:00:00:00:00:09" } }
+port { name = "far", device = "mem:null", address = "198.51.100.1/24", vrf = "blue" }
+router { ports = { "lan", "wan", "far" }, neighbors = { ["192.0.2.9"] = "02:00:00:00:00:09" }, vrfs = { blue = {} } }
 "#;
 
 /// A configuration for each function that has commands, by a noun of it.

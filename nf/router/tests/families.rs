@@ -66,7 +66,7 @@ fn routes_of_both_families_are_added_shown_saved_and_deleted() {
     assert_eq!(sorted(told(&rig, "cli")), added);
     assert_eq!(
         told(&rig, "2001:db8:c::1"),
-        ["2001:db8:c::/48 blackhole", "2001:db8:c::/48 2001:db8:b::9", "::/0 fe80::1%left",]
+        ["2001:db8:c::/48 blackhole", "(2001:db8:c::/48 2001:db8:b::9)", "::/0 fe80::1%left",]
     );
     let saved: Vec<_> = all(rig.instance.save());
     let lines: Vec<Value> = saved.iter().map(|saved| saved.arguments.clone()).collect();
