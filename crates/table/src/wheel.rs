@@ -96,7 +96,7 @@ impl Wheel {
         }
         self.remove(id);
         // The greatest time is kept apart from `OUT`.
-        let tick = due.div_ceil(1 << self.shape.tick_bits).clamp(self.tick, OUT - 1);
+        let tick = due.div_ceil(1 << self.shape.tick_bits).max(self.tick).min(OUT - 1);
         *self.due.at_mut(id) = tick;
         self.len += 1;
         self.place(id, tick);

@@ -92,7 +92,8 @@ fn target<'a>(operation: &str, operand: Option<&'a str>) -> Option<&'a str> {
     }
     let symbol = operand?.trim_start_matches('*');
     let symbol = symbol.strip_suffix("@GOTPCREL(%rip)").or(symbol.strip_suffix("@PLT")).unwrap_or(symbol);
-    let names = !symbol.starts_with(".L") && !symbol.contains(['%', '(', '$']);
+    // Older names of generic code have dollar signs within.
+    let names = !symbol.starts_with(['$', '%']) && !symbol.starts_with(".L") && !symbol.contains(['%', '(']);
     names.then_some(symbol)
 }
 

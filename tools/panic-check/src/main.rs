@@ -27,8 +27,9 @@ type Failure = Box<dyn std::error::Error>;
 const BELOW: &[&str] =
     &["crates/table", "crates/simd", "crates/net", "crates/wire", "crates/stage", "tools/panic-check"];
 
-/// Assembly, also of what is so small that only crates that use it would hold its code.
-const FLAGS: &[&str] = &["--emit=asm", "-Clink-dead-code"];
+/// Assembly, also of what is so small that only crates that use it would hold its code, with names that say of which types
+/// generic code is made.
+const FLAGS: &[&str] = &["--emit=asm", "-Clink-dead-code", "-Csymbol-mangling-version=v0"];
 
 const ALLOWED: &str = "tools/panic-check/allow.txt";
 

@@ -153,6 +153,13 @@ mod tests {
         #[inline(never)] fn deeper(bytes: &[u8], at: usize) -> u8 { bytes[at..][0] }
         #[inline(never)] fn below(bytes: &[u8], at: usize) -> u8 { deeper(bytes, at) ^ 1 }
         impl Stage for Below { fn run(&mut self, bytes: &mut [u8], at: usize) -> u8 { below(bytes, at) ^ 2 } }
+        pub trait Step { fn step(&self, bytes: &[u8], at: usize) -> u8; }
+        pub struct Reader<T>(T);
+        impl<T: Into<usize> + Clone> Step for Reader<T> {
+            #[inline(never)] fn step(&self, bytes: &[u8], at: usize) -> u8 { bytes[at + self.0.clone().into()] }
+        }
+        pub struct Generic(Reader<u8>);
+        impl Stage for Generic { fn run(&mut self, bytes: &mut [u8], at: usize) -> u8 { self.0.step(bytes, at) ^ 3 } }
         impl Stage for Unwrap {
             fn run(&mut self, bytes: &mut [u8], _: usize) -> u8 { *bytes.first().unwrap() }
         }
@@ -198,6 +205,10 @@ mod tests {
         for (name, way) in [
             ("<weir_planted::Index as weir_planted::Stage>::run", "core::panicking::panic_bounds_check"),
             ("<weir_planted::Below as weir_planted::Stage>::run", "calls weir_planted::below"),
+            (
+                "<weir_planted::Generic as weir_planted::Stage>::run",
+                "<weir_planted::Reader<u8> as weir_planted::Step>::step",
+            ),
             ("<weir_planted::Unwrap as weir_planted::Stage>::run", "core::option::unwrap_failed"),
             ("<weir_planted::Grow as weir_planted::Stage>::run", "alloc::raw_vec"),
             ("<weir_planted::Divide as weir_planted::Stage>::run", "panic_const_div_by_zero"),
