@@ -50,7 +50,8 @@ fn what_exists_is_offered_and_nothing_else() {
     assert_eq!(complete("show stats --sort d"), ["drops"]);
     assert_eq!(complete("manual eng"), ["engine"]);
     assert_eq!(complete("completion "), ["bash", "zsh", "fish"]);
-    assert_eq!(complete("route add 10.0.0.0/8 v"), ["via"]);
+    assert_eq!(complete("route add 10.0.0.0/8 v"), ["via", "vrf"]);
+    assert_eq!(complete("route add 10.0.0.0/8 vi"), ["via"]);
     assert!(complete("run ro").is_empty(), "files are the shell's to complete");
 }
 
