@@ -12,6 +12,7 @@ fn cases() -> Vec<Case> {
     let case = |file, then: &str, key, takes| (file, then.into(), key, takes);
     vec![
         case("router.csv", "prefix,via\n203.0.113.0/25,192.0.2.9\n", "router.routes_csv", "live"),
+        case("blue.csv", "prefix,via\n203.0.113.0/25,192.0.2.9%wan\n", "router.vrfs.blue.routes_csv", "live"),
         case("function.lua", "function run(b) end", "lua.file", "live"),
         case("stage.lua", "function run(b) end", "wiring.stages.script.file", "live"),
         case("stage.csv", "prefix,via\n10.0.0.0/8,192.0.2.8\n", "wiring.stages.route.routes_csv", "live"),

@@ -12,7 +12,8 @@ const SCRIPT: &str = r#"
     port { name = "lan", device = "mem:null", address = "198.18.0.254/24" }
     port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
     forward { paths = { "idle -> quiet" } }
-    router { ports = { "lan", "wan" }, routes_csv = "router.csv", limits = { routes = 64 }, table = "packed" }
+    router { ports = { "lan", "wan" }, routes_csv = "router.csv", limits = { routes = 64 }, table = "packed",
+             vrfs = { blue = { routes_csv = "blue.csv" } } }
     lua { file = "function.lua", paths = { "lua-in -> lua-out" } }
     wiring { receive = { ["wired-in"] = "check" }, stages = {
         check = { kind = "ipv4-check", ways = { out = "script", options = "drop", arp = "drop" } },
@@ -34,8 +35,9 @@ const SCRIPT: &str = r#"
 /// Starts it in a folder of its own.
 pub(crate) fn start(name: &str) -> (Folder, Running) {
     let folder = Folder::new(name);
-    let files: [(&str, &[u8]); 9] = [
+    let files: [(&str, &[u8]); 10] = [
         ("router.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9\n"),
+        ("blue.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9%wan\n"),
         ("function.lua", b"function run() end"),
         ("stage.lua", b"function run() end"),
         ("stage.csv", b"prefix,via\n10.0.0.0/8,192.0.2.9\n"),

@@ -316,7 +316,7 @@ fn next_hops_count_packets_and_bytes() {
     let rows = rig.show("nexthops");
     let row = rows.iter().find(|row| row["via"] == "10.0.1.9").unwrap();
     assert_eq!(
-        (row["packets"].as_u64(), row["bytes"].as_u64(), &row["port"]),
+        (row["packets"].as_u64(), row["bytes"].as_u64(), &row["interface"]),
         (Some(130), Some(130 * 62), &json!("right"))
     );
     rig.finish();
