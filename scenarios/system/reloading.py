@@ -4,7 +4,7 @@ import threading
 
 from lab.hosts import HOST_MACS, MACS, STATIC, Between, Stream, check_all_arrived, config, numbers
 from lab.netns import Lab
-from lab.packets import ARP, IP, UDP, Ether, is_arp, payload, raw
+from lab.packets import ARP, IP, UDP, Ether, payload, raw
 from lab.weir import Weir, wait_for
 
 
@@ -129,7 +129,7 @@ def test_a_port_is_added_and_the_router_goes_on():
             stream = Stream(lan, 1000)
             weir.command("route", "add", "203.0.113.0/24", "via", "192.0.2.77")
             lan.send(of_lan("203.0.113.5"))
-            asked = lambda: [frame for frame in wan.frames() if is_arp(frame) and ARP(frame[14:]).pdst == "192.0.2.77"]
+            asked = lambda: [frame for frame in wan.frames() if Ether(frame).type == 0x0806 and ARP(frame[14:]).pdst == "192.0.2.77"]
             assert wait_for(asked), weir.drops()
             new = STATIC.replace("{ [", '{ ["172.16.0.2"] = "02:00:00:00:01:03", [', 1)
             printed = weir.reload(_with_dmz(script, new))
