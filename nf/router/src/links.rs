@@ -1,13 +1,14 @@
 //! Interfaces as they come, change and go: the control side's part of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_ip::{Fresh, InterfaceId, NO_INTERFACE, Port, Refused, infos_of, tags_of};
-use weir_net::{RouteSource, VrfId};
-use weir_stage::{InterfaceInfo, Others};
+use weir_net::{PortId, RouteSource, VrfId};
+use weir_stage::{Env, InterfaceInfo, Others, TAG_LEN};
+use weir_wire::MacAddr;
 
 use crate::checks::is_free;
 use crate::counters::Counters;
@@ -360,4 +361,21 @@ impl Control {
             _ = self.place(&wanted, RouteSource::Cli, now);
         }
     }
+}
+
+/// Neighbours on wanted interfaces, by their numbers; those on interfaces that there is no room for are left out.
+pub(crate) fn neighbors_on(
+    neighbors: &[(usize, IpAddr, MacAddr)],
+    ids: &[InterfaceId],
+) -> Vec<(PortId, IpAddr, MacAddr)> {
+    let of = |&(at, address, mac): &(usize, IpAddr, MacAddr)| {
+        ids.get(at).filter(|id| **id != NO_INTERFACE).map(|id| (*id, address, mac))
+    };
+    neighbors.iter().filter_map(of).collect()
+}
+
+/// Bytes of tags for which a port's device has room: as many as those of its declared interfaces take.
+pub(crate) fn tag_room(env: &Env<'_>, port: &str) -> u16 {
+    let on_it = env.interfaces.iter().filter(|info| info.on.as_deref() == Some(port));
+    on_it.map(|info| TAG_LEN * info.tags.len() as u16).max().unwrap_or(0)
 }

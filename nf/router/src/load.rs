@@ -10,7 +10,7 @@ use weir_config::{
 use weir_ip::{Fresh, InterfaceId, Port, Tags, tags_of};
 use weir_net::neighbor::Timing;
 use weir_net::{DEFAULT_VRF, VrfId};
-use weir_stage::{Env, Given, InterfaceInfo, PortInfo, TAG_LEN};
+use weir_stage::{Env, Given, InterfaceInfo, PortInfo};
 use weir_wire::MacAddr;
 
 use crate::addresses::Addresses;
@@ -18,7 +18,7 @@ use crate::advertise::Advertise;
 use crate::checks::{RAISE_MTU, Wrong, add, check_family, check_gateway, networks, too_small};
 use crate::config::RouterConfig;
 use crate::function::Running;
-use crate::links::WantedInterface;
+use crate::links::{WantedInterface, tag_room};
 use crate::static_routes::{Sources, StaticRoute, different_sets, different_vias, long_prefix_networks};
 use crate::via::{NamedNeighbor, Via};
 
@@ -493,10 +493,4 @@ fn names<'c>(config: &'c RouterConfig, env: &Env<'_>) -> Vec<(&'c PortName, i64)
     let position = |name: &PortName| before.iter().position(|before| before == name.as_str());
     names.sort_by_key(|(name, _)| position(name).unwrap_or(usize::MAX));
     names
-}
-
-/// Bytes of tags for which a port's device has room: as many as those of its declared interfaces take.
-fn tag_room(env: &Env<'_>, port: &str) -> u16 {
-    let on_it = env.interfaces.iter().filter(|info| info.on.as_deref() == Some(port));
-    on_it.map(|info| TAG_LEN * info.tags.len() as u16).max().unwrap_or(0)
 }

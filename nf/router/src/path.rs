@@ -8,7 +8,7 @@ use weir_wire::{Ethernet, View};
 
 use crate::classify::Family;
 use crate::counters::Tally;
-use crate::fib::FibView;
+use crate::fib::{Adjacency, FibView};
 use crate::lookups::l3_of;
 use crate::rewrite::{Four, Header, Six, rewrite_tagged, rewrite_to_tags, source_word};
 
@@ -67,7 +67,7 @@ impl Path<'_> {
         let Some(egress) = self.fib.egress(adjacency) else { return 0 };
         let shape = egress.shape();
         if TAGGED || shape.header_len() != Ethernet::LEN {
-            return self.forward_alike_tagged::<TAGGED, H>(batch, good, place, out);
+            return self.forward_alike_tagged::<TAGGED, H>(batch, good, place, (adjacency, egress), out);
         }
         // One that is as long as the header alone would fit even where nothing may leave; there is none.
         let (longest, source) = (Ethernet::LEN + shape.longest(), source_word::<H>(egress));
@@ -94,10 +94,9 @@ impl Path<'_> {
         batch: &mut Batch,
         good: u64,
         place: u32,
+        (adjacency, egress): (Adjacency, &Egress),
         out: &mut Out<'_>,
     ) -> u64 {
-        let Some(adjacency) = self.fib.adjacency(place) else { return 0 };
-        let Some(egress) = self.fib.egress(adjacency) else { return 0 };
         let shape = egress.shape();
         let (mut left, mut bytes) = (0, 0);
         batch.each_in(good, |slot, packet, lanes| {

@@ -10,9 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ipnet::{Ipv4Net, Ipv6Net};
 use weir_net::RouteSource;
 
+use crate::links::neighbors_on;
 use crate::load::Wanted;
 use crate::routing::Network;
-use crate::state::{Control, neighbors_on};
+use crate::state::Control;
 use crate::static_routes::is_among;
 use crate::via::Via;
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use weir_ip::{InterfaceId, Interfaces, NO_INTERFACE};
+use weir_ip::{InterfaceId, Interfaces};
 use weir_net::advertise::Advertiser;
 use weir_net::interface::{AddressKind, Interface};
 use weir_net::limit::{Policer, Rate};
@@ -25,7 +25,7 @@ use crate::addresses::Addresses;
 use crate::advertise::Advertise;
 use crate::answer::{ERRORS, ErrorKind};
 use crate::counters::Counters;
-use crate::links::Ledger;
+use crate::links::{Ledger, neighbors_on};
 use crate::load::{General, Wanted};
 use crate::missing::Missing;
 use crate::named::Named;
@@ -494,15 +494,4 @@ impl Control {
 fn widen<A: Family>(neighbor: Neighbor<A>) -> Neighbor<IpAddr> {
     let Neighbor { port, address, mac, state, source, since, router } = neighbor;
     Neighbor { port, address: address.into(), mac, state, source, since, router }
-}
-
-/// Neighbours on wanted interfaces, by their numbers; those on interfaces that there is no room for are left out.
-pub(crate) fn neighbors_on(
-    neighbors: &[(usize, IpAddr, MacAddr)],
-    ids: &[InterfaceId],
-) -> Vec<(PortId, IpAddr, MacAddr)> {
-    let of = |&(at, address, mac): &(usize, IpAddr, MacAddr)| {
-        ids.get(at).filter(|id| **id != NO_INTERFACE).map(|id| (*id, address, mac))
-    };
-    neighbors.iter().filter_map(of).collect()
 }

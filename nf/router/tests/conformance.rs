@@ -6,8 +6,6 @@ mod common;
 use common::six::*;
 use common::*;
 use serde_json::json;
-use weir_wire::icmp;
-use weir_wire::ipv4::write_checksum;
 
 const BOTH: &[PortSpec] = &[
     PortSpec("left", &["10.0.0.1/24", "2001:db8:0:1::1/64"], 1500),
@@ -32,22 +30,7 @@ fn known() -> Rig {
 
 /// An IPv4 frame from the host on the left, from its parts.
 fn frame4(rig: &Rig, to: &str, protocol: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
-    let mut frame = rig.udp(0, "10.0.0.9", to).to_vec(&[]);
-    frame.truncate(34);
-    frame.extend(options);
-    frame.extend(payload);
-    let total = (frame.len() - 14) as u16;
-    frame[14] = 0x45 + (options.len() / 4) as u8;
-    frame[16..18].copy_from_slice(&total.to_be_bytes());
-    frame[23] = protocol;
-    write_checksum(&mut frame[14..]);
-    frame
-}
-
-fn icmp4(kind: u8, code: u8, rest: [u8; 4], data: &[u8]) -> Vec<u8> {
-    let mut message = [&[0; 8][..], data].concat();
-    icmp::write_header(&mut message, kind, code, rest);
-    message
+    ip_frame(rig, 0, "10.0.0.9", to, protocol, options, payload)
 }
 
 /// What the router sends to the left because of a frame from there.
@@ -68,7 +51,7 @@ fn no_icmp_message_but_an_echo_request_is_answered_or_heeded() {
         for code in [0, 1] {
             // A redirect to the host on the left, for a network that the right one has the way to.
             let about = frame4(&rig, "192.0.2.7", 17, &[], &[0; 8]);
-            let message = icmp4(kind, code, [10, 0, 0, 9], &about[14..42]);
+            let message = icmp_message(kind, code, [10, 0, 0, 9], &about[14..42]);
             let frame = frame4(&rig, "10.0.0.1", 1, &[], &message);
             let count = answers(&mut rig, frame).len();
             assert_eq!(count, usize::from(kind == 8), "type {kind}");
@@ -106,7 +89,7 @@ fn a_stream_identifier_is_passed_on() {
 fn the_timestamp_of_an_echo_request_comes_back() {
     let mut rig = known();
     let option = [68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0];
-    let frame = frame4(&rig, "10.0.0.1", 1, &option, &icmp4(8, 0, [0, 1, 0, 2], b"data"));
+    let frame = frame4(&rig, "10.0.0.1", 1, &option, &icmp_message(8, 0, [0, 1, 0, 2], b"data"));
     let [reply] = &answers(&mut rig, frame)[..] else { panic!("one reply: {:?}", rig.drops()) };
     assert_eq!((&reply[34..42], reply[42] & 0x80, reply[46]), (&[68, 12, 13, 1, 10, 0, 0, 1][..], 0x80, 0));
     rig.finish();

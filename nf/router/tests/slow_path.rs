@@ -40,27 +40,6 @@ fn a_packet_waits_for_its_neighbour_and_then_goes_the_fast_way() {
     rig.finish();
 }
 
-/// An IPv4 frame to the router on a port, from its parts.
-fn ip_frame(rig: &Rig, port: usize, from: &str, to: &str, protocol: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
-    let mut frame = rig.udp(port, from, to).to_vec(&[]);
-    frame.truncate(34);
-    frame.extend(options);
-    frame.extend(payload);
-    let total = (frame.len() - 14) as u16;
-    frame[14] = 0x45 + (options.len() / 4) as u8;
-    frame[16..18].copy_from_slice(&total.to_be_bytes());
-    frame[23] = protocol;
-    write_checksum(&mut frame[14..]);
-    frame
-}
-
-fn icmp_message(kind: u8, code: u8, rest: [u8; 4], data: &[u8]) -> Vec<u8> {
-    let mut message = vec![0; 8];
-    message.extend(data);
-    icmp::write_header(&mut message, kind, code, rest);
-    message
-}
-
 /// A router whose hosts are all known, with a route by the right one, at rest.
 fn known(extra: serde_json::Value) -> Rig {
     known_on(TWO, extra)

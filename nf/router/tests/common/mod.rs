@@ -26,7 +26,8 @@ use weir_router::Router;
 use weir_stage::{AnyFunction, Env, Ground, Instance, InterfaceInfo, Port, PortInfo, TagInfo, rehearsal};
 use weir_wire::arp::{ArpFields, Operation};
 use weir_wire::build::UdpFrame;
-use weir_wire::{MacAddr, ethernet};
+use weir_wire::ipv4::write_checksum;
+use weir_wire::{MacAddr, ethernet, icmp};
 
 pub use std::net::Ipv4Addr;
 
@@ -388,4 +389,26 @@ impl Rig {
 /// All rows of a table.
 pub fn all<T>(mut table: Box<dyn weir_stage::ShowRows<T>>) -> Vec<T> {
     std::iter::from_fn(|| Some(table.piece()).filter(|piece| !piece.is_empty())).flatten().collect()
+}
+
+/// An IPv4 frame to the router on a port, from its parts.
+pub fn ip_frame(rig: &Rig, port: usize, from: &str, to: &str, protocol: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut frame = rig.udp(port, from, to).to_vec(&[]);
+    frame.truncate(34);
+    frame.extend(options);
+    frame.extend(payload);
+    let total = (frame.len() - 14) as u16;
+    frame[14] = 0x45 + (options.len() / 4) as u8;
+    frame[16..18].copy_from_slice(&total.to_be_bytes());
+    frame[23] = protocol;
+    write_checksum(&mut frame[14..]);
+    frame
+}
+
+/// An ICMP message, its checksum right.
+pub fn icmp_message(kind: u8, code: u8, rest: [u8; 4], data: &[u8]) -> Vec<u8> {
+    let mut message = vec![0; 8];
+    message.extend(data);
+    icmp::write_header(&mut message, kind, code, rest);
+    message
 }
