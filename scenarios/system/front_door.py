@@ -84,6 +84,8 @@ def test_without_descriptors_clients_are_told():
     """Nobody waits for an answer that never comes, and all is well again when descriptors are free."""
     own, folder = _folder()
     with own, Weir(None, _CONFIG, folder) as weir:
+        # A service that is being made still takes descriptors.
+        assert wait_for(lambda: all(each["state"] == "running" for each in weir.show("services")["services"]))
         used = [int(number) for number in os.listdir(f"/proc/{weir.process.pid}/fd")]
         before = resource.prlimit(weir.process.pid, resource.RLIMIT_NOFILE)
         # One client can be served.

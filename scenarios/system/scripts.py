@@ -50,6 +50,8 @@ def test_run_cleans_up_when_it_is_interrupted():
         shown = subprocess.Popen(
             ROOT / "scenarios/run.sh", env=_ENVIRONMENT | {"SECONDS_OF_TRAFFIC": "20"}, stdout=-3, stderr=-3,
             start_new_session=True,
+            # Who runs in the background has Ctrl-C ignored, and hands that on; bash cannot undo it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         time.sleep(delay)
         # Ctrl-C reaches everybody in front of the terminal.
