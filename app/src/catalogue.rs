@@ -27,9 +27,9 @@ static STAGES: &[&dyn StageKind] = &[
     &weir_wiring::Match,
     &weir_wiring::Copy,
     &weir_wiring::Discard,
-    &weir_router::Ipv4Check,
-    &weir_router::Ipv4Route,
-    &weir_router::Ipv4Rewrite,
+    &weir_ip::steps::Ipv4Check,
+    &weir_ip::steps::Ipv4Route,
+    &weir_ip::steps::Ipv4Rewrite,
     &weir_lua::LuaStageKind,
 ];
 

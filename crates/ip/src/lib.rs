@@ -1,5 +1,8 @@
-//! The network layer, where functions meet: interfaces, and how frames come to them and leave by them.
+//! The network layer, where functions meet: interfaces and VRFs, routes of both families, neighbours, and the stages that forward packets
+//! and answer for the addresses of the house.
 //!
+//! - [`Described`], [`Running`]: the layer of a function, as it is configured ([`Settings`]) and as it runs: its graph, verbs and shows.
+//! - [`steps`]: steps of the fast path as kinds of stages that a configuration wires by hand.
 //! - [`Tags`]: the VLAN tags that tell the interfaces of a port apart, and what stands in front of a network header.
 //! - [`Ingress`]: to which interface a frame belongs that came in, as workers look it up.
 //! - [`Egress`]: what stands in front of a packet that leaves by an interface.
@@ -8,16 +11,36 @@
 
 #![forbid(unsafe_code)]
 
+mod config;
 pub mod demultiplex;
 pub mod egress;
+mod explain;
+mod fast;
+mod graph;
 pub mod ingress;
 pub mod interfaces;
+mod layer;
+mod load;
+mod pieces;
+mod request;
+mod save;
+mod show;
+mod slow;
+mod state;
+pub mod steps;
+mod tables;
 pub mod tags;
 
+pub use config::{Limits, NeighborTimers, Settings, TableKind, VrfConfig};
 pub use demultiplex::{Demultiplex, infos_of, tags_of};
 pub use egress::Egress;
 pub use ingress::{Entered, Ingress};
 pub use interfaces::{Fresh, Interface, Interfaces, Port, Refused};
+pub use layer::{Described, Running};
+pub use request::{EXAMPLES, VERBS};
+pub use show::SHOWS;
+pub use state::advertise::{Advertise, AdvertisedPrefix};
+pub use state::via::{NamedNeighbor, Via};
 pub use tags::{Front, Tag, Tags};
 
 /// The number of an interface, below [`MAX_INTERFACES`].

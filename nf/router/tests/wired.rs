@@ -12,10 +12,10 @@ use common::*;
 use serde_json::{Value, json};
 use weir_config::{Catalogue, Declaration, Document, Element, Folder, Kind, Place};
 use weir_engine::{Blueprint, Engine, GraphPart, Idle, PortPart, Settings as EngineSettings};
+use weir_ip::steps::{Ipv4Check, Ipv4Rewrite, Ipv4Route};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
 use weir_port_mem::{MemHandle, MemPort};
-use weir_router::{Ipv4Check, Ipv4Rewrite, Ipv4Route};
 use weir_stage::harness::{Boxed, Harness};
 use weir_stage::{
     Env, Graph, Ground, MakeStage, NodeId, Place as StagePlace, Port, PortConfig, PortInfo, Random, Settings,

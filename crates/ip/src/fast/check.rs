@@ -1,0 +1,183 @@
+//! Stage `NAME.check`, of a pipeline: the first part of the [fast path](crate::fast::forward), on a worker of its own. What passes goes on
+//! to `NAME.forward`, which looks it up and sends it.
+
+use weir_packet::{Batch, Key, LaneId, Lanes, Packet, Slot};
+use weir_simd::Kernel;
+use weir_stage::{Declaration, Out, Stage};
+use weir_table::lpm4::Lookup4;
+
+use crate::fast::bad::{ways_of_checks, with_reasons};
+use crate::fast::classify::{Family, Frame, answers_verdicts, classify};
+use crate::fast::examine::Examiner;
+use crate::fast::lookups::Lookups;
+use crate::fast::punt::{PuntPolicer, PuntReason, Punts};
+use crate::fast::received::{Entered, Received};
+use crate::fast::scope::Known;
+
+with_reasons! { ways_of_checks {
+    /// Ways out of [`Check`].
+    pub enum Exit {
+        /// Valid: it is looked up next.
+        Out => way "out",
+        /// ARP, for the slow path.
+        Arp => way "arp",
+        /// Neighbour discovery, for the slow path.
+        Nd => way "nd",
+        /// For whoever listens on its link, or for one of the router's own addresses, at the end of its TTL or hop limit.
+        Local => way "local",
+        /// Has IP options, or hop-by-hop options: the slow path carries them out.
+        Options => way "options",
+        /// Its TTL or hop limit ends here: the slow path answers with Time Exceeded.
+        TtlExpired => way "ttl-expired",
+        /// From a link-local address to one beyond the link: the slow path answers so.
+        BeyondScope => way "beyond-scope",
+    } {
+        /// More ARP than the slow path takes from a worker.
+        PolicedArp => drop "punt-policed-arp",
+        /// More neighbour discovery than the slow path takes from a worker.
+        PolicedNd => drop "punt-policed-nd",
+        /// More for the router's own addresses and its links than the slow path takes from a worker.
+        PolicedLocal => drop "punt-policed-local",
+        /// More at the end of their TTL or hop limit than the slow path takes from a worker.
+        PolicedTtlExpired => drop "punt-policed-ttl-expired",
+        /// More with IP options, or hop-by-hop options, than the slow path takes from a worker.
+        PolicedOptions => drop "punt-policed-options",
+        /// More from link-local addresses to others than the slow path takes from a worker.
+        PolicedBeyondScope => drop "punt-policed-beyond-scope",
+    }
+} }
+
+impl Punts for Exit {
+    fn punted(self) -> Option<(PuntReason, Exit)> {
+        Some(match self {
+            Exit::Arp => (PuntReason::Arp, Exit::PolicedArp),
+            Exit::Nd => (PuntReason::Nd, Exit::PolicedNd),
+            Exit::Local => (PuntReason::Local, Exit::PolicedLocal),
+            Exit::TtlExpired => (PuntReason::TtlExpired, Exit::PolicedTtlExpired),
+            Exit::Options => (PuntReason::Options, Exit::PolicedOptions),
+            Exit::BeyondScope => (PuntReason::BeyondScope, Exit::PolicedBeyondScope),
+            _ => return None,
+        })
+    }
+}
+
+answers_verdicts!(Exit);
+
+/// The ways of [`Check`] to the slow path.
+pub(crate) const TO_THE_SLOW_PATH: [&str; 6] = ["arp", "nd", "local", "options", "ttl-expired", "beyond-scope"];
+
+/// What a stage writes on a packet.
+#[derive(Clone, Copy)]
+pub(crate) struct Keys {
+    /// Why it goes to the slow path.
+    pub(crate) kind: Key<PuntReason>,
+    /// What the next worker of a pipeline is told of it; there is none where one worker does all.
+    pub(crate) known: Option<Key<Known>>,
+}
+
+/// Checks packets, so that others need only look up where they go.
+pub(crate) struct Check<T> {
+    lookups: Lookups<T>,
+    received: Received,
+    examiner: Examiner,
+    keys: Keys,
+    policer: PuntPolicer,
+}
+
+impl<T: Lookup4> Check<T> {
+    /// Sends to the slow path as much as `policer` allows.
+    pub(crate) fn new(
+        lookups: Lookups<T>,
+        received: Received,
+        kernel: Kernel,
+        policer: PuntPolicer,
+        keys: Keys,
+    ) -> Check<T> {
+        Check { lookups, received, examiner: Examiner::new(kernel), keys, policer }
+    }
+
+    /// The mask of packets that are forwarded without a second look; it is noted where their network headers begin, and what else is known.
+    fn check(&mut self, batch: &mut Batch) -> u64 {
+        let (examiner, ingress) = (&mut self.examiner, self.lookups.fib.ingress());
+        let entered = self.received.enter(batch, ingress, &mut examiner.vrfs);
+        let good = match entered.is_tagged {
+            true => examiner.check::<true>(batch, &entered, ingress, |_| {}, |_| {}),
+            false => examiner.check::<false>(batch, &entered, ingress, |_| {}, |_| {}),
+        };
+        if !entered.is_tagged {
+            self.received.count_untagged(batch, entered.port, good.bytes, ingress);
+        }
+        self.tell(batch, good.six, &entered);
+        good.four | good.six
+    }
+
+    /// Tells the next worker what is known of all packets.
+    fn tell(&mut self, batch: &mut Batch, six: u64, entered: &Entered) {
+        let Some(key) = self.keys.known else { return };
+        let vrfs = &self.examiner.vrfs;
+        batch.each(|slot, _, lanes| {
+            let family = if six & slot.bit() == 0 { Family::Four } else { Family::Six };
+            lanes.set(key, slot, Known { vrf: vrfs.of(slot, entered.scope), family });
+        });
+    }
+
+    /// Takes care of the packets in `mask`, which were refused.
+    #[inline(never)]
+    fn sort_out(&mut self, batch: &mut Batch, mask: u64, out: &mut Out<'_>) {
+        let mut batch_policer = self.policer.batch(out.now());
+        let (lookups, keys) = (&self.lookups, self.keys);
+        batch.each_in(mask, |slot, packet, lanes| {
+            let exit = match find_out(lookups, packet, lanes.port[slot]) {
+                Ok((l3, known)) => {
+                    note(lanes, slot, keys, l3, known);
+                    Exit::Out
+                }
+                Err(exit) => exit,
+            };
+            batch_policer.answer(exit, slot, lanes, keys.kind, out);
+        });
+    }
+}
+
+/// Tells the next worker what is known of a packet.
+fn note(lanes: &mut Lanes, slot: Slot, keys: Keys, l3: usize, known: Known) {
+    lanes.l3[slot] = l3 as u8;
+    if let Some(key) = keys.known {
+        lanes.set(key, slot, known);
+    }
+}
+
+/// Where the network header of a packet begins that came in by `port` and may go on, and what the next worker is told of it; else what
+/// becomes of it.
+fn find_out<T: Lookup4>(lookups: &Lookups<T>, packet: &Packet, port: u16) -> Result<(usize, Known), Exit> {
+    let ingress = lookups.fib.ingress();
+    let frame = Frame::of(packet, port, ingress)?;
+    let vrf = ingress.vrf_of(frame.interface);
+    match classify(packet, frame) {
+        Ok(family) => Ok((frame.l3, Known { vrf, family })),
+        Err(finding) => Err(lookups.settle(finding, vrf, packet, frame.l3).into()),
+    }
+}
+
+/// What [`Check`] declares.
+pub(crate) fn declaration(keys: Keys) -> Declaration {
+    let declaration = Declaration::of::<Exit>().reads(&[LaneId::Port]).writes(&[LaneId::L3, keys.kind.into()]);
+    match keys.known {
+        Some(known) => declaration.writes(&[known.into()]),
+        None => declaration,
+    }
+}
+
+impl<T: Lookup4> Stage for Check<T> {
+    fn declare(&self) -> Declaration {
+        declaration(self.keys)
+    }
+
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        let good = self.check(batch);
+        let rest = batch.live() & !good;
+        if rest != 0 {
+            self.sort_out(batch, rest, out);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Finds out which packets of a batch nothing but their routes can speak against: IPv4 by vectors, IPv6 by words, in whichever order the
+//! last batches make likely, so that packets of one family do not pay for the other.
+
+use weir_packet::Batch;
+use weir_simd::Kernel;
+
+use crate::Ingress;
+use crate::fast::checker::{Checked, Checker, ours, reach};
+use crate::fast::received::Entered;
+use crate::fast::scope::Vrfs;
+use crate::fast::six::{Seen, Six};
+
+/// What was found out about a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Good {
+    /// The mask of IPv4 packets that may be forwarded without a second look.
+    pub(crate) four: u64,
+    /// The same of IPv6.
+    pub(crate) six: u64,
+    /// Bytes of packets without tags.
+    pub(crate) bytes: u64,
+}
+
+/// What checks packets, and what it finds out by the way.
+pub(crate) struct Examiner {
+    pub(crate) checker: Checker,
+    pub(crate) six: Six,
+    pub(crate) vrfs: Vrfs,
+    /// Whether there was IPv6 in the last batch: then it is looked for first.
+    pub(crate) expects_six: bool,
+}
+
+impl Examiner {
+    pub(crate) fn new(kernel: Kernel) -> Examiner {
+        Examiner { checker: Checker::new(kernel), six: Six::default(), vrfs: Vrfs::default(), expects_six: false }
+    }
+
+    /// Checks all packets; `ask` is told the destination address of each that is looked at as one of IPv4 as soon as it is known, `approach`
+    /// all of them before they are checked.
+    #[inline(always)]
+    pub(crate) fn check<const TAGGED: bool>(
+        &mut self,
+        batch: &Batch,
+        entered: &Entered,
+        ingress: &Ingress,
+        ask: impl Fn(u32),
+        approach: impl FnOnce(&[u32]),
+    ) -> Good {
+        let (live, six_first) = (batch.live(), self.expects_six);
+        let mut seen = Seen::default();
+        if six_first {
+            seen = self.check_six::<TAGGED>(batch, live, entered, ingress);
+        }
+        let (others, mut bytes) = (live & !seen.of, seen.bytes);
+        let mut four = 0;
+        if others != 0 {
+            let checked = self.check_four::<TAGGED>(batch, others, entered, ingress, ask, approach);
+            (four, bytes) = (checked.good, bytes + checked.bytes);
+        }
+        if !six_first && others & !four != 0 {
+            // Their bytes are counted already.
+            seen = self.check_six::<TAGGED>(batch, others & !four, entered, ingress);
+        }
+        self.expects_six = seen.of != 0;
+        Good { four, six: seen.good, bytes }
+    }
+
+    /// The IPv6 packets in `of`.
+    #[inline(always)]
+    pub(crate) fn check_six<const TAGGED: bool>(
+        &mut self,
+        batch: &Batch,
+        of: u64,
+        entered: &Entered,
+        ingress: &Ingress,
+    ) -> Seen {
+        let whose = match entered.port {
+            _ if TAGGED => (None, entered.ours),
+            Some(port) => match ingress.mac_word(port).to_le_bytes() {
+                [a, b, c, d, e, f, 0, 0] => (Some([a, b, c, d, e, f]), u64::MAX),
+                // Nobody's.
+                _ => (None, 0),
+            },
+            None => (None, ours(batch, ingress)),
+        };
+        self.six.check::<TAGGED>(self.checker.kernel, batch, of, whose)
+    }
+
+    /// The IPv4 packets in `of`; see [`Checker::check`].
+    #[inline(always)]
+    pub(crate) fn check_four<const TAGGED: bool>(
+        &mut self,
+        batch: &Batch,
+        of: u64,
+        entered: &Entered,
+        ingress: &Ingress,
+        ask: impl Fn(u32),
+        approach: impl FnOnce(&[u32]),
+    ) -> Checked {
+        let of = (of, reach(batch));
+        match TAGGED {
+            true => Checked { good: entered.ours & self.checker.check_tagged(batch, of, ask, approach), bytes: 0 },
+            false => self.checker.check(batch, of, (Some(ingress), entered.port), ask, approach),
+        }
+    }
+}

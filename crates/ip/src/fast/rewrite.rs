@@ -1,0 +1,154 @@
+//! What forwarding does to a packet: one hop off its TTL or hop limit, a new Ethernet header, and no more than fits.
+
+use weir_packet::Packet;
+use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
+
+use crate::egress::{Egress, Shape};
+use crate::fast::classify::Family;
+use crate::tables::fib::Adjacency;
+
+/// The least Ethernet frame without its check sequence: what is shorter is filled up on the wire.
+const LEAST_FRAME: usize = 60;
+
+/// Bytes of an Ethernet header without tags, and the fixed part of an IPv4 header.
+const HEADERS: usize = Ethernet::LEN + Ipv4::LEN;
+
+/// The same with an IPv6 header.
+const HEADERS6: usize = Ethernet::LEN + Ipv6::LEN;
+
+/// What differs between the families where a packet is sent on.
+pub(crate) trait Header {
+    /// In which bits the EtherType differs from that of IPv4, as it lies in the packet.
+    const ETHERTYPE: u16;
+
+    /// Takes a hop off and writes the new Ethernet header, whose last bytes are the [`source_word`]. Neither the old nor the new one has tags.
+    fn rewrite(packet: &mut Packet, adjacency: Adjacency, source: u64);
+
+    /// Takes a hop off the network header at `l3`.
+    fn take_hop(packet: &mut Packet, l3: usize);
+}
+
+/// IPv4.
+pub(crate) struct Four;
+
+/// IPv6.
+pub(crate) struct Six;
+
+impl Header for Four {
+    const ETHERTYPE: u16 = 0;
+
+    #[inline(always)]
+    fn rewrite(packet: &mut Packet, adjacency: Adjacency, source: u64) {
+        let (ethernet, ip) = packet.window_mut::<HEADERS>(0).split_at_mut(Ethernet::LEN);
+        if let Some(ip) = Ipv4::view_mut(ip) {
+            ip.decrement_ttl();
+        }
+        write_front(ethernet, adjacency, source);
+    }
+
+    #[inline(always)]
+    fn take_hop(packet: &mut Packet, l3: usize) {
+        if let Some(ip) = Ipv4::view_mut(packet.window_mut::<{ Ipv4::LEN }>(l3)) {
+            ip.decrement_ttl();
+        }
+    }
+}
+
+impl Header for Six {
+    const ETHERTYPE: u16 = (ethernet::IPV4 ^ ethernet::IPV6).to_be();
+
+    #[inline(always)]
+    fn rewrite(packet: &mut Packet, adjacency: Adjacency, source: u64) {
+        let (ethernet, ip) = packet.window_mut::<HEADERS6>(0).split_at_mut(Ethernet::LEN);
+        if let Some(ip) = Ipv6::view_mut(ip) {
+            ip.hop_limit = ip.hop_limit.wrapping_sub(1);
+        }
+        write_front(ethernet, adjacency, source);
+    }
+
+    #[inline(always)]
+    fn take_hop(packet: &mut Packet, l3: usize) {
+        if let Some(ip) = Ipv6::view_mut(packet.window_mut::<{ Ipv6::LEN }>(l3)) {
+            ip.hop_limit = ip.hop_limit.wrapping_sub(1);
+        }
+    }
+}
+
+/// Bytes 6 to 14 of frames that leave by an interface without tags.
+#[inline(always)]
+pub(crate) fn source_word<H: Header>(egress: &Egress) -> u64 {
+    egress.source_word() ^ u64::from(H::ETHERTYPE) << BEHIND_SOURCE
+}
+
+/// Where the EtherType stands in [`Egress::source_word`], if there are no tags.
+const BEHIND_SOURCE: u32 = 48;
+
+/// Where it stands in [`Egress::behind_word`], behind one tag and behind two.
+const BEHIND_ONE: u32 = 16;
+const BEHIND_TWO: u32 = 48;
+
+/// Writes an Ethernet header without tags, by two words that overlap.
+#[inline(always)]
+fn write_front(ethernet: &mut [u8], adjacency: Adjacency, source: u64) {
+    if let Some(first) = ethernet.first_chunk_mut::<8>() {
+        *first = adjacency.front();
+    }
+    if let Some(last) = ethernet.last_chunk_mut::<8>() {
+        *last = source.to_le_bytes();
+    }
+}
+
+/// The same as [`Header::rewrite`] from and to a header with whatever tags; the packet's network header begins at `l3`. False if there is no
+/// room in front of the packet, which is as it was then.
+#[inline(always)]
+pub(crate) fn rewrite_tagged<H: Header>(
+    packet: &mut Packet,
+    l3: usize,
+    adjacency: Adjacency,
+    egress: &Egress,
+    shape: Shape,
+) -> bool {
+    let header = shape.header_len();
+    let has_moved =
+        if header > l3 { packet.prepend(header - l3) } else { header == l3 || packet.trim_front(l3 - header) };
+    if !has_moved {
+        return false;
+    }
+    H::take_hop(packet, header);
+    let (ethertype, behind) = (u64::from(H::ETHERTYPE), egress.behind_word());
+    *packet.window_mut(0) = adjacency.front();
+    if header == Ethernet::LEN {
+        *packet.window_mut(6) = source_word::<H>(egress).to_le_bytes();
+        return true;
+    }
+    *packet.window_mut(6) = egress.source_word().to_le_bytes();
+    if header == ONE_TAG {
+        let [a, b, c, d, ..] = (behind ^ ethertype << BEHIND_ONE).to_le_bytes();
+        *packet.window_mut(Ethernet::LEN) = [a, b, c, d];
+    } else {
+        *packet.window_mut(Ethernet::LEN) = (behind ^ ethertype << BEHIND_TWO).to_le_bytes();
+    }
+    true
+}
+
+/// The same from a header without tags, in a function of its own: who mostly forwards from ports without tags to such is not slowed down by it.
+#[inline(never)]
+pub(crate) fn rewrite_to_tags<H: Header>(packet: &mut Packet, adjacency: Adjacency, egress: &Egress) -> bool {
+    rewrite_tagged::<H>(packet, Ethernet::LEN, adjacency, egress, egress.shape())
+}
+
+/// Bytes of an Ethernet header with one tag.
+const ONE_TAG: usize = Ethernet::LEN + crate::tags::TAG_LEN;
+
+/// Cuts off what follows the IP packet, but for what fills up the least Ethernet frame.
+pub(crate) fn trim(packet: &mut Packet, l3: usize, family: Family) {
+    let window = packet.window::<{ Ipv6::LEN }>(l3);
+    let total = match family {
+        Family::Four => Ipv4::view(window).map_or(0, Ipv4::total_len),
+        Family::Six => Ipv6::view(window).map_or(0, |ip| Ipv6::LEN + usize::from(ip.payload_length.get())),
+    };
+    let end = (l3 + total).max(LEAST_FRAME);
+    if packet.len() > end {
+        packet.set_len(end);
+    }
+}

@@ -1,0 +1,106 @@
+//! The graph of the network layer: which stages it has, and where their ways lead.
+
+use weir_packet::Key;
+use weir_stage::{Graph, GraphError, NodeId, Place, To};
+
+use crate::config::{Limits, Settings, TableKind};
+use crate::fast::check::Keys;
+use crate::fast::punt::{PuntPolicer, PuntReason};
+use crate::fast::{check, forward, hairpin};
+use crate::layer::Running;
+use crate::slow;
+
+/// Where the stages are.
+const FIRST: Place = Place::Worker { section: 0 };
+
+/// What the graph is drawn from, and the tables are made by.
+#[derive(Clone)]
+pub(crate) struct Shape {
+    pub(crate) name: String,
+    pub(crate) redirects: bool,
+    pub(crate) punt_rate: u64,
+    pub(crate) seed: u64,
+    pub(crate) table: TableKind,
+    pub(crate) limits: Limits,
+    /// Indices of its ports, by position.
+    pub(crate) ports: Vec<u16>,
+    /// Whether packets are checked by one worker and forwarded by another.
+    pub(crate) is_parted: bool,
+}
+
+impl Shape {
+    /// Of these `settings`, with ports of these indices.
+    pub(crate) fn new(name: &str, settings: Settings<'_>, ports: Vec<u16>, is_parted: bool) -> Shape {
+        Shape {
+            name: name.to_owned(),
+            redirects: settings.redirects,
+            punt_rate: settings.punt_rate.packets_per_second(),
+            seed: u64::from(settings.hash_seed),
+            table: settings.table,
+            limits: settings.limits.clone(),
+            ports,
+            is_parted,
+        }
+    }
+
+    /// The graph of a layer that runs, or one to be looked at.
+    pub(crate) fn draw(&self, running: Option<&Running>) -> Result<Graph, GraphError> {
+        let mut graph = Graph::new();
+        let kind: Key<PuntReason> = graph.claim("why it goes to the slow path")?;
+        let known = if self.is_parted { Some(graph.claim("its VRF and family")?) } else { None };
+        let keys = Keys { kind, known };
+        let count = self.ports.len();
+        let place = Place::Worker { section: u8::from(self.is_parted) };
+        let declared = forward::declaration(self.is_parted, count, keys);
+        let forward =
+            graph.add_of(self.stage(".forward"), declared, place, running, |running| running.forward(keys))?;
+        let declared = slow::declaration(count, kind);
+        let control = graph
+            .add_of(self.stage(".control"), declared, Place::Control, running, |running| Ok(running.slow_path(kind)))?;
+        forward::TO_THE_SLOW_PATH.iter().for_each(|way| graph.wire(forward, way, To::Stage(control)));
+        graph.wire(control, "again", To::Stage(control));
+        graph.leave_open(control, "undecided"); // never taken
+        for (position, &port) in self.ports.iter().enumerate() {
+            graph.wire(forward, &format!("port[{position}]"), To::Port(port));
+            graph.wire(control, &format!("port[{position}]"), To::Port(port));
+        }
+        let mut first = forward;
+        if self.is_parted {
+            let declared = check::declaration(keys);
+            let check = graph.add_of(self.stage(".check"), declared, FIRST, running, |running| running.check(keys))?;
+            graph.wire(check, "out", To::Stage(forward));
+            check::TO_THE_SLOW_PATH.iter().for_each(|way| graph.wire(check, way, To::Stage(control)));
+            first = check;
+        }
+        if self.redirects {
+            first = self.look_for_redirects(&mut graph, running, kind, [first, control])?;
+        }
+        self.ports.iter().for_each(|&port| graph.receive(port, first));
+        Ok(graph)
+    }
+
+    /// Puts a stage before `first` that looks for packets which turn round.
+    fn look_for_redirects(
+        &self,
+        graph: &mut Graph,
+        running: Option<&Running>,
+        kind: Key<PuntReason>,
+        [first, control]: [NodeId; 2],
+    ) -> Result<NodeId, GraphError> {
+        let declared = hairpin::declaration();
+        let hairpin =
+            graph.add_of(self.stage(".hairpin"), declared, FIRST, running, |running| Ok(running.hairpin(kind)))?;
+        graph.wire(hairpin, "out", To::Stage(first));
+        graph.wire(hairpin, "redirect", To::Stage(control));
+        Ok(hairpin)
+    }
+
+    fn stage(&self, stage: &str) -> String {
+        format!("{}{stage}", self.name)
+    }
+
+    pub(crate) fn policer(&self) -> PuntPolicer {
+        let ports = self.ports.iter().map(|port| usize::from(*port) + 1).max().unwrap_or(0);
+        PuntPolicer::new(self.punt_rate, ports)
+    }
+}

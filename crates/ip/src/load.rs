@@ -1,0 +1,499 @@
+//! From the configuration to what the control side is to become; everything that is wrong with it, at once.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+use weir_config::{
+    ConfigError, Element, ErrorKind, Errors, FilePath, InterfaceAddress, MacAddress, NAME, OneOrMany, Path, PortName,
+};
+use weir_net::neighbor::Timing;
+use weir_net::{DEFAULT_VRF, VrfId};
+use weir_stage::{Env, InterfaceInfo, PortInfo};
+use weir_wire::MacAddr;
+
+use crate::config::Settings;
+use crate::state::addresses::Addresses;
+use crate::state::advertise::Advertise;
+use crate::state::checks::{RAISE_MTU, Wrong, add, check_family, check_gateway, networks, too_small};
+use crate::state::links::{WantedInterface, tag_room};
+use crate::state::static_routes::{Sources, StaticRoute, different_sets, different_vias, long_prefix_networks};
+use crate::state::via::{NamedNeighbor, Via};
+use crate::{Fresh, InterfaceId, Port, Tags, tags_of};
+
+/// What a checked configuration wants of the control side.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) general: General,
+    pub(crate) interfaces: Vec<WantedInterface>,
+    /// By VRF; sorted by prefix, each prefix once.
+    pub(crate) routes: Vec<Vec<StaticRoute>>,
+    /// Neighbours, on interfaces by their position in the list.
+    pub(crate) neighbors: Vec<(usize, IpAddr, MacAddr)>,
+}
+
+/// What the default VRF is called.
+pub(crate) const DEFAULT_NAME: &str = "default";
+
+/// The names of a configuration's VRFs, by number.
+pub(crate) fn vrf_names(config: Settings<'_>) -> Vec<String> {
+    [DEFAULT_NAME.to_owned()].into_iter().chain(config.vrfs.keys().cloned()).collect()
+}
+
+/// What of that is never long.
+#[derive(Debug)]
+pub(crate) struct General {
+    pub(crate) ports: Vec<Port>,
+    /// Indices of ports.
+    pub(crate) proxy_arp: Vec<u16>,
+    pub(crate) directed_broadcast: bool,
+    /// Errors per second, of each kind.
+    pub(crate) icmp_rate: u64,
+    pub(crate) timing: Timing,
+    /// What hosts are told, by interface.
+    pub(crate) advertise: BTreeMap<String, Advertise>,
+}
+
+/// What a configuration wants; `before` are the ports of a running instance.
+///
+/// # Errors
+///
+/// Everything that is wrong with it beyond its schema.
+pub(crate) fn load(
+    element: &Element,
+    config: Settings<'_>,
+    env: &Env<'_>,
+    before: &[String],
+) -> Result<Wanted, Vec<ConfigError>> {
+    let vrfs = vrf_names(config);
+    let own = vrfs.iter().map(|_| Own::default()).collect();
+    let mut loader = Loader { element, env, config, before, errors: Errors::new(), interfaces: Vec::new(), vrfs, own };
+    loader.check_vrfs();
+    let ports = loader.ports();
+    loader.declared(&ports);
+    loader.check_addressed(&ports);
+    loader.check_advertised();
+    let neighbors = loader.neighbors();
+    let proxy_arp = loader.proxy_arp();
+    let routes = loader.routes();
+    let Loader { errors, interfaces, .. } = loader;
+    let general = General {
+        ports,
+        proxy_arp,
+        directed_broadcast: config.directed_broadcast,
+        icmp_rate: config.icmp_rate.packets_per_second(),
+        timing: config.neighbor_timers.timing(),
+        advertise: config.advertise.clone(),
+    };
+    errors.into_result(Wanted { general, interfaces, routes, neighbors })
+}
+
+/// The router's own addresses in a VRF.
+#[derive(Default)]
+struct Own {
+    four: Addresses<Ipv4Addr>,
+    six: Addresses<Ipv6Addr>,
+}
+
+struct Loader<'a> {
+    element: &'a Element,
+    env: &'a Env<'a>,
+    config: Settings<'a>,
+    /// The names of the ports that a running instance has, in its order.
+    before: &'a [String],
+    errors: Errors,
+    interfaces: Vec<WantedInterface>,
+    /// By number.
+    vrfs: Vec<String>,
+    /// The addresses of the interfaces, whose numbers are their positions for now, by VRF.
+    own: Vec<Own>,
+}
+
+/// Where routes and neighbours of a VRF stand.
+struct Stated<'c> {
+    vrf: VrfId,
+    path: Path<'c>,
+    routes: &'c BTreeMap<IpNet, OneOrMany<Via>>,
+    routes_csv: Option<&'c FilePath>,
+    neighbors: &'c BTreeMap<NamedNeighbor, MacAddress>,
+}
+
+impl Loader<'_> {
+    /// Names of VRFs are as others are, and none is that of the default one.
+    fn check_vrfs(&mut self) {
+        let (element, root) = (self.element, self.element.path());
+        for name in self.config.vrfs.keys() {
+            let path = root.field("vrfs");
+            let path = path.entry(name);
+            if name == DEFAULT_NAME {
+                let problem = "is what the default VRF is called, whose keys are the router's own";
+                let error = element.error(ErrorKind::Conflict, &path, problem);
+                self.errors.push(error.remedy("write its routes and neighbours beside vrfs"));
+            } else if !(NAME.matches)(name) {
+                let error = element.error(ErrorKind::Malformed, &path, format!("\"{name}\" is not {}", NAME.what));
+                self.errors.push(error.remedy(format!("write one such as {}", NAME.example)));
+            }
+        }
+    }
+
+    /// The number of the VRF that an interface names; what is wrong with it is told by `error`.
+    fn vrf_of(
+        &mut self,
+        name: Option<&str>,
+        told: &str,
+        error: impl Fn(&Self, ErrorKind, String) -> ConfigError,
+    ) -> VrfId {
+        let Some(name) = name else { return DEFAULT_VRF };
+        match self.vrfs.iter().zip(0..).find(|(known, _)| *known == name) {
+            Some((_, vrf)) => vrf,
+            None => {
+                let problem = format!("{told} names the VRF \"{name}\", which {} does not have", self.element.name());
+                let error = error(self, ErrorKind::Dangling, problem);
+                self.errors.push(error.allowed(format!("one of {}", self.vrfs.join(", "))));
+                DEFAULT_VRF
+            }
+        }
+    }
+
+    /// Only interfaces that are there are advertised on.
+    fn check_advertised(&mut self) {
+        let (element, root) = (self.element, self.element.path());
+        for (name, told) in self.config.advertise {
+            let path = root.field("advertise");
+            let path = path.entry(name);
+            if !self.interfaces.iter().any(|interface| interface.fresh.name == *name) {
+                let error = element.error(ErrorKind::Dangling, &path, format!("there is no interface \"{name}\""));
+                let names: Vec<&str> =
+                    self.interfaces.iter().take(16).map(|interface| interface.fresh.name.as_str()).collect();
+                self.errors.push(error.allowed(format!("one of {}", names.join(", "))));
+            }
+            for (prefix, lifetimes) in told.prefixes.iter().filter(|(_, told)| told.preferred > told.valid) {
+                let problem = format!("{prefix} is preferred for longer than it is valid ({})", lifetimes.valid);
+                self.errors.push(element.error(ErrorKind::Conflict, &path, problem));
+            }
+        }
+    }
+
+    /// The router's ports, and by the way their untagged interfaces.
+    fn ports(&mut self) -> Vec<Port> {
+        let mut ports: Vec<Port> = Vec::new();
+        for (name, n) in names(self.config.ports, self.before) {
+            let Some(info) = self.env.port(name) else { continue };
+            if ports.iter().any(|port| port.index == info.index) {
+                let error = self.error(ErrorKind::Duplicate, "ports", Some(n), format!("\"{name}\" stands here twice"));
+                self.errors.push(error.remedy("leave one out"));
+                continue;
+            }
+            let position = ports.len() as u8;
+            if self.has_untagged(&info.name) {
+                self.untagged(info, position, n);
+            }
+            ports.push(Port {
+                name: info.name.clone(),
+                index: info.index,
+                mac: MacAddr(info.facts.mac),
+                mtu: info.facts.mtu,
+                tag_room: tag_room(self.env, &info.name),
+                link: info.link_up,
+            });
+        }
+        ports
+    }
+
+    /// The interface of the untagged packets of a port, which stands at place `n` among the ports.
+    fn untagged(&mut self, info: &PortInfo, position: u8, n: i64) {
+        let told = format!("port \"{}\"", info.name);
+        let error = |loader: &Self, kind, problem| loader.error(kind, "ports", Some(n), problem);
+        let vrf = self.vrf_of(info.vrf.as_deref(), &told, error);
+        let addresses = self.addresses_of((&told, vrf), &info.addresses, error);
+        if let Some(problem) = too_small(&told, info.facts.mtu, &addresses) {
+            self.errors.push(error(self, ErrorKind::Conflict, problem).remedy(RAISE_MTU));
+        }
+        let (name, port) = (info.name.clone(), Some(position));
+        let fresh = Fresh { name, port, tags: Tags::NONE, vrf, mtu: None, enabled: true };
+        self.interfaces.push(WantedInterface { fresh, addresses });
+    }
+
+    /// Whether the untagged packets of a port are the router's: another function may have them where the port is shared.
+    fn has_untagged(&self, port: &str) -> bool {
+        let untagged = self.env.interfaces.iter().find(|info| info.is_untagged() && info.on.as_deref() == Some(port));
+        untagged.is_none_or(|info| info.of == self.element.name())
+    }
+
+    /// The declared interfaces that are the router's.
+    fn declared(&mut self, ports: &[Port]) {
+        let ours = self.env.interfaces.iter().filter(|info| info.of == self.element.name() && !info.is_untagged());
+        for info in ours {
+            let title = format!("interface[\"{}\"]", info.name);
+            let error = |kind, key: &str, problem: String| {
+                ConfigError::new(kind, &info.place, format!("{title}.{key}"), problem)
+            };
+            let port = info.on.as_ref().and_then(|on| ports.iter().zip(0..).find(|(port, _)| port.name == *on));
+            if let (Some((port, _)), Some(mtu)) =
+                (port, info.mtu.filter(|mtu| port.is_some_and(|(port, _)| *mtu > port.mtu)))
+            {
+                let problem = format!("{mtu} is more than the MTU of port \"{}\", which is {}", port.name, port.mtu);
+                self.errors.push(
+                    error(ErrorKind::OutOfRange, "mtu", problem)
+                        .remedy("give the port a larger one, or this a smaller one"),
+                );
+            }
+            let told = format!("interface \"{}\"", info.name);
+            let vrf = self.vrf_of(info.vrf.as_deref(), &told, |_, kind, problem| error(kind, "vrf", problem));
+            let addresses =
+                self.addresses_of((&told, vrf), &info.addresses, |_, kind, problem| error(kind, "address", problem));
+            let mtu = info.mtu.or(port.map(|(port, _)| port.mtu)).unwrap_or(u16::MAX);
+            if let Some(problem) = too_small(&told, mtu, &addresses) {
+                self.errors.push(error(ErrorKind::Conflict, "mtu", problem).remedy(RAISE_MTU));
+            }
+            let wide = addresses.iter().find(|net| info.on.is_none() && net.prefix_len() < net.max_prefix_len());
+            if let Some(net) = wide {
+                let problem = format!("{net} is a network, and none is connected to a loopback");
+                let remedy = format!("write {}/{}", net.addr(), net.max_prefix_len());
+                self.errors.push(error(ErrorKind::Conflict, "address", problem).remedy(remedy));
+            }
+            let fresh = Fresh {
+                name: info.name.clone(),
+                port: port.map(|(_, position)| position),
+                tags: tags_of(&info.tags),
+                vrf,
+                mtu: info.mtu,
+                enabled: info.up,
+            };
+            self.interfaces.push(WantedInterface { fresh, addresses });
+        }
+        let (count, limit) = (self.interfaces.len(), self.config.limits.interfaces);
+        if count > usize::from(limit) {
+            let root = self.element.path();
+            let path = root.field("limits");
+            let problem = format!("{limit} is too few: the configuration has {count}");
+            self.errors.push(self.element.error(ErrorKind::Limit, &path.field("interfaces"), problem));
+        }
+    }
+
+    /// Each port needs an address, its own or one of an interface on it: it would be of no use.
+    fn check_addressed(&mut self, ports: &[Port]) {
+        let mut addressed = [false; crate::MAX_PORTS];
+        for interface in self.interfaces.iter().filter(|interface| !interface.addresses.is_empty()) {
+            if let Some(is) = interface.fresh.port.and_then(|port| addressed.get_mut(usize::from(port))) {
+                *is = true;
+            }
+        }
+        for (port, is_addressed) in ports.iter().zip(addressed) {
+            // One whose addresses are wrong was told of.
+            let untagged = self.has_untagged(&port.name);
+            let has = |info: &PortInfo| info.name == port.name && untagged && !info.addresses.is_empty();
+            let on_it = |info: &InterfaceInfo| info.of == self.element.name() && info.on.as_deref() == Some(&port.name);
+            if is_addressed || self.env.ports.iter().any(has) || self.env.interfaces.iter().any(on_it) {
+                continue;
+            }
+            let n = self.config.ports.iter().zip(1..).find(|(name, _)| name.as_str() == port.name).map(|(_, n)| n);
+            let error = self.error(ErrorKind::Missing, "ports", n, format!("port \"{}\" has no address", port.name));
+            self.errors.push(error.remedy("give it one, as in port { ..., address = \"192.0.2.1/24\" }"));
+        }
+    }
+
+    /// The addresses of an interface, the next one in the list; what is wrong with them is told by `error`.
+    fn addresses_of(
+        &mut self,
+        (told, vrf): (&str, VrfId),
+        addresses: &[InterfaceAddress],
+        error: impl Fn(&Self, ErrorKind, String) -> ConfigError,
+    ) -> Vec<IpNet> {
+        let mut found = Vec::new();
+        for address in addresses {
+            match self.add_address(vrf, address.net()) {
+                Ok(()) => found.push(address.net()),
+                Err(Wrong::Bad(bad)) => {
+                    let error = error(self, ErrorKind::Conflict, format!("{told}: {bad}"));
+                    self.errors.push(error);
+                }
+                Err(Wrong::Conflict(other, what)) => {
+                    let name =
+                        self.interfaces.get(usize::from(other)).map_or(told.to_owned(), |other| self.title(other));
+                    let problem = format!("{told} has the address {}, and {name} has the same {what}", address.net());
+                    let error = error(self, ErrorKind::Conflict, problem);
+                    self.errors.push(error.remedy("give each interface a network of its own"));
+                }
+            }
+        }
+        found
+    }
+
+    /// Adds an address of the next interface.
+    fn add_address(&mut self, vrf: VrfId, net: IpNet) -> Result<(), Wrong> {
+        let id = self.interfaces.len() as u16;
+        let Some(own) = self.own.get_mut(usize::from(vrf)) else { return Ok(()) };
+        match net {
+            IpNet::V4(net) => add(&mut own.four, id, net),
+            IpNet::V6(net) => add(&mut own.six, id, net),
+        }
+    }
+
+    /// An interface as people call it.
+    fn title(&self, interface: &WantedInterface) -> String {
+        let is_port = interface.fresh.port.is_some() && interface.fresh.tags == Tags::NONE;
+        format!("{} \"{}\"", if is_port { "port" } else { "interface" }, interface.fresh.name)
+    }
+
+    /// Does something with what is stated of each VRF.
+    fn each_vrf(&mut self, mut look: impl FnMut(&mut Self, Stated<'_>)) {
+        let (config, root) = (self.config, self.element.path());
+        let (routes, neighbors) = (config.routes, config.neighbors);
+        look(self, Stated { vrf: DEFAULT_VRF, path: root, routes, routes_csv: config.routes_csv, neighbors });
+        for ((name, vrf), n) in config.vrfs.iter().zip(1..) {
+            let root = self.element.path();
+            let path = root.field("vrfs");
+            let (routes, neighbors) = (&vrf.routes, &vrf.neighbors);
+            look(
+                self,
+                Stated { vrf: n, path: path.entry(name), routes, routes_csv: vrf.routes_csv.as_ref(), neighbors },
+            );
+        }
+    }
+
+    fn neighbors(&mut self) -> Vec<(usize, IpAddr, MacAddr)> {
+        let mut found = Vec::new();
+        self.each_vrf(|loader, stated| loader.neighbors_of(&stated, &mut found));
+        if found.len() > self.config.limits.neighbors as usize {
+            let problem =
+                format!("{} neighbours, and limits.neighbors is {}", found.len(), self.config.limits.neighbors);
+            let error = self.error(ErrorKind::Limit, "neighbors", None, problem);
+            self.errors.push(error.remedy("raise that limit"));
+        }
+        found
+    }
+
+    fn neighbors_of(&mut self, stated: &Stated<'_>, found: &mut Vec<(usize, IpAddr, MacAddr)>) {
+        for (station, mac) in stated.neighbors {
+            let mac = MacAddr(mac.octets());
+            let (path, text) = (stated.path.field("neighbors"), station.to_string());
+            let path = path.entry(&text);
+            match self.place_of(stated.vrf, station) {
+                Err(problem) => {
+                    let error = self.element.error(ErrorKind::Conflict, &path, problem);
+                    self.errors.push(error.remedy(self.networks(stated.vrf)));
+                }
+                Ok(_) if !mac.is_unicast() => {
+                    let problem = format!("{mac} is not the address of one station");
+                    self.errors.push(self.element.error(ErrorKind::OutOfRange, &path, problem));
+                }
+                Ok(interface) => found.push((interface, station.address, mac)),
+            }
+        }
+    }
+
+    /// The position of the interface on whose link a neighbour is.
+    fn place_of(&self, vrf: VrfId, station: &NamedNeighbor) -> Result<usize, String> {
+        match &station.on {
+            Some(name) => {
+                let mut named = self.interfaces.iter().zip(0..).filter(|(known, _)| known.fresh.name == **name);
+                let (_, at) = named.next().ok_or_else(|| format!("there is no interface {name}"))?;
+                Ok(at)
+            }
+            None => self.gateway_on(vrf, station.address).map(usize::from),
+        }
+    }
+
+    fn proxy_arp(&mut self) -> Vec<u16> {
+        let mut found = Vec::new();
+        for (name, n) in self.config.proxy_arp.iter().zip(1..) {
+            match self.env.port(name).filter(|_| self.config.ports.contains(name)) {
+                Some(info) => found.push(info.index),
+                None => {
+                    let problem = format!("\"{name}\" is no port of this router");
+                    let error = self.error(ErrorKind::Dangling, "proxy_arp", Some(n), problem);
+                    let ours: Vec<&str> = self.config.ports.iter().map(PortName::as_str).collect();
+                    self.errors.push(error.allowed(format!("one of {}", ours.join(", "))));
+                }
+            }
+        }
+        found
+    }
+
+    fn routes(&mut self) -> Vec<Vec<StaticRoute>> {
+        let mut all = Vec::with_capacity(self.vrfs.len());
+        self.each_vrf(|loader, stated| all.push(loader.routes_of(&stated)));
+        self.check_limits(&all);
+        all
+    }
+
+    fn routes_of(&mut self, stated: &Stated<'_>) -> Vec<StaticRoute> {
+        let sources = Sources {
+            element: self.element,
+            path: stated.path,
+            script: stated.routes,
+            csv: stated.routes_csv,
+            folder: self.env.folder,
+        };
+        let mut errors = std::mem::take(&mut self.errors);
+        let check = |prefix, via: &Via| self.check_via(stated.vrf, prefix, via);
+        let routes = sources.read(&check, &self.networks(stated.vrf), &mut errors);
+        self.errors = errors;
+        routes
+    }
+
+    fn check_via(&self, vrf: VrfId, prefix: IpNet, via: &Via) -> Result<(), String> {
+        check_family(prefix, via)?;
+        match via {
+            Via::Gateway(gateway) => self.gateway_on(vrf, *gateway).map(drop),
+            Via::GatewayOn(_, name) | Via::On(name) => {
+                let is_there = self.interfaces.iter().any(|interface| interface.fresh.name == **name);
+                if is_there { Ok(()) } else { Err(format!("there is no interface {name}")) }
+            }
+            Via::Discard(_) => Ok(()),
+        }
+    }
+
+    fn check_limits(&mut self, all: &[Vec<StaticRoute>]) {
+        let limits = &self.config.limits;
+        let routes = || all.iter().flatten();
+        let own: usize = self.own.iter().map(|own| own.four.len() + own.six.len()).sum();
+        let longest = |(routes, own): (&Vec<StaticRoute>, &Own)| long_prefix_networks(routes) + 2 * own.four.len();
+        let long = all.iter().zip(&self.own).map(longest).max().unwrap_or(0);
+        let bounds = [
+            ("routes", routes().count() + own, limits.routes),
+            ("next_hops", different_vias(routes()) + own, limits.next_hops),
+            ("groups", different_sets(routes()), limits.groups),
+            ("long_prefix_networks", long, limits.long_prefix_networks),
+        ];
+        for (name, needed, most) in bounds {
+            if needed > most as usize {
+                let root = self.element.path();
+                let path = root.field("limits");
+                let problem = format!("{most} is too few: the routes of this configuration take {needed}");
+                self.errors.push(self.element.error(ErrorKind::Limit, &path.field(name), problem));
+            }
+        }
+    }
+
+    fn gateway_on(&self, vrf: VrfId, gateway: IpAddr) -> Result<InterfaceId, String> {
+        let Some(own) = self.own.get(usize::from(vrf)) else { return Err("there is no such VRF".to_owned()) };
+        match gateway {
+            IpAddr::V4(gateway) => check_gateway(&own.four, gateway),
+            IpAddr::V6(gateway) => check_gateway(&own.six, gateway),
+        }
+    }
+
+    fn networks(&self, vrf: VrfId) -> String {
+        self.own.get(usize::from(vrf)).map_or_else(String::new, |own| networks(&own.four, &own.six))
+    }
+
+    fn error(&self, kind: ErrorKind, key: &str, index: Option<i64>, problem: impl Into<String>) -> ConfigError {
+        let root = self.element.path();
+        let path = root.field(key);
+        match index {
+            Some(index) => self.element.error(kind, &path.index(index), problem),
+            None => self.element.error(kind, &path, problem),
+        }
+    }
+}
+
+/// The names of the ports, with their places in the configuration. Those that a running instance had `before` come first, in its order, so
+/// that it goes on where others are added.
+fn names<'c>(ports: &'c [PortName], before: &[String]) -> Vec<(&'c PortName, i64)> {
+    let mut names: Vec<(&PortName, i64)> = ports.iter().zip(1..).collect();
+    let position = |name: &PortName| before.iter().position(|before| before == name.as_str());
+    names.sort_by_key(|(name, _)| position(name).unwrap_or(usize::MAX));
+    names
+}

@@ -1,0 +1,5 @@
+//! What workers read and the control side writes: prefixes, adjacencies, counters.
+
+pub(crate) mod counters;
+pub(crate) mod fib;
+pub(crate) mod prefixes;
