@@ -132,4 +132,19 @@ pub struct Settings<'c> {
     pub limits: &'c Limits,
     /// What flows are hashed with.
     pub hash_seed: u32,
+    /// Interfaces without ports that the function has by itself, in the default VRF.
+    pub own: &'c [Virtual],
+    /// Whether each port needs an address.
+    pub needs_addresses: bool,
+}
+
+/// An interface without a port, of the function's making.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Virtual {
+    /// Its name.
+    pub name: String,
+    /// Its addresses, each of which is only itself: `192.0.2.1/32`.
+    pub addresses: Vec<IpNet>,
+    /// Whether packets that routes lead to it are for the function, which sends them on itself.
+    pub is_inlet: bool,
 }

@@ -13,9 +13,9 @@ use crate::slow;
 /// Where the stages are.
 const FIRST: Place = Place::Worker { section: 0 };
 
-/// What the graph is drawn from, and the tables are made by.
-#[derive(Clone)]
-pub(crate) struct Shape {
+/// What the stages of a layer are drawn from, and its tables made by.
+#[derive(Clone, Debug)]
+pub struct Stages {
     pub(crate) name: String,
     pub(crate) redirects: bool,
     pub(crate) punt_rate: u64,
@@ -28,10 +28,10 @@ pub(crate) struct Shape {
     pub(crate) is_parted: bool,
 }
 
-impl Shape {
+impl Stages {
     /// Of these `settings`, with ports of these indices.
-    pub(crate) fn new(name: &str, settings: Settings<'_>, ports: Vec<u16>, is_parted: bool) -> Shape {
-        Shape {
+    pub(crate) fn new(name: &str, settings: Settings<'_>, ports: Vec<u16>, is_parted: bool) -> Stages {
+        Stages {
             name: name.to_owned(),
             redirects: settings.redirects,
             punt_rate: settings.punt_rate.packets_per_second(),
@@ -46,11 +46,28 @@ impl Shape {
     /// The graph of a layer that runs, or one to be looked at.
     pub(crate) fn draw(&self, running: Option<&Running>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
+        let place = Place::Worker { section: u8::from(self.is_parted) };
+        let first = self.add(&mut graph, place, running)?;
+        self.ports.iter().for_each(|&port| graph.receive(port, first));
+        Ok(graph)
+    }
+
+    /// Adds the stages to the graph of a function that sends packets itself, all on the control side; answers to which of them packets come
+    /// that came in by the layer's ports and that the function does not take.
+    ///
+    /// # Errors
+    ///
+    /// What a builder of graphs may run out of.
+    pub fn add_to(&self, graph: &mut Graph, running: Option<&Running>) -> Result<NodeId, GraphError> {
+        self.add(graph, Place::Control, running)
+    }
+
+    /// Adds the stages to a graph, the one that forwards at a `place`; answers to which packets come first that came in by the ports.
+    pub(crate) fn add(&self, graph: &mut Graph, place: Place, running: Option<&Running>) -> Result<NodeId, GraphError> {
         let kind: Key<PuntReason> = graph.claim("why it goes to the slow path")?;
         let known = if self.is_parted { Some(graph.claim("its VRF and family")?) } else { None };
         let keys = Keys { kind, known };
         let count = self.ports.len();
-        let place = Place::Worker { section: u8::from(self.is_parted) };
         let declared = forward::declaration(self.is_parted, count, keys);
         let forward =
             graph.add_of(self.stage(".forward"), declared, place, running, |running| running.forward(keys))?;
@@ -73,10 +90,9 @@ impl Shape {
             first = check;
         }
         if self.redirects {
-            first = self.look_for_redirects(&mut graph, running, kind, [first, control])?;
+            first = self.look_for_redirects(graph, running, kind, [first, control])?;
         }
-        self.ports.iter().for_each(|&port| graph.receive(port, first));
-        Ok(graph)
+        Ok(first)
     }
 
     /// Puts a stage before `first` that looks for packets which turn round.

@@ -47,6 +47,8 @@ pub struct Fresh {
     pub mtu: Option<u16>,
     /// Whether it is meant to be up.
     pub enabled: bool,
+    /// Whether packets that routes lead to it are for its function, which sends them on itself: the mouth of a tunnel. It has no port.
+    pub is_inlet: bool,
 }
 
 /// An interface.
@@ -75,8 +77,8 @@ impl Interface {
         self.wanted.tags
     }
 
-    /// Whether it is a loopback.
-    pub fn is_loopback(&self) -> bool {
+    /// Whether it has no port: a loopback, or an inlet.
+    pub fn is_virtual(&self) -> bool {
         self.wanted.port.is_none()
     }
 }

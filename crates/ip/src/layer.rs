@@ -1,12 +1,14 @@
 //! The network layer of a function: what its configuration comes to, and what runs.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use serde_json::Value;
 use weir_config::{ConfigError, Element, ErrorKind};
 use weir_mem::Domain;
-use weir_net::neighbor;
-use weir_net::rib;
+use weir_net::neighbor::{self, Resolution};
+use weir_net::nexthop::NextHop;
+use weir_net::{DEFAULT_VRF, rib};
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
@@ -24,16 +26,17 @@ use crate::fast::hairpin::Hairpin;
 use crate::fast::lookups::Lookups;
 use crate::fast::punt::PuntReason;
 use crate::fast::received::Received;
-use crate::graph::Shape;
+use crate::graph::Stages;
 use crate::load::{Wanted, load, vrf_names};
+use crate::onward::Onward;
 use crate::slow::{Room, SlowPath};
-use crate::state::Control;
-use crate::state::routing::{Routing, Tables};
-use crate::state::shared::{self, lock};
+use crate::state::routing::{Decision, Routing, Tables};
+use crate::state::shared::{self, CHANGES, lock};
+use crate::state::{Control, Heard};
 use crate::tables::counters::Counters;
 use crate::tables::fib::{Fib, Leads};
 use crate::tables::prefixes::{PrefixReader, PrefixTable, Readers, VrfTables};
-use crate::{Ingress, Interfaces};
+use crate::{Ingress, InterfaceId, Interfaces};
 use crate::{request, save, show};
 
 /// Indexes of ports that there is room for at least: those of ports that are added later are among them.
@@ -42,7 +45,7 @@ const INDICES: usize = 4096;
 /// What the layer of a configuration comes to.
 pub struct Described {
     element: Arc<Element>,
-    shape: Shape,
+    shape: Stages,
     /// Names of the VRFs, by number.
     vrfs: Vec<String>,
     wanted: Wanted,
@@ -51,14 +54,14 @@ pub struct Described {
 }
 
 impl Described {
-    /// What `settings` come to, which stand in `element`; with a layer that runs `before` it, whose ports come first. Where it `is_parted`,
+    /// What `settings` come to, which stand in `element`, for stages whose names begin with `name`; with a layer that runs `before` it, whose ports come first. Where it `is_parted`,
     /// packets are checked by one worker and forwarded by another.
     ///
     /// # Errors
     ///
     /// Everything that is wrong with them beyond their schema.
     pub fn new(
-        element: &Arc<Element>,
+        (element, name): (&Arc<Element>, &str),
         settings: Settings<'_>,
         env: &Env<'_>,
         before: Option<&Running>,
@@ -67,9 +70,16 @@ impl Described {
         let before = before.map_or_else(Vec::new, Running::port_names);
         let wanted = load(element, settings, env, &before)?;
         let ports = wanted.general.ports.iter().map(|port| port.index).collect();
-        let shape = Shape::new(element.name(), settings, ports, is_parted);
+        let shape = Stages::new(name, settings, ports, is_parted);
         let indices = env.ports.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0).max(INDICES);
         Ok(Described { element: Arc::clone(element), shape, vrfs: vrf_names(settings), wanted, indices })
+    }
+}
+
+impl Described {
+    /// The stages, to be drawn.
+    pub fn stages(&self) -> &Stages {
+        &self.shape
     }
 }
 
@@ -146,7 +156,7 @@ impl Described {
 }
 
 /// The prefix tables of so many VRFs.
-fn tables(shape: &Shape, vrfs: usize, kernel: Kernel, domain: &Domain) -> Result<Vec<VrfTables>, String> {
+fn tables(shape: &Stages, vrfs: usize, kernel: Kernel, domain: &Domain) -> Result<Vec<VrfTables>, String> {
     let (four, six) = table_configs(&shape.limits, kernel);
     let make = |vrf: usize| {
         // The others are usually small, and there may be many.
@@ -176,7 +186,7 @@ const SPECIALS: usize = 65_536;
 /// A network layer that runs.
 #[derive(Clone)]
 pub struct Running {
-    shape: Shape,
+    shape: Stages,
     /// What workers look up in, by VRF.
     readers: Arc<[Readers]>,
     fib: Arc<Fib>,
@@ -196,6 +206,80 @@ macro_rules! by_table {
             None => return Err(GraphError(vec!["there is no prefix table".to_owned()])),
         }
     };
+}
+
+/// Where packets of the function go that it asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Nowhere.
+    NoRoute,
+    /// To one of the own addresses, or to where nothing is sent on.
+    Here,
+    /// To the function, by this inlet.
+    Inlet(InterfaceId),
+    /// By this interface to this neighbour, whose Ethernet address is known or not.
+    Neighbor(InterfaceId, IpAddr, Resolution),
+}
+
+/// What a function that stands on the layer does with it beside.
+impl Running {
+    /// The routes of the default VRF, for one stage of the function.
+    ///
+    /// # Errors
+    ///
+    /// No memory, or routes of IPv4 are not [`TableKind::Dir24`].
+    pub fn onward(&self) -> Result<Onward, GraphError> {
+        let no_table = || GraphError(vec!["there is no prefix table of the kind dir24".to_owned()]);
+        let Readers { four: PrefixReader::Dir24(four), six } = self.readers.first().ok_or_else(no_table)? else {
+            return Err(no_table());
+        };
+        let counters = self.counters.acquire().map_err(|error| GraphError(vec![error.to_string()]))?;
+        Ok(Onward { four: Arc::clone(four), six: Arc::clone(six), fib: Arc::clone(&self.fib), counters })
+    }
+
+    /// Where packets to an address go; its neighbour is asked for if it is not known. `hash` is that of their flow.
+    pub fn reach(&self, now: u64, destination: IpAddr, hash: u32) -> Reach {
+        let mut control = lock(&self.shared);
+        match control.routing.decide(DEFAULT_VRF, destination, || hash) {
+            Decision::Via(hop) if control.routing.is_inlet(hop.port) => Reach::Inlet(hop.port),
+            Decision::Via(hop) => {
+                let resolution = control.resolve(now, hop, destination);
+                Reach::Neighbor(hop.port, hop.neighbor(destination), resolution)
+            }
+            Decision::NoRoute | Decision::Discard(_) => Reach::NoRoute,
+            Decision::Local | Decision::Broadcast | Decision::LinkLocal | Decision::Flood(_) => Reach::Here,
+        }
+    }
+
+    /// Whether the Ethernet address of a neighbour is known; it is asked for if not, and kept fresh if it is.
+    pub fn ask(&self, now: u64, interface: InterfaceId, neighbor: IpAddr) -> Resolution {
+        let hop = NextHop { port: interface, gateway: Some(neighbor) };
+        lock(&self.shared).resolve(now, hop, neighbor)
+    }
+
+    /// Lets routes lead to an inlet, or not while nothing that goes there can go on.
+    pub fn set_inlet(&self, inlet: InterfaceId, is_up: bool) {
+        let mut control = lock(&self.shared);
+        if control.interfaces.get(inlet).is_some_and(|found| found.up != is_up) {
+            control.alter(inlet, None, is_up);
+            control.catch_up(CHANGES);
+        }
+    }
+
+    /// What became of neighbours since the last call.
+    pub fn take_heard(&self) -> Vec<Heard> {
+        lock(&self.shared).take_heard()
+    }
+
+    /// The number of an interface, by its name.
+    pub fn interface(&self, name: &str) -> Option<InterfaceId> {
+        lock(&self.shared).interfaces.find(name).map(|found| found.id)
+    }
+
+    /// Whether an address is the broadcast or network address of a connected network.
+    pub fn is_broadcast(&self, address: Ipv4Addr) -> bool {
+        lock(&self.shared).routing.decide(DEFAULT_VRF, address.into(), || 0) == Decision::Broadcast
+    }
 }
 
 impl Running {

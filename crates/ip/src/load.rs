@@ -12,7 +12,7 @@ use weir_net::{DEFAULT_VRF, VrfId};
 use weir_stage::{Env, InterfaceInfo, PortInfo};
 use weir_wire::MacAddr;
 
-use crate::config::Settings;
+use crate::config::{Settings, Virtual};
 use crate::state::addresses::Addresses;
 use crate::state::advertise::Advertise;
 use crate::state::checks::{RAISE_MTU, Wrong, add, check_family, check_gateway, networks, too_small};
@@ -71,7 +71,10 @@ pub(crate) fn load(
     loader.check_vrfs();
     let ports = loader.ports();
     loader.declared(&ports);
-    loader.check_addressed(&ports);
+    loader.virtual_interfaces();
+    if config.needs_addresses {
+        loader.check_addressed(&ports);
+    }
     loader.check_advertised();
     let neighbors = loader.neighbors();
     let proxy_arp = loader.proxy_arp();
@@ -210,7 +213,7 @@ impl Loader<'_> {
             self.errors.push(error(self, ErrorKind::Conflict, problem).remedy(RAISE_MTU));
         }
         let (name, port) = (info.name.clone(), Some(position));
-        let fresh = Fresh { name, port, tags: Tags::NONE, vrf, mtu: None, enabled: true };
+        let fresh = Fresh { name, port, tags: Tags::NONE, vrf, mtu: None, enabled: true, is_inlet: false };
         self.interfaces.push(WantedInterface { fresh, addresses });
     }
 
@@ -259,6 +262,7 @@ impl Loader<'_> {
                 vrf,
                 mtu: info.mtu,
                 enabled: info.up,
+                is_inlet: false,
             };
             self.interfaces.push(WantedInterface { fresh, addresses });
         }
@@ -268,6 +272,44 @@ impl Loader<'_> {
             let path = root.field("limits");
             let problem = format!("{limit} is too few: the configuration has {count}");
             self.errors.push(self.element.error(ErrorKind::Limit, &path.field("interfaces"), problem));
+        }
+    }
+
+    /// Those that the function has by itself.
+    fn virtual_interfaces(&mut self) {
+        for Virtual { name, addresses, is_inlet } in self.config.own {
+            let told = format!("interface \"{name}\"");
+            let mut addressed = Vec::new();
+            for address in addresses {
+                match self.add_address(DEFAULT_VRF, *address) {
+                    Ok(()) => addressed.push(*address),
+                    Err(wrong) => {
+                        let problem = self.words_of(&told, *address, wrong);
+                        self.errors.push(self.error(ErrorKind::Conflict, "addresses", None, problem));
+                    }
+                }
+            }
+            let fresh = Fresh {
+                name: name.clone(),
+                port: None,
+                tags: Tags::NONE,
+                vrf: DEFAULT_VRF,
+                mtu: None,
+                enabled: true,
+                is_inlet: *is_inlet,
+            };
+            self.interfaces.push(WantedInterface { fresh, addresses: addressed });
+        }
+    }
+
+    /// What is wrong with an address of an interface.
+    fn words_of(&self, told: &str, address: IpNet, wrong: Wrong) -> String {
+        match wrong {
+            Wrong::Bad(bad) => format!("{told}: {bad}"),
+            Wrong::Conflict(other, what) => {
+                let name = self.interfaces.get(usize::from(other)).map_or(told.to_owned(), |other| self.title(other));
+                format!("{told} has the address {address}, and {name} has the same {what}")
+            }
         }
     }
 
@@ -304,16 +346,15 @@ impl Loader<'_> {
         for address in addresses {
             match self.add_address(vrf, address.net()) {
                 Ok(()) => found.push(address.net()),
-                Err(Wrong::Bad(bad)) => {
-                    let error = error(self, ErrorKind::Conflict, format!("{told}: {bad}"));
-                    self.errors.push(error);
-                }
-                Err(Wrong::Conflict(other, what)) => {
-                    let name =
-                        self.interfaces.get(usize::from(other)).map_or(told.to_owned(), |other| self.title(other));
-                    let problem = format!("{told} has the address {}, and {name} has the same {what}", address.net());
+                Err(wrong) => {
+                    let is_shared = matches!(wrong, Wrong::Conflict(..));
+                    let problem = self.words_of(told, address.net(), wrong);
                     let error = error(self, ErrorKind::Conflict, problem);
-                    self.errors.push(error.remedy("give each interface a network of its own"));
+                    self.errors.push(if is_shared {
+                        error.remedy("give each interface a network of its own")
+                    } else {
+                        error
+                    });
                 }
             }
         }

@@ -24,7 +24,8 @@ use weir_net::interface::{AddressKind, Interface};
 use weir_net::limit::{Policer, Rate};
 use weir_net::listener::Listeners;
 use weir_net::neighbor::duplicate::Duplicate;
-use weir_net::neighbor::{Event, Limits, Neighbor, Timing};
+use weir_net::neighbor::{Event, Limits, Neighbor, Resolution, Timing};
+use weir_net::nexthop::NextHop;
 use weir_net::rib::Hop;
 use weir_net::{DEFAULT_VRF, Family, PortId, RouteSource, VrfId};
 use weir_stage::Notice;
@@ -54,6 +55,31 @@ pub(crate) struct Link {
     pub(crate) up: bool,
     pub(crate) vrf: VrfId,
 }
+
+/// What became of a neighbour that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// The interface on whose link it is.
+    pub interface: InterfaceId,
+    /// Its address.
+    pub address: IpAddr,
+    /// Whether it answered; otherwise it did not, or is gone.
+    pub is_known: bool,
+}
+
+impl Heard {
+    fn of<A: Routable>(event: &Event<A>) -> Option<Heard> {
+        let (port, address, is_known) = match *event {
+            Event::Resolved { port, address, .. } => (port, address, true),
+            Event::Failed { port, address } | Event::Removed { port, address } => (port, address, false),
+            _ => return None,
+        };
+        Some(Heard { interface: port, address: address.into(), is_known })
+    }
+}
+
+/// Events that are kept for the function at most; it takes them every few milliseconds.
+const MOST_HEARD: usize = 65_536;
 
 /// All that the control side knows.
 #[derive(Debug)]
@@ -85,6 +111,8 @@ pub(crate) struct Control {
     pub(crate) refused: BTreeMap<Network, Refusal>,
     /// What the slow path has to do: messages to send, packets to let go.
     outbox: Vec<Told>,
+    /// What became of neighbours, for the function that stands on the layer, if it asked for that.
+    heard: Option<Vec<Heard>>,
     /// When the counters of next hops are looked at again.
     next_look: u64,
     neighbor_limits: Limits,
@@ -139,6 +167,7 @@ impl Control {
             named: Named::default(),
             refused: BTreeMap::new(),
             outbox: Vec::new(),
+            heard: None,
             next_look: 0,
             neighbor_limits,
             advertisements: BTreeMap::new(),
@@ -262,6 +291,22 @@ impl Control {
         added
     }
 
+    /// The neighbour that packets to an address go to by a next hop; it is asked for if it is not known.
+    pub(crate) fn resolve(&mut self, now: u64, next_hop: NextHop, destination: IpAddr) -> Resolution {
+        // The neighbour may be of another family than the packet (RFC 8950).
+        match next_hop.neighbor(destination) {
+            IpAddr::V4(address) => self.ask_for(now, next_hop.port, address),
+            IpAddr::V6(address) => self.ask_for(now, next_hop.port, address),
+        }
+    }
+
+    fn ask_for<A: Routable>(&mut self, now: u64, interface: InterfaceId, address: A) -> Resolution {
+        let mut events = Vec::new();
+        let resolution = A::side_mut(self).neighbors.resolve(now, interface, address, &mut events);
+        self.absorb(events);
+        resolution
+    }
+
     /// All neighbours of both families, by interface and address.
     pub(crate) fn neighbors(&self) -> impl Iterator<Item = Neighbor<IpAddr>> {
         self.four.neighbors.iter().map(widen).chain(self.six.neighbors.iter().map(widen))
@@ -319,6 +364,10 @@ impl Control {
         let events: Vec<Event<A>> = backlog.drain(..most.min(backlog.len())).collect();
         events.iter().for_each(|event| self.absorb_one(event));
         let done = events.len();
+        if let Some(heard) = &mut self.heard {
+            let room = MOST_HEARD.saturating_sub(heard.len());
+            heard.extend(events.iter().filter_map(Heard::of).take(room));
+        }
         self.outbox.extend(events.into_iter().map(A::told));
         if self.knows_neighbors() {
             self.open_waiting();
@@ -352,6 +401,11 @@ impl Control {
     fn host<A: Family>(&self, interface: InterfaceId, address: A) -> Network {
         let address: IpAddr = address.into();
         (self.vrf_of(interface), address.into())
+    }
+
+    /// What became of neighbours since the last call; nothing is kept before the first.
+    pub(crate) fn take_heard(&mut self) -> Vec<Heard> {
+        self.heard.replace(Vec::new()).unwrap_or_default()
     }
 
     /// What the slow path has to do.
@@ -449,7 +503,7 @@ impl Control {
 
     /// What sending by an interface needs; `None` for loopbacks and those that are gone.
     pub(crate) fn link(&self, interface: InterfaceId) -> Option<Link> {
-        let found = self.interfaces.get(interface).filter(|found| !found.is_loopback())?;
+        let found = self.interfaces.get(interface).filter(|found| !found.is_virtual())?;
         Some(Link { interface, mac: found.mac, mtu: found.mtu, up: found.up, vrf: found.wanted.vrf })
     }
 
@@ -482,7 +536,7 @@ impl Control {
             ("mac", duplicate.mac.to_string()),
             ("times", duplicate.times.to_string()),
         ];
-        Notice { message: "another station uses an address of the router", facts: facts.into() }
+        Notice { message: "another station uses one of our addresses", facts: facts.into() }
     }
 
     /// Own addresses that another station was heard using.

@@ -88,7 +88,7 @@ fn with(name: &'static str, help: &'static str, (access, core): (&str, &str), ke
     let script = format!(
         "local gateways, routes = {{}}, {{}}\n\
          for n = 0, {GATEWAYS} - 1 do\n\
-         gateways['g' .. n] = {{ port = '{core}', address = '198.51.100.' .. n + 1, labels = {{ 1000 + n }},\n\
+         gateways['g' .. n] = {{ port = '{core}', address = '198.51.100.' .. n + 2, labels = {{ 1000 + n }},\n\
          mac = string.format('02:00:00:02:00:%02x', n) }}\nend\n\
          for n = 0, {NETWORKS} - 1 do\n\
          routes[string.format('11.%d.%d.0/24', math.floor(n / 256), n % 256)] = 'g' .. n % {GATEWAYS}\nend\n\

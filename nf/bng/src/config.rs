@@ -1,12 +1,13 @@
 //! The keys of `bng`.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use weir_config::{
     FilePath, InterfaceAddress, MacAddress, Nanos, OneOrMany, PacketRate, PortName, choice, config, either,
 };
+use weir_ip::NeighborTimers;
 use weir_sched::classify::ClassifyConfig;
 use weir_sched::config::SchedulerConfig;
 
@@ -108,14 +109,14 @@ impl Label {
 }
 
 config! {
-    /// A gateway of the core: where routes lead.
+    /// A gateway of the core: where routes lead. One whose Ethernet address is not written is asked for by ARP or neighbour discovery.
     pub struct GatewayConfig {
         /// The core port behind which it is.
         pub port: PortName = required, rebuild;
-        /// Its IPv4 address: the other end of the tunnel with `gre+mpls`, the next router with `ip`.
-        pub address: Ipv4Addr = required, rebuild;
-        /// The next router on the way to it, where that is another one; its Ethernet address is asked for by ARP.
-        pub via: Option<Ipv4Addr> = optional, rebuild;
+        /// Its address: the other end of the tunnel with `gre+mpls`, of IPv4; the next router with `ip`.
+        pub address: IpAddr = required, rebuild;
+        /// The next router on the way to it, where that is another one; of either family (RFC 8950).
+        pub via: Option<IpAddr> = optional, rebuild;
         /// The Ethernet address of the next router, which is not asked for then.
         pub mac: Option<MacAddress> = optional, rebuild;
         /// MPLS labels on packets to it, the outermost first.
@@ -245,12 +246,13 @@ config! {
         pub subscribers: SubscribersConfig = default(SubscribersConfig::List(Vec::new())), live;
         /// Gateways of the core, by names that routes refer to.
         pub gateways: BTreeMap<String, GatewayConfig> = required, rebuild, length(1..=4000);
-        /// The gateway for each IPv4 prefix.
-        pub routes: BTreeMap<Ipv4Net, String> = empty, rebuild;
-        /// The gateway for each IPv6 prefix.
-        pub routes_ipv6: BTreeMap<Ipv6Net, String> = empty, rebuild;
-        /// The IPv4 routes from a file with the columns `prefix` and `gateway`.
-        pub routes_csv: Option<FilePath> = optional, rebuild;
+        /// The gateway for each IPv4 prefix, or several that share the traffic, flow by flow. `weir route add` adds others, by gateways
+        /// (`%west`) or next routers.
+        pub routes: BTreeMap<Ipv4Net, OneOrMany<String>> = empty, live;
+        /// The same for each IPv6 prefix.
+        pub routes_ipv6: BTreeMap<Ipv6Net, OneOrMany<String>> = empty, live;
+        /// The IPv4 routes from a file with the columns `prefix` and `gateway`; several gateways are parted by `;`.
+        pub routes_csv: Option<FilePath> = optional, live;
         /// Priority (802.1p) of packets to customers, by their DSCP; 0 for those that are not named.
         pub pcp: BTreeMap<u8, u8> = empty, rebuild;
         /// The DSCP that packets to customers leave with, by that which they came with; those not named keep theirs.
@@ -262,6 +264,8 @@ config! {
         /// Whether ARP requests of customers for each other's addresses are answered (RFC 1027), as neighbours can not reach
         /// each other but through here.
         pub proxy_arp: bool = default(true), live;
+        /// How neighbours on the core side are found and believed in (ARP, neighbour discovery).
+        pub neighbor_timers: NeighborTimers = empty, live;
         /// ICMP errors that are sent, of each kind.
         pub icmp_rate: PacketRate = default(PacketRate::new(1000)), live;
         /// Packets that each worker hands to the slow path at most.

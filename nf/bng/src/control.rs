@@ -12,11 +12,10 @@ mod outward;
 mod pieces;
 mod six;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use weir_net::PortId;
-use weir_net::neighbor::Event;
+use weir_ip::{Heard, InterfaceId};
 use weir_net::pending::Pending;
 use weir_net::reassembly::Reassembly;
 use weir_packet::{Batch, Held, Key, LaneId, Packet};
@@ -50,8 +49,8 @@ const EACH: usize = 8;
 enum Awaited {
     /// A subscriber's host.
     Host(BindingKey),
-    /// A router of the core, by port and address.
-    Router(PortId, Ipv4Addr),
+    /// A router of the core, by interface and address.
+    Router(InterfaceId, IpAddr),
 }
 
 /// The control side's share of packets.
@@ -150,8 +149,8 @@ impl Stage for SlowPath {
     fn poll(&mut self, out: &mut Out<'_>) -> u64 {
         let (now, later) = (out.now(), out.look_again(ATTENTION));
         let mut turn = self.turn(out);
-        let Control { registry, core, fib, .. } = &mut *turn.control;
-        let next = registry.tick(now).min(core.tick(now, fib)).min(turn.expire_fragments());
+        let next = turn.control.registry.tick(now).min(turn.control.look_after_routers(now));
+        let next = next.min(turn.expire_fragments());
         turn.work_off();
         next.min(later)
     }
@@ -206,14 +205,14 @@ impl Turn<'_, '_> {
     /// Does what became due by what happened to addresses and routers.
     fn work_off(&mut self) {
         loop {
-            let (hosts, routers) = (self.control.registry.take_events(), self.control.core.take_outbox());
+            let (hosts, routers) = (self.control.registry.take_events(), self.control.layer.take_heard());
             if hosts.is_empty() && routers.is_empty() {
                 break;
             }
             // Workers know first, so that what is let go finds its way.
             self.control.registry.settle();
             hosts.into_iter().for_each(|event| self.host_event(event));
-            routers.into_iter().for_each(|event| self.router_event(event));
+            routers.into_iter().for_each(|heard| self.router_heard(heard));
         }
     }
 
@@ -225,15 +224,9 @@ impl Turn<'_, '_> {
         }
     }
 
-    fn router_event(&mut self, event: Event) {
-        match event {
-            Event::Send { port, to, message, kind } => self.core_arp_out(port, to, &message, kind),
-            Event::Resolved { port, address, .. } => self.let_go(Awaited::Router(port, address), Exit::Up),
-            Event::Failed { port, address } | Event::Removed { port, address } => {
-                self.give_up(Awaited::Router(port, address));
-            }
-            Event::Changed { .. } | Event::DuplicateAddress { .. } | Event::OwnAddress { .. } => {}
-        }
+    fn router_heard(&mut self, Heard { interface, address, is_known }: Heard) {
+        let router = Awaited::Router(interface, address);
+        if is_known { self.let_go(router, Exit::Up) } else { self.give_up(router) }
     }
 
     /// Sends all that waited for one by a way, or drops it for a reason.

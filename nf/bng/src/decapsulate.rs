@@ -3,11 +3,11 @@
 use weir_packet::Packet;
 use weir_wire::mpls::Label;
 use weir_wire::validity::Defect;
-use weir_wire::{Ethernet, Ipv4, View, ethernet, ipv4, martian};
+use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, ipv4, martian};
 
 use crate::downstream::{Exit, Shared};
 use crate::encap::{GRE, mac_word};
-use crate::examine::sound;
+use crate::examine::{is_neighbor_discovery, sound};
 use crate::frame::MOST_LABELS;
 use crate::marking::CONGESTED;
 
@@ -34,14 +34,16 @@ pub(crate) fn decapsulate<const TUNNEL: bool>(shared: &Shared, packet: &Packet, 
     let ethertype = link.ethertype.get();
     let is_ours = mac_word(link.destination) == shared.ports.ingress(port).mac;
     let is_question = ethertype == ethernet::ARP && link.destination.is_broadcast();
-    if !is_ours && !is_question {
+    let is_to_group = ethertype == ethernet::IPV6 && link.destination.is_group();
+    if !is_ours && !is_question && !is_to_group {
         return Err(Exit::NotForUs);
     }
     let labels = match ethertype {
         ethernet::IPV4 => 0,
         ethernet::ARP => return Err(Exit::Arp),
         ethernet::MPLS => pop(rest)?,
-        ethernet::IPV6 if !TUNNEL => return Err(Exit::Ipv6),
+        ethernet::IPV6 if TUNNEL || is_to_group || is_of_link(rest) => return Err(Exit::Local),
+        ethernet::IPV6 => return Err(Exit::Ipv6),
         _ => return Err(Exit::UnknownEthertype),
     };
     let packet = rest.get(labels..).unwrap_or_default();
@@ -51,12 +53,19 @@ pub(crate) fn decapsulate<const TUNNEL: bool>(shared: &Shared, packet: &Packet, 
     let ip = sound(packet.get(tunnel.len..end).unwrap_or_default()).map_err(Exit::from)?;
     addresses(ip)?;
     let destination = ip.destination.get();
-    if !TUNNEL && shared.own.binary_search(&destination).is_ok() {
+    if !TUNNEL && shared.core.is_own(destination) {
         return Err(Exit::Local);
     }
     // At most 14 + 32 + 60 + 8 bytes stand before it.
     let offset = (Ethernet::LEN + labels + tunnel.len) as u8;
     Ok(Inner { key: tunnel.key, destination, offset, congested: tunnel.congested })
+}
+
+/// Whether an IPv6 packet is of the link that it came by: from or to a link-local address, or for one of the gateway's neighbours to hear.
+fn is_of_link(packet: &[u8]) -> bool {
+    let of_link = |address: std::net::Ipv6Addr| address.is_unicast_link_local() || address.is_unspecified();
+    is_neighbor_discovery(packet)
+        || Ipv6::view(packet).is_some_and(|ip| of_link(ip.source_addr()) || of_link(ip.destination_addr()))
 }
 
 /// Bytes of the label stack at the start.
@@ -87,8 +96,7 @@ fn tunnel(shared: &Shared, packet: &[u8]) -> Result<Tunnel, Exit> {
         return Err(Exit::OuterInvalid);
     }
     if destination != shared.local {
-        let is_own = shared.own.binary_search(&destination).is_ok();
-        return Err(if is_own { Exit::Local } else { Exit::OuterDestination });
+        return Err(if shared.core.is_own(destination) { Exit::Local } else { Exit::OuterDestination });
     }
     if ip.protocol != ipv4::GRE {
         return Err(Exit::Local);

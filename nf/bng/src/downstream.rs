@@ -15,6 +15,7 @@ use weir_stage::{Declaration, Out, Stage};
 use weir_table::exact::Hash;
 use weir_wire::{Ethernet, Ipv4, View, ethernet};
 
+use crate::core::Core;
 use crate::decapsulate::{Inner, decapsulate};
 use crate::encap::{GRE_IPV6, MAC_BITS, TAGGED, TUNNEL as TUNNEL_BYTES, Tagged};
 use crate::frame::{Ipv4Bytes, NOT_PLAIN, is_tunnel, key_of, labels_of, pattern, protocol_of, total_of, wrapped};
@@ -29,9 +30,9 @@ use crate::upstream::LAG;
 weir_stage::ways! {
     /// Ways out of [`Down`], before those to the ports.
     pub enum Exit {
-        /// ARP, for the slow path.
+        /// ARP, for the network layer.
         Arp => way "arp",
-        /// For the gateway itself, and not in a tunnel.
+        /// For the gateway itself, and not in a tunnel: for the network layer, as is whatever IPv6 needs on a link.
         Local => way "local",
         /// Nobody is known to have the destination, or the MAC address of who has it is not known: the slow path asks for it, or drops.
         Unresolved => way "unresolved",
@@ -135,9 +136,9 @@ pub(crate) struct Shared {
     pub(crate) marking: Marking,
     /// The gateway's end of tunnels.
     pub(crate) local: u32,
-    /// The gateway's own addresses, sorted.
-    pub(crate) own: Vec<u32>,
-    /// The same of IPv6.
+    /// The gateway's own addresses.
+    pub(crate) core: Core,
+    /// Those of IPv6 towards customers, sorted.
     pub(crate) own6: Vec<u128>,
 }
 

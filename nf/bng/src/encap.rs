@@ -7,7 +7,7 @@
 //!                                                             key
 //! ```
 //!
-//! (*) 0800 without labels. (**) RFC 6864: a packet that must not be fragmented needs no identification.
+//! (*) 0800 without labels; the header is the [layer's](weir_ip::Leaving::write). (**) RFC 6864: a packet that must not be fragmented needs no identification.
 //!
 //! Each gateway has a head that is complete but for what differs between packets: the outer total length, its DSCP where it is
 //! copied, the checksum, which is mended with them (RFC 1071), and the key. All heads are written as if they were of the greatest
@@ -78,15 +78,20 @@ pub(crate) struct Rewrite {
 }
 
 impl Rewrite {
-    /// An Ethernet header alone.
-    pub(crate) fn plain(destination: MacAddr, source: MacAddr) -> Rewrite {
-        Rewrite::of(Ethernet::new(destination, source, ethernet::IPV4).as_bytes())
+    /// Nothing but an Ethernet header.
+    pub(crate) const NONE: Rewrite =
+        Rewrite { bytes: [0; LONGEST], len: Ethernet::LEN as u8, tos_mask: 0, tos: 0, sum: 0 };
+
+    /// Bytes of labels and outer headers.
+    #[inline(always)]
+    pub(crate) fn overhead(&self) -> u16 {
+        u16::from(self.len).saturating_sub(Ethernet::LEN as u16)
     }
 
-    /// A tunnel. Labels are the outermost first, of which at most [`MAX_LABELS`] count; the bottom is marked here.
-    pub(crate) fn tunnel(destination: MacAddr, source: MacAddr, labels: &[Label], outer: Outer) -> Rewrite {
-        let ethertype = if labels.is_empty() { ethernet::IPV4 } else { ethernet::MPLS };
-        let mut bytes = Ethernet::new(destination, source, ethertype).as_bytes().to_vec();
+    /// A tunnel, behind an Ethernet header of zeros. Labels are the outermost first, of which at most [`MAX_LABELS`] count; the bottom is
+    /// marked here.
+    pub(crate) fn tunnel(labels: &[Label], outer: Outer) -> Rewrite {
+        let mut bytes = vec![0; Ethernet::LEN];
         let count = labels.len().min(MAX_LABELS);
         for (n, label) in labels.iter().take(count).enumerate() {
             let entry = Label::new(label.value(), label.class(), n + 1 == count, label.ttl());
@@ -155,23 +160,15 @@ impl Rewrite {
         }
         Some(inner)
     }
+}
 
-    /// Replaces the Ethernet header and tags of a packet by a plain Ethernet header, and what is behind the `total` bytes of the
-    /// customer's packet by nothing. Answers as [`wrap`](Self::wrap) does.
-    #[inline(always)]
-    pub(crate) fn bare<'p, const SIX: bool>(
-        &self,
-        packet: &'p mut Packet,
-        total: u16,
-    ) -> Option<&'p mut [u8; Ipv4::LEN]> {
-        let header: &[u8; Ethernet::LEN] = self.bytes.last_chunk()?;
-        let (head, inner) = packet.replace_head(TAGGED, Ethernet::LEN, usize::from(total))?;
-        *head = *header;
-        if SIX && let Some(ethertype) = head.last_chunk_mut::<2>() {
-            *ethertype = ethernet::IPV6.to_be_bytes();
-        }
-        Some(inner)
-    }
+/// Replaces the Ethernet header and tags of a packet by room for an Ethernet header, and what is behind the `total` bytes of the customer's
+/// packet by nothing. Answers as [`Rewrite::wrap`] does.
+#[inline(always)]
+pub(crate) fn bare(packet: &mut Packet, total: u16) -> Option<&mut [u8; Ipv4::LEN]> {
+    let (_, inner) =
+        packet.replace_head::<{ Ethernet::LEN }, { Ipv4::LEN }>(TAGGED, Ethernet::LEN, usize::from(total))?;
+    Some(inner)
 }
 
 /// What stands before a packet to a customer: Ethernet header and two tags.
@@ -222,7 +219,6 @@ mod tests {
     use weir_packet::{HeapPool, Pool};
 
     const NEAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-    const FAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
     fn outer() -> Outer {
         Outer { source: 0x1516_1718, destination: 0xc633_6402, ttl: 64, dscp: None, dont_fragment: true }
@@ -248,10 +244,10 @@ mod tests {
     /// The formats of RFC 3032, 791, 2784 and 2890 byte by byte.
     #[test]
     fn one_label_grows_a_packet_by_24_bytes() {
-        let head = Rewrite::tunnel(FAR, NEAR, &[Label::new(0x12010, 5, false, 63)], outer());
+        let head = Rewrite::tunnel(&[Label::new(0x12010, 5, false, 63)], outer());
         let bytes = wrapped(&head, 0xb9, None);
         assert_eq!(bytes.len(), customer(0).len() + 24);
-        assert_eq!(bytes[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0x47]);
+        assert_eq!(bytes[..14], [0; 14]);
         // Label 0x12010, class 5, bottom of the stack, TTL 63.
         assert_eq!(bytes[14..18], [0x12, 0x01, 0x0b, 63]);
         // Version, DSCP 46 of the customer without its ECN, 56 bytes, identification 0, DF, TTL, GRE.
@@ -266,9 +262,8 @@ mod tests {
     fn each_further_label_adds_four_bytes_and_only_the_last_is_the_bottom() {
         for count in 0..=MAX_LABELS {
             let labels: Vec<Label> = (0..count).map(|n| Label::new(16 + n as u32, n as u8, true, 9)).collect();
-            let bytes = wrapped(&Rewrite::tunnel(FAR, NEAR, &labels, outer()), 0, None);
+            let bytes = wrapped(&Rewrite::tunnel(&labels, outer()), 0, None);
             assert_eq!(bytes.len(), customer(0).len() + 20 + 4 * count);
-            assert_eq!(bytes[12..14], if count == 0 { [8, 0] } else { [0x88, 0x47] });
             for n in 0..count {
                 let label = Label::view(&bytes[14 + 4 * n..]).unwrap();
                 assert_eq!((label.value(), label.class(), label.ttl()), (16 + n as u32, n as u8, 9));
@@ -279,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_fixed_dscp_and_an_identification_are_in_the_checksum() {
-        let head = Rewrite::tunnel(FAR, NEAR, &[], Outer { dscp: Some(10), dont_fragment: false, ..outer() });
+        let head = Rewrite::tunnel(&[], Outer { dscp: Some(10), dont_fragment: false, ..outer() });
         for identification in [0, 1, 0x1234, 0xffff] {
             for tos in [0, 0xff] {
                 let bytes = wrapped(&head, tos, Some(identification));
@@ -293,7 +288,7 @@ mod tests {
     /// Every total length and every type of service: the checksum is that of RFC 1071.
     #[test]
     fn the_checksum_is_right_for_every_length_and_service() {
-        let head = Rewrite::tunnel(FAR, NEAR, &[], outer());
+        let head = Rewrite::tunnel(&[], outer());
         let mut pool = HeapPool::new(1, 9100);
         for total in 20..=9000_u16 {
             for tos in [0, 0xfc, (total * 4) as u8] {
@@ -314,19 +309,19 @@ mod tests {
         packet.fill(&customer(0));
         let headroom = packet.headroom();
         assert!(packet.prepend(headroom) && packet.set_len(customer(0).len()));
-        let head = Rewrite::tunnel(FAR, NEAR, &[], outer());
+        let head = Rewrite::tunnel(&[], outer());
         assert!(head.wrap::<false>(&mut packet, Each { key: 1, total: 28, tos: 0, identification: None }).is_none());
         assert_eq!(packet.len(), customer(0).len());
         pool.free(packet);
     }
 
     #[test]
-    fn plain_ip_has_an_ethernet_header_and_nothing_else() {
+    fn plain_ip_has_room_for_an_ethernet_header_and_nothing_else() {
         let mut pool = HeapPool::new(1, 2048);
         let mut packet = pool.alloc().unwrap();
         packet.fill(&customer(7));
-        assert!(Rewrite::plain(FAR, NEAR).bare::<false>(&mut packet, 28).is_some());
-        assert_eq!(packet.bytes()[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+        assert!(bare(&mut packet, 28).is_some());
+        assert_eq!(packet.len(), customer(7).len() - TAGGED + Ethernet::LEN);
         assert_eq!(packet.bytes()[14..], customer(7)[TAGGED..]);
         pool.free(packet);
     }

@@ -1,13 +1,12 @@
 //! What a packet from a customer is, looked at one by one and clause by clause: for those that the fast path refused.
 
 use weir_packet::Packet;
-use weir_table::lpm4::Lookup4;
 use weir_wire::validity::{self, Defect};
 use weir_wire::vlan::Vlan;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, ethernet, ipv6, martian};
 
+use crate::core::{Hop, Stop, flow_of};
 use crate::encap::{TAGGED, mac_word};
-use crate::fib::{Action, Hop, Hops};
 use crate::ports::Station;
 use crate::table::{SubscriberRecord, Subscribers};
 use crate::upstream::{Exit, Shared};
@@ -17,17 +16,17 @@ pub(crate) struct Examined<'t> {
     /// The number of its subscriber, if that is known.
     pub(crate) subscriber: Option<u32>,
     /// Whose it is and where it goes, or what else becomes of it.
-    pub(crate) fate: Result<(SubscriberRecord<'t>, &'t Hop), Exit>,
+    pub(crate) fate: Result<(SubscriberRecord<'t>, Hop<'t>), Exit>,
 }
 
 /// Looks at a packet that came in by the port of this index.
-pub(crate) fn examine<'t>(shared: &'t Shared, packet: &Packet, port: u16, hops: &'t Hops) -> Examined<'t> {
+pub(crate) fn examine<'t, const TUNNEL: bool>(shared: &'t Shared, packet: &Packet, port: u16) -> Examined<'t> {
     let bytes = packet.bytes();
     match whose(shared, bytes, shared.ports.ingress(port)) {
         Err(exit) => Examined { subscriber: None, fate: Err(exit) },
         Ok((record, ethertype)) => Examined {
             subscriber: Some(record.number()),
-            fate: network(shared, bytes, record, ethertype, hops).map(|hop| (record, hop)),
+            fate: network::<TUNNEL>(shared, packet, record, ethertype).map(|hop| (record, hop)),
         },
     }
 }
@@ -53,13 +52,13 @@ fn whose<'t>(shared: &'t Shared, frame: &[u8], station: Station) -> Result<(Subs
 }
 
 /// Where a subscriber's frame goes.
-fn network<'t>(
-    shared: &Shared,
-    frame: &[u8],
+fn network<'t, const TUNNEL: bool>(
+    shared: &'t Shared,
+    whole: &Packet,
     record: SubscriberRecord<'_>,
     ethertype: u16,
-    hops: &'t Hops,
-) -> Result<&'t Hop, Exit> {
+) -> Result<Hop<'t>, Exit> {
+    let frame = whole.bytes();
     let Some(link) = Ethernet::view(frame) else { return Err(Exit::TooShort) };
     if !record.may_send_from(mac_word(link.source)) {
         return Err(Exit::WrongMac);
@@ -77,13 +76,11 @@ fn network<'t>(
     if !record.is_first_source4(source) && !is_bound(&shared.subscribers, record, source) {
         return Err(Exit::UnknownSource);
     }
-    let hop = hops.get(shared.fib.prefixes.lookup(ip.destination.get())).ok_or(Exit::NoRoute)?;
-    match hop.action {
-        Action::Local => Err(Exit::Local),
-        Action::NoRoute => Err(Exit::NoRoute),
-        Action::Forward | Action::Unresolved if ip.ttl < 2 => Err(Exit::TtlExpired),
-        Action::Unresolved => Err(Exit::Unresolved),
-        Action::Forward => Ok(hop),
+    let answer = shared.core.onward.lookup(ip.destination.get());
+    match shared.core.view().hop::<TUNNEL>(answer, || flow_of(whole)) {
+        Ok(_) | Err(Stop::Unresolved) if ip.ttl < 2 => Err(Exit::TtlExpired),
+        Ok(hop) => Ok(hop),
+        Err(stop) => Err(stop.into()),
     }
 }
 

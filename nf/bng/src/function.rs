@@ -1,7 +1,7 @@
 //! The function `bng` as the program sees it: its configuration, and what that comes to.
 
-use std::net::Ipv6Addr;
-use std::sync::{Arc, Mutex};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use ipnet::Ipv6Net;
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
@@ -10,21 +10,20 @@ use weir_simd::Kernel;
 use weir_stage::ownership::Arrangement;
 use weir_stage::ownership::Owners;
 use weir_stage::{Case, Description, Env, Function, Given, Graph, GraphError, Ground, Prepared, Show, Site, Verb};
-use weir_table::lpm4::Prefix4;
 use weir_wire::MacAddr;
 
 use crate::cases;
 use crate::config::{BngConfig, CoreEncapsulation, SubscribersConfig};
 use crate::control::ErrorLimits;
-use crate::core_side::CoreSide;
-use crate::fib::Fib;
+use crate::core::Tunnels;
+use crate::core::keys::Keys;
 use crate::graph::Shape;
 use crate::load::{Loader, Taken};
 use crate::loss::{reasons, watched};
 use crate::ports::{Ports, Side};
 use crate::qos::{self, Schedulers};
 use crate::registry::{Entry, Fields, PREFIX_LENGTH, Registry, Settings, ShapingSettings, Timing};
-use crate::running::Running;
+use crate::running::{Running, core_of};
 use crate::state::{Control, Defences, lock};
 use crate::table::counters::Counters;
 use crate::table::{Limits, Tables, Tags};
@@ -76,14 +75,22 @@ impl Function for Bng {
         if !wrong.is_empty() {
             return Err(wrong);
         }
+        let running: Option<&Running> = env.running.and_then(|running| running.downcast_ref());
+        let keys = Keys::new(given.name(), given.config, &wanted);
+        let name = format!("{}.core", given.name());
+        let before = running.map(|running| &running.layer);
+        let layer = weir_ip::Described::new((given.element, &name), keys.settings(), env, before, false)?;
         let ports = Arc::clone(&wanted.ports);
-        let shape = Shape { name: given.name().to_owned(), config: Arc::clone(given.config), ports, arrangement };
-        let up = env.ports.iter().filter(|port| port.link_up).map(|port| port.index).collect();
-        Ok(Described { element: Arc::clone(given.element), shape, wanted, settings, entries, up })
+        let (name, config, stages) = (given.name().to_owned(), Arc::clone(given.config), layer.stages().clone());
+        let shape = Shape { name, config, ports, arrangement, layer: stages };
+        Ok(Described { element: Arc::clone(given.element), shape, wanted, settings, entries, layer })
     }
 
     fn verbs(&self) -> &'static [Verb] {
-        request::VERBS
+        // The interfaces of the core side are its ports: none is added.
+        let layer = || weir_ip::VERBS.iter().filter(|verb| verb.noun != "interface");
+        static ALL: OnceLock<Vec<Verb>> = OnceLock::new();
+        ALL.get_or_init(|| request::VERBS.iter().chain(layer()).copied().collect())
     }
 
     fn examples(&self) -> &'static [&'static str] {
@@ -95,7 +102,8 @@ impl Function for Bng {
     }
 
     fn shows(&self) -> &'static [Show] {
-        show::SHOWS
+        static ALL: LazyLock<Vec<Show>> = LazyLock::new(|| [show::SHOWS, weir_ip::SHOWS].concat());
+        &ALL
     }
 }
 
@@ -106,8 +114,7 @@ pub struct Described {
     wanted: Wanted,
     settings: Settings,
     entries: Vec<Entry>,
-    /// Indices of ports whose links are up, of whatever function.
-    up: Vec<u16>,
+    layer: weir_ip::Described,
 }
 
 impl Description for Described {
@@ -121,8 +128,9 @@ impl Description for Described {
         self.build(ground, old)
     }
 
-    fn change(self, running: &Running, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
-        let Described { element, shape, settings, entries, .. } = self;
+    fn change(self, running: &Running, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
+        let Described { element, shape, settings, entries, layer, .. } = self;
+        let layer = layer.change(&running.layer, env)?;
         let config = shape.config;
         let conflict = |problem| vec![element.error(ErrorKind::Conflict, &element.path().field("qos"), problem)];
         let prepared =
@@ -130,6 +138,7 @@ impl Description for Described {
         let change = running.schedulers.as_ref().map(prepared).transpose()?;
         let shared = Arc::clone(&running.shared);
         Ok(Box::new(move |now| {
+            layer(now);
             let mut control = lock(&shared);
             control.registry.configure(settings);
             if let Some((schedulers, change)) = change {
@@ -146,28 +155,32 @@ impl Description for Described {
 
 impl Described {
     fn build(self, ground: &Ground<'_>, old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
-        let Described { element, shape, wanted, settings, entries, up } = self;
+        let Described { element, shape, wanted, settings, entries, layer } = self;
         let no_memory = |error: String| vec![element.error(ErrorKind::Limit, &element.path(), error)];
         let config = &shape.config;
         let owners = shape.arrangement.owners();
         let schedulers = Schedulers::new(&config.qos, config.access.len(), owners, ground.domain).map_err(no_memory)?;
         let kernel = Kernel::detect();
-        let Wanted { gateways, routes, routes6, addresses, addresses6, core_addresses, local, .. } = wanted;
-        let mut fib = Fib::new(gateways, config.limits.routes, kernel, ground.domain)
-            .map_err(|error| no_memory(error.to_string()))?;
-        let core = core_addresses.iter().map(|(_, net)| net.addr());
-        let mut own: Vec<u32> = addresses.iter().map(|net| net.addr()).chain(core).map(u32::from).collect();
-        own.sort_unstable();
-        for (prefix, gateway) in routes {
-            if let Some(prefix) = Prefix4::new(prefix.addr().to_bits(), prefix.prefix_len()) {
-                fib.add_route(prefix, gateway).map_err(|refused| no_memory(refused.to_string()))?;
+        let layer = layer.instantiate(ground, old.map(|old| &old.layer))?;
+        let Wanted { gateways, addresses, addresses6, local, .. } = wanted;
+        let mut tunnels = Tunnels::default();
+        let mut routers = Vec::new();
+        for gateway in gateways {
+            if let Some(interface) = layer.interface(&gateway.port).filter(|_| gateway.mac.is_none())
+                && !routers.contains(&(interface, gateway.via))
+            {
+                routers.push((interface, gateway.via));
+            }
+            let end = gateway.end.or(match gateway.via {
+                IpAddr::V4(via) => Some(via),
+                IpAddr::V6(_) => None,
+            });
+            if let (Some(inlet), Some(tunnel), Some(end)) = (layer.interface(&gateway.name), gateway.tunnel, end) {
+                tunnels.insert(inlet, tunnel, end);
             }
         }
+        let tunnels = Arc::new(tunnels);
         let own6: Vec<Ipv6Addr> = addresses6.iter().map(Ipv6Net::addr).collect();
-        fib.set_routes6(&routes6, &own6).map_err(|error| no_memory(error.to_string()))?;
-        for address in &own {
-            fib.add_local((*address).into()).map_err(|refused| no_memory(refused.to_string()))?;
-        }
         let limits = Limits {
             subscribers: settings.subscribers,
             bindings: settings.bindings,
@@ -194,17 +207,14 @@ impl Described {
         if !wrong.is_empty() {
             return Err(wrong);
         }
-        let mut core = CoreSide::new(&shape.ports, &core_addresses, &fib, ground.now);
-        for port in up {
-            core.set_link(port, true, ground.now, &mut fib);
-        }
+        let core = core_of(&layer, &tunnels, &shape).map_err(|error| no_memory(error.0.join("; ")))?;
         let errors = ErrorLimits::new(config.icmp_rate.packets_per_second(), ground.now);
         Ok(Running {
-            fib: fib.view(),
+            layer: layer.clone(),
+            tunnels,
             subscribers,
             counters,
             kernel,
-            own,
             own6: sorted6(&own6),
             local: local.to_bits(),
             // It goes on: what was sent last may still be under way.
@@ -212,10 +222,12 @@ impl Described {
             schedulers,
             shared: Arc::new(Mutex::new(Control {
                 registry,
-                core,
+                layer,
+                core: Arc::new(core),
+                routers,
+                next_look: 0,
                 defences: Defences::default(),
                 errors,
-                fib,
                 ports: Arc::clone(&shape.ports),
                 addresses,
                 addresses6,

@@ -5,7 +5,7 @@
 //!  core --------------> [balance-down] -> down, six-down -> [identify] -> [shape] -> access
 //! ```
 //!
-//! What stands in brackets is there where somebody balances, or shapes. Workers that share the subscribers have a copy each of the stages between
+//! What comes from the core for the gateway itself goes to the network layer's stages `core.forward` and `core.control`. What stands in brackets is there where somebody balances, or shapes. Workers that share the subscribers have a copy each of the stages between
 //! balancers and ports, in a section of its own.
 
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub(crate) struct Shape {
     pub(crate) ports: Arc<Ports>,
     /// What runs on which worker.
     pub(crate) arrangement: Arrangement,
+    /// The stages of the network layer.
+    pub(crate) layer: weir_ip::Stages,
 }
 
 /// The stages of one owner.
@@ -83,7 +85,8 @@ impl Shape {
         let copies: Result<Vec<Copy>, GraphError> =
             self.arrangement.sections().map(|(owner, place)| drawing.copy(owner, place)).collect();
         let control = drawing.control()?;
-        drawing.wire(&copies?, control)?;
+        let layer = self.layer.add_to(&mut drawing.graph, running.map(|running| &running.layer))?;
+        drawing.wire(&copies?, control, layer)?;
         Ok(drawing.graph)
     }
 
@@ -116,13 +119,17 @@ impl<'a> Drawing<'a> {
         self.graph.add_of(name, declared, Place::Control, self.running, |running| running.slow_path(kind))
     }
 
-    fn wire(&mut self, copies: &[Copy], control: NodeId) -> Result<(), GraphError> {
+    fn wire(&mut self, copies: &[Copy], control: NodeId, layer: NodeId) -> Result<(), GraphError> {
         for copy in copies {
-            punts::<upstream::Exit>(&mut self.graph, copy.up, control);
-            punts::<downstream::Exit>(&mut self.graph, copy.down, control);
+            let graph = &mut self.graph;
+            punts::<upstream::Exit>(graph, copy.up, |_| control);
+            // What is for the gateway itself on the core side is the network layer's.
+            let whose = |way: &str| if matches!(way, "arp" | "local") { layer } else { control };
+            punts::<downstream::Exit>(graph, copy.down, whose);
+            punts::<six::Exit>(graph, copy.six_up, |_| control);
+            punts::<six::Exit>(graph, copy.six_down, whose);
             for (from, six) in [(copy.up, copy.six_up), (copy.down, copy.six_down)] {
                 self.graph.wire(from, "ipv6", To::Stage(six));
-                punts::<six::Exit>(&mut self.graph, six, control);
             }
         }
         let up = self.before_up("balance-up", copies.iter().map(|copy| copy.up))?;
@@ -256,9 +263,9 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// Wires all ways of a stage to the slow path, but that of IPv6.
-fn punts<W: Ways>(graph: &mut Graph, from: NodeId, control: NodeId) {
+/// Wires all ways of a stage to the stage of a slow path `whose` they are, but that of IPv6.
+fn punts<W: Ways>(graph: &mut Graph, from: NodeId, whose: impl Fn(&str) -> NodeId) {
     for way in W::LIST.iter().filter(|way| way.fate == weir_stage::Fate::Way && way.name != "ipv6") {
-        graph.wire(from, way.name, To::Stage(control));
+        graph.wire(from, way.name, To::Stage(whose(way.name)));
     }
 }

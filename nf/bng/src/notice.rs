@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use weir_net::neighbor::duplicate::Duplicate;
 use weir_stage::Notice;
 
 use crate::loss::help;
@@ -36,14 +35,8 @@ impl Notices {
     }
 
     /// What there is to tell, when it is time.
-    pub(crate) fn look(&mut self, now: u64, control: &mut Control) -> Vec<Notice> {
+    pub(crate) fn look(&mut self, now: u64, control: &Control) -> Vec<Notice> {
         self.next_look = now.saturating_add(LOOK);
-        let mut lines = duplicates(now, control);
-        lines.extend(self.customers(now, control));
-        lines
-    }
-
-    fn customers(&mut self, now: u64, control: &Control) -> Vec<Notice> {
         let (registry, log) = (&control.registry, &control.config.log);
         let most = log.lines as usize;
         if most == 0 {
@@ -113,23 +106,6 @@ impl Notices {
         }
         lines
     }
-}
-
-/// The lines about stations on the core side that use the gateway's own addresses, which bound themselves.
-fn duplicates(now: u64, control: &mut Control) -> Vec<Notice> {
-    let told = control.core.duplicates(now);
-    let notice = |duplicate: Duplicate| {
-        let ports = control.ports.list();
-        let port = ports.iter().find(|port| port.index == duplicate.port).map_or("", |port| port.name.as_str());
-        let facts = [
-            ("port", port.to_owned()),
-            ("address", duplicate.address.to_string()),
-            ("mac", duplicate.mac.to_string()),
-            ("times", duplicate.times.to_string()),
-        ];
-        Notice { message: "another station uses an address of the gateway", facts: facts.into() }
-    };
-    told.into_iter().map(notice).collect()
 }
 
 /// The line about a reason of a subscriber, or of a port behind the subscribers' numbers; `None` if it is gone.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
+use weir_ip::InTurn;
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::ownership::Own;
@@ -12,13 +13,14 @@ use weir_stage::{Graph, GraphError, Instance, Notice, RequestError, Saved, ShowR
 use crate::balance::{BalanceDown, BalanceUp};
 use crate::config::{BngConfig, CoreEncapsulation};
 use crate::control::{Room, SlowPath};
+use crate::core::{Core, Tunnels};
 use crate::downstream::{self, Down};
-use crate::fib::FibView;
 use crate::graph::Shape;
 use crate::identification::{Identifications, Sequence};
 use crate::identify::Identify;
 use crate::marking::Marking;
 use crate::notice::Notices;
+use crate::ports::Side;
 use crate::punt::{PuntPolicer, PuntReason, Rates};
 use crate::qos::{Direction, Schedulers};
 use crate::save::Added;
@@ -32,13 +34,13 @@ use crate::{request, show};
 /// A configured gateway.
 pub struct Running {
     pub(crate) shape: Shape,
-    pub(crate) fib: FibView,
+    /// The network layer of the core side.
+    pub(crate) layer: weir_ip::Running,
+    pub(crate) tunnels: Arc<Tunnels>,
     pub(crate) subscribers: Arc<Subscribers>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) kernel: Kernel,
-    /// Own addresses, sorted.
-    pub(crate) own: Vec<u32>,
-    /// The same of IPv6.
+    /// Own addresses of IPv6 towards customers, sorted.
     pub(crate) own6: Vec<u128>,
     pub(crate) local: u32,
     /// Identifications of all workers' outer packets.
@@ -54,6 +56,7 @@ pub(crate) struct Owned<'a> {
     pub(crate) running: &'a Running,
     /// What they count by; no other worker writes it.
     pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) core: Core,
 }
 
 impl Owned<'_> {
@@ -67,7 +70,7 @@ impl Owned<'_> {
 
     /// The stage for packets from customers.
     pub(crate) fn up(&self, kind: Key<PuntReason>) -> Result<Box<dyn Stage>, GraphError> {
-        let (shared, kernel) = (self.running.up_shared(&self.counters), self.running.kernel);
+        let (shared, kernel) = (self.running.up_shared(self), self.running.kernel);
         let (policer, identifications) = (self.policer()?, self.identifications());
         Ok(match self.running.shape.is_tunnel() {
             true => Box::new(Up::<true>::new(shared, kernel, policer, kind, identifications)),
@@ -77,7 +80,7 @@ impl Owned<'_> {
 
     /// The stage for packets to customers.
     pub(crate) fn down(&self, kind: Key<PuntReason>) -> Result<Box<dyn Stage>, GraphError> {
-        let (shared, kernel) = (self.running.down_shared(Arc::clone(&self.counters)), self.running.kernel);
+        let (shared, kernel) = (self.running.down_shared(self), self.running.kernel);
         Ok(match self.running.shape.is_tunnel() {
             true => Box::new(Down::<true>::new(shared, kernel, self.policer()?, kind)),
             false => Box::new(Down::<false>::new(shared, kernel, self.policer()?, kind)),
@@ -86,7 +89,7 @@ impl Owned<'_> {
 
     /// A stage for IPv6.
     pub(crate) fn six(&self, kind: Key<PuntReason>) -> Result<Box<dyn Stage>, GraphError> {
-        let shared = self.running.six(&self.counters, self.running.shape.is_tunnel());
+        let shared = self.running.six(self);
         Ok(Box::new(Six::new(shared, self.policer()?, kind, self.identifications())))
     }
 }
@@ -94,7 +97,13 @@ impl Owned<'_> {
 impl Running {
     /// What the stages of one more owner are made of.
     pub(crate) fn owned(&self) -> Result<Owned<'_>, GraphError> {
-        Ok(Owned { running: self, counters: self.counters.acquire().map_err(no_memory)? })
+        let counters = self.counters.acquire().map_err(no_memory)?;
+        Ok(Owned { running: self, counters, core: self.core()? })
+    }
+
+    /// Where packets to the core go, for the stages of one owner or the slow path.
+    pub(crate) fn core(&self) -> Result<Core, GraphError> {
+        core_of(&self.layer, &self.tunnels, &self.shape)
     }
 
     /// A balancer of packets from customers.
@@ -131,35 +140,34 @@ impl Running {
         Ok(Box::new(Identify::new(Arc::clone(&self.subscribers), classifier, user, own, position)))
     }
 
-    fn six(&self, counters: &Arc<WorkerCounters>, is_tunnel: bool) -> six::Shared {
+    fn six(&self, owned: &Owned<'_>) -> six::Shared {
         six::Shared {
             subscribers: Arc::clone(&self.subscribers),
-            fib: self.fib.clone(),
+            core: owned.core.clone(),
             ports: Arc::clone(&self.shape.ports),
-            counters: Arc::clone(counters),
-            is_tunnel,
+            counters: Arc::clone(&owned.counters),
             marking: self.marking(),
         }
     }
 
-    fn up_shared(&self, counters: &Arc<WorkerCounters>) -> upstream::Shared {
+    fn up_shared(&self, owned: &Owned<'_>) -> upstream::Shared {
         upstream::Shared {
             subscribers: Arc::clone(&self.subscribers),
-            fib: self.fib.clone(),
+            core: owned.core.clone(),
             ports: Arc::clone(&self.shape.ports),
-            counters: Arc::clone(counters),
+            counters: Arc::clone(&owned.counters),
             tpid: self.shape.config.tpid.ethertype(),
         }
     }
 
-    fn down_shared(&self, counters: Arc<WorkerCounters>) -> downstream::Shared {
+    fn down_shared(&self, owned: &Owned<'_>) -> downstream::Shared {
         downstream::Shared {
             subscribers: Arc::clone(&self.subscribers),
             ports: Arc::clone(&self.shape.ports),
-            counters,
+            counters: Arc::clone(&owned.counters),
             marking: self.marking(),
             local: self.local,
-            own: self.own.clone(),
+            core: owned.core.clone(),
             own6: self.own6.clone(),
         }
     }
@@ -186,6 +194,12 @@ impl Running {
     }
 }
 
+/// Where packets to the core go by the routes of a layer, for one stage.
+pub(crate) fn core_of(layer: &weir_ip::Running, tunnels: &Arc<Tunnels>, shape: &Shape) -> Result<Core, GraphError> {
+    let first = shape.ports.list().iter().filter(|port| port.side == Side::Access).count() as u8;
+    Ok(Core { onward: layer.onward()?, tunnels: Arc::clone(tunnels), first, is_tunnel: shape.is_tunnel() })
+}
+
 fn no_memory(error: weir_mem::arena::Error) -> GraphError {
     GraphError(vec![error.to_string()])
 }
@@ -200,29 +214,45 @@ impl Instance for Running {
     }
 
     fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
-        request::carry_out(&self.shared, verb, arguments, now)
+        match request::VERBS.iter().any(|own| own.name() == verb) {
+            true => request::carry_out(&self.shared, verb, arguments, now),
+            false => self.layer.request(verb, arguments, now),
+        }
     }
 
     fn save(&self) -> Box<dyn ShowRows<Saved>> {
-        Box::new(Added::new(&self.shared))
+        Box::new(InTurn::new([self.layer.save(), Box::new(Added::new(&self.shared))]))
     }
 
     fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
-        show::rows(&self.shared, what, filter, now)
+        match show::SHOWS.iter().any(|own| own.what == what) {
+            true => show::rows(&self.shared, what, filter, now),
+            false => self.layer.show(what, filter, now),
+        }
     }
 
     fn notices(&self, now: u64) -> Vec<Notice> {
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         // The slow path is not held up to find that it is not time yet.
-        if notices.is_due(now) { notices.look(now, &mut lock(&self.shared)) } else { Vec::new() }
+        let own = if notices.is_due(now) { notices.look(now, &lock(&self.shared)) } else { Vec::new() };
+        own.into_iter().chain(self.layer.notices(now)).collect()
+    }
+
+    fn lacks(&self) -> Vec<String> {
+        self.layer.lacks()
     }
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {
-        let control = &mut *lock(&self.shared);
-        control.core.set_link(port, up, now, &mut control.fib);
+        self.layer.link_changed(port, up, now);
+        lock(&self.shared).next_look = 0;
+    }
+
+    fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {
+        self.layer.explain(stage, way, packet, then)
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
-        show::gauges(&lock(&self.shared))
+        let own = show::gauges(&lock(&self.shared));
+        own.into_iter().chain(self.layer.gauges()).collect()
     }
 }

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use weir_packet::{BATCH, Batch, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::exact::Hash;
-use weir_table::lpm6::Lookup6;
 use weir_wire::vlan::Vlan;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
 use crate::control::{Inner, inner};
+use crate::core::{Core, Hop, Stop, flow_of6};
 use crate::encap::{Each, MAC_BITS, ROOM, TAGGED, Tagged, mac_word};
-use crate::fib::{Action, FibView, Hop, Hops};
 use crate::identification::Identifications;
 use crate::loss::Losses;
 use crate::marking::{CONGESTED, Marking};
@@ -61,6 +60,8 @@ weir_stage::ways! {
         LinkBroadcast => drop "link-broadcast",
         /// To a network that no subscriber has.
         UnknownDestination => drop "unknown-destination",
+        /// A route says that packets there are dropped.
+        Blackhole => drop "blackhole",
         /// Congestion was marked on the way of a packet whose ends do not understand it (RFC 6040 section 4.2).
         Congestion => drop "congestion",
         /// Its buffer has no room for the headers of the other side.
@@ -69,6 +70,18 @@ weir_stage::ways! {
         PolicedSubscriber => drop "punt-policed-subscriber",
         /// More of its kind than the slow path takes from a worker.
         Policed => drop "punt-policed",
+    }
+}
+
+impl From<Stop> for Exit {
+    fn from(stop: Stop) -> Exit {
+        match stop {
+            // There are no broadcasts in IPv6.
+            Stop::NoRoute | Stop::Broadcast => Exit::NoRoute,
+            Stop::Blackhole => Exit::Blackhole,
+            Stop::Local => Exit::Local,
+            Stop::Unresolved => Exit::Unresolved,
+        }
     }
 }
 
@@ -90,11 +103,9 @@ impl Exit {
 /// What packets are looked up in and counted by.
 pub(crate) struct Shared {
     pub(crate) subscribers: Arc<Subscribers>,
-    pub(crate) fib: FibView,
+    pub(crate) core: Core,
     pub(crate) ports: Arc<Ports>,
     pub(crate) counters: Arc<WorkerCounters>,
-    /// Whether packets go to the core in tunnels.
-    pub(crate) is_tunnel: bool,
     pub(crate) marking: Marking,
 }
 
@@ -141,13 +152,11 @@ impl Stage for Six {
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let fib = self.shared.fib.clone();
-        let hops = fib.hops(out.reader());
         self.shared.ask(batch);
         for slot in batch.slots() {
             let port = batch.lanes.port[slot];
             let Some(packet) = batch.get_mut(slot) else { continue };
-            let Fate { subscriber, exit } = self.shared.decide(packet, port, hops, &mut self.identifications);
+            let Fate { subscriber, exit } = self.shared.decide(packet, port, &mut self.identifications);
             match exit {
                 Ok(position) => out.answer_indexed(slot, position),
                 Err(exit) => {
@@ -191,7 +200,7 @@ impl Shared {
                 (self.subscribers.key6(record.scope(), first_half(&ip.source)), Direction::Up)
             }
             Side::Core => {
-                let inner = inner(frame, self.is_tunnel)?;
+                let inner = inner(frame, self.core.is_tunnel)?;
                 let ip = frame.get(inner.at..).and_then(Ipv6::view)?;
                 (self.subscribers.key6(inner.scope, first_half(&ip.destination)), Direction::Down)
             }
@@ -201,22 +210,22 @@ impl Shared {
         Some((hash, direction))
     }
 
-    fn decide(&self, packet: &mut Packet, port: u16, hops: &Hops, ids: &mut Identifications) -> Fate {
+    fn decide(&self, packet: &mut Packet, port: u16, ids: &mut Identifications) -> Fate {
         let station = self.ports.ingress(port);
         match self.ports.list().get(usize::from(station.position)).map(|port| port.side) {
-            Some(Side::Access) => self.up(packet, station.position, hops, ids),
+            Some(Side::Access) => self.up(packet, station.position, ids),
             Some(Side::Core) => self.down(packet),
             None => Fate::nobody(Exit::TooShort),
         }
     }
 
     /// From a customer, whose tags were found right.
-    fn up(&self, packet: &mut Packet, position: u8, hops: &Hops, ids: &mut Identifications) -> Fate {
+    fn up(&self, packet: &mut Packet, position: u8, ids: &mut Identifications) -> Fate {
         let Some((record, to_group)) = self.whose(packet, position) else {
             return Fate::nobody(Exit::UnknownSubscriber);
         };
         let subscriber = Some(record.number());
-        Fate { subscriber, exit: self.up_of(packet, record, to_group, hops, ids) }
+        Fate { subscriber, exit: self.up_of(packet, record, to_group, ids) }
     }
 
     /// The subscriber behind a frame's tags, and whether the frame is for more than one station.
@@ -232,7 +241,6 @@ impl Shared {
         packet: &mut Packet,
         record: SubscriberRecord<'_>,
         to_group: bool,
-        hops: &Hops,
         ids: &mut Identifications,
     ) -> Result<u8, Exit> {
         let ip = *sound(packet.bytes().get(TAGGED..).unwrap_or_default())?;
@@ -241,16 +249,12 @@ impl Shared {
             return Err(Exit::LinkBroadcast);
         }
         self.check_source(packet, record, &ip)?;
-        let number = self.fib.prefixes6.lookup(u128::from_be_bytes(ip.destination));
-        let hop = hops.get(number).ok_or(Exit::NoRoute)?;
-        match hop.action {
-            Action::Local => return Err(Exit::Local),
-            Action::NoRoute => return Err(Exit::NoRoute),
-            Action::Forward | Action::Unresolved if ip.hop_limit < 2 => return Err(Exit::HopLimit),
-            Action::Unresolved => return Err(Exit::Unresolved),
-            Action::Forward => {}
+        let answer = self.core.onward.lookup6(u128::from_be_bytes(ip.destination));
+        match self.core.hop_of(answer, || flow_of6(packet)) {
+            Ok(_) | Err(Stop::Unresolved) if ip.hop_limit < 2 => Err(Exit::HopLimit),
+            Ok(hop) => self.forward(packet, record, hop, &ip, ids),
+            Err(stop) => Err(stop.into()),
         }
-        self.forward(packet, record, hop, &ip, ids)
     }
 
     /// Wraps a packet that may go, and counts it; answers the position of the port that it leaves by.
@@ -258,7 +262,7 @@ impl Shared {
         &self,
         packet: &mut Packet,
         record: SubscriberRecord<'_>,
-        hop: &Hop,
+        hop: Hop<'_>,
         ip: &Ipv6,
         ids: &mut Identifications,
     ) -> Result<u8, Exit> {
@@ -266,7 +270,7 @@ impl Shared {
         if total > usize::from(hop.longest) {
             return Err(Exit::TooBig);
         }
-        if self.is_tunnel && packet.headroom() < ROOM {
+        if self.core.is_tunnel && packet.headroom() < ROOM || !hop.has_room(packet) {
             return Err(Exit::NoHeadroom);
         }
         let len = TAGGED + total;
@@ -275,7 +279,8 @@ impl Shared {
             ip.hop_limit -= 1;
         }
         let (tos, identification) = (ip.traffic_class(), ids.next());
-        wrap(packet, hop, self.is_tunnel, Each { key: record.key(), total: total as u16, tos, identification });
+        let each = Each { key: record.key(), total: total as u16, tos, identification };
+        wrap(&self.core, hop, packet, each);
         self.counters.count(record.number(), Direction::Up, len as u64);
         Ok(hop.port)
     }
@@ -310,7 +315,7 @@ impl Shared {
 
     /// From the core, whose labels and tunnel were found right.
     fn down(&self, packet: &mut Packet) -> Fate {
-        let Some(inner) = inner(packet.bytes(), self.is_tunnel) else { return Fate::nobody(Exit::TooShort) };
+        let Some(inner) = inner(packet.bytes(), self.core.is_tunnel) else { return Fate::nobody(Exit::TooShort) };
         let ip = match sound(packet.bytes().get(inner.at..).unwrap_or_default()) {
             Ok(ip) => *ip,
             Err(exit) => return Fate::nobody(exit),
@@ -335,7 +340,7 @@ impl Shared {
     }
 
     fn is_own(&self, ip: &Ipv6) -> bool {
-        self.fib.is_local6(u128::from_be_bytes(ip.destination))
+        self.core.is_own6(u128::from_be_bytes(ip.destination))
     }
 
     /// Gives a packet of a traffic class the tags of its customer, and counts it; answers the position of the port that it leaves by.
@@ -383,12 +388,11 @@ impl Shared {
 
 /// Puts the head of a gateway in front of a customer's IPv6 packet, in place of its Ethernet header and tags. The packet has room for
 /// it.
-pub(crate) fn wrap(packet: &mut Packet, hop: &Hop, is_tunnel: bool, each: Each) {
-    if is_tunnel {
-        hop.rewrite.wrap::<true>(packet, each);
-    } else {
-        hop.rewrite.bare::<true>(packet, each.total);
-    }
+pub(crate) fn wrap(core: &Core, hop: Hop<'_>, packet: &mut Packet, each: Each) {
+    match core.is_tunnel {
+        true => hop.wrap::<true, true>(core.view(), packet, each, |_| {}),
+        false => hop.wrap::<false, true>(core.view(), packet, each, |_| {}),
+    };
 }
 
 /// The traffic class of a packet, with congestion that was marked on its tunnel; `None` if it does not know of congestion (RFC 6040

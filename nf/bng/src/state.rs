@@ -1,15 +1,16 @@
 //! What the control side knows. Requests, shows and the slow path share it; workers see it through tables.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::{Ipv4Net, Ipv6Net};
+use weir_ip::InterfaceId;
 use weir_net::neighbor::own;
 
 use crate::config::BngConfig;
 use crate::control::ErrorLimits;
-use crate::core_side::CoreSide;
-use crate::fib::Fib;
+use crate::core::Core;
 use crate::ports::Ports;
 use crate::registry::Registry;
 use crate::table::Tags;
@@ -18,10 +19,14 @@ use crate::table::Tags;
 pub(crate) struct Control {
     /// Subscribers and their addresses.
     pub(crate) registry: Registry,
-    /// Routes and gateways.
-    pub(crate) fib: Fib,
-    /// Neighbours on the core side.
-    pub(crate) core: CoreSide,
+    /// The network layer of the core side.
+    pub(crate) layer: weir_ip::Running,
+    /// Where packets go by its routes.
+    pub(crate) core: Arc<Core>,
+    /// The next routers on the way to gateways, by interface and address: they are asked for before anybody wants to go there.
+    pub(crate) routers: Vec<(InterfaceId, IpAddr)>,
+    /// When they are asked for again.
+    pub(crate) next_look: u64,
     pub(crate) ports: Arc<Ports>,
     /// The gateway's addresses towards customers, with their networks.
     pub(crate) addresses: Vec<Ipv4Net>,
@@ -33,6 +38,27 @@ pub(crate) struct Control {
     pub(crate) errors: ErrorLimits,
     /// The configuration as it is now.
     pub(crate) config: Arc<BngConfig>,
+}
+
+/// Time between two looks at the next routers, nanoseconds.
+const LOOK_INTERVAL: u64 = 1_000_000_000;
+
+impl Control {
+    /// Asks for the next routers when it is time, and sees which gateways can be reached; answers when it wants to be called again.
+    pub(crate) fn look_after_routers(&mut self, now: u64) -> u64 {
+        self.core.tunnels.look_up(&self.core.onward);
+        if now >= self.next_look {
+            self.next_look = now.saturating_add(LOOK_INTERVAL);
+            for (interface, router) in &self.routers {
+                _ = self.layer.ask(now, *interface, *router);
+            }
+            // Where nobody can be reached by a gateway, the others that share its routes have its part.
+            for (inlet, end) in self.core.tunnels.iter() {
+                self.layer.set_inlet(inlet, self.core.onward.has_route(end));
+            }
+        }
+        self.next_look
+    }
 }
 
 /// When the gateway last defended its address on a line; of a bounded number of lines.

@@ -14,12 +14,11 @@ use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, NO_FRAME, Station as Pattern};
 use weir_stage::{Declaration, Out, Stage};
-use weir_table::lpm4::Lookup4;
 use weir_wire::{Ipv4, View, ethernet};
 
+use crate::core::{Core, CoreView, Hop, Stop, Ways, flow_of};
 use crate::encap::{Each, MAC_BITS, TAGGED};
 use crate::examine::{Examined, examine};
-use crate::fib::{Action, FibView, Hop, Hops};
 use crate::identification::Identifications;
 use crate::loss::Losses;
 use crate::ports::Ports;
@@ -83,10 +82,12 @@ weir_stage::ways! {
         LinkLocal => drop "link-local",
         /// To a multicast address; multicast is not supported.
         Multicast => drop "multicast",
-        /// To 255.255.255.255, where nothing in this gateway listens.
+        /// To 255.255.255.255, where nothing in this gateway listens, or to the broadcast address of a network of the core side.
         Broadcast => drop "broadcast",
         /// Sent to all stations of the link though its IPv4 destination is a single host (RFC 1812 section 5.3.4).
         LinkBroadcast => drop "link-broadcast",
+        /// A route says that packets there are dropped.
+        Blackhole => drop "blackhole",
         /// Its buffer has no room in front for the headers of the core.
         NoHeadroom => drop "no-headroom",
         /// Its subscriber causes more work for the slow path than one may.
@@ -110,6 +111,18 @@ weir_stage::ways! {
     }
 }
 
+impl From<Stop> for Exit {
+    fn from(stop: Stop) -> Exit {
+        match stop {
+            Stop::NoRoute => Exit::NoRoute,
+            Stop::Blackhole => Exit::Blackhole,
+            Stop::Local => Exit::Local,
+            Stop::Broadcast => Exit::Broadcast,
+            Stop::Unresolved => Exit::Unresolved,
+        }
+    }
+}
+
 impl Exit {
     /// What the slow path is asked for, and the reason if that is too much; `None` for drops.
     fn punted(self) -> Option<(PuntReason, Exit)> {
@@ -130,7 +143,7 @@ impl Exit {
 /// What packets from customers are looked up in and counted by.
 pub(crate) struct Shared {
     pub(crate) subscribers: Arc<Subscribers>,
-    pub(crate) fib: FibView,
+    pub(crate) core: Core,
     pub(crate) ports: Arc<Ports>,
     pub(crate) counters: Arc<WorkerCounters>,
     /// EtherType of the outer tag.
@@ -156,8 +169,9 @@ struct Turns {
     /// What those lead to.
     found: [Found; BATCH],
     destinations: Destinations,
-    /// Numbers of their gateways.
-    hops: [u32; BATCH],
+    /// What routes answer for them.
+    answers: [u32; BATCH],
+    ways: Ways,
 }
 
 /// What packets that are not simply forwarded need.
@@ -183,7 +197,8 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
                 tags: [0; BATCH],
                 found: [Found::NONE; BATCH],
                 destinations: Destinations::default(),
-                hops: [0; BATCH],
+                answers: [0; BATCH],
+                ways: Ways::default(),
             },
             six: plain::Turns::default(),
             identifications,
@@ -195,36 +210,22 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
     #[inline(always)]
     fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let Up { shared, kernel, pattern, turns, six, identifications, aside } = self;
-        let hops = shared.fib.hops(out.reader());
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let (good, of_six) = shared.gather(batch, count, turns, (*kernel, *pattern));
-        let (mut ports, mut gone) = ([0; BATCH], 0);
-        let mut send = |batch: &mut Batch, mask: u64, is_bound: bool| {
-            batch.each_in(
-                mask,
-                #[inline(always)]
-                |slot, packet, _| {
-                    if let Some(port) = shared.send::<TUNNEL>(packet, slot, turns, hops, identifications, is_bound) {
-                        ports[slot.index()] = port;
-                        gone |= slot.bit();
-                    }
-                },
-            );
-            gone
-        };
-        let others = good & !send(batch, good, false);
+        let (good, of_six) = shared.gather::<TUNNEL>(batch, count, turns, (*kernel, *pattern));
+        let mut ports = [0; BATCH];
+        let mut gone = shared.send_all::<TUNNEL>(batch, (good, false), turns, identifications, &mut ports);
+        let others = good & !gone;
         if others != 0 {
-            let bound = shared.find_bound(batch, others, turns);
-            send(batch, bound, true);
+            gone |= shared.send_others::<TUNNEL>(batch, others, turns, identifications, &mut ports);
         }
         if of_six != 0 {
             let (found, ports) = (&turns.found, &mut ports);
-            gone |= shared.carry_six::<TUNNEL>(*kernel, batch, of_six, (six, found), (hops, identifications), ports);
+            gone |= shared.carry_six::<TUNNEL>(*kernel, batch, of_six, (six, found), identifications, ports);
         }
         out.answer_indexed_each(gone, &ports);
         let rest = batch.live() & !gone;
         if rest != 0 {
-            shared.sort_out::<TUNNEL>(batch, rest, hops, aside, identifications, out);
+            shared.sort_out::<TUNNEL>(batch, rest, aside, identifications, out);
         }
     }
 }
@@ -242,7 +243,7 @@ impl Shared {
     /// The first turn: reads headers, and asks for what they lead to. Answers which packets of IPv4 are sound and for us, and which are
     /// of IPv6 and for us.
     #[inline(always)]
-    fn gather(
+    fn gather<const TUNNEL: bool>(
         &self,
         batch: &Batch,
         count: usize,
@@ -253,7 +254,7 @@ impl Shared {
         let mut lengths = [0_u16; BATCH];
         let (mut index, mut station) = (0, self.ports.ingress(0));
         let (mut others, mut found, mut ethertypes) = (0, 0, 0);
-        let (subscribers, prefixes) = (&*self.subscribers, &*self.fib.prefixes);
+        let (subscribers, routes) = (&*self.subscribers, &self.core.onward);
         batch.each_ref(
             #[inline(always)]
             |slot, packet| {
@@ -272,7 +273,7 @@ impl Shared {
                 let frame = front.last_chunk().unwrap_or(&NO_FRAME);
                 ethertypes |= plain::ethertype_of(frame);
                 let destination = frame_check::destination_of(frame);
-                prefixes.prefetch(destination);
+                routes.prefetch(destination);
                 turns.destinations.0[at] = destination;
                 frames[at] = frame;
                 // Buffers are far shorter than 64 KiB.
@@ -291,8 +292,9 @@ impl Shared {
                 return (0, six & !others);
             }
         }
-        if let (Some(from), Some(to)) = (turns.destinations.0.get(..count), turns.hops.get_mut(..count)) {
-            prefixes.lookup_batch(from, to);
+        if let (Some(from), Some(to)) = (turns.destinations.0.get(..count), turns.answers.get_mut(..count)) {
+            routes.lookup_batch(from, to);
+            self.core.follow::<TUNNEL>(to, &mut turns.ways);
         }
         (!others & frame_check::check(kernel, pattern, &frames, &lengths, &turns.destinations, count), six & !others)
     }
@@ -309,6 +311,44 @@ impl Shared {
         }
     }
 
+    /// The last turn, for the packets in a mask; answers which of them are gone, whose `ports` are said.
+    #[inline(always)]
+    fn send_all<const TUNNEL: bool>(
+        &self,
+        batch: &mut Batch,
+        (mask, is_bound): (u64, bool),
+        turns: &Turns,
+        identifications: &mut Identifications,
+        ports: &mut [u8; BATCH],
+    ) -> u64 {
+        let (mut gone, core) = (0, self.core.view());
+        batch.each_in(
+            mask,
+            #[inline(always)]
+            |slot, packet, _| {
+                if let Some(port) = self.send::<TUNNEL>(packet, slot, (core, turns), identifications, is_bound) {
+                    ports[slot.index()] = port;
+                    gone |= slot.bit();
+                }
+            },
+        );
+        gone
+    }
+
+    /// The same for those of them that come from further addresses of their subscribers.
+    #[inline(never)]
+    fn send_others<const TUNNEL: bool>(
+        &self,
+        batch: &mut Batch,
+        others: u64,
+        turns: &Turns,
+        identifications: &mut Identifications,
+        ports: &mut [u8; BATCH],
+    ) -> u64 {
+        let bound = self.find_bound(batch, others, turns);
+        self.send_all::<TUNNEL>(batch, (bound, true), turns, identifications, ports)
+    }
+
     /// The last turn, for one packet: wraps and counts it if it comes from where its subscriber's packets come from or, where this
     /// `is_bound` to be so, from anywhere. Answers the position of the port that it leaves by.
     #[inline(always)]
@@ -316,18 +356,18 @@ impl Shared {
         &self,
         packet: &mut Packet,
         slot: Slot,
-        turns: &Turns,
-        hops: &Hops,
+        (core, turns): (CoreView<'_>, &Turns),
         identifications: &mut Identifications,
         is_bound: bool,
     ) -> Option<u8> {
         self.counters.prefetch(turns.found[(slot.index() + LAG) % BATCH].number(), Direction::Up);
         let record = self.subscribers.subscriber(turns.found[slot.index()].place())?;
-        let hop = hops.get(turns.hops[slot.index()])?;
         if !is_bound && record.differs(source_of(packet), word(packet.window(0), 6)) != 0 {
             return None;
         }
-        self.forward::<TUNNEL>(packet, record, hop, identifications).ok()
+        let (answer, at) = (turns.answers[slot.index()], (&turns.ways, slot.index()));
+        let hop = core.hop_at::<TUNNEL>(answer, at, || flow_of(packet)).ok()?;
+        self.forward::<TUNNEL>(packet, record, (core, hop), identifications).ok()
     }
 
     /// Which of these packets come from further addresses of their subscribers, entered or learned: looked up in turns, too.
@@ -370,29 +410,24 @@ impl Shared {
         &self,
         packet: &mut Packet,
         record: SubscriberRecord<'_>,
-        hop: &Hop,
+        (core, hop): (CoreView<'_>, Hop<'_>),
         identifications: &mut Identifications,
     ) -> Result<u8, Exit> {
         let Some(ip) = Ipv4::view(&packet.window::<FRONT>(0)[TAGGED..]) else { return Err(Exit::IpTooShort) };
         let (total, tos) = (ip.total_length.get(), ip.tos);
         if total > hop.longest {
-            return Err(match hop.action {
-                Action::Forward => Exit::TooBig,
-                Action::Local => Exit::Local,
-                Action::Unresolved => Exit::Unresolved,
-                Action::NoRoute => Exit::NoRoute,
-            });
+            return Err(Exit::TooBig);
         }
-        let inner = if TUNNEL {
-            hop.rewrite
-                .wrap::<false>(packet, Each { key: record.key(), total, tos, identification: identifications.next() })
-        } else {
-            hop.rewrite.bare::<false>(packet, total)
-        };
+        let identification = if TUNNEL { identifications.next() } else { None };
+        let each = Each { key: record.key(), total, tos, identification };
+        let is_wrapped = hop.wrap::<TUNNEL, false>(core, packet, each, |inner| {
+            if let Some(ip) = Ipv4::view_mut(inner) {
+                ip.decrement_ttl();
+            }
+        });
         // The packet is sound: it is as long as it says.
-        let Some(inner) = inner else { return Err(Exit::NoHeadroom) };
-        if let Some(ip) = Ipv4::view_mut(inner) {
-            ip.decrement_ttl();
+        if !is_wrapped {
+            return Err(Exit::NoHeadroom);
         }
         self.counters.count(record.number(), Direction::Up, TAGGED as u64 + u64::from(total));
         Ok(hop.port)
@@ -404,15 +439,16 @@ impl Shared {
         &self,
         batch: &mut Batch,
         mask: u64,
-        hops: &Hops,
         aside: &mut Aside,
         identifications: &mut Identifications,
         out: &mut Out<'_>,
     ) {
         let Aside { policer, kind, losses } = aside;
         batch.each_in(mask, |slot, packet, lanes| {
-            let Examined { subscriber, fate } = examine(self, packet, lanes.port[slot], hops);
-            let fate = fate.and_then(|(record, hop)| self.forward::<TUNNEL>(packet, record, hop, identifications));
+            let Examined { subscriber, fate } = examine::<TUNNEL>(self, packet, lanes.port[slot]);
+            let fate = fate.and_then(|(record, hop)| {
+                self.forward::<TUNNEL>(packet, record, (self.core.view(), hop), identifications)
+            });
             match fate {
                 Ok(port) => out.answer_indexed(slot, port),
                 Err(exit) => {

@@ -1,7 +1,7 @@
 //! From a configuration to what the gateway is made of, with all errors at once: ports, gateways, routes, addresses.
 
-use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -10,15 +10,15 @@ use weir_stage::{Argument, Collection, Env, Given, PortInfo, Site};
 use weir_wire::{MacAddr, martian, mpls};
 
 use crate::config::{BngConfig, CoreEncapsulation, GatewayConfig, TunnelDscp};
+use crate::core::Tunnel;
 use crate::encap::Outer;
-use crate::fib::Gateway;
 use crate::ports::{BngPort, Ports, Side};
 use crate::qos;
 
 const PREFIX: Argument =
     Argument { name: "prefix", keyword: None, required: true, many: false, help: "The prefix, such as 10.1.0.0/16" };
 
-/// The IPv4 routes, which nothing but the configuration changes.
+/// The IPv4 routes of the file.
 static ROUTES: Collection = Collection {
     noun: "route",
     key: "routes",
@@ -34,20 +34,34 @@ pub(crate) struct Wanted {
     pub(crate) ports: Arc<Ports>,
     /// By name.
     pub(crate) gateways: Vec<Gateway>,
-    /// Prefixes, and positions of their gateways.
-    pub(crate) routes: Vec<(Ipv4Net, u32)>,
-    /// The same for IPv6.
-    pub(crate) routes6: Vec<(Ipv6Net, u32)>,
+    /// Prefixes of both families, and positions of their gateways.
+    pub(crate) routes: Vec<(IpNet, Vec<u32>)>,
     /// The gateway's IPv6 addresses towards customers.
     pub(crate) addresses6: Vec<Ipv6Net>,
     /// The gateway's addresses towards customers.
     pub(crate) addresses: Vec<Ipv4Net>,
     /// Addresses of its core ports.
-    pub(crate) core_addresses: Vec<(u8, Ipv4Net)>,
+    pub(crate) core_addresses: Vec<IpAddr>,
     /// Its end of tunnels; 0.0.0.0 with plain IP.
     pub(crate) local: Ipv4Addr,
     /// What is wrong with all that, which is left out of it.
     pub(crate) wrong: Vec<ConfigError>,
+}
+
+/// A gateway of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gateway {
+    pub(crate) name: String,
+    /// The name of its port.
+    pub(crate) port: String,
+    /// The next router on the way to it.
+    pub(crate) via: IpAddr,
+    /// The next router's MAC address, where it is fixed.
+    pub(crate) mac: Option<MacAddr>,
+    /// What is behind its inlet, if it has one.
+    pub(crate) tunnel: Option<Tunnel>,
+    /// The end of its tunnel, if it has one: packets there go to the next router.
+    pub(crate) end: Option<Ipv4Addr>,
 }
 
 /// What a configuration wants, and everything that is wrong with it beyond its schema, but for subscribers.
@@ -57,14 +71,13 @@ pub(crate) fn wanted(given: &Given<'_, BngConfig>, env: &Env<'_>) -> Wanted {
     let local = loader.local();
     let gateways = loader.gateways(&ports, local);
     let routes = loader.routes(&gateways);
-    let routes6 = loader.routes6(&gateways);
     let (addresses, addresses6) = (loader.addresses(), loader.addresses6());
     let core_addresses = loader.core_addresses(&ports);
     loader.markings();
     let Loader { mut errors, .. } = loader;
     qos::faults(given).into_iter().for_each(|error| errors.push(error));
     let wrong = errors.into_result(()).err().unwrap_or_default();
-    Wanted { ports: Arc::new(ports), gateways, routes, routes6, addresses, addresses6, core_addresses, local, wrong }
+    Wanted { ports: Arc::new(ports), gateways, routes, addresses, addresses6, core_addresses, local, wrong }
 }
 
 struct Loader<'a> {
@@ -131,9 +144,28 @@ impl Loader<'_> {
             is_wrong("port", problem, &format!("choose one of {}", core.join(", ")));
         }
         for (key, address) in [("address", Some(config.address)), ("via", config.via)] {
-            if let Some(address) = address.filter(|address| !is_host(*address)) {
+            if let Some(address) = address.filter(|address| !may_be_asked(*address)) {
                 is_wrong(key, format!("{address} is no address of a host"), "");
             }
+        }
+        let own = self.core_addresses(ports);
+        for (key, address) in [("address", Some(config.address)), ("via", config.via)] {
+            // That of tunnels has words of its own.
+            let is_local = |address: &IpAddr| key == "address" && is_tunnel && *address == IpAddr::V4(local);
+            if let Some(address) = address.filter(|address| own.contains(address) && !is_local(address)) {
+                is_wrong(key, format!("{address} is this gateway's own address"), "write the other station's");
+            }
+        }
+        let end = match config.address {
+            IpAddr::V4(address) => Some(address).filter(|_| is_tunnel),
+            IpAddr::V6(address) if is_tunnel => {
+                is_wrong("address", format!("{address} is of IPv6, and tunnels are of IPv4"), "write an IPv4 address");
+                None
+            }
+            IpAddr::V6(_) => None,
+        };
+        if self.env.ports.iter().any(|port| port.name == name) {
+            is_wrong("port", format!("a port has the name \"{name}\", too"), "give the gateway another");
         }
         if is_tunnel && config.address == local {
             is_wrong("address", format!("{local} is this end of the tunnel"), "write the other end's");
@@ -169,20 +201,23 @@ impl Loader<'_> {
             let error = self.element.error(ErrorKind::Conflict, &path.field(key), problem);
             self.errors.push(if remedy.is_empty() { error } else { error.remedy(remedy) });
         }
-        let (position, port) = port.filter(|_| is_right)?;
+        let (_, port) = port.filter(|_| is_right)?;
         let bottom = entries.len();
         let labels =
             (1..).zip(&entries).map(|(n, entry)| mpls::Label::new(entry.label, entry.tc, n == bottom, entry.ttl));
-        Some(Gateway {
-            name: name.to_owned(),
-            port: position,
-            source: port.mac,
-            via: config.via.unwrap_or(config.address),
-            mac,
-            labels: labels.collect(),
-            outer: is_tunnel.then(|| self.outer(local, config.address)),
-            mtu: config.mtu.unwrap_or(port.mtu),
-        })
+        let (via, mtu) = (config.via.unwrap_or(config.address), config.mtu.unwrap_or(port.mtu));
+        let labels: Vec<mpls::Label> = labels.collect();
+        let tunnel = match (end, via) {
+            (Some(end), _) => Some(Tunnel::new(&labels, self.outer(local, end), mtu)),
+            (None, IpAddr::V4(_)) if config.mtu.is_some() || self.leads_six(name) => Some(Tunnel::plain(mtu)),
+            (None, _) => None,
+        };
+        Some(Gateway { name: name.to_owned(), port: port.name.clone(), via, mac, tunnel, end })
+    }
+
+    /// Whether an IPv6 route leads to a gateway.
+    fn leads_six(&self, name: &str) -> bool {
+        self.config.routes_ipv6.values().any(|gateways| gateways.iter().any(|gateway| gateway == name))
     }
 
     fn outer(&self, local: Ipv4Addr, address: Ipv4Addr) -> Outer {
@@ -199,54 +234,39 @@ impl Loader<'_> {
         }
     }
 
-    fn routes(&mut self, gateways: &[Gateway]) -> Vec<(Ipv4Net, u32)> {
+    fn routes(&mut self, gateways: &[Gateway]) -> Vec<(IpNet, Vec<u32>)> {
         let known: HashMap<&str, u32> = gateways.iter().map(|gateway| gateway.name.as_str()).zip(0..).collect();
-        let mut routes: HashMap<Ipv4Net, u32> = HashMap::new();
-        for (prefix, name) in &self.config.routes {
-            match known.get(name.as_str()) {
-                Some(gateway) => drop(routes.insert(*prefix, *gateway)),
-                // What is wrong with a gateway was said where it stands.
-                None if self.config.gateways.contains_key(name) => {}
-                None => {
-                    let (root, text) = (self.element.path(), prefix.to_string());
-                    let path = root.field("routes");
-                    let problem = format!("\"{name}\" is no gateway");
-                    let error = self.element.error(ErrorKind::Dangling, &path.entry(&text), problem);
-                    self.errors.push(error.allowed(self.names()));
+        let config = self.config;
+        let mut routes: BTreeMap<IpNet, Vec<u32>> = BTreeMap::new();
+        let four = config.routes.iter().map(|(prefix, names)| ("routes", IpNet::from(*prefix), names));
+        let six = config.routes_ipv6.iter().map(|(prefix, names)| ("routes_ipv6", IpNet::from(*prefix), names));
+        for (key, prefix, names) in four.chain(six) {
+            let mut found = Vec::new();
+            for name in names.iter() {
+                match known.get(name.as_str()) {
+                    Some(gateway) => found.push(*gateway),
+                    // What is wrong with a gateway was said where it stands.
+                    None if config.gateways.contains_key(name) => {}
+                    None => {
+                        let (root, text) = (self.element.path(), prefix.to_string());
+                        let path = root.field(key);
+                        let problem = format!("\"{name}\" is no gateway");
+                        let error = self.element.error(ErrorKind::Dangling, &path.entry(&text), problem);
+                        self.errors.push(error.allowed(self.names()));
+                    }
                 }
             }
+            routes.insert(prefix, found);
         }
-        if let Some(file) = &self.config.routes_csv {
+        if let Some(file) = &config.routes_csv {
             self.csv_routes(file, &known, &mut routes);
         }
-        if routes.len() > self.config.limits.routes as usize {
-            let problem = format!("{} routes, and limits.routes is {}", routes.len(), self.config.limits.routes);
+        if routes.len() > config.limits.routes as usize {
+            let problem = format!("{} routes, and limits.routes is {}", routes.len(), config.limits.routes);
             let error = self.at(ErrorKind::Limit, "routes", problem);
             self.errors.push(error.remedy("raise that limit"));
         }
-        let mut routes: Vec<_> = routes.into_iter().collect();
-        routes.sort_unstable();
-        routes
-    }
-
-    fn routes6(&mut self, gateways: &[Gateway]) -> Vec<(Ipv6Net, u32)> {
-        let known: HashMap<&str, u32> = gateways.iter().map(|gateway| gateway.name.as_str()).zip(0..).collect();
-        let mut routes = Vec::new();
-        for (prefix, name) in &self.config.routes_ipv6 {
-            match known.get(name.as_str()) {
-                Some(gateway) => routes.push((*prefix, *gateway)),
-                // What is wrong with a gateway was said where it stands.
-                None if self.config.gateways.contains_key(name) => {}
-                None => {
-                    let (root, text) = (self.element.path(), prefix.to_string());
-                    let path = root.field("routes_ipv6");
-                    let problem = format!("\"{name}\" is no gateway");
-                    let error = self.element.error(ErrorKind::Dangling, &path.entry(&text), problem);
-                    self.errors.push(error.allowed(self.names()));
-                }
-            }
-        }
-        routes
+        routes.into_iter().collect()
     }
 
     fn addresses6(&self) -> Vec<Ipv6Net> {
@@ -255,21 +275,24 @@ impl Loader<'_> {
     }
 
     /// Reads routes line by line; a wrong line does not keep the next ones from being looked at.
-    fn csv_routes(&mut self, file: &FilePath, known: &HashMap<&str, u32>, routes: &mut HashMap<Ipv4Net, u32>) {
+    fn csv_routes(&mut self, file: &FilePath, known: &HashMap<&str, u32>, routes: &mut BTreeMap<IpNet, Vec<u32>>) {
         let site = Site { element: self.element, path: self.element.path(), folder: self.env.folder };
         let mut errors = std::mem::take(&mut self.errors);
         ROUTES.read_file(file, site, &mut errors, |row, errors| {
             let Some(prefix) = row.read::<Ipv4Net>(ROUTES.column("prefix"), errors) else { return };
             let column = ROUTES.column("gateway");
-            let name = row.text(column);
-            let Some(gateway) = known.get(&*name) else {
-                if !self.config.gateways.contains_key(&*name) {
-                    let error = row.error(column, ErrorKind::Dangling, "is no gateway");
-                    errors.push(error.allowed(self.names()));
+            let mut found = Vec::new();
+            for name in row.text(column).split(';').map(str::trim) {
+                match known.get(name) {
+                    Some(gateway) => found.push(*gateway),
+                    None if self.config.gateways.contains_key(name) => {}
+                    None => {
+                        let error = row.error(column, ErrorKind::Dangling, "is no gateway");
+                        errors.push(error.allowed(self.names()));
+                    }
                 }
-                return;
-            };
-            if routes.insert(prefix, *gateway).is_some() {
+            }
+            if routes.insert(prefix.into(), found).is_some() {
                 let error = row.error(ROUTES.column("prefix"), ErrorKind::Duplicate, "has a route already");
                 errors.push(error.remedy("leave one out"));
             }
@@ -300,24 +323,10 @@ impl Loader<'_> {
         found
     }
 
-    fn core_addresses(&mut self, ports: &Ports) -> Vec<(u8, Ipv4Net)> {
-        let mut found = Vec::new();
-        let core = (0..).zip(ports.list()).filter(|(_, port)| port.side == Side::Core);
-        for ((position, port), n) in core.zip(1..) {
-            let info = self.env.ports.iter().find(|info| info.index == port.index);
-            for address in info.into_iter().flat_map(|info| &info.addresses) {
-                match address.net() {
-                    IpNet::V4(net) => found.push((position, net)),
-                    IpNet::V6(net) => {
-                        let problem =
-                            format!("port \"{}\" has the address {net}, and the core side speaks IPv4", port.name);
-                        let error = self.at_item(ErrorKind::Conflict, "core", n, problem);
-                        self.errors.push(error.remedy("leave that address out"));
-                    }
-                }
-            }
-        }
-        found
+    fn core_addresses(&self, ports: &Ports) -> Vec<IpAddr> {
+        let core = ports.list().iter().filter(|port| port.side == Side::Core);
+        let infos = core.filter_map(|port| self.env.ports.iter().find(|info| info.index == port.index));
+        infos.flat_map(|info| &info.addresses).map(|address| address.net().addr()).collect()
     }
 
     /// Looks at the numbers in the maps of DSCPs and priorities, and at the outer header's.
@@ -370,6 +379,14 @@ impl Loader<'_> {
 
 fn port(info: &PortInfo, side: Side) -> BngPort {
     BngPort { name: info.name.clone(), index: info.index, mac: MacAddr(info.facts.mac), mtu: info.facts.mtu, side }
+}
+
+/// Whether a router may have this address, which is asked for on its link.
+fn may_be_asked(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_host(address),
+        IpAddr::V6(address) => !(address.is_unspecified() || address.is_loopback() || address.is_multicast()),
+    }
 }
 
 /// Whether a host may have this address.

@@ -56,10 +56,34 @@ fn an_end_of_tunnels_is_needed_and_labels_need_tunnels() {
 }
 
 #[test]
-fn an_address_that_the_core_side_cannot_use_is_told() {
+fn the_core_side_speaks_both_families_and_tunnels_ipv4() {
     let ports = [TWO[0], PortSpec("core", &["192.0.2.1/30", "2001:db8::1/64"], 1500)];
-    let wrong = build(&ports, &tunnels()).err().unwrap();
-    let expected = "test.lua:1: bng.core[1]: port \"core\" has the address 2001:db8::1/64, and the core side speaks IPv4; leave that address out";
+    let mut config = tunnels();
+    config["gateways"]["west"]["via"] = json!("2001:db8::2");
+    build(&ports, &config).unwrap();
+    config["gateways"]["west"]["address"] = json!("2001:db8:1::9");
+    let wrong = build(&ports, &config).err().unwrap();
+    let expected = "test.lua:1: bng.gateways[\"west\"].address: 2001:db8:1::9 is of IPv6, and tunnels are of IPv4; write an IPv4 address";
+    assert_eq!(wrong.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+}
+
+#[test]
+fn a_gateway_is_somebody_else() {
+    let wrong = errors(|config| config["gateways"]["west"]["via"] = json!("192.0.2.1"));
+    let expected =
+        "test.lua:1: bng.gateways[\"west\"].via: 192.0.2.1 is this gateway's own address; write the other station's";
+    assert_eq!(wrong, [expected]);
+}
+
+#[test]
+fn a_gateway_is_not_called_as_a_port_is() {
+    let mut config = tunnels();
+    let west = config["gateways"]["west"].take();
+    config["gateways"] = json!({ "core": west });
+    config["routes"] = json!({ "0.0.0.0/0": "core" });
+    let wrong = build(TWO, &config).err().unwrap();
+    let expected =
+        "test.lua:1: bng.gateways[\"core\"].port: a port has the name \"core\", too; give the gateway another";
     assert_eq!(wrong.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
 }
 

@@ -205,7 +205,7 @@ fn a_station_of_the_core_with_the_gateways_address_is_told_once() {
             continue;
         }
         let [notice] = &notices[..] else { panic!("{notices:?}") };
-        assert_eq!(notice.message, "another station uses an address of the gateway");
+        assert_eq!(notice.message, "another station uses one of our addresses");
         let facts = [("port", "core"), ("address", "192.0.2.1"), ("mac", &host(7).to_string()), ("times", "1")];
         assert_eq!(notice.facts, facts.map(|(name, fact)| (name, fact.to_owned())));
     }

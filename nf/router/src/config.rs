@@ -70,6 +70,8 @@ impl RouterConfig {
             table: self.table,
             limits: &self.limits,
             hash_seed: self.hash_seed,
+            own: &[],
+            needs_addresses: true,
         }
     }
 }

@@ -35,7 +35,7 @@ impl Function for Router {
     fn describe(&self, given: &Given<'_, RouterConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
         let before = env.running.and_then(|running| running.downcast_ref());
         let is_parted = given.placement.layout == Layout::Pipeline;
-        Described::new(given.element, given.config.settings(), env, before, is_parted)
+        Described::new((given.element, given.name()), given.config.settings(), env, before, is_parted)
     }
 
     fn verbs(&self) -> &'static [Verb] {

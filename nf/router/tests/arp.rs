@@ -218,7 +218,7 @@ fn a_duplicate_of_an_own_address_is_told_and_defended_against() {
     // Told once, however often it is heard, and answered once in ten seconds though it never falls silent.
     let told = rig.instance.notices(rig.engine.now());
     let [notice] = &told[..] else { panic!("{told:?}") };
-    assert_eq!(notice.message, "another station uses an address of the router");
+    assert_eq!(notice.message, "another station uses one of our addresses");
     let facts = [("port", "left"), ("address", "10.0.0.1"), ("mac", "02:00:00:00:07:07"), ("times", "3")];
     assert_eq!(notice.facts, facts.map(|(name, fact)| (name, fact.to_owned())));
     for _ in 0..30 {

@@ -49,7 +49,7 @@ fn row(control: &Control, interface: &Interface, sent: &HashMap<InterfaceId, (u6
     json!({
         "name": interface.name(),
         "port": port.map(|port| port.name.as_str()),
-        "tags": (!interface.is_loopback()).then(|| interface.tags().to_string()),
+        "tags": (!interface.is_virtual()).then(|| interface.tags().to_string()),
         "state": if interface.wanted.enabled { "up" } else { "down" },
         "link": port.map(|port| if port.link { "up" } else { "down" }),
         "mtu": port.map(|_| interface.mtu),

@@ -13,11 +13,10 @@ use weir_wire::extension::{self, Limits};
 
 use super::parcel::{Header, Parcel, ip_bytes_mut, is_of_link, take_hop};
 use super::{Exit, HEADER, Station, Turn};
-use crate::InterfaceId;
 use crate::fast::punt::PuntReason;
 use crate::slow::answer::{Trouble, address_frame};
+use crate::state::Link;
 use crate::state::routing::Decision;
-use crate::state::{Link, Routable};
 
 impl Turn<'_, '_> {
     /// Forwards a packet: one in transit, or one that the router itself made.
@@ -112,19 +111,8 @@ impl Turn<'_, '_> {
     }
 
     fn resolve(&mut self, next_hop: NextHop, destination: IpAddr) -> Resolution {
-        // The neighbour may be of another family than the packet (RFC 8950).
-        match next_hop.neighbor(destination) {
-            IpAddr::V4(address) => self.ask_for(next_hop.port, address),
-            IpAddr::V6(address) => self.ask_for(next_hop.port, address),
-        }
-    }
-
-    fn ask_for<A: Routable>(&mut self, interface: InterfaceId, address: A) -> Resolution {
-        let mut events = Vec::new();
-        let neighbors = &mut A::side_mut(&mut self.control).neighbors;
-        let resolution = neighbors.resolve(self.out.now(), interface, address, &mut events);
-        self.control.absorb(events);
-        resolution
+        let now = self.out.now();
+        self.control.resolve(now, next_hop, destination)
     }
 
     fn route_via(&mut self, parcel: Parcel, next_hop: NextHop, header: Header) {

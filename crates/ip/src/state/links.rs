@@ -173,7 +173,7 @@ impl Control {
         source: RouteSource,
         now: u64,
     ) -> Result<InterfaceId, Refused> {
-        let Fresh { name, port, tags, vrf, mtu, enabled } = &wanted.fresh;
+        let Fresh { name, port, tags, vrf, mtu, enabled, is_inlet } = &wanted.fresh;
         if let Some(found) = self.interfaces.find(name) {
             let id = found.id;
             if (found.wanted.port, found.wanted.tags, found.wanted.vrf) == (*port, *tags, *vrf) {
@@ -192,6 +192,7 @@ impl Control {
         self.ledger.sources.insert(id, source);
         self.ledger.before.insert(id, self.ledger.received.sum(id.into()));
         self.routing.forget_sent(id);
+        self.routing.set_inlet(id, *is_inlet);
         if let Some(link) = self.link(id) {
             self.four.neighbors.set_port(id, link.mac);
             self.six.neighbors.set_port(id, link.mac);
@@ -222,6 +223,7 @@ impl Control {
         self.forget_neighbors::<Ipv6Addr>(id);
         self.interfaces.remove(id);
         self.routing.set_link(id, false);
+        self.routing.set_inlet(id, false);
         self.ledger.sources.remove(&id);
         self.ledger.automatic.remove(&id);
         self.ledger.waiting.remove(&id);
@@ -278,9 +280,9 @@ impl Control {
 
     fn follow_link(&mut self, id: InterfaceId, now: u64) {
         let Some(interface) = self.interfaces.get(id) else { return };
-        let (up, mac, is_loopback) = (interface.up, interface.mac, interface.is_loopback());
+        let (up, mac, is_virtual) = (interface.up, interface.mac, interface.is_virtual());
         self.routing.set_link(id, up);
-        if is_loopback {
+        if is_virtual {
             return;
         }
         self.follow_mac(id, mac, now);
@@ -351,7 +353,7 @@ impl Control {
                     .map(|(_, position)| position)
             };
             let port = interface.wanted.port.and_then(position);
-            if port.is_none() && !interface.is_loopback() || self.interfaces.find(interface.name()).is_some() {
+            if port.is_none() && !interface.is_virtual() || self.interfaces.find(interface.name()).is_some() {
                 continue;
             }
             let Some(vrf) = self.vrf(old.vrf_name(interface.wanted.vrf)) else { continue };

@@ -1,6 +1,6 @@
 //! Routes of all sources, in all VRFs and of both families, and what workers see of them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -108,6 +108,8 @@ pub(crate) struct Routing {
     domain: Domain,
     /// Ethernet addresses of neighbours.
     macs: HashMap<(PortId, IpAddr), MacAddr>,
+    /// Interfaces that lead to their function.
+    inlets: HashSet<PortId>,
     /// Next hops by number.
     next_hop_uses: BTreeMap<u32, NextHopUse>,
     /// What was sent by interfaces over next hops that are gone: packets and bytes.
@@ -154,6 +156,7 @@ impl Routing {
             counters,
             domain,
             macs: HashMap::new(),
+            inlets: HashSet::new(),
             next_hop_uses: BTreeMap::new(),
             sent: HashMap::new(),
             numbers: HashMap::new(),
@@ -276,6 +279,19 @@ impl Routing {
         self.apply(&mut changes);
         self.changes = changes;
         self.rib.is_behind()
+    }
+
+    /// Whether an interface leads to its function, to which packets go without a neighbour. It is said before any route leads there.
+    pub(crate) fn set_inlet(&mut self, interface: InterfaceId, is_inlet: bool) {
+        match is_inlet {
+            true => drop(self.inlets.insert(interface)),
+            false => drop(self.inlets.remove(&interface)),
+        }
+    }
+
+    /// Whether an interface leads to its function.
+    pub(crate) fn is_inlet(&self, interface: InterfaceId) -> bool {
+        self.inlets.contains(&interface)
     }
 
     /// The Ethernet address of a neighbour is known now, or not any more.
@@ -456,6 +472,9 @@ impl Routing {
     }
 
     fn adjacency_of(&self, next_hop: NextHop) -> Adjacency {
+        if self.is_inlet(next_hop.port) {
+            return Adjacency::forward(next_hop.port, MacAddr::ZERO);
+        }
         let mac = next_hop.gateway.and_then(|gateway| self.macs.get(&(next_hop.port, gateway)));
         mac.map_or(Adjacency::other(Action::Glean), |mac| Adjacency::forward(next_hop.port, *mac))
     }
@@ -469,6 +488,7 @@ impl Routing {
 
     fn write(&mut self, (vrf, net): Network, leads: Option<Leads>) -> Result<(), Refused> {
         self.recent.note((vrf, net));
+        self.fib.note_change();
         match self.tables.get_mut(usize::from(vrf)) {
             Some(tables) => tables.write(net, leads),
             None => Ok(()),

@@ -128,6 +128,12 @@ impl Adjacency {
         if above < MAX_INTERFACES { Some(above) } else { None }
     }
 
+    /// The number of the interface, or one that no interface has.
+    #[inline(always)]
+    pub(crate) const fn above(self) -> InterfaceId {
+        (self.0 >> 48) as InterfaceId
+    }
+
     /// What to do.
     pub(crate) const fn action(self) -> Action {
         if self.interface().is_some() {
@@ -163,6 +169,8 @@ pub(crate) struct Fib {
     /// By number of the interface.
     egress: Arc<[Egress]>,
     ingress: Arc<Ingress>,
+    /// How often a prefix of any table has changed.
+    version: AtomicU64,
 }
 
 /// Next hops and interfaces, as the fast path sees them.
@@ -202,7 +210,7 @@ impl Fib {
         let adjacencies = HugeSlice::<AtomicU64>::new((RESERVED + next_hops) as usize + egress.len())?;
         let groups = HugeSlice::<[AtomicU32; BUCKETS]>::new(groups as usize)?;
         let (egress, ingress) = (Arc::clone(egress), Arc::clone(ingress));
-        let fib = Fib { adjacencies, groups, next_hops, egress, ingress };
+        let fib = Fib { adjacencies, groups, next_hops, egress, ingress, version: AtomicU64::new(0) };
         // Zero would mean: forward. A place that nobody filled must not.
         for place in 0..fib.adjacencies.len() {
             fib.set(Leads(place as u32), Adjacency::other(Action::NoRoute));
@@ -226,6 +234,18 @@ impl Fib {
     /// Places of next hops and special adjacencies.
     pub(crate) fn places(&self) -> usize {
         self.adjacencies.len()
+    }
+
+    /// How often a prefix of any table has changed, by now. Places that were looked up at one version count for it alone: behind a grace period
+    /// they may be others'.
+    #[inline(always)]
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// A prefix has changed. Only the control side writes.
+    pub(crate) fn note_change(&self) {
+        self.version.store(self.version.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
     /// What to do with packets to a place. Only the control side writes.

@@ -45,7 +45,7 @@ fn script((access, core): (&str, &str), keys: &str, labels: &str) -> String {
     format!(
         "local gateways, routes = {{}}, {{}}\n\
          for n = 0, {GATEWAYS} - 1 do\n\
-         gateways['g' .. n] = {{ port = '{core}', address = '198.51.100.' .. n + 1, {labels}\n\
+         gateways['g' .. n] = {{ port = '{core}', address = '198.51.100.' .. n + 2, {labels}\n\
          mac = string.format('02:00:00:02:00:%02x', n) }}\nend\n\
          for n = 0, {NETWORKS} - 1 do\n\
          routes[string.format('2001:db9:%x::/48', n)] = 'g' .. n % {GATEWAYS}\nend\n\

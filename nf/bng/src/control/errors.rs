@@ -1,6 +1,7 @@
 //! ICMP errors: whether one may be sent, from where, and how it goes out (RFC 1812 section 4.3).
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use weir_net::icmp::{self, MAX_ERROR, Problem};
 use weir_net::limit::{Policer, Rate};
@@ -81,8 +82,9 @@ impl Turn<'_, '_> {
     /// A customer's packet that can not go on.
     pub(super) fn refuse_customer(&mut self, why: PuntReason, line: Line, mut packet: Held) {
         if why == PuntReason::TooBig && self.control.config.tunnel.fragment {
-            let to = Ipv4::view(inside(packet.packet())).map(Ipv4::destination_addr);
-            let hop = to.and_then(|to| self.control.fib.hop_to(to));
+            let core = Arc::clone(&self.control.core);
+            let ip = Ipv4::view(inside(packet.packet()));
+            let hop = ip.and_then(|ip| core.hop_to(ip.destination.get()).ok());
             return self.fragment_outer(line, packet, hop);
         }
         let mtu = self.mtu_for(&packet);
@@ -105,8 +107,8 @@ impl Turn<'_, '_> {
     }
 
     fn mtu_for(&self, packet: &Held) -> Option<u16> {
-        let destination = Ipv4::view(inside(packet.packet()))?.destination_addr();
-        self.control.fib.longest_to(destination)
+        let destination = Ipv4::view(inside(packet.packet()))?.destination.get();
+        self.control.core.hop_to(destination).ok().map(|hop| hop.longest)
     }
 
     /// Drops a customer's packet and reports why to its source, if that may be done.
@@ -152,7 +154,7 @@ impl Turn<'_, '_> {
             .addresses
             .iter()
             .any(|own| own.prefix_len() < 31 && (address == own.broadcast() || address == own.network()));
-        access || self.control.core.is_broadcast(address)
+        access || self.control.layer.is_broadcast(address)
     }
 
     /// The message that reports a problem with a packet from the core to its source, as an IPv4 packet; `None` if none may be sent.

@@ -18,8 +18,6 @@ weir_stage::ways! {
         NdAnswered => consume "nd-answered",
         /// Neighbour discovery that told, or confirmed, where a subscriber's networks are.
         NdLearned => consume "nd-learned",
-        /// ARP of a station on the core side that uses one of the gateway's own addresses.
-        ArpConflict => consume "arp-conflict",
         /// An ICMP echo request to one of the gateway's own addresses, which was answered.
         EchoAnswered => consume "echo-answered",
         /// Did not fit and may be fragmented: its pieces go on.
@@ -107,8 +105,6 @@ weir_stage::ways! {
         ArpRevalidation => create "arp-revalidation",
         /// Answers an ARP request.
         ArpReply => create "arp-reply",
-        /// Asks whether somebody else has one of the gateway's own addresses (RFC 5227).
-        ArpProbe => create "arp-probe",
         /// Tells a link of the core of one of the gateway's own addresses (RFC 5227).
         ArpAnnouncement => create "arp-announcement",
         /// Asks a customer's line who has an IPv6 address, or a silent host whether it is still there (RFC 4861).

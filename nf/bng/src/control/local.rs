@@ -2,7 +2,7 @@
 
 use weir_net::icmp::{self, NotEcho, Problem};
 use weir_packet::Held;
-use weir_wire::{Ethernet, Ipv4, View, checksum, ethernet, ipv4};
+use weir_wire::{Ipv4, View, checksum, ethernet, ipv4};
 
 use super::{Exit, Line, Turn, inside};
 use crate::encap::TAGGED;
@@ -29,29 +29,6 @@ impl Turn<'_, '_> {
             return Err(Exit::IcmpMalformed);
         }
         self.emit(reply, line.tags.port, Exit::EchoReply);
-        Ok(())
-    }
-
-    /// A packet from the core for one of the gateway's own addresses: it is answered to the station that sent it.
-    pub(super) fn core_local(&mut self, position: u8, packet: Held) {
-        let bytes = packet.packet().bytes();
-        let done = match wants(bytes.get(Ethernet::LEN..).unwrap_or_default()) {
-            Wants::Echo => self.core_echo(position, &packet),
-            // The core's own hosts know what the gateway speaks.
-            Wants::Report(_, exit) | Wants::Nothing(exit) => Err(exit),
-        };
-        self.out.send(packet, done.err().unwrap_or(Exit::EchoAnswered));
-    }
-
-    fn core_echo(&mut self, position: u8, request: &Held) -> Result<(), Exit> {
-        let station = Ethernet::view(request.packet().bytes()).map(|link| link.source);
-        let ours = self.control.ports.list().get(usize::from(position)).map(|port| port.mac);
-        let (Some(station), Some(ours)) = (station, ours) else { return Err(Exit::IcmpMalformed) };
-        let mut reply = self.reply_to(request, Ethernet::LEN)?;
-        if let Some(link) = Ethernet::view_mut(reply.bytes_mut()) {
-            *link = Ethernet::new(station, ours, ethernet::IPV4);
-        }
-        self.emit(reply, position, Exit::EchoReply);
         Ok(())
     }
 

@@ -1,27 +1,24 @@
-//! The core side: ARP with routers, customers' packets that wait for them, and packets to customers that could not be sent.
+//! The core side: customers' packets that wait for routers, and packets to customers that could not be sent.
 
-use weir_net::PortId;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use weir_ip::Reach;
 use weir_net::icmp::Problem;
 use weir_net::icmp6;
-use weir_net::neighbor::{Heard, Ignored, MessageKind, Resolution};
+use weir_net::neighbor::Resolution;
 use weir_packet::{Held, Packet};
-use weir_wire::arp::{ArpFields, FRAME_LEN};
 use weir_wire::gre::Gre;
 use weir_wire::mpls::Label;
-use weir_wire::{Ethernet, Ipv4, Ipv6, MacAddr, View, ethernet};
+use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
 use super::{Awaited, Exit, Line, Turn, inside, is_six};
+use crate::core::{Hop, flow_of, flow_of6};
 use crate::encap::{Each, TAGGED, TUNNEL};
-use crate::fib::{Action, Hop};
 use crate::punt::PuntReason;
 use crate::registry::Wanted;
 use crate::six::wrap;
 use crate::table::{Address, BindingKey};
-
-/// The least Ethernet frame without its check sequence.
-const LEAST_FRAME: usize = 60;
-
-const _: () = assert!(FRAME_LEN <= LEAST_FRAME);
 
 /// A packet to a customer inside a frame from the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,79 +57,65 @@ pub(super) fn behind_labels(frame: &[u8]) -> Option<usize> {
 
 impl Turn<'_, '_> {
     /// A packet that came in from the core.
-    pub(super) fn core_packet(&mut self, why: PuntReason, mut packet: Held) {
-        let position = self.control.ports.ingress(packet.port()).position;
+    pub(super) fn core_packet(&mut self, why: PuntReason, packet: Held) {
         if why == PuntReason::Fragment {
             return self.outer_fragment(packet);
         }
         let frame = packet.packet().bytes();
         let inner = inner(frame, self.control.registry.settings().has_keys);
-        if why != PuntReason::Arp && inner.is_some_and(|inner| is_six(frame.get(inner.at..).unwrap_or_default())) {
+        if inner.is_some_and(|inner| is_six(frame.get(inner.at..).unwrap_or_default())) {
             return self.core6(why, packet);
         }
         match why {
-            PuntReason::Arp => self.core_arp(packet),
-            PuntReason::Local => self.core_local(position, packet),
             PuntReason::Unresolved => self.wait_for_host(packet),
             PuntReason::TtlExpired | PuntReason::TooBig => self.refuse_core(why, packet),
             PuntReason::NoRoute | PuntReason::UnknownSource => self.out.send(packet, Exit::UnknownDestination),
-            PuntReason::Nd | PuntReason::Fragment | PuntReason::Originated => self.out.send(packet, Exit::NdIgnored),
+            // For the gateway itself inside a tunnel, where nothing of it listens; the rest is the network layer's.
+            _ => self.out.send(packet, Exit::NoProtocol),
         }
-    }
-
-    fn core_arp(&mut self, mut packet: Held) {
-        let port = packet.port();
-        let Some(arp) = packet.packet().bytes().get(Ethernet::LEN..).and_then(ArpFields::parse) else {
-            return self.out.send(packet, Exit::ArpMalformed);
-        };
-        let now = self.out.now();
-        let control = &mut *self.control;
-        let exit = match control.core.heard(now, port, &arp, &mut control.fib) {
-            Heard::Answered => Exit::ArpAnswered,
-            Heard::Learned => Exit::ArpLearned,
-            Heard::Conflict => Exit::ArpConflict,
-            Heard::Ignored(Ignored::BadSender) => Exit::ArpMalformed,
-            Heard::Ignored(_) => Exit::ArpIgnored,
-        };
-        self.out.send(packet, exit);
-    }
-
-    /// Sends an ARP packet to a link of the core. Without a buffer it is not sent: ARP repeats itself.
-    pub(super) fn core_arp_out(&mut self, port: PortId, to: MacAddr, arp: &ArpFields, kind: MessageKind) {
-        let position = self.control.ports.ingress(port).position;
-        let Some(mut packet) = self.fresh(LEAST_FRAME) else { return };
-        if arp.write(to, packet.bytes_mut()).is_none() {
-            return self.out.unalloc(packet);
-        }
-        let reason = match kind {
-            MessageKind::Request => Exit::ArpRequest,
-            MessageKind::Revalidation => Exit::ArpRevalidation,
-            MessageKind::Reply => Exit::ArpReply,
-            MessageKind::Probe => Exit::ArpProbe,
-            MessageKind::Announcement => Exit::ArpAnnouncement,
-        };
-        self.emit(packet, position, reason);
     }
 
     /// A customer's packet whose next router's Ethernet address is not known.
     pub(super) fn wait_for_router(&mut self, line: Line, packet: Held) {
-        let destination = Ipv4::view(inside(packet.packet())).map(Ipv4::destination_addr);
-        let gateway = destination.and_then(|destination| self.control.fib.gateway_of(destination));
-        self.wait_for_gateway(line, packet, gateway);
+        let to = inside(packet.packet());
+        let destination = match is_six(to) {
+            true => Ipv6::view(to).map(|ip| ip.destination_addr().into()),
+            false => Ipv4::view(to).map(|ip| ip.destination_addr().into()),
+        };
+        let reach = destination.map_or(Reach::NoRoute, |destination| self.reach(&packet, destination));
+        match reach {
+            Reach::Neighbor(interface, router, Resolution::Pending) => {
+                self.wait(Awaited::Router(interface, router), packet, Some(line.subscriber));
+            }
+            Reach::Neighbor(_, _, Resolution::Known(_)) | Reach::Here => self.again(line, packet),
+            Reach::Neighbor(..) => self.unreachable(line, packet, true),
+            Reach::NoRoute | Reach::Inlet(_) => self.unreachable(line, packet, false),
+        }
     }
 
-    /// The same, knowing the gateway.
-    pub(super) fn wait_for_gateway(&mut self, line: Line, packet: Held, gateway: Option<usize>) {
-        let now = self.out.now();
-        let control = &mut *self.control;
-        let Some(gateway) = gateway else { return self.unreachable(line, packet, false) };
-        match control.core.wanted(now, gateway, &mut control.fib) {
-            // It is fixed, or was found meanwhile.
-            None | Some((_, Resolution::Known(_))) => self.out.send(packet, Exit::Up),
-            Some(((port, via), Resolution::Pending)) => {
-                self.wait(Awaited::Router(port, via), packet, Some(line.subscriber))
-            }
-            Some(_) => self.unreachable(line, packet, true),
+    /// Where a customer's packet goes, behind a tunnel if there is one.
+    fn reach(&self, packet: &Held, destination: IpAddr) -> Reach {
+        let hash = match destination {
+            IpAddr::V4(_) => flow_of(packet.packet()),
+            IpAddr::V6(_) => flow_of6(packet.packet()),
+        };
+        let (now, layer) = (self.out.now(), &self.control.layer);
+        let reach = layer.reach(now, destination, hash);
+        let Reach::Inlet(inlet) = reach else { return reach };
+        self.control.core.end_of(inlet).map_or(reach, |end| layer.reach(now, Ipv4Addr::from(end).into(), hash))
+    }
+
+    /// Lets a customer's packet be looked up anew, unless it would come back at once: what it waited for is known.
+    fn again(&mut self, line: Line, packet: Held) {
+        let core = Arc::clone(&self.control.core);
+        let to = inside(packet.packet());
+        let hop = match is_six(to) {
+            true => Ipv6::view(to).map(|ip| core.hop_to6(u128::from_be_bytes(ip.destination)).is_err()),
+            false => Ipv4::view(to).map(|ip| core.hop_to(ip.destination.get()).is_err()),
+        };
+        match hop {
+            Some(false) => self.out.send(packet, Exit::Up),
+            _ => self.unreachable(line, packet, true),
         }
     }
 
@@ -234,9 +217,9 @@ impl Turn<'_, '_> {
             if why == PuntReason::TooBig { Problem::FragmentationNeeded { mtu } } else { Problem::TtlExceeded };
         let about = packet.packet().bytes().get(inner.at..).unwrap_or_default();
         if let Some((error, reason)) = self.error_to_core(subscriber, about, problem) {
-            let to = Ipv4::view(&error).map(Ipv4::destination_addr);
-            let hop = to.and_then(|to| self.control.fib.hop_to(to));
-            hop.and_then(|hop| self.send_to_core(subscriber, &error, &hop, false, reason));
+            let core = Arc::clone(&self.control.core);
+            let hop = Ipv4::view(&error).and_then(|ip| core.hop_to(ip.destination.get()).ok());
+            hop.and_then(|hop| self.send_to_core(subscriber, &error, hop, false, reason));
         }
         self.lose(subscriber, packet, exit);
     }
@@ -246,11 +229,11 @@ impl Turn<'_, '_> {
         &mut self,
         subscriber: u32,
         bytes: &[u8],
-        hop: &Hop,
+        hop: Hop<'_>,
         is_six: bool,
         reason: Exit,
     ) -> Option<()> {
-        if hop.action != Action::Forward || bytes.len() > usize::from(hop.longest) {
+        if bytes.len() > usize::from(hop.longest) {
             return None;
         }
         let mut packet = self.wrapped(subscriber, bytes, hop, is_six)?;
@@ -264,31 +247,22 @@ impl Turn<'_, '_> {
     }
 
     /// A frame for the core with a packet as if it came from a subscriber, without an identification; `None` when there is no buffer for it.
-    pub(super) fn wrapped(&mut self, subscriber: u32, bytes: &[u8], hop: &Hop, is_six: bool) -> Option<Packet> {
+    pub(super) fn wrapped(&mut self, subscriber: u32, bytes: &[u8], hop: Hop<'_>, is_six: bool) -> Option<Packet> {
         let registry = &self.control.registry;
-        let is_tunnel = registry.settings().has_keys;
         let key = registry.subscriber(subscriber)?.fields().key.unwrap_or(0);
         // With the headers of a customer's frame in front, as the wrapping expects them, and room for a whole head.
         let mut packet = self.fresh(TAGGED + bytes.len())?;
         packet.bytes_mut().get_mut(TAGGED..)?.copy_from_slice(bytes);
-        let tos = Ipv4::view(bytes).map_or(0, |ip| ip.tos);
-        match (is_six, is_tunnel) {
-            (true, _) => {
-                let class = Ipv6::view(bytes).map_or(0, Ipv6::traffic_class);
-                wrap(
-                    &mut packet,
-                    hop,
-                    is_tunnel,
-                    Each { key, total: bytes.len() as u16, tos: class, identification: None },
-                );
-            }
-            (false, true) => {
-                let each = Each { key, total: bytes.len() as u16, tos, identification: None };
-                hop.rewrite.wrap::<false>(&mut packet, each);
-            }
-            (false, false) => {
-                hop.rewrite.bare::<false>(&mut packet, bytes.len() as u16);
-            }
+        let core = &self.control.core;
+        let tos = match is_six {
+            true => Ipv6::view(bytes).map_or(0, Ipv6::traffic_class),
+            false => Ipv4::view(bytes).map_or(0, |ip| ip.tos),
+        };
+        let each = Each { key, total: bytes.len() as u16, tos, identification: None };
+        match (is_six, core.is_tunnel) {
+            (true, _) => wrap(core, hop, &mut packet, each),
+            (false, true) => drop(hop.wrap::<true, false>(core.view(), &mut packet, each, |_| {})),
+            (false, false) => drop(hop.wrap::<false, false>(core.view(), &mut packet, each, |_| {})),
         }
         Some(packet)
     }

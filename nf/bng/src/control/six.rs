@@ -1,6 +1,7 @@
 //! IPv6 with customers and the core: what could not go on, and what is for the gateway itself (RFC 4443).
 
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 use weir_net::icmp6::{self, MAX_ERROR, Problem};
 use weir_packet::{Held, Packet};
@@ -30,10 +31,7 @@ impl Turn<'_, '_> {
         match why {
             PuntReason::UnknownSource => self.unknown_source6(line, packet),
             PuntReason::Local => self.customer_local6(line, packet),
-            PuntReason::Unresolved => {
-                let gateway = destination6(inside(packet.packet())).and_then(|to| self.control.fib.gateway_of6(to));
-                self.wait_for_gateway(line, packet, gateway);
-            }
+            PuntReason::Unresolved => self.wait_for_router(line, packet),
             PuntReason::TtlExpired => self.refuse6(line, packet, Problem::HopLimitExceeded, Exit::TtlExpired),
             PuntReason::TooBig => self.too_big6(line, packet),
             _ => self.refuse6(line, packet, Problem::NoRoute, Exit::NoRoute),
@@ -41,7 +39,8 @@ impl Turn<'_, '_> {
     }
 
     fn too_big6(&mut self, line: Line, packet: Held) {
-        let hop = destination6(inside(packet.packet())).and_then(|to| self.control.fib.hop_to6(to));
+        let core = Arc::clone(&self.control.core);
+        let hop = destination6(inside(packet.packet())).and_then(|to| core.hop_to6(to.to_bits()).ok());
         if self.control.config.tunnel.fragment {
             return self.fragment_outer(line, packet, hop);
         }
@@ -180,8 +179,9 @@ impl Turn<'_, '_> {
         let mtu = self.access_port(tags).map_or(0, |(_, port)| u32::from(port.mtu));
         let problem = if why == PuntReason::TooBig { Problem::TooBig { mtu } } else { Problem::HopLimitExceeded };
         if let Some((bytes, reason)) = self.error6(subscriber, about, false, problem, ip.destination_addr()) {
-            let hop = destination6(&bytes).and_then(|to| self.control.fib.hop_to6(to));
-            hop.and_then(|hop| self.send_to_core(subscriber, &bytes, &hop, true, reason));
+            let core = Arc::clone(&self.control.core);
+            let hop = destination6(&bytes).and_then(|to| core.hop_to6(to.to_bits()).ok());
+            hop.and_then(|hop| self.send_to_core(subscriber, &bytes, hop, true, reason));
         }
         Some(subscriber)
     }

@@ -11,10 +11,10 @@ use weir_table::lpm6::{Lookup6, Walk};
 use weir_wire::{Ipv6, View, ethernet, ipv6};
 
 use super::first_half;
+use crate::core::{CoreView, Ways, flow_of6};
 use crate::downstream;
 use crate::encap::{Each, MAC_BITS, TAGGED, Tagged};
 use crate::examine::DISCOVERY;
-use crate::fib::{Action, Hops};
 use crate::identification::Identifications;
 use crate::table::Found;
 use crate::table::counters::Direction;
@@ -29,8 +29,9 @@ pub(crate) struct Turns {
     found: [Found; BATCH],
     destinations: [u128; BATCH],
     walk: Walk,
-    /// Numbers of their gateways.
-    hops: [u32; BATCH],
+    /// What routes answer for them.
+    answers: [u32; BATCH],
+    ways: Ways,
 }
 
 impl Default for Turns {
@@ -40,7 +41,8 @@ impl Default for Turns {
             found: [Found::NONE; BATCH],
             destinations: [0; BATCH],
             walk: Walk::default(),
-            hops: [0; BATCH],
+            answers: [0; BATCH],
+            ways: Ways::default(),
         }
     }
 }
@@ -75,12 +77,12 @@ impl upstream::Shared {
         batch: &mut Batch,
         mask: u64,
         from: (&mut Turns, &[Found; BATCH]),
-        to: (&Hops, &mut Identifications),
+        identifications: &mut Identifications,
         ports: &mut [u8; BATCH],
     ) -> u64 {
         kernel.run(
             #[inline(always)]
-            || self.carry_turns::<TUNNEL>(batch, mask, from, to, ports),
+            || self.carry_turns::<TUNNEL>(batch, mask, from, identifications, ports),
         )
     }
 
@@ -90,11 +92,11 @@ impl upstream::Shared {
         batch: &mut Batch,
         mask: u64,
         (turns, behind): (&mut Turns, &[Found; BATCH]),
-        (hops, identifications): (&Hops, &mut Identifications),
+        identifications: &mut Identifications,
         ports: &mut [u8; BATCH],
     ) -> u64 {
-        let Turns { hashes, found, destinations, walk, hops: numbers } = turns;
-        let (subscribers, routes) = (&*self.subscribers, &*self.fib.prefixes6);
+        let Turns { hashes, found, destinations, walk, answers, ways } = turns;
+        let (subscribers, routes) = (&*self.subscribers, self.core.onward.six());
         let mut count = 0;
         batch.each_in(
             mask,
@@ -117,16 +119,22 @@ impl upstream::Shared {
             subscribers.prefetch_binding(found.place());
         }
         routes.advance(destinations, walk);
-        routes.finish(destinations, walk, numbers);
-        let (mut at, mut gone) = (0, 0);
+        routes.finish(destinations, walk, answers);
+        self.core.follow::<TUNNEL>(answers.get(..count).unwrap_or_default(), ways);
+        let (mut at, mut gone, core) = (0, 0, self.core.view());
         batch.each_in(
             mask,
             #[inline(always)]
             |slot, packet, _| {
                 self.counters.prefetch(behind[(slot.index() + LAG) % BATCH].number(), Direction::Up);
                 let (place, network) = (behind[slot.index()].place(), found[at % BATCH]);
-                let sent =
-                    self.send_six::<TUNNEL>(packet, place, network, (hops, numbers[at % BATCH]), identifications);
+                let sent = self.send_six::<TUNNEL>(
+                    packet,
+                    place,
+                    network,
+                    (core, answers[at % BATCH], (&*ways, at)),
+                    identifications,
+                );
                 if let Some(port) = sent {
                     ports[slot.index()] = port;
                     gone |= slot.bit();
@@ -145,7 +153,7 @@ impl upstream::Shared {
         packet: &mut Packet,
         place: u32,
         network: Found,
-        (hops, number): (&Hops, u32),
+        (core, answer, at): (CoreView<'_>, u32, (&Ways, usize)),
         identifications: &mut Identifications,
     ) -> Option<u8> {
         let record = self.subscribers.subscriber(place)?;
@@ -162,19 +170,20 @@ impl upstream::Shared {
         if !is_its || is_discovery || !is_plain(ip) || TAGGED + total > packet.len() {
             return None;
         }
-        let hop = hops.get(number)?;
-        if hop.action != Action::Forward || total > usize::from(hop.longest) {
+        let hop = core.hop_at::<TUNNEL>(answer, at, || flow_of6(packet)).ok()?;
+        if total > usize::from(hop.longest) {
             return None;
         }
         let (total, tos) = (total as u16, ip.traffic_class());
-        let inner = if TUNNEL {
-            let identification = identifications.next();
-            hop.rewrite.wrap::<true>(packet, Each { key: record.key(), total, tos, identification })
-        } else {
-            hop.rewrite.bare::<true>(packet, total)
-        };
-        let [_, _, _, _, _, _, _, hop_limit, ..] = inner?;
-        *hop_limit = hop_limit.wrapping_sub(1);
+        let identification = if TUNNEL { identifications.next() } else { None };
+        let each = Each { key: record.key(), total, tos, identification };
+        let is_wrapped = hop.wrap::<TUNNEL, true>(core, packet, each, |inner| {
+            let [_, _, _, _, _, _, _, hop_limit, ..] = inner;
+            *hop_limit = hop_limit.wrapping_sub(1);
+        });
+        if !is_wrapped {
+            return None;
+        }
         self.counters.count(record.number(), Direction::Up, TAGGED as u64 + u64::from(total));
         Some(hop.port)
     }

@@ -12,7 +12,8 @@ use crate::Bng;
 use crate::running::Running;
 use crate::table::counters::Direction;
 
-const PORTS: [&str; 2] = ["cpe", "core"];
+/// The names of the ports: towards customers, and towards the core.
+pub(super) const PORTS: [&str; 2] = ["cpe", "core"];
 
 fn script(value: &Value) -> weir_config::Value {
     match value {
@@ -26,7 +27,7 @@ fn script(value: &Value) -> weir_config::Value {
     }
 }
 
-fn element(config: &Value) -> Arc<Element> {
+pub(super) fn element(config: &Value) -> Arc<Element> {
     let declare = |kind: &str, table: &Value| Declaration {
         kind: kind.to_owned(),
         table: script(table),

@@ -3,27 +3,31 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use serde_json::{Map, Value, json};
 use weir_mem::Domain;
 use weir_packet::{Key, Slot};
+use weir_port_mem::MemPort;
 use weir_simd::Kernel;
 use weir_stage::harness::{Harness, Outcome};
-use weir_table::lpm4::Prefix4;
-use weir_wire::mpls::Label;
+use weir_stage::{AnyFunction, Env, Ground, Port, PortFacts, PortInfo};
 use weir_wire::{MacAddr, ethernet};
 
+use crate::Bng;
+use crate::core::Core;
 use crate::downstream::{self, Down};
-use crate::encap::Outer;
-use crate::fib::{Fib, Gateway};
 use crate::identification::{Identifications, Sequence};
 use crate::loss::reasons;
 use crate::marking::Marking;
 use crate::ports::{BngPort, Ports, Side};
 use crate::punt::{PuntPolicer, Rates};
+use crate::running::Running;
 use crate::table::counters::{Counters, Sums};
 use crate::table::{
     Address, BindingFields, BindingKey, Limits, Sources4, Sources6, Stations, SubscriberFields, Tables, Tags,
 };
 use crate::upstream::{self, Up};
+
+use super::graphs::{PORTS, element};
 
 /// The ports' addresses: 02:00:00:00:00:01 towards customers, 02:00:00:00:00:02 towards the core.
 pub(super) const ACCESS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -150,17 +154,13 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
             port("cpe", ACCESS_INDEX, ACCESS, Side::Access),
             port("core", CORE_INDEX, CORE, Side::Core),
         ]));
-        let mut fib = Fib::new(gateways().iter().map(gateway::<TUNNEL>).collect(), 64, kernel, &domain).unwrap();
-        for (address, length, gateway) in ROUTES {
-            fib.add_route(Prefix4::new(u32::from_be_bytes(*address), *length).unwrap(), *gateway as u32).unwrap();
-        }
-        fib.add_local(Ipv4Addr::from(OWN)).unwrap();
+        let core = core::<TUNNEL>(&domain);
         let counters = Counters::new(64, 1, reasons(), 0);
         let worker = counters.acquire().unwrap();
         let kind = Key::new(0).unwrap();
         let up = upstream::Shared {
             subscribers: Arc::clone(tables.shared()),
-            fib: fib.view(),
+            core: core.clone(),
             ports: Arc::clone(&ports),
             counters: Arc::clone(&worker),
             tpid: TPID,
@@ -171,7 +171,7 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
             counters: worker,
             marking: Marking::new(remarked, priority),
             local: u32::from_be_bytes(LOCAL),
-            own: vec![u32::from_be_bytes(OWN)],
+            core,
             own6: Vec::new(),
         };
         let policer = || PuntPolicer::new(rates).unwrap();
@@ -224,23 +224,48 @@ fn port(name: &str, index: u16, mac: MacAddr, side: Side) -> BngPort {
     BngPort { name: name.to_owned(), index, mac, mtu: MTU, side }
 }
 
-fn gateway<const TUNNEL: bool>(way: &Way) -> Gateway {
-    Gateway {
-        name: "some".to_owned(),
-        port: 1,
-        source: CORE,
-        via: Ipv4Addr::from(way.address),
-        mac: way.mac,
-        labels: way.labels.iter().map(|&(label, class, ttl)| Label::new(label, class, false, ttl)).collect(),
-        outer: TUNNEL.then_some(Outer {
-            source: u32::from_be_bytes(LOCAL),
-            destination: u32::from_be_bytes(way.address),
-            ttl: 64,
-            dscp: None,
-            dont_fragment: true,
-        }),
-        mtu: way.mtu,
-    }
+/// The core side of a gateway with the routes and gateways of the tests.
+fn core<const TUNNEL: bool>(domain: &Domain) -> Core {
+    let address = |address: [u8; 4]| Ipv4Addr::from(address).to_string();
+    let named = |(n, way): (usize, &Way)| {
+        let entry = |&(label, tc, ttl): &(u32, u8, u8)| json!({ "label": label, "tc": tc, "ttl": ttl });
+        let labels: Vec<Value> = way.labels.iter().filter(|_| TUNNEL).map(entry).collect();
+        let mut keys = json!({ "port": "core", "address": address(way.address), "labels": labels, "mtu": way.mtu });
+        if let Some(mac) = way.mac {
+            keys["mac"] = json!(mac.to_string());
+        }
+        (format!("g{n}"), keys)
+    };
+    let gateways: Map<String, Value> = gateways().iter().enumerate().map(named).collect();
+    let route = |(prefix, length, gateway): &([u8; 4], u8, usize)| {
+        (format!("{}/{length}", address(*prefix)), json!(format!("g{gateway}")))
+    };
+    let routes: Map<String, Value> = ROUTES.iter().map(route).collect();
+    let config = json!({
+        "access": ["cpe"], "core": ["core"], "core_encapsulation": if TUNNEL { "gre+mpls" } else { "ip" },
+        "local_address": address(LOCAL), "addresses": [format!("{}/16", address(OWN))],
+        "gateways": gateways, "routes": routes, "limits": { "subscribers": 8, "bindings": 16 },
+    });
+    let info = |(name, index, mac): (&str, u16, MacAddr)| PortInfo {
+        name: name.to_owned(),
+        index,
+        facts: PortFacts { mac: mac.0, mtu: MTU, ..MemPort::fed(name).0.facts() },
+        addresses: Vec::new(),
+        vrf: None,
+        link_up: true,
+    };
+    let infos: Vec<PortInfo> = PORTS
+        .into_iter()
+        .zip([ACCESS_INDEX, CORE_INDEX])
+        .zip([ACCESS, CORE])
+        .map(|((name, index), mac)| info((name, index, mac)))
+        .collect();
+    let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
+    let configured = Bng.configure(&element(&config)).unwrap();
+    let instance = configured.instantiate(&env, &Ground { domain, now: 0 }).unwrap();
+    let core = instance.downcast_ref::<Running>().unwrap().core().unwrap();
+    core.tunnels.look_up(&core.onward);
+    core
 }
 
 fn enter<const TUNNEL: bool>(tables: &mut Tables, number: u32, line: &Line) {

@@ -196,19 +196,29 @@ pub(super) fn down(tunnel: bool, frame: &[u8]) -> (&'static str, Vec<u8>) {
     }
 }
 
+/// Whether an IPv6 packet is from or to a link-local or unspecified address, or neighbour discovery.
+fn is_of_link(packet: &[u8]) -> bool {
+    let of_link = |at: usize| packet[at] == 0xfe && packet[at + 1] & 0xc0 == 0x80 || packet[at..at + 16] == [0; 16];
+    let discovery = packet.len() > 40 && packet[6] == 58 && (133..=137).contains(&packet[40]);
+    packet.len() >= 40 && (discovery || of_link(8) || of_link(24))
+}
+
 fn down_or_not(tunnel: bool, frame: &[u8]) -> Result<Vec<u8>, &'static str> {
     if frame.len() < 14 {
         return Err("too-short");
     }
     let is_arp = word(frame, 12) == 0x0806;
-    if frame[..6] != CORE.0 && !(is_arp && frame[..6] == [0xff; 6]) {
+    let is_six_to_group = word(frame, 12) == 0x86dd && frame[0] & 1 == 1;
+    if frame[..6] != CORE.0 && !(is_arp && frame[..6] == [0xff; 6]) && !is_six_to_group {
         return Err("not-for-us");
     }
     let mut at = 14;
     match word(frame, 12) {
         0x0800 => {}
         0x0806 => return Err("arp"),
-        0x86dd if !tunnel => return Err("ipv6"),
+        // IPv6 outside of tunnels is of the link, if it is not a customer's.
+        0x86dd if tunnel || is_six_to_group || is_of_link(&frame[14..]) => return Err("local"),
+        0x86dd => return Err("ipv6"),
         0x8847 => loop {
             if at == 14 + 32 {
                 return Err("mpls-too-deep");

@@ -1,0 +1,242 @@
+//! Where packets go that a function sends itself: what it looks up, and what it writes in front of them.
+
+use std::sync::Arc;
+
+use weir_packet::Packet;
+use weir_table::lpm4::{Dir24, Lookup4};
+use weir_table::lpm6::{Lookup6, Trie};
+use weir_wire::{Ethernet, View, ethernet};
+
+use crate::egress::Shape;
+use crate::tables::counters::{Tally, WorkerCounters};
+use crate::tables::fib::{Action, Adjacency, Fib, FibView, GROUP};
+use crate::tables::prefixes::ReaderOf;
+use crate::{Egress, InterfaceId};
+
+/// The routes of the default VRF, as a stage of the function sees them.
+#[derive(Clone, Debug)]
+pub struct Onward {
+    pub(crate) four: Arc<ReaderOf<Dir24>>,
+    pub(crate) six: Arc<Trie>,
+    pub(crate) fib: Arc<Fib>,
+    /// What the stage counts by; no other worker writes it.
+    pub(crate) counters: Arc<WorkerCounters>,
+}
+
+/// What becomes of packets that do not leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// No route leads there, or nothing may leave by the interface that it leads to.
+    NoRoute,
+    /// A route says that they are dropped silently.
+    Blackhole,
+    /// A route says that nothing can be reached there.
+    Unreachable,
+    /// A route says that nobody may go there.
+    Prohibited,
+    /// To one of the own addresses.
+    Receive,
+    /// To the broadcast or network address of a connected network.
+    Broadcast,
+    /// To a link-local address.
+    LinkLocal,
+    /// The neighbour's Ethernet address is not known.
+    Glean,
+}
+
+/// An [`Onward`], at hand.
+#[derive(Clone, Copy)]
+pub struct OnwardView<'t> {
+    fib: FibView<'t>,
+    groups: &'t Fib,
+    counters: Tally<'t>,
+}
+
+/// How a packet leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving<'t> {
+    adjacency: Adjacency,
+    egress: &'t Egress,
+    shape: Shape,
+    place: u32,
+}
+
+/// In which bits an EtherType differs from that of IPv4, as they lie in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Behind(u16);
+
+impl Behind {
+    /// IPv4.
+    pub const IPV4: Behind = Behind::of(ethernet::IPV4);
+    /// IPv6.
+    pub const IPV6: Behind = Behind::of(ethernet::IPV6);
+    /// MPLS.
+    pub const MPLS: Behind = Behind::of(ethernet::MPLS);
+
+    const fn of(ethertype: u16) -> Behind {
+        Behind((ethertype ^ ethernet::IPV4).to_be())
+    }
+}
+
+impl Onward {
+    /// Asks for the line that the look-up of an IPv4 address reads first.
+    #[inline(always)]
+    pub fn prefetch(&self, destination: u32) {
+        self.four.prefetch(destination);
+    }
+
+    /// What routes answer for IPv4 addresses.
+    #[inline(always)]
+    pub fn lookup_batch(&self, destinations: &[u32], answers: &mut [u32]) {
+        self.four.lookup_batch(destinations, answers);
+    }
+
+    /// What routes answer for an IPv4 address.
+    #[inline(always)]
+    pub fn lookup(&self, destination: u32) -> u32 {
+        self.four.lookup(destination)
+    }
+
+    /// Whether packets to an IPv4 address leave by a port, or would if the neighbour were known.
+    pub fn has_route(&self, destination: u32) -> bool {
+        match self.leaving(self.lookup(destination), || 0) {
+            Ok(leaving) => leaving.longest() > 0,
+            Err(fate) => fate == Fate::Glean,
+        }
+    }
+
+    /// What routes answer for an IPv6 address.
+    #[inline(always)]
+    pub fn lookup6(&self, destination: u128) -> u32 {
+        self.six.lookup(destination)
+    }
+
+    /// The table of IPv6, for looking up in turns.
+    #[inline(always)]
+    pub fn six(&self) -> &Trie {
+        &self.six
+    }
+
+    /// What is needed for every packet, to be kept in registers.
+    #[inline(always)]
+    pub fn view(&self) -> OnwardView<'_> {
+        let places = self.fib.places().min(self.counters.places());
+        OnwardView { fib: self.fib.view(places), groups: &self.fib, counters: self.counters.view(places) }
+    }
+
+    /// How a packet leaves that routes gave this answer for; `hash` is asked for its flow's where routes are shared.
+    ///
+    /// # Errors
+    ///
+    /// What becomes of it instead.
+    pub fn leaving(&self, answer: u32, hash: impl FnOnce() -> u32) -> Result<Leaving<'_>, Fate> {
+        self.view().leaving(answer, hash)
+    }
+
+    /// How often routes have changed. What they answered at one version may be used as long as that is the version, and in batches that began
+    /// then.
+    #[inline(always)]
+    pub fn version(&self) -> u64 {
+        self.fib.version()
+    }
+}
+
+impl<'t> OnwardView<'t> {
+    /// As [`Onward::leaving`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline(always)]
+    pub fn leaving(self, answer: u32, hash: impl FnOnce() -> u32) -> Result<Leaving<'t>, Fate> {
+        let place = if answer & GROUP == 0 { answer } else { self.groups.place(answer, hash) };
+        let Some(adjacency) = self.fib.adjacency(place) else { return Err(Fate::NoRoute) };
+        match self.fib.egress(adjacency) {
+            Some(egress) => Ok(Leaving { adjacency, egress, shape: egress.shape(), place }),
+            None => Err(Fate::of(adjacency.action())),
+        }
+    }
+
+    /// The interface that each of these answers leads to; [`NO_INTERFACE`](crate::NO_INTERFACE), or a number that no interface has, where that
+    /// takes more than a look.
+    #[inline(always)]
+    pub fn interfaces(self, answers: &[u32], interfaces: &mut [InterfaceId]) {
+        for (interface, answer) in interfaces.iter_mut().zip(answers) {
+            *interface = self.fib.adjacency(*answer).map_or(crate::NO_INTERFACE, Adjacency::above);
+        }
+    }
+
+    /// Counts a packet that left, for its next hop and interface: neighbours that packets go to are kept.
+    #[inline(always)]
+    pub fn count(self, leaving: Leaving<'_>, bytes: u64) {
+        self.counters.count(leaving.place, 1, bytes);
+    }
+}
+
+impl Fate {
+    const fn of(action: Action) -> Fate {
+        match action {
+            Action::Receive => Fate::Receive,
+            Action::Broadcast => Fate::Broadcast,
+            Action::Glean => Fate::Glean,
+            Action::LinkLocal => Fate::LinkLocal,
+            Action::Blackhole => Fate::Blackhole,
+            Action::Unreachable => Fate::Unreachable,
+            Action::Prohibit => Fate::Prohibited,
+            Action::NoRoute | Action::Forward => Fate::NoRoute,
+        }
+    }
+}
+
+impl Leaving<'_> {
+    /// The number of the interface: one that packets leave by, or an [inlet](crate::Virtual::is_inlet).
+    #[inline(always)]
+    pub fn interface(self) -> InterfaceId {
+        self.adjacency.interface().unwrap_or(crate::NO_INTERFACE)
+    }
+
+    /// Bytes of the longest IP packet that may leave: 0 while nothing may, and for inlets.
+    #[inline(always)]
+    pub fn longest(self) -> usize {
+        self.shape.longest()
+    }
+
+    /// The port's position among those of the layer.
+    #[inline(always)]
+    pub fn port(self) -> u8 {
+        self.shape.way()
+    }
+
+    /// Bytes that [`Leaving::write`] needs in front of the packet.
+    #[inline(always)]
+    pub fn room(self) -> usize {
+        self.shape.header_len() - Ethernet::LEN
+    }
+
+    /// Writes the link's header over the first 14 bytes of a packet, whatever they are, and tags behind it for which there is
+    /// [room](Leaving::room) in front. What follows it has the EtherType `behind`.
+    #[inline(always)]
+    pub fn write(self, packet: &mut Packet, behind: Behind) {
+        if self.room() == 0 {
+            *packet.window_mut(0) = self.adjacency.front();
+            let source = self.egress.source_word() ^ u64::from(behind.0) << 48;
+            *packet.window_mut(6) = source.to_le_bytes();
+        } else {
+            self.write_tagged(packet, behind);
+        }
+    }
+
+    #[inline(never)]
+    fn write_tagged(self, packet: &mut Packet, behind: Behind) {
+        let room = self.room();
+        if !packet.prepend(room) {
+            return;
+        }
+        *packet.window_mut(0) = self.adjacency.front();
+        *packet.window_mut(6) = self.egress.source_word().to_le_bytes();
+        let shift = (room - 2) * 8;
+        let word = self.egress.behind_word() ^ u64::from(behind.0) << shift;
+        let tags = packet.bytes_mut().get_mut(Ethernet::LEN..).unwrap_or_default();
+        tags.iter_mut().zip(word.to_le_bytes()).take(room).for_each(|(to, from)| *to = from);
+    }
+}

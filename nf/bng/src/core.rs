@@ -1,0 +1,377 @@
+//! The core side: where customers' packets go by the routes of the network layer, and what stands in front of them then.
+//!
+//! A gateway of the core is an inlet of the layer ([`Virtual`](weir_ip::Virtual)): routes lead to it as to any interface, and share traffic
+//! among several. What goes there is wrapped, and the outer packet goes where the same routes lead its destination. Without tunnels, routes
+//! lead to the next router itself, or to an inlet where there is more to say of it: an MTU, or that IPv6 goes by its IPv4 address.
+
+pub(crate) mod keys;
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use weir_ip::{Behind, Fate, InterfaceId, Leaving, Onward};
+use weir_packet::{BATCH, Packet};
+use weir_wire::mpls::Label;
+use weir_wire::{Ipv4, View, flow};
+
+use crate::encap::{Each, Outer, ROOM, Rewrite, TAGGED, TUNNEL, bare};
+
+/// What is behind an inlet: a gateway of the core, in one cache line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(align(64))]
+pub(crate) struct Tunnel {
+    head: Rewrite,
+    /// Bytes of outer packet and labels that fit; 0 where there is no gateway.
+    mtu: u16,
+}
+
+const _: () = assert!(size_of::<Tunnel>() == 64);
+
+impl Tunnel {
+    const NONE: Tunnel = Tunnel { head: Rewrite::NONE, mtu: 0 };
+
+    /// A tunnel with these labels, the outermost first; bytes of labels and outer packet together that fit.
+    pub(crate) fn new(labels: &[Label], outer: Outer, mtu: u16) -> Tunnel {
+        Tunnel { head: Rewrite::tunnel(labels, outer), mtu }
+    }
+
+    /// A router to which packets go as they are.
+    pub(crate) fn plain(mtu: u16) -> Tunnel {
+        Tunnel { head: Rewrite::NONE, mtu }
+    }
+
+    /// What follows the Ethernet header.
+    #[inline(always)]
+    fn behind(&self) -> Behind {
+        if self.head.overhead() > TUNNEL as u16 { Behind::MPLS } else { Behind::IPV4 }
+    }
+}
+
+/// All tunnels, by the number of their inlet.
+#[derive(Debug, Default)]
+pub(crate) struct Tunnels {
+    tunnels: Vec<Tunnel>,
+    /// The addresses of their other ends: 0.0.0.0 where there is none.
+    ends: Vec<u32>,
+    /// What routes answer for these, at a version of theirs.
+    answers: Vec<AtomicU32>,
+    version: AtomicU64,
+}
+
+impl Tunnels {
+    /// Enters one, whose packets go to the address `end`.
+    pub(crate) fn insert(&mut self, inlet: InterfaceId, tunnel: Tunnel, end: Ipv4Addr) {
+        let at = usize::from(inlet);
+        if self.tunnels.len() <= at {
+            self.tunnels.resize(at + 1, Tunnel::NONE);
+            self.ends.resize(at + 1, 0);
+            self.answers.resize_with(at + 1, AtomicU32::default);
+        }
+        self.tunnels.iter_mut().skip(at).take(1).for_each(|place| *place = tunnel.clone());
+        self.ends.iter_mut().skip(at).take(1).for_each(|place| *place = end.to_bits());
+    }
+
+    /// Looks up the ends of all tunnels once more, if routes have changed. Workers look them up packet by packet until then.
+    pub(crate) fn look_up(&self, onward: &Onward) {
+        // Of before: what changes in between makes it count no more.
+        let version = onward.version();
+        if self.version.load(Ordering::Relaxed) == version.wrapping_add(1) {
+            return;
+        }
+        for (answer, end) in self.answers.iter().zip(&self.ends) {
+            answer.store(onward.lookup(*end), Ordering::Relaxed);
+        }
+        // Zero is that of no version.
+        self.version.store(version.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Whether what was looked up counts.
+    #[inline(always)]
+    fn is_looked_up(&self, onward: &Onward) -> bool {
+        self.version.load(Ordering::Acquire) == onward.version().wrapping_add(1)
+    }
+
+    /// What routes answer for the end of a tunnel, if that was looked up.
+    #[inline(always)]
+    fn answer(&self, inlet: InterfaceId) -> u32 {
+        self.answers.get(usize::from(inlet)).map_or(0, |answer| answer.load(Ordering::Relaxed))
+    }
+
+    /// All inlets, with the ends of their tunnels.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (InterfaceId, u32)> {
+        (0..).zip(self.ends.iter().copied()).filter(|(_, end)| *end != 0)
+    }
+
+    /// The tunnel behind an inlet.
+    #[inline(always)]
+    pub(crate) fn get(&self, inlet: InterfaceId) -> Option<&Tunnel> {
+        self.tunnels.get(usize::from(inlet)).filter(|tunnel| tunnel.mtu > 0)
+    }
+
+    /// The other end of the tunnel behind an inlet; 0.0.0.0 if there is none.
+    #[inline(always)]
+    fn end(&self, inlet: InterfaceId) -> u32 {
+        self.ends.get(usize::from(inlet)).copied().unwrap_or(0)
+    }
+}
+
+/// Where the packets of a batch go, found in turns: from what routes answer for customers' packets to what they answer for those that are
+/// wrapped around them.
+#[derive(Debug)]
+pub(crate) struct Ways {
+    inlets: [InterfaceId; BATCH],
+    ends: [u32; BATCH],
+    answers: [u32; BATCH],
+}
+
+impl Default for Ways {
+    fn default() -> Ways {
+        Ways { inlets: [0; BATCH], ends: [0; BATCH], answers: [0; BATCH] }
+    }
+}
+
+/// Where packets to the core go, for one stage.
+#[derive(Clone, Debug)]
+pub(crate) struct Core {
+    pub(crate) onward: Onward,
+    pub(crate) tunnels: Arc<Tunnels>,
+    /// The position of the first core port among all ports.
+    pub(crate) first: u8,
+    /// Whether packets go in tunnels.
+    pub(crate) is_tunnel: bool,
+}
+
+/// Why a packet does not leave for the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// No route leads there.
+    NoRoute,
+    /// A route says that it is dropped.
+    Blackhole,
+    /// For the gateway itself.
+    Local,
+    /// To the broadcast address of a network of the core side.
+    Broadcast,
+    /// The Ethernet address of the next router is not known.
+    Unresolved,
+}
+
+impl From<Fate> for Stop {
+    fn from(fate: Fate) -> Stop {
+        match fate {
+            Fate::Receive => Stop::Local,
+            Fate::Glean => Stop::Unresolved,
+            Fate::Broadcast => Stop::Broadcast,
+            Fate::Blackhole => Stop::Blackhole,
+            Fate::NoRoute | Fate::Unreachable | Fate::Prohibited | Fate::LinkLocal => Stop::NoRoute,
+        }
+    }
+}
+
+/// A [`Core`], at hand.
+#[derive(Clone, Copy)]
+pub(crate) struct CoreView<'t> {
+    core: &'t Core,
+    onward: weir_ip::OnwardView<'t>,
+    tunnels: &'t [Tunnel],
+    first: u8,
+}
+
+/// How a customer's packet leaves for the core.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hop<'t> {
+    tunnel: Option<&'t Tunnel>,
+    leaving: Leaving<'t>,
+    /// Position of the port.
+    pub(crate) port: u8,
+    /// Bytes of the longest packet of a customer that fits.
+    pub(crate) longest: u16,
+}
+
+impl Core {
+    /// The turn between looking customers' packets up and sending them.
+    #[inline(always)]
+    pub(crate) fn follow<const TUNNEL: bool>(&self, answers: &[u32], ways: &mut Ways) {
+        if !TUNNEL {
+            return;
+        }
+        let Ways { inlets, ends, answers: of_ends } = ways;
+        self.onward.view().interfaces(answers, inlets);
+        if self.tunnels.is_looked_up(&self.onward) {
+            for (of_end, inlet) in of_ends.iter_mut().zip(&*inlets).take(answers.len()) {
+                *of_end = self.tunnels.answer(*inlet);
+            }
+            return;
+        }
+        for (end, inlet) in ends.iter_mut().zip(&*inlets).take(answers.len()) {
+            *end = self.tunnels.end(*inlet);
+        }
+        if let (Some(from), Some(to)) = (ends.get(..answers.len()), of_ends.get_mut(..answers.len())) {
+            self.onward.lookup_batch(from, to);
+        }
+    }
+
+    /// What is needed for every packet, to be kept in registers.
+    #[inline(always)]
+    pub(crate) fn view(&self) -> CoreView<'_> {
+        CoreView { core: self, onward: self.onward.view(), tunnels: &self.tunnels.tunnels, first: self.first }
+    }
+
+    /// The same for an IPv4 packet to an address, of no flow in particular.
+    pub(crate) fn hop_to(&self, destination: u32) -> Result<Hop<'_>, Stop> {
+        self.hop_of(self.onward.lookup(destination), || 0)
+    }
+
+    /// The same for IPv6.
+    pub(crate) fn hop_to6(&self, destination: u128) -> Result<Hop<'_>, Stop> {
+        self.hop_of(self.onward.lookup6(destination), || 0)
+    }
+
+    /// As [`CoreView::hop`], in tunnels or not.
+    pub(crate) fn hop_of(&self, answer: u32, hash: impl Fn() -> u32) -> Result<Hop<'_>, Stop> {
+        if self.is_tunnel { self.view().hop::<true>(answer, hash) } else { self.view().hop::<false>(answer, hash) }
+    }
+
+    /// The other end of the tunnel behind an inlet.
+    pub(crate) fn end_of(&self, inlet: InterfaceId) -> Option<u32> {
+        self.tunnels.get(inlet).map(|_| self.tunnels.end(inlet))
+    }
+
+    /// Whether an address is the gateway's own.
+    pub(crate) fn is_own(&self, address: u32) -> bool {
+        self.onward.leaving(self.onward.lookup(address), || 0).err() == Some(Fate::Receive)
+    }
+
+    /// The same of IPv6.
+    pub(crate) fn is_own6(&self, address: u128) -> bool {
+        self.onward.leaving(self.onward.lookup6(address), || 0).err() == Some(Fate::Receive)
+    }
+}
+
+impl<'t> CoreView<'t> {
+    /// How a packet leaves that routes gave this answer for, the one at this place among those that were [followed](Core::follow).
+    #[inline(always)]
+    pub(crate) fn hop_at<const TUNNEL: bool>(
+        self,
+        answer: u32,
+        (ways, at): (&Ways, usize),
+        hash: impl Fn() -> u32,
+    ) -> Result<Hop<'t>, Stop> {
+        let (inlet, of_end) = (ways.inlets[at % BATCH], ways.answers[at % BATCH]);
+        match self.tunnel(inlet).filter(|_| TUNNEL) {
+            Some(tunnel) => self.through::<TUNNEL>(tunnel, of_end, hash),
+            None => self.hop::<TUNNEL>(answer, hash),
+        }
+    }
+
+    /// How packets leave that routes gave this answer for; `hash` is that of the packet's flow.
+    #[inline(always)]
+    pub(crate) fn hop<const TUNNEL: bool>(self, answer: u32, hash: impl Fn() -> u32) -> Result<Hop<'t>, Stop> {
+        let leaving = self.onward.leaving(answer, &hash)?;
+        // Nothing leaves by an inlet itself.
+        if TUNNEL || leaving.longest() == 0 {
+            let inlet = leaving.interface();
+            let tunnel = self.tunnel(inlet).ok_or(Stop::NoRoute)?;
+            return self.through::<TUNNEL>(tunnel, self.core.onward.lookup(self.core.tunnels.end(inlet)), hash);
+        }
+        Ok(self.by(None, leaving, leaving.longest() as u16))
+    }
+
+    /// How packets leave by a tunnel for whose end routes gave this answer.
+    #[inline(always)]
+    fn through<const TUNNEL: bool>(
+        self,
+        tunnel: &'t Tunnel,
+        answer: u32,
+        hash: impl Fn() -> u32,
+    ) -> Result<Hop<'t>, Stop> {
+        let leaving = match self.onward.leaving(answer, hash) {
+            Ok(leaving) if leaving.longest() > 0 => leaving,
+            Err(Fate::Glean) => return Err(Stop::Unresolved),
+            _ => return Err(Stop::NoRoute),
+        };
+        // MTUs have 16 bits.
+        let longest = tunnel.mtu.min(leaving.longest() as u16).saturating_sub(tunnel.head.overhead());
+        Ok(self.by(Some(tunnel).filter(|_| TUNNEL), leaving, longest))
+    }
+
+    #[inline(always)]
+    fn by(self, tunnel: Option<&'t Tunnel>, leaving: Leaving<'t>, longest: u16) -> Hop<'t> {
+        Hop { tunnel, leaving, port: self.first.wrapping_add(leaving.port()), longest }
+    }
+
+    /// The tunnel behind an inlet.
+    #[inline(always)]
+    fn tunnel(self, inlet: InterfaceId) -> Option<&'t Tunnel> {
+        self.tunnels.get(usize::from(inlet)).filter(|tunnel| tunnel.mtu > 0)
+    }
+}
+
+impl Hop<'_> {
+    /// Whether there is room in front of a packet for all that [`Hop::wrap`] puts there.
+    #[inline(always)]
+    pub(crate) fn has_room(&self, packet: &Packet) -> bool {
+        self.leaving.room() == 0 || packet.headroom() >= ROOM + self.leaving.room()
+    }
+
+    /// Replaces the Ethernet header and tags in front of a customer's packet by what the core is to get, lets `change` have the packet's first
+    /// bytes, and counts it for its next hop. False, and nothing done, if there is no room or the packet is shorter than it says.
+    #[inline(always)]
+    pub(crate) fn wrap<const TUNNEL: bool, const SIX: bool>(
+        &self,
+        core: CoreView<'_>,
+        packet: &mut Packet,
+        each: Each,
+        change: impl FnOnce(&mut [u8; Ipv4::LEN]),
+    ) -> bool {
+        if !self.has_room(packet) {
+            return false;
+        }
+        let (inner, behind) = match self.tunnel {
+            Some(tunnel) if TUNNEL => (tunnel.head.wrap::<SIX>(packet, each), tunnel.behind()),
+            _ => (bare(packet, each.total), if SIX { Behind::IPV6 } else { Behind::IPV4 }),
+        };
+        let Some(inner) = inner else { return false };
+        change(inner);
+        self.leaving.write(packet, behind);
+        core.onward.count(self.leaving, packet.len() as u64);
+        true
+    }
+}
+
+/// The hash of a customer's IPv4 packet's flow, behind its tags.
+#[inline(never)]
+pub(crate) fn flow_of(packet: &Packet) -> u32 {
+    flow::hash(packet.window::<64>(TAGGED), packet.len().saturating_sub(TAGGED), SEED)
+}
+
+/// The same of IPv6.
+#[inline(never)]
+pub(crate) fn flow_of6(packet: &Packet) -> u32 {
+    flow::hash6(packet.window::<64>(TAGGED), packet.len().saturating_sub(TAGGED), SEED)
+}
+
+/// Flows are hashed otherwise than by routers on the way, which may share their traffic as well.
+const SEED: u64 = 0x6762_6e67;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tunnels_are_found_by_their_inlets() {
+        let outer = Outer { source: 1, destination: 2, ttl: 64, dscp: None, dont_fragment: true };
+        let label = Label::new(17, 0, false, 64);
+        let mut tunnels = Tunnels::default();
+        tunnels.insert(7, Tunnel::new(&[label], outer, 1500), Ipv4Addr::new(192, 0, 2, 9));
+        tunnels.insert(3, Tunnel::plain(1400), Ipv4Addr::new(192, 0, 2, 2));
+        assert!([0, 6, 8, u16::MAX].iter().all(|inlet| tunnels.get(*inlet).is_none()));
+        assert_eq!(tunnels.iter().collect::<Vec<_>>(), [(3, 0xc000_0202), (7, 0xc000_0209)]);
+        let tunnel = tunnels.get(7).unwrap();
+        assert_eq!((tunnel.head.overhead(), tunnel.behind()), (32, Behind::MPLS));
+        let bare = Tunnel::new(&[], outer, 1500);
+        assert_eq!((bare.head.overhead(), bare.behind()), (28, Behind::IPV4));
+        assert_eq!(tunnels.get(3).unwrap().head.overhead(), 0);
+    }
+}
