@@ -39,7 +39,7 @@ pub use graph::Stages;
 pub use ingress::{Entered, Ingress};
 pub use interfaces::{Fresh, Interface, Interfaces, Port, Refused};
 pub use layer::{Described, Reach, Running};
-pub use onward::{Behind, Fate, Leaving, Onward, OnwardView};
+pub use onward::{Behind, Fate, Leaving, Onward, OnwardView, Place};
 pub use pieces::InTurn;
 pub use request::{EXAMPLES, VERBS};
 pub use show::SHOWS;

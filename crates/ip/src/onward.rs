@@ -61,6 +61,10 @@ pub struct Leaving<'t> {
     place: u32,
 }
 
+/// What packets that leave are counted at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place(u32);
+
 /// In which bits an EtherType differs from that of IPv4, as they lie in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behind(u16);
@@ -95,6 +99,11 @@ impl Onward {
     #[inline(always)]
     pub fn lookup(&self, destination: u32) -> u32 {
         self.four.lookup(destination)
+    }
+
+    /// Whether routes gave an answer that several next hops share.
+    pub fn is_shared(&self, answer: u32) -> bool {
+        answer & GROUP != 0
     }
 
     /// Whether packets to an IPv4 address leave by a port, or would if the neighbour were known.
@@ -133,8 +142,8 @@ impl Onward {
         self.view().leaving(answer, hash)
     }
 
-    /// How often routes have changed. What they answered at one version may be used as long as that is the version, and in batches that began
-    /// then.
+    /// How often anything has changed that says where packets go and how. What was found at one version may be used as long as that is the
+    /// version, and in batches that began then.
     #[inline(always)]
     pub fn version(&self) -> u64 {
         self.fib.version()
@@ -157,13 +166,17 @@ impl<'t> OnwardView<'t> {
         }
     }
 
-    /// The interface that each of these answers leads to; [`NO_INTERFACE`](crate::NO_INTERFACE), or a number that no interface has, where that
-    /// takes more than a look.
+    /// The interface that an answer leads to; [`NO_INTERFACE`](crate::NO_INTERFACE), or a number that no interface has, where that takes more
+    /// than a look.
     #[inline(always)]
-    pub fn interfaces(self, answers: &[u32], interfaces: &mut [InterfaceId]) {
-        for (interface, answer) in interfaces.iter_mut().zip(answers) {
-            *interface = self.fib.adjacency(*answer).map_or(crate::NO_INTERFACE, Adjacency::above);
-        }
+    pub fn interface(self, answer: u32) -> InterfaceId {
+        self.fib.adjacency(answer).map_or(crate::NO_INTERFACE, Adjacency::above)
+    }
+
+    /// Counts a packet that left by a way that was found before.
+    #[inline(always)]
+    pub fn count_at(self, place: Place, bytes: u64) {
+        self.counters.count(place.0, 1, bytes);
     }
 
     /// Counts a packet that left, for its next hop and interface: neighbours that packets go to are kept.
@@ -205,6 +218,20 @@ impl Leaving<'_> {
     #[inline(always)]
     pub fn port(self) -> u8 {
         self.shape.way()
+    }
+
+    /// What it is counted at.
+    pub fn place(self) -> Place {
+        Place(self.place)
+    }
+
+    /// The link's header without tags, as [`Leaving::write`] writes it where it needs no [room](Leaving::room).
+    pub fn header(self, behind: Behind) -> [u8; Ethernet::LEN] {
+        let mut header = [0; Ethernet::LEN];
+        let source = self.egress.source_word() ^ u64::from(behind.0) << 48;
+        header.iter_mut().zip(self.adjacency.front()).for_each(|(to, from)| *to = from);
+        header.iter_mut().skip(6).zip(source.to_le_bytes()).for_each(|(to, from)| *to = from);
+        header
     }
 
     /// Bytes that [`Leaving::write`] needs in front of the packet.

@@ -8,10 +8,12 @@ pub(crate) mod keys;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_ip::{Behind, Fate, InterfaceId, Leaving, Onward};
-use weir_packet::{BATCH, Packet};
+use weir_ip::{Behind, Fate, InterfaceId, Leaving, Onward, Place};
+use weir_mem::Domain;
+use weir_mem::qsbr::{Published, Reader};
+use weir_packet::Packet;
 use weir_wire::mpls::Label;
 use weir_wire::{Ipv4, View, flow};
 
@@ -40,62 +42,68 @@ impl Tunnel {
     pub(crate) fn plain(mtu: u16) -> Tunnel {
         Tunnel { head: Rewrite::NONE, mtu }
     }
+}
 
-    /// What follows the Ethernet header.
-    #[inline(always)]
-    fn behind(&self) -> Behind {
-        if self.head.overhead() > TUNNEL as u16 { Behind::MPLS } else { Behind::IPV4 }
-    }
+/// What is written in front of packets to a gateway as long as routes, neighbours and links are as they were when it was prepared: all of it,
+/// in one cache line.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Prepared {
+    head: Rewrite,
+    /// Position of the port.
+    port: u8,
+    /// Bytes of the longest packet of a customer that fits; 0 where there is nothing.
+    longest: u16,
+}
+
+const _: () = assert!(size_of::<Prepared>() == 64);
+
+/// What is prepared for all gateways, by the number of their inlet.
+#[derive(Debug)]
+struct AllPrepared {
+    /// [`Onward::version`] for which it counts.
+    version: u64,
+    heads: Vec<Prepared>,
+    /// What packets to them are counted at.
+    places: Vec<Place>,
 }
 
 /// All tunnels, by the number of their inlet.
-#[derive(Debug, Default)]
 pub(crate) struct Tunnels {
     tunnels: Vec<Tunnel>,
     /// The addresses of their other ends: 0.0.0.0 where there is none.
     ends: Vec<u32>,
-    /// What routes answer for these, at a version of theirs.
-    answers: Vec<AtomicU32>,
+    prepared: Published<AllPrepared>,
+    /// What was prepared last; [`NEVER`] at first.
     version: AtomicU64,
+    domain: Domain,
 }
 
+/// The version of routes that never are.
+const NEVER: u64 = u64::MAX;
+
 impl Tunnels {
+    /// Without any.
+    pub(crate) fn new(domain: &Domain) -> Tunnels {
+        let none = AllPrepared { version: NEVER, heads: Vec::new(), places: Vec::new() };
+        Tunnels {
+            tunnels: Vec::new(),
+            ends: Vec::new(),
+            prepared: Published::new(domain, Box::new(none)),
+            version: AtomicU64::new(NEVER),
+            domain: domain.clone(),
+        }
+    }
+
     /// Enters one, whose packets go to the address `end`.
     pub(crate) fn insert(&mut self, inlet: InterfaceId, tunnel: Tunnel, end: Ipv4Addr) {
         let at = usize::from(inlet);
         if self.tunnels.len() <= at {
             self.tunnels.resize(at + 1, Tunnel::NONE);
             self.ends.resize(at + 1, 0);
-            self.answers.resize_with(at + 1, AtomicU32::default);
         }
         self.tunnels.iter_mut().skip(at).take(1).for_each(|place| *place = tunnel.clone());
         self.ends.iter_mut().skip(at).take(1).for_each(|place| *place = end.to_bits());
-    }
-
-    /// Looks up the ends of all tunnels once more, if routes have changed. Workers look them up packet by packet until then.
-    pub(crate) fn look_up(&self, onward: &Onward) {
-        // Of before: what changes in between makes it count no more.
-        let version = onward.version();
-        if self.version.load(Ordering::Relaxed) == version.wrapping_add(1) {
-            return;
-        }
-        for (answer, end) in self.answers.iter().zip(&self.ends) {
-            answer.store(onward.lookup(*end), Ordering::Relaxed);
-        }
-        // Zero is that of no version.
-        self.version.store(version.wrapping_add(1), Ordering::Release);
-    }
-
-    /// Whether what was looked up counts.
-    #[inline(always)]
-    fn is_looked_up(&self, onward: &Onward) -> bool {
-        self.version.load(Ordering::Acquire) == onward.version().wrapping_add(1)
-    }
-
-    /// What routes answer for the end of a tunnel, if that was looked up.
-    #[inline(always)]
-    fn answer(&self, inlet: InterfaceId) -> u32 {
-        self.answers.get(usize::from(inlet)).map_or(0, |answer| answer.load(Ordering::Relaxed))
     }
 
     /// All inlets, with the ends of their tunnels.
@@ -116,23 +124,8 @@ impl Tunnels {
     }
 }
 
-/// Where the packets of a batch go, found in turns: from what routes answer for customers' packets to what they answer for those that are
-/// wrapped around them.
-#[derive(Debug)]
-pub(crate) struct Ways {
-    inlets: [InterfaceId; BATCH],
-    ends: [u32; BATCH],
-    answers: [u32; BATCH],
-}
-
-impl Default for Ways {
-    fn default() -> Ways {
-        Ways { inlets: [0; BATCH], ends: [0; BATCH], answers: [0; BATCH] }
-    }
-}
-
 /// Where packets to the core go, for one stage.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Core {
     pub(crate) onward: Onward,
     pub(crate) tunnels: Arc<Tunnels>,
@@ -176,13 +169,25 @@ pub(crate) struct CoreView<'t> {
     onward: weir_ip::OnwardView<'t>,
     tunnels: &'t [Tunnel],
     first: u8,
+    heads: &'t [Prepared],
+    places: &'t [Place],
+}
+
+/// What is in front of that.
+#[derive(Clone, Copy, Debug)]
+enum Link<'t> {
+    /// The head has it.
+    Written(Place),
+    /// To be written.
+    Leaving(Leaving<'t>),
 }
 
 /// How a customer's packet leaves for the core.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hop<'t> {
-    tunnel: Option<&'t Tunnel>,
-    leaving: Leaving<'t>,
+    /// What is in front of it in a tunnel.
+    head: Option<&'t Rewrite>,
+    link: Link<'t>,
     /// Position of the port.
     pub(crate) port: u8,
     /// Bytes of the longest packet of a customer that fits.
@@ -190,32 +195,48 @@ pub(crate) struct Hop<'t> {
 }
 
 impl Core {
-    /// The turn between looking customers' packets up and sending them.
-    #[inline(always)]
-    pub(crate) fn follow<const TUNNEL: bool>(&self, answers: &[u32], ways: &mut Ways) {
-        if !TUNNEL {
+    /// Prepares what is written in front of packets to gateways, if anything has changed since it was done last. Until then workers find it out
+    /// packet by packet. By the control side alone.
+    pub(crate) fn prepare(&self) {
+        // Of before: what changes in between makes it count no more.
+        let version = self.onward.version();
+        if !self.is_tunnel || self.tunnels.version.swap(version, Ordering::Relaxed) == version {
             return;
         }
-        let Ways { inlets, ends, answers: of_ends } = ways;
-        self.onward.view().interfaces(answers, inlets);
-        if self.tunnels.is_looked_up(&self.onward) {
-            for (of_end, inlet) in of_ends.iter_mut().zip(&*inlets).take(answers.len()) {
-                *of_end = self.tunnels.answer(*inlet);
+        let view = self.view();
+        let prepared = |(tunnel, end): (&Tunnel, &u32)| {
+            let answer = self.onward.lookup(*end);
+            let is_one = tunnel.mtu > 0 && !self.onward.is_shared(answer);
+            let hop = is_one.then(|| view.through::<true>(tunnel, answer, || 0)).and_then(Result::ok);
+            match hop.map(|hop| (hop.link, hop.port, hop.longest)) {
+                Some((Link::Leaving(leaving), port, longest)) if leaving.room() == 0 => {
+                    let head = tunnel.head.with_header(leaving.header(behind(&tunnel.head)));
+                    (Prepared { head, port, longest }, leaving.place())
+                }
+                _ => (Prepared { head: Rewrite::NONE, port: 0, longest: 0 }, Place::default()),
             }
-            return;
-        }
-        for (end, inlet) in ends.iter_mut().zip(&*inlets).take(answers.len()) {
-            *end = self.tunnels.end(*inlet);
-        }
-        if let (Some(from), Some(to)) = (ends.get(..answers.len()), of_ends.get_mut(..answers.len())) {
-            self.onward.lookup_batch(from, to);
-        }
+        };
+        let (heads, places) = self.tunnels.tunnels.iter().zip(&self.tunnels.ends).map(prepared).unzip();
+        self.tunnels.prepared.publish(Box::new(AllPrepared { version, heads, places }));
+        self.tunnels.domain.collect();
     }
 
-    /// What is needed for every packet, to be kept in registers.
+    /// What is needed for every packet of a batch, to be kept in registers, with what is prepared for gateways.
+    #[inline(always)]
+    pub(crate) fn view_of<'t>(&'t self, reader: &'t Reader) -> CoreView<'t> {
+        let prepared = self.tunnels.prepared.load(reader);
+        let (heads, places) = match prepared.version == self.onward.version() {
+            true => (prepared.heads.as_slice(), prepared.places.as_slice()),
+            false => (&[][..], &[][..]),
+        };
+        CoreView { heads, places, ..self.view() }
+    }
+
+    /// The same with nothing prepared.
     #[inline(always)]
     pub(crate) fn view(&self) -> CoreView<'_> {
-        CoreView { core: self, onward: self.onward.view(), tunnels: &self.tunnels.tunnels, first: self.first }
+        let (onward, tunnels) = (self.onward.view(), self.tunnels.tunnels.as_slice());
+        CoreView { core: self, onward, tunnels, first: self.first, heads: &[], places: &[] }
     }
 
     /// The same for an IPv4 packet to an address, of no flow in particular.
@@ -250,19 +271,19 @@ impl Core {
 }
 
 impl<'t> CoreView<'t> {
-    /// How a packet leaves that routes gave this answer for, the one at this place among those that were [followed](Core::follow).
+    /// As [`CoreView::hop`], by what is prepared if anything is.
     #[inline(always)]
-    pub(crate) fn hop_at<const TUNNEL: bool>(
-        self,
-        answer: u32,
-        (ways, at): (&Ways, usize),
-        hash: impl Fn() -> u32,
-    ) -> Result<Hop<'t>, Stop> {
-        let (inlet, of_end) = (ways.inlets[at % BATCH], ways.answers[at % BATCH]);
-        match self.tunnel(inlet).filter(|_| TUNNEL) {
-            Some(tunnel) => self.through::<TUNNEL>(tunnel, of_end, hash),
-            None => self.hop::<TUNNEL>(answer, hash),
+    pub(crate) fn fast_hop<const TUNNEL: bool>(self, answer: u32, hash: impl Fn() -> u32) -> Result<Hop<'t>, Stop> {
+        if TUNNEL {
+            let inlet = usize::from(self.onward.interface(answer));
+            if let (Some(prepared), Some(place)) = (self.heads.get(inlet), self.places.get(inlet))
+                && prepared.longest > 0
+            {
+                let Prepared { head, port, longest } = prepared;
+                return Ok(Hop { head: Some(head), link: Link::Written(*place), port: *port, longest: *longest });
+            }
         }
+        self.hop::<TUNNEL>(answer, hash)
     }
 
     /// How packets leave that routes gave this answer for; `hash` is that of the packet's flow.
@@ -293,12 +314,12 @@ impl<'t> CoreView<'t> {
         };
         // MTUs have 16 bits.
         let longest = tunnel.mtu.min(leaving.longest() as u16).saturating_sub(tunnel.head.overhead());
-        Ok(self.by(Some(tunnel).filter(|_| TUNNEL), leaving, longest))
+        Ok(self.by(Some(&tunnel.head).filter(|_| TUNNEL), leaving, longest))
     }
 
     #[inline(always)]
-    fn by(self, tunnel: Option<&'t Tunnel>, leaving: Leaving<'t>, longest: u16) -> Hop<'t> {
-        Hop { tunnel, leaving, port: self.first.wrapping_add(leaving.port()), longest }
+    fn by(self, head: Option<&'t Rewrite>, leaving: Leaving<'t>, longest: u16) -> Hop<'t> {
+        Hop { head, link: Link::Leaving(leaving), port: self.first.wrapping_add(leaving.port()), longest }
     }
 
     /// The tunnel behind an inlet.
@@ -312,7 +333,10 @@ impl Hop<'_> {
     /// Whether there is room in front of a packet for all that [`Hop::wrap`] puts there.
     #[inline(always)]
     pub(crate) fn has_room(&self, packet: &Packet) -> bool {
-        self.leaving.room() == 0 || packet.headroom() >= ROOM + self.leaving.room()
+        match self.link {
+            Link::Leaving(leaving) if leaving.room() > 0 => packet.headroom() >= ROOM + leaving.room(),
+            _ => true,
+        }
     }
 
     /// Replaces the Ethernet header and tags in front of a customer's packet by what the core is to get, lets `change` have the packet's first
@@ -328,16 +352,27 @@ impl Hop<'_> {
         if !self.has_room(packet) {
             return false;
         }
-        let (inner, behind) = match self.tunnel {
-            Some(tunnel) if TUNNEL => (tunnel.head.wrap::<SIX>(packet, each), tunnel.behind()),
+        let (inner, behind) = match self.head {
+            Some(head) if TUNNEL => (head.wrap::<SIX>(packet, each), behind(head)),
             _ => (bare(packet, each.total), if SIX { Behind::IPV6 } else { Behind::IPV4 }),
         };
         let Some(inner) = inner else { return false };
         change(inner);
-        self.leaving.write(packet, behind);
-        core.onward.count(self.leaving, packet.len() as u64);
+        match self.link {
+            Link::Written(place) => core.onward.count_at(place, packet.len() as u64),
+            Link::Leaving(leaving) => {
+                leaving.write(packet, behind);
+                core.onward.count(leaving, packet.len() as u64);
+            }
+        }
         true
     }
+}
+
+/// What follows the Ethernet header of a tunnel's head.
+#[inline(always)]
+fn behind(head: &Rewrite) -> Behind {
+    if head.overhead() > TUNNEL as u16 { Behind::MPLS } else { Behind::IPV4 }
 }
 
 /// The hash of a customer's IPv4 packet's flow, behind its tags.
@@ -363,15 +398,15 @@ mod tests {
     fn tunnels_are_found_by_their_inlets() {
         let outer = Outer { source: 1, destination: 2, ttl: 64, dscp: None, dont_fragment: true };
         let label = Label::new(17, 0, false, 64);
-        let mut tunnels = Tunnels::default();
+        let mut tunnels = Tunnels::new(&Domain::new());
         tunnels.insert(7, Tunnel::new(&[label], outer, 1500), Ipv4Addr::new(192, 0, 2, 9));
         tunnels.insert(3, Tunnel::plain(1400), Ipv4Addr::new(192, 0, 2, 2));
         assert!([0, 6, 8, u16::MAX].iter().all(|inlet| tunnels.get(*inlet).is_none()));
         assert_eq!(tunnels.iter().collect::<Vec<_>>(), [(3, 0xc000_0202), (7, 0xc000_0209)]);
         let tunnel = tunnels.get(7).unwrap();
-        assert_eq!((tunnel.head.overhead(), tunnel.behind()), (32, Behind::MPLS));
+        assert_eq!((tunnel.head.overhead(), behind(&tunnel.head)), (32, Behind::MPLS));
         let bare = Tunnel::new(&[], outer, 1500);
-        assert_eq!((bare.head.overhead(), bare.behind()), (28, Behind::IPV4));
+        assert_eq!((bare.head.overhead(), behind(&bare.head)), (28, Behind::IPV4));
         assert_eq!(tunnels.get(3).unwrap().head.overhead(), 0);
     }
 }

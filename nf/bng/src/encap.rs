@@ -128,6 +128,14 @@ impl Rewrite {
         Rewrite { bytes, len: head.len().min(LONGEST) as u8, tos_mask: 0, tos: 0, sum: 0 }
     }
 
+    /// The same head behind another Ethernet header.
+    pub(crate) fn with_header(&self, header: [u8; Ethernet::LEN]) -> Rewrite {
+        let mut whole = self.clone();
+        let start = LONGEST.saturating_sub(usize::from(self.len));
+        whole.bytes.iter_mut().skip(start).zip(header).for_each(|(to, from)| *to = from);
+        whole
+    }
+
     /// Replaces the Ethernet header and tags of a packet by a tunnel's head, and what is behind the customer's packet by nothing.
     /// Answers the first bytes of the customer's packet; `None`, and nothing done, if there is not [headroom](ROOM) enough, or the
     /// packet is shorter than it says. `SIX` says whether that is of IPv6.

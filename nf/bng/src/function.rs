@@ -163,7 +163,7 @@ impl Described {
         let kernel = Kernel::detect();
         let layer = layer.instantiate(ground, old.map(|old| &old.layer))?;
         let Wanted { gateways, addresses, addresses6, local, .. } = wanted;
-        let mut tunnels = Tunnels::default();
+        let mut tunnels = Tunnels::new(ground.domain);
         let mut routers = Vec::new();
         for gateway in gateways {
             if let Some(interface) = layer.interface(&gateway.port).filter(|_| gateway.mac.is_none())

@@ -46,7 +46,7 @@ const LOOK_INTERVAL: u64 = 1_000_000_000;
 impl Control {
     /// Asks for the next routers when it is time, and sees which gateways can be reached; answers when it wants to be called again.
     pub(crate) fn look_after_routers(&mut self, now: u64) -> u64 {
-        self.core.tunnels.look_up(&self.core.onward);
+        self.core.prepare();
         if now >= self.next_look {
             self.next_look = now.saturating_add(LOOK_INTERVAL);
             for (interface, router) in &self.routers {

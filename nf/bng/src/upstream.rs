@@ -16,7 +16,7 @@ use weir_simd::frame_check::{self, Destinations, NO_FRAME, Station as Pattern};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::{Ipv4, View, ethernet};
 
-use crate::core::{Core, CoreView, Hop, Stop, Ways, flow_of};
+use crate::core::{Core, CoreView, Hop, Stop, flow_of};
 use crate::encap::{Each, MAC_BITS, TAGGED};
 use crate::examine::{Examined, examine};
 use crate::identification::Identifications;
@@ -171,7 +171,6 @@ struct Turns {
     destinations: Destinations,
     /// What routes answer for them.
     answers: [u32; BATCH],
-    ways: Ways,
 }
 
 /// What packets that are not simply forwarded need.
@@ -198,7 +197,6 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
                 found: [Found::NONE; BATCH],
                 destinations: Destinations::default(),
                 answers: [0; BATCH],
-                ways: Ways::default(),
             },
             six: plain::Turns::default(),
             identifications,
@@ -210,17 +208,18 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
     #[inline(always)]
     fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let Up { shared, kernel, pattern, turns, six, identifications, aside } = self;
+        let core = shared.core.view_of(out.reader());
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let (good, of_six) = shared.gather::<TUNNEL>(batch, count, turns, (*kernel, *pattern));
+        let (good, of_six) = shared.gather(batch, count, turns, (*kernel, *pattern));
         let mut ports = [0; BATCH];
-        let mut gone = shared.send_all::<TUNNEL>(batch, (good, false), turns, identifications, &mut ports);
+        let mut gone = shared.send_all::<TUNNEL>(batch, (good, false), (core, turns), identifications, &mut ports);
         let others = good & !gone;
         if others != 0 {
-            gone |= shared.send_others::<TUNNEL>(batch, others, turns, identifications, &mut ports);
+            gone |= shared.send_others::<TUNNEL>(batch, others, (core, turns), identifications, &mut ports);
         }
         if of_six != 0 {
             let (found, ports) = (&turns.found, &mut ports);
-            gone |= shared.carry_six::<TUNNEL>(*kernel, batch, of_six, (six, found), identifications, ports);
+            gone |= shared.carry_six::<TUNNEL>(*kernel, batch, of_six, (six, found), (core, identifications), ports);
         }
         out.answer_indexed_each(gone, &ports);
         let rest = batch.live() & !gone;
@@ -243,7 +242,7 @@ impl Shared {
     /// The first turn: reads headers, and asks for what they lead to. Answers which packets of IPv4 are sound and for us, and which are
     /// of IPv6 and for us.
     #[inline(always)]
-    fn gather<const TUNNEL: bool>(
+    fn gather(
         &self,
         batch: &Batch,
         count: usize,
@@ -294,7 +293,6 @@ impl Shared {
         }
         if let (Some(from), Some(to)) = (turns.destinations.0.get(..count), turns.answers.get_mut(..count)) {
             routes.lookup_batch(from, to);
-            self.core.follow::<TUNNEL>(to, &mut turns.ways);
         }
         (!others & frame_check::check(kernel, pattern, &frames, &lengths, &turns.destinations, count), six & !others)
     }
@@ -317,11 +315,11 @@ impl Shared {
         &self,
         batch: &mut Batch,
         (mask, is_bound): (u64, bool),
-        turns: &Turns,
+        (core, turns): (CoreView<'_>, &Turns),
         identifications: &mut Identifications,
         ports: &mut [u8; BATCH],
     ) -> u64 {
-        let (mut gone, core) = (0, self.core.view());
+        let mut gone = 0;
         batch.each_in(
             mask,
             #[inline(always)]
@@ -341,12 +339,12 @@ impl Shared {
         &self,
         batch: &mut Batch,
         others: u64,
-        turns: &Turns,
+        (core, turns): (CoreView<'_>, &Turns),
         identifications: &mut Identifications,
         ports: &mut [u8; BATCH],
     ) -> u64 {
         let bound = self.find_bound(batch, others, turns);
-        self.send_all::<TUNNEL>(batch, (bound, true), turns, identifications, ports)
+        self.send_all::<TUNNEL>(batch, (bound, true), (core, turns), identifications, ports)
     }
 
     /// The last turn, for one packet: wraps and counts it if it comes from where its subscriber's packets come from or, where this
@@ -365,8 +363,7 @@ impl Shared {
         if !is_bound && record.differs(source_of(packet), word(packet.window(0), 6)) != 0 {
             return None;
         }
-        let (answer, at) = (turns.answers[slot.index()], (&turns.ways, slot.index()));
-        let hop = core.hop_at::<TUNNEL>(answer, at, || flow_of(packet)).ok()?;
+        let hop = core.fast_hop::<TUNNEL>(turns.answers[slot.index()], || flow_of(packet)).ok()?;
         self.forward::<TUNNEL>(packet, record, (core, hop), identifications).ok()
     }
 

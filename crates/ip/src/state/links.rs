@@ -265,6 +265,7 @@ impl Control {
         if !interface.up {
             self.interfaces.close(id);
         }
+        self.routing.fib().note_change();
         self.ledger.changed.push_back(id);
     }
 
@@ -298,12 +299,14 @@ impl Control {
             true => drop(self.ledger.waiting.insert(id)),
             false => drop(self.ledger.waiting.remove(&id)),
         }
+        self.routing.fib().note_change();
     }
 
     /// Opens the interfaces that waited until forwarding had forgotten who was there before.
     pub(crate) fn open_waiting(&mut self) {
         for id in std::mem::take(&mut self.ledger.waiting) {
             self.interfaces.open(id);
+            self.routing.fib().note_change();
         }
     }
 

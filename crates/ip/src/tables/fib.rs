@@ -169,7 +169,7 @@ pub(crate) struct Fib {
     /// By number of the interface.
     egress: Arc<[Egress]>,
     ingress: Arc<Ingress>,
-    /// How often a prefix of any table has changed.
+    /// How often anything has changed that says where packets go and how.
     version: AtomicU64,
 }
 
@@ -236,14 +236,14 @@ impl Fib {
         self.adjacencies.len()
     }
 
-    /// How often a prefix of any table has changed, by now. Places that were looked up at one version count for it alone: behind a grace period
-    /// they may be others'.
+    /// How often anything has changed that says where packets go and how: prefixes, adjacencies, interfaces. What was found at one version counts
+    /// for it alone: behind a grace period a place may be another's.
     #[inline(always)]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// A prefix has changed. Only the control side writes.
+    /// Something has changed. Only the control side writes.
     pub(crate) fn note_change(&self) {
         self.version.store(self.version.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
@@ -254,6 +254,7 @@ impl Fib {
             // Relaxed: a reader that came here by an older route sees the old or the new word, and either is whole.
             word.store(adjacency.0, Ordering::Relaxed);
         }
+        self.note_change();
     }
 
     /// The places that the buckets of a group lead to.

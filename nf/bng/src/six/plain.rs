@@ -11,7 +11,7 @@ use weir_table::lpm6::{Lookup6, Walk};
 use weir_wire::{Ipv6, View, ethernet, ipv6};
 
 use super::first_half;
-use crate::core::{CoreView, Ways, flow_of6};
+use crate::core::{CoreView, flow_of6};
 use crate::downstream;
 use crate::encap::{Each, MAC_BITS, TAGGED, Tagged};
 use crate::examine::DISCOVERY;
@@ -31,7 +31,6 @@ pub(crate) struct Turns {
     walk: Walk,
     /// What routes answer for them.
     answers: [u32; BATCH],
-    ways: Ways,
 }
 
 impl Default for Turns {
@@ -42,7 +41,6 @@ impl Default for Turns {
             destinations: [0; BATCH],
             walk: Walk::default(),
             answers: [0; BATCH],
-            ways: Ways::default(),
         }
     }
 }
@@ -77,12 +75,12 @@ impl upstream::Shared {
         batch: &mut Batch,
         mask: u64,
         from: (&mut Turns, &[Found; BATCH]),
-        identifications: &mut Identifications,
+        (core, identifications): (CoreView<'_>, &mut Identifications),
         ports: &mut [u8; BATCH],
     ) -> u64 {
         kernel.run(
             #[inline(always)]
-            || self.carry_turns::<TUNNEL>(batch, mask, from, identifications, ports),
+            || self.carry_turns::<TUNNEL>(batch, mask, from, (core, identifications), ports),
         )
     }
 
@@ -92,10 +90,10 @@ impl upstream::Shared {
         batch: &mut Batch,
         mask: u64,
         (turns, behind): (&mut Turns, &[Found; BATCH]),
-        identifications: &mut Identifications,
+        (core, identifications): (CoreView<'_>, &mut Identifications),
         ports: &mut [u8; BATCH],
     ) -> u64 {
-        let Turns { hashes, found, destinations, walk, answers, ways } = turns;
+        let Turns { hashes, found, destinations, walk, answers } = turns;
         let (subscribers, routes) = (&*self.subscribers, self.core.onward.six());
         let mut count = 0;
         batch.each_in(
@@ -120,21 +118,15 @@ impl upstream::Shared {
         }
         routes.advance(destinations, walk);
         routes.finish(destinations, walk, answers);
-        self.core.follow::<TUNNEL>(answers.get(..count).unwrap_or_default(), ways);
-        let (mut at, mut gone, core) = (0, 0, self.core.view());
+        let (mut at, mut gone) = (0, 0);
         batch.each_in(
             mask,
             #[inline(always)]
             |slot, packet, _| {
                 self.counters.prefetch(behind[(slot.index() + LAG) % BATCH].number(), Direction::Up);
                 let (place, network) = (behind[slot.index()].place(), found[at % BATCH]);
-                let sent = self.send_six::<TUNNEL>(
-                    packet,
-                    place,
-                    network,
-                    (core, answers[at % BATCH], (&*ways, at)),
-                    identifications,
-                );
+                let sent =
+                    self.send_six::<TUNNEL>(packet, place, network, (core, answers[at % BATCH]), identifications);
                 if let Some(port) = sent {
                     ports[slot.index()] = port;
                     gone |= slot.bit();
@@ -153,7 +145,7 @@ impl upstream::Shared {
         packet: &mut Packet,
         place: u32,
         network: Found,
-        (core, answer, at): (CoreView<'_>, u32, (&Ways, usize)),
+        (core, answer): (CoreView<'_>, u32),
         identifications: &mut Identifications,
     ) -> Option<u8> {
         let record = self.subscribers.subscriber(place)?;
@@ -170,7 +162,7 @@ impl upstream::Shared {
         if !is_its || is_discovery || !is_plain(ip) || TAGGED + total > packet.len() {
             return None;
         }
-        let hop = core.hop_at::<TUNNEL>(answer, at, || flow_of6(packet)).ok()?;
+        let hop = core.fast_hop::<TUNNEL>(answer, || flow_of6(packet)).ok()?;
         if total > usize::from(hop.longest) {
             return None;
         }
