@@ -158,12 +158,18 @@ impl<'t> OnwardView<'t> {
     /// As there.
     #[inline(always)]
     pub fn leaving(self, answer: u32, hash: impl FnOnce() -> u32) -> Result<Leaving<'t>, Fate> {
-        let place = if answer & GROUP == 0 { answer } else { self.groups.place(answer, hash) };
+        let place = self.choose(answer, hash);
         let Some(adjacency) = self.fib.adjacency(place) else { return Err(Fate::NoRoute) };
         match self.fib.egress(adjacency) {
             Some(egress) => Ok(Leaving { adjacency, egress, shape: egress.shape(), place }),
             None => Err(Fate::of(adjacency.action())),
         }
+    }
+
+    /// The answer of one next hop among those that share routes, as the packet's flow says; others are as they are.
+    #[inline(always)]
+    pub fn choose(self, answer: u32, hash: impl FnOnce() -> u32) -> u32 {
+        if answer & GROUP == 0 { answer } else { self.groups.place(answer, hash) }
     }
 
     /// The interface that an answer leads to; [`NO_INTERFACE`](crate::NO_INTERFACE), or a number that no interface has, where that takes more

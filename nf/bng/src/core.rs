@@ -173,7 +173,7 @@ pub(crate) struct CoreView<'t> {
     places: &'t [Place],
 }
 
-/// What is in front of that.
+/// The link's header in front of a packet.
 #[derive(Clone, Copy, Debug)]
 enum Link<'t> {
     /// The head has it.
@@ -232,14 +232,14 @@ impl Core {
         CoreView { heads, places, ..self.view() }
     }
 
-    /// The same with nothing prepared.
+    /// The same without what is prepared.
     #[inline(always)]
     pub(crate) fn view(&self) -> CoreView<'_> {
         let (onward, tunnels) = (self.onward.view(), self.tunnels.tunnels.as_slice());
         CoreView { core: self, onward, tunnels, first: self.first, heads: &[], places: &[] }
     }
 
-    /// The same for an IPv4 packet to an address, of no flow in particular.
+    /// How a packet leaves for an IPv4 address, of no flow in particular.
     pub(crate) fn hop_to(&self, destination: u32) -> Result<Hop<'_>, Stop> {
         self.hop_of(self.onward.lookup(destination), || 0)
     }
@@ -274,6 +274,7 @@ impl<'t> CoreView<'t> {
     /// As [`CoreView::hop`], by what is prepared if anything is.
     #[inline(always)]
     pub(crate) fn fast_hop<const TUNNEL: bool>(self, answer: u32, hash: impl Fn() -> u32) -> Result<Hop<'t>, Stop> {
+        let answer = self.onward.choose(answer, &hash);
         if TUNNEL {
             let inlet = usize::from(self.onward.interface(answer));
             if let (Some(prepared), Some(place)) = (self.heads.get(inlet), self.places.get(inlet))

@@ -127,7 +127,9 @@ impl<'a> Drawing<'a> {
             let whose = |way: &str| if matches!(way, "arp" | "local") { layer } else { control };
             punts::<downstream::Exit>(graph, copy.down, whose);
             punts::<six::Exit>(graph, copy.six_up, |_| control);
-            punts::<six::Exit>(graph, copy.six_down, whose);
+            // In a tunnel nothing of it listens.
+            let is_tunnel = self.shape.is_tunnel();
+            punts::<six::Exit>(graph, copy.six_down, |way| if is_tunnel { control } else { whose(way) });
             for (from, six) in [(copy.up, copy.six_up), (copy.down, copy.six_down)] {
                 self.graph.wire(from, "ipv6", To::Stage(six));
             }

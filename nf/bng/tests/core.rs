@@ -148,6 +148,29 @@ fn routes_that_lead_nowhere_are_obeyed_and_counted() {
     rig.finish();
 }
 
+/// What stands in front of packets is prepared for all of a gateway: it must be that of now.
+#[test]
+fn a_router_with_another_ethernet_address_gets_the_next_packet() {
+    for is_tunnel in [true, false] {
+        let mut rig = rig(shared(is_tunnel));
+        assert_eq!(ways(&mut rig).len(), 64);
+        for n in 1..=3 {
+            let other = MacAddr([2, 0, 0, 0, 3, n]);
+            answers(&mut rig, FAR, ("192.0.2.6", other), "192.0.2.5");
+            // Workers and the slow path are on different threads, of which either may be first to have its turn.
+            for last in 0..64 {
+                let frame = rig.customer(1, "10.0.0.7", &format!("203.0.113.{last}"));
+                rig.send(CPE, frame);
+            }
+            rig.settle();
+            let sent = rig.sent(FAR);
+            assert!(sent.iter().filter(|frame| frame.len() > 100).count() > 16);
+            assert!(sent.iter().all(|frame| frame[..6] == other.0), "to {other}");
+        }
+        rig.finish();
+    }
+}
+
 /// The next router has an IPv6 address, and packets are of IPv4 (RFC 8950).
 #[test]
 fn next_routers_are_found_by_neighbour_discovery() {

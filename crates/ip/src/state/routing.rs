@@ -488,11 +488,10 @@ impl Routing {
 
     fn write(&mut self, (vrf, net): Network, leads: Option<Leads>) -> Result<(), Refused> {
         self.recent.note((vrf, net));
+        let written = self.tables.get_mut(usize::from(vrf)).map_or(Ok(()), |tables| tables.write(net, leads));
+        // Behind it: who looks up at the version that follows finds what was written.
         self.fib.note_change();
-        match self.tables.get_mut(usize::from(vrf)) {
-            Some(tables) => tables.write(net, leads),
-            None => Ok(()),
-        }
+        written
     }
 }
 

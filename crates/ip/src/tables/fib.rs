@@ -243,7 +243,7 @@ impl Fib {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Something has changed. Only the control side writes.
+    /// Something has changed, and readers can see it. Only the control side writes.
     pub(crate) fn note_change(&self) {
         self.version.store(self.version.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
