@@ -250,7 +250,7 @@ config! {
         /// (`%west`) or next routers.
         pub routes: BTreeMap<Ipv4Net, OneOrMany<String>> = empty, live;
         /// The same for each IPv6 prefix.
-        pub routes_ipv6: BTreeMap<Ipv6Net, OneOrMany<String>> = empty, live;
+        pub routes_ipv6: BTreeMap<Ipv6Net, OneOrMany<String>> = empty, rebuild;
         /// The IPv4 routes from a file with the columns `prefix` and `gateway`; several gateways are parted by `;`.
         pub routes_csv: Option<FilePath> = optional, live;
         /// Priority (802.1p) of packets to customers, by their DSCP; 0 for those that are not named.
