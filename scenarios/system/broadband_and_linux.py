@@ -1,0 +1,124 @@
+"""The core side of the broadband gateway between Linux hosts: its routers by ARP and neighbour discovery, shared traffic, links that go."""
+
+from lab.netns import Lab
+from lab.packets import ICMP, IP, Dot1AD, Dot1Q, Ether, raw
+from lab.weir import Weir, check_account, wait_for
+
+CUSTOMER, GATEWAY = "02:00:00:00:01:01", "02:00:00:00:00:01"
+CONFIG = """
+port { name = "cpe",  device = "af_packet:cpe" }
+port { name = "west", device = "af_packet:west", address = "192.0.2.1/30" }
+port { name = "east", device = "af_packet:east", address = "2001:db8:2::1/64" }
+bng {
+  access = { "cpe" }, core = { "west", "east" }, core_encapsulation = "ip", addresses = "10.0.0.1/16", workers = { 1 },
+  subscribers = { { svlan = 100, cvlan = 200, ipv4 = "10.0.0.9", mac = "02:00:00:00:01:01" } },
+  gateways = { near = { port = "west", address = "192.0.2.2" }, far = { port = "east", address = "2001:db8:2::2" } },
+  routes   = { ["0.0.0.0/0"] = { "near", "far" } },
+}
+"""
+FLOWS = 64
+
+
+class _Core:
+    """A gateway with a customer, and two Linux hosts that both have all of 203.0.113.0/24: `west` by IPv4, `east` by IPv6 alone."""
+
+    def __init__(self, lab):
+        gateway, cpe = lab.namespace("g"), lab.namespace("cpe")
+        self.west, self.east = lab.namespace("west"), lab.namespace("east")
+        self.east.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.default.disable_ipv6=0")
+        lab.wire((gateway, "cpe", GATEWAY), (cpe, "eth0", CUSTOMER))
+        lab.wire((gateway, "west", "02:00:00:00:00:02"), (self.west, "eth0", "02:00:00:00:01:02"))
+        lab.wire((gateway, "east", "02:00:00:00:00:03"), (self.east, "eth0", "02:00:00:00:01:03"))
+        cpe.run("ip", "link", "set", "dev", "eth0", "mtu", "1508")
+        self.west.run("ip", "address", "add", "192.0.2.2/30", "dev", "eth0")
+        self.west.run("ip", "route", "add", "default", "via", "192.0.2.1")
+        self.east.run("ip", "address", "add", "2001:db8:2::2/64", "dev", "eth0", "nodad")
+        # IPv4 by a router with an IPv6 address (RFC 8950). Without an address of its own the kernel has no IPv4 on the link.
+        self.east.run("ip", "address", "add", "198.51.100.2/32", "dev", "eth0")
+        self.east.run("ip", "-4", "route", "add", "default", "via", "inet6", "2001:db8:2::1", "dev", "eth0")
+        for host in (self.west, self.east):
+            host.run("ip", "route", "add", "local", "203.0.113.0/24", "dev", "lo")
+        self.customer = lab.tap(cpe, "eth0")
+        self.weir = Weir(gateway, CONFIG)
+        lab.at_end(lambda: self.weir.__exit__(None, None, None))
+
+    def pings(self):
+        """Has the customer ping each address once; answers which are answered, by their last byte."""
+        self.customer.clear()
+        tags = Dot1AD(vlan=100) / Dot1Q(vlan=200)
+        packet = Ether(src=CUSTOMER, dst=GATEWAY) / tags / IP(src="10.0.0.9", ttl=64)
+        self.customer.send(*(raw(_to(packet, last) / ICMP(id=last, seq=1) / bytes(20)) for last in range(FLOWS)))
+
+        def answered():
+            replies = (frame for frame in self.customer.frames() if frame[20:22] == b"\x08\x00" and frame[42] == 0)
+            return {frame[37] for frame in replies}
+
+        wait_for(lambda: len(answered()) == FLOWS, 1)
+        return answered()
+
+    def all_answered(self):
+        """Whether all pings are, now or after a while: links and neighbours take their time."""
+        return wait_for(lambda: len(self.pings()) == FLOWS, 20)
+
+    def shares(self):
+        """How many of the pings leave by each port."""
+        before = self.sent()
+        assert self.all_answered(), (self.weir.show("neighbors"), self.weir.drops())
+        return [now - then for now, then in zip(self.sent(), before)]
+
+    def sent(self):
+        """Packets that went by each port's next hops."""
+        rows = self.weir.show("nexthops")
+        return [sum(row["packets"] for row in rows if row["interface"] == port) for port in ("west", "east")]
+
+
+def _to(packet, last):
+    packet = packet.copy()
+    packet[IP].dst = f"203.0.113.{last}"
+    return packet
+
+
+def test_linux_hosts_share_what_customers_send():
+    """By ARP and by neighbour discovery; when the link of one goes, the other has all, and a route changes what goes where."""
+    with Lab() as lab:
+        core = _Core(lab)
+        assert core.all_answered(), core.weir.drops()
+        near, far = core.shares()
+        assert near >= 16 and far >= 16, (near, far)
+
+        core.west.run("ip", "link", "set", "dev", "eth0", "down")
+        assert wait_for(lambda: not next(row for row in core.weir.show("ports") if row["name"] == "west")["link_up"])
+        assert core.all_answered()
+        near, far = core.shares()
+        assert near == 0 and far >= FLOWS, (near, far)
+
+        core.west.run("ip", "link", "set", "dev", "eth0", "up")
+        # The kernel took the route away with the link.
+        core.west.run("ip", "route", "replace", "default", "via", "192.0.2.1")
+        assert wait_for(lambda: min(core.shares()) >= 16, 20)
+
+        core.weir.command("route", "add", "203.0.113.0/24", "via", "192.0.2.2")
+        near, far = core.shares()
+        assert near >= FLOWS and far == 0, (near, far)
+        core.weir.command("route", "del", "203.0.113.0/24")
+        assert min(core.shares()) >= 16
+        check_account(core.weir.stats())
+        core.weir.stop()
+
+
+def test_linux_hosts_find_the_gateway():
+    """It answers for its addresses on the core side, and for those towards customers."""
+    with Lab() as lab:
+        core = _Core(lab)
+        for host, address in ((core.west, "192.0.2.1"), (core.west, "10.0.0.1"), (core.east, "2001:db8:2::1")):
+            done = []
+
+            def answers(host=host, address=address, done=done):
+                done[:] = [host.run("ping", "-n", "-c", "1", "-W", "1", address, check=False)]
+                return " 0% packet loss" in done[0]
+
+            assert wait_for(answers, 10), (address, done, core.weir.drops())
+        neighbors = core.east.run("ip", "-6", "neighbor", "show", "2001:db8:2::1")
+        assert "02:00:00:00:00:03" in neighbors and "router" in neighbors, neighbors
+        check_account(core.weir.stats())
+        core.weir.stop()
