@@ -17,7 +17,7 @@ fn cases() -> Vec<Case> {
         case("stage.lua", "function run(b) end", "wiring.stages.script.file", "live"),
         case("stage.csv", "prefix,via\n10.0.0.0/8,192.0.2.8\n", "wiring.stages.route.routes_csv", "live"),
         case("subscribers.csv", "svlan,cvlan,ipv4\n1,3,10.0.0.2\n", "bng.subscribers", "live"),
-        case("bng.csv", "prefix,gateway\n10.8.0.0/16,one\n", "bng.routes_csv", "rebuild"),
+        case("bng.csv", "prefix,gateway\n10.8.0.0/16,one\n", "bng.routes_csv", "live"),
         case("table.csv", "ipv4.ttl\n8\n", "gen.streams[1].table", "rebuild"),
         ("replay.pcap", pcap(&frames(3)), "gen.streams[2].replay", "rebuild"),
         case("users.csv", "user,profile\n1.2,two\n", "qos.users_csv", "live"),
@@ -48,8 +48,10 @@ fn a_reload_tells_every_changed_file_and_takes_it_over() {
         }
         unchanged(&running.say(&["reload"]));
     }
-    let routes = running.say(&["show", "routes", "config"]);
+    let routes = running.say(&["show", "routes", "config", "--function", "router"]);
     assert!(routes.contains("203.0.113.0/25") && !routes.contains("203.0.113.0/24"), "{routes}");
+    let routes = running.say(&["show", "routes", "config", "--function", "bng"]);
+    assert!(routes.contains("10.8.0.0/16"), "{routes}");
     let subscribers = running.json(&["show", "subscribers"]);
     assert_eq!((&subscribers["rows"][0]["cvlan"], subscribers["rows"].as_array().unwrap().len()), (&3.into(), 1));
     let users = running.say(&["show", "users", "1.2"]);
@@ -75,7 +77,7 @@ fn a_file_that_is_wrong_now_changes_nothing() {
     folder.write("router.csv", "prefix,via\n203.0.113.0/25,192.0.2.9\n203.0.113.0/24,300.0.0.1\n");
     let refused = running.ask(&["reload"]);
     assert!(text(&refused.stderr).contains("router.csv:3") && !refused.status.success(), "{}", text(&refused.stderr));
-    assert!(running.say(&["show", "routes", "config"]).contains("203.0.113.0/24"));
+    assert!(running.say(&["show", "routes", "config", "--function", "router"]).contains("203.0.113.0/24"));
     folder.write("router.csv", before);
     unchanged(&running.say(&["reload", "--dry-run"]));
 }

@@ -23,7 +23,14 @@ fn shows() -> BTreeMap<String, String> {
 
 /// That a filter is refused with the word, and what to do.
 fn refused(running: &Running, what: &str, word: &str) {
-    let output = running.ask(&["show", what, word]);
+    let several = text(&running.ask(&["show", what, word]).stderr).contains("name one with --function");
+    let functions: &[&[&str]] = if several { &[&["--function", "router"], &["--function", "bng"]] } else { &[&[]] };
+    functions.iter().for_each(|function| refused_by(running, (what, word), function));
+}
+
+/// The same of one function.
+fn refused_by(running: &Running, (what, word): (&str, &str), function: &[&str]) {
+    let output = running.ask(&[&["show", what, word], function].concat());
     let said = text(&output.stderr);
     assert!(!output.status.success() && output.stdout.is_empty(), "{what} {word}: {}", text(&output.stdout));
     let remedies = ["; write ", "there are ", "; expected ", "leave the word out"];

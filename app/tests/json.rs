@@ -73,7 +73,10 @@ fn keys_of_what_a_running_weir_tells() {
         (&["user", "set", "1.2", "profile", "two"], 3),
     ];
     for (arguments, least) in asked {
-        described(&arguments.join(" "), &running.say(&[arguments, &["--json"]].concat()), least);
+        // The gateway has routes and neighbours, too.
+        let of_several = ["routes", "route", "neighbor"].iter().any(|noun| arguments.contains(noun));
+        let function: &[&str] = if of_several { &["--function", "router"] } else { &[] };
+        described(&arguments.join(" "), &running.say(&[arguments, function, &["--json"]].concat()), least);
     }
     described("a failure", &text(&running.ask(&["show", "ports", "nosuch", "--json"]).stdout), 4);
 }
