@@ -196,12 +196,15 @@ pub(crate) struct Hop<'t> {
 
 impl Core {
     /// Prepares what is written in front of packets to gateways, if anything has changed since it was done last. Until then workers find it out
-    /// packet by packet. By the control side alone.
-    pub(crate) fn prepare(&self) {
+    /// packet by packet. Answers whether anything had changed. By the control side alone.
+    pub(crate) fn prepare(&self) -> bool {
         // Of before: what changes in between makes it count no more.
         let version = self.onward.version();
-        if !self.is_tunnel || self.tunnels.version.swap(version, Ordering::Relaxed) == version {
-            return;
+        if self.tunnels.version.swap(version, Ordering::Relaxed) == version {
+            return false;
+        }
+        if !self.is_tunnel {
+            return true;
         }
         let view = self.view();
         let prepared = |(tunnel, end): (&Tunnel, &u32)| {
@@ -219,6 +222,7 @@ impl Core {
         let (heads, places) = self.tunnels.tunnels.iter().zip(&self.tunnels.ends).map(prepared).unzip();
         self.tunnels.prepared.publish(Box::new(AllPrepared { version, heads, places }));
         self.tunnels.domain.collect();
+        true
     }
 
     /// What is needed for every packet of a batch, to be kept in registers, with what is prepared for gateways.

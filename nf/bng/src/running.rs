@@ -244,7 +244,10 @@ impl Instance for Running {
 
     fn link_changed(&self, port: u16, up: bool, now: u64) {
         self.layer.link_changed(port, up, now);
-        lock(&self.shared).next_look = 0;
+        // At once: nothing is told that the link is up before packets may go there.
+        let mut control = lock(&self.shared);
+        control.follow_links();
+        control.next_look = 0;
     }
 
     fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {

@@ -44,20 +44,26 @@ pub(crate) struct Control {
 const LOOK_INTERVAL: u64 = 1_000_000_000;
 
 impl Control {
-    /// Asks for the next routers when it is time, and sees which gateways can be reached; answers when it wants to be called again.
+    /// Asks for the next routers when it is time, and [follows](Control::follow_links) the links; answers when it wants to be called again.
     pub(crate) fn look_after_routers(&mut self, now: u64) -> u64 {
-        self.core.prepare();
+        if self.core.prepare() {
+            self.follow_links();
+        }
         if now >= self.next_look {
             self.next_look = now.saturating_add(LOOK_INTERVAL);
             for (interface, router) in &self.routers {
                 _ = self.layer.ask(now, *interface, *router);
             }
-            // Where nobody can be reached by a gateway, the others that share its routes have its part.
-            for (inlet, end) in self.core.tunnels.iter() {
-                self.layer.set_inlet(inlet, self.core.onward.has_route(end));
-            }
         }
         self.next_look
+    }
+
+    /// Sees which gateways can be reached, when routes have changed. Where nobody can by one, the others that share its routes have its part.
+    pub(crate) fn follow_links(&mut self) {
+        for (inlet, end) in self.core.tunnels.iter() {
+            self.layer.set_inlet(inlet, self.core.onward.has_route(end));
+        }
+        _ = self.core.prepare();
     }
 }
 

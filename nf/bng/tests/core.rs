@@ -97,6 +97,8 @@ fn gateways_share_traffic_flow_by_flow() {
         rig.settle();
         assert_eq!(counts(&ways(&mut rig)), (0, 64));
         rig.instance.link_changed(1, true, rig.engine.now());
+        let inlets = rig.show("interfaces").into_iter().filter(|row| row["name"] == "west");
+        assert!(inlets.into_iter().all(|row| row["state"] == "up"), "at once");
         rig.run(2 * SECOND);
         answers(&mut rig, CORE, (ROUTER, ROUTER_MAC), "192.0.2.1");
         rig.run(SECOND);

@@ -264,7 +264,7 @@ fn core<const TUNNEL: bool>(domain: &Domain) -> Core {
     let configured = Bng.configure(&element(&config)).unwrap();
     let instance = configured.instantiate(&env, &Ground { domain, now: 0 }).unwrap();
     let core = instance.downcast_ref::<Running>().unwrap().core().unwrap();
-    core.prepare();
+    assert!(core.prepare());
     core
 }
 
