@@ -247,7 +247,7 @@ fn interfaces_have_ports_tags_and_owners() {
         (r#"name = "x", on = "lan", vlan = 4095"#, "interface[\"x\"].vlan: 4095 is out of range"),
         (
             r#"name = "x", on = "f", vlan = 5"#,
-            "port \"f\" belongs to forward, and forward has no interfaces; expected a port of a function that has some: router",
+            "port \"f\" belongs to forward, and forward has no interfaces; expected one of the ports",
         ),
         (r#"name = "x", on = "lann", vlan = 5"#, "did you mean \"lan\"?"),
         (r#"name = "lan", on = "lan", vlan = 5"#, "is the name of a port too"),

@@ -1,7 +1,8 @@
-"""The core side of the broadband gateway between Linux hosts: its routers by ARP and neighbour discovery, shared traffic, links that go."""
+"""The core side of the broadband gateway between Linux hosts: its routers by ARP and neighbour discovery, shared traffic, links that go; and
+with VLAN tags, on a trunk that it shares with a router."""
 
 from lab.netns import Lab
-from lab.packets import ICMP, IP, Dot1AD, Dot1Q, Ether, raw
+from lab.packets import ARP, ICMP, IP, Dot1AD, Dot1Q, Ether, raw
 from lab.weir import Weir, check_account, wait_for
 
 CUSTOMER, GATEWAY = "02:00:00:00:01:01", "02:00:00:00:00:01"
@@ -122,3 +123,72 @@ def test_linux_hosts_find_the_gateway():
         assert "02:00:00:00:00:03" in neighbors and "router" in neighbors, neighbors
         check_account(core.weir.stats())
         core.weir.stop()
+
+
+TRUNK = """
+port { name = "cpe",   device = "af_packet:cpe" }
+port { name = "trunk", device = "af_packet:trunk" }
+interface { name = "trunk.100", on = "trunk", of = "bng", vlan = 100, address = "192.0.2.1/30" }
+interface { name = "trunk.200", on = "trunk", of = "router", vlan = 200, address = "192.0.2.5/30" }
+bng {
+  access = { "cpe" }, core = { "trunk" }, core_encapsulation = "ip", addresses = "10.0.0.1/16", workers = { 1 },
+  subscribers = { { svlan = 100, cvlan = 200, ipv4 = "10.0.0.9", mac = "02:00:00:00:01:01" } },
+  gateways = { near = { port = "trunk.100", address = "192.0.2.2" } },
+  routes   = { ["0.0.0.0/0"] = "near" },
+}
+router { ports = { "trunk" }, workers = { 1 } }
+"""
+FAR = "02:00:00:00:01:02"
+
+
+def _answer(trunk, vlan, own, asking):
+    """The far station answers ARP for itself in a VLAN."""
+    arp = ARP(op=2, hwsrc=FAR, psrc=own, hwdst=GATEWAY, pdst=asking)
+    trunk.send(raw(Ether(src=FAR, dst="02:00:00:00:00:02") / Dot1Q(vlan=vlan) / arp / bytes(18)))
+
+
+def _pings(frames, vlan, kind):
+    """Sources and destinations of pings of a kind that came with a tag."""
+    came = [Ether(frame) for frame in frames if frame[12:18] == b"\x81\x00" + vlan.to_bytes(2, "big") + b"\x08\x00"]
+    return {(packet[IP].src, packet[IP].dst) for packet in came if ICMP in packet and packet[ICMP].type == kind}
+
+
+def test_a_trunk_is_shared_with_a_router():
+    """Each has its VLAN: customers leave and come by one, the router answers in the other, and neither knows the other's."""
+    with Lab() as lab:
+        gateway, cpe, far = lab.namespace("g"), lab.namespace("cpe"), lab.namespace("far")
+        lab.wire((gateway, "cpe", GATEWAY), (cpe, "eth0", CUSTOMER))
+        lab.wire((gateway, "trunk", "02:00:00:00:00:02"), (far, "eth0", FAR))
+        cpe.run("ip", "link", "set", "dev", "eth0", "mtu", "1508")
+        customer, trunk = lab.tap(cpe, "eth0"), lab.tap(far, "eth0")
+        with Weir(gateway, TRUNK) as weir:
+            ping = IP(src="10.0.0.9", dst="203.0.113.9") / ICMP(id=1, seq=1) / bytes(20)
+            behind = Dot1AD(vlan=100) / Dot1Q(vlan=200)
+
+            def crosses():
+                customer.send(raw(Ether(src=CUSTOMER, dst=GATEWAY) / behind / ping))
+                _answer(trunk, 100, "192.0.2.2", "192.0.2.1")
+                return ("10.0.0.9", "203.0.113.9") in _pings(trunk.frames(), 100, 8)
+
+            assert wait_for(crosses, 20), weir.drops()
+            reply = IP(src="203.0.113.9", dst="10.0.0.9") / ICMP(type=0, id=1, seq=1) / bytes(20)
+            trunk.send(raw(Ether(src=FAR, dst="02:00:00:00:00:02") / Dot1Q(vlan=100) / reply))
+            assert wait_for(lambda: any(frame[38:42] == bytes([10, 0, 0, 9]) for frame in customer.frames()), 5), weir.drops()
+            # A customer's packet in the router's VLAN is no customer's.
+            trunk.send(raw(Ether(src=FAR, dst="02:00:00:00:00:02") / Dot1Q(vlan=200) / reply))
+            for vlan, own, other in ((100, "192.0.2.1", "192.0.2.2"), (200, "192.0.2.5", "192.0.2.6")):
+                echo = IP(src=other, dst=own) / ICMP(id=2, seq=1) / bytes(20)
+
+                def answers(vlan=vlan, own=own, other=other, echo=echo):
+                    trunk.send(raw(Ether(src=FAR, dst="02:00:00:00:00:02") / Dot1Q(vlan=vlan) / echo))
+                    _answer(trunk, vlan, other, own)
+                    return (own, other) in _pings(trunk.frames(), vlan, 0)
+
+                assert wait_for(answers, 10), (vlan, weir.drops())
+            delivered = [frame for frame in customer.frames() if frame[38:42] == bytes([10, 0, 0, 9])]
+            assert len(delivered) == 1, delivered
+            # The worker's interface counters are each function's own.
+            rows = {row["name"]: row for row in weir.show("interfaces", "--function", "bng")}
+            assert rows["trunk.100"]["rx_packets"] >= 3 and rows["trunk.100"]["tx_packets"] >= 1, rows
+            check_account(weir.stats())
+            weir.stop()

@@ -117,6 +117,16 @@ def test_traceroute_shows_the_router():
                 assert re.findall(r"^ *\d+ +(\S+)", said, re.M) == expected, said
 
 
+def test_mtr_sees_each_hop_and_loses_nothing():
+    """Many probes for each hop, one a tenth of a second: the rate of ICMP errors is enough for people who look."""
+    with Lab() as lab:
+        net = Hosts(lab, config("af_packet"))
+        ping(net.lan, "-c", "1", FAR)
+        said = json.loads(net.lan.run("mtr", "-6", "-n", "-j", "-c", "20", "-i", "0.1", FAR))
+        hops = [(hub["host"], hub["Snt"], hub["Loss%"]) for hub in said["report"]["hubs"]]
+        assert hops == [(f"{LAN}::1", 20, 0.0), (FAR, 20, 0.0)], said
+
+
 def test_discovery_tools_agree():
     """What `rdisc6` and `ndisc6` say of the router: its advertisement as configured, its Ethernet address."""
     with Lab() as lab:

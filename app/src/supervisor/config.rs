@@ -338,7 +338,9 @@ impl Loaded {
             let element = function.element();
             for port in function.ports() {
                 let other = owners.insert(port, function);
-                if let Some(other) = other.filter(|other| !other.has_interfaces() || !function.has_interfaces()) {
+                if let Some(other) =
+                    other.filter(|other| !(other.has_interfaces_on(port) && function.has_interfaces_on(port)))
+                {
                     let problem = format!("port \"{port}\" belongs to {} already", other.name());
                     let error = element.error(ErrorKind::Conflict, &element.path(), problem);
                     errors.push(error.remedy(

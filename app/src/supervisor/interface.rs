@@ -40,7 +40,7 @@ pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
 /// What is wrong with whom the untagged packets of a port belong to. Without an address it may be anybody.
 fn check_untagged(loaded: &Loaded, (name, config, element): &DeclaredPort) -> Option<ConfigError> {
     let all: Vec<&Configured> = loaded.functions_on(name).collect();
-    let shares = all.iter().all(|function| function.has_interfaces());
+    let shares = all.iter().all(|function| function.has_interfaces_on(name));
     let is_open = config.of.is_none() && (config.address.0.is_empty() || !shares);
     let owner = if is_open { Ok(None) } else { of_those_on(name, &all, config.of.as_deref(), element) };
     owner.err().map(|error| *error)
@@ -97,11 +97,12 @@ fn owner_of(loaded: &Loaded, config: &InterfaceConfig, element: &Element) -> Res
     let root = element.path();
     if let Some(port) = &config.on {
         let all: Vec<&Configured> = loaded.functions_on(port.as_str()).collect();
-        if let Some(function) = all.iter().find(|function| !function.has_interfaces()) {
+        if let Some(function) = all.iter().find(|function| !function.has_interfaces_on(port.as_str())) {
             let (name, kind) = (function.name(), function.function().kind());
-            let problem = format!("port \"{port}\" belongs to {name}, and {kind} has no interfaces");
+            let where_not = if function.has_interfaces() { " on it" } else { "" };
+            let problem = format!("port \"{port}\" belongs to {name}, and {kind} has no interfaces{where_not}");
             let error = element.error(ErrorKind::Conflict, &root.field("on"), problem);
-            return Err(Box::new(error.allowed(format!("a port of a function that has some: {}", having(loaded)))));
+            return Err(Box::new(error.allowed(on_what(loaded))));
         }
         return of_those_on(port.as_str(), &all, config.of.as_deref(), element);
     }
@@ -160,6 +161,19 @@ fn having(loaded: &Loaded) -> String {
     if names.is_empty() { "there is none".to_owned() } else { names.join(", ") }
 }
 
+/// On which ports interfaces may be declared, for messages.
+fn on_what(loaded: &Loaded) -> String {
+    let names = |function: &Configured| {
+        let its = function.ports().filter(|port| function.has_interfaces_on(port));
+        its.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let ports: BTreeSet<String> = loaded.functions().iter().flat_map(names).collect();
+    match ports.is_empty() {
+        true => "a port of a function that has interfaces".to_owned(),
+        false => format!("one of the ports {}", Vec::from_iter(ports).join(", ")),
+    }
+}
+
 impl Loaded {
     /// The functions that have a port, in the order of their declarations.
     pub(super) fn functions_on(&self, port: &str) -> impl Iterator<Item = &Configured> {
@@ -189,7 +203,7 @@ impl Loaded {
         };
         let untagged = |(name, config, element): &DeclaredPort| {
             let all: Vec<&Configured> = self.functions_on(name).collect();
-            if all.len() < 2 || !all.iter().all(|function| function.has_interfaces()) {
+            if all.len() < 2 || !all.iter().all(|function| function.has_interfaces_on(name)) {
                 return None;
             }
             Some(InterfaceInfo {

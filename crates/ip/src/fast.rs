@@ -14,3 +14,4 @@ pub(crate) mod received;
 pub(crate) mod rewrite;
 pub(crate) mod scope;
 pub(crate) mod six;
+pub(crate) mod untag;

@@ -6,6 +6,7 @@ use weir_stage::{Graph, GraphError, NodeId, Place, To};
 use crate::config::{Limits, Settings, TableKind};
 use crate::fast::check::Keys;
 use crate::fast::punt::{PuntPolicer, PuntReason};
+use crate::fast::untag::{self, Untagged};
 use crate::fast::{check, forward, hairpin};
 use crate::layer::Running;
 use crate::slow;
@@ -28,6 +29,15 @@ pub struct Stages {
     pub(crate) is_parted: bool,
 }
 
+/// Stages of a layer to which the function before it hands packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Doors {
+    /// For those whose tags were taken off, if they had any.
+    pub tag: NodeId,
+    /// For those that are as they came.
+    pub layer: NodeId,
+}
+
 impl Stages {
     /// Of these `settings`, with ports of these indices.
     pub(crate) fn new(name: &str, settings: Settings<'_>, ports: Vec<u16>, is_parted: bool) -> Stages {
@@ -47,30 +57,72 @@ impl Stages {
     pub(crate) fn draw(&self, running: Option<&Running>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
         let place = Place::Worker { section: u8::from(self.is_parted) };
-        let first = self.add(&mut graph, place, running)?;
+        let first = self.add(&mut graph, (place, false), running)?;
         self.ports.iter().for_each(|&port| graph.receive(port, first));
         Ok(graph)
     }
 
-    /// Adds the stages to the graph of a function that sends packets itself, all on the control side; answers to which of them packets come
-    /// that came in by the layer's ports and that the function does not take.
+    /// What is known of packets whose tags were taken off.
     ///
     /// # Errors
     ///
     /// What a builder of graphs may run out of.
-    pub fn add_to(&self, graph: &mut Graph, running: Option<&Running>) -> Result<NodeId, GraphError> {
-        self.add(graph, Place::Control, running)
+    pub fn tags(graph: &mut Graph) -> Result<Key<Untagged>, GraphError> {
+        graph.claim("interface whose tags were taken off")
     }
 
-    /// Adds the stages to a graph, the one that forwards at a `place`; answers to which packets come first that came in by the ports.
-    pub(crate) fn add(&self, graph: &mut Graph, place: Place, running: Option<&Running>) -> Result<NodeId, GraphError> {
+    /// Adds the stages to the graph of a function that has packets first, by [`Inward`](crate::Inward), and sends most itself. Those of the layer are
+    /// on the control side then. Answers to which of them packets go that the function leaves to the layer: those whose tags were taken off,
+    /// and [others](crate::Came::of_the_layer).
+    ///
+    /// # Errors
+    ///
+    /// What a builder of graphs may run out of.
+    pub fn add_behind(&self, graph: &mut Graph, running: Option<&Running>) -> Result<Doors, GraphError> {
+        let key = Stages::tags(graph)?;
+        let layer = self.add(graph, (Place::Control, true), running)?;
+        let declared = untag::retag_declaration(key);
+        let tag =
+            graph.add_of(self.stage(".tag"), declared, Place::Control, running, |running| Ok(running.retag(key)))?;
+        graph.wire(tag, "out", To::Stage(layer));
+        Ok(Doors { tag, layer })
+    }
+
+    /// Adds a stage at a `place` that takes tags off before a stage `next` of the function.
+    ///
+    /// # Errors
+    ///
+    /// What a builder of graphs may run out of.
+    pub fn add_untag(
+        &self,
+        graph: &mut Graph,
+        place: Place,
+        running: Option<&Running>,
+        (next, doors): (NodeId, Doors),
+    ) -> Result<NodeId, GraphError> {
+        let key = Stages::tags(graph)?;
+        let declared = untag::untag_declaration(key);
+        let untag = graph.add_of(self.stage(".untag"), declared, place, running, |running| running.untag(key))?;
+        graph.wire(untag, "out", To::Stage(next));
+        graph.wire(untag, "layer", To::Stage(doors.layer));
+        Ok(untag)
+    }
+
+    /// Adds the stages to a graph, the one that forwards at a `place`; answers to which packets come first that came in by the ports, and that
+    /// `is_counted` by then or not.
+    fn add(
+        &self,
+        graph: &mut Graph,
+        (place, is_counted): (Place, bool),
+        running: Option<&Running>,
+    ) -> Result<NodeId, GraphError> {
         let kind: Key<PuntReason> = graph.claim("why it goes to the slow path")?;
         let known = if self.is_parted { Some(graph.claim("its VRF and family")?) } else { None };
         let keys = Keys { kind, known };
         let count = self.ports.len();
         let declared = forward::declaration(self.is_parted, count, keys);
-        let forward =
-            graph.add_of(self.stage(".forward"), declared, place, running, |running| running.forward(keys))?;
+        let forward = graph
+            .add_of(self.stage(".forward"), declared, place, running, |running| running.forward(keys, is_counted))?;
         let declared = slow::declaration(count, kind);
         let control = graph
             .add_of(self.stage(".control"), declared, Place::Control, running, |running| Ok(running.slow_path(kind)))?;

@@ -227,6 +227,12 @@ impl Ingress {
         self.interfaces.get(usize::from(interface)).map_or(0, |known| known.vrf.load(Ordering::Relaxed))
     }
 
+    /// The tags of an interface; `None` if there is no such interface.
+    pub(crate) fn tags_of(&self, interface: InterfaceId) -> Option<Tags> {
+        let key = self.interfaces.get(usize::from(interface))?.key.load(Ordering::Relaxed);
+        Some(Tags::from_key(key))
+    }
+
     /// The number of the VRF that the untagged interface of the port of this index is in.
     #[inline(always)]
     pub fn vrf_of_port(&self, port: u16) -> u16 {

@@ -26,6 +26,7 @@ use crate::fast::hairpin::Hairpin;
 use crate::fast::lookups::Lookups;
 use crate::fast::punt::PuntReason;
 use crate::fast::received::Received;
+use crate::fast::untag::{Inward, Retag, Untag, Untagged};
 use crate::graph::Stages;
 use crate::load::{Wanted, load, vrf_names};
 use crate::onward::Onward;
@@ -237,6 +238,15 @@ impl Running {
         Ok(Onward { four: Arc::clone(four), six: Arc::clone(six), fib: Arc::clone(&self.fib), counters })
     }
 
+    /// By which interfaces packets come in, for one stage of the function that has them first; `key` is that of [`Stages::tags`](Stages::tags).
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub fn inward(&self, key: Key<Untagged>) -> Result<Inward, GraphError> {
+        Ok(Inward::new(Arc::clone(&self.fib), self.acquire_received()?, key))
+    }
+
     /// Where packets to an address go; its neighbour is asked for if it is not known. `hash` is that of their flow.
     pub fn reach(&self, now: u64, destination: IpAddr, hash: u32) -> Reach {
         let mut control = lock(&self.shared);
@@ -288,12 +298,16 @@ impl Running {
         lock(&self.shared).interfaces.ports().iter().map(|port| port.name.clone()).collect()
     }
 
-    /// The stage that forwards: all of the fast path, or the part of it behind [`Check`].
-    pub(crate) fn forward(&self, keys: Keys) -> Result<Box<dyn Stage>, GraphError> {
+    /// The stage that forwards: all of the fast path, or the part of it behind [`Check`]. What comes in `is_counted` where a stage before it did.
+    pub(crate) fn forward(&self, keys: Keys, is_counted: bool) -> Result<Box<dyn Stage>, GraphError> {
         let acquire = || self.counters.acquire().map_err(|error| GraphError(vec![error.to_string()]));
         let (ports, policer) = (self.shape.ports.len(), self.shape.policer());
         Ok(by_table!(self, table => {
-            let received = if self.shape.is_parted { None } else { Some(self.acquire_received()?) };
+            let received = match is_counted {
+                _ if self.shape.is_parted => None,
+                true => Some(Received::counted_before(acquire()?)),
+                false => Some(self.acquire_received()?),
+            };
             let shared = Shared { lookups: self.lookups(table), counters: acquire()?, received };
             if self.shape.is_parted {
                 return Ok(Box::new(Forward::<_, true>::new(shared, self.kernel, ports, policer, keys)));
@@ -311,6 +325,16 @@ impl Running {
     fn acquire_received(&self) -> Result<Received, GraphError> {
         let counters = self.received.acquire().map_err(|error| GraphError(vec![error.to_string()]))?;
         Ok(Received::new(counters))
+    }
+
+    /// The stage that takes tags off what the function is to have.
+    pub(crate) fn untag(&self, key: Key<Untagged>) -> Result<Box<dyn Stage>, GraphError> {
+        Ok(Box::new(Untag::new(self.inward(key)?)))
+    }
+
+    /// The stage that puts them back on what the function leaves to the layer.
+    pub(crate) fn retag(&self, key: Key<Untagged>) -> Box<dyn Stage> {
+        Box::new(Retag::new(Arc::clone(&self.fib), key))
     }
 
     /// The stage that looks for packets which turn round.

@@ -122,6 +122,12 @@ impl Lanes {
         self.user[key.index()].all()
     }
 
+    /// The same, to be written.
+    #[inline(always)]
+    pub fn numbers_mut<T>(&mut self, key: Key<T>) -> &mut [u32; BATCH] {
+        self.user[key.index()].all_mut()
+    }
+
     /// Sets the value of claimed lane `lane`, modulo [`USER_LANES`].
     #[inline(always)]
     pub(crate) fn set_user(&mut self, lane: u8, slot: Slot, value: u32) {

@@ -205,8 +205,8 @@ pub trait Function: Sync + 'static {
         true
     }
 
-    /// Whether interfaces may be declared on its ports: it tells packets apart by their VLAN tags.
-    fn has_interfaces(&self) -> bool {
+    /// Whether interfaces may be declared on one of its ports: it tells packets apart by their VLAN tags.
+    fn has_interfaces(&self, _given: &Given<'_, Self::Config>, _port: &str) -> bool {
         false
     }
 

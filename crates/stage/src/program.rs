@@ -57,6 +57,8 @@ struct PortUse {
     in_front: u16,
     /// See [`Function::promiscuous`].
     promiscuous: bool,
+    /// See [`Function::has_interfaces`].
+    has_interfaces: bool,
 }
 
 /// A declared function, read once: all that the program asks of it before it is described.
@@ -70,7 +72,6 @@ pub struct Configured {
     holds: usize,
     permissions: Vec<&'static str>,
     balances: bool,
-    has_interfaces: bool,
     needs: Vec<Need>,
 }
 
@@ -134,9 +135,14 @@ impl Configured {
         self.balances
     }
 
-    /// See [`Function::has_interfaces`].
+    /// See [`Function::has_interfaces`]; none may be declared on ports of others.
+    pub fn has_interfaces_on(&self, port: &str) -> bool {
+        self.port(port).is_some_and(|port| port.has_interfaces)
+    }
+
+    /// Whether interfaces may be declared on any of its ports.
     pub fn has_interfaces(&self) -> bool {
-        self.has_interfaces
+        self.ports.iter().any(|port| port.has_interfaces)
     }
 
     /// See [`Function::needs`].
@@ -256,6 +262,7 @@ impl<F: Function> AnyFunction for F {
         let port_use = |name: String| PortUse {
             in_front: self.in_front(&given, &name),
             promiscuous: self.promiscuous(&given, &name),
+            has_interfaces: self.has_interfaces(&given, &name),
             name,
         };
         let ports = BTreeSet::from_iter(Function::ports(self, &given)).into_iter().map(port_use).collect();
@@ -267,7 +274,6 @@ impl<F: Function> AnyFunction for F {
             holds,
             permissions,
             balances: self.balances(),
-            has_interfaces: self.has_interfaces(),
             needs: self.needs(&given),
             placement,
             config,

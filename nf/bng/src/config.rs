@@ -7,7 +7,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use weir_config::{
     FilePath, InterfaceAddress, MacAddress, Nanos, OneOrMany, PacketRate, PortName, choice, config, either,
 };
-use weir_ip::NeighborTimers;
+use weir_ip::{NeighborTimers, VrfConfig};
 use weir_sched::classify::ClassifyConfig;
 use weir_sched::config::SchedulerConfig;
 
@@ -111,8 +111,8 @@ impl Label {
 config! {
     /// A gateway of the core: where routes lead. One whose Ethernet address is not written is asked for by ARP or neighbour discovery.
     pub struct GatewayConfig {
-        /// The core port behind which it is.
-        pub port: PortName = required, rebuild;
+        /// The core port behind which it is, or the interface on one.
+        pub port: String = required, rebuild;
         /// Its address: the other end of the tunnel with `gre+mpls`, of IPv4; the next router with `ip`.
         pub address: IpAddr = required, rebuild;
         /// The next router on the way to it, where that is another one; of either family (RFC 8950).
@@ -253,6 +253,9 @@ config! {
         pub routes_ipv6: BTreeMap<Ipv6Net, OneOrMany<String>> = empty, rebuild;
         /// The IPv4 routes from a file with the columns `prefix` and `gateway`; several gateways are parted by `;`.
         pub routes_csv: Option<FilePath> = optional, live;
+        /// VRFs by name for interfaces on core ports that are not for customers, such as one for management; customers' packets come and
+        /// go by the default one.
+        pub vrfs: BTreeMap<String, VrfConfig> = empty, rebuild;
         /// Priority (802.1p) of packets to customers, by their DSCP; 0 for those that are not named.
         pub pcp: BTreeMap<u8, u8> = empty, rebuild;
         /// The DSCP that packets to customers leave with, by that which they came with; those not named keep theirs.

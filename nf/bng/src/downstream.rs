@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use weir_ip::{Inward, Untagged};
 use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, Frame, NO_FRAME, Station as Pattern};
@@ -44,6 +45,8 @@ weir_stage::ways! {
         Fragment => way "fragment",
         /// IPv6, for the stage that carries it.
         Ipv6 => way "ipv6",
+        /// By an interface that is not for customers, or with tags of none: for the network layer.
+        Layer => way "layer",
         /// Shorter than an Ethernet header.
         TooShort => drop "too-short",
         /// Its destination MAC address is another station's.
@@ -149,6 +152,8 @@ pub(crate) struct Down<const TUNNEL: bool> {
     pattern: Pattern,
     turns: Turns,
     aside: Aside,
+    /// By which interfaces packets come in, unless a stage before has found out.
+    inward: Option<Inward>,
 }
 
 /// What is found out about the packets of a batch, turn by turn. What was found out about earlier batches is still there where this one
@@ -167,6 +172,16 @@ pub(crate) struct Turns {
     pub(crate) found: [Found; BATCH],
 }
 
+/// What the first turn answers.
+struct Gathered {
+    /// Packets of IPv4 that are sound and for us.
+    good: u64,
+    /// Those of IPv6 behind such headers.
+    of_six: u64,
+    /// Bytes of all packets together.
+    bytes: u64,
+}
+
 /// What packets that are not simply delivered need.
 struct Aside {
     policer: PuntPolicer,
@@ -178,7 +193,13 @@ struct Aside {
 const HALF_LAG: usize = LAG / 2;
 
 impl<const TUNNEL: bool> Down<TUNNEL> {
-    pub(crate) fn new(shared: Shared, kernel: Kernel, policer: PuntPolicer, kind: Key<PuntReason>) -> Down<TUNNEL> {
+    pub(crate) fn new(
+        shared: Shared,
+        kernel: Kernel,
+        policer: PuntPolicer,
+        kind: Key<PuntReason>,
+        inward: Option<Inward>,
+    ) -> Down<TUNNEL> {
         Down {
             pattern: if TUNNEL { pattern(shared.local) } else { Pattern::ANY },
             shared,
@@ -192,15 +213,22 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
                 found: [Found::NONE; BATCH],
             },
             aside: Aside { policer, kind, losses: Losses::of::<Exit>() },
+            inward,
         }
     }
 
     /// One pass over a batch.
     #[inline(always)]
     fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let Down { shared, kernel, pattern, turns, aside } = self;
+        let Down { shared, kernel, pattern, turns, aside, inward } = self;
+        let came = inward.as_mut().map(|inward| inward.enter(batch));
+        let others = came.map_or(0, |came| came.of_the_layer);
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let (good, of_six) = shared.gather::<TUNNEL>(batch, count, turns, (*kernel, *pattern));
+        let Gathered { good, of_six, bytes } = shared.gather::<TUNNEL>(batch, count, turns, (*kernel, *pattern));
+        if let (Some(inward), Some(came)) = (inward, came) {
+            inward.count(batch, came, bytes);
+        }
+        let (good, of_six) = (good & !others, of_six & !others);
         let (mut ports, mut gone) = ([0; BATCH], 0);
         batch.each_in(
             good,
@@ -216,7 +244,8 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
             gone |= shared.carry_six(*kernel, batch, of_six, turns, &mut ports);
         }
         out.answer_indexed_each(gone, &ports);
-        let rest = batch.live() & !gone;
+        Slots(others).for_each(|slot| out.answer(slot, Exit::Layer));
+        let rest = batch.live() & !(gone | others);
         if rest != 0 {
             shared.sort_out::<TUNNEL>(batch, rest, aside, out);
         }
@@ -224,8 +253,7 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
 }
 
 impl Shared {
-    /// The first turn: reads headers, and asks for what they lead to. Answers which packets of IPv4 are sound and for us, and which are
-    /// of IPv6 behind such headers.
+    /// The first turn: reads headers, and asks for what they lead to.
     #[inline(always)]
     fn gather<const TUNNEL: bool>(
         &self,
@@ -233,17 +261,19 @@ impl Shared {
         count: usize,
         turns: &mut Turns,
         (kernel, pattern): (Kernel, Pattern),
-    ) -> (u64, u64) {
+    ) -> Gathered {
         let (mut outer_frames, mut inner_frames) = ([&NO_FRAME; BATCH], [&NO_FRAME; BATCH]);
         let (mut outer_lengths, mut inner_lengths) = ([0_u16; BATCH], [0_u16; BATCH]);
         let (mut index, mut station) = (0, self.ports.ingress(0));
         let (mut others, mut led, mut missing) = (0, 0, 0);
         let (mut six, mut passed, mut protocols) = (0, 0, 0);
         let subscribers = &*self.subscribers;
+        let mut bytes = 0;
         batch.each_ref(
             #[inline(always)]
             |slot, packet| {
                 let at = slot.index();
+                bytes += packet.len() as u64;
                 if batch.lanes.port[slot] != index {
                     index = batch.lanes.port[slot];
                     station = self.ports.ingress(index);
@@ -302,18 +332,18 @@ impl Shared {
             self.find(slot.index(), turns);
         }
         if batch.live() & !passed == 0 {
-            return (0, six);
+            return Gathered { good: 0, of_six: six, bytes };
         }
         let inside = frame_check::check(kernel, pattern, &inner_frames, &inner_lengths, &turns.inner, count);
         if !TUNNEL {
-            return (inside & !(others | passed), six);
+            return Gathered { good: inside & !(others | passed), of_six: six, bytes };
         }
         let any = Pattern::pattern([0; Ethernet::LEN], [0; Ethernet::LEN]);
         let outside = frame_check::check(kernel, any, &outer_frames, &outer_lengths, &turns.outer, count);
         if protocols != ethernet::IPV4.to_be() {
             six = self.sift(&inner_frames, batch.live() & !others & outside);
         }
-        (inside & !others & outside, six)
+        Gathered { good: inside & !others & outside, of_six: six, bytes }
     }
 
     /// Which of these have the gateway's end of a tunnel and a GRE header with a key of IPv6 in front of their inner packets.
@@ -460,13 +490,15 @@ impl Shared {
 }
 
 /// What [`Down`] declares.
-pub(crate) fn declaration(ports: usize, kind: Key<PuntReason>) -> Declaration {
-    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).writes(&[kind.into()])
+pub(crate) fn declaration(ports: usize, kind: Key<PuntReason>, untagged: Option<Key<Untagged>>) -> Declaration {
+    let declared = Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).writes(&[kind.into()]);
+    untagged.iter().fold(declared, |declared, key| declared.writes(&[LaneId::L3, (*key).into()]))
 }
 
 impl<const TUNNEL: bool> Stage for Down<TUNNEL> {
     fn declare(&self) -> Declaration {
-        declaration(self.shared.ports.list().len(), self.aside.kind)
+        let untagged = self.inward.as_ref().map(Inward::key);
+        declaration(self.shared.ports.list().len(), self.aside.kind, untagged)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

@@ -1,7 +1,7 @@
 //! The function `bng` as the program sees it: its configuration, and what that comes to.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use ipnet::Ipv6Net;
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
@@ -61,6 +61,11 @@ impl Function for Bng {
         false
     }
 
+    /// On the core side.
+    fn has_interfaces(&self, given: &Given<'_, BngConfig>, port: &str) -> bool {
+        given.config.core.iter().any(|core| core.as_str() == port)
+    }
+
     fn holds(&self, given: &Given<'_, BngConfig>) -> usize {
         qos::holds(&given.config.qos, given.config.access.len(), Arrangement::of(given.placement).owners())
     }
@@ -87,10 +92,8 @@ impl Function for Bng {
     }
 
     fn verbs(&self) -> &'static [Verb] {
-        // The interfaces of the core side are its ports: none is added.
-        let layer = || weir_ip::VERBS.iter().filter(|verb| verb.noun != "interface");
-        static ALL: OnceLock<Vec<Verb>> = OnceLock::new();
-        ALL.get_or_init(|| request::VERBS.iter().chain(layer()).copied().collect())
+        static ALL: LazyLock<Vec<Verb>> = LazyLock::new(|| [request::VERBS, weir_ip::VERBS].concat());
+        &ALL
     }
 
     fn examples(&self) -> &'static [&'static str] {

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!  access -> [shape] -> [balance-up] -> up, six-up ----------------------------> core
-//!  core --------------> [balance-down] -> down, six-down -> [identify] -> [shape] -> access
+//!  core -> [core.untag -> balance-down] -> down, six-down -> [identify] -> [shape] -> access
 //! ```
 //!
-//! What comes from the core for the gateway itself goes to the network layer's stages `core.forward` and `core.control`. What stands in brackets is there where somebody balances, or shapes. Workers that share the subscribers have a copy each of the stages between
+//! What comes from the core for the gateway itself goes to the network layer's stages `core.tag`, `core.forward` and `core.control`. What stands in brackets is there where somebody balances, or shapes. Workers that share the subscribers have a copy each of the stages between
 //! balancers and ports, in a section of its own.
 
 use std::sync::Arc;
 
+use weir_ip::{Doors, Stages};
 use weir_packet::Key;
 use weir_sched::shaper;
 use weir_stage::ownership::balance::{MakeBalancer, Spec};
@@ -85,8 +86,8 @@ impl Shape {
         let copies: Result<Vec<Copy>, GraphError> =
             self.arrangement.sections().map(|(owner, place)| drawing.copy(owner, place)).collect();
         let control = drawing.control()?;
-        let layer = self.layer.add_to(&mut drawing.graph, running.map(|running| &running.layer))?;
-        drawing.wire(&copies?, control, layer)?;
+        let doors = self.layer.add_behind(&mut drawing.graph, running.map(|running| &running.layer))?;
+        drawing.wire(&copies?, control, doors)?;
         Ok(drawing.graph)
     }
 
@@ -100,10 +101,12 @@ impl<'a> Drawing<'a> {
         let (shape, kind, ports) = (self.shape, self.kind, self.shape.ports.list().len());
         let owned = self.running.map(Running::owned).transpose()?;
         let (graph, owned) = (&mut self.graph, owned.as_ref());
+        // Where somebody balances, tags are taken off before.
+        let untagged = if shape.arrangement.is_balanced() { None } else { Some(Stages::tags(graph)?) };
         let declared = upstream::declaration(ports, kind);
         let up = graph.add_of(shape.stage("up"), declared, place, owned, |owned| owned.up(kind))?;
-        let declared = downstream::declaration(ports, kind);
-        let down = graph.add_of(shape.stage("down"), declared, place, owned, |owned| owned.down(kind))?;
+        let declared = downstream::declaration(ports, kind, untagged);
+        let down = graph.add_of(shape.stage("down"), declared, place, owned, |owned| owned.down(kind, untagged))?;
         let mut six = |name| {
             let declared = six::declaration(ports, kind);
             graph.add_of(shape.stage(name), declared, place, owned, |owned| owned.six(kind))
@@ -119,12 +122,16 @@ impl<'a> Drawing<'a> {
         self.graph.add_of(name, declared, Place::Control, self.running, |running| running.slow_path(kind))
     }
 
-    fn wire(&mut self, copies: &[Copy], control: NodeId, layer: NodeId) -> Result<(), GraphError> {
+    fn wire(&mut self, copies: &[Copy], control: NodeId, doors: Doors) -> Result<(), GraphError> {
         for copy in copies {
             let graph = &mut self.graph;
             punts::<upstream::Exit>(graph, copy.up, |_| control);
             // What is for the gateway itself on the core side is the network layer's.
-            let whose = |way: &str| if matches!(way, "arp" | "local") { layer } else { control };
+            let whose = |way: &str| match way {
+                "arp" | "local" => doors.tag,
+                "layer" => doors.layer,
+                _ => control,
+            };
             punts::<downstream::Exit>(graph, copy.down, whose);
             punts::<six::Exit>(graph, copy.six_up, |_| control);
             // In a tunnel nothing of it listens.
@@ -137,6 +144,7 @@ impl<'a> Drawing<'a> {
         let up = self.before_up("balance-up", copies.iter().map(|copy| copy.up))?;
         let owners = copies.iter().map(|copy| copy.down);
         let down = self.balanced("balance-down", Running::balance_down, owners)?;
+        let from_core = self.before_down(down, doors)?;
         self.graph.wire(control, "up", To::Stage(up));
         self.graph.wire(control, "down", To::Stage(down));
         let ports = &self.shape.ports;
@@ -148,7 +156,7 @@ impl<'a> Drawing<'a> {
             self.wire_to_customers(position, port, copies)?;
             let first = match port.side {
                 Side::Access => self.first_up(position, port, copies, up)?,
-                Side::Core => down,
+                Side::Core => from_core,
             };
             self.graph.receive(port.index, first);
         }
@@ -158,6 +166,16 @@ impl<'a> Drawing<'a> {
     /// A balancer of packets from customers before these stages of the owners, in their order; the stage itself if there is one owner only.
     fn before_up(&mut self, name: &str, owners: impl Iterator<Item = NodeId>) -> Result<NodeId, GraphError> {
         self.balanced(name, Running::balance_up, owners)
+    }
+
+    /// Where packets from the core come in: a balancer tells them apart by what is behind tags.
+    fn before_down(&mut self, down: NodeId, doors: Doors) -> Result<NodeId, GraphError> {
+        let arrangement = self.shape.arrangement;
+        if !arrangement.is_balanced() {
+            return Ok(down);
+        }
+        let layer = self.running.map(|running| &running.layer);
+        self.shape.layer.add_untag(&mut self.graph, arrangement.entrance(), layer, (down, doors))
     }
 
     fn balanced(&mut self, name: &str, make: Make, owners: impl Iterator<Item = NodeId>) -> Result<NodeId, GraphError> {

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
-use weir_ip::InTurn;
+use weir_ip::{InTurn, Untagged};
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::ownership::Own;
 use weir_stage::ownership::balance::MakeBalancer;
-use weir_stage::{Graph, GraphError, Instance, Notice, RequestError, Saved, ShowRows, Stage};
+use weir_stage::{Graph, GraphError, Instance, InterfaceSet, Notice, Others, RequestError, Saved, ShowRows, Stage};
 
 use crate::balance::{BalanceDown, BalanceUp};
 use crate::config::{BngConfig, CoreEncapsulation};
@@ -79,11 +79,16 @@ impl Owned<'_> {
     }
 
     /// The stage for packets to customers.
-    pub(crate) fn down(&self, kind: Key<PuntReason>) -> Result<Box<dyn Stage>, GraphError> {
+    pub(crate) fn down(
+        &self,
+        kind: Key<PuntReason>,
+        untagged: Option<Key<Untagged>>,
+    ) -> Result<Box<dyn Stage>, GraphError> {
         let (shared, kernel) = (self.running.down_shared(self), self.running.kernel);
+        let inward = untagged.map(|key| self.running.layer.inward(key)).transpose()?;
         Ok(match self.running.shape.is_tunnel() {
-            true => Box::new(Down::<true>::new(shared, kernel, self.policer()?, kind)),
-            false => Box::new(Down::<false>::new(shared, kernel, self.policer()?, kind)),
+            true => Box::new(Down::<true>::new(shared, kernel, self.policer()?, kind, inward)),
+            false => Box::new(Down::<false>::new(shared, kernel, self.policer()?, kind, inward)),
         })
     }
 
@@ -248,6 +253,14 @@ impl Instance for Running {
         let mut control = lock(&self.shared);
         control.follow_links();
         control.next_look = 0;
+    }
+
+    fn interfaces(&self) -> Option<Arc<dyn InterfaceSet>> {
+        self.layer.interfaces()
+    }
+
+    fn share_with(&self, others: Others, now: u64) {
+        self.layer.share_with(others, now);
     }
 
     fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {

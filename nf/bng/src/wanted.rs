@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Path, PortName};
+use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, InterfaceAddress, Path};
 use weir_stage::{Argument, Collection, Env, Given, PortInfo, Site};
 use weir_wire::{MacAddr, martian, mpls};
 
@@ -40,7 +40,7 @@ pub(crate) struct Wanted {
     pub(crate) addresses6: Vec<Ipv6Net>,
     /// The gateway's addresses towards customers.
     pub(crate) addresses: Vec<Ipv4Net>,
-    /// Addresses of its core ports.
+    /// Addresses of its core ports, and of the interfaces on them.
     pub(crate) core_addresses: Vec<IpAddr>,
     /// Its end of tunnels; 0.0.0.0 with plain IP.
     pub(crate) local: Ipv4Addr,
@@ -52,7 +52,7 @@ pub(crate) struct Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gateway {
     pub(crate) name: String,
-    /// The name of its port.
+    /// The name of its port, or of its interface.
     pub(crate) port: String,
     /// The next router on the way to it.
     pub(crate) via: IpAddr,
@@ -80,6 +80,14 @@ pub(crate) fn wanted(given: &Given<'_, BngConfig>, env: &Env<'_>) -> Wanted {
     Wanted { ports: Arc::new(ports), gateways, routes, addresses, addresses6, core_addresses, local, wrong }
 }
 
+/// What a gateway may be behind: a core port, or an interface on one.
+struct Link<'a> {
+    name: &'a str,
+    /// Bytes of the longest IP packet.
+    mtu: u16,
+    addresses: &'a [InterfaceAddress],
+}
+
 struct Loader<'a> {
     element: &'a Element,
     env: &'a Env<'a>,
@@ -87,7 +95,7 @@ struct Loader<'a> {
     errors: Errors,
 }
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
     fn ports(&mut self) -> Ports {
         let mut list: Vec<BngPort> = Vec::new();
         let sides = [("access", &self.config.access, Side::Access), ("core", &self.config.core, Side::Core)];
@@ -136,12 +144,11 @@ impl Loader<'_> {
         let is_tunnel = self.config.core_encapsulation == CoreEncapsulation::GreMpls;
         let mut wrong: Vec<(&str, String, String)> = Vec::new();
         let mut is_wrong = |key, problem: String, remedy: &str| wrong.push((key, problem, remedy.to_owned()));
-        let mut positions = (0..).zip(ports.list());
-        let port = positions.find(|(_, port)| port.side == Side::Core && port.name == config.port.as_str());
-        if port.is_none() {
-            let core: Vec<&str> = self.config.core.iter().map(PortName::as_str).collect();
-            let problem = format!("\"{}\" is no core port", config.port);
-            is_wrong("port", problem, &format!("choose one of {}", core.join(", ")));
+        let links = self.links(ports);
+        let link = links.iter().find(|link| link.name == config.port);
+        if link.is_none() {
+            let problem = format!("\"{}\" is no core port, and no interface on one", config.port);
+            is_wrong("port", problem, &format!("choose one of {}", names(links.iter().map(|link| link.name))));
         }
         for (key, address) in [("address", Some(config.address)), ("via", config.via)] {
             if let Some(address) = address.filter(|address| !may_be_asked(*address)) {
@@ -188,9 +195,8 @@ impl Loader<'_> {
                 is_wrong("labels", problem, "choose 0 or 16 to 1048575");
             }
         }
-        if let Some((_, port)) = port.filter(|(_, port)| config.mtu.is_some_and(|mtu| mtu > port.mtu)) {
-            let problem =
-                format!("{} is more than the {} of port \"{}\"", config.mtu.unwrap_or(0), port.mtu, port.name);
+        if let Some(link) = link.filter(|link| config.mtu.is_some_and(|mtu| mtu > link.mtu)) {
+            let problem = format!("{} is more than the {} of \"{}\"", config.mtu.unwrap_or(0), link.mtu, link.name);
             is_wrong("mtu", problem, "lower it, or raise mtu of the port");
         }
         let is_right = wrong.is_empty();
@@ -201,18 +207,18 @@ impl Loader<'_> {
             let error = self.element.error(ErrorKind::Conflict, &path.field(key), problem);
             self.errors.push(if remedy.is_empty() { error } else { error.remedy(remedy) });
         }
-        let (_, port) = port.filter(|_| is_right)?;
+        let link = link.filter(|_| is_right)?;
         let bottom = entries.len();
         let labels =
             (1..).zip(&entries).map(|(n, entry)| mpls::Label::new(entry.label, entry.tc, n == bottom, entry.ttl));
-        let (via, mtu) = (config.via.unwrap_or(config.address), config.mtu.unwrap_or(port.mtu));
+        let (via, mtu) = (config.via.unwrap_or(config.address), config.mtu.unwrap_or(link.mtu));
         let labels: Vec<mpls::Label> = labels.collect();
         let tunnel = match (end, via) {
             (Some(end), _) => Some(Tunnel::new(&labels, self.outer(local, end), mtu)),
             (None, IpAddr::V4(_)) if config.mtu.is_some() || self.leads_six(name) => Some(Tunnel::plain(mtu)),
             (None, _) => None,
         };
-        Some(Gateway { name: name.to_owned(), port: port.name.clone(), via, mac, tunnel, end })
+        Some(Gateway { name: name.to_owned(), port: link.name.to_owned(), via, mac, tunnel, end })
     }
 
     /// Whether an IPv6 route leads to a gateway.
@@ -302,10 +308,23 @@ impl Loader<'_> {
 
     /// The gateways that there are, for messages.
     fn names(&self) -> String {
-        const SHOWN: usize = 8;
-        let names: Vec<&str> = self.config.gateways.keys().take(SHOWN).map(String::as_str).collect();
-        let more = if self.config.gateways.len() > SHOWN { ", ..." } else { "" };
-        format!("one of {}{more}", names.join(", "))
+        format!("one of {}", names(self.config.gateways.keys().map(String::as_str)))
+    }
+
+    /// The core ports, and the interfaces on them.
+    fn links(&self, ports: &Ports) -> Vec<Link<'a>> {
+        let core = |index: u16| ports.list().iter().any(|port| port.side == Side::Core && port.index == index);
+        let ports = self.env.ports.iter().filter(|port| core(port.index));
+        let mtus: HashMap<&str, u16> = ports.clone().map(|port| (port.name.as_str(), port.facts.mtu)).collect();
+        let tagged = self.env.interfaces.iter().filter(|info| info.of == self.element.name() && !info.is_untagged());
+        let tagged = tagged.filter_map(|info| {
+            let mtu = *mtus.get(info.on.as_deref()?)?;
+            Some(Link { name: &info.name, mtu: info.mtu.unwrap_or(mtu), addresses: &info.addresses })
+        });
+        ports
+            .map(|port| Link { name: &port.name, mtu: port.facts.mtu, addresses: &port.addresses })
+            .chain(tagged)
+            .collect()
     }
 
     fn addresses(&mut self) -> Vec<Ipv4Net> {
@@ -324,9 +343,8 @@ impl Loader<'_> {
     }
 
     fn core_addresses(&self, ports: &Ports) -> Vec<IpAddr> {
-        let core = ports.list().iter().filter(|port| port.side == Side::Core);
-        let infos = core.filter_map(|port| self.env.ports.iter().find(|info| info.index == port.index));
-        infos.flat_map(|info| &info.addresses).map(|address| address.net().addr()).collect()
+        let links = self.links(ports);
+        links.iter().flat_map(|link| link.addresses).map(|address| address.net().addr()).collect()
     }
 
     /// Looks at the numbers in the maps of DSCPs and priorities, and at the outer header's.
@@ -375,6 +393,14 @@ impl Loader<'_> {
         let path = root.field(key);
         self.element.error(kind, &path.index(index), problem)
     }
+}
+
+/// Names for messages, the first few of them.
+fn names<'a>(all: impl Iterator<Item = &'a str> + Clone) -> String {
+    const SHOWN: usize = 8;
+    let first: Vec<&str> = all.clone().take(SHOWN).collect();
+    let more = if all.count() > SHOWN { ", ..." } else { "" };
+    first.join(", ") + more
 }
 
 fn port(info: &PortInfo, side: Side) -> BngPort {

@@ -30,7 +30,7 @@ fn what_is_wrong_with_gateways_is_told_key_by_key() {
         });
     });
     let expected = [
-        "test.lua:1: bng.gateways[\"west\"].port: \"cpe\" is no core port; choose one of core",
+        "test.lua:1: bng.gateways[\"west\"].port: \"cpe\" is no core port, and no interface on one; choose one of core",
         "test.lua:1: bng.gateways[\"west\"].via: 224.0.0.5 is no address of a host",
         "test.lua:1: bng.gateways[\"west\"].address: 192.0.2.1 is this end of the tunnel; write the other end's",
         "test.lua:1: bng.gateways[\"west\"].mac: 01:00:00:00:00:01 is not the address of one station",
@@ -38,7 +38,7 @@ fn what_is_wrong_with_gateways_is_told_key_by_key() {
     ];
     assert_eq!(wrong, expected);
     let wrong = errors(|config| config["gateways"]["west"]["mtu"] = json!(1600));
-    let expected = "test.lua:1: bng.gateways[\"west\"].mtu: 1600 is more than the 1500 of port \"core\"; lower it, or raise mtu of the port";
+    let expected = "test.lua:1: bng.gateways[\"west\"].mtu: 1600 is more than the 1500 of \"core\"; lower it, or raise mtu of the port";
     assert_eq!(wrong, [expected]);
 }
 

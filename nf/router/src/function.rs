@@ -23,7 +23,7 @@ impl Function for Router {
         given.config.ports.iter().map(PortName::to_string).collect()
     }
 
-    fn has_interfaces(&self) -> bool {
+    fn has_interfaces(&self, _given: &Given<'_, RouterConfig>, _port: &str) -> bool {
         true
     }
 

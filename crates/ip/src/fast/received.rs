@@ -11,7 +11,11 @@ use crate::tables::counters::WorkerCounters;
 use crate::{Ingress, InterfaceId, NO_INTERFACE};
 
 /// One worker's counters of what came in, by number of the interface.
-pub(crate) struct Received(Arc<WorkerCounters>);
+pub(crate) struct Received {
+    counters: Arc<WorkerCounters>,
+    /// How many of them are written: none where another stage has counted.
+    places: usize,
+}
 
 /// The index of no port.
 const NO_PORT: u16 = u16::MAX;
@@ -38,7 +42,12 @@ pub(crate) struct Entered {
 
 impl Received {
     pub(crate) fn new(counters: Arc<WorkerCounters>) -> Received {
-        Received(counters)
+        Received { places: counters.places(), counters }
+    }
+
+    /// Finds out by which interfaces packets came in that another stage has counted.
+    pub(crate) fn counted_before(counters: Arc<WorkerCounters>) -> Received {
+        Received { counters, places: 0 }
     }
 
     /// Finds out by which interfaces packets came in, and notes where their network headers begin and, if they are several, their VRFs.
@@ -127,6 +136,6 @@ impl Received {
     #[inline(always)]
     fn count(&self, run: Run) {
         // What belongs to no interface is beyond all counters.
-        self.0.view(self.0.places()).count(run.interface.into(), run.packets, run.bytes);
+        self.counters.view(self.places).count(run.interface.into(), run.packets, run.bytes);
     }
 }

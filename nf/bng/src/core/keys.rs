@@ -73,7 +73,7 @@ impl Keys {
             punt_rate: config.punt_rate,
             neighbor_timers: config.neighbor_timers.clone(),
             limits: limits(config, wanted),
-            vrfs: BTreeMap::new(),
+            vrfs: config.vrfs.clone(),
             advertise: BTreeMap::new(),
             proxy_arp: Vec::new(),
         }

@@ -179,7 +179,7 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
             Up::<TUNNEL>::new(up, kernel, policer(), kind, Identifications::new(&Sequence::default(), false)),
             &domain,
         );
-        let mut down = Harness::reading(Down::<TUNNEL>::new(down, kernel, policer(), kind), &domain);
+        let mut down = Harness::reading(Down::<TUNNEL>::new(down, kernel, policer(), kind, None), &domain);
         for slot in (0..weir_packet::BATCH).map(Slot::new) {
             up.lanes().port[slot] = ACCESS_INDEX;
             down.lanes().port[slot] = CORE_INDEX;

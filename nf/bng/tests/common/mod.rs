@@ -19,7 +19,9 @@ use weir_engine::{Account, Blueprint, Engine, GraphPart, Idle, PortPart, Setting
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
 use weir_port_mem::{MemHandle, MemPort};
-use weir_stage::{AnyFunction, Env, Ground, Instance, Layout, Placement, Port, PortInfo, rehearsal};
+use weir_stage::{
+    AnyFunction, Env, Ground, Instance, InterfaceInfo, Layout, Placement, Port, PortInfo, TagInfo, rehearsal,
+};
 use weir_wire::arp::{ArpFields, Operation};
 use weir_wire::build::UdpFrame;
 use weir_wire::{MacAddr, ethernet, icmp, ipv4};
@@ -75,6 +77,10 @@ pub struct Rig {
     pub pool: HeapPool,
     ports: Vec<MemPort>,
     placement: Placement,
+    /// Declared interfaces.
+    pub interfaces: Vec<InterfaceInfo>,
+    /// Tags that all frames of the first core port have on its link, which tests do not see; what has others is kept as it is.
+    link_tags: Vec<u8>,
 }
 
 /// A gateway whose next router is known.
@@ -161,6 +167,26 @@ pub fn build_in(
 
 impl Rig {
     pub fn new(ports: &[PortSpec], config: Value) -> Rig {
+        Rig::with_interfaces(ports, Vec::new(), config)
+    }
+
+    /// The first core port's addresses are those of an interface with these tags, and gateways are behind that.
+    pub fn tagged(ports: &[PortSpec], mut config: Value, tags: &[TagInfo]) -> Rig {
+        let mut ports = ports.to_vec();
+        let core = interface(&ports[CORE], tags);
+        ports[CORE].1 = &[];
+        for gateway in config["gateways"].as_object_mut().unwrap().values_mut() {
+            if gateway["port"] == *ports[CORE].0 {
+                gateway["port"] = json!(core.name);
+            }
+        }
+        let mut rig = Rig::with_interfaces(&ports, vec![core], config);
+        rig.link_tags =
+            tags.iter().flat_map(|tag| [tag.tpid.to_be_bytes(), tag.vlan.to_be_bytes()]).flatten().collect();
+        rig
+    }
+
+    pub fn with_interfaces(ports: &[PortSpec], interfaces: Vec<InterfaceInfo>, config: Value) -> Rig {
         let domain = Domain::new();
         let pool = HeapPool::new(16_384, MAX_FRAME);
         let (opened, handles): (Vec<_>, Vec<_>) = ports
@@ -172,7 +198,7 @@ impl Rig {
             .unzip();
         let infos = port_infos(ports, &opened);
         let names: Vec<&str> = ports.iter().map(|spec| spec.0).collect();
-        let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
+        let env = Env { ports: &infos, interfaces: &interfaces, folder: None, running: None };
         let ground = Ground { domain: &domain, now: 0 };
         let element = element(&names, &config).unwrap();
         let placement = Bng.configure(&element).unwrap().placement().clone();
@@ -186,7 +212,9 @@ impl Rig {
             sample_every: weir_engine::SAMPLE_EVERY,
         };
         let engine = Engine::start(settings, &pool, &domain).unwrap();
-        let mut rig = Rig { engine, instance, infos, handles, domain, pool, ports: opened, placement };
+        let link_tags = Vec::new();
+        let mut rig =
+            Rig { engine, instance, infos, handles, domain, pool, ports: opened, placement, interfaces, link_tags };
         rig.install(true);
         rig
     }
@@ -230,7 +258,8 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
+        let env =
+            Env { ports: &self.infos, interfaces: &self.interfaces, folder: None, running: Some(&*self.instance) };
         let ground = Ground { domain: &self.domain, now };
         let next = rehearsal::build(&Bng, &element(&names, config).unwrap(), &env, &ground);
         self.instance = next.unwrap();
@@ -242,7 +271,8 @@ impl Rig {
         let names: Vec<String> = self.infos.iter().map(|info| info.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let now = self.engine.now();
-        let env = Env { ports: &self.infos, interfaces: &[], folder: None, running: Some(&*self.instance) };
+        let env =
+            Env { ports: &self.infos, interfaces: &self.interfaces, folder: None, running: Some(&*self.instance) };
         let change = rehearsal::change(&Bng, &element(&names, config).unwrap(), &env).unwrap();
         change(now);
     }
@@ -263,12 +293,32 @@ impl Rig {
     }
 
     pub fn send(&mut self, port: usize, frame: Vec<u8>) {
+        let frame = if port == CORE { self.on_the_link(frame) } else { frame };
+        self.handles[port].send(frame);
+    }
+
+    /// A frame as it is on the link of the first core port.
+    fn on_the_link(&self, mut frame: Vec<u8>) -> Vec<u8> {
+        let at = frame.len().min(12);
+        frame.splice(at..at, self.link_tags.iter().copied());
+        frame
+    }
+
+    /// Sends a frame as it is, tags and all.
+    pub fn send_as_is(&mut self, port: usize, frame: Vec<u8>) {
         self.handles[port].send(frame);
     }
 
     /// What a port sent since the last call.
     pub fn sent(&mut self, port: usize) -> Vec<Vec<u8>> {
-        self.handles[port].received()
+        let mut frames = self.handles[port].received();
+        if port == CORE {
+            for frame in &mut frames {
+                let tags: Vec<u8> = frame.drain(12..12 + self.link_tags.len()).collect();
+                assert_eq!(tags, self.link_tags, "on its link");
+            }
+        }
+        frames
     }
 
     pub fn mac(&self, port: usize) -> MacAddr {
@@ -399,6 +449,21 @@ impl Rig {
         assert_eq!(weir_packet::defects(), 0);
         assert_eq!(pool.taken() - pool.at_hand(), 0, "buffers are missing");
         all
+    }
+}
+
+/// The interface that has a port's addresses and tags.
+pub fn interface(port: &PortSpec, tags: &[TagInfo]) -> InterfaceInfo {
+    InterfaceInfo {
+        name: format!("{}.tagged", port.0),
+        on: Some(port.0.to_owned()),
+        of: "bng".to_owned(),
+        tags: tags.to_vec(),
+        addresses: port.1.iter().map(|text| InterfaceAddress::parse(text).unwrap()).collect(),
+        vrf: None,
+        mtu: None,
+        up: true,
+        place: Place::line("test.lua", 3),
     }
 }
 
