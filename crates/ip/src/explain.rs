@@ -64,10 +64,10 @@ fn lookup(rib: &Rib, vrf: VrfId, address: IpAddr) -> Option<(IpNet, Target)> {
 
 /// The Ethernet address by which a next hop is reached.
 fn mac_of(control: &Control, hop: NextHop, destination: IpAddr) -> Option<MacAddr> {
-    control.neighbor(hop.port, hop.neighbor(destination))?.mac
+    control.neighbor(hop.interface, hop.neighbor(destination))?.mac
 }
 
 fn words(control: &Control, hop: NextHop) -> String {
-    let port = control.name_of(hop.port);
+    let port = control.name_of(hop.interface);
     hop.gateway.map_or_else(|| format!("on {port}"), |gateway| format!("via {gateway} on {port}"))
 }

@@ -251,10 +251,10 @@ impl Running {
     pub fn reach(&self, now: u64, destination: IpAddr, hash: u32) -> Reach {
         let mut control = lock(&self.shared);
         match control.routing.decide(DEFAULT_VRF, destination, || hash) {
-            Decision::Via(hop) if control.routing.is_inlet(hop.port) => Reach::Inlet(hop.port),
+            Decision::Via(hop) if control.routing.is_inlet(hop.interface) => Reach::Inlet(hop.interface),
             Decision::Via(hop) => {
                 let resolution = control.resolve(now, hop, destination);
-                Reach::Neighbor(hop.port, hop.neighbor(destination), resolution)
+                Reach::Neighbor(hop.interface, hop.neighbor(destination), resolution)
             }
             Decision::NoRoute | Decision::Discard(_) => Reach::NoRoute,
             Decision::Local | Decision::Broadcast | Decision::LinkLocal | Decision::Flood(_) => Reach::Here,
@@ -263,7 +263,7 @@ impl Running {
 
     /// Whether the Ethernet address of a neighbour is known; it is asked for if not, and kept fresh if it is.
     pub fn ask(&self, now: u64, interface: InterfaceId, neighbor: IpAddr) -> Resolution {
-        let hop = NextHop { port: interface, gateway: Some(neighbor) };
+        let hop = NextHop { interface, gateway: Some(neighbor) };
         lock(&self.shared).resolve(now, hop, neighbor)
     }
 

@@ -207,7 +207,8 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
                 Some(name) => control.name_of(port) == &**name,
                 None => control.vrf_of(port) == vrf,
             };
-            let mut known = control.neighbors().filter(|known| known.address == station.address && is_it(known.port));
+            let mut known =
+                control.neighbors().filter(|known| known.address == station.address && is_it(known.interface));
             let neighbor =
                 known.next().ok_or_else(|| format!("{station} is no neighbour; `show neighbors` lists them"))?;
             if known.next().is_some() {
@@ -216,7 +217,7 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
             if neighbor.source == RouteSource::Config {
                 return Err(format!("neighbour {station} stands in the configuration; delete it there and reload"));
             }
-            Ok(Change::NoNeighbor(neighbor.port, neighbor.address))
+            Ok(Change::NoNeighbor(neighbor.interface, neighbor.address))
         }
         verb => match verb.strip_prefix("interface ") {
             Some(action) => interface::understand(control, action, arguments).map(Change::Interface),

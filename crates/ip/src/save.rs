@@ -40,11 +40,11 @@ fn route(control: &Control, network: Network, source: RouteSource) -> Option<Sav
 fn neighbor(control: &Control, added: &Neighbor<IpAddr>) -> Option<Saved> {
     let is_link_local = matches!(added.address, IpAddr::V6(address) if Family::is_link_local(address));
     let address = match is_link_local {
-        true => format!("{}%{}", added.address, control.name_of(added.port)),
+        true => format!("{}%{}", added.address, control.name_of(added.interface)),
         false => added.address.to_string(),
     };
     let arguments = json!({ "address": address, "mac": added.mac?.to_string() });
-    Some(in_vrf(control, control.vrf_of(added.port), NEIGHBORS.saved("add", arguments)))
+    Some(in_vrf(control, control.vrf_of(added.interface), NEIGHBORS.saved("add", arguments)))
 }
 
 /// A request in a VRF, which is named unless it is the default one, as is the table of the configuration that the entry belongs to.

@@ -208,8 +208,8 @@ fn route_row(control: &Control, network: Network, source: RouteSource) -> Option
 fn neighbors(control: &Control, filter: Option<&str>) -> Vec<Neighbor<IpAddr>> {
     let chosen = control.neighbors().filter(|neighbor| {
         filter.is_none_or(|word| {
-            let (address, port) = (neighbor.address.to_string(), control.name_of(neighbor.port));
-            let vrf = control.vrf_name(control.vrf_of(neighbor.port));
+            let (address, port) = (neighbor.address.to_string(), control.name_of(neighbor.interface));
+            let vrf = control.vrf_name(control.vrf_of(neighbor.interface));
             [address.as_str(), port, neighbor.state.name(), neighbor.source.name(), vrf].contains(&word)
         })
     });
@@ -220,18 +220,18 @@ fn neighbor_row(control: &Control, neighbor: Neighbor<IpAddr>, now: u64) -> Valu
     json!({
         "address": neighbor.address.to_string(),
         "mac": neighbor.mac.map(|mac| mac.to_string()),
-        "interface": control.name_of(neighbor.port),
+        "interface": control.name_of(neighbor.interface),
         "state": neighbor.state.name(),
         "source": neighbor.source.name(),
         "age": now.saturating_sub(neighbor.since) / 1_000_000_000,
-        "vrf": control.vrf_name(control.vrf_of(neighbor.port)),
+        "vrf": control.vrf_name(control.vrf_of(neighbor.interface)),
     })
 }
 
 fn vrf_row(control: &Control, vrf: VrfId) -> Value {
     let tables = control.routing.table(vrf);
     let interfaces = control.interfaces.iter().filter(|interface| interface.wanted.vrf == vrf).count();
-    let neighbors = control.neighbors().filter(|neighbor| control.vrf_of(neighbor.port) == vrf).count();
+    let neighbors = control.neighbors().filter(|neighbor| control.vrf_of(neighbor.interface) == vrf).count();
     json!({
         "name": control.vrf_name(vrf),
         "interfaces": interfaces,
@@ -246,7 +246,7 @@ fn next_hops(control: &Control, filter: Option<&str>) -> Vec<Traffic> {
     let chosen = control.routing.traffic().filter(|traffic| {
         filter.is_none_or(|word| {
             let via = traffic.next_hop.gateway.map(|gateway| gateway.to_string());
-            via.as_deref() == Some(word) || control.name_of(traffic.next_hop.port) == word
+            via.as_deref() == Some(word) || control.name_of(traffic.next_hop.interface) == word
         })
     });
     chosen.collect()
@@ -256,7 +256,7 @@ fn hop_row(control: &Control, traffic: Traffic) -> Value {
     json!({
         "index": traffic.index,
         "via": traffic.next_hop.gateway.map(|gateway| gateway.to_string()),
-        "interface": control.name_of(traffic.next_hop.port),
+        "interface": control.name_of(traffic.next_hop.interface),
         "packets": traffic.packets,
         "bytes": traffic.bytes,
     })
@@ -264,9 +264,9 @@ fn hop_row(control: &Control, traffic: Traffic) -> Value {
 
 fn addresses<A: Routable>(control: &Control, all: impl Iterator<Item = OwnAddress<A>>) -> Vec<Value> {
     let rows = all.map(|own| {
-        let port = control.interfaces.get(own.interface.port());
+        let port = control.interfaces.get(own.assigned.interface());
         json!({
-            "address": own.interface.net().to_string(),
+            "address": own.assigned.net().to_string(),
             "interface": port.map(|port| port.name()),
             "link": port.map(|port| if port.up { "up" } else { "down" }),
             "mtu": port.map(|port| port.mtu),
@@ -274,7 +274,7 @@ fn addresses<A: Routable>(control: &Control, all: impl Iterator<Item = OwnAddres
             "probing": own.probing,
             "usable": own.usable,
             "rival": own.rival.map(|mac| mac.to_string()),
-            "vrf": control.vrf_name(control.vrf_of(own.interface.port())),
+            "vrf": control.vrf_name(control.vrf_of(own.assigned.interface())),
         })
     });
     rows.collect()

@@ -19,7 +19,6 @@ use std::hash::RandomState;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_net::PortId;
 use weir_net::neighbor::{Event, Protocol};
 use weir_net::pending::Pending;
 use weir_net::reassembly::Reassembly;
@@ -40,7 +39,7 @@ use parcel::{Origin, Parcel};
 const ATTENTION: u64 = 10_000_000;
 
 /// A neighbour: an interface and an address on its link.
-type Station = (PortId, IpAddr);
+type Station = (InterfaceId, IpAddr);
 
 /// The control side's share of packets.
 pub(crate) struct SlowPath {
@@ -208,8 +207,12 @@ impl Turn<'_, '_> {
             // What is let go may make more of it: its own next hop may have to be asked for.
             for told in events {
                 match told {
-                    Told::Four(Event::Send { port, to, message, kind }) => self.send_arp(port, to, &message, kind),
-                    Told::Six(Event::Send { port, to, message, kind }) => self.send_discovery(port, to, &message, kind),
+                    Told::Four(Event::Send { interface, to, message, kind }) => {
+                        self.send_arp(interface, to, &message, kind)
+                    }
+                    Told::Six(Event::Send { interface, to, message, kind }) => {
+                        self.send_discovery(interface, to, &message, kind)
+                    }
                     Told::Four(event) => self.follow(event),
                     Told::Six(event) => self.follow(event),
                 }
@@ -220,9 +223,9 @@ impl Turn<'_, '_> {
     /// Lets go what waited for a neighbour that is known now, or never will be.
     fn follow<A: Protocol>(&mut self, event: Event<A>) {
         match event {
-            Event::Resolved { port, address, .. } => self.let_go((port, address.into())),
-            Event::Failed { port, address } => self.give_up((port, address.into()), true),
-            Event::Removed { port, address } => self.give_up((port, address.into()), false),
+            Event::Resolved { interface, address, .. } => self.let_go((interface, address.into())),
+            Event::Failed { interface, address } => self.give_up((interface, address.into()), true),
+            Event::Removed { interface, address } => self.give_up((interface, address.into()), false),
             Event::Send { .. } | Event::Changed { .. } | Event::DuplicateAddress { .. } | Event::OwnAddress { .. } => {}
         }
     }

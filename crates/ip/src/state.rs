@@ -20,14 +20,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use weir_net::advertise::Advertiser;
-use weir_net::interface::{AddressKind, Interface};
+use weir_net::interface::{AddressKind, InterfaceAddress};
 use weir_net::limit::{Policer, Rate};
 use weir_net::listener::Listeners;
 use weir_net::neighbor::duplicate::Duplicate;
 use weir_net::neighbor::{Event, Limits, Neighbor, Resolution, Timing};
 use weir_net::nexthop::NextHop;
 use weir_net::rib::Hop;
-use weir_net::{DEFAULT_VRF, Family, PortId, RouteSource, VrfId};
+use weir_net::{DEFAULT_VRF, Family, RouteSource, VrfId};
 use weir_stage::Notice;
 use weir_wire::MacAddr;
 
@@ -69,12 +69,12 @@ pub struct Heard {
 
 impl Heard {
     fn of<A: Routable>(event: &Event<A>) -> Option<Heard> {
-        let (port, address, is_known) = match *event {
-            Event::Resolved { port, address, .. } => (port, address, true),
-            Event::Failed { port, address } | Event::Removed { port, address } => (port, address, false),
+        let (interface, address, is_known) = match *event {
+            Event::Resolved { interface, address, .. } => (interface, address, true),
+            Event::Failed { interface, address } | Event::Removed { interface, address } => (interface, address, false),
             _ => return None,
         };
-        Some(Heard { interface: port, address: address.into(), is_known })
+        Some(Heard { interface, address: address.into(), is_known })
     }
 }
 
@@ -229,37 +229,37 @@ impl Control {
     }
 
     /// The router's own addresses of a family on an interface.
-    pub(crate) fn addresses_on<A: Routable>(&self, interface: InterfaceId) -> &[Interface<A>] {
+    pub(crate) fn addresses_on<A: Routable>(&self, interface: InterfaceId) -> &[InterfaceAddress<A>] {
         self.addresses::<A>(self.vrf_of(interface)).of(interface)
     }
 
     /// Neighbours of the configuration that are not `wanted` any more.
-    pub(crate) fn unwanted_neighbors(&self, wanted: &[(PortId, IpAddr, MacAddr)]) -> Vec<(PortId, IpAddr)> {
-        let wanted: HashSet<_> = wanted.iter().map(|&(port, address, _)| (port, address)).collect();
+    pub(crate) fn unwanted_neighbors(&self, wanted: &[(InterfaceId, IpAddr, MacAddr)]) -> Vec<(InterfaceId, IpAddr)> {
+        let wanted: HashSet<_> = wanted.iter().map(|&(interface, address, _)| (interface, address)).collect();
         let ours = self.neighbors().filter(|neighbor| neighbor.source == RouteSource::Config);
-        ours.map(|neighbor| (neighbor.port, neighbor.address)).filter(|key| !wanted.contains(key)).collect()
+        ours.map(|neighbor| (neighbor.interface, neighbor.address)).filter(|key| !wanted.contains(key)).collect()
     }
 
     /// Forgets neighbours.
-    pub(crate) fn remove_neighbors(&mut self, gone: &[(PortId, IpAddr)]) {
-        for &(port, address) in gone {
+    pub(crate) fn remove_neighbors(&mut self, gone: &[(InterfaceId, IpAddr)]) {
+        for &(interface, address) in gone {
             match address {
-                IpAddr::V4(address) => self.remove_neighbor(port, address),
-                IpAddr::V6(address) => self.remove_neighbor(port, address),
+                IpAddr::V4(address) => self.remove_neighbor(interface, address),
+                IpAddr::V6(address) => self.remove_neighbor(interface, address),
             }
         }
     }
 
-    fn remove_neighbor<A: Routable>(&mut self, port: PortId, address: A) {
+    fn remove_neighbor<A: Routable>(&mut self, interface: InterfaceId, address: A) {
         let mut events = Vec::new();
-        A::side_mut(self).neighbors.remove(port, address, &mut events);
+        A::side_mut(self).neighbors.remove(interface, address, &mut events);
         self.absorb(events);
     }
 
     /// Enters neighbours of the configuration.
-    pub(crate) fn add_config_neighbors(&mut self, wanted: &[(PortId, IpAddr, MacAddr)], now: u64) {
-        for &(port, address, mac) in wanted {
-            self.add_neighbor(now, (port, address), mac, RouteSource::Config);
+    pub(crate) fn add_config_neighbors(&mut self, wanted: &[(InterfaceId, IpAddr, MacAddr)], now: u64) {
+        for &(interface, address, mac) in wanted {
+            self.add_neighbor(now, (interface, address), mac, RouteSource::Config);
         }
     }
 
@@ -267,26 +267,26 @@ impl Control {
     pub(crate) fn add_neighbor(
         &mut self,
         now: u64,
-        station: (PortId, IpAddr),
+        station: (InterfaceId, IpAddr),
         mac: MacAddr,
         source: RouteSource,
     ) -> bool {
         match station {
-            (port, IpAddr::V4(address)) => self.add_static(now, port, address, mac, source),
-            (port, IpAddr::V6(address)) => self.add_static(now, port, address, mac, source),
+            (interface, IpAddr::V4(address)) => self.add_static(now, interface, address, mac, source),
+            (interface, IpAddr::V6(address)) => self.add_static(now, interface, address, mac, source),
         }
     }
 
     fn add_static<A: Routable>(
         &mut self,
         now: u64,
-        port: PortId,
+        interface: InterfaceId,
         address: A,
         mac: MacAddr,
         source: RouteSource,
     ) -> bool {
         let mut events = Vec::new();
-        let added = A::side_mut(self).neighbors.add_static(now, port, address, mac, source, &mut events);
+        let added = A::side_mut(self).neighbors.add_static(now, interface, address, mac, source, &mut events);
         self.absorb(events);
         added
     }
@@ -295,8 +295,8 @@ impl Control {
     pub(crate) fn resolve(&mut self, now: u64, next_hop: NextHop, destination: IpAddr) -> Resolution {
         // The neighbour may be of another family than the packet (RFC 8950).
         match next_hop.neighbor(destination) {
-            IpAddr::V4(address) => self.ask_for(now, next_hop.port, address),
-            IpAddr::V6(address) => self.ask_for(now, next_hop.port, address),
+            IpAddr::V4(address) => self.ask_for(now, next_hop.interface, address),
+            IpAddr::V6(address) => self.ask_for(now, next_hop.interface, address),
         }
     }
 
@@ -313,10 +313,10 @@ impl Control {
     }
 
     /// A neighbour's entry.
-    pub(crate) fn neighbor(&self, port: PortId, address: IpAddr) -> Option<Neighbor<IpAddr>> {
+    pub(crate) fn neighbor(&self, interface: InterfaceId, address: IpAddr) -> Option<Neighbor<IpAddr>> {
         match address {
-            IpAddr::V4(address) => self.four.neighbors.get(port, address).map(widen),
-            IpAddr::V6(address) => self.six.neighbors.get(port, address).map(widen),
+            IpAddr::V4(address) => self.four.neighbors.get(interface, address).map(widen),
+            IpAddr::V6(address) => self.six.neighbors.get(interface, address).map(widen),
         }
     }
 
@@ -377,22 +377,22 @@ impl Control {
 
     fn absorb_one<A: Routable>(&mut self, event: &Event<A>) {
         match *event {
-            Event::Resolved { port, address, mac } | Event::Changed { port, address, mac } => {
-                self.routing.set_mac(port, address.into(), Some(mac));
-                if self.is_on_link(port, address) {
+            Event::Resolved { interface, address, mac } | Event::Changed { interface, address, mac } => {
+                self.routing.set_mac(interface, address.into(), Some(mac));
+                if self.is_on_link(interface, address) {
                     // Without a route of its own a known neighbour is still reached, by way of the slow path.
-                    let hop = Hop::ViaOn(address.into(), port);
-                    _ = self.routing.replace(self.host(port, address), RouteSource::Learned, &[hop]);
+                    let hop = Hop::ViaOn(address.into(), interface);
+                    _ = self.routing.replace(self.host(interface, address), RouteSource::Learned, &[hop]);
                 }
             }
-            Event::Failed { port, address } | Event::Removed { port, address } => {
-                _ = self.routing.remove(self.host(port, address), RouteSource::Learned);
-                self.routing.set_mac(port, address.into(), None);
+            Event::Failed { interface, address } | Event::Removed { interface, address } => {
+                _ = self.routing.remove(self.host(interface, address), RouteSource::Learned);
+                self.routing.set_mac(interface, address.into(), None);
             }
-            Event::DuplicateAddress { port, address, mac } => {
-                A::side_mut(self).duplicates.heard(port, address, mac);
+            Event::DuplicateAddress { interface, address, mac } => {
+                A::side_mut(self).duplicates.heard(interface, address, mac);
             }
-            Event::OwnAddress { port, address, usable } => self.set_usable(port, address, usable),
+            Event::OwnAddress { interface, address, usable } => self.set_usable(interface, address, usable),
             Event::Send { .. } => {}
         }
     }
@@ -426,10 +426,10 @@ impl Control {
             if is_all {
                 self.next_look = now.saturating_add(LOOK_INTERVAL);
             }
-            for (port, address) in used {
+            for (interface, address) in used {
                 match address {
-                    IpAddr::V4(address) => self.note_used(now, port, address),
-                    IpAddr::V6(address) => self.note_used(now, port, address),
+                    IpAddr::V4(address) => self.note_used(now, interface, address),
+                    IpAddr::V6(address) => self.note_used(now, interface, address),
                 }
             }
         }
@@ -453,9 +453,9 @@ impl Control {
         self.absorb(events);
     }
 
-    fn note_used<A: Routable>(&mut self, now: u64, port: PortId, address: A) {
+    fn note_used<A: Routable>(&mut self, now: u64, interface: InterfaceId, address: A) {
         let mut events = Vec::new();
-        A::side_mut(self).neighbors.used(now, port, address, &mut events);
+        A::side_mut(self).neighbors.used(now, interface, address, &mut events);
         self.absorb(events);
     }
 
@@ -475,7 +475,7 @@ impl Control {
 
     /// Whether `address` is a host of a network that is connected by an interface.
     fn is_on_link<A: Routable>(&self, interface: InterfaceId, address: A) -> bool {
-        let is_near = |own: &Interface<A>| own.kind(address) == AddressKind::OnLink;
+        let is_near = |own: &InterfaceAddress<A>| own.kind(address) == AddressKind::OnLink;
         !address.is_link_local() && self.addresses_on::<A>(interface).iter().any(is_near)
     }
 
@@ -492,7 +492,7 @@ impl Control {
         let near = usable.clone().find(|own| own.is_on_link(address));
         // Beyond the link, an address of wider scope is better than a link-local one (RFC 6724 section 5, rule 2).
         let wide = usable.clone().find(|own| own.address().is_link_local() == address.is_link_local());
-        near.or(wide).or_else(|| usable.next()).map(Interface::address)
+        near.or(wide).or_else(|| usable.next()).map(InterfaceAddress::address)
     }
 
     /// Whether an address is the router's own on an interface, and may be used.
@@ -531,7 +531,7 @@ impl Control {
 
     fn duplicate<A: Family>(&self, duplicate: Duplicate<A>) -> Notice {
         let facts = [
-            ("port", self.name_of(duplicate.port).to_owned()),
+            ("port", self.name_of(duplicate.interface).to_owned()),
             ("address", duplicate.address.to_string()),
             ("mac", duplicate.mac.to_string()),
             ("times", duplicate.times.to_string()),
@@ -558,6 +558,6 @@ impl Control {
 
 /// A neighbour of either family.
 fn widen<A: Family>(neighbor: Neighbor<A>) -> Neighbor<IpAddr> {
-    let Neighbor { port, address, mac, state, source, since, router } = neighbor;
-    Neighbor { port, address: address.into(), mac, state, source, since, router }
+    let Neighbor { interface, address, mac, state, source, since, router } = neighbor;
+    Neighbor { interface, address: address.into(), mac, state, source, since, router }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use crate::interface::PortId;
+use crate::interface::InterfaceId;
 use crate::spread::spread;
 
 const SECOND: u64 = 1_000_000_000;
@@ -73,8 +73,8 @@ impl Interval {
 /// What is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// By which port; to all nodes of its link.
-    pub port: PortId,
+    /// By which interface; to all nodes of its link.
+    pub interface: InterfaceId,
     /// With a router lifetime of 0, whatever is configured: the router stops being one (section 6.2.5).
     pub is_last: bool,
 }
@@ -94,62 +94,64 @@ struct Schedule {
     count: u64,
 }
 
-/// The advertisements of all ports on which the router advertises itself.
+/// The advertisements of all interfaces on which the router advertises itself.
 #[derive(Debug, Default)]
 pub struct Advertiser {
-    ports: BTreeMap<PortId, Schedule>,
-    deadlines: BTreeSet<(u64, PortId)>,
+    interfaces: BTreeMap<InterfaceId, Schedule>,
+    deadlines: BTreeSet<(u64, InterfaceId)>,
     seed: u64,
 }
 
 impl Advertiser {
-    /// None on any port. Routers with other seeds wait other times, so that they do not fall into step.
+    /// None on any interface. Routers with other seeds wait other times, so that they do not fall into step.
     pub const fn new(seed: u64) -> Advertiser {
-        Advertiser { ports: BTreeMap::new(), deadlines: BTreeSet::new(), seed }
+        Advertiser { interfaces: BTreeMap::new(), deadlines: BTreeSet::new(), seed }
     }
 
-    /// The port advertises from now on, or its link came back: the first ones follow each other soon.
-    pub fn start(&mut self, now: u64, port: PortId, interval: Interval) {
-        let sent = self.ports.get(&port).and_then(|schedule| schedule.sent);
-        let at = now.saturating_add(self.wait(port, 0, 0, ANSWER_DELAY));
+    /// The interface advertises from now on, or its link came back: the first ones follow each other soon.
+    pub fn start(&mut self, now: u64, interface: InterfaceId, interval: Interval) {
+        let sent = self.interfaces.get(&interface).and_then(|schedule| schedule.sent);
+        let at = now.saturating_add(self.wait(interface, 0, 0, ANSWER_DELAY));
         let at = at.max(sent.map_or(0, |sent| sent.saturating_add(LEAST_BETWEEN)));
-        self.put(port, Some(Schedule { interval, at, sent, initial: INITIAL, last: None, count: 0 }));
+        self.put(interface, Some(Schedule { interval, at, sent, initial: INITIAL, last: None, count: 0 }));
     }
 
-    /// Gives a port another schedule, or none.
-    fn put(&mut self, port: PortId, schedule: Option<Schedule>) {
+    /// Gives an interface another schedule, or none.
+    fn put(&mut self, interface: InterfaceId, schedule: Option<Schedule>) {
         let before = match schedule {
-            Some(schedule) => self.ports.insert(port, schedule),
-            None => self.ports.remove(&port),
+            Some(schedule) => self.interfaces.insert(interface, schedule),
+            None => self.interfaces.remove(&interface),
         };
         if let Some(before) = before {
-            self.deadlines.remove(&(before.at, port));
+            self.deadlines.remove(&(before.at, interface));
         }
-        self.deadlines.extend(schedule.map(|schedule| (schedule.at, port)));
+        self.deadlines.extend(schedule.map(|schedule| (schedule.at, interface)));
     }
 
-    /// The port stops to advertise, and tells so; if its link is down or it is gone, call [`Advertiser::forget`].
-    pub fn stop(&mut self, now: u64, port: PortId) {
-        if let Some(&schedule) = self.ports.get(&port).filter(|schedule| schedule.last.is_none()) {
+    /// The interface stops to advertise, and tells so; if its link is down or it is gone, call [`Advertiser::forget`].
+    pub fn stop(&mut self, now: u64, interface: InterfaceId) {
+        if let Some(&schedule) = self.interfaces.get(&interface).filter(|schedule| schedule.last.is_none()) {
             let at = schedule.sent.map_or(now, |sent| sent.saturating_add(LEAST_BETWEEN).max(now));
-            self.put(port, Some(Schedule { last: Some(FINAL), at, ..schedule }));
+            self.put(interface, Some(Schedule { last: Some(FINAL), at, ..schedule }));
         }
     }
 
-    /// The port says nothing any more.
-    pub fn forget(&mut self, port: PortId) {
-        self.put(port, None);
+    /// The interface says nothing any more.
+    pub fn forget(&mut self, interface: InterfaceId) {
+        self.put(interface, None);
     }
 
     /// A valid router solicitation came: all are told within [`ANSWER_DELAY`], but not sooner than [`LEAST_BETWEEN`] after the last time
-    /// (section 6.2.6), however many ask. Answers whether the port advertises at all.
-    pub fn solicited(&mut self, now: u64, port: PortId) -> bool {
-        let Some(&schedule) = self.ports.get(&port).filter(|schedule| schedule.last.is_none()) else { return false };
+    /// (section 6.2.6), however many ask. Answers whether the interface advertises at all.
+    pub fn solicited(&mut self, now: u64, interface: InterfaceId) -> bool {
+        let Some(&schedule) = self.interfaces.get(&interface).filter(|schedule| schedule.last.is_none()) else {
+            return false;
+        };
         // "If the router sent a multicast Router Advertisement within the last MIN_DELAY_BETWEEN_RAS seconds, schedule the advertisement to
         // be sent at a time corresponding to MIN_DELAY_BETWEEN_RAS plus the random value after the previous".
         let earliest = schedule.sent.map_or(0, |sent| sent.saturating_add(LEAST_BETWEEN)).max(now);
-        let at = earliest.saturating_add(self.wait(port, schedule.count, 0, ANSWER_DELAY));
-        self.put(port, Some(Schedule { at: schedule.at.min(at), ..schedule }));
+        let at = earliest.saturating_add(self.wait(interface, schedule.count, 0, ANSWER_DELAY));
+        self.put(interface, Some(Schedule { at: schedule.at.min(at), ..schedule }));
         true
     }
 
@@ -158,21 +160,22 @@ impl Advertiser {
         self.deadlines.first().map(|&(at, _)| at)
     }
 
-    /// What is due at `now`, at most one of each port.
+    /// What is due at `now`, at most one of each interface.
     pub fn timer(&mut self, now: u64) -> Vec<Due> {
-        let ports: Vec<PortId> = self.deadlines.range(..=(now, PortId::MAX)).map(|&(_, port)| port).collect();
-        ports.into_iter().filter_map(|port| self.send(now, port)).collect()
+        let interfaces: Vec<InterfaceId> =
+            self.deadlines.range(..=(now, InterfaceId::MAX)).map(|&(_, interface)| interface).collect();
+        interfaces.into_iter().filter_map(|interface| self.send(now, interface)).collect()
     }
 
-    fn send(&mut self, now: u64, port: PortId) -> Option<Due> {
-        let mut next = *self.ports.get(&port)?;
+    fn send(&mut self, now: u64, interface: InterfaceId) -> Option<Due> {
+        let mut next = *self.interfaces.get(&interface)?;
         let Interval { least, most } = next.interval;
-        let random = self.wait(port, next.count, least, most.max(least));
+        let random = self.wait(interface, next.count, least, most.max(least));
         (next.sent, next.count) = (Some(now), next.count.wrapping_add(1));
-        let due = Due { port, is_last: next.last.is_some() };
+        let due = Due { interface, is_last: next.last.is_some() };
         let wait = match next.last {
             Some(0 | 1) => {
-                self.put(port, None);
+                self.put(interface, None);
                 return Some(due);
             }
             Some(left) => {
@@ -188,13 +191,13 @@ impl Advertiser {
             None => random,
         };
         next.at = now.saturating_add(wait.max(LEAST_BETWEEN));
-        self.put(port, Some(next));
+        self.put(interface, Some(next));
         Some(due)
     }
 
-    /// A time between two others that differs from port to port, from time to time, and from router to router.
-    fn wait(&self, port: PortId, count: u64, least: u64, most: u64) -> u64 {
-        let share = spread(self.seed ^ spread(u64::from(port) << 48 ^ count)) >> 48;
+    /// A time between two others that differs from interface to interface, from time to time, and from router to router.
+    fn wait(&self, interface: InterfaceId, count: u64, least: u64, most: u64) -> u64 {
+        let share = spread(self.seed ^ spread(u64::from(interface) << 48 ^ count)) >> 48;
         least + ((u128::from(most - least) * u128::from(share)) >> 16) as u64
     }
 }
@@ -228,7 +231,7 @@ mod tests {
             let gaps = gaps(&sent);
             assert!(gaps[..2].iter().all(|gap| *gap == INITIAL_INTERVAL), "three soon after each other");
             assert!(gaps[2..].iter().all(|gap| (198 * SECOND..=600 * SECOND).contains(gap)) && gaps.len() > 30);
-            assert!(sent.iter().all(|(_, due)| *due == Due { port: 1, is_last: false }));
+            assert!(sent.iter().all(|(_, due)| *due == Due { interface: 1, is_last: false }));
             waits.extend(gaps);
         }
         let (least, most) = (waits.iter().nth(1).unwrap(), waits.last().unwrap());
@@ -268,7 +271,7 @@ mod tests {
         run(&mut all, 10 * SECOND);
         all.stop(10 * SECOND, 1);
         assert!(!all.solicited(10 * SECOND, 1));
-        let last: Vec<_> = run(&mut all, 1_000 * SECOND).into_iter().filter(|(_, due)| due.port == 1).collect();
+        let last: Vec<_> = run(&mut all, 1_000 * SECOND).into_iter().filter(|(_, due)| due.interface == 1).collect();
         assert_eq!(last.len(), 3);
         assert!(last.iter().all(|(_, due)| due.is_last) && gaps(&last).iter().all(|gap| *gap >= LEAST_BETWEEN));
         all.forget(2);

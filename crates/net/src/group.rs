@@ -177,7 +177,7 @@ mod tests {
 
     fn ids(count: u16) -> Vec<NextHopId> {
         let mut store = NextHopStore::new(100);
-        (0..count).map(|port| store.acquire(NextHop { port, gateway: None }).unwrap().id).collect()
+        (0..count).map(|interface| store.acquire(NextHop { interface, gateway: None }).unwrap().id).collect()
     }
 
     fn assert_fair(buckets: &Buckets, members: &[NextHopId]) {

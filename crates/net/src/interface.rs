@@ -1,12 +1,12 @@
-//! An address on a port, and what other addresses are to it.
+//! An address of an interface, and what other addresses are to it.
 
 use crate::family::{Family, Prefix};
 use ipnet::IpNet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The number of a port.
-pub type PortId = u16;
+/// The number of an interface.
+pub type InterfaceId = u16;
 
 /// What an address is, seen from one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum AddressKind {
 
 /// An address cannot be given to an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadInterface {
+pub enum BadAddress {
     /// Not a unicast address that may appear as a source (RFC 1812 section 5.3.7, RFC 6890).
     NotUnicast(IpAddr),
     /// The address is the network's own (all host bits zero).
@@ -36,53 +36,53 @@ pub enum BadInterface {
     BroadcastAddress(IpNet),
 }
 
-impl fmt::Display for BadInterface {
+impl fmt::Display for BadAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadInterface::NotUnicast(address) => write!(f, "{address} is not a unicast address"),
-            BadInterface::NetworkAddress(net) => {
+            BadAddress::NotUnicast(address) => write!(f, "{address} is not a unicast address"),
+            BadAddress::NetworkAddress(net) => {
                 write!(f, "{} is the address of the network {} itself; choose one inside it", net.addr(), net.trunc())
             }
-            BadInterface::BroadcastAddress(net) => {
+            BadAddress::BroadcastAddress(net) => {
                 write!(f, "{} is the broadcast address of {}; choose one inside it", net.addr(), net.trunc())
             }
         }
     }
 }
 
-impl std::error::Error for BadInterface {}
+impl std::error::Error for BadAddress {}
 
-/// One address of one port, with the subnet that is reached there.
+/// One address of one interface, with the subnet that is reached there.
 ///
 /// A prefix that leaves one bit joins exactly two routers and has neither network nor broadcast address (RFC 3021 section 2.2, RFC
 /// 6164); one that leaves none has only the address itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Interface<A: Family = Ipv4Addr> {
-    port: PortId,
+pub struct InterfaceAddress<A: Family = Ipv4Addr> {
+    interface: InterfaceId,
     net: A::Prefix,
 }
 
-impl<A: Family> Interface<A> {
-    /// The address of `net`, with its subnet, on `port`.
+impl<A: Family> InterfaceAddress<A> {
+    /// The address of `net`, with its subnet, on `interface`.
     ///
     /// # Errors
     /// The address is not one that a host can have.
-    pub fn new(port: PortId, net: A::Prefix) -> Result<Self, BadInterface> {
-        let interface = Interface { port, net };
+    pub fn new(interface: InterfaceId, net: A::Prefix) -> Result<Self, BadAddress> {
+        let assigned = InterfaceAddress { interface, net };
         if !net.address().is_source() {
-            Err(BadInterface::NotUnicast(net.address().into()))
-        } else if interface.is_network_address(net.address()) {
-            Err(BadInterface::NetworkAddress(net.into()))
-        } else if interface.is_subnet_broadcast(net.address()) {
-            Err(BadInterface::BroadcastAddress(net.into()))
+            Err(BadAddress::NotUnicast(net.address().into()))
+        } else if assigned.is_network_address(net.address()) {
+            Err(BadAddress::NetworkAddress(net.into()))
+        } else if assigned.is_subnet_broadcast(net.address()) {
+            Err(BadAddress::BroadcastAddress(net.into()))
         } else {
-            Ok(interface)
+            Ok(assigned)
         }
     }
 
-    /// The port.
-    pub const fn port(&self) -> PortId {
-        self.port
+    /// The interface.
+    pub const fn interface(&self) -> InterfaceId {
+        self.interface
     }
 
     /// The interface's own address.
@@ -153,8 +153,8 @@ mod tests {
     use ipnet::{Ipv4Net, Ipv6Net};
     use std::net::Ipv6Addr;
 
-    fn interface(net: &str) -> Result<Interface, BadInterface> {
-        Interface::new(1, net.parse().unwrap())
+    fn interface(net: &str) -> Result<InterfaceAddress, BadAddress> {
+        InterfaceAddress::new(1, net.parse().unwrap())
     }
 
     #[test]
@@ -191,11 +191,11 @@ mod tests {
     #[test]
     fn addresses_that_no_host_can_have_are_refused() {
         let net = |text: &str| text.parse::<IpNet>().unwrap();
-        assert_eq!(interface("10.0.0.0/30"), Err(BadInterface::NetworkAddress(net("10.0.0.0/30"))));
-        assert_eq!(interface("10.0.0.3/30"), Err(BadInterface::BroadcastAddress(net("10.0.0.3/30"))));
+        assert_eq!(interface("10.0.0.0/30"), Err(BadAddress::NetworkAddress(net("10.0.0.0/30"))));
+        assert_eq!(interface("10.0.0.3/30"), Err(BadAddress::BroadcastAddress(net("10.0.0.3/30"))));
         for martian in ["0.0.0.1", "127.0.0.1", "224.0.0.1", "255.255.255.255", "240.0.0.1"] {
             let address = martian.parse().unwrap();
-            assert_eq!(interface(&format!("{martian}/32")), Err(BadInterface::NotUnicast(address)));
+            assert_eq!(interface(&format!("{martian}/32")), Err(BadAddress::NotUnicast(address)));
         }
         let text = interface("10.0.0.3/30").unwrap_err().to_string();
         assert_eq!(text, "10.0.0.3 is the broadcast address of 10.0.0.0/30; choose one inside it");
@@ -205,7 +205,7 @@ mod tests {
     /// broadcast.
     #[test]
     fn an_ipv6_subnet_has_no_broadcast() {
-        let interface = |net: &str| Interface::<Ipv6Addr>::new(1, net.parse::<Ipv6Net>().unwrap());
+        let interface = |net: &str| InterfaceAddress::<Ipv6Addr>::new(1, net.parse::<Ipv6Net>().unwrap());
         let own = interface("2001:db8::9/64").unwrap();
         let kind = |text: &str| own.kind(text.parse().unwrap());
         assert_eq!(kind("2001:db8::9"), AddressKind::Own);
@@ -214,12 +214,12 @@ mod tests {
         assert_eq!(kind("2001:db8:0:1::9"), AddressKind::Elsewhere);
         assert_eq!(own.subnet_broadcast(), None);
         let net: IpNet = "2001:db8::/126".parse().unwrap();
-        assert_eq!(interface("2001:db8::/126"), Err(BadInterface::NetworkAddress(net)));
+        assert_eq!(interface("2001:db8::/126"), Err(BadAddress::NetworkAddress(net)));
         assert!(interface("2001:db8::ff/120").is_ok() && interface("fe80::1/64").is_ok());
         assert!(interface("2001:db8::/127").is_ok() && interface("2001:db8::/128").is_ok());
         for martian in ["::", "::1", "ff02::1", "::ffff:10.0.0.1"] {
             let address = martian.parse().unwrap();
-            assert_eq!(interface(&format!("{martian}/128")), Err(BadInterface::NotUnicast(address)));
+            assert_eq!(interface(&format!("{martian}/128")), Err(BadAddress::NotUnicast(address)));
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
         #[test]
         fn kinds_follow_the_bits(own: u32, length in 0u8..=32, other: u32) {
             let net = Ipv4Net::new(own.into(), length).unwrap();
-            let Ok(interface) = Interface::<Ipv4Addr>::new(0, net) else { return Ok(()) };
+            let Ok(interface) = InterfaceAddress::<Ipv4Addr>::new(0, net) else { return Ok(()) };
             let host_bits = if length == 0 { u32::MAX } else { (1u64 << (32 - length)) as u32 - 1 };
             for other in [other, own & !host_bits | other & host_bits, own & !host_bits, own | host_bits, own] {
                 let expected = match other & host_bits {

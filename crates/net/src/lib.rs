@@ -8,9 +8,9 @@
 //! | [`family`] | IPv4 and IPv6 by one name |
 //! | [`vrf`] | the numbers of VRFs |
 //! | [`route_source`] | who made an entry, and who is preferred |
-//! | [`interface`] | an address on a port: own, broadcast, network, on link |
+//! | [`interface`] | an address on an interface: own, broadcast, network, on link |
 //! | [`rib`] | the routes of all sources; what of them the FIB must hold, as a list of changes |
-//! | [`nexthop`] | (port, gateway) pairs behind numbers that know when they were reused |
+//! | [`nexthop`] | (interface, gateway) pairs behind numbers that know when they were reused |
 //! | [`group`] | equal-cost sets with sticky buckets |
 //! | [`neighbor`] | ARP (RFC 826) and neighbour discovery with the states of RFC 4861, own addresses after RFC 5227 and RFC 4862 |
 //! | [`advertise`] | when a router tells hosts of itself, RFC 4861 section 6.2 |
@@ -45,6 +45,6 @@ mod slots;
 mod spread;
 
 pub use family::{Family, Prefix};
-pub use interface::{Interface, PortId};
+pub use interface::{InterfaceAddress, InterfaceId};
 pub use route_source::RouteSource;
 pub use vrf::{DEFAULT_VRF, VrfId};

@@ -8,7 +8,7 @@ use weir_wire::martian6::multicast_scope;
 use weir_wire::mld::{Query, Record, Said};
 use weir_wire::nd::ALL_NODES;
 
-use crate::interface::PortId;
+use crate::interface::InterfaceId;
 use crate::spread::spread;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -25,8 +25,8 @@ pub const OLD_ROUTER: u64 = (2 * 125 + 10) * SECOND;
 /// What is to be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// By which port.
-    pub port: PortId,
+    /// By which interface.
+    pub interface: InterfaceId,
     /// Each of them by [`weir_wire::mld::old_report`], for there is an old router; else all by [`weir_wire::mld::report`], as many at a
     /// time as it takes.
     pub is_old: bool,
@@ -53,14 +53,14 @@ impl Group {
     }
 }
 
-/// The groups of all ports. Nothing is told of ff02::1 and of groups inside an interface: everybody is in the one, nobody else in the others
+/// The groups of all interfaces. Nothing is told of ff02::1 and of groups inside an interface: everybody is in the one, nobody else in the others
 /// (section 6).
 #[derive(Debug, Default)]
 pub struct Listeners {
-    groups: BTreeMap<(PortId, Ipv6Addr), Group>,
-    deadlines: BTreeSet<(u64, PortId, Ipv6Addr)>,
+    groups: BTreeMap<(InterfaceId, Ipv6Addr), Group>,
+    deadlines: BTreeSet<(u64, InterfaceId, Ipv6Addr)>,
     /// Until when there is an old router.
-    old: BTreeMap<PortId, u64>,
+    old: BTreeMap<InterfaceId, u64>,
     seed: u64,
     /// How many random times were taken.
     count: u64,
@@ -73,56 +73,58 @@ impl Listeners {
     }
 
     /// Somebody wants a group: if nobody did before, it is told.
-    pub fn join(&mut self, now: u64, port: PortId, group: Ipv6Addr) {
+    pub fn join(&mut self, now: u64, interface: InterfaceId, group: Ipv6Addr) {
         if is_told(group) {
-            let mut state = self.groups.get(&(port, group)).copied().unwrap_or_default();
+            let mut state = self.groups.get(&(interface, group)).copied().unwrap_or_default();
             state.users += 1;
-            self.put(port, group, if state.users == 1 { changed(state, now) } else { state });
+            self.put(interface, group, if state.users == 1 { changed(state, now) } else { state });
         }
     }
 
     /// Somebody does not want a group any more: if nobody does, it is told.
-    pub fn leave(&mut self, now: u64, port: PortId, group: Ipv6Addr) {
-        let Some(mut state) = self.groups.get(&(port, group)).copied().filter(|state| state.users > 0) else { return };
+    pub fn leave(&mut self, now: u64, interface: InterfaceId, group: Ipv6Addr) {
+        let Some(mut state) = self.groups.get(&(interface, group)).copied().filter(|state| state.users > 0) else {
+            return;
+        };
         state.users -= 1;
         state.asked_at = state.asked_at.filter(|_| state.users > 0);
-        self.put(port, group, if state.users == 0 { changed(state, now) } else { state });
+        self.put(interface, group, if state.users == 0 { changed(state, now) } else { state });
     }
 
-    /// The link of a port came up: whoever is there now has not heard of its groups.
-    pub fn link_up(&mut self, now: u64, port: PortId) {
-        for group in self.groups_of(port) {
-            if let Some(state) = self.groups.get(&(port, group)).copied().filter(|state| state.users > 0) {
-                self.put(port, group, changed(state, now));
+    /// The link of an interface came up: whoever is there now has not heard of its groups.
+    pub fn link_up(&mut self, now: u64, interface: InterfaceId) {
+        for group in self.groups_of(interface) {
+            if let Some(state) = self.groups.get(&(interface, group)).copied().filter(|state| state.users > 0) {
+                self.put(interface, group, changed(state, now));
             }
         }
     }
 
-    /// The port is gone, with its groups.
-    pub fn forget(&mut self, port: PortId) {
-        for group in self.groups_of(port) {
-            self.remove(port, group);
+    /// The interface is gone, with its groups.
+    pub fn forget(&mut self, interface: InterfaceId) {
+        for group in self.groups_of(interface) {
+            self.remove(interface, group);
         }
-        self.old.remove(&port);
+        self.old.remove(&interface);
     }
 
     /// A valid query came: each group that it is about is told of after a random time, at most the one that it gives (section 6.2).
     /// Answers whether there is one.
-    pub fn asked(&mut self, now: u64, port: PortId, query: Query) -> bool {
+    pub fn asked(&mut self, now: u64, interface: InterfaceId, query: Query) -> bool {
         if query.is_old {
-            self.old.insert(port, now.saturating_add(OLD_ROUTER));
+            self.old.insert(interface, now.saturating_add(OLD_ROUTER));
         }
-        let all = if query.group.is_unspecified() { self.groups_of(port) } else { vec![query.group] };
+        let all = if query.group.is_unspecified() { self.groups_of(interface) } else { vec![query.group] };
         let mut answers = false;
         for group in all {
-            let Some(state) = self.groups.get(&(port, group)).copied().filter(|state| state.users > 0) else {
+            let Some(state) = self.groups.get(&(interface, group)).copied().filter(|state| state.users > 0) else {
                 continue;
             };
             let at = now.saturating_add(self.random(u64::from(query.within) * MILLISECOND));
             // "If there is a pending response [...] scheduled sooner than the selected delay, no additional response needs to be
             // scheduled."
             let asked_at = Some(state.asked_at.map_or(at, |before| before.min(at)));
-            self.put(port, group, Group { asked_at, ..state });
+            self.put(interface, group, Group { asked_at, ..state });
             answers = true;
         }
         answers
@@ -136,16 +138,16 @@ impl Listeners {
     /// What is to be told at `now`.
     pub fn timer(&mut self, now: u64) -> Vec<Due> {
         let due: Vec<_> = self.deadlines.range(..(now.saturating_add(1), 0, Ipv6Addr::UNSPECIFIED)).copied().collect();
-        let mut records: BTreeMap<PortId, Vec<Record>> = BTreeMap::new();
-        for (_, port, group) in due {
-            records.entry(port).or_default().extend(self.tell(now, port, group));
+        let mut records: BTreeMap<InterfaceId, Vec<Record>> = BTreeMap::new();
+        for (_, interface, group) in due {
+            records.entry(interface).or_default().extend(self.tell(now, interface, group));
         }
-        let is_old = |port| self.old.get(&port).is_some_and(|until| now < *until);
-        records.into_iter().map(|(port, records)| Due { port, is_old: is_old(port), records }).collect()
+        let is_old = |interface| self.old.get(&interface).is_some_and(|until| now < *until);
+        records.into_iter().map(|(interface, records)| Due { interface, is_old: is_old(interface), records }).collect()
     }
 
-    fn tell(&mut self, now: u64, port: PortId, group: Ipv6Addr) -> Option<Record> {
-        let mut state = *self.groups.get(&(port, group))?;
+    fn tell(&mut self, now: u64, interface: InterfaceId, group: Ipv6Addr) -> Option<Record> {
+        let mut state = *self.groups.get(&(interface, group))?;
         let said = match (state.changes > 0 && state.change_at <= now, state.users > 0) {
             (true, true) => Said::Joined,
             (true, false) => Said::Left,
@@ -157,27 +159,30 @@ impl Listeners {
             state.changes -= 1;
             state.change_at = now.saturating_add(self.random(UNSOLICITED_INTERVAL));
         }
-        self.put(port, group, state);
+        self.put(interface, group, state);
         Some((said, group))
     }
 
-    fn put(&mut self, port: PortId, group: Ipv6Addr, state: Group) {
-        self.remove(port, group);
+    fn put(&mut self, interface: InterfaceId, group: Ipv6Addr, state: Group) {
+        self.remove(interface, group);
         if state.users > 0 || state.changes > 0 {
-            self.deadlines.extend(state.deadline().map(|at| (at, port, group)));
-            self.groups.insert((port, group), state);
+            self.deadlines.extend(state.deadline().map(|at| (at, interface, group)));
+            self.groups.insert((interface, group), state);
         }
     }
 
-    fn remove(&mut self, port: PortId, group: Ipv6Addr) {
-        if let Some(at) = self.groups.remove(&(port, group)).and_then(|state| state.deadline()) {
-            self.deadlines.remove(&(at, port, group));
+    fn remove(&mut self, interface: InterfaceId, group: Ipv6Addr) {
+        if let Some(at) = self.groups.remove(&(interface, group)).and_then(|state| state.deadline()) {
+            self.deadlines.remove(&(at, interface, group));
         }
     }
 
-    fn groups_of(&self, port: PortId) -> Vec<Ipv6Addr> {
+    fn groups_of(&self, interface: InterfaceId) -> Vec<Ipv6Addr> {
         let last = Ipv6Addr::from_bits(u128::MAX);
-        self.groups.range((port, Ipv6Addr::UNSPECIFIED)..=(port, last)).map(|(&(_, group), _)| group).collect()
+        self.groups
+            .range((interface, Ipv6Addr::UNSPECIFIED)..=(interface, last))
+            .map(|(&(_, group), _)| group)
+            .collect()
     }
 
     /// A time up to `most`.
@@ -227,7 +232,7 @@ mod tests {
         all.join(5, 1, group(9));
         all.join(5, 1, group(9));
         let told = run(&mut all, 10 * SECOND);
-        let due = |said| Due { port: 1, is_old: false, records: vec![(said, group(9))] };
+        let due = |said| Due { interface: 1, is_old: false, records: vec![(said, group(9))] };
         assert_eq!((told.len(), told[0].clone(), told[1].1.clone()), (2, (5, due(Said::Joined)), due(Said::Joined)));
         assert!(told[1].0 - told[0].0 <= UNSOLICITED_INTERVAL);
         all.leave(10 * SECOND, 1, group(9));
@@ -265,7 +270,10 @@ mod tests {
             times.extend(told.iter().map(|(at, _)| at - now));
             assert!(all.asked(2 * now, 1, query(0, group(2))) && !all.asked(2 * now, 1, query(0, group(7))));
             let told = run(&mut all, 2 * now);
-            assert_eq!(told, [(2 * now, Due { port: 1, is_old: false, records: vec![(Said::Listening, group(2))] })]);
+            assert_eq!(
+                told,
+                [(2 * now, Due { interface: 1, is_old: false, records: vec![(Said::Listening, group(2))] })]
+            );
         }
         assert!(
             times.len() > 100 && *times.first().unwrap() < SECOND / 20 && *times.last().unwrap() > SECOND * 19 / 20
@@ -290,8 +298,8 @@ mod tests {
         all.join(0, 2, group(9));
         run(&mut all, 10 * SECOND);
         all.asked(10 * SECOND, 1, Query { is_old: true, within: 0, group: ANY });
-        let old = |all: &mut Listeners, now, port| {
-            all.asked(now, port, query(0, ANY));
+        let old = |all: &mut Listeners, now, interface| {
+            all.asked(now, interface, query(0, ANY));
             run(all, now).pop().unwrap().1.is_old
         };
         assert!(old(&mut all, 11 * SECOND, 1) && !old(&mut all, 11 * SECOND, 2));

@@ -30,17 +30,17 @@
 
 mod arp;
 pub mod duplicate;
+mod interface;
 mod nd;
 pub mod own;
 mod own_addresses;
-mod port;
 mod table;
 #[cfg(test)]
 mod tests;
 mod timing;
 
 use crate::family::Family;
-use crate::interface::PortId;
+use crate::interface::InterfaceId;
 use crate::route_source::RouteSource;
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -136,8 +136,8 @@ impl fmt::Display for State {
 /// A neighbour as shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbor<A = Ipv4Addr> {
-    /// The port it is on.
-    pub port: PortId,
+    /// The interface it is on.
+    pub interface: InterfaceId,
     /// Its address.
     pub address: A,
     /// Its MAC address, if known.
@@ -170,10 +170,10 @@ pub enum MessageKind {
 /// Something that happened, or has to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<A: Protocol = Ipv4Addr> {
-    /// Send this message, from the port's MAC address.
+    /// Send this message, from the interface's MAC address.
     Send {
-        /// The port to send it by.
-        port: PortId,
+        /// The interface to send it by.
+        interface: InterfaceId,
         /// The Ethernet destination.
         to: MacAddr,
         /// What it says.
@@ -183,8 +183,8 @@ pub enum Event<A: Protocol = Ipv4Addr> {
     },
     /// An own address may be used from now on, or not any more; only where it has to be the router's alone.
     OwnAddress {
-        /// Its port.
-        port: PortId,
+        /// Its interface.
+        interface: InterfaceId,
         /// Which.
         address: A,
         /// Whether it may be used.
@@ -192,8 +192,8 @@ pub enum Event<A: Protocol = Ipv4Addr> {
     },
     /// The neighbour's MAC address is known now: send what waits for it.
     Resolved {
-        /// Its port.
-        port: PortId,
+        /// Its interface.
+        interface: InterfaceId,
         /// Its address.
         address: A,
         /// Its MAC address.
@@ -201,8 +201,8 @@ pub enum Event<A: Protocol = Ipv4Addr> {
     },
     /// The neighbour has another MAC address now.
     Changed {
-        /// Its port.
-        port: PortId,
+        /// Its interface.
+        interface: InterfaceId,
         /// Its address.
         address: A,
         /// Its new MAC address.
@@ -210,22 +210,22 @@ pub enum Event<A: Protocol = Ipv4Addr> {
     },
     /// The neighbour does not answer: its MAC address, if it was known, is void; drop what waits for it.
     Failed {
-        /// Its port.
-        port: PortId,
+        /// Its interface.
+        interface: InterfaceId,
         /// Its address.
         address: A,
     },
     /// The neighbour is no longer in the table: its MAC address, if it was known, is void; drop what waits for it.
     Removed {
-        /// Its port.
-        port: PortId,
+        /// Its interface.
+        interface: InterfaceId,
         /// Its address.
         address: A,
     },
     /// Somebody else uses one of the router's own addresses.
     DuplicateAddress {
-        /// The port on which it was heard.
-        port: PortId,
+        /// The interface on which it was heard.
+        interface: InterfaceId,
         /// The address that both use.
         address: A,
         /// The other's MAC address.
@@ -244,7 +244,7 @@ pub enum Resolution {
     Failed,
     /// Drop the packet: the table is full of neighbours in use.
     NoRoom,
-    /// Drop the packet: the port's link is down, or it has no address to ask from.
+    /// Drop the packet: the interface's link is down, or it has no address to ask from.
     NoPort,
 }
 
@@ -264,7 +264,7 @@ pub enum Heard {
 /// Why a message is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ignored {
-    /// The port is not known, or its link is down.
+    /// The interface is not known, or its link is down.
     NoPort,
     /// The sender's MAC or network address can not be a host's.
     BadSender,
@@ -278,7 +278,7 @@ pub enum Ignored {
 impl fmt::Display for Ignored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Ignored::NoPort => "a neighbour's message on a port that is down",
+            Ignored::NoPort => "a neighbour's message on an interface that is down",
             Ignored::BadSender => "the sender's address can not be a host's",
             Ignored::Echo => "a message of this router came back",
             Ignored::NotForUs => "a message between others",

@@ -1,10 +1,10 @@
-//! Next hops behind numbers: what a forwarding table holds instead of (port, gateway).
+//! Next hops behind numbers: what a forwarding table holds instead of (interface, gateway).
 //!
 //! There is one space of numbers for both families: a route of IPv4 may go by a gateway with an IPv6 address (RFC 8950), and the next hop
 //! that it shares with routes of IPv6 is the same.
 
 use crate::family::Family;
-use crate::interface::PortId;
+use crate::interface::InterfaceId;
 use crate::slots::{Place, Slots};
 use std::collections::HashMap;
 use std::fmt;
@@ -13,8 +13,8 @@ use std::net::IpAddr;
 /// Where a packet goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NextHop {
-    /// The port it leaves by.
-    pub port: PortId,
+    /// The interface it leaves by.
+    pub interface: InterfaceId,
     /// The router it is handed to, whose address may be of another family than the packet's; `None` if the destination itself is on
     /// the link.
     pub gateway: Option<IpAddr>,
@@ -35,8 +35,8 @@ impl NextHop {
 impl fmt::Display for NextHop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.gateway {
-            Some(gateway) => write!(f, "via {gateway} port {}", self.port),
-            None => write!(f, "port {}", self.port),
+            Some(gateway) => write!(f, "via {gateway} interface {}", self.interface),
+            None => write!(f, "interface {}", self.interface),
         }
     }
 }
@@ -171,8 +171,8 @@ mod tests {
     use proptest::prelude::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    fn hop(port: PortId) -> NextHop {
-        NextHop { port, gateway: Some(Ipv4Addr::new(10, 0, 0, 1).into()) }
+    fn hop(interface: InterfaceId) -> NextHop {
+        NextHop { interface, gateway: Some(Ipv4Addr::new(10, 0, 0, 1).into()) }
     }
 
     #[test]
@@ -194,21 +194,24 @@ mod tests {
     fn gateways_and_ports_tell_next_hops_apart() {
         let mut store = NextHopStore::new(u32::MAX);
         let ids: Vec<_> = (0..100_000u32)
-            .map(|n| NextHop { port: (n % 7) as u16, gateway: (n % 5 != 0).then(|| Ipv4Addr::from_bits(n).into()) })
+            .map(|n| NextHop {
+                interface: (n % 7) as u16,
+                gateway: (n % 5 != 0).then(|| Ipv4Addr::from_bits(n).into()),
+            })
             .map(|next_hop| (next_hop, store.acquire(next_hop).unwrap()))
             .collect();
         assert_eq!(store.len(), 80_000 + 7);
         assert!(ids.iter().all(|(next_hop, acquired)| store.get(acquired.id) == Some(*next_hop)));
-        assert_eq!(hop(3).to_string(), "via 10.0.0.1 port 3");
+        assert_eq!(hop(3).to_string(), "via 10.0.0.1 interface 3");
     }
 
     #[test]
     fn a_gateway_of_the_other_family_is_a_neighbour_all_the_same() {
         let six: Ipv6Addr = "fe80::1".parse().unwrap();
-        let (destination, via) = (Ipv4Addr::new(10, 0, 0, 7), NextHop { port: 1, gateway: Some(six.into()) });
+        let (destination, via) = (Ipv4Addr::new(10, 0, 0, 7), NextHop { interface: 1, gateway: Some(six.into()) });
         assert_eq!((via.neighbor(destination), via.neighbor_in(destination)), (IpAddr::from(six), None));
         assert_eq!(via.neighbor_in(Ipv6Addr::LOCALHOST), Some(six));
-        let on_link = NextHop { port: 1, gateway: None };
+        let on_link = NextHop { interface: 1, gateway: None };
         assert_eq!((on_link.neighbor_in(destination), on_link.neighbor_in(six)), (Some(destination), Some(six)));
     }
 
@@ -217,18 +220,18 @@ mod tests {
         fn users_are_counted(operations in proptest::collection::vec((any::<bool>(), 0u16..4), 1..100)) {
             let mut store = NextHopStore::new(4);
             let mut users = [0u32; 4];
-            for (acquire, port) in operations {
-                let users = &mut users[usize::from(port)];
+            for (acquire, interface) in operations {
+                let users = &mut users[usize::from(interface)];
                 if acquire {
                     store.recycle(store.retired());
-                    let acquired = store.acquire(hop(port)).unwrap();
+                    let acquired = store.acquire(hop(interface)).unwrap();
                     prop_assert_eq!(acquired.fresh, *users == 0);
                     *users += 1;
-                } else if let Some(id) = store.find(hop(port)) {
+                } else if let Some(id) = store.find(hop(interface)) {
                     *users -= 1;
                     prop_assert_eq!(store.release(id), *users == 0);
                 }
-                prop_assert_eq!(store.find(hop(port)).is_some(), *users > 0);
+                prop_assert_eq!(store.find(hop(interface)).is_some(), *users > 0);
             }
             prop_assert_eq!(store.iter().count(), users.iter().filter(|&&users| users > 0).count());
         }

@@ -1,8 +1,8 @@
 //! The routing information base: what every source wants, and what of it the forwarding table must hold.
 //!
 //! A route is a VRF, a prefix of either family, an [`RouteSource`], and a set of hops ([`Hop`]). Per prefix the most preferred source wins
-//! who has a usable hop. A hop is usable while the link of its port is up; a gateway without a port is looked up among the networks that
-//! are connected in the route's VRF (routes of [`RouteSource::Connected`] out of a port), and only there. Hops of one set share the traffic;
+//! who has a usable hop. A hop is usable while the link of its interface is up; a gateway without an interface is looked up among the networks that
+//! are connected in the route's VRF (routes of [`RouteSource::Connected`] out of an interface), and only there. Hops of one set share the traffic;
 //! those that are not usable are left out, and come back by themselves. A route may also lead nowhere ([`Discard`]).
 //!
 //! What routes lead to has no family: a set of hops, a next hop or a group is the same for routes of all VRFs and both families. So
@@ -14,7 +14,7 @@
 //!
 //! ```text
 //! (prefix, source) --> set of hops --> target: one next hop, or a group of them
-//!                        hop --> next hop (port, gateway)
+//!                        hop --> next hop (interface, gateway)
 //! ```
 //!
 //! A link that goes down or a network that is disconnected may change every route. So such a change only leaves work behind, which
@@ -37,7 +37,7 @@ mod view;
 
 use crate::family::Family;
 use crate::group::{Buckets, GroupId, GroupStore, MAX_MEMBERS};
-use crate::interface::PortId;
+use crate::interface::InterfaceId;
 use crate::nexthop::{NextHop, NextHopId, NextHopStore};
 use crate::route_source::RouteSource;
 use crate::vrf::VrfId;
@@ -127,7 +127,7 @@ pub enum RouteError {
         /// Most routes, as configured.
         limit: u32,
     },
-    /// A link-local address says nothing without the port on whose link it is.
+    /// A link-local address says nothing without the interface on whose link it is.
     NeedsPort(IpAddr),
     /// A route of IPv6 cannot go by a router that is known by its IPv4 address.
     WrongFamily(IpAddr),
@@ -144,13 +144,13 @@ pub enum RouteError {
 impl fmt::Display for RouteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RouteError::NoHops => f.write_str("a route needs a next hop or a port"),
+            RouteError::NoHops => f.write_str("a route needs a next hop or an interface"),
             RouteError::TooManyHops { limit } => write!(f, "a route can have at most {limit} next hops"),
             RouteError::TooManyRoutes { limit } => {
                 write!(f, "the table is full: it is configured for {limit} routes; delete some or configure more")
             }
             RouteError::NeedsPort(gateway) => {
-                write!(f, "{gateway} is link-local, and may be on any link; write the port, too")
+                write!(f, "{gateway} is link-local, and may be on any link; write the interface, too")
             }
             RouteError::WrongFamily(gateway) => {
                 write!(f, "an IPv6 route cannot go by {gateway}; write the router's IPv6 address")
@@ -185,7 +185,7 @@ pub struct Rib {
     groups: GroupStore,
     connected: Connected,
     /// Ports whose link is up.
-    up: BTreeSet<PortId>,
+    up: BTreeSet<InterfaceId>,
     /// What the forwarding table does not follow yet.
     behind: Behind,
     /// Next hops to let go of as soon as no route can lead there: at the end of the operation under way, or when nothing is left behind.
@@ -265,12 +265,12 @@ impl Rib {
         Ok(())
     }
 
-    /// The link of `port` went up or down. What follows from that is left to [`Rib::catch_up`].
-    pub fn set_link(&mut self, port: PortId, up: bool) {
-        let changed = if up { self.up.insert(port) } else { self.up.remove(&port) };
+    /// The link of `interface` went up or down. What follows from that is left to [`Rib::catch_up`].
+    pub fn set_link(&mut self, interface: InterfaceId, up: bool) {
+        let changed = if up { self.up.insert(interface) } else { self.up.remove(&interface) };
         if changed {
-            self.fall_behind((Key::Port(port), Key::Port(port)));
-            let gateways: Vec<_> = self.connected.gateways_on(port).collect();
+            self.fall_behind((Key::Interface(interface), Key::Interface(interface)));
+            let gateways: Vec<_> = self.connected.gateways_on(interface).collect();
             for gateways in gateways {
                 self.fall_behind(gateways);
             }
@@ -321,7 +321,7 @@ impl Rib {
         Ok(())
     }
 
-    /// A network is connected by these of `hops` that are ports, or not any more.
+    /// A network is connected by these of `hops` that are interfaces, or not any more.
     fn set_connected(&mut self, vrf: VrfId, network: IpNet, hops: &[Bound]) {
         if self.connected.set(vrf, network, hops.iter().map(|bound| bound.hop)) {
             self.fall_behind(Key::gateways_in(vrf, network));

@@ -1,13 +1,14 @@
 //! ARP, as the neighbour table decides it.
 
+use weir_net::Family;
 use weir_net::neighbor::{Heard, Ignored, MessageKind};
-use weir_net::{Family, PortId};
 use weir_packet::Held;
 use weir_wire::arp::{ArpFields, FRAME_LEN, Operation};
 use weir_wire::{MacAddr, martian};
 
 use super::parcel::{Origin, Parcel};
 use super::{Exit, Turn};
+use crate::InterfaceId;
 use crate::state::routing::Decision;
 
 /// The least Ethernet frame without its check sequence. ARP frames are shorter, and not every device fills them up.
@@ -54,14 +55,14 @@ impl Turn<'_, '_> {
     /// Whether an address that is asked for on an interface is to be answered for: it is reached by another one.
     pub(super) fn is_behind<A: Family>(&self, origin: Origin, target: A) -> bool {
         let is_elsewhere = || match self.control.routing.decide(origin.vrf, target.into(), || 0) {
-            Decision::Via(next_hop) => next_hop.port != origin.interface,
+            Decision::Via(next_hop) => next_hop.interface != origin.interface,
             _ => false,
         };
         self.control.is_proxy(origin.interface) && target.is_source() && is_elsewhere()
     }
 
     /// Sends an ARP packet. Without a buffer it is not sent: ARP repeats itself.
-    pub(super) fn send_arp(&mut self, port: PortId, to: MacAddr, arp: &ArpFields, kind: MessageKind) {
+    pub(super) fn send_arp(&mut self, interface: InterfaceId, to: MacAddr, arp: &ArpFields, kind: MessageKind) {
         let Some(mut packet) = self.fresh(LEAST_FRAME) else { return };
         if arp.write(to, packet.bytes_mut()).is_none() {
             return self.out.unalloc(packet);
@@ -74,6 +75,6 @@ impl Turn<'_, '_> {
             MessageKind::Announcement => Exit::ArpAnnouncement,
         };
         let held = Held::fresh(packet, 0, self.out.now());
-        self.send_by(held, port, Some(reason));
+        self.send_by(held, interface, Some(reason));
     }
 }

@@ -106,7 +106,7 @@ impl Turn<'_, '_> {
         let interface = match is_of_link(destination) {
             true => origin.interface,
             false => match self.control.routing.decide(origin.vrf, destination, || 0) {
-                Decision::Via(next_hop) => next_hop.port,
+                Decision::Via(next_hop) => next_hop.interface,
                 _ => return None,
             },
         };

@@ -2,7 +2,6 @@
 
 use std::net::Ipv6Addr;
 
-use weir_net::PortId;
 use weir_net::neighbor::{Event, Heard, Ignored, MessageKind};
 use weir_packet::Held;
 use weir_wire::nd::{self, Body, Message, RouterSolicitation};
@@ -10,6 +9,7 @@ use weir_wire::{Ethernet, MacAddr, View};
 
 use super::parcel::{Origin, Parcel};
 use super::{Exit, Turn};
+use crate::InterfaceId;
 
 impl Turn<'_, '_> {
     /// A message of neighbour discovery came in.
@@ -70,8 +70,8 @@ impl Turn<'_, '_> {
     }
 
     /// Sends a message to a neighbour. Without a buffer it is not sent: neighbour discovery repeats itself.
-    pub(super) fn send_discovery(&mut self, port: PortId, to: MacAddr, message: &Message, kind: MessageKind) {
-        let Some(link) = self.control.link(port) else { return };
+    pub(super) fn send_discovery(&mut self, interface: InterfaceId, to: MacAddr, message: &Message, kind: MessageKind) {
+        let Some(link) = self.control.link(interface) else { return };
         let Some(mut packet) = self.fresh(nd::FRAME_LEN) else { return };
         match message.write(packet.bytes_mut(), link.mac, to) {
             Some(length) if packet.set_len(length) => {}
@@ -85,6 +85,6 @@ impl Turn<'_, '_> {
             MessageKind::Announcement => Exit::NdAnnouncement,
         };
         let held = Held::fresh(packet, 0, self.out.now());
-        self.send_by(held, port, Some(reason));
+        self.send_by(held, interface, Some(reason));
     }
 }

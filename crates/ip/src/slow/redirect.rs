@@ -36,7 +36,7 @@ impl Turn<'_, '_> {
         let to_us = Ethernet::view(copy.packet.packet().bytes())?.destination == own.mac;
         let header = copy.header().filter(|header| to_us && header.hops > 1)?;
         let Decision::Via(next_hop) = self.decide(copy, header.destination) else { return None };
-        (next_hop.port == copy.origin.interface).then_some((header, next_hop))
+        (next_hop.interface == copy.origin.interface).then_some((header, next_hop))
     }
 
     /// "the packet is being forwarded out the same physical interface that it was received from, the IP source address in the packet is on

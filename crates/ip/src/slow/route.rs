@@ -42,7 +42,7 @@ impl Turn<'_, '_> {
     /// Where a packet goes, in its VRF; to what counts on a link only, on the link that it is from.
     pub(super) fn decide(&self, parcel: &Parcel, destination: IpAddr) -> Decision {
         match (is_of_link(destination), parcel.origin) {
-            (true, origin) if origin.is_own => Decision::Via(NextHop { port: origin.interface, gateway: None }),
+            (true, origin) if origin.is_own => Decision::Via(NextHop { interface: origin.interface, gateway: None }),
             (true, _) => Decision::LinkLocal,
             (false, origin) => self.control.routing.decide(origin.vrf, destination, || parcel.hash(self.seed)),
         }
@@ -67,7 +67,7 @@ impl Turn<'_, '_> {
         let destination = parcel.header().map(|header| header.destination);
         let decision = destination.map(|destination| (self.decide(&parcel, destination), destination));
         let Some((Decision::Via(next_hop), destination)) = decision else { return self.unmake(parcel) };
-        let Some(link) = self.control.link(next_hop.port) else { return self.unmake(parcel) };
+        let Some(link) = self.control.link(next_hop.interface) else { return self.unmake(parcel) };
         let from = link.mac;
         let fits = parcel.packet.packet().len() <= HEADER + usize::from(link.mtu);
         let (resolution, Parcel { mut packet, origin }) = (self.resolve(next_hop, destination), parcel);
@@ -116,7 +116,7 @@ impl Turn<'_, '_> {
     }
 
     fn route_via(&mut self, parcel: Parcel, next_hop: NextHop, header: Header) {
-        let Some(link) = self.control.link(next_hop.port).filter(|link| link.up) else {
+        let Some(link) = self.control.link(next_hop.interface).filter(|link| link.up) else {
             return self.out.send(parcel.packet, Exit::PortDown);
         };
         if !parcel.origin.is_own && header.hops <= 1 {
@@ -129,7 +129,7 @@ impl Turn<'_, '_> {
         match self.resolve(next_hop, header.destination) {
             Resolution::Known(mac) => self.leave(parcel, link, mac),
             Resolution::Pending => {
-                let station = (next_hop.port, next_hop.neighbor(header.destination));
+                let station = (next_hop.interface, next_hop.neighbor(header.destination));
                 if let Some(oldest) = self.waiting.push(station, parcel) {
                     self.out.send(oldest.packet, Exit::QueueFull);
                 }
@@ -215,7 +215,7 @@ impl Turn<'_, '_> {
         let own = match self.decide(&parcel, destination.into()) {
             Decision::Via(next_hop) => {
                 let towards = next_hop.neighbor_in(destination).unwrap_or(destination);
-                self.control.source_on(next_hop.port, towards)
+                self.control.source_on(next_hop.interface, towards)
             }
             Decision::Local => Some(destination),
             _ => None,

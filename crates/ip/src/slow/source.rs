@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_net::Family;
-use weir_net::interface::Interface;
+use weir_net::InterfaceAddress;
 use weir_net::nexthop::NextHop;
 use weir_wire::nd::{ALL_NODES, ALL_ROUTERS, solicited_node};
 
@@ -38,9 +38,9 @@ impl Turn<'_, '_> {
         // Whose packet goes beyond the link does not speak from a link-local address.
         let towards = next_hop.neighbor_in(back).filter(|near| !near.is_link_local()).unwrap_or(back);
         let on = |interface| self.source_on(interface, towards);
-        let own = A::side(&self.control).addresses(origin.vrf).iter().map(|own| (own.port(), own.address()));
+        let own = A::side(&self.control).addresses(origin.vrf).iter().map(|own| (own.interface(), own.address()));
         let any = || own.filter(|(_, address)| !address.is_link_local()).find(|own| self.is_usable(*own));
-        on(next_hop.port).or_else(|| on(origin.interface)).or_else(|| any().map(|(_, address)| address))
+        on(next_hop.interface).or_else(|| on(origin.interface)).or_else(|| any().map(|(_, address)| address))
     }
 
     /// An address on an interface, of the same scope as another one.
@@ -74,7 +74,7 @@ impl Turn<'_, '_> {
 
     /// The link-local address of an interface, once it is known to be nobody else's.
     pub(super) fn link_local_of(&self, interface: InterfaceId) -> Option<Ipv6Addr> {
-        let own = self.control.addresses_on::<Ipv6Addr>(interface).iter().map(Interface::address);
+        let own = self.control.addresses_on::<Ipv6Addr>(interface).iter().map(InterfaceAddress::address);
         own.filter(|address| address.is_link_local()).find(|address| self.is_usable((interface, *address)))
     }
 
@@ -86,7 +86,7 @@ impl Turn<'_, '_> {
             let is_all = destination == ALL_NODES || destination == ALL_ROUTERS;
             return is_all || own.any(|own| solicited_node(own.address()) == destination);
         }
-        let is_usable = |own: &Interface<Ipv6Addr>| self.is_usable((interface, own.address()));
+        let is_usable = |own: &InterfaceAddress<Ipv6Addr>| self.is_usable((interface, own.address()));
         own.any(|own| is_usable(own) && (own.is_own(destination) || own.is_network_address(destination)))
     }
 

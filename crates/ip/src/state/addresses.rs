@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use weir_net::interface::Interface;
+use weir_net::InterfaceAddress;
 use weir_net::{Family, Prefix};
 
 use crate::InterfaceId;
@@ -12,11 +12,11 @@ use crate::InterfaceId;
 /// A link-local address says nothing without its interface: those of an interface are known, and nothing is connected by them.
 #[derive(Debug)]
 pub(crate) struct Addresses<A: Family> {
-    by_interface: BTreeMap<InterfaceId, Vec<Interface<A>>>,
+    by_interface: BTreeMap<InterfaceId, Vec<InterfaceAddress<A>>>,
     /// Interfaces that have an address, by the address.
     own: HashMap<A, Vec<InterfaceId>>,
     /// Addresses in each connected network.
-    networks: HashMap<A::Prefix, Vec<Interface<A>>>,
+    networks: HashMap<A::Prefix, Vec<InterfaceAddress<A>>>,
     /// Connected networks by the length of their prefixes.
     lengths: BTreeMap<u8, usize>,
     len: usize,
@@ -36,8 +36,8 @@ impl<A: Family> Default for Addresses<A> {
 
 impl<A: Family> Addresses<A> {
     /// Adds an address. Answers whether its interface did not have it.
-    pub(crate) fn add(&mut self, address: Interface<A>) -> bool {
-        let list = self.by_interface.entry(address.port()).or_default();
+    pub(crate) fn add(&mut self, address: InterfaceAddress<A>) -> bool {
+        let list = self.by_interface.entry(address.interface()).or_default();
         if list.iter().any(|other| other.address() == address.address()) {
             return false;
         }
@@ -46,7 +46,7 @@ impl<A: Family> Addresses<A> {
         if address.address().is_link_local() {
             return true;
         }
-        self.own.entry(address.address()).or_default().push(address.port());
+        self.own.entry(address.address()).or_default().push(address.interface());
         let network = self.networks.entry(address.network()).or_default();
         if network.is_empty() {
             *self.lengths.entry(address.network().length()).or_default() += 1;
@@ -56,7 +56,7 @@ impl<A: Family> Addresses<A> {
     }
 
     /// Removes an address; what it was, if it was there.
-    pub(crate) fn remove(&mut self, interface: InterfaceId, address: A) -> Option<Interface<A>> {
+    pub(crate) fn remove(&mut self, interface: InterfaceId, address: A) -> Option<InterfaceAddress<A>> {
         let list = self.by_interface.get_mut(&interface)?;
         let gone = list.remove(list.iter().position(|own| own.address() == address)?);
         if list.is_empty() {
@@ -79,12 +79,12 @@ impl<A: Family> Addresses<A> {
     }
 
     /// The addresses of an interface, in the order in which they were added, but for gaps.
-    pub(crate) fn of(&self, interface: InterfaceId) -> &[Interface<A>] {
+    pub(crate) fn of(&self, interface: InterfaceId) -> &[InterfaceAddress<A>] {
         self.by_interface.get(&interface).map_or(&[], Vec::as_slice)
     }
 
     /// All addresses, by interface.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Interface<A>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &InterfaceAddress<A>> {
         self.by_interface.values().flatten()
     }
 
@@ -104,18 +104,18 @@ impl<A: Family> Addresses<A> {
     }
 
     /// The addresses in a network that is connected by them.
-    pub(crate) fn in_network(&self, network: A::Prefix) -> &[Interface<A>] {
+    pub(crate) fn in_network(&self, network: A::Prefix) -> &[InterfaceAddress<A>] {
         self.networks.get(&network).map_or(&[], Vec::as_slice)
     }
 
     /// The address with the longest network around another one.
-    pub(crate) fn around(&self, address: A) -> Option<&Interface<A>> {
+    pub(crate) fn around(&self, address: A) -> Option<&InterfaceAddress<A>> {
         let networks = self.lengths.keys().rev().filter_map(|&length| A::Prefix::around(address, length));
-        networks.map(|net| self.in_network(net)).find_map(<[Interface<A>]>::first)
+        networks.map(|net| self.in_network(net)).find_map(<[InterfaceAddress<A>]>::first)
     }
 
     /// The address whose network has `address` as its broadcast address.
-    pub(crate) fn with_broadcast(&self, address: A) -> Option<&Interface<A>> {
+    pub(crate) fn with_broadcast(&self, address: A) -> Option<&InterfaceAddress<A>> {
         self.networks_around(address).find(|own| own.is_subnet_broadcast(address))
     }
 
@@ -125,13 +125,13 @@ impl<A: Family> Addresses<A> {
     }
 
     /// The addresses of each network whose own address, all host bits zero, is this one.
-    pub(crate) fn around_with_network_address(&self, address: A) -> impl Iterator<Item = &Interface<A>> {
+    pub(crate) fn around_with_network_address(&self, address: A) -> impl Iterator<Item = &InterfaceAddress<A>> {
         let networks = self.lengths.keys().filter_map(move |&length| A::Prefix::around(address, length));
         networks.flat_map(|net| self.in_network(net)).filter(move |own| own.is_network_address(address))
     }
 
     /// An address in each connected network around another one.
-    fn networks_around(&self, address: A) -> impl Iterator<Item = &Interface<A>> {
+    fn networks_around(&self, address: A) -> impl Iterator<Item = &InterfaceAddress<A>> {
         let networks = self.lengths.keys().filter_map(move |&length| A::Prefix::around(address, length));
         networks.filter_map(|net| self.in_network(net).first())
     }
@@ -166,11 +166,11 @@ mod tests {
             asked in 0u32..80,
         ) {
             let base = Ipv4Addr::new(10, 0, 0, 0).to_bits();
-            let (mut addresses, mut twin): (Addresses<Ipv4Addr>, Vec<Interface>) = Default::default();
+            let (mut addresses, mut twin): (Addresses<Ipv4Addr>, Vec<InterfaceAddress>) = Default::default();
             for (adds, interface, host, length) in steps {
                 let net = Ipv4Net::new(Ipv4Addr::from_bits(base + host), length).unwrap();
-                let Ok(address) = Interface::new(interface, net) else { continue };
-                let at = twin.iter().position(|own| own.port() == interface && own.address() == address.address());
+                let Ok(address) = InterfaceAddress::new(interface, net) else { continue };
+                let at = twin.iter().position(|own| own.interface() == interface && own.address() == address.address());
                 if adds {
                     prop_assert_eq!(addresses.add(address), at.is_none());
                     twin.extend(Some(address).filter(|_| at.is_none()));
@@ -183,15 +183,15 @@ mod tests {
             prop_assert_eq!(addresses.len(), twin.len());
             prop_assert_eq!(addresses.iter().count(), twin.len());
             prop_assert_eq!(addresses.is_own(asked), twin.iter().any(|own| own.is_own(asked)));
-            let has = |id: InterfaceId| twin.iter().any(|own| own.port() == id && own.is_own(asked));
+            let has = |id: InterfaceId| twin.iter().any(|own| own.interface() == id && own.is_own(asked));
             prop_assert!(addresses.owners(asked).iter().all(|id| has(*id)));
             let around = twin.iter().filter(|own| own.is_on_link(asked)).map(|own| own.net().prefix_len()).max();
             prop_assert_eq!(addresses.around(asked).map(|own| own.net().prefix_len()), around);
-            let is_broadcast = |own: &Interface| own.is_subnet_broadcast(asked) || own.is_network_address(asked);
+            let is_broadcast = |own: &InterfaceAddress| own.is_subnet_broadcast(asked) || own.is_network_address(asked);
             prop_assert_eq!(addresses.is_broadcast(asked), twin.iter().any(is_broadcast));
             prop_assert_eq!(addresses.with_broadcast(asked).is_some(), twin.iter().any(|own| own.is_subnet_broadcast(asked)));
             for id in 0..3 {
-                prop_assert_eq!(addresses.of(id).len(), twin.iter().filter(|own| own.port() == id).count());
+                prop_assert_eq!(addresses.of(id).len(), twin.iter().filter(|own| own.interface() == id).count());
             }
         }
     }
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn link_local_addresses_are_their_interfaces_alone() {
         let mut addresses = Addresses::<Ipv6Addr>::default();
-        let own = |port| Interface::new(port, "fe80::1/64".parse().unwrap()).unwrap();
+        let own = |port| InterfaceAddress::new(port, "fe80::1/64".parse().unwrap()).unwrap();
         assert!(addresses.add(own(1)) && addresses.add(own(2)) && !addresses.add(own(2)));
         let address = own(1).address();
         assert!(!addresses.is_own(address) && addresses.around(address).is_none());

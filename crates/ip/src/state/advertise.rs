@@ -6,8 +6,8 @@ use std::net::Ipv6Addr;
 use ipnet::Ipv6Net;
 use weir_config::{Nanos, config};
 use weir_net::Family;
+use weir_net::InterfaceAddress;
 use weir_net::advertise::Interval;
-use weir_net::interface::Interface;
 use weir_wire::MacAddr;
 use weir_wire::nd::{Dns, PrefixInformation, RouterAdvertisement, Search};
 
@@ -83,10 +83,10 @@ impl Advertise {
         Nanos::new(3 * self.interval.nanos())
     }
 
-    fn prefixes(&self, own: &[Interface<Ipv6Addr>]) -> Vec<PrefixInformation> {
+    fn prefixes(&self, own: &[InterfaceAddress<Ipv6Addr>]) -> Vec<PrefixInformation> {
         if self.prefixes.is_empty() {
             let wide = own.iter().filter(|own| !Family::is_link_local(own.address()));
-            let mut nets: Vec<Ipv6Net> = wide.map(Interface::network).collect();
+            let mut nets: Vec<Ipv6Net> = wide.map(InterfaceAddress::network).collect();
             nets.sort_unstable();
             nets.dedup();
             return nets.iter().map(|net| PrefixInformation::new(net.addr(), net.prefix_len())).collect();
@@ -113,7 +113,7 @@ impl Control {
         let told = self.advertisements.get(self.name_of(id))?;
         let link = self.link(id)?;
         let own = self.addresses_on::<Ipv6Addr>(id);
-        let from = own.iter().map(Interface::address).find(|own| Family::is_link_local(*own))?;
+        let from = own.iter().map(InterfaceAddress::address).find(|own| Family::is_link_local(*own))?;
         if !self.six.is_usable(id, from) {
             return None;
         }
@@ -139,7 +139,7 @@ impl Control {
     /// Lets an interface advertise from now on, or not any more, as it is configured and up.
     pub(crate) fn advertise_on(&mut self, id: InterfaceId, now: u64) {
         let told = self.advertisements.get(self.name_of(id));
-        let own = self.addresses_on::<Ipv6Addr>(id).iter().map(Interface::address);
+        let own = self.addresses_on::<Ipv6Addr>(id).iter().map(InterfaceAddress::address);
         let can = own.filter(|own| Family::is_link_local(*own)).any(|own| self.six.is_usable(id, own));
         match told.map(Advertise::times).filter(|_| can) {
             Some(times) => self.advertiser.start(now, id, times),

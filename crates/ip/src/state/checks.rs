@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
-use weir_net::interface::{AddressKind, BadInterface, Interface};
+use weir_net::interface::{AddressKind, BadAddress, InterfaceAddress};
 use weir_net::{Family, VrfId};
 
 use crate::InterfaceId;
@@ -28,7 +28,7 @@ pub(crate) const RAISE_MTU: &str = "raise the MTU, or leave the address out";
 /// What is wrong with an address of an interface.
 pub(crate) enum Wrong {
     /// No host can have it.
-    Bad(BadInterface),
+    Bad(BadAddress),
     /// Another interface has the same address, or the same network.
     Conflict(InterfaceId, &'static str),
 }
@@ -39,7 +39,7 @@ pub(crate) enum Wrong {
 ///
 /// What speaks against it.
 pub(crate) fn add<A: Family>(own: &mut Addresses<A>, id: InterfaceId, net: A::Prefix) -> Result<(), Wrong> {
-    let address = Interface::new(id, net).map_err(Wrong::Bad)?;
+    let address = InterfaceAddress::new(id, net).map_err(Wrong::Bad)?;
     if let Some((other, what)) = conflict_of(own, &address) {
         return Err(Wrong::Conflict(other, what));
     }
@@ -48,23 +48,23 @@ pub(crate) fn add<A: Family>(own: &mut Addresses<A>, id: InterfaceId, net: A::Pr
 }
 
 /// Another interface of the same VRF that has the same address, or the same network, and which of both.
-fn conflict_of<A: Family>(addresses: &Addresses<A>, own: &Interface<A>) -> Option<(InterfaceId, &'static str)> {
+fn conflict_of<A: Family>(addresses: &Addresses<A>, own: &InterfaceAddress<A>) -> Option<(InterfaceId, &'static str)> {
     if own.address().is_link_local() {
-        let same = addresses.of(own.port()).iter().any(|other| other.address() == own.address());
-        return same.then_some((own.port(), "address"));
+        let same = addresses.of(own.interface()).iter().any(|other| other.address() == own.address());
+        return same.then_some((own.interface(), "address"));
     }
     if let Some(owner) = addresses.owners(own.address()).first() {
         return Some((*owner, "address"));
     }
-    let other = addresses.in_network(own.network()).iter().find(|other| other.port() != own.port())?;
-    Some((other.port(), "network"))
+    let other = addresses.in_network(own.network()).iter().find(|other| other.interface() != own.interface())?;
+    Some((other.interface(), "network"))
 }
 
 /// What speaks against an address of an interface (a new one, where there is none) in a VRF of a running router.
 pub(crate) fn check_address(control: &Control, vrf: VrfId, of: Option<InterfaceId>, net: IpNet) -> Result<(), Wrong> {
     fn check<A: Routable>(control: &Control, vrf: VrfId, of: Option<InterfaceId>, net: A::Prefix) -> Result<(), Wrong> {
         // A new one is for a moment as if of an interface that nobody has: the conflict with itself is none.
-        let own = Interface::<A>::new(of.unwrap_or(crate::NO_INTERFACE), net).map_err(Wrong::Bad)?;
+        let own = InterfaceAddress::<A>::new(of.unwrap_or(crate::NO_INTERFACE), net).map_err(Wrong::Bad)?;
         match conflict_of(control.addresses::<A>(vrf), &own).filter(|(other, _)| Some(*other) != of) {
             Some((other, what)) => Err(Wrong::Conflict(other, what)),
             None => Ok(()),
@@ -101,7 +101,7 @@ pub(crate) fn check_gateway<A: Family>(addresses: &Addresses<A>, gateway: A) -> 
     match interface.kind(gateway) {
         AddressKind::SubnetBroadcast => Err(format!("{gateway} is the broadcast address of {}", interface.network())),
         AddressKind::Network => Err(format!("{gateway} is the address of the network {} itself", interface.network())),
-        AddressKind::OnLink | AddressKind::Own | AddressKind::Elsewhere => Ok(interface.port()),
+        AddressKind::OnLink | AddressKind::Own | AddressKind::Elsewhere => Ok(interface.interface()),
     }
 }
 

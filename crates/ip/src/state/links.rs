@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use weir_net::{PortId, RouteSource, VrfId};
+use weir_net::{RouteSource, VrfId};
 use weir_stage::{Env, InterfaceInfo, Others, TAG_LEN};
 use weir_wire::MacAddr;
 
@@ -372,7 +372,7 @@ impl Control {
 pub(crate) fn neighbors_on(
     neighbors: &[(usize, IpAddr, MacAddr)],
     ids: &[InterfaceId],
-) -> Vec<(PortId, IpAddr, MacAddr)> {
+) -> Vec<(InterfaceId, IpAddr, MacAddr)> {
     let of = |&(at, address, mac): &(usize, IpAddr, MacAddr)| {
         ids.get(at).filter(|id| **id != NO_INTERFACE).map(|id| (*id, address, mac))
     };

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use weir_net::interface::Interface;
+use weir_net::InterfaceAddress;
 use weir_net::rib::Hop;
-use weir_net::{Family, PortId, Prefix, RouteSource, VrfId};
+use weir_net::{Family, Prefix, RouteSource, VrfId};
 use weir_wire::MacAddr;
 use weir_wire::nd::{ALL_ROUTERS, link_local, solicited_node};
 
@@ -46,13 +46,13 @@ impl Control {
 
     fn set_nets<A: Routable>(&mut self, id: InterfaceId, wanted: &[A::Prefix], now: u64) {
         let gone = self.addresses_on::<A>(id).iter().filter(|own| !wanted.contains(&own.net()));
-        for own in gone.copied().collect::<Vec<Interface<A>>>() {
+        for own in gone.copied().collect::<Vec<InterfaceAddress<A>>>() {
             self.remove_address(own);
         }
         let vrf = self.vrf_of(id);
         for net in wanted {
             // Checked before: an address that no host can have does not come this far.
-            let Ok(own) = Interface::<A>::new(id, *net) else { continue };
+            let Ok(own) = InterfaceAddress::<A>::new(id, *net) else { continue };
             if A::side_mut(self).addresses_mut(vrf).is_some_and(|addresses| addresses.add(own)) {
                 self.begin_address(own, now);
             }
@@ -60,8 +60,8 @@ impl Control {
     }
 
     /// An address is new: neighbours and groups hear of it, and forwarding.
-    fn begin_address<A: Routable>(&mut self, own: Interface<A>, now: u64) {
-        let (id, address) = (own.port(), own.address());
+    fn begin_address<A: Routable>(&mut self, own: InterfaceAddress<A>, now: u64) {
+        let (id, address) = (own.interface(), own.address());
         let mut events = Vec::new();
         if !A::side_mut(self).neighbors.add_own(now, own, &mut events) {
             // A loopback has no link on which anybody could have the same.
@@ -84,8 +84,8 @@ impl Control {
         }
     }
 
-    fn remove_address<A: Routable>(&mut self, own: Interface<A>) {
-        let (id, address, vrf) = (own.port(), own.address(), self.vrf_of(own.port()));
+    fn remove_address<A: Routable>(&mut self, own: InterfaceAddress<A>) {
+        let (id, address, vrf) = (own.interface(), own.address(), self.vrf_of(own.interface()));
         let side = A::side_mut(self);
         if let Some(addresses) = side.addresses_mut(vrf) {
             addresses.remove(id, address);
@@ -114,7 +114,7 @@ impl Control {
     }
 
     /// An own address was found to be nobody else's, or to be somebody's.
-    pub(crate) fn set_usable<A: Routable>(&mut self, id: PortId, address: A, usable: bool) {
+    pub(crate) fn set_usable<A: Routable>(&mut self, id: InterfaceId, address: A, usable: bool) {
         let own = self.addresses_on::<A>(id).iter().find(|own| own.is_own(address)).copied();
         if let Some(own) = own
             && A::side_mut(self).prove(id, address, usable)
@@ -138,12 +138,12 @@ impl Control {
     }
 
     /// Lets forwarding know an address that came or went: itself, its broadcasts, its network.
-    fn settle_prefixes<A: Routable>(&mut self, own: Interface<A>) {
+    fn settle_prefixes<A: Routable>(&mut self, own: InterfaceAddress<A>) {
         // Nothing is connected by a link-local address: who knows an interface needs no route.
         if own.address().is_link_local() {
             return;
         }
-        let vrf = self.vrf_of(own.port());
+        let vrf = self.vrf_of(own.interface());
         let network = own.network();
         let itself = Some(network.address()).filter(|address| own.is_network_address(*address));
         for address in [Some(own.address()), own.subnet_broadcast(), itself].into_iter().flatten() {
@@ -206,18 +206,18 @@ impl Control {
             return Some(Leads::RECEIVE);
         }
         if A::OWNS_NETWORK_ADDRESS {
-            let is_usable = |own: &Interface<A>| side.is_usable(own.port(), own.address());
+            let is_usable = |own: &InterfaceAddress<A>| side.is_usable(own.interface(), own.address());
             return own.around_with_network_address(address).any(is_usable).then_some(Leads::RECEIVE);
         }
         match own.with_broadcast(address).filter(|_| self.directed_broadcast) {
-            Some(own) => Some(self.routing.fib().broadcast_on(own.port())),
+            Some(own) => Some(self.routing.fib().broadcast_on(own.interface())),
             None => own.is_broadcast(address).then_some(Leads::BROADCAST),
         }
     }
 
     fn connect<A: Routable>(&mut self, vrf: VrfId, network: A::Prefix) -> Result<(), Refusal> {
         let own = self.addresses::<A>(vrf).in_network(network);
-        let ids: BTreeSet<InterfaceId> = own.iter().map(Interface::port).collect();
+        let ids: BTreeSet<InterfaceId> = own.iter().map(InterfaceAddress::interface).collect();
         let hops: Vec<Hop> = ids.into_iter().map(Hop::On).collect();
         let network = (vrf, network.into());
         if hops.is_empty() {

@@ -10,7 +10,7 @@ use weir_mem::Domain;
 use weir_mem::qsbr::Epoch;
 use weir_net::nexthop::{NextHop, NextHopId};
 use weir_net::rib::{Change, Discard, Hop, Limits, Retired, Rib, RouteError, Target};
-use weir_net::{PortId, RouteSource, VrfId};
+use weir_net::{RouteSource, VrfId};
 use weir_wire::MacAddr;
 
 use crate::InterfaceId;
@@ -107,9 +107,9 @@ pub(crate) struct Routing {
     counters: Arc<Counters>,
     domain: Domain,
     /// Ethernet addresses of neighbours.
-    macs: HashMap<(PortId, IpAddr), MacAddr>,
+    macs: HashMap<(InterfaceId, IpAddr), MacAddr>,
     /// Interfaces that lead to their function.
-    inlets: HashSet<PortId>,
+    inlets: HashSet<InterfaceId>,
     /// Next hops by number.
     next_hop_uses: BTreeMap<u32, NextHopUse>,
     /// What was sent by interfaces over next hops that are gone: packets and bytes.
@@ -265,9 +265,9 @@ impl Routing {
         self.work
     }
 
-    /// The link of a port went up or down; routes follow by and by, see [`Routing::catch_up`].
-    pub(crate) fn set_link(&mut self, port: PortId, up: bool) {
-        self.rib.set_link(port, up);
+    /// The link of an interface went up or down; routes follow by and by, see [`Routing::catch_up`].
+    pub(crate) fn set_link(&mut self, interface: InterfaceId, up: bool) {
+        self.rib.set_link(interface, up);
     }
 
     /// Lets routes follow links and connected networks, by work on at most `most` hops, sets of hops and routes. Answers whether there
@@ -295,12 +295,12 @@ impl Routing {
     }
 
     /// The Ethernet address of a neighbour is known now, or not any more.
-    pub(crate) fn set_mac(&mut self, port: PortId, address: IpAddr, mac: Option<MacAddr>) {
+    pub(crate) fn set_mac(&mut self, interface: InterfaceId, address: IpAddr, mac: Option<MacAddr>) {
         match mac {
-            Some(mac) => drop(self.macs.insert((port, address), mac)),
-            None => drop(self.macs.remove(&(port, address))),
+            Some(mac) => drop(self.macs.insert((interface, address), mac)),
+            None => drop(self.macs.remove(&(interface, address))),
         }
-        let next_hop = NextHop { port, gateway: Some(address) };
+        let next_hop = NextHop { interface, gateway: Some(address) };
         if let Some(id) = self.numbers.get(&next_hop) {
             self.fib.set(Leads::next_hop(id.index()), self.adjacency_of(next_hop));
         }
@@ -396,7 +396,7 @@ impl Routing {
     /// Packets and bytes that went out by each of the `interfaces`.
     pub(crate) fn sent(&self, interfaces: impl Iterator<Item = InterfaceId>) -> HashMap<InterfaceId, (u64, u64)> {
         let mut all = self.sent.clone();
-        let traffic = self.traffic().map(|traffic| (traffic.next_hop.port, (traffic.packets, traffic.bytes)));
+        let traffic = self.traffic().map(|traffic| (traffic.next_hop.interface, (traffic.packets, traffic.bytes)));
         let broadcasts = interfaces.map(|interface| (interface, self.broadcasts(interface)));
         for (interface, (packets, bytes)) in traffic.chain(broadcasts) {
             let (all_packets, all_bytes) = all.entry(interface).or_default();
@@ -407,7 +407,7 @@ impl Routing {
 
     /// Neighbours to which packets were sent since the last look, of some next hops after those of the last call; and whether that were
     /// the last ones.
-    pub(crate) fn used_neighbors(&mut self) -> (Vec<(PortId, IpAddr)>, bool) {
+    pub(crate) fn used_neighbors(&mut self) -> (Vec<(InterfaceId, IpAddr)>, bool) {
         let mut used = Vec::new();
         let first = std::mem::take(&mut self.next_look);
         for ((&index, next_hop_use), n) in self.next_hop_uses.range_mut(first..).zip(1..) {
@@ -419,7 +419,7 @@ impl Routing {
             if std::mem::replace(&mut next_hop_use.seen, packets) != packets
                 && let Some(gateway) = next_hop_use.next_hop.gateway
             {
-                used.push((next_hop_use.next_hop.port, gateway));
+                used.push((next_hop_use.next_hop.interface, gateway));
             }
         }
         (used, self.next_look == 0)
@@ -465,18 +465,18 @@ impl Routing {
                 if let Some(gone) = self.next_hop_uses.remove(&id.index()) {
                     self.numbers.remove(&gone.next_hop);
                     let (packets, bytes) = gone.since(self.counters.sum(leads.value()));
-                    self.note_sent(gone.next_hop.port, packets, bytes);
+                    self.note_sent(gone.next_hop.interface, packets, bytes);
                 }
             }
         }
     }
 
     fn adjacency_of(&self, next_hop: NextHop) -> Adjacency {
-        if self.is_inlet(next_hop.port) {
-            return Adjacency::forward(next_hop.port, MacAddr::ZERO);
+        if self.is_inlet(next_hop.interface) {
+            return Adjacency::forward(next_hop.interface, MacAddr::ZERO);
         }
-        let mac = next_hop.gateway.and_then(|gateway| self.macs.get(&(next_hop.port, gateway)));
-        mac.map_or(Adjacency::other(Action::Glean), |mac| Adjacency::forward(next_hop.port, *mac))
+        let mac = next_hop.gateway.and_then(|gateway| self.macs.get(&(next_hop.interface, gateway)));
+        mac.map_or(Adjacency::other(Action::Glean), |mac| Adjacency::forward(next_hop.interface, *mac))
     }
 
     /// Makes the table hold what is right for a prefix.

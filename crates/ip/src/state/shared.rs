@@ -171,7 +171,7 @@ pub(crate) fn adopt(shared: &Shared, old: &Shared, now: u64) {
 fn adopt_neighbors(shared: &Shared, old: &Shared, now: u64) {
     let known: Vec<_> = {
         let old = lock(old);
-        old.neighbors().map(|neighbor| (old.name_of(neighbor.port).to_owned(), neighbor)).collect()
+        old.neighbors().map(|neighbor| (old.name_of(neighbor.interface).to_owned(), neighbor)).collect()
     };
     lock(shared).adopt_neighbors(&known, now);
 }

@@ -3,7 +3,7 @@
 use super::own::{ANNOUNCE_INTERVAL, ANNOUNCE_WAIT};
 use super::table::{Key, Neighbors};
 use super::{Event, Heard, Ignored, MessageKind, Protocol, Say, State};
-use crate::interface::PortId;
+use crate::interface::InterfaceId;
 use std::net::Ipv4Addr;
 use weir_wire::MacAddr;
 use weir_wire::arp::{ArpFields, Operation};
@@ -46,13 +46,21 @@ const fn answer(mac: MacAddr, request: &ArpFields) -> ArpFields {
 }
 
 impl Neighbors {
-    /// An ARP packet came in on `port` at time `now` (nanoseconds).
+    /// An ARP packet came in on `interface` at time `now` (nanoseconds).
     ///
     /// Known neighbours are updated by any packet they send, be it a gratuitous one; new ones are learned only from
     /// requests for an own address, so that nobody fills the table by talking. What an unasked packet says is used, but
     /// checked (by unicast) when the neighbour is used next.
-    pub fn arp_received(&mut self, now: u64, port: PortId, arp: &ArpFields, events: &mut Vec<Event>) -> Heard {
-        let Some(ours) = self.ports.get(&port).filter(|port| port.up) else { return Heard::Ignored(Ignored::NoPort) };
+    pub fn arp_received(
+        &mut self,
+        now: u64,
+        interface: InterfaceId,
+        arp: &ArpFields,
+        events: &mut Vec<Event>,
+    ) -> Heard {
+        let Some(ours) = self.interfaces.get(&interface).filter(|interface| interface.up) else {
+            return Heard::Ignored(Ignored::NoPort);
+        };
         if arp.sender_mac == ours.mac {
             return Heard::Ignored(Ignored::Echo);
         }
@@ -60,7 +68,7 @@ impl Neighbors {
             return Heard::Ignored(Ignored::BadSender);
         }
         if ours.is_own(arp.sender) {
-            self.conflict(now, port, arp.sender, arp.sender_mac, events);
+            self.conflict(now, interface, arp.sender, arp.sender_mac, events);
             return Heard::Conflict;
         }
         // A probe has no sender (RFC 5227): there is nothing to learn, but it may be for an address of ours.
@@ -69,13 +77,13 @@ impl Neighbors {
             return Heard::Ignored(Ignored::BadSender);
         }
         let answer = (arp.operation == Operation::Request && ours.is_own(arp.target)).then(|| answer(ours.mac, arp));
-        let learned = !is_probe && self.learn(now, port, arp, answer.is_some(), events);
+        let learned = !is_probe && self.learn(now, interface, arp, answer.is_some(), events);
         match answer {
             Some(reply) => {
                 if is_probe {
-                    self.note_rival(port, arp, events);
+                    self.note_rival(interface, arp, events);
                 }
-                events.push(Event::Send { port, to: arp.sender_mac, message: reply, kind: MessageKind::Reply });
+                events.push(Event::Send { interface, to: arp.sender_mac, message: reply, kind: MessageKind::Reply });
                 Heard::Answered
             }
             None if learned => Heard::Learned,
@@ -84,18 +92,28 @@ impl Neighbors {
     }
 
     /// The answer that claims the target of `request` for this router: proxy ARP (RFC 1027), which the caller decides
-    /// on. `None` if it is no request, or `port` is not there.
-    pub fn answer_for(&self, port: PortId, request: &ArpFields) -> Option<Event> {
-        let ours = self.ports.get(&port).filter(|port| port.up && request.operation == Operation::Request)?;
+    /// on. `None` if it is no request, or `interface` is not there.
+    pub fn answer_for(&self, interface: InterfaceId, request: &ArpFields) -> Option<Event> {
+        let ours = self
+            .interfaces
+            .get(&interface)
+            .filter(|interface| interface.up && request.operation == Operation::Request)?;
         let message = answer(ours.mac, request);
-        Some(Event::Send { port, to: request.sender_mac, message, kind: MessageKind::Reply })
+        Some(Event::Send { interface, to: request.sender_mac, message, kind: MessageKind::Reply })
     }
 
     /// "If the pair <protocol type, sender protocol address> is already in my translation table, update the sender
     /// hardware address field of the entry with the new information in the packet". Answers whether it is in the
     /// table (now).
-    fn learn(&mut self, now: u64, port: PortId, arp: &ArpFields, for_us: bool, events: &mut Vec<Event>) -> bool {
-        let key = Key { port, address: arp.sender };
+    fn learn(
+        &mut self,
+        now: u64,
+        interface: InterfaceId,
+        arp: &ArpFields,
+        for_us: bool,
+        events: &mut Vec<Event>,
+    ) -> bool {
+        let key = Key { interface, address: arp.sender };
         let Some(entry) = self.entries.get(&key) else {
             return for_us && self.learn_new(now, key, arp.sender_mac, events);
         };
@@ -103,7 +121,7 @@ impl Neighbors {
             return true;
         }
         let waiting = matches!(entry.state, State::Incomplete | State::Probe);
-        let answered = waiting && arp.operation == Operation::Reply && self.is_to_us(port, arp);
+        let answered = waiting && arp.operation == Operation::Reply && self.is_to_us(interface, arp);
         let known = entry.mac;
         self.note_mac(key, arp.sender_mac, events);
         if answered {
@@ -114,25 +132,25 @@ impl Neighbors {
         true
     }
 
-    fn is_to_us(&self, port: PortId, arp: &ArpFields) -> bool {
-        self.ports.get(&port).is_some_and(|ours| arp.target_mac == ours.mac && ours.is_own(arp.target))
+    fn is_to_us(&self, interface: InterfaceId, arp: &ArpFields) -> bool {
+        self.interfaces.get(&interface).is_some_and(|ours| arp.target_mac == ours.mac && ours.is_own(arp.target))
     }
 
-    fn conflict(&mut self, now: u64, port: PortId, address: Ipv4Addr, mac: MacAddr, events: &mut Vec<Event>) {
-        events.push(Event::DuplicateAddress { port, address, mac });
-        let Some(ours) = self.ports.get_mut(&port) else { return };
+    fn conflict(&mut self, now: u64, interface: InterfaceId, address: Ipv4Addr, mac: MacAddr, events: &mut Vec<Event>) {
+        events.push(Event::DuplicateAddress { interface, address, mac });
+        let Some(ours) = self.interfaces.get_mut(&interface) else { return };
         if ours.own_mut(address).is_some_and(|own| own.conflict(now, mac)) {
             let (to, message) = ours.own_message(Say::Announcement, address, [0; 6]);
-            events.push(Event::Send { port, to, message, kind: MessageKind::Announcement });
+            events.push(Event::Send { interface, to, message, kind: MessageKind::Announcement });
         }
     }
 
     /// While an own address is being probed, another's probe for it is a conflict as well (RFC 5227 section 2.1.1).
-    fn note_rival(&mut self, port: PortId, arp: &ArpFields, events: &mut Vec<Event>) {
-        let own = self.ports.get_mut(&port).and_then(|ours| ours.own_mut(arp.target));
+    fn note_rival(&mut self, interface: InterfaceId, arp: &ArpFields, events: &mut Vec<Event>) {
+        let own = self.interfaces.get_mut(&interface).and_then(|ours| ours.own_mut(arp.target));
         if let Some(own) = own.filter(|own| matches!(own.phase, super::own::Phase::Probing(_))) {
             own.rival = Some(arp.sender_mac);
-            events.push(Event::DuplicateAddress { port, address: arp.target, mac: arp.sender_mac });
+            events.push(Event::DuplicateAddress { interface, address: arp.target, mac: arp.sender_mac });
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use crate::family::Family;
-use crate::interface::PortId;
+use crate::interface::InterfaceId;
 use weir_wire::MacAddr;
 
 const SECOND: u64 = 1_000_000_000;
@@ -18,7 +18,7 @@ pub const ANOTHER: u64 = 10 * SECOND;
 /// Stations heard using own addresses, the last one for each.
 #[derive(Debug)]
 pub struct Duplicates<A = Ipv4Addr> {
-    stations: BTreeMap<(PortId, A), Station>,
+    stations: BTreeMap<(InterfaceId, A), Station>,
 }
 
 impl<A> Default for Duplicates<A> {
@@ -30,8 +30,8 @@ impl<A> Default for Duplicates<A> {
 /// A station that uses an own address, to be told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duplicate<A = Ipv4Addr> {
-    /// The port on which it was heard.
-    pub port: PortId,
+    /// The interface on which it was heard.
+    pub interface: InterfaceId,
     /// The address that both use.
     pub address: A,
     /// Its MAC address.
@@ -51,23 +51,23 @@ struct Station {
 
 impl<A: Family> Duplicates<A> {
     /// A station with this MAC address was heard using an own address.
-    pub fn heard(&mut self, port: PortId, address: A, mac: MacAddr) {
-        let station = self.stations.entry((port, address)).or_insert(Station { mac, times: 0, told: None });
+    pub fn heard(&mut self, interface: InterfaceId, address: A, mac: MacAddr) {
+        let station = self.stations.entry((interface, address)).or_insert(Station { mac, times: 0, told: None });
         station.mac = mac;
         station.times = station.times.saturating_add(1);
     }
 
     /// The address is not the router's any more.
-    pub fn forget(&mut self, port: PortId, address: A) {
-        self.stations.remove(&(port, address));
+    pub fn forget(&mut self, interface: InterfaceId, address: A) {
+        self.stations.remove(&(interface, address));
     }
 
     /// What is to be told at `now` (nanoseconds).
     pub fn tell(&mut self, now: u64) -> Vec<Duplicate<A>> {
         let due = self.stations.iter_mut().filter(|(_, station)| station.is_due(now));
-        due.map(|(&(port, address), station)| {
+        due.map(|(&(interface, address), station)| {
             station.told = Some((now, station.mac));
-            Duplicate { port, address, mac: station.mac, times: std::mem::take(&mut station.times) }
+            Duplicate { interface, address, mac: station.mac, times: std::mem::take(&mut station.times) }
         })
         .collect()
     }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn each_station_is_told_of_at_once_and_then_seldom() {
         let mut duplicates = Duplicates::default();
-        let told = |mac, times| vec![Duplicate { port: 1, address: OWN, mac, times }];
+        let told = |mac, times| vec![Duplicate { interface: 1, address: OWN, mac, times }];
         duplicates.heard(1, OWN, ONE);
         assert_eq!(duplicates.tell(5), told(ONE, 1));
         for second in 1..600 {

@@ -3,7 +3,7 @@
 
 use super::table::{Key, Neighbors};
 use super::{Event, Heard, Ignored, MessageKind, Protocol, Say, State};
-use crate::interface::PortId;
+use crate::interface::InterfaceId;
 use std::net::Ipv6Addr;
 use weir_wire::MacAddr;
 use weir_wire::nd::{ALL_NODES, Body, Flags, Message, Nonce, group_mac, solicited_node};
@@ -49,7 +49,7 @@ impl Protocol for Ipv6Addr {
 /// A question, where it came from, and from which Ethernet address.
 #[derive(Clone, Copy)]
 struct Question {
-    port: PortId,
+    interface: InterfaceId,
     frame: MacAddr,
     source: Ipv6Addr,
     target: Ipv6Addr,
@@ -57,19 +57,21 @@ struct Question {
 }
 
 impl Neighbors<Ipv6Addr> {
-    /// A valid message came in on `port` at time `now` (nanoseconds), in a frame from `frame`.
+    /// A valid message came in on `interface` at time `now` (nanoseconds), in a frame from `frame`.
     pub fn nd_received(
         &mut self,
         now: u64,
-        port: PortId,
+        interface: InterfaceId,
         frame: MacAddr,
         message: &Message,
         events: &mut Vec<Event<Ipv6Addr>>,
     ) -> Heard {
-        let Some(ours) = self.ports.get(&port).filter(|port| port.up) else { return Heard::Ignored(Ignored::NoPort) };
+        let Some(ours) = self.interfaces.get(&interface).filter(|interface| interface.up) else {
+            return Heard::Ignored(Ignored::NoPort);
+        };
         let own_nonce = match message.body {
             Body::Solicitation { target, nonce: Some(nonce), .. } => {
-                self.is_own_nonce(Key { port, address: target }, nonce)
+                self.is_own_nonce(Key { interface, address: target }, nonce)
             }
             _ => false,
         };
@@ -78,45 +80,45 @@ impl Neighbors<Ipv6Addr> {
         }
         match message.body {
             Body::Solicitation { target, link, .. } => {
-                let question = Question { port, frame, source: message.source, target, link };
+                let question = Question { interface, frame, source: message.source, target, link };
                 self.solicited(now, question, events)
             }
             Body::Advertisement { target, link, flags } => {
                 if link.is_some_and(|link| !link.is_unicast()) {
                     return Heard::Ignored(Ignored::BadSender);
                 }
-                self.advertised(now, Key { port, address: target }, (link, frame), flags, events)
+                self.advertised(now, Key { interface, address: target }, (link, frame), flags, events)
             }
         }
     }
 
     /// The answer that claims the target of a solicitation for this router: proxy advertisement (RFC 4861 section 7.2.8), which the caller
-    /// decides on. It does not replace what the real one said. `None` if the message is no question, or `port` is not there.
-    pub fn advertise_for(&self, port: PortId, frame: MacAddr, message: &Message) -> Option<Event<Ipv6Addr>> {
-        let ours = self.ports.get(&port).filter(|port| port.up)?;
+    /// decides on. It does not replace what the real one said. `None` if the message is no question, or `interface` is not there.
+    pub fn advertise_for(&self, interface: InterfaceId, frame: MacAddr, message: &Message) -> Option<Event<Ipv6Addr>> {
+        let ours = self.interfaces.get(&interface).filter(|interface| interface.up)?;
         let Body::Solicitation { target, link, .. } = message.body else { return None };
-        let question = Question { port, frame, source: message.source, target, link };
+        let question = Question { interface, frame, source: message.source, target, link };
         // From an address of the router's own: the target's is another's.
         let source = ours.own.iter().find(|own| own.is_usable())?.address();
         Some(answer(ours.mac, source, question, false))
     }
 
-    /// A host with the address `source`, which says that its Ethernet address is `link`, looks for routers on `port`: it is learned or
+    /// A host with the address `source`, which says that its Ethernet address is `link`, looks for routers on `interface`: it is learned or
     /// updated as by a solicitation for a neighbour, and "the router MUST set the IsRouter flag [...] to FALSE" (RFC 4861 section 6.2.6).
     /// Who has no address yet is nobody to remember.
     pub fn router_solicited(
         &mut self,
         now: u64,
-        port: PortId,
+        interface: InterfaceId,
         source: Ipv6Addr,
         link: MacAddr,
         events: &mut Vec<Event<Ipv6Addr>>,
     ) {
-        let Some(ours) = self.ports.get(&port).filter(|ours| ours.up && ours.mac != link) else { return };
+        let Some(ours) = self.interfaces.get(&interface).filter(|ours| ours.up && ours.mac != link) else { return };
         if source.is_unspecified() || !link.is_unicast() || !ours.can_be_host(source) {
             return;
         }
-        let key = Key { port, address: source };
+        let key = Key { interface, address: source };
         self.learn_from_question(now, key, link, events);
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.router = false;
@@ -125,15 +127,15 @@ impl Neighbors<Ipv6Addr> {
 
     /// RFC 4861 sections 7.2.3 and 7.2.4, RFC 4862 section 5.4.3.
     fn solicited(&mut self, now: u64, question: Question, events: &mut Vec<Event<Ipv6Addr>>) -> Heard {
-        let Question { port, frame, source, target, link } = question;
-        let Some(ours) = self.ports.get(&port) else { return Heard::Ignored(Ignored::NoPort) };
-        let key = Key { port, address: target };
+        let Question { interface, frame, source, target, link } = question;
+        let Some(ours) = self.interfaces.get(&interface) else { return Heard::Ignored(Ignored::NoPort) };
+        let key = Key { interface, address: target };
         let is_probe = source.is_unspecified();
         if link.is_some_and(|link| !link.is_unicast()) || !frame.is_unicast() {
             return Heard::Ignored(Ignored::BadSender);
         }
         if ours.is_own(source) {
-            return self.rival(now, Key { port, address: source }, frame, events);
+            return self.rival(now, Key { interface, address: source }, frame, events);
         }
         match ours.own(target) {
             // "If the source address of the Neighbor Solicitation is the unspecified address, the solicitation is from a node performing
@@ -142,7 +144,7 @@ impl Neighbors<Ipv6Addr> {
             Some(own) if !own.is_usable() => return Heard::Ignored(Ignored::NotForUs),
             Some(_) => {}
             // RFC 4291 section 2.6.1: routers answer for the anycast address of their subnets.
-            None if ours.own.iter().any(|own| own.is_usable() && own.interface.is_network_address(target)) => {}
+            None if ours.own.iter().any(|own| own.is_usable() && own.assigned.is_network_address(target)) => {}
             None => return Heard::Ignored(Ignored::NotForUs),
         }
         if !is_probe && !ours.can_be_host(source) {
@@ -151,7 +153,7 @@ impl Neighbors<Ipv6Addr> {
         // "the Override flag SHOULD be set to zero" for anycast addresses.
         let reply = answer(ours.mac, target, question, ours.is_own(target));
         if let Some(link) = link.filter(|_| !is_probe) {
-            self.learn_from_question(now, Key { port, address: source }, link, events);
+            self.learn_from_question(now, Key { interface, address: source }, link, events);
         }
         events.push(reply);
         Heard::Answered
@@ -181,7 +183,7 @@ impl Neighbors<Ipv6Addr> {
         flags: Flags,
         events: &mut Vec<Event<Ipv6Addr>>,
     ) -> Heard {
-        if self.ports.get(&key.port).is_some_and(|ours| ours.is_own(key.address)) {
+        if self.interfaces.get(&key.interface).is_some_and(|ours| ours.is_own(key.address)) {
             return self.rival(now, key, link.unwrap_or(frame), events);
         }
         // "If no entry exists, the advertisement SHOULD be silently discarded." One that failed stands for none.
@@ -221,15 +223,15 @@ impl Neighbors<Ipv6Addr> {
     /// Somebody else speaks as if an own address were his. One that is still being proven is given up (RFC 4862 section 5.4.4); one that
     /// is in use is defended, as seldom as RFC 5227 does, and told of.
     fn rival(&mut self, now: u64, key: Key<Ipv6Addr>, mac: MacAddr, events: &mut Vec<Event<Ipv6Addr>>) -> Heard {
-        let Key { port, address } = key;
-        events.push(Event::DuplicateAddress { port, address, mac });
-        let Some(ours) = self.ports.get_mut(&port) else { return Heard::Conflict };
+        let Key { interface, address } = key;
+        events.push(Event::DuplicateAddress { interface, address, mac });
+        let Some(ours) = self.interfaces.get_mut(&interface) else { return Heard::Conflict };
         let Some(own) = ours.own_mut(address) else { return Heard::Conflict };
         if !own.is_usable() {
             self.give_up(key, mac, events);
         } else if own.conflict(now, mac) {
             let (to, message) = ours.own_message(Say::Announcement, address, [0; 6]);
-            events.push(Event::Send { port, to, message, kind: MessageKind::Announcement });
+            events.push(Event::Send { interface, to, message, kind: MessageKind::Announcement });
         }
         Heard::Conflict
     }
@@ -245,5 +247,5 @@ fn answer(mac: MacAddr, source: Ipv6Addr, question: Question, over: bool) -> Eve
     let flags = Flags { router: true, solicited: !asks_for_all, over };
     let body = Body::Advertisement { target: question.target, link: Some(mac), flags };
     let message = Message { source, destination, body };
-    Event::Send { port: question.port, to, message, kind: MessageKind::Reply }
+    Event::Send { interface: question.interface, to, message, kind: MessageKind::Reply }
 }

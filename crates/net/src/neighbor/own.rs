@@ -1,4 +1,4 @@
-//! The router's own addresses on a port: probing, announcing, defending (RFC 5227; for IPv6 RFC 4862 section 5.4).
+//! The router's own addresses on an interface: probing, announcing, defending (RFC 5227; for IPv6 RFC 4862 section 5.4).
 //!
 //! A router's address must be stable. So one of IPv4 is used from the start, while it is still being probed, and defended for ever
 //! (RFC 5227 section 2.4 (c)); a conflict is reported ([`super::duplicate`]), not obeyed. One of IPv6 is not used before nobody was
@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 
 use super::{Protocol, Say};
 use crate::family::Prefix;
-use crate::interface::Interface;
+use crate::interface::InterfaceAddress;
 use weir_wire::MacAddr;
 
 const SECOND: u64 = 1_000_000_000;
@@ -39,7 +39,7 @@ pub(super) enum Phase {
 /// One own address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Own<A: Protocol> {
-    pub(super) interface: Interface<A>,
+    pub(super) assigned: InterfaceAddress<A>,
     pub(super) phase: Phase,
     /// When the phase wants to go on.
     pub(super) deadline: Option<u64>,
@@ -51,8 +51,8 @@ pub(super) struct Own<A: Protocol> {
 }
 
 impl<A: Protocol> Own<A> {
-    pub(super) const fn new(interface: Interface<A>) -> Self {
-        Own { interface, phase: Phase::Quiet, deadline: None, defended: None, rival: None, is_proven: false }
+    pub(super) const fn new(assigned: InterfaceAddress<A>) -> Self {
+        Own { assigned, phase: Phase::Quiet, deadline: None, defended: None, rival: None, is_proven: false }
     }
 
     /// The link came up: starts over. The first message is due at `at`.
@@ -116,11 +116,11 @@ impl<A: Protocol> Own<A> {
     }
 
     pub(super) fn prefix_length(&self) -> u8 {
-        self.interface.net().length()
+        self.assigned.net().length()
     }
 
     pub(super) fn address(&self) -> A {
-        self.interface.address()
+        self.assigned.address()
     }
 }
 
@@ -132,8 +132,8 @@ pub fn may_defend(before: Option<u64>, now: u64) -> bool {
 /// An own address as shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnAddress<A: Protocol = Ipv4Addr> {
-    /// Port and address.
-    pub interface: Interface<A>,
+    /// Interface and address.
+    pub assigned: InterfaceAddress<A>,
     /// Whether it is still being probed.
     pub probing: bool,
     /// Whether it is used: one of IPv4 always is, one of IPv6 once it was found to be nobody else's.
@@ -146,6 +146,6 @@ impl<A: Protocol> From<&Own<A>> for OwnAddress<A> {
     fn from(own: &Own<A>) -> Self {
         // The last probe has been sent, and its answer not been waited for.
         let probing = matches!(own.phase, Phase::Probing(_)) || own.deadline.is_some() && !own.is_usable();
-        OwnAddress { interface: own.interface, probing, usable: own.is_usable(), rival: own.rival }
+        OwnAddress { assigned: own.assigned, probing, usable: own.is_usable(), rival: own.rival }
     }
 }

@@ -5,7 +5,7 @@ mod random;
 
 use super::own::{ANNOUNCE_INTERVAL, ANNOUNCE_WAIT, DEFEND_INTERVAL, PROBE_INTERVAL};
 use super::*;
-use crate::interface::Interface;
+use crate::interface::InterfaceAddress;
 use weir_wire::arp::{ArpFields, Operation};
 
 const SECOND: u64 = 1_000_000_000;
@@ -22,11 +22,11 @@ struct Lab {
 }
 
 impl Lab {
-    /// One port, 10.0.0.1/24, link up, own address silent.
+    /// One interface, 10.0.0.1/24, link up, own address silent.
     fn new(timing: Timing, limits: Limits) -> Self {
         let mut lab = Lab { table: Neighbors::new(timing, limits), now: 1_000, events: Vec::new() };
         lab.table.set_port(1, ROUTER);
-        lab.table.add_own(0, Interface::new(1, "10.0.0.1/24".parse().unwrap()).unwrap(), &mut lab.events);
+        lab.table.add_own(0, InterfaceAddress::new(1, "10.0.0.1/24".parse().unwrap()).unwrap(), &mut lab.events);
         lab.table.link_up(0, 1);
         let quiet = 60 * SECOND;
         lab.run_until(quiet);
@@ -95,12 +95,12 @@ fn request(sender: Ipv4Addr, mac: MacAddr, target: Ipv4Addr) -> ArpFields {
 
 fn asks(to: MacAddr, kind: MessageKind) -> Event {
     let target_mac = if to == MacAddr::BROADCAST { MacAddr::ZERO } else { to };
-    Event::Send { port: 1, to, message: arp(Operation::Request, ME, ROUTER, PEER, target_mac), kind }
+    Event::Send { interface: 1, to, message: arp(Operation::Request, ME, ROUTER, PEER, target_mac), kind }
 }
 
-const RESOLVED: Event = Event::Resolved { port: 1, address: PEER, mac: HOST };
-const FAILED: Event = Event::Failed { port: 1, address: PEER };
-const REMOVED: Event = Event::Removed { port: 1, address: PEER };
+const RESOLVED: Event = Event::Resolved { interface: 1, address: PEER, mac: HOST };
+const FAILED: Event = Event::Failed { interface: 1, address: PEER };
+const REMOVED: Event = Event::Removed { interface: 1, address: PEER };
 
 #[test]
 fn a_neighbour_is_asked_for_once_and_answers() {
@@ -177,7 +177,7 @@ fn a_stale_neighbour_is_used_and_checked_at_once() {
 
 #[test]
 fn gratuitous_arp_moves_known_neighbours_only() {
-    let changed = Event::Changed { port: 1, address: PEER, mac: OTHER };
+    let changed = Event::Changed { interface: 1, address: PEER, mac: OTHER };
     for gratuitous in [request(PEER, OTHER, PEER), arp(Operation::Reply, PEER, OTHER, PEER, MacAddr::BROADCAST)] {
         let mut lab = Lab::reachable();
         assert_eq!(lab.hear(gratuitous), (Heard::Learned, vec![changed]));
@@ -203,7 +203,7 @@ fn an_unasked_word_that_changes_nothing_does_not_prolong_anything() {
 fn a_request_for_us_is_answered_and_its_sender_learned() {
     let mut lab = Lab::quiet();
     let answer = arp(Operation::Reply, ME, ROUTER, PEER, HOST);
-    let answer = Event::Send { port: 1, to: HOST, message: answer, kind: MessageKind::Reply };
+    let answer = Event::Send { interface: 1, to: HOST, message: answer, kind: MessageKind::Reply };
     assert_eq!(lab.hear(request(PEER, HOST, ME)), (Heard::Answered, vec![RESOLVED, answer]));
     assert_eq!(lab.state(), Some(State::Stale));
     assert_eq!(lab.hear(request(PEER, HOST, ME)), (Heard::Answered, vec![answer]));
@@ -261,12 +261,12 @@ fn senders_that_can_not_be_hosts_are_ignored() {
 fn own_addresses_are_probed_announced_and_then_quiet() {
     let mut lab = Lab { table: Neighbors::new(Timing::default(), Limits::default()), now: 0, events: vec![] };
     lab.table.set_port(1, ROUTER);
-    lab.table.add_own(0, Interface::new(1, "10.0.0.1/24".parse().unwrap()).unwrap(), &mut lab.events);
+    lab.table.add_own(0, InterfaceAddress::new(1, "10.0.0.1/24".parse().unwrap()).unwrap(), &mut lab.events);
     assert_eq!(lab.table.next_deadline(), None, "the link is down");
     lab.table.link_up(0, 1);
     let say = |sender, kind| {
         let arp = arp(Operation::Request, sender, ROUTER, ME, MacAddr::ZERO);
-        Event::Send { port: 1, to: MacAddr::BROADCAST, message: arp, kind }
+        Event::Send { interface: 1, to: MacAddr::BROADCAST, message: arp, kind }
     };
     let probe = say(Ipv4Addr::UNSPECIFIED, MessageKind::Probe);
     let announcement = say(ME, MessageKind::Announcement);
@@ -292,10 +292,10 @@ fn own_addresses_are_probed_announced_and_then_quiet() {
 #[test]
 fn a_duplicate_is_reported_each_time_and_defended_against_seldom() {
     let mut lab = Lab::quiet();
-    let duplicate = Event::DuplicateAddress { port: 1, address: ME, mac: OTHER };
+    let duplicate = Event::DuplicateAddress { interface: 1, address: ME, mac: OTHER };
     let announcement = arp(Operation::Request, ME, ROUTER, ME, MacAddr::ZERO);
     let defence =
-        Event::Send { port: 1, to: MacAddr::BROADCAST, message: announcement, kind: MessageKind::Announcement };
+        Event::Send { interface: 1, to: MacAddr::BROADCAST, message: announcement, kind: MessageKind::Announcement };
     let rival = request(ME, OTHER, PEER);
     assert_eq!(lab.hear(rival), (Heard::Conflict, vec![duplicate, defence]));
     lab.wait(DEFEND_INTERVAL - 1);
@@ -318,7 +318,7 @@ fn a_probe_for_our_address_is_answered_and_is_a_conflict_while_we_probe() {
     lab.table.link_up(lab.now, 1);
     let (heard, events) = lab.hear(probe);
     assert_eq!((heard, events.len()), (Heard::Answered, 2));
-    assert_eq!(events[0], Event::DuplicateAddress { port: 1, address: ME, mac: OTHER });
+    assert_eq!(events[0], Event::DuplicateAddress { interface: 1, address: ME, mac: OTHER });
     assert!(lab.table.is_empty());
 }
 
@@ -337,7 +337,7 @@ fn static_neighbours_stay_whatever_is_heard() {
     lab.table.link_up(lab.now, 1);
     assert_eq!(lab.resolve().0, Resolution::Known(HOST));
     assert!(lab.table.add_static(lab.now, 1, PEER, OTHER, RouteSource::Cli, &mut lab.events));
-    assert_eq!(lab.events.pop(), Some(Event::Changed { port: 1, address: PEER, mac: OTHER }));
+    assert_eq!(lab.events.pop(), Some(Event::Changed { interface: 1, address: PEER, mac: OTHER }));
     assert!(lab.table.remove(1, PEER, &mut lab.events) && !lab.table.remove(1, PEER, &mut lab.events));
     assert_eq!(std::mem::take(&mut lab.events), [REMOVED]);
     assert_eq!(lab.resolve().0, Resolution::Pending);
@@ -360,7 +360,7 @@ fn a_link_that_goes_down_takes_its_neighbours_along() {
 fn the_source_of_a_request_is_on_the_targets_subnet() {
     let mut lab = Lab::quiet();
     for net in ["10.0.0.130/25", "192.0.2.1/31"] {
-        assert!(lab.table.add_own(lab.now, Interface::new(1, net.parse().unwrap()).unwrap(), &mut lab.events));
+        assert!(lab.table.add_own(lab.now, InterfaceAddress::new(1, net.parse().unwrap()).unwrap(), &mut lab.events));
     }
     lab.wait(60 * SECOND);
     let mut source = |target: [u8; 4]| {
@@ -382,7 +382,7 @@ fn proxy_answers_claim_the_target() {
     let lab = Lab::quiet();
     let far = Ipv4Addr::new(172, 16, 0, 1);
     let answer = arp(Operation::Reply, far, ROUTER, PEER, HOST);
-    let expected = Event::Send { port: 1, to: HOST, message: answer, kind: MessageKind::Reply };
+    let expected = Event::Send { interface: 1, to: HOST, message: answer, kind: MessageKind::Reply };
     assert_eq!(lab.table.answer_for(1, &request(PEER, HOST, far)), Some(expected));
     assert_eq!(lab.table.answer_for(1, &reply(PEER, HOST)), None);
     assert_eq!(lab.table.answer_for(2, &request(PEER, HOST, far)), None);
@@ -407,10 +407,10 @@ fn a_full_table_forgets_the_failed_then_the_stale_and_never_the_used() {
     assert_eq!(states, [State::Stale, State::Failed, State::Reachable]);
 
     assert_eq!(resolve(&mut lab, 5), Resolution::Pending);
-    assert_eq!(lab.events[0], Event::Removed { port: 1, address: host(3) });
+    assert_eq!(lab.events[0], Event::Removed { interface: 1, address: host(3) });
     lab.events.clear();
     assert_eq!(resolve(&mut lab, 6), Resolution::Pending);
-    assert_eq!(lab.events[0], Event::Removed { port: 1, address: host(2) });
+    assert_eq!(lab.events[0], Event::Removed { interface: 1, address: host(2) });
     assert_eq!(resolve(&mut lab, 7), Resolution::NoRoom);
     assert_eq!(lab.table.len(), 3);
 }
@@ -419,17 +419,17 @@ fn a_full_table_forgets_the_failed_then_the_stale_and_never_the_used() {
 fn when_all_ports_together_are_full_the_oldest_of_all_makes_room() {
     let mut lab = Lab::new(Timing::default(), Limits { per_port: 9, total: 2, ..Limits::default() });
     lab.table.set_port(2, ROUTER);
-    lab.table.add_own(lab.now, Interface::new(2, "10.0.2.1/24".parse().unwrap()).unwrap(), &mut lab.events);
+    lab.table.add_own(lab.now, InterfaceAddress::new(2, "10.0.2.1/24".parse().unwrap()).unwrap(), &mut lab.events);
     lab.table.link_up(lab.now, 2);
-    for port in [2, 1] {
-        let host = Ipv4Addr::new(10, 0, if port == 2 { 2 } else { 0 }, 9);
-        let target = Ipv4Addr::new(10, 0, if port == 2 { 2 } else { 0 }, 1);
-        lab.table.arp_received(lab.now, port, &request(host, HOST, target), &mut lab.events);
+    for interface in [2, 1] {
+        let host = Ipv4Addr::new(10, 0, if interface == 2 { 2 } else { 0 }, 9);
+        let target = Ipv4Addr::new(10, 0, if interface == 2 { 2 } else { 0 }, 1);
+        lab.table.arp_received(lab.now, interface, &request(host, HOST, target), &mut lab.events);
         lab.now += SECOND;
     }
     lab.events.clear();
     lab.table.resolve(lab.now, 1, Ipv4Addr::new(10, 0, 0, 5), &mut lab.events);
-    assert_eq!(lab.events[0], Event::Removed { port: 2, address: Ipv4Addr::new(10, 0, 2, 9) });
+    assert_eq!(lab.events[0], Event::Removed { interface: 2, address: Ipv4Addr::new(10, 0, 2, 9) });
     assert_eq!(lab.table.len(), 2);
 }
 

@@ -96,11 +96,11 @@ impl Timing {
 /// How many neighbours there may be, static ones included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// On one port. 1 to 1,048,576; default 8,192.
+    /// On one interface. 1 to 1,048,576; default 8,192.
     pub per_port: usize,
     /// In all. 1 to 1,048,576; default 65,536.
     pub total: usize,
-    /// On one port, of those that have not answered yet: where they are more, the oldest makes room, so that who asks for every address of
+    /// On one interface, of those that have not answered yet: where they are more, the oldest makes room, so that who asks for every address of
     /// a network (2^64 of them in IPv6) drives nobody else out. 1 to 1,048,576; default 1,048,576 for ARP, that is as many as there
     /// may be, and 1,024 for ND.
     pub incomplete: usize,

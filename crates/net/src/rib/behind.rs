@@ -6,7 +6,7 @@
 //! whatever it adds is as it is to be. Next hops that are given up keep their places until nothing is left behind, as routes may still
 //! lead there.
 //!
-//! Only hops that depend on what changed are looked at: those by the port, and those by gateways in its networks. So a thousand
+//! Only hops that depend on what changed are looked at: those by the interface, and those by gateways in its networks. So a thousand
 //! interfaces a second may come and go beside a million routes by others. Changes are followed in rounds, each to the end before those
 //! that came in the meantime are begun: a link that goes up and down for ever keeps no other from being followed.
 

@@ -4,18 +4,18 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::family::Family;
-use crate::interface::PortId;
+use crate::interface::InterfaceId;
 use crate::vrf::{DEFAULT_VRF, VrfId};
 
 /// One way on, as a source states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hop {
-    /// The destination is on the link of this port.
-    On(PortId),
+    /// The destination is on the link of this interface.
+    On(InterfaceId),
     /// By this router, on whichever network it is that is connected in the route's VRF. Not for a link-local address.
     Via(IpAddr),
-    /// By this router, on the link of this port, whatever networks are connected there.
-    ViaOn(IpAddr, PortId),
+    /// By this router, on the link of this interface, whatever networks are connected there.
+    ViaOn(IpAddr, InterfaceId),
     /// Nowhere; the only hop of its route.
     Discard(Discard),
 }
@@ -54,9 +54,9 @@ impl fmt::Display for Discard {
 impl fmt::Display for Hop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Hop::On(port) => write!(f, "port {port}"),
+            Hop::On(interface) => write!(f, "interface {interface}"),
             Hop::Via(gateway) => write!(f, "via {gateway}"),
-            Hop::ViaOn(gateway, port) => write!(f, "via {gateway} port {port}"),
+            Hop::ViaOn(gateway, interface) => write!(f, "via {gateway} interface {interface}"),
             Hop::Discard(discard) => discard.fmt(f),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::hop::{Bound, Discard, Hop};
 use super::slab::Slab;
-use crate::interface::PortId;
+use crate::interface::InterfaceId;
 use crate::nexthop::NextHopId;
 use crate::vrf::VrfId;
 use ipnet::IpNet;
@@ -12,8 +12,8 @@ use std::net::{IpAddr, Ipv6Addr};
 /// What a hop depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
-    /// The link of this port.
-    Port(PortId),
+    /// The link of this interface.
+    Interface(InterfaceId),
     /// The networks that are connected around this gateway.
     Gateway(VrfId, IpAddr),
 }
@@ -21,7 +21,7 @@ pub(super) enum Key {
 impl Key {
     /// The least and the greatest.
     pub(super) const ALL: (Key, Key) =
-        (Key::Port(0), Key::Gateway(VrfId::MAX, IpAddr::V6(Ipv6Addr::from_bits(u128::MAX))));
+        (Key::Interface(0), Key::Gateway(VrfId::MAX, IpAddr::V6(Ipv6Addr::from_bits(u128::MAX))));
 
     /// Those of the gateways in a network: the least and the greatest.
     pub(super) fn gateways_in(vrf: VrfId, network: IpNet) -> (Key, Key) {
@@ -31,7 +31,7 @@ impl Key {
     /// What a hop depends on; nothing, if it leads nowhere.
     const fn of(bound: Bound) -> Option<Key> {
         match bound.hop {
-            Hop::On(port) | Hop::ViaOn(_, port) => Some(Key::Port(port)),
+            Hop::On(interface) | Hop::ViaOn(_, interface) => Some(Key::Interface(interface)),
             Hop::Via(gateway) => Some(Key::Gateway(bound.vrf, gateway)),
             Hop::Discard(_) => None,
         }

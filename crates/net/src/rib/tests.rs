@@ -30,7 +30,7 @@ fn installed(rib: &Rib) -> BTreeMap<Place, Target> {
 enum Step {
     Replace(Place, RouteSource, Vec<Hop>),
     Remove(Place, RouteSource),
-    Link(PortId, bool),
+    Link(InterfaceId, bool),
     Recycle,
     CatchUp(usize),
 }
@@ -72,7 +72,7 @@ fn hops() -> impl Strategy<Value = Hop> {
     prop_oneof![
         3 => (0u16..4).prop_map(Hop::On),
         6 => gateway.clone().prop_map(Hop::Via),
-        3 => (gateway, 0u16..4).prop_map(|(gateway, port)| Hop::ViaOn(gateway, port)),
+        3 => (gateway, 0u16..4).prop_map(|(gateway, interface)| Hop::ViaOn(gateway, interface)),
     ]
 }
 
@@ -87,20 +87,20 @@ fn all_hops() -> impl Strategy<Value = Vec<Hop>> {
 
 fn steps() -> impl Strategy<Value = Step> {
     let source = || proptest::sample::select(RouteSource::ALL.to_vec());
-    let ports = proptest::collection::vec((0u16..4).prop_map(Hop::On), 1..3);
+    let interfaces = proptest::collection::vec((0u16..4).prop_map(Hop::On), 1..3);
     prop_oneof![
         4 => (prefixes(), source(), all_hops()).prop_map(|(p, a, h)| Step::Replace(p, a, h)),
-        2 => (prefixes(), ports).prop_map(|(prefix, hops)| Step::Replace(prefix, RouteSource::Connected, hops)),
+        2 => (prefixes(), interfaces).prop_map(|(prefix, hops)| Step::Replace(prefix, RouteSource::Connected, hops)),
         3 => (prefixes(), source()).prop_map(|(prefix, source)| Step::Remove(prefix, source)),
-        3 => (0u16..4, any::<bool>()).prop_map(|(port, up)| Step::Link(port, up)),
+        3 => (0u16..4, any::<bool>()).prop_map(|(interface, up)| Step::Link(interface, up)),
         1 => Just(Step::Recycle),
         2 => (0usize..4).prop_map(Step::CatchUp),
     ]
 }
 
-/// The link of a port goes up or down, and nothing is left behind.
-fn set_link(rib: &mut Rib, port: PortId, up: bool, changes: &mut Vec<Change>) {
-    rib.set_link(port, up);
+/// The link of an interface goes up or down, and nothing is left behind.
+fn set_link(rib: &mut Rib, interface: InterfaceId, up: bool, changes: &mut Vec<Change>) {
+    rib.set_link(interface, up);
     rib.catch_up(usize::MAX, changes);
 }
 
@@ -125,12 +125,12 @@ fn run(steps: Vec<Step>, limits: Limits, by_and_by: bool, check: impl Fn(&Fib, &
                 let expected = if there { Ok(()) } else { Err(RouteError::NotFound) };
                 assert_eq!(remove(&mut rib, place, source, &mut changes), expected);
             }
-            Step::Link(port, up) => {
-                rib.set_link(port, up);
+            Step::Link(interface, up) => {
+                rib.set_link(interface, up);
                 if up {
-                    twin.up.insert(port)
+                    twin.up.insert(interface)
                 } else {
-                    twin.up.remove(&port)
+                    twin.up.remove(&interface)
                 };
             }
             Step::Recycle => rib.recycle(rib.retired()),
@@ -236,13 +236,13 @@ fn via(gateway: impl Into<IpAddr>) -> Hop {
     Hop::Via(gateway.into())
 }
 
-/// Two ports with connected networks 10.0.N.0/24, links up.
+/// Two interfaces with connected networks 10.0.N.0/24, links up.
 fn two_ports(fib: &mut Fib) -> Rib {
     let (mut rib, mut changes) = (Rib::new(Limits::default()), Vec::new());
-    for port in 1..=2 {
-        set_link(&mut rib, port, true, &mut changes);
-        let network = net(&format!("10.0.{port}.0/24"));
-        rib.replace(DEFAULT_VRF, network, RouteSource::Connected, &[Hop::On(port)], &mut changes).unwrap();
+    for interface in 1..=2 {
+        set_link(&mut rib, interface, true, &mut changes);
+        let network = net(&format!("10.0.{interface}.0/24"));
+        rib.replace(DEFAULT_VRF, network, RouteSource::Connected, &[Hop::On(interface)], &mut changes).unwrap();
     }
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
@@ -264,9 +264,9 @@ fn an_equal_cost_set_shrinks_and_grows_by_its_group_alone() {
     set_link(&mut rib, 2, false, &mut changes);
     let routes = changes.iter().filter(|change| matches!(change, Change::Route { .. })).count();
     let groups = changes.iter().filter(|change| matches!(change, Change::Group { .. })).count();
-    assert_eq!((routes, groups), (1, 1), "the connected route of port 2, and one group");
+    assert_eq!((routes, groups), (1, 1), "the connected route of interface 2, and one group");
     fib.apply(&mut changes);
-    let only = NextHop { port: 1, gateway: Some(ip("10.0.1.9").into()) };
+    let only = NextHop { interface: 1, gateway: Some(ip("10.0.1.9").into()) };
     assert_eq!(fib.next_hops_of(fib.routes[&at(net("198.51.7.0/24"))]), [only].into());
 
     set_link(&mut rib, 1, false, &mut changes);
@@ -318,14 +318,15 @@ fn a_lower_author_takes_over_while_the_better_one_has_no_link() {
     let default = net("0.0.0.0/0");
     rib.replace(DEFAULT_VRF, default, RouteSource::Learned, &[via(ip("10.0.2.1"))], &mut changes).unwrap();
     rib.replace(DEFAULT_VRF, default, RouteSource::Config, &[via(ip("10.0.1.1"))], &mut changes).unwrap();
-    let port = |rib: &Rib| rib.lookup(DEFAULT_VRF, ip("8.8.8.8")).map(|(_, target)| rib.next_hops_of(target)[0].port);
-    assert_eq!(port(&rib), Some(1));
+    let interface =
+        |rib: &Rib| rib.lookup(DEFAULT_VRF, ip("8.8.8.8")).map(|(_, target)| rib.next_hops_of(target)[0].interface);
+    assert_eq!(interface(&rib), Some(1));
     set_link(&mut rib, 1, false, &mut changes);
-    assert_eq!(port(&rib), Some(2));
+    assert_eq!(interface(&rib), Some(2));
     set_link(&mut rib, 1, true, &mut changes);
-    assert_eq!(port(&rib), Some(1));
+    assert_eq!(interface(&rib), Some(1));
     rib.remove(DEFAULT_VRF, default, RouteSource::Config, &mut changes).unwrap();
-    assert_eq!(port(&rib), Some(2));
+    assert_eq!(interface(&rib), Some(2));
     fib.apply(&mut changes);
     assert_eq!(rib.lookup(DEFAULT_VRF, ip("10.0.2.77")).map(|(prefix, _)| prefix), Some(net("10.0.2.0/24")));
 }
@@ -341,11 +342,11 @@ fn gateways_are_looked_up_among_connected_networks_only() {
     assert!(!fib.routes.contains_key(&at(net("192.168.0.0/16"))));
     let view = rib.routes_to(DEFAULT_VRF, net("192.168.3.3/16")).next().unwrap();
     assert_eq!(view.hops().collect::<Vec<_>>(), [(via(ip("172.16.0.1")), None)]);
-    // The gateway's network moves from one port to the other.
+    // The gateway's network moves from one interface to the other.
     rib.replace(DEFAULT_VRF, net("10.0.1.0/24"), RouteSource::Connected, &[Hop::On(2)], &mut changes).unwrap();
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
-    let expected = NextHop { port: 2, gateway: Some(ip("10.0.1.1").into()) };
+    let expected = NextHop { interface: 2, gateway: Some(ip("10.0.1.1").into()) };
     assert_eq!(fib.next_hops_of(fib.routes[&at(net("172.16.0.0/12"))]), [expected].into());
 }
 

@@ -4,7 +4,7 @@ use super::routes::{Entry, Route, Routed};
 use super::{Hop, Rib, Target};
 use crate::family::{Family, Prefix};
 use crate::group::{Buckets, GroupId};
-use crate::interface::PortId;
+use crate::interface::InterfaceId;
 use crate::nexthop::{NextHop, NextHopId};
 use crate::route_source::RouteSource;
 use crate::vrf::VrfId;
@@ -144,8 +144,8 @@ impl Rib {
         self.groups.len()
     }
 
-    /// Whether the link of `port` is up.
-    pub fn is_link_up(&self, port: PortId) -> bool {
-        self.up.contains(&port)
+    /// Whether the link of `interface` is up.
+    pub fn is_link_up(&self, interface: InterfaceId) -> bool {
+        self.up.contains(&interface)
     }
 }

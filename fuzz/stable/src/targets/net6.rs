@@ -6,7 +6,7 @@ use weir_net::fragment::six::Fragments6;
 use weir_net::icmp6::{MAX_ERROR, Problem, echo_reply, may_report, write_error};
 use weir_net::neighbor::{Limits, Neighbors, Timing};
 use weir_net::reassembly::six::{Part, join6, part_of};
-use weir_net::{Interface, Prefix};
+use weir_net::{InterfaceAddress, Prefix};
 use weir_wire::checksum::Sum;
 use weir_wire::extension::{self, at_destination, in_transit};
 use weir_wire::ipv6::{FRAGMENT, ICMPV6};
@@ -144,7 +144,7 @@ fn neighbors(packet: &[u8]) {
     let limits = Limits { per_port: 2, total: 2, incomplete: 1 };
     let (mut table, mut events) = (Neighbors::<Ipv6Addr>::new(Timing::for_ipv6(), limits), Vec::new());
     table.set_port(1, OWN);
-    let own = Prefix::around(ROUTER, 128).and_then(|net| Interface::new(1, net).ok());
+    let own = Prefix::around(ROUTER, 128).and_then(|net| InterfaceAddress::new(1, net).ok());
     own.into_iter().for_each(|own| _ = table.add_own(0, own, &mut events));
     table.link_up(0, 1);
     for now in [0, 10_000_000_000, 20_000_000_000] {

@@ -17,12 +17,12 @@ struct Lab6 {
 }
 
 impl Lab6 {
-    /// One port with fe80::ff:fe00:1/64 and 2001:db8::1/64, link down.
+    /// One interface with fe80::ff:fe00:1/64 and 2001:db8::1/64, link down.
     fn down(timing: Timing, limits: Limits) -> Self {
         let mut lab = Lab6 { table: Neighbors::new(timing, limits), now: 0, events: Vec::new() };
         lab.table.set_port(1, ROUTER);
         for net in [format!("{}/64", link_local(ROUTER)), format!("{ME6}/64")] {
-            lab.table.add_own(0, Interface::new(1, net.parse().unwrap()).unwrap(), &mut lab.events);
+            lab.table.add_own(0, InterfaceAddress::new(1, net.parse().unwrap()).unwrap(), &mut lab.events);
         }
         lab
     }
@@ -117,7 +117,7 @@ fn asks6(to: Option<MacAddr>) -> Event<Ipv6Addr> {
         Some(mac) => (mac, Message { destination: PEER6, ..message }, MessageKind::Revalidation),
         None => (group_mac(solicited_node(PEER6)), message, MessageKind::Request),
     };
-    Event::Send { port: 1, to, message, kind }
+    Event::Send { interface: 1, to, message, kind }
 }
 
 /// Section 7.2.2: MAX_MULTICAST_SOLICIT questions, RETRANS_TIMER apart; then the packets that wait are given up.
@@ -126,12 +126,12 @@ fn a_neighbour_is_asked_for_at_its_solicited_node_address() {
     let mut lab = Lab6::quiet();
     assert_eq!(lab.resolve(), (Resolution::Pending, vec![asks6(None)]));
     assert_eq!(lab.resolve(), (Resolution::Pending, vec![]));
-    let failed = Event::Failed { port: 1, address: PEER6 };
+    let failed = Event::Failed { interface: 1, address: PEER6 };
     assert_eq!(lab.wait(3 * SECOND), [asks6(None), asks6(None), failed]);
     assert_eq!(lab.resolve(), (Resolution::Failed, vec![]));
-    assert_eq!(lab.wait(SECOND), [Event::Removed { port: 1, address: PEER6 }]);
+    assert_eq!(lab.wait(SECOND), [Event::Removed { interface: 1, address: PEER6 }]);
     lab.resolve();
-    let resolved = Event::Resolved { port: 1, address: PEER6, mac: HOST };
+    let resolved = Event::Resolved { interface: 1, address: PEER6, mac: HOST };
     assert_eq!(lab.hear(HOST, told(HOST, true, true)), (Heard::Learned, vec![resolved]));
     assert_eq!(lab.resolve(), (Resolution::Known(HOST), vec![]));
 }
@@ -150,7 +150,7 @@ fn a_stale_neighbour_is_used_for_five_seconds_before_it_is_asked() {
     assert_eq!((lab.state(), lab.resolve()), (Some(State::Probe), (Resolution::Known(HOST), vec![])));
     assert_eq!(lab.wait(2 * SECOND), [asks6(Some(HOST)), asks6(Some(HOST))]);
     // RFC 7048: and then by multicast, before it is given up.
-    let failed = Event::Failed { port: 1, address: PEER6 };
+    let failed = Event::Failed { interface: 1, address: PEER6 };
     assert_eq!(lab.wait(4 * SECOND), [asks6(None), asks6(None), asks6(None), failed]);
     let mut lab = Lab6::in_state(State::Delay);
     lab.table.confirm(lab.now, 1, PEER6);
@@ -212,8 +212,8 @@ fn every_advertisement_in_every_state_does_what_section_7_2_5_says() {
                 let after = lab.table.get(1, PEER6).map(|n| (n.state, n.mac, n.router)).unwrap();
                 assert_eq!(after, twin(before, link, flags), "{before:?} {link:?} {flags:?}");
                 let expected = match (before.1, after.1) {
-                    (None, Some(mac)) => vec![Event::Resolved { port: 1, address: PEER6, mac }],
-                    (Some(old), Some(mac)) if old != mac => vec![Event::Changed { port: 1, address: PEER6, mac }],
+                    (None, Some(mac)) => vec![Event::Resolved { interface: 1, address: PEER6, mac }],
+                    (Some(old), Some(mac)) if old != mac => vec![Event::Changed { interface: 1, address: PEER6, mac }],
                     _ => vec![],
                 };
                 assert_eq!(events, expected);
@@ -233,9 +233,9 @@ fn a_question_is_answered_and_its_sender_learned() {
         let flags = Flags { router: true, solicited, over: true };
         let body = Body::Advertisement { target: ME6, link: Some(ROUTER), flags };
         let message = Message { source: ME6, destination, body };
-        Event::Send { port: 1, to, message, kind: MessageKind::Reply }
+        Event::Send { interface: 1, to, message, kind: MessageKind::Reply }
     };
-    let resolved = Event::Resolved { port: 1, address: PEER6, mac: HOST };
+    let resolved = Event::Resolved { interface: 1, address: PEER6, mac: HOST };
     let mut lab = Lab6::quiet();
     let question = asked(PEER6, ME6, Some(HOST));
     assert_eq!(lab.hear(HOST, question), (Heard::Answered, vec![resolved, answer(HOST, PEER6, true)]));
@@ -245,7 +245,7 @@ fn a_question_is_answered_and_its_sender_learned() {
     lab.wait(SECOND);
     assert_eq!(lab.hear(HOST, question).1, [answer(HOST, PEER6, true)]);
     assert_eq!(lab.table.get(1, PEER6), before);
-    let changed = Event::Changed { port: 1, address: PEER6, mac: OTHER };
+    let changed = Event::Changed { interface: 1, address: PEER6, mac: OTHER };
     let mut lab = Lab6::reachable();
     assert_eq!(lab.hear(OTHER, asked(PEER6, ME6, Some(OTHER))).1, [changed, answer(OTHER, PEER6, true)]);
     assert_eq!(lab.state(), Some(State::Stale));
@@ -268,14 +268,14 @@ fn who_looks_for_routers_is_learned_and_is_none() {
         lab.table.assert_consistent();
         std::mem::take(&mut lab.events)
     };
-    assert_eq!(hear(&mut lab, PEER6, HOST), [Event::Resolved { port: 1, address: PEER6, mac: HOST }]);
+    assert_eq!(hear(&mut lab, PEER6, HOST), [Event::Resolved { interface: 1, address: PEER6, mac: HOST }]);
     assert_eq!(lab.state(), Some(State::Stale));
     let router = Flags { router: true, solicited: false, over: true };
     let body = Body::Advertisement { target: PEER6, link: Some(HOST), flags: router };
     lab.hear(HOST, Message { source: PEER6, destination: ALL_NODES, body });
     assert!(lab.table.get(1, PEER6).unwrap().router);
     let other = MacAddr([2, 0, 0, 0, 9, 9]);
-    assert_eq!(hear(&mut lab, PEER6, other), [Event::Changed { port: 1, address: PEER6, mac: other }]);
+    assert_eq!(hear(&mut lab, PEER6, other), [Event::Changed { interface: 1, address: PEER6, mac: other }]);
     assert!(!lab.table.get(1, PEER6).unwrap().router);
     for (source, link) in [(NOBODY, HOST), (ME6, HOST), (PEER6, MacAddr::BROADCAST), (PEER6, ROUTER)] {
         assert_eq!(hear(&mut lab, source, link), []);
@@ -304,7 +304,7 @@ fn proxies_do_not_override_and_speak_from_their_own_address() {
     let flags = Flags { router: true, solicited: true, over: false };
     let body = Body::Advertisement { target: far, link: Some(ROUTER), flags };
     let message = Message { source: link_local(ROUTER), destination: PEER6, body };
-    let expected = Event::Send { port: 1, to: HOST, message, kind: MessageKind::Reply };
+    let expected = Event::Send { interface: 1, to: HOST, message, kind: MessageKind::Reply };
     assert_eq!(lab.table.advertise_for(1, HOST, &question), Some(expected));
     assert_eq!(lab.table.advertise_for(2, HOST, &question), None);
     assert_eq!(lab.table.advertise_for(1, HOST, &told(HOST, true, true)), None);
@@ -346,8 +346,8 @@ fn words(events: &[Event<Ipv6Addr>], own: Ipv6Addr) -> Vec<(MessageKind, Ipv6Add
     events.iter().filter_map(word).collect()
 }
 
-const USABLE: Event<Ipv6Addr> = Event::OwnAddress { port: 1, address: ME6, usable: true };
-const TAKEN: Event<Ipv6Addr> = Event::OwnAddress { port: 1, address: ME6, usable: false };
+const USABLE: Event<Ipv6Addr> = Event::OwnAddress { interface: 1, address: ME6, usable: true };
+const TAKEN: Event<Ipv6Addr> = Event::OwnAddress { interface: 1, address: ME6, usable: false };
 
 /// RFC 4862 section 5.4.2 and 5.4.5: DupAddrDetectTransmits solicitations from nobody, RetransTimer of silence, then the address is used
 /// and told of (RFC 4861 section 7.2.6).
@@ -386,7 +386,7 @@ fn stations_do_not_all_speak_at_once() {
         .map(|n| {
             let mut table: Neighbors<Ipv6Addr> = Neighbors::new(Timing::for_ipv6(), Limits::for_ipv6());
             table.set_port(1, MacAddr([2, 0, 0, 0, 0, n]));
-            table.add_own(0, Interface::new(1, "2001:db8::1/64".parse().unwrap()).unwrap(), &mut Vec::new());
+            table.add_own(0, InterfaceAddress::new(1, "2001:db8::1/64".parse().unwrap()).unwrap(), &mut Vec::new());
             table.link_up(0, 1);
             table.next_deadline().unwrap()
         })
@@ -406,13 +406,13 @@ fn an_address_that_another_has_is_not_used() {
         let mut lab = Lab6::down(Timing::for_ipv6(), Limits::for_ipv6());
         lab.table.link_up(0, 1);
         let (heard, events) = lab.hear(OTHER, rival);
-        let duplicate = Event::DuplicateAddress { port: 1, address: ME6, mac: OTHER };
+        let duplicate = Event::DuplicateAddress { interface: 1, address: ME6, mac: OTHER };
         assert_eq!((heard, events), (Heard::Conflict, vec![duplicate, TAKEN]));
         let events = lab.wait(100 * SECOND);
         assert_eq!(words(&events, ME6), [], "nothing is said of it any more");
         assert_eq!(words(&events, link_local(ROUTER)).len(), 4, "the other one is used");
         assert_eq!(lab.hear(HOST, asked(PEER6, ME6, Some(HOST))), (Heard::Ignored(Ignored::NotForUs), vec![]));
-        let own = lab.table.own_addresses().find(|own| own.interface.address() == ME6).unwrap();
+        let own = lab.table.own_addresses().find(|own| own.assigned.address() == ME6).unwrap();
         assert_eq!((own.usable, own.probing, own.rival), (false, false, Some(OTHER)));
         // When the link comes back, it is tried again.
         lab.table.link_down(1, &mut lab.events);
@@ -457,7 +457,7 @@ fn a_rival_of_an_address_in_use_is_told_of_and_answered_seldom() {
         destination: ALL_NODES,
         body: Body::Advertisement { target: ME6, link: Some(OTHER), flags: Flags::default() },
     };
-    let duplicate = Event::DuplicateAddress { port: 1, address: ME6, mac: OTHER };
+    let duplicate = Event::DuplicateAddress { interface: 1, address: ME6, mac: OTHER };
     let (heard, events) = lab.hear(OTHER, claim);
     assert_eq!((heard, events[0], words(&events, ME6).len()), (Heard::Conflict, duplicate, 1));
     assert_eq!(lab.hear(OTHER, claim).1, [duplicate]);

@@ -17,16 +17,16 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Step> {
-    let (port, last) = (1u16..3, 0u8..12);
+    let (interface, last) = (1u16..3, 0u8..12);
     prop_oneof![
-        4 => (port.clone(), last.clone()).prop_map(|(port, last)| Step::Resolve(port, last)),
-        2 => (port.clone(), last.clone()).prop_map(|(port, last)| Step::Used(port, last)),
-        1 => (port.clone(), last.clone()).prop_map(|(port, last)| Step::Confirm(port, last)),
-        6 => (port.clone(), any::<bool>(), last.clone(), last.clone(), 0u8..4)
-            .prop_map(|(port, reply, sender, target, mac)| Step::Arp(port, reply, sender, target, mac)),
-        1 => (port.clone(), last.clone(), 2u8..6).prop_map(|(port, last, mac)| Step::Static(port, last, mac)),
-        1 => (port.clone(), last.clone()).prop_map(|(port, last)| Step::Remove(port, last)),
-        1 => (port, any::<bool>()).prop_map(|(port, up)| Step::Link(port, up)),
+        4 => (interface.clone(), last.clone()).prop_map(|(interface, last)| Step::Resolve(interface, last)),
+        2 => (interface.clone(), last.clone()).prop_map(|(interface, last)| Step::Used(interface, last)),
+        1 => (interface.clone(), last.clone()).prop_map(|(interface, last)| Step::Confirm(interface, last)),
+        6 => (interface.clone(), any::<bool>(), last.clone(), last.clone(), 0u8..4)
+            .prop_map(|(interface, reply, sender, target, mac)| Step::Arp(interface, reply, sender, target, mac)),
+        1 => (interface.clone(), last.clone(), 2u8..6).prop_map(|(interface, last, mac)| Step::Static(interface, last, mac)),
+        1 => (interface.clone(), last.clone()).prop_map(|(interface, last)| Step::Remove(interface, last)),
+        1 => (interface, any::<bool>()).prop_map(|(interface, up)| Step::Link(interface, up)),
         4 => prop_oneof![0..2 * SECOND, 0..400 * SECOND].prop_map(Step::Wait),
     ]
 }
@@ -34,32 +34,32 @@ fn steps() -> impl Strategy<Value = Step> {
 /// What somebody who only hears the events believes.
 #[derive(Default)]
 struct Listener {
-    known: BTreeMap<(PortId, Ipv4Addr), MacAddr>,
-    asked: BTreeMap<(PortId, Ipv4Addr), u64>,
+    known: BTreeMap<(InterfaceId, Ipv4Addr), MacAddr>,
+    asked: BTreeMap<(InterfaceId, Ipv4Addr), u64>,
 }
 
 impl Listener {
     fn hear(&mut self, now: u64, events: &mut Vec<Event>) {
         for event in events.drain(..) {
             match event {
-                Event::Resolved { port, address, mac } => {
-                    assert_eq!(self.known.insert((port, address), mac), None);
+                Event::Resolved { interface, address, mac } => {
+                    assert_eq!(self.known.insert((interface, address), mac), None);
                 }
-                Event::Changed { port, address, mac } => {
-                    assert!(self.known.insert((port, address), mac).is_some_and(|before| before != mac));
+                Event::Changed { interface, address, mac } => {
+                    assert!(self.known.insert((interface, address), mac).is_some_and(|before| before != mac));
                 }
-                Event::Failed { port, address } => drop(self.known.remove(&(port, address))),
-                Event::Removed { port, address } => {
-                    self.known.remove(&(port, address));
-                    self.asked.remove(&(port, address));
+                Event::Failed { interface, address } => drop(self.known.remove(&(interface, address))),
+                Event::Removed { interface, address } => {
+                    self.known.remove(&(interface, address));
+                    self.asked.remove(&(interface, address));
                 }
-                Event::Send { port, to, message: arp, kind } => {
+                Event::Send { interface, to, message: arp, kind } => {
                     assert_eq!(
                         to == MacAddr::BROADCAST,
                         !matches!(kind, MessageKind::Reply | MessageKind::Revalidation)
                     );
                     if matches!(kind, MessageKind::Request) {
-                        let before = self.asked.insert((port, arp.target), now);
+                        let before = self.asked.insert((interface, arp.target), now);
                         assert!(before.is_none_or(|before| now - before >= SECOND), "at most 1 broadcast per second");
                     }
                 }
@@ -77,37 +77,37 @@ proptest! {
     ) {
         let mut table = Neighbors::new(Timing::default(), Limits { per_port, total, ..Limits::default() });
         let (mut events, mut listener, mut now) = (Vec::new(), Listener::default(), 0);
-        for port in 1..3 {
-            table.set_port(port, MacAddr([2, 0, 0, 0, 0, 1]));
-            table.add_own(0, Interface::new(port, "10.0.0.1/29".parse().unwrap()).unwrap(), &mut events);
-            table.link_up(0, port);
+        for interface in 1..3 {
+            table.set_port(interface, MacAddr([2, 0, 0, 0, 0, 1]));
+            table.add_own(0, InterfaceAddress::new(interface, "10.0.0.1/29".parse().unwrap()).unwrap(), &mut events);
+            table.link_up(0, interface);
         }
         let ip = |last| Ipv4Addr::new(10, 0, 0, last);
         let mac = |last| MacAddr([2, 0, 0, 0, 0, last]);
         for step in steps {
             match step {
-                Step::Resolve(port, last) => {
-                    let known = listener.known.get(&(port, ip(last))).copied();
-                    let resolution = table.resolve(now, port, ip(last), &mut events);
+                Step::Resolve(interface, last) => {
+                    let known = listener.known.get(&(interface, ip(last))).copied();
+                    let resolution = table.resolve(now, interface, ip(last), &mut events);
                     match resolution {
                         Resolution::Known(mac) => prop_assert_eq!(Some(mac), known),
                         Resolution::NoPort => {}
                         _ => prop_assert_eq!(known, None),
                     }
                 }
-                Step::Used(port, last) => table.used(now, port, ip(last), &mut events),
-                Step::Confirm(port, last) => table.confirm(now, port, ip(last)),
-                Step::Arp(port, reply, sender, target, last) => {
+                Step::Used(interface, last) => table.used(now, interface, ip(last), &mut events),
+                Step::Confirm(interface, last) => table.confirm(now, interface, ip(last)),
+                Step::Arp(interface, reply, sender, target, last) => {
                     let operation = if reply { Operation::Reply } else { Operation::Request };
                     let arp = arp(operation, ip(sender), mac(last), ip(target), mac(1));
-                    table.arp_received(now, port, &arp, &mut events);
+                    table.arp_received(now, interface, &arp, &mut events);
                 }
-                Step::Static(port, last, mac_last) => {
-                    table.add_static(now, port, ip(last), mac(mac_last), RouteSource::Cli, &mut events);
+                Step::Static(interface, last, mac_last) => {
+                    table.add_static(now, interface, ip(last), mac(mac_last), RouteSource::Cli, &mut events);
                 }
-                Step::Remove(port, last) => drop(table.remove(port, ip(last), &mut events)),
-                Step::Link(port, true) => table.link_up(now, port),
-                Step::Link(port, false) => table.link_down(port, &mut events),
+                Step::Remove(interface, last) => drop(table.remove(interface, ip(last), &mut events)),
+                Step::Link(interface, true) => table.link_up(now, interface),
+                Step::Link(interface, false) => table.link_down(interface, &mut events),
                 Step::Wait(time) => {
                     let end = now + time;
                     while let Some(at) = table.next_deadline().filter(|&at| at <= end) {
@@ -120,11 +120,11 @@ proptest! {
             }
             listener.hear(now, &mut events);
             let known: BTreeMap<_, _> =
-                table.iter().filter_map(|n| Some(((n.port, n.address), n.mac?))).collect();
+                table.iter().filter_map(|n| Some(((n.interface, n.address), n.mac?))).collect();
             prop_assert_eq!(&known, &listener.known);
             prop_assert!(table.len() <= total);
-            for port in 1..3 {
-                prop_assert!(table.iter().filter(|neighbor| neighbor.port == port).count() <= per_port);
+            for interface in 1..3 {
+                prop_assert!(table.iter().filter(|neighbor| neighbor.interface == interface).count() <= per_port);
             }
             for neighbor in table.iter() {
                 let has_mac = !matches!(neighbor.state, State::Incomplete | State::Failed);

@@ -23,11 +23,11 @@ fn an_ipv4_route_goes_by_an_ipv6_router_and_shares_its_next_hop() {
     fib.apply(&mut changes);
     let four = fib.routes[&at(net("198.51.100.0/24"))];
     assert_eq!(four, fib.routes[&(DEFAULT_VRF, net6("2001:db8:ff::/48").into())], "one index for both");
-    let expected = NextHop { port: 1, gateway: Some(address("2001:db8:1::9")) };
+    let expected = NextHop { interface: 1, gateway: Some(address("2001:db8:1::9")) };
     assert_eq!(fib.next_hops_of(four), [expected].into());
     set_link(&mut rib, 1, false, &mut changes);
     fib.apply(&mut changes);
-    assert_eq!(fib.routes.len(), 1, "what is left is the network of the other port");
+    assert_eq!(fib.routes.len(), 1, "what is left is the network of the other interface");
 }
 
 /// RFC 4291 section 2.5.6, RFC 4007: link-local addresses say nothing without a link.
@@ -42,7 +42,7 @@ fn link_local_routers_need_their_port() {
     assert_eq!(replace(&[Hop::ViaOn(router, 1), Hop::ViaOn(router, 2)]), Ok(()));
     fib.apply(&mut changes);
     let next_hops = fib.next_hops_of(fib.routes[&(DEFAULT_VRF, net6("::/0").into())]);
-    assert_eq!(next_hops, [1, 2].map(|port| NextHop { port, gateway: Some(router) }).into());
+    assert_eq!(next_hops, [1, 2].map(|interface| NextHop { interface, gateway: Some(router) }).into());
     let (found, target) = rib.lookup(DEFAULT_VRF, "2001:db8::1".parse::<std::net::Ipv6Addr>().unwrap()).unwrap();
     assert_eq!((found, rib.next_hops_of(target).len()), (net6("::/0"), 2));
 }
@@ -84,13 +84,13 @@ fn an_ipv6_route_cannot_go_by_an_ipv4_router() {
     assert_eq!(text, "an IPv6 route cannot go by 10.0.1.1; write the router's IPv6 address");
 }
 
-/// VRFs know nothing of each other's routes and networks; what has a port is the same next hop in all of them.
+/// VRFs know nothing of each other's routes and networks; what has an interface is the same next hop in all of them.
 #[test]
 fn vrfs_are_apart_and_share_next_hops() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
     let (network, default) = (net("10.0.1.0/24"), net("0.0.0.0/0"));
-    // The same network on another port of another VRF.
+    // The same network on another interface of another VRF.
     rib.replace(1, network, RouteSource::Connected, &[Hop::On(2)], &mut changes).unwrap();
     for vrf in [DEFAULT_VRF, 1, 2] {
         rib.replace(vrf, default, RouteSource::Config, &[via(ip("10.0.1.9"))], &mut changes).unwrap();
@@ -99,10 +99,10 @@ fn vrfs_are_apart_and_share_next_hops() {
     fib.apply(&mut changes);
     let port_in = |fib: &Fib, vrf| {
         let target = fib.routes.get(&(vrf, default.into())).copied();
-        target.map(|target| fib.next_hops_of(target).first().unwrap().port)
+        target.map(|target| fib.next_hops_of(target).first().unwrap().interface)
     };
     assert_eq!([DEFAULT_VRF, 1, 2].map(|vrf| port_in(&fib, vrf)), [Some(1), Some(2), None]);
-    // A leak: a route of one VRF by a router of another, by its port.
+    // A leak: a route of one VRF by a router of another, by its interface.
     rib.replace(2, default, RouteSource::Config, &[Hop::ViaOn(address("10.0.1.9"), 2)], &mut changes).unwrap();
     fib.apply(&mut changes);
     assert_eq!(fib.routes[&(2, default.into())], fib.routes[&(1, default.into())], "the same adjacency");
@@ -114,7 +114,7 @@ fn vrfs_are_apart_and_share_next_hops() {
 fn a_link_that_flaps_does_not_hold_up_others() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
-    let hop = |n: u32, port| [Hop::ViaOn(Ipv4Addr::from_bits(0x0a00_0100 + n).into(), port)];
+    let hop = |n: u32, interface| [Hop::ViaOn(Ipv4Addr::from_bits(0x0a00_0100 + n).into(), interface)];
     let prefix = |n: u32| Ipv4Net::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24).unwrap();
     for n in 0..200 {
         rib.replace(DEFAULT_VRF, prefix(n), RouteSource::Config, &hop(n, 1), &mut changes).unwrap();
@@ -123,14 +123,14 @@ fn a_link_that_flaps_does_not_hold_up_others() {
     fib.apply(&mut changes);
     rib.set_link(1, false);
     rib.set_link(2, false);
-    // Port 1 changes again before its hops are looked at.
+    // Interface 1 changes again before its hops are looked at.
     let mut pieces = 0;
     while fib.routes.contains_key(&at(prefix(999))) {
         rib.catch_up(100, &mut changes);
         fib.apply(&mut changes);
         rib.set_link(1, pieces % 2 == 0);
         pieces += 1;
-        assert!(pieces < 40, "port 2 is never followed");
+        assert!(pieces < 40, "interface 2 is never followed");
     }
 }
 
@@ -144,12 +144,12 @@ fn a_link_costs_what_depends_on_it() {
         let prefix = Ipv4Net::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24).unwrap();
         rib.replace(DEFAULT_VRF, prefix, RouteSource::Config, &[via(gateway)], &mut changes).unwrap();
     }
-    for port in 3..1000 {
-        rib.set_link(port, true);
-        let network = Ipv4Net::new(Ipv4Addr::from_bits(0xac10_0000 + (u32::from(port) << 4)), 28).unwrap();
-        rib.replace(port % 3, network, RouteSource::Connected, &[Hop::On(port)], &mut changes).unwrap();
+    for interface in 3..1000 {
+        rib.set_link(interface, true);
+        let network = Ipv4Net::new(Ipv4Addr::from_bits(0xac10_0000 + (u32::from(interface) << 4)), 28).unwrap();
+        rib.replace(interface % 3, network, RouteSource::Connected, &[Hop::On(interface)], &mut changes).unwrap();
         assert!(rib.catch_up(usize::MAX, &mut changes) <= 1, "the network's own hop");
-        rib.set_link(port, false);
+        rib.set_link(interface, false);
         assert!(rib.catch_up(usize::MAX, &mut changes) <= 3, "hop, set and route of the network");
     }
     fib.apply(&mut changes);

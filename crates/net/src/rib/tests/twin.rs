@@ -71,30 +71,30 @@ pub(super) type Reach = Result<BTreeSet<NextHop>, Discard>;
 #[derive(Default)]
 pub(super) struct Twin {
     pub(super) routes: BTreeMap<(VrfId, IpNet, RouteSource), Vec<Hop>>,
-    pub(super) up: BTreeSet<PortId>,
+    pub(super) up: BTreeSet<InterfaceId>,
 }
 
 impl Twin {
     pub(super) fn resolve(&self, vrf: VrfId, hop: Hop) -> Option<NextHop> {
-        let (port, gateway) = match hop {
-            Hop::On(port) => (port, None),
-            Hop::ViaOn(gateway, port) => (port, Some(gateway)),
-            Hop::Via(gateway) => (self.port_of(vrf, gateway)?, Some(gateway)),
+        let (interface, gateway) = match hop {
+            Hop::On(interface) => (interface, None),
+            Hop::ViaOn(gateway, interface) => (interface, Some(gateway)),
+            Hop::Via(gateway) => (self.interface_of(vrf, gateway)?, Some(gateway)),
             Hop::Discard(_) => return None,
         };
-        self.up.contains(&port).then_some(NextHop { port, gateway })
+        self.up.contains(&interface).then_some(NextHop { interface, gateway })
     }
 
-    pub(super) fn port_of(&self, vrf: VrfId, gateway: IpAddr) -> Option<PortId> {
+    pub(super) fn interface_of(&self, vrf: VrfId, gateway: IpAddr) -> Option<InterfaceId> {
         let mut networks = Vec::new();
         for ((other, network, source), hops) in &self.routes {
             for hop in hops {
-                if let (RouteSource::Connected, Hop::On(port)) = (source, hop)
+                if let (RouteSource::Connected, Hop::On(interface)) = (source, hop)
                     && *other == vrf
                     && network.contains(&gateway)
-                    && self.up.contains(port)
+                    && self.up.contains(interface)
                 {
-                    networks.push((std::cmp::Reverse(network.prefix_len()), *port));
+                    networks.push((std::cmp::Reverse(network.prefix_len()), *interface));
                 }
             }
         }
