@@ -61,9 +61,14 @@ pub struct Leaving<'t> {
     place: u32,
 }
 
-/// What packets that leave are counted at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place(u32);
+/// What packets that leave are counted at: the next hop of a function that has at most [`Onward::PLACES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(u16);
+
+impl Place {
+    /// Nowhere.
+    pub const NONE: Place = Place(u16::MAX);
+}
 
 /// In which bits an EtherType differs from that of IPv4, as they lie in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +88,9 @@ impl Behind {
 }
 
 impl Onward {
+    /// Next hops that [`OnwardView::count_at`] can tell apart.
+    pub const PLACES: usize = u16::MAX as usize;
+
     /// Asks for the line that the look-up of an IPv4 address reads first.
     #[inline(always)]
     pub fn prefetch(&self, destination: u32) {
@@ -124,6 +132,13 @@ impl Onward {
     #[inline(always)]
     pub fn six(&self) -> &Trie {
         &self.six
+    }
+
+    /// The interfaces that answers of routes lead to, by answers in order; of those alone that lead to one.
+    pub fn interfaces(&self) -> impl Iterator<Item = (u32, InterfaceId)> {
+        let fib = self.fib.view(self.fib.places());
+        let of = move |answer: u32| Some((answer, fib.adjacency(answer)?.interface()?));
+        (0..self.fib.places() as u32).filter_map(of)
     }
 
     /// What is needed for every packet, to be kept in registers.
@@ -172,17 +187,10 @@ impl<'t> OnwardView<'t> {
         if answer & GROUP == 0 { answer } else { self.groups.place(answer, hash) }
     }
 
-    /// The interface that an answer leads to; [`NO_INTERFACE`](crate::NO_INTERFACE), or a number that no interface has, where that takes more
-    /// than a look.
-    #[inline(always)]
-    pub fn interface(self, answer: u32) -> InterfaceId {
-        self.fib.adjacency(answer).map_or(crate::NO_INTERFACE, Adjacency::above)
-    }
-
     /// Counts a packet that left by a way that was found before.
     #[inline(always)]
     pub fn count_at(self, place: Place, bytes: u64) {
-        self.counters.count(place.0, 1, bytes);
+        self.counters.count(place.0.into(), 1, bytes);
     }
 
     /// Counts a packet that left, for its next hop and interface: neighbours that packets go to are kept.
@@ -228,7 +236,7 @@ impl Leaving<'_> {
 
     /// What it is counted at.
     pub fn place(self) -> Place {
-        Place(self.place)
+        u16::try_from(self.place).map_or(Place::NONE, Place)
     }
 
     /// The link's header without tags, as [`Leaving::write`] writes it where it needs no [room](Leaving::room).

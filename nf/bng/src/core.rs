@@ -50,22 +50,27 @@ impl Tunnel {
 #[repr(align(64))]
 struct Prepared {
     head: Rewrite,
-    /// Position of the port.
-    port: u8,
+    /// What packets to it are counted at.
+    place: Place,
     /// Bytes of the longest packet of a customer that fits; 0 where there is nothing.
     longest: u16,
+    /// Position of the port.
+    port: u8,
+}
+
+impl Prepared {
+    const NONE: Prepared = Prepared { head: Rewrite::NONE, place: Place::NONE, longest: 0, port: 0 };
 }
 
 const _: () = assert!(size_of::<Prepared>() == 64);
 
-/// What is prepared for all gateways, by the number of their inlet.
+/// What is prepared for all gateways.
 #[derive(Debug)]
 struct AllPrepared {
     /// [`Onward::version`] for which it counts.
     version: u64,
+    /// By what routes answer that lead to one of them.
     heads: Vec<Prepared>,
-    /// What packets to them are counted at.
-    places: Vec<Place>,
 }
 
 /// All tunnels, by the number of their inlet.
@@ -85,7 +90,7 @@ const NEVER: u64 = u64::MAX;
 impl Tunnels {
     /// Without any.
     pub(crate) fn new(domain: &Domain) -> Tunnels {
-        let none = AllPrepared { version: NEVER, heads: Vec::new(), places: Vec::new() };
+        let none = AllPrepared { version: NEVER, heads: Vec::new() };
         Tunnels {
             tunnels: Vec::new(),
             ends: Vec::new(),
@@ -170,24 +175,37 @@ pub(crate) struct CoreView<'t> {
     tunnels: &'t [Tunnel],
     first: u8,
     heads: &'t [Prepared],
-    places: &'t [Place],
-}
-
-/// The link's header in front of a packet.
-#[derive(Clone, Copy, Debug)]
-enum Link<'t> {
-    /// The head has it.
-    Written(Place),
-    /// To be written.
-    Leaving(Leaving<'t>),
 }
 
 /// How a customer's packet leaves for the core.
+pub(crate) trait Departure: Copy {
+    /// Position of the port.
+    fn port(self) -> u8;
+
+    /// Bytes of the longest packet of a customer that fits.
+    fn longest(self) -> u16;
+
+    /// Replaces the Ethernet header and tags in front of a customer's packet by what the core is to get, lets `change` have the packet's first
+    /// bytes, and counts it for its next hop. False, and nothing done, if there is no room or the packet is shorter than it says.
+    fn wrap<const TUNNEL: bool, const SIX: bool>(
+        self,
+        core: CoreView<'_>,
+        packet: &mut Packet,
+        each: Each,
+        change: impl FnOnce(&mut [u8; Ipv4::LEN]),
+    ) -> bool;
+}
+
+/// By a gateway, with a head that was prepared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written<'t>(&'t Prepared);
+
+/// As was found out for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hop<'t> {
     /// What is in front of it in a tunnel.
     head: Option<&'t Rewrite>,
-    link: Link<'t>,
+    leaving: Leaving<'t>,
     /// Position of the port.
     pub(crate) port: u8,
     /// Bytes of the longest packet of a customer that fits.
@@ -206,41 +224,50 @@ impl Core {
         if !self.is_tunnel {
             return true;
         }
-        let view = self.view();
-        let prepared = |(tunnel, end): (&Tunnel, &u32)| {
-            let answer = self.onward.lookup(*end);
-            let is_one = tunnel.mtu > 0 && !self.onward.is_shared(answer);
-            let hop = is_one.then(|| view.through::<true>(tunnel, answer, || 0)).and_then(Result::ok);
-            match hop.map(|hop| (hop.link, hop.port, hop.longest)) {
-                Some((Link::Leaving(leaving), port, longest)) if leaving.room() == 0 => {
-                    let head = tunnel.head.with_header(leaving.header(behind(&tunnel.head)));
-                    (Prepared { head, port, longest }, leaving.place())
-                }
-                _ => (Prepared { head: Rewrite::NONE, port: 0, longest: 0 }, Place::default()),
+        let by_inlet: Vec<Option<Prepared>> = self
+            .tunnels
+            .tunnels
+            .iter()
+            .zip(&self.tunnels.ends)
+            .map(|(tunnel, end)| self.prepared(tunnel, *end))
+            .collect();
+        let mut heads = Vec::new();
+        for (answer, inlet) in self.onward.interfaces() {
+            if let Some(Some(prepared)) = by_inlet.get(usize::from(inlet)) {
+                heads.resize(answer as usize, Prepared::NONE);
+                heads.push(prepared.clone());
             }
-        };
-        let (heads, places) = self.tunnels.tunnels.iter().zip(&self.tunnels.ends).map(prepared).unzip();
-        self.tunnels.prepared.publish(Box::new(AllPrepared { version, heads, places }));
+        }
+        self.tunnels.prepared.publish(Box::new(AllPrepared { version, heads }));
         self.tunnels.domain.collect();
         true
+    }
+
+    /// What is written in front of packets to the `end` of a tunnel, as long as nothing changes; none if packets to it are to be looked at one by
+    /// one.
+    fn prepared(&self, tunnel: &Tunnel, end: u32) -> Option<Prepared> {
+        let answer = self.onward.lookup(end);
+        if tunnel.mtu == 0 || self.onward.is_shared(answer) {
+            return None;
+        }
+        let Hop { leaving, port, longest, .. } = self.view().through::<true>(tunnel, answer, || 0).ok()?;
+        let head = tunnel.head.with_header(leaving.header(behind(&tunnel.head)));
+        (leaving.room() == 0).then(|| Prepared { head, place: leaving.place(), longest, port })
     }
 
     /// What is needed for every packet of a batch, to be kept in registers, with what is prepared for gateways.
     #[inline(always)]
     pub(crate) fn view_of<'t>(&'t self, reader: &'t Reader) -> CoreView<'t> {
         let prepared = self.tunnels.prepared.load(reader);
-        let (heads, places) = match prepared.version == self.onward.version() {
-            true => (prepared.heads.as_slice(), prepared.places.as_slice()),
-            false => (&[][..], &[][..]),
-        };
-        CoreView { heads, places, ..self.view() }
+        let heads = if prepared.version == self.onward.version() { prepared.heads.as_slice() } else { &[] };
+        CoreView { heads, ..self.view() }
     }
 
     /// The same without what is prepared.
     #[inline(always)]
     pub(crate) fn view(&self) -> CoreView<'_> {
         let (onward, tunnels) = (self.onward.view(), self.tunnels.tunnels.as_slice());
-        CoreView { core: self, onward, tunnels, first: self.first, heads: &[], places: &[] }
+        CoreView { core: self, onward, tunnels, first: self.first, heads: &[] }
     }
 
     /// How a packet leaves for an IPv4 address, of no flow in particular.
@@ -275,20 +302,11 @@ impl Core {
 }
 
 impl<'t> CoreView<'t> {
-    /// As [`CoreView::hop`], by what is prepared if anything is.
+    /// What is prepared for the gateway that routes gave this answer for, if anything is; as [`CoreView::hop`].
     #[inline(always)]
-    pub(crate) fn fast_hop<const TUNNEL: bool>(self, answer: u32, hash: impl Fn() -> u32) -> Result<Hop<'t>, Stop> {
-        let answer = self.onward.choose(answer, &hash);
-        if TUNNEL {
-            let inlet = usize::from(self.onward.interface(answer));
-            if let (Some(prepared), Some(place)) = (self.heads.get(inlet), self.places.get(inlet))
-                && prepared.longest > 0
-            {
-                let Prepared { head, port, longest } = prepared;
-                return Ok(Hop { head: Some(head), link: Link::Written(*place), port: *port, longest: *longest });
-            }
-        }
-        self.hop::<TUNNEL>(answer, hash)
+    pub(crate) fn written(self, answer: u32, hash: impl Fn() -> u32) -> Option<Written<'t>> {
+        let prepared = self.heads.get(self.onward.choose(answer, &hash) as usize)?;
+        (prepared.longest > 0).then_some(Written(prepared))
     }
 
     /// How packets leave that routes gave this answer for; `hash` is that of the packet's flow.
@@ -324,7 +342,7 @@ impl<'t> CoreView<'t> {
 
     #[inline(always)]
     fn by(self, head: Option<&'t Rewrite>, leaving: Leaving<'t>, longest: u16) -> Hop<'t> {
-        Hop { head, link: Link::Leaving(leaving), port: self.first.wrapping_add(leaving.port()), longest }
+        Hop { head, leaving, port: self.first.wrapping_add(leaving.port()), longest }
     }
 
     /// The tunnel behind an inlet.
@@ -334,21 +352,54 @@ impl<'t> CoreView<'t> {
     }
 }
 
-impl Hop<'_> {
-    /// Whether there is room in front of a packet for all that [`Hop::wrap`] puts there.
+impl Departure for Written<'_> {
     #[inline(always)]
-    pub(crate) fn has_room(&self, packet: &Packet) -> bool {
-        match self.link {
-            Link::Leaving(leaving) if leaving.room() > 0 => packet.headroom() >= ROOM + leaving.room(),
-            _ => true,
-        }
+    fn port(self) -> u8 {
+        self.0.port
     }
 
-    /// Replaces the Ethernet header and tags in front of a customer's packet by what the core is to get, lets `change` have the packet's first
-    /// bytes, and counts it for its next hop. False, and nothing done, if there is no room or the packet is shorter than it says.
     #[inline(always)]
-    pub(crate) fn wrap<const TUNNEL: bool, const SIX: bool>(
-        &self,
+    fn longest(self) -> u16 {
+        self.0.longest
+    }
+
+    #[inline(always)]
+    fn wrap<const TUNNEL: bool, const SIX: bool>(
+        self,
+        core: CoreView<'_>,
+        packet: &mut Packet,
+        each: Each,
+        change: impl FnOnce(&mut [u8; Ipv4::LEN]),
+    ) -> bool {
+        let Some(inner) = self.0.head.wrap::<SIX>(packet, each) else { return false };
+        change(inner);
+        core.onward.count_at(self.0.place, packet.len() as u64);
+        true
+    }
+}
+
+impl Hop<'_> {
+    /// Whether there is room in front of a packet for all that is put there.
+    #[inline(always)]
+    pub(crate) fn has_room(self, packet: &Packet) -> bool {
+        self.leaving.room() == 0 || packet.headroom() >= ROOM + self.leaving.room()
+    }
+}
+
+impl Departure for Hop<'_> {
+    #[inline(always)]
+    fn port(self) -> u8 {
+        self.port
+    }
+
+    #[inline(always)]
+    fn longest(self) -> u16 {
+        self.longest
+    }
+
+    #[inline(always)]
+    fn wrap<const TUNNEL: bool, const SIX: bool>(
+        self,
         core: CoreView<'_>,
         packet: &mut Packet,
         each: Each,
@@ -363,13 +414,8 @@ impl Hop<'_> {
         };
         let Some(inner) = inner else { return false };
         change(inner);
-        match self.link {
-            Link::Written(place) => core.onward.count_at(place, packet.len() as u64),
-            Link::Leaving(leaving) => {
-                leaving.write(packet, behind);
-                core.onward.count(leaving, packet.len() as u64);
-            }
-        }
+        self.leaving.write(packet, behind);
+        core.onward.count(self.leaving, packet.len() as u64);
         true
     }
 }

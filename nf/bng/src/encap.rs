@@ -68,19 +68,22 @@ pub(crate) struct Rewrite {
     bytes: [u8; LONGEST],
     /// How many it has.
     len: u8,
-    /// What is taken of the customer's type of service: its DSCP, or nothing. The ECN field is 0 (RFC 6040 section 4.3,
-    /// compatibility mode): whoever is at the other end need not know of it.
-    tos_mask: u8,
-    /// The outer type of service without what is taken of the customer's.
+    /// The outer type of service, or [`COPY`]. Its ECN field is 0 (RFC 6040 section 4.3, compatibility mode): whoever is at the other end need
+    /// not know of it.
     tos: u8,
     /// One's complement sum of the outer header without what differs.
     sum: u16,
 }
 
+/// The bits of the DSCP in a type of service.
+const DSCP: u8 = 0xfc;
+
+/// In place of a type of service: the customer's DSCP is taken.
+const COPY: u8 = 1;
+
 impl Rewrite {
     /// Nothing but an Ethernet header.
-    pub(crate) const NONE: Rewrite =
-        Rewrite { bytes: [0; LONGEST], len: Ethernet::LEN as u8, tos_mask: 0, tos: 0, sum: 0 };
+    pub(crate) const NONE: Rewrite = Rewrite { bytes: [0; LONGEST], len: Ethernet::LEN as u8, tos: 0, sum: 0 };
 
     /// Bytes of labels and outer headers.
     #[inline(always)]
@@ -114,18 +117,13 @@ impl Rewrite {
         bytes.extend(ip.as_bytes());
         bytes.extend(GRE_IPV4);
         bytes.extend([0; 4]);
-        Rewrite {
-            tos_mask: if outer.dscp.is_none() { 0xfc } else { 0 },
-            tos: outer.dscp.unwrap_or(0) << 2,
-            sum,
-            ..Rewrite::of(&bytes)
-        }
+        Rewrite { tos: outer.dscp.map_or(COPY, |dscp| dscp << 2), sum, ..Rewrite::of(&bytes) }
     }
 
     fn of(head: &[u8]) -> Rewrite {
         let mut bytes = [0; LONGEST];
         bytes.iter_mut().rev().zip(head.iter().rev()).for_each(|(to, from)| *to = *from);
-        Rewrite { bytes, len: head.len().min(LONGEST) as u8, tos_mask: 0, tos: 0, sum: 0 }
+        Rewrite { bytes, len: head.len().min(LONGEST) as u8, tos: 0, sum: 0 }
     }
 
     /// The same head behind another Ethernet header.
@@ -150,7 +148,7 @@ impl Rewrite {
         let total = u32::from(each.total) + TUNNEL as u32;
         let [.., service, t0, t1, i0, i1, _, _, _, _, c0, c1, _, _, _, _, _, _, _, _, _, _, p0, p1, k0, k1, k2, k3] =
             head;
-        let tos = self.tos | each.tos & self.tos_mask;
+        let tos = if self.tos == COPY { each.tos & DSCP } else { self.tos };
         // Four words at most: no carry is lost in 32 bits.
         let mut sum = u32::from(self.sum) + u32::from(tos) + total;
         if let Some(identification) = each.identification {

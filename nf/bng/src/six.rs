@@ -13,7 +13,7 @@ use weir_wire::vlan::Vlan;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
 use crate::control::{Inner, inner};
-use crate::core::{Core, Hop, Stop, flow_of6};
+use crate::core::{Core, Departure, Hop, Stop, flow_of6};
 use crate::encap::{Each, MAC_BITS, ROOM, TAGGED, Tagged, mac_word};
 use crate::identification::Identifications;
 use crate::loss::Losses;

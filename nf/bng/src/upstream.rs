@@ -16,7 +16,7 @@ use weir_simd::frame_check::{self, Destinations, NO_FRAME, Station as Pattern};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::{Ipv4, View, ethernet};
 
-use crate::core::{Core, CoreView, Hop, Stop, flow_of};
+use crate::core::{Core, CoreView, Departure, Stop, flow_of};
 use crate::encap::{Each, MAC_BITS, TAGGED};
 use crate::examine::{Examined, examine};
 use crate::identification::Identifications;
@@ -363,7 +363,28 @@ impl Shared {
         if !is_bound && record.differs(source_of(packet), word(packet.window(0), 6)) != 0 {
             return None;
         }
-        let hop = core.fast_hop::<TUNNEL>(turns.answers[slot.index()], || flow_of(packet)).ok()?;
+        let answer = turns.answers[slot.index()];
+        if !TUNNEL {
+            let hop = core.hop::<TUNNEL>(answer, || flow_of(packet)).ok()?;
+            return self.forward::<TUNNEL>(packet, record, (core, hop), identifications).ok();
+        }
+        match core.written(answer, || flow_of(packet)) {
+            Some(written) => self.forward::<TUNNEL>(packet, record, (core, written), identifications).ok(),
+            None => self.send_unprepared::<TUNNEL>(packet, record, (core, answer), identifications),
+        }
+    }
+
+    /// The same by a gateway for which nothing is prepared: its router's Ethernet address or a link has just changed, there are several ways
+    /// to it, or its interface has tags.
+    #[inline(never)]
+    fn send_unprepared<const TUNNEL: bool>(
+        &self,
+        packet: &mut Packet,
+        record: SubscriberRecord<'_>,
+        (core, answer): (CoreView<'_>, u32),
+        identifications: &mut Identifications,
+    ) -> Option<u8> {
+        let hop = core.hop::<TUNNEL>(answer, || flow_of(packet)).ok()?;
         self.forward::<TUNNEL>(packet, record, (core, hop), identifications).ok()
     }
 
@@ -407,12 +428,12 @@ impl Shared {
         &self,
         packet: &mut Packet,
         record: SubscriberRecord<'_>,
-        (core, hop): (CoreView<'_>, Hop<'_>),
+        (core, hop): (CoreView<'_>, impl Departure),
         identifications: &mut Identifications,
     ) -> Result<u8, Exit> {
         let Some(ip) = Ipv4::view(&packet.window::<FRONT>(0)[TAGGED..]) else { return Err(Exit::IpTooShort) };
         let (total, tos) = (ip.total_length.get(), ip.tos);
-        if total > hop.longest {
+        if total > hop.longest() {
             return Err(Exit::TooBig);
         }
         let identification = if TUNNEL { identifications.next() } else { None };
@@ -427,7 +448,7 @@ impl Shared {
             return Err(Exit::NoHeadroom);
         }
         self.counters.count(record.number(), Direction::Up, TAGGED as u64 + u64::from(total));
-        Ok(hop.port)
+        Ok(hop.port())
     }
 
     /// Takes care of the packets that were not simply forwarded.

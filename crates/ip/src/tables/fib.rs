@@ -128,12 +128,6 @@ impl Adjacency {
         if above < MAX_INTERFACES { Some(above) } else { None }
     }
 
-    /// The number of the interface, or one that no interface has.
-    #[inline(always)]
-    pub(crate) const fn above(self) -> InterfaceId {
-        (self.0 >> 48) as InterfaceId
-    }
-
     /// What to do.
     pub(crate) const fn action(self) -> Action {
         if self.interface().is_some() {

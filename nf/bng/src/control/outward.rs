@@ -13,7 +13,7 @@ use weir_wire::mpls::Label;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
 use super::{Awaited, Exit, Line, Turn, inside, is_six};
-use crate::core::{Hop, flow_of, flow_of6};
+use crate::core::{Departure, Hop, flow_of, flow_of6};
 use crate::encap::{Each, TAGGED, TUNNEL};
 use crate::punt::PuntReason;
 use crate::registry::Wanted;

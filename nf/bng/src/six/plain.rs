@@ -11,13 +11,13 @@ use weir_table::lpm6::{Lookup6, Walk};
 use weir_wire::{Ipv6, View, ethernet, ipv6};
 
 use super::first_half;
-use crate::core::{CoreView, flow_of6};
+use crate::core::{CoreView, Departure, flow_of6};
 use crate::downstream;
 use crate::encap::{Each, MAC_BITS, TAGGED, Tagged};
 use crate::examine::DISCOVERY;
 use crate::identification::Identifications;
-use crate::table::Found;
 use crate::table::counters::Direction;
+use crate::table::{Found, SubscriberRecord};
 use crate::upstream::{self, LAG};
 
 /// Bytes of a tagged Ethernet header, an IPv6 header, and the type of an ICMPv6 message.
@@ -162,13 +162,34 @@ impl upstream::Shared {
         if !is_its || is_discovery || !is_plain(ip) || TAGGED + total > packet.len() {
             return None;
         }
-        let hop = core.fast_hop::<TUNNEL>(answer, || flow_of6(packet)).ok()?;
-        if total > usize::from(hop.longest) {
+        // IPv6 packets with so many bytes of payload at most are 40 bytes longer.
+        let (total, tos) = (u16::try_from(total).ok()?, ip.traffic_class());
+        let each = |identifications: &mut Identifications| {
+            let identification = if TUNNEL { identifications.next() } else { None };
+            Each { key: record.key(), total, tos, identification }
+        };
+        let written = if TUNNEL { core.written(answer, || flow_of6(packet)) } else { None };
+        match written {
+            Some(written) => self.wrap_six::<TUNNEL>(packet, record, (core, written), each(identifications)),
+            None => {
+                let hop = core.hop::<TUNNEL>(answer, || flow_of6(packet)).ok()?;
+                self.wrap_six::<TUNNEL>(packet, record, (core, hop), each(identifications))
+            }
+        }
+    }
+
+    /// Wraps and counts a packet that may go; answers the position of the port that it leaves by. Changes nothing when it answers none.
+    #[inline(always)]
+    fn wrap_six<const TUNNEL: bool>(
+        &self,
+        packet: &mut Packet,
+        record: SubscriberRecord<'_>,
+        (core, hop): (CoreView<'_>, impl Departure),
+        each: Each,
+    ) -> Option<u8> {
+        if each.total > hop.longest() {
             return None;
         }
-        let (total, tos) = (total as u16, ip.traffic_class());
-        let identification = if TUNNEL { identifications.next() } else { None };
-        let each = Each { key: record.key(), total, tos, identification };
         let is_wrapped = hop.wrap::<TUNNEL, true>(core, packet, each, |inner| {
             let [_, _, _, _, _, _, _, hop_limit, ..] = inner;
             *hop_limit = hop_limit.wrapping_sub(1);
@@ -176,8 +197,8 @@ impl upstream::Shared {
         if !is_wrapped {
             return None;
         }
-        self.counters.count(record.number(), Direction::Up, TAGGED as u64 + u64::from(total));
-        Some(hop.port)
+        self.counters.count(record.number(), Direction::Up, TAGGED as u64 + u64::from(each.total));
+        Some(hop.port())
     }
 }
 
