@@ -34,10 +34,10 @@ impl Layout<'_> {
             match (*goal)? {
                 Goal::Stage(to) => Some(counted(of(to), declaration.fate_of(code) == Fate::Again)),
                 // A hop writes the port.
-                Goal::Hop { at: Some(to), .. } => {
+                Goal::JointHop { at: Some(to), .. } => {
                     Some(counted(of(to).without(LaneSet::of(&[LaneId::Port])), self.waiting.contains(&(at, to))))
                 }
-                Goal::Hop { at: None, .. } | Goal::Port(_) => None,
+                Goal::JointHop { at: None, .. } | Goal::Port(_) => None,
             }
         });
         let behind = behind.fold(LaneSet::EMPTY, LaneSet::and);
@@ -49,8 +49,8 @@ impl Crossing {
     /// What goes over its link, given what each stage reads: nothing to a port.
     pub(crate) fn lanes(&self, read: &[LaneSet]) -> LaneSet {
         match self.goal {
-            Goal::Stage(at) | Goal::Hop { at: Some(at), .. } => read.get(at).copied().unwrap_or_default(),
-            Goal::Hop { at: None, .. } | Goal::Port(_) => LaneSet::EMPTY,
+            Goal::Stage(at) | Goal::JointHop { at: Some(at), .. } => read.get(at).copied().unwrap_or_default(),
+            Goal::JointHop { at: None, .. } | Goal::Port(_) => LaneSet::EMPTY,
         }
     }
 }

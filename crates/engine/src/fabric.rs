@@ -6,7 +6,7 @@ use weir_mem::Reader;
 use weir_packet::{BATCH, Batch, Held, LaneSet, Packet, Pool};
 use weir_stage::EngineClock;
 
-use crate::hop::{Hop, Onward};
+use crate::hop::{Beyond, JointHop};
 use crate::link::LinkOut;
 use crate::observe::Observers;
 use crate::reason::Reason;
@@ -27,7 +27,7 @@ pub(crate) struct Fabric {
     spare: Vec<Box<Batch>>,
     pub(crate) transmit_queues: Vec<TransmitQueue>,
     pub(crate) links: Vec<LinkOut>,
-    pub(crate) hops: Vec<Hop>,
+    pub(crate) hops: Vec<JointHop>,
     /// Packets that have just come over a link, on their way into a batch.
     pub(crate) came: Vec<Held>,
     pub(crate) pool: Box<dyn Pool>,
@@ -187,23 +187,23 @@ impl Fabric {
 
     /// Takes the packets in `mask` over a joint; they stay in the batch. Where they go on, if there is such a hop.
     #[inline]
-    pub(crate) fn cross(&mut self, hop: u16, batch: &mut Batch, mask: u64) -> Onward {
-        let Some(hop) = self.hops.get_mut(hop as usize) else { return Onward::Nowhere };
+    pub(crate) fn cross(&mut self, hop: u16, batch: &mut Batch, mask: u64) -> Beyond {
+        let Some(hop) = self.hops.get_mut(hop as usize) else { return Beyond::Nowhere };
         hop.cross(batch, mask, &self.observers, self.now);
-        hop.onward
+        hop.beyond
     }
 
     /// Takes one packet that was held over a joint. Where it goes on.
-    pub(crate) fn cross_held(&mut self, hop: u16, held: &mut Held) -> Onward {
-        let Some(hop) = self.hops.get_mut(hop as usize) else { return Onward::Nowhere };
+    pub(crate) fn cross_held(&mut self, hop: u16, held: &mut Held) -> Beyond {
+        let Some(hop) = self.hops.get_mut(hop as usize) else { return Beyond::Nowhere };
         hop.cross_held(held, &self.observers, self.now);
-        hop.onward
+        hop.beyond
     }
 
     /// Drops a packet that came to an end of a joint at whose other end nobody receives.
     #[cold]
     pub(crate) fn refuse_at(&mut self, hop: u16, packet: Packet) {
-        if let Some(Hop { out, drops, .. }) = self.hops.get_mut(hop as usize) {
+        if let Some(JointHop { out, drops, .. }) = self.hops.get_mut(hop as usize) {
             drops.count(Reason::LinkDown, 1, packet.len() as u64);
             self.observers.dropped(&out.0, Reason::LinkDown, &packet, self.now);
         }

@@ -7,7 +7,7 @@ use crate::observe::{Observers, What};
 
 /// Where packets go on behind a joint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Onward {
+pub(crate) enum Beyond {
     /// To a stage on the same worker.
     Stage(u16),
     /// To a stage on the same worker, in the next loop: the hop would close a circle.
@@ -20,26 +20,26 @@ pub(crate) enum Onward {
 
 /// The way of packets from one end of a joint to the other, on one worker.
 #[derive(Debug)]
-pub(crate) struct Hop {
+pub(crate) struct JointHop {
     /// The end that packets leave by: a port's name and index.
     pub(crate) out: (String, u16),
     /// The end that they enter by.
     pub(crate) into: (String, u16),
-    pub(crate) onward: Onward,
+    pub(crate) beyond: Beyond,
     /// What has crossed: neither received nor transmitted, since it never left Weir.
     pub(crate) crossed: Count,
     pub(crate) drops: Drops,
 }
 
-impl Hop {
-    pub(crate) fn new(out: (String, u16), into: (String, u16), onward: Onward) -> Hop {
-        Hop { out, into, onward, crossed: Count::default(), drops: Drops::new() }
+impl JointHop {
+    pub(crate) fn new(out: (String, u16), into: (String, u16), beyond: Beyond) -> JointHop {
+        JointHop { out, into, beyond, crossed: Count::default(), drops: Drops::new() }
     }
 
     /// Takes the packets in `mask` over, which stay in the batch: from here on they have come in by the other end.
     #[inline]
     pub(crate) fn cross(&mut self, batch: &mut Batch, mask: u64, observers: &Observers, now: u64) {
-        if self.onward == Onward::Nowhere {
+        if self.beyond == Beyond::Nowhere {
             return;
         }
         self.crossed.add(u64::from(mask.count_ones()), batch.bytes_in(mask));
@@ -57,7 +57,7 @@ impl Hop {
 
     /// Takes one packet over that was held.
     pub(crate) fn cross_held(&mut self, held: &mut Held, observers: &Observers, now: u64) {
-        if self.onward == Onward::Nowhere {
+        if self.beyond == Beyond::Nowhere {
             return;
         }
         self.crossed.add(1, held.packet().len() as u64);

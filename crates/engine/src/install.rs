@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weir_packet::Held;
 
-use crate::hop::Hop;
+use crate::hop::JointHop;
 use crate::link::LinkOut;
 use crate::node::RunNode;
 use crate::plan::{Leftover, PlanSource, PlanStage, WorkerPlan};
@@ -138,7 +138,7 @@ impl Worker {
     }
 
     /// A hop has nothing but its figures, which the worker keeps.
-    fn install_hops(&mut self, plan: Vec<Hop>) {
+    fn install_hops(&mut self, plan: Vec<JointHop>) {
         for hop in std::mem::replace(&mut self.fabric.hops, plan) {
             self.retired.hop(&hop);
         }

@@ -79,7 +79,7 @@ impl Layout<'_> {
                 let Some(into) = self.joints.far_end(out) else { continue };
                 let entries = entries.get(&into).map_or(&[][..], Vec::as_slice);
                 let at = placed.replica.checked_rem(entries.len()).and_then(|n| entries.get(n)).copied();
-                *goal = Goal::Hop { out, into, at };
+                *goal = Goal::JointHop { out, into, at };
             }
         }
         self.find_waiting_hops();
@@ -96,7 +96,7 @@ impl Layout<'_> {
                     Some(Goal::Stage(at)) if stays(at) && placed.declaration.fate_of(code) != Fate::Again => {
                         steps.add(from, *at);
                     }
-                    Some(Goal::Hop { at: Some(at), .. }) if stays(at) => hops.push((from, *at)),
+                    Some(Goal::JointHop { at: Some(at), .. }) if stays(at) => hops.push((from, *at)),
                     _ => {}
                 }
             }
@@ -125,7 +125,7 @@ impl Layout<'_> {
             .crossings()
             .into_iter()
             .filter(|crossing| !self.may_drop(crossing) && !matches!(crossing.goal, Goal::Port(_)))
-            .partition(|crossing| matches!(crossing.goal, Goal::Hop { .. }));
+            .partition(|crossing| matches!(crossing.goal, Goal::JointHop { .. }));
         links.iter().for_each(|link| leads.add(link.from, link.to));
         for hop in hops {
             if leads.lead(hop.to, hop.from) {

@@ -7,7 +7,7 @@ use weir_packet::{Held, LaneSet};
 use weir_stage::{Declaration, Fate, Graph, GraphError, Place, Rx, Stage, To, Tx};
 
 use crate::demultiplex::Demultiplexer;
-use crate::hop::{Hop, Onward};
+use crate::hop::{Beyond, JointHop};
 use crate::joints::{JointEnd, Joints};
 use crate::link::LINK_ROOM;
 use crate::moving::TxQueue;
@@ -80,7 +80,7 @@ pub(crate) enum Goal {
     Stage(usize),
     Port(u16),
     /// Over a joint, from the port `out` to the port `into`, whose packets enter at the stage `at`.
-    Hop {
+    JointHop {
         out: u16,
         into: u16,
         at: Option<usize>,
@@ -284,8 +284,8 @@ impl Layout<'_> {
     /// Where a stage's goal is reached from its worker: there, or over a crossing.
     fn crossing(&self, from: usize, goal: Goal) -> Option<Crossing> {
         let to = match goal {
-            Goal::Stage(at) | Goal::Hop { at: Some(at), .. } => self.placed.get(at).map(|placed| placed.worker),
-            Goal::Hop { at: None, .. } => None,
+            Goal::Stage(at) | Goal::JointHop { at: Some(at), .. } => self.placed.get(at).map(|placed| placed.worker),
+            Goal::JointHop { at: None, .. } => None,
             Goal::Port(port) => {
                 let owners = &self.ports.get(&port)?.1;
                 if owners.contains(&from) { Some(from) } else { owners.first().copied() }
@@ -355,7 +355,7 @@ impl Layout<'_> {
         let goal = match crossing.goal {
             Goal::Stage(at) => self.placed.get(at).map_or("", |placed| placed.name.as_str()).to_owned(),
             Goal::Port(port) => format!("port {}", self.ports.get(&port).map_or("", |(name, _)| name.as_str())),
-            Goal::Hop { out, into, .. } => format!("joint {} {}", self.joints.name(out), self.joints.name(into)),
+            Goal::JointHop { out, into, .. } => format!("joint {} {}", self.joints.name(out), self.joints.name(into)),
         };
         format!("{} -> {}: {goal}", self.worker_name(crossing.from), self.worker_name(crossing.to))
     }
@@ -409,7 +409,7 @@ impl Layout<'_> {
             };
             let entry = match crossing.goal {
                 Goal::Stage(at) => Entry::Stage(position(at)),
-                Goal::Hop { at, .. } => Entry::Stage(at.map_or(0, position)),
+                Goal::JointHop { at, .. } => Entry::Stage(at.map_or(0, position)),
                 Goal::Port(port) => {
                     Entry::TransmitQueue(transmit_queues.get(&(crossing.to, port)).copied().unwrap_or(0))
                 }
@@ -430,14 +430,14 @@ impl Layout<'_> {
                 let Some(goal) = *goal else { return Exit::End };
                 let link = self.crossing(placed.worker, goal).map(|crossing| link_positions.get(&crossing).copied());
                 match goal {
-                    Goal::Hop { out, into, at } => {
-                        let onward = match (link, at) {
-                            (Some(link), _) => link.map_or(Onward::Nowhere, Onward::Link),
-                            (None, None) => Onward::Nowhere,
-                            (None, Some(at)) if self.waiting.contains(&(from, at)) => Onward::Again(position(at)),
-                            (None, Some(at)) => Onward::Stage(position(at)),
+                    Goal::JointHop { out, into, at } => {
+                        let beyond = match (link, at) {
+                            (Some(link), _) => link.map_or(Beyond::Nowhere, Beyond::Link),
+                            (None, None) => Beyond::Nowhere,
+                            (None, Some(at)) if self.waiting.contains(&(from, at)) => Beyond::Again(position(at)),
+                            (None, Some(at)) => Beyond::Stage(position(at)),
                         };
-                        plans.get_mut(placed.worker).map_or(Exit::End, |plan| self.hop(out, into, onward, plan))
+                        plans.get_mut(placed.worker).map_or(Exit::End, |plan| self.hop(out, into, beyond, plan))
                     }
                     _ if link.is_some() => link.flatten().map_or(Exit::End, Exit::Link),
                     Goal::Port(port) => {
@@ -460,14 +460,14 @@ impl Layout<'_> {
     }
 
     /// The exit of a hop on a worker, made there unless it is there already.
-    fn hop(&self, out: u16, into: u16, onward: Onward, plan: &mut WorkerPlan) -> Exit {
-        let known = plan.hops.iter().position(|hop| (hop.out.1, hop.onward) == (out, onward));
+    fn hop(&self, out: u16, into: u16, beyond: Beyond, plan: &mut WorkerPlan) -> Exit {
+        let known = plan.hops.iter().position(|hop| (hop.out.1, hop.beyond) == (out, beyond));
         let at = known.unwrap_or_else(|| {
             let end = |port| (self.joints.name(port), port);
-            plan.hops.push(Hop::new(end(out), end(into), onward));
+            plan.hops.push(JointHop::new(end(out), end(into), beyond));
             plan.hops.len() - 1
         });
-        Exit::Hop(at as u16)
+        Exit::JointHop(at as u16)
     }
 
     /// Each stage's position on its worker.

@@ -6,7 +6,7 @@ use weir_stage::{Declaration, Fate, MAX_PASSES, Out, OutStore, Sent, Stage};
 
 use crate::counters::{Count, Drops, StageCounters};
 use crate::fabric::Fabric;
-use crate::hop::Onward;
+use crate::hop::Beyond;
 use crate::observe::What;
 use crate::reason::Reason;
 use crate::transmit::push_held;
@@ -23,7 +23,7 @@ pub(crate) enum Exit {
     /// A link to another worker.
     Link(u16),
     /// An end of a joint.
-    Hop(u16),
+    JointHop(u16),
     /// Nowhere: the packet ends here and is counted.
     End,
 }
@@ -133,12 +133,12 @@ impl RunNode {
                 self.counters.count(0, u64::from(live.count_ones()), 0);
                 fabric.deliver(stage as usize, batch);
             }
-            Some(&Exit::Hop(hop)) => {
+            Some(&Exit::JointHop(hop)) => {
                 self.counters.count(0, u64::from(live.count_ones()), 0);
                 match fabric.cross(hop, &mut batch, live) {
-                    Onward::Stage(stage) => fabric.deliver(stage as usize, batch),
-                    onward => {
-                        self.go_on(hop, onward, live, &mut batch, fabric);
+                    Beyond::Stage(stage) => fabric.deliver(stage as usize, batch),
+                    beyond => {
+                        self.go_on(hop, beyond, live, &mut batch, fabric);
                         fabric.put_spare(batch);
                     }
                 }
@@ -188,10 +188,10 @@ impl RunNode {
                 self.counters.count(code, packets, 0);
                 self.route_again(stage, mask, batch, fabric);
             }
-            Exit::Hop(hop) => {
+            Exit::JointHop(hop) => {
                 self.counters.count(code, packets, 0);
-                let onward = fabric.cross(hop, batch, mask);
-                self.go_on(hop, onward, mask, batch, fabric);
+                let beyond = fabric.cross(hop, batch, mask);
+                self.go_on(hop, beyond, mask, batch, fabric);
             }
         }
     }
@@ -203,12 +203,12 @@ impl RunNode {
     }
 
     /// Sends packets on that have crossed a joint.
-    fn go_on(&mut self, hop: u16, onward: Onward, mask: u64, batch: &mut Batch, fabric: &mut Fabric) {
-        match onward {
-            Onward::Stage(stage) => fabric.deliver_some(stage as usize, batch, mask),
-            Onward::Again(stage) => self.route_again(stage, mask, batch, fabric),
-            Onward::Link(link) => push_to_link(link, mask, batch, fabric),
-            Onward::Nowhere => {
+    fn go_on(&mut self, hop: u16, beyond: Beyond, mask: u64, batch: &mut Batch, fabric: &mut Fabric) {
+        match beyond {
+            Beyond::Stage(stage) => fabric.deliver_some(stage as usize, batch, mask),
+            Beyond::Again(stage) => self.route_again(stage, mask, batch, fabric),
+            Beyond::Link(link) => push_to_link(link, mask, batch, fabric),
+            Beyond::Nowhere => {
                 Slots(mask).filter_map(|slot| batch.take(slot)).for_each(|packet| fabric.refuse_at(hop, packet));
             }
         }
@@ -217,10 +217,10 @@ impl RunNode {
     /// As [`RunNode::go_on`], for one packet that was held and crosses now.
     fn hop_held(&mut self, hop: u16, mut held: Held, fabric: &mut Fabric) {
         match fabric.cross_held(hop, &mut held) {
-            Onward::Stage(stage) => fabric.deliver_held(stage as usize, held),
-            Onward::Again(stage) => self.again(stage, held, fabric),
-            Onward::Link(link) => fabric.send_over(link, held),
-            Onward::Nowhere => fabric.refuse_at(hop, held.into_packet()),
+            Beyond::Stage(stage) => fabric.deliver_held(stage as usize, held),
+            Beyond::Again(stage) => self.again(stage, held, fabric),
+            Beyond::Link(link) => fabric.send_over(link, held),
+            Beyond::Nowhere => fabric.refuse_at(hop, held.into_packet()),
         }
     }
 
@@ -259,7 +259,7 @@ impl RunNode {
                 }
             }
             Exit::Link(link) => fabric.send_over(link, held),
-            Exit::Hop(hop) => self.hop_held(hop, held, fabric),
+            Exit::JointHop(hop) => self.hop_held(hop, held, fabric),
             Exit::End => fabric.pool.free(held.into_packet()),
         }
         self.counters.count(code, 1, bytes);
@@ -449,8 +449,8 @@ fn room_behind(exit: Exit, fabric: &mut Fabric) -> u32 {
             fabric.transmit_queues.get_mut(transmit_queue as usize).map_or(0, |transmit_queue| transmit_queue.room())
         }
         Exit::Link(link) => fabric.links.get_mut(link as usize).map_or(0, |link| link.room()),
-        Exit::Hop(hop) => match fabric.hops.get(hop as usize).map(|hop| hop.onward) {
-            Some(Onward::Link(link)) => return room_behind(Exit::Link(link), fabric),
+        Exit::JointHop(hop) => match fabric.hops.get(hop as usize).map(|hop| hop.beyond) {
+            Some(Beyond::Link(link)) => return room_behind(Exit::Link(link), fabric),
             _ => weir_stage::SEND_LIMIT,
         },
         _ => weir_stage::SEND_LIMIT,

@@ -7,7 +7,7 @@ use weir_mem::Producer;
 use weir_packet::{Held, LaneSet};
 use weir_stage::{Declaration, Rx, Stage, Tx};
 
-use crate::hop::Hop;
+use crate::hop::JointHop;
 use crate::moving::TxQueue;
 use crate::node::Exit;
 
@@ -19,7 +19,7 @@ pub(crate) struct WorkerPlan {
     pub(crate) sources: Vec<PlanSource>,
     pub(crate) transmit_queues: Vec<PlanSink>,
     pub(crate) links: Vec<PlanLink>,
-    pub(crate) hops: Vec<Hop>,
+    pub(crate) hops: Vec<JointHop>,
     /// Names and indexes of all ports there are, of other workers too.
     pub(crate) ports: HashMap<String, u16>,
 }

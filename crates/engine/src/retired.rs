@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use weir_stage::{Fate, Rx};
 
 use crate::counters::{Count, Drops};
-use crate::hop::Hop;
+use crate::hop::JointHop;
 use crate::node::RunNode;
 use crate::reason::Reason;
 use crate::snapshot::{Account, DropSnapshot, FateSnapshot, QueueSnapshot};
@@ -55,7 +55,7 @@ impl Retired {
     }
 
     /// Takes over the figures of a hop over a joint that was removed.
-    pub(crate) fn hop(&mut self, hop: &Hop) {
+    pub(crate) fn hop(&mut self, hop: &JointHop) {
         let Count { packets, bytes } = hop.crossed;
         self.queues.entry(hop.out.0.clone()).or_default().sent.add(packets, bytes);
         self.queues.entry(hop.into.0.clone()).or_default().received.add(packets, bytes);

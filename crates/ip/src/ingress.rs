@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use weir_simd::frame_check::Station;
+use weir_simd::frame_check::LinkPattern;
 use weir_table::exact::Index;
 use weir_wire::{MacAddr, ethernet};
 
@@ -198,9 +198,9 @@ impl Ingress {
 
     /// Whom untagged packets from a port must be for; `None` if they are not the function's.
     #[inline(always)]
-    pub fn station(&self, port: u16) -> Option<Station> {
+    pub fn station(&self, port: u16) -> Option<LinkPattern> {
         let [a, b, c, d, e, f, rest @ ..] = self.mac_word(port).to_le_bytes();
-        (rest == [0, 0]).then_some(Station::only([a, b, c, d, e, f]))
+        (rest == [0, 0]).then_some(LinkPattern::only([a, b, c, d, e, f]))
     }
 
     /// The address of a port's untagged interface as a little-endian word of 48 bits; above that, it is nobody's.

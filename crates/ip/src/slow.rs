@@ -39,12 +39,12 @@ use parcel::{Origin, Parcel};
 const ATTENTION: u64 = 10_000_000;
 
 /// A neighbour: an interface and an address on its link.
-type Station = (InterfaceId, IpAddr);
+type NeighborKey = (InterfaceId, IpAddr);
 
 /// The control side's share of packets.
 pub(crate) struct SlowPath {
     shared: Arc<Shared>,
-    waiting: Pending<Station, Parcel>,
+    waiting: Pending<NeighborKey, Parcel>,
     fragments: Reassembly<Parcel, Original>,
     kind: Key<PuntReason>,
     ports: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Room {
 /// One call of the stage: what it may change, and where packets go.
 struct Turn<'a, 'o> {
     control: Hold<'a>,
-    waiting: &'a mut Pending<Station, Parcel>,
+    waiting: &'a mut Pending<NeighborKey, Parcel>,
     fragments: &'a mut Reassembly<Parcel, Original>,
     out: &'a mut Out<'o>,
     kind: Key<PuntReason>,

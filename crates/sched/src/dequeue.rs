@@ -4,17 +4,17 @@ use weir_table::indexed::NONE;
 
 use crate::gates::Place;
 use crate::manage::{Departure, Verdict};
-use crate::pipe::{Pipe, Rest};
 use crate::profile::Profile;
 use crate::rate::{Fine, fine, nanos};
 use crate::scheduler::{Leaving, Scheduler, judge};
+use crate::state::{Rest, UserState};
 use crate::users::User;
 
 /// Users that are handled together, so that what is in memory of each comes side by side.
 const BLOCK: usize = 64;
 
 /// What became of the turn of the first user.
-enum Turn {
+enum Served {
     /// A packet was sent.
     Sent,
     /// Nothing was sent; somebody else may be first now.
@@ -40,9 +40,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             let Some((subport, class, user)) = self.lines.first() else { break };
             steps -= 1;
             match self.serve(subport, class, user, now, &mut out) {
-                Turn::Sent => sent += 1,
-                Turn::Passed => {}
-                Turn::PortWaits(until) => return nanos(until),
+                Served::Sent => sent += 1,
+                Served::Passed => {}
+                Served::PortWaits(until) => return nanos(until),
             }
         }
         match self.lines.wheel.next() {
@@ -84,8 +84,8 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let mut nodes = [NONE; BLOCK];
         let mut times: Fine = 0;
         for (node, user) in nodes.iter_mut().zip(users) {
-            let pipe = self.users.pipes.at(*user);
-            *node = pipe.first(pipe.backlog.trailing_zeros() as usize);
+            let state = self.users.states.at(*user);
+            *node = state.first(state.backlog.trailing_zeros() as usize);
             times = times.wrapping_add(self.users.gates.at(*user).full_at());
         }
         std::hint::black_box(times);
@@ -95,34 +95,34 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     }
 
     #[inline(always)]
-    fn serve(&mut self, subport: u32, class: u8, user: u32, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Turn {
+    fn serve(&mut self, subport: u32, class: u8, user: u32, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Served {
         let moment = fine(now);
-        let User { gate, pipe, rest } = self.users.at_mut(user);
+        let User { gate, state, rest } = self.users.at_mut(user);
         let standing = gate.standing();
         let profile = self.profiles.user(standing.profile());
-        let queue = pipe.next_queue(rest, usize::from(class), profile, &self.slab);
-        let length = self.slab.length(pipe.first(queue));
+        let queue = state.next_queue(rest, usize::from(class), profile, &self.slab);
+        let length = self.slab.length(state.first(queue));
         let (port, bucket) = (self.profiles.port, self.profiles.subport(subport as u16));
         let set = self.lines.subports.at_mut(subport);
         let (port_cost, set_cost) = (port.cost(length), bucket.cost(length));
         let due = port.due(self.port_full_at, port_cost);
         if due > moment {
-            return Turn::PortWaits(due);
+            return Served::PortWaits(due);
         }
         let due = bucket.due(set.full_at, set_cost);
         if due > moment {
             self.lines.suspend(subport, due, now);
-            return Turn::Passed;
+            return Served::Passed;
         }
         let managed = profile.managed >> class & 1 != 0;
         if managed && self.departs(user, queue, now) == Verdict::Drop {
             self.drop_first(user, queue, now, out);
-            return Turn::Passed;
+            return Served::Passed;
         }
-        let User { gate, pipe, rest } = self.users.at_mut(user);
+        let User { gate, state, rest } = self.users.at_mut(user);
         let profile = self.profiles.user(standing.profile());
-        let Some(first) = pipe.queues.get_mut(queue) else { return Turn::Passed };
-        let Some(item) = self.slab.pop_front(first) else { return Turn::Passed };
+        let Some(first) = state.queues.get_mut(queue) else { return Served::Passed };
+        let Some(item) = self.slab.pop_front(first) else { return Served::Passed };
         let emptied = *first == NONE;
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
         let set = self.lines.subports.at_mut(subport);
@@ -135,32 +135,32 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         if profile.capped >> class & 1 != 0 {
             pay_cap(rest, profile, class, length, moment);
         }
-        pipe.pay(queue, length);
-        pipe.held -= 1;
-        self.heavy.change(user, pipe.held + 1, pipe.held);
+        state.pay(queue, length);
+        state.held -= 1;
+        self.heavy.change(user, state.held + 1, state.held);
         out(Leaving::Sent(item));
         if emptied {
-            pipe.emptied(queue);
+            state.emptied(queue);
         }
-        let judgement = judge(gate, pipe, rest, profile, &self.slab, moment);
+        let judgement = judge(gate, state, rest, profile, &self.slab, moment);
         self.lines.settle(user, gate, judgement, now);
         self.lines.turn_subport(subport);
         if emptied && managed {
             self.tell_emptied(user, queue, now);
         }
-        Turn::Sent
+        Served::Sent
     }
 
     /// What the management says of the first packet of a queue.
     #[cold]
     fn departs(&mut self, user: u32, queue: usize, now: u64) -> Verdict {
-        let pipe = self.users.pipes.at(user);
+        let user_state = self.users.states.at(user);
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
-        let class = Pipe::<C, Q>::class_of(queue);
+        let class = UserState::<C, Q>::class_of(queue);
         let manage = profile.classes.get(class).and_then(|class| class.manage.as_deref());
         let state = self.states.at_mut(user).get_mut(queue);
         let (Some(manage), Some(state)) = (manage, state) else { return Verdict::Pass };
-        let node = pipe.first(queue);
+        let node = user_state.first(queue);
         let departure = Departure {
             now,
             sojourn: now.saturating_sub(self.slab.since(node)),

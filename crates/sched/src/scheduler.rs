@@ -11,10 +11,10 @@ use crate::gates::{Gate, Gates, Place, Standing};
 use crate::heavy::Heavy;
 use crate::lines::{Judgement, Lines};
 use crate::manage::{Arrival, State, Verdict};
-use crate::pipe::{Pipe, Rest};
 use crate::profile::{Profile, Profiles};
 use crate::rate::{Fine, fine};
 use crate::slab::Slab;
+use crate::state::{Rest, UserState};
 use crate::users::{User, Users};
 
 /// How large a scheduler is.
@@ -126,7 +126,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Packets that a user holds.
     pub fn held_by(&self, user: u32) -> u32 {
-        self.users.pipes.at(user).held
+        self.users.states.at(user).held
     }
 
     /// The counts of its users.
@@ -136,7 +136,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Bytes of state per user, whether anything waits or not, and bytes per packet that may wait beside the packet's own.
     pub const fn bytes() -> (usize, usize) {
-        (crate::pipe::idle_bytes::<C, Q>(), Slab::<T>::BYTES)
+        (crate::state::idle_bytes::<C, Q>(), Slab::<T>::BYTES)
     }
 
     /// Looks at users and classes to which packets will be offered, 64 of them by their number, and says which users there are, and which
@@ -168,7 +168,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
                 break;
             }
             let (user, class) = offer(rest.trailing_zeros() as usize);
-            *first = self.users.pipes.at(user).first(Pipe::<C, Q>::queue_of(class.class(), class.queue()));
+            *first = self.users.states.at(user).first(UserState::<C, Q>::queue_of(class.class(), class.queue()));
             count += 1;
             rest &= rest - 1;
         }
@@ -185,7 +185,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// Why it is not taken.
     #[inline]
     pub fn enqueue(&mut self, offer: Offer, now: u64, item: impl FnOnce() -> Option<T>) -> Result<Option<T>, Refused> {
-        let queue = Pipe::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
+        let queue = UserState::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
         let pushed_out = match self.admit(&offer, queue, now) {
             Ok(false) => None,
             Ok(true) => self.push_out(now),
@@ -195,23 +195,23 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             }
         };
         let Some(item) = item() else { return Ok(pushed_out) };
-        let User { gate, pipe, rest } = self.users.at_mut(offer.user);
-        let Some(first) = pipe.queues.get_mut(queue) else { return Ok(pushed_out) };
+        let User { gate, state, rest } = self.users.at_mut(offer.user);
+        let Some(first) = state.queues.get_mut(queue) else { return Ok(pushed_out) };
         let joins = *first == NONE;
         if let Some(back) = self.slab.push(first, item, offer.length, now) {
             return Ok(Some(back)); // a node was free or has been freed above
         }
-        pipe.backlog |= 1 << queue;
-        pipe.held += 1;
-        self.heavy.change(offer.user, pipe.held - 1, pipe.held);
+        state.backlog |= 1 << queue;
+        state.held += 1;
+        self.heavy.change(offer.user, state.held - 1, state.held);
         let standing = gate.standing();
         let settled = match standing.place() {
-            Place::Active(rank) => Pipe::<C, Q>::class_of(queue) >= usize::from(rank / 2),
+            Place::Active(rank) => UserState::<C, Q>::class_of(queue) >= usize::from(rank / 2),
             Place::Idle | Place::Waiting => false,
         };
         if joins && !settled {
             let profile = self.profiles.user(standing.profile());
-            let judgement = judge(gate, pipe, rest, profile, &self.slab, fine(now));
+            let judgement = judge(gate, state, rest, profile, &self.slab, fine(now));
             self.lines.settle(offer.user, gate, judgement, now);
         }
         Ok(pushed_out)
@@ -224,14 +224,14 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         if !standing.is_open() {
             return Err(Refused::NoSuchUser);
         }
-        let pipe = self.users.pipes.at(offer.user);
-        let class = Pipe::<C, Q>::class_of(queue);
+        let state = self.users.states.at(offer.user);
+        let class = UserState::<C, Q>::class_of(queue);
         let profile = self.profiles.user(standing.profile());
-        let queued = self.slab.count(pipe.first(queue));
+        let queued = self.slab.count(state.first(queue));
         if profile.classes.get(class).is_none_or(|class| queued >= class.queue_size) {
             return Err(Refused::QueueFull);
         }
-        let (held, left) = (pipe.held, self.slab.left());
+        let (held, left) = (state.held, self.slab.left());
         // The dynamic threshold of Choudhury and Hahne (1998), with a factor of 1: what all hold in excess of their minimum
         // shrinks the share of each, so that some buffers are always left for others.
         let over = held >= self.setup.minimum && held - self.setup.minimum >= left;
@@ -248,7 +248,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// Whether somebody holds so much more than `held` packets that giving one up for another user makes them more equal.
     #[cold]
     fn somebody_holds_more(&self, held: u32) -> bool {
-        self.heavy.heaviest().is_some_and(|user| self.users.pipes.at(user).held > held + 1)
+        self.heavy.heaviest().is_some_and(|user| self.users.states.at(user).held > held + 1)
     }
 
     #[cold]
@@ -257,14 +257,14 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        let pipe = self.users.pipes.at(offer.user);
+        let user_state = self.users.states.at(offer.user);
         let profile = self.profiles.user(self.users.gates.at(offer.user).standing().profile());
-        let manage = profile.classes.get(Pipe::<C, Q>::class_of(queue)).and_then(|class| class.manage.as_deref());
+        let manage = profile.classes.get(UserState::<C, Q>::class_of(queue)).and_then(|class| class.manage.as_deref());
         let state = self.states.at_mut(offer.user).get_mut(queue);
         let (Some(manage), Some(state)) = (manage, state) else { return Ok(()) };
         let arrival = Arrival {
             now,
-            queued: u32::from(self.slab.count(pipe.first(queue))),
+            queued: u32::from(self.slab.count(user_state.first(queue))),
             bytes: u32::from(offer.length),
             colour: offer.colour,
             random: (self.random >> 32) as u32,
@@ -279,13 +279,13 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[cold]
     fn push_out(&mut self, now: u64) -> Option<T> {
         let user = self.heavy.heaviest()?;
-        let pipe = self.users.pipes.at_mut(user);
-        let queue = pipe.backlog.checked_ilog2()? as usize;
-        let first = pipe.queues.get_mut(queue)?;
+        let state = self.users.states.at_mut(user);
+        let queue = state.backlog.checked_ilog2()? as usize;
+        let first = state.queues.get_mut(queue)?;
         let item = self.slab.pop_back(first)?;
         let emptied = *first == NONE;
-        pipe.held -= 1;
-        self.heavy.change(user, pipe.held + 1, pipe.held);
+        state.held -= 1;
+        self.heavy.change(user, state.held + 1, state.held);
         self.users.gates.dropped(user);
         if emptied {
             self.emptied(user, queue, now);
@@ -297,9 +297,10 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// The last packet of a queue has gone.
     #[inline(always)]
     fn emptied(&mut self, user: u32, queue: usize, now: u64) {
-        let User { gate, pipe, .. } = self.users.at_mut(user);
-        pipe.emptied(queue);
-        let managed = self.profiles.user(gate.standing().profile()).managed >> Pipe::<C, Q>::class_of(queue) & 1 != 0;
+        let User { gate, state, .. } = self.users.at_mut(user);
+        state.emptied(queue);
+        let managed =
+            self.profiles.user(gate.standing().profile()).managed >> UserState::<C, Q>::class_of(queue) & 1 != 0;
         if managed {
             self.tell_emptied(user, queue, now);
         }
@@ -308,7 +309,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[cold]
     pub(crate) fn tell_emptied(&mut self, user: u32, queue: usize, now: u64) {
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
-        let class = profile.classes.get(Pipe::<C, Q>::class_of(queue));
+        let class = profile.classes.get(UserState::<C, Q>::class_of(queue));
         if let Some(manage) = class.and_then(|class| class.manage.as_deref())
             && let Some(state) = self.states.at_mut(user).get_mut(queue)
         {
@@ -318,12 +319,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Takes the first packet of a queue.
     pub(crate) fn pop(&mut self, user: u32, queue: usize, now: u64) -> Option<T> {
-        let pipe = self.users.pipes.at_mut(user);
-        let first = pipe.queues.get_mut(queue)?;
+        let state = self.users.states.at_mut(user);
+        let first = state.queues.get_mut(queue)?;
         let item = self.slab.pop_front(first)?;
         let emptied = *first == NONE;
-        pipe.held -= 1;
-        self.heavy.change(user, pipe.held + 1, pipe.held);
+        state.held -= 1;
+        self.heavy.change(user, state.held + 1, state.held);
         if emptied {
             self.emptied(user, queue, now);
         }
@@ -332,9 +333,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Puts a user where it belongs, behind those who stand there.
     pub(crate) fn settle(&mut self, user: u32, now: u64) {
-        let User { gate, pipe, rest } = self.users.at_mut(user);
+        let User { gate, state, rest } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
-        let judgement = judge(gate, pipe, rest, profile, &self.slab, fine(now));
+        let judgement = judge(gate, state, rest, profile, &self.slab, fine(now));
         self.lines.settle(user, gate, judgement, now);
     }
 
@@ -384,8 +385,8 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     pub fn clear(&mut self, now: u64, give: &mut dyn FnMut(T)) {
         let mut all = Vec::new();
         for user in 0..self.setup.users {
-            while let Some(queue) = self.users.pipes.at(user).backlog.checked_ilog2() {
-                let since = self.slab.since(self.users.pipes.at(user).first(queue as usize));
+            while let Some(queue) = self.users.states.at(user).backlog.checked_ilog2() {
+                let since = self.slab.since(self.users.states.at(user).first(queue as usize));
                 let Some(item) = self.pop(user, queue as usize, now) else { break };
                 all.push((since, item));
             }
@@ -401,22 +402,22 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 #[inline(always)]
 pub(crate) fn judge<T, const C: usize, const Q: usize>(
     gate: &Gate,
-    pipe: &mut Pipe<C, Q>,
+    state: &mut UserState<C, Q>,
     rest: &mut Rest<C>,
     profile: &Profile,
     slab: &Slab<T>,
     now: Fine,
 ) -> Judgement {
-    if pipe.backlog == 0 {
+    if state.backlog == 0 {
         return Judgement::Nothing;
     }
     let (full_at, mut from) = (gate.full_at(), Fine::MAX);
-    let mut classes = pipe.classes();
+    let mut classes = state.classes();
     while classes != 0 {
         let class = classes.trailing_zeros() as usize;
         classes &= classes - 1;
-        let queue = pipe.next_queue(rest, class, profile, slab);
-        let length = slab.length(pipe.first(queue));
+        let queue = state.next_queue(rest, class, profile, slab);
+        let length = slab.length(state.first(queue));
         let cost = profile.bucket.cost(length);
         let own = profile.bucket.due(full_at, cost);
         let cap = cap_at(rest, profile, class, length);

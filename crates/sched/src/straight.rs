@@ -2,10 +2,10 @@
 
 use crate::dequeue::pay_cap;
 use crate::gates::Place;
-use crate::pipe::Pipe;
 use crate::profile::Profile;
 use crate::rate::{Fine, fine};
 use crate::scheduler::{Offer, Refused, Scheduler, cap_at};
+use crate::state::UserState;
 use crate::users::User;
 
 impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
@@ -60,8 +60,8 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// Whether the cap of its class lets a packet go, for which it is paid for then.
     #[inline(never)]
     fn class_lets_pass(&mut self, offer: &Offer, profile: u16, now: u64) -> Result<bool, Refused> {
-        let queue = Pipe::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
-        let class = Pipe::<C, Q>::class_of(queue);
+        let queue = UserState::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
+        let class = UserState::<C, Q>::class_of(queue);
         let of = |profile: &Profile| (profile.capped >> class & 1 != 0, profile.managed >> class & 1 != 0);
         let (capped, managed) = of(self.profiles.user(profile));
         let User { rest, .. } = self.users.at_mut(offer.user);

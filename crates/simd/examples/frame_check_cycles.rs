@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use weir_mem::tsc;
 use weir_simd::Kernel;
-use weir_simd::frame_check::{BATCH, Destinations, Frame, NO_FRAME, Station, check, destination_of};
+use weir_simd::frame_check::{BATCH, Destinations, Frame, LinkPattern, NO_FRAME, check, destination_of};
 
 const ROUNDS: u32 = 20_000;
 
@@ -13,7 +13,7 @@ fn main() {
     let stored: [[u8; 128]; BATCH] = std::array::from_fn(packet);
     let frames: [&Frame; BATCH] = std::array::from_fn(|i| stored[i].first_chunk().unwrap_or(&NO_FRAME));
     let (lengths, destinations) = ([60; BATCH], Destinations(frames.map(destination_of)));
-    let station = Station::only([0; 6]);
+    let station = LinkPattern::only([0; 6]);
     for kernel in Kernel::available() {
         let mut runs: Vec<f64> = (0..9)
             .map(|_| {

@@ -42,7 +42,7 @@ pub fn destination_of(frame: &Frame) -> u32 {
 
 /// What the 14 bytes before the IPv4 header must be: whom frames are for, and that they say to carry IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Station {
+pub struct LinkPattern {
     /// The bytes, first byte lowest; the last two are not the frame's and are 0.
     value: u128,
     /// The bits that count.
@@ -51,28 +51,28 @@ pub struct Station {
     front: u16,
 }
 
-impl Station {
+impl LinkPattern {
     /// Whomever: somebody else looks at the destination address. The EtherType is IPv4's.
-    pub const ANY: Station = Station { value: IPV4, mask: 0xffff << 96, front: ETHERNET as u16 };
+    pub const ANY: LinkPattern = LinkPattern { value: IPV4, mask: 0xffff << 96, front: ETHERNET as u16 };
 
     /// The station of this MAC address. The EtherType is IPv4's.
     #[inline(always)]
-    pub const fn only([a, b, c, d, e, f]: [u8; 6]) -> Station {
+    pub const fn only([a, b, c, d, e, f]: [u8; 6]) -> LinkPattern {
         let address = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-        Station { value: IPV4 | address as u128, mask: Station::ANY.mask | ((1 << 48) - 1), ..Station::ANY }
+        LinkPattern { value: IPV4 | address as u128, mask: LinkPattern::ANY.mask | ((1 << 48) - 1), ..LinkPattern::ANY }
     }
 
     /// Whatever else may stand before an IPv4 header, such as tags or a tunnel's header: the bits in `mask` are as in `value`.
     #[inline(always)]
-    pub const fn pattern(value: [u8; ETHERNET], mask: [u8; ETHERNET]) -> Station {
+    pub const fn pattern(value: [u8; ETHERNET], mask: [u8; ETHERNET]) -> LinkPattern {
         let mask = number(mask);
-        Station { value: number(value) & mask, mask, ..Station::ANY }
+        LinkPattern { value: number(value) & mask, mask, ..LinkPattern::ANY }
     }
 
     /// With lengths that count so many bytes in front of the IPv4 header, in place of the 14 of an Ethernet header.
     #[inline(always)]
-    pub const fn with_front(self, front: u16) -> Station {
-        Station { front, ..self }
+    pub const fn with_front(self, front: u16) -> LinkPattern {
+        LinkPattern { front, ..self }
     }
 }
 
@@ -89,7 +89,7 @@ const fn number([a, b, c, d, e, f, g, h, i, j, k, l, m, n]: [u8; ETHERNET]) -> u
 /// - the 14 bytes before the IPv4 header are as the station says: its MAC address and the EtherType of IPv4;
 /// - version 4 and no options: the first byte of the IPv4 header is 0x45;
 /// - total length at least 20 and at most what follows the Ethernet header, `lengths[i]` being the bytes of the frame (or
-///   [counted](Station::with_front) from elsewhere);
+///   [counted](LinkPattern::with_front) from elsewhere);
 /// - the header's checksum is right;
 /// - TTL at least 2: one hop can be taken off;
 /// - neither address is a martian that is never forwarded: 0/8, 127/8, or 224/4 and 240/4 (multicast, reserved,
@@ -101,7 +101,7 @@ const fn number([a, b, c, d, e, f, g, h, i, j, k, l, m, n]: [u8; ETHERNET]) -> u
 #[inline]
 pub fn check(
     kernel: Kernel,
-    station: Station,
+    station: LinkPattern,
     frames: &[&Frame; BATCH],
     lengths: &[u16; BATCH],
     destinations: &Destinations,

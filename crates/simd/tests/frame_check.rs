@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use weir_simd::Kernel;
-use weir_simd::frame_check::{self, BATCH, Destinations, Frame, NO_FRAME, Station, destination_of};
+use weir_simd::frame_check::{self, BATCH, Destinations, Frame, LinkPattern, NO_FRAME, destination_of};
 
 const MAC: [u8; 6] = [2, 0x11, 0x22, 0x33, 0x44, 0x55];
 
 /// The answer, with the frames' own destinations.
-fn check(kernel: Kernel, station: Station, frames: &[&Frame; BATCH], lengths: &[u16; BATCH], count: usize) -> u64 {
+fn check(kernel: Kernel, station: LinkPattern, frames: &[&Frame; BATCH], lengths: &[u16; BATCH], count: usize) -> u64 {
     let destinations = Destinations(frames.map(destination_of));
     frame_check::check(kernel, station, frames, lengths, &destinations, count)
 }
@@ -51,7 +51,7 @@ fn seal(frame: &mut Frame) {
 }
 
 /// The answer for one frame, in slot `slot` of an otherwise good batch, which must stay good.
-fn answer(kernel: Kernel, station: Station, frame: &Frame, length: u16, slot: usize) -> bool {
+fn answer(kernel: Kernel, station: LinkPattern, frame: &Frame, length: u16, slot: usize) -> bool {
     let other = good_frame();
     let mut frames = [&other; BATCH];
     let mut lengths = [60; BATCH];
@@ -66,15 +66,15 @@ fn answer(kernel: Kernel, station: Station, frame: &Frame, length: u16, slot: us
 fn every_bit_of_the_link_header_on_each_kernel() {
     for kernel in Kernel::available() {
         for slot in 0..BATCH {
-            assert!(answer(kernel, Station::only(MAC), &good_frame(), 60, slot), "{kernel} {slot}");
+            assert!(answer(kernel, LinkPattern::only(MAC), &good_frame(), 60, slot), "{kernel} {slot}");
         }
         for bit in 0..14 * 8 {
             let mut frame = good_frame();
             frame[bit / 8] ^= 1 << (bit % 8);
             let is_source = (6..12).contains(&(bit / 8));
             let is_type = bit / 8 >= 12;
-            assert_eq!(answer(kernel, Station::only(MAC), &frame, 60, bit % 64), is_source, "{kernel} bit {bit}");
-            assert_eq!(answer(kernel, Station::ANY, &frame, 60, bit % 64), !is_type, "{kernel} bit {bit}");
+            assert_eq!(answer(kernel, LinkPattern::only(MAC), &frame, 60, bit % 64), is_source, "{kernel} bit {bit}");
+            assert_eq!(answer(kernel, LinkPattern::ANY, &frame, 60, bit % 64), !is_type, "{kernel} bit {bit}");
         }
     }
 }
@@ -84,7 +84,7 @@ fn every_bit_of_the_link_header_on_each_kernel() {
 fn every_bit_of_a_pattern_on_each_kernel() {
     let value = [0xde, 0xad, 0xbe, 0xef, 0x88, 0xa8, 0x20, 0x07, 0x81, 0x00, 0x00, 0x2a, 0x86, 0xdd];
     let mask = [0, 0, 0, 0xff, 0xff, 0xff, 0x0f, 0xff, 0xff, 0xff, 0, 0, 0xff, 0x0f];
-    let station = Station::pattern(value, mask);
+    let station = LinkPattern::pattern(value, mask);
     for kernel in Kernel::available() {
         for bit in 0..14 * 8 {
             let mut frame = good_frame();
@@ -113,12 +113,20 @@ fn link_local_addresses_and_lengths_on_each_kernel() {
                 (frame[at], frame[at + 1]) = (first, second);
                 seal(&mut frame);
                 let expected = first != 254 && (first, second) != (169, 254);
-                assert_eq!(answer(kernel, Station::only(MAC), &frame, 60, 5), expected, "{kernel} {first}.{second}");
+                assert_eq!(
+                    answer(kernel, LinkPattern::only(MAC), &frame, 60, 5),
+                    expected,
+                    "{kernel} {first}.{second}"
+                );
             }
         }
         // The frame's IPv4 packet has 46 bytes.
         for length in 0..100 {
-            assert_eq!(answer(kernel, Station::only(MAC), &good_frame(), length, 9), length >= 60, "{kernel} {length}");
+            assert_eq!(
+                answer(kernel, LinkPattern::only(MAC), &good_frame(), length, 9),
+                length >= 60,
+                "{kernel} {length}"
+            );
         }
     }
 }
@@ -128,7 +136,7 @@ fn link_local_addresses_and_lengths_on_each_kernel() {
 fn lengths_count_from_where_they_are_told_to() {
     for kernel in Kernel::available() {
         for front in [0, 14, 22, 28, 1000] {
-            let station = Station::only(MAC).with_front(front);
+            let station = LinkPattern::only(MAC).with_front(front);
             // The frame's IPv4 packet has 46 bytes.
             for length in [0, front / 2, front, front + 45, front + 46, front + 47, u16::MAX] {
                 let good = check(kernel, station, &[&good_frame(); BATCH], &[length; BATCH], BATCH);
@@ -144,9 +152,9 @@ fn slots_without_a_packet_and_behind_the_count_are_refused() {
     let frame = good_frame();
     for kernel in Kernel::available() {
         for count in 0..=BATCH + 1 {
-            let good = check(kernel, Station::ANY, &[&frame; BATCH], &[60; BATCH], count);
+            let good = check(kernel, LinkPattern::ANY, &[&frame; BATCH], &[60; BATCH], count);
             assert_eq!(good, u64::MAX.checked_shr(64 - count.min(64) as u32).unwrap_or(0), "{kernel} {count}");
-            let good = check(kernel, Station::ANY, &[&NO_FRAME; BATCH], &[60; BATCH], count);
+            let good = check(kernel, LinkPattern::ANY, &[&NO_FRAME; BATCH], &[60; BATCH], count);
             assert_eq!(good, 0);
         }
     }
@@ -180,7 +188,7 @@ proptest! {
         let lengths: [u16; BATCH] = std::array::from_fn(|i| lengths[i]);
         let expected = (0..count).fold(0, |mask, i| mask | u64::from(is_good(&frames[i], lengths[i])) << i);
         for kernel in Kernel::available() {
-            prop_assert_eq!(check(kernel, Station::only(MAC), &refs, &lengths, count), expected, "{}", kernel);
+            prop_assert_eq!(check(kernel, LinkPattern::only(MAC), &refs, &lengths, count), expected, "{}", kernel);
         }
     }
 }

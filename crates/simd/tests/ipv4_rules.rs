@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weir_simd::Kernel;
-use weir_simd::frame_check::{self, BATCH, Destinations, Frame, Station, destination_of};
+use weir_simd::frame_check::{self, BATCH, Destinations, Frame, LinkPattern, destination_of};
 
 type Header = [u8; 20];
 
@@ -16,7 +16,7 @@ fn check(kernel: Kernel, headers: &[&Header; BATCH], lengths: &[u16; BATCH], cou
     });
     let destinations = Destinations(frames.each_ref().map(destination_of));
     let lengths = lengths.map(|length| length.saturating_add(14));
-    frame_check::check(kernel, Station::ANY, &frames.each_ref(), &lengths, &destinations, count)
+    frame_check::check(kernel, LinkPattern::ANY, &frames.each_ref(), &lengths, &destinations, count)
 }
 
 /// A header that every rule accepts, for a packet of `length` bytes.

@@ -178,7 +178,7 @@ pub(crate) struct CoreView<'t> {
 }
 
 /// How a customer's packet leaves for the core.
-pub(crate) trait Departure: Copy {
+pub(crate) trait ToCore: Copy {
     /// Position of the port.
     fn port(self) -> u8;
 
@@ -202,7 +202,7 @@ pub(crate) struct Written<'t>(&'t Prepared);
 
 /// As was found out for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hop<'t> {
+pub(crate) struct Routed<'t> {
     /// What is in front of it in a tunnel.
     head: Option<&'t Rewrite>,
     leaving: Leaving<'t>,
@@ -250,7 +250,7 @@ impl Core {
         if tunnel.mtu == 0 || self.onward.is_shared(answer) {
             return None;
         }
-        let Hop { leaving, port, longest, .. } = self.view().through::<true>(tunnel, answer, || 0).ok()?;
+        let Routed { leaving, port, longest, .. } = self.view().through::<true>(tunnel, answer, || 0).ok()?;
         let head = tunnel.head.with_header(leaving.header(behind(&tunnel.head)));
         (leaving.room() == 0).then(|| Prepared { head, place: leaving.place(), longest, port })
     }
@@ -271,17 +271,17 @@ impl Core {
     }
 
     /// How a packet leaves for an IPv4 address, of no flow in particular.
-    pub(crate) fn hop_to(&self, destination: u32) -> Result<Hop<'_>, Stop> {
+    pub(crate) fn hop_to(&self, destination: u32) -> Result<Routed<'_>, Stop> {
         self.hop_of(self.onward.lookup(destination), || 0)
     }
 
     /// The same for IPv6.
-    pub(crate) fn hop_to6(&self, destination: u128) -> Result<Hop<'_>, Stop> {
+    pub(crate) fn hop_to6(&self, destination: u128) -> Result<Routed<'_>, Stop> {
         self.hop_of(self.onward.lookup6(destination), || 0)
     }
 
     /// As [`CoreView::hop`], in tunnels or not.
-    pub(crate) fn hop_of(&self, answer: u32, hash: impl Fn() -> u32) -> Result<Hop<'_>, Stop> {
+    pub(crate) fn hop_of(&self, answer: u32, hash: impl Fn() -> u32) -> Result<Routed<'_>, Stop> {
         if self.is_tunnel { self.view().hop::<true>(answer, hash) } else { self.view().hop::<false>(answer, hash) }
     }
 
@@ -311,7 +311,7 @@ impl<'t> CoreView<'t> {
 
     /// How packets leave that routes gave this answer for; `hash` is that of the packet's flow.
     #[inline(always)]
-    pub(crate) fn hop<const TUNNEL: bool>(self, answer: u32, hash: impl Fn() -> u32) -> Result<Hop<'t>, Stop> {
+    pub(crate) fn hop<const TUNNEL: bool>(self, answer: u32, hash: impl Fn() -> u32) -> Result<Routed<'t>, Stop> {
         let leaving = self.onward.leaving(answer, &hash)?;
         // Nothing leaves by an inlet itself.
         if TUNNEL || leaving.longest() == 0 {
@@ -329,7 +329,7 @@ impl<'t> CoreView<'t> {
         tunnel: &'t Tunnel,
         answer: u32,
         hash: impl Fn() -> u32,
-    ) -> Result<Hop<'t>, Stop> {
+    ) -> Result<Routed<'t>, Stop> {
         let leaving = match self.onward.leaving(answer, hash) {
             Ok(leaving) if leaving.longest() > 0 => leaving,
             Err(Fate::Glean) => return Err(Stop::Unresolved),
@@ -341,8 +341,8 @@ impl<'t> CoreView<'t> {
     }
 
     #[inline(always)]
-    fn by(self, head: Option<&'t Rewrite>, leaving: Leaving<'t>, longest: u16) -> Hop<'t> {
-        Hop { head, leaving, port: self.first.wrapping_add(leaving.port()), longest }
+    fn by(self, head: Option<&'t Rewrite>, leaving: Leaving<'t>, longest: u16) -> Routed<'t> {
+        Routed { head, leaving, port: self.first.wrapping_add(leaving.port()), longest }
     }
 
     /// The tunnel behind an inlet.
@@ -352,7 +352,7 @@ impl<'t> CoreView<'t> {
     }
 }
 
-impl Departure for Written<'_> {
+impl ToCore for Written<'_> {
     #[inline(always)]
     fn port(self) -> u8 {
         self.0.port
@@ -378,7 +378,7 @@ impl Departure for Written<'_> {
     }
 }
 
-impl Hop<'_> {
+impl Routed<'_> {
     /// Whether there is room in front of a packet for all that is put there.
     #[inline(always)]
     pub(crate) fn has_room(self, packet: &Packet) -> bool {
@@ -386,7 +386,7 @@ impl Hop<'_> {
     }
 }
 
-impl Departure for Hop<'_> {
+impl ToCore for Routed<'_> {
     #[inline(always)]
     fn port(self) -> u8 {
         self.port

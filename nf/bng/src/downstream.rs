@@ -11,7 +11,7 @@ use std::sync::Arc;
 use weir_ip::{Inward, Untagged};
 use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot, Slots};
 use weir_simd::Kernel;
-use weir_simd::frame_check::{self, Destinations, Frame, NO_FRAME, Station as Pattern};
+use weir_simd::frame_check::{self, Destinations, Frame, LinkPattern, NO_FRAME};
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::exact::Hash;
 use weir_wire::{Ethernet, Ipv4, View, ethernet};
@@ -149,7 +149,7 @@ pub(crate) struct Shared {
 pub(crate) struct Down<const TUNNEL: bool> {
     shared: Shared,
     kernel: Kernel,
-    pattern: Pattern,
+    pattern: LinkPattern,
     turns: Turns,
     aside: Aside,
     /// By which interfaces packets come in, unless a stage before has found out.
@@ -201,7 +201,7 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
         inward: Option<Inward>,
     ) -> Down<TUNNEL> {
         Down {
-            pattern: if TUNNEL { pattern(shared.local) } else { Pattern::ANY },
+            pattern: if TUNNEL { pattern(shared.local) } else { LinkPattern::ANY },
             shared,
             kernel,
             turns: Turns {
@@ -260,7 +260,7 @@ impl Shared {
         batch: &Batch,
         count: usize,
         turns: &mut Turns,
-        (kernel, pattern): (Kernel, Pattern),
+        (kernel, pattern): (Kernel, LinkPattern),
     ) -> Gathered {
         let (mut outer_frames, mut inner_frames) = ([&NO_FRAME; BATCH], [&NO_FRAME; BATCH]);
         let (mut outer_lengths, mut inner_lengths) = ([0_u16; BATCH], [0_u16; BATCH]);
@@ -338,7 +338,7 @@ impl Shared {
         if !TUNNEL {
             return Gathered { good: inside & !(others | passed), of_six: six, bytes };
         }
-        let any = Pattern::pattern([0; Ethernet::LEN], [0; Ethernet::LEN]);
+        let any = LinkPattern::pattern([0; Ethernet::LEN], [0; Ethernet::LEN]);
         let outside = frame_check::check(kernel, any, &outer_frames, &outer_lengths, &turns.outer, count);
         if protocols != ethernet::IPV4.to_be() {
             six = self.sift(&inner_frames, batch.live() & !others & outside);

@@ -5,9 +5,9 @@ use weir_wire::validity::{self, Defect};
 use weir_wire::vlan::Vlan;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, ethernet, ipv6, martian};
 
-use crate::core::{Hop, Stop, flow_of};
+use crate::core::{Routed, Stop, flow_of};
 use crate::encap::{TAGGED, mac_word};
-use crate::ports::Station;
+use crate::ports::WorkerPort;
 use crate::table::{SubscriberRecord, Subscribers};
 use crate::upstream::{Exit, Shared};
 
@@ -16,7 +16,7 @@ pub(crate) struct Examined<'t> {
     /// The number of its subscriber, if that is known.
     pub(crate) subscriber: Option<u32>,
     /// Whose it is and where it goes, or what else becomes of it.
-    pub(crate) fate: Result<(SubscriberRecord<'t>, Hop<'t>), Exit>,
+    pub(crate) fate: Result<(SubscriberRecord<'t>, Routed<'t>), Exit>,
 }
 
 /// Looks at a packet that came in by the port of this index.
@@ -32,7 +32,7 @@ pub(crate) fn examine<'t, const TUNNEL: bool>(shared: &'t Shared, packet: &Packe
 }
 
 /// The subscriber behind a frame's tags, and the EtherType behind them.
-fn whose<'t>(shared: &'t Shared, frame: &[u8], station: Station) -> Result<(SubscriberRecord<'t>, u16), Exit> {
+fn whose<'t>(shared: &'t Shared, frame: &[u8], station: WorkerPort) -> Result<(SubscriberRecord<'t>, u16), Exit> {
     let (link, rest) = Ethernet::split(frame).ok_or(Exit::TooShort)?;
     if mac_word(link.destination) != station.mac && !link.destination.is_group() {
         return Err(Exit::NotForUs);
@@ -57,7 +57,7 @@ fn network<'t, const TUNNEL: bool>(
     whole: &Packet,
     record: SubscriberRecord<'_>,
     ethertype: u16,
-) -> Result<Hop<'t>, Exit> {
+) -> Result<Routed<'t>, Exit> {
     let frame = whole.bytes();
     let Some(link) = Ethernet::view(frame) else { return Err(Exit::TooShort) };
     if !record.may_send_from(mac_word(link.source)) {

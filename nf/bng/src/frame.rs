@@ -1,7 +1,7 @@
 //! What a frame from the core is at a glance: its labels, and the headers of a tunnel where those of a plain frame stand.
 
 use weir_packet::Packet;
-use weir_simd::frame_check::{Frame, Station as Pattern};
+use weir_simd::frame_check::{Frame, LinkPattern};
 use weir_wire::mpls::Label;
 use weir_wire::{Ethernet, Ipv4, View, ethernet, ipv4};
 
@@ -84,11 +84,11 @@ pub(crate) fn protocol_of(inner: &Frame) -> u16 {
 
 /// What stands in the 14 bytes before an inner IPv4 header: the end of the outer source, the outer destination, a GRE header with a
 /// key of IPv4.
-pub(crate) fn pattern(local: u32) -> Pattern {
+pub(crate) fn pattern(local: u32) -> LinkPattern {
     let [l0, l1, l2, l3] = local.to_be_bytes();
     let [g0, g1, g2, g3] = GRE_IPV4;
     let value = [0, 0, l0, l1, l2, l3, g0, g1, g2, g3, 0, 0, 0, 0];
     let mask = [0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
     // Lengths are those of outer packets.
-    Pattern::pattern(value, mask).with_front(TUNNEL as u16)
+    LinkPattern::pattern(value, mask).with_front(TUNNEL as u16)
 }

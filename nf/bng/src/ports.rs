@@ -31,19 +31,19 @@ pub(crate) struct BngPort {
 
 /// What workers need of a port.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Station {
+pub(crate) struct WorkerPort {
     /// Its MAC address as a little-endian word.
     pub(crate) mac: u64,
     /// Bytes of the longest IP packet.
     pub(crate) mtu: u16,
-    /// Its position; [`Station::NOWHERE`] for ports of others.
+    /// Its position; [`WorkerPort::NOWHERE`] for ports of others.
     pub(crate) position: u8,
 }
 
-impl Station {
+impl WorkerPort {
     const NOWHERE: u8 = u8::MAX;
     /// No frame is for it: more than 48 bits are set.
-    const NONE: Station = Station { mac: u64::MAX, mtu: 0, position: Station::NOWHERE };
+    const NONE: WorkerPort = WorkerPort { mac: u64::MAX, mtu: 0, position: WorkerPort::NOWHERE };
 }
 
 /// All ports of a gateway.
@@ -51,18 +51,19 @@ impl Station {
 pub(crate) struct Ports {
     list: Vec<BngPort>,
     /// By position.
-    stations: [Station; MAX_PORTS],
+    stations: [WorkerPort; MAX_PORTS],
     /// By index in the whole configuration.
-    by_index: Vec<Station>,
+    by_index: Vec<WorkerPort>,
 }
 
 impl Ports {
     /// Of ports in the order of their positions, of which there are at most [`MAX_PORTS`].
     pub(crate) fn new(list: Vec<BngPort>) -> Ports {
-        let mut stations = [Station::NONE; MAX_PORTS];
-        let mut by_index = vec![Station::NONE; list.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0)];
+        let mut stations = [WorkerPort::NONE; MAX_PORTS];
+        let mut by_index =
+            vec![WorkerPort::NONE; list.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0)];
         for ((position, port), station) in (0..).zip(&list).zip(&mut stations) {
-            *station = Station { mac: mac_word(port.mac), mtu: port.mtu, position };
+            *station = WorkerPort { mac: mac_word(port.mac), mtu: port.mtu, position };
             by_index.iter_mut().skip(usize::from(port.index)).take(1).for_each(|to| *to = *station);
         }
         Ports { list, stations, by_index }
@@ -75,13 +76,13 @@ impl Ports {
 
     /// The port that a packet came in by, given what its port lane says.
     #[inline(always)]
-    pub(crate) fn ingress(&self, index: u16) -> Station {
-        self.by_index.get(usize::from(index)).copied().unwrap_or(Station::NONE)
+    pub(crate) fn ingress(&self, index: u16) -> WorkerPort {
+        self.by_index.get(usize::from(index)).copied().unwrap_or(WorkerPort::NONE)
     }
 
     /// The port at a position, as workers see it.
     #[inline(always)]
-    pub(crate) fn egress(&self, position: u8) -> Station {
+    pub(crate) fn egress(&self, position: u8) -> WorkerPort {
         self.stations[usize::from(position) % MAX_PORTS]
     }
 }

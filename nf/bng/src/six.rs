@@ -13,7 +13,7 @@ use weir_wire::vlan::Vlan;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
 use crate::control::{Inner, inner};
-use crate::core::{Core, Departure, Hop, Stop, flow_of6};
+use crate::core::{Core, Routed, Stop, ToCore, flow_of6};
 use crate::encap::{Each, MAC_BITS, ROOM, TAGGED, Tagged, mac_word};
 use crate::identification::Identifications;
 use crate::loss::Losses;
@@ -262,7 +262,7 @@ impl Shared {
         &self,
         packet: &mut Packet,
         record: SubscriberRecord<'_>,
-        hop: Hop<'_>,
+        hop: Routed<'_>,
         ip: &Ipv6,
         ids: &mut Identifications,
     ) -> Result<u8, Exit> {
@@ -388,7 +388,7 @@ impl Shared {
 
 /// Puts the head of a gateway in front of a customer's IPv6 packet, in place of its Ethernet header and tags. The packet has room for
 /// it.
-pub(crate) fn wrap(core: &Core, hop: Hop<'_>, packet: &mut Packet, each: Each) {
+pub(crate) fn wrap(core: &Core, hop: Routed<'_>, packet: &mut Packet, each: Each) {
     match core.is_tunnel {
         true => hop.wrap::<true, true>(core.view(), packet, each, |_| {}),
         false => hop.wrap::<false, true>(core.view(), packet, each, |_| {}),

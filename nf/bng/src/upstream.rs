@@ -12,11 +12,11 @@ use std::sync::Arc;
 use weir_mem::prefetch::prefetch_slice;
 use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot, Slots};
 use weir_simd::Kernel;
-use weir_simd::frame_check::{self, Destinations, NO_FRAME, Station as Pattern};
+use weir_simd::frame_check::{self, Destinations, LinkPattern, NO_FRAME};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::{Ipv4, View, ethernet};
 
-use crate::core::{Core, CoreView, Departure, Stop, flow_of};
+use crate::core::{Core, CoreView, Stop, ToCore, flow_of};
 use crate::encap::{Each, MAC_BITS, TAGGED};
 use crate::examine::{Examined, examine};
 use crate::identification::Identifications;
@@ -154,7 +154,7 @@ pub(crate) struct Shared {
 pub(crate) struct Up<const TUNNEL: bool> {
     shared: Shared,
     kernel: Kernel,
-    pattern: Pattern,
+    pattern: LinkPattern,
     turns: Turns,
     six: plain::Turns,
     identifications: Identifications,
@@ -247,7 +247,7 @@ impl Shared {
         batch: &Batch,
         count: usize,
         turns: &mut Turns,
-        (kernel, pattern): (Kernel, Pattern),
+        (kernel, pattern): (Kernel, LinkPattern),
     ) -> (u64, u64) {
         let mut frames = [&NO_FRAME; BATCH];
         let mut lengths = [0_u16; BATCH];
@@ -428,7 +428,7 @@ impl Shared {
         &self,
         packet: &mut Packet,
         record: SubscriberRecord<'_>,
-        (core, hop): (CoreView<'_>, impl Departure),
+        (core, hop): (CoreView<'_>, impl ToCore),
         identifications: &mut Identifications,
     ) -> Result<u8, Exit> {
         let Some(ip) = Ipv4::view(&packet.window::<FRONT>(0)[TAGGED..]) else { return Err(Exit::IpTooShort) };
@@ -504,13 +504,13 @@ impl<const TUNNEL: bool> Stage for Up<TUNNEL> {
 }
 
 /// What stands in the 14 bytes before a customer's IPv4 header: the end of an address, two tags, the EtherType of IPv4.
-fn pattern(tpid: u16) -> Pattern {
+fn pattern(tpid: u16) -> LinkPattern {
     let [t0, t1] = tpid.to_be_bytes();
     let [c0, c1] = ethernet::CVLAN.to_be_bytes();
     let [i0, i1] = ethernet::IPV4.to_be_bytes();
     let value = [0, 0, 0, 0, t0, t1, 0, 0, c0, c1, 0, 0, i0, i1];
     let mask = [0, 0, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff];
-    Pattern::pattern(value, mask).with_front(TAGGED as u16)
+    LinkPattern::pattern(value, mask).with_front(TAGGED as u16)
 }
 
 /// The source address of a customer's packet.

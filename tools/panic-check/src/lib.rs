@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use weir_simd::Kernel;
-use weir_simd::frame_check::{self, BATCH, Destinations, Frame, Station};
+use weir_simd::frame_check::{self, BATCH, Destinations, Frame, LinkPattern};
 use weir_table::lpm4::{Dir24, Linear, Lookup4, Lpm4, Packed};
 
 /// One lookup, and a batch, in whatever kind of table.
@@ -40,5 +40,5 @@ pub fn frames(
     destinations: &Destinations,
     count: usize,
 ) -> u64 {
-    frame_check::check(kernel, Station::ANY, frames, lengths, destinations, count)
+    frame_check::check(kernel, LinkPattern::ANY, frames, lengths, destinations, count)
 }

@@ -2,7 +2,7 @@
 
 use weir_packet::{Batch, Lane};
 use weir_simd::Kernel;
-use weir_simd::frame_check::{self, BATCH, Destinations, NO_FRAME, Station};
+use weir_simd::frame_check::{self, BATCH, Destinations, LinkPattern, NO_FRAME};
 use weir_wire::{Ethernet, MacAddr, View, ethernet};
 
 use crate::Ingress;
@@ -62,7 +62,7 @@ impl Checker {
             return Checked { good, bytes };
         };
         let common = port.and_then(|port| ingress.station(port));
-        let station = common.unwrap_or(Station::ANY);
+        let station = common.unwrap_or(LinkPattern::ANY);
         let good = frame_check::check(self.kernel, station, &frames, &lengths, &self.destinations, count);
         let good = if common.is_some() { good } else { good & ours(batch, ingress) };
         Checked { good, bytes }
@@ -92,7 +92,7 @@ impl Checker {
             lengths[slot.index()] = packet.len().saturating_sub(skipped) as u16;
         });
         approach(destinations.0.get(..count).unwrap_or_default());
-        frame_check::check(self.kernel, Station::ANY, &frames, &lengths, &self.destinations, count)
+        frame_check::check(self.kernel, LinkPattern::ANY, &frames, &lengths, &self.destinations, count)
     }
 
     /// Finds out the destination addresses of IPv4 packets that were checked before, those in `of`. Those of a `TAGGED` batch may have tags.
@@ -122,13 +122,13 @@ pub(crate) fn reach(batch: &Batch) -> usize {
 }
 
 /// IPv4 to any single station: the bit for groups is clear.
-const SINGLE: Station = {
+const SINGLE: LinkPattern = {
     let [high, low] = ethernet::IPV4.to_be_bytes();
     let (mut value, mut mask) = ([0; Ethernet::LEN], [0; Ethernet::LEN]);
     mask[0] = 1;
     (value[12], value[13]) = (high, low);
     (mask[12], mask[13]) = (0xff, 0xff);
-    Station::pattern(value, mask)
+    LinkPattern::pattern(value, mask)
 };
 
 /// Whether packets of the batch, which came in by this port if by one, may belong to interfaces with tags.

@@ -12,7 +12,7 @@ use weir_wire::MacAddr;
 use weir_wire::extension::{self, Limits};
 
 use super::parcel::{Header, Parcel, ip_bytes_mut, is_of_link, take_hop};
-use super::{Exit, HEADER, Station, Turn};
+use super::{Exit, HEADER, NeighborKey, Turn};
 use crate::fast::punt::PuntReason;
 use crate::slow::answer::{Trouble, address_frame};
 use crate::state::Link;
@@ -94,14 +94,14 @@ impl Turn<'_, '_> {
     }
 
     /// Sends what waited for a neighbour that has answered. Routes may have changed meanwhile: each packet is routed anew.
-    pub(super) fn let_go(&mut self, station: Station) {
+    pub(super) fn let_go(&mut self, station: NeighborKey) {
         for parcel in self.waiting.take(station) {
             self.route(parcel);
         }
     }
 
     /// Drops what waited for a neighbour: it did not answer, or it is gone.
-    pub(super) fn give_up(&mut self, station: Station, failed: bool) {
+    pub(super) fn give_up(&mut self, station: NeighborKey, failed: bool) {
         for parcel in self.waiting.take(station) {
             match failed {
                 true => self.refuse(parcel, Trouble::NoNeighbor, Exit::Unresolved),

@@ -1,11 +1,11 @@
 //! The portable twin: the rules as they are read.
 
-use super::{BATCH, Destinations, Frame, Station, header};
+use super::{BATCH, Destinations, Frame, LinkPattern, header};
 use crate::ipv4::is_good;
 
 #[inline(always)]
 pub(super) fn check(
-    station: Station,
+    station: LinkPattern,
     frames: &[&Frame; BATCH],
     lengths: &[u16; BATCH],
     destinations: &Destinations,
@@ -25,7 +25,7 @@ pub(super) fn check(
 
 const LINK_LOCAL: [u8; 2] = [169, 254];
 
-fn is_for(station: Station, frame: &Frame) -> bool {
+fn is_for(station: LinkPattern, frame: &Frame) -> bool {
     let start = frame.first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes));
     (start ^ station.value) & station.mask == 0
 }

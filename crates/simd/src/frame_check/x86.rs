@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{BATCH, Destinations, Frame, Station, header};
+use super::{BATCH, Destinations, Frame, LinkPattern, header};
 use crate::ipv4::x86::{rules_avx2, rules_avx512, start, transpose_avx2, transpose_avx512};
 
 /// The first half of 169.254/16, as it lies in memory.
@@ -11,7 +11,7 @@ const LINK_LOCAL: i32 = 0xfea9;
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe,popcnt")]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
 pub(super) fn check_avx512(
-    station: Station,
+    station: LinkPattern,
     frames: &[&Frame; BATCH],
     lengths: &[u16; BATCH],
     destinations: &Destinations,
@@ -52,7 +52,7 @@ struct Link {
 
 impl Link {
     #[inline(always)]
-    fn of(station: Station) -> Link {
+    fn of(station: LinkPattern) -> Link {
         let whole = |number: u128| {
             // SAFETY: SSE2 is part of x86-64.
             unsafe { _mm_set_epi64x((number >> 64) as i64, number as i64) }
@@ -90,7 +90,7 @@ fn link_avx512(link: &Link, frames: &[&Frame; 16]) -> u16 {
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,movbe,popcnt")]
 pub(super) fn check_avx2(
-    station: Station,
+    station: LinkPattern,
     frames: &[&Frame; BATCH],
     lengths: &[u16; BATCH],
     destinations: &Destinations,

@@ -11,7 +11,7 @@ use weir_wire::{Ipv4, Ipv6, View, ipv4};
 use super::outward::behind_labels;
 use super::pieces::Uncut;
 use super::{Exit, Line, Turn, inside, is_six};
-use crate::core::Hop;
+use crate::core::Routed;
 use crate::encap::{TAGGED, TUNNEL};
 use crate::identification::SLOW_PATH;
 use crate::table::counters::Direction;
@@ -60,7 +60,7 @@ impl Identifications {
 
 impl Turn<'_, '_> {
     /// Sends a customer's packet that does not fit in fragments of the outer packet.
-    pub(super) fn fragment_outer(&mut self, line: Line, packet: Held, hop: Option<Hop<'_>>) {
+    pub(super) fn fragment_outer(&mut self, line: Line, packet: Held, hop: Option<Routed<'_>>) {
         // Otherwise its route, or the next router, has changed meanwhile: it is looked up anew.
         let Some(hop) = hop else { return self.out.send(packet, Exit::Up) };
         match self.send_in_fragments(line.subscriber, inside(packet.packet()), hop) {
@@ -69,7 +69,7 @@ impl Turn<'_, '_> {
         }
     }
 
-    fn send_in_fragments(&mut self, subscriber: u32, packet: &[u8], hop: Hop<'_>) -> Result<(), Exit> {
+    fn send_in_fragments(&mut self, subscriber: u32, packet: &[u8], hop: Routed<'_>) -> Result<(), Exit> {
         let bytes = one_hop_less(packet).ok_or(Exit::TooBig)?;
         let mut whole = self.wrapped(subscriber, &bytes, hop, is_six(&bytes)).ok_or(Exit::NoBuffer)?;
         // Ethernet header and labels stand before it.

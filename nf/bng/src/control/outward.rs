@@ -13,7 +13,7 @@ use weir_wire::mpls::Label;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet};
 
 use super::{Awaited, Exit, Line, Turn, inside, is_six};
-use crate::core::{Departure, Hop, flow_of, flow_of6};
+use crate::core::{Routed, ToCore, flow_of, flow_of6};
 use crate::encap::{Each, TAGGED, TUNNEL};
 use crate::punt::PuntReason;
 use crate::registry::Wanted;
@@ -229,7 +229,7 @@ impl Turn<'_, '_> {
         &mut self,
         subscriber: u32,
         bytes: &[u8],
-        hop: Hop<'_>,
+        hop: Routed<'_>,
         is_six: bool,
         reason: Exit,
     ) -> Option<()> {
@@ -247,7 +247,7 @@ impl Turn<'_, '_> {
     }
 
     /// A frame for the core with a packet as if it came from a subscriber, without an identification; `None` when there is no buffer for it.
-    pub(super) fn wrapped(&mut self, subscriber: u32, bytes: &[u8], hop: Hop<'_>, is_six: bool) -> Option<Packet> {
+    pub(super) fn wrapped(&mut self, subscriber: u32, bytes: &[u8], hop: Routed<'_>, is_six: bool) -> Option<Packet> {
         let registry = &self.control.registry;
         let key = registry.subscriber(subscriber)?.fields().key.unwrap_or(0);
         // With the headers of a customer's frame in front, as the wrapping expects them, and room for a whole head.

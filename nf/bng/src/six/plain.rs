@@ -11,7 +11,7 @@ use weir_table::lpm6::{Lookup6, Walk};
 use weir_wire::{Ipv6, View, ethernet, ipv6};
 
 use super::first_half;
-use crate::core::{CoreView, Departure, flow_of6};
+use crate::core::{CoreView, ToCore, flow_of6};
 use crate::downstream;
 use crate::encap::{Each, MAC_BITS, TAGGED, Tagged};
 use crate::examine::DISCOVERY;
@@ -184,7 +184,7 @@ impl upstream::Shared {
         &self,
         packet: &mut Packet,
         record: SubscriberRecord<'_>,
-        (core, hop): (CoreView<'_>, impl Departure),
+        (core, hop): (CoreView<'_>, impl ToCore),
         each: Each,
     ) -> Option<u8> {
         if each.total > hop.longest() {

@@ -1,4 +1,4 @@
-//! The state of a user: a pipe, in the words of hierarchical scheduling.
+//! The state of a user: what of the literature is called a pipe.
 
 use weir_table::indexed::NONE;
 
@@ -12,7 +12,7 @@ use crate::slab::Slab;
 /// What waits of a user with `C` classes and `Q` queues: one for each class but the lowest, then those of the lowest.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Pipe<const C: usize, const Q: usize> {
+pub(crate) struct UserState<const C: usize, const Q: usize> {
     /// Packets in all of its queues.
     pub(crate) held: u32,
     /// Bytes that the queue whose turn it is may still send in this round.
@@ -41,22 +41,24 @@ impl<const C: usize> Rest<C> {
 }
 
 /// What a user costs while nothing waits: its state, its links in lists and wheel, its counters.
-const IDLE_BYTES: usize = size_of::<Pipe<4, 11>>()
+const IDLE_BYTES: usize = size_of::<UserState<4, 11>>()
     + size_of::<Rest<4>>()
     + weir_table::links::Links::BYTES
     + weir_table::wheel::Wheel::BYTES
     + Heavy::BYTES
     + Gates::BYTES;
-const _: () = assert!(IDLE_BYTES <= 192 && size_of::<Pipe<4, 11>>() == 64);
+const _: () = assert!(IDLE_BYTES <= 192 && size_of::<UserState<4, 11>>() == 64);
 
 /// See [`IDLE_BYTES`]; for any number of classes.
 pub(crate) const fn idle_bytes<const C: usize, const Q: usize>() -> usize {
-    let (four, all) = (size_of::<Pipe<4, 11>>() + size_of::<Rest<4>>(), size_of::<Pipe<C, Q>>() + size_of::<Rest<C>>());
+    let (four, all) =
+        (size_of::<UserState<4, 11>>() + size_of::<Rest<4>>(), size_of::<UserState<C, Q>>() + size_of::<Rest<C>>());
     IDLE_BYTES - four + all
 }
 
-impl<const C: usize, const Q: usize> Pipe<C, Q> {
-    pub(crate) const NEW: Pipe<C, Q> = Pipe { held: 0, credit: 0, backlog: 0, turn: 0, saved: 0, queues: [NONE; Q] };
+impl<const C: usize, const Q: usize> UserState<C, Q> {
+    pub(crate) const NEW: UserState<C, Q> =
+        UserState { held: 0, credit: 0, backlog: 0, turn: 0, saved: 0, queues: [NONE; Q] };
 
     /// The lowest class.
     pub(crate) const LOWEST: usize = C - 1;
