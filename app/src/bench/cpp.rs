@@ -10,7 +10,7 @@ use weir_stage::{AnyFunction, Case};
 
 use super::instructions;
 use super::rig::{Rig, Seen, Setup};
-use super::waiting::{Waiting, thread_of};
+use super::waiting::{DISTURBED, TRIES, Waiting, thread_of, worked};
 use crate::catalogue;
 
 /// What to measure, and how.
@@ -178,7 +178,8 @@ pub(super) fn measure(case: &Case, setup: &Setup, runs: usize, window: Duration)
     let mut counters = thread.map_or_else(|| Err("only a single worker is counted".to_owned()), Counters::of_thread);
     let clock = Clock::calibrate();
     pause(WARM_UP);
-    for _ in 0..runs.max(1) {
+    let (mut done, mut tries) = (0, 0);
+    while done < runs.max(1) {
         rig.feed(false);
         // With several workers, and where packets do not come from the source, there is nothing to compare with.
         let compared = setup.cores.len() == 1 && rig.seen().received() > 0;
@@ -192,6 +193,16 @@ pub(super) fn measure(case: &Case, setup: &Setup, runs: usize, window: Duration)
         let before = rig.seen();
         pause(window);
         let after = rig.seen();
+        let elapsed = after.elapsed() - before.elapsed();
+        let waited = waiting.cycles(&clock);
+        let Some(worked) = worked(elapsed, waited) else {
+            tries += 1;
+            if tries == TRIES {
+                return Err(DISTURBED.to_owned());
+            }
+            continue;
+        };
+        done += 1;
         if let Ok(counters) = &mut counters {
             let counted = counters.figures(after.received() - before.received());
             counted
@@ -199,8 +210,7 @@ pub(super) fn measure(case: &Case, setup: &Setup, runs: usize, window: Duration)
                 .into_iter()
                 .for_each(|f| point.add(f));
         }
-        let waited = waiting.cycles(&clock);
-        run_figures(&before, &after, bare, waited, &clock)?.into_iter().for_each(|figure| point.add(figure));
+        run_figures(&before, &after, bare, (worked, waited), &clock)?.into_iter().for_each(|figure| point.add(figure));
     }
     rig.verdict()?;
     point.add(Figure::new("verified", "packets", Better::Neither, vec![rig.verified() as f64]).as_detail());
@@ -217,7 +227,7 @@ fn run_figures(
     before: &Seen,
     after: &Seen,
     bare: Option<f64>,
-    waited: u64,
+    (worked, waited): (u64, u64),
     clock: &Clock,
 ) -> Result<Vec<Figure>, String> {
     let (received, went) = (after.received() - before.received(), after.transmitted() - before.transmitted());
@@ -227,8 +237,6 @@ fn run_figures(
     }
     let one = |name: &str, unit: &str, better, value| Figure::new(name, unit, better, vec![value]);
     let elapsed = after.elapsed() - before.elapsed();
-    // What others took of the cores is not the function's.
-    let worked = elapsed.saturating_sub(waited).max(1);
     let whole = worked as f64 / came as f64;
     let seconds = worked as f64 / before.workers.len().max(1) as f64 / clock.hz() as f64;
     let mut figures = Vec::new();

@@ -33,6 +33,19 @@ impl Waiting {
     }
 }
 
+/// How often a measurement is made anew that [others disturbed](worked).
+pub(super) const TRIES: usize = 20;
+
+/// What is said where that did not help.
+pub(super) const DISTURBED: &str =
+    "others had the core for more than half of the time, again and again; measure when the machine is quieter";
+
+/// Of so many cycles those for which workers had their cores. `None` where they had to wait for more than half of them: then figures would be of what
+/// others did, and a wait that began before is told when it ends, so that it may even be longer than the measurement.
+pub(super) fn worked(elapsed: u64, waited: u64) -> Option<u64> {
+    elapsed.checked_sub(waited).filter(|worked| *worked >= elapsed / 2)
+}
+
 /// The number of the thread of the worker on a core.
 pub(super) fn thread_of(core: usize) -> Option<u32> {
     let wanted = weir_engine::thread_name(&core.to_string());
@@ -48,4 +61,17 @@ pub(super) fn thread_of(core: usize) -> Option<u32> {
 fn waited(file: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
     text.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_disturbed_has_no_figures() {
+        assert_eq!(worked(1000, 0), Some(1000));
+        assert_eq!(worked(1000, 400), Some(600));
+        assert_eq!(worked(1000, 500), Some(500));
+        assert_eq!((worked(1000, 501), worked(1000, 1000), worked(1000, 7000)), (None, None, None));
+    }
 }
