@@ -225,20 +225,30 @@ impl Packet {
     /// packet's; others are zeroed. False, and nothing done, if it does not fit.
     #[inline(always)]
     pub fn renew<const N: usize>(&mut self, front: &[u8; N], len: usize) -> bool {
+        let end = self.header().data_off as usize + self.header().data_len as usize;
+        if !self.renew_stale(front, len) {
+            return false;
+        }
+        let known = end.saturating_sub(HEADROOM).max(N);
+        if len > known {
+            self.zero_from(known);
+        }
+        true
+    }
+
+    /// [`Packet::renew`], but that bytes behind `front` are whatever the buffer holds: for measurements with frames of many lengths, whose
+    /// packets nobody gets.
+    #[inline(always)]
+    pub fn renew_stale<const N: usize>(&mut self, front: &[u8; N], len: usize) -> bool {
         const { assert!(N <= REACH / 2) };
         let header = self.header_mut();
         if HEADROOM + len.max(REACH) > header.buf_len as usize {
             return false;
         }
-        let end = header.data_off as usize + header.data_len as usize;
         header.data_off = HEADROOM as u16;
         header.data_len = len as u16;
         header.pkt_len = len as u32;
         *self.window_mut(0) = *front;
-        let known = end.saturating_sub(HEADROOM).max(N);
-        if len > known {
-            self.zero_from(known);
-        }
         true
     }
 

@@ -146,8 +146,12 @@ fn a_renewed_packet_is_what_it_was_before_it_went_round() {
             _ => 0,
         };
         assert!(packet.bytes().iter().enumerate().all(|(at, byte)| *byte == expected(at)), "{back} {cut} {len}");
-        assert!(!packet.renew(&front, 513));
+        assert!(!packet.renew(&front, 513) && !packet.renew_stale(&front, 513));
         assert_eq!(packet.len(), len);
+        // Only what was written is known of one that was renewed stale.
+        assert!(packet.trim_front(3) && packet.renew_stale(&front, 300));
+        assert_eq!((packet.headroom(), packet.len(), packet.header().pkt_len), (HEADROOM, 300, 300));
+        assert_eq!(packet.bytes()[..16], front);
         pool.free(packet);
     }
 }

@@ -59,10 +59,17 @@ impl Chosen {
 /// See [`Case::prepare`].
 pub type Prepare = fn(&dyn Instance, &[PortInfo], &Chosen) -> Result<Traffic, String>;
 
+/// Bytes of a frame, from its start, that a [`Case`] writes.
+pub const HEADER: usize = 128;
+
 /// The packets of a [`Case`], and how to know that they came out right.
+///
+/// Frames may differ in length, in any of their first [`HEADER`] bytes and in kind: a case mixes kinds by the number of the frame. Of frames of
+/// one length the source keeps every 8-byte word in which any two differ, so it is cheaper where a kind that is rare has a length of its own.
 pub struct Traffic {
-    /// The `n`-th frame: given its number, writes its bytes to a cleared 64-byte buffer and returns its length. Of a longer
-    /// frame it writes the first 64 bytes; the others are what the buffer held.
+    /// The `n`-th frame: given its number, writes its bytes to a cleared buffer and returns its length. Of a longer frame it writes the
+    /// first [`HEADER`] bytes; the others are zero, or what some packet left there. So are all behind 64 where no frame of the case
+    /// has anything there: the source of such a case touches a single cache line.
     pub frame: MakeFrame,
     /// How many frames make a round; then they repeat.
     pub frames: u64,
@@ -84,7 +91,7 @@ impl Traffic {
             }
             frame
         };
-        let frame = |_: u64, bytes: &mut [u8; 64]| {
+        let frame = |_: u64, bytes: &mut [u8; HEADER]| {
             bytes.iter_mut().zip(FRAME).for_each(|(to, from)| *to = from);
             FRAME.len()
         };
@@ -97,7 +104,7 @@ impl Traffic {
 }
 
 /// See [`Traffic::frame`].
-pub type MakeFrame = Box<dyn FnMut(u64, &mut [u8; 64]) -> usize + Send>;
+pub type MakeFrame = Box<dyn FnMut(u64, &mut [u8; HEADER]) -> usize + Send>;
 
 /// See [`Traffic::check`].
 pub type CheckFrame = Box<dyn FnMut(&[u8]) -> Result<(), String> + Send>;

@@ -8,7 +8,7 @@ mod six;
 use std::net::Ipv4Addr;
 
 use serde_json::json;
-use weir_stage::case::{Prepare, Traffic};
+use weir_stage::case::{HEADER, Prepare, Traffic};
 use weir_stage::{Case, Instance, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::mpls::Label;
@@ -114,8 +114,8 @@ impl Line {
         self.0
     }
 
-    /// Its last two bytes are 0, as a case writes 64 bytes of a frame, and they lie behind those of a packet from the core. Keys tell
-    /// equal addresses apart.
+    /// Its last two bytes are 0: of a packet from the core they lie behind the 64 bytes that these cases write. Keys tell equal addresses
+    /// apart.
     fn address(self) -> Ipv4Addr {
         Ipv4Addr::new(10, (self.0 % 250) as u8, 0, 0)
     }
@@ -184,7 +184,7 @@ fn up(instance: &dyn Instance, ports: &[PortInfo], count: u32, skew: u32) -> Res
     subscribe(instance, count, false, |line| ("ipv4", line.address().to_string()))?;
     let to = ingress_mac(ports)?;
     let mut random = Random::new(1);
-    let frame = move |_: u64, bytes: &mut [u8; 64]| {
+    let frame = move |_: u64, bytes: &mut [u8; HEADER]| {
         let hot = random.below(100) < u64::from(skew);
         let line = Line(below(&mut random, if hot { count / 100 } else { count }));
         let network = below(&mut random, NETWORKS);
@@ -226,7 +226,7 @@ fn down(instance: &dyn Instance, ports: &[PortInfo], count: u32) -> Result<Traff
     subscribe(instance, count, true, |line| ("ipv4", line.address().to_string()))?;
     let to = ingress_mac(ports)?;
     let mut random = Random::new(2);
-    let frame = move |_: u64, bytes: &mut [u8; 64]| {
+    let frame = move |_: u64, bytes: &mut [u8; HEADER]| {
         let line = Line(below(&mut random, count));
         let inner = packet(Ipv4Addr::new(11, 0, 0, 1), line.address());
         let mut outer = vec![0x45, 0, 0, (TUNNEL + PACKET) as u8, 0, 0, 0x40, 0, 64, ipv4::GRE, 0, 0, 198, 51, 100, 1];
@@ -236,7 +236,9 @@ fn down(instance: &dyn Instance, ports: &[PortInfo], count: u32) -> Result<Traff
         let gre = [0x20, 0, 8, 0];
         let ethertype = ethernet::MPLS.to_be_bytes();
         let from = [2, 0, 0, 2, 0, 0];
-        write(bytes, &[&to.0, &from, &ethertype, &label, &outer, &gre, &line.key().to_be_bytes(), &inner]);
+        // Behind the first cache line nothing varies: it is left alone, so that the source brings it no nearer.
+        let (first_line, _) = bytes.split_at_mut(64);
+        write(first_line, &[&to.0, &from, &ethertype, &label, &outer, &gre, &line.key().to_be_bytes(), &inner]);
         Ethernet::LEN + label.len() + TUNNEL + PACKET
     };
     Ok(Traffic { frame: Box::new(frame), frames: FRAMES, check: Box::new(check_down) })

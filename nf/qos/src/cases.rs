@@ -5,7 +5,7 @@
 //! measured.
 
 use weir_stage::Case;
-use weir_stage::case::Traffic;
+use weir_stage::case::{HEADER, Traffic};
 use weir_wire::vlan::Vlan;
 use weir_wire::{View, ethernet};
 
@@ -80,7 +80,7 @@ fn case<const USERS: u64, const TIMES: u64>(name: &'static str, shaped: Shaped, 
 
 /// Frames of random users, each of whom sends so many of them, in turns with others.
 fn traffic(users: u64, times: u64) -> Traffic {
-    let frame = move |n: u64, bytes: &mut [u8; 64]| {
+    let frame = move |n: u64, bytes: &mut [u8; HEADER]| {
         let (round, turn) = (n / (IN_PLAY * times), n % IN_PLAY);
         let user = below(round * IN_PLAY + turn, users);
         let tags = [

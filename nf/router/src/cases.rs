@@ -10,7 +10,7 @@ mod vlan;
 use std::net::Ipv4Addr;
 
 use serde_json::json;
-use weir_stage::case::{Prepare, Traffic};
+use weir_stage::case::{HEADER, Prepare, Traffic};
 use weir_stage::{Case, Chosen, Instance, Knob, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::{Ethernet, Ipv4, MacAddr, View, validity};
@@ -70,6 +70,10 @@ fn all_of_four() -> Vec<Case> {
         case("ttl-flood", "one destination, every other packet at the end of its TTL", &[], "", ttl_flood),
         case("ttl-flood-dropped", "the same, but the slow path takes none of them", &[], CLOSED, ttl_flood),
         case("two-ports", "packets to addresses behind either port in turn", &[], "", two_ports),
+        Case {
+            knobs: &[],
+            ..case("imix", "one destination, frames of 64, 594 and 1,518 bytes as 7 : 4 : 1", &[], "", imix)
+        },
         vlan::one(),
         vlan::many(),
         two_vrfs(),
@@ -170,7 +174,7 @@ fn traffic(
     mut expected: impl FnMut(Ipv4Addr, MacAddr) -> Result<(), String> + Send + 'static,
 ) -> Traffic {
     let mut whole = vec![0; (chosen.number(FRAME.name) - CHECK_SEQUENCE) as usize];
-    let frame = move |n: u64, bytes: &mut [u8; 64]| {
+    let frame = move |n: u64, bytes: &mut [u8; HEADER]| {
         let (destination, source_port, ttl) = vary(n);
         let frame = UdpFrame {
             source_mac: mac_of(SOURCE),
@@ -220,6 +224,25 @@ fn one_destination(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen)
     one_route(instance, 1)?;
     let expected = |to, mac| check_next_hop(to, mac, mac_of(gateway(0)));
     Ok(traffic(ingress_mac(ports)?, chosen, 1, |_| (DESTINATION, 9, usual_ttl()), expected))
+}
+
+/// Frames of several lengths, in the mix that the generator calls so too.
+fn imix(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
+    one_route(instance, 1)?;
+    let to = ingress_mac(ports)?;
+    let expected = |to, mac| check_next_hop(to, mac, mac_of(gateway(0)));
+    let of_length = |frame| {
+        let mut chosen = chosen.clone();
+        chosen.numbers.insert(FRAME.name, frame);
+        traffic(to, &chosen, 1, |_| (DESTINATION, 9, usual_ttl()), expected)
+    };
+    let [mut short, mut middle, mut long] = [64, 594, 1518].map(of_length);
+    let frame = move |n: u64, bytes: &mut [u8; HEADER]| match n {
+        0..7 => (short.frame)(n, bytes),
+        7..11 => (middle.frame)(n, bytes),
+        _ => (long.frame)(n, bytes),
+    };
+    Ok(Traffic { frame: Box::new(frame), frames: 12, check: short.check })
 }
 
 fn exceptions(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {

@@ -11,7 +11,7 @@ use weir_mem::Clock;
 use weir_packet::buffers_needed;
 use weir_port_mem::Loop;
 use weir_stage::Case;
-use weir_stage::case::{Knob, Traffic};
+use weir_stage::case::{HEADER, Knob, Traffic};
 
 use super::super::cpp;
 use super::super::rig::{Rig, Setup};
@@ -27,7 +27,7 @@ const KNOBS: &[Knob] = &[Knob { name: "users", help: "users", usual: 1, least: 1
 fn case(name: &'static str, shaped: &Users) -> Case {
     let prepare = |_: &dyn weir_stage::Instance, _: &[weir_stage::PortInfo], chosen: &weir_stage::Chosen| {
         let all = chosen.number("users");
-        let frame = move |n: u64, bytes: &mut [u8; 64]| users::write((n % all) as u32, bytes);
+        let frame = move |n: u64, bytes: &mut [u8; HEADER]| users::write((n % all) as u32, bytes);
         let check = move |bytes: &[u8]| match users::user_of(bytes) {
             user if u64::from(user) < all && bytes.len() == users::FRAME => Ok(()),
             user => Err(format!("{} bytes came out of user {user}", bytes.len())),

@@ -1,9 +1,9 @@
-//! The cases of IPv6. Headers of 40 bytes leave no room for more in the 64 bytes that a case writes: upstream they are 62 bytes with tags, to
-//! the core in GRE below a label; downstream they come as plain IPv6, as behind a tunnel's headers there would be none left.
+//! The cases of IPv6. Headers of 40 bytes leave no room for more in the 64 bytes that these cases write: upstream they are 62 bytes with tags,
+//! to the core in GRE below a label; downstream they come as plain IPv6, as behind a tunnel's headers there would be none left.
 
 use std::net::Ipv6Addr;
 
-use weir_stage::case::Traffic;
+use weir_stage::case::{HEADER, Traffic};
 use weir_stage::{Case, Instance, PortInfo, Random};
 use weir_wire::mpls::Label;
 use weir_wire::vlan::Vlan;
@@ -79,7 +79,7 @@ fn up(instance: &dyn Instance, ports: &[PortInfo], count: u32) -> Result<Traffic
     subscribe(instance, count, true, |line| ("ipv6", format!("{}/64", line.network())))?;
     let to = ingress_mac(ports)?;
     let mut random = Random::new(3);
-    let frame = move |_: u64, bytes: &mut [u8; 64]| {
+    let frame = move |_: u64, bytes: &mut [u8; HEADER]| {
         let (line, network) = (Line(below(&mut random, count)), below(&mut random, NETWORKS));
         let tags = [line.svlan().to_be_bytes(), ethernet::CVLAN.to_be_bytes(), line.cvlan().to_be_bytes()];
         let types = [ethernet::SVLAN.to_be_bytes(), ethernet::IPV6.to_be_bytes()];
@@ -113,7 +113,7 @@ fn down(instance: &dyn Instance, ports: &[PortInfo], count: u32) -> Result<Traff
     subscribe(instance, count, true, |line| ("ipv6", format!("{}/64", line.network())))?;
     let to = ingress_mac(ports)?;
     let mut random = Random::new(4);
-    let frame = move |_: u64, bytes: &mut [u8; 64]| {
+    let frame = move |_: u64, bytes: &mut [u8; HEADER]| {
         let line = Line(below(&mut random, count));
         let from = [2, 0, 0, 2, 0, 0];
         write(bytes, &[&to.0, &from, &ethernet::IPV6.to_be_bytes(), &packet(far(0), line.host())]);

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 
 use ipnet::Ipv6Net;
 use serde_json::json;
-use weir_stage::case::{Prepare, Traffic};
+use weir_stage::case::{HEADER, Prepare, Traffic};
 use weir_stage::{Case, Chosen, Instance, PortInfo, Random};
 use weir_table::lpm6::{Prefix6, sample};
 use weir_wire::{Ethernet, Ipv6, MacAddr, View, ethernet, ipv6, validity6};
@@ -76,7 +76,7 @@ fn address(instance: &dyn Instance) -> Result<(), String> {
 }
 
 /// A frame of which the headers are written.
-fn write(bytes: &mut [u8; 64], to: MacAddr, destination: Ipv6Addr, chosen: &FrameLength) -> usize {
+fn write(bytes: &mut [u8; HEADER], to: MacAddr, destination: Ipv6Addr, chosen: &FrameLength) -> usize {
     let payload = (chosen.0 - Ethernet::LEN - Ipv6::LEN) as u16;
     let start = [0x60, 0, 0, 0];
     let parts: [&[u8]; 8] = [
@@ -146,7 +146,7 @@ fn mixed(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result
     let (to, length) = (ingress_mac(ports)?, FrameLength::of(chosen));
     let expected = |to, mac| check_next_hop(to, mac, mac_of4(gateway4(0)));
     let mut four = traffic(to, chosen, 1, |_| (DESTINATION, 9, usual_ttl()), expected);
-    let frame = move |n: u64, bytes: &mut [u8; 64]| match n % 2 {
+    let frame = move |n: u64, bytes: &mut [u8; HEADER]| match n % 2 {
         0 => (four.frame)(n, bytes),
         _ => write(bytes, to, DESTINATION6, &length),
     };

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use serde_json::json;
 use weir_ip::Tags;
 use weir_ip::tags::{FRONT_LEN, Front, Tag};
-use weir_stage::case::Traffic;
+use weir_stage::case::{HEADER, Traffic};
 use weir_stage::{Case, Chosen, Instance, PortInfo, Random};
 use weir_wire::build::UdpFrame;
 use weir_wire::vlan::is_tag;
@@ -89,7 +89,7 @@ fn between(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen, count: 
     let to = ingress_mac(ports)?;
     // The tag comes on top, as it does on a line.
     let mut whole = vec![0; (chosen.number(FRAME.name) - CHECK_SEQUENCE) as usize];
-    let frame = move |_: u64, bytes: &mut [u8; 64]| {
+    let frame = move |_: u64, bytes: &mut [u8; HEADER]| {
         let [from, behind] = [(), ()].map(|()| random.below(count.into()) as u16);
         let source = host(INSIDE, from);
         let frame = UdpFrame {

@@ -45,7 +45,7 @@ impl Users {
 }
 
 /// Writes the frame of a user: two tags, IPv4, UDP.
-pub fn write(user: u32, bytes: &mut [u8; 64]) -> usize {
+pub fn write(user: u32, bytes: &mut [u8]) -> usize {
     let [outer, inner] = [user / INNER + 1, user % INNER + 1].map(|id| (id as u16).to_be_bytes());
     let start = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xa8, outer[0], outer[1], 0x81, 0, inner[0], inner[1], 8, 0];
     // An IPv4 header without options, UDP.
