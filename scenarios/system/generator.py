@@ -3,12 +3,13 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 
 from lab import PATIENCE, pcapfile
 from lab.packets import IP, UDP, Ether, raw
-from lab.weir import PROGRAM
+from lab.weir import PROGRAM, ROOT
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q
 
@@ -115,6 +116,46 @@ def test_fields_come_from_a_table():
         (folder / "rows.csv").write_text("udp.destination,ipv4.source\n53,10.0.0.1\n70000,10.0.0.2\n", encoding="utf-8")
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
         assert done.returncode == 1 and "rows.csv:3:1" in done.stderr and "70000" in done.stderr, done.stderr
+
+
+def test_a_binding_table_makes_the_traffic_of_both_sides():
+    """Byte for byte what scapy makes of the row, with a port of its port set; all rows come, in no order, and the table is the shipped one."""
+    table = (ROOT / "configs" / "gen-softwires.csv").read_text(encoding="utf-8").splitlines()
+    rows = [dict(zip(table[1].split(","), line.split(","))) for line in table[2:]]
+    with tempfile.TemporaryDirectory(prefix="weir-scenario-") as folder:
+        folder = pathlib.Path(folder)
+        for name in ("gen-softwires.lua", "gen-softwires.csv"):
+            shutil.copy(ROOT / "configs" / name, folder)
+        done = subprocess.run((PROGRAM, "gen", folder / "gen-softwires.lua"), capture_output=True, text=True, check=False, timeout=PATIENCE)
+        assert done.returncode == 0, done.stderr + done.stdout
+        sides = {side: [frame for _, frame in pcapfile.read(folder / f"{side}.pcap")] for side in ("internet", "customers")}
+    hits = {side: [] for side in sides}
+    for side, frames in sides.items():
+        assert len(frames) == 1000
+        for frame in frames:
+            ether = Ether(frame)
+            inner, (near, far) = ether[IP], ("src", "dst") if side == "customers" else ("dst", "src")
+            port = inner[UDP].sport if side == "customers" else inner[UDP].dport
+            owners = [n for n, row in enumerate(rows) if row["ipv4"] == getattr(inner, near) and _is_port_of(row, port)]
+            assert len(owners) == 1, (side, frame.hex())
+            row = rows[owners[0]]
+            ports = {"sport": port, "dport": 53} if side == "customers" else {"sport": 53, "dport": port}
+            expected = IP(**{near: row["ipv4"], far: getattr(inner, far)}, id=0, ttl=64) / UDP(**ports)
+            outer = IPv6(src=row["b4"], dst=row["aftr"], hlim=64, nh=4) if side == "customers" else None
+            head = Ether(src=ether.src, dst=ether.dst) / outer if outer else Ether(src=ether.src, dst=ether.dst)
+            data = len(frame) - len(raw(head)) - 28
+            assert frame == raw(head / expected / bytes(data)), f"{side}: {frame.hex()}"
+            hits[side].append((owners[0], port))
+        assert {row for row, _ in hits[side]} == set(range(len(rows)))
+        assert len(set(hits[side])) > 500, "ports vary"
+    assert hits["internet"] != sorted(hits["internet"])
+
+
+def _is_port_of(row, port):
+    """Whether a port is in a row's port set, by RFC 7597 section 5.1."""
+    length, offset = (int(row[column] or 0) for column in ("psid_length", "psid_offset"))
+    psid = port >> (16 - offset - length) & ((1 << length) - 1)
+    return psid == int(row["psid"]) and (offset == 0 or port >> (16 - offset) > 0)
 
 
 TWO_WORKERS = """

@@ -45,7 +45,9 @@ pub struct Rows<R> {
     input: R,
     line: Vec<u8>,
     number: u64,
-    names: Vec<&'static str>,
+    names: Vec<Cow<'static, str>>,
+    /// Whether columns of other names are passed over.
+    others: bool,
     /// Where in a row each of the names stands.
     positions: Vec<Option<usize>>,
     columns: usize,
@@ -58,7 +60,7 @@ pub struct Row<'a> {
     file: &'a str,
     number: u64,
     line: &'a str,
-    names: &'a [&'static str],
+    names: &'a [Cow<'static, str>],
     positions: &'a [Option<usize>],
     fields: &'a [Range<usize>],
 }
@@ -75,23 +77,41 @@ impl<R: BufRead> Rows<R> {
         required: &[&'static str],
         optional: &[&'static str],
     ) -> Result<Self, Vec<ConfigError>> {
-        let names: Vec<&'static str> = required.iter().chain(optional).copied().collect();
-        let mut rows = Self {
-            file: file.into(),
-            input,
-            line: Vec::new(),
-            number: 0,
-            positions: vec![None; names.len()],
-            names,
-            columns: 0,
-            fields: Vec::new(),
-        };
+        let names = required.iter().chain(optional).map(|name| Cow::Borrowed(*name)).collect();
+        Self::start(file.into(), input, names, required.len(), false)
+    }
+
+    /// The same for a file that belongs to somebody else: columns of other names are passed over.
+    ///
+    /// # Errors
+    /// What is wrong with the header.
+    pub fn among_others(
+        file: impl Into<String>,
+        input: R,
+        required: &[String],
+        optional: &[String],
+    ) -> Result<Self, Vec<ConfigError>> {
+        let names = required.iter().chain(optional).map(|name| Cow::Owned(name.clone())).collect();
+        Self::start(file.into(), input, names, required.len(), true)
+    }
+
+    fn start(
+        file: String,
+        input: R,
+        names: Vec<Cow<'static, str>>,
+        required: usize,
+        others: bool,
+    ) -> Result<Self, Vec<ConfigError>> {
+        let positions = vec![None; names.len()];
+        let line = Vec::new();
+        let mut rows = Self { file, input, line, number: 0, names, others, positions, columns: 0, fields: Vec::new() };
         rows.header(required).map_err(|error| vec![*error])?;
         Ok(rows)
     }
 
-    fn header(&mut self, required: &[&'static str]) -> Result<(), Box<ConfigError>> {
-        let expected = || format!("a first line such as {:?}", required.join(","));
+    fn header(&mut self, required: usize) -> Result<(), Box<ConfigError>> {
+        let needed = self.names.get(..required).unwrap_or_default().join(",");
+        let expected = || format!("a first line such as {needed:?}");
         if !self.read_line()? {
             return Err(self.error(0, "is empty").allowed(expected()).into());
         }
@@ -101,7 +121,10 @@ impl<R: BufRead> Rows<R> {
         for (position, range) in self.fields.iter().enumerate() {
             let name = unquoted(line, range);
             let Some(known) = self.names.iter().position(|known| *known == name) else {
-                let near = nearest(&name, self.names.iter().copied());
+                if self.others {
+                    continue;
+                }
+                let near = nearest(&name, self.names.iter().map(AsRef::as_ref));
                 return Err(self
                     .error(column_of(line, range), "is no column")
                     .found(&Value::text(&name))
@@ -114,11 +137,16 @@ impl<R: BufRead> Rows<R> {
                 return Err(self.error(column_of(line, range), "is a column twice").found(&Value::text(name)).into());
             }
         }
-        let missing = required.iter().zip(&self.positions).find(|(_, position)| position.is_none());
-        match missing {
-            Some((name, _)) => Err(self.error(0, format!("has no column {name:?}")).allowed(expected()).into()),
-            None => Ok(()),
+        let missing = self.names.iter().zip(&self.positions).take(required).find(|(_, position)| position.is_none());
+        let Some((missing, _)) = missing else { return Ok(()) };
+        let error = self.error(0, format!("has no column {missing:?}")).allowed(expected());
+        if !self.others {
+            return Err(error.into());
         }
+        let there: Vec<_> = self.fields.iter().map(|range| unquoted(line, range)).collect();
+        let near = nearest(missing, there.iter().map(AsRef::as_ref));
+        let has = || format!("it has {}", there.join(", "));
+        Err(error.remedy(near.map_or_else(has, |near| format!("did you mean {near:?}?"))).into())
     }
 
     /// The next row; `None` at the end, or when the file cannot be read on. A line that is no row is reported and
@@ -297,7 +325,7 @@ impl<'a> Row<'a> {
     pub fn error(&self, column: usize, kind: ErrorKind, problem: impl Into<String>) -> ConfigError {
         let start = self.range(column).map_or(1, |range| column_of(self.line, range));
         let place = Place::column(self.file, self.number, start);
-        ConfigError::new(kind, &place, self.names.get(column).copied().unwrap_or_default(), problem)
+        ConfigError::new(kind, &place, self.names.get(column).map_or("", AsRef::as_ref), problem)
     }
 
     fn range(&self, column: usize) -> Option<&'a Range<usize>> {

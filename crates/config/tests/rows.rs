@@ -111,6 +111,23 @@ fn a_function_can_add_errors_of_its_own() {
     assert!(rows.next(&mut errors).is_none());
 }
 
+#[test]
+fn columns_of_others_are_passed_over() {
+    let text = "mac,b4,ipv4,note\n02:00:00:00:00:01,2001:db8::1,192.0.2.1,\"a, b\"\n";
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let mut rows = Rows::among_others("r.csv", text.as_bytes(), &names(&["ipv4"]), &names(&["b4", "psid"])).unwrap();
+    let mut errors = Errors::new();
+    let row = rows.next(&mut errors).unwrap();
+    assert_eq!([0, 1, 2].map(|column| row.text(column).into_owned()), ["192.0.2.1", "2001:db8::1", ""]);
+    let error = row.error(1, ErrorKind::Duplicate, "is there already");
+    assert_eq!(error.to_string(), "r.csv:2:19: b4: is there already");
+    let told = |names: &[String]| Rows::among_others("r.csv", text.as_bytes(), names, &[]).unwrap_err()[0].to_string();
+    let near = told(&names(&["ipv6", "b4"]));
+    assert!(near.contains("has no column \"ipv6\"") && near.ends_with("did you mean \"ipv4\"?"), "{near}");
+    let far = told(&names(&["destination"]));
+    assert!(far.ends_with("it has mac, b4, ipv4, note"), "{far}");
+}
+
 proptest! {
     /// Fields written as RFC 4180 has it come back as they were.
     #[test]

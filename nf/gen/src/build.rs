@@ -3,19 +3,20 @@
 use std::net::IpAddr;
 use std::path::Path as FilePath;
 
-use weir_config::{ConfigError, Element, ErrorKind, Errors, Path, Rows};
+use weir_config::{ConfigError, Element, ErrorKind, Path};
 use weir_measure::signature::Form;
 use weir_stage::{Env, PortInfo};
 
-use crate::config::{Gaps, GenConfig, StreamConfig, Timing};
-use crate::layers::{self, Around, Built, Part};
+use crate::config::{Gaps, GenConfig, RowOrder, StreamConfig, Timing};
+use crate::layers::{self, Around, Built};
 use crate::load::{CHECK_SEQUENCE, Gap, Load, Pace};
 use crate::random::Random;
 use crate::replay::Replay;
 use crate::report::About;
 use crate::shared::NextHop;
 use crate::stream::{Content, Limit, Stream};
-use crate::template::{Columns, Template};
+use crate::table::Columns;
+use crate::template::Template;
 
 /// What a capture file holds.
 #[derive(Clone, Debug, Default)]
@@ -28,9 +29,6 @@ pub struct Capture {
 
 /// Reads a capture file, in bounded memory; or says in a sentence what is wrong with it.
 pub type ReadCapture = fn(&FilePath) -> Result<Capture, String>;
-
-/// Rows of a table at most.
-const MOST_ROWS: usize = 10_000_000;
 
 /// A stream as it was built.
 pub(crate) struct Ready {
@@ -225,7 +223,8 @@ impl Builder<'_> {
         let form = self.form(config, &built, shortest, path)?;
         let columns = self.columns(config, &built, path)?;
         let signature = form.map(|form| (form, n as u16));
-        let template = Template::new(&built, &config.size, &columns, signature, (self.config.seed, n as u64));
+        let columns = columns.as_ref().map(|columns| (columns, config.rows));
+        let template = Template::new(&built, &config.size, columns, signature, (self.config.seed, n as u64));
         let sizes = config.size.lengths.iter().map(|&length| u64::from(length)).collect();
         Some(Made { content: Content::Template(Box::new(template)), sizes, form, remark: None })
     }
@@ -251,47 +250,40 @@ impl Builder<'_> {
         Some(form)
     }
 
-    /// The columns of the stream's table that its fields ask for.
-    fn columns(&mut self, config: &StreamConfig, built: &Built, path: &Path<'_>) -> Option<Columns> {
-        // The lower half of a field comes from the same column as the upper one.
-        let wanted: Vec<_> =
-            built.places.iter().filter(|place| place.values.column && place.part != Part::Lower).collect();
-        let Some(file) = &config.table else {
-            if let Some(place) = wanted.first() {
-                let problem = format!("{} is to be a column, and there is no table", place.name);
-                let error = self.element.error(ErrorKind::Missing, &path.field("table"), problem);
-                self.errors.push(error.remedy("add table = \"values.csv\""));
-                return None;
-            }
-            return Some(Columns::new());
-        };
-        if wanted.is_empty() {
-            let error = self.element.error(
-                ErrorKind::Conflict,
-                &path.field("table"),
-                "no field is \"column\", so nothing is taken from it",
-            );
-            self.errors.push(error.remedy("write \"column\" for the fields that it holds, or leave it out"));
+    /// The columns of the stream's table that its fields ask for: `Some(None)` for none.
+    #[allow(clippy::option_option, reason = "no columns, and columns that are wrong, are different things")]
+    fn columns(&mut self, config: &StreamConfig, built: &Built, path: &Path<'_>) -> Option<Option<Columns>> {
+        let wanted = built.places.iter().find(|place| place.values.cell.is_some());
+        let table = path.field("table");
+        let (Some(file), Some(_)) = (&config.table, wanted) else {
+            let (kind, problem, remedy) = match wanted {
+                Some(place) => {
+                    let problem = format!("{} is to be a column, and there is no table", place.name);
+                    (ErrorKind::Missing, problem, "add table = \"values.csv\"")
+                }
+                None if config.table.is_some() => {
+                    let problem = "no field is \"column\", so nothing is taken from it".to_owned();
+                    (ErrorKind::Conflict, problem, "write \"column\" for the fields that it holds, or leave it out")
+                }
+                None if config.rows != RowOrder::Turn => {
+                    (ErrorKind::Missing, "has no table to take rows of".to_owned(), "add table = \"values.csv\"")
+                }
+                None => return Some(None),
+            };
+            self.errors.push(self.element.error(kind, &table, problem).remedy(remedy));
             return None;
-        }
-        let names: Vec<&'static str> = wanted.iter().filter_map(|place| known_column(&place.name)).collect();
-        let opened = self.env.folder.map(|folder| folder.open_file(file));
-        let input = match opened {
+        };
+        let input = match self.env.folder.map(|folder| folder.open_file(file)) {
             Some(Ok(input)) => input,
             Some(Err(problem)) => {
-                self.wrong(ErrorKind::File, &path.field("table"), problem);
+                self.wrong(ErrorKind::File, &table, problem);
                 return None;
             }
-            None => return Some(Columns::new()),
+            None => return Some(None),
         };
-        let bits: Vec<(String, u32)> = wanted.iter().map(|place| (place.name.clone(), place.field_bits())).collect();
-        match read_columns(&file.to_string(), std::io::BufReader::new(input), &names, &bits) {
-            Ok(columns) => Some(columns),
-            Err(errors) => {
-                self.errors.extend(errors);
-                None
-            }
-        }
+        let input = std::io::BufReader::new(input);
+        let read = crate::table::read(&file.to_string(), input, &built.places, &config.port_sets);
+        read.map(Some).map_err(|errors| self.errors.extend(errors)).ok()
     }
 
     fn replay(&mut self, config: &StreamConfig, file: &weir_config::FilePath, path: &Path<'_>) -> Option<Made> {
@@ -353,95 +345,4 @@ fn asked_pps(load: Load, content: &Content, sizes: &[u64]) -> Option<f64> {
         }
         Load::Max | Load::Share(_) => None,
     }
-}
-
-/// The fields that may be columns.
-const COLUMNS: &[&str] = &[
-    "ethernet.source",
-    "ethernet.destination",
-    "ethernet.ethertype",
-    "vlan.id",
-    "vlan.priority",
-    "vlan.drop_eligible",
-    "mpls.label",
-    "mpls.class",
-    "mpls.ttl",
-    "arp.operation",
-    "arp.sender_mac",
-    "arp.sender",
-    "arp.target_mac",
-    "arp.target",
-    "ipv4.source",
-    "ipv4.destination",
-    "ipv4.ttl",
-    "ipv4.dscp",
-    "ipv4.ecn",
-    "ipv4.identification",
-    "ipv4.dont_fragment",
-    "ipv4.protocol",
-    "ipv6.source",
-    "ipv6.destination",
-    "ipv6.hop_limit",
-    "ipv6.traffic_class",
-    "ipv6.flow_label",
-    "ipv6.next_header",
-    "gre.key",
-    "gre.protocol",
-    "udp.source",
-    "udp.destination",
-    "tcp.source",
-    "tcp.destination",
-    "tcp.sequence",
-    "tcp.acknowledgement",
-    "tcp.flags",
-    "tcp.window",
-    "icmp.kind",
-    "icmp.code",
-    "icmp.identifier",
-    "icmp.sequence",
-    "vxlan.vni",
-];
-
-fn known_column(name: &str) -> Option<&'static str> {
-    COLUMNS.iter().find(|known| **known == name).copied()
-}
-
-fn read_columns(
-    file: &str,
-    input: impl std::io::BufRead,
-    names: &[&'static str],
-    bits: &[(String, u32)],
-) -> Result<Columns, Vec<ConfigError>> {
-    let optional: Vec<&'static str> = COLUMNS.iter().filter(|known| !names.contains(known)).copied().collect();
-    let mut rows = Rows::new(file, input, names, &optional)?;
-    let mut errors = Errors::new();
-    let mut columns = vec![Vec::new(); names.len()];
-    'rows: while let Some(row) = rows.next(&mut errors) {
-        for (n, column) in columns.iter_mut().enumerate() {
-            let text = row.text(n);
-            let bits = bits.get(n).map_or(64, |bits| bits.1);
-            match value_of(&text).filter(|&value| bits >= 128 || value >> bits == 0) {
-                Some(value) if column.len() < MOST_ROWS => column.push(value),
-                Some(_) => {
-                    errors.push(row.error(n, ErrorKind::OutOfRange, format!("is behind more than {MOST_ROWS} rows")));
-                    break 'rows;
-                }
-                None => errors.push(row.error(n, ErrorKind::Malformed, format!("{text:?} is no value of {bits} bits"))),
-            }
-        }
-    }
-    errors.into_result(())?;
-    if columns.iter().any(Vec::is_empty) {
-        let place = weir_config::Place::line(file, 1);
-        return Err(vec![ConfigError::new(ErrorKind::Missing, &place, file, "has no rows")]);
-    }
-    Ok(names.iter().map(|name| (*name).to_owned()).zip(columns).collect())
-}
-
-/// A value in a table: an address of any kind, or a number.
-fn value_of(text: &str) -> Option<u128> {
-    use crate::values::{Kind, Mac, Number, V4, V6};
-    let text = text.trim();
-    let value = Number::<32>::parse(text).or_else(|| V4::parse(text)).or_else(|| Mac::parse(text));
-    value.or_else(|| V6::parse(text))
 }

@@ -6,7 +6,7 @@ use weir_config::{FilePath, Nanos, OneOrMany, PortName, Rate, choice, config, sc
 
 use crate::load::Load;
 use crate::size::Sizes;
-use crate::values::{Field, Mac, Number, V4, V6};
+use crate::values::{Field, Mac, Number, Port, V4, V6};
 
 scalar!(Load, Sizes);
 
@@ -107,7 +107,7 @@ config! {
 }
 
 config! {
-    /// An IPv6 header (RFC 8200). The length is made. Of an address 64 bits can vary: the lower ones.
+    /// An IPv6 header (RFC 8200). The length is made.
     pub(crate) struct Ipv6Layer {
         /// Where from.
         pub(crate) source: Option<Field<V6>> = optional, rebuild;
@@ -138,9 +138,9 @@ config! {
     /// A UDP header (RFC 768). Length and checksum are made; before VXLAN over IPv4 there is no checksum (RFC 7348).
     pub(crate) struct UdpLayer {
         /// The port that it comes from.
-        pub(crate) source: Option<Field<Number<16>>> = optional, rebuild;
+        pub(crate) source: Option<Field<Port>> = optional, rebuild;
         /// The port that it goes to.
-        pub(crate) destination: Option<Field<Number<16>>> = optional, rebuild;
+        pub(crate) destination: Option<Field<Port>> = optional, rebuild;
     }
 }
 
@@ -148,9 +148,9 @@ config! {
     /// A TCP header without options (RFC 9293). The checksum is made.
     pub(crate) struct TcpLayer {
         /// The port that it comes from.
-        pub(crate) source: Option<Field<Number<16>>> = optional, rebuild;
+        pub(crate) source: Option<Field<Port>> = optional, rebuild;
         /// The port that it goes to.
-        pub(crate) destination: Option<Field<Number<16>>> = optional, rebuild;
+        pub(crate) destination: Option<Field<Port>> = optional, rebuild;
         /// The sequence number.
         pub(crate) sequence: Option<Field<Number<32>>> = optional, rebuild;
         /// The acknowledgement number.
@@ -170,7 +170,7 @@ config! {
         /// The code.
         pub(crate) code: Option<Field<Number<8>>> = optional, rebuild;
         /// The identifier of an echo.
-        pub(crate) identifier: Option<Field<Number<16>>> = optional, rebuild;
+        pub(crate) identifier: Option<Field<Port>> = optional, rebuild;
         /// The sequence number of an echo.
         pub(crate) sequence: Option<Field<Number<16>>> = optional, rebuild;
     }
@@ -222,6 +222,27 @@ config! {
     }
 }
 
+choice! {
+    /// Which row of a table a packet takes.
+    pub(crate) enum RowOrder {
+        /// One after the other; after the last comes the first.
+        Turn = "in turn",
+        /// Any, at random.
+        Random = "random",
+    }
+}
+
+config! {
+    /// How ports are divided among those who share an address (RFC 7597 section 5.1). The column `psid` says which of the port sets is the
+    /// row's; the columns `psid_length` and `psid_offset` go before these keys, where they are there and not empty.
+    pub(crate) struct PortSetsConfig {
+        /// Bits of a PSID (k).
+        pub(crate) psid_length: u8 = default(0), rebuild, range(0..=16);
+        /// Bits of ports in front of the PSID (a); where there are some, ports in which all of them are 0 are nobody's.
+        pub(crate) psid_offset: u8 = default(0), rebuild, range(0..=16);
+    }
+}
+
 config! {
     /// A stream: packets of one template, at one rate, out of one port.
     pub(crate) struct StreamConfig {
@@ -231,9 +252,13 @@ config! {
         pub(crate) port: PortName = required, rebuild;
         /// The layers of its packets, from the outside in; Ethernet, IPv4 and UDP when absent.
         pub(crate) layers: Vec<Layer> = empty, rebuild, length(0..=16);
-        /// A table of values for the fields that say `"column"`: its columns are called as the fields are, `ipv4.source`. Each
-        /// packet takes a row, in order; after the last comes the first.
+        /// A table of values for the fields that say `"column"`, a CSV file: the column is called as the field is, `ipv4.source`, or as the
+        /// field says, `"column b4"`. Each packet takes a row.
         pub(crate) table: Option<FilePath> = optional, rebuild;
+        /// Which row each packet takes.
+        pub(crate) rows: RowOrder = default(RowOrder::Turn), rebuild;
+        /// The port sets of fields that say `"port set"`, as far as the table does not say it.
+        pub(crate) port_sets: PortSetsConfig = empty, rebuild;
         /// A capture file whose packets are sent instead.
         pub(crate) replay: Option<FilePath> = optional, rebuild;
         /// When the packets of a capture file are sent.

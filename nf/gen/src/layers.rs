@@ -13,7 +13,7 @@ use crate::values::Values;
 /// A field that takes more than one value.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
-    /// The name of its column in a table: `ipv4.source`.
+    /// What it is called, and its column in a table if nothing else is said: `ipv4.source`.
     pub(crate) name: String,
     /// Position of the word that it is in, an even number.
     pub(crate) at: usize,
@@ -23,6 +23,8 @@ pub(crate) struct Place {
     pub(crate) shift: u32,
     /// Bits that it has.
     pub(crate) bits: u32,
+    /// Whether it holds a port.
+    pub(crate) is_port: bool,
     /// Which part of the values stands here.
     pub(crate) part: Part,
     pub(crate) values: Values,

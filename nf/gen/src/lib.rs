@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `config`, `values`, `size`, `load` | what a configuration writes, and the sequences that it stands for |
 //! | `layers`, `template`, `replay` | the packets: from named layers, or from a capture file |
+//! | `table`, `ports` | rows of a table, and port sets |
 //! | `stream` | what is due, and what was sent |
 //! | `send`, `receive`, `resolve` | the stages |
 //! | `shared`, `report` | their numbers |
@@ -17,6 +18,7 @@ mod config;
 mod function;
 mod layers;
 mod load;
+mod ports;
 mod random;
 mod receive;
 mod replay;
@@ -27,6 +29,7 @@ mod sequence;
 mod shared;
 mod size;
 mod stream;
+mod table;
 mod template;
 mod values;
 

@@ -45,7 +45,12 @@ impl Random {
             return self.below(bound).into();
         }
         let next = u128::from(self.next()) << 64 | u128::from(self.next());
-        if bound == u128::MAX { next } else { next % bound }
+        match bound {
+            u128::MAX => next,
+            // Prefixes have so many addresses, and a division of 128 bits takes long.
+            _ if bound.is_power_of_two() => next & (bound - 1),
+            _ => next % bound,
+        }
     }
 
     /// The next number above 0 and up to 1.

@@ -212,13 +212,13 @@ mod tests {
     use crate::load::{Gap, Load, Pace};
     use crate::size::Sizes;
     use crate::stream::{Content as Packets, Limit};
-    use crate::template::{Columns, Template};
+    use crate::template::Template;
 
     #[test]
     fn a_stream_that_ended_is_late_for_nothing() {
         let built = layers::build(&layers::usual(), Around { mac: [2; 6] }).ok().unwrap();
         let sizes = Sizes::parse("64").unwrap();
-        let template = Template::new(&built, &sizes, &Columns::new(), None, (0, 0));
+        let template = Template::new(&built, &sizes, None, None, (0, 0));
         let load = Load::Packets(1000);
         let timing = (load, Pace::constant(load), vec![Gap::behind(load, 64)]);
         let limit = Limit { count: 3, duration: u64::MAX / 2, after: 0 };

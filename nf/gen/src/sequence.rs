@@ -15,8 +15,6 @@ pub(crate) enum Sequence {
     Ranges { spans: Vec<(u64, u64, u64)>, at: usize, next: u64 },
     /// Several ranges at random.
     RandomRanges { spans: Vec<(u64, u64, u64)>, len: u128, random: Random },
-    /// A list in turn.
-    List { values: Vec<u64>, next: usize },
     /// Half of values of 128 bits.
     Half { wide: Wide, part: Part },
 }
@@ -111,10 +109,6 @@ impl Sequence {
                     }
                     rest -= len;
                 }
-            }),
-            Sequence::List { values: list, next } => values.iter_mut().for_each(|value| {
-                *value = list.get(*next).copied().unwrap_or(0);
-                *next = if *next + 1 >= list.len() { 0 } else { *next + 1 };
             }),
             Sequence::Half { wide, part } => values.iter_mut().for_each(|value| *value = part.of(wide.next())),
         }

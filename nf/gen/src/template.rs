@@ -3,11 +3,14 @@
 use weir_measure::signature::{Form, Signer};
 use weir_packet::{BATCH, Packet};
 
+use crate::config::RowOrder;
 use crate::layers::{Built, LengthPlace, Part, Place, SumPlace};
 use crate::load::CHECK_SEQUENCE;
+use crate::ports;
 use crate::random::Random;
 use crate::sequence::Sequence;
 use crate::size::{Drawing, Sizes};
+use crate::table::{Columns, Cursor, Taken};
 
 /// A cache line.
 const LINE: usize = 64;
@@ -26,9 +29,44 @@ struct Varying {
     shift: u32,
     /// Whether it fills its word.
     whole: bool,
-    sequence: Sequence,
+    source: Source,
     /// Which checksums cover it.
     sums: Vec<usize>,
+}
+
+/// Where the values of a field come from.
+#[derive(Debug, Clone)]
+enum Source {
+    Sequence(Sequence),
+    /// A word of a row.
+    Word(usize),
+    /// A random port of the set in a word of a row.
+    Port(usize, Random),
+}
+
+impl Source {
+    fn of(place: &Place, taken: Option<Taken>, random: Random) -> Source {
+        match taken {
+            Some(Taken::Word(word)) => Source::Word(word),
+            Some(Taken::Port(word)) => Source::Port(word, random),
+            None => Source::Sequence(Sequence::of(&place.values, place.part, random)),
+        }
+    }
+
+    #[inline]
+    fn fill(&mut self, cursor: Option<&Cursor>, values: &mut [u64]) {
+        match (self, cursor) {
+            (Source::Sequence(sequence), _) => sequence.fill(values),
+            (Source::Word(word), Some(cursor)) => cursor.fill(*word, values),
+            (Source::Port(word, random), Some(cursor)) => {
+                cursor.fill(*word, values);
+                let mut own = *random;
+                values.iter_mut().for_each(|value| *value = ports::pick(*value, own.next()));
+                *random = own;
+            }
+            (Source::Word(_) | Source::Port(..), None) => {}
+        }
+    }
 }
 
 /// A checksum that has to be made for each packet.
@@ -60,20 +98,19 @@ pub(crate) struct Template {
     shapes: Vec<Shape>,
     drawing: Drawing,
     varying: Vec<Varying>,
+    /// The rows of a table that packets take.
+    cursor: Option<Cursor>,
     summed: Vec<Summed>,
     /// Working memory: the sums of each packet, per checksum.
     sums: Vec<[u64; BATCH]>,
 }
-
-/// A table of values for the fields that are columns: by their names.
-pub(crate) type Columns = std::collections::BTreeMap<String, Vec<u128>>;
 
 impl Template {
     /// A template of these layers and lengths. `signature`: the form, and the stream's number.
     pub(crate) fn new(
         built: &Built,
         sizes: &Sizes,
-        columns: &Columns,
+        columns: Option<(&Columns, RowOrder)>,
         signature: Option<(Form, u16)>,
         seed: (u64, u64),
     ) -> Template {
@@ -95,17 +132,20 @@ impl Template {
                 shape.signer = Some(Signer::new(form, stream, data));
             }
         }
-        let varying = built.places.iter().zip(1_u64..).map(|(place, n)| {
+        let random = |n: u64| Random::new(seed.0, seed.1.wrapping_mul(256).wrapping_add(n));
+        let varying = built.places.iter().enumerate().map(|(at, place)| {
             // Both halves of a value are drawn alike.
-            let n = if place.part == Part::Lower { n - 1 } else { n };
-            let random = Random::new(seed.0, seed.1.wrapping_mul(256).wrapping_add(n));
-            varying(place, &made, columns, random)
+            let n = if place.part == Part::Lower { at } else { at + 1 };
+            let taken = columns.and_then(|(columns, _)| columns.taken(at));
+            varying(place, &made, Source::of(place, taken, random(n as u64)))
         });
         let varying = varying.collect();
+        // There are fewer fields than that.
+        let cursor = columns.map(|(columns, order)| Cursor::new(columns, order, random(255)));
         let summed: Vec<Summed> = made.iter().map(|sum| Summed { at: sum.at, never_zero: sum.never_zero }).collect();
         let drawing = Drawing::new(sizes, Random::new(seed.0, seed.1.wrapping_mul(256)));
         let sums = vec![[0; BATCH]; summed.len()];
-        Template { lines, shapes, drawing, varying, summed, sums }
+        Template { lines, shapes, drawing, varying, cursor, summed, sums }
     }
 
     /// The position of the next packet's shape. Every packet takes one, before it is written.
@@ -208,7 +248,7 @@ impl Template {
         let mut values = [0; BATCH];
         for varying in &mut self.varying {
             let Some(values) = values.get_mut(..count) else { return };
-            varying.sequence.fill(values);
+            varying.source.fill(self.cursor.as_ref(), values);
             values.iter_mut().for_each(|value| *value <<= varying.shift);
             for (packet, value) in packets.iter_mut().zip(values.iter()) {
                 put_value(packet, varying, *value);
@@ -219,6 +259,9 @@ impl Template {
                     *sum += (value >> 32) + (value & 0xffff_ffff);
                 }
             }
+        }
+        if let Some(cursor) = &mut self.cursor {
+            cursor.pass(count);
         }
         for (summed, sums) in self.summed.iter().zip(&self.sums) {
             // In two loops: the first has no memory but arrays, so that it is done by vectors.
@@ -250,14 +293,10 @@ fn stamp_all(lines: &[[u8; LINE]], shape: &Shape, packets: &mut [Packet]) -> boo
     fits
 }
 
-fn varying(place: &Place, made: &[SumPlace], columns: &Columns, random: Random) -> Varying {
-    let sequence = match columns.get(&place.name).filter(|_| place.values.column) {
-        Some(values) => Sequence::List { values: values.iter().map(|value| place.part.of(*value)).collect(), next: 0 },
-        None => Sequence::of(&place.values, place.part, random),
-    };
+fn varying(place: &Place, made: &[SumPlace], source: Source) -> Varying {
     let sums = made.iter().enumerate().filter(|(_, sum)| sum.covers(place.at)).map(|(n, _)| n).collect();
     let whole = place.bits as usize == place.width * 8;
-    Varying { at: place.at, width: place.width, shift: place.shift, whole, sequence, sums }
+    Varying { at: place.at, width: place.width, shift: place.shift, whole, source, sums }
 }
 
 /// Writes a value into its word.

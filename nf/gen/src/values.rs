@@ -17,6 +17,8 @@ pub(crate) trait Kind: fmt::Debug + Clone + PartialEq {
     const BITS: u32;
     /// Whether values may be written as numbers.
     const NUMERIC: bool;
+    /// Whether values are ports, of which a row of a table may have a set.
+    const PORTS: bool = false;
 
     /// One value.
     fn parse(text: &str) -> Option<u128>;
@@ -33,6 +35,10 @@ pub(crate) trait Kind: fmt::Debug + Clone + PartialEq {
 /// A number of so many bits, at most 32.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Number<const BITS: u32>;
+
+/// A port of UDP or TCP, or what stands in its place: the identifier of an ICMP echo.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Port;
 
 /// An Ethernet address.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +63,22 @@ impl<const BITS: u32> Kind for Number<BITS> {
             Some(hex) => u128::from_str_radix(hex, 16).ok(),
             None => text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?,
         }
+    }
+
+    fn show(value: u128) -> String {
+        value.to_string()
+    }
+}
+
+impl Kind for Port {
+    const WHAT: &'static str = "a port, a range of ports, either with \"random\", \"column\", or \"port set\"";
+    const EXAMPLE: &'static str = "1024-65535 random";
+    const BITS: u32 = 16;
+    const NUMERIC: bool = true;
+    const PORTS: bool = true;
+
+    fn parse(text: &str) -> Option<u128> {
+        Number::<16>::parse(text)
     }
 
     fn show(value: u128) -> String {
@@ -153,11 +175,24 @@ struct Entry<K> {
     kind: PhantomData<K>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 enum Drawn {
     Span(Span),
-    Column,
+    Cell(Cell),
 }
+
+/// What of a row of a table a field takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// A column: that of this name, or the one called as the field.
+    Column(Option<String>),
+    /// A random port of the row's port set.
+    PortSet,
+}
+
+/// What a field says that takes a column, or a port of a port set.
+const COLUMN: &str = "column";
+const PORT_SET: &str = "port set";
 
 impl<K: Kind> Entry<K> {
     fn of(text: &str) -> Result<Entry<K>, Malformed> {
@@ -167,12 +202,15 @@ impl<K: Kind> Entry<K> {
             None => (text, false),
         };
         let most = if K::BITS == 128 { u128::MAX } else { (1 << K::BITS) - 1 };
+        let named = rest.strip_prefix(COLUMN).filter(|name| !random && name.starts_with(' ')).map(str::trim);
         let what = match rest {
-            "column" if !random => Drawn::Column,
+            COLUMN if !random => Drawn::Cell(Cell::Column(None)),
+            PORT_SET if K::PORTS && !random => Drawn::Cell(Cell::PortSet),
+            _ if named.is_some() => Drawn::Cell(Cell::Column(named.map(str::to_owned))),
             "" if random => Drawn::Span(Span { first: 0, last: most, step: 1 }),
             _ => Drawn::Span(span::<K>(rest)?),
         };
-        if let Drawn::Span(span) = what
+        if let Drawn::Span(span) = &what
             && span.last > most
         {
             let problem = format!("has more than the {} bits of this field", K::BITS);
@@ -207,7 +245,12 @@ fn span<K: Kind>(text: &str) -> Result<Span, Malformed> {
 
 impl<K: Kind> fmt::Display for Entry<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Drawn::Span(span) = self.what else { return f.write_str("column") };
+        let span = match &self.what {
+            Drawn::Span(span) => span,
+            Drawn::Cell(Cell::Column(None)) => return f.write_str(COLUMN),
+            Drawn::Cell(Cell::Column(Some(name))) => return write!(f, "{COLUMN} {name}"),
+            Drawn::Cell(Cell::PortSet) => return f.write_str(PORT_SET),
+        };
         f.write_str(&K::show(span.first))?;
         if span.last > span.first {
             write!(f, "-{}", K::show(span.last))?;
@@ -233,14 +276,22 @@ impl<K: Kind> Scalar for Entry<K> {
 pub(crate) struct Field<K>(Vec<Entry<K>>);
 
 impl<K: Kind> Field<K> {
+    /// How many entries it has.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The sequence, for a reader that does not care how values are written.
     pub(crate) fn values(&self) -> Values {
         let spans = self.0.iter().filter_map(|entry| match entry.what {
             Drawn::Span(span) => Some(span),
-            Drawn::Column => None,
+            Drawn::Cell(_) => None,
         });
-        let column = self.0.iter().any(|entry| entry.what == Drawn::Column);
-        Values { spans: spans.collect(), random: self.0.iter().any(|entry| entry.random), column }
+        let cell = self.0.iter().find_map(|entry| match &entry.what {
+            Drawn::Cell(cell) => Some(cell.clone()),
+            Drawn::Span(_) => None,
+        });
+        Values { spans: spans.collect(), random: self.0.iter().any(|entry| entry.random), cell }
     }
 }
 
@@ -276,14 +327,14 @@ pub(crate) struct Values {
     pub(crate) spans: Vec<Span>,
     /// Whether they are drawn at random.
     pub(crate) random: bool,
-    /// Whether they are a column of a table.
-    pub(crate) column: bool,
+    /// What of a row of a table they are, if they come from one.
+    pub(crate) cell: Option<Cell>,
 }
 
 impl Values {
     /// One value.
     pub(crate) fn fixed(value: u128) -> Values {
-        Values { spans: vec![Span::one(value)], random: false, column: false }
+        Values { spans: vec![Span::one(value)], random: false, cell: None }
     }
 
     /// The first value.
@@ -293,14 +344,14 @@ impl Values {
 
     /// Whether there is no other than the first.
     pub(crate) fn is_fixed(&self) -> bool {
-        !self.column && matches!(self.spans.as_slice(), [span] if span.len() == 1)
+        self.cell.is_none() && matches!(self.spans.as_slice(), [span] if span.len() == 1)
     }
 
     /// The upper 64 bits of 128, where all values have the same ones. Those of a column are not known.
     pub(crate) fn common_upper(&self) -> Option<u128> {
         let upper = self.first() >> 64;
         let is_alike = |span: &Span| span.first >> 64 == upper && span.last >> 64 == upper;
-        (!self.column && self.spans.iter().all(is_alike)).then_some(upper)
+        (self.cell.is_none() && self.spans.iter().all(is_alike)).then_some(upper)
     }
 
     /// How many values there are; `u128::MAX` for more.
@@ -342,8 +393,7 @@ mod tests {
             [0x0200_0000_00ff, 0x0200_0000_0100]
         );
         assert_eq!(take(&values::<V6>("2001:db8::1-2001:db8::2"), 3), [1, 2, 1]);
-        let list =
-            Values { spans: vec![Span::one(5), Span { first: 1, last: 2, step: 1 }], random: false, column: false };
+        let list = Values { spans: vec![Span::one(5), Span { first: 1, last: 2, step: 1 }], random: false, cell: None };
         assert_eq!(take(&list, 5), [5, 1, 2, 5, 1]);
     }
 
@@ -367,7 +417,7 @@ mod tests {
         let list = Values {
             spans: ["2001:db8:1::1", "fe80::2", "::3"].map(|text| Span::one(address(text))).into(),
             random: false,
-            column: false,
+            cell: None,
         };
         assert_eq!(take_wide(&list, 4), ["2001:db8:1::1", "fe80::2", "::3", "2001:db8:1::1"].map(address));
         let random = take_wide(&values::<V6>("2001:db8::/32 random"), 2000);
@@ -387,7 +437,7 @@ mod tests {
         let one = take(&values::<Number<8>>("10-12 random"), 300);
         assert!((10..=12).all(|value| one.iter().filter(|&&taken| taken == value).count() > 70));
         let spans = vec![Span { first: 0, last: 9, step: 1 }, Span { first: 90, last: 99, step: 1 }];
-        let both = take(&Values { spans, random: true, column: false }, 1000);
+        let both = take(&Values { spans, random: true, cell: None }, 1000);
         assert!(both.iter().all(|value| (0..10).contains(value) || (90..100).contains(value)));
         assert!(both.iter().filter(|&&value| value < 10).count().abs_diff(500) < 60);
         assert_eq!(take(&values::<Number<8>>("random"), 100).iter().max().map(|&most| most <= 255), Some(true));
@@ -406,8 +456,10 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back() {
-        for text in ["7", "1-9", "1-9 step 2 random", "column", "0-255 random"] {
+        for text in ["7", "1-9", "1-9 step 2 random", "column", "column b4", "0-255 random"] {
             assert_eq!(Entry::<Number<8>>::of(text).unwrap().to_string(), text);
         }
+        assert_eq!(Entry::<Port>::of("port set").unwrap().to_string(), "port set");
+        assert!(Entry::<Number<16>>::of("port set").is_err() && Entry::<Port>::of("port set random").is_err());
     }
 }

@@ -82,28 +82,37 @@ impl Builder {
     /// Puts a field down: a fixed value at once, any other as a place.
     fn field<K: Kind>(&mut self, start: usize, bit: usize, name: &str, field: &Option<Field<K>>, usual: u128) {
         let values = field.as_ref().map_or_else(|| Values::fixed(usual), Field::values);
-        self.values(start, bit, K::BITS, name, values);
-    }
-
-    fn values(&mut self, start: usize, bit: usize, bits: u32, name: &str, values: Values) {
+        if values.cell.is_some() && field.as_ref().is_some_and(|field| field.len() > 1) {
+            let problem = format!("takes {name} from a table and from elsewhere; write the one or the other");
+            return self.wrong.push((self.layer, problem));
+        }
+        let bits = K::BITS;
         if values.is_fixed() {
             return self.write(start, bit, bits, values.first());
         }
         if bits <= 64 {
-            return self.place(start, bit, bits, name, (Part::Whole, values));
+            return self.place(start, bit, bits, name, (Part::Whole, values), K::PORTS);
         }
         let (upper, lower) = (bits - 64, bit + bits as usize - 64);
         if let Some(alike) = values.common_upper() {
             // Of a long field only the lower half varies, which is the sooner written.
             self.write(start, bit, upper, alike);
-            return self.place(start, lower, 64, name, (Part::Whole, values));
+            return self.place(start, lower, 64, name, (Part::Whole, values), false);
         }
-        self.place(start, bit, upper, name, (Part::Upper, values.clone()));
-        self.place(start, lower, 64, name, (Part::Lower, values));
+        self.place(start, bit, upper, name, (Part::Upper, values.clone()), false);
+        self.place(start, lower, 64, name, (Part::Lower, values), false);
     }
 
     /// Puts down the place of a field of at most 64 bits, or of half of one.
-    fn place(&mut self, start: usize, bit: usize, bits: u32, name: &str, (part, values): (Part, Values)) {
+    fn place(
+        &mut self,
+        start: usize,
+        bit: usize,
+        bits: u32,
+        name: &str,
+        (part, values): (Part, Values),
+        is_port: bool,
+    ) {
         // The smallest word at an even position that holds the field.
         let first = start * 8 + bit;
         let end = first + bits as usize;
@@ -113,7 +122,7 @@ impl Builder {
         });
         let Some((at, width)) = word else { return };
         let shift = (at * 8 + width * 8 - end) as u32;
-        self.built.places.push(Place { name: name.to_owned(), at, width, shift, bits, part, values });
+        self.built.places.push(Place { name: name.to_owned(), at, width, shift, bits, is_port, part, values });
     }
 
     /// A field that says what follows: it varies only where nothing known follows.

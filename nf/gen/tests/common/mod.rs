@@ -78,10 +78,16 @@ pub fn infos(ports: &[(&str, MemPort)], addresses: &[&str]) -> Vec<PortInfo> {
 
 /// The errors of a configuration on one port, as lines.
 pub fn errors(config: &Value) -> Vec<String> {
+    errors_in(None, config)
+}
+
+/// The same, of a configuration whose files lie in a folder.
+pub fn errors_in(folder: Option<&std::path::Path>, config: &Value) -> Vec<String> {
+    let folder = folder.map(|folder| weir_config::Folder::open(folder).unwrap());
     let ports = [("a", MemPort::null("a"))];
     let infos = infos(&ports, &["192.0.2.2/24"]);
     let domain = Domain::new();
-    let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
+    let env = Env { ports: &infos, interfaces: &[], folder: folder.as_ref(), running: None };
     let ground = Ground { domain: &domain, now: 0 };
     let found = match element(&["a"], config) {
         Ok(element) => rehearsal::build(&GEN, &element, &env, &ground).err().unwrap_or_default(),
