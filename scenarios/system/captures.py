@@ -4,13 +4,14 @@ import gzip
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 import tempfile
 
 from lab import PATIENCE, Skipped, pcapfile
-from lab.packets import IP, UDP, Ether, payload, raw
-from lab.weir import PROGRAM, check_account, drops_of
+from lab.packets import IP, UDP, Ether, IPv6, payload, raw
+from lab.weir import PROGRAM, ROOT, check_account, drops_of
 
 NEEDS_ROOT = False
 
@@ -185,3 +186,48 @@ def test_a_disk_that_is_full_from_the_start_is_told():
         for command in (("run", script, "--until-drained", "--socket", f"{folder}/weir.sock"), ("gen", "--port", "pcap:,/dev/full", "--count", "9")):
             done = _run(*command)
             assert done.returncode == 1 and "the disk is full; make room and start again" in done.stderr, done
+
+
+def test_what_a_relay_did_is_found():
+    """What a lwAFTR makes of traffic by the shipped table, but for some packets that it loses, copies, or sends to another customer."""
+    with tempfile.TemporaryDirectory(prefix="weir-scenario-") as folder:
+        folder = pathlib.Path(folder)
+        for name in ("gen-softwires.lua", "gen-softwires.csv"):
+            shutil.copy(ROOT / "configs" / name, folder)
+        assert _run("gen", folder / "gen-softwires.lua").returncode == 0
+        lines = (folder / "gen-softwires.csv").read_text(encoding="utf-8").splitlines()[2:]
+        rows = [line.split(",") for line in lines]
+        relayed, lost = [], 0
+        for side in ("internet", "customers"):
+            for n, (time, frame) in enumerate(pcapfile.read(folder / f"{side}.pcap")):
+                inner = Ether(frame)[IP]
+                if side == "customers":
+                    inner.ttl -= 1
+                    out = Ether(src="02:00:00:00:00:09", dst="02:00:00:00:00:08") / inner
+                else:
+                    port = inner[UDP].dport
+                    mine = [row for row in rows if row[0] == inner.dst and _psid(row, port) == int(row[1])]
+                    (row,) = mine
+                    wrong = n % 20 == 1
+                    b4 = rows[(rows.index(row) + 1) % len(rows)][4] if wrong else row[4]
+                    out = Ether(src="02:00:00:00:00:09", dst="02:00:00:00:00:08") / IPv6(src=row[5], dst=b4, nh=4) / inner
+                if n % 10 == 0:
+                    lost += 1
+                    continue
+                relayed += [(time + 10e-6, raw(out))] * (2 if n % 50 == 7 else 1)
+        pcapfile.write(folder / "out.pcap", sorted(relayed, key=lambda packet: packet[0]))
+        done = _run("flowstat", folder / "internet.pcap", folder / "out.pcap", "--also-sent", folder / "customers.pcap", "--model", "lwaftr",
+                    "--softwires", folder / "gen-softwires.csv", "--by", "way", "--order", "key", "--json")
+        assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    total = report["total"]
+    assert (total["sent"], total["duplicated"], total["unmatched"]) == (2000, 40, 0), total
+    assert report["received"]["misaddressed"] == 50 and total["lost"] == lost + 50 == 250, report
+    assert [(stream["key"], stream["lost"]) for stream in report["streams"]] == [({"way": "decapsulated"}, 100), ({"way": "encapsulated"}, 150)], report["streams"]
+    assert abs(total["latency_ns"]["p50"] - 10_000) <= 1_000, total
+
+
+def _psid(row, port):
+    """Whose a port is, by RFC 7597 section 5.1."""
+    length, offset = (int(bits or 0) for bits in row[2:4])
+    return port >> (16 - offset - length) & ((1 << length) - 1)

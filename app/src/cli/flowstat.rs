@@ -51,6 +51,9 @@ pub(crate) struct Flowstat {
     /// Who is who on the two sides of a gateway: a CSV file with the columns svlan, cvlan, gre and subscriber
     #[arg(long, value_name = "FILE.csv", help_heading = "Matching")]
     pub(crate) subscribers: Option<PathBuf>,
+    /// The softwires of a lwAFTR: a CSV file with the columns ipv4, b4, psid, psid_length, psid_offset and aftr
+    #[arg(long, value_name = "FILE.csv", help_heading = "Matching")]
+    pub(crate) softwires: Option<PathBuf>,
     /// What identifies packets on the two sides: a script that declares match { sent = { ... }, received = { ... } }
     #[arg(long, value_name = "FILE.lua", help_heading = "Matching")]
     pub(crate) keys: Option<PathBuf>,

@@ -71,6 +71,7 @@ fn options(asked: &Flowstat) -> Result<Options, Failed> {
         routes: asked.routes.clone(),
         captured: asked.captured.clone(),
         subscribers: asked.subscribers.clone(),
+        softwires: asked.softwires.clone(),
         // What is wrong with a script is told once.
         keys: keys.or_else(|| asked.keys.as_ref().map(|_| MatchConfig { sent: Vec::new(), received: Vec::new() })),
     };

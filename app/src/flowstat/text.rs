@@ -50,7 +50,8 @@ fn clocks(report: &Report) -> String {
 
 fn captures(report: &Report) -> Table {
     let right = Align::Right;
-    let names = ["packets", "counted", "filtered", "elsewhere", "unidentified", "cut", "corrupt", "outside"];
+    let names =
+        ["packets", "counted", "filtered", "elsewhere", "unidentified", "misaddressed", "cut", "corrupt", "outside"];
     let mut columns = vec![("capture", Align::Left)];
     columns.extend(names.map(|name| (name, right)));
     columns.push(("files", Align::Left));
@@ -62,6 +63,7 @@ fn captures(report: &Report) -> Table {
             capture.filtered,
             capture.elsewhere,
             capture.unidentified,
+            capture.misaddressed,
             capture.cut,
             capture.corrupt,
             capture.outside,

@@ -20,6 +20,7 @@ pub(crate) enum Field {
     File,
     Signature,
     Subscriber,
+    Way,
     SourceMac,
     DestinationMac,
     /// A VLAN tag, counted from the outside.
@@ -47,7 +48,12 @@ pub(crate) enum Field {
 const NAMES: &[(&str, Field, &str)] = &[
     ("file", Field::File, "number of the file among those of its side, from 1"),
     ("signature", Field::Signature, "stream in the generator's signature"),
-    ("subscriber", Field::Subscriber, "subscriber, by the table of the model bng"),
+    (
+        "subscriber",
+        Field::Subscriber,
+        "subscriber, by the table of the model bng; of lwaftr the shared address and PSID",
+    ),
+    ("way", Field::Way, "what lwaftr does to it: encapsulated, decapsulated or hairpinned"),
     ("smac", Field::SourceMac, "source address of Ethernet"),
     ("dmac", Field::DestinationMac, "destination address of Ethernet"),
     ("vlan", Field::Vlan(0), "identifier of the outermost VLAN tag"),
@@ -155,6 +161,7 @@ impl Field {
                 put(to, signature.map(|signature| signature.stream.to_be_bytes()));
             }
             Field::Subscriber => model.subscriber(packet, to),
+            Field::Way => put(to, model.way(packet)),
             Field::Length => to.extend_from_slice(&packet.length.to_be_bytes()),
             _ => self.of_layers(packet.layers(), to),
         }
@@ -202,7 +209,7 @@ impl Field {
     fn show(self, value: &[u8]) -> String {
         match self {
             _ if value.is_empty() => "-".to_owned(),
-            Field::Subscriber => String::from_utf8_lossy(value).into_owned(),
+            Field::Subscriber | Field::Way => String::from_utf8_lossy(value).into_owned(),
             Field::SourceMac | Field::DestinationMac => {
                 value.first_chunk().map_or_else(String::new, |mac| MacAddr(*mac).to_string())
             }

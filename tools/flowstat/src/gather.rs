@@ -66,6 +66,7 @@ impl Gatherer<'_> {
                 Identity::Flow(key, flow) => take(time, &packet, key, flow % MAX_STREAMS)?,
                 Identity::Elsewhere => report.elsewhere += 1,
                 Identity::Unidentified => report.unidentified += 1,
+                Identity::Misaddressed => report.misaddressed += 1,
                 Identity::Cut => report.cut(&packet),
                 Identity::Corrupt => report.corrupt += 1,
             }

@@ -14,6 +14,8 @@ pub enum Identity {
     Elsewhere,
     /// There is nothing in it that the model knows it again by.
     Unidentified,
+    /// Its addresses contradict what is known of the device: it should not have been let through, or came out for somebody else.
+    Misaddressed,
     /// Not enough of it was captured.
     Cut,
     /// It says itself that it was changed on its way.
@@ -35,6 +37,11 @@ pub trait Model {
 
     /// Writes the name of the subscriber whose packet it is to `name`; nothing if that is not known.
     fn subscriber(&self, _packet: &Packet<'_>, _name: &mut Vec<u8>) {}
+
+    /// Which of the device's ways a packet that is sent to it takes, where it has several.
+    fn way(&self, _packet: &Packet<'_>) -> Option<&'static str> {
+        None
+    }
 
     /// What packets are said to be that the model takes for [`Identity::Unidentified`], in a few words.
     fn unidentified(&self) -> &'static str;

@@ -112,6 +112,14 @@ fn of_side(options: &Options, side: &str, capture: &CaptureReport) -> Vec<String
     if capture.unidentified > 0 {
         notes.push(format!("{} packets {side} {}", capture.unidentified, options.model.unidentified()));
     }
+    if capture.misaddressed > 0 {
+        let what = if side == "sent" {
+            "are of no softwire with these addresses, and should be dropped"
+        } else {
+            "came out in a tunnel that is not theirs"
+        };
+        notes.push(format!("{} packets {side} {what}", capture.misaddressed));
+    }
     if capture.corrupt > 0 {
         notes.push(format!("{} packets {side} were changed on their way, as their signature says", capture.corrupt));
     }

@@ -73,6 +73,8 @@ pub struct CaptureReport {
     pub elsewhere: u64,
     /// Have nothing in them that the model knows them by.
     pub unidentified: u64,
+    /// Have addresses that contradict the table of the model: spoofed where they were sent, for somebody else where they were received.
+    pub misaddressed: u64,
     /// Were not captured in full, so that they cannot be known.
     pub cut: u64,
     /// Say themselves that they were changed on their way.
@@ -107,7 +109,8 @@ impl CaptureReport {
 
     /// Takes off whatever does not count.
     pub(crate) fn settle(&mut self) {
-        let others = self.filtered + self.elsewhere + self.unidentified + self.cut + self.corrupt + self.outside;
+        let unknown = self.unidentified + self.misaddressed + self.cut + self.corrupt;
+        let others = self.filtered + self.elsewhere + unknown + self.outside;
         self.counted = self.packets - others;
     }
 }

@@ -2,27 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod common;
+#[path = "common/packets.rs"]
+mod packets;
 #[path = "common/twin.rs"]
 mod twin;
 
 use common::{Fate, Frame, arrivals, fate, options, run};
+use packets::{BEFORE, BEHIND, Kind, Look, ethertype, framed, ip};
 use proptest::prelude::*;
 use twin::{Judge, Seen, agree};
-use weir_flowstat::models::{self, Bng, Custom, MatchConfig, Nat, Router};
-use weir_flowstat::{Fields, Model, Order, Report, Routes, Subscribers};
-
-/// What a packet is, whatever stands around it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Kind {
-    source: u8,
-    destination: u8,
-    id: u16,
-    port: u16,
-    /// UDP, TCP or ICMP.
-    protocol: u8,
-    six: bool,
-    data: u8,
-}
+use weir_flowstat::models::{self, Bng, Custom, Lwaftr, MatchConfig, Nat, Router};
+use weir_flowstat::{Fields, Model, Order, Report, Routes, Softwires, Subscribers};
 
 fn kind(variety: u8) -> impl Strategy<Value = Kind> {
     let names = (0..2u8, 0..2u8, 0..2u16);
@@ -34,84 +24,6 @@ fn kind(variety: u8) -> impl Strategy<Value = Kind> {
         },
     )
 }
-
-/// What differs between both sides.
-#[derive(Clone, Copy, Debug)]
-struct Look {
-    ttl: u8,
-    ecn: u8,
-    /// What flows are called there.
-    offset: u8,
-}
-
-fn transport(kind: &Kind, look: Look) -> Vec<u8> {
-    let (port, data) = (1000 + kind.port + 10 * u16::from(look.offset), vec![kind.data; 9]);
-    // Checksums follow from the addresses, so that they differ where these do.
-    let sum = [look.offset, kind.data];
-    let mut bytes = Vec::new();
-    match kind.protocol {
-        17 => {
-            bytes.extend(port.to_be_bytes());
-            bytes.extend(53u16.to_be_bytes());
-            bytes.extend([0, 17]);
-            bytes.extend(sum);
-        }
-        6 => {
-            bytes.extend(port.to_be_bytes());
-            bytes.extend([0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 1]);
-            bytes.extend(sum);
-            bytes.extend([0, 0]);
-        }
-        _ => {
-            bytes.extend([8, 0]);
-            bytes.extend(sum);
-            bytes.extend(port.to_be_bytes());
-            bytes.extend([0, 1]);
-        }
-    }
-    bytes.extend(data);
-    bytes
-}
-
-fn ip(kind: &Kind, look: Look) -> Vec<u8> {
-    let transport = transport(kind, look);
-    let mut bytes = Vec::new();
-    if kind.six {
-        bytes.extend([0x60, look.ecn << 4, 0, 0]);
-        bytes.extend((transport.len() as u16).to_be_bytes());
-        bytes.extend([kind.protocol, look.ttl]);
-        for host in [kind.source + 10 * look.offset, 100 + kind.destination] {
-            bytes.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
-        }
-    } else {
-        bytes.extend([0x45, look.ecn]);
-        bytes.extend((20 + transport.len() as u16).to_be_bytes());
-        bytes.extend(kind.id.to_be_bytes());
-        bytes.extend([0, 0, look.ttl, kind.protocol, 0, 0]);
-        bytes.extend([10, 0, 0, kind.source + 10 * look.offset, 10, 1, 0, kind.destination]);
-        let sum = weir_wire::checksum::Sum::new().bytes(&bytes).checksum();
-        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
-    }
-    bytes.extend(transport);
-    bytes
-}
-
-/// A frame around it, behind headers of so many bytes, padded to the least length.
-fn framed(mac: u8, between: &[u8], ethertype: u16, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![2, 0, 0, 0, 0, mac, 2, 0, 0, 0, 1, mac];
-    bytes.extend(between);
-    bytes.extend(ethertype.to_be_bytes());
-    bytes.extend(payload);
-    bytes.resize(bytes.len().max(60), 0);
-    bytes
-}
-
-fn ethertype(kind: &Kind) -> u16 {
-    if kind.six { 0x86dd } else { 0x0800 }
-}
-
-const BEFORE: Look = Look { ttl: 64, ecn: 0, offset: 0 };
-const BEHIND: Look = Look { ttl: 63, ecn: 3, offset: 0 };
 
 /// What was sent, what it was, and when each of it arrives.
 type Sent = (Vec<Frame>, Vec<Kind>, Vec<Fate>);
@@ -225,6 +137,62 @@ fn subscribers() -> Subscribers {
     Subscribers::read(&path).unwrap()
 }
 
+/// Customers who share 10.0.0.0 and 10.0.0.1 by the ports that packets come from, and one who has 10.1.0.0 alone.
+fn softwires() -> Softwires {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("softwires.csv");
+    let shared =
+        (0..4).map(|n| format!("10.0.0.{},{},16,2001:db8:{}::b4,2001:db8::{}\n", n / 2, 1000 + n % 2, n, n % 2));
+    let lines: String = shared.collect();
+    std::fs::write(&path, format!("ipv4,psid,psid_length,b4,aftr\n{lines}10.1.0.0,,,2001:db8:9::b4,2001:db8::9\n"))
+        .unwrap();
+    Softwires::read(&path).unwrap()
+}
+
+/// The ends of a customer's tunnel, and of the relay's: of who a packet comes from, or of who has 10.1.0.0.
+fn ends(kind: Option<&Kind>) -> [std::net::Ipv6Addr; 2] {
+    let (network, relay) = match kind {
+        Some(kind) => (2 * u16::from(kind.source) + kind.port, kind.port),
+        None => (9, 9),
+    };
+    [(network, 0xb4), (0, relay)]
+        .map(|(network, host)| std::net::Ipv6Addr::new(0x2001, 0xdb8, network, 0, 0, 0, 0, host))
+}
+
+/// An IPv4 packet in IPv6 (RFC 2473).
+fn in_ipv6([source, destination]: [std::net::Ipv6Addr; 2], packet: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x60, 0, 0, 0];
+    bytes.extend((packet.len() as u16).to_be_bytes());
+    bytes.extend([4, 255]);
+    bytes.extend(source.octets());
+    bytes.extend(destination.octets());
+    bytes.extend(packet);
+    framed(5, &[], 0x86dd, &bytes)
+}
+
+/// What customers send, whoever it is for.
+fn from_customer(kind: &Kind) -> Vec<u8> {
+    in_ipv6(ends(Some(kind)), &ip(&Kind { six: false, ..*kind }, BEFORE))
+}
+
+/// What goes to the customer who has an address alone.
+fn to_customer(kind: &Kind) -> Vec<u8> {
+    let [b4, aftr] = ends(None);
+    in_ipv6([aftr, b4], &ip(&Kind { six: false, ..*kind }, BEHIND))
+}
+
+/// What comes of packets of customers: to another customer, or to the Internet.
+fn relayed(kind: &Kind) -> Vec<u8> {
+    let packet = ip(&Kind { six: false, ..*kind }, BEHIND);
+    if kind.destination == 0 { to_customer(kind) } else { framed(6, &[], 0x0800, &packet) }
+}
+
+fn by_customer_and_way(kind: &Kind) -> Vec<(String, String)> {
+    let way = if kind.destination == 0 { "hairpinned" } else { "decapsulated" };
+    let subscriber = format!("10.0.0.{} {}", kind.source, 1000 + kind.port);
+    [("subscriber", subscriber), ("way", way.to_owned())].map(|(name, value)| (name.to_owned(), value)).to_vec()
+}
+
 fn by_subscriber(kind: &Kind) -> Vec<(String, String)> {
     vec![("subscriber".to_owned(), ["anna", "bert"][usize::from(kind.source)].to_owned())]
 }
@@ -262,6 +230,30 @@ proptest! {
         };
         let down: Sent = (frames.iter().zip(&kinds).map(frame).collect(), kinds, fates);
         let found = check(model(), by, &down, subscribed, stream);
+        prop_assert!(found.is_ok(), "{:?}", found.err());
+    }
+
+    #[test]
+    fn a_relay_takes_packets_out_of_tunnels_and_into_others(sent in sent(12, from_customer), split: bool) {
+        // What looks like IPv6 elsewhere is IPv4 here.
+        let four = |kind: &Kind| Kind { six: false, ..*kind };
+        let model = || Box::new(Lwaftr { softwires: softwires(), ..Lwaftr::default() });
+        let stream: Named = if split { by_customer_and_way } else { no_stream };
+        let by = if split { "subscriber,way" } else { "" };
+        let (frames, kinds, fates) = sent;
+        let sent: Sent = (frames, kinds.iter().map(four).collect(), fates);
+        let found = check(model(), by, &sent, relayed, stream);
+        prop_assert!(found.is_ok(), "{:?}", found.err());
+        // The other way: what was sent comes from the Internet.
+        let (frames, kinds, fates) = sent;
+        let kinds: Vec<Kind> = kinds.iter().map(|kind| Kind { destination: 0, ..*kind }).collect();
+        let frame = |(frame, kind): (&Frame, &Kind)| {
+            let data = framed(1, &[], 0x0800, &ip(kind, BEFORE));
+            Frame { length: data.len() as u32, data, ..frame.clone() }
+        };
+        let down: Sent = (frames.iter().zip(&kinds).map(frame).collect(), kinds, fates);
+        let named: Named = |_| vec![("way".to_owned(), "encapsulated".to_owned())];
+        let found = check(model(), "way", &down, to_customer, named);
         prop_assert!(found.is_ok(), "{:?}", found.err());
     }
 
@@ -356,6 +348,78 @@ fn what_does_not_fit_together_is_told_at_once() {
     assert!(told[0].contains("did you mean src?"), "{told:#?}");
     for (name, _) in models::MODELS {
         let made = models::make(name, &models::Sources::default());
-        assert!(made.is_ok_and(|model| model.name() == name) || ["bng", "custom"].contains(&name), "{name}");
+        assert!(made.is_ok_and(|model| model.name() == name) || ["bng", "lwaftr", "custom"].contains(&name), "{name}");
     }
+}
+
+/// Of packets in wrong tunnels it is told; who is quoted by an ICMP error is found.
+#[test]
+fn packets_in_the_tunnel_of_another_are_told() {
+    let kind = |destination, port| Kind { source: 0, destination, id: port, port, protocol: 17, six: false, data: 1 };
+    let frame = |data: Vec<u8>| Frame { time: 0, length: data.len() as u32, data, file: 0 };
+    let ([b4, aftr], [other_b4, _]) = (ends(Some(&kind(1, 0))), ends(Some(&kind(1, 1))));
+    let from = |ends| frame(in_ipv6(ends, &ip(&kind(1, 0), BEFORE)));
+    let sent = vec![
+        frame(from_customer(&kind(1, 0))),
+        frame(from_customer(&kind(0, 1))),
+        // In another's tunnel, to what is no relay, and in nobody's tunnel.
+        from([other_b4, aftr]),
+        from([b4, other_b4]),
+        from([aftr, aftr]),
+        // Nobody's without a port: the second fragment of a packet, in a customer's tunnel.
+        frame({
+            let mut packet = from_customer(&kind(1, 0));
+            packet[14 + 40 + 7] = 9;
+            packet
+        }),
+        // From the Internet to nobody.
+        frame(framed(1, &[], 0x0800, &ip(&kind(1, 0), BEFORE))),
+    ];
+    let [to_b4, to_aftr] = ends(None);
+    let received = vec![
+        frame(relayed(&kind(1, 0))),
+        frame(relayed(&kind(1, 0))),
+        // It should have come out in the tunnel of 10.1.0.0.
+        frame(in_ipv6([aftr, b4], &ip(&kind(0, 1), BEHIND))),
+        frame(in_ipv6([to_b4, to_aftr], &ip(&kind(0, 1), BEHIND))),
+    ];
+    let report = run(&options(Box::new(Lwaftr { softwires: softwires(), ..Lwaftr::default() })), &sent, &received);
+    assert_eq!((report.sent.counted, report.sent.misaddressed, report.sent.unidentified), (2, 3, 2));
+    assert_eq!((report.received.counted, report.received.misaddressed, report.received.unidentified), (2, 2, 0));
+    let total = &report.total;
+    assert_eq!((total.matched, total.duplicated, total.lost, total.unmatched), (1, 1, 1, 0));
+    assert_eq!(
+        report.notes.iter().filter(|note| note.contains("tunnel that is not theirs")).count(),
+        1,
+        "{:?}",
+        report.notes
+    );
+}
+
+#[test]
+fn an_icmp_error_is_for_whoever_sent_what_it_quotes() {
+    // From a router of the Internet to 10.0.0.1: a packet of its customer with the port 1001 was too big (RFC 792).
+    let sent = Kind { source: 1, destination: 1, id: 1, port: 1, protocol: 17, six: false, data: 1 };
+    let error = |ttl: u8| {
+        let mut bytes =
+            vec![0x45, 0, 0, 56, 0, 9, 0, 0, ttl, 1, 0, 0, 203, 0, 113, 1, 10, 0, 0, 1, 3, 4, 0, 0, 0, 0, 5, 180];
+        bytes.extend(ip(&sent, BEFORE).iter().take(28));
+        bytes
+    };
+    let frame = |data: Vec<u8>| Frame { time: 0, length: data.len() as u32, data, file: 0 };
+    let [b4, aftr] = ends(Some(&sent));
+    let mut options = options(Box::new(Lwaftr { softwires: softwires(), ..Lwaftr::default() }));
+    options.by = Fields::parse("way,subscriber").unwrap();
+    let before = [frame(framed(1, &[], 0x0800, &error(64)))];
+    let report = run(&options, &before, &[frame(in_ipv6([aftr, b4], &error(63)))]);
+    assert_eq!((report.total.matched, report.received.misaddressed), (1, 0));
+    let key = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(report.streams[0].key, [key("way", "encapsulated"), key("subscriber", "10.0.0.1 1001")]);
+    // What the customer says about a packet that came to it goes out (type 3, code 3), by the port that the packet came to.
+    let came = ip(&Kind { source: 7, destination: 0, port: 3, ..sent }, BEFORE);
+    let mut answer = vec![0x45, 0, 0, 56, 0, 9, 0, 0, 64, 1, 0, 0, 10, 1, 0, 0, 10, 0, 0, 7, 3, 3, 0, 0, 0, 0, 0, 0];
+    answer.extend(came.iter().take(28));
+    let [b4, aftr] = ends(None);
+    let report = run(&options, &[frame(in_ipv6([b4, aftr], &answer))], &[frame(framed(1, &[], 0x0800, &answer))]);
+    assert_eq!((report.total.matched, report.streams[0].key[0].1.as_str()), (1, "decapsulated"));
 }

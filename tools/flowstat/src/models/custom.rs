@@ -101,8 +101,11 @@ impl Part {
             "inner" => return Ok(Part::Inner),
             "payload" => return Ok(Part::Payload),
             "subscriber" => {
-                return Err("\"subscriber\" is known to the model bng only; use svlan and cvlan, or gre".to_owned());
+                return Err(
+                    "\"subscriber\" is known to the models bng and lwaftr only; use svlan and cvlan, or gre".to_owned()
+                );
             }
+            "way" => return Err("\"way\" is known to the model lwaftr only".to_owned()),
             _ => {}
         }
         let Some((base, range)) = text.strip_suffix(']').and_then(|text| text.split_once('[')) else {

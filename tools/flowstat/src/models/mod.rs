@@ -3,6 +3,7 @@
 mod bng;
 mod custom;
 mod identity;
+mod lwaftr;
 mod nat;
 mod router;
 mod signature;
@@ -10,6 +11,7 @@ mod signature;
 pub use bng::Bng;
 pub use custom::{Custom, MatchConfig, match_kind};
 pub use identity::Identity;
+pub use lwaftr::Lwaftr;
 pub use nat::Nat;
 pub use router::Router;
 pub use signature::Signature;
@@ -18,6 +20,7 @@ use std::path::PathBuf;
 
 use crate::model::Model;
 use crate::routes::Routes;
+use crate::softwires::Softwires;
 use crate::subscribers::Subscribers;
 
 /// The model that is taken when nobody says which.
@@ -27,10 +30,11 @@ pub const DEFAULT: &str = "identity";
 pub const OF_SYNTHETIC: &str = "router";
 
 /// All models: what each is called, and what the device does, in a few words.
-pub const MODELS: [(&str, &str); 6] = [
+pub const MODELS: [(&str, &str); 7] = [
     ("identity", "changes nothing"),
     ("router", "changes link headers, TTL and checksum"),
     ("bng", "two VLAN tags on one side, a GRE key on the other, by a table of subscribers"),
+    ("lwaftr", "IPv4 on one side, the same in tunnels to customers on the other, by a table of softwires"),
     ("nat", "changes addresses and ports: which become which is learned"),
     ("signature", "keeps what the generator put at the end of packets"),
     ("custom", "keeps what a script says"),
@@ -47,6 +51,8 @@ pub struct Sources {
     pub captured: Vec<String>,
     /// A table of subscribers, CSV.
     pub subscribers: Option<PathBuf>,
+    /// A table of softwires, CSV.
+    pub softwires: Option<PathBuf>,
     /// What a script declares.
     pub keys: Option<MatchConfig>,
 }
@@ -67,12 +73,19 @@ pub fn make(name: &str, sources: &Sources) -> Result<Box<dyn Model>, Vec<String>
         Some(path) => Subscribers::read(path).map_err(|told| wrong.extend(told)).ok(),
         None => None,
     };
+    let softwires = match &sources.softwires {
+        Some(path) => Softwires::read(path).map_err(|told| wrong.extend(told)).ok(),
+        None => None,
+    };
     let custom = match &sources.keys {
         Some(keys) => Custom::new(keys).map_err(|told| wrong.extend(told)).ok(),
         None => None,
     };
     if !wrong.is_empty() {
         return Err(wrong);
+    }
+    if let Some(softwires) = softwires {
+        return Ok(Box::new(Lwaftr { bytes, softwires }));
     }
     Ok(match (name, subscribers, custom) {
         ("identity", ..) => Box::new(Identity { bytes }),
@@ -98,8 +111,9 @@ fn misfits(name: &str, sources: &Sources) -> Vec<String> {
     look("--routes", sources.routes.is_some(), &["router", "bng"], false);
     look("--captured", !sources.captured.is_empty(), &["router", "bng"], sources.routes.is_some());
     look("--subscribers", sources.subscribers.is_some(), &["bng"], true);
+    look("--softwires", sources.softwires.is_some(), &["lwaftr"], true);
     look("--keys", sources.keys.is_some(), &["custom"], true);
-    look("--bytes", sources.bytes.is_some(), &["identity", "router", "bng", "nat"], false);
+    look("--bytes", sources.bytes.is_some(), &["identity", "router", "bng", "lwaftr", "nat"], false);
     if !sources.captured.is_empty() && sources.routes.is_none() {
         wrong.push("--captured needs --routes, whose ports it names".to_owned());
     }
