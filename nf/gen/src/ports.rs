@@ -47,8 +47,8 @@ impl PortSet {
 #[inline(always)]
 pub(crate) fn pick(set: u64, random: u64) -> u64 {
     let (first, more, blocks, distance) = (set & 0xffff, set >> 16 & 0xffff, set >> 32 & 0xffff, set >> 48);
-    let block = (random >> 32) * blocks >> 32;
-    let port = (random & 0xffff_ffff) * (more + 1) >> 32;
+    let block = ((random >> 32) * blocks) >> 32;
+    let port = ((random & 0xffff_ffff) * (more + 1)) >> 32;
     first + block * distance + port
 }
 

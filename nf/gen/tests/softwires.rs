@@ -1,5 +1,5 @@
 //! Traffic by a binding table, from either side of a lwAFTR: what is in a packet is looked up in the table, by the definition of port sets.
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod common;
 
