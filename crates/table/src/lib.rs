@@ -1,7 +1,7 @@
 //! Generic lookup tables, each beside its slow twin.
 //!
-//! Tables know nothing of what their values mean. One control thread writes them; workers read them at the same time,
-//! without locks. Looking up is by batch.
+//! Tables know nothing of what their values mean. One control thread writes them ([`mac`]: workers, too); workers read them at the same
+//! time, without locks. Looking up is by batch.
 //!
 //! | module | what |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | [`links`] | lists over numbers, with one link per number |
 //! | [`lpm4`] | longest prefix match for IPv4 |
 //! | [`lpm6`] | longest prefix match for IPv6 |
+//! | [`mac`] | where stations are: from an Ethernet address and a VLAN to a port; workers learn |
 //! | [`meter`] | colours packets by rate (RFC 2697, 2698, 4115) |
 //! | [`wheel`] | numbers that come out again when they are due |
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod indexed;
 pub mod links;
 pub mod lpm4;
 pub mod lpm6;
+pub mod mac;
 pub mod meter;
 mod quarantine;
 pub mod wheel;
