@@ -17,6 +17,7 @@ pub(crate) static FUNCTIONS: &[&dyn AnyFunction] = &[
     &GENERATOR,
     &weir_bng::Bng,
     &weir_qos::Qos,
+    &weir_bridge::Bridge,
 ];
 
 /// The stages that a configuration may wire by hand.

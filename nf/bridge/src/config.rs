@@ -1,0 +1,199 @@
+//! The keys of `bridge`.
+
+use std::collections::BTreeMap;
+
+use weir_config::{MacAddress, Nanos, PacketRate, PortName, Rate, choice, config};
+
+use crate::words::Vlans;
+
+choice! {
+    /// What a bridge makes of tags.
+    pub enum Tagging {
+        /// Nothing: frames pass as they are, and a station is known by its address alone.
+        None = "none",
+        /// It is aware of customer VLANs, tags of EtherType 0x8100 (IEEE 802.1Q). Frames with other tags count as untagged.
+        Customer = "802.1q",
+        /// It is aware of service VLANs, tags of EtherType 0x88a8 (IEEE 802.1ad). Frames with other tags count as untagged.
+        Service = "802.1ad",
+    }
+}
+
+choice! {
+    /// Which frames a port takes, by their tags (IEEE 802.1Q section 6.9).
+    pub enum Accept {
+        /// With a tag or without.
+        All = "all",
+        /// Only those with a tag that names a VLAN.
+        Tagged = "tagged",
+        /// Only those without, or with a tag of a priority alone.
+        Untagged = "untagged",
+    }
+}
+
+choice! {
+    /// What becomes of frames from a station that is not learned because a limit is reached.
+    pub enum OnLimit {
+        /// They are forwarded, and answers to them flooded.
+        Forward = "forward",
+        /// They are dropped as `mac-limit`.
+        Drop = "drop",
+    }
+}
+
+choice! {
+    /// Which frames to 01:80:c2:00:00:00 to 0f, the addresses that bridges keep to themselves, are passed.
+    pub enum ControlFrames {
+        /// None (IEEE 802.1Q section 8.6.3).
+        Drop = "drop",
+        /// Those of the spanning tree protocols, to 01:80:c2:00:00:00: bridges around find loops through this one.
+        Stp = "stp",
+        /// All but MAC pause frames, to 01:80:c2:00:00:01: spanning tree, LACP, 802.1X, LLDP.
+        All = "all",
+    }
+}
+
+choice! {
+    /// Whether a multicast router is behind a port.
+    pub enum RouterPort {
+        /// As long as queries, PIM hellos or router advertisements of RFC 4286 come from there.
+        Auto = "auto",
+        /// Yes.
+        Always = "always",
+        /// No, whatever comes from there.
+        Never = "never",
+    }
+}
+
+choice! {
+    /// Where frames go to groups that nobody has asked for.
+    pub enum Unregistered {
+        /// To all ports of the VLAN.
+        Flood = "flood",
+        /// To the ports of multicast routers.
+        Routers = "routers",
+    }
+}
+
+config! {
+    /// How much of what is sent to many a port takes in. Each bound has a reserve of a tenth of a second; what exceeds it is dropped as `storm-broadcast`,
+    /// `storm-multicast` or `storm-unknown`.
+    pub struct StormConfig {
+        /// Broadcasts.
+        pub broadcast: Option<PacketRate> = optional, live, range(PacketRate::new(1)..=PacketRate::new(1_000_000_000));
+        /// Bits of broadcasts, of Ethernet without check sequence.
+        pub broadcast_bits: Option<Rate> = optional, live, range(Rate::new(1_000)..=Rate::new(1_000_000_000_000));
+        /// Frames to groups, but broadcasts.
+        pub multicast: Option<PacketRate> = optional, live, range(PacketRate::new(1)..=PacketRate::new(1_000_000_000));
+        /// Bits of frames to groups, but broadcasts.
+        pub multicast_bits: Option<Rate> = optional, live, range(Rate::new(1_000)..=Rate::new(1_000_000_000_000));
+        /// Frames to stations that are not known.
+        pub unknown: Option<PacketRate> = optional, live, range(PacketRate::new(1)..=PacketRate::new(1_000_000_000));
+        /// Bits of frames to stations that are not known.
+        pub unknown_bits: Option<Rate> = optional, live, range(Rate::new(1_000)..=Rate::new(1_000_000_000_000));
+    }
+}
+
+config! {
+    /// A port of a bridge.
+    pub struct PortOfBridge {
+        /// The VLAN of frames without a tag, both ways. Without it, and with `tagging`, the port takes none of them.
+        pub vlan: Option<u16> = optional, live, range(1..=4094);
+        /// The VLANs whose frames have their tag here, both ways.
+        pub tagged: Option<Vlans> = optional, live;
+        /// Which frames it takes, by their tags.
+        pub accept: Accept = default(Accept::All), live;
+        /// Whether it is cut off from all other isolated ports.
+        pub isolated: bool = default(false), live;
+        /// Whether stations behind it are learned.
+        pub learn: bool = default(true), live;
+        /// Stations that are learned behind it at most.
+        pub max_macs: Option<u32> = optional, live;
+        /// How much of what is sent to many it takes in.
+        pub storm: StormConfig = empty, live;
+        /// Whether a multicast router is behind it.
+        pub multicast_router: RouterPort = default(RouterPort::Auto), live;
+        /// Whether a group ends at once when a station leaves it: for ports with one station behind them.
+        pub fast_leave: bool = default(false), live;
+    }
+}
+
+config! {
+    /// A station that stays where it is said to be: it is not learned elsewhere, and does not age.
+    pub struct StaticMac {
+        /// Its address.
+        pub mac: MacAddress = required, live;
+        /// Its VLAN, if the bridge is aware of VLANs.
+        pub vlan: Option<u16> = optional, live, range(1..=4094);
+        /// The port that it is behind; frames to it are dropped as `blackhole` when absent.
+        pub port: Option<PortName> = optional, live;
+    }
+}
+
+/// A time in seconds.
+const fn seconds(count: u64) -> Nanos {
+    Nanos::new(count * 1_000_000_000)
+}
+
+config! {
+    /// IGMP and MLD snooping (RFC 4541): frames to a group go where somebody listens to it, and to multicast routers.
+    pub struct SnoopingConfig {
+        /// Whether it is done.
+        pub enabled: bool = default(false), live;
+        /// Where frames go to groups that nobody has asked for.
+        pub unregistered: Unregistered = default(Unregistered::Flood), live;
+        /// How long a port that reported a group stays in it without another report (RFC 3376 section 8.4).
+        pub membership: Nanos = default(seconds(260)), live, range(seconds(1)..=seconds(86_400));
+        /// How long a multicast router is believed in without a query (RFC 3376 section 8.5).
+        pub router: Nanos = default(seconds(255)), live, range(seconds(1)..=seconds(86_400));
+        /// How long a port stays in a group after the querier asked for just that group (RFC 3376 section 8.8: the time of two answers).
+        pub last_member: Nanos = default(seconds(2)), live, range(Nanos::new(100_000_000)..=seconds(60));
+        /// Messages that are looked at per second, from each worker; what comes beyond is dropped as `snoop-policed`.
+        pub rate: PacketRate = default(PacketRate::new(1_000)), live, range(PacketRate::new(1)..=PacketRate::new(100_000));
+    }
+}
+
+config! {
+    /// Bounds of what a bridge keeps in mind.
+    pub struct BridgeLimits {
+        /// Stations that are learned on all ports together; 16 bytes for each, rounded up to a power of two, and at least 1 MiB.
+        pub macs: u32 = default(65_536), rebuild, range(1..=4_194_304);
+        /// Stations that are learned in each VLAN at most.
+        pub macs_per_vlan: Option<u32> = optional, live;
+        /// Groups that are kept in mind, over all VLANs. What is asked for beyond is not registered.
+        pub groups: u32 = default(1_024), live, range(1..=65_536);
+    }
+}
+
+config! {
+    /// Switches frames among ports by Ethernet address, and by VLAN if it is told to.
+    pub struct BridgeConfig {
+        /// Its ports, by name, each with what is special about it: `{ a = {}, b = { vlan = 10 } }`.
+        pub ports: BTreeMap<PortName, PortOfBridge> = required, rebuild, length(1..=64);
+        /// What it makes of tags.
+        pub tagging: Tagging = default(Tagging::None), rebuild;
+        /// How long a station is remembered that sends nothing, to within a sixteenth more.
+        pub ageing: Nanos = default(seconds(300)), live, range(seconds(1)..=seconds(1_000_000));
+        /// Stations that stay where they are said to be.
+        pub macs: Vec<StaticMac> = empty, live;
+        /// What becomes of frames from a station that is not learned because a limit is reached.
+        pub on_limit: OnLimit = default(OnLimit::Forward), live;
+        /// How often stations may move to a port, per second; frames of those that move more often are dropped as `move-limit`.
+        pub max_moves: Option<PacketRate> = optional, live, range(PacketRate::new(1)..=PacketRate::new(1_000_000));
+        /// Which frames to the addresses that bridges keep to themselves are passed.
+        pub control_frames: ControlFrames = default(ControlFrames::Drop), live;
+        /// IGMP and MLD snooping.
+        pub snooping: SnoopingConfig = empty, live;
+        /// Bounds of what it keeps in mind.
+        pub limits: BridgeLimits = empty, rebuild;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_is_sound() {
+        assert_eq!(BridgeConfig::schema().defects(), Vec::<String>::new());
+    }
+}
