@@ -16,15 +16,15 @@ from .weir import ROOT
 
 HOME = ROOT / "target/guest"
 
-# By these the guest finds its files, and the kernel drives cards or hands them over, and has VLANs and VRFs; modprobe knows what they need.
+# By these the guest finds its files, and the kernel drives cards or hands them over, and has VLANs, VRFs and bridges; modprobe knows what they need.
 _MODULES = (
     *("virtio_pci", "9pnet_virtio", "9p", "virtio_net", "e1000", "e1000e", "vmxnet3"),
-    *("vfio_iommu_type1", "vfio-pci", "uio_pci_generic", "8021q", "vrf"),
+    *("vfio_iommu_type1", "vfio-pci", "uio_pci_generic", "8021q", "vrf", "bridge"),
 )
 _PARTS = (
     *("drivers/net/ethernet/intel/e1000*", "drivers/net/vmxnet3", "drivers/net/virtio_net.ko", "drivers/net/net_failover.ko"),
     *("drivers/virtio", "drivers/vfio", "drivers/uio", "virt/lib", "net/core", "net/9p", "fs/9p", "fs/netfs", "fs/fscache"),
-    *("net/8021q", "net/802", "net/llc", "drivers/net/vrf.ko"),
+    *("net/8021q", "net/802", "net/llc", "net/bridge", "drivers/net/vrf.ko"),
 )
 
 # The root of the host is the guest's, read-only; what has to be written is in memory.

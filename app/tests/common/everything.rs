@@ -8,9 +8,11 @@ const SCRIPT: &str = r#"
     local function null(...)
         for _, name in ipairs { ... } do port { name = name, device = "mem:null" } end
     end
-    null("qos-in", "qos-out", "idle", "quiet", "lua-in", "lua-out", "wired-in", "wired-out", "access", "core", "gen")
+    null("qos-in", "qos-out", "idle", "quiet", "lua-in", "lua-out", "wired-in", "wired-out", "access", "core", "gen",
+         "left", "right")
     port { name = "lan", device = "mem:null", address = "198.18.0.254/24" }
     port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
+    bridge { ports = { left = {}, right = {} }, macs = { { mac = "02:00:00:00:00:09", port = "left" } } }
     forward { paths = { "idle -> quiet" } }
     router { ports = { "lan", "wan" }, routes_csv = "router.csv", limits = { routes = 64 }, table = "packed",
              vrfs = { blue = { routes_csv = "blue.csv" } } }

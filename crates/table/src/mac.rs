@@ -44,7 +44,7 @@ const KNOWN: u64 = (1 << KNOWN_BITS) - 1;
 
 /// What a word holds, from the lowest bit on: port (8), stamp (5), static (1), present (1), probe (3), the rest of the permuted key (46).
 const STAMP_AT: u32 = 8;
-const STATIC: u64 = 1 << 13;
+const STATIC: u16 = 1 << 13;
 const PRESENT: u64 = 1 << 14;
 const PROBE_AT: u32 = 15;
 const REST_AT: u32 = 18;
@@ -84,31 +84,57 @@ impl fmt::Debug for Station {
 }
 
 /// What is known of a station.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Where it is.
-    pub port: u8,
-    /// The period in which it was last seen, modulo [`PERIODS`].
-    pub stamp: u8,
-    /// Whether somebody entered it, so that it neither moves nor ages.
-    pub is_static: bool,
-}
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Entry(u16);
 
 impl Entry {
+    /// A station that was seen behind a port in a period (modulo [`PERIODS`]).
+    #[inline(always)]
+    pub const fn learned(port: u8, period: u8) -> Entry {
+        Entry(port as u16 | ((period % PERIODS) as u16) << STAMP_AT)
+    }
+
+    /// A station that somebody says is behind a port: it neither moves nor ages.
+    pub const fn fixed(port: u8) -> Entry {
+        Entry(port as u16 | STATIC)
+    }
+
+    /// Where it is.
+    #[inline(always)]
+    pub const fn port(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// The period in which it was last seen, modulo [`PERIODS`].
+    pub const fn period(self) -> u8 {
+        (self.0 >> STAMP_AT) as u8 % PERIODS
+    }
+
+    /// Whether somebody said where it is.
+    pub const fn is_fixed(self) -> bool {
+        self.0 & STATIC != 0
+    }
+
     /// Periods since it was last seen, at the period `now`.
     pub const fn age(self, now: u8) -> u8 {
-        now.wrapping_sub(self.stamp) % PERIODS
+        now.wrapping_sub(self.period()) % PERIODS
     }
 
     #[inline(always)]
     const fn to_bits(self) -> u64 {
-        let is_static = if self.is_static { STATIC } else { 0 };
-        self.port as u64 | ((self.stamp % PERIODS) as u64) << STAMP_AT | is_static
+        self.0 as u64
     }
 
     #[inline(always)]
     const fn from_word(word: u64) -> Entry {
-        Entry { port: word as u8, stamp: (word >> STAMP_AT) as u8 % PERIODS, is_static: word & STATIC != 0 }
+        Entry((word & !IDENTITY) as u16)
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_fixed() { "fixed" } else { "learned" };
+        write!(f, "{kind} at {} in {}", self.port(), self.period())
     }
 }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use weir_table::mac::{BUCKET, Crowded, Entry, MacTable, PERIODS, Station};
 
 fn entry(port: u8, stamp: u8, is_static: bool) -> Entry {
-    Entry { port, stamp: stamp % PERIODS, is_static }
+    if is_static { Entry::fixed(port) } else { Entry::learned(port, stamp) }
 }
 
 /// All that is in a table; a station that is there twice is a fault.
@@ -80,7 +80,7 @@ fn follow(table: &MacTable, twin: &mut BTreeMap<Station, Entry>, stations: &[Sta
         }
         Step::Remove(n) => assert_eq!(table.remove(table.place(chosen(n))), twin.remove(&chosen(n))),
         Step::Age(now, most) => {
-            let keep = |entry: &Entry| entry.is_static || entry.age(now) <= most;
+            let keep = |entry: &Entry| entry.is_fixed() || entry.age(now) <= most;
             table.retain(0..table.buckets(), |_, entry| keep(&entry));
             twin.retain(|_, entry| keep(entry));
         }
@@ -136,7 +136,7 @@ fn stations_differ_by_every_bit() {
         assert_eq!(table.find(table.place(station)), None);
         table.insert(table.place(station), entry(port, 0, false), |_| ()).unwrap();
     }
-    assert!(all.zip(0..).all(|(station, port)| table.find(table.place(station)).unwrap().port == port));
+    assert!(all.zip(0..).all(|(station, port)| table.find(table.place(station)).unwrap().port() == port));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_table_holds_what_it_was_made_for() {
         for n in 0..capacity {
             table.insert(table.place(station(n)), entry(n as u8, 1, false), |_| ()).unwrap();
         }
-        assert!((0..capacity).all(|n| table.find(table.place(station(n))).unwrap().port == n as u8));
+        assert!((0..capacity).all(|n| table.find(table.place(station(n))).unwrap().port() == n as u8));
         assert_eq!(table.find(table.place(station(capacity))), None);
     }
 }
@@ -192,7 +192,7 @@ fn several_workers_learn_and_nobody_misses_what_stays() {
                     Some(_) if n % 5 == 0 => {
                         count.fetch_sub(i64::from(table.remove(place).is_some()), Ordering::SeqCst);
                     }
-                    Some(there) => assert!(there.port < 3, "{there:?} is what no worker enters"),
+                    Some(there) => assert!(there.port() < 3, "{there:?} is what no worker enters"),
                 }
             }
         };

@@ -55,7 +55,7 @@ fn traffic(instance: &dyn Instance, stations: u64, vlan: u16) -> Result<Traffic,
     let half = stations / 2;
     for n in 0..stations {
         // Ports have their numbers in the order of their names: `in`, `out`.
-        let entry = Entry { port: u8::from(n >= half), stamp: running.shared.period(), is_static: false };
+        let entry = Entry::learned(u8::from(n >= half), running.shared.period());
         running.shared.enter(Station::new(station(n), vlan), entry);
     }
     let frame = move |n: u64, bytes: &mut [u8; HEADER]| {

@@ -77,7 +77,7 @@ impl Control {
         let piece = self.swept..self.swept.saturating_add(PIECE);
         let stamp = self.shared.period();
         self.shared.table.retain(piece.clone(), |station, entry| {
-            let stays = entry.is_static || entry.age(stamp) <= AGEING_PERIODS;
+            let stays = entry.is_fixed() || entry.age(stamp) <= AGEING_PERIODS;
             if !stays {
                 self.shared.counts.forget(station.vlan(), entry);
             }

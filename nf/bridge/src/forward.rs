@@ -68,9 +68,12 @@ pub(crate) fn declaration(ports: usize) -> Declaration {
 /// What is known of a frame after the first look.
 #[derive(Clone, Copy)]
 struct Seen {
-    admitted: Admitted,
     source: Place,
     destination: Place,
+    vlan: u16,
+    /// The number of the port that it came in by.
+    from: u8,
+    has_tag: bool,
 }
 
 /// Switches frames.
@@ -94,8 +97,7 @@ struct Turn<'a> {
 impl Forward {
     pub(crate) fn new(shared: Arc<Shared>, ports: usize) -> Forward {
         let nowhere = shared.table.place(Station::new(0, 0));
-        let admitted = Admitted { from: 0, vlan: 0, tag: Tag::None };
-        let seen = Seen { admitted, source: nowhere, destination: nowhere };
+        let seen = Seen { source: nowhere, destination: nowhere, vlan: 0, from: 0, has_tag: false };
         Forward { shared, ports, seen: [seen; BATCH], snooped: Bucket::default() }
     }
 }
@@ -109,14 +111,13 @@ impl Stage for Forward {
         let Forward { shared, seen, snooped, .. } = self;
         let (plan, groups) = (shared.plan.load(out.reader()), shared.groups.load(out.reader()));
         let turn = Turn { shared, plan, groups, snooped, now: out.now() };
-        let odd = turn.look(batch, seen);
+        let odd = if plan.tag == 0 { turn.look::<false>(batch, seen) } else { turn.look::<true>(batch, seen) };
         let period = shared.period();
         let (mut ways, mut straight) = ([0; BATCH], 0);
         for slot in batch.slots() {
             let frame = &seen[slot.index()];
-            let from = frame.admitted.from;
             let there = match odd & slot.bit() {
-                0 => turn.known(frame, Entry { port: from, stamp: period, is_static: false }),
+                0 => turn.known(frame, Entry::learned(frame.from, period)),
                 _ => None,
             };
             match there {
@@ -157,24 +158,33 @@ const STP: u64 = RESERVED;
 const PAUSE: u64 = RESERVED + 1;
 
 impl Turn<'_> {
-    /// Reads all frames and asks for what will be looked up. Answers which of them do not go from a station to a station as they should.
+    /// Reads all frames and asks for what will be looked up. Answers which of them are not from a station to a station, or need a closer look
+    /// at their tags: [`admit`] has the rules. `AWARE` of tags or not is decided once for all frames.
     #[inline(always)]
-    fn look(&self, batch: &Batch, seen: &mut [Seen; BATCH]) -> u64 {
+    fn look<const AWARE: bool>(&self, batch: &Batch, seen: &mut [Seen; BATCH]) -> u64 {
         let (table, plan) = (&self.shared.table, self.plan);
         let mut odd = 0;
         batch.each_ref(|slot, packet| {
             let [destination, source] = addresses(packet);
-            let admitted = admit(plan, batch.lanes.port[slot], packet.window(0), packet.len());
-            let is_odd = admitted.is_err() || (destination | source) >> 40 & 1 == 1 || source == 0;
-            odd |= u64::from(is_odd) << slot.index();
-            let place = &mut seen[slot.index()];
-            if let Ok(admitted) = admitted {
-                place.admitted = admitted;
-                place.source = table.place(Station::new(source, admitted.vlan));
-                place.destination = table.place(Station::new(destination, admitted.vlan));
-                table.prefetch(place.source);
-                table.prefetch(place.destination);
+            let from = plan.number(batch.lanes.port[slot]);
+            let mut is_odd = (destination | source) >> 40 & 1 == 1 || source == 0 || packet.len() < Ethernet::LEN;
+            let (mut vlan, mut has_tag) = (0, false);
+            if AWARE {
+                let [t0, t1, c0, c1] = *packet.window::<4>(12);
+                has_tag = u16::from_be_bytes([t0, t1]) == plan.tag;
+                let usual = plan.usual(from);
+                let named = u16::from_be_bytes([c0, c1]) & 0xfff;
+                vlan = if has_tag { named } else { usual.untagged };
+                // VLAN 0 is nobody's, so that a tag without a VLAN is looked at more closely.
+                let is_in = plan.vlan(vlan).members & usual.takes[usize::from(has_tag)] != 0;
+                is_odd |= !is_in || packet.len() < Ethernet::LEN + TAG;
             }
+            odd |= u64::from(is_odd) << slot.index();
+            let source = table.place(Station::new(source, vlan));
+            let destination = table.place(Station::new(destination, vlan));
+            table.prefetch(source);
+            table.prefetch(destination);
+            seen[slot.index()] = Seen { source, destination, vlan, from, has_tag };
         });
         odd
     }
@@ -183,15 +193,14 @@ impl Turn<'_> {
     /// frames in this form.
     #[inline(always)]
     fn known(&self, frame: &Seen, here: Entry) -> Option<u8> {
-        let Admitted { from, vlan, tag } = frame.admitted;
         if self.shared.table.find(frame.source) != Some(here) {
             return None;
         }
-        let there = self.shared.table.find(frame.destination)?;
-        let known = self.plan.vlan(vlan);
-        let form = if tag == Tag::None { known.untagged } else { !known.untagged };
-        let may = known.members & self.plan.port(from).reach & form;
-        (there.port != NOWHERE && may & bit(there.port) != 0 && tag != Tag::Priority).then_some(there.port)
+        let there = self.shared.table.find(frame.destination)?.port();
+        let known = self.plan.vlan(frame.vlan);
+        let form = if frame.has_tag { !known.untagged } else { known.untagged };
+        let may = known.members & self.plan.reaches(frame.from) & form;
+        (there != NOWHERE && may & bit(there) != 0).then_some(there)
     }
 
     /// Whatever is not as usual.
@@ -242,10 +251,10 @@ impl Turn<'_> {
         }
         match self.shared.table.find(self.shared.table.place(Station::new(destination, vlan))) {
             None => self.bounded(Kind::Unknown, packet, from).and_then(|()| some(reach)),
-            Some(there) if there.port == NOWHERE => Err(Exit::Blackhole),
-            Some(there) if there.port == from => Err(Exit::SamePort),
-            Some(there) if reach & bit(there.port) == 0 => Err(Exit::NotReached),
-            Some(there) => Ok(bit(there.port)),
+            Some(there) if there.port() == NOWHERE => Err(Exit::Blackhole),
+            Some(there) if there.port() == from => Err(Exit::SamePort),
+            Some(there) if reach & bit(there.port()) == 0 => Err(Exit::NotReached),
+            Some(there) => Ok(bit(there.port())),
         }
     }
 

@@ -180,7 +180,7 @@ impl Running {
         control.publish(&self.shared);
         let plan = Plan::new(&control.config, &control.ports, control.up);
         // What was learned and heard in VLANs that a port is no longer in does not count.
-        self.shared.flush(|station, entry| plan.vlan(station.vlan()).members & bit(entry.port) == 0);
+        self.shared.flush(|station, entry| plan.vlan(station.vlan()).members & bit(entry.port()) == 0);
         control.listeners.keep_members(|vlan| plan.vlan(vlan).members);
         if plan.snooping.is_none() {
             control.listeners.forget(|_, _| true);
@@ -206,12 +206,12 @@ impl Running {
         let plan = Plan::new(&control.config, &control.ports, control.up);
         let most = control.config.limits.macs;
         old.shared.table.retain(0..old.shared.table.buckets(), |station, entry| {
-            let port = number(entry.port).filter(|port| plan.vlan(station.vlan()).members & bit(*port) != 0);
-            if let Some(port) = port.filter(|_| !entry.is_static)
+            let port = number(entry.port()).filter(|port| plan.vlan(station.vlan()).members & bit(*port) != 0);
+            if let Some(port) = port.filter(|_| !entry.is_fixed())
                 && self.shared.counts.learned.load(Ordering::Relaxed) < most
             {
                 let stamp = self.shared.period().wrapping_sub(entry.age(old.shared.period()));
-                self.shared.enter(station, Entry { port, stamp: stamp % PERIODS, is_static: false });
+                self.shared.enter(station, Entry::learned(port, stamp % PERIODS));
             }
             true
         });
@@ -267,7 +267,7 @@ impl Instance for Running {
         control.publish(&self.shared);
         if !up {
             // Whoever was there is elsewhere now, or nowhere.
-            self.shared.flush(|_, entry| entry.port == number);
+            self.shared.flush(|_, entry| entry.port() == number);
             control.listeners.forget(|_, port| port == number);
             self.shared.groups.publish(Box::new(control.listeners.forwarding()));
         }

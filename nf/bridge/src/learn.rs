@@ -42,11 +42,11 @@ impl Shared {
     #[cold]
     #[inline(never)]
     pub(crate) fn learn(&self, plan: &Plan, sender: Sender, now: u64) -> Learned {
-        let here = Entry { port: sender.port, stamp: self.period(), is_static: false };
+        let here = Entry::learned(sender.port, self.period());
         match self.table.find(sender.place) {
             _ if !plan.port(sender.port).learns => Learned::Fine,
-            Some(there) if there.is_static => Learned::Fine,
-            Some(there) if there.port == sender.port => {
+            Some(there) if there.is_fixed() => Learned::Fine,
+            Some(there) if there.port() == sender.port => {
                 // If another worker was faster, it has done the same.
                 self.table.replace(sender.place, there, here);
                 Learned::Fine
@@ -86,7 +86,7 @@ impl Shared {
             return Learned::Limit;
         }
         if self.table.replace(sender.place, there, here) {
-            counts.of_port(there.port).fetch_sub(1, Ordering::Relaxed);
+            counts.of_port(there.port()).fetch_sub(1, Ordering::Relaxed);
             counts.moves[usize::from(sender.port) % counts.moves.len()].fetch_add(1, Ordering::Relaxed);
         } else {
             count.fetch_sub(1, Ordering::Relaxed);
@@ -156,7 +156,9 @@ impl Shared {
         loop {
             let there = self.table.find(place);
             match (there, port) {
-                (Some(entry), _) if entry.is_static == port.is_some() && port.is_none_or(|port| port == entry.port) => {
+                (Some(entry), _)
+                    if entry.is_fixed() == port.is_some() && port.is_none_or(|port| port == entry.port()) =>
+                {
                     return Ok(());
                 }
                 (Some(_), _) => {
@@ -166,7 +168,7 @@ impl Shared {
                 }
                 (None, None) => return Ok(()),
                 (None, Some(port)) => {
-                    let entry = Entry { port, stamp: 0, is_static: true };
+                    let entry = Entry::fixed(port);
                     self.table.insert(place, entry, |gone| self.counts.forget(station.vlan(), gone))?;
                 }
             }

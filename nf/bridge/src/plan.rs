@@ -59,6 +59,15 @@ pub(crate) struct PortPlan {
     pub(crate) fast_leave: bool,
 }
 
+/// What of a port every frame asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usual {
+    /// The port's own bit if it takes frames without a tag, and if it takes those with one.
+    pub(crate) takes: [Ports; 2],
+    /// The VLAN of frames without a tag.
+    pub(crate) untagged: u16,
+}
+
 /// What workers know of a VLAN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VlanPlan {
@@ -75,6 +84,9 @@ pub(crate) struct Plan {
     /// The number of a port in the bridge, by its index.
     numbers: Vec<u8>,
     ports: Box<[PortPlan; PORTS]>,
+    /// The same as in `ports`, close together: what every frame asks for.
+    reaches: [Ports; PORTS],
+    usual: [Usual; PORTS],
     vlans: Box<[VlanPlan; VLANS]>,
     pub(crate) drop_beyond: bool,
     pub(crate) max_macs: u32,
@@ -120,7 +132,14 @@ impl Plan {
             let cut_off = if port.isolated { isolated } else { 0 };
             *plan = port_plan(port, up & !bit(n) & !cut_off);
         }
+        let usual = |number: usize| {
+            let (own, port) = (1 << number, &plans[number % PORTS]);
+            let takes = [Accept::Tagged, Accept::Untagged].map(|only| if port.accept == only { 0 } else { own });
+            Usual { takes, untagged: port.vlan }
+        };
         Plan {
+            reaches: std::array::from_fn(|number| plans[number % PORTS].reach),
+            usual: std::array::from_fn(usual),
             tag: match config.tagging {
                 Tagging::None => 0,
                 Tagging::Customer => weir_wire::ethernet::CVLAN,
@@ -148,6 +167,18 @@ impl Plan {
     #[inline(always)]
     pub(crate) fn port(&self, number: u8) -> &PortPlan {
         &self.ports[usize::from(number) % PORTS]
+    }
+
+    /// Where frames from a port may go, by its number.
+    #[inline(always)]
+    pub(crate) fn reaches(&self, number: u8) -> Ports {
+        self.reaches[usize::from(number) % PORTS]
+    }
+
+    /// What every frame of a port asks for.
+    #[inline(always)]
+    pub(crate) fn usual(&self, number: u8) -> &Usual {
+        &self.usual[usize::from(number) % PORTS]
     }
 
     /// What is known of a VLAN.

@@ -123,7 +123,7 @@ impl Entries for Desk<'_> {
         let config = Arc::clone(&self.control.config);
         let labelled = |(key, problem): (&'static str, String)| format!("{key}: {problem}");
         let station = station(&config, MacAddr(mac.octets()), vlan).map_err(labelled)?;
-        let learned = self.shared.table.find(self.shared.table.place(station)).filter(|entry| !entry.is_static);
+        let learned = self.shared.table.find(self.shared.table.place(station)).filter(|entry| !entry.is_fixed());
         let before = Before { station, requested: self.control.fixed.requested(station), learned };
         match verb {
             "mac add" => {
@@ -225,7 +225,7 @@ fn flush(shared: &Shared, arguments: &Value) -> Result<Value, String> {
     let port =
         port.map(|name| place(&config, &name, None)).transpose().map_err(|(_, problem)| format!("port: {problem}"))?;
     let flushed = shared.flush(|station, entry| {
-        port.is_none_or(|port| port == entry.port) && vlan.is_none_or(|vlan| vlan == station.vlan())
+        port.is_none_or(|port| port == entry.port()) && vlan.is_none_or(|vlan| vlan == station.vlan())
     });
     Ok(json!({ "changed": flushed }))
 }

@@ -135,7 +135,7 @@ impl Macs {
         let is_meant = |(station, entry): &(Station, Entry)| match self.word {
             None => true,
             Some(Word::Mac(mac)) => station.address() == mac,
-            Some(Word::Port(port)) => entry.port == port,
+            Some(Word::Port(port)) => entry.port() == port,
             Some(Word::Vlan(vlan)) => station.vlan() == vlan,
             Some(Word::Group(_)) => false,
         };
@@ -149,8 +149,8 @@ impl Macs {
 
     fn row(&self, control: &Control, station: Station, entry: Entry) -> Value {
         let source = match control.fixed.get(station) {
-            Some((_, Source::Config)) if entry.is_static => "config",
-            Some((_, Source::Cli)) if entry.is_static => "cli",
+            Some((_, Source::Config)) if entry.is_fixed() => "config",
+            Some((_, Source::Cli)) if entry.is_fixed() => "cli",
             _ => "learned",
         };
         let period = control.config.ageing.nanos() / u64::from(AGEING_PERIODS);
@@ -158,9 +158,9 @@ impl Macs {
         json!({
             "mac": MacAddr::from_bits(station.address()).to_string(),
             "vlan": shown(control, station.vlan()),
-            "port": control.name(entry.port),
+            "port": control.name(entry.port()),
             "source": source,
-            "age_s": if entry.is_static { Value::Null } else { json!(age) },
+            "age_s": if entry.is_fixed() { Value::Null } else { json!(age) },
         })
     }
 }
@@ -254,7 +254,7 @@ pub(crate) fn explain(shared: &Shared, packet: &[u8]) -> Option<String> {
     let mut found = vlans.filter_map(|vlan| {
         let known = shared.table.find(shared.table.place(Station::new(to.to_bits(), vlan)))?;
         let vlan = if plan.tag == 0 { String::new() } else { format!(" in VLAN {vlan}") };
-        Some(format!("{to} is behind {}{vlan}", control.name(known.port)))
+        Some(format!("{to} is behind {}{vlan}", control.name(known.port())))
     });
     let all: Vec<String> = found.by_ref().take(3).collect();
     Some(if all.is_empty() { format!("{to} is not known, and flooded") } else { all.join("; ") })

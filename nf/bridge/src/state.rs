@@ -69,8 +69,8 @@ impl Counts {
 
     /// One station less.
     pub(crate) fn forget(&self, vlan: u16, entry: Entry) {
-        if !entry.is_static {
-            for count in [&self.learned, self.of_port(entry.port), self.of_vlan(vlan)] {
+        if !entry.is_fixed() {
+            for count in [&self.learned, self.of_port(entry.port()), self.of_vlan(vlan)] {
                 count.fetch_sub(1, Ordering::Relaxed);
             }
         }
@@ -137,7 +137,7 @@ impl Shared {
         let (place, counts) = (self.table.place(station), &self.counts);
         let gone = |entry| counts.forget(station.vlan(), entry);
         if self.table.find(place).is_none() && self.table.insert(place, entry, gone).is_ok() {
-            for count in [&counts.learned, counts.of_port(entry.port), counts.of_vlan(station.vlan())] {
+            for count in [&counts.learned, counts.of_port(entry.port()), counts.of_vlan(station.vlan())] {
                 count.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -147,7 +147,7 @@ impl Shared {
     pub(crate) fn flush(&self, mut is_meant: impl FnMut(Station, Entry) -> bool) -> u64 {
         let mut flushed = 0;
         self.table.retain(0..self.table.buckets(), |station, entry| {
-            let goes = !entry.is_static && is_meant(station, entry);
+            let goes = !entry.is_fixed() && is_meant(station, entry);
             if goes {
                 flushed += 1;
                 self.counts.forget(station.vlan(), entry);
