@@ -22,9 +22,6 @@ use weir_mem::{HugeSlice, arena};
 /// Words of a bucket: one cache line.
 pub const BUCKET: usize = 8;
 
-/// Words of half a bucket.
-const HALF: usize = BUCKET / 2;
-
 /// Buckets that an entry may stand in.
 pub const PROBES: u32 = 8;
 
@@ -52,8 +49,7 @@ const REST_AT: u32 = 18;
 /// The part of a word that says whose it is.
 const IDENTITY: u64 = !(PRESENT - 1);
 
-/// Two halves.
-type Bucket = [[AtomicU64; HALF]; 2];
+type Bucket = [AtomicU64; BUCKET];
 
 /// A station: its Ethernet address and the VLAN that it is in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -155,10 +151,10 @@ impl Place {
         self.rest() << REST_AT | (probe as u64) << PROBE_AT | PRESENT
     }
 
-    /// The half of a bucket that is filled and looked at first.
+    /// The `nth` word of a bucket in the order in which words are filled.
     #[inline(always)]
-    const fn half(self) -> usize {
-        (self.0 >> 40) as usize & 1
+    const fn word(self, nth: usize) -> usize {
+        ((self.0 >> 40) as usize ^ nth) % BUCKET
     }
 }
 
@@ -223,13 +219,15 @@ impl MacTable {
     #[inline(always)]
     pub fn find(&self, place: Place) -> Option<Entry> {
         let bucket = self.buckets.get(self.index(place, 0))?;
-        let identity = place.identity(0);
-        let [near, far] = halves(bucket, place);
-        let found = match scan(near, identity) {
-            0 => scan(far, identity),
-            found => found,
-        };
-        if found == 0 { self.find_aside(place) } else { Some(Entry::from_word(found)) }
+        // Most stand in the word that they prefer: nearly all in a table that is far from full.
+        let word = bucket[place.word(0)].load(Ordering::Relaxed);
+        if (word ^ place.identity(0)) & IDENTITY == 0 {
+            return Some(Entry::from_word(word));
+        }
+        match scan(bucket, place.identity(0)) {
+            0 => self.find_aside(place),
+            found => Some(Entry::from_word(found)),
+        }
     }
 
     #[cold]
@@ -254,7 +252,7 @@ impl MacTable {
     /// The words of the bucket at the `probe`-th try, in the order in which they are filled.
     fn bucket(&self, place: Place, probe: u32) -> impl Iterator<Item = &AtomicU64> {
         let bucket = self.buckets.get(self.index(place, probe));
-        bucket.into_iter().flat_map(move |bucket| halves(bucket, place).into_iter().flatten())
+        bucket.into_iter().flat_map(move |bucket| (0..BUCKET).map(move |nth| &bucket[place.word(nth)]))
     }
 
     /// Enters a station that is not there. Where another worker does so at the same moment, one of the two stays; `gone` is told of
@@ -316,7 +314,7 @@ impl MacTable {
     pub fn retain(&self, buckets: Range<usize>, mut keep: impl FnMut(Station, Entry) -> bool) {
         let chosen = self.buckets.get(buckets.start.min(self.buckets.len())..buckets.end.min(self.buckets.len()));
         for (bucket, index) in chosen.unwrap_or_default().iter().zip(buckets.start as u64..) {
-            for word in bucket.iter().flatten() {
+            for word in bucket {
                 let mut value = word.load(Ordering::Acquire);
                 while value != 0 && !keep(self.station(index, value), Entry::from_word(value)) {
                     match word.compare_exchange(value, 0, Ordering::AcqRel, Ordering::Acquire) {
@@ -347,19 +345,12 @@ impl fmt::Debug for MacTable {
     }
 }
 
-/// The half of a bucket that a station prefers, and the other one.
-#[inline(always)]
-fn halves(bucket: &Bucket, place: Place) -> [&[AtomicU64; HALF]; 2] {
-    let [first, second] = bucket;
-    if place.half() == 0 { [first, second] } else { [second, first] }
-}
-
-/// The word of half a bucket that begins so; 0 for none.
-#[inline(always)]
-fn scan(half: &[AtomicU64; HALF], identity: u64) -> u64 {
+/// The word of a bucket that begins so; 0 for none.
+#[inline(never)]
+fn scan(bucket: &Bucket, identity: u64) -> u64 {
     let mut found = 0;
     // Without a branch for each word: which one it is, is random.
-    for word in half {
+    for word in bucket {
         let word = word.load(Ordering::Relaxed);
         found = if (word ^ identity) & IDENTITY == 0 { word } else { found };
     }

@@ -111,24 +111,11 @@ impl Stage for Forward {
         let Forward { shared, seen, snooped, .. } = self;
         let (plan, groups) = (shared.plan.load(out.reader()), shared.groups.load(out.reader()));
         let turn = Turn { shared, plan, groups, snooped, now: out.now() };
-        let odd = if plan.tag == 0 { turn.look::<false>(batch, seen) } else { turn.look::<true>(batch, seen) };
-        let period = shared.period();
-        let (mut ways, mut straight) = ([0; BATCH], 0);
-        for slot in batch.slots() {
-            let frame = &seen[slot.index()];
-            let there = match odd & slot.bit() {
-                0 => turn.known(frame, Entry::learned(frame.from, period)),
-                _ => None,
-            };
-            match there {
-                Some(port) => {
-                    ways[slot.index()] = port;
-                    straight |= slot.bit();
-                }
-                None => turn.unusual(batch, slot, out),
-            }
+        // Whether it is aware of tags is asked once for all frames.
+        match plan.tag {
+            0 => turn.switch::<false>(batch, seen, out),
+            _ => turn.switch::<true>(batch, seen, out),
         }
-        out.answer_indexed_each(straight, &ways);
     }
 }
 
@@ -158,8 +145,31 @@ const STP: u64 = RESERVED;
 const PAUSE: u64 = RESERVED + 1;
 
 impl Turn<'_> {
+    /// Switches the frames of a batch.
+    #[inline(always)]
+    fn switch<const AWARE: bool>(&self, batch: &mut Batch, seen: &mut [Seen; BATCH], out: &mut Out<'_>) {
+        let odd = self.look::<AWARE>(batch, seen);
+        let period = self.shared.period();
+        let (mut ways, mut straight) = ([0; BATCH], 0);
+        for slot in batch.slots() {
+            let frame = &seen[slot.index()];
+            let there = match odd & slot.bit() {
+                0 => self.known::<AWARE>(frame, Entry::learned(frame.from, period)),
+                _ => None,
+            };
+            match there {
+                Some(port) => {
+                    ways[slot.index()] = port;
+                    straight |= slot.bit();
+                }
+                None => self.unusual(batch, slot, out),
+            }
+        }
+        out.answer_indexed_each(straight, &ways);
+    }
+
     /// Reads all frames and asks for what will be looked up. Answers which of them are not from a station to a station, or need a closer look
-    /// at their tags: [`admit`] has the rules. `AWARE` of tags or not is decided once for all frames.
+    /// at their tags: [`admit`] has the rules.
     #[inline(always)]
     fn look<const AWARE: bool>(&self, batch: &Batch, seen: &mut [Seen; BATCH]) -> u64 {
         let (table, plan) = (&self.shared.table, self.plan);
@@ -192,14 +202,16 @@ impl Turn<'_> {
     /// The port that a frame leaves by as it is: its station is known to be here and fresh, and the other one is known, may be reached, and has
     /// frames in this form.
     #[inline(always)]
-    fn known(&self, frame: &Seen, here: Entry) -> Option<u8> {
+    fn known<const AWARE: bool>(&self, frame: &Seen, here: Entry) -> Option<u8> {
         if self.shared.table.find(frame.source) != Some(here) {
             return None;
         }
         let there = self.shared.table.find(frame.destination)?.port();
-        let known = self.plan.vlan(frame.vlan);
-        let form = if frame.has_tag { !known.untagged } else { known.untagged };
-        let may = known.members & self.plan.reaches(frame.from) & form;
+        let mut may = self.plan.reaches(frame.from);
+        if AWARE {
+            let known = self.plan.vlan(frame.vlan);
+            may &= known.members & if frame.has_tag { !known.untagged } else { known.untagged };
+        }
         (there != NOWHERE && may & bit(there) != 0).then_some(there)
     }
 
