@@ -123,7 +123,7 @@ fn virtual_pairs_are_told_by_what_they_do_to_checksums() {
     assert_eq!(made.finding("veth").state, State::Ok);
     made.host.links = vec![
         link("lo", None, Some(true)),
-        link("br0", Some("bridge"), Some(true)),
+        link("d0", Some("dummy"), Some(true)),
         link("veth-a", Some("veth"), Some(true)),
         link("veth-b", Some("veth"), Some(false)),
         link("veth-c", Some("veth"), None),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry::Vacant;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use proptest::prelude::*;
@@ -62,11 +63,11 @@ fn follow(table: &MacTable, twin: &mut BTreeMap<Station, Entry>, stations: &[Sta
     let chosen = |n: usize| stations[n % stations.len()];
     match *step {
         Step::Insert(n, entry) => {
-            let station = chosen(n);
-            if !twin.contains_key(&station) {
-                let alone = |_| panic!("nobody else enters stations");
-                if table.insert(table.place(station), entry, alone).is_ok() {
-                    twin.insert(station, entry);
+            if let Vacant(absent) = twin.entry(chosen(n)) {
+                let place = table.place(*absent.key());
+                // Nobody else enters stations.
+                if table.insert(place, entry, |gone| assert_eq!(gone, entry)).is_ok() {
+                    absent.insert(entry);
                 }
             }
         }

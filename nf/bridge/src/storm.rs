@@ -66,7 +66,7 @@ mod tests {
             let (mut now, mut tokens, mut filled) = (SECOND, u128::from(burst) << 32, SECOND);
             for (gap, count) in gaps {
                 now += gap;
-                let more = (u128::from(now - filled) * u128::from(rate) << 32) / u128::from(SECOND);
+                let more = ((u128::from(now - filled) * u128::from(rate)) << 32) / u128::from(SECOND);
                 tokens = (tokens + more).min(u128::from(burst) << 32);
                 filled = now;
                 let enough = tokens >= u128::from(count) << 32;

@@ -277,8 +277,8 @@ fn settings(lab: &Lab) -> Vec<String> {
 }
 
 fn add_ports(plan: &Plan) -> Vec<String> {
-    let bridge = ["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail-mode=secure"];
-    let mut words = bridge.map(str::to_owned).to_vec();
+    let bridge = "add-br br0 -- set bridge br0 datapath_type=netdev fail-mode=secure";
+    let mut words: Vec<String> = bridge.split(' ').map(str::to_owned).collect();
     for (number, device) in (1..).zip(&plan.devices) {
         let name = format!("dev{number}");
         words.extend(["--", "add-port", "br0", &name, "--", "set", "Interface", &name, "type=dpdk"].map(str::to_owned));
