@@ -13,5 +13,6 @@ pub(crate) mod punt;
 pub(crate) mod received;
 pub(crate) mod rewrite;
 pub(crate) mod scope;
+pub(crate) mod send;
 pub(crate) mod six;
 pub(crate) mod untag;

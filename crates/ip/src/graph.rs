@@ -7,7 +7,7 @@ use crate::config::{Limits, Settings, TableKind};
 use crate::fast::check::Keys;
 use crate::fast::punt::{PuntPolicer, PuntReason};
 use crate::fast::untag::{self, Untagged};
-use crate::fast::{check, forward, hairpin};
+use crate::fast::{check, forward, hairpin, send};
 use crate::layer::Running;
 use crate::slow;
 
@@ -36,6 +36,15 @@ pub struct Doors {
     pub tag: NodeId,
     /// For those that are as they came.
     pub layer: NodeId,
+}
+
+/// Where a function hands packets on that looks at them first.
+#[derive(Clone, Copy, Debug)]
+pub struct Below {
+    /// What it does not take.
+    pub forward: NodeId,
+    /// What it made and does not know how to send: any 14 bytes, and an IP packet behind them. The slow path asks for the neighbour.
+    pub send: NodeId,
 }
 
 impl Stages {
@@ -108,15 +117,43 @@ impl Stages {
         Ok(untag)
     }
 
+    /// Adds the stages to the graph of a function that looks at packets on workers, first, and leaves others to the layer.
+    ///
+    /// # Errors
+    ///
+    /// What a builder of graphs may run out of.
+    pub fn add_below(&self, graph: &mut Graph, running: Option<&Running>) -> Result<Below, GraphError> {
+        let (forward, control) = self.add_both(graph, (FIRST, false), running)?;
+        let kind = self.kind(graph)?;
+        let make = |running: &Running| Ok(running.sender(kind));
+        let send = graph.add_of(self.stage(".send"), send::declaration(kind), FIRST, running, make)?;
+        graph.wire(send, "out", To::Stage(control));
+        Ok(Below { forward, send })
+    }
+
     /// Adds the stages to a graph, the one that forwards at a `place`; answers to which packets come first that came in by the ports, and that
     /// `is_counted` by then or not.
     fn add(
         &self,
         graph: &mut Graph,
-        (place, is_counted): (Place, bool),
+        at: (Place, bool),
         running: Option<&Running>,
     ) -> Result<NodeId, GraphError> {
-        let kind: Key<PuntReason> = graph.claim("why it goes to the slow path")?;
+        self.add_both(graph, at, running).map(|(first, _)| first)
+    }
+
+    fn kind(&self, graph: &mut Graph) -> Result<Key<PuntReason>, GraphError> {
+        graph.claim("why it goes to the slow path")
+    }
+
+    /// Answers the first stage and that of the slow path.
+    fn add_both(
+        &self,
+        graph: &mut Graph,
+        (place, is_counted): (Place, bool),
+        running: Option<&Running>,
+    ) -> Result<(NodeId, NodeId), GraphError> {
+        let kind = self.kind(graph)?;
         let known = if self.is_parted { Some(graph.claim("its VRF and family")?) } else { None };
         let keys = Keys { kind, known };
         let count = self.ports.len();
@@ -144,7 +181,7 @@ impl Stages {
         if self.redirects {
             first = self.look_for_redirects(graph, running, kind, [first, control])?;
         }
-        Ok(first)
+        Ok((first, control))
     }
 
     /// Puts a stage before `first` that looks for packets which turn round.

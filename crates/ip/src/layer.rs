@@ -26,6 +26,7 @@ use crate::fast::hairpin::Hairpin;
 use crate::fast::lookups::Lookups;
 use crate::fast::punt::PuntReason;
 use crate::fast::received::Received;
+use crate::fast::send::Send;
 use crate::fast::untag::{Inward, Retag, Untag, Untagged};
 use crate::graph::Stages;
 use crate::load::{Wanted, load, vrf_names};
@@ -276,6 +277,11 @@ impl Running {
         }
     }
 
+    /// To which interface frames belong that come in.
+    pub fn ingress(&self) -> Arc<Ingress> {
+        Arc::clone(lock(&self.shared).interfaces.ingress())
+    }
+
     /// What became of neighbours since the last call.
     pub fn take_heard(&self) -> Vec<Heard> {
         lock(&self.shared).take_heard()
@@ -341,6 +347,11 @@ impl Running {
     pub(crate) fn hairpin(&self, kind: Key<PuntReason>) -> Box<dyn Stage> {
         let (readers, fib) = (Arc::clone(&self.readers), Arc::clone(&self.fib));
         Box::new(Hairpin::new(readers, fib, self.shape.seed, kind))
+    }
+
+    /// The stage that hands to the slow path what the function made.
+    pub(crate) fn sender(&self, kind: Key<PuntReason>) -> Box<dyn Stage> {
+        Box::new(Send::new(kind, self.shape.policer()))
     }
 
     fn lookups<T: Lookup4>(&self, table: &Arc<T>) -> Lookups<T> {

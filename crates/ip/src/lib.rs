@@ -36,8 +36,8 @@ pub use config::{Limits, NeighborTimers, Settings, TableKind, Virtual, VrfConfig
 pub use demultiplex::{Demultiplex, infos_of, tags_of};
 pub use egress::Egress;
 pub use fast::untag::{Came, Inward, Untagged};
-pub use graph::{Doors, Stages};
-pub use ingress::{Entered, Ingress};
+pub use graph::{Below, Doors, Stages};
+pub use ingress::{Entered, Ingress, PortView};
 pub use interfaces::{Fresh, Interface, Interfaces, Port, Refused};
 pub use layer::{Described, Reach, Running};
 pub use onward::{Behind, Fate, Leaving, Onward, OnwardView, Place};

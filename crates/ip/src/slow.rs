@@ -259,6 +259,11 @@ fn put_tags_on(frame: &mut Packet, tags: Tags) -> bool {
     true
 }
 
+/// What a packet that a function of a VRF made has for a destination MAC address on its way to the slow path, which says where it is from.
+pub(crate) fn made_in(vrf: u16) -> MacAddr {
+    Origin { interface: NO_INTERFACE, vrf, is_own: true }.to_mac()
+}
+
 /// Bytes of the Ethernet header of a frame without tags.
 const HEADER: usize = <Ethernet as weir_wire::View>::LEN;
 

@@ -66,9 +66,11 @@ pub enum Verdict<T> {
     Overlap(Vec<T>),
     /// There is no room for it.
     Full(T),
+    /// Its packet has more pieces than one may have: all that was kept of the packet, and the fragment itself.
+    TooMany(Vec<T>),
 }
 
-/// The pieces of one packet. Once they have overlapped there are none, and none are taken.
+/// The pieces of one packet. Once they have overlapped, or were too many, there are none, and none are taken.
 #[derive(Debug)]
 struct Pieces<T> {
     /// By where they start: where they end, and what they lie in.
@@ -107,13 +109,19 @@ pub struct Reassembly<T, K = Whole> {
     packets: HashMap<K, Pieces<T>>,
     deadlines: BTreeSet<(u64, K)>,
     most: usize,
+    most_of_one: usize,
     held: usize,
 }
 
 impl<T, K: Copy + Ord + Hash> Reassembly<T, K> {
     /// Room for `most` fragments, of at most so many packets.
     pub fn new(most: usize) -> Reassembly<T, K> {
-        Reassembly { packets: HashMap::new(), deadlines: BTreeSet::new(), most, held: 0 }
+        Reassembly { packets: HashMap::new(), deadlines: BTreeSet::new(), most, most_of_one: usize::MAX, held: 0 }
+    }
+
+    /// The same where a packet has at most so many fragments; one with more is given up.
+    pub fn with_most_of_one(self, most_of_one: usize) -> Reassembly<T, K> {
+        Reassembly { most_of_one, ..self }
     }
 
     /// Takes a fragment that came at time `now`.
@@ -135,6 +143,11 @@ impl<T, K: Copy + Ord + Hash> Reassembly<T, K> {
             pieces.given_up = true;
             self.held -= pieces.by_start.len();
             return Verdict::Overlap(pieces.take().chain([item]).collect());
+        }
+        if pieces.by_start.len() >= self.most_of_one {
+            pieces.given_up = true;
+            self.held -= pieces.by_start.len();
+            return Verdict::TooMany(pieces.take().chain([item]).collect());
         }
         if self.held >= self.most {
             return Verdict::Full(item);

@@ -47,6 +47,7 @@ impl Turn<'_, '_> {
             Verdict::Duplicate(fragment) => self.out.send(fragment.packet, Exit::FragmentDuplicate),
             Verdict::Overlap(fragments) => self.end(fragments, Exit::FragmentOverlap),
             Verdict::Full(fragment) => self.out.send(fragment.packet, Exit::FragmentQueueFull),
+            Verdict::TooMany(fragments) => self.end(fragments, Exit::FragmentQueueFull),
         }
     }
 

@@ -67,11 +67,12 @@ impl<A: Protocol> Interface<A> {
         address.is_source() && !self.own.iter().any(taken)
     }
 
-    /// The address to ask for `target` from: that of the longest subnet around it, else the interface's first.
+    /// The address to ask for `target` from: that of the longest subnet around it, else the interface's first, of the same scope if there is one.
     fn source_for(&self, target: A) -> Option<A> {
         let mut usable = self.own.iter().filter(|own| own.is_usable());
         let around = usable.clone().filter(|own| own.assigned.is_on_link(target));
-        let own = around.max_by_key(|own| own.prefix_length()).or_else(|| usable.next());
+        let alike = usable.clone().find(|own| own.address().is_link_local() == target.is_link_local());
+        let own = around.max_by_key(|own| own.prefix_length()).or(alike).or_else(|| usable.next());
         own.map(Own::address)
     }
 

@@ -232,3 +232,21 @@ fn one_congested_fragment_marks_the_packet() {
         assert_eq!(joined[20..], packet[20..]);
     }
 }
+
+#[test]
+fn a_packet_in_more_pieces_than_one_may_have_is_given_up() {
+    let original = packet(400, &[]);
+    let pieces = fragments(&original, 68);
+    let count = pieces.len();
+    let mut all = Reassembly::new(100).with_most_of_one(count);
+    let last = pieces.iter().map(|piece| add(&mut all, 0, piece)).last();
+    assert!(matches!(last, Some(Verdict::Complete(whole)) if whole.len() == count));
+    let mut all = Reassembly::new(100).with_most_of_one(count - 1);
+    for piece in &pieces[..count - 1] {
+        assert_eq!(add(&mut all, 0, piece), Verdict::Kept);
+    }
+    assert_eq!(add(&mut all, 0, &pieces[count - 1]), Verdict::TooMany(pieces.clone()));
+    assert_eq!(all.held(), 0);
+    // What still comes of it is not taken.
+    assert_eq!(add(&mut all, 0, &pieces[0]), Verdict::Overlap(vec![pieces[0].clone()]));
+}

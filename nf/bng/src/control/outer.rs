@@ -112,6 +112,7 @@ impl Turn<'_, '_> {
             Verdict::Duplicate(fragment) => self.out.send(fragment, Exit::FragmentDuplicate),
             Verdict::Overlap(fragments) => self.give_up_fragments(fragments, Exit::FragmentOverlap),
             Verdict::Full(fragment) => self.out.send(fragment, Exit::FragmentsFull),
+            Verdict::TooMany(fragments) => self.give_up_fragments(fragments, Exit::FragmentsFull),
         }
     }
 
