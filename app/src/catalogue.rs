@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weir_config::{Catalogue, INTERFACE_NAME, Kind};
-use weir_stage::{AnyFunction, InterfaceConfig, InterfaceSet, Port, PortConfig, PortError, SpreadBy, Stage, StageKind};
+use weir_stage::{
+    AnyFunction, Import, InterfaceConfig, InterfaceSet, Port, PortConfig, PortError, SpreadBy, Stage, StageKind,
+};
 
 use crate::supervisor::{EngineConfig, JOINT, JointPort};
 
@@ -18,6 +20,7 @@ pub(crate) static FUNCTIONS: &[&dyn AnyFunction] = &[
     &weir_bng::Bng,
     &weir_qos::Qos,
     &weir_bridge::Bridge,
+    &weir_lwaftr::Lwaftr,
 ];
 
 /// The stages that a configuration may wire by hand.
@@ -86,6 +89,11 @@ pub(crate) fn kinds() -> Catalogue {
     ];
     let functions = FUNCTIONS.iter().map(|function| Kind::function(function.kind(), function.schema()));
     fixed.into_iter().chain(functions).collect()
+}
+
+/// The formats of other programs that configurations can be made of.
+pub(crate) fn imports() -> impl Iterator<Item = Import> {
+    FUNCTIONS.iter().flat_map(|function| function.imports()).copied()
 }
 
 /// The function of a kind.

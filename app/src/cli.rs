@@ -56,6 +56,8 @@ pub(crate) enum Commands {
     Run(Run),
     /// Check a configuration, without NIC, root or huge pages
     Check(Check),
+    /// Make a configuration of another program's
+    Import(Import),
     /// Replace the running configuration
     Reload(Reload),
     /// Write out what was added at run time, as a configuration
@@ -167,6 +169,30 @@ pub(crate) struct Check {
     /// What it may do; only what `weir run` refuses without the same depends on it.
     #[command(flatten)]
     pub(crate) allowed: Allowed,
+}
+
+/// `weir import`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Prints a configuration, or every mistake in the file, and exits with 1 then.\n\nExample:\n  weir \
+                        import snabb-lwaftr lwaftr.conf > lwaftr.lua"
+)]
+pub(crate) struct Import {
+    /// What the file is
+    #[arg(value_name = "FORMAT", value_parser = import_formats())]
+    pub(crate) format: String,
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print mistakes as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The formats that functions know.
+fn import_formats() -> impl TypedValueParser<Value = String> {
+    let formats = crate::catalogue::imports().map(|format| PossibleValue::new(format.name).help(format.help));
+    PossibleValuesParser::new(formats)
 }
 
 /// `weir reload`.

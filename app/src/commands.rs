@@ -3,6 +3,7 @@
 mod capture;
 mod change;
 mod check;
+mod import;
 mod log;
 mod reload;
 mod save;
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 pub(crate) use capture::capture;
 pub(crate) use change::change;
 pub(crate) use check::check;
+pub(crate) use import::import;
 pub(crate) use log::log;
 pub(crate) use reload::reload;
 pub(crate) use save::save;

@@ -63,6 +63,7 @@ fn carry_out(asked: Asked) -> Result<(), Failed> {
     match command {
         Commands::Run(options) => run::run(&options),
         Commands::Check(options) => commands::check(&options),
+        Commands::Import(options) => commands::import(&options),
         Commands::Reload(options) => commands::reload(&options),
         Commands::Save(options) => commands::save(&options),
         Commands::Show(options) => commands::show(&options),

@@ -133,12 +133,7 @@ impl Stages {
 
     /// Adds the stages to a graph, the one that forwards at a `place`; answers to which packets come first that came in by the ports, and that
     /// `is_counted` by then or not.
-    fn add(
-        &self,
-        graph: &mut Graph,
-        at: (Place, bool),
-        running: Option<&Running>,
-    ) -> Result<NodeId, GraphError> {
+    fn add(&self, graph: &mut Graph, at: (Place, bool), running: Option<&Running>) -> Result<NodeId, GraphError> {
         self.add_both(graph, at, running).map(|(first, _)| first)
     }
 

@@ -153,6 +153,17 @@ impl<C> Given<'_, C> {
     }
 }
 
+/// A format of another program, to be read as a configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Import {
+    /// Its name: `snabb-lwaftr`.
+    pub name: &'static str,
+    /// A sentence of help.
+    pub help: &'static str,
+    /// Makes a configuration script of a text; or says everything in it that makes no sense, each with its line.
+    pub read: fn(&str) -> Result<String, Vec<String>>,
+}
+
 /// A kind of network function. The catalogue of the program lists one value for each.
 pub trait Function: Sync + 'static {
     /// Its configuration as [`config!`](weir_config::config) declares it, without what every function has: `name`, `workers`, `layout`.
@@ -241,6 +252,11 @@ pub trait Function: Sync + 'static {
 
     /// The tables that a running instance shows; the command line is made from them.
     fn shows(&self) -> &'static [Show] {
+        &[]
+    }
+
+    /// Formats of other programs that configurations of the function can be made of.
+    fn imports(&self) -> &'static [Import] {
         &[]
     }
 

@@ -41,7 +41,7 @@ pub use collection::{Arguments, Collection, Said, Site, Source};
 pub use device::{DeviceText, local_mac};
 pub use entries::Entries;
 pub use function::{
-    Description, Env, Function, Given, Ground, Layout, Placement, PortConfig, PortInfo, Redrawn, SpreadBy,
+    Description, Env, Function, Given, Ground, Import, Layout, Placement, PortConfig, PortInfo, Redrawn, SpreadBy,
 };
 pub use graph::{Graph, GraphError, NodeId, Place, To};
 pub use instance::{Instance, Notice, Stateless};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_config::{ConfigError, Element, ErrorKind, Schema};
 
 use crate::case::Case;
-use crate::function::{Description, Env, Function, Given, Ground, Layout, Placement, Redrawn, SpreadBy};
+use crate::function::{Description, Env, Function, Given, Ground, Import, Layout, Placement, Redrawn, SpreadBy};
 use crate::graph::{Graph, GraphError};
 use crate::instance::Instance;
 use crate::kind::Prepared;
@@ -44,6 +44,9 @@ pub trait AnyFunction: Sync + 'static {
 
     /// See [`Function::shows`].
     fn shows(&self) -> &'static [Show];
+
+    /// See [`Function::imports`].
+    fn imports(&self) -> &'static [Import];
 
     /// See [`Function::cases`].
     fn cases(&self) -> Vec<Case>;
@@ -299,6 +302,10 @@ impl<F: Function> AnyFunction for F {
 
     fn shows(&self) -> &'static [Show] {
         Function::shows(self)
+    }
+
+    fn imports(&self) -> &'static [Import] {
+        Function::imports(self)
     }
 
     fn cases(&self) -> Vec<Case> {

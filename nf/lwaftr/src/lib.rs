@@ -1,0 +1,32 @@
+//! The function `lwaftr`: the border relay of Lightweight 4over6 (RFC 7596). What users should know stands in its
+//! [manual](../../../docs/functions/lwaftr.md).
+
+#![forbid(unsafe_code)]
+
+mod border;
+mod cases;
+mod config;
+mod exit;
+mod function;
+mod gateways;
+mod keys;
+mod load;
+mod psid;
+mod registry;
+mod relay;
+mod request;
+mod rules;
+mod running;
+mod save;
+mod show;
+mod snabb;
+mod state;
+mod table;
+mod tally;
+mod words;
+
+pub use config::LwaftrConfig;
+pub use function::{Described, Lwaftr};
+pub use psid::PortSets;
+pub use running::Running;
+pub use snabb::{Imported, import as import_snabb};
