@@ -117,13 +117,14 @@ impl Stages {
         Ok(untag)
     }
 
-    /// Adds the stages to the graph of a function that looks at packets on workers, first, and leaves others to the layer.
+    /// Adds the stages to the graph of a function that looks at packets on workers, first, counts them ([`Arrivals`](crate::Arrivals)), and
+    /// leaves others to the layer.
     ///
     /// # Errors
     ///
     /// What a builder of graphs may run out of.
     pub fn add_below(&self, graph: &mut Graph, running: Option<&Running>) -> Result<Below, GraphError> {
-        let (forward, control) = self.add_both(graph, (FIRST, false), running)?;
+        let (forward, control) = self.add_both(graph, (FIRST, true), running)?;
         let kind = self.kind(graph)?;
         let make = |running: &Running| Ok(running.sender(kind));
         let send = graph.add_of(self.stage(".send"), send::declaration(kind), FIRST, running, make)?;
@@ -152,7 +153,7 @@ impl Stages {
         let known = if self.is_parted { Some(graph.claim("its VRF and family")?) } else { None };
         let keys = Keys { kind, known };
         let count = self.ports.len();
-        let declared = forward::declaration(self.is_parted, count, keys);
+        let declared = forward::declaration(self.is_parted, count, (keys, is_counted));
         let forward = graph
             .add_of(self.stage(".forward"), declared, place, running, |running| running.forward(keys, is_counted))?;
         let declared = slow::declaration(count, kind);

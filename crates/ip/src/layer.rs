@@ -25,7 +25,7 @@ use crate::fast::forward::{Forward, Shared};
 use crate::fast::hairpin::Hairpin;
 use crate::fast::lookups::Lookups;
 use crate::fast::punt::PuntReason;
-use crate::fast::received::Received;
+use crate::fast::received::{Arrivals, Received};
 use crate::fast::send::Send;
 use crate::fast::untag::{Inward, Retag, Untag, Untagged};
 use crate::graph::Stages;
@@ -277,6 +277,15 @@ impl Running {
         }
     }
 
+    /// What counts packets by interfaces, for one stage of the function that has them first.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub fn arrivals(&self) -> Result<Arrivals, GraphError> {
+        Ok(Arrivals::new(Arc::clone(&self.fib), self.acquire_received()?))
+    }
+
     /// To which interface frames belong that come in.
     pub fn ingress(&self) -> Arc<Ingress> {
         Arc::clone(lock(&self.shared).interfaces.ingress())
@@ -316,9 +325,9 @@ impl Running {
             };
             let shared = Shared { lookups: self.lookups(table), counters: acquire()?, received };
             if self.shape.is_parted {
-                return Ok(Box::new(Forward::<_, true>::new(shared, self.kernel, ports, policer, keys)));
+                return Ok(Box::new(Forward::<_, true>::new(shared, self.kernel, ports, policer, (keys, is_counted))));
             }
-            Forward::<_, false>::new(shared, self.kernel, ports, policer, keys)
+            Forward::<_, false>::new(shared, self.kernel, ports, policer, (keys, is_counted))
         }))
     }
 

@@ -9,7 +9,7 @@ mod sort;
 
 use std::sync::Arc;
 
-use weir_ip::{Behind, Ingress, Onward};
+use weir_ip::{Arrivals, Behind, Ingress, Onward};
 use weir_packet::{Batch, Held, LaneId, Packet, Slot, Slots};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::{Ipv6, View};
@@ -30,6 +30,7 @@ pub(crate) struct Parts {
     pub(crate) rules: Arc<Rules>,
     pub(crate) onward: Onward,
     pub(crate) ingress: Arc<Ingress>,
+    pub(crate) arrivals: Arrivals,
     /// How many ports there are.
     pub(crate) ports: usize,
 }
@@ -38,6 +39,7 @@ pub(crate) struct Parts {
 pub(crate) struct Relay {
     border: Border,
     ingress: Arc<Ingress>,
+    arrivals: Arrivals,
     waiting: Waiting,
     turns: Box<Turns>,
     ports: usize,
@@ -47,17 +49,17 @@ pub(crate) struct Relay {
 
 impl Relay {
     pub(crate) fn new(parts: Parts) -> Relay {
-        let Parts { softwires, counters, tally, rules, onward, ingress, ports } = parts;
+        let Parts { softwires, counters, tally, rules, onward, ingress, arrivals, ports } = parts;
         let is_fast = !rules.has_filters();
         let waiting = Waiting::new(&rules);
         let border = Border::new(softwires, counters, tally, rules, onward);
-        Relay { border, ingress, waiting, turns: Box::default(), ports, is_fast }
+        Relay { border, ingress, arrivals, waiting, turns: Box::default(), ports, is_fast }
     }
 }
 
 /// What [`Relay`] declares.
 pub(crate) fn declaration(ports: usize) -> Declaration {
-    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).polled()
+    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).writes(&[LaneId::L3]).polled()
 }
 
 impl Stage for Relay {
@@ -66,6 +68,7 @@ impl Stage for Relay {
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        self.arrivals.count(batch);
         let mut rest = batch.live();
         if self.is_fast {
             rest &= !self.pass(batch, out);

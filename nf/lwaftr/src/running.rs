@@ -82,6 +82,7 @@ impl Running {
             rules: Arc::clone(&self.rules),
             onward: self.layer.onward()?,
             ingress: self.layer.ingress(),
+            arrivals: self.layer.arrivals()?,
             ports: self.shape.ports.len(),
         })
     }

@@ -60,6 +60,26 @@ fn both_ends_and_the_port_must_be_the_softwire_s() {
     rig.finish();
 }
 
+/// What the relay takes, what it refuses, and what it leaves to the network layer.
+#[test]
+fn interfaces_count_what_comes_and_goes_once() {
+    let mut rig = Rig::new(usual());
+    let count = |rig: &Rig, name: &str, key: &str| {
+        let row = rig.show("interfaces", None).into_iter().find(|row| row["name"] == name).unwrap();
+        row[key].as_u64().unwrap()
+    };
+    let keys = [("internet", "rx_packets"), ("access", "rx_packets"), ("access", "tx_packets")];
+    let before = keys.map(|(name, key)| count(&rig, name, key));
+    let ping = four("192.0.2.254", "192.0.2.1", 1, 64, &[8, 0, 0xf7, 0xff, 0, 0, 0, 0]);
+    rig.pass(INTERNET, &[down(5000), down(5001), down(100), ping]);
+    rig.pass(ACCESS, &[up(B4, AFTR, 5000), up(B4, AFTR, 1)]);
+    let now = keys.map(|(name, key)| count(&rig, name, key));
+    let grown: Vec<u64> = now.iter().zip(before).map(|(now, before)| now - before).collect();
+    // Three answers go out by `access`: two tunnels, and an ICMPv6 error.
+    assert_eq!(grown, [4, 2, 3]);
+    rig.finish();
+}
+
 #[test]
 fn softwires_come_change_and_go_and_nobody_gets_another_s_packets() {
     let mut rig = Rig::new(usual());

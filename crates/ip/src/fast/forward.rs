@@ -99,6 +99,7 @@ pub(crate) struct Forward<T, const PARTED: bool = false> {
     ports: usize,
     keys: Keys,
     policer: PuntPolicer,
+    is_counted: bool,
 }
 
 /// What packets are looked up in and counted by.
@@ -110,15 +111,15 @@ pub(crate) struct Shared<T> {
 }
 
 impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
-    /// Sends out of `ports` ports, and to the slow path as much as `policer` allows.
+    /// Sends out of `ports` ports, and to the slow path as much as `policer` allows. What comes in `is_counted` where a stage before did it.
     pub(crate) fn new(
         shared: Shared<T>,
         kernel: Kernel,
         ports: usize,
         policer: PuntPolicer,
-        keys: Keys,
+        (keys, is_counted): (Keys, bool),
     ) -> Forward<T, PARTED> {
-        Forward { shared, examiner: Examiner::new(kernel), ports, keys, policer }
+        Forward { shared, examiner: Examiner::new(kernel), ports, keys, policer, is_counted }
     }
 
     /// Takes care of the packets in `mask`, which were not simply forwarded: they are not `good`, or their route leads elsewhere.
@@ -206,10 +207,12 @@ impl<T: Lookup4> Shared<T> {
 }
 
 /// What [`Forward`] declares.
-pub(crate) fn declaration(parted: bool, ports: usize, keys: Keys) -> Declaration {
+pub(crate) fn declaration(parted: bool, ports: usize, (keys, is_counted): (Keys, bool)) -> Declaration {
     let declaration = Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]);
     let declaration = keys.known.iter().fold(declaration, |declaration, known| declaration.reads(&[(*known).into()]));
     match parted {
+        // Who counts knows where network headers begin.
+        false if is_counted => declaration.updates(&[LaneId::L3]).writes(&[keys.kind.into()]),
         false => declaration.writes(&[LaneId::L3, keys.kind.into()]),
         true => declaration.reads(&[LaneId::L3]).updates(&[keys.kind.into()]),
     }
@@ -217,7 +220,7 @@ pub(crate) fn declaration(parted: bool, ports: usize, keys: Keys) -> Declaration
 
 impl<T: Lookup4, const PARTED: bool> Stage for Forward<T, PARTED> {
     fn declare(&self) -> Declaration {
-        declaration(PARTED, self.ports, self.keys)
+        declaration(PARTED, self.ports, (self.keys, self.is_counted))
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

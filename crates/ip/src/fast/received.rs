@@ -8,6 +8,7 @@ use weir_wire::{Ethernet, View};
 use crate::fast::checker::{common_port, may_be_tagged};
 use crate::fast::scope::{Scope, Vrfs};
 use crate::tables::counters::WorkerCounters;
+use crate::tables::fib::Fib;
 use crate::{Ingress, InterfaceId, NO_INTERFACE};
 
 /// One worker's counters of what came in, by number of the interface.
@@ -38,6 +39,30 @@ pub(crate) struct Entered {
     /// The mask of those for the interface whose tags they have; of packets without tags it is not known yet.
     pub(crate) ours: u64,
     pub(crate) scope: Scope,
+}
+
+/// Counts what comes in by interfaces, for a function that has packets before the layer and reads their tags itself.
+pub struct Arrivals {
+    fib: Arc<Fib>,
+    received: Received,
+    vrfs: Vrfs,
+}
+
+impl Arrivals {
+    pub(crate) fn new(fib: Arc<Fib>, received: Received) -> Arrivals {
+        Arrivals { fib, received, vrfs: Vrfs::default() }
+    }
+
+    /// Counts the packets of a batch, and notes where their network headers begin.
+    #[inline(always)]
+    pub fn count(&mut self, batch: &mut Batch) {
+        let entered = self.received.enter(batch, self.fib.ingress(), &mut self.vrfs);
+        if !entered.is_tagged {
+            let mut bytes = 0;
+            batch.each_ref(|_, packet| bytes += packet.len() as u64);
+            self.received.count_untagged(batch, entered.port, bytes, self.fib.ingress());
+        }
+    }
 }
 
 impl Received {
