@@ -12,7 +12,8 @@ use super::packets::{Neighbors, Packets};
     after_help = "Sizes are those of frames with their check sequence, so that 64 is the smallest; in a capture file they are 4 \
                   bytes shorter. Rates in bit/s are those on the wire, with preamble and gap. Fields take a value, a range \
                   (1-9, 192.0.2.1-192.0.2.9), a prefix, or several of these with commas; \"random\" behind them draws at \
-                  random. Into capture files time is virtual: the same command writes the same bytes.\n\nExamples:\n  weir \
+                  random. Into capture files time is virtual: the same command writes the same bytes. Tunnels, tables of values and \
+                  port sets are for streams in a configuration.\n\nExamples:\n  weir \
                   gen --port pcap:,out.pcap --dst 198.19.0.0/24 --size imix --rate '1 Mpps' --count 1000\n  weir gen --port \
                   mem:loop --size 64 --rate '5 Mpps' --duration '1 s' --signature\n  weir gen --port af_xdp:veth-a --rx \
                   af_xdp:veth-b --address 192.0.2.2/24 --via 192.0.2.1 --dst 198.51.100.0/24 --rate '10 kpps' --duration \
