@@ -1,4 +1,4 @@
-//! The acceptance cases of Snabb's lwAFTR: its configurations, imported, and its packets and counters.
+//! The acceptance cases of Snabb's lwAFTR: its configurations, imported, and its packets and counters; each once more with VLAN tags on both sides.
 //!
 //! They are looked for in `../shared/data/lwaftr` beside the repository, or where `WEIR_LWAFTR_CASES` says; without them there is nothing to show.
 //! What is different by design is masked, here and nowhere else:
@@ -81,9 +81,34 @@ fn mac(text: &str) -> [u8; 6] {
     bytes.try_into().unwrap()
 }
 
+/// The VLANs of both sides where packets are tagged.
+const VLANS: [u16; 2] = [1092, 1638];
+
+/// A configuration, with tags if there are none.
+fn conf(path: &Path, is_tagged: bool) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    if !is_tagged || text.contains("vlan-tag") {
+        return text;
+    }
+    let [four, six] = VLANS.map(|vlan| format!("vlan-tag {vlan};\n        next-hop {{"));
+    // The side of the Internet comes first.
+    let (before, behind) = text.rsplit_once("next-hop {").unwrap();
+    let before = before.replacen("next-hop {", &four, 1);
+    format!("{before}{six}{behind}")
+}
+
+/// A frame with the tag of a side, where packets are tagged.
+fn with_tag(mut frame: Vec<u8>, port: usize, is_tagged: bool) -> Vec<u8> {
+    if is_tagged && frame[12..14] != [0x81, 0] {
+        let [high, low] = VLANS[port].to_be_bytes();
+        frame.splice(12..12, [0x81, 0, high, low]);
+    }
+    frame
+}
+
 /// A relay as a configuration has it.
-fn relay(conf: &Path) -> (Rig, [[u8; 6]; 2]) {
-    let imported = import_snabb(&fs::read_to_string(conf).unwrap()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+fn relay(conf: &str) -> (Rig, [[u8; 6]; 2]) {
+    let imported = import_snabb(conf).unwrap_or_else(|wrong| panic!("{wrong:?}"));
     let macs = [0, 1].map(|n| mac(imported.macs[n].as_deref().unwrap()));
     let (mut ports, mut interfaces, mut config) = (Vec::new(), Vec::new(), json!({}));
     for (kind, value) in &imported.declarations {
@@ -125,15 +150,17 @@ fn is_discovery(frame: &[u8]) -> bool {
 
 /// Whether a frame asks for a neighbour: ARP, or a solicitation for somebody else's address.
 fn asks(frame: &[u8]) -> bool {
-    let is_arp = frame[12..14] == [8, 6] && frame[28..32] != frame[38..42];
+    let at = l3(frame);
+    let is_arp = frame[at - 2..at] == [8, 6] && frame[at + 14..at + 18] != frame[at + 24..at + 28];
     // As long as its own address is tried (RFC 4862), the relay asks from a link-local one.
-    let is_own = frame[22..38] != [0; 16] && frame[22] != 0xfe;
-    is_arp || (is_discovery(frame) && frame[54] == 135 && is_own)
+    let is_own = frame[at + 8..at + 24] != [0; 16] && frame[at + 8] != 0xfe;
+    is_arp || (is_discovery(frame) && frame[at + 40] == 135 && is_own)
 }
 
 /// Whether a frame tells routers of multicast groups: it begins with hop-by-hop options.
 fn reports(frame: &[u8]) -> bool {
-    frame[12..14] == [0x86, 0xdd] && frame[20] == 0
+    let at = l3(frame);
+    frame[at - 2..at] == [0x86, 0xdd] && frame[at + 6] == 0
 }
 
 /// What is compared of a frame that was sent, in a case in which packets are cut or put together or not.
@@ -164,7 +191,7 @@ fn mask_four(frame: &mut [u8], at: usize, is_cut: bool) {
         frame[at + 4..at + 6].fill(0);
         frame[at + 10..at + 12].fill(0);
     }
-    if at == 14 && frame[at + 9] == 1 && frame[at + 20] == 0 {
+    if at < 20 && frame[at + 9] == 1 && frame[at + 20] == 0 {
         frame[..12].fill(0);
     }
 }
@@ -211,15 +238,15 @@ fn hex(frames: &[Vec<u8>]) -> String {
 }
 
 /// Plays a case; answers what is wrong.
-fn play(folder: &Path, case: &[String]) -> Result<(), String> {
-    let [_, _, conf, in_v4, in_v6, out_v4, out_v6, counted] = case else { panic!("{case:?}") };
-    let (mut rig, macs) = relay(&folder.join(format!("{conf}.conf")));
+fn play(folder: &Path, case: &[String], is_tagged: bool) -> Result<(), String> {
+    let [_, _, named_conf, in_v4, in_v6, out_v4, out_v6, counted] = case else { panic!("{case:?}") };
+    let (mut rig, macs) = relay(&conf(&folder.join(format!("{named_conf}.conf")), is_tagged));
     for (port, name) in [in_v4, in_v6].into_iter().enumerate() {
         let frames = named(folder, name).into_iter().map(|mut frame| {
             if is_ip(&frame) || frame[..6] == [0xff; 6] && frame[12..14] == [0x86, 0xdd] {
                 frame[..6].copy_from_slice(&macs[port]);
             }
-            frame
+            with_tag(frame, port, is_tagged)
         });
         rig.handles[port].send_all(frames);
     }
@@ -235,10 +262,11 @@ fn play(folder: &Path, case: &[String]) -> Result<(), String> {
             sent.iter().filter(|frame| !reports(frame)).map(|frame| masked(frame, is_cut)).collect();
         // The same question again and again, as long as nobody answers.
         sent.dedup_by(|one, other| one == other && asks(one));
-        let expected: Vec<Vec<u8>> = named(folder, name).iter().map(|frame| masked(frame, is_cut)).collect();
+        let expected = named(folder, name).into_iter().map(|frame| with_tag(frame, port, is_tagged));
+        let expected: Vec<Vec<u8>> = expected.map(|frame| masked(&frame, is_cut)).collect();
         for (frame, expected) in sent.iter_mut().zip(&expected) {
             // What fills a short frame up is none of its packet.
-            if frame.len() == 60 && frame[expected.len().min(60)..].iter().all(|byte| *byte == 0) {
+            if frame.len() <= 64 && frame[expected.len().min(frame.len())..].iter().all(|byte| *byte == 0) {
                 frame.truncate(expected.len());
             }
         }
@@ -300,8 +328,11 @@ fn all_cases_pass() {
     for line in cases.lines().skip(1) {
         let case = fields(line);
         played += 1;
-        if let Err(problem) = play(&folder, &case) {
-            wrong += &format!("case {} ({}):\n{problem}", case[0], case[1]);
+        for is_tagged in [false, true] {
+            if let Err(problem) = play(&folder, &case, is_tagged) {
+                let how = if is_tagged { ", tagged" } else { "" };
+                wrong += &format!("case {}{how} ({}):\n{problem}", case[0], case[1]);
+            }
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

@@ -106,8 +106,8 @@ impl Relay {
             |slot, packet, _| {
                 let at = slot.index();
                 let before = packet.len() + Ethernet::LEN - usize::from(turns.l3[at]);
-                if let Some(port) = turns.wrap(border, view, packet, at) {
-                    into.add(before, packet.len());
+                if let Some((port, after)) = turns.wrap(border, view, packet, at) {
+                    into.add(before, after);
                     ports[at] = port;
                     gone |= slot.bit();
                 }
@@ -119,8 +119,8 @@ impl Relay {
             |slot, packet, _| {
                 let at = slot.index();
                 let before = packet.len() + Ethernet::LEN - usize::from(turns.l3[at]);
-                if let Some(port) = turns.unwrap(border, view, packet, at) {
-                    from.add(before, packet.len());
+                if let Some((port, after)) = turns.unwrap(border, view, packet, at) {
+                    from.add(before, after);
                     ports[at] = port;
                     gone |= slot.bit();
                 }
@@ -224,9 +224,10 @@ impl Turns {
         border.softwires.ends_at(self.places[at], self.addresses[at], self.psids[at], self.sets[at])
     }
 
-    /// The last turn, of a packet into a tunnel. Answers the position of the port that it leaves by; `None`, and nothing done, if that takes more.
+    /// The last turn, of a packet into a tunnel. Answers the position of the port that it leaves by, and the bytes of its frame without tags; `None`,
+    /// and nothing done, if that takes more.
     #[inline(always)]
-    fn wrap(&self, border: &Border, view: OnwardView<'_>, packet: &mut Packet, at: usize) -> Option<u8> {
+    fn wrap(&self, border: &Border, view: OnwardView<'_>, packet: &mut Packet, at: usize) -> Option<(u8, usize)> {
         let at = at % BATCH;
         let [b4_0, b4_1, aftr_0, aftr_1] = self.ends(border, at)?;
         let l3 = usize::from(self.l3[at]);
@@ -255,12 +256,12 @@ impl Turns {
         leaving.write(packet, Behind::IPV6);
         view.count(leaving, packet.len() as u64);
         border.counters.count(self.places[at], Direction::Down, total as u64);
-        Some(leaving.port())
+        Some((leaving.port(), HEAD + total))
     }
 
     /// The same of one out of a tunnel.
     #[inline(always)]
-    fn unwrap(&self, border: &Border, view: OnwardView<'_>, packet: &mut Packet, at: usize) -> Option<u8> {
+    fn unwrap(&self, border: &Border, view: OnwardView<'_>, packet: &mut Packet, at: usize) -> Option<(u8, usize)> {
         let at = at % BATCH;
         let ends = self.ends(border, at)?;
         let l3 = usize::from(self.l3[at]);
@@ -285,7 +286,7 @@ impl Turns {
         leaving.write(packet, Behind::IPV4);
         view.count(leaving, packet.len() as u64);
         border.counters.count(self.places[at], Direction::Up, total as u64);
-        Some(leaving.port())
+        Some((leaving.port(), Ethernet::LEN + total))
     }
 }
 
