@@ -18,6 +18,10 @@ fn cases() -> Vec<Case> {
         case("stage.csv", "prefix,via\n10.0.0.0/8,192.0.2.8\n", "wiring.stages.route.routes_csv", "live"),
         case("subscribers.csv", "svlan,cvlan,ipv4\n1,3,10.0.0.2\n", "bng.subscribers", "live"),
         case("bng.csv", "prefix,gateway\n10.8.0.0/16,one\n", "bng.routes_csv", "live"),
+        case("management.csv", "prefix,via\n10.7.0.0/16,prohibit\n", "bng.vrfs.management.routes_csv", "live"),
+        case("softwires.csv", "ipv4,b4\n203.0.113.9,2001:db8:c::8\n", "lwaftr.softwires", "live"),
+        case("relay.csv", "prefix,via\n0.0.0.0/0,198.51.100.8\n", "lwaftr.routes_csv", "live"),
+        case("green.csv", "prefix,via\n10.7.0.0/16,prohibit\n", "lwaftr.vrfs.green.routes_csv", "live"),
         case("table.csv", "ipv4.ttl\n8\n", "gen.streams[1].table", "rebuild"),
         ("replay.pcap", pcap(&frames(3)), "gen.streams[2].replay", "rebuild"),
         case("users.csv", "user,profile\n1.2,two\n", "qos.users_csv", "live"),
@@ -54,6 +58,8 @@ fn a_reload_tells_every_changed_file_and_takes_it_over() {
     assert!(routes.contains("10.8.0.0/16"), "{routes}");
     let subscribers = running.json(&["show", "subscribers"]);
     assert_eq!((&subscribers["rows"][0]["cvlan"], subscribers["rows"].as_array().unwrap().len()), (&3.into(), 1));
+    let softwires = running.say(&["show", "softwires"]);
+    assert!(softwires.contains("2001:db8:c::8") && !softwires.contains("2001:db8:c::9"), "{softwires}");
     let users = running.say(&["show", "users", "1.2"]);
     assert!(users.contains("two") && !users.contains("one"), "{users}");
     check_account(&running.json(&["show", "stats"]));

@@ -10,6 +10,8 @@ const SCRIPT: &str = r#"
     end
     null("qos-in", "qos-out", "idle", "quiet", "lua-in", "lua-out", "wired-in", "wired-out", "access", "core", "gen",
          "left", "right")
+    port { name = "internet", device = "mem:null", address = "198.51.100.1/24" }
+    port { name = "tunnels", device = "mem:null", address = "2001:db8:f::1/64" }
     port { name = "lan", device = "mem:null", address = "198.18.0.254/24" }
     port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
     bridge { ports = { left = {}, right = {} }, macs = { { mac = "02:00:00:00:00:09", port = "left" } } }
@@ -25,7 +27,11 @@ const SCRIPT: &str = r#"
     } }
     bng { access = { "access" }, core = { "core" }, core_encapsulation = "ip", subscribers = "subscribers.csv",
           gateways = { one = { port = "core", address = "192.0.2.9" } }, routes_csv = "bng.csv",
+          vrfs = { management = { routes_csv = "management.csv" } },
           limits = { subscribers = 64, routes = 64 } }
+    lwaftr { ports = { "internet", "tunnels" }, aftr = "2001:db8:a::1", softwires = "softwires.csv", routes_csv = "relay.csv",
+             vrfs = { green = { routes_csv = "green.csv" } }, limits = { routes = 64 },
+             table_limits = { softwires = 64, addresses = 64 } }
     gen { streams = {
         { port = "gen", table = "table.csv", count = 1, layers = { { ethernet = {} }, { ipv4 = { ttl = "column" } } } },
         { port = "gen", replay = "replay.pcap", count = 1 },
@@ -37,7 +43,7 @@ const SCRIPT: &str = r#"
 /// Starts it in a folder of its own.
 pub(crate) fn start(name: &str) -> (Folder, Running) {
     let folder = Folder::new(name);
-    let files: [(&str, &[u8]); 10] = [
+    let files: [(&str, &[u8]); 14] = [
         ("router.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9\n"),
         ("blue.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9%wan\n"),
         ("function.lua", b"function run() end"),
@@ -45,6 +51,10 @@ pub(crate) fn start(name: &str) -> (Folder, Running) {
         ("stage.csv", b"prefix,via\n10.0.0.0/8,192.0.2.9\n"),
         ("subscribers.csv", b"svlan,cvlan,ipv4,profile\n1,2,10.0.0.2,home\n"),
         ("bng.csv", b"prefix,gateway\n10.9.0.0/16,one\n"),
+        ("management.csv", b"prefix,via\n10.7.0.0/16,blackhole\n"),
+        ("softwires.csv", b"ipv4,b4\n203.0.113.9,2001:db8:c::9\n"),
+        ("relay.csv", b"prefix,via\n0.0.0.0/0,198.51.100.9\n"),
+        ("green.csv", b"prefix,via\n10.7.0.0/16,blackhole\n"),
         ("table.csv", b"ipv4.ttl\n7\n"),
         ("replay.pcap", &pcap(&frames(2))),
         ("users.csv", b"user,profile\n1.2,one\n"),
