@@ -45,6 +45,7 @@ pub mod mld;
 pub mod mpls;
 pub mod nd;
 pub mod options;
+pub mod port_sets;
 pub mod pppoe;
 pub mod spread;
 pub mod tcp;

@@ -1,5 +1,7 @@
 //! Port sets: the ports of a customer who shares an address with others.
 
+use weir_wire::port_sets::PortSets;
+
 /// So many blocks of so many ports, the blocks at even distances.
 ///
 /// RFC 7597 section 5.1 divides the 16 bits of a port: `a` bits in front, of which not all are 0, then `k` bits that are the PSID, and `m` bits
@@ -16,10 +18,8 @@ pub(crate) struct PortSet {
 impl PortSet {
     /// The set of a PSID of `length` bits behind `offset` others. `None` where these are more than a port's bits, or the PSID has more.
     pub(crate) fn of_psid(psid: u16, length: u8, offset: u8) -> Option<PortSet> {
-        let behind = 16_u32.checked_sub(u32::from(length) + u32::from(offset))?;
-        if u32::from(psid) >> length != 0 {
-            return None;
-        }
+        PortSets::new(length, offset).filter(|sets| psid <= sets.highest())?;
+        let behind = 16 - u32::from(length) - u32::from(offset);
         // At most 16 bits together; a set of all ports has 2^16, less 1.
         let (distance, block) = (1_u32 << (16 - u32::from(offset)), 1_u32 << behind);
         let start = u32::from(psid) << behind;
@@ -70,15 +70,6 @@ mod tests {
         (0..set.blocks).flat_map(block).collect()
     }
 
-    /// The PSID of a port by the definition: figure 2 of RFC 7597, section 5.1. `None`: nobody's.
-    fn psid_of(port: u16, length: u32, offset: u32) -> Option<u16> {
-        let front = u32::from(port) >> (16 - offset);
-        if offset > 0 && front == 0 {
-            return None;
-        }
-        Some((u32::from(port) >> (16 - offset - length) & ((1 << length) - 1)) as u16)
-    }
-
     /// Every port of every PSID of every length and offset.
     #[test]
     fn sets_are_those_of_the_definition() {
@@ -91,7 +82,7 @@ mod tests {
                     }
                 }
                 for (port, owner) in owner.into_iter().enumerate() {
-                    let expected = psid_of(port as u16, length.into(), offset.into());
+                    let expected = PortSets::new(length, offset).unwrap().psid(port as u16);
                     assert_eq!(owner, expected, "{length} {offset} {port}");
                 }
             }

@@ -12,13 +12,13 @@ use crate::cases;
 use crate::config::LwaftrConfig;
 use crate::keys;
 use crate::load::load;
-use crate::psid::PortSets;
 use crate::registry::{Fields, Registry, Settings};
 use crate::rules::Rules;
 use crate::running::{Running, Shape};
 use crate::state::lock;
 use crate::table::{Counters, Key, Limits, Writer};
 use crate::{request, show};
+use weir_wire::port_sets::PortSets;
 
 /// The function `lwaftr`.
 #[derive(Debug)]

@@ -11,7 +11,6 @@ mod function;
 mod gateways;
 mod keys;
 mod load;
-mod psid;
 mod registry;
 mod relay;
 mod request;
@@ -27,6 +26,5 @@ mod words;
 
 pub use config::LwaftrConfig;
 pub use function::{Described, Lwaftr};
-pub use psid::PortSets;
 pub use running::Running;
 pub use snabb::{Imported, import as import_snabb};

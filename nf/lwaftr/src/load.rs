@@ -9,11 +9,11 @@ use weir_config::{ConfigError, Element, ErrorKind, Errors, FilePath, Row};
 use weir_stage::{Said, Site, Source};
 
 use crate::config::{LwaftrConfig, SoftwiresConfig};
-use crate::psid::PortSets;
 use crate::registry::{Fields, Settings};
 use crate::request::{SOFTWIRES, described, named};
 use crate::table::Key;
 use crate::words::Psid;
+use weir_wire::port_sets::PortSets;
 
 /// Where a softwire is described.
 enum Place<'a> {

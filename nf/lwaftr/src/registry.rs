@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use weir_net::RouteSource;
 
-use crate::psid::PortSets;
 use crate::table::{Counters, Ends, Key, Sums, Writer};
 use crate::words::Addresses4;
+use weir_wire::port_sets::PortSets;
 
 /// What somebody said of a softwire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

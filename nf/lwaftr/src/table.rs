@@ -22,7 +22,7 @@ use weir_table::exact::{Hash, Index};
 pub(crate) use counters::{Counters, Direction, Sums, WorkerCounters};
 pub(crate) use writer::{Limits, Writer};
 
-use crate::psid::{PortSets, WORD_BITS};
+use weir_wire::port_sets::{PortSets, WORD_BITS};
 
 /// A customer's part of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use weir_config::{ConfigError, ErrorKind, Errors, Row, Rows};
+use weir_wire::port_sets::PortSets;
 
 /// A tunnel to a customer (B4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,31 +24,11 @@ pub(crate) struct Softwire {
     pub(crate) aftr: Option<Ipv6Addr>,
 }
 
-/// How the ports of an address are divided (RFC 7597 section 5.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Division {
-    /// Bits of a PSID (k).
-    length: u8,
-    /// Bits of ports in front of it (a).
-    offset: u8,
-}
-
-impl Division {
-    /// The PSID of a port; `None` for ports that are nobody's: those whose bits in front, if there are any, are all 0.
-    fn psid(self, port: u16) -> Option<u16> {
-        let (length, offset) = (u32::from(self.length), u32::from(self.offset));
-        let port = u32::from(port);
-        if offset > 0 && port >> (16 - offset) == 0 {
-            return None;
-        }
-        Some((port >> (16 - offset - length) & ((1 << length) - 1)) as u16)
-    }
-}
-
 /// A table of softwires.
 #[derive(Clone, Debug, Default)]
 pub struct Softwires {
-    divisions: HashMap<Ipv4Addr, Division>,
+    /// How the ports of each address are divided.
+    sets: HashMap<Ipv4Addr, PortSets>,
     softwires: HashMap<(Ipv4Addr, u16), Softwire>,
     b4s: HashSet<Ipv6Addr>,
 }
@@ -71,24 +52,27 @@ impl Softwires {
             let [psid, length, offset] =
                 [(2, 65_535), (3, 16), (4, 16)].map(|(column, most)| number(&row, column, most, &mut errors));
             let aftr = if row.text(5).is_empty() { None } else { row.read::<Ipv6Addr>(5, &mut errors) };
-            let division = Division { length: length as u8, offset: offset as u8 };
-            if length + offset > 16 || psid >> length != 0 {
+            // The numbers are small.
+            let sets = PortSets::new(length as u8, offset as u8).filter(|_| psid >> length == 0);
+            let Some(sets) = sets else {
                 let problem = format!("there is no PSID {psid} of {length} bits behind {offset} others");
                 errors.push(
                     row.error(2, ErrorKind::OutOfRange, problem)
                         .remedy("give psid_length and psid_offset in the table"),
                 );
-            } else if let (Some(ipv4), Some(b4)) = (ipv4, b4) {
-                all.add(Softwire { id: 0, ipv4, psid: psid as u16, b4, aftr }, division, &row, &mut errors);
+                continue;
+            };
+            if let (Some(ipv4), Some(b4)) = (ipv4, b4) {
+                all.add(Softwire { id: 0, ipv4, psid: psid as u16, b4, aftr }, sets, &row, &mut errors);
             }
         }
         errors.into_result(all).map_err(told)
     }
 
-    fn add(&mut self, softwire: Softwire, division: Division, row: &Row<'_>, errors: &mut Errors) {
+    fn add(&mut self, softwire: Softwire, sets: PortSets, row: &Row<'_>, errors: &mut Errors) {
         let Softwire { ipv4, psid, b4, .. } = softwire;
         let softwire = Softwire { id: self.softwires.len() as u32, ..softwire };
-        if *self.divisions.entry(ipv4).or_insert(division) != division {
+        if *self.sets.entry(ipv4).or_insert(sets) != sets {
             let problem = format!("the ports of {ipv4} are divided otherwise in a line before");
             errors.push(row.error(3, ErrorKind::Conflict, problem).remedy("divide the ports of an address in one way"));
         }
@@ -101,7 +85,7 @@ impl Softwires {
 
     /// Whose an address and port is.
     pub(crate) fn of(&self, address: Ipv4Addr, port: u16) -> Option<&Softwire> {
-        let psid = self.divisions.get(&address)?.psid(port)?;
+        let psid = self.sets.get(&address)?.psid(port)?;
         self.softwires.get(&(address, psid))
     }
 
@@ -131,30 +115,6 @@ mod tests {
         let path = folder.path().join("softwires.csv");
         std::fs::write(&path, text).unwrap();
         Softwires::read(&path)
-    }
-
-    /// Every port of every division: it has the PSID of which it is one of the ports that RFC 7597 section 5.1 puts together:
-    /// A (a bits, not 0 if there are any), PSID (k bits), M (m bits).
-    #[test]
-    fn ports_have_the_psid_that_they_are_put_together_of() {
-        for offset in 0..=16_u8 {
-            for length in 0..=16 - offset {
-                let division = Division { length, offset };
-                let behind = 16 - offset - length;
-                let mut nobodys = 1_u32 << 16;
-                for front in u32::from(offset > 0)..1 << offset {
-                    for psid in 0..1_u32 << length {
-                        for rest in 0..1_u32 << behind {
-                            let port = front << (length + behind) | psid << behind | rest;
-                            assert_eq!(division.psid(port as u16), Some(psid as u16), "{division:?} {port}");
-                            nobodys -= 1;
-                        }
-                    }
-                }
-                let none = (0..=u16::MAX).filter(|port| division.psid(*port).is_none()).count();
-                assert_eq!(none as u32, nobodys, "{division:?}");
-            }
-        }
     }
 
     #[test]

@@ -10,9 +10,9 @@ use weir_wire::{Ethernet, Ipv4, Ipv6, U16, View, checksum, ethernet, flow, ipv4}
 
 use super::Relay;
 use crate::border::{Border, HOP_LIMIT};
-use crate::psid::PortSets;
 use crate::table::Direction;
 use crate::tally::{Count, Tally};
+use weir_wire::port_sets::PortSets;
 
 /// What is found out about the packets of a batch, turn by turn.
 pub(super) struct Turns {

@@ -11,7 +11,7 @@ use weir_mem::{Domain, HugeSlice, arena};
 use weir_table::exact::{self, Exact};
 
 use super::{ADDRESS, Ends, Key, Softwires, tell};
-use crate::psid::PortSets;
+use weir_wire::port_sets::PortSets;
 
 /// How much the table has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -64,19 +64,19 @@ impl PortSets {
     }
 
     /// As one number of [`WORD_BITS`] bits.
-    pub(crate) const fn word(self) -> u64 {
+    pub const fn word(self) -> u64 {
         (self.length as u64) << 5 | self.offset as u64
     }
 
     /// From such a number.
     #[inline(always)]
-    pub(crate) const fn of_word(word: u64) -> PortSets {
+    pub const fn of_word(word: u64) -> PortSets {
         PortSets { length: (word >> 5) as u8 & 31, offset: word as u8 & 31 }
     }
 }
 
 /// Bits of [`PortSets::word`].
-pub(crate) const WORD_BITS: u32 = 10;
+pub const WORD_BITS: u32 = 10;
 
 impl fmt::Display for PortSets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
