@@ -35,7 +35,7 @@ pub mod tags;
 pub use config::{Limits, NeighborTimers, Settings, TableKind, Virtual, VrfConfig};
 pub use demultiplex::{Demultiplex, infos_of, tags_of};
 pub use egress::Egress;
-pub use fast::received::Arrivals;
+pub use fast::received::{Arrivals, Arrived};
 pub use fast::untag::{Came, Inward, Untagged};
 pub use graph::{Below, Doors, Stages};
 pub use ingress::{Entered, Ingress, PortView};

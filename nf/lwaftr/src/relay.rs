@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use weir_ip::{Arrivals, Behind, Ingress, Onward};
 use weir_packet::{Batch, Held, LaneId, Packet, Slot, Slots};
+use weir_simd::Kernel;
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::{Ipv6, View};
 
@@ -43,6 +44,7 @@ pub(crate) struct Relay {
     waiting: Waiting,
     turns: Box<Turns>,
     ports: usize,
+    kernel: Kernel,
     /// Whether the fast path may be taken at all: not where packets have to match capture expressions.
     is_fast: bool,
 }
@@ -53,7 +55,7 @@ impl Relay {
         let is_fast = !rules.has_filters();
         let waiting = Waiting::new(&rules);
         let border = Border::new(softwires, counters, tally, rules, onward);
-        Relay { border, ingress, arrivals, waiting, turns: Box::default(), ports, is_fast }
+        Relay { border, ingress, arrivals, waiting, turns: Box::default(), ports, kernel: Kernel::detect(), is_fast }
     }
 }
 
@@ -68,10 +70,10 @@ impl Stage for Relay {
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        self.arrivals.count(batch);
+        let arrived = self.arrivals.count(batch);
         let mut rest = batch.live();
         if self.is_fast {
-            rest &= !self.pass(batch, out);
+            rest &= !self.pass(batch, arrived, out);
         }
         if rest != 0 {
             self.one_by_one(batch, rest, out);

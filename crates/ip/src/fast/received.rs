@@ -55,14 +55,22 @@ impl Arrivals {
 
     /// Counts the packets of a batch, and notes where their network headers begin.
     #[inline(always)]
-    pub fn count(&mut self, batch: &mut Batch) {
+    pub fn count(&mut self, batch: &mut Batch) -> Arrived {
         let entered = self.received.enter(batch, self.fib.ingress(), &mut self.vrfs);
         if !entered.is_tagged {
             let mut bytes = 0;
             batch.each_ref(|_, packet| bytes += packet.len() as u64);
             self.received.count_untagged(batch, entered.port, bytes, self.fib.ingress());
         }
+        Arrived { is_tagged: entered.is_tagged }
     }
+}
+
+/// How the packets of a batch came in.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    /// Whether they may have tags: otherwise each is for the untagged interface of its port, or for nobody.
+    pub is_tagged: bool,
 }
 
 impl Received {

@@ -2,17 +2,22 @@
 //! next ones go from line to line, the last one rewrites. Whatever is not as most packets are is left to the [`Border`](crate::border::Border), as
 //! it came.
 
-use weir_ip::{Behind, Leaving, OnwardView, PortView};
+use std::sync::Arc;
+
+use weir_ip::{Arrived, Behind, Ingress, Leaving, NO_INTERFACE, OnwardView};
 use weir_packet::{BATCH, Batch, Packet, Slots};
+use weir_simd::Kernel;
+use weir_simd::frame_check::{self, Destinations, Frame, LinkPattern, NO_FRAME};
 use weir_stage::Out;
 use weir_table::exact::Hash;
-use weir_wire::{Ethernet, Ipv4, Ipv6, U16, View, checksum, ethernet, flow, ipv4};
+use weir_table::lpm6::{Lookup6, Walk};
+use weir_wire::port_sets::PortSets;
+use weir_wire::{Ethernet, Ipv4, Ipv6, U16, View, ethernet, flow, ipv4};
 
 use super::Relay;
 use crate::border::{Border, HOP_LIMIT};
 use crate::table::Direction;
 use crate::tally::{Count, Tally};
-use weir_wire::port_sets::PortSets;
 
 /// What is found out about the packets of a batch, turn by turn.
 pub(super) struct Turns {
@@ -25,6 +30,13 @@ pub(super) struct Turns {
     sets: [PortSets; BATCH],
     psids: [u16; BATCH],
     places: [u32; BATCH],
+    /// Destinations of IPv4 packets, outside of tunnels and inside.
+    four: Destinations,
+    /// The ends of the tunnels of packets that go into some, one after the other, and how far the look-up of their routes is.
+    six: [u128; BATCH],
+    walk: Walk,
+    /// What routes answer.
+    answers: [u32; BATCH],
 }
 
 impl Default for Turns {
@@ -37,6 +49,10 @@ impl Default for Turns {
             sets: [PortSets::WHOLE; BATCH],
             psids: [0; BATCH],
             places: [0; BATCH],
+            four: Destinations::default(),
+            six: [0; BATCH],
+            walk: Walk::default(),
+            answers: [0; BATCH],
         }
     }
 }
@@ -53,6 +69,10 @@ struct Ways {
 impl Ways {
     fn all(self) -> u64 {
         self.into | self.from
+    }
+
+    fn among(self, mask: u64) -> Ways {
+        Ways { into: self.into & mask, from: self.from & mask }
     }
 }
 
@@ -89,28 +109,50 @@ const FRONT_INSIDE: usize = Ipv6::LEN + FRONT;
 /// What stands in front of a packet in a tunnel.
 const HEAD: usize = Ethernet::LEN + Ipv6::LEN;
 
+/// Whatever stands before the IPv4 header: it has been looked at.
+const ANY: LinkPattern = LinkPattern::pattern([0; Ethernet::LEN], [0; Ethernet::LEN]);
+
 impl Relay {
-    /// One pass over a batch; answers which packets it took care of.
-    pub(super) fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) -> u64 {
-        let Relay { border, ingress, turns, .. } = self;
-        let ways = turns.read(batch, border, ingress);
-        let found = turns.find(border, ways.all());
-        let ways = Ways { into: ways.into & found, from: ways.from & found };
-        turns.approach(border, ways);
+    /// The fast path of a batch; answers which packets it took care of.
+    pub(super) fn pass(&mut self, batch: &mut Batch, arrived: Arrived, out: &mut Out<'_>) -> u64 {
+        let Relay { border, ingress, turns, kernel, .. } = self;
+        kernel.run(
+            #[inline(always)]
+            || turns.pass(batch, (border, ingress, *kernel), arrived, out),
+        )
+    }
+}
+
+impl Turns {
+    #[inline(always)]
+    fn pass(
+        &mut self,
+        batch: &mut Batch,
+        (border, ingress, kernel): (&mut Border, &Arc<Ingress>, Kernel),
+        arrived: Arrived,
+        out: &mut Out<'_>,
+    ) -> u64 {
+        let border = &*border;
+        let ways = self.read(batch, (border, ingress, kernel), arrived);
+        let ways = ways.among(self.find(border, ways.all()));
+        self.approach(border, ways);
+        let ways = self.route(border, ways);
         let (mut ports, mut gone) = ([0; BATCH], 0);
         let (mut into, mut from) = (Sum::default(), Sum::default());
         let view = border.onward.view();
+        let mut nth = 0;
         batch.each_in(
             ways.into,
             #[inline(always)]
             |slot, packet, _| {
                 let at = slot.index();
-                let before = packet.len() + Ethernet::LEN - usize::from(turns.l3[at]);
-                if let Some((port, after)) = turns.wrap(border, view, packet, at) {
+                let before = packet.len() + Ethernet::LEN - usize::from(self.l3[at]);
+                if let Some((port, after)) = self.wrap(border, view, packet, (at, nth)) {
                     into.add(before, after);
                     ports[at] = port;
                     gone |= slot.bit();
                 }
+                nth += 1;
             },
         );
         batch.each_in(
@@ -118,8 +160,8 @@ impl Relay {
             #[inline(always)]
             |slot, packet, _| {
                 let at = slot.index();
-                let before = packet.len() + Ethernet::LEN - usize::from(turns.l3[at]);
-                if let Some((port, after)) = turns.unwrap(border, view, packet, at) {
+                let before = packet.len() + Ethernet::LEN - usize::from(self.l3[at]);
+                if let Some((port, after)) = self.unwrap(border, view, packet, at) {
                     from.add(before, after);
                     ports[at] = port;
                     gone |= slot.bit();
@@ -131,17 +173,26 @@ impl Relay {
         out.answer_indexed_each(gone, &ports);
         gone
     }
-}
 
-impl Turns {
     /// The first turn: which packets may go the fast way, and what they are found by.
     #[inline(always)]
-    fn read(&mut self, batch: &Batch, border: &Border, ingress: &weir_ip::Ingress) -> Ways {
-        let rules = &*border.rules;
-        let has_vrfs = ingress.has_vrfs();
+    fn read(
+        &mut self,
+        batch: &Batch,
+        (border, ingress, kernel): (&Border, &Ingress, Kernel),
+        arrived: Arrived,
+    ) -> Ways {
+        let (rules, softwires) = (&*border.rules, &*border.softwires);
         let mut ways = Ways::default();
+        // A SYN may have to ask for smaller segments.
+        if rules.mss.is_some() {
+            return ways;
+        }
+        let (mut frames, mut lengths) = ([&NO_FRAME; BATCH], [0_u16; BATCH]);
+        let has_vrfs = ingress.has_vrfs();
         let mut index = u16::MAX;
-        let mut view: PortView<'_> = ingress.port(index);
+        let mut view = ingress.port(index);
+        let (mut mac, mut interface) = (u64::MAX, NO_INTERFACE);
         batch.each_ref(
             #[inline(always)]
             |slot, packet| {
@@ -149,43 +200,56 @@ impl Turns {
                 if batch.lanes.port[slot] != index {
                     index = batch.lanes.port[slot];
                     view = ingress.port(index);
+                    (mac, interface) = (ingress.mac_word(index), ingress.untagged_of(index));
                 }
-                let entered = view.enter(packet.window(0));
-                let l3 = usize::from(entered.l3);
-                self.l3[at] = entered.l3;
+                let mut l3 = Ethernet::LEN;
+                let mut is_ours = u64::from_le_bytes(*packet.window(0)) & MAC_BITS == mac;
+                if arrived.is_tagged {
+                    let entered = view.enter(packet.window(0));
+                    (l3, is_ours, interface) = (usize::from(entered.l3), entered.is_ours, entered.interface);
+                }
+                self.l3[at] = l3 as u8;
                 let length = packet.len().saturating_sub(l3);
-                if !entered.is_ours || has_vrfs && ingress.vrf_of(entered.interface) != 0 {
+                if !is_ours || has_vrfs && ingress.vrf_of(interface) != 0 {
                     return;
                 }
                 let ethertype = u16::from_be_bytes(*packet.window(l3.wrapping_sub(2)));
-                let found = if ethertype == ethernet::IPV4 && rules.four.has(entered.interface) {
+                // Where the IPv4 header is, less what the kernel looks at in front of it, and how many bytes follow.
+                let (start, bytes, mine) = if ethertype == ethernet::IPV4 && rules.four.has(interface) {
                     ways.into |= slot.bit();
-                    read_four(packet.window(l3), length, 2).map(|(ip, [_, port])| (ip.destination.get(), port))
-                } else if ethertype == ethernet::IPV6 && rules.six.has(entered.interface) {
+                    (l3 - Ethernet::LEN, length, 2)
+                } else if ethertype == ethernet::IPV6 && rules.six.has(interface) {
+                    let Some(bytes) = payload_of(packet.window(l3), length) else { return };
                     ways.from |= slot.bit();
-                    read_inside(packet.window(l3), length).map(|(ip, [port, _])| {
-                        border.onward.prefetch(ip.destination.get());
-                        (ip.source.get(), port)
-                    })
+                    (l3 + Ipv6::LEN - Ethernet::LEN, bytes, 0)
                 } else {
-                    None
+                    return;
                 };
-                let (address, port) = match found {
-                    // A SYN may have to ask for smaller segments.
-                    Some(found) if rules.mss.is_none() => found,
-                    _ => {
-                        ways.into &= !slot.bit();
-                        ways.from &= !slot.bit();
-                        return;
-                    }
-                };
-                (self.addresses[at], self.ports[at]) = (address, port);
-                let hash = border.softwires.hash_of_address(address);
-                border.softwires.prefetch_address(hash);
+                let frame: &Frame = packet.window(start);
+                let [s0, s1, d0, d1] = *packet.window::<4>(start + Ethernet::LEN + Ipv4::LEN);
+                frames[at] = frame;
+                lengths[at] = (bytes + Ethernet::LEN) as u16;
+                let destination = frame_check::destination_of(frame);
+                self.four.0[at] = destination;
+                let address = if mine == 2 { destination } else { source_of(frame) };
+                if mine == 0 {
+                    border.onward.prefetch(destination);
+                    softwires.prefetch_address(softwires.hash_of_address(destination));
+                }
+                let port = if mine == 2 { [d0, d1] } else { [s0, s1] };
+                (self.addresses[at], self.ports[at]) = (address, u16::from_be_bytes(port));
+                let hash = softwires.hash_of_address(address);
+                softwires.prefetch_address(hash);
                 self.hashes[at] = hash;
             },
         );
-        ways
+        let count = BATCH - batch.live().leading_zeros() as usize;
+        let sound = frame_check::check(kernel, ANY, &frames, &lengths, &self.four, count);
+        let mut usual = 0;
+        for slot in Slots(ways.all() & sound) {
+            usual |= u64::from(is_usual(frames[slot.index()])) << slot.index();
+        }
+        ways.among(usual)
     }
 
     /// The next ones: from addresses to how their ports are divided, and from there to records. Answers of which packets there may be one.
@@ -218,16 +282,41 @@ impl Turns {
         }
     }
 
+    /// Where packets go: tunnels by routes of IPv6, what comes out of some by those of IPv4. Answers which have a softwire.
+    #[inline(always)]
+    fn route(&mut self, border: &Border, ways: Ways) -> Ways {
+        let (mut count, mut found) = (0, 0);
+        for slot in Slots(ways.into) {
+            if let Some([b4_0, b4_1, ..]) = self.ends(border, slot.index()) {
+                self.six[count % BATCH] = u128::from_be_bytes(octets(b4_0, b4_1));
+                count += 1;
+                found |= slot.bit();
+            }
+        }
+        let routes = border.onward.six();
+        let ends = self.six.get(..count).unwrap_or_default();
+        routes.approach(ends, &mut self.walk);
+        routes.advance(ends, &mut self.walk);
+        routes.finish(ends, &mut self.walk, &mut self.answers);
+        Ways { into: found, from: ways.from }
+    }
+
     /// The ends of the tunnel of a packet's softwire.
     #[inline(always)]
     fn ends(&self, border: &Border, at: usize) -> Option<[u64; 4]> {
         border.softwires.ends_at(self.places[at], self.addresses[at], self.psids[at], self.sets[at])
     }
 
-    /// The last turn, of a packet into a tunnel. Answers the position of the port that it leaves by, and the bytes of its frame without tags; `None`,
+    /// The last turn, of a packet into a tunnel, the `nth` of its batch. Answers the position of the port that it leaves by, and the bytes of its frame without tags; `None`,
     /// and nothing done, if that takes more.
     #[inline(always)]
-    fn wrap(&self, border: &Border, view: OnwardView<'_>, packet: &mut Packet, at: usize) -> Option<(u8, usize)> {
+    fn wrap(
+        &self,
+        border: &Border,
+        view: OnwardView<'_>,
+        packet: &mut Packet,
+        (at, nth): (usize, usize),
+    ) -> Option<(u8, usize)> {
         let at = at % BATCH;
         let [b4_0, b4_1, aftr_0, aftr_1] = self.ends(border, at)?;
         let l3 = usize::from(self.l3[at]);
@@ -240,13 +329,12 @@ impl Turns {
         (outer.next_header, outer.hop_limit) = (ipv4::IPIP, HOP_LIMIT);
         outer.source = octets(aftr_0, aftr_1);
         outer.destination = octets(b4_0, b4_1);
-        let answer = border.onward.lookup6(u128::from_be_bytes(outer.destination));
         let hash = || {
             let mut window = [0; 64];
             window.iter_mut().zip(header).for_each(|(to, from)| *to = from);
             flow::hash6(&window, must_fit, 0)
         };
-        let leaving = fits(view, answer, hash, border.rules.six.mtu, must_fit)?;
+        let leaving = fits(view, self.answers[nth % BATCH], hash, border.rules.six.mtu, must_fit)?;
         if packet.headroom() + l3 < HEAD + leaving.room() {
             return None;
         }
@@ -302,25 +390,12 @@ fn fits<'t>(
     view.leaving(answer, hash).ok().filter(|leaving| bytes <= leaving.longest().min(mtu))
 }
 
-/// What most IPv4 packets are: whole, of TCP or UDP, without options, right, and with so many hops left; its ports.
-#[inline(always)]
-fn read_four(front: &[u8; FRONT], length: usize, hops: u8) -> Option<(&Ipv4, [u16; 2])> {
-    let (ip, ports) = Ipv4::split(front)?;
-    let total = ip.total_len();
-    let is_usual = ip.version_ihl == 0x45
-        && matches!(ip.protocol, ipv4::TCP | ipv4::UDP)
-        && !ip.is_fragment()
-        && ip.ttl >= hops
-        && total >= FRONT
-        && total <= length
-        && checksum::is_valid(front.first_chunk::<{ Ipv4::LEN }>()?);
-    let &[a, b, c, d] = ports.first_chunk()?;
-    is_usual.then_some((ip, [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]))
-}
+/// The bits of a MAC address in a little-endian word.
+const MAC_BITS: u64 = (1 << 48) - 1;
 
-/// The same inside the usual IPv6 packet of a tunnel, which met no congestion that would have to go on.
+/// Bytes that follow the usual IPv6 header of a tunnel: it is whole, is of IPv4, and met no congestion that would have to go on.
 #[inline(always)]
-fn read_inside(front: &[u8; FRONT_INSIDE], length: usize) -> Option<(&Ipv4, [u16; 2])> {
+fn payload_of(front: &[u8; FRONT_INSIDE], length: usize) -> Option<usize> {
     const ECN: u8 = 3;
     const CONGESTED: u8 = 3;
     const CAPABLE_1: u8 = 1;
@@ -329,10 +404,24 @@ fn read_inside(front: &[u8; FRONT_INSIDE], length: usize) -> Option<(&Ipv4, [u16
     if outer.version() != 6 || outer.next_header != ipv4::IPIP || Ipv6::LEN + payload > length {
         return None;
     }
-    let (ip, ports) = read_four(inner.first_chunk()?, payload, 1)?;
     let ecn = outer.traffic_class() & ECN;
-    let goes_on = matches!(ecn, CONGESTED | CAPABLE_1) && ecn != ip.tos & ECN;
-    (!goes_on).then_some((ip, ports))
+    let [_, tos, ..] = *inner else { return None };
+    let goes_on = matches!(ecn, CONGESTED | CAPABLE_1) && ecn != tos & ECN;
+    (!goes_on).then_some(payload)
+}
+
+/// Whether an IPv4 packet is whole, of TCP or UDP, and has ports.
+#[inline(always)]
+fn is_usual(frame: &Frame) -> bool {
+    let Some(ip) = frame.last_chunk::<{ Ipv4::LEN }>().and_then(|bytes| Ipv4::view(bytes)) else { return false };
+    matches!(ip.protocol, ipv4::TCP | ipv4::UDP) && !ip.is_fragment() && ip.total_len() >= FRONT
+}
+
+/// The source address of an IPv4 packet.
+#[inline(always)]
+fn source_of(frame: &Frame) -> u32 {
+    let [.., a, b, c, d, _, _, _, _] = *frame;
+    u32::from_be_bytes([a, b, c, d])
 }
 
 /// An address of two words that lie in packets.
