@@ -24,7 +24,8 @@ fn shows() -> BTreeMap<String, String> {
 /// That a filter is refused with the word, and what to do.
 fn refused(running: &Running, what: &str, word: &str) {
     let several = text(&running.ask(&["show", what, word]).stderr).contains("name one with --function");
-    let functions: &[&[&str]] = if several { &[&["--function", "router"], &["--function", "bng"]] } else { &[&[]] };
+    let functions: &[&[&str]] =
+        if several { &[&["--function", "router"], &["--function", "bng"], &["--function", "lwaftr"]] } else { &[&[]] };
     functions.iter().for_each(|function| refused_by(running, (what, word), function));
 }
 

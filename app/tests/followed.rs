@@ -41,6 +41,25 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
         "#,
     ),
     (
+        "mac",
+        r#"
+        port { name = "lan", device = "mem:null" }
+        port { name = "far", device = "mem:null" }
+        bridge { tagging = "802.1q", ports = { lan = { vlan = 10 }, far = { tagged = "10" } } }
+        "#,
+    ),
+    (
+        "softwire",
+        r#"
+        port { name = "internet", device = "mem:null", address = "192.0.2.1/24" }
+        port { name = "access",   device = "mem:null", address = "2001:db8:f::1/64" }
+        lwaftr {
+          ports = { "internet", "access" }, aftr = "2001:db8:a::1",
+          port_sets = { ["203.0.113.1"] = { psid_length = 4 } },
+        }
+        "#,
+    ),
+    (
         "user",
         r#"
         port { name = "access", device = "mem:null" }

@@ -69,10 +69,9 @@ pub(crate) static VERBS: &[Verb] = &[
 
 /// How that is written.
 pub(crate) static EXAMPLES: &[&str] = &[
-    "mac add 02:00:00:00:00:09 port lan  # it is there, whoever says otherwise",
-    "mac add 02:00:00:00:00:66  # frames to it are dropped",
-    "mac add 02:00:00:00:00:07 vlan 10 port lan  # where the bridge is aware of VLANs",
-    "mac del 02:00:00:00:00:09  # takes it back",
+    "mac add 02:00:00:00:00:09 vlan 10 port lan  # it is there, whoever says otherwise; without vlan where the bridge is not aware of VLANs",
+    "mac add 02:00:00:00:00:66 vlan 10  # frames to it are dropped",
+    "mac del 02:00:00:00:00:09 vlan 10  # takes it back",
     "mac flush port lan  # whoever was learned there is learned anew",
 ];
 

@@ -16,7 +16,7 @@ const FRAMES: u64 = 1 << 18;
 const AFTR: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xa, 0, 0, 0, 0, 1);
 
 /// Who is on the Internet.
-const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 77);
+const HOST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 77);
 
 /// Softwires that are entered by one request.
 const AT_ONCE: usize = 1 << 16;

@@ -113,9 +113,13 @@ pub(crate) fn rows(
     filter: Option<&str>,
 ) -> Result<Box<dyn ShowRows>, RequestError> {
     if what == "relay" {
-        let wanted = tallies.sums().into_iter().filter(|(name, ..)| filter.is_none_or(|part| name.contains(part)));
+        let mut sums = tallies.sums();
+        sums.retain(|(name, ..)| filter.is_none_or(|part| name.contains(part)));
+        if let Some(part) = filter.filter(|_| sums.is_empty()) {
+            return Err(RequestError(format!("\"{part}\" is part of no counter's name; write one such as hairpin")));
+        }
         let row = |(name, packets, bytes)| json!({ "count": name, "packets": packets, "bytes": bytes });
-        return Ok(whole(wanted.map(row).collect()));
+        return Ok(whole(sums.into_iter().map(row).collect()));
     }
     let filter = Filter::parse(filter)?;
     let (first, last) = filter.bounds();
