@@ -2,20 +2,23 @@
 //! next ones go from line to line, the last one rewrites. Whatever is not as most packets are is left to the [`Border`](crate::border::Border), as
 //! it came.
 
+mod rewrite;
+
 use std::sync::Arc;
 
-use weir_ip::{Arrived, Behind, Ingress, Leaving, NO_INTERFACE, OnwardView};
-use weir_packet::{BATCH, Batch, Packet, Slots};
+use weir_ip::{Arrived, Ingress, NO_INTERFACE};
+use weir_packet::{BATCH, Batch, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, Frame, LinkPattern, NO_FRAME};
 use weir_stage::Out;
 use weir_table::exact::Hash;
 use weir_table::lpm6::{Lookup6, Walk};
 use weir_wire::port_sets::PortSets;
-use weir_wire::{Ethernet, Ipv4, Ipv6, U16, View, ethernet, flow, ipv4};
+use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, ipv4};
 
+use self::rewrite::octets;
 use super::Relay;
-use crate::border::{Border, HOP_LIMIT};
+use crate::border::Border;
 use crate::table::Direction;
 use crate::tally::{Count, Tally};
 
@@ -30,6 +33,8 @@ pub(super) struct Turns {
     sets: [PortSets; BATCH],
     psids: [u16; BATCH],
     places: [u32; BATCH],
+    /// Of what comes out of tunnels, the same of the other end, which may be a customer, too.
+    others: Box<Others>,
     /// Destinations of IPv4 packets, outside of tunnels and inside.
     four: Destinations,
     /// The ends of the tunnels of packets that go into some, one after the other, and how far the look-up of their routes is.
@@ -37,6 +42,27 @@ pub(super) struct Turns {
     walk: Walk,
     /// What routes answer.
     answers: [u32; BATCH],
+}
+
+/// To whom packets from customers go that are for customers.
+struct Others {
+    ports: [u16; BATCH],
+    hashes: [Hash; BATCH],
+    sets: [PortSets; BATCH],
+    psids: [u16; BATCH],
+    places: [u32; BATCH],
+}
+
+impl Default for Others {
+    fn default() -> Others {
+        Others {
+            ports: [0; BATCH],
+            hashes: [Hash::from_bits(0); BATCH],
+            sets: [PortSets::WHOLE; BATCH],
+            psids: [0; BATCH],
+            places: [0; BATCH],
+        }
+    }
 }
 
 impl Default for Turns {
@@ -49,6 +75,7 @@ impl Default for Turns {
             sets: [PortSets::WHOLE; BATCH],
             psids: [0; BATCH],
             places: [0; BATCH],
+            others: Box::default(),
             four: Destinations::default(),
             six: [0; BATCH],
             walk: Walk::default(),
@@ -64,15 +91,17 @@ struct Ways {
     into: u64,
     /// Out of tunnels.
     from: u64,
+    /// Out of tunnels and into others.
+    turned: u64,
 }
 
 impl Ways {
     fn all(self) -> u64 {
-        self.into | self.from
+        self.into | self.from | self.turned
     }
 
     fn among(self, mask: u64) -> Ways {
-        Ways { into: self.into & mask, from: self.from & mask }
+        Ways { into: self.into & mask, from: self.from & mask, turned: self.turned & mask }
     }
 }
 
@@ -106,8 +135,6 @@ impl Sum {
 const FRONT: usize = Ipv4::LEN + 4;
 /// The same in a tunnel.
 const FRONT_INSIDE: usize = Ipv6::LEN + FRONT;
-/// What stands in front of a packet in a tunnel.
-const HEAD: usize = Ethernet::LEN + Ipv6::LEN;
 
 /// Whatever stands before the IPv4 header: it has been looked at.
 const ANY: LinkPattern = LinkPattern::pattern([0; Ethernet::LEN], [0; Ethernet::LEN]);
@@ -135,10 +162,11 @@ impl Turns {
         let border = &*border;
         let ways = self.read(batch, (border, ingress, kernel), arrived);
         let ways = ways.among(self.find(border, ways.all()));
+        let ways = if border.rules.hairpinning { self.find_others(border, ways) } else { ways };
         self.approach(border, ways);
         let ways = self.route(border, ways);
         let (mut ports, mut gone) = ([0; BATCH], 0);
-        let (mut into, mut from) = (Sum::default(), Sum::default());
+        let [mut into, mut from, mut turned, mut inside] = [Sum::default(); 4];
         let view = border.onward.view();
         let mut nth = 0;
         batch.each_in(
@@ -149,6 +177,21 @@ impl Turns {
                 let before = packet.len() + Ethernet::LEN - usize::from(self.l3[at]);
                 if let Some((port, after)) = self.wrap(border, view, packet, (at, nth)) {
                     into.add(before, after);
+                    ports[at] = port;
+                    gone |= slot.bit();
+                }
+                nth += 1;
+            },
+        );
+        batch.each_in(
+            ways.turned,
+            #[inline(always)]
+            |slot, packet, _| {
+                let at = slot.index();
+                let before = packet.len() + Ethernet::LEN - usize::from(self.l3[at]);
+                if let Some((port, after)) = self.turn(border, view, packet, (at, nth)) {
+                    turned.add(before, after);
+                    inside.add(after - Ipv6::LEN, 0);
                     ports[at] = port;
                     gone |= slot.bit();
                 }
@@ -170,6 +213,10 @@ impl Turns {
         );
         into.count(&border.tally, [Count::InFour, Count::WholeFour, Count::OutSix, Count::OutWholeSix]);
         from.count(&border.tally, [Count::InSix, Count::WholeSix, Count::OutFour, Count::OutWholeFour]);
+        turned.count(&border.tally, [Count::InSix, Count::WholeSix, Count::OutSix, Count::OutWholeSix]);
+        if inside.packets > 0 {
+            border.tally.add(Count::Hairpin, inside.packets, inside.before);
+        }
         out.answer_indexed_each(gone, &ports);
         gone
     }
@@ -234,7 +281,9 @@ impl Turns {
                 let address = if mine == 2 { destination } else { source_of(frame) };
                 if mine == 0 {
                     border.onward.prefetch(destination);
-                    softwires.prefetch_address(softwires.hash_of_address(destination));
+                    let hash = softwires.hash_of_address(destination);
+                    softwires.prefetch_address(hash);
+                    (self.others.hashes[at], self.others.ports[at]) = (hash, u16::from_be_bytes([d0, d1]));
                 }
                 let port = if mine == 2 { [d0, d1] } else { [s0, s1] };
                 (self.addresses[at], self.ports[at]) = (address, u16::from_be_bytes(port));
@@ -269,6 +318,23 @@ impl Turns {
         found
     }
 
+    /// Which packets from customers are for customers, most probably.
+    #[inline(always)]
+    fn find_others(&mut self, border: &Border, ways: Ways) -> Ways {
+        let (softwires, others) = (&*border.softwires, &mut *self.others);
+        let mut turned = 0;
+        for slot in Slots(ways.from) {
+            let at = slot.index();
+            let Some(sets) = softwires.candidate_sets(others.hashes[at]) else { continue };
+            let Some(psid) = sets.psid(others.ports[at]) else { continue };
+            let hash = softwires.hash_of_part(self.four.0[at], psid);
+            softwires.prefetch_part(hash);
+            (others.sets[at], others.psids[at], others.hashes[at]) = (sets, psid, hash);
+            turned |= slot.bit();
+        }
+        Ways { turned, from: ways.from & !turned, ..ways }
+    }
+
     /// Goes on to records and counters.
     #[inline(always)]
     fn approach(&mut self, border: &Border, ways: Ways) {
@@ -280,25 +346,41 @@ impl Turns {
             border.counters.prefetch(place, direction);
             self.places[at] = place;
         }
+        for slot in Slots(ways.turned) {
+            let at = slot.index();
+            let place = border.softwires.candidate_place(self.others.hashes[at]);
+            border.softwires.prefetch_record(place);
+            border.counters.prefetch(place, Direction::Down);
+            self.others.places[at] = place;
+        }
     }
 
     /// Where packets go: tunnels by routes of IPv6, what comes out of some by those of IPv4. Answers which have a softwire.
     #[inline(always)]
     fn route(&mut self, border: &Border, ways: Ways) -> Ways {
         let (mut count, mut found) = (0, 0);
-        for slot in Slots(ways.into) {
-            if let Some([b4_0, b4_1, ..]) = self.ends(border, slot.index()) {
-                self.six[count % BATCH] = u128::from_be_bytes(octets(b4_0, b4_1));
+        let mut note = |slot: weir_packet::Slot, ends: Option<[u64; 4]>, six: &mut [u128; BATCH]| {
+            if let Some([b4_0, b4_1, ..]) = ends {
+                six[count % BATCH] = u128::from_be_bytes(octets(b4_0, b4_1));
                 count += 1;
                 found |= slot.bit();
             }
+        };
+        for slot in Slots(ways.into) {
+            let ends = self.ends(border, slot.index());
+            note(slot, ends, &mut self.six);
+        }
+        for slot in Slots(ways.turned) {
+            let ends = self.other_ends(border, slot.index());
+            note(slot, ends, &mut self.six);
         }
         let routes = border.onward.six();
         let ends = self.six.get(..count).unwrap_or_default();
         routes.approach(ends, &mut self.walk);
         routes.advance(ends, &mut self.walk);
         routes.finish(ends, &mut self.walk, &mut self.answers);
-        Ways { into: found, from: ways.from }
+        // Who is no customer after all, or not the one that was found, takes more.
+        Ways { into: ways.into & found, turned: ways.turned & found, from: ways.from }
     }
 
     /// The ends of the tunnel of a packet's softwire.
@@ -307,87 +389,12 @@ impl Turns {
         border.softwires.ends_at(self.places[at], self.addresses[at], self.psids[at], self.sets[at])
     }
 
-    /// The last turn, of a packet into a tunnel, the `nth` of its batch. Answers the position of the port that it leaves by, and the bytes of its frame without tags; `None`,
-    /// and nothing done, if that takes more.
+    /// The same of the softwire that a packet goes to from a customer.
     #[inline(always)]
-    fn wrap(
-        &self,
-        border: &Border,
-        view: OnwardView<'_>,
-        packet: &mut Packet,
-        (at, nth): (usize, usize),
-    ) -> Option<(u8, usize)> {
-        let at = at % BATCH;
-        let [b4_0, b4_1, aftr_0, aftr_1] = self.ends(border, at)?;
-        let l3 = usize::from(self.l3[at]);
-        let ip = Ipv4::view(packet.window::<{ Ipv4::LEN }>(l3))?;
-        let (total, class, must_fit) = (ip.total_len(), u32::from(ip.tos), Ipv6::LEN + ip.total_len());
-        let mut header = [0; Ipv6::LEN];
-        let outer = Ipv6::view_mut(&mut header)?;
-        outer.version_class_flow = (6 << 28 | class << 20 | border.rules.flow_label).into();
-        outer.payload_length = U16::new(total as u16);
-        (outer.next_header, outer.hop_limit) = (ipv4::IPIP, HOP_LIMIT);
-        outer.source = octets(aftr_0, aftr_1);
-        outer.destination = octets(b4_0, b4_1);
-        let hash = || {
-            let mut window = [0; 64];
-            window.iter_mut().zip(header).for_each(|(to, from)| *to = from);
-            flow::hash6(&window, must_fit, 0)
-        };
-        let leaving = fits(view, self.answers[nth % BATCH], hash, border.rules.six.mtu, must_fit)?;
-        if packet.headroom() + l3 < HEAD + leaving.room() {
-            return None;
-        }
-        let (front, inner) = packet.replace_head::<HEAD, { Ipv4::LEN }>(l3, HEAD, total)?;
-        *front.last_chunk_mut()? = header;
-        Ipv4::view_mut(inner)?.decrement_ttl();
-        leaving.write(packet, Behind::IPV6);
-        view.count(leaving, packet.len() as u64);
-        border.counters.count(self.places[at], Direction::Down, total as u64);
-        Some((leaving.port(), HEAD + total))
+    fn other_ends(&self, border: &Border, at: usize) -> Option<[u64; 4]> {
+        let Others { sets, psids, places, .. } = &*self.others;
+        border.softwires.ends_at(places[at], self.four.0[at], psids[at], sets[at])
     }
-
-    /// The same of one out of a tunnel.
-    #[inline(always)]
-    fn unwrap(&self, border: &Border, view: OnwardView<'_>, packet: &mut Packet, at: usize) -> Option<(u8, usize)> {
-        let at = at % BATCH;
-        let ends = self.ends(border, at)?;
-        let l3 = usize::from(self.l3[at]);
-        let front: &[u8; FRONT_INSIDE] = packet.window(l3);
-        let (outer, inner) = Ipv6::split(front)?;
-        let ip = Ipv4::view(inner)?;
-        // Source and destination follow each other: both ends are compared as they lie there.
-        if [words(&outer.source), words(&outer.destination)] != [[ends[0], ends[1]], [ends[2], ends[3]]] {
-            return None;
-        }
-        let (to, total) = (ip.destination_addr(), ip.total_len());
-        if border.softwires.sets_of(to).is_some() {
-            return None;
-        }
-        let answer = border.onward.lookup(to.to_bits());
-        let hash = || flow::hash(packet.window::<64>(l3 + Ipv6::LEN), total, 0);
-        let leaving = fits(view, answer, hash, border.rules.four.mtu, total)?;
-        if packet.headroom() + l3 + Ipv6::LEN < Ethernet::LEN + leaving.room() {
-            return None;
-        }
-        packet.replace_head::<{ Ethernet::LEN }, { Ipv4::LEN }>(l3 + Ipv6::LEN, Ethernet::LEN, total)?;
-        leaving.write(packet, Behind::IPV4);
-        view.count(leaving, packet.len() as u64);
-        border.counters.count(self.places[at], Direction::Up, total as u64);
-        Some((leaving.port(), Ethernet::LEN + total))
-    }
-}
-
-/// How a packet of so many bytes leaves, if its neighbour is known and it fits.
-#[inline(always)]
-fn fits<'t>(
-    view: OnwardView<'t>,
-    answer: u32,
-    hash: impl FnOnce() -> u32,
-    mtu: usize,
-    bytes: usize,
-) -> Option<Leaving<'t>> {
-    view.leaving(answer, hash).ok().filter(|leaving| bytes <= leaving.longest().min(mtu))
 }
 
 /// The bits of a MAC address in a little-endian word.
@@ -422,18 +429,4 @@ fn is_usual(frame: &Frame) -> bool {
 fn source_of(frame: &Frame) -> u32 {
     let [.., a, b, c, d, _, _, _, _] = *frame;
     u32::from_be_bytes([a, b, c, d])
-}
-
-/// An address of two words that lie in packets.
-#[inline(always)]
-fn octets(first: u64, second: u64) -> [u8; 16] {
-    let mut octets = [0; 16];
-    let (halves, _) = octets.as_chunks_mut::<8>();
-    halves.iter_mut().zip([first, second]).for_each(|(to, from)| *to = from.to_ne_bytes());
-    octets
-}
-
-#[inline(always)]
-fn words(octets: &[u8; 16]) -> [u64; 2] {
-    crate::table::words_of(octets)
 }

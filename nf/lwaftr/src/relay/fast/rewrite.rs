@@ -1,0 +1,156 @@
+//! The last turn of the fast path: into tunnels, out of them, and from one into another.
+
+use weir_ip::{Behind, Leaving, OnwardView};
+use weir_packet::{BATCH, Packet};
+use weir_wire::{Ethernet, Ipv4, Ipv6, U16, View, flow, ipv4};
+
+use super::{FRONT_INSIDE, Turns};
+use crate::border::{Border, HOP_LIMIT};
+use crate::table::Direction;
+
+/// What stands in front of a packet in a tunnel.
+const HEAD: usize = Ethernet::LEN + Ipv6::LEN;
+
+impl Turns {
+    /// The last turn, of a packet into a tunnel, the `nth` of its batch. Answers the position of the port that it leaves by, and the bytes of its frame without tags; `None`,
+    /// and nothing done, if that takes more.
+    #[inline(always)]
+    pub(super) fn wrap(
+        &self,
+        border: &Border,
+        view: OnwardView<'_>,
+        packet: &mut Packet,
+        (at, nth): (usize, usize),
+    ) -> Option<(u8, usize)> {
+        let at = at % BATCH;
+        let ends = self.ends(border, at)?;
+        let done = self.put_in(border, view, packet, (usize::from(self.l3[at]), nth), ends)?;
+        border.counters.count(self.places[at], Direction::Down, (done.1 - HEAD) as u64);
+        Some(done)
+    }
+
+    /// The same of one from a customer to a customer, whose source is to be believed first.
+    #[inline(always)]
+    pub(super) fn turn(
+        &self,
+        border: &Border,
+        view: OnwardView<'_>,
+        packet: &mut Packet,
+        (at, nth): (usize, usize),
+    ) -> Option<(u8, usize)> {
+        let at = at % BATCH;
+        let (ends, others) = (self.ends(border, at)?, self.other_ends(border, at)?);
+        let l3 = usize::from(self.l3[at]);
+        if !is_between(packet.window(l3), ends) {
+            return None;
+        }
+        let done = self.put_in(border, view, packet, (l3 + Ipv6::LEN, nth), others)?;
+        let bytes = (done.1 - HEAD) as u64;
+        border.counters.count(self.places[at], Direction::Up, bytes);
+        border.counters.count(self.others.places[at], Direction::Down, bytes);
+        Some(done)
+    }
+
+    /// Puts the IPv4 packet that begins at `start` into a tunnel between these ends.
+    #[inline(always)]
+    fn put_in(
+        &self,
+        border: &Border,
+        view: OnwardView<'_>,
+        packet: &mut Packet,
+        (start, nth): (usize, usize),
+        [b4_0, b4_1, aftr_0, aftr_1]: [u64; 4],
+    ) -> Option<(u8, usize)> {
+        let ip = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start))?;
+        let (total, class, must_fit) = (ip.total_len(), u32::from(ip.tos), Ipv6::LEN + ip.total_len());
+        let mut header = [0; Ipv6::LEN];
+        let outer = Ipv6::view_mut(&mut header)?;
+        outer.version_class_flow = (6 << 28 | class << 20 | border.rules.flow_label).into();
+        outer.payload_length = U16::new(total as u16);
+        (outer.next_header, outer.hop_limit) = (ipv4::IPIP, HOP_LIMIT);
+        outer.source = octets(aftr_0, aftr_1);
+        outer.destination = octets(b4_0, b4_1);
+        let hash = || {
+            let mut window = [0; 64];
+            window.iter_mut().zip(header).for_each(|(to, from)| *to = from);
+            flow::hash6(&window, must_fit, 0)
+        };
+        let leaving = fits(view, self.answers[nth % BATCH], hash, border.rules.six.mtu, must_fit)?;
+        if packet.headroom() + start < HEAD + leaving.room() {
+            return None;
+        }
+        let (front, inner) = packet.replace_head::<HEAD, { Ipv4::LEN }>(start, HEAD, total)?;
+        *front.last_chunk_mut()? = header;
+        Ipv4::view_mut(inner)?.decrement_ttl();
+        leaving.write(packet, Behind::IPV6);
+        view.count(leaving, packet.len() as u64);
+        Some((leaving.port(), HEAD + total))
+    }
+
+    /// The same of one out of a tunnel.
+    #[inline(always)]
+    pub(super) fn unwrap(
+        &self,
+        border: &Border,
+        view: OnwardView<'_>,
+        packet: &mut Packet,
+        at: usize,
+    ) -> Option<(u8, usize)> {
+        let at = at % BATCH;
+        let ends = self.ends(border, at)?;
+        let l3 = usize::from(self.l3[at]);
+        let front: &[u8; FRONT_INSIDE] = packet.window(l3);
+        let (_, inner) = Ipv6::split(front)?;
+        let ip = Ipv4::view(inner)?;
+        if !is_between(packet.window(l3), ends) {
+            return None;
+        }
+        let (to, total) = (ip.destination_addr(), ip.total_len());
+        if border.softwires.sets_of(to).is_some() {
+            return None;
+        }
+        let answer = border.onward.lookup(to.to_bits());
+        let hash = || flow::hash(packet.window::<64>(l3 + Ipv6::LEN), total, 0);
+        let leaving = fits(view, answer, hash, border.rules.four.mtu, total)?;
+        if packet.headroom() + l3 + Ipv6::LEN < Ethernet::LEN + leaving.room() {
+            return None;
+        }
+        packet.replace_head::<{ Ethernet::LEN }, { Ipv4::LEN }>(l3 + Ipv6::LEN, Ethernet::LEN, total)?;
+        leaving.write(packet, Behind::IPV4);
+        view.count(leaving, packet.len() as u64);
+        border.counters.count(self.places[at], Direction::Up, total as u64);
+        Some((leaving.port(), Ethernet::LEN + total))
+    }
+}
+
+/// Whether an IPv6 packet is from one of these ends to the other.
+#[inline(always)]
+fn is_between(front: &[u8; FRONT_INSIDE], ends: [u64; 4]) -> bool {
+    let Some((outer, _)) = Ipv6::split(front) else { return false };
+    [words(&outer.source), words(&outer.destination)] == [[ends[0], ends[1]], [ends[2], ends[3]]]
+}
+
+/// How a packet of so many bytes leaves, if its neighbour is known and it fits.
+#[inline(always)]
+fn fits<'t>(
+    view: OnwardView<'t>,
+    answer: u32,
+    hash: impl FnOnce() -> u32,
+    mtu: usize,
+    bytes: usize,
+) -> Option<Leaving<'t>> {
+    view.leaving(answer, hash).ok().filter(|leaving| bytes <= leaving.longest().min(mtu))
+}
+/// An address of two words that lie in packets.
+#[inline(always)]
+pub(super) fn octets(first: u64, second: u64) -> [u8; 16] {
+    let mut octets = [0; 16];
+    let (halves, _) = octets.as_chunks_mut::<8>();
+    halves.iter_mut().zip([first, second]).for_each(|(to, from)| *to = from.to_ne_bytes());
+    octets
+}
+
+#[inline(always)]
+fn words(octets: &[u8; 16]) -> [u64; 2] {
+    crate::table::words_of(octets)
+}
