@@ -16,7 +16,7 @@ const FRAMES: u64 = 1 << 18;
 const AFTR: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xa, 0, 0, 0, 0, 1);
 
 /// Who is on the Internet.
-const HOST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 77);
+const HOST: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 77);
 
 /// Softwires that are entered by one request.
 const AT_ONCE: usize = 1 << 16;
@@ -64,8 +64,8 @@ fn case(name: &'static str, help: &'static str, prepare: Prepare, room: u64, kno
     let script = format!(
         "lwaftr {{ ports = {{ 'in', 'out' }}, aftr = '{AFTR}', icmp_source = '192.0.2.1',\n\
          table_limits = {{ softwires = {room}, addresses = {addresses} }},\n\
-         routes = {{ ['0.0.0.0/0'] = '192.0.2.2%out', ['::/0'] = 'fe80::2%out' }},\n\
-         neighbors = {{ ['192.0.2.2%out'] = '{NEXT}', ['fe80::2%out'] = '{NEXT}' }} }}",
+         routes = {{ ['0.0.0.0/0'] = '198.51.100.2%out', ['::/0'] = 'fe80::2%out' }},\n\
+         neighbors = {{ ['198.51.100.2%out'] = '{NEXT}', ['fe80::2%out'] = '{NEXT}' }} }}",
         addresses = room / SHARED + 1,
     );
     Case { name, help, needs: &[], script, port_keys: "", knobs, prepare }
