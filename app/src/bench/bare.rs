@@ -10,7 +10,7 @@ use weir_stage::{Port, Rx, Tx};
 use super::chunks::Chunks;
 use super::pattern::Varying;
 use super::rig::Setup;
-use super::waiting::{DISTURBED, TRIES, Waiting, worked};
+use super::waiting::{TRIES, Waiting, worked};
 
 /// A source and a sink.
 pub(super) struct Bare {
@@ -41,9 +41,12 @@ impl Bare {
         std::thread::scope(|scope| {
             let measured = scope.spawn(|| {
                 weir_engine::pin(core).map_err(|error| error.to_string())?;
-                self.go_round(window / 10); // warm-up
-                let measured = (0..TRIES).find_map(|_| self.go_round(window));
-                measured.ok_or_else(|| DISTURBED.to_owned())
+                _ = self.go_round(window / 10); // warm-up
+                let mut measured = self.go_round(window);
+                for _ in 0..TRIES {
+                    measured = measured.or_else(|_| self.go_round(window));
+                }
+                Ok(measured.unwrap_or_else(|disturbed| disturbed))
             });
             measured.join().unwrap_or_else(|_| Err("the measuring thread ended".to_owned()))
         })
@@ -61,8 +64,12 @@ impl Bare {
         }
     }
 
-    /// Cycles per packet; `None` if others disturbed it.
-    fn go_round(&mut self, window: Duration) -> Option<f64> {
+    /// Cycles per packet.
+    ///
+    /// # Errors
+    ///
+    /// The same, less exactly, where others had the core for most of the time.
+    fn go_round(&mut self, window: Duration) -> Result<f64, f64> {
         let mut batch = Batch::new();
         let mut burst = Burst::new();
         let clock = weir_mem::Clock::calibrate();
@@ -74,8 +81,10 @@ impl Bare {
             // As the engine does: the clock is read once per loop.
             let now = tsc::now();
             if now.wrapping_sub(began) > cycles {
-                let worked = worked(now.wrapping_sub(began), waiting.cycles(&clock))?;
-                return Some(worked as f64 / packets.max(1) as f64);
+                let elapsed = now.wrapping_sub(began);
+                let each = |cycles: u64| cycles as f64 / packets.max(1) as f64;
+                let worked = worked(elapsed, waiting.cycles(&clock));
+                return worked.map(each).ok_or_else(|| each(waiting.ran(&clock).clamp(1, elapsed.max(1))));
             }
             packets += self.rx.receive(&mut batch, &mut *self.pool, 0).packets;
             batch.move_to_burst(u64::MAX, &mut burst);

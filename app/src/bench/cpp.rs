@@ -10,7 +10,7 @@ use weir_stage::{AnyFunction, Case};
 
 use super::instructions;
 use super::rig::{Rig, Seen, Setup};
-use super::waiting::{DISTURBED, TRIES, Waiting, thread_of, worked};
+use super::waiting::{TRIES, Waiting, thread_of, worked};
 use crate::catalogue;
 
 /// What to measure, and how.
@@ -195,13 +195,15 @@ pub(super) fn measure(case: &Case, setup: &Setup, runs: usize, window: Duration)
         let after = rig.seen();
         let elapsed = after.elapsed() - before.elapsed();
         let waited = waiting.cycles(&clock);
-        let Some(worked) = worked(elapsed, waited) else {
-            tries += 1;
-            if tries == TRIES {
-                return Err(DISTURBED.to_owned());
+        let worked = match worked(elapsed, waited) {
+            Some(worked) => worked,
+            None if tries < TRIES => {
+                tries += 1;
+                continue;
             }
-            continue;
+            None => waiting.ran(&clock).clamp(1, elapsed.max(1)),
         };
+        let waited = elapsed.saturating_sub(worked);
         done += 1;
         if let Ok(counters) = &mut counters {
             let counted = counters.figures(after.received() - before.received());

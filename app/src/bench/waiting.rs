@@ -2,8 +2,8 @@
 
 use weir_mem::Clock;
 
-/// Threads, and how long each had waited when this was made.
-pub(super) struct Waiting(Vec<(String, u64)>);
+/// Threads, and how long each had run and waited when this was made.
+pub(super) struct Waiting(Vec<(String, Times)>);
 
 impl Waiting {
     /// Looks at the threads of the workers on these cores.
@@ -23,25 +23,30 @@ impl Waiting {
     }
 
     fn of(files: impl Iterator<Item = String>) -> Waiting {
-        Waiting(files.filter_map(|file| waited(&file).map(|then| (file, then))).collect())
+        Waiting(files.filter_map(|file| times(&file).map(|then| (file, then))).collect())
     }
 
     /// TSC cycles that they waited since, all together; 0 where the kernel does not tell.
     pub(super) fn cycles(&self, clock: &Clock) -> u64 {
-        let since = |(file, then): &(String, u64)| waited(file).map_or(0, |now| now.saturating_sub(*then));
+        self.since(clock, |times| times.waited)
+    }
+
+    /// TSC cycles that they ran since, all together, to within a tick of the kernel's.
+    pub(super) fn ran(&self, clock: &Clock) -> u64 {
+        self.since(clock, |times| times.ran)
+    }
+
+    fn since(&self, clock: &Clock, of: impl Fn(&Times) -> u64) -> u64 {
+        let since = |(file, then): &(String, Times)| times(file).map_or(0, |now| of(&now).saturating_sub(of(then)));
         clock.cycles(self.0.iter().map(since).sum())
     }
 }
 
 /// How often a measurement is made anew that [others disturbed](worked).
-pub(super) const TRIES: usize = 20;
+pub(super) const TRIES: usize = 5;
 
-/// What is said where that did not help.
-pub(super) const DISTURBED: &str =
-    "others had the core for more than half of the time, again and again; measure when the machine is quieter";
-
-/// Of so many cycles those for which workers had their cores. `None` where they had to wait for more than half of them: then figures would be of what
-/// others did, and a wait that began before is told when it ends, so that it may even be longer than the measurement.
+/// Of so many cycles those for which workers had their cores. `None` where they had to wait for more than half of them: a wait that began before
+/// is told when it ends, so that it may even be longer than the measurement. What they [ran](Waiting::ran) is known then, but less exactly.
 pub(super) fn worked(elapsed: u64, waited: u64) -> Option<u64> {
     elapsed.checked_sub(waited).filter(|worked| *worked >= elapsed / 2)
 }
@@ -57,10 +62,19 @@ pub(super) fn thread_of(core: usize) -> Option<u32> {
     })
 }
 
-/// Nanoseconds that a thread was ready to run and did not: the second figure of its `schedstat`.
-fn waited(file: &str) -> Option<u64> {
+/// Nanoseconds of a thread.
+#[derive(Clone, Copy)]
+struct Times {
+    ran: u64,
+    /// Ready to run, and did not.
+    waited: u64,
+}
+
+/// The first two figures of a thread's `schedstat`.
+fn times(file: &str) -> Option<Times> {
     let text = std::fs::read_to_string(file).ok()?;
-    text.split_whitespace().nth(1)?.parse().ok()
+    let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
+    Some(Times { ran: numbers.next()?, waited: numbers.next()? })
 }
 
 #[cfg(test)]
