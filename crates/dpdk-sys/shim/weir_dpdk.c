@@ -281,6 +281,33 @@ int weir_close(uint16_t port, int spoilt)
 	return rc;
 }
 
+static void (*_Atomic before_unplug)(void);
+
+void weir_before_unplug(void (*wait)(void))
+{
+	before_unplug = wait;
+}
+
+/* Stands in front of DPDK's function of this name, for drivers as well: the program comes first where symbols are looked up. No version
+ * of net_memif waits for bursts before it unmaps their memory (22.11 to 25.11), and this is the one call that it makes in between. */
+int rte_intr_callback_unregister_pending(const struct rte_intr_handle *handle, rte_intr_callback_fn callback, void *argument,
+					 rte_intr_unregister_callback_fn freed)
+{
+	static int (*_Atomic dpdk)(const struct rte_intr_handle *, rte_intr_callback_fn, void *, rte_intr_unregister_callback_fn);
+	void (*wait)(void) = before_unplug;
+
+	if (wait != NULL)
+		wait();
+	if (dpdk == NULL)
+		dpdk = dlsym(RTLD_NEXT, "rte_intr_callback_unregister_pending");
+	return dpdk == NULL ? -ENOTSUP : dpdk(handle, callback, argument, freed);
+}
+
+int weir_is_before_unplug(void)
+{
+	return dlsym(RTLD_DEFAULT, "rte_intr_callback_unregister_pending") == (void *)rte_intr_callback_unregister_pending;
+}
+
 uint32_t weir_mempool_header_size(const struct rte_mempool *pool)
 {
 	return pool->header_size;

@@ -13,6 +13,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_interrupts.h>
 #include <rte_log.h>
 #include <rte_lcore.h>
 #include <rte_malloc.h>
@@ -98,6 +99,11 @@ void weir_note(void **taken, unsigned int room);
 unsigned int weir_noted(void);
 /* Closes a device; one of AF_XDP, of which a queue could not be set up, so that nothing is spoilt. */
 int weir_close(uint16_t port, int spoilt);
+/* Has the function called whenever DPDK takes a callback out from inside itself, which is what net_memif does between marking a device
+ * as not connected and unmapping the peer's memory. NULL: nothing is called. */
+void weir_before_unplug(void (*wait)(void));
+/* Whether drivers find the shim's own function for that, and not DPDK's. */
+int weir_is_before_unplug(void);
 /* Empties what the pool keeps at hand for this thread. */
 void weir_mempool_flush(struct rte_mempool *pool);
 /* What libbpf and libxdp would print on stderr goes to the file instead. */

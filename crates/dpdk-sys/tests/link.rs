@@ -31,3 +31,10 @@ fn the_constants_are_what_the_macros_say() {
     assert_eq!(weir_dpdk_sys::WEIR_MBUF_SIZE, 128, "two cache lines");
     assert_ne!(weir_dpdk_sys::WEIR_RSS_IP, 0);
 }
+
+/// Drivers are loaded when EAL starts: their symbols are looked up in the program first, if it shows its own.
+#[test]
+fn the_shim_stands_in_front_of_what_drivers_call() {
+    // SAFETY: looks a name up.
+    assert_eq!(unsafe { weir_dpdk_sys::weir_is_before_unplug() }, 1);
+}

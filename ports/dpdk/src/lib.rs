@@ -30,6 +30,8 @@ mod ethdev;
 #[cfg(feature = "dpdk")]
 mod figures;
 #[cfg(feature = "dpdk")]
+mod gate;
+#[cfg(feature = "dpdk")]
 mod layout;
 #[cfg(feature = "dpdk")]
 mod netif;

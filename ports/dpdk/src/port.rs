@@ -10,6 +10,7 @@ use crate::claim::{Claim, own_mtu, switch_on};
 use crate::devargs::devargs;
 use crate::eal::Eal;
 use crate::ethdev::{Abilities, Ethdev, Failure, Setup, Sockets};
+use crate::gate::Gate;
 use crate::memory::XDP_DATA_ROOM;
 use crate::netif::{Interface, Presence};
 use crate::packet::PacketPort;
@@ -222,13 +223,15 @@ impl DpdkPort {
     fn queues(&self, ethdev: &Arc<Ethdev>, rx: u16, tx: u16) -> Queues {
         // This driver leaves in a buffer what was there.
         let blank = self.abilities.driver == "net_null";
+        let gate = || (self.device.kind() == Kind::Memif).then(Gate::new);
         let receive = (0..rx).map(|queue| -> Box<dyn Rx> {
             // The first speaks for the whole device.
             let remark = self.remark.clone().filter(|_| queue == 0);
-            Box::new(DpdkRx::new(Arc::clone(ethdev), queue, Arc::clone(&self.pool), blank, remark))
+            Box::new(DpdkRx::new(Arc::clone(ethdev), queue, Arc::clone(&self.pool), blank, remark, gate()))
         });
         let transmit = (0..tx).map(|queue| -> Box<dyn Tx> {
-            Box::new(DpdkTx::new(Arc::clone(ethdev), queue, DpdkPool::handle(&self.pool), Arc::clone(&self.alive)))
+            let (pool, alive) = (DpdkPool::handle(&self.pool), Arc::clone(&self.alive));
+            Box::new(DpdkTx::new(Arc::clone(ethdev), queue, pool, alive, gate()))
         });
         (receive.collect(), transmit.collect())
     }

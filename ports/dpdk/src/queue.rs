@@ -11,6 +11,7 @@ use weir_packet::{Batch, Burst, Packet, Pool, REACH};
 use weir_stage::{Rx, Traffic, Tx};
 
 use crate::ethdev::Ethdev;
+use crate::gate::Gate;
 use crate::pool::{DpdkPool, Mempool, Piece};
 
 /// A receive queue. The device lives at least as long.
@@ -21,6 +22,7 @@ pub(crate) struct DpdkRx {
     /// The driver does not write what it hands over: it is blanked.
     blank: bool,
     remark: Option<String>,
+    gate: Option<Gate>,
     burst: Burst,
     lost: Lost,
 }
@@ -39,22 +41,24 @@ impl DpdkRx {
         pool: Arc<Mempool>,
         blank: bool,
         remark: Option<String>,
+        gate: Option<Gate>,
     ) -> DpdkRx {
-        DpdkRx { device, queue, pool, blank, remark, burst: Burst::new(), lost: Lost::default() }
+        DpdkRx { device, queue, pool, blank, remark, gate, burst: Burst::new(), lost: Lost::default() }
     }
 
     /// Receives up to `room` packets into the (empty) burst. Returns how many bytes they have.
     #[inline]
     fn poll(&mut self, room: usize) -> u64 {
         let (port, queue) = (self.device.port(), self.queue);
-        let (pool, lost) = (&*self.pool, &mut self.lost);
+        let (pool, gate, lost) = (&*self.pool, self.gate.as_ref(), &mut self.lost);
         let bounds = Bounds { memory: pool.main_piece(), buf_len: pool.buf_len() };
         let mut bytes = 0;
         let fill = |slots: &mut [MaybeUninit<NonNull<Header>>]| {
             let n = u16::try_from(slots.len().min(room)).unwrap_or(u16::MAX);
+            let into = slots.as_mut_ptr().cast();
             // SAFETY: the device is started while `device` lives, the queue is this object's alone, and
             // there is room for `n` addresses.
-            let got = unsafe { sys::weir_rx_burst(port, queue, slots.as_mut_ptr().cast(), n) };
+            let got = through(gate, || unsafe { sys::weir_rx_burst(port, queue, into, n) });
             let mut kept = 0;
             for at in 0..usize::from(got.min(n)) {
                 let Some(slot) = slots.get(at).copied() else { break };
@@ -79,6 +83,15 @@ impl DpdkRx {
         // driver gave them up, each once.
         unsafe { self.burst.fill_back(fill) };
         bytes
+    }
+}
+
+/// One call of the driver, through the gate of a queue that has one.
+#[inline(always)]
+fn through(gate: Option<&Gate>, burst: impl FnOnce() -> u16) -> u16 {
+    match gate {
+        Some(gate) => gate.through(burst),
+        None => burst(),
     }
 }
 
@@ -160,11 +173,18 @@ pub(crate) struct DpdkTx {
     queue: u16,
     pool: DpdkPool,
     alive: Arc<AtomicBool>,
+    gate: Option<Gate>,
 }
 
 impl DpdkTx {
-    pub(crate) fn new(device: Arc<Ethdev>, queue: u16, pool: DpdkPool, alive: Arc<AtomicBool>) -> DpdkTx {
-        DpdkTx { device, queue, pool, alive }
+    pub(crate) fn new(
+        device: Arc<Ethdev>,
+        queue: u16,
+        pool: DpdkPool,
+        alive: Arc<AtomicBool>,
+        gate: Option<Gate>,
+    ) -> DpdkTx {
+        DpdkTx { device, queue, pool, alive, gate }
     }
 
     /// Copies what lives in foreign buffers to DPDK's, as long as there are any. Returns whether the whole
@@ -201,12 +221,12 @@ impl Tx for DpdkTx {
         if !all_ours && !self.adopt(burst, pool) {
             return Traffic::default();
         }
-        let (port, queue) = (self.device.port(), self.queue);
+        let (port, queue, gate) = (self.device.port(), self.queue, self.gate.as_ref());
         let send = |buffers: &mut [NonNull<Header>]| {
-            let n = u16::try_from(buffers.len()).unwrap_or(u16::MAX);
+            let (from, n) = (buffers.as_mut_ptr().cast(), u16::try_from(buffers.len()).unwrap_or(u16::MAX));
             // SAFETY: the device is started while `device` lives, the queue is this object's alone, and
             // all `n` buffers are whole and DPDK's; it becomes the owner of those it takes.
-            usize::from(unsafe { sys::weir_tx_burst(port, queue, buffers.as_mut_ptr().cast(), n) })
+            usize::from(through(gate, || unsafe { sys::weir_tx_burst(port, queue, from, n) }))
         };
         // SAFETY: a driver takes as many from the front as it says, and leaves the others alone.
         let sent = unsafe { burst.take_front(send) };
