@@ -14,6 +14,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("crates/page", &["crates/host"]),
     ("crates/stat", &["crates/mem"]),
     ("crates/simd", &["crates/mem", "crates/wire"]),
+    ("crates/openflow", &[]),
+    ("crates/flow-tables", &["crates/openflow", "crates/wire"]),
     ("crates/table", &["crates/mem", "crates/simd"]),
     ("crates/packet", &["crates/mem"]),
     ("crates/net", &["crates/wire", "crates/table", "crates/config"]),

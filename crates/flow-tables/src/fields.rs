@@ -1,0 +1,125 @@
+//! What is known of a packet, and whether a match lets it through: OpenFlow 1.3.5 section 5.3.
+
+use weir_openflow::{Field, Match, Oxm};
+
+/// The value of each field that a packet has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fields([Option<u128>; Field::COUNT]);
+
+impl Default for Fields {
+    fn default() -> Fields {
+        Fields([None; Field::COUNT])
+    }
+}
+
+impl Fields {
+    /// A field's value; nothing if the packet does not have it.
+    pub fn get(&self, field: Field) -> Option<u128> {
+        self.0.get(usize::from(field.number())).copied().flatten()
+    }
+
+    /// Gives a field a value.
+    pub fn set(&mut self, field: Field, value: u128) {
+        if let Some(slot) = self.0.get_mut(usize::from(field.number())) {
+            *slot = Some(value & field.ones());
+        }
+    }
+
+    /// Takes over every value that `others` has.
+    pub fn merge(&mut self, others: &Fields) {
+        for (slot, other) in self.0.iter_mut().zip(&others.0) {
+            *slot = other.or(*slot);
+        }
+    }
+
+    /// Whether the packet has all that `matches` asks for. What is asked of a field that the packet does not have is not
+    /// met; a mask without a bit asks nothing.
+    pub fn meet(&self, matches: &Match) -> bool {
+        matches.fields().iter().all(|oxm| {
+            oxm.bits() == 0 || self.get(oxm.field).is_some_and(|value| (value ^ oxm.value) & oxm.bits() == 0)
+        })
+    }
+}
+
+/// A match without what may be written in several ways: sorted by field, masks of all ones as masks, masks of no bits
+/// left out. Two matches with the same key let the same packets through.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(Vec<(Field, u128, u128)>);
+
+impl Key {
+    /// The key of a match.
+    pub fn of(matches: &Match) -> Key {
+        let asked = matches.fields().iter().filter(|oxm| oxm.bits() != 0);
+        let mut fields: Vec<_> = asked.map(|oxm| (oxm.field, oxm.value, oxm.bits())).collect();
+        fields.sort_unstable();
+        Key(fields)
+    }
+
+    /// Whether it lets everything through.
+    pub fn is_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn get(&self, field: Field) -> (u128, u128) {
+        let found = self.0.iter().find(|(other, _, _)| *other == field);
+        found.map_or((0, 0), |(_, value, mask)| (*value, *mask))
+    }
+
+    /// Whether every packet that meets `other` meets this one too: the test of flow modifications that are not strict
+    /// (section 6.4).
+    pub fn covers(&self, other: &Key) -> bool {
+        self.0.iter().all(|(field, value, mask)| {
+            let (others_value, others_mask) = other.get(*field);
+            others_mask & mask == *mask && (others_value ^ value) & mask == 0
+        })
+    }
+
+    /// Whether some packet may meet both (section 6.4): no field is asked to be two things.
+    pub fn overlaps(&self, other: &Key) -> bool {
+        self.0.iter().all(|(field, value, mask)| {
+            let (others_value, others_mask) = other.get(*field);
+            (others_value ^ value) & mask & others_mask == 0
+        })
+    }
+}
+
+/// The flow hash by which select groups choose: the same for all packets of a flow, both as a definition for what is
+/// compiled later. Every field below that the packet has is mixed in, in this order.
+pub fn select_hash(fields: &Fields) -> u32 {
+    const MIXED: [Field; 17] = [
+        Field::EthDst,
+        Field::EthSrc,
+        Field::EthType,
+        Field::VlanVid,
+        Field::MplsLabel,
+        Field::IpProto,
+        Field::Ipv4Src,
+        Field::Ipv4Dst,
+        Field::Ipv6Src,
+        Field::Ipv6Dst,
+        Field::ArpSpa,
+        Field::ArpTpa,
+        Field::TcpSrc,
+        Field::TcpDst,
+        Field::UdpSrc,
+        Field::UdpDst,
+        Field::SctpSrc,
+    ];
+    let mut hash = 0u64;
+    for field in MIXED {
+        let value = fields.get(field).unwrap_or_default();
+        for half in [value as u64, (value >> 64) as u64] {
+            // The finaliser of SplitMix64: every bit of the input reaches every bit of the hash.
+            hash = (hash ^ half).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            hash ^= hash >> 31;
+        }
+    }
+    (hash >> 32) as u32
+}
+
+/// A field with its value, for matches of what is told beside a packet.
+pub(crate) fn exact(field: Field, value: u128) -> Oxm {
+    Oxm::exact(field, value)
+}

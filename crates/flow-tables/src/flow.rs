@@ -1,0 +1,148 @@
+//! One flow.
+
+use weir_openflow::flow::{FlowMod, FlowQuery, FlowRemoved, FlowStats, RemovedReason, flags};
+use weir_openflow::group::{self, Counted};
+use weir_openflow::port::{Duration, number};
+use weir_openflow::{Action, Instruction, Match};
+
+use crate::fields::Key;
+
+/// Nanoseconds in a second.
+pub(crate) const SECOND: u64 = 1_000_000_000;
+
+/// What a table does with the packets that meet a match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Which packets, as it was sent.
+    pub matches: Match,
+    /// The same, without what may be written in several ways.
+    pub key: Key,
+    /// Flows with a larger one go first.
+    pub priority: u16,
+    /// What its controller calls it.
+    pub cookie: u64,
+    /// Seconds without a packet after which it ends; 0 for never.
+    pub idle_timeout: u16,
+    /// Seconds after which it ends; 0 for never.
+    pub hard_timeout: u16,
+    /// [`weir_openflow::flow::flags`].
+    pub flags: u16,
+    /// What is done, as it was sent.
+    pub instructions: Vec<Instruction>,
+    /// When it was added; nanoseconds of the given clock.
+    pub added: u64,
+    /// When it was last used, or added.
+    pub last_used: u64,
+    /// The packets that it matched.
+    pub counted: Counted,
+    /// When it is looked at next, to see whether it ended.
+    pub(crate) scheduled: Option<u64>,
+}
+
+impl Flow {
+    pub(crate) fn new(change: &FlowMod, now: u64) -> Flow {
+        Flow {
+            key: Key::of(&change.matches),
+            matches: change.matches.clone(),
+            priority: change.priority,
+            cookie: change.cookie,
+            idle_timeout: change.idle_timeout,
+            hard_timeout: change.hard_timeout,
+            flags: change.flags,
+            instructions: change.instructions.clone(),
+            added: now,
+            last_used: now,
+            counted: Counted::default(),
+            scheduled: None,
+        }
+    }
+
+    /// Whether it is the table-miss flow (section 5.4): it matches all, with the lowest priority.
+    pub fn is_miss(&self) -> bool {
+        self.priority == 0 && self.key.is_all()
+    }
+
+    /// Every action in its instructions.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.instructions.iter().flat_map(|instruction| match instruction {
+            Instruction::ApplyActions(actions) | Instruction::WriteActions(actions) => actions.as_slice(),
+            _ => &[],
+        })
+    }
+
+    /// The groups that it leads to itself.
+    pub fn groups(&self) -> impl Iterator<Item = u32> {
+        self.actions().filter_map(|action| if let Action::Group(group) = action { Some(*group) } else { None })
+    }
+
+    /// The meter that it uses.
+    pub fn meter(&self) -> Option<u32> {
+        let meter = |instruction: &Instruction| {
+            if let Instruction::Meter(meter) = instruction { Some(*meter) } else { None }
+        };
+        self.instructions.iter().find_map(meter)
+    }
+
+    /// Whether it is one of those that a request names (section 6.4): by cookie, port and group. `ANY` names all.
+    pub(crate) fn is_named(&self, cookie: u64, mask: u64, out_port: u32, out_group: u32) -> bool {
+        let sends = |action: &Action| matches!(action, Action::Output { port, .. } if *port == out_port);
+        (self.cookie ^ cookie) & mask == 0
+            && (out_port == number::ANY || self.actions().any(sends))
+            && (out_group == group::ANY || self.groups().any(|group| group == out_group))
+    }
+
+    /// Whether a query asks for it; `key` is that of the query's match.
+    pub(crate) fn is_asked_for(&self, query: &FlowQuery, key: &Key) -> bool {
+        self.is_named(query.cookie, query.cookie_mask, query.out_port, query.out_group) && key.covers(&self.key)
+    }
+
+    /// When it ends, unless another packet comes, and why.
+    pub(crate) fn end(&self) -> Option<(u64, RemovedReason)> {
+        let after = |from: u64, seconds: u16, reason| {
+            (seconds > 0).then(|| (from.saturating_add(u64::from(seconds) * SECOND), reason))
+        };
+        let hard = after(self.added, self.hard_timeout, RemovedReason::HardTimeout);
+        let idle = after(self.last_used, self.idle_timeout, RemovedReason::IdleTimeout);
+        match (hard, idle) {
+            (Some(hard), Some(idle)) => Some(if idle.0 < hard.0 { idle } else { hard }),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn duration(&self, now: u64) -> Duration {
+        Duration::from_nanoseconds(now.saturating_sub(self.added))
+    }
+
+    /// The news that it ended, if its controller wants them.
+    pub(crate) fn removed(&self, table: u8, reason: RemovedReason, now: u64) -> Option<FlowRemoved> {
+        (self.flags & flags::SEND_FLOW_REM != 0).then(|| FlowRemoved {
+            cookie: self.cookie,
+            priority: self.priority,
+            reason,
+            table,
+            duration: self.duration(now),
+            idle_timeout: self.idle_timeout,
+            hard_timeout: self.hard_timeout,
+            packets: self.counted.packets,
+            bytes: self.counted.bytes,
+            matches: self.matches.clone(),
+        })
+    }
+
+    /// What controllers are told of it.
+    pub fn stats(&self, table: u8, now: u64) -> FlowStats {
+        FlowStats {
+            table,
+            duration: self.duration(now),
+            priority: self.priority,
+            idle_timeout: self.idle_timeout,
+            hard_timeout: self.hard_timeout,
+            flags: self.flags,
+            cookie: self.cookie,
+            packets: self.counted.packets,
+            bytes: self.counted.bytes,
+            matches: self.matches.clone(),
+            instructions: self.instructions.clone(),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Groups: OpenFlow 1.3.5 sections 5.6 and 6.6.
+
+use std::collections::BTreeMap;
+
+use weir_openflow::error::GroupModFailed;
+use weir_openflow::group::{
+    self, Bucket, Counted, GroupCommand, GroupDesc, GroupFeatures, GroupKind, GroupMod, GroupStats,
+};
+use weir_openflow::port::{Duration, number};
+use weir_openflow::{Action, Error};
+
+use crate::ports::Ports;
+
+/// How many buckets a group may have.
+pub const MAX_BUCKETS: usize = 1024;
+/// How many groups may lead to each other in a row.
+pub const MAX_CHAIN: usize = 16;
+
+/// A group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// How it chooses.
+    pub kind: GroupKind,
+    /// What it chooses from, as it was sent.
+    pub buckets: Vec<Bucket>,
+    /// When it was added.
+    pub added: u64,
+    /// What it got.
+    pub counted: Counted,
+    /// What its buckets got.
+    pub bucket_counts: Vec<Counted>,
+}
+
+impl Group {
+    /// The groups that it leads to itself.
+    fn next(&self) -> impl Iterator<Item = u32> {
+        next(&self.buckets)
+    }
+}
+
+fn next(buckets: &[Bucket]) -> impl Iterator<Item = u32> {
+    let actions = buckets.iter().flat_map(|bucket| &bucket.actions);
+    actions.filter_map(|action| if let Action::Group(group) = action { Some(*group) } else { None })
+}
+
+/// The groups that a bucket of it watches.
+fn watched(buckets: &[Bucket]) -> impl Iterator<Item = u32> {
+    buckets.iter().map(|bucket| bucket.watch_group).filter(|group| *group != group::ANY)
+}
+
+/// The groups of a switch.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    groups: BTreeMap<u32, Group>,
+    max: usize,
+}
+
+impl Groups {
+    /// No groups yet, and room for `max`.
+    pub fn new(max: usize) -> Groups {
+        Groups { groups: BTreeMap::new(), max }
+    }
+
+    /// A group.
+    pub fn get(&self, group: u32) -> Option<&Group> {
+        self.groups.get(&group)
+    }
+
+    /// All groups, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Group)> {
+        self.groups.iter().map(|(number, group)| (*number, group))
+    }
+
+    pub(crate) fn count_packet(&mut self, group: u32, bucket: usize, bytes: usize) {
+        if let Some(count) = self.groups.get_mut(&group).and_then(|group| group.bucket_counts.get_mut(bucket)) {
+            count.add(bytes);
+        }
+    }
+
+    pub(crate) fn count_group(&mut self, group: u32, bytes: usize) {
+        if let Some(group) = self.groups.get_mut(&group) {
+            group.counted.add(bytes);
+        }
+    }
+
+    /// Adds or replaces a group whose actions were checked.
+    ///
+    /// # Errors
+    ///
+    /// The codes of [`GroupModFailed`]; nothing changed then.
+    pub(crate) fn set(&mut self, change: &GroupMod, ports: &Ports, now: u64) -> Result<(), Error> {
+        let before = self.groups.get(&change.group);
+        match change.command {
+            GroupCommand::Add if before.is_some() => return Err(GroupModFailed::GroupExists.into()),
+            GroupCommand::Modify if before.is_none() => return Err(GroupModFailed::UnknownGroup.into()),
+            GroupCommand::Add if self.groups.len() >= self.max => return Err(GroupModFailed::OutOfGroups.into()),
+            _ => {}
+        }
+        self.check(change, ports)?;
+        let (added, counted) = before.map_or((now, Counted::default()), |before| (before.added, before.counted));
+        let group = Group {
+            kind: change.kind,
+            buckets: change.buckets.clone(),
+            added,
+            counted,
+            bucket_counts: vec![Counted::default(); change.buckets.len()],
+        };
+        self.groups.insert(change.group, group);
+        Ok(())
+    }
+
+    fn check(&self, change: &GroupMod, ports: &Ports) -> Result<(), Error> {
+        if change.group > group::MAX {
+            return Err(GroupModFailed::InvalidGroup.into());
+        }
+        if change.buckets.len() > MAX_BUCKETS {
+            return Err(GroupModFailed::OutOfBuckets.into());
+        }
+        if change.kind == GroupKind::Indirect && change.buckets.len() != 1 {
+            return Err(GroupModFailed::InvalidGroup.into());
+        }
+        for bucket in &change.buckets {
+            let watches = bucket.watch_port != number::ANY || bucket.watch_group != group::ANY;
+            // A weight means something in select groups only, and fast failover needs something to watch (section 6.6).
+            if change.kind != GroupKind::Select && bucket.weight != 0
+                || change.kind == GroupKind::FastFailover && !watches
+            {
+                return Err(GroupModFailed::InvalidGroup.into());
+            }
+            if bucket.watch_port != number::ANY && !ports.may_exist(bucket.watch_port)
+                || bucket.watch_group != group::ANY && !self.groups.contains_key(&bucket.watch_group)
+            {
+                return Err(GroupModFailed::BadWatch.into());
+            }
+        }
+        let leads: Vec<u32> = next(&change.buckets).chain(watched(&change.buckets)).collect();
+        if leads.iter().any(|first| *first == change.group || self.reaches(*first, change.group)) {
+            return Err(GroupModFailed::Loop.into());
+        }
+        // What leads here, and what this leads to, make one chain.
+        let below = leads.iter().map(|first| self.depth(*first)).max().unwrap_or(0);
+        // Nothing leads to a group that is new.
+        let above = if change.command == GroupCommand::Modify && below > 0 { self.above(change.group) } else { 0 };
+        if above + below >= MAX_CHAIN {
+            return Err(GroupModFailed::ChainingUnsupported.into());
+        }
+        Ok(())
+    }
+
+    fn leads(&self, group: u32) -> Vec<u32> {
+        let Some(group) = self.groups.get(&group) else { return Vec::new() };
+        let mut leads: Vec<u32> = group.next().chain(watched(&group.buckets)).collect();
+        leads.sort_unstable();
+        leads.dedup();
+        leads
+    }
+
+    /// Whether `from` leads to `to`.
+    fn reaches(&self, from: u32, to: u32) -> bool {
+        let mut open = vec![from];
+        let mut seen = std::collections::BTreeSet::new();
+        while let Some(group) = open.pop() {
+            if group == to {
+                return true;
+            }
+            if seen.insert(group) {
+                open.extend(self.leads(group));
+            }
+        }
+        false
+    }
+
+    /// The length of the longest chain that begins with `group`. Every chain is shorter than [`MAX_CHAIN`], and each
+    /// group is looked at once.
+    fn depth(&self, group: u32) -> usize {
+        self.depth_of(group, &mut BTreeMap::new())
+    }
+
+    fn depth_of(&self, group: u32, known: &mut BTreeMap<u32, usize>) -> usize {
+        if let Some(depth) = known.get(&group) {
+            return *depth;
+        }
+        let below = self.leads(group).into_iter().map(|next| self.depth_of(next, known)).max().unwrap_or(0);
+        known.insert(group, below + 1);
+        below + 1
+    }
+
+    /// The length of the longest chain that ends before `group`.
+    fn above(&self, group: u32) -> usize {
+        let mut length = 0;
+        let mut ends = std::collections::BTreeSet::from([group]);
+        loop {
+            let leads = |number: &u32| self.leads(*number).iter().any(|next| ends.contains(next));
+            let before: std::collections::BTreeSet<u32> = self.groups.keys().copied().filter(leads).collect();
+            if before.is_empty() {
+                return length;
+            }
+            length += 1;
+            ends = before;
+        }
+    }
+
+    /// Removes groups; the numbers of those that are gone.
+    ///
+    /// # Errors
+    ///
+    /// [`GroupModFailed::ChainedGroup`] if another group leads to it; nothing changed then.
+    pub(crate) fn delete(&mut self, group: u32) -> Result<Vec<u32>, Error> {
+        if group == group::ALL {
+            return Ok(std::mem::take(&mut self.groups).into_keys().collect());
+        }
+        let chained = |(number, _): (&u32, &Group)| *number != group && self.leads(*number).contains(&group);
+        if self.groups.contains_key(&group) && self.groups.iter().any(chained) {
+            return Err(GroupModFailed::ChainedGroup.into());
+        }
+        Ok(self.groups.remove(&group).map(|_| group).into_iter().collect())
+    }
+
+    /// Whether a bucket is live (section 5.6): what it watches is, or it watches nothing.
+    pub fn is_bucket_live(&self, bucket: &Bucket, ports: &Ports) -> bool {
+        let watches_port = bucket.watch_port != number::ANY;
+        let watches_group = bucket.watch_group != group::ANY;
+        !watches_port && !watches_group
+            || watches_port && ports.is_live(bucket.watch_port)
+            || watches_group && self.is_live(bucket.watch_group, ports)
+    }
+
+    /// Whether a group is live: one of its buckets is. Groups do not lead to themselves, so this ends.
+    fn is_live(&self, group: u32, ports: &Ports) -> bool {
+        self.get(group).is_some_and(|group| group.buckets.iter().any(|bucket| self.is_bucket_live(bucket, ports)))
+    }
+
+    /// Which buckets of a group get a packet with this hash.
+    pub fn choose(&self, group: &Group, hash: u32, ports: &Ports) -> Vec<usize> {
+        let live = |bucket: &Bucket| self.is_bucket_live(bucket, ports);
+        match group.kind {
+            GroupKind::All | GroupKind::Indirect => (0..group.buckets.len()).collect(),
+            GroupKind::FastFailover => group.buckets.iter().position(live).into_iter().collect(),
+            GroupKind::Select => {
+                let weight = |bucket: &Bucket| if live(bucket) { u64::from(bucket.weight) } else { 0 };
+                let total: u64 = group.buckets.iter().map(weight).sum();
+                // The hash's share of its range is the packet's share of all weights.
+                let mut point = (u64::from(hash) * total) >> 32;
+                let chosen = group.buckets.iter().position(|bucket| {
+                    let weight = weight(bucket);
+                    let here = point < weight;
+                    point = point.saturating_sub(weight);
+                    here
+                });
+                chosen.into_iter().collect()
+            }
+        }
+    }
+
+    /// Groups, as they were sent.
+    pub fn descs(&self) -> Vec<GroupDesc> {
+        let descs = self.iter().map(|(number, group)| GroupDesc {
+            kind: group.kind,
+            group: number,
+            buckets: group.buckets.clone(),
+        });
+        descs.collect()
+    }
+
+    /// What went through a group, or through all; `flows` says how many flows lead to a group.
+    pub fn stats(&self, group: u32, flows: impl Fn(u32) -> usize, now: u64) -> Vec<GroupStats> {
+        let mut groups: BTreeMap<u32, usize> = BTreeMap::new();
+        for next in self.groups.values().flat_map(Group::next) {
+            *groups.entry(next).or_default() += 1;
+        }
+        let asked = self.iter().filter(|(number, _)| group == group::ALL || *number == group);
+        let stats = asked.map(|(number, group)| {
+            let references = flows(number) + groups.get(&number).copied().unwrap_or(0);
+            GroupStats {
+                group: number,
+                references: u32::try_from(references).unwrap_or(u32::MAX),
+                counted: group.counted,
+                duration: Duration::from_nanoseconds(now.saturating_sub(group.added)),
+                buckets: group.bucket_counts.clone(),
+            }
+        });
+        stats.collect()
+    }
+
+    /// What groups can do.
+    pub fn features(&self) -> GroupFeatures {
+        let actions = crate::features::action_kinds().filter(|kind| *kind < 32).fold(0, |bits, kind| bits | 1 << kind);
+        GroupFeatures {
+            kinds: 0b1111,
+            capabilities: GroupFeatures::WEIGHTS
+                | GroupFeatures::LIVENESS
+                | GroupFeatures::CHAINING
+                | GroupFeatures::CHAINING_CHECKS,
+            max_groups: [u32::try_from(self.max).unwrap_or(u32::MAX); 4],
+            actions: [actions; 4],
+        }
+    }
+}

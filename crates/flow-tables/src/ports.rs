@@ -1,0 +1,165 @@
+//! Ports, their configuration and state: OpenFlow 1.3.5 sections 4 and 7.3.4.3.
+
+use std::collections::BTreeMap;
+
+use weir_openflow::Error;
+use weir_openflow::error::PortModFailed;
+use weir_openflow::port::{Duration, Port, PortMod, PortReason, PortStats, PortStatus, config, number, state};
+
+/// Places of [`PortStats::counters`] that the pipeline counts.
+const RX_PACKETS: usize = 0;
+const TX_PACKETS: usize = 1;
+const RX_BYTES: usize = 2;
+const TX_BYTES: usize = 3;
+const RX_DROPPED: usize = 4;
+const TX_DROPPED: usize = 5;
+
+#[derive(Clone, Debug)]
+struct Entry {
+    port: Port,
+    added: u64,
+    counters: [u64; 12],
+}
+
+/// The ports of a switch.
+#[derive(Clone, Debug)]
+pub struct Ports {
+    entries: BTreeMap<u32, Entry>,
+    /// The largest number that a port may have.
+    largest: u32,
+}
+
+impl Ports {
+    /// No ports yet; numbers go from 1 to `largest`.
+    pub fn new(largest: u32) -> Ports {
+        Ports { entries: BTreeMap::new(), largest: largest.min(number::MAX) }
+    }
+
+    /// Whether a port may have this number, now or later.
+    pub fn may_exist(&self, port: u32) -> bool {
+        (1..=self.largest).contains(&port) || port == number::LOCAL
+    }
+
+    /// A port.
+    pub fn get(&self, port: u32) -> Option<&Port> {
+        self.entries.get(&port).map(|entry| &entry.port)
+    }
+
+    /// All ports.
+    pub fn iter(&self) -> impl Iterator<Item = &Port> {
+        self.entries.values().map(|entry| &entry.port)
+    }
+
+    /// Adds a port, or describes one anew; the news to be told. Nothing if its number is out of range, or nothing is new.
+    pub fn set(&mut self, mut port: Port, now: u64) -> Option<PortStatus> {
+        if !self.may_exist(port.number) {
+            return None;
+        }
+        let before = self.entries.get(&port.number);
+        // What controllers said of it stays.
+        port.config = before.map_or(port.config, |before| before.port.config) & config::ALL;
+        set_live(&mut port);
+        let reason = if before.is_some() { PortReason::Modify } else { PortReason::Add };
+        if before.is_some_and(|before| before.port == port) {
+            return None;
+        }
+        let (added, counters) = before.map_or((now, [0; 12]), |before| (before.added, before.counters));
+        self.entries.insert(port.number, Entry { port: port.clone(), added, counters });
+        Some(PortStatus { reason, port })
+    }
+
+    /// Removes a port; the news to be told.
+    pub fn remove(&mut self, port: u32) -> Option<PortStatus> {
+        self.entries.remove(&port).map(|entry| PortStatus { reason: PortReason::Delete, port: entry.port })
+    }
+
+    /// Carries out what a controller wants of a port; the news to be told, if something changed.
+    ///
+    /// # Errors
+    ///
+    /// The codes of [`PortModFailed`].
+    pub(crate) fn change(&mut self, change: &PortMod) -> Result<Option<PortStatus>, Error> {
+        let entry = self.entries.get_mut(&change.port).ok_or(PortModFailed::BadPort)?;
+        if entry.port.mac != change.mac {
+            return Err(PortModFailed::BadHwAddr.into());
+        }
+        if (change.config | change.mask) & !config::ALL != 0 {
+            return Err(PortModFailed::BadConfig.into());
+        }
+        if change.advertise & !entry.port.supported != 0 {
+            return Err(PortModFailed::BadAdvertise.into());
+        }
+        let before = entry.port.clone();
+        entry.port.config = before.config & !change.mask | change.config & change.mask;
+        if change.advertise != 0 {
+            entry.port.advertised = change.advertise;
+        }
+        set_live(&mut entry.port);
+        let port = entry.port.clone();
+        Ok((port != before).then_some(PortStatus { reason: PortReason::Modify, port }))
+    }
+
+    /// Whether fast failover groups may use a port.
+    pub fn is_live(&self, port: u32) -> bool {
+        self.get(port).is_some_and(|port| port.state & state::LIVE != 0)
+    }
+
+    /// Whether what comes in by a port goes through the tables. A port that does not exist, such as the controller's own,
+    /// bars nothing.
+    pub(crate) fn receives(&self, port: u32) -> bool {
+        self.get(port).is_none_or(|port| port.config & (config::PORT_DOWN | config::NO_RECV) == 0)
+    }
+
+    /// Whether packets may be sent by a port.
+    pub(crate) fn sends(&self, port: u32) -> bool {
+        self.get(port).is_some_and(|port| {
+            port.config & (config::PORT_DOWN | config::NO_FWD) == 0 && port.state & state::LINK_DOWN == 0
+        })
+    }
+
+    /// Whether what comes in by a port may go to controllers.
+    pub(crate) fn tells(&self, port: u32) -> bool {
+        self.get(port).is_none_or(|port| port.config & config::NO_PACKET_IN == 0)
+    }
+
+    fn add(&mut self, port: u32, which: usize, count: u64) {
+        if let Some(counter) = self.entries.get_mut(&port).and_then(|entry| entry.counters.get_mut(which)) {
+            *counter = counter.wrapping_add(count);
+        }
+    }
+
+    pub(crate) fn received(&mut self, port: u32, bytes: usize, taken: bool) {
+        self.add(port, RX_PACKETS, 1);
+        self.add(port, RX_BYTES, bytes as u64);
+        self.add(port, RX_DROPPED, u64::from(!taken));
+    }
+
+    pub(crate) fn sent(&mut self, port: u32, bytes: usize) {
+        self.add(port, TX_PACKETS, 1);
+        self.add(port, TX_BYTES, bytes as u64);
+    }
+
+    pub(crate) fn not_sent(&mut self, port: u32) {
+        self.add(port, TX_DROPPED, 1);
+    }
+
+    /// What went through a port, or through all if it is `ANY`; nothing if there is no such port.
+    pub fn stats(&self, port: u32, now: u64) -> Option<Vec<PortStats>> {
+        if port != number::ANY && !self.entries.contains_key(&port) {
+            return None;
+        }
+        let asked = self.entries.iter().filter(|(number, _)| port == number::ANY || **number == port);
+        let stats = asked.map(|(number, entry)| PortStats {
+            port: *number,
+            counters: entry.counters,
+            duration: Duration::from_nanoseconds(now.saturating_sub(entry.added)),
+        });
+        Some(stats.collect())
+    }
+}
+
+/// A port is live if it is up, its link too, and nothing blocks it (section 7.2.1).
+fn set_live(port: &mut Port) {
+    let up = port.config & config::PORT_DOWN == 0 && port.state & (state::LINK_DOWN | state::BLOCKED) == 0;
+    port.state = port.state & !state::LIVE | if up { state::LIVE } else { 0 };
+}

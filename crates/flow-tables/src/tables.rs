@@ -1,0 +1,268 @@
+//! The flow tables of a switch, and how they change: OpenFlow 1.3.5 sections 5.5, 6.4 and 6.5.
+
+use std::collections::BTreeSet;
+
+use weir_openflow::Error;
+use weir_openflow::error::FlowModFailed;
+use weir_openflow::flow::{ALL_TABLES, FlowCommand, FlowMod, FlowQuery, FlowRemoved, RemovedReason, flags};
+use weir_openflow::group::Counted;
+use weir_openflow::multipart::Aggregate;
+use weir_openflow::table::TableStats;
+
+use crate::fields::Key;
+use crate::flow::Flow;
+use crate::table::{FlowTable, Place};
+
+/// A flow's table and place.
+pub type FlowId = (u8, Place);
+
+/// The flow tables of a switch.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    tables: Vec<FlowTable>,
+    /// How many flows a table may have.
+    max_flows: usize,
+    /// How many flows came so far.
+    came: u64,
+    /// When flows with timeouts are looked at.
+    schedule: BTreeSet<(u64, FlowId)>,
+}
+
+impl Tables {
+    /// `count` empty tables (at most 255) of up to `max_flows` flows each.
+    pub fn new(count: u8, max_flows: usize) -> Tables {
+        let tables = vec![FlowTable::default(); usize::from(count)];
+        Tables { tables, max_flows, came: 0, schedule: BTreeSet::new() }
+    }
+
+    /// How many tables there are.
+    pub fn count(&self) -> u8 {
+        self.tables.len() as u8
+    }
+
+    /// How many flows a table may have.
+    pub fn max_flows(&self) -> usize {
+        self.max_flows
+    }
+
+    /// A table.
+    pub fn get(&self, table: u8) -> Option<&FlowTable> {
+        self.tables.get(usize::from(table))
+    }
+
+    pub(crate) fn get_mut(&mut self, table: u8) -> Option<&mut FlowTable> {
+        self.tables.get_mut(usize::from(table))
+    }
+
+    /// All tables with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u8, &FlowTable)> {
+        (0..=u8::MAX).zip(&self.tables)
+    }
+
+    /// A flow.
+    pub fn flow(&self, (table, place): FlowId) -> Option<&Flow> {
+        self.get(table)?.get(place)
+    }
+
+    /// Counts packets that a flow matched.
+    pub fn count_packets(&mut self, (table, place): FlowId, counted: Counted, now: u64) {
+        if let Some(flow) = self.get_mut(table).and_then(|table| table.get_mut(place)) {
+            flow.counted.packets = flow.counted.packets.wrapping_add(counted.packets);
+            flow.counted.bytes = flow.counted.bytes.wrapping_add(counted.bytes);
+            flow.last_used = flow.last_used.max(now);
+        }
+    }
+
+    /// Which tables a request is about.
+    fn named(&self, table: u8) -> std::ops::Range<u8> {
+        if table == ALL_TABLES { 0..self.count() } else { table..table.saturating_add(1).min(self.count()).max(table) }
+    }
+
+    /// Whether there is such a table; where `all` is allowed, [`ALL_TABLES`] is too.
+    pub(crate) fn has(&self, table: u8, all: bool) -> bool {
+        self.get(table).is_some() || (all && table == ALL_TABLES)
+    }
+
+    /// Carries a change out whose instructions were checked. Gives the news of flows that ended by it.
+    ///
+    /// # Errors
+    ///
+    /// [`FlowModFailed::BadTableId`], [`FlowModFailed::Overlap`] and [`FlowModFailed::TableFull`]; nothing changed then.
+    pub(crate) fn change(&mut self, change: &FlowMod, now: u64) -> Result<Vec<FlowRemoved>, Error> {
+        let deletes = matches!(change.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
+        if !self.has(change.table, deletes) {
+            return Err(FlowModFailed::BadTableId.into());
+        }
+        match change.command {
+            FlowCommand::Add => self.add(change, now).map(|()| Vec::new()),
+            FlowCommand::Modify | FlowCommand::ModifyStrict => {
+                self.modify(change);
+                Ok(Vec::new())
+            }
+            FlowCommand::Delete | FlowCommand::DeleteStrict => {
+                let found = self.meant(change);
+                let ends = found.into_iter().filter(|id| {
+                    self.flow(*id).is_some_and(|flow| {
+                        flow.is_named(change.cookie, change.cookie_mask, change.out_port, change.out_group)
+                    })
+                });
+                let ends: Vec<FlowId> = ends.collect();
+                Ok(self.remove(&ends, RemovedReason::Delete, now))
+            }
+        }
+    }
+
+    fn add(&mut self, change: &FlowMod, now: u64) -> Result<(), Error> {
+        let mut flow = Flow::new(change, now);
+        let max = self.max_flows;
+        let table = self.get_mut(change.table).ok_or(FlowModFailed::BadTableId)?;
+        if change.flags & flags::CHECK_OVERLAP != 0 && table.overlaps(change.priority, &flow.key) {
+            return Err(FlowModFailed::Overlap.into());
+        }
+        if let Some(place) = table.strict(change.priority, &flow.key) {
+            // The new flow stands where the old one stood, and goes on counting unless told not to; no news are sent.
+            if let Some(old) = table.get_mut(place) {
+                if change.flags & flags::RESET_COUNTS == 0 {
+                    flow.counted = old.counted;
+                }
+                flow.scheduled = old.scheduled;
+                *old = flow;
+            }
+            self.reschedule((change.table, place));
+            return Ok(());
+        }
+        if table.len() >= max {
+            return Err(FlowModFailed::TableFull.into());
+        }
+        self.came += 1;
+        let came = self.came;
+        if let Some(table) = self.get_mut(change.table) {
+            let place = table.insert(flow, came);
+            self.reschedule((change.table, place));
+        }
+        Ok(())
+    }
+
+    /// Only the instructions change, and the counters if that is asked for; timeouts, cookie and flags stay.
+    fn modify(&mut self, change: &FlowMod) {
+        for (table, place) in self.meant(change) {
+            let Some(flow) = self.get_mut(table).and_then(|table| table.get_mut(place)) else { continue };
+            if (flow.cookie ^ change.cookie) & change.cookie_mask != 0 {
+                continue;
+            }
+            flow.instructions.clone_from(&change.instructions);
+            if change.flags & flags::RESET_COUNTS != 0 {
+                flow.counted = Counted::default();
+            }
+        }
+    }
+
+    /// The flows that the match of a change means: the one with just that match and priority, or all that it covers.
+    fn meant(&self, change: &FlowMod) -> Vec<FlowId> {
+        let key = Key::of(&change.matches);
+        let strict = matches!(change.command, FlowCommand::ModifyStrict | FlowCommand::DeleteStrict);
+        let mut found = Vec::new();
+        for number in self.named(change.table) {
+            let Some(table) = self.get(number) else { continue };
+            if strict {
+                found.extend(table.strict(change.priority, &key).map(|place| (number, place)));
+            } else {
+                let covered = table.iter().filter(|(_, flow)| key.covers(&flow.key));
+                found.extend(covered.map(|(place, _)| (number, place)));
+            }
+        }
+        found
+    }
+
+    fn remove(&mut self, ends: &[FlowId], reason: RemovedReason, now: u64) -> Vec<FlowRemoved> {
+        let mut news = Vec::new();
+        for (table, place) in ends {
+            let Some(flow) = self.get_mut(*table).and_then(|table| table.remove(*place)) else { continue };
+            if let Some(at) = flow.scheduled {
+                self.schedule.remove(&(at, (*table, *place)));
+            }
+            news.extend(flow.removed(*table, reason, now));
+        }
+        news
+    }
+
+    /// Removes every flow that `which` names.
+    pub(crate) fn remove_where(
+        &mut self,
+        which: impl Fn(&Flow) -> bool,
+        reason: RemovedReason,
+        now: u64,
+    ) -> Vec<FlowRemoved> {
+        let all = self.iter().flat_map(|(number, table)| table.iter().map(move |(place, flow)| (number, place, flow)));
+        let ends: Vec<FlowId> =
+            all.filter(|(.., flow)| which(flow)).map(|(number, place, _)| (number, place)).collect();
+        self.remove(&ends, reason, now)
+    }
+
+    fn reschedule(&mut self, id: FlowId) {
+        let Some(flow) = self.get_mut(id.0).and_then(|table| table.get_mut(id.1)) else { return };
+        let (before, after) = (flow.scheduled, flow.end().map(|(at, _)| at));
+        flow.scheduled = after;
+        if let Some(at) = before {
+            self.schedule.remove(&(at, id));
+        }
+        if let Some(at) = after {
+            self.schedule.insert((at, id));
+        }
+    }
+
+    /// Ends flows whose time is up, and looks at no more than `most`: call again until [`Tables::next_end`] is later.
+    pub fn expire(&mut self, now: u64, most: usize) -> Vec<FlowRemoved> {
+        let mut news = Vec::new();
+        for _ in 0..most {
+            let Some((at, id)) = self.schedule.first().copied().filter(|(at, _)| *at <= now) else { break };
+            match self.flow(id).and_then(Flow::end) {
+                Some((end, reason)) if end <= now => news.extend(self.remove(&[id], reason, now)),
+                Some(_) => self.reschedule(id),
+                None => {
+                    self.schedule.remove(&(at, id));
+                }
+            }
+        }
+        news
+    }
+
+    /// When a flow may end next.
+    pub fn next_end(&self) -> Option<u64> {
+        self.schedule.first().map(|(at, _)| *at)
+    }
+
+    /// The flows that a query asks for.
+    pub fn find(&self, query: &FlowQuery) -> Vec<FlowId> {
+        let key = Key::of(&query.matches);
+        let mut found = Vec::new();
+        for number in self.named(query.table) {
+            let Some(table) = self.get(number) else { continue };
+            let asked = table.iter().filter(|(_, flow)| flow.is_asked_for(query, &key));
+            found.extend(asked.map(|(place, _)| (number, place)));
+        }
+        found
+    }
+
+    /// What a query asks for, added up.
+    pub fn aggregate(&self, query: &FlowQuery) -> Aggregate {
+        let mut sum = Aggregate::default();
+        for flow in self.find(query).into_iter().filter_map(|id| self.flow(id)) {
+            sum.flows += 1;
+            sum.counted.packets = sum.counted.packets.wrapping_add(flow.counted.packets);
+            sum.counted.bytes = sum.counted.bytes.wrapping_add(flow.counted.bytes);
+        }
+        sum
+    }
+
+    /// What went through the tables.
+    pub fn stats(&self) -> Vec<TableStats> {
+        let stats = self.iter().map(|(number, table)| TableStats {
+            table: number,
+            active: u32::try_from(table.len()).unwrap_or(u32::MAX),
+            lookups: table.lookups,
+            matched: table.matched,
+        });
+        stats.collect()
+    }
+}

@@ -1,0 +1,72 @@
+//! Pushing and popping tags: OpenFlow 1.3.5 section 5.12 and its table of fields that are copied into new tags.
+
+use crate::packet::Packet;
+use crate::parse::{MPLS_TYPES, VLAN_TYPES, number};
+
+/// The least that a frame has, without its checksum (IEEE 802.3 section 4.2.3.3).
+const LEAST: usize = 60;
+
+/// Where the EtherType stands that follows the addresses.
+const FIRST_TYPE: usize = 12;
+
+fn insert(packet: &mut Packet, at: usize, new: &[u8]) {
+    packet.bytes.splice(at..at, new.iter().copied());
+}
+
+fn set_type(packet: &mut Packet, at: usize, kind: u16) {
+    if let Some(field) = packet.bytes.get_mut(at..at + 2) {
+        field.copy_from_slice(&kind.to_be_bytes());
+    }
+}
+
+fn type_at(packet: &Packet, at: usize) -> Option<u16> {
+    number(&packet.bytes, at, 2).map(|kind| kind as u16)
+}
+
+/// Puts a VLAN tag outside all others. Identifier and priority are those of the outer tag, or 0.
+pub(crate) fn push_vlan(packet: &mut Packet, kind: u16) {
+    let Some(first) = type_at(packet, FIRST_TYPE) else { return };
+    let tag = if VLAN_TYPES.contains(&first) { type_at(packet, FIRST_TYPE + 2) } else { None };
+    // The bit between the two is not copied: it says something about addresses of Token Ring, or may be dropped first.
+    let tag = tag.unwrap_or(0) & 0xefff;
+    insert(packet, FIRST_TYPE, &(u32::from(kind) << 16 | u32::from(tag)).to_be_bytes());
+}
+
+/// Takes four bytes out. A frame that was long enough stays so: it is padded with zeroes.
+fn take(packet: &mut Packet, at: usize) {
+    let was_long = packet.bytes.len() >= LEAST;
+    packet.bytes.drain(at..at + 4);
+    if was_long && packet.bytes.len() < LEAST {
+        packet.bytes.resize(LEAST, 0);
+    }
+}
+
+/// Takes the outer VLAN tag off, if there is one.
+pub(crate) fn pop_vlan(packet: &mut Packet) {
+    if packet.parse().1.tags > 0 {
+        take(packet, FIRST_TYPE);
+    }
+}
+
+/// Puts an MPLS entry outside all others, before VLAN tags too ("the outermost valid location", section 5.12; as Open
+/// vSwitch reads it). Label, traffic class and TTL are those of the outer entry; without one, label and class are 0, and
+/// the TTL is that of IP, or 0.
+pub(crate) fn push_mpls(packet: &mut Packet, kind: u16) {
+    let Some(first) = type_at(packet, FIRST_TYPE) else { return };
+    let outer = if MPLS_TYPES.contains(&first) { number(&packet.bytes, FIRST_TYPE + 2, 4) } else { None };
+    let entry = match outer {
+        Some(outer) => outer as u32 & !0x100,
+        None => 0x100 | u32::from(crate::ttl::of_ip(packet).unwrap_or(0)),
+    };
+    set_type(packet, FIRST_TYPE, kind);
+    insert(packet, FIRST_TYPE + 2, &entry.to_be_bytes());
+}
+
+/// Takes the outer MPLS entry off, if there is one; what follows is of this EtherType.
+pub(crate) fn pop_mpls(packet: &mut Packet, kind: u16) {
+    let layout = packet.parse().1;
+    if let Some(at) = layout.mpls {
+        take(packet, at);
+        set_type(packet, layout.ether_type, kind);
+    }
+}
