@@ -8,7 +8,7 @@ mod common;
 use std::sync::Arc;
 
 use common::peers::link;
-use common::{all_but_the_last, alone, can_unshare, cross, ip, open, options, part, start, wait};
+use common::{all_but_the_last, alone, can_unshare, cross, ip, open, options, part, start};
 use weir_packet::{DATA_ROOM, Pool};
 use weir_port_dpdk::DpdkPool;
 use weir_port_dpdk::eal::{Eal, Memory};
@@ -79,7 +79,6 @@ fn the_kernel_swallows_no_buffer(eal: &Arc<Eal>, pool: &mut DpdkPool) {
     let mut packet = open(eal, "af_packet:vb", pool);
     let mut first = all_but_the_last(40, pool);
     let mut xdp = open(eal, "af_xdp:va", pool);
-    wait("the link is up", || xdp.port.link_up() && packet.port.link_up());
     // So many that each buffer of the fill ring has its turn.
     cross(&mut packet, &mut xdp, 3000, 1514, pool);
     first.iter_mut().for_each(|burst| pool.free_burst(burst));

@@ -221,8 +221,10 @@ impl Open {
     }
 }
 
-/// Sends `n` frames into one port and expects all of them, in order, out of another.
+/// Sends `n` frames into one port and expects all of them, in order, out of another, once their links are up. Each is asked itself: a port
+/// sends while it was up when it was last asked, and one end of a cable is up before the other.
 pub fn cross(from: &mut Open, to: &mut Open, n: u32, longest: usize, pool: &mut DpdkPool) {
+    wait("both links are up", || from.port.link_up() && to.port.link_up());
     let (mut sent, mut arrived) = (0, Vec::new());
     let end = Instant::now() + PATIENCE;
     while (arrived.len() as u32) < n {
