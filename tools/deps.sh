@@ -5,7 +5,8 @@ cd "$(dirname "$0")/.."
 
 build=(gcc libc6-dev make pkg-config curl ca-certificates clang libclang-dev dpdk libdpdk-dev libluajit-5.1-dev)
 run=(iproute2 iputils-ping traceroute ethtool iperf3 procps)
-test=(valgrind tshark tcpdump python3-scapy arping ndisc6 mtr-tiny netbase qemu-system-x86 busybox-static zsh fish)
+test=(valgrind tshark tcpdump python3-scapy arping ndisc6 mtr-tiny netbase qemu-system-x86 busybox-static
+    bird2 frr nftables nfdump nfdump-sflow zsh fish openvswitch-common)
 
 if ! command -v dpkg-query >/dev/null; then
     echo "This is not Debian. Install what these packages hold by other means: ${build[*]} ${run[*]} ${test[*]}" >&2

@@ -21,6 +21,7 @@ pub(crate) static FUNCTIONS: &[&dyn AnyFunction] = &[
     &weir_qos::Qos,
     &weir_bridge::Bridge,
     &weir_lwaftr::Lwaftr,
+    &weir_switch::Switch,
 ];
 
 /// The stages that a configuration may wire by hand.

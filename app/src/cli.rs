@@ -20,7 +20,7 @@ pub(crate) use nouns::Change;
 pub(crate) use peers::Peers;
 pub(crate) use rfc2544::Rfc2544;
 pub(crate) use shaping::Shaping;
-pub(crate) use show::{SHOWS, Show, Sort};
+pub(crate) use show::{OtherTable, SHOWS, Show, Sort};
 
 use std::path::PathBuf;
 

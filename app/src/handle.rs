@@ -1,6 +1,7 @@
 //! Carrying out requests on what runs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use serde_json::{Value, json};
@@ -11,13 +12,13 @@ use crate::log;
 use crate::reload::Reloading;
 use crate::save;
 use crate::server::{Answer, Job};
-use crate::services::{Services, Wanted};
+use crate::services::{Functions, Services, Wanted};
 use crate::source::Source;
 use crate::stats::{self, Gauge, PortInput, Stats};
 use crate::supervisor::Supervisor;
 use crate::version;
 use weir_protocol::{Request, Response, Rights, VERSION};
-use weir_stage::{Configured, Need};
+use weir_stage::{ChannelSide, Configured, FlowSource, HostSide, Need};
 
 /// What becomes of the program after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,11 +188,11 @@ impl Running {
             let wanted = |need: &Need| Wanted {
                 function: configured.name().to_owned(),
                 need: need.clone(),
-                folder: loaded.base().to_owned(),
+                folder: matches!(need, Need::Export { .. }).then(|| loaded.base().to_owned()),
             };
             configured.needs().iter().map(wanted).collect::<Vec<Wanted>>()
         };
-        self.services.reconcile(loaded.functions().iter().flat_map(of).collect(), &self.jobs);
+        self.services.reconcile(loaded.functions().iter().flat_map(of).collect(), &self.supervisor, &self.jobs);
     }
 
     /// Tells the log what is hardly meant in the running configuration.
@@ -210,5 +211,19 @@ pub(crate) fn port_input((info, figures): &(weir_stage::PortInfo, weir_stage::De
         device: info.facts.device.clone(),
         link_up: info.link_up,
         stats: *figures,
+    }
+}
+
+impl Functions for Supervisor {
+    fn host_side(&self, function: &str, vrf: &str) -> Option<Arc<dyn HostSide>> {
+        self.instance(function)?.host_side(vrf)
+    }
+
+    fn channel_side(&self, function: &str) -> Option<Arc<dyn ChannelSide>> {
+        self.instance(function)?.channel_side()
+    }
+
+    fn flow_source(&self, function: &str) -> Option<Arc<dyn FlowSource>> {
+        self.instance(function)?.flow_source()
     }
 }

@@ -152,6 +152,28 @@ fn the_experiments_that_come_with_weir_can_be_run() {
     }
 }
 
+/// The experiment of binding tables in small: each case is measured, and what comes out of it is verified.
+#[test]
+fn binding_tables_are_measured() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/bench/experiments/bindings.lua");
+    let whole = std::fs::read_to_string(file).unwrap();
+    let all = "1000, 5000, 10000, 25000, 50000, 100000, 200000, 500000, 1000000, 4000000";
+    let small = whole.replace(all, "1000, 5000").replace("runs = 5", "runs = 1").replace("200 ms", "1 ms");
+    assert_eq!(whole.len() - small.len(), all.len() - "1000, 5000".len() + "200".len() - "1".len());
+    let folder = Folder::new("bindings");
+    let record = record(&run(&folder.write("bindings.lua", &small), &folder));
+    let points = record["points"].as_array().unwrap();
+    assert_eq!(points.len(), 4);
+    for point in points {
+        let of = |name: &str| {
+            let figure = point["figures"].as_array().unwrap().iter().find(|figure| figure["name"] == name);
+            figure.unwrap()["samples"][0].as_f64().unwrap()
+        };
+        // Not what the stage alone took: loops are timed by chance, and in so short a run it may be none.
+        assert!(of("whole") > 0.0 && of("verified") > 0.0 && of("dropped") == 0.0, "{point}");
+    }
+}
+
 #[test]
 fn instructions_are_counted_the_same_every_time() {
     let words = ["bench", "cpp", "forward", "--case", "swap-macs", "--runs", "1", "--instructions", "--json"];

@@ -135,8 +135,8 @@ fn commands_in_the_documents_exist() {
             let Some(rest) = line.strip_prefix("weir ").or_else(|| line.strip_prefix("target/release/weir ")) else {
                 continue;
             };
-            let in_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-            let is_word = |word: &&str| !word.is_empty() && word.bytes().all(in_word);
+            let in_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            let is_word = |word: &&str| !word.is_empty() && !word.starts_with('-') && word.bytes().all(in_word);
             let mut command: Vec<&str> = rest.split(' ').take_while(is_word).take(2).collect();
             // The second word may be a table or a file's name: then the first is the command.
             let known = |command: &[&str]| weir(&[command, &["--help"]].concat()).status.success();

@@ -60,6 +60,26 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
         "#,
     ),
     (
+        "acl",
+        r#"
+        port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
+        router {
+          ports = { "wan" }, acl_in = { wan = "edge" },
+          acls = { edge = { default = "deny", rules = { "permit protocol icmp", "permit protocol udp to-port 53" } } },
+        }
+        "#,
+    ),
+    (
+        "prefix-set",
+        r#"
+        port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
+        router {
+          ports = { "wan" }, acl_in = { wan = "edge" }, prefix_sets = { bogons = {} },
+          acls = { edge = { default = "permit", rules = { "deny from @bogons" } } },
+        }
+        "#,
+    ),
+    (
         "user",
         r#"
         port { name = "access", device = "mem:null" }
@@ -69,6 +89,7 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
           users = { { tags = "3.7-9", profile = "basic" } },
           scheduler = {
             rate = "1 Gbit/s", users = 16, buffers = 1024,
+            subports = { north = {}, south = {} },
             profiles = { basic = { tb_rate = "1 Mbit/s" }, gold = { tb_rate = "10 Mbit/s" } },
           },
         }

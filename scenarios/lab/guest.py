@@ -50,12 +50,29 @@ class Card:
         return "-netdev", netdev, "-device", device
 
 
+class VhostCard:
+    """A virtio card whose other end is a vhost port, which listens at a path. The guest needs `shared=True`. Of virtio 0.9, which drivers without an
+    IOMMU can have; without interrupts of its own, which qemu 7.2 does not survive."""
+
+    descriptors = ()
+
+    def __init__(self, path, mac):
+        self.path, self.mac = path, mac
+
+    def arguments(self, number, slot):
+        """qemu's arguments."""
+        device = f"virtio-net-pci,disable-modern=on,vectors=0,id=card{number},netdev=net{number},mac={self.mac},addr={slot:#x}"
+        socket_at = f"socket,id=socket{number},path={self.path}"
+        return "-chardev", socket_at, "-netdev", f"vhost-user,id=net{number},chardev=socket{number}", "-device", device
+
+
 class Guest:
-    """An emulated machine that runs until the lab is closed; the host's files are its own, read-only."""
+    """An emulated machine that runs until the lab is closed; the host's files are its own, read-only. Its kernel gets `modules` beside those that
+    every guest has; what its memory holds can be `shared` with who serves its cards."""
 
     FIRST_SLOT = 4
 
-    def __init__(self, lab, cards, iommu=True, memory=1024, cores=3):
+    def __init__(self, lab, cards, iommu=True, memory=1024, cores=3, modules=(), shared=False):
         self._cards, self._process = cards, None
         lab.at_end(self.close)
         image, initrd = kernel.files()
@@ -65,6 +82,10 @@ class Guest:
         devices = [word for n, card in enumerate(cards) for word in card.arguments(n, self.FIRST_SLOT + n)]
         iommus = ("-device", "intel-iommu,intremap=on") if iommu else ()
 
+        backend = f"memory-backend-memfd,id=shared,size={memory}M,share=on"
+        backends = ("-object", backend, "-numa", "node,memdev=shared") if shared else ()
+        command_line = f"{_COMMAND_LINE} modules={','.join(modules)}" if modules else _COMMAND_LINE
+
         def at(name):
             return f"{self.folder}/{name}"
 
@@ -73,7 +94,7 @@ class Guest:
                 # However this process ends, the guest ends too.
                 *("setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max"),
                 *("-M", "q35,kernel-irqchip=split", "-m", str(memory), "-smp", str(cores), "-display", "none", "-nodefaults"),
-                *("-no-reboot", *iommus, "-kernel", str(image), "-initrd", str(initrd), "-append", _COMMAND_LINE),
+                *("-no-reboot", *iommus, *backends, "-kernel", str(image), "-initrd", str(initrd), "-append", command_line),
                 *("-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap"),
                 *("-serial", f"file:{at('console')}", "-serial", f"unix:{at('commands')},server=on,wait=on"),
                 *("-qmp", f"unix:{at('monitor')},server=on,wait=off", *devices),
@@ -95,8 +116,9 @@ class Guest:
             self._process.kill()
             self._process.wait()
         for card in self._cards:
-            while card.descriptors:
-                os.close(card.descriptors.pop())
+            for descriptor in card.descriptors:
+                os.close(descriptor)
+        self._cards = ()
 
     def console(self):
         """What qemu and the guest's kernel said."""

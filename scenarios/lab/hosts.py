@@ -84,6 +84,13 @@ def addresses(host, address, gateway):
     host.run("ip", "route", "add", "default", "via", gateway)
 
 
+def speaks_ipv6(namespace):
+    """Lets a host speak IPv6, and take what routers tell; its addresses are used at once."""
+    every = ("all", "default")
+    namespace.run("sysctl", "-qw", *(f"net.ipv6.conf.{name}.disable_ipv6=0" for name in every))
+    namespace.run("sysctl", "-qw", *(f"net.ipv6.conf.{name}.accept_dad=0" for name in every))
+
+
 class Stream:
     """Numbered packets from the bare `lan` host to 198.51.100.7, sent by a thread until it is stopped."""
 

@@ -17,6 +17,7 @@ from .weir import ROOT
 HOME = ROOT / "target/guest"
 
 # By these the guest finds its files, and the kernel drives cards or hands them over, and has VLANs, VRFs and bridges; modprobe knows what they need.
+# Other modules are loaded for who asks for them (`Guest(modules=...)`).
 _MODULES = (
     *("virtio_pci", "9pnet_virtio", "9p", "virtio_net", "e1000", "e1000e", "vmxnet3"),
     *("vfio_iommu_type1", "vfio-pci", "uio_pci_generic", "8021q", "vrf", "bridge"),
@@ -25,15 +26,18 @@ _PARTS = (
     *("drivers/net/ethernet/intel/e1000*", "drivers/net/vmxnet3", "drivers/net/virtio_net.ko", "drivers/net/net_failover.ko"),
     *("drivers/virtio", "drivers/vfio", "drivers/uio", "virt/lib", "net/core", "net/9p", "fs/9p", "fs/netfs", "fs/fscache"),
     *("net/8021q", "net/802", "net/llc", "net/bridge", "drivers/net/vrf.ko"),
+    *("drivers/net/veth.ko", "net/ipv6/ip6_tunnel.ko", "net/ipv6/tunnel6.ko", "net/netfilter", "net/ipv[46]/netfilter", "lib/libcrc32c.ko"),
+    "crypto/crc32c_generic.ko",
 )
 
-# The root of the host is the guest's, read-only; what has to be written is in memory.
+# The root of the host is the guest's, read-only; what has to be written is in memory. `modules` is a word of the kernel's command line, which it hands on.
 _INIT = f"""#!/bin/busybox sh
 PATH=/bin
 /bin/busybox --install -s /bin
+modules=$(echo "$modules" | tr , ' ')
 mount -t devtmpfs dev /dev
 mount -t proc proc /proc
-for module in {' '.join(_MODULES)}; do modprobe $module || echo "no module $module"; done
+for module in {' '.join(_MODULES)} $modules; do modprobe $module || echo "no module $module"; done
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 root /root || poweroff -f
 umount /proc
 mount -t proc proc /root/proc

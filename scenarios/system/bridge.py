@@ -8,6 +8,8 @@ from lab.netns import Lab
 from lab.packets import Dot1AD, Dot1Q, Ether, raw
 from lab.weir import Weir, wait_for
 
+COMPANY = "no guest"
+
 _PORTS = ("p0", "p1", "p2", "p3")
 _STATIONS = [f"02:aa:00:00:00:{n:02x}" for n in range(1, 9)]
 _STICKY = "02:aa:00:00:00:77"

@@ -15,6 +15,8 @@ from lab.netns import Lab
 from lab.packets import IP, UDP, Ether, payload, raw
 from lab.weir import PROGRAM, wait_for
 
+COMPANY = "no guest"
+
 LAN, WAN = "02:00:00:00:00:02", "02:00:00:00:00:01"
 LAN_HOST, WAN_HOST = "02:00:00:00:01:02", "02:00:00:00:01:01"
 

@@ -11,6 +11,8 @@ import time
 from lab.netns import Lab
 from lab.weir import PROGRAM
 
+COMPANY = "none"
+
 SO_TIMESTAMPNS = 35
 ETH_P_ALL = 3
 PACKET_OTHERHOST = 3

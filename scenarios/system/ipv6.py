@@ -3,7 +3,7 @@
 import json
 import re
 
-from lab.hosts import HOST_MACS, MACS
+from lab.hosts import HOST_MACS, MACS, speaks_ipv6
 from lab.netns import Lab
 from lab.packets import UDP, Ether, ICMPv6ND_NS, ICMPv6NDOptSrcLLAddr, IPv6, raw
 from lab.weir import Weir, wait_for
@@ -27,13 +27,6 @@ router {{
 def config(driver, more="", wan=""):
     """The usual configuration with a driver of ports."""
     return CONFIG.format(driver=driver, more=more, wan=wan)
-
-
-def speaks_ipv6(namespace):
-    """Lets a host speak IPv6, and take what routers tell; its addresses are used at once."""
-    every = ("all", "default")
-    namespace.run("sysctl", "-qw", *(f"net.ipv6.conf.{name}.disable_ipv6=0" for name in every))
-    namespace.run("sysctl", "-qw", *(f"net.ipv6.conf.{name}.accept_dad=0" for name in every))
 
 
 class Hosts:

@@ -4,6 +4,8 @@ from lab.guest import BOOT, Card, Guest
 from lab.netns import Lab
 from lab.weir import Weir, wait_for
 
+COMPANY = "no guest"
+
 _TRUNK, _GUEST = "02:00:00:00:00:01", "02:00:00:00:01:01"
 
 # The same addresses in both routers: on `red`'s side they are in a VRF of the guest's.

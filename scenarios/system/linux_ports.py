@@ -1,11 +1,12 @@
 """Ports on Linux interfaces: what crosses them whole, and what they leave behind."""
 
 import json
-import os
 import pathlib
 import signal
+import subprocess
 import tempfile
 
+from lab import PATIENCE
 from lab.hosts import Between, config
 from lab.netns import Lab
 from lab.packets import GRE, IP, UDP, Dot1AD, Dot1Q, Ether, is_of_the_link, payload, raw
@@ -136,9 +137,10 @@ def test_a_generator_leaves_no_files():
         own = lab.namespace("own")
         lab.wire((own, "a", "02:00:00:00:00:01"), (own, "b", "02:00:00:00:00:02"))
         options = ("--port", "af_packet:a", "--rx", "af_packet:b", "--dst", "192.0.2.1", "--count", "10", "--rate", "100 pps")
-        own.run("env", f"TMPDIR={folder}", str(PROGRAM), "gen", *options, "--linger", "100 ms")
+        words = ("env", f"TMPDIR={folder}", str(PROGRAM), "gen", *options, "--linger", "100 ms")
+        generator = own.popen(*words, stdout=subprocess.DEVNULL)
+        assert generator.wait(PATIENCE) == 0
         assert not list(pathlib.Path(folder).iterdir()), list(pathlib.Path(folder).iterdir())
-        run = pathlib.Path("/run/weir")
-        alive = {pid for pid in os.listdir("/proc") if pid.isdigit()}
-        left = [path.name for path in run.glob("generator-*") if path.name.split("-")[1].split(".")[0] not in alive]
+        # Each program in the row becomes the next one, so that this is the generator's number.
+        left = list(pathlib.Path("/run/weir").glob(f"generator-{generator.pid}*"))
         assert not left, left

@@ -23,6 +23,9 @@ pub(crate) struct Show {
     /// The function's name, where several have such a table
     #[arg(long, value_name = "NAME")]
     pub(crate) function: Option<String>,
+    /// Show what differs between the routes and those of another table; only for `routes`
+    #[arg(long, value_name = "WITH", value_enum)]
+    pub(crate) compare: Option<OtherTable>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -41,6 +44,13 @@ pub(crate) struct Show {
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) target: Target,
+}
+
+/// What routes are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OtherTable {
+    /// The routes of the Linux network namespaces that speak for VRFs; what differs is put right at once
+    Linux,
 }
 
 /// What rates are sorted by, the most first.

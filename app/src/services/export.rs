@@ -43,10 +43,17 @@ pub(super) struct Maker {
 impl Maker {
     /// That of a function's need. `due` says when its next round is, 0 for one that is new.
     pub(super) fn new(wanted: &Wanted, jobs: SyncSender<Job>, due: Arc<AtomicU64>) -> Maker {
-        let Need::Export { table, file, every } = &wanted.need;
-        let (function, file) = (wanted.function.clone(), wanted.folder.join(file));
+        let (table, file, every) = match &wanted.need {
+            Need::Export { table, file, every } => (*table, file.clone(), *every),
+            // Others' makers have those.
+            Need::Taps { .. } | Need::Routes { .. } | Need::Channel(_) | Need::Flows(_) => {
+                ("", PathBuf::new(), u64::MAX)
+            }
+        };
+        let file = wanted.folder.as_ref().map_or(file.clone(), |folder| folder.join(&file));
+        let function = wanted.function.clone();
         let name = format!("{function}.{table}");
-        Maker { name, what: Arc::new(What { function, table, file, every: *every, due }), jobs }
+        Maker { name, what: Arc::new(What { function, table, file, every, due }), jobs }
     }
 }
 

@@ -6,8 +6,12 @@
 
 mod asker;
 mod bell;
+mod channel;
 mod export;
+mod flows;
 mod guard;
+mod linux;
+mod side;
 mod slot;
 mod stats;
 mod thread;
@@ -26,10 +30,11 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use weir_protocol::Fault;
-use weir_stage::{MakeService, Need};
+use weir_stage::{ChannelSide, FlowSource, HostSide, MakeService, Need};
 
 use crate::log;
 use crate::server::Job;
+use side::SideSlot;
 use slot::Slot;
 
 /// How often the watchdog looks.
@@ -107,6 +112,32 @@ struct Needed {
     slot: Arc<Slot>,
     /// When it has something to do next; 0 at first.
     due: Arc<AtomicU64>,
+    sides: Sides,
+}
+
+/// A function's sides of what it needs done.
+#[derive(Clone, Default)]
+struct Sides {
+    /// Where Linux speaks for it.
+    host: SideSlot<dyn HostSide>,
+    /// Where controllers drive it.
+    channel: SideSlot<dyn ChannelSide>,
+    /// Where flows are exported.
+    flows: SideSlot<dyn FlowSource>,
+}
+
+impl Sides {
+    /// Puts those of the running function in.
+    fn set(&self, wanted: &Wanted, functions: &dyn Functions) {
+        match &wanted.need {
+            Need::Taps { vrf, .. } | Need::Routes { vrf, .. } => {
+                self.host.set(functions.host_side(&wanted.function, vrf));
+            }
+            Need::Channel(_) => self.channel.set(functions.channel_side(&wanted.function)),
+            Need::Flows(_) => self.flows.set(functions.flow_source(&wanted.function)),
+            Need::Export { .. } => {}
+        }
+    }
 }
 
 /// What a function needs done.
@@ -116,8 +147,20 @@ pub(crate) struct Wanted {
     pub(crate) function: String,
     /// What.
     pub(crate) need: Need,
-    /// The configuration's folder.
-    pub(crate) folder: PathBuf,
+    /// The configuration's folder, where files are needed: whoever needs none goes on when that is another one, as it is at every reload.
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// The functions that run, by their names.
+pub(crate) trait Functions {
+    /// See [`Instance::host_side`](weir_stage::Instance::host_side).
+    fn host_side(&self, function: &str, vrf: &str) -> Option<Arc<dyn HostSide>>;
+
+    /// See [`Instance::channel_side`](weir_stage::Instance::channel_side).
+    fn channel_side(&self, function: &str) -> Option<Arc<dyn ChannelSide>>;
+
+    /// See [`Instance::flow_source`](weir_stage::Instance::flow_source).
+    fn flow_source(&self, function: &str) -> Option<Arc<dyn FlowSource>>;
 }
 
 /// Services that run until this is dropped.
@@ -146,13 +189,15 @@ impl Services {
 
     /// Lets those of functions be these from here on: what is no longer wanted ends, what is new begins, and the others go on. They ask the
     /// loop that does `jobs`.
-    pub(crate) fn reconcile(&self, wanted: Vec<Wanted>, jobs: &SyncSender<Job>) {
+    pub(crate) fn reconcile(&self, wanted: Vec<Wanted>, functions: &dyn Functions, jobs: &SyncSender<Job>) {
         let mut needed = self.all.needed();
         let stays = |before: &mut Needed| wanted.contains(&before.wanted);
         let ended: Vec<Needed> = needed.extract_if(.., |before| !stays(before)).collect();
         ended.iter().for_each(|ended| ended.slot.retire());
         for new in wanted {
-            if needed.iter().any(|before| before.wanted == new) {
+            if let Some(before) = needed.iter().find(|before| before.wanted == new) {
+                before.sides.set(&new, functions);
+                before.slot.bell.ring();
                 continue;
             }
             // A reload, from another folder perhaps, does not put off what is due.
@@ -166,9 +211,18 @@ impl Services {
                     continue;
                 }
             };
-            let maker = Box::new(export::Maker::new(&new, jobs.clone(), Arc::clone(&due)));
+            let sides = Sides::default();
+            sides.set(&new, functions);
+            let maker: Box<dyn MakeService> = match &new.need {
+                Need::Taps { .. } | Need::Routes { .. } => {
+                    Box::new(linux::Maker::new(&new.function, &new.need, sides.host.clone()))
+                }
+                Need::Channel(channel) => Box::new(channel::Maker::new(&new.function, *channel, sides.channel.clone())),
+                Need::Flows(export) => Box::new(flows::Maker::new(&new.function, export.clone(), sides.flows.clone())),
+                Need::Export { .. } => Box::new(export::Maker::new(&new, jobs.clone(), Arc::clone(&due))),
+            };
             // The watchdog gives it a thread.
-            needed.push(Needed { wanted: new, slot: Arc::new(Slot::new(maker, bell, self.limits)), due });
+            needed.push(Needed { wanted: new, slot: Arc::new(Slot::new(maker, bell, self.limits)), due, sides });
         }
         drop(needed);
         self.watchdog.thread().unpark();

@@ -27,7 +27,7 @@ use serde_json::Value;
 use weir_config::ConfigError;
 use weir_engine::{Engine, Idle, Observer, SAMPLE_EVERY, Settings, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_stage::{AnyFunction, DeviceStats, Env, Ground, PortInfo, RequestError, ShowRows, Verb};
+use weir_stage::{AnyFunction, DeviceStats, Env, Ground, Instance, PortInfo, RequestError, ShowRows, Verb};
 
 pub(crate) use aside::{Aside, Built};
 pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document};
@@ -425,6 +425,12 @@ impl Supervisor {
             running.instance.notices(now).into_iter().map(move |notice| (name.clone(), notice))
         };
         self.functions.iter().flat_map(of).collect()
+    }
+
+    /// The instance of a function, by its name.
+    pub(crate) fn instance(&self, function: &str) -> Option<&dyn Instance> {
+        let running = self.functions.iter().find(|running| running.configured.name() == function)?;
+        Some(&*running.instance)
     }
 
     /// Facts of the functions for metrics: (function, name, help, value).

@@ -133,9 +133,10 @@ fn add_function(running: &RunningFunction, cores: &Cores, blueprint: &mut Bluepr
             for (n, worker) in others.iter().enumerate() {
                 add_replica(running, n, vec![*worker], false, blueprint)?;
             }
+            let instance = Arc::clone(&running.instance);
             blueprint.distributors.push(Distributor {
                 name: format!("{name}.distribute"),
-                stage: Box::new(move || catalogue::distributor(by, count)),
+                stage: Box::new(move || instance.spreader(count).unwrap_or_else(|| catalogue::distributor(by, count))),
                 worker: first,
                 replicas: (from..blueprint.graphs.len()).collect(),
                 keep: running.keep,

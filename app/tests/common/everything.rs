@@ -9,15 +9,17 @@ const SCRIPT: &str = r#"
         for _, name in ipairs { ... } do port { name = name, device = "mem:null" } end
     end
     null("qos-in", "qos-out", "idle", "quiet", "lua-in", "lua-out", "wired-in", "wired-out", "access", "core", "gen",
-         "left", "right")
+         "left", "right", "of-1", "of-2")
     port { name = "internet", device = "mem:null", address = "198.51.100.1/24" }
     port { name = "tunnels", device = "mem:null", address = "2001:db8:f::1/64" }
     port { name = "lan", device = "mem:null", address = "198.18.0.254/24" }
     port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
     bridge { ports = { left = {}, right = {} }, macs = { { mac = "02:00:00:00:00:09", port = "left" } } }
+    switch { ports = { "of-1", "of-2" }, fail = "standalone" }
     forward { paths = { "idle -> quiet" } }
     router { ports = { "lan", "wan" }, routes_csv = "router.csv", limits = { routes = 64 }, table = "packed",
-             vrfs = { blue = { routes_csv = "blue.csv" } } }
+             vrfs = { blue = { routes_csv = "blue.csv" } },
+             acls = { edge = { default = "permit", rules_csv = "edge.csv" } }, acl_in = { wan = "edge" } }
     lua { file = "function.lua", paths = { "lua-in -> lua-out" } }
     wiring { receive = { ["wired-in"] = "check" }, stages = {
         check = { kind = "ipv4-check", ways = { out = "script", options = "drop", arp = "drop" } },
@@ -43,9 +45,10 @@ const SCRIPT: &str = r#"
 /// Starts it in a folder of its own.
 pub(crate) fn start(name: &str) -> (Folder, Running) {
     let folder = Folder::new(name);
-    let files: [(&str, &[u8]); 14] = [
+    let files: [(&str, &[u8]); 15] = [
         ("router.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9\n"),
         ("blue.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9%wan\n"),
+        ("edge.csv", b"rule\ndeny from 203.0.113.66/32\n"),
         ("function.lua", b"function run() end"),
         ("stage.lua", b"function run() end"),
         ("stage.csv", b"prefix,via\n10.0.0.0/8,192.0.2.9\n"),

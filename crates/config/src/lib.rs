@@ -70,6 +70,7 @@ mod scalar;
 mod schema;
 mod setting;
 mod shown;
+mod texts;
 mod types;
 mod value;
 mod wrong;

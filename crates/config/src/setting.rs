@@ -12,6 +12,9 @@ use crate::value::{Key, Table, Value};
 
 /// A type that a key can have.
 pub trait Setting: Sized {
+    /// Whether it is a list of values.
+    const IS_LIST: bool = false;
+
     /// What a key of this type may hold.
     fn describe() -> Type;
 
@@ -302,6 +305,8 @@ impl<T: Ranged> Ranged for Option<T> {
 impl<T: Measured> Measured for Option<T> {}
 
 impl<T: Setting> Setting for Vec<T> {
+    const IS_LIST: bool = true;
+
     fn describe() -> Type {
         Type::List { of: Box::new(T::describe()), length: Length::ANY, or_one: false }
     }
@@ -361,6 +366,8 @@ impl<T> Deref for OneOrMany<T> {
 }
 
 impl<T: Setting> Setting for OneOrMany<T> {
+    const IS_LIST: bool = true;
+
     fn describe() -> Type {
         Type::List { of: Box::new(T::describe()), length: Length::ANY, or_one: true }
     }

@@ -27,6 +27,12 @@ impl Layout<'_> {
     fn lanes_read_at(&self, at: usize, placed: &Placed, read: &[LaneSet]) -> LaneSet {
         let declaration = &placed.declaration;
         let own = LaneSet::of(&declaration.reads).and(LaneSet::of(&declaration.updates));
+        own.and(self.lanes_read_behind(at, placed, read).without(LaneSet::of(&declaration.writes)))
+    }
+
+    /// The lanes that are read behind a stage, given what each reads.
+    pub(crate) fn lanes_read_behind(&self, at: usize, placed: &Placed, read: &[LaneSet]) -> LaneSet {
+        let declaration = &placed.declaration;
         let behind = placed.goals.iter().enumerate().filter_map(|(code, goal)| {
             let of = |to: usize| read.get(to).copied().unwrap_or_default();
             // Whoever sends packets round counts how often.
@@ -40,8 +46,7 @@ impl Layout<'_> {
                 Goal::JointHop { at: None, .. } | Goal::Port(_) => None,
             }
         });
-        let behind = behind.fold(LaneSet::EMPTY, LaneSet::and);
-        own.and(behind.without(LaneSet::of(&declaration.writes)))
+        behind.fold(LaneSet::EMPTY, LaneSet::and)
     }
 }
 

@@ -106,4 +106,69 @@ pub(crate) struct Cycles {
     pub(crate) housekeeping: u64,
     pub(crate) idle: u64,
     pub(crate) asleep: u64,
+    unsettled: Unsettled,
+}
+
+/// Busy time that is not parted yet into receiving, the graph and transmitting.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unsettled {
+    /// Of loops whose parts were timed: how long each part took.
+    timed: [u64; 3],
+    /// All together.
+    all: u64,
+}
+
+impl Cycles {
+    /// A loop with work in it took so long. Where its parts were timed, they are given.
+    #[inline(always)]
+    pub(crate) fn add_busy(&mut self, all: u64, parts: Option<[u64; 3]>) {
+        self.unsettled.all += all;
+        if let Some(parts) = parts {
+            self.unsettled.timed.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+        }
+    }
+
+    /// Parts the busy time since the last call in the proportion that the timed loops had meanwhile: those to be timed are drawn by
+    /// chance, so that the others were like them. What is settled once does not change any more.
+    pub(crate) fn settle(&mut self) {
+        let Unsettled { timed: [receive, graph, transmit], all } = std::mem::take(&mut self.unsettled);
+        let timed = u128::from(receive + graph + transmit);
+        // At most `all`, as a part is at most the sum.
+        let share = |part: u64| (u128::from(all) * u128::from(part)).checked_div(timed).unwrap_or(0) as u64;
+        let (receive, transmit) = (share(receive), share(transmit));
+        self.receive += receive;
+        self.transmit += transmit;
+        self.graph += all - receive - transmit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(cycles: &Cycles) -> [u64; 3] {
+        [cycles.receive, cycles.graph, cycles.transmit]
+    }
+
+    #[test]
+    fn busy_time_is_parted_as_the_timed_loops_were_and_none_is_lost() {
+        let mut cycles = Cycles::default();
+        cycles.settle();
+        assert_eq!(parts(&cycles), [0, 0, 0]);
+        cycles.add_busy(10, Some([2, 5, 3]));
+        cycles.add_busy(91, None);
+        cycles.settle();
+        assert_eq!(parts(&cycles), [20, 51, 30], "the rest of roundings is the graph's");
+        // What was parted before stays, whatever later loops were like.
+        cycles.add_busy(100, None);
+        cycles.add_busy(100, Some([0, 0, 100]));
+        cycles.settle();
+        assert_eq!(parts(&cycles), [20, 51, 230]);
+        cycles.add_busy(7, None);
+        cycles.settle();
+        assert_eq!(parts(&cycles), [20, 58, 230], "nothing was timed");
+        cycles.add_busy(u64::MAX / 4, Some([u64::MAX / 8, 0, u64::MAX / 8]));
+        cycles.settle();
+        assert_eq!(parts(&cycles).iter().sum::<u64>(), 308 + u64::MAX / 4);
+    }
 }

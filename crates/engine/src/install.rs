@@ -60,7 +60,10 @@ impl Worker {
         for part in plan {
             let node = match old.remove(&part.name) {
                 Some(mut node) if part.keep && node.fits(&part.declaration) => {
-                    node.rewire(part.declaration, part.exits);
+                    if node.lacks(part.behind) {
+                        node.clear(Reason::Reload, &mut self.fabric);
+                    }
+                    node.rewire(part.declaration, part.exits, part.behind);
                     left.stages.push(part.stage);
                     node
                 }
@@ -68,7 +71,7 @@ impl Worker {
                     if let Some(node) = replaced {
                         self.retire(node, left);
                     }
-                    RunNode::new(part.name, part.stage, part.declaration, part.exits)
+                    RunNode::new(part.name, part.stage, part.declaration, part.exits, part.behind)
                 }
             };
             self.nodes.push(node);

@@ -449,11 +449,14 @@ impl Layout<'_> {
             };
             exits.push(placed.goals.iter().enumerate().map(&mut exit).collect());
         }
+        let behind: Vec<LaneSet> =
+            self.placed.iter().enumerate().map(|(at, placed)| self.lanes_read_behind(at, placed, &read)).collect();
         for (at, (placed, exits)) in self.in_order(exits) {
             debug_assert!(local.get(at).is_some());
+            let behind = behind.get(at).copied().unwrap_or(LaneSet::ALL);
             if let Some(plan) = plans.get_mut(placed.worker) {
                 let Placed { name, stage, declaration, keep, .. } = placed;
-                plan.stages.push(PlanStage { name, stage, declaration, exits, keep });
+                plan.stages.push(PlanStage { name, stage, declaration, exits, behind, keep });
             }
         }
         LayoutPlan { plans, idle, links }

@@ -12,6 +12,7 @@
 
 mod asked;
 mod carried;
+mod codes;
 mod cores;
 mod counters;
 mod demultiplex;

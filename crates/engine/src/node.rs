@@ -1,9 +1,10 @@
 //! A stage on a worker: runs it and sends its packets where its ways are wired.
 
 use weir_mem::tsc;
-use weir_packet::{BATCH, Batch, Held, Slots};
+use weir_packet::{BATCH, Batch, Held, LaneSet, Slots};
 use weir_stage::{Declaration, Fate, MAX_PASSES, Out, OutStore, Sent, Stage};
 
+use crate::codes::like;
 use crate::counters::{Count, Drops, StageCounters};
 use crate::fabric::Fabric;
 use crate::hop::Beyond;
@@ -34,6 +35,8 @@ pub(crate) struct RunNode {
     pub(crate) stage: Box<dyn Stage>,
     pub(crate) declaration: Declaration,
     pub(crate) exits: Vec<Exit>,
+    /// Lanes that are read behind the stage.
+    behind: LaneSet,
     pub(crate) counters: StageCounters,
     pub(crate) drops: Drops,
     /// When it wants to be polled next; `u64::MAX` for never.
@@ -51,7 +54,13 @@ const RAN: u64 = 0;
 pub(crate) struct ReadingCost(pub(crate) u64);
 
 impl RunNode {
-    pub(crate) fn new(name: String, stage: Box<dyn Stage>, declaration: Declaration, exits: Vec<Exit>) -> RunNode {
+    pub(crate) fn new(
+        name: String,
+        stage: Box<dyn Stage>,
+        declaration: Declaration,
+        exits: Vec<Exit>,
+        behind: LaneSet,
+    ) -> RunNode {
         let counters = StageCounters::new(&declaration);
         let wake = if declaration.polled { 0 } else { u64::MAX };
         RunNode {
@@ -59,6 +68,7 @@ impl RunNode {
             stage,
             declaration,
             exits,
+            behind,
             counters,
             drops: Drops::new(),
             wake,
@@ -96,7 +106,8 @@ impl RunNode {
         }
         let ways = self.declaration.ways.len();
         let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, &self.room)
-            .with_clock(fabric.clock);
+            .with_clock(fabric.clock)
+            .with_lanes_behind(self.behind);
         self.stage.run(batch, &mut out);
         out.leaving()
     }
@@ -155,7 +166,7 @@ impl RunNode {
         let mut rest = leaving;
         while rest != 0 {
             let code = self.store.codes()[rest.trailing_zeros() as usize % BATCH];
-            let same = rest & equal_mask(self.store.codes(), code);
+            let same = like(self.store.codes(), rest, code);
             rest &= !same;
             self.route(code as usize, same, batch, fabric);
         }
@@ -279,7 +290,8 @@ impl RunNode {
         let started = sample.map(|cost| (cost, tsc::now()));
         let ways = self.declaration.ways.len();
         let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, &self.room)
-            .with_clock(fabric.clock);
+            .with_clock(fabric.clock)
+            .with_lanes_behind(self.behind);
         self.wake = self.stage.poll(&mut out);
         let sent = !self.store.sent().is_empty();
         // Polls of loops in which nothing happens are idle time, and such loops are not what is sampled.
@@ -306,7 +318,8 @@ impl RunNode {
         let started = sample.map(|cost| (cost, tsc::now()));
         let ways = self.declaration.ways.len();
         let mut out = Out::new(fabric.now, ways, &mut self.store, &mut *fabric.pool, &fabric.reader, &self.room)
-            .with_clock(fabric.clock);
+            .with_clock(fabric.clock)
+            .with_lanes_behind(self.behind);
         self.wake = self.stage.make(&mut batch, &mut out);
         let leaving = out.leaving();
         let live = batch.live();
@@ -366,8 +379,14 @@ impl RunNode {
         self.declaration.ways.len() == declaration.ways.len() && self.declaration.codes() <= declaration.codes()
     }
 
+    /// Whether packets that the stage holds may lack what is to be read behind it: it held them [with](Out::hold) the lanes that were read there.
+    pub(crate) fn lacks(&self, behind: LaneSet) -> bool {
+        self.declaration.lean && !behind.without(self.behind).is_empty()
+    }
+
     /// Leads its ways elsewhere from here on.
-    pub(crate) fn rewire(&mut self, declaration: Declaration, exits: Vec<Exit>) {
+    pub(crate) fn rewire(&mut self, declaration: Declaration, exits: Vec<Exit>, behind: LaneSet) {
+        self.behind = behind;
         self.counters.extend(&declaration);
         self.declaration = declaration;
         let before: Vec<Fate> = (0..self.declaration.codes()).map(|code| self.fate(code)).collect();
@@ -456,39 +475,4 @@ fn room_behind(exit: Exit, fabric: &mut Fabric) -> u32 {
         _ => weir_stage::SEND_LIMIT,
     };
     u32::try_from(room).unwrap_or(u32::MAX)
-}
-
-/// The mask of those bytes that equal `code`: eight bytes at a time, a byte that differs nowhere is found by the carry.
-fn equal_mask(codes: &[u8; BATCH], code: u8) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let mut mask = 0;
-    let (eights, _) = codes.as_chunks::<8>();
-    for (n, eight) in eights.iter().enumerate() {
-        let differ = u64::from_le_bytes(*eight) ^ ONES.wrapping_mul(u64::from(code));
-        // The high bit of a byte stays 0 exactly when its seven low bits and itself are 0.
-        let differs = ((differ & !HIGH).wrapping_add(!HIGH) | differ) & HIGH;
-        let equal = !differs & HIGH;
-        // Gathers the eight high bits into one byte.
-        let bits = (equal >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        mask |= bits << (8 * n);
-    }
-    mask
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn equal_mask_is_what_comparing_says(seed in prop::collection::vec(0_u8..4, BATCH), high in any::<bool>(), code in 0_u8..4) {
-            let shift = |n: u8| if high { n.wrapping_add(126) } else { n };
-            let codes: [u8; BATCH] = std::array::from_fn(|n| shift(seed[n]));
-            let expected = codes.iter().enumerate().fold(0, |mask, (n, other)| mask | u64::from(*other == shift(code)) << n);
-            prop_assert_eq!(equal_mask(&codes, shift(code)), expected);
-        }
-    }
 }

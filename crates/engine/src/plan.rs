@@ -29,6 +29,8 @@ pub(crate) struct PlanStage {
     pub(crate) stage: Box<dyn Stage>,
     pub(crate) declaration: Declaration,
     pub(crate) exits: Vec<Exit>,
+    /// Lanes that are read behind it.
+    pub(crate) behind: LaneSet,
     /// Whether a stage of this name that runs already stays, with its state, instead of this one.
     pub(crate) keep: bool,
 }

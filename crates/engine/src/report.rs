@@ -12,7 +12,8 @@ use crate::worker::{Source, Worker};
 
 impl Worker {
     /// Everything counted so far. Between two loops only.
-    pub(crate) fn snapshot(&self) -> WorkerSnapshot {
+    pub(crate) fn snapshot(&mut self) -> WorkerSnapshot {
+        self.cycles.settle();
         let mut snapshot = WorkerSnapshot {
             id: self.id.clone(),
             core: self.core,

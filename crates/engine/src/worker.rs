@@ -49,6 +49,8 @@ pub(crate) struct Worker {
     /// One loop in so many with work in it has its stages timed; `u32::MAX` for none.
     sample_every: u32,
     sample_in: u32,
+    /// Busy loops until the next one whose receiving, graph and transmitting are timed apart.
+    timed_in: u32,
     reading_cost: ReadingCost,
 }
 
@@ -92,6 +94,7 @@ impl Worker {
             polled: Vec::new(),
             sample_every,
             sample_in: sample_every,
+            timed_in: 0,
             reading_cost: reading_cost(),
         }
     }
@@ -108,17 +111,19 @@ impl Worker {
             return Turn { busy: false, ended };
         }
         let waiting = self.fabric.held() > 0;
+        let is_timed = self.timed_in == 0;
         let received = self.receive();
-        let after_receive = tsc::now();
+        let after_receive = if is_timed { tsc::now() } else { 0 };
         let ran = self.run_graph();
-        let after_graph = tsc::now();
+        let after_graph = if is_timed { tsc::now() } else { 0 };
         self.fabric.each_transmit_queue(|transmit_queue, around| transmit_queue.end_of_loop(around));
         let ended = tsc::now();
         let busy = received > 0 || ran || waiting;
         if busy {
-            self.cycles.receive += after_receive.wrapping_sub(began);
-            self.cycles.graph += after_graph.wrapping_sub(after_receive);
-            self.cycles.transmit += ended.wrapping_sub(after_graph);
+            let parts = [(began, after_receive), (after_receive, after_graph), (after_graph, ended)];
+            let parts = is_timed.then(|| parts.map(|(from, to)| to.wrapping_sub(from)));
+            self.cycles.add_busy(ended.wrapping_sub(began), parts);
+            self.timed_in = if is_timed { loops_until_timed(ended) } else { self.timed_in - 1 };
         } else {
             self.cycles.idle += ended.wrapping_sub(began);
         }
@@ -131,9 +136,10 @@ impl Worker {
         let mut room = if self.must_have_room { self.link_room() } else { usize::MAX };
         let mut came = 0;
         let sources = self.sources.len();
-        let first = if self.must_have_room { self.loops as usize } else { 0 };
-        for n in 0..sources {
-            let at = (n + first) % sources;
+        // Where links have no room for all, another source comes first each time.
+        let first = if self.must_have_room { self.loops as usize % sources.max(1) } else { 0 };
+        for n in first..first + sources {
+            let at = if n < sources { n } else { n - sources };
             let Some(source) = self.sources.get_mut(at) else { break };
             let gated = !matches!(source, Source::Link { entry: Entry::TransmitQueue(_), .. });
             if gated && room < BATCH {
@@ -376,6 +382,13 @@ fn receive_link(
     fabric.came = came; // keeps its memory
     *packets += got;
     got
+}
+
+/// How many busy loops pass until the next one is timed: 0 to 15, drawn from the last bits of a time stamp. A fixed number would go in step with
+/// what comes round every so many loops, such as a burst that is handed to its port when it has filled.
+fn loops_until_timed(stamp: u64) -> u32 {
+    // The multiplier is 2^64 over the golden ratio, which carries the low bits, that look random, to the highest ones.
+    (stamp.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as u32
 }
 
 /// The least of a few distances between two readings in a row.

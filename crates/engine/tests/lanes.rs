@@ -4,10 +4,12 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
 use weir_engine::{Blueprint, Engine, JointEnd};
-use weir_packet::{Batch, Key, LaneId, LaneSet};
+use weir_packet::{Batch, Held, Key, LaneId, LaneSet};
 use weir_stage::{Declaration, Graph, Out, Stage, To};
 
 /// Writes each packet's number to a claimed lane, and its class.
@@ -203,4 +205,78 @@ fn a_link_over_which_more_is_to_go_is_another() {
     assert!(out.len() == 200 && out.iter().all(|frame| frame[32..36] == (number(frame) + 7).to_be_bytes()));
     let account = total(&engine.snapshot());
     assert_eq!((account.received, account.transmitted, account.held), (200, 200, 0));
+}
+
+/// Holds every packet for a poll, or for as long as it is told, with the lanes that are read behind it.
+struct Lean {
+    key: Key<u32>,
+    held: Vec<Held>,
+    keeps: Arc<AtomicBool>,
+}
+
+impl Stage for Lean {
+    fn declare(&self) -> Declaration {
+        // Whatever it reads itself, it reads before it holds.
+        Declaration::of::<Exit>().reads(&[self.key.into()]).polled().lean()
+    }
+
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        for slot in batch.slots() {
+            self.held.extend(out.hold(batch, slot));
+        }
+    }
+
+    fn poll(&mut self, out: &mut Out<'_>) -> u64 {
+        if !self.keeps.load(Ordering::Relaxed) {
+            self.held.drain(..).for_each(|held| out.send(held, Exit::Out));
+        }
+        out.look_again(1_000_000)
+    }
+
+    fn held(&self) -> u64 {
+        self.held.len() as u64
+    }
+
+    fn clear(&mut self, give: &mut dyn FnMut(Held)) {
+        self.held.drain(..).for_each(give);
+    }
+}
+
+/// What a stage holds with fewer lanes than are to be read behind it after a reload is told as lost; else it stays, and has what is read.
+#[test]
+fn packets_are_held_with_what_is_read_behind() {
+    let mut wires = Wires::new(2);
+    let mut engine = engine(1, true, &wires.pool);
+    let keeps = Arc::new(AtomicBool::new(true));
+    let install = |wires: &mut Wires, engine: &mut Engine, reads: bool, fresh, keep: &[&str]| {
+        let mut graph = Graph::new();
+        let key = graph.claim("number").unwrap();
+        let mark = graph.add("mark", Mark(key));
+        let lean = graph.add("lean", Lean { key, held: Vec::new(), keeps: Arc::clone(&keeps) });
+        let witness = graph.add("witness", Witness(reads.then_some(key)));
+        graph.wire(mark, "out", To::Stage(lean));
+        graph.wire(lean, "out", To::Stage(witness));
+        graph.wire(witness, "out", To::Port(1));
+        graph.receive(0, mark);
+        let (ports, graphs) = (wires.parts(0, 0, fresh), vec![graph_part(graph, &[0], keep)]);
+        engine.install(Blueprint { workers: 1, ports, graphs, ..Blueprint::default() }).unwrap();
+    };
+    install(&mut wires, &mut engine, false, true, &[]);
+    wires.handles[0].send_all((0..100).map(|n| frame(0, n)));
+    settle(&mut engine);
+    assert_eq!(total(&engine.snapshot()).held, 100);
+    install(&mut wires, &mut engine, true, false, &["mark", "lean"]);
+    let account = total(&engine.snapshot());
+    assert_eq!((account.held, account.dropped), (0, 100));
+    wires.handles[0].send_all((0..100).map(|n| frame(0, n)));
+    settle(&mut engine);
+    // What is held stays where no more is to be read than before.
+    install(&mut wires, &mut engine, true, false, &["mark", "lean"]);
+    assert_eq!(total(&engine.snapshot()).held, 100);
+    keeps.store(false, Ordering::Relaxed);
+    wires.handles[0].send_all([frame(0, 100)]);
+    settle(&mut engine);
+    let out = wires.handles[1].received();
+    assert!(out.len() == 101 && out.iter().all(|frame| frame[32..36] == (number(frame) + 7).to_be_bytes()), "{out:?}");
+    total(&engine.snapshot());
 }

@@ -158,6 +158,17 @@ pub(crate) enum Width {
     Four,
 }
 
+impl Width {
+    /// The number of bytes.
+    pub(crate) const fn bytes(self) -> u32 {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+            Self::Four => 4,
+        }
+    }
+}
+
 /// An arithmetic expression over unsigned 32-bit numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Arithmetic {

@@ -63,7 +63,17 @@ impl Filter {
     /// the wire in bytes, which is what `len`, `less` and `greater` look at.
     #[must_use]
     pub fn matches_captured(&self, bytes: &[u8], length: u32) -> bool {
-        let frame = Frame { bytes, length };
+        self.holds(Frame { bytes, length, tags: 0 })
+    }
+
+    /// Whether a whole Ethernet frame matches once its tags are taken off: so many bytes behind its two addresses.
+    #[must_use]
+    pub fn matches_untagged(&self, frame: &[u8], tags: usize) -> bool {
+        let length = u32::try_from(frame.len().saturating_sub(tags)).unwrap_or(u32::MAX);
+        self.holds(Frame { bytes: frame, length, tags: u32::try_from(tags).unwrap_or(u32::MAX) })
+    }
+
+    fn holds(&self, frame: Frame<'_>) -> bool {
         self.test.as_ref().is_none_or(|test| test.holds(frame) == Some(true))
     }
 

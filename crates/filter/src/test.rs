@@ -10,11 +10,23 @@ use crate::ast::{Join, Operator, Relation, Width};
 pub(crate) struct Frame<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) length: u32,
+    /// Bytes behind the two addresses that are passed over: tags that count as taken off.
+    pub(crate) tags: u32,
 }
+
+/// Bytes of the two addresses that a frame begins with.
+const ADDRESSES: u32 = 12;
 
 impl Frame<'_> {
     /// The number of `width` bytes at `offset`, in network order.
     fn read(self, offset: u32, width: Width) -> Option<u32> {
+        if self.tags > 0 {
+            return (0..width.bytes()).try_fold(0, |number, index| {
+                let at = offset.checked_add(index)?;
+                let at = if at < ADDRESSES { at } else { at.checked_add(self.tags)? };
+                Some(number << 8 | u32::from(*self.bytes.get(at as usize)?))
+            });
+        }
         let tail = self.bytes.get(usize::try_from(offset).ok()?..)?;
         match width {
             Width::One => tail.first().map(|&byte| u32::from(byte)),

@@ -115,6 +115,30 @@ proptest! {
 }
 
 #[test]
+fn tags_that_count_as_taken_off_are_as_if_they_were() {
+    let texts = [
+        "tcp port 80 or udp src port 53",
+        "ip host 10.0.0.1 or ip6 net 2001:db8::/32",
+        "ether[11] & 0x80 != 0 or ether[10:4] & 0x8000ff = 8 or ether[12:2] = 0x800 or len > 90",
+        "ether src 02:00:00:00:00:01 or vlan 7 or ip[ip[0] & 15] = 1 or less 64",
+    ];
+    let filters = texts.map(|text| Filter::parse(text).unwrap());
+    let mut matched = [0, 0];
+    for (frame, _) in corpus().into_iter().filter(|(frame, _)| frame.len() >= 12) {
+        for tags in [0, 4, 8] {
+            let mut tagged = frame.clone();
+            tagged.splice(12..12, (0..tags).map(|byte| byte as u8 ^ 0x81));
+            for filter in &filters {
+                let whole = filter.matches(&frame);
+                assert_eq!(filter.matches_untagged(&tagged, tags), whole, "{filter} {tags} {frame:02x?}");
+                matched[usize::from(whole)] += 1;
+            }
+        }
+    }
+    assert!(matched.iter().all(|&times| times > 10), "{matched:?}");
+}
+
+#[test]
 fn length_and_depth_are_bounded() {
     let long = "tcp or ".repeat(MAX_LENGTH / 7 - 1) + "tcp";
     assert!(long.len() <= MAX_LENGTH);

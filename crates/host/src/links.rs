@@ -199,7 +199,7 @@ fn snapshot() -> io::Result<BTreeMap<u32, LinkEvent>> {
     Ok(found)
 }
 
-fn open(groups: u32) -> io::Result<OwnedFd> {
+pub(crate) fn open(groups: u32) -> io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(
         AddressFamily::NETLINK,
         SocketType::RAW,
@@ -213,7 +213,7 @@ fn open(groups: u32) -> io::Result<OwnedFd> {
 
 /// Asks for all objects of a kind, and hands each message to `each` until the kernel says it is done.
 fn dump(socket: &OwnedFd, kind: u16, mut each: impl FnMut(Message<'_>)) -> io::Result<()> {
-    rustix::net::send(socket, &netlink::dump_request(kind, 1), SendFlags::empty())?;
+    rustix::net::send(socket, &netlink::question(kind, 0, 16, 1), SendFlags::empty())?;
     let mut buffer = vec![0; DATAGRAM];
     loop {
         let (length, _) =
@@ -229,7 +229,7 @@ fn dump(socket: &OwnedFd, kind: u16, mut each: impl FnMut(Message<'_>)) -> io::R
 }
 
 /// The error of a `struct nlmsgerr`: a negative error number.
-fn refusal(message: Message<'_>) -> io::Error {
+pub(crate) fn refusal(message: Message<'_>) -> io::Error {
     let code = netlink::u32_at(message.body, 0).map_or(0, u32::cast_signed);
     io::Error::from_raw_os_error(code.saturating_neg())
 }
@@ -392,7 +392,7 @@ mod tests {
                 })
                 .collect();
             for kind in [netlink::NEW_LINK, netlink::NEW_ADDRESS] {
-                let message = Message { kind, body: &body };
+                let message = Message { kind, flags: 0, body: &body };
                 let _ = (event(message), link(message), address(message));
             }
         }

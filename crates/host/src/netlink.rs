@@ -11,6 +11,9 @@ const SET_LINK: u16 = 19;
 pub(crate) const NEW_ADDRESS: u16 = 20;
 pub(crate) const GET_ADDRESS: u16 = 22;
 
+/// `NLM_F_DUMP_INTR`: what is dumped changed meanwhile, so that something may be missing.
+pub(crate) const INTERRUPTED: u16 = 0x10;
+
 /// `NLM_F_REQUEST | NLM_F_ROOT | NLM_F_MATCH`: send all of them.
 const DUMP: u16 = 0x301;
 /// Length of `struct nlmsghdr`.
@@ -20,6 +23,7 @@ const HEADER: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
+    pub(crate) flags: u16,
     pub(crate) body: &'a [u8],
 }
 
@@ -29,9 +33,9 @@ pub(crate) fn messages(datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let length = usize::try_from(u32_at(rest, 0)?).ok()?;
         let body = rest.get(HEADER..length)?;
-        let kind = u16_at(rest, 4)?;
+        let (kind, flags) = (u16_at(rest, 4)?, u16_at(rest, 6)?);
         rest = rest.get(align(length)..).unwrap_or_default();
-        Some(Message { kind, body })
+        Some(Message { kind, flags, body })
     })
 }
 
@@ -49,13 +53,14 @@ pub(crate) fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16
     })
 }
 
-/// A request for all links or all addresses: the header, and a fixed part of zeros (any family).
-pub(crate) fn dump_request(kind: u16, sequence: u32) -> [u8; 32] {
-    let mut request = [0; 32];
-    let fields: [&[u8]; 4] = [&32_u32.to_ne_bytes(), &kind.to_ne_bytes(), &DUMP.to_ne_bytes(), &sequence.to_ne_bytes()];
-    for (place, byte) in request.iter_mut().zip(fields.concat()) {
-        *place = byte;
-    }
+/// A request for all of a kind and family (0: any): the header, and a fixed part of so many bytes that begins with the family.
+pub(crate) fn question(kind: u16, family: u8, fixed: usize, sequence: u32) -> Vec<u8> {
+    let length = (HEADER + fixed) as u32;
+    let fields: [&[u8]; 4] = [&length.to_ne_bytes(), &kind.to_ne_bytes(), &DUMP.to_ne_bytes(), &sequence.to_ne_bytes()];
+    let mut request = fields.concat();
+    request.resize(HEADER, 0);
+    request.push(family);
+    request.resize(HEADER + fixed, 0);
     request
 }
 
@@ -156,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_dump_is_requested_with_root_and_match() {
-        let request = dump_request(GET_LINK, 9);
+        let request = question(GET_LINK, 0, 16, 9);
         assert_eq!(u32_at(&request, 0), Some(32));
         assert_eq!(u16_at(&request, 4), Some(GET_LINK));
         assert_eq!(u16_at(&request, 6), Some(0x301));

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use ipnet::IpNet;
-use weir_config::{FilePath, MacAddress, Nanos, OneOrMany, PacketRate, PortName, choice, config};
+use weir_config::{FilePath, MacAddress, Nanos, OneOrMany, PacketRate, Pattern, PortName, choice, config};
 use weir_net::neighbor::Timing;
+use weir_stage::entry;
 
+use crate::interfaces::Tunnel;
+use crate::lines::Lines;
 use crate::state::advertise::Advertise;
 use crate::state::via::{NamedNeighbor, Via};
 
@@ -87,6 +90,50 @@ impl NeighborTimers {
     }
 }
 
+entry! {
+    /// A route that is stated: by the configuration, its file, or a request.
+    pub struct Route by (prefix: IpNet) {
+        /// The prefix, such as 10.1.0.0/16.
+        pub prefix: IpNet = required, live;
+        /// The next hop: a router's address, fe80::9%lan with its interface, %lan for the link itself, blackhole, unreachable or prohibit;
+        /// several share the traffic.
+        pub via: OneOrMany<Via> = required, live;
+    }
+}
+
+entry! {
+    /// A neighbour whose Ethernet address is stated, and not asked for.
+    pub struct StatedNeighbor by (address: NamedNeighbor) {
+        /// The neighbour's address; fe80::9%lan with its interface.
+        pub address: NamedNeighbor = required, live;
+        /// Its Ethernet address, such as 02:00:00:00:00:01.
+        pub mac: MacAddress = required, live;
+    }
+}
+
+/// The form of a network namespace's name, which is a file's below /run/netns.
+pub(crate) static NETNS: Pattern = Pattern {
+    what: "the name of a network namespace, as `ip netns` lists them",
+    example: "dataplane",
+    matches: |text| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        (1..=64).contains(&text.len()) && text.chars().all(is_plain) && !text.starts_with('.')
+    },
+};
+
+config! {
+    /// A Linux network namespace that speaks for a VRF: it has a TAP for each interface, through which it gets what comes for the router itself
+    /// and sends by the port, and its routes, addresses and neighbours are the VRF's.
+    pub struct LinuxConfig {
+        /// The network namespace, as `ip netns add` made it; the one that Weir runs in when absent.
+        pub netns: Option<String> = optional, rebuild, pattern(NETNS);
+        /// The number of the kernel's routing table whose routes are taken: 254 is the main one, and a VRF device has its own.
+        pub table: u32 = default(254), rebuild, range(1..=4_294_967_294);
+        /// The TCP port, on loopback in the namespace, at which routes are taken from FRR's `dplane_fpm_nl`; none when absent.
+        pub fpm: Option<u16> = optional, rebuild, range(1..=65_535);
+    }
+}
+
 config! {
     /// A VRF: routes and neighbours that are apart from those of others. Interfaces are in it that name it.
     pub struct VrfConfig {
@@ -96,6 +143,8 @@ config! {
         pub routes_csv: Option<FilePath> = optional, live;
         /// Ethernet addresses of neighbours that are not asked for.
         pub neighbors: BTreeMap<NamedNeighbor, MacAddress> = empty, live;
+        /// The Linux network namespace that speaks for it.
+        pub linux: Option<LinuxConfig> = optional, rebuild;
     }
 }
 
@@ -112,6 +161,8 @@ pub struct Settings<'c> {
     pub neighbors: &'c BTreeMap<NamedNeighbor, MacAddress>,
     /// VRFs beside the default one.
     pub vrfs: &'c BTreeMap<String, VrfConfig>,
+    /// The Linux network namespace that speaks for the default VRF.
+    pub linux: Option<&'c LinuxConfig>,
     /// What hosts are told, by interface.
     pub advertise: &'c BTreeMap<String, Advertise>,
     /// Ports on which requests for all that is routed are answered.
@@ -132,10 +183,54 @@ pub struct Settings<'c> {
     pub limits: &'c Limits,
     /// What flows are hashed with.
     pub hash_seed: u32,
-    /// Interfaces without ports that the function has by itself, in the default VRF.
+    /// Interfaces without ports that the function has by itself.
     pub own: &'c [Virtual],
     /// Whether each port needs an address.
     pub needs_addresses: bool,
+    /// Lines of the function's own.
+    pub lines: Option<&'c Lines>,
+    /// What routes may lead into.
+    pub function: &'c Function,
+}
+
+/// The function on the layer, as routes know it: its name is the source of its routes, and its inlets are what they may lead into.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Function {
+    /// What the source of its routes is called.
+    pub name: String,
+    /// The names of its inlets, by number; none where no route leads into it.
+    pub inlets: Vec<String>,
+    /// The VRFs in which it looks up where its packets go: those of IPv4, and those of IPv6. The default one if none is named.
+    pub vrfs: [Option<String>; 2],
+}
+
+/// A function without routes of its own.
+pub static NO_FUNCTION: Function = Function { name: String::new(), inlets: Vec::new(), vrfs: [None, None] };
+
+impl Function {
+    /// One that has routes of its own, with one inlet of the same name, and sends packets in these VRFs.
+    pub fn with_inlet(name: &str, vrfs: [Option<String>; 2]) -> Function {
+        Function { name: name.to_owned(), inlets: vec![name.to_owned()], vrfs }
+    }
+
+    /// The number of an inlet.
+    pub(crate) fn number(&self, inlet: &str) -> Option<u16> {
+        (0..).zip(&self.inlets).find(|(_, name)| *name == inlet).map(|(number, _)| number)
+    }
+
+    /// The name of an inlet.
+    pub(crate) fn inlet(&self, number: u16) -> &str {
+        self.inlets.get(usize::from(number)).map_or("", String::as_str)
+    }
+
+    /// Whether a route may lead into an inlet.
+    pub(crate) fn check(&self, inlet: &str) -> Result<(), String> {
+        match (self.number(inlet), self.inlets.as_slice()) {
+            (Some(_), _) => Ok(()),
+            (None, []) => Err(format!("no route leads into this function; @{inlet} means nothing here")),
+            (None, all) => Err(format!("there is no inlet \"{inlet}\"; write one of @{}", all.join(", @"))),
+        }
+    }
 }
 
 /// An interface without a port, of the function's making.
@@ -143,8 +238,10 @@ pub struct Settings<'c> {
 pub struct Virtual {
     /// Its name.
     pub name: String,
+    /// Its VRF; the default one if none is named.
+    pub vrf: Option<String>,
     /// Its addresses, each of which is only itself: `192.0.2.1/32`.
     pub addresses: Vec<IpNet>,
-    /// Whether packets that routes lead to it are for the function, which sends them on itself.
-    pub is_inlet: bool,
+    /// The tunnel that it is the mouth of: packets that routes lead there are for the function, which sends them on itself.
+    pub tunnel: Option<Tunnel>,
 }

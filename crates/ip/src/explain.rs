@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use weir_net::VrfId;
-use weir_net::nexthop::NextHop;
-use weir_net::rib::{Rib, Target};
+use weir_net::nexthop::{NextHop, Towards};
+use weir_net::rib::{Hop, Rib, Target};
 use weir_wire::{Ethernet, Ipv4, Ipv6, MacAddr, View, ethernet};
 
 use crate::state::Control;
@@ -18,7 +18,7 @@ const STAGES: [&str; 2] = [".forward", ".control"];
 /// it goes; all next hops that share the route where that address is not known yet. It left at `then`: where a route to its destination
 /// has come, gone or changed since, what is there now may not be what it took, and that is said.
 pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {
-    let looked_up = way.starts_with("port[") || way == "unresolved" || way == "too-big";
+    let looked_up = way.starts_with("port[") || ["unresolved", "too-big", "function"].contains(&way);
     let header = Ethernet::view(packet)?;
     let mut window = [0; FRONT_LEN];
     window.iter_mut().zip(packet).for_each(|(to, from)| *to = *from);
@@ -37,7 +37,7 @@ pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8], th
     let vrfs = 0..control.vrfs.len() as VrfId;
     let leads = |vrf: &VrfId| {
         let hops = lookup(rib, *vrf, destination).map(|(_, target)| rib.next_hops_of(target)).unwrap_or_default();
-        hops.iter().any(|hop| mac_of(control, *hop, destination) == Some(header.destination))
+        hops.iter().any(|towards| mac_of(control, *towards, destination) == Some(header.destination))
     };
     let vrf = vrfs.clone().find(leads).unwrap_or(weir_net::DEFAULT_VRF);
     let has_changed = control.routing.recent().touches(vrf, destination, then);
@@ -55,7 +55,7 @@ pub(crate) fn route(control: &Control, stage: &str, way: &str, packet: &[u8], th
 }
 
 /// The longest prefix around an address.
-fn lookup(rib: &Rib, vrf: VrfId, address: IpAddr) -> Option<(IpNet, Target)> {
+pub(crate) fn lookup(rib: &Rib, vrf: VrfId, address: IpAddr) -> Option<(IpNet, Target)> {
     match address {
         IpAddr::V4(address) => rib.lookup(vrf, address).map(|(prefix, target)| (prefix.into(), target)),
         IpAddr::V6(address) => rib.lookup(vrf, address).map(|(prefix, target)| (prefix.into(), target)),
@@ -63,11 +63,17 @@ fn lookup(rib: &Rib, vrf: VrfId, address: IpAddr) -> Option<(IpNet, Target)> {
 }
 
 /// The Ethernet address by which a next hop is reached.
-fn mac_of(control: &Control, hop: NextHop, destination: IpAddr) -> Option<MacAddr> {
+fn mac_of(control: &Control, towards: Towards, destination: IpAddr) -> Option<MacAddr> {
+    let hop = towards.link()?;
     control.neighbor(hop.interface, hop.neighbor(destination))?.mac
 }
 
-fn words(control: &Control, hop: NextHop) -> String {
-    let port = control.name_of(hop.interface);
-    hop.gateway.map_or_else(|| format!("on {port}"), |gateway| format!("via {gateway} on {port}"))
+fn words(control: &Control, towards: Towards) -> String {
+    match towards {
+        Towards::Link(NextHop { interface, gateway: None }) => format!("on {}", control.name_of(interface)),
+        Towards::Link(NextHop { interface, gateway: Some(gateway) }) => {
+            format!("via {gateway} on {}", control.name_of(interface))
+        }
+        Towards::Function(inlet) => format!("via {}", control.via_of(Hop::Into(inlet))),
+    }
 }

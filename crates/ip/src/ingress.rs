@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use weir_simd::frame_check::LinkPattern;
 use weir_table::exact::Index;
-use weir_wire::{MacAddr, ethernet};
+use weir_wire::{Ethernet, MacAddr, View, ethernet};
 
-use crate::tags::{FRONT_LEN, Front, Tag, Tags};
+use crate::tags::{FRONT_LEN, Front, TAG_LEN, Tag, Tags};
 use crate::{InterfaceId, NO_INTERFACE};
 
 /// VLANs of a port's table.
@@ -81,8 +81,17 @@ fn destination_word(frame: &[u8; FRONT_LEN]) -> u64 {
 /// The six bytes behind the MAC addresses of a frame with one tag, without the tag's priority: TPID, VLAN, EtherType.
 #[inline(always)]
 fn behind_addresses(frame: &[u8; FRONT_LEN]) -> u64 {
-    const WITHOUT_PRIORITY: u64 = u64::from_le_bytes([0xff, 0xff, 0x0f, 0xff, 0xff, 0xff, 0, 0]);
     word_at::<12>(frame) & WITHOUT_PRIORITY
+}
+
+/// The bits of the bytes behind the MAC addresses that are not a tag's priority.
+const WITHOUT_PRIORITY: u64 = u64::from_le_bytes([0xff, 0xff, 0x0f, 0xff, 0xff, 0xff, 0, 0]);
+
+/// The first six bytes of a word.
+#[inline(always)]
+fn six_of(word: u64) -> [u8; 6] {
+    let [a, b, c, d, e, f, ..] = word.to_le_bytes();
+    [a, b, c, d, e, f]
 }
 
 /// What no frame goes on with.
@@ -367,6 +376,41 @@ impl PortView<'_> {
             return Entered { interface, l3: 18, is_ours: known.station.load(Ordering::Relaxed) == station };
         }
         self.ingress.enter(self.port, frame)
+    }
+}
+
+/// An interface with one tag, and how the frames for it begin that carry IPv4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OneTag {
+    pub(crate) interface: InterfaceId,
+    /// The first four bytes.
+    pub(crate) start: [u8; TAG_LEN],
+    /// The 14 bytes behind them: what is left of the MAC addresses, the tag, and the EtherType.
+    pub(crate) link: LinkPattern,
+}
+
+impl OneTag {
+    /// Of an interface with this MAC address, and these bytes behind the addresses of its frames; `mask` has the bits of them that count.
+    pub(crate) fn new(interface: InterfaceId, mac: MacAddr, behind: [u8; 6], mask: [u8; 6]) -> OneTag {
+        let [a, b, c, d, e, f] = mac.0;
+        let (mut value, mut counts) = ([0; Ethernet::LEN], [0; Ethernet::LEN]);
+        (value[0], value[1], counts[0], counts[1]) = (e, f, 0xff, 0xff);
+        value[8..].copy_from_slice(&behind);
+        counts[8..].copy_from_slice(&mask);
+        OneTag { interface, start: [a, b, c, d], link: LinkPattern::pattern(value, counts) }
+    }
+}
+
+impl PortView<'_> {
+    /// How all frames begin that belong to the same interface as this one, if it has one tag, carries IPv4 and is for the interface.
+    #[inline(always)]
+    pub(crate) fn one_tag(self, frame: &[u8; FRONT_LEN]) -> Option<OneTag> {
+        let entered = self.enter(frame);
+        let known = self.interfaces.get(usize::from(entered.interface)).filter(|_| entered.is_ours)?;
+        let plain = known.plain.load(Ordering::Relaxed);
+        let mac = MacAddr(six_of(destination_word(frame)));
+        let tag = || OneTag::new(entered.interface, mac, six_of(plain), six_of(WITHOUT_PRIORITY));
+        (plain == behind_addresses(frame)).then(tag)
     }
 }
 

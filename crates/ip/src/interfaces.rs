@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -47,8 +48,26 @@ pub struct Fresh {
     pub mtu: Option<u16>,
     /// Whether it is meant to be up.
     pub enabled: bool,
-    /// Whether packets that routes lead to it are for its function, which sends them on itself: the mouth of a tunnel. It has no port.
-    pub is_inlet: bool,
+    /// The tunnel that it is the mouth of: packets that routes lead there are for its function, which sends them on itself. It has no port.
+    pub tunnel: Option<Tunnel>,
+}
+
+/// A tunnel of the function that an interface is the mouth of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tunnel {
+    /// Where packets go that are in it.
+    pub end: IpAddr,
+    /// Bytes of such packets that fit.
+    pub mtu: u16,
+    /// Bytes that stand in front of what went in.
+    pub overhead: u16,
+}
+
+impl Tunnel {
+    /// Bytes of the longest packet that may go in, where the tunnel goes over a link of this MTU.
+    pub fn fits(self, link: u16) -> u16 {
+        self.mtu.min(link).saturating_sub(self.overhead)
+    }
 }
 
 /// An interface.
@@ -428,6 +447,11 @@ impl Interfaces {
     /// An interface by its number.
     pub fn get(&self, id: InterfaceId) -> Option<&Interface> {
         self.slots.get(usize::from(id))?.as_ref()
+    }
+
+    /// The tunnel that an interface is the mouth of.
+    pub fn tunnel(&self, id: InterfaceId) -> Option<Tunnel> {
+        self.get(id)?.wanted.tunnel
     }
 
     /// An interface by its name.

@@ -1,189 +1,51 @@
-//! The network layer of a function: what its configuration comes to, and what runs.
+//! The network layer of a function, running; `described` is what its configuration comes to.
 
-use std::net::{IpAddr, Ipv4Addr};
+mod described;
+
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use serde_json::Value;
-use weir_config::{ConfigError, Element, ErrorKind};
-use weir_mem::Domain;
-use weir_net::neighbor::{self, Resolution};
-use weir_net::nexthop::NextHop;
-use weir_net::{DEFAULT_VRF, rib};
+use weir_net::VrfId;
+use weir_net::neighbor::Resolution;
+use weir_net::nexthop::{Inlet, NextHop};
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
-    Description, Env, Graph, GraphError, Ground, Instance, InterfaceSet, Notice, Others, Prepared, Redrawn,
-    RequestError, Saved, ShowRows, Stage,
+    FlowSource, Graph, GraphError, HostSide, Instance, InterfaceSet, Notice, Others, RequestError, Saved, ShowRows,
+    Stage,
 };
-use weir_table::lpm4::{self, Lookup4};
-use weir_table::lpm6::{self, Compiled};
+use weir_table::lpm4::Lookup4;
 
-use crate::config::{Limits, Settings, TableKind};
+use crate::acl::{self, Acls};
 use crate::explain;
 use crate::fast::check::{Check, Keys};
 use crate::fast::forward::{Forward, Shared};
 use crate::fast::hairpin::Hairpin;
+use crate::fast::inlet::InletKeys;
 use crate::fast::lookups::Lookups;
 use crate::fast::punt::PuntReason;
 use crate::fast::received::{Arrivals, Received};
-use crate::fast::send::Send;
+use crate::fast::send::{Back, Send};
 use crate::fast::untag::{Inward, Retag, Untag, Untagged};
+use crate::flows::{self, Flows};
 use crate::graph::Stages;
-use crate::load::{Wanted, load, vrf_names};
+use crate::host::Side;
+use crate::lines::{Lost, Punt};
 use crate::onward::Onward;
+use crate::pieces::InTurn;
 use crate::slow::{Room, SlowPath};
-use crate::state::routing::{Decision, Routing, Tables};
+use crate::state::routing::Decision;
 use crate::state::shared::{self, CHANGES, lock};
-use crate::state::{Control, Heard};
 use crate::tables::counters::Counters;
-use crate::tables::fib::{Fib, Leads};
-use crate::tables::prefixes::{PrefixReader, PrefixTable, Readers, VrfTables};
-use crate::{Ingress, InterfaceId, Interfaces};
+use crate::tables::fib::Fib;
+use crate::tables::prefixes::{PrefixReader, Readers};
+use crate::urpf::ReversePaths;
+use crate::{Ingress, InterfaceId};
 use crate::{request, save, show};
 
-/// Indexes of ports that there is room for at least: those of ports that are added later are among them.
-const INDICES: usize = 4096;
-
-/// What the layer of a configuration comes to.
-pub struct Described {
-    element: Arc<Element>,
-    shape: Stages,
-    /// Names of the VRFs, by number.
-    vrfs: Vec<String>,
-    wanted: Wanted,
-    /// The index of a port, of whatever function, is below.
-    indices: usize,
-}
-
-impl Described {
-    /// What `settings` come to, which stand in `element`, for stages whose names begin with `name`; with a layer that runs `before` it, whose ports come first. Where it `is_parted`,
-    /// packets are checked by one worker and forwarded by another.
-    ///
-    /// # Errors
-    ///
-    /// Everything that is wrong with them beyond their schema.
-    pub fn new(
-        (element, name): (&Arc<Element>, &str),
-        settings: Settings<'_>,
-        env: &Env<'_>,
-        before: Option<&Running>,
-        is_parted: bool,
-    ) -> Result<Described, Vec<ConfigError>> {
-        let before = before.map_or_else(Vec::new, Running::port_names);
-        let wanted = load(element, settings, env, &before)?;
-        let ports = wanted.general.ports.iter().map(|port| port.index).collect();
-        let shape = Stages::new(name, settings, ports, is_parted);
-        let indices = env.ports.iter().map(|port| usize::from(port.index) + 1).max().unwrap_or(0).max(INDICES);
-        Ok(Described { element: Arc::clone(element), shape, vrfs: vrf_names(settings), wanted, indices })
-    }
-}
-
-impl Described {
-    /// The stages, to be drawn.
-    pub fn stages(&self) -> &Stages {
-        &self.shape
-    }
-}
-
-impl Description for Described {
-    type Running = Running;
-
-    fn sketch(&self, _replica: usize) -> Result<Graph, GraphError> {
-        self.shape.draw(None)
-    }
-
-    fn instantiate(self, ground: &Ground<'_>, old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
-        let running = self.build(ground)?;
-        if let Some(old) = old {
-            shared::adopt(&running.shared, &old.shared, ground.now);
-        }
-        Ok(running)
-    }
-
-    fn redraw(&self, running: &Running) -> Redrawn<Running> {
-        let (before, now) = (&running.shape.ports, &self.shape.ports);
-        let known = lock(&running.shared).interfaces.ingress().indices();
-        match now.strip_prefix(before.as_slice()) {
-            Some([]) => Redrawn::Same,
-            Some(more) if more.iter().all(|index| usize::from(*index) < known) => {
-                Redrawn::As(Running { shape: self.shape.clone(), ..running.clone() })
-            }
-            _ => Redrawn::Anew,
-        }
-    }
-
-    fn change(self, running: &Running, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
-        let (shared, wanted) = (Arc::clone(&running.shared), self.wanted);
-        Ok(Box::new(move |now| shared::reconcile(&shared, wanted, now)))
-    }
-}
-
-impl Described {
-    fn build(self, ground: &Ground<'_>) -> Result<Running, Vec<ConfigError>> {
-        let Described { element, shape, vrfs, wanted, indices } = self;
-        let no_memory = |error: String| vec![element.error(ErrorKind::Limit, &element.path(), error)];
-        let kernel = Kernel::detect();
-        let limits = &shape.limits;
-        let tables = tables(&shape, vrfs.len(), kernel, ground.domain).map_err(no_memory)?;
-        let interfaces =
-            Interfaces::new(limits.interfaces, indices, ground.domain).map_err(|error| no_memory(error.to_string()))?;
-        let fib = Fib::new(limits.next_hops, limits.groups, interfaces.egress(), interfaces.ingress())
-            .map_err(|error| no_memory(error.to_string()))?;
-        let (counters, received) = (Counters::new(fib.places()), Counters::new(interfaces.limit()));
-        let readers = tables.iter().map(VrfTables::readers).collect();
-        let tables =
-            Tables { tables, fib: Arc::clone(&fib), counters: Arc::clone(&counters), domain: ground.domain.clone() };
-        let rib = rib::Limits { routes: limits.routes, next_hops: limits.next_hops, groups: limits.groups };
-        let routing = Routing::new(rib, tables);
-        let neighbors = limits.neighbors as usize;
-        let neighbors = neighbor::Limits { per_port: neighbors, total: neighbors, ..neighbor::Limits::default() };
-        let mut control =
-            Control::new(interfaces, Arc::clone(&received), vrfs, routing, neighbors, shape.seed ^ ground.now);
-        let refused = control.reconcile(wanted, ground.now);
-        let errors: Vec<ConfigError> = refused
-            .iter()
-            .take(weir_config::Errors::KEPT)
-            .map(|((_, prefix), refusal)| {
-                let (root, text) = (element.path(), prefix.to_string());
-                let path = root.field("routes");
-                element.error(ErrorKind::Limit, &path.entry(&text), refusal.to_string())
-            })
-            .collect();
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        let shared = Arc::new(shared::Shared::new(control));
-        Ok(Running { shape, readers, fib, counters, received, kernel, shared })
-    }
-}
-
-/// The prefix tables of so many VRFs.
-fn tables(shape: &Stages, vrfs: usize, kernel: Kernel, domain: &Domain) -> Result<Vec<VrfTables>, String> {
-    let (four, six) = table_configs(&shape.limits, kernel);
-    let make = |vrf: usize| {
-        // The others are usually small, and there may be many.
-        let kind = if vrf == 0 { shape.table } else { TableKind::Packed };
-        let four = PrefixTable::new(kind, &four, domain).map_err(|error| error.to_string())?;
-        Ok(VrfTables { four, six: Compiled::new(&six, domain).map_err(|error| error.to_string())? })
-    };
-    (0..vrfs).map(make).collect()
-}
-
-fn table_configs(limits: &Limits, kernel: Kernel) -> (lpm4::Config, lpm6::Config) {
-    let max_routes = limits.routes as usize + SPECIALS;
-    let six = lpm6::Config { miss: Leads::NO_ROUTE.value(), max_routes, max_lines: limits.ipv6_lines };
-    let four = lpm4::Config {
-        miss: Leads::NO_ROUTE.value(),
-        // Own addresses and broadcasts come on top of the routes: three for each interface, of which there are few.
-        max_routes,
-        max_groups: limits.long_prefix_networks,
-        kernel,
-    };
-    (four, six)
-}
-
-/// Room for prefixes that are no routes.
-const SPECIALS: usize = 65_536;
+pub use described::Described;
 
 /// A network layer that runs.
 #[derive(Clone)]
@@ -196,7 +58,12 @@ pub struct Running {
     /// Of what comes in by interfaces.
     received: Arc<Counters>,
     kernel: Kernel,
+    /// Whether Linux speaks for each VRF.
+    hosts: Arc<[bool]>,
     pub(crate) shared: Arc<shared::Shared>,
+    acls: Arc<Acls>,
+    urpf: Arc<ReversePaths>,
+    flows: Arc<Flows>,
 }
 
 /// Makes a stage of whichever prefix table there is.
@@ -217,22 +84,25 @@ pub enum Reach {
     NoRoute,
     /// To one of the own addresses, or to where nothing is sent on.
     Here,
-    /// To the function, by this inlet.
+    /// To the function, by this inlet, which is an interface.
     Inlet(InterfaceId),
+    /// Into the function, as a route of its own says.
+    Function(Inlet),
     /// By this interface to this neighbour, whose Ethernet address is known or not.
     Neighbor(InterfaceId, IpAddr, Resolution),
 }
 
 /// What a function that stands on the layer does with it beside.
 impl Running {
-    /// The routes of the default VRF, for one stage of the function.
+    /// The routes of the VRFs in which the function sends, for one stage of it.
     ///
     /// # Errors
     ///
     /// No memory, or routes of IPv4 are not [`TableKind::Dir24`].
     pub fn onward(&self) -> Result<Onward, GraphError> {
         let no_table = || GraphError(vec!["there is no prefix table of the kind dir24".to_owned()]);
-        let Readers { four: PrefixReader::Dir24(four), six } = self.readers.first().ok_or_else(no_table)? else {
+        let [four, six] = self.shape.vrfs.map(|vrf| self.readers.get(usize::from(vrf)));
+        let (Some(Readers { four: PrefixReader::Dir24(four), .. }), Some(Readers { six, .. })) = (four, six) else {
             return Err(no_table());
         };
         let counters = self.counters.acquire().map_err(|error| GraphError(vec![error.to_string()]))?;
@@ -248,15 +118,21 @@ impl Running {
         Ok(Inward::new(Arc::clone(&self.fib), self.acquire_received()?, key))
     }
 
-    /// Where packets to an address go; its neighbour is asked for if it is not known. `hash` is that of their flow.
+    /// Where packets of the function to an address go; its neighbour is asked for if it is not known. `hash` is that of their flow.
     pub fn reach(&self, now: u64, destination: IpAddr, hash: u32) -> Reach {
+        self.reach_in(self.shape.vrfs[usize::from(destination.is_ipv6())], now, destination, hash)
+    }
+
+    /// As [`Running::reach`], in a VRF.
+    pub fn reach_in(&self, vrf: VrfId, now: u64, destination: IpAddr, hash: u32) -> Reach {
         let mut control = lock(&self.shared);
-        match control.routing.decide(DEFAULT_VRF, destination, || hash) {
+        match control.routing.decide(vrf, destination, || hash) {
             Decision::Via(hop) if control.routing.is_inlet(hop.interface) => Reach::Inlet(hop.interface),
             Decision::Via(hop) => {
                 let resolution = control.resolve(now, hop, destination);
                 Reach::Neighbor(hop.interface, hop.neighbor(destination), resolution)
             }
+            Decision::Into(inlet) => Reach::Function(inlet),
             Decision::NoRoute | Decision::Discard(_) => Reach::NoRoute,
             Decision::Local | Decision::Broadcast | Decision::LinkLocal | Decision::Flood(_) => Reach::Here,
         }
@@ -277,6 +153,24 @@ impl Running {
         }
     }
 
+    /// Makes routes of the function lead into it, or takes them back: by number of the VRF, prefix, and where they lead. Others have their turn in
+    /// between. Those that the tables have no room for follow as soon as there is some, and are told of in the meantime ([`Instance::lacks`]).
+    pub fn set_routes(&self, changes: &[(VrfId, IpNet, Option<Inlet>)]) {
+        for piece in changes.chunks(CHANGES) {
+            lock(&self.shared).set_function_routes(piece);
+        }
+    }
+
+    /// The VRFs in which the function sends IPv4 and IPv6.
+    pub fn vrfs(&self) -> [VrfId; 2] {
+        self.shape.vrfs
+    }
+
+    /// The number of a VRF.
+    pub fn vrf(&self, name: &str) -> Option<VrfId> {
+        lock(&self.shared).vrf(name)
+    }
+
     /// What counts packets by interfaces, for one stage of the function that has them first.
     ///
     /// # Errors
@@ -291,19 +185,14 @@ impl Running {
         Arc::clone(lock(&self.shared).interfaces.ingress())
     }
 
-    /// What became of neighbours since the last call.
-    pub fn take_heard(&self) -> Vec<Heard> {
-        lock(&self.shared).take_heard()
+    /// Packets of lines that were dropped on the slow path since the last call.
+    pub fn take_lost(&self) -> Vec<Lost> {
+        lock(&self.shared).lines.take_lost()
     }
 
     /// The number of an interface, by its name.
     pub fn interface(&self, name: &str) -> Option<InterfaceId> {
         lock(&self.shared).interfaces.find(name).map(|found| found.id)
-    }
-
-    /// Whether an address is the broadcast or network address of a connected network.
-    pub fn is_broadcast(&self, address: Ipv4Addr) -> bool {
-        lock(&self.shared).routing.decide(DEFAULT_VRF, address.into(), || 0) == Decision::Broadcast
     }
 }
 
@@ -358,18 +247,48 @@ impl Running {
         Box::new(Hairpin::new(readers, fib, self.shape.seed, kind))
     }
 
+    /// A stage that judges packets by access lists.
+    pub(crate) fn judge(&self, side: acl::Side) -> Result<Box<dyn Stage>, GraphError> {
+        let stage = self.acls.stage(side, &self.readers, &self.fib);
+        Ok(Box::new(stage.map_err(|error| GraphError(vec![error.to_string()]))?))
+    }
+
+    /// The stage that looks up sources.
+    pub(crate) fn urpf(&self) -> Box<dyn Stage> {
+        Box::new(self.urpf.stage(Arc::clone(&self.readers), Arc::clone(&self.fib)))
+    }
+
+    /// The stage that takes samples.
+    pub(crate) fn sampler(&self) -> Result<Box<dyn Stage>, GraphError> {
+        Ok(Box::new(self.flows.stage(&self.fib).map_err(|error| GraphError(vec![error.to_string()]))?))
+    }
+
+    /// Lets workers see the access lists of the interfaces that there are, what is asked of sources there, and what is sampled.
+    fn publish_guards(&self) {
+        let control = lock(&self.shared);
+        self.acls.publish(&control.interfaces, &control.vrfs);
+        self.urpf.publish(&control.interfaces, &control.vrfs);
+        self.flows.publish(&control.interfaces);
+    }
+
     /// The stage that hands to the slow path what the function made.
-    pub(crate) fn sender(&self, kind: Key<PuntReason>) -> Box<dyn Stage> {
-        Box::new(Send::new(kind, self.shape.policer()))
+    pub(crate) fn sender(&self, kind: Key<PuntReason>, is_behind: bool) -> Box<dyn Stage> {
+        Box::new(Send::new(kind, self.shape.policer(), (self.shape.vrfs, is_behind)))
+    }
+
+    /// The stage that gives back to the slow path what the function made of what came from there.
+    pub(crate) fn back(&self, kind: Key<PuntReason>) -> Box<dyn Stage> {
+        Box::new(Back::new(kind, self.shape.vrfs))
     }
 
     fn lookups<T: Lookup4>(&self, table: &Arc<T>) -> Lookups<T> {
         let (readers, fib) = (Arc::clone(&self.readers), Arc::clone(&self.fib));
-        Lookups { table: Arc::clone(table), readers, fib, seed: self.shape.seed }
+        let hosts = Arc::clone(&self.hosts);
+        Lookups { table: Arc::clone(table), readers, fib, seed: self.shape.seed, hosts }
     }
 
     /// The stage of the control side.
-    pub(crate) fn slow_path(&self, kind: Key<PuntReason>) -> Box<dyn Stage> {
+    pub(crate) fn slow_path(&self, kind: Key<Punt>, inlet: Option<InletKeys>) -> Box<dyn Stage> {
         let limits = &self.shape.limits;
         let room = Room {
             per_neighbor: limits.queue_per_neighbor as usize,
@@ -377,7 +296,7 @@ impl Running {
             fragments: limits.fragments as usize,
         };
         let (shared, ports) = (Arc::clone(&self.shared), self.shape.ports.len());
-        Box::new(SlowPath::new(shared, &room, kind, ports, self.shape.seed))
+        Box::new(SlowPath::new(shared, &room, (kind, inlet), ports, self.shape.seed))
     }
 }
 
@@ -391,15 +310,28 @@ impl Instance for Running {
     }
 
     fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
-        request::carry_out(&self.shared, verb, arguments, now)
+        let done = match verb {
+            "acl add" | "acl del" | "prefix-set add" | "prefix-set del" => {
+                acl::carry_out(&self.acls, verb, arguments, now)
+            }
+            _ => request::carry_out(&self.shared, verb, arguments, now),
+        };
+        if ["acl ", "prefix-set ", "interface "].iter().any(|noun| verb.starts_with(noun)) {
+            self.publish_guards();
+        }
+        done
     }
 
     fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
-        show::rows(&self.shared, what, filter, now)
+        match what {
+            "acls" | "acl-log" | "prefix-sets" => acl::rows(&self.acls, what, filter),
+            "collectors" => flows::rows(&self.flows, what, filter),
+            _ => show::rows(&self.shared, what, filter, now),
+        }
     }
 
     fn save(&self) -> Box<dyn ShowRows<Saved>> {
-        save::save(&self.shared)
+        Box::new(InTurn::new([save::save(&self.shared), acl::save(&self.acls)]))
     }
 
     fn notices(&self, now: u64) -> Vec<Notice> {
@@ -423,12 +355,24 @@ impl Instance for Running {
         lock(&self.shared).share_with(others, now);
     }
 
+    fn host_side(&self, vrf: &str) -> Option<Arc<dyn HostSide>> {
+        Some(Arc::new(Side::of(&self.shared, vrf)?))
+    }
+
+    fn flow_source(&self) -> Option<Arc<dyn FlowSource>> {
+        Some(Arc::new(flows::Source::new(&self.shared, &self.flows, self.shape.seed)))
+    }
+
     fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {
         let stage = stage.strip_prefix(&self.shape.name)?;
         explain::route(&lock(&self.shared), stage, way, packet, then)
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
-        show::gauges(&self.shared)
+        let mut all = show::gauges(&self.shared);
+        if self.shape.guards.samples {
+            all.extend(flows::gauges(&self.flows));
+        }
+        all
     }
 }

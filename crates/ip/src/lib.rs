@@ -11,15 +11,19 @@
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod config;
 pub mod demultiplex;
 pub mod egress;
 mod explain;
 mod fast;
+mod flows;
 mod graph;
+mod host;
 pub mod ingress;
 pub mod interfaces;
 mod layer;
+pub mod lines;
 mod load;
 mod onward;
 mod pieces;
@@ -31,24 +35,37 @@ mod state;
 pub mod steps;
 mod tables;
 pub mod tags;
+mod urpf;
 
-pub use config::{Limits, NeighborTimers, Settings, TableKind, Virtual, VrfConfig};
+pub use acl::{ACL_SHOWS, ACL_VERBS, AclConfig, AclSettings, Action, Rule};
+pub use config::{Function, Limits, LinuxConfig, NO_FUNCTION, NeighborTimers, Settings, TableKind, Virtual, VrfConfig};
 pub use demultiplex::{Demultiplex, infos_of, tags_of};
 pub use egress::Egress;
+pub use fast::inlet::InletKeys;
+pub use fast::punt::{BatchPolicer, PuntPolicer, PuntReason, Punts};
 pub use fast::received::{Arrivals, Arrived};
 pub use fast::untag::{Came, Inward, Untagged};
-pub use graph::{Below, Doors, Stages};
+pub use flows::{FLOW_SHOWS, FlowExportConfig, flow_needs};
+pub use graph::{Below, Doors, Inlets, Stages};
+pub use host::linux_needs;
 pub use ingress::{Entered, Ingress, PortView};
-pub use interfaces::{Fresh, Interface, Interfaces, Port, Refused};
+pub use interfaces::{Fresh, Interface, Interfaces, Port, Refused, Tunnel};
 pub use layer::{Described, Reach, Running};
+pub use lines::{Line, LineLink, Lines, Lost, Punt, Side};
 pub use onward::{Behind, Fate, Leaving, Onward, OnwardView, Place};
 pub use pieces::InTurn;
 pub use request::{EXAMPLES, VERBS};
 pub use show::SHOWS;
-pub use state::Heard;
 pub use state::advertise::{Advertise, AdvertisedPrefix};
 pub use state::via::{NamedNeighbor, Via};
 pub use tags::{Front, Tag, Tags};
+pub use urpf::ReversePath;
+pub use weir_net::nexthop::Inlet;
+
+/// The ways out of the slow path, by code: what became of packets there.
+pub fn slow_ways() -> &'static [weir_stage::WayInfo] {
+    <slow::Exit as weir_stage::Ways>::LIST
+}
 
 /// The number of an interface, below [`MAX_INTERFACES`].
 pub type InterfaceId = u16;

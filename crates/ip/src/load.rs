@@ -13,6 +13,7 @@ use weir_stage::{Env, InterfaceInfo, PortInfo};
 use weir_wire::MacAddr;
 
 use crate::config::{Settings, Virtual};
+use crate::lines::Lines;
 use crate::state::addresses::Addresses;
 use crate::state::advertise::Advertise;
 use crate::state::checks::{RAISE_MTU, Wrong, add, check_family, check_gateway, networks, too_small};
@@ -30,6 +31,7 @@ pub(crate) struct Wanted {
     pub(crate) routes: Vec<Vec<StaticRoute>>,
     /// Neighbours, on interfaces by their position in the list.
     pub(crate) neighbors: Vec<(usize, IpAddr, MacAddr)>,
+    pub(crate) lines: Option<Lines>,
 }
 
 /// What the default VRF is called.
@@ -38,6 +40,11 @@ pub(crate) const DEFAULT_NAME: &str = "default";
 /// The names of a configuration's VRFs, by number.
 pub(crate) fn vrf_names(config: Settings<'_>) -> Vec<String> {
     [DEFAULT_NAME.to_owned()].into_iter().chain(config.vrfs.keys().cloned()).collect()
+}
+
+/// Whether Linux speaks for each of them.
+pub(crate) fn has_hosts(config: Settings<'_>) -> std::sync::Arc<[bool]> {
+    [config.linux.is_some()].into_iter().chain(config.vrfs.values().map(|vrf| vrf.linux.is_some())).collect()
 }
 
 /// What of that is never long.
@@ -69,12 +76,17 @@ pub(crate) fn load(
     let own = vrfs.iter().map(|_| Own::default()).collect();
     let mut loader = Loader { element, env, config, before, errors: Errors::new(), interfaces: Vec::new(), vrfs, own };
     loader.check_vrfs();
+    for name in config.function.vrfs.iter().flatten() {
+        loader.vrf_of(Some(name), "the function", |loader, kind, problem| loader.error(kind, "vrfs", None, problem));
+    }
     let ports = loader.ports();
     loader.declared(&ports);
     loader.virtual_interfaces();
-    if config.needs_addresses {
+    // Where Linux speaks for the default VRF, addresses may come from there.
+    if config.needs_addresses && config.linux.is_none() {
         loader.check_addressed(&ports);
     }
+    loader.check_names_for_linux();
     loader.check_advertised();
     let neighbors = loader.neighbors();
     let proxy_arp = loader.proxy_arp();
@@ -88,7 +100,7 @@ pub(crate) fn load(
         timing: config.neighbor_timers.timing(),
         advertise: config.advertise.clone(),
     };
-    errors.into_result(Wanted { general, interfaces, routes, neighbors })
+    errors.into_result(Wanted { general, interfaces, routes, neighbors, lines: config.lines.cloned() })
 }
 
 /// The router's own addresses in a VRF.
@@ -213,7 +225,7 @@ impl Loader<'_> {
             self.errors.push(error(self, ErrorKind::Conflict, problem).remedy(RAISE_MTU));
         }
         let (name, port) = (info.name.clone(), Some(position));
-        let fresh = Fresh { name, port, tags: Tags::NONE, vrf, mtu: None, enabled: true, is_inlet: false };
+        let fresh = Fresh { name, port, tags: Tags::NONE, vrf, mtu: None, enabled: true, tunnel: None };
         self.interfaces.push(WantedInterface { fresh, addresses });
     }
 
@@ -262,7 +274,7 @@ impl Loader<'_> {
                 vrf,
                 mtu: info.mtu,
                 enabled: info.up,
-                is_inlet: false,
+                tunnel: None,
             };
             self.interfaces.push(WantedInterface { fresh, addresses });
         }
@@ -277,11 +289,13 @@ impl Loader<'_> {
 
     /// Those that the function has by itself.
     fn virtual_interfaces(&mut self) {
-        for Virtual { name, addresses, is_inlet } in self.config.own {
+        for Virtual { name, vrf, addresses, tunnel } in self.config.own {
             let told = format!("interface \"{name}\"");
+            let error = |loader: &Self, kind, problem| loader.error(kind, "vrfs", None, problem);
+            let vrf = self.vrf_of(vrf.as_deref(), &told, error);
             let mut addressed = Vec::new();
             for address in addresses {
-                match self.add_address(DEFAULT_VRF, *address) {
+                match self.add_address(vrf, *address) {
                     Ok(()) => addressed.push(*address),
                     Err(wrong) => {
                         let problem = self.words_of(&told, *address, wrong);
@@ -293,10 +307,10 @@ impl Loader<'_> {
                 name: name.clone(),
                 port: None,
                 tags: Tags::NONE,
-                vrf: DEFAULT_VRF,
+                vrf,
                 mtu: None,
                 enabled: true,
-                is_inlet: *is_inlet,
+                tunnel: *tunnel,
             };
             self.interfaces.push(WantedInterface { fresh, addresses: addressed });
         }
@@ -310,6 +324,27 @@ impl Loader<'_> {
                 let name = self.interfaces.get(usize::from(other)).map_or(told.to_owned(), |other| self.title(other));
                 format!("{told} has the address {address}, and {name} has the same {what}")
             }
+        }
+    }
+
+    /// Interfaces that Linux is to have too have names that it can have.
+    fn check_names_for_linux(&mut self) {
+        /// `IFNAMSIZ`, less the 0 behind it.
+        const LONGEST: usize = 15;
+        let hosts = has_hosts(self.config);
+        let speaks = |vrf: VrfId| hosts.get(usize::from(vrf)).is_some_and(|has| *has);
+        let long = self
+            .interfaces
+            .iter()
+            .map(|wanted| &wanted.fresh)
+            .find(|fresh| fresh.port.is_some() && speaks(fresh.vrf) && fresh.name.len() > LONGEST);
+        if let Some(fresh) = long {
+            let (name, length) = (&fresh.name, fresh.name.len());
+            let problem =
+                format!("\"{name}\" has {length} letters, and Linux takes {LONGEST} for the name of an interface");
+            let error = self.error(ErrorKind::OutOfRange, "linux", None, problem);
+            self.errors
+                .push(error.remedy("give it a shorter name, or put it into a VRF that Linux does not speak for"));
         }
     }
 
@@ -482,6 +517,7 @@ impl Loader<'_> {
                 let is_there = self.interfaces.iter().any(|interface| interface.fresh.name == **name);
                 if is_there { Ok(()) } else { Err(format!("there is no interface {name}")) }
             }
+            Via::Into(inlet, _) => self.config.function.check(inlet),
             Via::Discard(_) => Ok(()),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_net::nexthop::Inlet;
 use weir_packet::Packet;
 use weir_table::lpm4::{Dir24, Lookup4};
 use weir_table::lpm6::{Lookup6, Trie};
@@ -9,7 +10,7 @@ use weir_wire::{Ethernet, View, ethernet};
 
 use crate::egress::Shape;
 use crate::tables::counters::{Tally, WorkerCounters};
-use crate::tables::fib::{Action, Adjacency, Fib, FibView, GROUP};
+use crate::tables::fib::{Action, Adjacency, Fib, FibView, GROUP, PLACE_BITS};
 use crate::tables::prefixes::ReaderOf;
 use crate::{Egress, InterfaceId};
 
@@ -42,6 +43,8 @@ pub enum Fate {
     LinkLocal,
     /// The neighbour's Ethernet address is not known.
     Glean,
+    /// A route leads into the function.
+    Function(Inlet),
 }
 
 /// An [`Onward`], at hand.
@@ -109,6 +112,23 @@ impl Onward {
         self.four.lookup(destination)
     }
 
+    /// Bits that [`Onward::packed`] takes.
+    pub const PACKED_BITS: u32 = PLACE_BITS + 1;
+
+    /// What routes answered, in fewer bits, for who keeps it beside other things.
+    #[inline(always)]
+    pub const fn packed(answer: u32) -> u32 {
+        let is_group = (answer & GROUP != 0) as u32;
+        answer & !GROUP | is_group << PLACE_BITS
+    }
+
+    /// What was [packed](Onward::packed).
+    #[inline(always)]
+    pub const fn unpacked(packed: u32) -> u32 {
+        let is_group = packed >> PLACE_BITS & 1;
+        packed & ((1 << PLACE_BITS) - 1) | (is_group * GROUP)
+    }
+
     /// Whether routes gave an answer that several next hops share.
     pub fn is_shared(&self, answer: u32) -> bool {
         answer & GROUP != 0
@@ -128,7 +148,7 @@ impl Onward {
         self.six.lookup(destination)
     }
 
-    /// The table of IPv6, for looking up in turns.
+    /// The table of IPv6, for looking up in passes.
     #[inline(always)]
     pub fn six(&self) -> &Trie {
         &self.six
@@ -177,7 +197,7 @@ impl<'t> OnwardView<'t> {
         let Some(adjacency) = self.fib.adjacency(place) else { return Err(Fate::NoRoute) };
         match self.fib.egress(adjacency) {
             Some(egress) => Ok(Leaving { adjacency, egress, shape: egress.shape(), place }),
-            None => Err(Fate::of(adjacency.action())),
+            None => Err(Fate::of(adjacency)),
         }
     }
 
@@ -201,8 +221,11 @@ impl<'t> OnwardView<'t> {
 }
 
 impl Fate {
-    const fn of(action: Action) -> Fate {
-        match action {
+    const fn of(adjacency: Adjacency) -> Fate {
+        if let Some(inlet) = adjacency.inlet() {
+            return Fate::Function(inlet);
+        }
+        match adjacency.action() {
             Action::Receive => Fate::Receive,
             Action::Broadcast => Fate::Broadcast,
             Action::Glean => Fate::Glean,
@@ -210,13 +233,13 @@ impl Fate {
             Action::Blackhole => Fate::Blackhole,
             Action::Unreachable => Fate::Unreachable,
             Action::Prohibit => Fate::Prohibited,
-            Action::NoRoute | Action::Forward => Fate::NoRoute,
+            Action::NoRoute | Action::Forward | Action::Function => Fate::NoRoute,
         }
     }
 }
 
 impl Leaving<'_> {
-    /// The number of the interface: one that packets leave by, or an [inlet](crate::Virtual::is_inlet).
+    /// The number of the interface: one that packets leave by, or an [inlet](crate::Virtual::tunnel).
     #[inline(always)]
     pub fn interface(self) -> InterfaceId {
         self.adjacency.interface().unwrap_or(crate::NO_INTERFACE)
@@ -263,21 +286,37 @@ impl Leaving<'_> {
             let source = self.egress.source_word() ^ u64::from(behind.0) << 48;
             *packet.window_mut(6) = source.to_le_bytes();
         } else {
-            self.write_tagged(packet, behind);
+            write_tagged(packet, self.adjacency, self.egress, self.room(), behind);
         }
     }
+}
 
-    #[inline(never)]
-    fn write_tagged(self, packet: &mut Packet, behind: Behind) {
-        let room = self.room();
-        if !packet.prepend(room) {
-            return;
+/// As [`Leaving::write`], with `room` bytes of tags. All it needs is in registers, so that packets without tags pay nothing for it.
+#[inline(never)]
+fn write_tagged(packet: &mut Packet, adjacency: Adjacency, egress: &Egress, room: usize, behind: Behind) {
+    if !packet.prepend(room) {
+        return;
+    }
+    *packet.window_mut(0) = adjacency.front();
+    *packet.window_mut(6) = egress.source_word().to_le_bytes();
+    let shift = room.saturating_sub(2) * 8;
+    let word = egress.behind_word() ^ u64::from(behind.0) << shift;
+    let tags = packet.bytes_mut().get_mut(Ethernet::LEN..).unwrap_or_default();
+    tags.iter_mut().zip(word.to_le_bytes()).take(room).for_each(|(to, from)| *to = from);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_come_out_of_few_bits_as_they_were() {
+        for number in [0, 1, 15, 16, 1 << 16, (1 << PLACE_BITS) - 1] {
+            for answer in [number, number | GROUP] {
+                let packed = Onward::packed(answer);
+                assert!(packed < 1 << Onward::PACKED_BITS);
+                assert_eq!(Onward::unpacked(packed), answer);
+            }
         }
-        *packet.window_mut(0) = self.adjacency.front();
-        *packet.window_mut(6) = self.egress.source_word().to_le_bytes();
-        let shift = (room - 2) * 8;
-        let word = self.egress.behind_word() ^ u64::from(behind.0) << shift;
-        let tags = packet.bytes_mut().get_mut(Ethernet::LEN..).unwrap_or_default();
-        tags.iter_mut().zip(word.to_le_bytes()).take(room).for_each(|(to, from)| *to = from);
     }
 }

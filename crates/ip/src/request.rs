@@ -8,29 +8,17 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde_json::Value;
-use weir_config::MacAddress;
 use weir_net::{DEFAULT_VRF, RouteSource, VrfId};
-use weir_stage::{Argument, Collection, Entries, RequestError, Verb, entries};
+use weir_stage::{Argument, Collection, Entries, Entry as _, RequestError, Verb, entries};
 use weir_wire::MacAddr;
 
 use crate::InterfaceId;
+use crate::config::{Route, StatedNeighbor};
 use crate::state::Control;
 use crate::state::checks::{check_family, check_gateway, networks};
 use crate::state::routing::{Network, in_family};
 use crate::state::shared::{CHANGES, Shared, lock};
 use crate::state::via::{NamedNeighbor, Via};
-
-const PREFIX: Argument =
-    Argument { name: "prefix", keyword: None, required: true, many: false, help: "The prefix, such as 10.1.0.0/16" };
-
-const VIA: Argument = Argument {
-    name: "via",
-    keyword: Some("via"),
-    required: true,
-    many: true,
-    help: "The next hop: a router's address, fe80::9%lan with its interface, %lan for the link itself, blackhole, unreachable or prohibit; \
-           several share the traffic",
-};
 
 const VRF: Argument = Argument {
     name: "vrf",
@@ -40,76 +28,49 @@ const VRF: Argument = Argument {
     help: "The VRF; the default one when absent",
 };
 
-const ADDRESS: Argument = Argument {
-    name: "address",
-    keyword: None,
-    required: true,
-    many: false,
-    help: "The neighbour's address; fe80::9%lan with its interface",
-};
-
-const MAC: Argument = Argument {
-    name: "mac",
-    keyword: Some("mac"),
-    required: true,
-    many: false,
-    help: "Its Ethernet address, such as 02:00:00:00:00:01",
-};
-
 /// The routes.
 pub(crate) static ROUTES: Collection = Collection {
-    noun: "route",
-    key: "routes",
     is_list: false,
-    file_key: "routes_csv",
-    fields: &[PREFIX, VIA, VRF],
     has_labels: false,
+    ..Collection::of::<Route>("route", "routes").in_file("routes_csv")
 };
 
 /// Neighbours whose Ethernet addresses are entered, and not asked for.
-pub(crate) static NEIGHBORS: Collection = Collection {
-    noun: "neighbor",
-    key: "neighbors",
-    is_list: false,
-    file_key: "neighbors",
-    fields: &[ADDRESS, MAC, VRF],
-    has_labels: false,
-};
+pub(crate) static NEIGHBORS: Collection =
+    Collection { is_list: false, has_labels: false, ..Collection::of::<StatedNeighbor>("neighbor", "neighbors") };
 
 /// What can be asked for.
 pub static VERBS: &[Verb] = &[
-    Verb {
-        noun: ROUTES.noun,
-        action: "add",
-        arguments: ROUTES.fields,
-        help: "Adds a route, or replaces the one that was added to the same prefix before",
-        batch: true,
-    },
-    Verb {
-        noun: ROUTES.noun,
-        action: "del",
-        arguments: &[
-            PREFIX,
-            Argument { required: false, help: "Only these next hops; the whole route otherwise", ..VIA },
-            VRF,
-        ],
-        help: "Deletes a route that was added at run time",
-        batch: true,
-    },
-    Verb {
-        noun: NEIGHBORS.noun,
-        action: "add",
-        arguments: NEIGHBORS.fields,
-        help: "Enters a neighbour's Ethernet address, which is then not asked for by ARP or neighbour discovery",
-        batch: true,
-    },
-    Verb {
-        noun: NEIGHBORS.noun,
-        action: "del",
-        arguments: &[ADDRESS, VRF],
-        help: "Forgets a neighbour; if packets want to go there it is asked for again",
-        batch: true,
-    },
+    ROUTES.verb(
+        "add",
+        const { &[Route::FIELDS[0], Route::FIELDS[1], VRF] },
+        "Adds a route, or replaces the one that was added to the same prefix before",
+    ),
+    ROUTES.verb(
+        "del",
+        const {
+            &[
+                Route::FIELDS[0],
+                Argument {
+                    required: false,
+                    help: "Only these next hops; the whole route otherwise",
+                    ..Route::FIELDS[1]
+                },
+                VRF,
+            ]
+        },
+        "Deletes a route that was added at run time",
+    ),
+    NEIGHBORS.verb(
+        "add",
+        const { &[StatedNeighbor::FIELDS[0], StatedNeighbor::FIELDS[1], VRF] },
+        "Enters a neighbour's Ethernet address, which is then not asked for by ARP or neighbour discovery",
+    ),
+    NEIGHBORS.verb(
+        "del",
+        const { &[StatedNeighbor::FIELDS[0], VRF] },
+        "Forgets a neighbour; if packets want to go there it is asked for again",
+    ),
     interface::ADD,
     interface::SET,
     interface::DEL,
@@ -131,6 +92,11 @@ pub static EXAMPLES: &[&str] = &[
     "interface add lan.7.9 on lan vlan 7 inner-vlan 9 address 10.0.79.1/24  # with two: a service tag and a customer's",
     "interface set lan.100 mtu 1400  # longer packets are taken apart, or their sources told",
     "interface set lan.100 state down  # nothing comes or goes by it",
+    "acl add edge rule deny from 203.0.113.0/24  # in front of all rules of the list edge",
+    "acl add edge at 3 rule permit protocol tcp to 192.0.2.0/24 to-port 80,443  # as the third",
+    "acl del edge at 3  # one that was added so",
+    "prefix-set add bogons prefix 203.0.113.0/24 2001:db8:bad::/48  # rules with @bogons match these, too",
+    "prefix-set del bogons prefix 203.0.113.0/24  # one that was added so",
     "interface del lan.100  # with its addresses, neighbours, and routes by them",
 ];
 
@@ -189,11 +155,11 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
         "neighbor add" => {
             let vrf = vrf_of(control, arguments)?;
             let mut arguments = NEIGHBORS.arguments(arguments);
-            let both = arguments.required::<NamedNeighbor>("address").zip(arguments.required::<MacAddress>("mac"));
-            let (station, mac) = arguments.finish(both).map(|(station, mac)| (station, MacAddr(mac.octets())))?;
-            let port = place_of(control, vrf, &station)?;
+            let neighbor = StatedNeighbor::read_from(&mut arguments, None);
+            let StatedNeighbor { address, mac } = arguments.finish(neighbor)?;
+            let (port, mac) = (place_of(control, vrf, &address)?, MacAddr(mac.octets()));
             if mac.is_unicast() {
-                Ok(Change::Neighbor(port, station.address, mac))
+                Ok(Change::Neighbor(port, address.address, mac))
             } else {
                 Err(format!("{mac} is not the address of one station"))
             }
@@ -201,8 +167,8 @@ fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<Change
         "neighbor del" => {
             let vrf = vrf_of(control, arguments)?;
             let mut arguments = NEIGHBORS.arguments(arguments);
-            let station = arguments.required::<NamedNeighbor>("address");
-            let station = arguments.finish(station)?;
+            let station = StatedNeighbor::read_key(&mut arguments);
+            let (station,) = arguments.finish(station)?;
             let is_it = |port: InterfaceId| match &station.on {
                 Some(name) => control.name_of(port) == &**name,
                 None => control.vrf_of(port) == vrf,
@@ -293,6 +259,7 @@ fn check_via(control: &Control, (vrf, prefix): Network, via: &Via) -> Result<(),
     match via {
         Via::Gateway(address) => gateway(control, vrf, *address).map(drop),
         Via::GatewayOn(_, name) | Via::On(name) => interface::find(control, name).map(drop),
+        Via::Into(inlet, _) => control.function.check(inlet),
         Via::Discard(_) => Ok(()),
     }
 }

@@ -3,17 +3,19 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde_json::json;
+use weir_config::{MacAddress, OneOrMany};
 use weir_net::neighbor::Neighbor;
 use weir_net::{DEFAULT_VRF, Family, RouteSource, VrfId};
-use weir_stage::{Saved, ShowRows, Within};
+use weir_stage::{Entry as _, Saved, ShowRows, Within};
 
 use crate::InterfaceId;
+use crate::config::{Route, StatedNeighbor};
 use crate::pieces::{AllRoutes, InTurn, pieces};
 use crate::request::{NEIGHBORS, ROUTES, saved_interface};
 use crate::state::Control;
 use crate::state::routing::Network;
 use crate::state::shared::{Shared, lock};
+use crate::state::via::NamedNeighbor;
 
 /// Interfaces, then routes by prefix, then neighbours.
 pub(crate) fn save(shared: &Arc<Shared>) -> Box<dyn ShowRows<Saved>> {
@@ -32,19 +34,17 @@ pub(crate) fn save(shared: &Arc<Shared>) -> Box<dyn ShowRows<Saved>> {
 
 fn route(control: &Control, network: Network, source: RouteSource) -> Option<Saved> {
     let (vrf, prefix) = network;
-    let via: Vec<String> = control.stated(network, source)?.iter().map(ToString::to_string).collect();
-    let arguments = json!({ "prefix": prefix.to_string(), "via": via });
-    Some(in_vrf(control, vrf, ROUTES.saved("add", arguments)))
+    let route = Route { prefix, via: OneOrMany(control.stated(network, source)?) };
+    Some(in_vrf(control, vrf, ROUTES.saved("add", route.to_json().into())))
 }
 
 fn neighbor(control: &Control, added: &Neighbor<IpAddr>) -> Option<Saved> {
     let is_link_local = matches!(added.address, IpAddr::V6(address) if Family::is_link_local(address));
-    let address = match is_link_local {
-        true => format!("{}%{}", added.address, control.name_of(added.interface)),
-        false => added.address.to_string(),
-    };
-    let arguments = json!({ "address": address, "mac": added.mac?.to_string() });
-    Some(in_vrf(control, control.vrf_of(added.interface), NEIGHBORS.saved("add", arguments)))
+    let on = is_link_local.then(|| control.name_of(added.interface).into());
+    let address = NamedNeighbor { address: added.address, on };
+    let neighbor = StatedNeighbor { address, mac: MacAddress::new(added.mac?.0) };
+    let saved = NEIGHBORS.saved("add", neighbor.to_json().into());
+    Some(in_vrf(control, control.vrf_of(added.interface), saved))
 }
 
 /// A request in a VRF, which is named unless it is the default one, as is the table of the configuration that the entry belongs to.

@@ -3,16 +3,20 @@
 mod interfaces;
 
 use std::net::IpAddr;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use serde_json::{Value, json};
+use weir_config::OneOrMany;
 use weir_net::neighbor::own::OwnAddress;
 use weir_net::neighbor::{Neighbor, State};
+use weir_net::nexthop::Towards;
+use weir_net::rib::Hop;
 use weir_net::{RouteSource, VrfId};
-use weir_stage::{RequestError, Show, ShowRows, whole};
+use weir_stage::{Entry as _, RequestError, Show, ShowRows, columns, whole};
 
+use crate::config::{Route, StatedNeighbor};
+use crate::host::Differences;
 use crate::pieces::{AllRoutes, pieces};
 use crate::state::routing::{Network, Traffic, in_family};
 use crate::state::shared::{Shared, lock};
@@ -22,18 +26,23 @@ use crate::state::{Control, Routable};
 pub static SHOWS: &[Show] = &[
     Show {
         what: "routes",
-        columns: &["prefix", "via", "source", "active", "vrf"],
+        columns: columns!(Route, "source", "active", "vrf"),
         help: "Routes. Filter: a prefix, an address (the routes that cover it), a VRF, a source, or `learned` for known hosts",
     },
     Show {
+        what: "route-differences",
+        columns: &["prefix", "linux", "weir", "vrf"],
+        help: "What differs between the routes of Linux, where it speaks for a VRF, and those that Weir has of it: compared when it is asked for",
+    },
+    Show {
         what: "neighbors",
-        columns: &["address", "mac", "interface", "state", "source", "age", "vrf"],
+        columns: columns!(StatedNeighbor, "interface", "state", "source", "age", "vrf"),
         help: "Neighbours and where ARP or neighbour discovery stands with each; age in seconds. Filter: an address, interface, state, source or VRF",
     },
     Show {
         what: "nexthops",
         columns: &["index", "via", "interface", "packets", "bytes"],
-        help: "Next hops with what was forwarded by them. Filter: an address or an interface",
+        help: "Next hops, and inlets of the function, with what was forwarded by them. Filter: an address, an inlet or an interface",
     },
     Show {
         what: "addresses",
@@ -92,11 +101,14 @@ pub(crate) fn rows(
             Ok(pieces(shared, neighbors(control, filter), row))
         }
         "nexthops" => {
-            check_word(control, what, filter, &[])?;
+            let inlets: Vec<String> = control.function.inlets.iter().map(|inlet| format!("@{inlet}")).collect();
+            let inlets: Vec<&str> = inlets.iter().map(String::as_str).collect();
+            let others: &[_] = if inlets.is_empty() { &[] } else { &[("an inlet", inlets.as_slice())] };
+            check_word(control, what, filter, others)?;
             Ok(pieces(shared, next_hops(control, filter), |control, traffic| Some(hop_row(control, traffic))))
         }
         "interfaces" => interfaces::rows(shared, control, filter),
-        "addresses" | "fib" | "vrfs" if filter.is_some() => {
+        "addresses" | "fib" | "vrfs" | "route-differences" if filter.is_some() => {
             let word = filter.unwrap_or_default();
             Err(RequestError(format!(
                 "\"{word}\" selects nothing: the table '{what}' is shown whole; leave the word out"
@@ -107,6 +119,11 @@ pub(crate) fn rows(
             let six = addresses(control, control.six.neighbors.own_addresses());
             Ok(whole(four.into_iter().chain(six).collect()))
         }
+        "route-differences" if !control.hosts.are_any() => Err(RequestError(
+            "no Linux speaks for a VRF of this function: give it `linux = { netns = \"...\" }`, see docs/linux.md"
+                .to_owned(),
+        )),
+        "route-differences" => Ok(Box::new(Differences::new(shared))),
         "vrfs" => Ok(whole((0..control.vrfs.len() as VrfId).map(|vrf| vrf_row(control, vrf)).collect())),
         "fib" => Ok(whole(vec![fib(control)])),
         _ => Err(RequestError(format!("there is no table '{what}'"))),
@@ -120,8 +137,10 @@ fn states() -> Vec<&'static str> {
     State::ALL.iter().map(|state| state.name()).collect()
 }
 
+/// Of neighbours; a function has none.
 fn sources() -> Vec<&'static str> {
-    RouteSource::ALL.iter().map(|source| source.name()).collect()
+    let others = RouteSource::ALL.iter().filter(|source| **source != RouteSource::Function);
+    others.map(|source| source.name()).collect()
 }
 
 fn vrfs(control: &Control) -> Vec<&str> {
@@ -156,7 +175,7 @@ fn routes(shared: &Arc<Shared>, control: &Control, filter: Option<&str>) -> Resu
         // Hosts that were found by ARP are shown as neighbours, as elsewhere.
         return Ok(Box::new(AllRoutes::new(shared, |_, source| source != RouteSource::Learned, route_row)));
     };
-    if let Ok(wanted) = RouteSource::from_str(word) {
+    if let Some(wanted) = control.source(word) {
         return Ok(Box::new(AllRoutes::new(shared, move |_, source| source == wanted, route_row)));
     }
     if let Some(wanted) = control.vrf(word) {
@@ -171,10 +190,18 @@ fn routes(shared: &Arc<Shared>, control: &Control, filter: Option<&str>) -> Resu
     match <IpNet as weir_config::Scalar>::parse(word) {
         Ok(prefix) => Ok(whole(rows_to(control, [prefix].into_iter()))),
         Err(_) => Err(RequestError(format!(
-            "\"{word}\" selects no routes; write a prefix, an address, a source (connected, config, cli, linux, learned), or a VRF ({})",
+            "\"{word}\" selects no routes; write a prefix, an address, a source ({}), or a VRF ({})",
+            route_sources(control).join(", "),
             control.vrfs.join(", ")
         ))),
     }
+}
+
+/// What the sources of routes are called.
+fn route_sources(control: &Control) -> Vec<&str> {
+    let has_routes = !control.function.name.is_empty();
+    let all = RouteSource::ALL.into_iter().filter(|source| has_routes || *source != RouteSource::Function);
+    all.map(|source| control.source_name(source)).collect()
 }
 
 /// The routes of all sources to these prefixes, VRF by VRF.
@@ -195,14 +222,8 @@ fn route_row(control: &Control, network: Network, source: RouteSource) -> Option
     let is_active = in_family!(prefix, net => {
         rib.routes_to(vrf, net).find(|route| route.source() == source).map(|route| route.is_installed())
     })?;
-    let via: Vec<String> = control.stated(network, source)?.iter().map(ToString::to_string).collect();
-    Some(json!({
-        "prefix": prefix.to_string(),
-        "via": via,
-        "source": source.name(),
-        "active": is_active,
-        "vrf": control.vrf_name(vrf),
-    }))
+    let route = Route { prefix, via: OneOrMany(control.stated(network, source)?) };
+    Some(route.row(json!({ "source": control.source_name(source), "active": is_active, "vrf": control.vrf_name(vrf) })))
 }
 
 fn neighbors(control: &Control, filter: Option<&str>) -> Vec<Neighbor<IpAddr>> {
@@ -245,18 +266,30 @@ fn vrf_row(control: &Control, vrf: VrfId) -> Value {
 fn next_hops(control: &Control, filter: Option<&str>) -> Vec<Traffic> {
     let chosen = control.routing.traffic().filter(|traffic| {
         filter.is_none_or(|word| {
-            let via = traffic.next_hop.gateway.map(|gateway| gateway.to_string());
-            via.as_deref() == Some(word) || control.name_of(traffic.next_hop.interface) == word
+            let (via, interface) = hop_words(control, traffic.towards);
+            // Of an inlet, all that the function is told.
+            let is_of =
+                |via: &str| word.starts_with('@') && via.split_once(':').is_some_and(|(inlet, _)| inlet == word);
+            via.is_some_and(|via| via == word || is_of(&via)) || interface == Some(word)
         })
     });
     chosen.collect()
 }
 
+/// A next hop's gateway and interface, or an inlet.
+fn hop_words(control: &Control, towards: Towards) -> (Option<String>, Option<&str>) {
+    match towards {
+        Towards::Link(hop) => (hop.gateway.map(|gateway| gateway.to_string()), Some(control.name_of(hop.interface))),
+        Towards::Function(inlet) => (Some(control.via_of(Hop::Into(inlet)).to_string()), None),
+    }
+}
+
 fn hop_row(control: &Control, traffic: Traffic) -> Value {
+    let (via, interface) = hop_words(control, traffic.towards);
     json!({
         "index": traffic.index,
-        "via": traffic.next_hop.gateway.map(|gateway| gateway.to_string()),
-        "interface": control.name_of(traffic.next_hop.interface),
+        "via": via,
+        "interface": interface,
         "packets": traffic.packets,
         "bytes": traffic.bytes,
     })
@@ -297,6 +330,8 @@ fn fib(control: &Control) -> Value {
 pub(crate) fn gauges(shared: &Shared) -> Vec<(&'static str, &'static str, f64)> {
     let control = &*lock(shared);
     let memory = control.routing.memory();
+    let losses = control.hosts.all_frames().map(|frames| frames.losses());
+    let (refused, lost) = losses.fold((0, 0), |(refused, lost), more| (refused + more.0, lost + more.1));
     vec![
         ("routes", "Routes of all sources", control.routing.rib().len() as f64),
         ("fib_prefixes", "Prefixes that workers look up in", control.routing.prefixes() as f64),
@@ -309,6 +344,13 @@ pub(crate) fn gauges(shared: &Shared) -> Vec<(&'static str, &'static str, f64)> 
             "Most routes, hops and neighbours worked on at once, for which the slow path had to wait",
             shared.longest() as f64,
         ),
+        (
+            "linux_route_differences",
+            "Routes that differed between Linux and Weir at the last comparison",
+            control.hosts.differences() as f64,
+        ),
+        ("linux_frames_refused", "Frames for Linux that it did not take", refused as f64),
+        ("linux_frames_lost", "Frames of Linux's that there was no buffer or interface for", lost as f64),
         ("duplicate_addresses", "Own addresses that another station was heard using", control.duplicates() as f64),
     ]
 }

@@ -9,6 +9,8 @@ mod discovery;
 mod errors;
 mod exit;
 mod fragments;
+mod host;
+mod lines;
 mod options;
 mod parcel;
 mod redirect;
@@ -24,11 +26,13 @@ use weir_net::pending::Pending;
 use weir_net::reassembly::Reassembly;
 use weir_packet::{Batch, Held, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
-use weir_wire::{Ethernet, MacAddr};
+use weir_wire::{Ethernet, MacAddr, View};
 
 pub(crate) use exit::Exit;
 
+use crate::fast::inlet::InletKeys;
 use crate::fast::punt::PuntReason;
+use crate::lines::{Punt, Side};
 use crate::state::Told;
 use crate::state::shared::{Hold, Shared, lock};
 use crate::{InterfaceId, NO_INTERFACE, Tags};
@@ -38,6 +42,9 @@ use parcel::{Origin, Parcel};
 /// The longest that a change made by a request may wait for the slow path to act on it, nanoseconds.
 const ATTENTION: u64 = 10_000_000;
 
+/// How long a frame of Linux's may wait, nanoseconds.
+const ATTENTION_TO_LINUX: u64 = 150_000;
+
 /// A neighbour: an interface and an address on its link.
 type NeighborKey = (InterfaceId, IpAddr);
 
@@ -46,9 +53,12 @@ pub(crate) struct SlowPath {
     shared: Arc<Shared>,
     waiting: Pending<NeighborKey, Parcel>,
     fragments: Reassembly<Parcel, Original>,
-    kind: Key<PuntReason>,
+    kind: Key<Punt>,
+    inlet: Option<InletKeys>,
     ports: usize,
     seed: u64,
+    /// Whether Linux speaks for any VRF.
+    has_hosts: bool,
     /// The identification of the last IPv6 packet that was sent in fragments, and what makes others unable to guess the next one.
     identification: u32,
     secret: RandomState,
@@ -65,59 +75,71 @@ pub(crate) struct Room {
 }
 
 /// One call of the stage: what it may change, and where packets go.
-struct Turn<'a, 'o> {
+struct Call<'a, 'o> {
     control: Hold<'a>,
     waiting: &'a mut Pending<NeighborKey, Parcel>,
     fragments: &'a mut Reassembly<Parcel, Original>,
     out: &'a mut Out<'o>,
-    kind: Key<PuntReason>,
+    kind: Key<Punt>,
+    inlet: Option<InletKeys>,
     seed: u64,
     identification: &'a mut u32,
     secret: &'a RandomState,
 }
 
 impl SlowPath {
-    pub(crate) fn new(shared: Arc<Shared>, room: &Room, kind: Key<PuntReason>, ports: usize, seed: u64) -> SlowPath {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        room: &Room,
+        (kind, inlet): (Key<Punt>, Option<InletKeys>),
+        ports: usize,
+        seed: u64,
+    ) -> SlowPath {
         let waiting = Pending::new(room.per_neighbor, room.waiting);
         let fragments = Reassembly::new(room.fragments);
-        SlowPath { shared, waiting, fragments, kind, ports, seed, identification: 0, secret: RandomState::new() }
+        let (has_hosts, secret) = (lock(&shared).hosts.are_any(), RandomState::new());
+        SlowPath { shared, waiting, fragments, kind, inlet, ports, seed, has_hosts, identification: 0, secret }
     }
 
-    fn turn<'a, 'o>(&'a mut self, out: &'a mut Out<'o>) -> Turn<'a, 'o> {
-        let SlowPath { shared, waiting, fragments, kind, seed, identification, secret, .. } = self;
-        Turn { control: lock(shared), waiting, fragments, out, kind: *kind, seed: *seed, identification, secret }
+    fn call<'a, 'o>(&'a mut self, out: &'a mut Out<'o>) -> Call<'a, 'o> {
+        let SlowPath { shared, waiting, fragments, kind, inlet, seed, identification, secret, .. } = self;
+        let (kind, inlet, seed) = (*kind, *inlet, *seed);
+        Call { control: lock(shared), waiting, fragments, out, kind, inlet, seed, identification, secret }
     }
 }
 
 /// What [`SlowPath`] declares.
-pub(crate) fn declaration(ports: usize, kind: Key<PuntReason>) -> Declaration {
-    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port, kind.into()]).polled()
+pub(crate) fn declaration(ports: usize, kind: Key<Punt>, inlet: Option<InletKeys>) -> Declaration {
+    let declaration = Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port, kind.into()]).polled();
+    inlet.map_or(declaration.clone(), |keys| declaration.writes(&keys.lanes()))
 }
 
 impl Stage for SlowPath {
     fn declare(&self) -> Declaration {
-        declaration(self.ports, self.kind)
+        declaration(self.ports, self.kind, self.inlet)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let mut turn = self.turn(out);
-        // What a request changed since the last turn comes first: it must not hit packets that came after it.
-        turn.work_off();
+        let mut call = self.call(out);
+        // What a request changed since the last call comes first: it must not hit packets that came after it.
+        call.work_off();
         for slot in batch.slots() {
-            let kind = batch.lanes.get(turn.kind, slot);
+            let punt = batch.lanes.get(call.kind, slot);
             if let Some(packet) = batch.hold(slot) {
-                turn.handle(kind, packet);
+                call.handle(punt, packet);
             }
         }
-        turn.work_off();
+        call.work_off();
     }
 
     fn poll(&mut self, out: &mut Out<'_>) -> u64 {
-        let (now, later) = (out.now(), out.look_again(ATTENTION));
-        let mut turn = self.turn(out);
-        let next = turn.control.tick(now).min(turn.expire_fragments());
-        let next = next.min(turn.announce());
-        turn.work_off();
+        let now = out.now();
+        let later = out.look_again(if self.has_hosts { ATTENTION_TO_LINUX } else { ATTENTION });
+        let mut call = self.call(out);
+        call.hear_linux();
+        let next = call.control.tick(now).min(call.expire_fragments());
+        let next = next.min(call.announce());
+        call.work_off();
         next.min(later)
     }
 
@@ -131,16 +153,20 @@ impl Stage for SlowPath {
     }
 }
 
-impl Turn<'_, '_> {
-    fn handle(&mut self, kind: PuntReason, mut packet: Held) {
-        let Some(origin) = self.origin_of(kind, &mut packet) else {
+impl Call<'_, '_> {
+    fn handle(&mut self, punt: Punt, mut packet: Held) {
+        let Some(origin) = self.origin_of(punt, &mut packet) else {
             return self.out.send(packet, Exit::InterfaceGone);
         };
         let parcel = Parcel { packet, origin };
-        match kind {
+        if let Some(line) = origin.line.filter(|line| line.side == Side::To) {
+            return self.stopped_before_line(parcel, line, punt.reason);
+        }
+        match punt.reason {
             PuntReason::Arp => self.arp(parcel),
             PuntReason::Nd => self.discovery(parcel),
             PuntReason::Local => self.arrive(parcel),
+            PuntReason::Host => self.give_to_linux(parcel),
             PuntReason::TtlExpired => self.ttl_expired(parcel),
             PuntReason::NoRoute => self.no_route(parcel),
             PuntReason::BeyondScope => self.beyond_scope(parcel),
@@ -149,16 +175,23 @@ impl Turn<'_, '_> {
             PuntReason::Unresolved | PuntReason::TooBig | PuntReason::Rejected | PuntReason::Originated => {
                 self.route(parcel)
             }
+            // Functions' own, which they do not hand on.
+            PuntReason::UnknownSource | PuntReason::Fragment => self.end(parcel, Exit::Undecided),
         }
     }
 
     /// Where a packet came from; what came in by an interface loses its tags. `None` if that is gone.
-    fn origin_of(&self, kind: PuntReason, packet: &mut Held) -> Option<Origin> {
-        if kind == PuntReason::Originated {
+    fn origin_of(&self, punt: Punt, packet: &mut Held) -> Option<Origin> {
+        if let Some(line) = punt.line {
+            let (interface, vrf) = self.control.lines.interface();
+            let station = Ethernet::view(packet.packet().bytes()).map_or(MacAddr::ZERO, |header| header.source);
+            return Some(Origin { station, line: Some(line), ..Origin::of(interface, vrf) });
+        }
+        if punt.reason == PuntReason::Originated {
             return Some(Origin::from_mac(MacAddr(*packet.packet().window(0))));
         }
         let interface = self.take_tags_off(packet)?;
-        Some(Origin { interface, vrf: self.control.routing.fib().ingress().vrf_of(interface), is_own: false })
+        Some(Origin::of(interface, self.control.routing.fib().ingress().vrf_of(interface)))
     }
 
     /// The interface that a packet came in by, whose tags are taken off: all of the slow path looks at frames without. `None` if the
@@ -223,8 +256,14 @@ impl Turn<'_, '_> {
     /// Lets go what waited for a neighbour that is known now, or never will be.
     fn follow<A: Protocol>(&mut self, event: Event<A>) {
         match event {
-            Event::Resolved { interface, address, .. } => self.let_go((interface, address.into())),
-            Event::Failed { interface, address } => self.give_up((interface, address.into()), true),
+            Event::Resolved { interface, address, mac } => {
+                self.tell_linux(interface, address, Some(mac));
+                self.let_go((interface, address.into()));
+            }
+            Event::Failed { interface, address } => {
+                self.tell_linux(interface, address, None);
+                self.give_up((interface, address.into()), true);
+            }
             Event::Removed { interface, address } => self.give_up((interface, address.into()), false),
             Event::Send { .. } | Event::Changed { .. } | Event::DuplicateAddress { .. } | Event::OwnAddress { .. } => {}
         }
@@ -261,7 +300,7 @@ fn put_tags_on(frame: &mut Packet, tags: Tags) -> bool {
 
 /// What a packet that a function of a VRF made has for a destination MAC address on its way to the slow path, which says where it is from.
 pub(crate) fn made_in(vrf: u16) -> MacAddr {
-    Origin { interface: NO_INTERFACE, vrf, is_own: true }.to_mac()
+    Origin::of(NO_INTERFACE, vrf).own().to_mac()
 }
 
 /// Bytes of the Ethernet header of a frame without tags.

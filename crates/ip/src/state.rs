@@ -33,6 +33,9 @@ use weir_wire::MacAddr;
 
 pub(crate) use side::{Routable, Side, Told};
 
+use crate::config::Function;
+use crate::host::Hosts;
+use crate::lines::{Line, LineSide};
 use crate::load::{General, Wanted};
 use crate::slow::answer::{ERRORS, ErrorKind};
 use crate::state::addresses::Addresses;
@@ -56,31 +59,6 @@ pub(crate) struct Link {
     pub(crate) vrf: VrfId,
 }
 
-/// What became of a neighbour that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard {
-    /// The interface on whose link it is.
-    pub interface: InterfaceId,
-    /// Its address.
-    pub address: IpAddr,
-    /// Whether it answered; otherwise it did not, or is gone.
-    pub is_known: bool,
-}
-
-impl Heard {
-    fn of<A: Routable>(event: &Event<A>) -> Option<Heard> {
-        let (interface, address, is_known) = match *event {
-            Event::Resolved { interface, address, .. } => (interface, address, true),
-            Event::Failed { interface, address } | Event::Removed { interface, address } => (interface, address, false),
-            _ => return None,
-        };
-        Some(Heard { interface, address: address.into(), is_known })
-    }
-}
-
-/// Events that are kept for the function at most; it takes them every few milliseconds.
-const MOST_HEARD: usize = 65_536;
-
 /// All that the control side knows.
 #[derive(Debug)]
 pub(crate) struct Control {
@@ -89,6 +67,8 @@ pub(crate) struct Control {
     pub(crate) ledger: Ledger,
     /// Names of the VRFs, by number.
     pub(crate) vrfs: Vec<String>,
+    /// What routes may lead into.
+    pub(crate) function: Function,
     pub(crate) routing: Routing,
     /// Addresses and neighbours of IPv4.
     pub(crate) four: Side<Ipv4Addr>,
@@ -107,17 +87,19 @@ pub(crate) struct Control {
     pub(crate) missing: Missing,
     /// Routes that name interfaces.
     pub(crate) named: Named,
+    /// What is kept for Linux.
+    pub(crate) hosts: Hosts,
     /// Own addresses, broadcasts and connected networks that there was no room for.
     pub(crate) refused: BTreeMap<Network, Refusal>,
     /// What the slow path has to do: messages to send, packets to let go.
     outbox: Vec<Told>,
-    /// What became of neighbours, for the function that stands on the layer, if it asked for that.
-    heard: Option<Vec<Heard>>,
     /// When the counters of next hops are looked at again.
     next_look: u64,
     neighbor_limits: Limits,
     /// What hosts are told of the router, by interface.
     pub(crate) advertisements: BTreeMap<String, Advertise>,
+    /// Lines of the function's.
+    pub(crate) lines: LineSide,
 }
 
 /// Time between two looks at the counters of next hops, which tell what neighbours are in use.
@@ -144,7 +126,7 @@ impl Control {
     pub(crate) fn new(
         interfaces: Interfaces,
         received: Arc<Counters>,
-        vrfs: Vec<String>,
+        (vrfs, function): (Vec<String>, Function),
         routing: Routing,
         neighbor_limits: Limits,
         seed: u64,
@@ -157,6 +139,7 @@ impl Control {
             four: Side::new(vrfs.len(), timing, neighbor_limits, seed),
             six: Side::new(vrfs.len(), timing_of_ipv6(timing), limits_of_ipv6(neighbor_limits), seed),
             vrfs,
+            function,
             listeners: Listeners::new(seed),
             advertiser: Advertiser::new(seed),
             proxy_arp: HashSet::new(),
@@ -165,20 +148,22 @@ impl Control {
             identification: 0,
             missing: Missing::default(),
             named: Named::default(),
+            hosts: Hosts::default(),
             refused: BTreeMap::new(),
             outbox: Vec::new(),
-            heard: None,
             next_look: 0,
             neighbor_limits,
             advertisements: BTreeMap::new(),
+            lines: LineSide::default(),
         }
     }
 
     /// Becomes what a checked configuration wants, before anybody uses it. Answers the routes that the tables have no room for.
     pub(crate) fn reconcile(&mut self, wanted: Wanted, now: u64) -> Vec<(Network, Refusal)> {
-        let Wanted { general, interfaces, routes, neighbors } = wanted;
+        let Wanted { general, interfaces, routes, neighbors, lines } = wanted;
         self.reconcile_general(general, now);
         let ids = self.place_interfaces(&interfaces, now);
+        self.lines.set(lines.as_ref(), &self.interfaces);
         let neighbors = neighbors_on(&neighbors, &ids);
         let gone = self.unwanted_neighbors(&neighbors);
         self.remove_neighbors(&gone);
@@ -210,6 +195,17 @@ impl Control {
     /// The number of a VRF.
     pub(crate) fn vrf(&self, name: &str) -> Option<VrfId> {
         self.vrfs.iter().zip(0..).find(|(known, _)| *known == name).map(|(_, vrf)| vrf)
+    }
+
+    /// What a source is called.
+    pub(crate) fn source_name(&self, source: RouteSource) -> &str {
+        let is_named = source == RouteSource::Function && !self.function.name.is_empty();
+        if is_named { &self.function.name } else { source.name() }
+    }
+
+    /// The source of this name.
+    pub(crate) fn source(&self, name: &str) -> Option<RouteSource> {
+        RouteSource::ALL.into_iter().find(|source| self.source_name(*source) == name)
     }
 
     /// The name of a VRF.
@@ -364,10 +360,6 @@ impl Control {
         let events: Vec<Event<A>> = backlog.drain(..most.min(backlog.len())).collect();
         events.iter().for_each(|event| self.absorb_one(event));
         let done = events.len();
-        if let Some(heard) = &mut self.heard {
-            let room = MOST_HEARD.saturating_sub(heard.len());
-            heard.extend(events.iter().filter_map(Heard::of).take(room));
-        }
         self.outbox.extend(events.into_iter().map(A::told));
         if self.knows_neighbors() {
             self.open_waiting();
@@ -401,11 +393,6 @@ impl Control {
     fn host<A: Family>(&self, interface: InterfaceId, address: A) -> Network {
         let address: IpAddr = address.into();
         (self.vrf_of(interface), address.into())
-    }
-
-    /// What became of neighbours since the last call; nothing is kept before the first.
-    pub(crate) fn take_heard(&mut self) -> Vec<Heard> {
-        self.heard.replace(Vec::new()).unwrap_or_default()
     }
 
     /// What the slow path has to do.
@@ -547,6 +534,13 @@ impl Control {
     /// Whether another error of this kind may be sent now.
     pub(crate) fn may_send_error(&mut self, kind: ErrorKind, now: u64) -> bool {
         self.icmp.take(now, kind as usize)
+    }
+
+    /// The same of one about a packet of a line, if it is of one.
+    pub(crate) fn may_tell(&mut self, line: Option<Line>, kind: ErrorKind, now: u64) -> bool {
+        let Some(line) = line else { return self.may_send_error(kind, now) };
+        let Control { lines, icmp, .. } = self;
+        lines.may_tell(now, line, || icmp.take(now, kind as usize))
     }
 
     /// The identification of the next packet that the router itself sends.

@@ -32,7 +32,7 @@ fn function(domain: &Domain) -> Interfaces {
 
 fn add(interfaces: &mut Interfaces, tags: Tags) -> u16 {
     let name = format!("{tags}");
-    interfaces.add(Fresh { name, port: Some(1), tags, vrf: 0, mtu: None, enabled: true, is_inlet: false }).unwrap()
+    interfaces.add(Fresh { name, port: Some(1), tags, vrf: 0, mtu: None, enabled: true, tunnel: None }).unwrap()
 }
 
 fn tags(list: &[(u16, u16)]) -> Tags {

@@ -33,7 +33,7 @@ fn interfaces(limit: u16, domain: &Domain) -> Interfaces {
 }
 
 fn fresh(name: String, port: Option<u8>, tags: Tags) -> Fresh {
-    Fresh { name, port, tags, vrf: 0, mtu: None, enabled: true, is_inlet: false }
+    Fresh { name, port, tags, vrf: 0, mtu: None, enabled: true, tunnel: None }
 }
 
 fn tags(list: &[(u16, u16)]) -> Tags {

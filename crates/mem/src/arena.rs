@@ -136,7 +136,29 @@ impl<T: Zeroable> HugeSlice<T> {
     pub fn sparse(elements: usize) -> Result<Self, Error> {
         Self::mapped(elements, transparent)
     }
+}
 
+impl<T> HugeSlice<T> {
+    /// Elements that are more than zeroes, made one by one: the first by `make(0)`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`HugeSlice::new`].
+    pub fn from_fn(elements: usize, mut make: impl FnMut(usize) -> T) -> Result<Self, Error> {
+        let mut slice = Self::mapped(elements, |size| huge(size).or_else(|_| transparent(size)))?;
+        // Should `make` panic, nothing is dropped but the mapping: what was made by then leaks.
+        slice.elements = 0;
+        for n in 0..elements {
+            // SAFETY: `elements` values fit the mapping, and `n` is below that; of a type without size, any address is as good.
+            let place = unsafe { slice.start.add(n) };
+            // SAFETY: aligned (pages are) and ours; nothing is there that would have to be dropped.
+            unsafe { place.write(make(n)) };
+        }
+        slice.elements = elements;
+        Ok(slice)
+    }
+
+    /// Memory for so many values, of which none may be read before it is written unless zeroes are one.
     fn mapped(elements: usize, large: impl Fn(usize) -> Result<Mapped, Error>) -> Result<Self, Error> {
         const { assert!(align_of::<T>() <= BASE, "pages are aligned to 4 KiB") };
         let too_large = Error::TooLarge { elements };
@@ -151,9 +173,7 @@ impl<T: Zeroable> HugeSlice<T> {
             if size < WORTH_ONE || BASE_ONLY.load(Ordering::Relaxed) { base(size)? } else { large(size)? };
         Ok(Self { start: start.cast(), elements, bytes, pages })
     }
-}
 
-impl<T> HugeSlice<T> {
     /// Bytes mapped, a multiple of the page size.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -171,7 +191,7 @@ impl<T> Deref for HugeSlice<T> {
     #[inline(always)]
     fn deref(&self) -> &[T] {
         // SAFETY: `start` is aligned (to a page, or dangling when nothing is held) and maps `elements` initialised
-        // values (zeroes are valid: `T: Zeroable`) until drop; `&self` keeps writers without interior mutability out.
+        // values (zeroes of a `T: Zeroable`, or what `from_fn` wrote) until drop; `&self` keeps writers without interior mutability out.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.elements) }
     }
 }
@@ -193,6 +213,9 @@ impl<T> fmt::Debug for HugeSlice<T> {
 
 impl<T> Drop for HugeSlice<T> {
     fn drop(&mut self) {
+        let elements: *mut [T] = &mut **self;
+        // SAFETY: they are initialised, as for `deref`, and nobody sees them after this; of a `T: Zeroable` there is nothing to drop.
+        unsafe { std::ptr::drop_in_place(elements) };
         if self.bytes > 0 {
             unmap(self.start.cast(), self.bytes);
         }
@@ -276,6 +299,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_was_made_is_there_and_is_dropped_once() {
+        for elements in [0, 1, 1000, HUGE / 16] {
+            let counted = std::rc::Rc::new(());
+            let slice = HugeSlice::from_fn(elements, |n| (n, std::rc::Rc::clone(&counted))).unwrap();
+            assert!(slice.iter().enumerate().all(|(n, (made, _))| n == *made) && slice.len() == elements);
+            assert_eq!(std::rc::Rc::strong_count(&counted), elements + 1);
+            drop(slice);
+            assert_eq!(std::rc::Rc::strong_count(&counted), 1);
+        }
+        let units = HugeSlice::from_fn(3, |_| ()).unwrap();
+        assert_eq!((units.len(), units.bytes()), (3, 0));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! | [`route_source`] | who made an entry, and who is preferred |
 //! | [`interface`] | an address on an interface: own, broadcast, network, on link |
 //! | [`rib`] | the routes of all sources; what of them the FIB must hold, as a list of changes |
-//! | [`nexthop`] | (interface, gateway) pairs behind numbers that know when they were reused |
+//! | [`nexthop`] | (interface, gateway) pairs, and inlets of functions, behind numbers that know when they were reused |
 //! | [`group`] | equal-cost sets with sticky buckets |
 //! | [`neighbor`] | ARP (RFC 826) and neighbour discovery with the states of RFC 4861, own addresses after RFC 5227 and RFC 4862 |
 //! | [`advertise`] | when a router tells hosts of itself, RFC 4861 section 6.2 |
@@ -20,6 +20,7 @@
 //! | [`reassembly`] | reassembly: RFC 791, and RFC 8200 section 4.5 |
 //! | [`limit`] | token buckets |
 //! | [`listener`] | multicast groups that the router listens to, RFC 3810 |
+//! | [`mirror`] | what messages tell of another routing table, the kernel's or a daemon's |
 //! | [`pending`] | what waits for an answer |
 
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod icmp6;
 pub mod interface;
 pub mod limit;
 pub mod listener;
+pub mod mirror;
 pub mod neighbor;
 pub mod nexthop;
 pub mod pending;

@@ -1,7 +1,8 @@
 //! Next hops behind numbers: what a forwarding table holds instead of (interface, gateway).
 //!
 //! There is one space of numbers for both families: a route of IPv4 may go by a gateway with an IPv6 address (RFC 8950), and the next hop
-//! that it shares with routes of IPv6 is the same.
+//! that it shares with routes of IPv6 is the same. Inlets of functions are numbered among next hops: what a route leads to is one number,
+//! and equal cost, counters and the grace before a number is another's are the same for both.
 
 use crate::family::Family;
 use crate::interface::InterfaceId;
@@ -29,6 +30,70 @@ impl NextHop {
     /// As [`NextHop::neighbor`], for who knows neighbours of one family only; `None` if the gateway is of the other one.
     pub fn neighbor_in<A: Family>(self, destination: A) -> Option<A> {
         A::of(self.neighbor(destination))
+    }
+}
+
+/// An inlet of a function's graph, with what the function is told of the packets that come there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Inlet {
+    /// Which of the function's inlets.
+    pub number: u16,
+    /// What is told: a subscriber, a softwire, a translation, whatever the function calls by a number. [`Inlet::NOBODY`]: it finds out
+    /// itself.
+    pub argument: u32,
+}
+
+impl Inlet {
+    /// The argument of a route that names nobody in particular: the function looks at the packet.
+    pub const NOBODY: u32 = u32::MAX;
+}
+
+impl fmt::Display for Inlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.argument {
+            Inlet::NOBODY => write!(f, "inlet {}", self.number),
+            argument => write!(f, "inlet {} argument {argument}", self.number),
+        }
+    }
+}
+
+/// What a number of a [`NextHopStore`] stands for: where packets go on that are led there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Towards {
+    /// Out by an interface.
+    Link(NextHop),
+    /// Into a function.
+    Function(Inlet),
+}
+
+impl Towards {
+    /// The next hop, where packets leave by an interface.
+    pub const fn link(self) -> Option<NextHop> {
+        match self {
+            Towards::Link(next_hop) => Some(next_hop),
+            Towards::Function(_) => None,
+        }
+    }
+}
+
+impl From<NextHop> for Towards {
+    fn from(next_hop: NextHop) -> Towards {
+        Towards::Link(next_hop)
+    }
+}
+
+impl From<Inlet> for Towards {
+    fn from(inlet: Inlet) -> Towards {
+        Towards::Function(inlet)
+    }
+}
+
+impl fmt::Display for Towards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Towards::Link(next_hop) => next_hop.fmt(f),
+            Towards::Function(inlet) => inlet.fmt(f),
+        }
     }
 }
 
@@ -79,15 +144,15 @@ pub struct Acquired {
 
 #[derive(Debug)]
 struct Held {
-    next_hop: NextHop,
+    towards: Towards,
     references: u32,
 }
 
-/// All next hops in use, each once, with a count of its users.
+/// All next hops and inlets in use, each once, with a count of its users.
 #[derive(Debug)]
 pub struct NextHopStore {
     slots: Slots<Held>,
-    by_next_hop: HashMap<NextHop, NextHopId>,
+    numbers: HashMap<Towards, NextHopId>,
 }
 
 impl NextHopStore {
@@ -97,20 +162,21 @@ impl NextHopStore {
     /// An empty store for up to `capacity` next hops; more than [`NextHopStore::MAX_CAPACITY`] counts as that.
     pub fn new(capacity: u32) -> Self {
         let capacity = capacity.min(Self::MAX_CAPACITY);
-        NextHopStore { slots: Slots::new(capacity), by_next_hop: HashMap::new() }
+        NextHopStore { slots: Slots::new(capacity), numbers: HashMap::new() }
     }
 
     /// The number of `next_hop`, with one user more; `None` if it is new and all places are taken or wait for
     /// [`NextHopStore::recycle`].
-    pub fn acquire(&mut self, next_hop: NextHop) -> Option<Acquired> {
-        if let Some(&id) = self.by_next_hop.get(&next_hop) {
+    pub fn acquire(&mut self, next_hop: impl Into<Towards>) -> Option<Acquired> {
+        let towards = next_hop.into();
+        if let Some(&id) = self.numbers.get(&towards) {
             let held = self.slots.get_mut(id.place())?;
             held.references += 1;
             return Some(Acquired { id, fresh: false });
         }
-        let (index, generation) = self.slots.insert(Held { next_hop, references: 1 })?;
+        let (index, generation) = self.slots.insert(Held { towards, references: 1 })?;
         let id = NextHopId { index, generation };
-        self.by_next_hop.insert(next_hop, id);
+        self.numbers.insert(towards, id);
         Some(Acquired { id, fresh: true })
     }
 
@@ -123,24 +189,24 @@ impl NextHopStore {
             return false;
         }
         if let Some(held) = self.slots.remove(id.place()) {
-            self.by_next_hop.remove(&held.next_hop);
+            self.numbers.remove(&held.towards);
         }
         true
     }
 
     /// What `id` stands for; `None` if it is gone.
-    pub fn get(&self, id: NextHopId) -> Option<NextHop> {
-        self.slots.get(id.place()).map(|held| held.next_hop)
+    pub fn get(&self, id: NextHopId) -> Option<Towards> {
+        self.slots.get(id.place()).map(|held| held.towards)
     }
 
     /// The number of `next_hop`, if it is in use.
-    pub fn find(&self, next_hop: NextHop) -> Option<NextHopId> {
-        self.by_next_hop.get(&next_hop).copied()
+    pub fn find(&self, next_hop: impl Into<Towards>) -> Option<NextHopId> {
+        self.numbers.get(&next_hop.into()).copied()
     }
 
     /// All next hops in use, by number.
-    pub fn iter(&self) -> impl Iterator<Item = (NextHopId, NextHop)> {
-        self.slots.iter().map(|((index, generation), held)| (NextHopId { index, generation }, held.next_hop))
+    pub fn iter(&self) -> impl Iterator<Item = (NextHopId, Towards)> {
+        self.slots.iter().map(|((index, generation), held)| (NextHopId { index, generation }, held.towards))
     }
 
     /// Next hops in use.
@@ -185,9 +251,9 @@ mod tests {
         let second = store.acquire(hop(2)).unwrap().id;
         assert_eq!((first.index(), second.index()), (0, 0));
         assert_ne!(first.generation(), second.generation());
-        assert_eq!((store.get(first), store.get(second)), (None, Some(hop(2))));
+        assert_eq!((store.get(first), store.get(second)), (None, Some(hop(2).into())));
         assert!(!store.release(first), "a stale number releases nothing");
-        assert_eq!(store.get(second), Some(hop(2)));
+        assert_eq!(store.get(second), Some(hop(2).into()));
     }
 
     #[test]
@@ -201,8 +267,24 @@ mod tests {
             .map(|next_hop| (next_hop, store.acquire(next_hop).unwrap()))
             .collect();
         assert_eq!(store.len(), 80_000 + 7);
-        assert!(ids.iter().all(|(next_hop, acquired)| store.get(acquired.id) == Some(*next_hop)));
+        assert!(ids.iter().all(|(next_hop, acquired)| store.get(acquired.id) == Some((*next_hop).into())));
         assert_eq!(hop(3).to_string(), "via 10.0.0.1 interface 3");
+    }
+
+    #[test]
+    fn inlets_are_numbered_among_next_hops() {
+        let mut store = NextHopStore::new(4);
+        let inlet = |number, argument| Inlet { number, argument };
+        let first = store.acquire(inlet(1, 7)).unwrap();
+        let same = store.acquire(inlet(1, 7)).unwrap();
+        assert_eq!((first.fresh, same.fresh, first.id), (true, false, same.id));
+        let others = [Towards::from(inlet(1, 8)), inlet(2, 7).into(), hop(1).into()];
+        let ids = others.map(|other| store.acquire(other).unwrap().id);
+        assert!(ids.iter().zip(others).all(|(id, other)| *id != first.id && store.get(*id) == Some(other)));
+        assert!(!store.release(first.id) && store.release(first.id));
+        assert_eq!((store.get(first.id), store.find(inlet(1, 7))), (None, None));
+        assert_eq!(inlet(3, 9).to_string(), "inlet 3 argument 9");
+        assert_eq!(Towards::from(inlet(3, Inlet::NOBODY)).to_string(), "inlet 3");
     }
 
     #[test]

@@ -124,6 +124,20 @@ impl<T, K: Copy + Ord + Hash> Reassembly<T, K> {
         Reassembly { most_of_one, ..self }
     }
 
+    /// Whether there is no room for another fragment of this packet.
+    pub fn is_full(&self, whole: K) -> bool {
+        self.held >= self.most || (self.packets.len() >= self.most && !self.packets.contains_key(&whole))
+    }
+
+    /// Gives up the packet that has waited longest: its pieces in order, of which there may be none. `None` if nothing waits.
+    ///
+    /// Who makes room by this before it adds lets a flood of fragments drive out its own: honest pieces of a packet come close together. A room that
+    /// stays full until time is over would keep everybody's fragments out for as long, at the price of as many packets as there is room for.
+    pub fn give_up_oldest(&mut self) -> Option<Vec<T>> {
+        let &(_, whole) = self.deadlines.first()?;
+        Some(self.remove(whole))
+    }
+
     /// Takes a fragment that came at time `now`.
     pub fn add(&mut self, now: u64, whole: K, piece: Piece, item: T) -> Verdict<T> {
         if !self.packets.contains_key(&whole) {

@@ -3,7 +3,8 @@
 //! A route is a VRF, a prefix of either family, an [`RouteSource`], and a set of hops ([`Hop`]). Per prefix the most preferred source wins
 //! who has a usable hop. A hop is usable while the link of its interface is up; a gateway without an interface is looked up among the networks that
 //! are connected in the route's VRF (routes of [`RouteSource::Connected`] out of an interface), and only there. Hops of one set share the traffic;
-//! those that are not usable are left out, and come back by themselves. A route may also lead nowhere ([`Discard`]).
+//! those that are not usable are left out, and come back by themselves. A route may also lead into a function ([`Hop::Into`], which is always
+//! usable), or nowhere ([`Discard`]).
 //!
 //! What routes lead to has no family: a set of hops, a next hop or a group is the same for routes of all VRFs and both families. So
 //! a route of IPv4 may go by routers with IPv6 addresses (RFC 8950).
@@ -38,7 +39,7 @@ mod view;
 use crate::family::Family;
 use crate::group::{Buckets, GroupId, GroupStore, MAX_MEMBERS};
 use crate::interface::InterfaceId;
-use crate::nexthop::{NextHop, NextHopId, NextHopStore};
+use crate::nexthop::{NextHopId, NextHopStore, Towards};
 use crate::route_source::RouteSource;
 use crate::vrf::VrfId;
 use behind::Behind;
@@ -58,7 +59,7 @@ pub use view::RouteView;
 /// What a route leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// One next hop.
+    /// One next hop, or an inlet.
     NextHop(NextHopId),
     /// An equal-cost set.
     Group(GroupId),
@@ -69,12 +70,12 @@ pub enum Target {
 /// Something that the forwarding table has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The place of this next hop holds this from now on; `None`: nothing points to it any more.
+    /// The place of this next hop or inlet holds this from now on; `None`: nothing points to it any more.
     NextHop {
         /// Which place.
         id: NextHopId,
         /// What it holds.
-        now: Option<NextHop>,
+        now: Option<Towards>,
     },
     /// The place of this group holds these buckets from now on; `None`: nothing points to it any more.
     Group {
@@ -489,10 +490,10 @@ fn check_hops<P: Routed>(hops: &[Bound]) -> Result<(), RouteError> {
     Ok(())
 }
 
-fn acquire(store: &mut NextHopStore, next_hop: NextHop, changes: &mut Vec<Change>) -> Option<NextHopId> {
-    let acquired = store.acquire(next_hop)?;
+fn acquire(store: &mut NextHopStore, towards: Towards, changes: &mut Vec<Change>) -> Option<NextHopId> {
+    let acquired = store.acquire(towards)?;
     if acquired.fresh {
-        changes.push(Change::NextHop { id: acquired.id, now: Some(next_hop) });
+        changes.push(Change::NextHop { id: acquired.id, now: Some(towards) });
     }
     Some(acquired.id)
 }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 /// The maker of a route or neighbour. The order is the preference: where several sources have an entry for the same
 /// key, the first of them wins, and the next one takes over when it goes.
 ///
-/// What is attached to the router is the truth; after it comes what a person typed just now, then what a person wrote down,
-/// then what others say: a command takes effect, and what it covered comes back when it is taken back.
+/// What is attached to the router is the truth; after it comes what a person typed just now, then what a person wrote down, then what the
+/// function owns, then what others say: a command takes effect, and what it covered comes back when it is taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum RouteSource {
@@ -17,6 +17,8 @@ pub enum RouteSource {
     Cli,
     /// Stands in the configuration.
     Config,
+    /// Is of the function whose network layer it is: what it owns.
+    Function,
     /// Was taken over from the Linux kernel.
     Linux,
     /// Was learned from packets.
@@ -25,15 +27,22 @@ pub enum RouteSource {
 
 impl RouteSource {
     /// All sources, the most preferred first.
-    pub const ALL: [RouteSource; 5] =
-        [RouteSource::Connected, RouteSource::Cli, RouteSource::Config, RouteSource::Linux, RouteSource::Learned];
+    pub const ALL: [RouteSource; 6] = [
+        RouteSource::Connected,
+        RouteSource::Cli,
+        RouteSource::Config,
+        RouteSource::Function,
+        RouteSource::Linux,
+        RouteSource::Learned,
+    ];
 
-    /// The name in lower case, as commands and output use it.
+    /// The name in lower case, as commands and output use it; of [`RouteSource::Function`] they use the function's own.
     pub const fn name(self) -> &'static str {
         match self {
             RouteSource::Connected => "connected",
             RouteSource::Config => "config",
             RouteSource::Cli => "cli",
+            RouteSource::Function => "function",
             RouteSource::Linux => "linux",
             RouteSource::Learned => "learned",
         }
@@ -52,7 +61,7 @@ pub struct UnknownRouteSource;
 
 impl fmt::Display for UnknownRouteSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a source; write connected, config, cli, linux or learned")
+        f.write_str("not a source; write connected, config, cli, function, linux or learned")
     }
 }
 

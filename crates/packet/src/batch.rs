@@ -127,7 +127,14 @@ impl Batch {
     /// As [`Batch::hold`], for who will only read these lanes.
     #[inline]
     pub fn hold_with(&mut self, slot: Slot, lanes: LaneSet) -> Option<Held> {
-        if lanes.is_empty() { self.take(slot).map(Held) } else { self.hold(slot) }
+        if !lanes.is_empty() {
+            return self.hold(slot);
+        }
+        let mut held = self.take(slot).map(Held);
+        if cfg!(debug_assertions) {
+            held.iter_mut().for_each(Held::poison);
+        }
+        held
     }
 
     /// Moves the packets in `mask` that are live here into `to`, with their lanes, as long as there is room.

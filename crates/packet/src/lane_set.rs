@@ -1,6 +1,7 @@
 //! Which lanes go with packets where not all of them do.
 
 use crate::lanes::{LaneId, Lanes, Row, Slot, USER_LANES};
+use crate::packet::Held;
 
 /// A set of lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,9 @@ const POISON: u8 = 0xa5;
 impl LaneSet {
     /// No lane.
     pub const EMPTY: LaneSet = LaneSet(0);
+
+    /// Every lane.
+    pub const ALL: LaneSet = LaneSet((1 << (USER + USER_LANES as u8)) - 1);
 
     /// Those of a list.
     pub fn of(lanes: &[LaneId]) -> LaneSet {
@@ -91,6 +95,13 @@ impl Lanes {
                 self.set_user(n, slot, value);
             }
         }
+    }
+}
+
+impl Held {
+    /// Saves what nobody may read.
+    pub(crate) fn poison(&mut self) {
+        self.0.save(Row::POISONED);
     }
 }
 

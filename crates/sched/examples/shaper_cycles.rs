@@ -1,16 +1,17 @@
 //! Cycles per packet of the stage `Shaper`, enqueue and dequeue together, for 64-byte packets of users at random:
-//! `cargo run --release -p weir-sched --example shaper_cycles [USERS [LOAD [BUFFERS]]]`.
+//! `cargo run --release -p weir-sched --example shaper_cycles [USERS [LOAD [BUFFERS [TIMES]]]]`.
 //!
 //! LOAD is what is offered, as a multiple of the rates of all users together; above 1 every packet waits for its user's tokens, below it nearly
 //! none does. Time is simulated; the port is one of 40 Gbit/s, of which the users' rates take up 82 %. BUFFERS is how many circulate beside those
-//! held, least recently used first. Setting packets up and taking them away is not counted.
+//! held, least recently used first. With TIMES above 1, a thousand users take turns in which each sends so many packets, and all but the first wait.
+//! Setting packets up and taking them away is not counted.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "an example for developers")]
 
 use std::collections::{BTreeMap, VecDeque};
 
 use weir_config::{Rate, Size};
 use weir_mem::{Domain, tsc};
-use weir_packet::{BATCH, Batch, HeapPool, Key, Packet, Pool, Slot};
+use weir_packet::{BATCH, Batch, HeapPool, Key, LaneSet, Packet, Pool, Slot};
 use weir_sched::class::ClassQueue;
 use weir_sched::config::{AssignConfig, ProfileConfig, SchedulerConfig};
 use weir_sched::shaping::Shaping;
@@ -22,11 +23,17 @@ const RUNS: usize = 7;
 /// A 64-byte frame without its FCS.
 const FRAME: usize = 60;
 
-fn config(users: u32) -> SchedulerConfig {
+/// Users who send in turns where each sends several packets.
+const IN_PLAY: u64 = 1_000;
+
+fn config(users: u32, times: u64) -> SchedulerConfig {
     let rate = (PORT / 100 * 82 / u64::from(users)).max(8000);
+    let size = if times > 1 { 84 } else { 1538.max(rate / 8 / 100_000) };
     let profile = ProfileConfig {
         tb_rate: Rate::new(rate),
-        tb_size: Size::new(1538.max(rate / 8 / 100_000)),
+        tb_size: Size::new(size),
+        ceil: None,
+        weight: 1,
         classes: vec![],
         weights: vec![],
     };
@@ -52,6 +59,8 @@ struct Bench {
     store: OutStore,
     user: Key<u32>,
     users: u64,
+    times: u64,
+    sent: u64,
     random: u64,
     now: f64,
     /// Nanoseconds per batch.
@@ -81,11 +90,23 @@ impl Bench {
         self.random
     }
 
+    fn next_user(&mut self) -> u32 {
+        if self.times <= 1 {
+            return (((self.random() >> 32) * self.users) >> 32) as u32;
+        }
+        let (round, turn) = (self.sent / (IN_PLAY * self.times), self.sent % IN_PLAY);
+        self.sent += 1;
+        // SplitMix64: the same for all packets of a user's turn.
+        let state = (round * IN_PLAY + turn + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (((mixed >> 32) * self.users) >> 32) as u32
+    }
+
     fn fill(&mut self) {
         for n in 0..BATCH {
             let mut packet = self.idle.pop_front().unwrap();
             packet.set_len(FRAME);
-            let user = (((self.random() >> 32) * self.users) >> 32) as u32;
+            let user = self.next_user();
             let slot = Slot::new(n);
             self.batch.push(packet).unwrap();
             self.batch.lanes.set(self.user, slot, user);
@@ -98,11 +119,13 @@ impl Bench {
         self.now += self.step;
         let now = self.now as u64;
         let start = tsc::now();
-        let mut out = Out::new(now, ways, &mut self.store, &mut self.pool, reader, &[]);
+        let mut out =
+            Out::new(now, ways, &mut self.store, &mut self.pool, reader, &[]).with_lanes_behind(LaneSet::EMPTY);
         self.stage.run(&mut self.batch, &mut out);
         let straight = self.batch.live() & !out.leaving();
         let between = tsc::now();
-        let mut out = Out::new(now, ways, &mut self.store, &mut self.pool, reader, &[]);
+        let mut out =
+            Out::new(now, ways, &mut self.store, &mut self.pool, reader, &[]).with_lanes_behind(LaneSet::EMPTY);
         self.stage.poll(&mut out);
         let end = tsc::now();
         sums.enqueue.push(between.wrapping_sub(start));
@@ -125,15 +148,16 @@ fn main() {
     let mut words = std::env::args().skip(1);
     let mut next = |usual: f64| words.next().map_or(usual, |word| word.parse().unwrap());
     let (users, load, buffers) = (next(32_768.0) as u32, next(0.5), next(2048.0) as usize);
+    let times = next(1.0) as u64;
     let user = Key::new(0).unwrap();
-    let config = config(users);
+    let config = config(users, times);
     let rates = config.profiles["user"].tb_rate.bits_per_second() as f64 * f64::from(users);
     let shaping = Shaping::new(&config).unwrap();
     let mut pool = HeapPool::new(65_536 + buffers + BATCH, 2048);
     let idle = (0..65_536 + buffers).map(|_| pool.alloc().unwrap());
     // What the scheduler may hold is not in circulation while it does not.
     let mut idle: VecDeque<Packet> = idle.collect();
-    let spare: Vec<Packet> = if load < 1.0 { idle.drain(buffers..).collect() } else { Vec::new() };
+    let spare: Vec<Packet> = if load < 1.0 && times <= 1 { idle.drain(buffers..).collect() } else { Vec::new() };
     let mut bench = Bench {
         stage: shaping.stage(user, false),
         pool,
@@ -142,6 +166,8 @@ fn main() {
         store: OutStore::new(),
         user,
         users: users.into(),
+        times,
+        sent: 0,
         random: 88_172_645_463_325_252,
         now: 0.0,
         step: (FRAME + 24) as f64 * 8.0 * BATCH as f64 / (rates * load) * 1e9,

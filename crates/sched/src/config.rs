@@ -12,7 +12,7 @@ use crate::profile::{ClassProfile, Profile};
 use crate::rate::{Bucket, MAX_RATE, MIN_RATE};
 use crate::red::{Red, RedConfig};
 use crate::scheduler::MAX_SUBPORTS;
-use crate::share::{Limit, Limits};
+use crate::share::{Limit, Limits, SubportLimits};
 
 const LEAST: Rate = Rate::new(MIN_RATE);
 const MOST: Rate = Rate::new(MAX_RATE);
@@ -43,6 +43,11 @@ config! {
         /// Its size: what the user may send at once after a pause. Below two frames, the user loses what it could have sent between the moment
         /// that a packet might go and the one that it does go, which is less than a microsecond.
         pub tb_size: Size = default(Size::new(16_384)), live, range(SMALLEST..=LARGEST);
+        /// What the user may send at most: beyond `tb_rate`, which it is guaranteed, it has a share of what others leave. No more than `tb_rate` when
+        /// absent. `tb_size` holds for both.
+        pub ceil: Option<Rate> = optional, live, range(LEAST..=MOST);
+        /// Its weight among the users of its subport who share what is left.
+        pub weight: u8 = default(1), live, range(1..=100);
         /// The traffic classes, the highest first; those that are missing are like `{}`.
         pub classes: Vec<ClassConfig> = empty, live, length(0..=MAX_CLASSES);
         /// Weights of the queues in the lowest class; 1 for those that are missing.
@@ -53,10 +58,14 @@ config! {
 config! {
     /// A set of users, and what they may send together.
     pub struct SubportConfig {
-        /// The rate of its token bucket; that of the port when absent.
+        /// What its users are guaranteed together, beside what each of them is; nothing when absent.
         pub tb_rate: Option<Rate> = optional, live, range(LEAST..=MOST);
-        /// The size of its token bucket.
+        /// What they may send together at most: `tb_rate` when absent, what the port may without that.
+        pub ceil: Option<Rate> = optional, live, range(LEAST..=MOST);
+        /// The size of its token buckets, for `tb_rate` and for `ceil`.
         pub tb_size: Size = default(Size::new(65_536)), live, range(SMALLEST..=LARGEST);
+        /// Its weight among the subports that share what is left.
+        pub weight: u8 = default(1), live, range(1..=100);
     }
 }
 
@@ -125,6 +134,11 @@ impl SchedulerConfig {
         for (name, profile) in &self.profiles {
             profile.faults(&format!("profiles.{name}"), self.classes, &mut faults);
         }
+        for (name, subport) in &self.subports {
+            if let (Some(rate), Some(ceil)) = (subport.tb_rate, subport.ceil) {
+                ceil_faults(&format!("subports.{name}"), rate, ceil, &mut faults);
+            }
+        }
         for (n, range) in self.assign.iter().enumerate() {
             self.assign_faults(&format!("assign[{}]", n + 1), range, &mut faults);
         }
@@ -166,11 +180,20 @@ impl SchedulerConfig {
 
     pub(crate) fn limits(&self) -> Limits {
         let subport = |subport: &SubportConfig| {
-            let size = subport.tb_size.bytes();
-            subport.tb_rate.map(|rate| Limit { rate: rate.bits_per_second(), size })
+            let limit = |rate: Rate| Limit { rate: rate.bits_per_second(), size: subport.tb_size.bytes() };
+            let (guaranteed, most) = (subport.tb_rate.map(limit), subport.ceil.or(subport.tb_rate).map(limit));
+            SubportLimits { guaranteed, most, weight: subport.weight }
         };
         let port = Limit { rate: self.rate.bits_per_second(), size: self.burst.bytes() };
         Limits { port, subports: self.subports.values().map(subport).collect() }
+    }
+}
+
+/// A ceiling is at least what is guaranteed.
+fn ceil_faults(key: &str, rate: Rate, ceil: Rate, faults: &mut Vec<Fault>) {
+    if ceil.bits_per_second() < rate.bits_per_second() {
+        let problem = format!("{ceil} is less than tb_rate, {rate}, which is guaranteed: raise ceil or lower tb_rate");
+        faults.push((format!("{key}.ceil"), problem));
     }
 }
 
@@ -179,6 +202,9 @@ impl ProfileConfig {
         if self.classes.len() > usize::from(classes) {
             faults
                 .push((format!("{key}.classes"), format!("the scheduler has {classes} classes; leave the others out")));
+        }
+        if let Some(ceil) = self.ceil {
+            ceil_faults(key, self.tb_rate, ceil, faults);
         }
         if self.weights.contains(&0) {
             faults.push((format!("{key}.weights"), "a weight is 1 to 255".to_owned()));
@@ -203,8 +229,12 @@ impl ProfileConfig {
                 *slot = class.profile();
             }
         }
-        let bucket = Bucket::new(self.tb_rate.bits_per_second(), self.tb_size.bytes());
-        Profile::new(bucket, all, &self.weights)
+        let bucket = |rate: Rate| Bucket::new(rate.bits_per_second(), self.tb_size.bytes());
+        let profile = Profile::new(bucket(self.tb_rate), all, &self.weights);
+        match self.ceil {
+            Some(ceil) => profile.sharing(bucket(ceil), self.weight),
+            None => profile,
+        }
     }
 }
 
@@ -258,18 +288,29 @@ mod tests {
         let profile = ProfileConfig {
             tb_rate: Rate::new(1_000_000),
             tb_size: Size::new(1000),
+            ceil: Some(Rate::new(999_999)),
+            weight: 1,
             classes: vec![class; 5],
             weights: vec![0],
         };
+        let subport = SubportConfig {
+            tb_rate: Some(Rate::new(9_000)),
+            ceil: Some(Rate::new(8_999)),
+            tb_size: Size::new(1000),
+            weight: 1,
+        };
         let assign = AssignConfig { first: 9, last: Some(8), profile: "x".into(), subport: Some("y".into()) };
-        let config = SchedulerConfig { minimum: Some(3), assign: vec![assign], ..small("gold", profile) };
+        let subports = BTreeMap::from([("olt".to_owned(), subport)]);
+        let config = SchedulerConfig { minimum: Some(3), subports, assign: vec![assign], ..small("gold", profile) };
         let faults: Vec<String> = config.faults().into_iter().map(|(key, _)| key).collect();
         assert_eq!(
             faults,
             [
                 "minimum",
                 "profiles.gold.classes",
+                "profiles.gold.ceil",
                 "profiles.gold.weights",
+                "subports.olt.ceil",
                 "assign[1].last",
                 "assign[1].last",
                 "assign[1].profile",

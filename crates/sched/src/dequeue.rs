@@ -3,10 +3,12 @@
 use weir_table::indexed::NONE;
 
 use crate::gates::Place;
+use crate::lines::Judgement;
 use crate::manage::{Departure, Verdict};
 use crate::profile::Profile;
 use crate::rate::{Fine, fine, nanos};
-use crate::scheduler::{Leaving, Scheduler, judge};
+use crate::scheduler::{Leaving, Next, Scheduler, ceil_at, judge, next_packet, pay_ceil};
+use crate::sharing::Turn;
 use crate::state::{Rest, UserState};
 use crate::users::User;
 
@@ -33,18 +35,23 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         if self.held() == 0 && self.lines.wheel.is_empty() {
             return u64::MAX;
         }
-        let mut steps = 2 * room + BLOCK;
-        self.wake(now, steps);
-        let mut sent = 0;
+        let mut sent = self.wake(now, room, 2 * room + BLOCK, &mut out);
+        // Turns of a round in which nobody sends are steps, too.
+        let mut steps = 8 * (room + BLOCK);
         while sent < room && steps > 0 {
-            let Some((subport, class, user)) = self.lines.first() else { break };
             steps -= 1;
-            match self.serve(subport, class, user, now, &mut out) {
+            let served = match (self.lines.first(), self.lines.wanting.first()) {
+                (Some((subport, class, user)), _) => self.serve(subport, class, user, now, &mut out),
+                (None, Some(turn)) => self.share(turn, now, &mut out),
+                (None, None) => break,
+            };
+            match served {
                 Served::Sent => sent += 1,
                 Served::Passed => {}
                 Served::PortWaits(until) => return nanos(until),
             }
         }
+        self.look_ahead();
         match self.lines.wheel.next() {
             _ if self.held() == 0 => u64::MAX,
             Some(due) if self.lines.is_empty() => due,
@@ -52,9 +59,11 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         }
     }
 
-    /// Takes those out of the wheel whose time has come.
+    /// Takes those out of the wheel whose time has come. As long as nobody stands in line and there is room, who comes out goes at once; others
+    /// get in line. Returns how many packets were sent.
     #[inline]
-    fn wake(&mut self, now: u64, most: usize) {
+    fn wake(&mut self, now: u64, room: usize, most: usize, out: &mut impl FnMut(Leaving<T>)) -> usize {
+        let mut sent = 0;
         for _ in 0..most.div_ceil(BLOCK) {
             if self.lines.wheel.is_empty() {
                 break;
@@ -70,34 +79,150 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             let due = due.get(..count).unwrap_or_default();
             self.bring_near(due);
             for id in due {
-                self.awake(*id, now);
+                if sent < room && self.lines.is_empty() && self.goes_at_once(*id, now, out) {
+                    sent += 1;
+                } else {
+                    self.awake(*id, now);
+                }
             }
             if left > 0 {
                 break;
             }
         }
+        sent
     }
 
-    /// Looks at what will be needed of users: the state of all, then the first packet of each, then the one behind it.
-    #[inline]
-    fn bring_near(&self, users: &[u32]) {
-        let mut nodes = [NONE; BLOCK];
-        let mut times: Fine = 0;
-        for (node, user) in nodes.iter_mut().zip(users) {
-            let state = self.users.states.at(*user);
-            *node = state.first(state.backlog.trailing_zeros() as usize);
-            times = times.wrapping_add(self.users.gates.at(*user).full_at());
+    /// Sends the packet of a user who has come out of the wheel, if it may go, does not share, and no management has a say; else nothing is done.
+    #[inline(always)]
+    fn goes_at_once(&mut self, user: u32, now: u64, out: &mut impl FnMut(Leaving<T>)) -> bool {
+        let moment = fine(now);
+        let User { gate, state, rest, share } = self.users.at_mut(user);
+        let standing = gate.standing();
+        let profile = self.profiles.user(standing.profile());
+        let judgement = judge(gate, state, rest, share, profile, &self.slab, moment);
+        let Judgement::May(rank, false) = judgement else { return false };
+        let class = rank / 2;
+        if profile.managed >> class & 1 != 0 {
+            return false;
         }
-        std::hint::black_box(times);
-        let nodes = nodes.get_mut(..users.len()).unwrap_or_default();
-        nodes.iter_mut().for_each(|node| *node = self.slab.second(*node));
-        self.slab.look(nodes);
+        let queue = state.next_queue(rest, usize::from(class), profile, &self.slab);
+        let length = self.slab.length(state.first(queue));
+        let (port_cost, number) = (self.profiles.port.cost(length), standing.subport());
+        if self.profiles.port.due(self.port_full_at, port_cost) > moment {
+            return false;
+        }
+        let bucket = self.profiles.subport(number);
+        if !bucket.is_unlimited() {
+            let set = self.lines.subports.at_mut(number.into());
+            if set.place == Place::Waiting || bucket.eligible_at(set.full_at, length) > moment {
+                return false;
+            }
+            set.full_at = bucket.after(set.full_at, length, moment);
+            self.lines.pay_guarantee(number.into(), length, now);
+        }
+        self.port_full_at = self.port_full_at.max(moment) + port_cost;
+        match self.send_first(user, Next { class, queue, length }, true, now, out) {
+            // It stands as one who waits already.
+            Some((Judgement::From(at, false), _)) => self.lines.wait(user, at, now),
+            Some((judgement, _)) => self.place(user, judgement, now),
+            None => return false,
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn place(&mut self, user: u32, judgement: Judgement, now: u64) {
+        let User { gate, share, .. } = self.users.at_mut(user);
+        self.lines.settle(user, gate, share, judgement, now);
+    }
+
+    /// Gives a user whose turn it is a packet's worth of what is left, if it has saved up enough for it.
+    fn share(&mut self, turn: Turn, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Served {
+        let (moment, Turn { subport, user, lent }) = (fine(now), turn);
+        self.ask_for_user(self.lines.wanting.behind(user));
+        let User { gate, state, rest, share } = self.users.at_mut(user);
+        let profile = self.profiles.user(gate.standing().profile());
+        let next = next_packet(state, rest, profile, &self.slab, moment)
+            .filter(|next| ceil_at(share, profile, next.length) <= moment);
+        let (Some(Next { class, queue, length }), Some(sharing)) = (next, profile.sharing) else {
+            // It has another profile since it came to stand here.
+            self.settle(user, now);
+            return Served::Passed;
+        };
+        let managed = profile.managed >> class & 1 != 0;
+        if !self.lines.wanting.affords(turn, share, sharing.quantum, length) {
+            return Served::Passed;
+        }
+        let (port_cost, bucket) = (self.profiles.port.cost(length), self.profiles.subport(subport as u16));
+        let due = self.profiles.port.due(self.port_full_at, port_cost);
+        if due > moment {
+            return Served::PortWaits(due);
+        }
+        let set = self.lines.subports.at_mut(subport);
+        let due = bucket.eligible_at(set.full_at, length);
+        if due > moment {
+            self.lines.suspend(subport, due, now);
+            return Served::Passed;
+        }
+        if managed && self.departs(user, queue, now) == Verdict::Drop {
+            self.drop_first(user, queue, now, out);
+            return Served::Passed;
+        }
+        self.port_full_at = self.port_full_at.max(moment) + port_cost;
+        let set = self.lines.subports.at_mut(subport);
+        set.full_at = bucket.after(set.full_at, length, moment);
+        self.lines.wanting.sent(turn, self.users.at_mut(user).share, length);
+        let Some((judgement, emptied)) = self.send_first(user, Next { class, queue, length }, false, now, out) else {
+            return Served::Passed;
+        };
+        self.place(user, judgement, now);
+        if lent {
+            self.lines.pay_guarantee(subport, length, now);
+        }
+        if emptied && managed {
+            self.tell_emptied(user, queue, now);
+        }
+        Served::Sent
+    }
+
+    /// Sends the first packet of a queue, of what its user is guaranteed or of what is left. Says what its user may do then, and whether the queue is empty.
+    #[inline(always)]
+    fn send_first(
+        &mut self,
+        user: u32,
+        next: Next,
+        guaranteed: bool,
+        now: u64,
+        out: &mut impl FnMut(Leaving<T>),
+    ) -> Option<(Judgement, bool)> {
+        let (moment, Next { class, queue, length }) = (fine(now), next);
+        let User { gate, state, rest, share } = self.users.at_mut(user);
+        let profile = self.profiles.user(gate.standing().profile());
+        let first = state.queues.get_mut(queue)?;
+        let item = self.slab.pop_front(first)?;
+        let emptied = *first == NONE;
+        if guaranteed {
+            gate.set_full_at(profile.bucket.after(gate.full_at(), length, moment));
+        }
+        pay_ceil(share, profile, length, moment);
+        gate.sent(length.saturating_sub(self.setup.overhead));
+        if profile.capped >> class & 1 != 0 {
+            pay_cap(rest, profile, class, length, moment);
+        }
+        state.pay(queue, length);
+        state.held -= 1;
+        self.heavy.change(user, state.held + 1, state.held);
+        out(Leaving::Sent(item));
+        if emptied {
+            state.emptied(queue);
+        }
+        Some((judge(gate, state, rest, share, profile, &self.slab, moment), emptied))
     }
 
     #[inline(always)]
     fn serve(&mut self, subport: u32, class: u8, user: u32, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Served {
         let moment = fine(now);
-        let User { gate, state, rest } = self.users.at_mut(user);
+        let User { gate, state, rest, .. } = self.users.at_mut(user);
         let standing = gate.standing();
         let profile = self.profiles.user(standing.profile());
         let queue = state.next_queue(rest, usize::from(class), profile, &self.slab);
@@ -119,31 +244,17 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             self.drop_first(user, queue, now, out);
             return Served::Passed;
         }
-        let User { gate, state, rest } = self.users.at_mut(user);
-        let profile = self.profiles.user(standing.profile());
-        let Some(first) = state.queues.get_mut(queue) else { return Served::Passed };
-        let Some(item) = self.slab.pop_front(first) else { return Served::Passed };
-        let emptied = *first == NONE;
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
         let set = self.lines.subports.at_mut(subport);
         set.full_at = set.full_at.max(moment) + set_cost;
         if let Place::Active(rank) = standing.place() {
             set.count_turn(rank);
         }
-        gate.set_full_at(profile.bucket.after(gate.full_at(), length, moment));
-        gate.sent(length.saturating_sub(self.setup.overhead));
-        if profile.capped >> class & 1 != 0 {
-            pay_cap(rest, profile, class, length, moment);
-        }
-        state.pay(queue, length);
-        state.held -= 1;
-        self.heavy.change(user, state.held + 1, state.held);
-        out(Leaving::Sent(item));
-        if emptied {
-            state.emptied(queue);
-        }
-        let judgement = judge(gate, state, rest, profile, &self.slab, moment);
-        self.lines.settle(user, gate, judgement, now);
+        self.lines.pay_guarantee(subport, length, now);
+        let Some((judgement, emptied)) = self.send_first(user, Next { class, queue, length }, true, now, out) else {
+            return Served::Passed;
+        };
+        self.place(user, judgement, now);
         self.lines.turn_subport(subport);
         if emptied && managed {
             self.tell_emptied(user, queue, now);

@@ -162,11 +162,9 @@ impl Gates {
 
     /// For so many users, none of whom there is yet.
     pub(crate) fn new(users: u32) -> Gates {
-        let gates = (0..users).map(|_| Gate::default()).collect();
-        let dropped = (0..users).map(|_| AtomicU64::new(0)).collect();
         Gates {
-            gates: Indexed::from_items(gates, Gate::default()),
-            dropped: Indexed::from_items(dropped, AtomicU64::new(0)),
+            gates: Indexed::from_fn(users as usize, |_| Gate::default(), Gate::default()),
+            dropped: Indexed::from_fn(users as usize, |_| AtomicU64::new(0), AtomicU64::new(0)),
         }
     }
 
@@ -181,6 +179,12 @@ impl Gates {
             bytes: gate.bytes.load(Ordering::Relaxed),
             dropped: dropped.load(Ordering::Relaxed),
         }
+    }
+
+    /// Hints that a user is looked at soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, user: u32) {
+        self.gates.prefetch(user);
     }
 
     #[inline(always)]

@@ -7,7 +7,8 @@ use weir_table::links::{Links, List};
 /// Users with so many packets or more count as equals.
 const MOST: u32 = 4095;
 
-/// The users that hold more than their minimum, by how many packets they hold.
+/// The users that hold more than their minimum, and more than one packet, by how many they hold. Who holds one packet never makes room for another
+/// user, who would hold as many then.
 #[derive(Debug)]
 pub(crate) struct Heavy {
     links: Links,
@@ -23,7 +24,13 @@ impl Heavy {
     pub(crate) fn new(users: u32, minimum: u32) -> Heavy {
         let lists = MOST as usize + 1;
         let links = Links::new(users as usize);
-        Heavy { links, lists: Indexed::new(lists, List::EMPTY), used: Bits::new(lists), minimum }
+        Heavy { links, lists: Indexed::new(lists, List::EMPTY), used: Bits::new(lists), minimum: minimum.max(1) }
+    }
+
+    /// Hints that what a user holds changes soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, user: u32) {
+        self.links.prefetch(user);
     }
 
     /// A user who held `from` packets holds `to`.

@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`ahead`] | what will be needed of memory, asked for ahead |
 //! | [`class`] | traffic class and queue as the lane between classification and scheduler has them |
 //! | [`classify`] | class and queue of a frame, by DSCP, 802.1p and rules |
 //! | [`codel`] | controlled delay (RFC 8289) |
@@ -18,6 +19,7 @@
 //! | [`simulation`] | users who send to a scheduler in simulated time, to hold it to its promises |
 #![forbid(unsafe_code)]
 
+pub mod ahead;
 pub mod class;
 pub mod classify;
 pub mod codel;
@@ -35,6 +37,7 @@ pub mod scheduler;
 pub mod shaper;
 pub mod shaping;
 mod share;
+mod sharing;
 pub mod simulation;
 mod slab;
 mod state;

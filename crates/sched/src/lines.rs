@@ -7,7 +7,8 @@ use weir_table::wheel::{Shape, Wheel};
 
 use crate::class::MAX_CLASSES;
 use crate::gates::{Gate, Place};
-use crate::rate::{Fine, nanos};
+use crate::rate::{Fine, fine, nanos};
+use crate::sharing::{Share, Wanting};
 
 /// Numbers in lists by rank, the best first.
 #[derive(Clone, Debug)]
@@ -91,11 +92,14 @@ impl Subport {
 pub(crate) enum Judgement {
     /// Nothing waits.
     Nothing,
-    /// Send, in line with those of a rank.
-    May(u8),
-    /// Send from this time on.
-    From(Fine),
+    /// Send what it is guaranteed, in line with those of a rank; and more, if it is one of those who share.
+    May(u8, Wants),
+    /// Send what it is guaranteed from this time on, and more before, if it wants that.
+    From(Fine, Wants),
 }
+
+/// Whether a user wants more than it is guaranteed, and may have it.
+pub(crate) type Wants = bool;
 
 /// Where all users and subports stand.
 #[derive(Clone, Debug)]
@@ -105,7 +109,8 @@ pub(crate) struct Lines {
     subport_links: Links,
     /// Subports with users that may send, by their best class.
     port: Active<MAX_CLASSES>,
-    /// Users, and behind them subports.
+    pub(crate) wanting: Wanting,
+    /// Users until they may send what they are guaranteed, and behind them subports until they may send at all, or lend.
     pub(crate) wheel: Wheel,
     users: u32,
 }
@@ -118,6 +123,7 @@ impl Lines {
             subports: Indexed::new(subports as usize, subport),
             subport_links: Links::new(subports as usize),
             port: Active::NONE,
+            wanting: Wanting::new(subports),
             wheel: Wheel::new(users.saturating_add(subports), shape),
             users,
         }
@@ -134,12 +140,12 @@ impl Lines {
     /// Whether nobody stands in line.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.port.ranks == 0
+        self.port.ranks == 0 && self.wanting.is_empty()
     }
 
     /// Moves a user to where it belongs, behind those who stand there.
     #[inline(always)]
-    pub(crate) fn settle(&mut self, user: u32, gate: &Gate, judgement: Judgement, now: u64) {
+    pub(crate) fn settle(&mut self, user: u32, gate: &Gate, share: &mut Share, judgement: Judgement, now: u64) {
         let standing = gate.standing();
         let number = u32::from(standing.subport());
         let mut lists_changed = false;
@@ -151,24 +157,54 @@ impl Lines {
                 lists_changed = true;
             }
         }
-        match judgement {
-            Judgement::Nothing => gate.move_to(Place::Idle),
-            Judgement::May(rank) => {
+        let wants = match judgement {
+            Judgement::Nothing => {
+                gate.move_to(Place::Idle);
+                false
+            }
+            Judgement::May(rank, wants) => {
                 gate.move_to(Place::Active(rank));
                 self.subports.at_mut(number).active.push(&mut self.links, rank, user);
                 lists_changed = true;
+                wants
             }
-            Judgement::From(at) => {
+            Judgement::From(at, wants) => {
                 gate.move_to(Place::Waiting);
                 self.wait(user, at, now);
+                wants
             }
-        }
+        };
         if lists_changed {
             self.settle_subport(number);
         }
+        if share.wants != wants {
+            self.wanting.change(number, user, share);
+            self.settle_claims(number, now);
+        }
     }
 
-    fn wait(&mut self, id: u32, until: Fine, now: u64) {
+    /// Puts a subport where it belongs as a lender and as one who wants more.
+    pub(crate) fn settle_claims(&mut self, number: u32, now: u64) {
+        let waits = self.subports.at(number).place == Place::Waiting;
+        let lends_at = self.wanting.settle(number, !waits, now);
+        // While it waits for tokens, it is in the wheel for that.
+        match lends_at {
+            _ if waits => {}
+            Some(at) => self.wait(self.users + number, at, now),
+            None => _ = self.wheel.remove(self.users + number),
+        }
+    }
+
+    /// So many bytes of those whom a subport is guaranteed go.
+    #[inline(always)]
+    pub(crate) fn pay_guarantee(&mut self, number: u32, bytes: u16, now: u64) {
+        if self.wanting.pay(number, bytes, fine(now)) {
+            self.settle_claims(number, now);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn wait(&mut self, id: u32, until: Fine, now: u64) {
         if self.wheel.is_empty() {
             self.wheel.advance(now, 1, |_| {});
         }
@@ -203,17 +239,19 @@ impl Lines {
     pub(crate) fn suspend(&mut self, number: u32, until: Fine, now: u64) {
         self.move_subport(number, Place::Waiting);
         self.wait(self.users + number, until, now);
+        self.settle_claims(number, now);
     }
 
-    /// A subport waits no longer, if it did.
+    /// A subport waits no longer, if it did; or it may lend again.
     #[cold]
-    pub(crate) fn resume(&mut self, number: u32) {
+    pub(crate) fn resume(&mut self, number: u32, now: u64) {
         self.wheel.remove(self.users + number);
         let subport = self.subports.at_mut(number);
         if subport.place == Place::Waiting {
             subport.place = Place::Idle;
             self.settle_subport(number);
         }
+        self.settle_claims(number, now);
     }
 
     /// A subport has had its turn, and goes behind the others.

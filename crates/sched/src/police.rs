@@ -146,7 +146,7 @@ weir_stage::ways! {
 
 /// What is remembered of a user.
 #[derive(Clone, Copy, Debug)]
-struct Seat {
+struct UserMeter {
     meter: Meter,
     /// The profile that it was metered by last, plus one.
     profile: u32,
@@ -158,7 +158,7 @@ pub struct Police {
     profiles: Arc<UserProfiles>,
     policers: Arc<Published<Policers>>,
     overhead: u32,
-    seats: Vec<Seat>,
+    meters: Vec<UserMeter>,
 }
 
 impl Police {
@@ -170,12 +170,12 @@ impl Police {
         overhead: u32,
     ) -> Police {
         // Any meter will do: none has been used yet.
-        let seats = vec![Seat { meter: Meter::default(), profile: 0 }; profiles.len()];
-        Police { user, profiles, policers, overhead, seats }
+        let meters = vec![UserMeter { meter: Meter::default(), profile: 0 }; profiles.len()];
+        Police { user, profiles, policers, overhead, meters }
     }
 }
 
-impl Seat {
+impl UserMeter {
     /// The colour of a packet, by the policer of `number`.
     fn colour(&mut self, number: u16, policers: &Policers, now: u64, length: u32, bytes: &[u8]) -> (Colour, Exit) {
         let Some(policer) = policers.of(number) else { return (Colour::Green, Exit::Out) };
@@ -208,15 +208,15 @@ impl Stage for Police {
         let (now, policers) = (out.now(), self.policers.load(out.reader()));
         for slot in batch.slots() {
             let user: u32 = batch.lanes.get(self.user, slot);
-            prefetch_slice(&self.seats, user as usize);
+            prefetch_slice(&self.meters, user as usize);
         }
         let (key, overhead) = (self.user, self.overhead);
-        let (profiles, seats) = (&self.profiles, &mut self.seats);
+        let (profiles, meters) = (&self.profiles, &mut self.meters);
         out.each(batch, |slot, packet, lanes| {
             let user: u32 = lanes.get(key, slot);
-            let Some(seat) = seats.get_mut(user as usize) else { return Exit::Out };
+            let Some(meter) = meters.get_mut(user as usize) else { return Exit::Out };
             let length = (packet.len() as u32).saturating_add(overhead);
-            let (colour, exit) = seat.colour(profiles.get(user), policers, now, length, packet.bytes());
+            let (colour, exit) = meter.colour(profiles.get(user), policers, now, length, packet.bytes());
             lanes.colour[slot] = lanes.colour[slot].max(colour as u8);
             exit
         });

@@ -26,6 +26,15 @@ impl Default for ClassProfile {
     }
 }
 
+/// What a user may have of what others leave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sharing {
+    /// What it may send at most, with what it is guaranteed.
+    pub(crate) ceil: Bucket,
+    /// Bytes that it gets per round.
+    pub(crate) quantum: u32,
+}
+
 /// What a user may send: one profile serves many users.
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -35,8 +44,10 @@ pub struct Profile {
     pub(crate) capped: u8,
     /// Bit c: class c has a management.
     pub(crate) managed: u8,
-    /// Whether any class has either: bits of `capped` and of `managed`.
-    pub(crate) special: u8,
+    /// What it may have beyond its rate, if anything.
+    pub(crate) sharing: Option<Sharing>,
+    /// Whether there is more to it than a rate: any class has a cap or a management, or it shares.
+    pub(crate) special: bool,
     /// Bytes per round of the queues in the lowest class.
     pub(crate) quanta: [u32; MAX_QUEUES],
 }
@@ -56,18 +67,44 @@ impl Profile {
             bucket,
             capped,
             managed,
-            special: capped | managed,
+            sharing: None,
+            special: capped | managed != 0,
             quanta: std::array::from_fn(|n| u32::from(weight(n)) * QUANTUM),
             classes,
         }
     }
 }
 
+impl Profile {
+    /// With a share of what others leave, by weight (at least 1), up to what `ceil` allows together with what its own bucket does.
+    pub fn sharing(mut self, ceil: Bucket, weight: u8) -> Profile {
+        self.sharing = Some(Sharing { ceil, quantum: u32::from(weight.max(1)) * QUANTUM });
+        self.special = true;
+        self
+    }
+}
+
 /// What all users of a subport may send together.
 #[derive(Clone, Copy, Debug)]
 pub struct SubportProfile {
-    /// Its rate.
-    pub bucket: Bucket,
+    /// What they may send at most.
+    pub(crate) bucket: Bucket,
+    /// What they are guaranteed, if anything.
+    pub(crate) guarantee: Option<Bucket>,
+    /// Bytes that it gets per round of what is left.
+    pub(crate) quantum: u32,
+}
+
+impl SubportProfile {
+    /// One whose users may send so much together, with a weight (at least 1) for its share of what is left.
+    pub fn new(bucket: Bucket, weight: u8) -> SubportProfile {
+        SubportProfile { bucket, guarantee: None, quantum: u32::from(weight.max(1)) * QUANTUM }
+    }
+
+    /// With a guarantee, which is no more than what they may send.
+    pub fn guaranteed(self, guarantee: Bucket) -> SubportProfile {
+        SubportProfile { guarantee: Some(guarantee), ..self }
+    }
 }
 
 /// All profiles of a scheduler: what is replaced as a whole when they change.
@@ -103,6 +140,11 @@ impl Profiles {
     #[inline(always)]
     pub(crate) fn subport(&self, number: u16) -> Bucket {
         self.subports.get(usize::from(number)).map_or(Bucket::UNLIMITED, |subport| subport.bucket)
+    }
+
+    /// Whether any user shares.
+    pub(crate) fn shares(&self) -> bool {
+        self.users.iter().any(|user| user.sharing.is_some())
     }
 
     /// Whether any queue has a management.

@@ -13,6 +13,7 @@ use crate::lines::{Judgement, Lines};
 use crate::manage::{Arrival, State, Verdict};
 use crate::profile::{Profile, Profiles};
 use crate::rate::{Fine, fine};
+use crate::sharing::Share;
 use crate::slab::Slab;
 use crate::state::{Rest, UserState};
 use crate::users::{User, Users};
@@ -99,7 +100,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         const { assert!(C >= 1 && C <= 8 && Q >= C && Q <= C + 7) };
         let subports = profiles.subports.len().clamp(1, MAX_SUBPORTS);
         let managed = if profiles.managed() { setup.users } else { 0 };
-        Scheduler {
+        let mut scheduler = Scheduler {
             users: Users::new(setup.users),
             lines: Lines::new(setup.users, subports as u32, setup.wheel),
             port_full_at: 0,
@@ -109,6 +110,19 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             states: Indexed::new(managed as usize, [State::default(); Q]),
             random: 0x9e37_79b9_7f4a_7c15,
             setup,
+        };
+        scheduler.prepare_sharing(0);
+        scheduler
+    }
+
+    /// Makes room for what sharing needs, once anybody shares, and goes by what subports are guaranteed.
+    fn prepare_sharing(&mut self, now: u64) {
+        if self.profiles.shares() && self.users.shares.is_empty() {
+            self.users.make_shares();
+            self.lines.wanting.make_room(self.setup.users);
+        }
+        for (number, subport) in (0..).zip(&self.profiles.subports) {
+            self.lines.wanting.set(number, subport, fine(now));
         }
     }
 
@@ -139,42 +153,6 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         (crate::state::idle_bytes::<C, Q>(), Slab::<T>::BYTES)
     }
 
-    /// Looks at users and classes to which packets will be offered, 64 of them by their number, and says which users there are, and which
-    /// packets will have to wait behind others: a bit for each.
-    ///
-    /// Asked for all packets of a batch before anything is done for one, it brings what is in memory near side by side. (Hints to the
-    /// CPU would do so too, but some drop them where an address is not in the TLB.)
-    #[inline]
-    pub fn look(&self, offer: impl Fn(usize) -> (u32, ClassQueue)) -> (u64, u64) {
-        let (mut known, mut waiting) = (0, 0);
-        for n in 0..64 {
-            let standing = self.users.gates.at(offer(n).0).standing();
-            known |= u64::from(standing.is_open()) << n;
-            waiting |= u64::from(!standing.is_idle()) << n;
-        }
-        // Where anybody stands in line, nobody goes past.
-        waiting = if self.has_line() { known } else { waiting & known };
-        if waiting != 0 {
-            self.look_at_queues(waiting, offer);
-        }
-        (known, waiting)
-    }
-
-    #[inline(never)]
-    fn look_at_queues(&self, mask: u64, offer: impl Fn(usize) -> (u32, ClassQueue)) {
-        let (mut firsts, mut count, mut rest) = ([NONE; 64], 0, mask);
-        for first in &mut firsts {
-            if rest == 0 {
-                break;
-            }
-            let (user, class) = offer(rest.trailing_zeros() as usize);
-            *first = self.users.states.at(user).first(UserState::<C, Q>::queue_of(class.class(), class.queue()));
-            count += 1;
-            rest &= rest - 1;
-        }
-        self.slab.look(firsts.get(..count).unwrap_or_default());
-    }
-
     /// Offers a packet. `item` is called for it once it is taken; what it then does not give is not there.
     ///
     /// Returns the packet that another user, who holds more, has lost for it: where no buffer is left, or too few for what
@@ -195,7 +173,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             }
         };
         let Some(item) = item() else { return Ok(pushed_out) };
-        let User { gate, state, rest } = self.users.at_mut(offer.user);
+        let User { gate, state, rest, share } = self.users.at_mut(offer.user);
         let Some(first) = state.queues.get_mut(queue) else { return Ok(pushed_out) };
         let joins = *first == NONE;
         if let Some(back) = self.slab.push(first, item, offer.length, now) {
@@ -211,8 +189,8 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         };
         if joins && !settled {
             let profile = self.profiles.user(standing.profile());
-            let judgement = judge(gate, state, rest, profile, &self.slab, fine(now));
-            self.lines.settle(offer.user, gate, judgement, now);
+            let judgement = judge(gate, state, rest, share, profile, &self.slab, fine(now));
+            self.lines.settle(offer.user, gate, share, judgement, now);
         }
         Ok(pushed_out)
     }
@@ -333,10 +311,10 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Puts a user where it belongs, behind those who stand there.
     pub(crate) fn settle(&mut self, user: u32, now: u64) {
-        let User { gate, state, rest } = self.users.at_mut(user);
+        let User { gate, state, rest, share } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
-        let judgement = judge(gate, state, rest, profile, &self.slab, fine(now));
-        self.lines.settle(user, gate, judgement, now);
+        let judgement = judge(gate, state, rest, share, profile, &self.slab, fine(now));
+        self.lines.settle(user, gate, share, judgement, now);
     }
 
     /// What has waited in the wheel may have its turn.
@@ -344,7 +322,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     pub(crate) fn awake(&mut self, id: u32, now: u64) {
         match id.checked_sub(self.setup.users) {
             None => self.settle(id, now),
-            Some(number) => self.lines.resume(number),
+            Some(number) => self.lines.resume(number, now),
         }
     }
 
@@ -359,10 +337,10 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return;
         };
         let last = (self.lines.subports.len() - 1) as u16;
-        let User { gate, rest, .. } = self.users.at_mut(user);
-        self.lines.settle(user, gate, Judgement::Nothing, now);
+        let User { gate, rest, share, .. } = self.users.at_mut(user);
+        self.lines.settle(user, gate, share, Judgement::Nothing, now);
         gate.set_standing(Standing::new(profile, subport.min(last)));
-        inherit(gate, rest, self.profiles.user(profile), fine(now));
+        inherit(gate, rest, share, self.profiles.user(profile), fine(now));
         self.settle(user, now);
     }
 
@@ -376,9 +354,10 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         for number in 0..self.lines.subports.len() as u32 {
             let subport = self.lines.subports.at_mut(number);
             subport.full_at = profiles.subport(number as u16).inherit(subport.full_at, fine(now));
-            self.lines.resume(number);
         }
         self.profiles = profiles;
+        self.prepare_sharing(now);
+        (0..self.lines.subports.len() as u32).for_each(|number| self.lines.resume(number, now));
     }
 
     /// Hands over every packet in the order they came. For the end: users stay.
@@ -404,6 +383,7 @@ pub(crate) fn judge<T, const C: usize, const Q: usize>(
     gate: &Gate,
     state: &mut UserState<C, Q>,
     rest: &mut Rest<C>,
+    share: &Share,
     profile: &Profile,
     slab: &Slab<T>,
     now: Fine,
@@ -421,16 +401,67 @@ pub(crate) fn judge<T, const C: usize, const Q: usize>(
         let cost = profile.bucket.cost(length);
         let own = profile.bucket.due(full_at, cost);
         let cap = cap_at(rest, profile, class, length);
+        let wants = profile.sharing.is_some();
         if cap > now {
-            from = from.min(cap.max(own));
-        } else if own > now {
-            return Judgement::From(from.min(own));
-        } else {
-            let spare = profile.bucket.due(full_at + cost, cost) <= now;
-            return Judgement::May(2 * class as u8 + u8::from(!spare));
+            // Who shares may do so as soon as the cap lets it.
+            from = from.min(if wants { cap } else { cap.max(own) });
+            continue;
+        }
+        let ceil = ceil_at(share, profile, length);
+        if ceil > now {
+            return Judgement::From(from.min(ceil), false);
+        }
+        if own > now {
+            return Judgement::From(from.min(own), wants);
+        }
+        let spare = profile.bucket.due(full_at + cost, cost) <= now;
+        return Judgement::May(2 * class as u8 + u8::from(!spare), wants);
+    }
+    Judgement::From(from, false)
+}
+
+/// A packet that a user sends next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next {
+    pub(crate) class: u8,
+    pub(crate) queue: usize,
+    /// Bytes with overhead.
+    pub(crate) length: u16,
+}
+
+/// The packet that a user would send at `now`, whatever its own rate and its ceiling say.
+pub(crate) fn next_packet<T, const C: usize, const Q: usize>(
+    state: &mut UserState<C, Q>,
+    rest: &mut Rest<C>,
+    profile: &Profile,
+    slab: &Slab<T>,
+    now: Fine,
+) -> Option<Next> {
+    let mut classes = state.classes();
+    while classes != 0 {
+        let class = classes.trailing_zeros() as usize;
+        classes &= classes - 1;
+        let queue = state.next_queue(rest, class, profile, slab);
+        let length = slab.length(state.first(queue));
+        if cap_at(rest, profile, class, length) <= now {
+            return Some(Next { class: class as u8, queue, length });
         }
     }
-    Judgement::From(from)
+    None
+}
+
+/// From when on the ceiling of a user lets so many bytes go.
+#[inline(always)]
+pub(crate) fn ceil_at(share: &Share, profile: &Profile, length: u16) -> Fine {
+    profile.sharing.map_or(0, |sharing| sharing.ceil.eligible_at(share.ceil_full_at, length))
+}
+
+/// A packet goes on account of the ceiling of its user.
+#[inline(always)]
+pub(crate) fn pay_ceil(share: &mut Share, profile: &Profile, length: u16, now: Fine) {
+    if let Some(sharing) = profile.sharing {
+        share.ceil_full_at = sharing.ceil.after(share.ceil_full_at, length, now);
+    }
 }
 
 /// From when on the cap of a class lets so many bytes go.
@@ -446,7 +477,10 @@ pub(crate) fn cap_at<const C: usize>(rest: &Rest<C>, profile: &Profile, class: u
 }
 
 /// The buckets of a user who has a new profile are not emptier than that allows.
-fn inherit<const C: usize>(gate: &Gate, rest: &mut Rest<C>, profile: &Profile, now: Fine) {
+fn inherit<const C: usize>(gate: &Gate, rest: &mut Rest<C>, share: &mut Share, profile: &Profile, now: Fine) {
+    if let Some(sharing) = profile.sharing {
+        share.ceil_full_at = sharing.ceil.inherit(share.ceil_full_at, now);
+    }
     gate.set_full_at(profile.bucket.inherit(gate.full_at(), now));
     for (full_at, class) in rest.class_full_at.iter_mut().zip(&profile.classes) {
         *full_at = class.cap.inherit(*full_at, now);

@@ -3,6 +3,7 @@
 use weir_packet::{BATCH, Batch, Held, Key, LaneId, Lanes, Packet, Slot, Slots};
 use weir_stage::{Declaration, Out, Stage};
 
+use crate::ahead::TOGETHER;
 use crate::class::ClassQueue;
 use crate::scheduler::{Leaving, Offer, Refused, Scheduler};
 use crate::shaping::Orders;
@@ -106,16 +107,52 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
         if room == 0 { Ok(false) } else { self.scheduler.pass(offer, now) }
     }
 
+    #[inline(always)]
+    fn pass_or_take(&mut self, offer: &Offer, slot: Slot, room: &mut usize, batch: &mut Batch, out: &mut Out<'_>) {
+        match self.pass(offer, self.now, *room) {
+            // It is where it has to be.
+            Ok(true) => *room -= 1,
+            Ok(false) => self.take(offer, slot, batch, out),
+            Err(refused) => out.answer(slot, Exit::from(refused)),
+        }
+    }
+
+    /// The packets in `live`, of which some are likely to have to wait.
+    #[inline(never)]
+    fn run_where_others_wait(&mut self, live: u64, room: usize, batch: &mut Batch, out: &mut Out<'_>) {
+        self.scheduler.look_further();
+        let mut room = room;
+        let mut offers = [NOTHING; TOGETHER];
+        for slot in Slots(live) {
+            if let (Some(packet), Some(place)) = (batch.get(slot), offers.get_mut(slot.index())) {
+                *place = self.offer(batch, slot, packet);
+            }
+        }
+        let waits = self.scheduler.prepare(live, &offers, self.now);
+        for slot in Slots(live) {
+            let Some(offer) = offers.get(slot.index()) else { break };
+            if waits & slot.bit() != 0 {
+                self.take(offer, slot, batch, out);
+            } else {
+                self.pass_or_take(offer, slot, &mut room, batch, out);
+            }
+        }
+        self.scheduler.look_furthest();
+    }
+
     /// Takes a packet that has to wait, if only until [`Stage::poll`].
     #[inline]
     fn take(&mut self, offer: &Offer, slot: Slot, batch: &mut Batch, out: &mut Out<'_>) {
-        match self.scheduler.enqueue(*offer, self.now, || batch.hold(slot)) {
+        match self.scheduler.enqueue(*offer, self.now, || out.hold(batch, slot)) {
             Ok(None) => {}
             Ok(Some(pushed_out)) => out.send(pushed_out, Exit::PushedOut),
             Err(refused) => out.answer(slot, Exit::from(refused)),
         }
     }
 }
+
+/// An offer of which nothing is known yet.
+const NOTHING: Offer = Offer { user: u32::MAX, class: ClassQueue::new(0, 0), length: 0, colour: 0 };
 
 /// Packets that are sent in one loop at most: more than a worker receives in one, which may be two batches from each of several queues.
 /// Else what comes would have to wait, and be dropped in the end, though everybody may send.
@@ -126,7 +163,7 @@ const ATTENTION: u64 = 1_000_000;
 
 /// What [`Shaper`] declares that finds users in the lane `user`, and colours if there are any.
 pub fn declaration(user: Key<u32>, colours: bool) -> Declaration {
-    let declaration = Declaration::of::<Exit>().reads(&[user.into(), LaneId::Class]).polled();
+    let declaration = Declaration::of::<Exit>().reads(&[user.into(), LaneId::Class]).polled().lean();
     if colours { declaration.reads(&[LaneId::Colour]) } else { declaration }
 }
 
@@ -139,26 +176,23 @@ impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
         let now = out.now();
         self.now = now;
         self.orders.look(&mut self.scheduler, now);
-        // The users of all slots, so that there is nothing to choose; only those of live ones count.
-        let lanes = &batch.lanes;
-        let offer = |slot| (lanes.get(self.user, slot), self.class(lanes, slot));
-        let (known, waiting) = self.scheduler.look(|n| offer(Slot::new(n)));
-        Slots(batch.live() & waiting).filter_map(|slot| batch.get(slot)).for_each(Packet::prefetch_lanes);
-        out.answer_all(batch.live() & !known, Exit::NoSuchUser);
         let mut room = out.room_at(Exit::Out);
         if self.scheduler.has_line() {
             // Whoever stands in line since the last poll goes first, so that it does not keep all others from passing.
             room -= self.send(now, room.min(AT_ONCE), out).0.min(room);
         }
-        for slot in Slots(batch.live() & known) {
+        // The users of all slots, so that there is nothing to choose; only those of live ones count.
+        let lanes = &batch.lanes;
+        let (known, waiting) = self.scheduler.look(|n| lanes.get(self.user, Slot::new(n)));
+        out.answer_all(batch.live() & !known, Exit::NoSuchUser);
+        let live = batch.live() & known;
+        if live & waiting != 0 || self.scheduler.held() > 0 {
+            return self.run_where_others_wait(live, room, batch, out);
+        }
+        for slot in Slots(live) {
             let Some(packet) = batch.get(slot) else { continue };
             let offer = self.offer(batch, slot, packet);
-            match self.pass(&offer, now, room) {
-                // It is where it has to be.
-                Ok(true) => room -= 1,
-                Ok(false) => self.take(&offer, slot, batch, out),
-                Err(refused) => out.answer(slot, Exit::from(refused)),
-            }
+            self.pass_or_take(&offer, slot, &mut room, batch, out);
         }
     }
 

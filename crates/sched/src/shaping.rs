@@ -462,6 +462,8 @@ mod tests {
         let profile = ProfileConfig {
             tb_rate: Rate::new(1_000_000),
             tb_size: Size::new(2_000),
+            ceil: None,
+            weight: 1,
             classes: vec![],
             weights: vec![],
         };

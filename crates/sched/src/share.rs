@@ -32,8 +32,17 @@ impl Limit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) port: Limit,
-    /// Those without a rate of their own may send what the port may.
-    pub(crate) subports: Vec<Option<Limit>>,
+    pub(crate) subports: Vec<SubportLimits>,
+}
+
+/// What the users of a subport may send together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SubportLimits {
+    /// Guaranteed; nothing when absent.
+    pub(crate) guaranteed: Option<Limit>,
+    /// At most; what the port may when absent.
+    pub(crate) most: Option<Limit>,
+    pub(crate) weight: u8,
 }
 
 /// The rates that users of each scheduler may send at together, bit/s.
@@ -72,14 +81,14 @@ impl Shares {
             Some(own) => limits.port.part(sum(own), self.weights.iter().map(sum).sum()),
             None => limits.port.whole(),
         };
-        let subport = |(n, limit): (usize, &Option<Limit>)| {
+        let subport = |(n, limits): (usize, &SubportLimits)| {
             let weight = |weights: &Vec<u64>| weights.get(n).copied().unwrap_or(0);
-            let bucket = match (limit, own.filter(|_| self.divides())) {
-                (None, _) => Bucket::UNLIMITED,
-                (Some(limit), None) => limit.whole(),
-                (Some(limit), Some(own)) => limit.part(weight(own), self.weights.iter().map(weight).sum()),
+            let bucket = |limit: Limit| match own.filter(|_| self.divides()) {
+                None => limit.whole(),
+                Some(own) => limit.part(weight(own), self.weights.iter().map(weight).sum()),
             };
-            SubportProfile { bucket }
+            let profile = SubportProfile::new(limits.most.map_or(Bucket::UNLIMITED, bucket), limits.weight);
+            limits.guaranteed.map_or(profile, |limit| profile.guaranteed(bucket(limit)))
         };
         (port, limits.subports.iter().enumerate().map(subport).collect())
     }
@@ -90,10 +99,11 @@ mod tests {
     use super::*;
 
     const LIMITS: Limit = Limit { rate: 1_000_000_000, size: 100_000 };
+    const LIMITED: SubportLimits = SubportLimits { guaranteed: None, most: Some(LIMITS), weight: 1 };
 
     #[test]
     fn one_scheduler_has_everything() {
-        let limits = Limits { port: LIMITS, subports: vec![None, Some(LIMITS)] };
+        let limits = Limits { port: LIMITS, subports: vec![SubportLimits::default(), LIMITED] };
         for owners in [Owners::ONE, Owners::sharing(5)] {
             let shares = Shares::new(owners, 2);
             let (port, subports) = shares.of(0, &limits);
@@ -103,7 +113,7 @@ mod tests {
 
     #[test]
     fn shares_follow_the_rates_of_users() {
-        let limits = Limits { port: LIMITS, subports: vec![None, Some(LIMITS)] };
+        let limits = Limits { port: LIMITS, subports: vec![SubportLimits::default(), LIMITED] };
         let mut shares = Shares::new(Owners::divided(3), 2);
         // Users 0 and 3 are the first scheduler's.
         for (user, subport, rate) in [(0, 0, 1_000), (3, 1, 2_000), (1, 1, 6_000), (2, 0, 500), (2, 0, 0)] {

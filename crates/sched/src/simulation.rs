@@ -151,14 +151,16 @@ impl Simulation {
         let windows = Windows::new(world.rate, size, SMALL);
         let user = |source| User { source, seen: Seen::default(), waiting: 0, windows: windows.clone() };
         let spare = user(Source::constant(1.0));
-        let users: Vec<User> = world.sources.into_iter().map(user).collect();
-        for (number, user) in (0..).zip(&users) {
+        let mut sources = world.sources.into_iter();
+        let next = |_| sources.next().map_or_else(|| spare.clone(), user);
+        let users = Indexed::from_fn(count as usize, next, spare.clone());
+        for (number, user) in (0..).zip(users.items()) {
             scheduler.assign(number, Some((0, 0)), 0);
             arrivals.insert(random.below(user.source.gap() as u64 + 1), number);
         }
         Simulation {
             scheduler,
-            users: Indexed::from_items(users, spare),
+            users,
             arrivals,
             random,
             late: world.late,

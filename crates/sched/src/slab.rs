@@ -8,7 +8,7 @@ struct Node<T> {
     item: Option<T>,
     /// When it came, nanoseconds.
     since: u64,
-    /// The packet behind it; of the last one, the first. Of a free node, the next free one.
+    /// The packet behind it; of the last one, the first.
     next: u32,
     /// The packet before it; of the first one, the last.
     prev: u32,
@@ -19,29 +19,26 @@ struct Node<T> {
 }
 
 impl<T> Node<T> {
-    const fn free(next: u32) -> Node<T> {
-        Node { item: None, since: 0, next, prev: NONE, length: 0, count: 0 }
-    }
+    const FREE: Node<T> = Node { item: None, since: 0, next: NONE, prev: NONE, length: 0, count: 0 };
 }
 
 /// A fixed number of nodes. A queue is the number of its first node, [`NONE`] while it is empty.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     nodes: Indexed<Node<T>>,
-    free: u32,
+    /// Nodes that hold no packet are the first `left` of these; the last that was given back is taken first.
+    free: Indexed<u32>,
     left: u32,
 }
 
 impl<T> Slab<T> {
     /// Bytes per node.
-    pub(crate) const BYTES: usize = size_of::<Node<T>>();
+    pub(crate) const BYTES: usize = size_of::<Node<T>>() + size_of::<u32>();
 
     pub(crate) fn new(nodes: u32) -> Slab<T> {
         let nodes = nodes.min(NONE - 1);
-        let next = |n| if n + 1 < nodes { n + 1 } else { NONE };
-        let items = (0..nodes).map(|n| Node::free(next(n))).collect();
-        let free = if nodes > 0 { 0 } else { NONE };
-        Slab { nodes: Indexed::from_items(items, Node::free(NONE)), free, left: nodes }
+        let free = Indexed::from_fn(nodes as usize, |n| nodes - 1 - n, NONE);
+        Slab { nodes: Indexed::from_fn(nodes as usize, |_| Node::FREE, Node::FREE), free, left: nodes }
     }
 
     /// Nodes that hold no packet.
@@ -73,29 +70,33 @@ impl<T> Slab<T> {
         self.nodes.at(queue).since
     }
 
-    /// Brings the first packets of queues near, side by side.
-    #[inline]
-    pub(crate) fn look(&self, queues: &[u32]) {
-        let lengths = queues.iter().fold(0, |sum: u16, queue| sum.wrapping_add(self.length(*queue)));
-        std::hint::black_box(lengths);
+    /// Hints that the first packet of a queue is looked at soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, queue: u32) {
+        self.nodes.prefetch(queue);
     }
 
-    /// The packet behind the first of a queue.
+    /// Hints that so many packets are put in soon.
     #[inline(always)]
-    pub(crate) fn second(&self, queue: u32) -> u32 {
-        self.nodes.at(queue).next
+    pub(crate) fn prefetch_free(&self, packets: u32) {
+        (self.left.saturating_sub(packets)..self.left).for_each(|n| self.nodes.prefetch(*self.free.at(n)));
+    }
+
+    /// Hints that the first packet of a queue, which is near, leaves it soon: the one behind it becomes the first, and the last one is told.
+    #[inline(always)]
+    pub(crate) fn prefetch_neighbours(&self, queue: u32) {
+        let first = self.nodes.at(queue);
+        self.nodes.prefetch(first.next);
+        self.nodes.prefetch(first.prev);
     }
 
     /// Adds a packet at the end of a queue; given back where no node is left.
     #[inline(always)]
     pub(crate) fn push(&mut self, queue: &mut u32, item: T, length: u16, since: u64) -> Option<T> {
-        let at = self.free;
-        if at == NONE {
-            return Some(item);
-        }
+        let Some(left) = self.left.checked_sub(1) else { return Some(item) };
+        let at = *self.free.at(left);
+        self.left = left;
         let node = self.nodes.at_mut(at);
-        self.free = node.next;
-        self.left -= 1;
         *node = Node { item: Some(item), since, next: at, prev: at, length, count: 1 };
         if *queue == NONE {
             *queue = at;
@@ -152,8 +153,7 @@ impl<T> Slab<T> {
 
     #[inline(always)]
     fn release(&mut self, at: u32) {
-        self.nodes.at_mut(at).next = self.free;
-        self.free = at;
+        *self.free.at_mut(self.left) = at;
         self.left += 1;
     }
 }

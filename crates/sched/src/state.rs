@@ -49,6 +49,10 @@ const IDLE_BYTES: usize = size_of::<UserState<4, 11>>()
     + Gates::BYTES;
 const _: () = assert!(IDLE_BYTES <= 192 && size_of::<UserState<4, 11>>() == 64);
 
+/// What a user costs more where anybody shares.
+const SHARING_BYTES: usize = size_of::<crate::sharing::Share>() + weir_table::links::Links::BYTES;
+const _: () = assert!(IDLE_BYTES + SHARING_BYTES <= 256);
+
 /// See [`IDLE_BYTES`]; for any number of classes.
 pub(crate) const fn idle_bytes<const C: usize, const Q: usize>() -> usize {
     let (four, all) =

@@ -4,7 +4,7 @@ use crate::dequeue::pay_cap;
 use crate::gates::Place;
 use crate::profile::Profile;
 use crate::rate::{Fine, fine};
-use crate::scheduler::{Offer, Refused, Scheduler, cap_at};
+use crate::scheduler::{Offer, Refused, Scheduler, cap_at, ceil_at, pay_ceil};
 use crate::state::UserState;
 use crate::users::User;
 
@@ -36,12 +36,13 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         if bounded && self.subport_waits(standing.subport(), offer.length, moment) {
             return Ok(false);
         }
-        if profile.special != 0 && !self.class_lets_pass(offer, standing.profile(), now)? {
+        if profile.special && !self.class_lets_pass(offer, standing.profile(), now)? {
             return Ok(false);
         }
         if bounded {
             let set = self.lines.subports.at_mut(standing.subport().into());
             set.full_at = subport.after(set.full_at, offer.length, moment);
+            self.lines.pay_guarantee(standing.subport().into(), offer.length, now);
         }
         let gate = self.users.gates.at(offer.user);
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
@@ -57,15 +58,18 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         set.place == Place::Waiting || self.profiles.subport(number).eligible_at(set.full_at, length) > now
     }
 
-    /// Whether the cap of its class lets a packet go, for which it is paid for then.
+    /// Whether the cap of its class and the ceiling of its user let a packet go, for which it is paid for then.
     #[inline(never)]
     fn class_lets_pass(&mut self, offer: &Offer, profile: u16, now: u64) -> Result<bool, Refused> {
         let queue = UserState::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
         let class = UserState::<C, Q>::class_of(queue);
         let of = |profile: &Profile| (profile.capped >> class & 1 != 0, profile.managed >> class & 1 != 0);
         let (capped, managed) = of(self.profiles.user(profile));
-        let User { rest, .. } = self.users.at_mut(offer.user);
+        let User { rest, share, .. } = self.users.at_mut(offer.user);
         if capped && cap_at(rest, self.profiles.user(profile), class, offer.length) > fine(now) {
+            return Ok(false);
+        }
+        if ceil_at(share, self.profiles.user(profile), offer.length) > fine(now) {
             return Ok(false);
         }
         if managed {
@@ -76,10 +80,11 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             // It has come to an empty queue, and leaves it empty.
             self.tell_emptied(offer.user, queue, now);
         }
+        let User { rest, share, .. } = self.users.at_mut(offer.user);
         if capped {
-            let rest = self.users.rest_mut(offer.user);
             pay_cap(rest, self.profiles.user(profile), class as u8, offer.length, fine(now));
         }
+        pay_ceil(share, self.profiles.user(profile), offer.length, fine(now));
         Ok(true)
     }
 }

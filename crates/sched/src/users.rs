@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_table::indexed::Indexed;
 
 use crate::gates::{Gate, Gates};
+use crate::sharing::Share;
 use crate::state::{Rest, UserState};
 
 /// The state of all users, by number.
@@ -12,6 +13,8 @@ pub(crate) struct Users<const C: usize, const Q: usize> {
     pub(crate) gates: Arc<Gates>,
     pub(crate) states: Indexed<UserState<C, Q>>,
     rests: Indexed<Rest<C>>,
+    /// None where no profile shares: then all have the spare one, which is never looked at.
+    pub(crate) shares: Indexed<Share>,
 }
 
 /// The state of one user.
@@ -19,6 +22,7 @@ pub(crate) struct User<'a, const C: usize, const Q: usize> {
     pub(crate) gate: &'a Gate,
     pub(crate) state: &'a mut UserState<C, Q>,
     pub(crate) rest: &'a mut Rest<C>,
+    pub(crate) share: &'a mut Share,
 }
 
 impl<const C: usize, const Q: usize> Users<C, Q> {
@@ -27,18 +31,19 @@ impl<const C: usize, const Q: usize> Users<C, Q> {
             gates: Arc::new(Gates::new(users)),
             states: Indexed::new(users as usize, UserState::NEW),
             rests: Indexed::new(users as usize, Rest::NEW),
+            shares: Indexed::new(0, Share::default()),
         }
     }
 
     /// The state of a user, none of which is looked at here.
     #[inline(always)]
     pub(crate) fn at_mut(&mut self, user: u32) -> User<'_, C, Q> {
-        User { gate: self.gates.at(user), state: self.states.at_mut(user), rest: self.rests.at_mut(user) }
+        let Users { gates, states, rests, shares } = self;
+        User { gate: gates.at(user), state: states.at_mut(user), rest: rests.at_mut(user), share: shares.at_mut(user) }
     }
 
-    /// The buckets of a user's classes.
-    #[inline(always)]
-    pub(crate) fn rest_mut(&mut self, user: u32) -> &mut Rest<C> {
-        self.rests.at_mut(user)
+    /// Users are about to share.
+    pub(crate) fn make_shares(&mut self) {
+        self.shares = Indexed::new(self.states.len(), Share::default());
     }
 }

@@ -18,8 +18,13 @@ fn class(queue_size: u16) -> ClassConfig {
     ClassConfig { tc_rate: None, tc_period: Nanos::new(10_000_000), queue_size, red: None, codel: None }
 }
 
+/// A subport that promises nothing and forbids nothing.
+fn bare() -> SubportConfig {
+    SubportConfig { tb_rate: None, ceil: None, tb_size: Size::new(100), weight: 1 }
+}
+
 fn profile(rate: u64, classes: Vec<ClassConfig>) -> ProfileConfig {
-    ProfileConfig { tb_rate: Rate::new(rate), tb_size: Size::new(100), classes, weights: vec![] }
+    ProfileConfig { tb_rate: Rate::new(rate), tb_size: Size::new(100), ceil: None, weight: 1, classes, weights: vec![] }
 }
 
 /// Profiles `slow`, at which a frame of 76 bytes takes 1 ms, `fast`, ten times that, and `patient`, with CoDel in its class 0.
@@ -282,11 +287,8 @@ fn stages_that_are_gone_are_told_nothing() {
 #[test]
 fn a_subport_holds_all_of_its_users_back() {
     let mut config = config();
-    let subport = SubportConfig { tb_rate: Some(Rate::new(800_000)), tb_size: Size::new(100) };
-    config.subports = BTreeMap::from([
-        ("a".to_owned(), subport),
-        ("b".to_owned(), SubportConfig { tb_rate: None, tb_size: Size::new(100) }),
-    ]);
+    let subport = SubportConfig { tb_rate: Some(Rate::new(800_000)), tb_size: Size::new(100), ..bare() };
+    config.subports = BTreeMap::from([("a".to_owned(), subport), ("b".to_owned(), bare())]);
     config.assign = vec![
         AssignConfig { first: 0, last: Some(3), profile: "fast".into(), subport: Some("a".into()) },
         AssignConfig { first: 4, last: Some(7), profile: "fast".into(), subport: Some("b".into()) },

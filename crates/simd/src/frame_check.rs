@@ -122,6 +122,12 @@ pub fn check(
     good & first(count)
 }
 
+/// [`check`] for one frame of `length` bytes: where there are so few that vectors, and the arrays for them, cost more than they save.
+#[inline(always)]
+pub fn check_one(station: LinkPattern, frame: &Frame, length: u16) -> bool {
+    scalar::check_one(station, frame, length, destination_of(frame))
+}
+
 /// A mask of the first `count` frames.
 fn first(count: usize) -> u64 {
     if count >= BATCH { u64::MAX } else { (1 << count) - 1 }

@@ -12,6 +12,7 @@ pub(crate) mod x86;
 pub(crate) type Header = [u8; 20];
 
 /// Whether one header of a packet of `length` bytes keeps all rules of [`check`](crate::frame_check::check) for it.
+#[inline(always)]
 pub(crate) fn is_good(header: &Header, length: u16) -> bool {
     let total = u16::from_be_bytes([header[2], header[3]]);
     header[0] == 0x45
@@ -23,6 +24,7 @@ pub(crate) fn is_good(header: &Header, length: u16) -> bool {
 }
 
 /// RFC 1071: the one's complement sum of all words, the checksum among them, is all ones.
+#[inline(always)]
 fn sums_up(header: &Header) -> bool {
     let (words, _) = header.as_chunks::<2>();
     let sum: u32 = words.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum();
@@ -32,6 +34,7 @@ fn sums_up(header: &Header) -> bool {
 }
 
 /// RFC 1812 section 5.3.7: never to be forwarded from or to.
+#[inline(always)]
 fn is_martian(address: u32) -> bool {
     matches!(address >> 24, 0 | 127 | 224..)
 }

@@ -9,7 +9,11 @@ const MAC: [u8; 6] = [2, 0x11, 0x22, 0x33, 0x44, 0x55];
 /// The answer, with the frames' own destinations.
 fn check(kernel: Kernel, station: LinkPattern, frames: &[&Frame; BATCH], lengths: &[u16; BATCH], count: usize) -> u64 {
     let destinations = Destinations(frames.map(destination_of));
-    frame_check::check(kernel, station, frames, lengths, &destinations, count)
+    let good = frame_check::check(kernel, station, frames, lengths, &destinations, count);
+    for (i, (frame, length)) in frames.iter().zip(lengths).enumerate().take(count) {
+        assert_eq!(frame_check::check_one(station, frame, *length), good >> i & 1 == 1, "{kernel}: slot {i} alone");
+    }
+    good
 }
 
 /// The rules one by one, in the words of `check`'s description.

@@ -25,6 +25,27 @@ pub struct Case {
     pub prepare: Prepare,
 }
 
+impl Case {
+    /// A case that sends one packet again and again, see [`Traffic::plain`], through a configuration that needs no more than its script.
+    pub fn plain(name: &'static str, help: &'static str, script: String) -> Case {
+        let prepare: Prepare = |_, _, _| Ok(Traffic::plain());
+        Case { name, help, needs: &[], script, port_keys: "", knobs: &[], prepare }
+    }
+}
+
+/// The script of so many functions one behind the other, with devices of a kind (`joint:`) between them. `function` declares one, given its number
+/// and the names of the ports where packets come in and leave.
+pub fn chain(functions: usize, device: &str, function: impl Fn(usize, &str, &str) -> String) -> String {
+    let port = |end: &str, n: usize| format!("port {{ name = \"{end}{n}\", device = \"{device}{n}\" }}\n");
+    let ports = (1..functions).flat_map(|n| [port("a", n), port("b", n)]);
+    let declared = (0..functions).map(|n| {
+        let from = if n == 0 { "in".to_owned() } else { format!("b{n}") };
+        let to = if n + 1 == functions { "out".to_owned() } else { format!("a{}", n + 1) };
+        function(n, &from, &to) + "\n"
+    });
+    ports.chain(declared).collect()
+}
+
 /// A number of a [`Case`] that the measurer may choose: the size of a table, the length of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Knob {
@@ -108,3 +129,16 @@ pub type MakeFrame = Box<dyn FnMut(u64, &mut [u8; HEADER]) -> usize + Send>;
 
 /// See [`Traffic::check`].
 pub type CheckFrame = Box<dyn FnMut(&[u8]) -> Result<(), String> + Send>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_a_chain_stand_one_behind_the_other() {
+        let one = |functions| chain(functions, "joint:", |n, from, to| format!("f{n} {from} {to}"));
+        assert_eq!(one(1), "f0 in out\n");
+        let ports = "port { name = \"a1\", device = \"joint:1\" }\nport { name = \"b1\", device = \"joint:1\" }\n";
+        assert_eq!(one(2), format!("{ports}f0 in a1\nf1 b1 out\n"));
+    }
+}

@@ -1,15 +1,34 @@
 //! Collections: entries that a configuration lists, that a file lists line by line, and that come and go at run time.
 //!
-//! A function declares a collection once, by the fields of its entries. From these follow the columns of the file, the arguments of requests and
-//! of their command lines, and how what was added is saved. What one field holds is read in one place, whichever of them it stands in
-//! ([`Source`]). How requests are carried out, all or none of a list, and how entries are told by the piece, is in [`entries`](crate::entries).
+//! A function declares a collection once, by the fields of its entries ([`entry!`](crate::entry)). From these follow:
+//!
+//! - what the configuration's key holds, and what is told of it (`config!`, of which an entry is one);
+//! - the columns of a file, and how its rows are read, each entry once ([`Collection::load`]);
+//! - the arguments of requests and of their command lines, and how they are read;
+//! - the columns of a table, and what an entry says in it ([`columns!`](crate::columns), [`Entry::to_json`]);
+//! - how what was added is saved ([`Ledger::saved`]);
+//! - what becomes of entries at a reload, and whose word counts ([`Ledger`]).
+//!
+//! What one field holds is read in one place, whichever of them it stands in ([`Source`]). How requests are carried out, all or none of a list,
+//! and how entries are told by the piece, is in [`entries`](crate::entries).
+
+pub mod entry;
+mod ledger;
+mod load;
+
+pub use entry::Entry;
+pub use ledger::{Ledger, Record, Versions};
+pub use load::{Stands, Wrong};
 
 use std::io::{BufRead, BufReader};
 
 use serde_json::Value;
-use weir_config::{Element, ErrorKind, Errors, FilePath, Folder, Path, Row, Rows, Scalar};
+use weir_config::{
+    Element, ErrorKind, Errors, FilePath, Folder, KeySchema, Path, Presence, Row, Rows, Scalar, Setting, Type,
+};
 
-use crate::request::{Argument, Saved};
+use crate::request::{Argument, Saved, Verb};
+use entry::unsaid;
 
 /// A collection of entries of one kind.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +41,7 @@ pub struct Collection {
     pub is_list: bool,
     /// The key that names a file of entries, where there is one: `routes_csv`.
     pub file_key: &'static str,
-    /// What is known of an entry. Those that are required come first; they are columns that a file must have.
+    /// What is known of an entry. Those that are required are columns that a file must have.
     pub fields: &'static [Argument],
     /// Whether a request is told which field is wrong: where they are few, their values say it.
     pub has_labels: bool,
@@ -40,13 +59,29 @@ pub struct Site<'a> {
 }
 
 impl Collection {
-    fn names(&self, required: bool) -> Vec<&'static str> {
-        self.fields.iter().filter(|field| field.required == required).map(|field| field.name).collect()
+    /// The collection of such entries, which are called `noun` and stand in the list `key`.
+    pub const fn of<E: Entry>(noun: &'static str, key: &'static str) -> Collection {
+        Collection { noun, key, is_list: true, file_key: "", fields: E::FIELDS, has_labels: true }
     }
 
-    /// The position of a field, which is that of its column in a file's rows.
+    /// The same, with entries in the file that a key names, too.
+    #[must_use]
+    pub const fn in_file(self, key: &'static str) -> Collection {
+        Collection { file_key: key, ..self }
+    }
+
+    /// A request about entries, one or many at once.
+    pub const fn verb(&self, action: &'static str, arguments: &'static [Argument], help: &'static str) -> Verb {
+        Verb { noun: self.noun, action, arguments, help, batch: true }
+    }
+
+    fn names(&self, required: bool) -> impl Iterator<Item = &'static str> {
+        self.fields.iter().filter(move |field| field.required == required).map(|field| field.name)
+    }
+
+    /// The position of a field's column in a file's rows: those that a file must have come first.
     pub fn column(&self, field: &str) -> usize {
-        self.fields.iter().position(|known| known.name == field).unwrap_or(usize::MAX)
+        self.names(true).chain(self.names(false)).position(|known| known == field).unwrap_or(usize::MAX)
     }
 
     /// Reads a file of entries line by line; a wrong line does not keep the next ones from being looked at. What is wrong goes to `errors`.
@@ -78,7 +113,8 @@ impl Collection {
         errors: &mut Errors,
         mut each: impl FnMut(&Row<'_>, &mut Errors),
     ) {
-        let mut rows = match Rows::new(name, input, &self.names(true), &self.names(false)) {
+        let (required, optional): (Vec<_>, Vec<_>) = (self.names(true).collect(), self.names(false).collect());
+        let mut rows = match Rows::new(name, input, &required, &optional) {
             Ok(rows) => rows,
             Err(wrong) => return errors.extend(wrong),
         };
@@ -136,6 +172,9 @@ pub trait Source {
 
     /// A field of any number of values; `None` if one of them is wrong.
     fn many<T: Scalar>(&mut self, field: &str) -> Option<Said<Vec<T>>>;
+
+    /// The field that a key describes; where nothing is said of it, what it was `before`, or its default. `None` if it is wrong.
+    fn field<T: Setting + Clone>(&mut self, key: &KeySchema, before: Option<&T>) -> Option<T>;
 }
 
 /// A row of a file; its empty fields say nothing.
@@ -161,6 +200,19 @@ impl Source for RowFields<'_> {
             return Some(Said::Nothing);
         }
         self.row.read_list(column, ';', self.errors).map(Said::Some)
+    }
+
+    fn field<T: Setting + Clone>(&mut self, key: &KeySchema, before: Option<&T>) -> Option<T> {
+        let column = self.collection.column(key.name);
+        let text = self.row.text(column);
+        if text.is_empty() && !matches!(key.presence, Presence::Required) {
+            return unsaid(key, before);
+        }
+        let texts = text.split(|character| T::IS_LIST && character == ';').map(str::trim);
+        key.holds.read_texts(texts, |text, malformed| {
+            let error = self.row.error(column, malformed.kind, malformed.problem).found(&text.into());
+            self.errors.push(error.allowed(key.holds.of_each().expected()).remedy(malformed.remedy));
+        })
     }
 }
 
@@ -246,85 +298,49 @@ impl Source for Arguments<'_> {
             Some(_) => self.list(field).map(Said::Some),
         }
     }
+
+    fn field<T: Setting + Clone>(&mut self, key: &KeySchema, before: Option<&T>) -> Option<T> {
+        let is_required = matches!(key.presence, Presence::Required);
+        match self.value(key.name) {
+            None if is_required && before.is_none() => self.told(Err(format!("{} is missing", key.name))),
+            None => unsaid(key, before),
+            Some(value) if value == NONE && !is_required => unsaid(key, None),
+            Some(value) => {
+                let read = self.read_values(key, value);
+                self.told(read)
+            }
+        }
+    }
+}
+
+impl Arguments<'_> {
+    /// The values of a field, from the texts and numbers that say them.
+    fn read_values<T: Setting>(&self, key: &KeySchema, value: &Value) -> Result<T, String> {
+        let label = if self.has_labels { format!("{}: ", key.name) } else { String::new() };
+        let of = key.holds.of_each();
+        let list = match value {
+            Value::Array(list) if T::IS_LIST => list.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let text = |value: &Value| match value {
+            Value::String(text) => Ok(text.clone()),
+            Value::Number(_) | Value::Bool(_) => Ok(value.to_string()),
+            _ => Err(format!("{label}{value} is not {}", of.expected())),
+        };
+        let texts = list.iter().map(text).collect::<Result<Vec<String>, String>>()?;
+        let mut problem = None;
+        let read = key.holds.read_texts(texts.iter().map(String::as_str), |text, malformed| {
+            let remedy = match of {
+                _ if !malformed.remedy.is_empty() => format!("; {}", malformed.remedy),
+                Type::Scalar(scalar) => format!("; write it as in {}", scalar.example),
+                Type::Choice(_) => format!("; expected {}", of.expected()),
+                _ => String::new(),
+            };
+            problem.get_or_insert_with(|| format!("{label}\"{text}\" {}{remedy}", malformed.problem));
+        });
+        read.ok_or_else(|| problem.unwrap_or_else(|| format!("{label}{value} is not {}", key.holds.expected())))
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use serde_json::json;
-
-    use super::*;
-
-    const PREFIX: Argument = Argument { name: "prefix", keyword: None, required: true, many: false, help: "" };
-    const ROUTES: Collection = Collection {
-        noun: "route",
-        key: "routes",
-        is_list: false,
-        file_key: "routes_csv",
-        fields: &[
-            PREFIX,
-            Argument { name: "via", keyword: Some("via"), many: true, ..PREFIX },
-            Argument { name: "mtu", keyword: Some("mtu"), required: false, ..PREFIX },
-        ],
-        has_labels: true,
-    };
-
-    type Route = (Said<Ipv4Addr>, Said<Vec<Ipv4Addr>>);
-
-    fn read(source: &mut impl Source) -> Option<Route> {
-        let (prefix, via) = (source.one("prefix"), source.many("via"));
-        Some((prefix?, via?))
-    }
-
-    fn of_request(arguments: &Value) -> Result<Route, String> {
-        let mut arguments = ROUTES.arguments(arguments);
-        let route = read(&mut arguments);
-        arguments.finish(route)
-    }
-
-    #[test]
-    fn rows_and_requests_say_the_same_of_an_entry() {
-        let text = "via,prefix\n192.0.2.1;192.0.2.2,10.0.0.0\n,11.0.0.0\n192.0.2,\n";
-        let mut rows = Rows::new("r.csv", text.as_bytes(), &ROUTES.names(true), &ROUTES.names(false)).unwrap();
-        let (mut errors, mut found) = (Errors::new(), Vec::new());
-        while let Some(row) = rows.next(&mut errors) {
-            found.push(read(&mut ROUTES.row(&row, &mut errors)));
-        }
-        let asked =
-            [json!({ "prefix": "10.0.0.0", "via": ["192.0.2.1", "192.0.2.2"] }), json!({ "prefix": "11.0.0.0" })];
-        assert_eq!(found[..2], asked.map(|asked| of_request(&asked).ok()));
-        assert_eq!(found[2..], [None]);
-        let told: Vec<String> = errors.into_result(()).unwrap_err().iter().map(ToString::to_string).collect();
-        assert!(told[0].starts_with("r.csv:4:9: prefix: ") && told[1].starts_with("r.csv:4:1: via: "), "{told:?}");
-        assert_eq!((told.len(), ROUTES.column("prefix"), ROUTES.column("mtu")), (2, 0, 2));
-    }
-
-    #[test]
-    fn what_a_request_says_of_a_field_goes_over_what_was() {
-        let said = |value: Value| {
-            let value = json!({ "via": value });
-            let mut arguments = ROUTES.arguments(&value);
-            let said = arguments.one::<Ipv4Addr>("via");
-            arguments.finish(said).map(|said| said.over(Some("before".to_owned()), |address| address.to_string()))
-        };
-        assert_eq!(said(Value::Null), Ok(Some("before".to_owned())));
-        assert_eq!(said(json!("none")), Ok(None));
-        assert_eq!(said(json!("192.0.2.1")), Ok(Some("192.0.2.1".to_owned())));
-        assert_eq!(said(json!(true)), Err("via: true is not an IPv4 address".to_owned()));
-        let wrong = "via: \"192.0.2\" is not an IPv4 address; write it as in 192.0.2.9";
-        assert_eq!(said(json!("192.0.2")), Err(wrong.to_owned()));
-        let absent = json!({});
-        let mut arguments = ROUTES.arguments(&absent);
-        let prefix = arguments.required::<Ipv4Addr>("prefix");
-        assert_eq!(arguments.finish(prefix), Err("prefix is missing".to_owned()));
-    }
-
-    #[test]
-    fn what_is_saved_names_the_request_and_the_key() {
-        let arguments = json!({ "prefix": "10.0.0.0" });
-        let saved = ROUTES.saved("add", arguments.clone());
-        assert_eq!((&*saved.verb, &*saved.key, saved.entry), ("route add", "routes", None));
-        assert_eq!(Collection { is_list: true, ..ROUTES }.saved("add", arguments.clone()).entry, Some(arguments));
-    }
-}
+mod tests;

@@ -137,6 +137,37 @@ impl<T: Send, R, F: FnMut(&mut dyn Iterator<Item = T>) -> Vec<R> + Send> ShowRow
     }
 }
 
+/// Rows of entries in the order of their keys, by the piece.
+struct InOrder<K, F> {
+    /// The last entry that was looked at.
+    last: Option<K>,
+    has_more: bool,
+    look: F,
+}
+
+/// Rows of entries in the order of their keys. `look` looks at some of those behind a key, at first at the first ones, and answers their rows, at
+/// most [`PIECE`], and the last entry that it looked at; none where there are no more.
+pub fn in_order<K: Send + 'static, R: 'static>(
+    look: impl FnMut(Option<&K>) -> (Vec<R>, Option<K>) + Send + 'static,
+) -> Box<dyn ShowRows<R>> {
+    Box::new(InOrder { last: None, has_more: true, look })
+}
+
+impl<K: Send, R, F: FnMut(Option<&K>) -> (Vec<R>, Option<K>) + Send> ShowRows<R> for InOrder<K, F> {
+    fn piece(&mut self) -> Vec<R> {
+        // Where a piece has no rows, the next is looked at: an empty one would be the end.
+        while self.has_more {
+            let (rows, last) = (self.look)(self.last.as_ref());
+            self.has_more = last.is_some();
+            self.last = last;
+            if !rows.is_empty() {
+                return rows;
+            }
+        }
+        Vec::new()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
@@ -201,6 +232,19 @@ mod tests {
         assert_eq!(ask(&Value::Array(wrong)), Err("entry 7: Some(10) is too much".to_owned()));
         assert_eq!(numbers.borrow().all, before, "what was changed twice is as it was");
         assert!(numbers.borrow().settled > 4);
+    }
+
+    #[test]
+    fn entries_are_told_in_order_and_pieces_without_rows_do_not_end_them() {
+        let mut rows = in_order(|last: Option<&u32>| {
+            let first = last.map_or(0, |last| last + 1);
+            let piece: Vec<u32> = (first..20).take(3).collect();
+            let last = piece.last().copied();
+            (piece.into_iter().filter(|n| n % 7 == 0).collect::<Vec<u32>>(), last)
+        });
+        let told: Vec<Vec<u32>> = std::iter::from_fn(|| Some(rows.piece()).filter(|rows| !rows.is_empty())).collect();
+        assert_eq!(told, [[0], [7], [14]]);
+        assert!(rows.piece().is_empty());
     }
 
     #[test]

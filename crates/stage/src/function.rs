@@ -195,6 +195,12 @@ pub trait Function: Sync + 'static {
         false
     }
 
+    /// Whether it says itself, in the layout `distributor`, to which of the replicas of its graph packets go
+    /// ([`Instance::spreader`](crate::Instance::spreader)): then it has no key `spread_by`.
+    fn spreads(&self) -> bool {
+        false
+    }
+
     /// The switches of `weir run` without which a checked configuration is refused, for functions that run code of the user's
     /// own. Without them it may be described: that runs none of it.
     fn permissions(&self, _given: &Given<'_, Self::Config>) -> Vec<&'static str> {

@@ -6,10 +6,14 @@ use std::sync::Arc;
 use serde_json::Value;
 use weir_config::ConfigError;
 
+use crate::channel::ChannelSide;
+use crate::flows::FlowSource;
 use crate::function::{Description, Ground};
 use crate::graph::{Graph, GraphError};
+use crate::host::HostSide;
 use crate::request::{RequestError, Saved, ShowRows, whole};
 use crate::share::{InterfaceSet, Others};
+use crate::stage::Stage;
 
 /// A configured network function. A thread of its own may build the next one from it while it runs.
 pub trait Instance: Any + Send + Sync {
@@ -27,6 +31,12 @@ pub trait Instance: Any + Send + Sync {
     /// As [`graph`](Self::graph).
     fn sketch(&self, replica: usize) -> Result<Graph, GraphError> {
         self.graph(replica)
+    }
+
+    /// The stage before so many replicas of its graph in the layout `distributor`, of a function that
+    /// [says itself](crate::Function::spreads) whose packets are: its indexed ways lead to them. `None`: what has `spread_by` in common stays together.
+    fn spreader(&self, _replicas: u8) -> Option<Box<dyn Stage>> {
+        None
     }
 
     /// Carries out a request: the verb's arguments by name, see [`Verb`](crate::Verb); of a verb of which many can be given at once, also a list of
@@ -78,6 +88,21 @@ pub trait Instance: Any + Send + Sync {
     /// With whom it shares ports from now on: it adds no interface that one of them has, and gives up those that the configuration gives to
     /// others.
     fn share_with(&self, _others: Others, _now: u64) {}
+
+    /// Its side of what it has in common with the Linux network namespace that speaks for a VRF of this name.
+    fn host_side(&self, _vrf: &str) -> Option<Arc<dyn HostSide>> {
+        None
+    }
+
+    /// Where samples of its packets come from, if it takes any.
+    fn flow_source(&self) -> Option<Arc<dyn FlowSource>> {
+        None
+    }
+
+    /// Its side of the channels over which controllers drive it.
+    fn channel_side(&self) -> Option<Arc<dyn ChannelSide>> {
+        None
+    }
 
     /// What a stage of its decided about a packet that left it by `way` at `then`, as it left, in a few words for whoever follows packets:
     /// the route it took. It is asked for a moment later, and says so where its tables may have been others then.

@@ -141,6 +141,13 @@ pub struct Plain {
     pub make: fn() -> Box<dyn Stage>,
 }
 
+impl Plain {
+    /// The kind of these stages.
+    pub const fn of<S: Stage + Default + 'static>(kind: &'static str, doc: &'static str) -> Plain {
+        Plain { kind, doc, make: || Box::new(S::default()) }
+    }
+}
+
 impl StageKind for Plain {
     fn kind(&self) -> &'static str {
         self.kind

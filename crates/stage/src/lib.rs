@@ -4,8 +4,11 @@
 //! - [`Graph`]: stages wired by their ways, with the check of what must hold.
 //! - [`Port`], [`Rx`], [`Tx`]: where packets enter and leave.
 //! - [`Function`], [`Description`], [`Instance`]: what a network function is to the program; [`AnyFunction`]: functions side by side.
-//! - [`Collection`], [`Entries`]: entries that a configuration, a file and requests speak of, declared once.
+//! - [`entry!`], [`Collection`], [`Ledger`], [`Entries`]: entries that a configuration, a file and requests speak of, declared once.
 //! - [`Service`], [`MakeService`]: what the program does beside packets.
+//! - [`HostSide`]: what a function has in common with a Linux network namespace that speaks for it.
+//! - [`ChannelSide`]: what a function has in common with the controllers that drive it.
+//! - [`FlowSource`]: what a function tells collectors of flows.
 //! - [`StageKind`], [`MakeStage`]: what a stage is to a configuration that wires stages by hand.
 //! - [`ownership`]: whose state is that packets write, and how packets get there.
 //! - [`device`]: the texts that name devices.
@@ -14,13 +17,20 @@
 
 #![forbid(unsafe_code)]
 
+/// What [`entry!`] is made of.
+#[doc(hidden)]
+pub use {serde_json, weir_config};
+
 pub mod case;
+pub mod channel;
 pub mod collection;
 pub mod device;
 pub mod entries;
+pub mod flows;
 pub mod function;
 pub mod graph;
 pub mod harness;
+pub mod host;
 pub mod instance;
 pub mod interface;
 pub mod kind;
@@ -37,13 +47,16 @@ pub mod stage;
 pub mod ways;
 
 pub use case::{Case, Chosen, Knob};
-pub use collection::{Arguments, Collection, Said, Site, Source};
+pub use channel::{Channel, ChannelSide};
+pub use collection::{Arguments, Collection, Entry, Ledger, Record, Said, Site, Source, Stands, Versions, Wrong};
 pub use device::{DeviceText, local_mac};
 pub use entries::Entries;
+pub use flows::{Collector, Exported, FlowExport, FlowHop, FlowProtocol, FlowSource, Output, Sample};
 pub use function::{
     Description, Env, Function, Given, Ground, Import, Layout, Placement, PortConfig, PortInfo, Redrawn, SpreadBy,
 };
 pub use graph::{Graph, GraphError, NodeId, Place, To};
+pub use host::{Difference, Frames, HostHop, HostInterface, HostRoute, HostSide};
 pub use instance::{Instance, Notice, Stateless};
 pub use interface::{InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
 pub use kind::{DescribeStage, MakeStage, Plain, Prepared, Settings, StageKind};

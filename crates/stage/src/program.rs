@@ -245,8 +245,8 @@ impl<F: Function> AnyFunction for F {
         let placement = Placement::schema().keys.into_iter();
         let has = |key: &str| match key {
             "layout" => self.has_layouts(),
-            // Users that have owners are spread by whose they are.
-            "spread_by" => self.has_layouts() && !self.balances(),
+            // Users that have owners are spread by whose they are, and softwires by themselves.
+            "spread_by" => self.has_layouts() && !self.balances() && !self.spreads(),
             _ => true,
         };
         schema.keys.extend(placement.filter(|key| has(key.name)));

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 
 use weir_config::{FilePath, Nanos, Pattern, config};
 
+use crate::channel::Channel;
+use crate::flows::FlowExport;
+
 /// The form of a file's path, whether or not it is there.
 static FILE: Pattern = Pattern {
     what: "the path of a file below the folder of the script",
@@ -37,6 +40,28 @@ pub enum Need {
         /// From one round to the next, nanoseconds.
         every: u64,
     },
+    /// A TAP for each interface of one of its VRFs in a Linux network namespace, through which frames go both ways.
+    Taps {
+        /// The VRF.
+        vrf: String,
+        /// The namespace's name, as `ip netns` has it; `None`: that of the program.
+        netns: Option<String>,
+    },
+    /// Routes, addresses and neighbours of a Linux network namespace, for one of its VRFs.
+    Routes {
+        /// The VRF.
+        vrf: String,
+        /// The namespace's name, as `ip netns` has it; `None`: that of the program.
+        netns: Option<String>,
+        /// The number of the kernel's routing table.
+        table: u32,
+        /// The TCP port, on loopback, at which a routing daemon may tell routes too.
+        fpm: Option<u16>,
+    },
+    /// Connections with controllers.
+    Channel(Channel),
+    /// Samples of its packets and counters of its interfaces, sent to collectors.
+    Flows(FlowExport),
 }
 
 impl Need {

@@ -1,7 +1,7 @@
 //! What a stage is, and what it may do with packets.
 
 use weir_mem::{Clock, Reader, tsc};
-use weir_packet::{BATCH, Batch, Burst, Held, LaneId, Lanes, Packet, Pool, Slot};
+use weir_packet::{BATCH, Batch, Burst, Held, LaneId, LaneSet, Lanes, Packet, Pool, Slot};
 
 use crate::ways::{Fate, WayInfo, Ways};
 
@@ -58,6 +58,8 @@ pub struct Declaration {
     /// Why the packets of [`Stage::make`] come into being: a way declared as `create`. [`Stage::make`] is called in place of
     /// [`Stage::poll`] then.
     pub makes: Option<u8>,
+    /// Whether it takes packets by [`Out::hold`]. Where more lanes are to be read behind it after a reload, it gives up what it holds.
+    pub lean: bool,
 }
 
 impl Declaration {
@@ -71,6 +73,7 @@ impl Declaration {
             updates: vec![],
             polled: false,
             makes: None,
+            lean: false,
         }
     }
 
@@ -108,6 +111,12 @@ impl Declaration {
     pub fn makes<W: Ways>(mut self, reason: W) -> Declaration {
         self.makes = Some(reason.code());
         self.polled()
+    }
+
+    /// Taking packets by [`Out::hold`].
+    pub fn lean(mut self) -> Declaration {
+        self.lean = true;
+        self
     }
 
     /// Number of all codes: ways, reasons and indexed ways.
@@ -218,6 +227,7 @@ pub struct Out<'a> {
     pool: &'a mut dyn Pool,
     reader: &'a Reader,
     room: &'a [u32],
+    behind: LaneSet,
 }
 
 impl<'a> Out<'a> {
@@ -232,7 +242,22 @@ impl<'a> Out<'a> {
         reader: &'a Reader,
         room: &'a [u32],
     ) -> Out<'a> {
-        Out { now, clock: None, leaving: 0, indexed_from: ways as u8, store, pool, reader, room }
+        let indexed_from = ways as u8;
+        Out { now, clock: None, leaving: 0, indexed_from, store, pool, reader, room, behind: LaneSet::ALL }
+    }
+
+    /// Where only these lanes are read behind the stage.
+    #[inline(always)]
+    pub fn with_lanes_behind(mut self, lanes: LaneSet) -> Out<'a> {
+        self.behind = lanes;
+        self
+    }
+
+    /// Takes a packet out of the batch with the lanes that somebody reads behind the stage. What it says of the others means nothing, to the stage
+    /// itself, too.
+    #[inline(always)]
+    pub fn hold(&self, batch: &mut Batch, slot: Slot) -> Option<Held> {
+        batch.hold_with(slot, self.behind)
     }
 
     /// With a clock that can be read.

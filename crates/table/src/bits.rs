@@ -53,6 +53,17 @@ impl Bits {
         None
     }
 
+    /// Which of the 64 numbers from `from` on, which is below the bound, are in: the lowest bit is that of `from`. Behind the last one, where the
+    /// bound is a multiple of 64, the first ones follow.
+    #[inline(always)]
+    pub fn window(&self, from: u32) -> u64 {
+        let word = from / 64;
+        let next = if word as usize + 1 < self.words.len() { word + 1 } else { 0 };
+        let (low, shift) = (self.words.at(word) >> (from % 64), from % 64);
+        // In two steps, since a shift by 64 is none.
+        low | self.words.at(next) << 1 << (63 - shift)
+    }
+
     /// The greatest member.
     #[inline]
     pub fn last(&self) -> Option<u32> {

@@ -1,27 +1,50 @@
 //! A slice indexed by `u32` in which a wrong index does no harm.
 
+use std::alloc::Layout;
+
+use weir_mem::HugeSlice;
+
 /// An index that no element has.
 pub const NONE: u32 = u32::MAX;
 
 /// A fixed number of elements. An index that is too large, such as [`NONE`], reaches a spare element, so that lists need no
-/// case for their ends and nothing can panic.
-#[derive(Clone, Debug)]
+/// case for their ends and nothing can panic. Many of them lie in huge pages where there are any: what is reached at random would
+/// else miss the TLB as well as the cache.
+#[derive(Debug)]
 pub struct Indexed<T> {
-    items: Box<[T]>,
+    items: HugeSlice<T>,
     spare: T,
 }
 
 impl<T: Clone> Indexed<T> {
     /// `count` copies of `item`, and the spare one.
     pub fn new(count: usize, item: T) -> Indexed<T> {
-        Indexed { items: vec![item.clone(); count].into_boxed_slice(), spare: item }
+        Indexed { items: made(count, |_| item.clone()), spare: item }
     }
 }
 
+impl<T: Clone> Clone for Indexed<T> {
+    fn clone(&self) -> Indexed<T> {
+        let mut items = self.items.iter();
+        Indexed {
+            items: made(self.items.len(), |_| items.next().unwrap_or(&self.spare).clone()),
+            spare: self.spare.clone(),
+        }
+    }
+}
+
+/// # Aborts
+///
+/// Where there is no memory, as a vector would.
+fn made<T>(count: usize, make: impl FnMut(usize) -> T) -> HugeSlice<T> {
+    HugeSlice::from_fn(count, make)
+        .unwrap_or_else(|_| std::alloc::handle_alloc_error(Layout::array::<T>(count).unwrap_or(Layout::new::<T>())))
+}
+
 impl<T> Indexed<T> {
-    /// From elements that cannot be cloned, and the spare one.
-    pub fn from_items(items: Vec<T>, spare: T) -> Indexed<T> {
-        Indexed { items: items.into_boxed_slice(), spare }
+    /// From elements that cannot be cloned, made by their index, and the spare one.
+    pub fn from_fn(count: usize, mut make: impl FnMut(u32) -> T, spare: T) -> Indexed<T> {
+        Indexed { items: made(count, |n| make(n as u32)), spare }
     }
 
     /// The element at an index.

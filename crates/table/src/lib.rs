@@ -6,6 +6,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`bits`] | a set of numbers whose next and last are found at once |
+//! | [`classifier`] | the first of many rules that matches: masks and ranges over several words |
 //! | [`exact`] | from the hash of a key to its record |
 //! | [`indexed`] | slices in which a wrong index does no harm |
 //! | [`links`] | lists over numbers, with one link per number |
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bits;
+pub mod classifier;
 pub mod exact;
 pub mod indexed;
 pub mod links;

@@ -90,6 +90,12 @@ impl Links {
         Some(id)
     }
 
+    /// Hints that `id` is put into a list or taken out of one soon.
+    #[inline(always)]
+    pub fn prefetch(&self, id: u32) {
+        self.0.prefetch(id);
+    }
+
     /// The entry behind `id`, [`NONE`] for the last.
     #[inline(always)]
     pub fn next(&self, id: u32) -> u32 {

@@ -58,9 +58,9 @@ impl Wheel {
         };
         let (near, far) = (1_u32 << shape.near_bits, 1_u32 << shape.far_bits);
         let bound = bound.min(NONE - near - far);
-        let links = (0..bound + near + far).map(|n| Link { next: n, prev: n }).collect();
+        let links = (bound + near + far) as usize;
         Wheel {
-            links: Indexed::from_items(links, Link { next: NONE, prev: NONE }),
+            links: Indexed::from_fn(links, |n| Link { next: n, prev: n }, Link { next: NONE, prev: NONE }),
             due: Indexed::new(bound as usize, OUT),
             near: Bits::new(near as usize),
             far: Bits::new(far as usize),
@@ -84,6 +84,34 @@ impl Wheel {
     #[inline(always)]
     pub fn contains(&self, id: u32) -> bool {
         *self.due.at(id) != OUT
+    }
+
+    /// Hints that a number is put in or comes out soon.
+    #[inline(always)]
+    pub fn prefetch(&self, id: u32) {
+        self.links.prefetch(id);
+        self.due.prefetch(id);
+    }
+
+    /// The numbers that come out first in each of the next ticks, 64 at most, as far as they are in the near level: for whoever wants to prepare
+    /// for that.
+    #[inline(always)]
+    pub fn next_ones(&self, ticks: u32, mut each: impl FnMut(u32)) {
+        let mask = (1_u32 << self.shape.near_bits) - 1;
+        let at = self.tick as u32 & mask;
+        let mut ticks = self.near.window(at) & u64::MAX >> (64 - ticks.clamp(1, 64));
+        while ticks != 0 {
+            let list = self.due.len() as u32 + ((at + ticks.trailing_zeros()) & mask);
+            ticks &= ticks - 1;
+            each(self.links.at(list).next);
+        }
+    }
+
+    /// The number that comes out behind one that is in, if it is of the same tick.
+    #[inline(always)]
+    pub fn behind(&self, id: u32) -> Option<u32> {
+        let next = self.links.at(id).next;
+        ((next as usize) < self.due.len()).then_some(next)
     }
 
     /// Puts a number in, or moves it: it comes out at the first tick that begins at `due` (nanoseconds) or later, and not
@@ -119,9 +147,9 @@ impl Wheel {
     #[inline]
     pub fn advance(&mut self, now: u64, steps: usize, mut take: impl FnMut(u32)) -> usize {
         let goal = (now >> self.shape.tick_bits).max(self.tick);
-        let mut left = steps;
+        let (mut left, mut far) = (steps, self.next_far());
         while left > 0 {
-            let (near, far) = (self.next_near(), self.next_far());
+            let near = self.next_near();
             let event = near.min(far);
             if event > goal {
                 self.tick = goal;
@@ -129,7 +157,12 @@ impl Wheel {
             }
             self.tick = event;
             // A span is dealt out before its first tick is handed out.
-            left = if far <= near { self.deal(far, left) } else { self.hand_out(near, left, &mut take) };
+            if far <= near {
+                left = self.deal(far, left);
+                far = self.next_far();
+            } else {
+                left = self.hand_out(near, left, &mut take);
+            }
         }
         left
     }
@@ -138,15 +171,22 @@ impl Wheel {
     #[inline]
     fn hand_out(&mut self, tick: u64, steps: usize, take: &mut impl FnMut(u32)) -> usize {
         let list = self.near_list(tick);
-        for left in (0..steps).rev() {
-            let id = self.links.at(list).next;
-            self.remove(id);
+        let (mut id, mut left) = (self.links.at(list).next, steps);
+        while id != list && left > 0 {
+            let next = self.links.at(id).next;
+            *self.due.at_mut(id) = OUT;
+            self.len -= 1;
+            left -= 1;
             take(id);
-            if self.links.at(list).next == list {
-                return left;
-            }
+            id = next;
         }
-        0
+        // What was not handed out is the list.
+        self.links.at_mut(list).next = id;
+        self.links.at_mut(id).prev = list;
+        if id == list {
+            self.near.remove(list - self.due.len() as u32);
+        }
+        left
     }
 
     /// When to call [`Wheel::advance`] next, nanoseconds: nothing is due before. `None` while it is empty.

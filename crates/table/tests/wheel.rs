@@ -116,6 +116,30 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Those who are told to be next come out first: one for each tick, and those behind it on the same.
+    #[test]
+    fn who_is_next_is_known(dues in prop::collection::vec(0..200_u64, 1..60), start in 0..1_u64 << 40, ticks in 1..70_u32) {
+        let mut wheel = Wheel::new(64, Shape { tick_bits: 0, near_bits: 8, far_bits: 4 });
+        wheel.advance(start, 1, |_| {});
+        for (id, due) in dues.iter().enumerate() {
+            wheel.insert(id as u32, start + due);
+        }
+        let mut told = Vec::new();
+        wheel.next_ones(ticks, |id| {
+            let mut next = Some(id);
+            while let Some(id) = next {
+                told.push(id);
+                next = wheel.behind(id);
+            }
+        });
+        let mut out = Vec::new();
+        let last = start + u64::from(ticks.min(64)) - 1;
+        wheel.advance(last, usize::MAX, |id| out.push(id));
+        prop_assert_eq!(told, out);
+    }
+}
+
 #[test]
 fn a_number_among_the_farthest_waits_its_turn() {
     let mut wheel = Wheel::new(2, Shape { tick_bits: 0, near_bits: 2, far_bits: 1 });

@@ -89,16 +89,16 @@ pub(crate) fn address(address: crate::U32) -> u64 {
     fold(u64::from(u32::from_ne_bytes(address.to_bytes())) ^ KEY_A, KEY_B)
 }
 
-/// The same of an IPv6 address.
+/// An IPv6 address as a number without structure.
 #[inline]
-pub(crate) fn address6(address: &[u8; 16]) -> u64 {
+pub fn address6(address: &[u8; 16]) -> u64 {
     let [network, host] = halves(address);
     fold(network ^ KEY_A, KEY_B).rotate_left(32).wrapping_add(fold(host ^ KEY_B, KEY_A))
 }
 
-/// The hash of one number.
+/// The hash of one number; `seed` as in [`hash`].
 #[inline]
-pub(crate) fn one(number: u64, seed: u64) -> u32 {
+pub fn one(number: u64, seed: u64) -> u32 {
     mix(number, 0, seed)
 }
 

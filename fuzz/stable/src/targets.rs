@@ -4,9 +4,12 @@ mod child;
 mod decode;
 mod device;
 mod filter;
+mod fpm;
 mod net;
 mod net6;
+mod openflow;
 mod pcap;
+mod pipeline;
 mod request;
 mod rows;
 mod scalar;
@@ -48,6 +51,7 @@ pub static TARGETS: &[Target] = &[
     net::TARGET,
     net6::TARGET,
     filter::TARGET,
+    fpm::TARGET,
     pcap::TARGET,
     decode::TARGET,
     child::TARGET,
@@ -57,6 +61,8 @@ pub static TARGETS: &[Target] = &[
     device::TARGET,
     request::TARGET,
     signature::TARGET,
+    openflow::TARGET,
+    pipeline::TARGET,
 ];
 
 /// The target of a name.

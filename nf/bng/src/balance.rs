@@ -130,7 +130,7 @@ impl BalanceDown {
         }
     }
 
-    /// Owners by the records of addresses, looked up in turns.
+    /// Owners by the records of addresses, looked up in passes.
     fn by_address(&self, which: u64, keys: &[BindingKey; BATCH], hashes: &[Hash; BATCH], owners: &mut [u8; BATCH]) {
         let subscribers = &*self.subscribers;
         let mut found = [Found::NONE; BATCH];

@@ -6,7 +6,7 @@
 
 pub(crate) mod keys;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,6 +36,11 @@ impl Tunnel {
     /// A tunnel with these labels, the outermost first; bytes of labels and outer packet together that fit.
     pub(crate) fn new(labels: &[Label], outer: Outer, mtu: u16) -> Tunnel {
         Tunnel { head: Rewrite::tunnel(labels, outer), mtu }
+    }
+
+    /// As the network layer knows it, with packets that go to `end`.
+    pub(crate) fn as_interface(&self, end: IpAddr) -> weir_ip::Tunnel {
+        weir_ip::Tunnel { end, mtu: self.mtu, overhead: self.head.overhead() }
     }
 
     /// A router to which packets go as they are.
@@ -116,12 +121,6 @@ impl Tunnels {
         (0..).zip(self.ends.iter().copied()).filter(|(_, end)| *end != 0)
     }
 
-    /// The tunnel behind an inlet.
-    #[inline(always)]
-    pub(crate) fn get(&self, inlet: InterfaceId) -> Option<&Tunnel> {
-        self.tunnels.get(usize::from(inlet)).filter(|tunnel| tunnel.mtu > 0)
-    }
-
     /// The other end of the tunnel behind an inlet; 0.0.0.0 if there is none.
     #[inline(always)]
     fn end(&self, inlet: InterfaceId) -> u32 {
@@ -162,7 +161,7 @@ impl From<Fate> for Stop {
             Fate::Glean => Stop::Unresolved,
             Fate::Broadcast => Stop::Broadcast,
             Fate::Blackhole => Stop::Blackhole,
-            Fate::NoRoute | Fate::Unreachable | Fate::Prohibited | Fate::LinkLocal => Stop::NoRoute,
+            Fate::NoRoute | Fate::Unreachable | Fate::Prohibited | Fate::LinkLocal | Fate::Function(_) => Stop::NoRoute,
         }
     }
 }
@@ -270,24 +269,9 @@ impl Core {
         CoreView { core: self, onward, tunnels, first: self.first, heads: &[] }
     }
 
-    /// How a packet leaves for an IPv4 address, of no flow in particular.
-    pub(crate) fn hop_to(&self, destination: u32) -> Result<Routed<'_>, Stop> {
-        self.hop_of(self.onward.lookup(destination), || 0)
-    }
-
-    /// The same for IPv6.
-    pub(crate) fn hop_to6(&self, destination: u128) -> Result<Routed<'_>, Stop> {
-        self.hop_of(self.onward.lookup6(destination), || 0)
-    }
-
     /// As [`CoreView::hop`], in tunnels or not.
     pub(crate) fn hop_of(&self, answer: u32, hash: impl Fn() -> u32) -> Result<Routed<'_>, Stop> {
         if self.is_tunnel { self.view().hop::<true>(answer, hash) } else { self.view().hop::<false>(answer, hash) }
-    }
-
-    /// The other end of the tunnel behind an inlet.
-    pub(crate) fn end_of(&self, inlet: InterfaceId) -> Option<u32> {
-        self.tunnels.get(inlet).map(|_| self.tunnels.end(inlet))
     }
 
     /// Whether an address is the gateway's own.
@@ -429,17 +413,17 @@ fn behind(head: &Rewrite) -> Behind {
 /// The hash of a customer's IPv4 packet's flow, behind its tags.
 #[inline(never)]
 pub(crate) fn flow_of(packet: &Packet) -> u32 {
-    flow::hash(packet.window::<64>(TAGGED), packet.len().saturating_sub(TAGGED), SEED)
+    flow::hash(packet.window::<64>(TAGGED), packet.len().saturating_sub(TAGGED), SEED.into())
 }
 
 /// The same of IPv6.
 #[inline(never)]
 pub(crate) fn flow_of6(packet: &Packet) -> u32 {
-    flow::hash6(packet.window::<64>(TAGGED), packet.len().saturating_sub(TAGGED), SEED)
+    flow::hash6(packet.window::<64>(TAGGED), packet.len().saturating_sub(TAGGED), SEED.into())
 }
 
 /// Flows are hashed otherwise than by routers on the way, which may share their traffic as well.
-const SEED: u64 = 0x6762_6e67;
+const SEED: u32 = 0x6762_6e67;
 
 #[cfg(test)]
 mod tests {
@@ -452,12 +436,13 @@ mod tests {
         let mut tunnels = Tunnels::new(&Domain::new());
         tunnels.insert(7, Tunnel::new(&[label], outer, 1500), Ipv4Addr::new(192, 0, 2, 9));
         tunnels.insert(3, Tunnel::plain(1400), Ipv4Addr::new(192, 0, 2, 2));
-        assert!([0, 6, 8, u16::MAX].iter().all(|inlet| tunnels.get(*inlet).is_none()));
+        let get = |inlet: usize| tunnels.tunnels.get(inlet).filter(|tunnel| tunnel.mtu > 0);
+        assert!([0, 6, 8, 65_535].into_iter().all(|inlet| get(inlet).is_none()));
         assert_eq!(tunnels.iter().collect::<Vec<_>>(), [(3, 0xc000_0202), (7, 0xc000_0209)]);
-        let tunnel = tunnels.get(7).unwrap();
+        let tunnel = get(7).unwrap();
         assert_eq!((tunnel.head.overhead(), behind(&tunnel.head)), (32, Behind::MPLS));
         let bare = Tunnel::new(&[], outer, 1500);
         assert_eq!((bare.head.overhead(), behind(&bare.head)), (28, Behind::IPV4));
-        assert_eq!(tunnels.get(3).unwrap().head.overhead(), 0);
+        assert_eq!(get(3).unwrap().head.overhead(), 0);
     }
 }

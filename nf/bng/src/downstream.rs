@@ -1,6 +1,6 @@
 //! Stage `NAME.down`: from the core to customers.
 //!
-//! As upstream, packets are looked at 64 at a time and in turns: first labels are walked and headers read, and the word of the GRE key
+//! As upstream, packets are looked at 64 at a time and in passes: first labels are walked and headers read, and the word of the GRE key
 //! is asked for, and, some packets later, the binding that it leads to. Where it leads nowhere, or there are no keys, the bucket of
 //! (key, destination) is asked for instead, and its binding when all packets have been through this. Then the vector kernel checks the outer and the
 //! inner headers; at last packets are compared with their bindings, and get the tags of their customers, while the lines of counters
@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use weir_ip::{Inward, Untagged};
+use weir_ip::{Inward, PuntReason, Punts, Untagged};
 use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, Frame, LinkPattern, NO_FRAME};
@@ -23,7 +23,7 @@ use crate::frame::{Ipv4Bytes, NOT_PLAIN, is_tunnel, key_of, labels_of, pattern, 
 use crate::loss::Losses;
 use crate::marking::{CONGESTED, Marking, set_tos};
 use crate::ports::Ports;
-use crate::punt::{PuntPolicer, PuntReason};
+use crate::punt::Policer;
 use crate::table::counters::{Direction, WorkerCounters};
 use crate::table::{BindingKey, BindingRecord, Found, Subscribers};
 use crate::upstream::LAG;
@@ -116,8 +116,17 @@ weir_stage::ways! {
     }
 }
 
-impl Exit {
-    /// What the slow path is asked for, and the reason if that is too much; `None` for drops.
+/// What the stage punts.
+pub(crate) const PUNTED: &[PuntReason] = &[
+    PuntReason::Arp,
+    PuntReason::Local,
+    PuntReason::Unresolved,
+    PuntReason::TtlExpired,
+    PuntReason::TooBig,
+    PuntReason::Fragment,
+];
+
+impl Punts for Exit {
     fn punted(self) -> Option<(PuntReason, Exit)> {
         Some(match self {
             Exit::Arp => (PuntReason::Arp, Exit::PolicedArp),
@@ -150,15 +159,15 @@ pub(crate) struct Down<const TUNNEL: bool> {
     shared: Shared,
     kernel: Kernel,
     pattern: LinkPattern,
-    turns: Turns,
+    passes: Passes,
     aside: Aside,
     /// By which interfaces packets come in, unless a stage before has found out.
     inward: Option<Inward>,
 }
 
-/// What is found out about the packets of a batch, turn by turn. What was found out about earlier batches is still there where this one
+/// What is found out about the packets of a batch, pass by pass. What was found out about earlier batches is still there where this one
 /// has no packets.
-pub(crate) struct Turns {
+pub(crate) struct Passes {
     /// GRE keys of each.
     pub(crate) keys: [u32; BATCH],
     /// Destinations of outer packets, and of those inside.
@@ -172,7 +181,7 @@ pub(crate) struct Turns {
     pub(crate) found: [Found; BATCH],
 }
 
-/// What the first turn answers.
+/// What the first pass answers.
 struct Gathered {
     /// Packets of IPv4 that are sound and for us.
     good: u64,
@@ -184,7 +193,7 @@ struct Gathered {
 
 /// What packets that are not simply delivered need.
 struct Aside {
-    policer: PuntPolicer,
+    policer: Policer,
     kind: Key<PuntReason>,
     losses: Losses,
 }
@@ -196,7 +205,7 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
     pub(crate) fn new(
         shared: Shared,
         kernel: Kernel,
-        policer: PuntPolicer,
+        policer: Policer,
         kind: Key<PuntReason>,
         inward: Option<Inward>,
     ) -> Down<TUNNEL> {
@@ -204,7 +213,7 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
             pattern: if TUNNEL { pattern(shared.local) } else { LinkPattern::ANY },
             shared,
             kernel,
-            turns: Turns {
+            passes: Passes {
                 keys: [0; BATCH],
                 outer: Destinations::default(),
                 inner: Destinations::default(),
@@ -220,11 +229,11 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
     /// One pass over a batch.
     #[inline(always)]
     fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let Down { shared, kernel, pattern, turns, aside, inward } = self;
+        let Down { shared, kernel, pattern, passes, aside, inward } = self;
         let came = inward.as_mut().map(|inward| inward.enter(batch));
         let others = came.map_or(0, |came| came.of_the_layer);
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let Gathered { good, of_six, bytes } = shared.gather::<TUNNEL>(batch, count, turns, (*kernel, *pattern));
+        let Gathered { good, of_six, bytes } = shared.gather::<TUNNEL>(batch, count, passes, (*kernel, *pattern));
         if let (Some(inward), Some(came)) = (inward, came) {
             inward.count(batch, came, bytes);
         }
@@ -234,14 +243,14 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
             good,
             #[inline(always)]
             |slot, packet, _| {
-                if let Some(port) = shared.send(packet, slot, turns) {
+                if let Some(port) = shared.send(packet, slot, passes) {
                     ports[slot.index()] = port;
                     gone |= slot.bit();
                 }
             },
         );
         if of_six != 0 {
-            gone |= shared.carry_six(*kernel, batch, of_six, turns, &mut ports);
+            gone |= shared.carry_six(*kernel, batch, of_six, passes, &mut ports);
         }
         out.answer_indexed_each(gone, &ports);
         Slots(others).for_each(|slot| out.answer(slot, Exit::Layer));
@@ -253,13 +262,13 @@ impl<const TUNNEL: bool> Down<TUNNEL> {
 }
 
 impl Shared {
-    /// The first turn: reads headers, and asks for what they lead to.
+    /// The first pass: reads headers, and asks for what they lead to.
     #[inline(always)]
     fn gather<const TUNNEL: bool>(
         &self,
         batch: &Batch,
         count: usize,
-        turns: &mut Turns,
+        passes: &mut Passes,
         (kernel, pattern): (Kernel, LinkPattern),
     ) -> Gathered {
         let (mut outer_frames, mut inner_frames) = ([&NO_FRAME; BATCH], [&NO_FRAME; BATCH]);
@@ -282,7 +291,7 @@ impl Shared {
                 if !TUNNEL && *packet.window(Ethernet::LEN - 2) == ethernet::IPV6.to_be_bytes() {
                     six |= u64::from(is_ours) << at;
                     passed |= 1 << at;
-                    (turns.keys[at], turns.offsets[at]) = (0, Ethernet::LEN as u8);
+                    (passes.keys[at], passes.offsets[at]) = (0, Ethernet::LEN as u8);
                     return;
                 }
                 let labels = labels_of(packet);
@@ -295,7 +304,7 @@ impl Shared {
                     let outer: &Ipv4Bytes = frame.last_chunk().unwrap_or(&[0; Ipv4::LEN]);
                     outer_frames[at] = frame;
                     outer_lengths[at] = length;
-                    turns.outer.0[at] = frame_check::destination_of(frame);
+                    passes.outer.0[at] = frame_check::destination_of(frame);
                     is_plain &= is_tunnel(outer);
                     inner_frames[at] = inner;
                     inner_lengths[at] = total_of(outer);
@@ -307,39 +316,39 @@ impl Shared {
                     inner_lengths[at] = length;
                 }
                 let destination = frame_check::destination_of(inner_frames[at]);
-                turns.inner.0[at] = destination;
-                (turns.keys[at], turns.offsets[at]) = (key, inside as u8);
+                passes.inner.0[at] = destination;
+                (passes.keys[at], passes.offsets[at]) = (key, inside as u8);
                 if TUNNEL {
                     subscribers.prefetch_key(key);
                 } else {
-                    self.ask(at, turns);
+                    self.ask(at, passes);
                 }
                 others |= u64::from(!is_plain) << at;
                 if TUNNEL && at >= led + HALF_LAG {
-                    missing |= self.lead(led, turns);
+                    missing |= self.lead(led, passes);
                     led += 1;
                 }
             },
         );
         if TUNNEL {
             for at in led..count {
-                missing |= self.lead(at, turns);
+                missing |= self.lead(at, passes);
             }
         } else {
             missing = batch.live() & !passed;
         }
         for slot in Slots(missing) {
-            self.find(slot.index(), turns);
+            self.find(slot.index(), passes);
         }
         if batch.live() & !passed == 0 {
             return Gathered { good: 0, of_six: six, bytes };
         }
-        let inside = frame_check::check(kernel, pattern, &inner_frames, &inner_lengths, &turns.inner, count);
+        let inside = frame_check::check(kernel, pattern, &inner_frames, &inner_lengths, &passes.inner, count);
         if !TUNNEL {
             return Gathered { good: inside & !(others | passed), of_six: six, bytes };
         }
         let any = LinkPattern::pattern([0; Ethernet::LEN], [0; Ethernet::LEN]);
-        let outside = frame_check::check(kernel, any, &outer_frames, &outer_lengths, &turns.outer, count);
+        let outside = frame_check::check(kernel, any, &outer_frames, &outer_lengths, &passes.outer, count);
         if protocols != ethernet::IPV4.to_be() {
             six = self.sift(&inner_frames, batch.live() & !others & outside);
         }
@@ -358,21 +367,21 @@ impl Shared {
 
     /// Asks for the bucket of a packet's key and destination.
     #[inline(always)]
-    fn ask(&self, at: usize, turns: &mut Turns) {
-        let hash = self.subscribers.hash(self.subscribers.key4(turns.keys[at], turns.inner.0[at]));
+    fn ask(&self, at: usize, passes: &mut Passes) {
+        let hash = self.subscribers.hash(self.subscribers.key4(passes.keys[at], passes.inner.0[at]));
         self.subscribers.prefetch_bucket(hash);
-        turns.hashes[at] = hash;
+        passes.hashes[at] = hash;
     }
 
     /// Goes from a packet's GRE key to the only binding that has it, or asks for the bucket. Answers the packet's bit if it is to be
     /// found in that.
     #[inline(always)]
-    fn lead(&self, at: usize, turns: &mut Turns) -> u64 {
+    fn lead(&self, at: usize, passes: &mut Passes) -> u64 {
         let at = at % BATCH;
-        let found = self.subscribers.only4(turns.keys[at]);
-        turns.found[at] = found;
+        let found = self.subscribers.only4(passes.keys[at]);
+        passes.found[at] = found;
         if found.is_none() {
-            self.ask(at, turns);
+            self.ask(at, passes);
             return 1 << at;
         }
         self.expect(at, found);
@@ -381,14 +390,14 @@ impl Shared {
 
     /// Goes from a packet's bucket to its binding.
     #[inline(always)]
-    fn find(&self, at: usize, turns: &mut Turns) {
+    fn find(&self, at: usize, passes: &mut Passes) {
         let at = at % BATCH;
-        let found = self.subscribers.candidate(turns.hashes[at]);
-        turns.found[at] = found;
+        let found = self.subscribers.candidate(passes.hashes[at]);
+        passes.found[at] = found;
         self.expect(at, found);
     }
 
-    /// Asks for what the last turn needs of a packet.
+    /// Asks for what the last pass needs of a packet.
     #[inline(always)]
     fn expect(&self, at: usize, found: Found) {
         self.subscribers.prefetch_binding(found.place());
@@ -397,22 +406,23 @@ impl Shared {
         }
     }
 
-    /// The last turn, for one packet: gives it its tags and counts it. Answers the position of the port that it leaves by.
+    /// The last pass, for one packet: gives it its tags and counts it. Answers the position of the port that it leaves by.
     #[inline(always)]
-    fn send(&self, packet: &mut Packet, slot: Slot, turns: &Turns) -> Option<u8> {
+    fn send(&self, packet: &mut Packet, slot: Slot, passes: &Passes) -> Option<u8> {
         let at = slot.index();
-        self.counters.prefetch(turns.found[(at + LAG) % BATCH].number(), Direction::Down);
-        let binding = self.subscribers.binding(turns.found[at].place())?;
-        if !binding.is(self.subscribers.key4(turns.keys[at], turns.inner.0[at])) {
+        self.counters.prefetch(passes.found[(at + LAG) % BATCH].number(), Direction::Down);
+        let binding = self.subscribers.binding(passes.found[at].place())?;
+        if !binding.is(self.subscribers.key4(passes.keys[at], passes.inner.0[at])) {
             return None;
         }
-        self.deliver(packet, binding, turns.offsets[at]).ok()
+        self.deliver(packet, binding, passes.offsets[at]).ok()
     }
 
     /// Takes care of the packets that were not simply delivered.
     #[inline(never)]
     fn sort_out<const TUNNEL: bool>(&self, batch: &mut Batch, mask: u64, aside: &mut Aside, out: &mut Out<'_>) {
         let Aside { policer, kind, losses } = aside;
+        let mut policer = policer.batch(out.now());
         batch.each_in(mask, |slot, packet, lanes| {
             let mut subscriber = None;
             let fate = decapsulate::<TUNNEL>(self, packet, lanes.port[slot]).and_then(|inner| {
@@ -424,10 +434,8 @@ impl Shared {
             match fate {
                 Ok(port) => out.answer_indexed(slot, port),
                 Err(exit) => {
-                    let exit = policer.settle(out.now(), subscriber, exit, exit.punted(), Exit::PolicedSubscriber);
-                    if let Some((why, _)) = exit.punted() {
-                        lanes.set(*kind, slot, why);
-                    } else if let Some(subscriber) = subscriber {
+                    let exit = policer.settle((exit, Exit::PolicedSubscriber), subscriber, (*kind, slot, &mut *lanes));
+                    if let Some(subscriber) = subscriber.filter(|_| exit.punted().is_none()) {
                         losses.count(&self.counters, subscriber, exit);
                     }
                     out.answer(slot, exit);

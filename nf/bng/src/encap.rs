@@ -20,6 +20,8 @@ use zerocopy::IntoBytes;
 
 /// Bytes of an Ethernet header with two tags.
 pub(crate) const TAGGED: usize = 22;
+/// Bytes of two tags.
+pub(crate) const TAGS: usize = TAGGED - Ethernet::LEN;
 /// Bytes of an outer IPv4 header and a GRE header with a key.
 pub(crate) const TUNNEL: usize = Ipv4::LEN + GRE;
 /// Bytes of a GRE header with a key.

@@ -5,16 +5,19 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use ipnet::Ipv6Net;
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
+use weir_ip::linux_needs;
 use weir_net::RouteSource;
 use weir_simd::Kernel;
 use weir_stage::ownership::Arrangement;
 use weir_stage::ownership::Owners;
-use weir_stage::{Case, Description, Env, Function, Given, Graph, GraphError, Ground, Prepared, Show, Site, Verb};
+use weir_stage::{
+    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Need, Prepared, Show, Site, Verb,
+};
 use weir_wire::MacAddr;
 
 use crate::cases;
 use crate::config::{BngConfig, CoreEncapsulation, SubscribersConfig};
-use crate::control::ErrorLimits;
+use crate::control::Identifications;
 use crate::core::Tunnels;
 use crate::core::keys::Keys;
 use crate::graph::Shape;
@@ -64,6 +67,10 @@ impl Function for Bng {
     /// On the core side.
     fn has_interfaces(&self, given: &Given<'_, BngConfig>, port: &str) -> bool {
         given.config.core.iter().any(|core| core.as_str() == port)
+    }
+
+    fn needs(&self, given: &Given<'_, BngConfig>) -> Vec<Need> {
+        linux_needs(None, &given.config.vrfs)
     }
 
     fn holds(&self, given: &Given<'_, BngConfig>) -> usize {
@@ -150,7 +157,6 @@ impl Description for Described {
             }
             drop(control.registry.become_config(entries));
             control.registry.settle();
-            control.errors.set_rate(config.icmp_rate.packets_per_second(), now);
             control.config = config;
         }))
     }
@@ -211,7 +217,6 @@ impl Described {
             return Err(wrong);
         }
         let core = core_of(&layer, &tunnels, &shape).map_err(|error| no_memory(error.0.join("; ")))?;
-        let errors = ErrorLimits::new(config.icmp_rate.packets_per_second(), ground.now);
         Ok(Running {
             layer: layer.clone(),
             tunnels,
@@ -230,7 +235,7 @@ impl Described {
                 routers,
                 next_look: 0,
                 defences: Defences::default(),
-                errors,
+                identifications: Identifications::new(!config.tunnel.df),
                 ports: Arc::clone(&shape.ports),
                 addresses,
                 addresses6,

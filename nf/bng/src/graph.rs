@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use weir_ip::{Doors, Stages};
+use weir_ip::{Doors, Punt, PuntReason, Stages};
 use weir_packet::Key;
 use weir_sched::shaper;
 use weir_stage::ownership::balance::{MakeBalancer, Spec};
@@ -19,10 +19,9 @@ use weir_stage::{Declaration, Graph, GraphError, NodeId, Place, Stage, To, Ways}
 
 use crate::config::{BngConfig, CoreEncapsulation};
 use crate::ports::{BngPort, Ports, Side};
-use crate::punt::PuntReason;
 use crate::qos::{self, Direction};
 use crate::running::Running;
-use crate::{balance, control, downstream, identify, six, upstream};
+use crate::{balance, control, downstream, identify, lines, six, upstream};
 
 /// What the graph of a gateway is drawn from.
 pub(crate) struct Shape {
@@ -50,7 +49,9 @@ struct Drawing<'a> {
     shape: &'a Shape,
     running: Option<&'a Running>,
     graph: Graph,
+    /// Why packets go to the slow path, as workers write it, and as the slow path reads it.
     kind: Key<PuntReason>,
+    punt: Key<Punt>,
     /// The lane of users, where something is shaped.
     user: Option<Key<u32>>,
 }
@@ -79,15 +80,16 @@ impl Shape {
     /// The graph of a gateway that runs, or one to be looked at.
     pub(crate) fn draw(&self, running: Option<&Running>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
-        let kind = graph.claim("why it goes to the slow path")?;
+        let (kind, punt) = (Stages::kind(&mut graph)?, Stages::kind(&mut graph)?);
         let shaped = qos::both(&self.config.qos).next();
         let user = shaped.map(|_| graph.claim("user")).transpose()?;
-        let mut drawing = Drawing { shape: self, running, graph, kind, user };
+        let mut drawing = Drawing { shape: self, running, graph, kind, punt, user };
         let copies: Result<Vec<Copy>, GraphError> =
             self.arrangement.sections().map(|(owner, place)| drawing.copy(owner, place)).collect();
         let control = drawing.control()?;
         let doors = self.layer.add_behind(&mut drawing.graph, running.map(|running| &running.layer))?;
-        drawing.wire(&copies?, control, doors)?;
+        let lines = drawing.lines(control, doors)?;
+        drawing.wire(&copies?, [control, lines], doors)?;
         Ok(drawing.graph)
     }
 
@@ -116,13 +118,25 @@ impl<'a> Drawing<'a> {
     }
 
     fn control(&mut self) -> Result<NodeId, GraphError> {
-        let kind = self.kind;
+        let kind = self.punt;
         let declared = control::declaration(self.shape.ports.list().len(), kind);
         let name = self.shape.stage("control");
         self.graph.add_of(name, declared, Place::Control, self.running, |running| running.slow_path(kind))
     }
 
-    fn wire(&mut self, copies: &[Copy], control: NodeId, doors: Doors) -> Result<(), GraphError> {
+    /// The end of the slow path, behind `control` and the network layer's.
+    fn lines(&mut self, control: NodeId, doors: Doors) -> Result<NodeId, GraphError> {
+        let kind = self.punt;
+        let declared = lines::declaration(self.shape.ports.list().len(), kind);
+        let name = self.shape.stage("lines");
+        let lines = self.graph.add_of(name, declared, Place::Control, self.running, |running| running.lines(kind))?;
+        self.graph.wire(control, "layer", To::Stage(doors.slow));
+        self.graph.wire(control, "lines", To::Stage(lines));
+        self.graph.wire(doors.slow, "line", To::Stage(lines));
+        Ok(lines)
+    }
+
+    fn wire(&mut self, copies: &[Copy], [control, lines]: [NodeId; 2], doors: Doors) -> Result<(), GraphError> {
         for copy in copies {
             let graph = &mut self.graph;
             punts::<upstream::Exit>(graph, copy.up, |_| control);
@@ -147,10 +161,11 @@ impl<'a> Drawing<'a> {
         let from_core = self.before_down(down, doors)?;
         self.graph.wire(control, "up", To::Stage(up));
         self.graph.wire(control, "down", To::Stage(down));
+        self.graph.wire(lines, "down", To::Stage(down));
         let ports = &self.shape.ports;
         for (position, port) in (0_u8..).zip(ports.list()) {
             let way = format!("port[{position}]");
-            for stage in copies.iter().flat_map(|copy| [copy.up, copy.six_up]).chain([control]) {
+            for stage in copies.iter().flat_map(|copy| [copy.up, copy.six_up]).chain([control, lines]) {
                 self.graph.wire(stage, &way, To::Port(port.index));
             }
             self.wire_to_customers(position, port, copies)?;

@@ -49,7 +49,7 @@ impl Identify {
         Identify { subscribers, classifier, user, own, position, frames: [Frame::default(); BATCH] }
     }
 
-    /// Reads headers, then tags, each asked for a turn before it is needed. Answers places of subscribers.
+    /// Reads headers, then tags, each asked for a pass before it is needed. Answers places of subscribers.
     #[inline(always)]
     fn places(&mut self, batch: &Batch) -> [u32; BATCH] {
         let Identify { subscribers, frames, position, .. } = self;

@@ -17,6 +17,7 @@ mod function;
 mod graph;
 mod identification;
 mod identify;
+mod lines;
 mod load;
 mod loss;
 mod marking;

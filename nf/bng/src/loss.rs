@@ -1,6 +1,6 @@
 //! Why packets of single subscribers are dropped: the reasons of all stages, for which each subscriber has a counter.
 
-use weir_stage::{Fate, Ways};
+use weir_stage::{Fate, WayInfo, Ways};
 
 use crate::table::counters::WorkerCounters;
 use crate::{control, downstream, six, upstream};
@@ -8,13 +8,17 @@ use crate::{control, downstream, six, upstream};
 /// Marks a way that is no loss of a subscriber's.
 const NONE: u8 = u8::MAX;
 
+/// The ways of all stages that subscribers' packets go through.
+fn ways() -> impl Iterator<Item = &'static WayInfo> {
+    let own = [upstream::Exit::LIST, downstream::Exit::LIST, six::Exit::LIST, control::Exit::LIST];
+    own.into_iter().chain([weir_ip::slow_ways()]).flatten()
+}
+
 /// The reasons, of both directions and of the slow path: each name once.
 pub(crate) fn reasons() -> &'static [&'static str] {
     static REASONS: std::sync::LazyLock<Vec<&'static str>> = std::sync::LazyLock::new(|| {
         let mut all: Vec<&str> = Vec::new();
-        let ways =
-            upstream::Exit::LIST.iter().chain(downstream::Exit::LIST).chain(six::Exit::LIST).chain(control::Exit::LIST);
-        for way in ways.filter(|way| way.fate == Fate::Drop) {
+        for way in ways().filter(|way| way.fate == Fate::Drop) {
             if !all.contains(&way.name) {
                 all.push(way.name);
             }
@@ -62,9 +66,7 @@ pub(crate) fn watched() -> u128 {
 
 /// The sentence that explains a reason.
 pub(crate) fn help(reason: &str) -> &'static str {
-    let mut ways =
-        upstream::Exit::LIST.iter().chain(downstream::Exit::LIST).chain(six::Exit::LIST).chain(control::Exit::LIST);
-    ways.find(|way| way.fate == Fate::Drop && way.name == reason).map_or("", |way| way.help.trim())
+    ways().find(|way| way.fate == Fate::Drop && way.name == reason).map_or("", |way| way.help.trim())
 }
 
 /// From the ways of a stage to the subscribers' counters.
@@ -73,14 +75,24 @@ pub(crate) struct Losses(Vec<u8>);
 impl Losses {
     /// For a stage with these ways.
     pub(crate) fn of<W: Ways>() -> Losses {
+        Losses::among(W::LIST)
+    }
+
+    /// For ways in the order of their codes.
+    pub(crate) fn among(ways: &[WayInfo]) -> Losses {
         let place = |name: &str| reasons().iter().position(|reason| *reason == name).map_or(NONE, |place| place as u8);
         // A way of one stage may have the name of another's reason: what goes on is not lost yet.
-        Losses(W::LIST.iter().map(|way| if way.fate == Fate::Drop { place(way.name) } else { NONE }).collect())
+        Losses(ways.iter().map(|way| if way.fate == Fate::Drop { place(way.name) } else { NONE }).collect())
     }
 
     /// Counts a packet of a subscriber that took this way.
     pub(crate) fn count<W: Ways>(&self, counters: &WorkerCounters, subscriber: u32, way: W) {
-        if let Some(&reason) = self.0.get(usize::from(way.code())).filter(|reason| **reason != NONE) {
+        self.count_code(counters, subscriber, way.code());
+    }
+
+    /// The same by the way's code.
+    pub(crate) fn count_code(&self, counters: &WorkerCounters, subscriber: u32, code: u8) {
+        if let Some(&reason) = self.0.get(usize::from(code)).filter(|reason| **reason != NONE) {
             counters.count_drop(subscriber, reason);
         }
     }
@@ -92,10 +104,8 @@ mod tests {
 
     #[test]
     fn every_drop_has_a_counter() {
-        for list in [upstream::Exit::LIST, downstream::Exit::LIST, six::Exit::LIST, control::Exit::LIST] {
-            for way in list {
-                assert!(way.fate != Fate::Drop || reasons().contains(&way.name), "{}", way.name);
-            }
+        for way in ways() {
+            assert!(way.fate != Fate::Drop || reasons().contains(&way.name), "{}", way.name);
         }
         // Marks have a bit for each.
         assert!(reasons().len() <= u128::BITS as usize);

@@ -1,77 +1,9 @@
-//! What goes to the slow path, by kind, and how much of each: a flood of one kind must not take the others' share, and one customer
-//! must not take another's.
+//! How much of what goes to the slow path one subscriber may cause, so that one customer does not take another's share. What kinds of packets
+//! share is the network layer's to say ([`weir_ip::PuntPolicer`]).
 
+use weir_ip::{BatchPolicer, PuntPolicer, PuntReason, Punts};
 use weir_mem::{HugeSlice, arena};
-use weir_net::limit::{Rate, TokenBucket};
-
-/// Why a packet goes to the slow path: the content of a claimed lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum PuntReason {
-    /// ARP.
-    Arp = 0,
-    /// Neighbour discovery.
-    Nd = 1,
-    /// For one of the gateway's own addresses.
-    Local = 2,
-    /// From an address that the subscriber is not known to have.
-    UnknownSource = 3,
-    /// The MAC address that it is to be sent to is not known.
-    Unresolved = 4,
-    /// The TTL ends here.
-    TtlExpired = 5,
-    /// There is no route.
-    NoRoute = 6,
-    /// Too long for where it is to go.
-    TooBig = 7,
-    /// A fragment of an outer packet.
-    Fragment = 8,
-    /// Made by the slow path itself; never punted.
-    Originated = 9,
-}
-
-/// Kinds that are punted.
-const KINDS: usize = 9;
-
-impl From<u32> for PuntReason {
-    fn from(value: u32) -> PuntReason {
-        match value {
-            0 => PuntReason::Arp,
-            1 => PuntReason::Nd,
-            2 => PuntReason::Local,
-            3 => PuntReason::UnknownSource,
-            4 => PuntReason::Unresolved,
-            5 => PuntReason::TtlExpired,
-            6 => PuntReason::NoRoute,
-            7 => PuntReason::TooBig,
-            8 => PuntReason::Fragment,
-            _ => PuntReason::Originated,
-        }
-    }
-}
-
-impl From<PuntReason> for u32 {
-    fn from(kind: PuntReason) -> u32 {
-        kind as u32
-    }
-}
-
-/// Share of the whole rate in twentieths. Without ARP, neighbour discovery and learning nobody would be reached.
-const fn share(kind: usize) -> u64 {
-    match kind {
-        0 => 4,
-        1..=3 => 3,
-        4 | 6 | 8 => 1,
-        _ => 2,
-    }
-}
-
-/// The rate of a kind, all together being `per_second`. Each may save up a tenth of a second, and at least 16 packets.
-fn rate(kind: usize, per_second: u64) -> Rate {
-    const LEAST_BURST: u64 = 16;
-    let rate = per_second.saturating_mul(share(kind)) / 20;
-    Rate::saving_a_tenth(rate.max(1), LEAST_BURST)
-}
+use weir_packet::{Key, Lanes, Slot};
 
 /// How much one stage hands to the slow path, in all and for each subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,68 +21,77 @@ const BURST: u64 = 16;
 
 /// Polices what one stage of a worker hands to the slow path.
 #[derive(Debug)]
-pub(crate) struct PuntPolicer {
-    kinds: [TokenBucket; KINDS],
+pub(crate) struct Policer {
+    kinds: PuntPolicer,
+    subscribers: SubscriberPolicer,
+}
+
+/// What each subscriber may cause.
+#[derive(Debug)]
+struct SubscriberPolicer {
     /// By number of the subscriber, when its next packet would come if it kept its rate (GCRA, ITU-T I.371).
     due: HugeSlice<u64>,
     /// Nanoseconds between a subscriber's packets.
     interval: u64,
 }
 
-/// What policer says to a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passes {
-    /// To the slow path with it.
-    Yes,
-    /// Its subscriber has had enough.
-    SubscriberTooMuch,
-    /// There are too many of its kind.
-    KindTooMuch,
+/// What may still pass of a batch.
+pub(crate) struct InBatch<'p> {
+    kinds: BatchPolicer<'p>,
+    subscribers: &'p mut SubscriberPolicer,
+    now: u64,
 }
 
-impl PuntPolicer {
-    /// Of these rates.
+impl Policer {
+    /// Of these rates, for a stage that punts these kinds.
     ///
     /// # Errors
     ///
     /// No memory.
-    pub(crate) fn new(rates: Rates) -> Result<PuntPolicer, arena::Error> {
-        Ok(PuntPolicer {
-            kinds: std::array::from_fn(|kind| TokenBucket::new(rate(kind, rates.all), 0)),
-            due: HugeSlice::new(rates.subscribers as usize)?,
-            interval: 1_000_000_000 / rates.each.max(1),
-        })
+    pub(crate) fn new(punted: &[PuntReason], rates: Rates) -> Result<Policer, arena::Error> {
+        let (due, interval) = (HugeSlice::new(rates.subscribers as usize)?, 1_000_000_000 / rates.each.max(1));
+        // Links have no shares: subscribers do.
+        let kinds = PuntPolicer::new(punted, rates.all, 0);
+        Ok(Policer { kinds, subscribers: SubscriberPolicer { due, interval } })
     }
 
-    /// The way that a packet takes in the end: where it is `punted`, as its kind and what it is if there is too much of that, it must pass.
-    pub(crate) fn settle<E>(
+    /// What may pass of one batch at time `now`.
+    pub(crate) fn batch(&mut self, now: u64) -> InBatch<'_> {
+        InBatch { kinds: self.kinds.batch(now), subscribers: &mut self.subscribers, now }
+    }
+}
+
+impl InBatch<'_> {
+    /// The way that a packet takes in the end, which a subscriber caused if it is known: where it is punted its lane says why, and where that is
+    /// too much it is dropped. A subscriber's share is asked first, so that what it sends too much takes nothing of others'.
+    pub(crate) fn settle<E: Punts>(
         &mut self,
-        now: u64,
+        (exit, subscriber_too_much): (E, E),
         subscriber: Option<u32>,
-        exit: E,
-        punted: Option<(PuntReason, E)>,
-        subscriber_too_much: E,
+        (key, slot, lanes): (Key<PuntReason>, Slot, &mut Lanes),
     ) -> E {
-        let Some((kind, kind_too_much)) = punted else { return exit };
-        match self.pass(now, kind, subscriber) {
-            Passes::Yes => exit,
-            Passes::SubscriberTooMuch => subscriber_too_much,
-            Passes::KindTooMuch => kind_too_much,
+        let Some((kind, kind_too_much)) = exit.punted() else { return exit };
+        if !self.subscribers.pass(self.now, subscriber) {
+            return subscriber_too_much;
         }
+        if !self.kinds.pass(kind, lanes.port[slot]) {
+            return kind_too_much;
+        }
+        lanes.set(key, slot, kind);
+        exit
     }
+}
 
-    /// Whether another packet of this kind, caused by a subscriber if it is known, may pass at `now`. A subscriber's share is
-    /// asked first, so that what it sends too much takes nothing of others'.
-    pub(crate) fn pass(&mut self, now: u64, kind: PuntReason, subscriber: Option<u32>) -> Passes {
-        if let Some(due) = subscriber.and_then(|number| self.due.get_mut(number as usize)) {
-            let next = (*due).max(now);
-            if next - now > self.interval.saturating_mul(BURST - 1) {
-                return Passes::SubscriberTooMuch;
-            }
-            *due = next.saturating_add(self.interval);
+impl SubscriberPolicer {
+    /// Whether another packet may pass that a subscriber caused, if it is known and has a share.
+    fn pass(&mut self, now: u64, subscriber: Option<u32>) -> bool {
+        let Some(due) = subscriber.and_then(|number| self.due.get_mut(number as usize)) else { return true };
+        let next = (*due).max(now);
+        if next - now > self.interval.saturating_mul(BURST - 1) {
+            return false;
         }
-        let passes = self.kinds.get_mut(kind as usize).is_some_and(|bucket| bucket.take(now, 1));
-        if passes { Passes::Yes } else { Passes::KindTooMuch }
+        *due = next.saturating_add(self.interval);
+        true
     }
 }
 
@@ -160,48 +101,30 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn policer() -> PuntPolicer {
-        PuntPolicer::new(Rates { all: 20_000, each: 100, subscribers: 4 }).unwrap()
+    fn policer() -> SubscriberPolicer {
+        let rates = Rates { all: 20_000, each: 100, subscribers: 4 };
+        Policer::new(&[PuntReason::Arp], rates).unwrap().subscribers
     }
 
-    fn passed(policer: &mut PuntPolicer, now: u64, kind: PuntReason, subscriber: Option<u32>, count: usize) -> usize {
-        (0..count).filter(|_| policer.pass(now, kind, subscriber) == Passes::Yes).count()
-    }
-
-    #[test]
-    fn kinds_survive_their_lane_and_share_the_whole() {
-        for n in 0..=KINDS as u32 {
-            assert_eq!(u32::from(PuntReason::from(n)), n);
-        }
-        assert_eq!((0..KINDS).map(share).sum::<u64>(), 20);
-    }
-
-    #[test]
-    fn a_flood_of_one_kind_leaves_the_others_theirs() {
-        let mut policer = policer();
-        for kind in (0..KINDS as u32).map(PuntReason::from) {
-            let rate = 1000 * share(kind as usize) as usize;
-            assert_eq!(passed(&mut policer, SECOND, kind, None, 5000), rate / 10, "{kind:?}");
-        }
-        assert_eq!(policer.pass(SECOND, PuntReason::Originated, None), Passes::KindTooMuch, "it is never punted");
+    fn passed(policer: &mut SubscriberPolicer, now: u64, subscriber: u32, count: usize) -> usize {
+        (0..count).filter(|_| policer.pass(now, Some(subscriber))).count()
     }
 
     #[test]
     fn a_subscriber_has_its_own_share_and_no_more() {
         let mut policer = policer();
-        assert_eq!(passed(&mut policer, SECOND, PuntReason::Arp, Some(1), 5000), BURST as usize);
-        assert_eq!(policer.pass(SECOND, PuntReason::Arp, Some(1)), Passes::SubscriberTooMuch);
-        assert_eq!(passed(&mut policer, SECOND, PuntReason::Arp, Some(2), 5), 5);
+        assert_eq!((passed(&mut policer, SECOND, 1, 5000), passed(&mut policer, SECOND, 2, 5)), (BURST as usize, 5));
         // 100 per second: one each 10 ms.
         for step in 1..=20 {
-            assert_eq!(passed(&mut policer, SECOND + step * SECOND / 100, PuntReason::Arp, Some(1), 50), 1);
+            assert_eq!(passed(&mut policer, SECOND + step * SECOND / 100, 1, 50), 1);
         }
         // After a long time no more than a burst was saved up.
-        assert_eq!(passed(&mut policer, 100 * SECOND, PuntReason::Nd, Some(1), 5000), BURST as usize);
+        assert_eq!(passed(&mut policer, 100 * SECOND, 1, 5000), BURST as usize);
     }
 
     #[test]
-    fn numbers_beyond_the_limit_are_policed_by_kind_alone() {
-        assert_eq!(passed(&mut policer(), SECOND, PuntReason::Arp, Some(4), 5000), 400);
+    fn what_nobody_is_known_to_cause_is_policed_by_kind_alone() {
+        assert_eq!(passed(&mut policer(), SECOND, 4, 5000), 5000, "numbers beyond the limit");
+        assert!((0..5000).all(|_| policer().pass(SECOND, None)));
     }
 }

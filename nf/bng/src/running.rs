@@ -3,12 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
-use weir_ip::{InTurn, Untagged};
+use weir_ip::{InTurn, Punt, PuntReason, Untagged};
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::ownership::Own;
 use weir_stage::ownership::balance::MakeBalancer;
-use weir_stage::{Graph, GraphError, Instance, InterfaceSet, Notice, Others, RequestError, Saved, ShowRows, Stage};
+use weir_stage::{
+    Graph, GraphError, HostSide, Instance, InterfaceSet, Notice, Others, RequestError, Saved, ShowRows, Stage,
+};
 
 use crate::balance::{BalanceDown, BalanceUp};
 use crate::config::{BngConfig, CoreEncapsulation};
@@ -18,10 +20,11 @@ use crate::downstream::{self, Down};
 use crate::graph::Shape;
 use crate::identification::{Identifications, Sequence};
 use crate::identify::Identify;
+use crate::lines::Lines;
 use crate::marking::Marking;
 use crate::notice::Notices;
 use crate::ports::Side;
-use crate::punt::{PuntPolicer, PuntReason, Rates};
+use crate::punt::{Policer, Rates};
 use crate::qos::{Direction, Schedulers};
 use crate::save::Added;
 use crate::six::{self, Six};
@@ -60,8 +63,8 @@ pub(crate) struct Owned<'a> {
 }
 
 impl Owned<'_> {
-    fn policer(&self) -> Result<PuntPolicer, GraphError> {
-        PuntPolicer::new(self.running.rates()).map_err(no_memory)
+    fn policer(&self, punted: &[PuntReason]) -> Result<Policer, GraphError> {
+        Policer::new(punted, self.running.rates()).map_err(no_memory)
     }
 
     fn identifications(&self) -> Identifications {
@@ -71,7 +74,7 @@ impl Owned<'_> {
     /// The stage for packets from customers.
     pub(crate) fn up(&self, kind: Key<PuntReason>) -> Result<Box<dyn Stage>, GraphError> {
         let (shared, kernel) = (self.running.up_shared(self), self.running.kernel);
-        let (policer, identifications) = (self.policer()?, self.identifications());
+        let (policer, identifications) = (self.policer(upstream::PUNTED)?, self.identifications());
         Ok(match self.running.shape.is_tunnel() {
             true => Box::new(Up::<true>::new(shared, kernel, policer, kind, identifications)),
             false => Box::new(Up::<false>::new(shared, kernel, policer, kind, identifications)),
@@ -86,16 +89,17 @@ impl Owned<'_> {
     ) -> Result<Box<dyn Stage>, GraphError> {
         let (shared, kernel) = (self.running.down_shared(self), self.running.kernel);
         let inward = untagged.map(|key| self.running.layer.inward(key)).transpose()?;
+        let policer = self.policer(downstream::PUNTED)?;
         Ok(match self.running.shape.is_tunnel() {
-            true => Box::new(Down::<true>::new(shared, kernel, self.policer()?, kind, inward)),
-            false => Box::new(Down::<false>::new(shared, kernel, self.policer()?, kind, inward)),
+            true => Box::new(Down::<true>::new(shared, kernel, policer, kind, inward)),
+            false => Box::new(Down::<false>::new(shared, kernel, policer, kind, inward)),
         })
     }
 
     /// A stage for IPv6.
     pub(crate) fn six(&self, kind: Key<PuntReason>) -> Result<Box<dyn Stage>, GraphError> {
         let shared = self.running.six(self);
-        Ok(Box::new(Six::new(shared, self.policer()?, kind, self.identifications())))
+        Ok(Box::new(Six::new(shared, self.policer(six::PUNTED)?, kind, self.identifications())))
     }
 }
 
@@ -183,11 +187,18 @@ impl Running {
     }
 
     /// The stage of the control side.
-    pub(crate) fn slow_path(&self, kind: Key<PuntReason>) -> Result<Box<dyn Stage>, GraphError> {
+    pub(crate) fn slow_path(&self, kind: Key<Punt>) -> Result<Box<dyn Stage>, GraphError> {
         let counters = self.counters.acquire().map_err(no_memory)?;
         let limits = &self.shape.config.limits;
         let room = Room { queue: limits.queue as usize, fragments: limits.fragments as usize };
         Ok(Box::new(SlowPath::new(Arc::clone(&self.shared), counters, kind, self.shape.ports.list().len(), room)))
+    }
+
+    /// The stage at the end of the slow path.
+    pub(crate) fn lines(&self, kind: Key<Punt>) -> Result<Box<dyn Stage>, GraphError> {
+        let counters = self.counters.acquire().map_err(no_memory)?;
+        let local = if self.shape.is_tunnel() { Some(self.local) } else { None };
+        Ok(Box::new(Lines::new(Arc::clone(&self.shared), counters, kind, self.shape.ports.list().len(), local)))
     }
 
     fn rates(&self) -> Rates {
@@ -261,6 +272,10 @@ impl Instance for Running {
 
     fn share_with(&self, others: Others, now: u64) {
         self.layer.share_with(others, now);
+    }
+
+    fn host_side(&self, vrf: &str) -> Option<Arc<dyn HostSide>> {
+        self.layer.host_side(vrf)
     }
 
     fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {

@@ -1,11 +1,12 @@
 //! Stages `NAME.six-up` and `NAME.six-down`: IPv6 that is not [plain]. Frames come as they were received, from the stages that have
-//! carried all others, and are looked at one by one; before that, what leads to their customers is asked for in two turns over the batch, so
+//! carried all others, and are looked at one by one; before that, what leads to their customers is asked for in two passes over the batch, so
 //! that no packet waits for memory alone.
 
 pub(crate) mod plain;
 
 use std::sync::Arc;
 
+use weir_ip::{PuntReason, Punts};
 use weir_packet::{BATCH, Batch, Key, LaneId, Packet};
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::exact::Hash;
@@ -19,7 +20,7 @@ use crate::identification::Identifications;
 use crate::loss::Losses;
 use crate::marking::{CONGESTED, Marking};
 use crate::ports::{Ports, Side};
-use crate::punt::{PuntPolicer, PuntReason};
+use crate::punt::Policer;
 use crate::table::counters::{Direction, WorkerCounters};
 use crate::table::{BindingKey, BindingRecord, SubscriberRecord, Subscribers};
 
@@ -85,10 +86,19 @@ impl From<Stop> for Exit {
     }
 }
 
-impl Exit {
-    /// What the slow path is asked for; `None` for drops.
-    const fn punted(self) -> Option<PuntReason> {
-        Some(match self {
+/// What the stage punts.
+pub(crate) const PUNTED: &[PuntReason] = &[
+    PuntReason::Local,
+    PuntReason::UnknownSource,
+    PuntReason::Unresolved,
+    PuntReason::TtlExpired,
+    PuntReason::NoRoute,
+    PuntReason::TooBig,
+];
+
+impl Punts for Exit {
+    fn punted(self) -> Option<(PuntReason, Exit)> {
+        let kind = match self {
             Exit::Local => PuntReason::Local,
             Exit::UnknownSource => PuntReason::UnknownSource,
             Exit::Unresolved => PuntReason::Unresolved,
@@ -96,7 +106,8 @@ impl Exit {
             Exit::NoRoute => PuntReason::NoRoute,
             Exit::TooBig => PuntReason::TooBig,
             _ => return None,
-        })
+        };
+        Some((kind, Exit::Policed))
     }
 }
 
@@ -112,7 +123,7 @@ pub(crate) struct Shared {
 /// IPv6, both ways.
 pub(crate) struct Six {
     shared: Shared,
-    policer: PuntPolicer,
+    policer: Policer,
     kind: Key<PuntReason>,
     losses: Losses,
     identifications: Identifications,
@@ -133,7 +144,7 @@ impl Fate {
 impl Six {
     pub(crate) fn new(
         shared: Shared,
-        policer: PuntPolicer,
+        policer: Policer,
         kind: Key<PuntReason>,
         identifications: Identifications,
     ) -> Six {
@@ -153,6 +164,7 @@ impl Stage for Six {
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         self.shared.ask(batch);
+        let mut policer = self.policer.batch(out.now());
         for slot in batch.slots() {
             let port = batch.lanes.port[slot];
             let Some(packet) = batch.get_mut(slot) else { continue };
@@ -160,12 +172,10 @@ impl Stage for Six {
             match exit {
                 Ok(position) => out.answer_indexed(slot, position),
                 Err(exit) => {
-                    let punted = exit.punted().map(|kind| (kind, Exit::Policed));
-                    let exit = self.policer.settle(out.now(), subscriber, exit, punted, Exit::PolicedSubscriber);
-                    match (exit.punted(), subscriber) {
-                        (Some(kind), _) => batch.lanes.set(self.kind, slot, kind),
-                        (None, Some(subscriber)) => self.losses.count(&self.shared.counters, subscriber, exit),
-                        (None, None) => {}
+                    let at = (self.kind, slot, &mut batch.lanes);
+                    let exit = policer.settle((exit, Exit::PolicedSubscriber), subscriber, at);
+                    if let Some(subscriber) = subscriber.filter(|_| exit.punted().is_none()) {
+                        self.losses.count(&self.shared.counters, subscriber, exit);
                     }
                     out.answer(slot, exit);
                 }
@@ -280,7 +290,7 @@ impl Shared {
         }
         let (tos, identification) = (ip.traffic_class(), ids.next());
         let each = Each { key: record.key(), total: total as u16, tos, identification };
-        wrap(&self.core, hop, packet, each);
+        wrap(&self.core, hop, packet, each, true);
         self.counters.count(record.number(), Direction::Up, len as u64);
         Ok(hop.port)
     }
@@ -386,13 +396,15 @@ impl Shared {
     }
 }
 
-/// Puts the head of a gateway in front of a customer's IPv6 packet, in place of its Ethernet header and tags. The packet has room for
-/// it.
-pub(crate) fn wrap(core: &Core, hop: Routed<'_>, packet: &mut Packet, each: Each) {
-    match core.is_tunnel {
-        true => hop.wrap::<true, true>(core.view(), packet, each, |_| {}),
-        false => hop.wrap::<false, true>(core.view(), packet, each, |_| {}),
-    };
+/// Puts the head of a gateway in front of a customer's packet, which `is_six` or not, in place of its Ethernet header and tags. False, and nothing
+/// done, if there is no room.
+pub(crate) fn wrap(core: &Core, hop: Routed<'_>, packet: &mut Packet, each: Each, is_six: bool) -> bool {
+    match (core.is_tunnel, is_six) {
+        (true, true) => hop.wrap::<true, true>(core.view(), packet, each, |_| {}),
+        (true, false) => hop.wrap::<true, false>(core.view(), packet, each, |_| {}),
+        (false, true) => hop.wrap::<false, true>(core.view(), packet, each, |_| {}),
+        (false, false) => hop.wrap::<false, false>(core.view(), packet, each, |_| {}),
+    }
 }
 
 /// The traffic class of a packet, with congestion that was marked on its tunnel; `None` if it does not know of congestion (RFC 6040

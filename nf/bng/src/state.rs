@@ -9,7 +9,7 @@ use weir_ip::InterfaceId;
 use weir_net::neighbor::own;
 
 use crate::config::BngConfig;
-use crate::control::ErrorLimits;
+use crate::control::Identifications;
 use crate::core::Core;
 use crate::ports::Ports;
 use crate::registry::Registry;
@@ -34,8 +34,8 @@ pub(crate) struct Control {
     pub(crate) addresses6: Vec<Ipv6Net>,
     /// When the gateway's addresses were defended, by line.
     pub(crate) defences: Defences,
-    /// How many ICMP errors are sent.
-    pub(crate) errors: ErrorLimits,
+    /// Identifications of outer packets that the slow path sends in fragments, or lets others send so.
+    pub(crate) identifications: Identifications,
     /// The configuration as it is now.
     pub(crate) config: Arc<BngConfig>,
 }

@@ -1,14 +1,15 @@
 //! Stage `NAME.up`: from customers to the core.
 //!
-//! Packets are looked at 64 at a time, and in turns, so that memory is asked for long before it is needed: first the headers are
+//! Packets are looked at 64 at a time, and in passes, so that memory is asked for long before it is needed: first the headers are
 //! read, and the lines of tags, routes and headroom asked for, and, some packets later, those of the records that tags lead to; then
 //! the vector kernel checks all headers; at last packets are compared with their records, wrapped and counted, while the lines of
 //! counters are asked for some packets ahead. So lines are asked for evenly: of many at once, a core forgets some. Packets from
-//! further addresses of their subscribers take one more turn. Whatever is not plain is looked at again one by one
+//! further addresses of their subscribers take one more pass. Whatever is not plain is looked at again one by one
 //! ([`examine`](crate::examine)).
 
 use std::sync::Arc;
 
+use weir_ip::{PuntReason, Punts};
 use weir_mem::prefetch::prefetch_slice;
 use weir_packet::{BATCH, Batch, Key, LaneId, Packet, Slot, Slots};
 use weir_simd::Kernel;
@@ -22,7 +23,7 @@ use crate::examine::{Examined, examine};
 use crate::identification::Identifications;
 use crate::loss::Losses;
 use crate::ports::Ports;
-use crate::punt::{PuntPolicer, PuntReason};
+use crate::punt::Policer;
 use crate::six::plain;
 use crate::table::counters::{Direction, WorkerCounters};
 use crate::table::{Found, SubscriberRecord, Subscribers};
@@ -123,8 +124,19 @@ impl From<Stop> for Exit {
     }
 }
 
-impl Exit {
-    /// What the slow path is asked for, and the reason if that is too much; `None` for drops.
+/// What the stage punts.
+pub(crate) const PUNTED: &[PuntReason] = &[
+    PuntReason::Arp,
+    PuntReason::Nd,
+    PuntReason::Local,
+    PuntReason::UnknownSource,
+    PuntReason::Unresolved,
+    PuntReason::TtlExpired,
+    PuntReason::NoRoute,
+    PuntReason::TooBig,
+];
+
+impl Punts for Exit {
     fn punted(self) -> Option<(PuntReason, Exit)> {
         Some(match self {
             Exit::Arp => (PuntReason::Arp, Exit::PolicedArp),
@@ -155,15 +167,15 @@ pub(crate) struct Up<const TUNNEL: bool> {
     shared: Shared,
     kernel: Kernel,
     pattern: LinkPattern,
-    turns: Turns,
-    six: plain::Turns,
+    passes: Passes,
+    six: plain::Passes,
     identifications: Identifications,
     aside: Aside,
 }
 
-/// What is found out about the packets of a batch, turn by turn. What was found out about earlier batches is still there where this one
+/// What is found out about the packets of a batch, pass by pass. What was found out about earlier batches is still there where this one
 /// has no packets.
-struct Turns {
+struct Passes {
     /// Where the words of their tags lie.
     tags: [u32; BATCH],
     /// What those lead to.
@@ -175,7 +187,7 @@ struct Turns {
 
 /// What packets that are not simply forwarded need.
 struct Aside {
-    policer: PuntPolicer,
+    policer: Policer,
     kind: Key<PuntReason>,
     losses: Losses,
 }
@@ -184,7 +196,7 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
     pub(crate) fn new(
         shared: Shared,
         kernel: Kernel,
-        policer: PuntPolicer,
+        policer: Policer,
         kind: Key<PuntReason>,
         identifications: Identifications,
     ) -> Up<TUNNEL> {
@@ -192,13 +204,13 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
             pattern: pattern(shared.tpid),
             shared,
             kernel,
-            turns: Turns {
+            passes: Passes {
                 tags: [0; BATCH],
                 found: [Found::NONE; BATCH],
                 destinations: Destinations::default(),
                 answers: [0; BATCH],
             },
-            six: plain::Turns::default(),
+            six: plain::Passes::default(),
             identifications,
             aside: Aside { policer, kind, losses: Losses::of::<Exit>() },
         }
@@ -207,18 +219,18 @@ impl<const TUNNEL: bool> Up<TUNNEL> {
     /// One pass over a batch.
     #[inline(always)]
     fn pass(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let Up { shared, kernel, pattern, turns, six, identifications, aside } = self;
+        let Up { shared, kernel, pattern, passes, six, identifications, aside } = self;
         let core = shared.core.view_of(out.reader());
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let (good, of_six) = shared.gather(batch, count, turns, (*kernel, *pattern));
+        let (good, of_six) = shared.gather(batch, count, passes, (*kernel, *pattern));
         let mut ports = [0; BATCH];
-        let mut gone = shared.send_all::<TUNNEL>(batch, (good, false), (core, turns), identifications, &mut ports);
+        let mut gone = shared.send_all::<TUNNEL>(batch, (good, false), (core, passes), identifications, &mut ports);
         let others = good & !gone;
         if others != 0 {
-            gone |= shared.send_others::<TUNNEL>(batch, others, (core, turns), identifications, &mut ports);
+            gone |= shared.send_others::<TUNNEL>(batch, others, (core, passes), identifications, &mut ports);
         }
         if of_six != 0 {
-            let (found, ports) = (&turns.found, &mut ports);
+            let (found, ports) = (&passes.found, &mut ports);
             gone |= shared.carry_six::<TUNNEL>(*kernel, batch, of_six, (six, found), (core, identifications), ports);
         }
         out.answer_indexed_each(gone, &ports);
@@ -239,14 +251,14 @@ const FRONT: usize = TAGGED + Ipv4::LEN;
 const BEFORE: usize = usize::MAX - 63;
 
 impl Shared {
-    /// The first turn: reads headers, and asks for what they lead to. Answers which packets of IPv4 are sound and for us, and which are
+    /// The first pass: reads headers, and asks for what they lead to. Answers which packets of IPv4 are sound and for us, and which are
     /// of IPv6 and for us.
     #[inline(always)]
     fn gather(
         &self,
         batch: &Batch,
         count: usize,
-        turns: &mut Turns,
+        passes: &mut Passes,
         (kernel, pattern): (Kernel, LinkPattern),
     ) -> (u64, u64) {
         let mut frames = [&NO_FRAME; BATCH];
@@ -268,54 +280,54 @@ impl Shared {
                 others |= u64::from(word(front, 0) & MAC_BITS != station.mac) << at;
                 // Both tags, from the outer one's identifier to the inner one's.
                 let tags = word(front, 12).swap_bytes();
-                turns.tags[at] = subscribers.seek(station.position, (tags >> 32) as u16 & VLAN, tags as u16 & VLAN);
+                passes.tags[at] = subscribers.seek(station.position, (tags >> 32) as u16 & VLAN, tags as u16 & VLAN);
                 let frame = front.last_chunk().unwrap_or(&NO_FRAME);
                 ethertypes |= plain::ethertype_of(frame);
                 let destination = frame_check::destination_of(frame);
                 routes.prefetch(destination);
-                turns.destinations.0[at] = destination;
+                passes.destinations.0[at] = destination;
                 frames[at] = frame;
                 // Buffers are far shorter than 64 KiB.
                 lengths[at] = packet.len() as u16;
                 if at >= found + LAG {
-                    self.find(found, turns);
+                    self.find(found, passes);
                     found += 1;
                 }
             },
         );
-        (found..count).for_each(|at| self.find(at, turns));
+        (found..count).for_each(|at| self.find(at, passes));
         let mut six = 0;
         if ethertypes != ethernet::IPV4.to_be() {
-            six = plain::sift(&frames, batch.live(), &mut turns.destinations);
+            six = plain::sift(&frames, batch.live(), &mut passes.destinations);
             if batch.live() & !six == 0 {
                 return (0, six & !others);
             }
         }
-        if let (Some(from), Some(to)) = (turns.destinations.0.get(..count), turns.answers.get_mut(..count)) {
+        if let (Some(from), Some(to)) = (passes.destinations.0.get(..count), passes.answers.get_mut(..count)) {
             routes.lookup_batch(from, to);
         }
-        (!others & frame_check::check(kernel, pattern, &frames, &lengths, &turns.destinations, count), six & !others)
+        (!others & frame_check::check(kernel, pattern, &frames, &lengths, &passes.destinations, count), six & !others)
     }
 
     /// Goes from a packet's tags to its record, which is asked for.
     #[inline(always)]
-    fn find(&self, at: usize, turns: &mut Turns) {
+    fn find(&self, at: usize, passes: &mut Passes) {
         let at = at % BATCH;
-        let found = self.subscribers.found(turns.tags[at]);
+        let found = self.subscribers.found(passes.tags[at]);
         self.subscribers.prefetch_subscriber(found.place());
-        turns.found[at] = found;
+        passes.found[at] = found;
         if at < LAG {
             self.counters.prefetch(found.number(), Direction::Up);
         }
     }
 
-    /// The last turn, for the packets in a mask; answers which of them are gone, whose `ports` are said.
+    /// The last pass, for the packets in a mask; answers which of them are gone, whose `ports` are said.
     #[inline(always)]
     fn send_all<const TUNNEL: bool>(
         &self,
         batch: &mut Batch,
         (mask, is_bound): (u64, bool),
-        (core, turns): (CoreView<'_>, &Turns),
+        (core, passes): (CoreView<'_>, &Passes),
         identifications: &mut Identifications,
         ports: &mut [u8; BATCH],
     ) -> u64 {
@@ -324,7 +336,7 @@ impl Shared {
             mask,
             #[inline(always)]
             |slot, packet, _| {
-                if let Some(port) = self.send::<TUNNEL>(packet, slot, (core, turns), identifications, is_bound) {
+                if let Some(port) = self.send::<TUNNEL>(packet, slot, (core, passes), identifications, is_bound) {
                     ports[slot.index()] = port;
                     gone |= slot.bit();
                 }
@@ -339,31 +351,31 @@ impl Shared {
         &self,
         batch: &mut Batch,
         others: u64,
-        (core, turns): (CoreView<'_>, &Turns),
+        (core, passes): (CoreView<'_>, &Passes),
         identifications: &mut Identifications,
         ports: &mut [u8; BATCH],
     ) -> u64 {
-        let bound = self.find_bound(batch, others, turns);
-        self.send_all::<TUNNEL>(batch, (bound, true), (core, turns), identifications, ports)
+        let bound = self.find_bound(batch, others, passes);
+        self.send_all::<TUNNEL>(batch, (bound, true), (core, passes), identifications, ports)
     }
 
-    /// The last turn, for one packet: wraps and counts it if it comes from where its subscriber's packets come from or, where this
+    /// The last pass, for one packet: wraps and counts it if it comes from where its subscriber's packets come from or, where this
     /// `is_bound` to be so, from anywhere. Answers the position of the port that it leaves by.
     #[inline(always)]
     fn send<const TUNNEL: bool>(
         &self,
         packet: &mut Packet,
         slot: Slot,
-        (core, turns): (CoreView<'_>, &Turns),
+        (core, passes): (CoreView<'_>, &Passes),
         identifications: &mut Identifications,
         is_bound: bool,
     ) -> Option<u8> {
-        self.counters.prefetch(turns.found[(slot.index() + LAG) % BATCH].number(), Direction::Up);
-        let record = self.subscribers.subscriber(turns.found[slot.index()].place())?;
+        self.counters.prefetch(passes.found[(slot.index() + LAG) % BATCH].number(), Direction::Up);
+        let record = self.subscribers.subscriber(passes.found[slot.index()].place())?;
         if !is_bound && record.differs(source_of(packet), word(packet.window(0), 6)) != 0 {
             return None;
         }
-        let answer = turns.answers[slot.index()];
+        let answer = passes.answers[slot.index()];
         if !TUNNEL {
             let hop = core.hop::<TUNNEL>(answer, || flow_of(packet)).ok()?;
             return self.forward::<TUNNEL>(packet, record, (core, hop), identifications).ok();
@@ -388,16 +400,16 @@ impl Shared {
         self.forward::<TUNNEL>(packet, record, (core, hop), identifications).ok()
     }
 
-    /// Which of these packets come from further addresses of their subscribers, entered or learned: looked up in turns, too.
+    /// Which of these packets come from further addresses of their subscribers, entered or learned: looked up in passes, too.
     #[inline(never)]
-    fn find_bound(&self, batch: &Batch, others: u64, turns: &Turns) -> u64 {
+    fn find_bound(&self, batch: &Batch, others: u64, passes: &Passes) -> u64 {
         let subscribers = &*self.subscribers;
         let mut keys = [subscribers.key4(0, 0); BATCH];
         let mut found = [Found::NONE; BATCH];
         let mut allowed = 0;
         for slot in Slots(others) {
             let at = slot.index();
-            let (Some(record), Some(packet)) = (subscribers.subscriber(turns.found[at].place()), batch.get(slot))
+            let (Some(record), Some(packet)) = (subscribers.subscriber(passes.found[at].place()), batch.get(slot))
             else {
                 continue;
             };
@@ -415,7 +427,7 @@ impl Shared {
         for slot in Slots(allowed) {
             let at = slot.index();
             let binding = subscribers.binding(found[at].place()).filter(|binding| binding.is(keys[at]));
-            let is_its = binding.is_some_and(|binding| binding.subscriber() == turns.found[at].number());
+            let is_its = binding.is_some_and(|binding| binding.subscriber() == passes.found[at].number());
             bound |= u64::from(is_its) << at;
         }
         bound
@@ -462,6 +474,7 @@ impl Shared {
         out: &mut Out<'_>,
     ) {
         let Aside { policer, kind, losses } = aside;
+        let mut policer = policer.batch(out.now());
         batch.each_in(mask, |slot, packet, lanes| {
             let Examined { subscriber, fate } = examine::<TUNNEL>(self, packet, lanes.port[slot]);
             let fate = fate.and_then(|(record, hop)| {
@@ -470,10 +483,8 @@ impl Shared {
             match fate {
                 Ok(port) => out.answer_indexed(slot, port),
                 Err(exit) => {
-                    let exit = policer.settle(out.now(), subscriber, exit, exit.punted(), Exit::PolicedSubscriber);
-                    if let Some((why, _)) = exit.punted() {
-                        lanes.set(*kind, slot, why);
-                    } else {
+                    let exit = policer.settle((exit, Exit::PolicedSubscriber), subscriber, (*kind, slot, &mut *lanes));
+                    if exit.punted().is_none() {
                         let nobody = || self.counters.nobody_at(self.ports.ingress(lanes.port[slot]).position);
                         losses.count(&self.counters, subscriber.unwrap_or_else(nobody), exit);
                     }

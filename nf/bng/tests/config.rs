@@ -1,7 +1,7 @@
 //! What is wrong with a configuration is told, all at once, each with its place and what to do.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use std::io::Write;
 

@@ -1,12 +1,12 @@
 //! The core side on the network layer: routes that change, traffic that is shared, neighbours of both families.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-use common::{CORE, CPE, PortSpec, ROUTER, ROUTER_MAC, Rig, SECOND, all, tunnels};
+use common::{CORE, CPE, PortSpec, ROUTER, ROUTER_MAC, Rig, SECOND, all_rows, tunnels};
 use serde_json::{Value, json};
 use weir_wire::arp::{ArpFields, Operation};
 use weir_wire::nd::{self, Body, Message};
@@ -122,7 +122,7 @@ fn routes_change_while_packets_flow() {
         assert_eq!(counts(&ways(&mut rig)), (32, 32));
         let added = |rig: &Rig| rig.show("routes").into_iter().filter(|route| route["source"] == "cli").count();
         assert_eq!(added(&rig), 1);
-        assert_eq!(all(rig.instance.save()).len(), 1, "what was added is saved");
+        assert_eq!(all_rows(rig.instance.save()).len(), 1, "what was added is saved");
         // A reload has its own routes follow, and leaves that one alone.
         config["routes"] = json!({ "0.0.0.0/0": "west", "203.0.113.0/28": "east" });
         rig.reload(&config);
@@ -146,7 +146,7 @@ fn routes_that_lead_nowhere_are_obeyed_and_counted() {
     // In tunnels nothing leaves but by gateways: a router is none.
     rig.request("route add", json!({ "prefix": "203.0.113.0/26", "via": [ROUTER] })).unwrap();
     assert_eq!(ways(&mut rig).len(), 0);
-    assert!(rig.drops()["bng.control/no-route"] > 0);
+    assert!(rig.drops()["bng.core.control/no-route"] > 0);
     rig.finish();
 }
 

@@ -1,7 +1,7 @@
 //! Hostile customers, and many changes at once: whatever comes, the account is exact, and others are served.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use common::{CORE, CPE, Rig, TWO, arps, echo, host, plain, request, tagged, tunnels, udp};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Where customers' hosts are, as the engine runs it: ARP with them, learning, ageing, moves. By RFC 826, 1027, 1122, 5227.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use common::{CORE, CPE, Rig, SECOND, arps, host, plain, request, rig, tagged, tunnels, udp};
 use serde_json::json;

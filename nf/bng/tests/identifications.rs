@@ -2,7 +2,7 @@
 //! worker they come from, whatever they carry (RFC 6864).
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;

@@ -1,7 +1,7 @@
 //! IPv6 subscribers: carried both ways, found by neighbour discovery and traffic, told of errors. RFC 8200, 4861, 4443, 2784.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use std::net::Ipv6Addr;
 

@@ -2,7 +2,7 @@
 //! while subscribers come, change and go.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 

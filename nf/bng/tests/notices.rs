@@ -1,7 +1,7 @@
 //! What the log tells of hostile customers: who and why, within bounds, whatever they do.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 

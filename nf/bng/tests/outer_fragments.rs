@@ -2,7 +2,7 @@
 //! 6864, 7588, and 5722 for what overlaps.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use common::{CORE, CPE, Rig, SECOND, TWO, host, tagged, tunnels, udp};
 use serde_json::{Value, json};

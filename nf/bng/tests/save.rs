@@ -1,7 +1,7 @@
 //! What is saved while others change it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn who_is_there_all_the_time_is_saved_once() {
     ask(&rig, "subscriber del", (0..ALL).step_by(3));
     ask(&rig, "subscriber add", (0..ALL).step_by(6).rev());
     ask(&rig, "subscriber add", ALL..ALL + 2000);
-    let all: Vec<Saved> = first.into_iter().chain(all(table)).collect();
+    let all: Vec<Saved> = first.into_iter().chain(all_rows(table)).collect();
     let saved: Vec<(u64, u64)> = all.iter().map(|saved| tags(&saved.arguments)).collect();
     assert!(saved.is_sorted());
     let once: BTreeSet<(u64, u64)> = saved.iter().copied().collect();

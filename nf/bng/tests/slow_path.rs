@@ -1,7 +1,7 @@
 //! The slow path as the engine runs it: routers, ICMP, packets that wait or go in pieces. By RFC 792, 1122, 1191 and 1812.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use common::{CORE, CPE, PortSpec, ROUTER_MAC, Rig, SECOND, TWO, echo, host, plain, rig, tagged, tunnels, udp};
 use serde_json::json;
@@ -50,7 +50,7 @@ fn senders_are_told_when_a_router_does_not_answer() {
     let sent = rig.sent(CPE);
     assert_eq!(sent.len(), 1);
     assert_eq!(icmp_in(&sent[0]), (3, 1, "10.0.0.1".to_owned(), "10.0.0.7".to_owned()));
-    assert_eq!(rig.drops().get("bng.control/router-unresolved"), Some(&1));
+    assert_eq!(rig.drops().get("bng.core.control/neighbor-unresolved"), Some(&1));
     rig.finish();
 }
 
@@ -190,7 +190,7 @@ fn what_can_not_be_taken_apart_is_not_told_to_be_too_long() {
         rig.send(CORE, frame);
         rig.settle();
         assert_eq!((rig.sent(CPE).len(), rig.sent(CORE).len()), (0, 0), "no piece, and no word of an MTU");
-        assert_eq!(rig.drops().get(&format!("bng.control/{reason}")), Some(&1));
+        assert_eq!(rig.drops().get(&format!("bng.core.control/{reason}")), Some(&1));
     }
     rig.finish();
 }

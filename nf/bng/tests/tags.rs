@@ -1,7 +1,7 @@
 //! Interfaces with VLAN tags on the core side: a gateway behind them does what it does without.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 

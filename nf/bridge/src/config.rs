@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_config::{MacAddress, Nanos, PacketRate, PortName, Rate, choice, config};
+use weir_stage::entry;
 
 use crate::words::Vlans;
 
@@ -117,9 +118,9 @@ config! {
     }
 }
 
-config! {
+entry! {
     /// A station that stays where it is said to be: it is not learned elsewhere, and does not age.
-    pub struct StaticMac {
+    pub struct StaticMac by (mac: MacAddress, vlan: Option<u16>) {
         /// Its address.
         pub mac: MacAddress = required, live;
         /// Its VLAN, if the bridge is aware of VLANs.

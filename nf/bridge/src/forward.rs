@@ -86,7 +86,7 @@ pub(crate) struct Forward {
 }
 
 /// One call of the stage.
-struct Turn<'a> {
+struct Call<'a> {
     shared: &'a Shared,
     plan: &'a Plan,
     groups: &'a Forwarding,
@@ -110,11 +110,11 @@ impl Stage for Forward {
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         let Forward { shared, seen, snooped, .. } = self;
         let (plan, groups) = (shared.plan.load(out.reader()), shared.groups.load(out.reader()));
-        let turn = Turn { shared, plan, groups, snooped, now: out.now() };
+        let call = Call { shared, plan, groups, snooped, now: out.now() };
         // Whether it is aware of tags is asked once for all frames.
         match plan.tag {
-            0 => turn.switch::<false>(batch, seen, out),
-            _ => turn.switch::<true>(batch, seen, out),
+            0 => call.switch::<false>(batch, seen, out),
+            _ => call.switch::<true>(batch, seen, out),
         }
     }
 }
@@ -144,7 +144,7 @@ const RESERVED: u64 = 0x0180_c200_0000;
 const STP: u64 = RESERVED;
 const PAUSE: u64 = RESERVED + 1;
 
-impl Turn<'_> {
+impl Call<'_> {
     /// Switches the frames of a batch.
     #[inline(always)]
     fn switch<const AWARE: bool>(&self, batch: &mut Batch, seen: &mut [Seen; BATCH], out: &mut Out<'_>) {

@@ -7,15 +7,14 @@ use serde_json::Value;
 use weir_config::{ConfigError, Element, ErrorKind};
 use weir_mem::Published;
 use weir_stage::{
-    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Notice, Place, Prepared,
-    RequestError, Saved, Show, ShowRows, To, Verb,
+    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Ledger, Notice, Place, Prepared,
+    RequestError, Saved, Show, ShowRows, To, Verb, Versions,
 };
 use weir_table::mac::{Entry, MacTable, PERIODS, Station};
 
 use crate::config::BridgeConfig;
 use crate::forward::Forward;
-use crate::learn::Fixed;
-use crate::load::{Wanted, load};
+use crate::load::{self, Fixed, Wanted};
 use crate::plan::{Plan, bit};
 use crate::snoop::{Forwarding, Listeners};
 use crate::state::{self, Shared};
@@ -43,7 +42,7 @@ impl Function for Bridge {
     }
 
     fn describe(&self, given: &Given<'_, BridgeConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
-        let wanted = load(given, env)?;
+        let wanted = load::load(given, env)?;
         let shape =
             Shape { name: given.name().to_owned(), ports: wanted.ports.iter().map(|port| port.index).collect() };
         Ok(Described { element: Arc::clone(given.element), shape, wanted })
@@ -129,7 +128,7 @@ impl Description for Described {
             config: Arc::clone(config),
             ports: wanted.ports,
             up,
-            fixed: Fixed::default(),
+            fixed: Ledger::default(),
             listeners: Listeners::default(),
             told: (0, 0),
         };
@@ -166,11 +165,12 @@ pub struct Running {
 
 impl Running {
     /// Enters what the configuration says of stations. Answers those that there is no room for.
-    fn configure(&self, fixed: std::collections::BTreeMap<Station, u8>) -> Vec<Station> {
+    fn configure(&self, fixed: Fixed) -> Vec<Station> {
         let mut control = self.shared.control();
         let changed = control.fixed.configure(fixed);
-        let wanted = |station: &Station| control.fixed.get(*station).map(|(port, _)| port);
-        changed.into_iter().filter(|station| self.shared.fix(*station, wanted(station)).is_err()).collect()
+        let no_room = changed.iter().filter_map(|key| self.shared.follow(&control, key).err()).collect();
+        control.fixed.forget_unsaid();
+        no_room
     }
 
     /// Takes over what may change while packets flow.
@@ -197,10 +197,15 @@ impl Running {
         }
         let numbers: Vec<Option<u8>> = before.ports.iter().map(|port| control.number(&port.name)).collect();
         let number = |port: u8| numbers.get(usize::from(port)).copied().flatten();
-        for (station, port) in before.fixed.of_requests() {
-            let port = if port == crate::plan::NOWHERE { Some(port) } else { number(port) };
-            if let Some(port) = port.filter(|port| self.shared.fix(station, Some(*port)).is_ok()) {
-                control.fixed.request(station, Some(port));
+        for (key, record) in before.fixed.iter() {
+            let Some(entry) = record.added().filter(|entry| load::number(&control.config, entry).is_some()) else {
+                continue;
+            };
+            let said = control.fixed.versions(key);
+            control.fixed.say(*key, Versions { added: Some(entry.clone()), ..said.clone() });
+            if self.shared.follow(&control, key).is_err() {
+                control.fixed.say(*key, said);
+                control.fixed.forget(key);
             }
         }
         let plan = Plan::new(&control.config, &control.ports, control.up);

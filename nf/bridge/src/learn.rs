@@ -1,12 +1,12 @@
 //! Learning, on workers: who is behind which port, within limits. And who is there because somebody says so.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_table::mac::{Entry, Place, Station};
 
+use crate::load::{self, Key};
 use crate::plan::Plan;
-use crate::state::Shared;
+use crate::state::{Control, Shared};
 
 /// What came of learning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,62 +95,18 @@ impl Shared {
     }
 }
 
-/// Who said that a station is where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// The configuration.
-    Config,
-    /// A request.
-    Cli,
-}
-
-/// Stations that stay where they are said to be: what the configuration says, and what requests say instead. The port is a number in the bridge, or
-/// [`NOWHERE`](crate::plan::NOWHERE).
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Fixed {
-    config: BTreeMap<Station, u8>,
-    cli: BTreeMap<Station, u8>,
-}
-
-impl Fixed {
-    /// What requests said.
-    pub(crate) fn of_requests(&self) -> impl Iterator<Item = (Station, u8)> {
-        self.cli.iter().map(|(station, port)| (*station, *port))
-    }
-
-    /// Where a station is said to be, and by whom.
-    pub(crate) fn get(&self, station: Station) -> Option<(u8, Source)> {
-        let cli = self.cli.get(&station).map(|port| (*port, Source::Cli));
-        cli.or_else(|| self.config.get(&station).map(|port| (*port, Source::Config)))
-    }
-
-    /// What a request said of a station; `None` takes it back.
-    pub(crate) fn request(&mut self, station: Station, port: Option<u8>) {
-        match port {
-            Some(port) => _ = self.cli.insert(station, port),
-            None => _ = self.cli.remove(&station),
-        }
-    }
-
-    /// What a request said of a station.
-    pub(crate) fn requested(&self, station: Station) -> Option<u8> {
-        self.cli.get(&station).copied()
-    }
-
-    /// What the configuration says. Answers the stations of which it says something else than before.
-    pub(crate) fn configure(&mut self, config: BTreeMap<Station, u8>) -> Vec<Station> {
-        let before = std::mem::replace(&mut self.config, config);
-        let all = before.keys().chain(self.config.keys());
-        let mut changed: Vec<Station> =
-            all.filter(|station| before.get(station) != self.config.get(station)).copied().collect();
-        changed.dedup();
-        changed
-    }
-}
-
 impl Shared {
-    /// Makes the table follow what is said of a station. Where there is no room for it, it is told.
-    pub(crate) fn fix(&self, station: Station, port: Option<u8>) -> Result<(), weir_table::mac::Crowded> {
+    /// Makes the table follow what is said of a station. Answers the station if there is no room for it.
+    pub(crate) fn follow(&self, control: &Control, key: &Key) -> Result<(), Station> {
+        let (mac, vlan) = *key;
+        // What is no station of this bridge is refused before it is said.
+        let Ok(station) = load::station(&control.config, mac, vlan) else { return Ok(()) };
+        let said = control.fixed.get(key).and_then(|record| record.counts());
+        let port = said.and_then(|entry| load::number(&control.config, entry));
+        self.fix(station, port).map_err(|_| station)
+    }
+
+    fn fix(&self, station: Station, port: Option<u8>) -> Result<(), weir_table::mac::Crowded> {
         let place = self.table.place(station);
         // Workers may learn the station meanwhile; so it is looked at until it is as it was said.
         loop {

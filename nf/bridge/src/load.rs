@@ -3,13 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_config::{ConfigError, Element, ErrorKind, Errors, Path};
-use weir_stage::{Env, Given, PortInfo};
+use weir_config::{ConfigError, Element, ErrorKind, Errors, MacAddress, Path};
+use weir_stage::{Entry, Env, Given, PortInfo, Site, Wrong};
 use weir_table::mac::Station;
 use weir_wire::MacAddr;
 
 use crate::config::{Accept, BridgeConfig, PortOfBridge, StaticMac, Tagging};
 use crate::plan::NOWHERE;
+use crate::request::MACS;
+
+/// What tells an entry about a station from others.
+pub(crate) type Key = <StaticMac as Entry>::Key;
+
+/// Entries about stations.
+pub(crate) type Fixed = BTreeMap<Key, StaticMac>;
 
 /// What a checked configuration wants.
 pub(crate) struct Wanted {
@@ -17,7 +24,7 @@ pub(crate) struct Wanted {
     /// The ports of the bridge, by number.
     pub(crate) ports: Vec<PortInfo>,
     /// Stations that stay where they are said to be.
-    pub(crate) fixed: BTreeMap<Station, u8>,
+    pub(crate) fixed: Fixed,
 }
 
 /// What a configuration wants.
@@ -33,19 +40,12 @@ pub(crate) fn load(given: &Given<'_, BridgeConfig>, env: &Env<'_>) -> Result<Wan
     for (name, port) in &config.ports {
         loader.port(&of_ports.field(name.as_str()), port);
     }
-    let of_macs = root.field("macs");
-    let mut fixed = BTreeMap::new();
-    for (entry, n) in config.macs.iter().zip(1..) {
-        let path = of_macs.index(n);
-        if let Some((station, port)) = loader.station(&path, entry)
-            && fixed.insert(station, port).is_some()
-        {
-            loader.error(ErrorKind::Conflict, &path, "says where a station is that was named before", "leave one out");
-        }
-    }
+    let Loader { mut errors, .. } = loader;
+    let site = Site { element, path: root, folder: env.folder };
+    let fixed = MACS.load(site, &config.macs, None, &mut errors, |entry, _| wrong(config, entry));
     // The schema has checked that there are such ports.
     let ports = config.ports.keys().filter_map(|name| env.port(name).cloned()).collect();
-    loader.errors.into_result(Wanted { config: Arc::clone(config), ports, fixed })
+    errors.into_result(Wanted { config: Arc::clone(config), ports, fixed })
 }
 
 struct Loader<'a> {
@@ -90,47 +90,37 @@ impl Loader<'_> {
         let problem = format!("leaves only {} frames, for which the port has no VLAN", port.accept);
         self.error(ErrorKind::Conflict, &path.field("accept"), problem, remedy);
     }
-
-    fn station(&mut self, path: &Path<'_>, entry: &StaticMac) -> Option<(Station, u8)> {
-        let port = match &entry.port {
-            None => Ok(NOWHERE),
-            Some(name) => place(self.config, name.as_str(), entry.vlan),
-        };
-        let checked = station(self.config, MacAddr(entry.mac.octets()), entry.vlan).map_err(|told| (told.0, told.1));
-        match (checked, port) {
-            (Ok(station), Ok(port)) => Some((station, port)),
-            (checked, port) => {
-                for (key, problem) in checked.err().into_iter().chain(port.err()) {
-                    self.error(ErrorKind::Conflict, &path.field(key), problem, "");
-                }
-                None
-            }
-        }
-    }
 }
 
-/// The key, or field of a request, that is wrong, and what is wrong with it.
-pub(crate) type Wrong = (&'static str, String);
+/// What is wrong with an entry.
+pub(crate) fn wrong(config: &BridgeConfig, entry: &StaticMac) -> Vec<Wrong> {
+    let station = station(config, entry.mac, entry.vlan).err();
+    let place = entry.port.as_ref().and_then(|port| place(config, port.as_str(), entry.vlan).err());
+    station.into_iter().chain(place).collect()
+}
 
 /// The station that an entry is about.
-pub(crate) fn station(config: &BridgeConfig, mac: MacAddr, vlan: Option<u16>) -> Result<Station, Wrong> {
+pub(crate) fn station(config: &BridgeConfig, mac: MacAddress, vlan: Option<u16>) -> Result<Station, Wrong> {
+    let mac = MacAddr(mac.octets());
     if !mac.is_unicast() {
-        return Err((
-            "mac",
-            format!("{mac} is no address of a station; the lowest bit of its first byte says that it is a group's"),
-        ));
+        let problem =
+            format!("{mac} is no address of a station; the lowest bit of its first byte says that it is a group's");
+        return Err(Wrong::field("mac", problem));
     }
     match (vlan, config.tagging) {
         (None, Tagging::None) => Ok(Station::new(mac.to_bits(), 0)),
-        (Some(vlan), Tagging::Customer | Tagging::Service) if (1..=crate::words::LAST_VLAN).contains(&vlan) => {
-            Ok(Station::new(mac.to_bits(), vlan))
-        }
+        (Some(vlan), Tagging::Customer | Tagging::Service) => Ok(Station::new(mac.to_bits(), vlan)),
         (Some(_), Tagging::None) => {
-            Err(("vlan", "means nothing to a bridge that takes no notice of tags; leave it out".to_owned()))
+            Err(Wrong::field("vlan", "means nothing to a bridge that takes no notice of tags").remedy("leave it out"))
         }
-        (Some(vlan), _) => Err(("vlan", format!("{vlan} is no VLAN; expected 1 to 4094"))),
-        (None, _) => Err(("vlan", "is missing: a station of this bridge is in a VLAN; name it".to_owned())),
+        (None, _) => Err(Wrong::field("vlan", "is missing: a station of this bridge is in a VLAN").remedy("name it")),
     }
+}
+
+/// What tells an entry about a station from others.
+pub(crate) fn key_of(config: &BridgeConfig, station: Station) -> Key {
+    let mac = MacAddress::new(MacAddr::from_bits(station.address()).0);
+    (mac, (config.tagging != Tagging::None).then(|| station.vlan()))
 }
 
 /// The number of a port that a station may be behind.
@@ -138,14 +128,23 @@ pub(crate) fn place(config: &BridgeConfig, name: &str, vlan: Option<u16>) -> Res
     let found = (0..).zip(&config.ports).find(|(_, (known, _))| known.as_str() == name);
     let Some((number, (_, port))) = found else {
         let all: Vec<&str> = config.ports.keys().map(weir_config::PortName::as_str).collect();
-        return Err(("port", format!("\"{name}\" is no port of this bridge; it has {}", all.join(", "))));
+        let problem = format!("\"{name}\" is no port of this bridge; it has {}", all.join(", "));
+        return Err(Wrong::field("port", problem));
     };
     let is_in = |vlan| port.vlan == Some(vlan) || port.tagged.iter().flat_map(|all| all.iter()).any(|one| one == vlan);
     match vlan {
-        Some(vlan) if config.tagging != Tagging::None && !is_in(vlan) => Err((
-            "port",
-            format!("\"{name}\" is not in VLAN {vlan}; put it there by `vlan` or `tagged`, or name another port"),
-        )),
+        Some(vlan) if config.tagging != Tagging::None && !is_in(vlan) => {
+            let problem = format!("\"{name}\" is not in VLAN {vlan}");
+            Err(Wrong::field("port", problem).remedy("put it there by `vlan` or `tagged`, or name another port"))
+        }
         _ => Ok(number),
+    }
+}
+
+/// The number of the port that an entry names, as it is known by its name; [`NOWHERE`] where it names none, nothing if there is no such port.
+pub(crate) fn number(config: &BridgeConfig, entry: &StaticMac) -> Option<u8> {
+    match &entry.port {
+        None => Some(NOWHERE),
+        Some(name) => config.ports.keys().zip(0..).find(|(known, _)| *known == name).map(|(_, number)| number),
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
-use weir_config::{MacAddress, Scalar};
+use weir_config::{MacAddress, PortName, Scalar};
 use weir_stage::request::PIECE;
-use weir_stage::{RequestError, Show, ShowRows, whole};
+use weir_stage::{Entry as _, Record, RequestError, Show, ShowRows, columns, whole};
 use weir_table::mac::{BUCKET, Entry, Station};
 use weir_wire::MacAddr;
 
-use crate::config::Tagging;
-use crate::learn::Source;
+use crate::config::{StaticMac, Tagging};
+use crate::load::key_of;
 use crate::plan::{Plan, Ports, VLANS, bit, ports_in};
 use crate::state::{AGEING_PERIODS, Control, Shared};
 
@@ -20,7 +20,7 @@ use crate::state::{AGEING_PERIODS, Control, Shared};
 pub(crate) static SHOWS: &[Show] = &[
     Show {
         what: "macs",
-        columns: &["mac", "vlan", "port", "source", "age_s"],
+        columns: columns!(StaticMac, "source", "age_s"),
         help: "Stations, where they are, and who says so. Filter: a MAC address, a port, or a VLAN",
     },
     Show {
@@ -148,20 +148,15 @@ impl Macs {
     }
 
     fn row(&self, control: &Control, station: Station, entry: Entry) -> Value {
-        let source = match control.fixed.get(station) {
-            Some((_, Source::Config)) if entry.is_fixed() => "config",
-            Some((_, Source::Cli)) if entry.is_fixed() => "cli",
-            _ => "learned",
-        };
+        let (mac, vlan) = key_of(&control.config, station);
+        let said = control.fixed.get(&(mac, vlan)).filter(|_| entry.is_fixed());
         let period = control.config.ageing.nanos() / u64::from(AGEING_PERIODS);
         let age = seconds(u64::from(entry.age(self.shared.period())) * period);
-        json!({
-            "mac": MacAddr::from_bits(station.address()).to_string(),
-            "vlan": shown(control, station.vlan()),
-            "port": control.name(entry.port()),
-            "source": source,
+        let place = StaticMac { mac, vlan, port: Some(PortName::new(control.name(entry.port()))) };
+        place.row(json!({
+            "source": said.map_or("learned", Record::source),
             "age_s": if entry.is_fixed() { Value::Null } else { json!(age) },
-        })
+        }))
     }
 }
 

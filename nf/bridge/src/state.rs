@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_mem::{CacheAligned, Published};
-use weir_stage::PortInfo;
+use weir_stage::{Ledger, PortInfo};
 use weir_table::mac::{Entry, MacTable, PERIODS, Station};
 
-use crate::config::BridgeConfig;
-use crate::learn::Fixed;
+use crate::config::{BridgeConfig, StaticMac};
 use crate::plan::{KINDS, Kind, NOWHERE, PORTS, Plan, Ports, VLANS, bit};
 use crate::snoop::{Forwarding, Listeners};
 use crate::storm::Bucket;
@@ -85,7 +84,7 @@ pub(crate) struct Control {
     /// Those that have a link.
     pub(crate) up: Ports,
     /// Stations that stay where they are said to be.
-    pub(crate) fixed: Fixed,
+    pub(crate) fixed: Ledger<StaticMac>,
     /// Who listens to what.
     pub(crate) listeners: Listeners,
     /// What was refused when it was told last, and when that was.

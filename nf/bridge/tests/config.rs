@@ -1,7 +1,7 @@
 //! What is said of configurations that are wrong: everything at once, with what to do.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use serde_json::json;
@@ -33,7 +33,7 @@ fn what_is_wrong_is_told_at_once() {
         "bridge.macs[2].mac: 01:00:00:00:00:01 is no address of a station; the lowest bit of its first byte says that it is a group's",
         "bridge.macs[2].port: \"e\" is no port of this bridge; it has a, b, c, d",
         "bridge.macs[3].port: \"b\" is not in VLAN 30; put it there by `vlan` or `tagged`, or name another port",
-        "bridge.macs[5]: says where a station is that was named before; leave one out",
+        "bridge.macs[5]: 02:00:00:00:00:03 vlan 10 is number 4, too; leave one out",
     ];
     let due: Vec<String> = due.iter().map(|line| format!("test.lua:1: {line}")).collect();
     assert_eq!(told, due);
@@ -64,7 +64,7 @@ fn keys_of_tags_mean_nothing_without_them() {
 
 #[test]
 fn a_reload_that_is_wrong_changes_nothing() {
-    let mut rig = Rig::new(json!({ "ports": { "a": {}, "b": {} } }));
+    let mut rig = bridge(json!({ "ports": { "a": {}, "b": {} } }));
     rig.pass(1, &[frame(BROADCAST, mac(2), 0)]);
     let told =
         rig.refused(json!({ "ports": { "a": {}, "b": {} }, "macs": [{ "mac": "02:00:00:00:00:02", "port": "c" }] }));

@@ -1,7 +1,7 @@
 //! Any bytes: nothing panics, every frame is accounted for, and buffers may run out.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ proptest! {
         tagging in prop_oneof![Just("none"), Just("802.1q"), Just("802.1ad")],
         frames in proptest::collection::vec((0_usize..3, any_frame()), 1..120),
     ) {
-        let mut rig = Rig::new(keys(tagging));
+        let mut rig = bridge(keys(tagging));
         for (port, frame) in frames {
             rig.send(port, frame);
         }
@@ -66,7 +66,11 @@ proptest! {
 /// A flood to more ports than there are buffers for: the frames themselves go, and what is missing is counted.
 #[test]
 fn copies_that_cannot_be_made_are_counted() {
-    let mut rig = Rig::with_buffers(json!({ "ports": { "a": {}, "b": {}, "c": {}, "d": {}, "e": {}, "f": {} } }), 100);
+    let mut rig = Rig::with_buffers(
+        &weir_bridge::Bridge,
+        json!({ "ports": { "a": {}, "b": {}, "c": {}, "d": {}, "e": {}, "f": {} } }),
+        100,
+    );
     let frames: Vec<Vec<u8>> = (0..600).map(|n| frame(BROADCAST, mac(1), n)).collect();
     let out = rig.pass(0, &frames);
     let copies: usize = out[2..].iter().map(Vec::len).sum();

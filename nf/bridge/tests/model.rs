@@ -1,7 +1,7 @@
 //! Frames at random against a slow model of forwarding by IEEE 802.1Q: the same come out of the same ports.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 
@@ -153,7 +153,7 @@ proptest! {
         bursts in proptest::collection::vec((any::<usize>(), proptest::collection::vec(a_frame(), 1..20)), 1..12),
     ) {
         let mut model = model;
-        let mut rig = Rig::new(model.keys());
+        let mut rig = bridge(model.keys());
         for (port, frames) in &bursts {
             let port = port % model.ports.len();
             let mut due = vec![Vec::new(); PORTS.len()];
@@ -181,7 +181,7 @@ proptest! {
 /// Known ways of frames with tags, one by one, as IEEE 802.1Q sections 6.9 and 8.6 have them.
 #[test]
 fn tags_come_and_go_by_the_rules() {
-    let mut rig = Rig::new(json!({ "tagging": "802.1q", "ports": {
+    let mut rig = bridge(json!({ "tagging": "802.1q", "ports": {
         "a": { "vlan": 10 },
         "b": { "vlan": 10, "tagged": "20,30" },
         "c": { "tagged": "10,20" },

@@ -1,7 +1,7 @@
 //! IGMP and MLD snooping, as RFC 4541 has it: where groups go, where messages go, and what is malformed.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -109,7 +109,7 @@ fn report6(from: u8, kind: u8, group: Ipv6Addr) -> Vec<u8> {
 
 #[test]
 fn a_group_goes_where_somebody_listens_and_to_routers() {
-    let mut rig = Rig::new(keys(json!({})));
+    let mut rig = bridge(keys(json!({})));
     // Nobody asked for it: to all. There is no router to tell of the first report, which is used up.
     assert_eq!(rig.ways(0, data(1, GROUP)), "bcd");
     assert_eq!(rig.ways(1, report(2, GROUP)), "");
@@ -136,7 +136,7 @@ fn a_group_goes_where_somebody_listens_and_to_routers() {
 #[test]
 fn who_leaves_or_falls_silent_gets_no_more() {
     let times = json!({ "membership": "10 s", "router": "30 s", "last_member": "2 s", "unregistered": "routers" });
-    let mut rig = Rig::new(keys(times));
+    let mut rig = bridge(keys(times));
     rig.ways(3, query(4, None));
     assert_eq!(rig.ways(0, data(1, GROUP)), "d", "nobody asked for it: to the router alone");
     rig.ways(1, report(2, GROUP));
@@ -164,7 +164,7 @@ fn ports_may_leave_at_once_and_be_routers_or_not() {
     config["ports"]["b"]["fast_leave"] = json!(true);
     config["ports"]["c"]["multicast_router"] = json!("always");
     config["ports"]["d"]["multicast_router"] = json!("never");
-    let mut rig = Rig::new(config);
+    let mut rig = bridge(config);
     rig.ways(3, query(4, None));
     assert_eq!(rig.ways(1, report(2, GROUP)), "c");
     assert_eq!(rig.ways(0, data(1, GROUP)), "bc");
@@ -196,7 +196,7 @@ fn records_of_version_3_join_and_leave() {
     ] {
         let mut config = keys(json!({ "unregistered": "routers" }));
         config["ports"]["b"]["fast_leave"] = json!(true);
-        let mut rig = Rig::new(config);
+        let mut rig = bridge(config);
         rig.ways(1, report3(2, &[(6, Ipv4Addr::new(239, 9, 9, 9), 2), (kind, GROUP, sources)]));
         assert_eq!(rig.ways(0, data(1, GROUP)), if joins { "b" } else { "" }, "type {kind} with {sources} sources");
         // What leaves is gone, and nothing else: to block sources ends nothing.
@@ -210,7 +210,7 @@ fn records_of_version_3_join_and_leave() {
 
 #[test]
 fn mld_of_both_versions_is_heard() {
-    let mut rig = Rig::new(keys(json!({ "unregistered": "routers" })));
+    let mut rig = bridge(keys(json!({ "unregistered": "routers" })));
     let data = |group| ipv6(1, group, 64, 17, &[0; 20]);
     assert_eq!(rig.ways(3, query6(4, None)), "abc");
     assert_eq!(rig.ways(0, data(GROUP6)), "d");
@@ -235,7 +235,7 @@ fn routers_are_found_by_pim_and_router_discovery_and_not_by_proxies() {
     let pim6 = ipv6(2, Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0xd), 1, 103, &[0x20, 0, 0, 0]);
     let advertisement = igmp(2, ROUTER, Ipv4Addr::new(224, 0, 0, 106), (0x30, 20), [0; 4], &[]);
     for message in [pim, pim6, advertisement] {
-        let mut rig = Rig::new(keys(json!({ "unregistered": "routers" })));
+        let mut rig = bridge(keys(json!({ "unregistered": "routers" })));
         assert_eq!(rig.ways(1, message), "acd");
         assert_eq!(rig.ways(0, data(1, GROUP)), "b");
         let gone = igmp(2, ROUTER, Ipv4Addr::new(224, 0, 0, 106), (0x32, 0), [0; 4], &[]);
@@ -244,7 +244,7 @@ fn routers_are_found_by_pim_and_router_discovery_and_not_by_proxies() {
         rig.finish();
     }
     // A query from 0.0.0.0 is a switch's, and shows no router; other PIM messages show nothing.
-    let mut rig = Rig::new(keys(json!({ "unregistered": "routers" })));
+    let mut rig = bridge(keys(json!({ "unregistered": "routers" })));
     assert_eq!(rig.ways(1, igmp(2, Ipv4Addr::UNSPECIFIED, ALL_HOSTS, (0x11, 10), [0; 4], &[])), "acd");
     assert_eq!(rig.ways(1, ipv4(2, ROUTER, Ipv4Addr::new(224, 0, 0, 13), 103, &[0x23, 0, 0, 0])), "acd");
     // What is not known is flooded (RFC 4541 section 2.1.1 (4)).
@@ -256,7 +256,7 @@ fn routers_are_found_by_pim_and_router_discovery_and_not_by_proxies() {
 /// Messages that are cut short, broken or not valid teach nothing, and go nowhere (RFC 4541 section 2.1.1 (5)).
 #[test]
 fn what_is_malformed_is_dropped_by_name() {
-    let mut rig = Rig::new(keys(json!({ "unregistered": "routers" })));
+    let mut rig = bridge(keys(json!({ "unregistered": "routers" })));
     let broken = |mut frame: Vec<u8>, at: usize, bits: u8| {
         frame[at] ^= bits;
         frame
@@ -295,7 +295,7 @@ fn what_is_malformed_is_dropped_by_name() {
 /// VLANs have groups and routers of their own, and messages get the tags of the ports that they leave by.
 #[test]
 fn groups_are_those_of_a_vlan() {
-    let mut rig = Rig::new(json!({ "tagging": "802.1q", "snooping": { "enabled": true, "unregistered": "routers" },
+    let mut rig = bridge(json!({ "tagging": "802.1q", "snooping": { "enabled": true, "unregistered": "routers" },
         "ports": { "a": { "tagged": "10,20" }, "b": { "vlan": 10 }, "c": { "vlan": 20 }, "d": { "vlan": 10, "tagged": "20" } } }));
     let in_vlan = |frame: Vec<u8>, vlan| tagged(frame, &[(0x8100, vlan)]);
     let out = rig.pass(0, &[in_vlan(query(1, None), 10)]);
@@ -312,7 +312,7 @@ fn groups_are_those_of_a_vlan() {
 
 #[test]
 fn what_is_read_is_bounded() {
-    let mut rig = Rig::new(keys(json!({ "rate": "1 kpps" })));
+    let mut rig = bridge(keys(json!({ "rate": "1 kpps" })));
     rig.ways(3, query(4, None));
     let group = |n: u16| Ipv4Addr::new(239, 1, (n >> 8) as u8, n as u8);
     let mut config = keys(json!({ "rate": "1 kpps" }));

@@ -6,25 +6,22 @@
 
 mod cases;
 mod function;
-mod no_path;
 mod swap;
 mod untouched;
 
 pub use function::{Forward, ForwardConfig};
-pub use no_path::NoPath;
 pub use swap::Swap;
 pub use untouched::Untouched;
+use weir_stage::Plain;
 
 /// The stages as kinds for configurations that wire stages by hand.
-pub static KINDS: [weir_stage::Plain; 2] = [
-    weir_stage::Plain {
-        kind: "pass",
-        doc: "Passes packets on as they are: for counting, tracing and capturing at a place of one's own.",
-        make: || Box::new(Untouched),
-    },
-    weir_stage::Plain {
-        kind: "swap-macs",
-        doc: "Exchanges the source and destination MAC addresses, so that a packet goes back to where it came from.",
-        make: || Box::new(Swap),
-    },
+pub static KINDS: [Plain; 2] = [
+    Plain::of::<Untouched>(
+        "pass",
+        "Passes packets on as they are: for counting, tracing and capturing at a place of one's own.",
+    ),
+    Plain::of::<Swap>(
+        "swap-macs",
+        "Exchanges the source and destination MAC addresses, so that a packet goes back to where it came from.",
+    ),
 ];

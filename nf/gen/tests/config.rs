@@ -1,7 +1,7 @@
 //! What is wrong with a configuration, and what is said about it: all at once, each with its place.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use common::errors;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Next hops are asked for before anything is sent, and questions for one's own addresses are answered.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use common::Rig;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! The packets that layers stand for: byte for byte from the standards, checksums by their definition.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use common::{checksum, frames, frames_of};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! Traffic by a binding table, from either side of a lwAFTR: what is in a packet is looked up in the table, by the definition of port sets.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};

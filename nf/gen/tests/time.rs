@@ -1,7 +1,7 @@
 //! When packets leave, and what is measured of those that come back: exact in virtual time.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use common::Rig;
 use serde_json::{Value, json};

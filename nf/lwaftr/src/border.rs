@@ -20,7 +20,8 @@ use weir_wire::{Ethernet, View, ethernet};
 
 pub(crate) use errors::Window;
 pub(crate) use four::HOP_LIMIT;
-pub(crate) use six::{Outer, is_about_a_tunnel};
+pub(crate) use ports::{End as Whose, Port, port_of};
+pub(crate) use six::{Outer, tunnel_of};
 
 use crate::exit::Exit;
 use crate::rules::{Rules, Side};
@@ -115,7 +116,7 @@ impl Border {
 
     /// Bytes of the longest IPv4 packet that may leave for an address.
     fn longest_four(&self, to: Ipv4Addr) -> usize {
-        self.longest(&self.rules.four, self.onward.lookup(to.to_bits()))
+        self.longest(&self.rules.four, answer_beyond(&self.onward, to.to_bits()))
     }
 
     /// The same of IPv6.
@@ -183,6 +184,16 @@ impl Border {
 
     fn count(&self, softwire: Softwire, direction: Direction, packet: &[u8]) {
         self.counters.count(softwire.place, direction, packet.len() as u64);
+    }
+}
+
+/// What routes answer for an IPv4 packet that leaves the relay. What is for softwires has been in their tunnels: where it goes on as all else
+/// does, as the configuration says, it goes to the router that has all else.
+pub(crate) fn answer_beyond(onward: &Onward, destination: u32) -> u32 {
+    let answer = onward.lookup(destination);
+    match onward.leaving(answer, || 0) {
+        Err(weir_ip::Fate::Function(_)) => onward.lookup(0),
+        _ => answer,
     }
 }
 

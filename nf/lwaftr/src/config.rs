@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use weir_config::{FilePath, MacAddress, Nanos, OneOrMany, PacketRate, PortName, choice, config, either};
-use weir_ip::{Advertise, Limits, NamedNeighbor, NeighborTimers, Via, VrfConfig};
+use weir_ip::{Advertise, Limits, LinuxConfig, NamedNeighbor, NeighborTimers, Via, VrfConfig};
+use weir_stage::entry;
 
 use crate::words::{Addresses4, FilterText};
 
@@ -29,9 +30,9 @@ config! {
     }
 }
 
-config! {
+entry! {
     /// A softwire: a customer's part of an IPv4 address, and the tunnel to it.
-    pub struct SoftwireConfig {
+    pub struct SoftwireConfig by (ipv4: Ipv4Addr, psid: u16) {
         /// The shared IPv4 address.
         pub ipv4: Ipv4Addr = required, live;
         /// Which of its port sets is the customer's.
@@ -70,7 +71,7 @@ config! {
 config! {
     /// What fragments may take, in each worker.
     pub struct ReassemblyConfig {
-        /// Fragments that wait for others of their packets, for 60 s.
+        /// Fragments that wait for others of their packets, for 60 s; where there are more, the oldest go.
         pub fragments: u32 = default(2048), rebuild, range(0..=262_144);
         /// Fragments of one packet.
         pub per_packet: u32 = default(40), rebuild, range(1..=8192);
@@ -80,6 +81,8 @@ config! {
 config! {
     /// What is different between the side of the Internet (IPv4) and that of the customers (IPv6).
     pub struct SideConfig {
+        /// The VRF that the side is in, one of `vrfs`; the default one when absent.
+        pub vrf: Option<String> = optional, rebuild;
         /// The interfaces of the side; all of the function when empty.
         pub interfaces: OneOrMany<String> = empty, rebuild;
         /// Bytes of the longest IP packet that leaves on this side; that of the interface when absent.
@@ -122,8 +125,8 @@ config! {
         /// How the ports of addresses are divided where softwires do not say it, by address (`192.0.2.1`), prefix (`192.0.2.0/24`) or range
         /// (`192.0.2.1-192.0.2.9`); the narrowest counts.
         pub port_sets: BTreeMap<Addresses4, PortSetConfig> = empty, live;
-        /// Prefixes that are the relay's beside the addresses that softwires share: what is for them and no softwire's is told so by ICMP, and not
-        /// routed. Of IPv6 that counts for what could come from a tunnel.
+        /// Prefixes that are the relay's beside the addresses that softwires share, and routes of its own, but for those of length 0: what is for
+        /// them and no softwire's is told so by ICMP, and not routed. Of IPv6 that counts for what could come from a tunnel.
         pub prefixes: OneOrMany<IpNet> = empty, rebuild;
         /// Whether customers reach each other through the relay (hairpinning, RFC 7596 section 6.2). Otherwise what they send to shared addresses is
         /// routed as all else.
@@ -149,7 +152,9 @@ config! {
         pub routes_csv: Option<FilePath> = optional, live;
         /// Ethernet addresses of neighbours that are not asked for by ARP or neighbour discovery.
         pub neighbors: BTreeMap<NamedNeighbor, MacAddress> = empty, live;
-        /// VRFs by name, beside the default one, in which softwires are.
+        /// The Linux network namespace that speaks for the default VRF: routing daemons there see the interfaces, and their routes are the relay's.
+        pub linux: Option<LinuxConfig> = optional, rebuild;
+        /// VRFs by name, beside the default one. Each side may be in one of them; from others, routes lead to softwires that say so (`@lwaftr`).
         pub vrfs: BTreeMap<String, VrfConfig> = empty, rebuild;
         /// What hosts are told of the router by router advertisements, by the name of the interface.
         pub advertise: BTreeMap<String, Advertise> = empty, live;

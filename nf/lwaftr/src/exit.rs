@@ -56,7 +56,7 @@ weir_stage::ways! {
         FragmentsTooMany => drop "fragments-too-many",
         /// A fragment; the others did not come within 60 seconds.
         FragmentTimeout => drop "fragment-timeout",
-        /// A fragment; too many of other packets wait for the rest of theirs.
+        /// A fragment that had waited longest when there was no room for others.
         FragmentQueueFull => drop "fragment-queue-full",
         /// There was no buffer for it, or none long enough.
         NoBuffer => drop "no-buffer",

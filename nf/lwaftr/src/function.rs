@@ -1,22 +1,24 @@
 //! The function `lwaftr` as the program sees it: its configuration, and what that comes to.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use weir_config::{ConfigError, Element, ErrorKind, PortName};
+use weir_ip::linux_needs;
 use weir_stage::{
-    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Import, Prepared, Show, Site, Verb,
+    Case, Description, Entry as _, Env, Function, Given, Graph, GraphError, Ground, Import, Need, Prepared, Show, Site,
+    Verb, Versions,
 };
 
 use crate::cases;
-use crate::config::LwaftrConfig;
+use crate::config::{LwaftrConfig, SoftwireConfig};
 use crate::keys;
 use crate::load::load;
-use crate::registry::{Fields, Registry, Settings};
+use crate::owned::{self, Owned};
+use crate::registry::{Key, Registry, Settings, Wanted};
 use crate::rules::Rules;
 use crate::running::{Running, Shape};
 use crate::state::lock;
-use crate::table::{Counters, Key, Limits, Writer};
+use crate::table::{Counters, Limits, Writer};
 use crate::{request, show};
 use weir_wire::port_sets::PortSets;
 
@@ -45,7 +47,15 @@ impl Function for Lwaftr {
         false
     }
 
-    /// Fragments wait in each worker.
+    fn needs(&self, given: &Given<'_, LwaftrConfig>) -> Vec<Need> {
+        linux_needs(given.config.linux.as_ref(), &given.config.vrfs)
+    }
+
+    fn spreads(&self) -> bool {
+        true
+    }
+
+    /// Fragments wait in each worker, and in the one that spreads packets.
     fn holds(&self, given: &Given<'_, LwaftrConfig>) -> usize {
         let sides = [&given.config.ipv4, &given.config.ipv6];
         let each: usize = sides.iter().map(|side| side.reassembly.fragments as usize).sum();
@@ -59,14 +69,15 @@ impl Function for Lwaftr {
         let site = Site { element, path: element.path(), folder: env.folder };
         let softwires = match wrong.is_empty() {
             true => load(config, &settings, site).map_err(|more| wrong.extend(more)).unwrap_or_default(),
-            false => BTreeMap::new(),
+            false => Wanted::new(),
         };
         let addresses = keys::own_addresses(given, env);
         let source = keys::icmp_source(given, &addresses).map_err(|error| wrong.push(*error));
         let own = keys::own(given, &addresses);
         let running: Option<&Running> = env.running.and_then(|running| running.downcast_ref());
         let before = running.map(|running| &running.layer);
-        let settings_of_layer = keys::settings(config, &own);
+        let routed = keys::function(given);
+        let settings_of_layer = keys::settings(config, &own, &routed);
         let layer = weir_ip::Described::new((element, given.name()), settings_of_layer, env, before, false);
         let layer = layer.map_err(|more| wrong.extend(more));
         let (Ok(source), Ok(layer), true) = (source, layer, wrong.is_empty()) else { return Err(wrong) };
@@ -93,11 +104,18 @@ impl Function for Lwaftr {
     }
 
     fn imports(&self) -> &'static [Import] {
-        &[Import {
-            name: "snabb-lwaftr",
-            help: "The configuration of Snabb's lwAFTR (softwire-config of snabb-softwire-v3)",
-            read: |text| crate::snabb::import(text).map(|imported| imported.to_lua()),
-        }]
+        &[
+            Import {
+                name: "snabb-lwaftr",
+                help: "The configuration of Snabb's lwAFTR (softwire-config of snabb-softwire-v3)",
+                read: |text| crate::snabb::import(text).map(|imported| imported.to_lua()),
+            },
+            Import {
+                name: "dppd-lwaftr",
+                help: "The binding table of DPPD-BNG's and PROX's lwAFTR (B4, MAC, IPv4, port), behind the lines of its configuration",
+                read: |text| crate::dppd::import(text).map(|imported| imported.to_lua()),
+            },
+        ]
     }
 
     fn cases(&self) -> Vec<Case> {
@@ -139,7 +157,7 @@ pub struct Described {
     config: Arc<LwaftrConfig>,
     shape: Shape,
     settings: Settings,
-    softwires: BTreeMap<Key, Fields>,
+    softwires: Wanted,
     source: std::net::Ipv4Addr,
     layer: weir_ip::Described,
 }
@@ -148,7 +166,7 @@ impl Described {
     fn refused(element: &Element, refused: Vec<(Key, String)>) -> Vec<ConfigError> {
         let told = |(key, problem): (Key, String)| {
             let root = element.path();
-            let problem = format!("{}: {problem}", request::named(key));
+            let problem = format!("{}: {problem}", SoftwireConfig::name_of(&key));
             element.error(ErrorKind::Conflict, &root.field("softwires"), problem)
         };
         refused.into_iter().take(weir_config::Errors::KEPT).map(told).collect()
@@ -180,28 +198,34 @@ impl Description for Described {
         if !refused.is_empty() {
             return Err(Described::refused(&element, refused));
         }
-        let rules = Arc::new(Rules::new(&config, source, |name| layer.interface(name)));
+        let rules = Arc::new(Rules::new(&config, source, layer.vrfs(), |name| layer.interface(name)));
+        let owned = Mutex::new(Owned::new(layer.vrfs(), &config));
         let tallies = old.map_or_else(Arc::default, |old| Arc::clone(&old.tallies));
-        Ok(Running { shape, config, layer, table, counters, tallies, rules, shared: Arc::new(Mutex::new(registry)) })
+        let shared = Arc::new(Mutex::new(registry));
+        let running = Running { shape, config, layer, table, counters, tallies, rules, shared, owned: Arc::new(owned) };
+        running.settle_routes();
+        Ok(running)
     }
 
     fn change(self, running: &Running, env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
         let Described { settings, softwires, layer, .. } = self;
         let layer = layer.change(&running.layer, env)?;
-        let shared = Arc::clone(&running.shared);
+        let (shared, owned, routes) = (Arc::clone(&running.shared), Arc::clone(&running.owned), running.layer.clone());
         Ok(Box::new(move |now| {
             layer(now);
-            drop(lock(&shared).become_config(settings, softwires));
+            let registry = &mut *lock(&shared);
+            drop(registry.become_config(settings, softwires));
+            owned::settle(registry, &owned, &routes);
         }))
     }
 }
 
 /// Enters what commands said of softwires of a relay that this one replaces. Answers what can not be.
 fn adopt(registry: &mut Registry, old: &Registry) -> Vec<(Key, String)> {
-    let added = old.from(Key::LEAST).filter_map(|(key, entry)| Some((key, entry.added()?)));
-    let refused = added.filter_map(|(key, fields)| {
-        let [config, _] = registry.said(key);
-        registry.say(key, [config, Some(fields)]).err().map(|problem| (key, problem))
+    let added = old.ledger().iter().filter_map(|(key, one)| Some((*key, one.added()?.clone())));
+    let refused = added.filter_map(|(key, one)| {
+        let said = Versions { added: Some(one), ..registry.ledger().versions(&key) };
+        registry.say(key, said).err().map(|problem| (key, problem))
     });
     refused.collect()
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use weir_ip::{Reach, Via};
 use weir_net::neighbor::Resolution;
+use weir_net::{DEFAULT_VRF, VrfId};
 use weir_packet::Batch;
 use weir_stage::{Declaration, Out, Stage};
 
@@ -24,19 +25,22 @@ const LATER: u64 = 1_000_000_000;
 /// See the module.
 pub(crate) struct Gateways {
     layer: weir_ip::Running,
-    /// Next routers, with the interfaces that are said of some.
-    all: Vec<(IpAddr, Option<Box<str>>)>,
+    /// Next routers: the VRF, the address, and the interface that is said of some.
+    all: Vec<(VrfId, IpAddr, Option<Box<str>>)>,
     next: u64,
 }
 
 impl Gateways {
     /// Those of a configuration.
     pub(crate) fn new(layer: &weir_ip::Running, config: &LwaftrConfig) -> Gateways {
-        let vias = config.routes.values().flat_map(|vias| vias.iter());
-        let gateways = vias.filter_map(|via| match via {
-            Via::Gateway(address) => Some((*address, None)),
-            Via::GatewayOn(address, on) => Some((*address, Some(on.clone()))),
-            Via::On(_) | Via::Discard(_) => None,
+        let others = config.vrfs.iter().filter_map(|(name, vrf)| Some((layer.vrf(name)?, &vrf.routes)));
+        let tables = [(DEFAULT_VRF, &config.routes)].into_iter().chain(others);
+        let vias =
+            tables.flat_map(|(vrf, routes)| routes.values().flat_map(|vias| vias.iter()).map(move |via| (vrf, via)));
+        let gateways = vias.filter_map(|(vrf, via)| match via {
+            Via::Gateway(address) => Some((vrf, *address, None)),
+            Via::GatewayOn(address, on) => Some((vrf, *address, Some(on.clone()))),
+            Via::On(_) | Via::Into(..) | Via::Discard(_) => None,
         });
         let mut all: Vec<_> = gateways.collect();
         all.sort();
@@ -45,11 +49,11 @@ impl Gateways {
     }
 
     /// Whether a next router is known; it is asked for if not.
-    fn ask(&self, now: u64, address: IpAddr, on: Option<&str>) -> bool {
+    fn ask(&self, now: u64, (vrf, address, on): (VrfId, IpAddr, Option<&str>)) -> bool {
         match on.map(|on| self.layer.interface(on)) {
             Some(Some(interface)) => matches!(self.layer.ask(now, interface, address), Resolution::Known(_)),
             Some(None) => false,
-            None => matches!(self.layer.reach(now, address, 0), Reach::Neighbor(_, _, Resolution::Known(_))),
+            None => matches!(self.layer.reach_in(vrf, now, address, 0), Reach::Neighbor(_, _, Resolution::Known(_))),
         }
     }
 }
@@ -71,7 +75,7 @@ impl Stage for Gateways {
         if now < self.next {
             return self.next;
         }
-        let known = self.all.iter().filter(|(address, on)| self.ask(now, *address, on.as_deref())).count();
+        let known = self.all.iter().filter(|(vrf, address, on)| self.ask(now, (*vrf, *address, on.as_deref()))).count();
         self.next = match self.all.len() {
             0 => u64::MAX,
             all => now.saturating_add(if known == all { LATER } else { SOON }),

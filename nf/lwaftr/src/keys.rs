@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 use weir_config::{ConfigError, ErrorKind, PortName};
-use weir_ip::{Settings, TableKind, Virtual};
+use weir_ip::{Function, Settings, TableKind, Virtual};
 use weir_stage::{Env, Given};
 
 use crate::config::LwaftrConfig;
@@ -25,17 +25,24 @@ pub(crate) fn own_addresses(given: &Given<'_, LwaftrConfig>, env: &Env<'_>) -> V
 
 /// The interfaces that a relay has by itself.
 pub(crate) fn own(given: &Given<'_, LwaftrConfig>, own: &[IpAddr]) -> Vec<Virtual> {
+    let vrf = given.config.ipv6.vrf.clone();
     let mut seen: HashSet<IpAddr> = own.iter().copied().collect();
     let others = given.config.aftr.iter().copied().map(IpAddr::from).filter(|address| seen.insert(*address));
     let addresses: Vec<IpNet> = others.map(IpNet::from).collect();
     match addresses.is_empty() {
         true => Vec::new(),
-        false => vec![Virtual { name: tunnel_name(given.name()), addresses, is_inlet: false }],
+        false => vec![Virtual { name: tunnel_name(given.name()), vrf, addresses, tunnel: None }],
     }
 }
 
+/// The relay as routes know it.
+pub(crate) fn function(given: &Given<'_, LwaftrConfig>) -> Function {
+    let config = given.config;
+    Function::with_inlet(given.name(), [&config.ipv4, &config.ipv6].map(|side| side.vrf.clone()))
+}
+
 /// What the layer takes.
-pub(crate) fn settings<'c>(config: &'c LwaftrConfig, own: &'c [Virtual]) -> Settings<'c> {
+pub(crate) fn settings<'c>(config: &'c LwaftrConfig, own: &'c [Virtual], function: &'c Function) -> Settings<'c> {
     Settings {
         ports: &config.ports,
         routes: &config.routes,
@@ -54,6 +61,9 @@ pub(crate) fn settings<'c>(config: &'c LwaftrConfig, own: &'c [Virtual]) -> Sett
         hash_seed: config.hash_seed,
         own,
         needs_addresses: true,
+        lines: None,
+        function,
+        linux: config.linux.as_ref(),
     }
 }
 

@@ -1,25 +1,22 @@
 //! The softwires as the control side knows them: who entered what, and what of it counts.
 
 use std::collections::{BTreeMap, HashSet};
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use weir_net::RouteSource;
+use weir_config::ErrorKind;
+use weir_stage::{Entry, Ledger, Record, Versions, Wrong};
 
-use crate::table::{Counters, Ends, Key, Sums, Writer};
+use crate::config::SoftwireConfig;
+use crate::table::{Counters, Ends, Sums, Writer};
 use crate::words::Addresses4;
 use weir_wire::port_sets::PortSets;
 
-/// What somebody said of a softwire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fields {
-    pub(crate) b4: Ipv6Addr,
-    /// The first AFTR address if it is not said.
-    pub(crate) aftr: Option<Ipv6Addr>,
-    /// What is said of the address if they are not.
-    pub(crate) psid_length: Option<u8>,
-    pub(crate) psid_offset: Option<u8>,
-}
+/// What tells softwires apart.
+pub(crate) type Key = <SoftwireConfig as Entry>::Key;
+
+/// The softwires of a configuration.
+pub(crate) type Wanted = BTreeMap<Key, SoftwireConfig>;
 
 /// What holds for all softwires.
 #[derive(Clone, Debug, Default)]
@@ -41,40 +38,37 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// The field that is wrong, and what is wrong with it.
-    pub(crate) fn resolve(&self, key: Key, fields: &Fields) -> Result<(PortSets, Ends), (&'static str, String)> {
-        let usual = self.port_sets.iter().find(|(addresses, _)| addresses.contains(key.ipv4)).map(|(_, sets)| *sets);
+    /// What is wrong with it.
+    pub(crate) fn resolve(&self, one: &SoftwireConfig) -> Result<(PortSets, Ends), Wrong> {
+        let wrong = |field, problem| Wrong { kind: ErrorKind::OutOfRange, ..Wrong::field(field, problem) };
+        let usual = self.port_sets.iter().find(|(addresses, _)| addresses.contains(one.ipv4)).map(|(_, sets)| *sets);
         let usual = usual.unwrap_or(PortSets::WHOLE);
-        let length = fields.psid_length.unwrap_or(usual.length());
-        let offset = fields.psid_offset.unwrap_or(usual.offset());
+        let length = one.psid_length.unwrap_or(usual.length());
+        let offset = one.psid_offset.unwrap_or(usual.offset());
         let sets = PortSets::new(length, offset).ok_or_else(|| {
             let problem = format!("{length} bits of PSID behind {offset} others are more than the 16 of a port");
-            ("psid_length", problem)
+            wrong("psid_length", problem)
         })?;
-        if key.psid > sets.highest() {
-            let problem = format!("{} is no PSID of {length} bits; the highest is {}", key.psid, sets.highest());
-            return Err(("psid", problem));
+        if one.psid > sets.highest() {
+            let problem = format!("{} is no PSID of {length} bits; the highest is {}", one.psid, sets.highest());
+            return Err(wrong("psid", problem));
         }
-        let aftr = fields.aftr.or(self.aftr.first().copied()).unwrap_or(Ipv6Addr::UNSPECIFIED);
+        let aftr = one.aftr.or(self.aftr.first().copied()).unwrap_or(Ipv6Addr::UNSPECIFIED);
         if !self.known.contains(&aftr) {
-            return Err((
-                "aftr",
-                format!("{aftr} is none of the relay's addresses; add it to the key aftr of the function"),
-            ));
+            let problem = format!("{aftr} is none of the relay's addresses");
+            return Err(wrong("aftr", problem).remedy("add it to the key aftr of the function"));
         }
         let is_one = |address: Ipv6Addr| !(address.is_unspecified() || address.is_multicast() || address.is_loopback());
-        if !is_one(fields.b4) {
-            return Err(("b4", format!("{} is not the address of one station", fields.b4)));
+        if !is_one(one.b4) {
+            return Err(wrong("b4", format!("{} is not the address of one station", one.b4)));
         }
-        Ok((sets, Ends { b4: fields.b4, aftr }))
+        Ok((sets, Ends { b4: one.b4, aftr }))
     }
 }
 
-/// A softwire, and who entered it. There may be millions: what few have is elsewhere.
+/// What belongs to a softwire beside what is said of it. There may be millions: what few have is elsewhere.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Entry {
-    config: Option<Fields>,
-    cli: Option<Box<Fields>>,
+pub(crate) struct State {
     /// How the ports of its address are divided, if it is in the table.
     sets: Option<PortSets>,
     /// Where its record is, and what was counted there before it was its.
@@ -82,63 +76,67 @@ pub(crate) struct Entry {
     base: Option<Box<Sums>>,
 }
 
-impl Entry {
-    /// What counts: commands cover the configuration.
-    pub(crate) fn fields(&self) -> Option<Fields> {
-        self.cli.as_deref().copied().or(self.config)
+impl State {
+    /// What was counted.
+    fn sums(&self, counters: &Counters) -> Sums {
+        let base = self.base.as_deref().copied().unwrap_or_default();
+        if self.sets.is_some() { counters.at(self.place).minus(base) } else { Sums::default().minus(base) }
     }
 
-    /// What commands said.
-    pub(crate) fn added(&self) -> Option<Fields> {
-        self.cli.as_deref().copied()
-    }
-
-    /// Whose word counts.
-    pub(crate) fn source(&self) -> RouteSource {
-        if self.cli.is_some() { RouteSource::Cli } else { RouteSource::Config }
+    /// Takes a softwire out of the table; what was counted of it is kept.
+    fn take_out(&mut self, key: Key, writer: &mut Writer, counters: &Counters) {
+        writer.remove(key.into());
+        let kept = Sums::default().minus(self.sums(counters));
+        (self.sets, self.base) = (None, (kept != Sums::default()).then(|| Box::new(kept)));
     }
 }
 
-/// What the configuration and commands say of a softwire.
-pub(crate) type Said = [Option<Fields>; 2];
+/// So many softwires ahead the table is asked for what the next ones need.
+const AHEAD: usize = 16;
+
+/// A softwire as the registry has it.
+pub(crate) type Softwire = Record<SoftwireConfig, State>;
 
 /// See the module.
 pub(crate) struct Registry {
     settings: Settings,
     writer: Writer,
     counters: Arc<Counters>,
-    entries: BTreeMap<Key, Entry>,
+    ledger: Ledger<SoftwireConfig, State>,
 }
 
 impl Registry {
     pub(crate) fn new(settings: Settings, writer: Writer, counters: Arc<Counters>) -> Registry {
-        Registry { settings, writer, counters, entries: BTreeMap::new() }
+        Registry { settings, writer, counters, ledger: Ledger::default() }
     }
 
     pub(crate) fn writer(&self) -> &Writer {
         &self.writer
     }
 
-    /// The softwires from a key on, in order.
-    pub(crate) fn from(&self, key: Key) -> impl Iterator<Item = (Key, &Entry)> {
-        self.entries.range(key..).map(|(key, entry)| (*key, entry))
+    /// Who said what of softwires.
+    pub(crate) fn ledger(&self) -> &Ledger<SoftwireConfig, State> {
+        &self.ledger
+    }
+
+    /// Addresses that became shared by softwires, or are so no more, in their order, since the last call.
+    pub(crate) fn take_shared(&mut self) -> Vec<(Ipv4Addr, bool)> {
+        self.writer.take_changed()
     }
 
     /// What a softwire comes to: how the ports of its address are divided, and its ends.
-    pub(crate) fn resolved(&self, key: Key, entry: &Entry) -> Option<(PortSets, Ends)> {
-        entry.fields().and_then(|fields| self.settings.resolve(key, &fields).ok())
+    pub(crate) fn resolved(&self, one: &Softwire) -> Option<(PortSets, Ends)> {
+        one.counts().and_then(|one| self.settings.resolve(one).ok())
     }
 
     /// What was counted of a softwire.
-    pub(crate) fn sums(&self, entry: &Entry) -> Sums {
-        let base = entry.base.as_deref().copied().unwrap_or_default();
-        if entry.sets.is_some() { self.counters.at(entry.place).minus(base) } else { Sums::default().minus(base) }
+    pub(crate) fn sums(&self, state: &State) -> Sums {
+        state.sums(&self.counters)
     }
 
-    /// What was said of a softwire.
-    pub(crate) fn said(&self, key: Key) -> Said {
-        let entry = self.entries.get(&key);
-        [entry.and_then(|entry| entry.config), entry.and_then(Entry::added)]
+    /// What is known of the path to a softwire's customer at `now`: bytes of the longest packet of its tunnel.
+    pub(crate) fn path(&self, state: &State, now: u64) -> Option<u16> {
+        state.sets.and_then(|_| self.writer.softwires().path(state.place, now))
     }
 
     /// Makes a softwire what is said of it; none if nothing is.
@@ -146,85 +144,69 @@ impl Registry {
     /// # Errors
     ///
     /// Why it is refused; nothing has changed then.
-    pub(crate) fn say(&mut self, key: Key, said: Said) -> Result<(), String> {
-        let before = self.said(key);
-        self.note(key, said);
+    pub(crate) fn say(&mut self, key: Key, said: Versions<SoftwireConfig>) -> Result<(), String> {
+        let before = self.ledger.versions(&key);
+        self.ledger.say(key, said);
         let done = self.agree(key);
         if done.is_err() {
-            self.note(key, before);
             // It is as it was in the table, too: what was refused took nothing out.
-            self.forget_if_unsaid(key);
+            self.ledger.say(key, before);
         }
+        self.ledger.forget(&key);
         done
-    }
-
-    fn note(&mut self, key: Key, [config, cli]: Said) {
-        let entry = self.entries.entry(key).or_default();
-        (entry.config, entry.cli) = (config, cli.map(Box::new));
-    }
-
-    fn forget_if_unsaid(&mut self, key: Key) {
-        if self.entries.get(&key).is_some_and(|entry| entry.fields().is_none()) {
-            self.entries.remove(&key);
-        }
     }
 
     /// Makes the table agree with what is said of a softwire.
     fn agree(&mut self, key: Key) -> Result<(), String> {
-        let Some(entry) = self.entries.get(&key) else { return Ok(()) };
-        let Some(fields) = entry.fields() else {
-            self.writer.remove(key);
-            self.entries.remove(&key);
+        let Registry { settings, writer, counters, ledger } = self;
+        let Some(record) = ledger.get_mut(&key) else { return Ok(()) };
+        let Some(one) = record.counts() else {
+            writer.remove(key.into());
             return Ok(());
         };
-        let told = |(field, problem): (&str, String)| format!("{field}: {problem}");
-        let (sets, ends) = self.settings.resolve(key, &fields).map_err(told)?;
-        if entry.sets == Some(sets) && self.writer.softwires().find(key, sets).is_some_and(|found| found.ends == ends) {
+        let (sets, ends) = settings.resolve(one).map_err(|wrong| wrong.to_string())?;
+        let state = &mut record.state;
+        let is_there = || writer.softwires().find(key.into(), sets).is_some_and(|found| found.ends == ends);
+        if state.sets == Some(sets) && is_there() {
             return Ok(());
         }
-        let counted = self.sums(entry);
+        let counted = state.sums(counters);
         // One that has its address alone may divide its ports otherwise.
-        if entry.sets.is_some_and(|before| before != sets) && self.writer.sharing(key.ipv4) == 1 {
-            self.take_out(key);
+        if state.sets.is_some_and(|before| before != sets) && writer.sharing(key.0) == 1 {
+            state.take_out(key, writer, counters);
         }
-        let (place, _) = self.writer.put(key, sets, ends).map_err(|refused| refused.to_string())?;
+        let (place, _) = writer.put(key.into(), sets, ends).map_err(|refused| refused.to_string())?;
         // What was counted so far goes on.
-        let base = self.counters.at(place).minus(counted);
-        if let Some(entry) = self.entries.get_mut(&key) {
-            (entry.sets, entry.place) = (Some(sets), place);
-            entry.base = (base != Sums::default()).then(|| Box::new(base));
-        }
+        let base = counters.at(place).minus(counted);
+        *state = State { sets: Some(sets), place, base: (base != Sums::default()).then(|| Box::new(base)) };
         Ok(())
     }
 
-    /// Takes a softwire out of the table; what was counted of it is kept.
-    fn take_out(&mut self, key: Key) {
-        self.writer.remove(key);
-        let Some(entry) = self.entries.get(&key) else { return };
-        let kept = Sums::default().minus(self.sums(entry));
-        if let Some(entry) = self.entries.get_mut(&key) {
-            (entry.sets, entry.base) = (None, (kept != Sums::default()).then(|| Box::new(kept)));
-        }
-    }
-
     /// Makes softwires those that a configuration has, beside what commands said. Answers what is refused.
-    pub(crate) fn become_config(&mut self, settings: Settings, wanted: BTreeMap<Key, Fields>) -> Vec<(Key, String)> {
+    pub(crate) fn become_config(&mut self, settings: Settings, wanted: Wanted) -> Vec<(Key, String)> {
         self.settings = settings;
-        for (key, entry) in &mut self.entries {
-            entry.config = wanted.get(key).copied();
-        }
-        for (key, fields) in wanted {
-            self.entries.entry(key).or_default().config = Some(fields);
-        }
+        self.ledger.configure(wanted);
         // First whatever makes way: addresses may be divided otherwise from now on.
-        let makes_way = |(key, entry): &(&Key, &Entry)| {
-            let now = self.resolved(**key, entry).map(|(sets, _)| sets);
-            entry.sets.is_some() && entry.sets != now
+        let makes_way = |(_, one): &(&Key, &Softwire)| {
+            one.state.sets.is_some() && one.state.sets != self.resolved(one).map(|(sets, _)| sets)
         };
-        let gone: Vec<Key> = self.entries.iter().filter(makes_way).map(|(key, _)| *key).collect();
-        gone.into_iter().for_each(|key| self.take_out(key));
-        self.entries.retain(|_, entry| entry.fields().is_some());
-        let all: Vec<Key> = self.entries.keys().copied().collect();
-        all.into_iter().filter_map(|key| self.agree(key).err().map(|problem| (key, problem))).collect()
+        let gone: Vec<Key> = self.ledger.iter().filter(makes_way).map(|(key, _)| *key).collect();
+        let Registry { writer, counters, ledger, .. } = self;
+        for key in gone {
+            if let Some(record) = ledger.get_mut(&key) {
+                record.state.take_out(key, writer, counters);
+            }
+        }
+        self.ledger.forget_unsaid();
+        let all: Vec<Key> = self.ledger.iter().map(|(key, _)| *key).collect();
+        let ahead = all.iter().skip(AHEAD).map(Some).chain(std::iter::repeat(None));
+        let mut refused = Vec::new();
+        for (key, next) in all.iter().zip(ahead) {
+            if let Some(next) = next {
+                self.writer.prefetch((*next).into());
+            }
+            refused.extend(self.agree(*key).err().map(|problem| (*key, problem)));
+        }
+        refused
     }
 }

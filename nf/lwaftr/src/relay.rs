@@ -1,27 +1,36 @@
-//! Stage `NAME.relay`, the first: takes what the binding table owns, and leaves all else to the network layer.
+//! Stage `NAME.relay`, the first: takes what the binding table owns, and leaves all else to the network layer. The same behind the layer takes
+//! what routes lead to the relay from elsewhere: `NAME.inlet` from the fast path, `NAME.inlet-slow` from the slow one.
 //!
 //! Packets that softwires see all day long are found and wrapped, or unwrapped, by the [fast path](fast). Whatever that does not know goes packet by
 //! packet to the [`Border`], by the letter; fragments wait here until their packets are whole.
 
 mod fast;
-mod fragments;
+pub(crate) mod fragments;
 mod sort;
 
 use std::sync::Arc;
 
-use weir_ip::{Arrivals, Behind, Ingress, Onward};
+use weir_ip::{Arrivals, Behind, Ingress, InletKeys, Onward};
 use weir_packet::{Batch, Held, LaneId, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::{Ipv6, View};
 
-use crate::border::{Border, End, Frame, HEADER, Verdict};
+use crate::border::{Border, End, Frame, HEADER, Verdict, answer_beyond};
 use crate::exit::Exit;
 use crate::rules::Rules;
 use crate::table::{Softwires, WorkerCounters};
 use crate::tally::Tally;
-use fast::Turns;
+use fast::Passes;
 use fragments::{Kept, Waiting};
+
+/// Where a relay stands.
+pub(crate) enum Stand {
+    /// Before the network layer: it finds out what is its own, and counts what comes in.
+    First(Arc<Ingress>, Arrivals),
+    /// Behind it: all that comes here is the relay's.
+    Inlet(InletKeys),
+}
 
 /// What the stage is made of.
 pub(crate) struct Parts {
@@ -30,8 +39,7 @@ pub(crate) struct Parts {
     pub(crate) tally: Arc<Tally>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) onward: Onward,
-    pub(crate) ingress: Arc<Ingress>,
-    pub(crate) arrivals: Arrivals,
+    pub(crate) stand: Stand,
     /// How many ports there are.
     pub(crate) ports: usize,
 }
@@ -39,40 +47,40 @@ pub(crate) struct Parts {
 /// See the module.
 pub(crate) struct Relay {
     border: Border,
-    ingress: Arc<Ingress>,
-    arrivals: Arrivals,
+    stand: Stand,
     waiting: Waiting,
-    turns: Box<Turns>,
+    passes: Box<Passes>,
     ports: usize,
     kernel: Kernel,
-    /// Whether the fast path may be taken at all: not where packets have to match capture expressions.
-    is_fast: bool,
 }
 
 impl Relay {
     pub(crate) fn new(parts: Parts) -> Relay {
-        let Parts { softwires, counters, tally, rules, onward, ingress, arrivals, ports } = parts;
-        let is_fast = !rules.has_filters();
+        let Parts { softwires, counters, tally, rules, onward, stand, ports } = parts;
         let waiting = Waiting::new(&rules);
         let border = Border::new(softwires, counters, tally, rules, onward);
-        Relay { border, ingress, arrivals, waiting, turns: Box::default(), ports, kernel: Kernel::detect(), is_fast }
+        Relay { border, stand, waiting, passes: Box::default(), ports, kernel: Kernel::detect() }
     }
 }
 
 /// What [`Relay`] declares.
-pub(crate) fn declaration(ports: usize) -> Declaration {
-    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).writes(&[LaneId::L3]).polled()
+pub(crate) fn declaration(ports: usize, inlet: Option<InletKeys>) -> Declaration {
+    let declaration = Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]).polled();
+    match inlet {
+        None => declaration.writes(&[LaneId::L3]),
+        Some(keys) => keys.reads(declaration.reads(&[LaneId::L3])),
+    }
 }
 
 impl Stage for Relay {
     fn declare(&self) -> Declaration {
-        declaration(self.ports)
+        declaration(self.ports, if let Stand::Inlet(keys) = self.stand { Some(keys) } else { None })
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let arrived = self.arrivals.count(batch);
         let mut rest = batch.live();
-        if self.is_fast {
+        if let Stand::First(_, arrivals) = &mut self.stand {
+            let arrived = arrivals.count(batch);
             rest &= !self.pass(batch, arrived, out);
         }
         if rest != 0 {
@@ -111,9 +119,9 @@ impl Relay {
     #[inline(never)]
     fn one_by_one(&mut self, batch: &mut Batch, mask: u64, out: &mut Out<'_>) {
         for slot in Slots(mask) {
-            let port = batch.lanes.port[slot];
+            let (port, l3) = (batch.lanes.port[slot], batch.lanes.l3[slot]);
             let Some(packet) = batch.get(slot) else { continue };
-            match self.sort(packet, port, out.now()) {
+            match self.sort(packet, (port, l3), out.now()) {
                 Fate::Others => {}
                 Fate::Decided(verdict) => self.settle(batch, slot, verdict, out),
                 Fate::Fragment(fragment) => {
@@ -197,7 +205,7 @@ fn refill(onward: &Onward, packet: &mut Packet, frame: &[u8]) -> Result<Option<u
         Some(ip) => (onward.lookup6(ip.destination_addr().to_bits()), Behind::IPV6),
         None => {
             let destination = weir_wire::Ipv4::view(bytes).map_or(0, |ip| ip.destination.get());
-            (onward.lookup(destination), Behind::IPV4)
+            (answer_beyond(onward, destination), Behind::IPV4)
         }
     };
     // Flows keep their order: what the packet itself says tells them apart.
@@ -212,9 +220,13 @@ fn refill(onward: &Onward, packet: &mut Packet, frame: &[u8]) -> Result<Option<u
             onward.view().count(leaving, packet.len() as u64);
             Ok(Some(leaving.port()))
         }
-        Ok(_) | Err(weir_ip::Fate::NoRoute | weir_ip::Fate::Unreachable | weir_ip::Fate::Prohibited) => {
-            Err(Exit::NoRoute)
-        }
+        Ok(_)
+        | Err(
+            weir_ip::Fate::NoRoute
+            | weir_ip::Fate::Unreachable
+            | weir_ip::Fate::Prohibited
+            | weir_ip::Fate::Function(_),
+        ) => Err(Exit::NoRoute),
         Err(weir_ip::Fate::Blackhole) => Err(Exit::Blackhole),
         // To a neighbour that is asked for first, or to the relay itself.
         Err(_) => Ok(None),

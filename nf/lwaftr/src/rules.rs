@@ -59,6 +59,8 @@ pub(crate) struct Rules {
     pub(crate) echo: EchoPort,
     /// The address that ICMPv4 errors come from.
     pub(crate) source: Ipv4Addr,
+    /// The VRFs of IPv4 and of IPv6.
+    pub(crate) vrfs: [u16; 2],
     pub(crate) flow_label: u32,
     pub(crate) mss: Option<u16>,
     aftr: HashSet<Ipv6Addr>,
@@ -68,7 +70,12 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// Of a checked configuration, whose ICMPv4 errors come from `source`; `number` knows interfaces by their names.
-    pub(crate) fn new(config: &LwaftrConfig, source: Ipv4Addr, number: impl Fn(&str) -> Option<InterfaceId>) -> Rules {
+    pub(crate) fn new(
+        config: &LwaftrConfig,
+        source: Ipv4Addr,
+        vrfs: [u16; 2],
+        number: impl Fn(&str) -> Option<InterfaceId>,
+    ) -> Rules {
         let (mut owned4, mut owned6) = (Vec::new(), Vec::new());
         for net in config.prefixes.iter() {
             match net {
@@ -82,6 +89,7 @@ impl Rules {
             hairpinning: config.hairpinning,
             echo: config.echo_port,
             source,
+            vrfs,
             flow_label: config.flow_label,
             mss: config.mss,
             aftr: config.aftr.iter().copied().collect(),
@@ -101,10 +109,5 @@ impl Rules {
     /// Whether an address is the relay's end of tunnels.
     pub(crate) fn is_aftr(&self, address: Ipv6Addr) -> bool {
         self.aftr.contains(&address)
-    }
-
-    /// Whether packets must match capture expressions.
-    pub(crate) fn has_filters(&self) -> bool {
-        [&self.four, &self.six].iter().any(|side| side.ingress.is_some() || side.egress.is_some())
     }
 }

@@ -5,18 +5,20 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use weir_ip::InTurn;
 use weir_stage::{
-    Graph, GraphError, Instance, InterfaceSet, Notice, Others, Place, RequestError, Saved, ShowRows, Stage, To,
+    Graph, GraphError, HostSide, Instance, InterfaceSet, Notice, Others, Place, RequestError, Saved, ShowRows, Stage,
+    To,
 };
 
 use crate::config::LwaftrConfig;
 use crate::gateways::{self, Gateways};
+use crate::owned::{self, Owned};
 use crate::registry::Registry;
-use crate::relay::{self, Parts, Relay};
+use crate::relay::{self, Parts, Relay, Stand};
 use crate::rules::Rules;
-use crate::save::Added;
+use crate::spread::{Spreader, Whose};
 use crate::state::lock;
-use crate::table::{Counters, Softwires};
-use crate::tally::Tallies;
+use crate::table::{Counters, Softwires, WorkerCounters};
+use crate::tally::{Tallies, Tally};
 use crate::{request, show};
 
 /// What the graph of a relay is drawn from.
@@ -33,19 +35,41 @@ impl Shape {
     pub(crate) fn draw(&self, running: Option<&Running>) -> Result<Graph, GraphError> {
         let mut graph = Graph::new();
         let below = self.layer.add_below(&mut graph, running.map(|running| &running.layer))?;
-        let (declared, place) = (relay::declaration(self.ports.len()), Place::Worker { section: 0 });
-        let name = format!("{}.relay", self.name);
-        let relay = graph.add_of(name, declared, place, running, Running::relay)?;
+        let (worker, ports) = (Place::Worker { section: 0 }, self.ports.len());
+        // Both stand on one worker, and count together.
+        let counting = running.map(Running::counting).transpose()?;
+        let made = |stand: Stand, counting: Option<Counting>, running: &Running| running.relay(stand, counting);
+        let first = |running: &Running| made(running.first()?, counting.clone(), running);
+        let declared = relay::declaration(ports, None);
+        let relay = graph.add_of(format!("{}.relay", self.name), declared, worker, running, first)?;
+        let mut stages = vec![(relay, "send", To::Stage(below.send))];
+        if let Some(inlets) = below.inlets {
+            let led = |running: &Running| made(Stand::Inlet(inlets.workers), counting.clone(), running);
+            let declared = relay::declaration(ports, Some(inlets.workers));
+            let inlet = graph.add_of(format!("{}.inlet", self.name), declared, worker, running, led)?;
+            graph.wire(below.forward, "function", To::Stage(inlet));
+            let slow = |running: &Running| made(Stand::Inlet(inlets.control), None, running);
+            let declared = relay::declaration(ports, Some(inlets.control));
+            let name = format!("{}.inlet-slow", self.name);
+            let inlet_slow = graph.add_of(name, declared, Place::Control, running, slow)?;
+            graph.wire(below.control, "function", To::Stage(inlet_slow));
+            // All that is led there is the relay's.
+            [inlet, inlet_slow].into_iter().for_each(|inlet| graph.leave_open(inlet, "out"));
+            let back = self.layer.add_back(&mut graph, running.map(|running| &running.layer), below)?;
+            stages.extend([(inlet, "send", To::Stage(below.send_led)), (inlet_slow, "send", To::Stage(back))]);
+        }
         let make = |running: &Running| Ok(running.gateways());
         let name = format!("{}.gateways", self.name);
         let gateways = graph.add_of(name, gateways::declaration(), Place::Control, running, make)?;
         graph.leave_open(gateways, "out"); // it has no packets
-        graph.wire(relay, "out", To::Stage(below.forward));
-        graph.wire(relay, "send", To::Stage(below.send));
-        for (position, &port) in self.ports.iter().enumerate() {
-            graph.wire(relay, &format!("port[{position}]"), To::Port(port));
-            graph.receive(port, relay);
+        graph.wire(relay, "out", To::Stage(below.first));
+        for (stage, way, to) in stages {
+            graph.wire(stage, way, to);
+            for (position, &port) in self.ports.iter().enumerate() {
+                graph.wire(stage, &format!("port[{position}]"), To::Port(port));
+            }
         }
+        self.ports.iter().for_each(|&port| graph.receive(port, relay));
         Ok(graph)
     }
 }
@@ -61,6 +85,8 @@ pub struct Running {
     pub(crate) tallies: Arc<Tallies>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) shared: Arc<Mutex<Registry>>,
+    /// What of it routes lead to.
+    pub(crate) owned: Arc<Mutex<Owned>>,
 }
 
 impl Running {
@@ -68,24 +94,46 @@ impl Running {
         Box::new(Gateways::new(&self.layer, &self.config))
     }
 
-    fn relay(&self) -> Result<Box<dyn Stage>, GraphError> {
-        Ok(Box::new(Relay::new(self.parts()?)))
+    /// What one more worker counts by.
+    fn counting(&self) -> Result<Counting, GraphError> {
+        let counters = self.counters.acquire().map_err(|error| GraphError(vec![error.to_string()]))?;
+        Ok(Counting { counters, tally: self.tallies.acquire() })
     }
 
-    /// What one more stage is made of.
-    pub(crate) fn parts(&self) -> Result<Parts, GraphError> {
-        let counters = self.counters.acquire().map_err(|error| GraphError(vec![error.to_string()]))?;
+    /// Where the first stage stands.
+    pub(crate) fn first(&self) -> Result<Stand, GraphError> {
+        Ok(Stand::First(self.layer.ingress(), self.layer.arrivals()?))
+    }
+
+    fn relay(&self, stand: Stand, counting: Option<Counting>) -> Result<Box<dyn Stage>, GraphError> {
+        Ok(Box::new(Relay::new(self.parts(stand, counting)?)))
+    }
+
+    /// What one more stage is made of, which counts together with others of its worker or by itself.
+    pub(crate) fn parts(&self, stand: Stand, counting: Option<Counting>) -> Result<Parts, GraphError> {
+        let Counting { counters, tally } = counting.map_or_else(|| self.counting(), Ok)?;
         Ok(Parts {
             softwires: Arc::clone(&self.table),
             counters,
-            tally: self.tallies.acquire(),
+            tally,
             rules: Arc::clone(&self.rules),
             onward: self.layer.onward()?,
-            ingress: self.layer.ingress(),
-            arrivals: self.layer.arrivals()?,
+            stand,
             ports: self.shape.ports.len(),
         })
     }
+
+    /// Lets routes follow the binding table.
+    pub(crate) fn settle_routes(&self) {
+        owned::settle(&mut lock(&self.shared), &self.owned, &self.layer);
+    }
+}
+
+/// What a worker counts by.
+#[derive(Clone)]
+pub(crate) struct Counting {
+    counters: Arc<WorkerCounters>,
+    tally: Arc<Tally>,
 }
 
 impl Instance for Running {
@@ -97,20 +145,30 @@ impl Instance for Running {
         self.shape.draw(None)
     }
 
+    fn spreader(&self, replicas: u8) -> Option<Box<dyn Stage>> {
+        let (softwires, rules) = (Arc::clone(&self.table), Arc::clone(&self.rules));
+        let whose = Whose::new(softwires, rules, self.layer.ingress(), replicas);
+        Some(Box::new(Spreader::new(whose, self.tallies.acquire())))
+    }
+
     fn request(&self, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
         match request::VERBS.iter().any(|own| own.name() == verb) {
-            true => request::carry_out(&self.shared, verb, arguments, now),
+            true => {
+                let done = request::carry_out(&self.shared, verb, arguments, now);
+                self.settle_routes();
+                done
+            }
             false => self.layer.request(verb, arguments, now),
         }
     }
 
     fn save(&self) -> Box<dyn ShowRows<Saved>> {
-        Box::new(InTurn::new([self.layer.save(), Box::new(Added::new(&self.shared))]))
+        Box::new(InTurn::new([self.layer.save(), request::saved(&self.shared)]))
     }
 
     fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
         match show::SHOWS.iter().any(|own| own.what == what) {
-            true => show::rows(&self.shared, &self.tallies, what, filter),
+            true => show::rows(&self.shared, &self.tallies, (what, filter), now),
             false => self.layer.show(what, filter, now),
         }
     }
@@ -133,6 +191,10 @@ impl Instance for Running {
 
     fn share_with(&self, others: Others, now: u64) {
         self.layer.share_with(others, now);
+    }
+
+    fn host_side(&self, vrf: &str) -> Option<Arc<dyn HostSide>> {
+        self.layer.host_side(vrf)
     }
 
     fn explain(&self, stage: &str, way: &str, packet: &[u8], then: u64) -> Option<String> {

@@ -1,37 +1,27 @@
 //! The tables that a running relay shows.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::{Bound, RangeInclusive};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use weir_net::RouteSource;
-use weir_stage::{PIECE, RequestError, Show, ShowRows, whole};
+use weir_stage::{Entry as _, PIECE, RequestError, Show, ShowRows, columns, entries, whole};
 
-use crate::registry::{Entry, Registry};
+use crate::config::SoftwireConfig;
+use crate::registry::{Key, Registry, Softwire};
 use crate::state::lock;
-use crate::table::Key;
 use crate::tally::Tallies;
 
 /// What can be shown.
 pub(crate) static SHOWS: &[Show] = &[
     Show {
         what: "softwires",
-        columns: &[
-            "ipv4",
-            "psid",
-            "psid_length",
-            "psid_offset",
-            "b4",
-            "aftr",
-            "source",
-            "up_packets",
-            "up_bytes",
-            "down_packets",
-            "down_bytes",
-        ],
-        help: "Softwires, and IPv4 packets and bytes of each: up from the customer, down to it. Filter: an IPv4 address, ADDRESS:PORT for \
+        columns: columns!(SoftwireConfig, "source", "path_mtu", "up_packets", "up_bytes", "down_packets", "down_bytes"),
+        help: "Softwires; bytes of the longest packet that their tunnels carry, where routers on the way told; IPv4 packets and bytes of each: up from the \
+               customer, down to it. Filter: an IPv4 address, ADDRESS:PORT for \
                whose a port is, an IPv4 or IPv6 prefix, the address of either end, psid=PSID, or a source",
     },
     Show {
@@ -78,29 +68,28 @@ impl Filter {
         RouteSource::from_str(word).map(Filter::Source).map_err(|_| refused())
     }
 
-    fn selects(self, registry: &Registry, key: Key, entry: &Entry) -> bool {
+    fn selects(self, registry: &Registry, (ipv4, psid): Key, one: &Softwire) -> bool {
         match self {
             Filter::All => true,
             Filter::Port(address, port) => {
-                key.ipv4 == address
-                    && registry.resolved(key, entry).is_some_and(|(sets, _)| sets.psid(port) == Some(key.psid))
+                ipv4 == address && registry.resolved(one).is_some_and(|(sets, _)| sets.psid(port) == Some(psid))
             }
-            Filter::Net(IpNet::V4(net)) => net.contains(&key.ipv4),
+            Filter::Net(IpNet::V4(net)) => net.contains(&ipv4),
             Filter::Net(IpNet::V6(net)) => {
-                let ends = registry.resolved(key, entry).map(|(_, ends)| ends);
+                let ends = registry.resolved(one).map(|(_, ends)| ends);
                 ends.is_some_and(|ends| net.contains(&ends.b4) || net.contains(&ends.aftr))
             }
-            Filter::Psid(psid) => key.psid == psid,
-            Filter::Source(source) => entry.source() == source,
+            Filter::Psid(meant) => psid == meant,
+            Filter::Source(source) => one.source() == source.name(),
         }
     }
 
-    /// Where the first one can be, and the last address.
-    fn bounds(self) -> (Key, Ipv4Addr) {
+    /// The addresses that are meant.
+    fn addresses(self) -> RangeInclusive<Ipv4Addr> {
         match self {
-            Filter::Port(address, _) => (Key { ipv4: address, psid: 0 }, address),
-            Filter::Net(IpNet::V4(net)) => (Key { ipv4: net.network(), psid: 0 }, net.broadcast()),
-            _ => (Key::LEAST, Ipv4Addr::BROADCAST),
+            Filter::Port(address, _) => address..=address,
+            Filter::Net(IpNet::V4(net)) => net.network()..=net.broadcast(),
+            _ => Ipv4Addr::UNSPECIFIED..=Ipv4Addr::BROADCAST,
         }
     }
 }
@@ -109,8 +98,8 @@ impl Filter {
 pub(crate) fn rows(
     shared: &Arc<Mutex<Registry>>,
     tallies: &Tallies,
-    what: &str,
-    filter: Option<&str>,
+    (what, filter): (&str, Option<&str>),
+    now: u64,
 ) -> Result<Box<dyn ShowRows>, RequestError> {
     if what == "relay" {
         let mut sums = tallies.sums();
@@ -121,53 +110,36 @@ pub(crate) fn rows(
         let row = |(name, packets, bytes)| json!({ "count": name, "packets": packets, "bytes": bytes });
         return Ok(whole(sums.into_iter().map(row).collect()));
     }
-    let filter = Filter::parse(filter)?;
-    let (first, last) = filter.bounds();
-    Ok(Box::new(Rows { shared: Arc::clone(shared), filter, next: Some(first), last }))
+    let (filter, shared) = (Filter::parse(filter)?, Arc::clone(shared));
+    Ok(entries::in_order(move |last| look(&lock(&shared), (filter, now), last)))
 }
 
-/// The softwires, piece by piece.
-struct Rows {
-    shared: Arc<Mutex<Registry>>,
-    filter: Filter,
-    next: Option<Key>,
-    last: Ipv4Addr,
-}
-
-impl ShowRows for Rows {
-    fn piece(&mut self) -> Vec<Value> {
-        let mut piece = Vec::new();
-        // Where nothing of a piece is meant, the next is looked at: an empty one would be the end.
-        while let Some(next) = self.next.filter(|_| piece.is_empty()) {
-            let registry = lock(&self.shared);
-            let mut last = None;
-            for (key, entry) in registry.from(next).take_while(|(key, _)| key.ipv4 <= self.last).take(PIECE) {
-                last = Some(key);
-                if self.filter.selects(&registry, key, entry) {
-                    piece.extend(row(&registry, key, entry));
-                }
-            }
-            self.next = last.and_then(Key::next);
+/// The rows of some softwires, and the last of them that was looked at.
+fn look(registry: &Registry, (filter, now): (Filter, u64), last: Option<&Key>) -> (Vec<Value>, Option<Key>) {
+    let (addresses, mut rows, mut seen) = (filter.addresses(), Vec::new(), None);
+    let from = last.map_or(Bound::Included((*addresses.start(), 0)), |last| Bound::Excluded(*last));
+    let all = registry.ledger().from(from).take_while(|(key, _)| addresses.contains(&key.0));
+    for (key, one) in all.take(PIECE) {
+        seen = Some(*key);
+        if filter.selects(registry, *key, one) {
+            rows.extend(row(registry, (*key, one), now));
         }
-        piece
     }
+    (rows, seen)
 }
 
-fn row(registry: &Registry, key: Key, entry: &Entry) -> Option<Value> {
-    let ((sets, ends), sums) = (registry.resolved(key, entry)?, registry.sums(entry));
-    Some(json!({
-        "ipv4": key.ipv4.to_string(),
-        "psid": key.psid,
-        "psid_length": sets.length(),
-        "psid_offset": sets.offset(),
-        "b4": ends.b4.to_string(),
-        "aftr": ends.aftr.to_string(),
-        "source": entry.source().to_string(),
+fn row(registry: &Registry, ((ipv4, psid), one): (Key, &Softwire), now: u64) -> Option<Value> {
+    let ((sets, ends), sums) = (registry.resolved(one)?, registry.sums(&one.state));
+    let (psid_length, psid_offset) = (Some(sets.length()), Some(sets.offset()));
+    let whole = SoftwireConfig { ipv4, psid, b4: ends.b4, aftr: Some(ends.aftr), psid_length, psid_offset };
+    Some(whole.row(json!({
+        "source": one.source(),
+        "path_mtu": registry.path(&one.state, now),
         "up_packets": sums.up_packets,
         "up_bytes": sums.up_bytes,
         "down_packets": sums.down_packets,
         "down_bytes": sums.down_bytes,
-    }))
+    })))
 }
 
 /// What is measured of it as a whole.

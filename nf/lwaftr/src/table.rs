@@ -4,7 +4,7 @@
 //! packets need: both ends of the tunnel. So a look-up reads three lines, of which the first is one of few where many share an address. Each can be
 //! asked for ahead.
 //!
-//! The control side alone writes. A record is written before the word of the index that leads to it, and never again before all workers have
+//! The control side alone writes, but for what workers learn of the path to a customer. A record is written before the word of the index that leads to it, and never again before all workers have
 //! passed a quiescent point after it was taken out. What an index answers is compared with the record, which has the address, the PSID **and** how
 //! ports were divided when it was made: what anybody finds is whole, and its own.
 
@@ -13,8 +13,9 @@ mod writer;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use weir_ip::Onward;
 use weir_mem::HugeSlice;
 use weir_mem::prefetch::prefetch_slice;
 use weir_table::exact::{Hash, Index};
@@ -31,15 +32,9 @@ pub(crate) struct Key {
     pub(crate) psid: u16,
 }
 
-impl Key {
-    /// The first one.
-    pub(crate) const LEAST: Key = Key { ipv4: Ipv4Addr::UNSPECIFIED, psid: 0 };
-
-    /// The next one in order, whether there is such a softwire or not.
-    pub(crate) fn next(self) -> Option<Key> {
-        let number = u64::from(self.ipv4.to_bits()) << 16 | u64::from(self.psid);
-        let next = number + 1;
-        u32::try_from(next >> 16).ok().map(|ipv4| Key { ipv4: ipv4.into(), psid: next as u16 })
+impl From<(Ipv4Addr, u16)> for Key {
+    fn from((ipv4, psid): (Ipv4Addr, u16)) -> Key {
+        Key { ipv4, psid }
     }
 }
 
@@ -52,8 +47,22 @@ pub(crate) struct Ends {
     pub(crate) aftr: Ipv6Addr,
 }
 
-/// The record of a softwire, a cache line: both ends (words 0 to 3), and what it was made for (word 4, see [`tell`]).
+/// The record of a softwire, a cache line: both ends (words 0 to 3), what it was made for (word 4, see [`tell`]), what routers told of the path to
+/// the customer (word 5, see [`Softwires::learn`]), and what routes answer for the customer's end (word 6, see [`Softwires::answer`]).
 type Record = [AtomicU64; 8];
+
+/// Bytes of the longest packet that every path of IPv6 carries (RFC 8200 section 5).
+const MIN_MTU: u16 = 1280;
+
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
+/// How long what routers tell of a path is believed.
+const PATH_SECONDS: u64 = 600;
+
+/// Bits of a record's word 6 that are an answer; the others are of a version, which at a million changes a second takes 50 days to come round.
+const ANSWER_BITS: u32 = Onward::PACKED_BITS;
+const ANSWER: u64 = (1 << ANSWER_BITS) - 1;
 
 /// A place that no record has.
 const NOWHERE: u32 = u32::MAX;
@@ -78,11 +87,20 @@ pub(crate) struct Softwire {
 /// What workers look up in.
 pub(crate) struct Softwires {
     addresses: Arc<Index>,
+    /// Whether some address stands elsewhere than where a [candidate](Index::candidate) does.
+    has_far: AtomicBool,
     parts: Arc<Index>,
+    /// How the ports of all addresses are divided, if of all alike: [`COMMON`] and a [word](PortSets::word); 0 otherwise.
+    common: AtomicU64,
+    /// The lowest and the highest address that anybody shares, in the upper and the lower half; the lowest is higher if there is none.
+    range: AtomicU64,
     /// The address that leads to a place, by place.
     shared: HugeSlice<AtomicU64>,
     records: HugeSlice<Record>,
 }
+
+/// Set in [`Softwires::common`] where it says something.
+const COMMON: u64 = 1 << 63;
 
 /// Set in a word of [`Softwires::shared`] that is an address, so that none is 0.
 const ADDRESS: u64 = 1 << 32;
@@ -122,6 +140,27 @@ impl Softwires {
         self.addresses.candidate(hash).map(|value| PortSets::of_word(value >> 32))
     }
 
+    /// How the ports of all addresses are divided, if of all alike, as is usual: then nothing has to be looked up to know it. The record of a softwire
+    /// says for certain, as for a [candidate](Self::candidate_sets).
+    #[inline(always)]
+    pub(crate) fn common_sets(&self) -> Option<PortSets> {
+        let word = self.common.load(Ordering::Relaxed);
+        (word != 0).then(|| PortSets::of_word(word & !COMMON))
+    }
+
+    /// Whether an address is beyond all that are shared, as most are that customers send to.
+    #[inline(always)]
+    pub(crate) fn is_beyond(&self, ipv4: u32) -> bool {
+        let range = self.range.load(Ordering::Relaxed);
+        ipv4 < (range >> 32) as u32 || ipv4 > range as u32
+    }
+
+    /// Whether nobody shares an address without a [candidate](Self::candidate_sets).
+    #[inline(always)]
+    pub(crate) fn is_nobodys(&self, ipv4: u32) -> bool {
+        !self.has_far.load(Ordering::Acquire) || self.sets_of(ipv4.into()).is_none()
+    }
+
     /// The place of the record of a part, most probably; a place that there is not if there is none.
     #[inline(always)]
     pub(crate) fn candidate_place(&self, hash: Hash) -> u32 {
@@ -135,6 +174,59 @@ impl Softwires {
         // The word that led here was loaded before, with acquire: the record is whole.
         (told.load(Ordering::Relaxed) == tell(ipv4, psid, sets))
             .then(|| [a, b, c, d].map(|word| word.load(Ordering::Relaxed)))
+    }
+
+    /// A router on the way to a customer told that packets of its tunnel may have `mtu` bytes at most. That is believed for ten minutes, "a
+    /// recommended value" (RFC 8201 section 4), and longer if it is told again. Nothing is believed below what all of IPv6 carries (the same section).
+    pub(crate) fn learn(&self, place: u32, mtu: u16, now: u64) {
+        let Some([.., path, _, _]) = self.records.get(place as usize) else { return };
+        if mtu >= MIN_MTU {
+            let shortest = self.path(place, now).map_or(mtu, |known| known.min(mtu));
+            path.store((now / SECOND + PATH_SECONDS) << 16 | u64::from(shortest), Ordering::Relaxed);
+        }
+    }
+
+    /// What is known of the path to a customer: bytes of the longest packet of its tunnel.
+    pub(crate) fn path(&self, place: u32, now: u64) -> Option<u16> {
+        let [.., path, _, _] = self.records.get(place as usize)?;
+        let word = path.load(Ordering::Relaxed);
+        if word != 0 && word >> 16 <= now / SECOND {
+            // Unless somebody has learnt anew.
+            _ = path.compare_exchange(word, 0, Ordering::Relaxed, Ordering::Relaxed);
+            return None;
+        }
+        (word != 0).then_some(word as u16)
+    }
+
+    /// The same, whether or not it counts any more; the longest packet there may be where nothing is known.
+    #[inline(always)]
+    pub(crate) fn path_once(&self, place: u32) -> usize {
+        let word = self.records.get(place as usize).map_or(0, |[.., path, _, _]| path.load(Ordering::Relaxed));
+        if word == 0 { usize::MAX } else { usize::from(word as u16) }
+    }
+
+    /// The ends of a tunnel that [`Softwires::ends_at`] has answered in the same batch.
+    #[inline(always)]
+    pub(crate) fn same_ends(&self, place: u32) -> Option<[u64; 4]> {
+        let [a, b, c, d, ..] = self.records.get(place as usize)?;
+        Some([a, b, c, d].map(|word| word.load(Ordering::Relaxed)))
+    }
+
+    /// What routes answered for the customer's end at this [version](Onward::version), if somebody has looked it up since: most tunnels go the same
+    /// way for a long time.
+    #[inline(always)]
+    pub(crate) fn answer(&self, place: u32, version: u64) -> Option<u32> {
+        let [.., known, _] = self.records.get(place as usize)?;
+        let word = known.load(Ordering::Relaxed);
+        (word & !ANSWER == version << ANSWER_BITS && word != 0).then_some(Onward::unpacked((word & ANSWER) as u32))
+    }
+
+    /// Keeps what routes answered at a version that was read before they were asked. Version and answer are one word, so that both are of one look-up.
+    #[inline(always)]
+    pub(crate) fn keep_answer(&self, place: u32, version: u64, answer: u32) {
+        if let Some([.., known, _]) = self.records.get(place as usize) {
+            known.store(version << ANSWER_BITS | u64::from(Onward::packed(answer)), Ordering::Relaxed);
+        }
     }
 
     /// How the ports of an address are divided, for certain; `None` if nobody shares it.

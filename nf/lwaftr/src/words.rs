@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
-use weir_config::{ErrorKind, Malformed, Scalar, scalar};
+use weir_config::{Malformed, Scalar, scalar};
 use weir_filter::Filter;
 
 /// IPv4 addresses that follow each other: one, a prefix, or a range.
@@ -89,53 +89,6 @@ impl Scalar for FilterText {
 
 scalar!(Addresses4, FilterText);
 
-/// A number of a port set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Psid(pub(crate) u16);
-
-impl fmt::Display for Psid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Scalar for Psid {
-    const WHAT: &'static str = "a PSID from 0 to 65535";
-    const EXAMPLE: &'static str = "7";
-
-    fn parse(text: &str) -> Result<Self, Malformed> {
-        digits(text).map(Psid).ok_or_else(Malformed::not::<Self>)
-    }
-}
-
-/// A number of bits of a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bits(pub(crate) u8);
-
-impl fmt::Display for Bits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Scalar for Bits {
-    const WHAT: &'static str = "a number of bits from 0 to 16";
-    const EXAMPLE: &'static str = "6";
-
-    fn parse(text: &str) -> Result<Self, Malformed> {
-        match digits::<u16>(text) {
-            Some(bits) if bits <= 16 => Ok(Bits(bits as u8)),
-            Some(_) => Err(Malformed { kind: ErrorKind::OutOfRange, ..Malformed::not::<Self>() }),
-            None => Err(Malformed::not::<Self>()),
-        }
-    }
-}
-
-/// A number without a sign, in decimal digits.
-fn digits<T: std::str::FromStr>(text: &str) -> Option<T> {
-    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,13 +106,5 @@ mod tests {
         for text in ["192.0.2.9-192.0.2.1", "192.0.2", "192.0.2.1/24", "a-b", ""] {
             assert!(Addresses4::parse(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn numbers_have_digits_alone() {
-        assert_eq!(Psid::parse("65535").unwrap().0, 65_535);
-        assert_eq!(Bits::parse("16").unwrap().0, 16);
-        assert!(["65536", "+1", "-1", "", "0x1"].iter().all(|text| Psid::parse(text).is_err()));
-        assert!(["17", "300", "+1", ""].iter().all(|text| Bits::parse(text).is_err()));
     }
 }

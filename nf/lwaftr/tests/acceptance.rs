@@ -13,7 +13,7 @@
 //! - Multicast listener reports and announcements of own addresses are left out: Snabb sends none.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;

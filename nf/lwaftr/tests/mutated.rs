@@ -1,9 +1,9 @@
 //! Frames that nobody meant: right ones with bits, bytes and lengths changed. Nothing may panic, and every packet is accounted for.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
-use common::{ACCESS, AFTR, INTERNET, Rig, SECOND, four, framed, six, udp, usual};
+use common::{ACCESS, AFTR, INTERNET, Rig, SECOND, four, framed, six, two, udp, usual};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -74,7 +74,11 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_comes_is_accounted_for(frames in prop::collection::vec(mutated(), 200), options in any::<bool>()) {
+    fn whatever_comes_is_accounted_for(
+        frames in prop::collection::vec(mutated(), 200),
+        options in any::<bool>(),
+        workers in prop_oneof![Just(1), Just(3)],
+    ) {
         let mut config = usual();
         if options {
             config["mss"] = json!(1200);
@@ -82,7 +86,7 @@ proptest! {
             config["ipv6"] = json!({ "mtu": 1280, "egress_filter": "ip6" });
             config["ipv4"] = json!({ "mtu": 68, "reassembly": { "fragments": 16 } });
         }
-        let mut rig = Rig::new(config);
+        let mut rig = Rig::on(workers, &two(), Vec::new(), config);
         for (port, frame) in frames {
             rig.handles[port].send(frame);
         }

@@ -1,9 +1,9 @@
 //! What the relay does beside the acceptance cases: changes at run time, attacks, limits, options.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
-use common::{ACCESS, AFTR, INTERNET, Rig, SECOND, all, four, six, two, udp, usual, wrong};
+use common::{ACCESS, AFTR, INTERNET, Rig, SECOND, all_rows, four, six, two, udp, usual, wrong};
 use serde_json::{Value, json};
 
 const B4: &str = "2001:db8:c::1";
@@ -97,18 +97,18 @@ fn softwires_come_change_and_go_and_nobody_gets_another_s_packets() {
     assert_eq!(rows[0]["down_packets"], json!(3), "what was counted goes on");
     change(&rig, "add", with(3, "2001:db8:c::33")).unwrap();
     assert_eq!(wrapped_to(&rig.pass(INTERNET, &[down(3 * 4096)])[ACCESS]).as_deref(), Some("2001:db8:c::33"));
-    let saved = all(rig.instance.save());
+    let saved = all_rows(rig.instance.save());
     assert_eq!(saved.len(), 1);
     assert_eq!((saved[0].verb.as_str(), saved[0].key.as_str()), ("softwire set", "softwires"));
     change(&rig, "del", key(3)).unwrap();
     let [told, none] = rig.pass(INTERNET, &[down(3 * 4096)]);
     // ICMP 3/1.
     assert_eq!((none.len(), &told[0][34..36]), (0, &[3, 1][..]));
-    assert_eq!(all(rig.instance.save()).len(), 0);
+    assert_eq!(all_rows(rig.instance.save()).len(), 0);
     let refused = [
-        ("add", with(1, B4), "203.0.113.1 psid 1 has a softwire already; change it by 'softwire set'"),
-        ("del", key(1), "203.0.113.1 psid 1 stands in the configuration; delete it there and reload"),
-        ("del", key(7), "203.0.113.1 psid 7 has no softwire; `show softwires` lists them"),
+        ("add", with(1, B4), "there is a softwire 203.0.113.1 psid 1 already; `softwire set` changes it"),
+        ("del", key(1), "softwire 203.0.113.1 psid 1 stands in the configuration; delete it there and reload"),
+        ("del", key(7), "there is no softwire 203.0.113.1 psid 7; `show softwires` lists them"),
         ("add", key(7), "b4 is missing"),
         (
             "add",
@@ -133,6 +133,54 @@ fn softwires_come_change_and_go_and_nobody_gets_another_s_packets() {
     let list = json!([with(5, "2001:db8:c::5"), with(6, "2001:db8:c::6"), with(1, B4)]);
     assert!(change(&rig, "add", list).unwrap_err().starts_with("entry 3: "));
     assert_eq!(rig.show("softwires", None), before, "all or nothing");
+    rig.finish();
+}
+
+/// ICMPv6 Packet Too Big about a packet of a tunnel (RFC 4443 section 3.2).
+fn too_big(b4: &str, mtu: u32) -> Vec<u8> {
+    let quoted = six(AFTR, b4, 4, 60, &four(HOST, "203.0.113.1", 17, 60, &udp(53, 5000, 8)));
+    let mut message = [&[2, 0, 0, 0][..], &mtu.to_be_bytes(), &quoted].concat();
+    let router = "2001:db8:7::7";
+    let whole = six(router, AFTR, 58, 60, &message);
+    let sum = weir_wire::checksum::Sum::new().bytes(&whole[8..40]).word(message.len() as u16).word(58).bytes(&message);
+    message[2..4].copy_from_slice(&sum.checksum().to_be_bytes());
+    six(router, AFTR, 58, 60, &message)
+}
+
+/// RFC 2473 section 7.2: what is longer than the path of its tunnel is told so, or sent in fragments of the tunnel's packet.
+#[test]
+fn the_path_of_a_tunnel_is_learnt_from_routers_on_it() {
+    let mut rig = Rig::new(usual());
+    let of = |bytes: usize, dont_fragment: bool, port: u16| {
+        let mut packet = four(HOST, "203.0.113.1", 17, 64, &udp(53, port, bytes - 28));
+        packet[6] = if dont_fragment { 0x40 } else { 0 };
+        weir_wire::ipv4::write_checksum(&mut packet);
+        packet
+    };
+    let lengths = |frames: &[Vec<u8>]| frames.iter().map(|frame| frame.len() - 14).collect::<Vec<_>>();
+    assert_eq!(lengths(&rig.pass(INTERNET, &[of(1400, true, 5000)])[ACCESS]), [1440]);
+    // About other ends, below what IPv6 carries, and longer than before: nothing follows.
+    rig.pass(ACCESS, &[too_big("2001:db8:c::2", 1300), too_big(B4, 1279)]);
+    assert_eq!(lengths(&rig.pass(INTERNET, &[of(1400, true, 5000)])[ACCESS]), [1440]);
+    rig.pass(ACCESS, &[too_big(B4, 1320), too_big(B4, 1400)]);
+    let path = |rig: &Rig| rig.show("softwires", Some("203.0.113.1:5000"))[0]["path_mtu"].clone();
+    assert_eq!(path(&rig), json!(1320));
+    assert_eq!(lengths(&rig.pass(INTERNET, &[of(1280, true, 5000)])[ACCESS]), [1320]);
+    let [told, none] = rig.pass(INTERNET, &[of(1281, true, 5000)]);
+    // ICMP 3/4 with the MTU of what goes into the tunnel.
+    assert_eq!((none.len(), &told[0][34..36], &told[0][40..42]), (0, &[3, 4][..], &1280_u16.to_be_bytes()[..]));
+    let pieces = rig.pass(INTERNET, &[of(1400, false, 5000)])[ACCESS].clone();
+    assert!(pieces.len() == 2 && pieces.iter().all(|piece| piece[20] == 44 && piece.len() <= 14 + 1320));
+    // Another customer's path is its own.
+    assert_eq!(lengths(&rig.pass(INTERNET, &[of(1400, true, 8192)])[ACCESS]), [1440]);
+    // It is forgotten after ten minutes, and with the customer.
+    rig.run(601 * SECOND);
+    assert_eq!(path(&rig), Value::Null);
+    assert_eq!(lengths(&rig.pass(INTERNET, &[of(1400, true, 5000)])[ACCESS]), [1440]);
+    rig.pass(ACCESS, &[too_big(B4, 1320)]);
+    let other = json!({ "ipv4": "203.0.113.1", "psid": 1, "b4": "2001:db8:c::55" });
+    rig.request("softwire set", other).unwrap();
+    assert_eq!((path(&rig), lengths(&rig.pass(INTERNET, &[of(1400, true, 5000)])[ACCESS])), (Value::Null, vec![1440]));
     rig.finish();
 }
 
@@ -186,7 +234,7 @@ fn what_is_wrong_with_a_configuration_is_told_with_its_place() {
         (
             "softwires",
             one(json!({ "psid": 1, "psid_length": 4 })),
-            "softwires[2].psid: 203.0.113.1 psid 1 is that of number 1, too",
+            "softwires[2]: 203.0.113.1 psid 1 is number 1, too; leave one out",
         ),
         ("softwires", one(json!({ "psid": 1, "psid_length": 5 })), "all softwires of an address have the same"),
         ("softwires", one(json!({ "psid": 16, "psid_length": 4 })), "16 is no PSID of 4 bits; the highest is 15"),
@@ -329,6 +377,35 @@ fn a_loop_between_two_customers_ends_with_its_ttl() {
         assert!(rounds < 10);
     }
     assert_eq!(rounds, 7);
+    rig.finish();
+}
+
+/// A softwire knows where its tunnel leads, until that changes: by its route, a longer one, and the neighbour's Ethernet address.
+#[test]
+fn tunnels_follow_their_routes() {
+    let mut config = usual();
+    config["neighbors"]["2001:db8:f::8"] = json!("02:00:00:00:02:08");
+    let mut rig = Rig::new(config);
+    let leads_to = |rig: &mut Rig| {
+        let [_, sent] = rig.pass(INTERNET, &[down(5000), down(5001)]);
+        assert!(sent.len() == 2 && sent[0][..6] == sent[1][..6], "{sent:?}");
+        sent[0][5]
+    };
+    assert_eq!((leads_to(&mut rig), leads_to(&mut rig)), (2, 2));
+    let longer = format!("{B4}/128");
+    for (verb, arguments, last) in [
+        ("route add", json!({ "prefix": longer, "via": ["2001:db8:f::8"] }), 8),
+        ("route del", json!({ "prefix": longer }), 2),
+        ("neighbor add", json!({ "address": "2001:db8:f::9", "mac": "02:00:00:00:02:77" }), 0x77),
+    ] {
+        rig.request(verb, arguments).unwrap();
+        rig.settle();
+        assert_eq!((leads_to(&mut rig), leads_to(&mut rig)), (last, last), "{verb}");
+    }
+    rig.request("route add", json!({ "prefix": longer, "via": ["blackhole"] })).unwrap();
+    rig.settle();
+    assert!(rig.pass(INTERNET, &[down(5000)])[ACCESS].is_empty());
+    assert_eq!(rig.drops().values().sum::<u64>(), 1, "{:?}", rig.drops());
     rig.finish();
 }
 

@@ -27,7 +27,9 @@ const IN_PLAY: u64 = 1_000;
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
-    let shaped = |rate, burst| Shaped { rate, burst, keys: "" };
+    let shaped = |rate, burst| Shaped { rate, burst, keys: "", buffers: 8_192 };
+    // Enough for all who wait, however fast they come.
+    let waiting = || Shaped { buffers: 32_768, ..shaped(ALL_USERS / 32_768, "84 B") };
     let plenty = |users| shaped(ALL_USERS / users, "2 KiB");
     vec![
         // Few users get much in one loop of the worker, which is a burst.
@@ -42,8 +44,13 @@ pub(crate) fn all() -> Vec<Case> {
         ),
         case::<32_768, 4>(
             "users-32k-waiting",
-            shaped(ALL_USERS / 32_768, "84 B"),
+            waiting(),
             "32,768 users who send four packets faster than their buckets allow: three of four wait",
+        ),
+        case::<131_072, 4>(
+            "users-128k-waiting",
+            waiting(),
+            "131,072 users who send four packets faster than their buckets allow: three of four wait",
         ),
         case::<32_768, 1>(
             "users-32k-overload",
@@ -59,6 +66,8 @@ struct Shaped {
     rate: u64,
     burst: &'static str,
     keys: &'static str,
+    /// Packets that wait at most.
+    buffers: u32,
 }
 
 /// A policer that every packet passes.
@@ -67,11 +76,11 @@ const POLICED: &str = "police = { user = { cir = \"1 Gbit/s\", cbs = \"1 MiB\" }
 /// `USERS` who send `TIMES` packets each time that they are at it.
 fn case<const USERS: u64, const TIMES: u64>(name: &'static str, shaped: Shaped, help: &'static str) -> Case {
     let (outer, inner) = (USERS.div_ceil(INNER), USERS.min(INNER));
-    let Shaped { rate, burst, keys } = shaped;
+    let Shaped { rate, burst, keys, buffers } = shaped;
     let script = format!(
         "qos {{ from = \"in\", to = \"out\", {keys}\n  \
          users = {{ {{ tags = \"1-{outer}.1-{inner}\", profile = \"user\" }} }},\n  \
-         scheduler = {{ rate = \"40 Gbit/s\", users = {}, buffers = 8192,\n    \
+         scheduler = {{ rate = \"40 Gbit/s\", users = {}, buffers = {buffers},\n    \
          profiles = {{ user = {{ tb_rate = \"{rate} kbit/s\", tb_size = \"{burst}\" }} }} }} }}",
         USERS + 1
     );

@@ -6,9 +6,9 @@ use weir_config::{FilePath, OneOrMany, PacketRate, PortName, choice, config};
 use weir_sched::classify::ClassifyConfig;
 use weir_sched::config::SchedulerConfig;
 use weir_sched::police::PolicerConfig;
-use weir_stage::UsageConfig;
+use weir_stage::{UsageConfig, entry};
 
-use crate::key::{AnyPrefix, Tags};
+use crate::key::{AnyPrefix, Tags, UserKey};
 
 choice! {
     /// What users are known by.
@@ -47,6 +47,18 @@ config! {
         pub profile: String = required, live;
         /// The name of its subport; the first when absent.
         pub subport: Option<String> = optional, live;
+    }
+}
+
+entry! {
+    /// One user, as a file and requests name it.
+    pub(crate) struct UserEntry by (user: OneOrMany<UserKey>) {
+        /// What it is known by: VLANs such as 100.7, or addresses and prefixes.
+        pub(crate) user: OneOrMany<UserKey> = required, live;
+        /// The name of its profile.
+        pub(crate) profile: String = required, live;
+        /// The name of its subport; the first when absent.
+        pub(crate) subport: Option<String> = optional, live;
     }
 }
 

@@ -181,7 +181,7 @@ impl Running {
     fn adopt(&self, old: &Running) {
         let (mut control, old) = (lock(&self.shared), lock(&old.shared));
         let Control { users, names, .. } = &mut *control;
-        users.adopt(&old.users, |number| names.profile(old.names.profiles.get(usize::from(number))?));
+        users.adopt(&old.users, |given| names.translate(given, &old.names));
         control.assign_all();
     }
 

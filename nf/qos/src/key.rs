@@ -40,6 +40,8 @@ impl Scalar for UserKey {
     }
 }
 
+scalar!(UserKey);
+
 /// A prefix, or an address alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AnyPrefix(pub(crate) IpNet);

@@ -4,16 +4,16 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use ipnet::IpNet;
-use weir_config::{ConfigError, Element, ErrorKind, Errors, Row, nearest};
+use weir_config::{ConfigError, Element, ErrorKind, Errors, OneOrMany, Row, nearest};
 use weir_sched::class::MAX_QUEUES;
 use weir_sched::classify::Classifier;
 use weir_sched::police::{Policer, Policers};
-use weir_stage::{Env, Given, Layout, Placement, Site};
+use weir_stage::{Entry as _, Env, Given, Layout, Placement, Site};
 
-use crate::config::{QosConfig, UserBy, UserConfig};
+use crate::config::{QosConfig, UserBy, UserConfig, UserEntry};
 use crate::key::{AnyPrefix, Tags, UserKey};
 use crate::request::USERS;
-use crate::users::WantedUser;
+use crate::users::{Overrides, WantedUser};
 
 /// What a checked configuration wants.
 pub(crate) struct Wanted {
@@ -41,9 +41,19 @@ impl Names {
     pub(crate) fn subport(&self, name: &str) -> Option<u16> {
         number(&self.subports, name)
     }
+
+    /// What a user was given, by numbers of `old`, as numbers of these; nothing of what is no longer there.
+    pub(crate) fn translate(&self, given: Overrides, old: &Names) -> Overrides {
+        let name = |names: &[String], number: Option<u16>| names.get(usize::from(number?)).cloned();
+        Overrides {
+            profile: name(&old.profiles, given.profile).and_then(|name| self.profile(&name)),
+            subport: name(&old.subports, given.subport).and_then(|name| self.subport(&name)),
+        }
+    }
 }
 
-fn number(names: &[String], name: &str) -> Option<u16> {
+/// The number of a name.
+pub(crate) fn number(names: &[String], name: &str) -> Option<u16> {
     names.iter().position(|one| one == name).and_then(|position| u16::try_from(position).ok())
 }
 
@@ -274,11 +284,11 @@ impl Loader<'_> {
     }
 
     fn user_of(&self, row: &Row<'_>, errors: &mut Errors) -> Option<WantedUser> {
-        let keys = row.read_list::<UserKey>(USERS.column("user"), ';', errors);
-        let profile = self.named(row, "profile", errors);
-        let has_subport = !row.text(USERS.column("subport")).is_empty();
-        let subport = if has_subport { self.named(row, "subport", errors) } else { Some(0) };
-        let ((keys, profile), subport) = keys.zip(profile).zip(subport)?;
+        let entry = UserEntry::read_from(&mut USERS.row(row, errors), None);
+        let UserEntry { user: OneOrMany(keys), profile, subport } = entry?;
+        let profile = self.named(row, "profile", &profile, errors);
+        let subport = subport.map_or(Some(0), |name| self.named(row, "subport", &name, errors));
+        let (profile, subport) = profile.zip(subport)?;
         if let Some(problem) = self.unfit(&keys) {
             errors.push(row.error(USERS.column("user"), ErrorKind::Conflict, problem));
             return None;
@@ -286,14 +296,12 @@ impl Loader<'_> {
         Some(WantedUser { keys: keys.into_iter().map(trunc).collect(), profile, subport })
     }
 
-    fn named(&self, row: &Row<'_>, what: &str, errors: &mut Errors) -> Option<u16> {
-        let column = USERS.column(what);
-        let name = row.text(column);
+    fn named(&self, row: &Row<'_>, what: &str, name: &str, errors: &mut Errors) -> Option<u16> {
         let names = if what == "profile" { &self.names.profiles } else { &self.names.subports };
-        let found = number(names, &name);
+        let found = number(names, name);
         if found.is_none() {
-            let (problem, remedy) = unknown(what, &name, names);
-            errors.push(row.error(column, ErrorKind::Dangling, problem).remedy(remedy));
+            let (problem, remedy) = unknown(what, name, names);
+            errors.push(row.error(USERS.column(what), ErrorKind::Dangling, problem).remedy(remedy));
         }
         found
     }

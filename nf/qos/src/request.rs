@@ -3,70 +3,36 @@
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
-use weir_config::Scalar;
-use weir_stage::{Argument, Collection, Entries, RequestError, Saved, Verb, entries};
+use weir_stage::{
+    Argument, Arguments, Collection, Entries, Entry as _, RequestError, Saved, Source as _, Verb, entries,
+};
 
+use crate::config::UserEntry;
 use crate::key::UserKey;
-use crate::load::unknown;
+use crate::load::{number, unknown};
 use crate::state::{Control, lock};
-use crate::users::User;
+use crate::users::{Overrides, User};
 
-const USER: Argument = Argument {
-    name: "user",
-    keyword: None,
-    required: true,
-    many: false,
-    help: "The user: VLANs such as 100.7, or an address or prefix that it is known by",
-};
+/// The users, of whom requests give some another profile or subport.
+pub(crate) static USERS: Collection = Collection::of::<UserEntry>("user", "users").in_file("users_csv");
 
-const PROFILE: Argument = Argument {
-    name: "profile",
-    keyword: Some("profile"),
-    help: "The name of a profile; what waits stays, and goes by it",
-    ..USER
-};
-
-/// The users, of whom requests give others a profile.
-pub(crate) static USERS: Collection = Collection {
-    noun: "user",
-    key: "users",
-    is_list: true,
-    file_key: "users_csv",
-    fields: &[
-        USER,
-        PROFILE,
-        Argument {
-            name: "subport",
-            keyword: Some("subport"),
-            required: false,
-            help: "The name of its subport",
-            ..USER
-        },
-    ],
-    has_labels: false,
-};
+/// The user of a request: by one of what it is known by.
+const USER: Argument = Argument { many: false, ..UserEntry::KEYS[0] };
 
 /// What can be asked for.
 pub(crate) static VERBS: &[Verb] = &[
-    Verb {
-        noun: USERS.noun,
-        action: "set",
-        arguments: &[USER, PROFILE],
-        help: "Gives a user another profile",
-        batch: true,
-    },
-    Verb {
-        noun: USERS.noun,
-        action: "reset",
-        arguments: &[USER],
-        help: "Gives a user the profile of the configuration again",
-        batch: true,
-    },
+    USERS.verb(
+        "set",
+        const { &[USER, Argument { required: false, ..UserEntry::FIELDS[1] }, UserEntry::FIELDS[2]] },
+        "Gives a user another profile, or another subport; what waits stays, and goes by it",
+    ),
+    USERS.verb("reset", const { &[USER] }, "Gives a user the profile and the subport of the configuration again"),
 ];
 
 /// How that is written.
 pub(crate) static EXAMPLES: &[&str] = &[
     "user set 3.8 profile gold  # the user behind SVLAN 3, CVLAN 8",
+    "user set 3.8 subport south  # and moves it to another subport, with what waits",
     "user reset 3.8  # what the configuration says counts again",
     "user set --from gold.txt  # one in each line: 3.9 profile gold",
 ];
@@ -82,54 +48,87 @@ pub(crate) fn carry_out(
 }
 
 impl Entries for Control {
-    /// A user, and the profile that it had been given.
-    type Undo = (u32, Option<u16>);
+    /// A user, and what it had been given.
+    type Undo = (u32, Overrides);
 
     fn change(&mut self, verb: &str, arguments: &Value, now: u64) -> Result<Self::Undo, String> {
-        let (number, profile) = understand(self, verb, arguments)?;
-        let before = self.users.get(number).and_then(User::given);
-        self.take_back((number, profile), now);
+        let (number, given) = understand(self, verb, arguments)?;
+        let before = self.users.get(number).map_or_else(Overrides::default, User::given);
+        self.take_back((number, given), now);
         Ok((number, before))
     }
 
-    fn take_back(&mut self, (number, profile): Self::Undo, _now: u64) {
-        self.users.give(number, profile);
+    fn take_back(&mut self, (number, given): Self::Undo, _now: u64) {
+        self.users.give(number, given);
         self.assign(number);
     }
 }
 
-/// The number of a user, and the profile that it is given.
-fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<(u32, Option<u16>), String> {
-    let text = |name: &str| {
-        let value = arguments.get(name).ok_or_else(|| format!("{name} is missing"))?;
-        value.as_str().ok_or_else(|| format!("{value} is no text; {name} is one"))
+/// The number of a user, and what it is given from then on.
+fn understand(control: &Control, verb: &str, arguments: &Value) -> Result<(u32, Overrides), String> {
+    let mut source = USERS.arguments(arguments);
+    let user = UserEntry::read_key(&mut source);
+    let said = match verb {
+        "user set" => names(&mut source),
+        _ => Some((None, None)),
     };
-    let word = text("user")?;
-    let key = UserKey::parse(word)
-        .map_err(|wrong| format!("\"{word}\" {}; write it as in {}", wrong.problem, UserKey::EXAMPLE))?;
+    let ((user,), (profile, subport)) = source.finish(user.zip(said))?;
+    let key = *user.first().ok_or("user is missing")?;
     let number =
         control.users.number(&key).ok_or_else(|| format!("there is no user {key}; `show users` lists them"))?;
-    match verb {
-        "user set" => {
-            let name = text("profile")?;
-            let profile = control.names.profile(name).ok_or_else(|| {
-                let (problem, remedy) = unknown("profile", name, &control.names.profiles);
-                format!("{problem}; {remedy}")
-            })?;
-            Ok((number, Some(profile)))
+    match (verb, &profile, &subport) {
+        ("user reset", ..) => Ok((number, Overrides::default())),
+        ("user set", None, None) => Err("profile is missing, and so is subport: give one of them or both".to_owned()),
+        ("user set", ..) => {
+            let before = control.users.get(number).map_or_else(Overrides::default, User::given);
+            let profile = numbered("profile", profile, &control.names.profiles)?.or(before.profile);
+            let subport = numbered("subport", subport, &control.names.subports)?.or(before.subport);
+            Ok((number, Overrides { profile, subport }))
         }
-        "user reset" => Ok((number, None)),
         _ => Err(format!("there is no request '{verb}'")),
     }
 }
 
-/// The profile that a user was given at run time, as the request that would give it again; `None` for a user without.
+/// The names of the profile and the subport that a request gives, if it does.
+fn names(source: &mut Arguments<'_>) -> Option<(Option<String>, Option<String>)> {
+    let key = |name| UserEntry::fields().key(name);
+    // Whoever says nothing of the profile keeps the one there is.
+    let profile = source.field(key("profile")?, Some(&String::new()));
+    let subport = source.field::<Option<String>>(key("subport")?, None);
+    Some((profile.map(|name| Some(name).filter(|name| !name.is_empty()))?, subport?))
+}
+
+/// The number of a name, if one is given.
+fn numbered(what: &str, name: Option<String>, names: &[String]) -> Result<Option<u16>, String> {
+    let Some(name) = name else { return Ok(None) };
+    match number(names, &name) {
+        Some(number) => Ok(Some(number)),
+        None => {
+            let (problem, remedy) = unknown(what, &name, names);
+            Err(format!("{problem}; {remedy}"))
+        }
+    }
+}
+
+/// What a user was given at run time, as the request that would give it again; `None` for a user without.
 pub(crate) fn saved(control: &Control, number: u32) -> Option<Saved> {
     let user = control.users.get(number).filter(|user| user.is_given())?;
-    let profile = control.names.profiles.get(usize::from(user.profile()))?;
+    let name = |names: &[String], number: Option<u16>| names.get(usize::from(number?)).cloned();
+    let (profiles, subports) = (&control.names.profiles, &control.names.subports);
     let first = user.keys.first()?;
-    let arguments = json!({ "user": first.to_string(), "profile": profile });
+    let given = user.given();
+    let mut arguments = json!({ "user": first.to_string() });
     let kind = if matches!(first, UserKey::Tags(..)) { "tags" } else { "prefix" };
-    let entry = json!({ kind: first.to_string(), "profile": profile });
+    // An entry of the configuration says all of it.
+    let mut entry = json!({ kind: first.to_string(), "profile": name(profiles, Some(user.profile()))? });
+    if let Some(profile) = name(profiles, given.profile) {
+        arguments["profile"] = profile.into();
+    }
+    if let Some(subport) = name(subports, given.subport) {
+        arguments["subport"] = subport.into();
+    }
+    if let Some(subport) = name(subports, Some(user.subport())) {
+        entry["subport"] = subport.into();
+    }
     Some(Saved { entry: Some(entry), ..USERS.saved("set", arguments) })
 }

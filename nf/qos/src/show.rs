@@ -5,18 +5,20 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use weir_config::Scalar;
 use weir_sched::shaping::Shaping;
-use weir_stage::{RequestError, Saved, Show, ShowRows, entries, whole};
+use weir_stage::{RequestError, Saved, Show, ShowRows, columns, entries, whole};
 
+use crate::config::UserEntry;
 use crate::find::OTHERS;
 use crate::key::UserKey;
 use crate::request;
 use crate::state::{Control, Direction, lock};
+use crate::users::User;
 
 /// What can be shown.
 pub(crate) static SHOWS: &[Show] = &[
     Show {
         what: "users",
-        columns: &["user", "number", "profile", "subport", "source", "direction", "packets", "bytes", "dropped"],
+        columns: columns!(UserEntry, "number", "source", "direction", "packets", "bytes", "dropped"),
         help: "Users, and what became of their packets at the scheduler. Filter: a user, or a profile",
     },
     Show {
@@ -96,7 +98,7 @@ fn user_rows(control: &Control, number: u32) -> Vec<Value> {
     let user = control.users.get(number);
     let subport = match (number, user) {
         (OTHERS, _) => control.others.map(|(_, subport)| subport),
-        (_, user) => user.map(|user| user.subport),
+        (_, user) => user.map(User::subport),
     };
     let Some((profile, subport)) = profile_of(control, number).zip(subport) else { return Vec::new() };
     let name = |names: &[String], number: u16| names.get(usize::from(number)).cloned().unwrap_or_default();

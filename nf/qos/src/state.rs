@@ -90,8 +90,7 @@ impl Control {
         let Wanted { users, others, names, classifier, policers } = wanted;
         let old = std::mem::replace(&mut self.names, names);
         let new = &self.names;
-        let translate = |number: u16| new.profile(old.profiles.get(usize::from(number))?);
-        let changes = self.users.reconcile(users, translate);
+        let changes = self.users.reconcile(users, |given| new.translate(given, &old));
         self.others = others;
         self.classifier.publish(Box::new(classifier));
         self.policers.publish(Box::new(policers));
@@ -116,7 +115,7 @@ impl Control {
     /// Tells the schedulers and the policers of one user.
     pub(crate) fn assign(&self, number: u32) {
         if let Some(user) = self.users.get(number) {
-            self.tell(number, user.profile(), user.subport);
+            self.tell(number, user.profile(), user.subport());
         }
     }
 

@@ -16,31 +16,41 @@ pub(crate) struct WantedUser {
     pub(crate) subport: u16,
 }
 
+/// What a user was given at run time, in place of what the configuration says; by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Overrides {
+    pub(crate) profile: Option<u16>,
+    pub(crate) subport: Option<u16>,
+}
+
 /// A user.
 #[derive(Clone, Debug)]
 pub(crate) struct User {
     pub(crate) keys: Vec<UserKey>,
-    /// Its profile in the configuration.
-    configured: u16,
-    /// The profile that it was given at run time.
-    given: Option<u16>,
-    pub(crate) subport: u16,
+    /// Its profile and its subport in the configuration.
+    configured: (u16, u16),
+    given: Overrides,
 }
 
 impl User {
     /// The profile that counts.
     pub(crate) fn profile(&self) -> u16 {
-        self.given.unwrap_or(self.configured)
+        self.given.profile.unwrap_or(self.configured.0)
     }
 
-    /// The profile that it was given at run time.
-    pub(crate) fn given(&self) -> Option<u16> {
+    /// The subport that counts.
+    pub(crate) fn subport(&self) -> u16 {
+        self.given.subport.unwrap_or(self.configured.1)
+    }
+
+    /// What it was given at run time.
+    pub(crate) fn given(&self) -> Overrides {
         self.given
     }
 
-    /// Whether its profile is not the configuration's.
+    /// Whether its profile or its subport is not the configuration's.
     pub(crate) fn is_given(&self) -> bool {
-        self.given.is_some()
+        self.given != Overrides::default()
     }
 }
 
@@ -84,9 +94,9 @@ impl Users {
         (0..).zip(&self.entries).filter_map(|(number, user)| Some((number, user.as_ref()?)))
     }
 
-    /// Becomes what a configuration wants. Whoever was there before, by its first key, keeps its number and the profile it was given at run
-    /// time, which `profile` translates to its number in the new configuration, if it is still there.
-    pub(crate) fn reconcile(&mut self, wanted: Vec<WantedUser>, profile: impl Fn(u16) -> Option<u16>) -> Changes {
+    /// Becomes what a configuration wants. Whoever was there before, by its first key, keeps its number and what it was given at run
+    /// time, which `translate` makes numbers of the new configuration, as far as it is still there.
+    pub(crate) fn reconcile(&mut self, wanted: Vec<WantedUser>, translate: impl Fn(Overrides) -> Overrides) -> Changes {
         let mut before: BTreeMap<UserKey, u32> = BTreeMap::new();
         before.extend(self.iter().filter_map(|(number, user)| Some((*user.keys.first()?, number))));
         let mut keys: HashMap<UserKey, u32> = std::mem::take(&mut self.numbers);
@@ -101,12 +111,12 @@ impl Users {
         }
         for (user, kept) in wanted.into_iter().zip(kept) {
             let number = kept.unwrap_or_else(|| self.fresh());
-            let given = self.get(number).and_then(|user| user.given).and_then(&profile);
+            let given = self.get(number).map_or_else(Overrides::default, |user| translate(user.given));
             for key in &user.keys {
                 keys.insert(*key, number);
                 self.numbers.insert(*key, number);
             }
-            let entry = User { keys: user.keys, configured: user.profile, given, subport: user.subport };
+            let entry = User { keys: user.keys, configured: (user.profile, user.subport), given };
             if let Some(place) = self.entries.get_mut(number as usize) {
                 *place = Some(entry);
             }
@@ -123,18 +133,17 @@ impl Users {
         })
     }
 
-    /// Gives a user another profile, until it is taken back with `None`. Answers whether there is such a user.
-    pub(crate) fn give(&mut self, number: u32, profile: Option<u16>) -> bool {
+    /// Gives a user another profile, another subport, or takes back what it was given. Answers whether there is such a user.
+    pub(crate) fn give(&mut self, number: u32, given: Overrides) -> bool {
         let user = self.entries.get_mut(number as usize).and_then(Option::as_mut);
-        user.map(|user| user.given = profile).is_some()
+        user.map(|user| user.given = given).is_some()
     }
 
-    /// Takes over the profiles that users of another instance were given.
-    pub(crate) fn adopt(&mut self, old: &Users, profile: impl Fn(u16) -> Option<u16>) {
-        for (_, user) in old.iter() {
-            let (Some(given), Some(key)) = (user.given.and_then(&profile), user.keys.first()) else { continue };
-            if let Some(number) = self.number(key) {
-                self.give(number, Some(given));
+    /// Takes over what users of another instance were given.
+    pub(crate) fn adopt(&mut self, old: &Users, translate: impl Fn(Overrides) -> Overrides) {
+        for (_, user) in old.iter().filter(|(_, user)| user.is_given()) {
+            if let Some(number) = user.keys.first().and_then(|key| self.number(key)) {
+                self.give(number, translate(user.given));
             }
         }
     }
@@ -149,6 +158,14 @@ mod tests {
         WantedUser { keys, profile, subport: 0 }
     }
 
+    fn gold(profile: u16) -> Overrides {
+        Overrides { profile: Some(profile), subport: Some(profile + 10) }
+    }
+
+    fn same(given: Overrides) -> Overrides {
+        given
+    }
+
     fn sorted(mut changes: Changes) -> Changes {
         changes.keys.sort_unstable();
         changes.gone.sort_unstable();
@@ -159,27 +176,29 @@ mod tests {
     fn users_keep_their_numbers() {
         let mut users = Users::new();
         let key = |inner| UserKey::Tags(1, inner);
-        let first = users.reconcile(vec![user(&[(1, 1)], 0), user(&[(1, 2), (1, 9)], 0)], Some);
+        let first = users.reconcile(vec![user(&[(1, 1)], 0), user(&[(1, 2), (1, 9)], 0)], same);
         let keys = vec![(key(1), 1), (key(2), 2), (key(9), 2)];
         assert_eq!(sorted(first), Changes { keys, gone: vec![] });
-        users.give(2, Some(7));
+        users.give(2, gold(7));
         assert_eq!((users.len(), users.entries.len()), (2, 3));
         // The first one goes, the second one loses a key, and a third one comes.
-        let second = users.reconcile(vec![user(&[(1, 3)], 1), user(&[(1, 2)], 1)], |old| Some(old + 1));
+        let second =
+            users.reconcile(vec![user(&[(1, 3)], 1), user(&[(1, 2)], 1)], |old| gold(old.profile.unwrap() + 1));
         let keys = vec![(key(1), OTHERS), (key(2), 2), (key(3), 3), (key(9), OTHERS)];
         assert_eq!(sorted(second), Changes { keys, gone: vec![1] });
         assert_eq!((users.get(2).unwrap().profile(), users.get(3).unwrap().profile()), (8, 1));
         // A number that became free is used again; a profile that is gone is that of the configuration.
-        users.reconcile(vec![user(&[(1, 3)], 1), user(&[(1, 2)], 1), user(&[(1, 4)], 2)], |_| None);
+        users.reconcile(vec![user(&[(1, 3)], 1), user(&[(1, 2)], 1), user(&[(1, 4)], 2)], |_| Overrides::default());
+        assert_eq!(users.get(2).unwrap().subport(), 0);
         assert_eq!((users.number(&key(4)), users.get(2).unwrap().profile(), users.entries.len()), (Some(1), 1, 4));
-        assert!(!users.give(OTHERS, None) && !users.give(9, None));
+        assert!(!users.give(OTHERS, gold(1)) && !users.give(9, gold(1)));
     }
 
     #[test]
     fn a_key_may_move_to_another_user() {
         let mut users = Users::new();
-        users.reconcile(vec![user(&[(1, 1), (1, 2)], 0), user(&[(1, 3)], 0)], Some);
-        let moved = users.reconcile(vec![user(&[(1, 1)], 0), user(&[(1, 3), (1, 2)], 0)], Some);
+        users.reconcile(vec![user(&[(1, 1), (1, 2)], 0), user(&[(1, 3)], 0)], same);
+        let moved = users.reconcile(vec![user(&[(1, 1)], 0), user(&[(1, 3), (1, 2)], 0)], same);
         assert_eq!(moved.keys.iter().find(|(key, _)| *key == UserKey::Tags(1, 2)).unwrap().1, 2);
         assert_eq!(users.number(&UserKey::Tags(1, 2)), Some(2));
     }
@@ -187,11 +206,11 @@ mod tests {
     #[test]
     fn what_was_given_survives_a_rebuild() {
         let (mut old, mut new) = (Users::new(), Users::new());
-        old.reconcile(vec![user(&[(1, 1)], 0), user(&[(1, 2)], 0)], Some);
-        old.give(1, Some(3));
-        new.reconcile(vec![user(&[(1, 2)], 0), user(&[(1, 1)], 0)], Some);
-        new.adopt(&old, Some);
+        old.reconcile(vec![user(&[(1, 1)], 0), user(&[(1, 2)], 0)], same);
+        old.give(1, gold(3));
+        new.reconcile(vec![user(&[(1, 2)], 0), user(&[(1, 1)], 0)], same);
+        new.adopt(&old, same);
         assert_eq!((new.get(1).unwrap().profile(), new.get(2).unwrap().profile()), (0, 3));
-        assert!(new.get(2).unwrap().is_given());
+        assert!(new.get(2).unwrap().is_given() && new.get(2).unwrap().subport() == 13);
     }
 }

@@ -1,7 +1,7 @@
 //! Configurations that are wrong: all of it at once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! Shaping on several workers: the same for users whatever the layout.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! What may change while packets wait, and what is said of it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use serde_json::{Value, json};
@@ -58,6 +58,41 @@ fn a_user_gets_another_profile_and_loses_nothing() {
 }
 
 #[test]
+fn a_user_moves_to_another_subport_with_what_waits() {
+    let mut keys = keys(json!([{ "tags": "1.1-2", "profile": "fast", "subport": "narrow" }]), "8 kbit/s");
+    keys["scheduler"]["subports"] =
+        json!({ "narrow": { "tb_rate": "8 kbit/s", "tb_size": "124 B" }, "wide": { "tb_rate": "100 Mbit/s" } });
+    let mut rig = Rig::new(keys.clone());
+    for n in 0..30 {
+        rig.send(0, frame((1, 1), 0, n, 100));
+        rig.send(0, frame((1, 2), 0, n, 100));
+    }
+    rig.run(MS);
+    assert_eq!((numbers(&rig.sent(1), 1), rig.held()), (vec![0], 59));
+    let told = rig.request("user set", json!({ "user": "1.2", "subport": "wdie" })).unwrap_err();
+    assert!(told.contains("did you mean \"wide\"?"), "{told}");
+    rig.request("user set", json!({ "user": "1.2", "subport": "wide" })).unwrap();
+    rig.run(MS);
+    let sent = rig.sent(1);
+    assert_eq!((numbers(&sent, 1).len(), numbers(&sent, 2)), (0, (0..30).collect()));
+    let row = &rig.show("users", Some("1.2"))[0];
+    assert_eq!((row["subport"].as_str(), row["profile"].as_str()), (Some("wide"), Some("fast")));
+    assert_eq!(row["source"], "cli");
+    let saved = rig.instance.save().piece();
+    assert_eq!((saved.len(), saved[0].arguments.clone()), (1, json!({ "user": "1.2", "subport": "wide" })));
+    // It stays through a reload, beside another profile, until it is taken back.
+    rig.reload(keys);
+    rig.request("user set", json!({ "user": "1.2", "profile": "slow" })).unwrap();
+    let row = &rig.show("users", Some("1.2"))[0];
+    assert_eq!((row["subport"].as_str(), row["profile"].as_str()), (Some("wide"), Some("slow")));
+    rig.request("user reset", json!({ "user": "1.2" })).unwrap();
+    assert_eq!(rig.show("users", Some("1.2"))[0]["subport"], "narrow");
+    assert!(rig.drops().is_empty() && rig.instance.save().piece().is_empty());
+    assert_eq!(rig.held(), 29);
+    rig.finish();
+}
+
+#[test]
 fn a_reload_keeps_what_waits() {
     let mut rig = waiting();
     // Another rate for the profile, a third user, and the second is gone: what it has waiting still goes.
@@ -92,7 +127,7 @@ fn requests_that_are_wrong_say_why() {
         ("user set", json!({ "user": "1.1", "profile": "fats" }), "did you mean \"fast\"?"),
         ("user set", json!({ "user": "1.1" }), "profile is missing"),
         ("user set", json!({ "user": "x", "profile": "fast" }), "\"x\" is not a user"),
-        ("user reset", json!({ "user": 7 }), "7 is no text"),
+        ("user reset", json!({ "user": 7 }), "there is no user 7"),
         ("user set", json!([{ "user": "1.1", "profile": "fast" }, { "user": "1.1", "profile": "no" }]), "entry 2: "),
         ("user drop", json!({ "user": "1.1" }), "there is no request"),
     ] {

@@ -1,7 +1,7 @@
 //! What becomes of packets: rates, classes, queues, users, both directions.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 

@@ -3,6 +3,7 @@
 //! [`six`] has those with IPv6. The port `in` has the address 192.0.2.1/24 and the port `out` 198.51.100.1/24. Behind `out` are as many next hops as the
 //! access router of the UNIFY project (deliverable D5.4, 2015) had; their Ethernet addresses are entered by hand, so that no ARP is measured.
 
+mod acl;
 mod six;
 mod table;
 mod vlan;
@@ -48,6 +49,7 @@ const NETWORKS: Knob = Knob {
 pub(crate) fn all() -> Vec<Case> {
     let mut all = all_of_four();
     all.extend(six::all());
+    all.extend(acl::all());
     all
 }
 

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 use weir_config::{FilePath, MacAddress, OneOrMany, PacketRate, PortName, config};
-use weir_ip::{Advertise, Limits, NamedNeighbor, NeighborTimers, Settings, TableKind, Via, VrfConfig};
+use weir_ip::{
+    AclConfig, AclSettings, Advertise, FlowExportConfig, Limits, LinuxConfig, NamedNeighbor, NeighborTimers,
+    ReversePath, Settings, TableKind, Via, VrfConfig,
+};
 
 config! {
     /// Routes IPv4 and IPv6 between the interfaces of its ports: untagged ones, and those declared with VLAN tags.
@@ -20,9 +23,29 @@ config! {
         pub routes_csv: Option<FilePath> = optional, live;
         /// Ethernet addresses of neighbours that are not asked for by ARP or neighbour discovery.
         pub neighbors: BTreeMap<NamedNeighbor, MacAddress> = empty, live;
+        /// The Linux network namespace that speaks for the default VRF: routing daemons there see the interfaces, and their routes are the router's.
+        pub linux: Option<LinuxConfig> = optional, rebuild;
         /// VRFs by name, beside the default one, which has the routes and neighbours above. A route leads from one VRF to another where its
         /// next hop names an interface there.
         pub vrfs: BTreeMap<String, VrfConfig> = empty, rebuild;
+        /// Sets of prefixes by name, which rules of access lists use: `deny from @bogons`.
+        pub prefix_sets: BTreeMap<String, OneOrMany<IpNet>> = empty, live;
+        /// Access lists by name: ordered rules, of which the first that a packet matches says what becomes of it.
+        pub acls: BTreeMap<String, AclConfig> = empty, live;
+        /// The access list that judges what comes in by an interface, by the name of the interface.
+        pub acl_in: BTreeMap<String, String> = empty, live;
+        /// The access list that judges what leaves by an interface.
+        pub acl_out: BTreeMap<String, String> = empty, live;
+        /// The access list that judges what comes in by interfaces of a VRF that have none of their own, by the name of the VRF.
+        pub acl_vrf: BTreeMap<String, String> = empty, live;
+        /// The access list that judges what comes in by interfaces of a VRF and is for the router itself: for its addresses, for groups of
+        /// stations, or for the link; by the name of the VRF.
+        pub acl_own: BTreeMap<String, String> = empty, live;
+        /// Whether packets that come in by an interface are dropped where no route to their source leads out by it (`strict`), or anywhere
+        /// (`loose`), by the name of the interface (uRPF, RFC 3704). The routes are those of the interface's VRF, or of another one: `loose vrf blue`.
+        pub urpf: BTreeMap<String, ReversePath> = empty, live;
+        /// Collectors that are told of packets which come in, one in so many, by sFlow or IPFIX; none when absent.
+        pub flow_export: Option<FlowExportConfig> = optional, live;
         /// What hosts are told of the router by router advertisements, by the name of the interface.
         pub advertise: BTreeMap<String, Advertise> = empty, live;
         /// Ports on which the router answers ARP requests, and neighbour solicitations, for every address that it has a route to by another
@@ -36,8 +59,8 @@ config! {
         /// Whether sources are told of a nearer router on their own network (ICMP redirects, RFC 1812 section 5.2.7.2, RFC 4861 section 8). A
         /// sample of packets is looked at, one in 10 ms for each worker; the messages count as errors for `icmp_rate`.
         pub redirects: bool = default(false), rebuild;
-        /// Packets that each worker hands to the slow path at most. A quarter is kept for ARP, a quarter for neighbour discovery, and a quarter
-        /// for the router's own addresses; of the first two, at most half comes by one port.
+        /// Packets that each worker hands to the slow path at most. A fifth each is kept for ARP, for neighbour discovery, for
+        /// the router's own addresses, and for control protocols of links; of the first two, at most half comes by one port.
         pub punt_rate: PacketRate = default(PacketRate::new(32_000)), rebuild;
         /// How neighbours are found and believed in (ARP, neighbour discovery).
         pub neighbor_timers: NeighborTimers = empty, live;
@@ -52,6 +75,18 @@ config! {
 }
 
 impl RouterConfig {
+    /// What it says of access lists.
+    pub(crate) fn acls(&self) -> AclSettings<'_> {
+        AclSettings {
+            prefix_sets: &self.prefix_sets,
+            acls: &self.acls,
+            acl_in: &self.acl_in,
+            acl_out: &self.acl_out,
+            acl_vrf: &self.acl_vrf,
+            acl_own: &self.acl_own,
+        }
+    }
+
     /// What the network layer takes.
     pub(crate) fn settings(&self) -> Settings<'_> {
         Settings {
@@ -59,6 +94,7 @@ impl RouterConfig {
             routes: &self.routes,
             routes_csv: self.routes_csv.as_ref(),
             neighbors: &self.neighbors,
+            linux: self.linux.as_ref(),
             vrfs: &self.vrfs,
             advertise: &self.advertise,
             proxy_arp: &self.proxy_arp,
@@ -72,6 +108,8 @@ impl RouterConfig {
             hash_seed: self.hash_seed,
             own: &[],
             needs_addresses: true,
+            lines: None,
+            function: &weir_ip::NO_FUNCTION,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The function `router` as the program sees it.
 
+use std::sync::LazyLock;
+
 use weir_config::{ConfigError, PortName};
-use weir_ip::{Described, EXAMPLES, SHOWS, VERBS};
-use weir_stage::{Case, Env, Function, Given, Layout, Show, Verb};
+use weir_ip::{ACL_SHOWS, ACL_VERBS, Described, EXAMPLES, FLOW_SHOWS, SHOWS, VERBS, flow_needs, linux_needs};
+use weir_stage::{Case, Env, Function, Given, Layout, Need, Show, Verb};
 
 use crate::cases;
 use crate::config::RouterConfig;
@@ -32,14 +34,23 @@ impl Function for Router {
         false
     }
 
+    fn needs(&self, given: &Given<'_, RouterConfig>) -> Vec<Need> {
+        let mut all = linux_needs(given.config.linux.as_ref(), &given.config.vrfs);
+        all.extend(flow_needs(given.config.flow_export.as_ref()));
+        all
+    }
+
     fn describe(&self, given: &Given<'_, RouterConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
         let before = env.running.and_then(|running| running.downcast_ref());
         let is_parted = given.placement.layout == Layout::Pipeline;
-        Described::new((given.element, given.name()), given.config.settings(), env, before, is_parted)
+        let described = Described::new((given.element, given.name()), given.config.settings(), env, before, is_parted)?;
+        let guarded = described.with_acls(given.config.acls(), env)?.with_urpf(&given.config.urpf)?;
+        guarded.with_flow_export(given.config.flow_export.as_ref())
     }
 
     fn verbs(&self) -> &'static [Verb] {
-        VERBS
+        static ALL: LazyLock<Vec<Verb>> = LazyLock::new(|| [VERBS, ACL_VERBS].concat());
+        &ALL
     }
 
     fn examples(&self) -> &'static [&'static str] {
@@ -47,7 +58,8 @@ impl Function for Router {
     }
 
     fn shows(&self) -> &'static [Show] {
-        SHOWS
+        static ALL: LazyLock<Vec<Show>> = LazyLock::new(|| [SHOWS, ACL_SHOWS, FLOW_SHOWS].concat());
+        &ALL
     }
 
     fn cases(&self) -> Vec<Case> {

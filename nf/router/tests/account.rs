@@ -1,7 +1,7 @@
 //! Everything that comes in is accounted for, whatever it is; and what is forwarded goes where a model says that it must.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::traffic::*;
 use common::*;

@@ -2,7 +2,7 @@
 //! tags.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::six::*;
 use common::*;

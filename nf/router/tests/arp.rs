@@ -1,7 +1,7 @@
 //! ARP in all its states, by the virtual clock; links of two, hosts of one, proxies and duplicates.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use serde_json::{Value, json};
@@ -183,7 +183,7 @@ fn an_unused_neighbour_is_forgotten() {
     assert!(neighbor(&rig, "10.0.0.9").is_some());
     rig.run(4 * SECOND);
     assert_eq!(neighbor(&rig, "10.0.0.9"), None);
-    assert!(all(rig.instance.show("routes", Some("learned"), 0).unwrap()).is_empty());
+    assert!(all_rows(rig.instance.show("routes", Some("learned"), 0).unwrap()).is_empty());
     rig.finish();
 }
 

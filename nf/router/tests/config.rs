@@ -1,7 +1,7 @@
 //! Configurations that are wrong, requests, shows, what is saved, and reloads.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use std::fs;
 
@@ -136,7 +136,7 @@ fn routes_from_a_file_with_the_place_of_every_error() {
 }
 
 fn prefixes(rig: &Rig, filter: Option<&str>) -> Vec<String> {
-    let rows = all(rig.instance.show("routes", filter, 0).unwrap());
+    let rows = all_rows(rig.instance.show("routes", filter, 0).unwrap());
     rows.iter().map(|row| format!("{} {}", row["prefix"].as_str().unwrap(), row["source"].as_str().unwrap())).collect()
 }
 
@@ -148,23 +148,23 @@ fn routes_are_added_replaced_and_deleted_at_run_time() {
     rig.request("route add", json!({ "prefix": "192.0.2.0/24", "via": "10.0.1.7" })).unwrap();
     assert_eq!(prefixes(&rig, Some("cli")), ["10.1.0.0/16 cli", "192.0.2.0/24 cli"]);
     assert_eq!(prefixes(&rig, Some("192.0.2.77")), ["192.0.2.0/24 cli", "192.0.2.0/24 config"]);
-    let rows = all(rig.instance.show("routes", Some("10.1.0.0/16"), 0).unwrap());
+    let rows = all_rows(rig.instance.show("routes", Some("10.1.0.0/16"), 0).unwrap());
     assert_eq!(
         rows,
         [
             json!({ "prefix": "10.1.0.0/16", "via": ["10.0.1.7", "10.0.1.8"], "source": "cli", "active": true, "vrf": "default" })
         ]
     );
-    let rows = all(rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap());
+    let rows = all_rows(rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap());
     assert_eq!((&rows[0]["active"], &rows[1]["active"]), (&json!(true), &json!(false)), "the command wins");
     // Some of its next hops, then the rest.
     rig.request("route del", json!({ "prefix": "10.1.0.0/16", "via": ["10.0.1.7"] })).unwrap();
-    let rows = all(rig.instance.show("routes", Some("10.1.0.0/16"), 0).unwrap());
+    let rows = all_rows(rig.instance.show("routes", Some("10.1.0.0/16"), 0).unwrap());
     assert_eq!(rows[0]["via"], json!(["10.0.1.8"]));
     rig.request("route del", json!({ "prefix": "10.1.0.0/16" })).unwrap();
     rig.request("route del", json!({ "prefix": "192.0.2.0/24" })).unwrap();
     assert!(prefixes(&rig, Some("cli")).is_empty());
-    let rows = all(rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap());
+    let rows = all_rows(rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap());
     assert_eq!((rows.len(), &rows[0]["source"], &rows[0]["active"]), (1, &json!("config"), &json!(true)));
     rig.settle();
     rig.finish();
@@ -186,7 +186,7 @@ fn a_long_table_keeps_nobody_waiting() {
         rig.request("route del", json!({ "prefix": prefix(gone) })).unwrap();
     }
     rig.request("route add", json!({ "prefix": "192.0.2.0/24", "via": "10.0.1.7" })).unwrap();
-    assert_eq!(all(rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap()).len(), 1);
+    assert_eq!(all_rows(rig.instance.show("routes", Some("192.0.2.0/24"), 0).unwrap()).len(), 1);
     while let piece @ [_, ..] = &*table.piece() {
         assert!(piece.len() <= weir_stage::PIECE);
         told.extend_from_slice(piece);
@@ -241,7 +241,7 @@ fn a_wrong_request_changes_nothing() {
     assert!(rig.instance.show("routes", Some("nonsense"), 0).is_err());
     // A filter that means nothing is told what there is; one that means something may have no rows.
     let shown = |what: &str, word: &str| {
-        rig.instance.show(what, Some(word), 0).map(|rows| all(rows).len()).map_err(|error| error.0)
+        rig.instance.show(what, Some(word), 0).map(|rows| all_rows(rows).len()).map_err(|error| error.0)
     };
     assert_eq!(
         shown("neighbors", "foo").unwrap_err(),
@@ -270,7 +270,7 @@ fn a_list_that_fails_half_way_restores_what_it_replaced() {
         error,
         "entry 15: 12.13.0.0/16: the table is full: it is configured for 16 routes; delete some or configure more"
     );
-    let rows = all(rig.instance.show("routes", Some("cli"), 0).unwrap());
+    let rows = all_rows(rig.instance.show("routes", Some("cli"), 0).unwrap());
     assert_eq!(
         rows,
         [json!({ "prefix": "11.0.0.0/8", "via": ["10.0.1.9"], "source": "cli", "active": true, "vrf": "default" })]
@@ -286,7 +286,8 @@ fn static_neighbours_come_and_go_and_are_saved() {
     rig.send(0, rig.udp(0, "10.0.0.9", "192.0.2.7").to_vec(&[0; 20]));
     rig.settle();
     assert_eq!(rig.sent_ip(1)[0][..6], [2, 0, 0, 0, 7, 7]);
-    let saved: Vec<Value> = all(rig.instance.save()).iter().map(|entry| serde_json::to_value(entry).unwrap()).collect();
+    let saved: Vec<Value> =
+        all_rows(rig.instance.save()).iter().map(|entry| serde_json::to_value(entry).unwrap()).collect();
     assert_eq!(
         saved,
         [

@@ -1,7 +1,7 @@
 //! Clauses of `docs/conformance.md` that no other test shows: mostly what a router leaves alone.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::six::*;
 use common::*;

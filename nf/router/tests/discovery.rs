@@ -1,7 +1,7 @@
 //! Neighbour discovery on the slow path: neighbours, own addresses, proxies, routers, listeners; by the virtual clock.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use std::net::Ipv6Addr;
 

@@ -1,7 +1,7 @@
 //! What is told of a packet's route a moment after the packet has gone.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! Routes, addresses and neighbours of both families and in VRFs, as they are configured, changed, shown and saved.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
-use common::{PortSpec, Rig, SECOND, TWO, all, build, interface};
+use common::{PortSpec, Rig, SECOND, TWO, all_rows, build, interface};
 use serde_json::{Value, json};
 use weir_stage::InterfaceInfo;
 
@@ -28,7 +28,7 @@ fn told(rig: &Rig, filter: &str) -> Vec<String> {
         let text = format!("{} {}{vrf}", row["prefix"].as_str().unwrap(), via.join(" "));
         if row["active"] == json!(true) { text } else { format!("({text})") }
     };
-    all(rig.instance.show("routes", Some(filter), 0).unwrap()).into_iter().map(row).collect()
+    all_rows(rig.instance.show("routes", Some(filter), 0).unwrap()).into_iter().map(row).collect()
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn routes_of_both_families_are_added_shown_saved_and_deleted() {
         told(&rig, "2001:db8:c::1"),
         ["2001:db8:c::/48 blackhole", "(2001:db8:c::/48 2001:db8:b::9)", "::/0 fe80::1%left",]
     );
-    let saved: Vec<_> = all(rig.instance.save());
+    let saved: Vec<_> = all_rows(rig.instance.save());
     let lines: Vec<Value> = saved.iter().map(|saved| saved.arguments.clone()).collect();
     assert!(lines.contains(&json!({ "prefix": "::/0", "via": ["fe80::1%left"] })), "{lines:?}");
     assert_eq!(saved.len(), added.len());
@@ -156,11 +156,11 @@ fn vrfs_are_apart() {
     assert_eq!(error, "there is no route to 11.0.0.0/8");
     rig.request("neighbor add", json!({ "address": "10.0.0.9", "mac": "02:00:00:00:08:08", "vrf": "blue" })).unwrap();
     let macs = |rig: &Rig| -> Vec<String> {
-        let rows = all(rig.instance.show("neighbors", Some("10.0.0.9"), 0).unwrap());
+        let rows = all_rows(rig.instance.show("neighbors", Some("10.0.0.9"), 0).unwrap());
         rows.iter().map(|row| format!("{} {}", row["mac"].as_str().unwrap(), row["vrf"].as_str().unwrap())).collect()
     };
     assert_eq!(macs(&rig), ["02:00:00:00:07:07 red", "02:00:00:00:08:08 blue"]);
-    let saved: Vec<Value> = all(rig.instance.save()).into_iter().map(|saved| saved.arguments).collect();
+    let saved: Vec<Value> = all_rows(rig.instance.save()).into_iter().map(|saved| saved.arguments).collect();
     assert_eq!(
         saved,
         [
@@ -190,7 +190,7 @@ fn what_was_added_survives_a_rebuild_by_the_names_of_its_vrf_and_interfaces() {
     let config = json!({ "vrfs": { "amber": {}, "blue": {}, "red": {} }, "hash_seed": 7 });
     rig.rebuild(&config);
     assert_eq!(told(&rig, "cli"), ["12.0.0.0/8 10.0.0.7%red in blue", "11.0.0.0/8 10.0.0.7 in red"]);
-    let rows = all(rig.instance.show("neighbors", Some("red"), 0).unwrap());
+    let rows = all_rows(rig.instance.show("neighbors", Some("red"), 0).unwrap());
     assert_eq!((rows.len(), &rows[0]["mac"]), (1, &json!("02:00:00:00:08:08")));
     rig.settle();
     rig.finish();
@@ -206,7 +206,7 @@ fn a_reload_changes_the_routes_of_a_vrf_and_nothing_else() {
     }));
     assert_eq!(told(&rig, "config"), ["0.0.0.0/0 10.0.0.8 in blue", "0.0.0.0/0 unreachable in red"]);
     assert_eq!(told(&rig, "cli"), ["11.0.0.0/8 10.0.0.7 in red"]);
-    assert!(all(rig.instance.show("neighbors", Some("config"), 0).unwrap()).is_empty());
+    assert!(all_rows(rig.instance.show("neighbors", Some("config"), 0).unwrap()).is_empty());
     rig.finish();
 }
 
@@ -263,7 +263,7 @@ fn neighbours_of_ipv6_are_entered_by_hand() {
         })
         .collect();
     assert_eq!(told, ["2001:db8:a::5 left config", "fe80::9 left cli", "fe80::9 right config"]);
-    let saved: Vec<Value> = all(rig.instance.save()).into_iter().map(|saved| saved.arguments).collect();
+    let saved: Vec<Value> = all_rows(rig.instance.save()).into_iter().map(|saved| saved.arguments).collect();
     assert_eq!(saved, [json!({ "address": "fe80::9%left", "mac": "02:00:00:00:08:08" })]);
     let error = rig.request("neighbor del", json!({ "address": "fe80::9" })).unwrap_err();
     assert_eq!(error, "fe80::9 is a neighbour on several interfaces; write fe80::9%INTERFACE");

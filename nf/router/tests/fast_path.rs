@@ -1,7 +1,7 @@
 //! Every way and every drop of the fast path, each from the rule that it stands for.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use std::net::Ipv4Addr;
 
@@ -54,10 +54,18 @@ fn expect_drop(rig: &mut Rig, reason: &str, change: impl FnOnce(&mut Vec<u8>)) {
 
 #[track_caller]
 fn expect_drop_as_is(rig: &mut Rig, reason: &str, frame: Vec<u8>) {
-    let (drops, sent) = outcome(rig, frame);
+    let (drops, sent) = outcome(rig, frame.clone());
     assert_eq!(drops, [format!("router.forward/{reason}")]);
     assert_eq!(sent, [Vec::<Vec<u8>>::new(), vec![]], "{reason}");
+    // A few packets are passed one by one, more of them by vectors.
+    (0..OTHERS).for_each(|_| rig.send(0, self::frame(rig)));
+    let (drops, [left, right]) = outcome(rig, frame);
+    assert_eq!(drops, [format!("router.forward/{reason}")], "among others");
+    assert_eq!((left.len(), right.len()), (0, OTHERS), "{reason}, among others");
 }
+
+/// As many more packets in a batch as make it more than a few.
+const OTHERS: usize = 8;
 
 #[test]
 fn a_valid_packet_is_forwarded() {

@@ -1,7 +1,7 @@
 //! Every way and every drop of the fast path for IPv6, each from the rule that it stands for.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Interfaces with VLAN tags, and loopbacks: what comes in by one leaves by another as its definition says.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::sides::*;
 use common::*;
@@ -95,6 +95,47 @@ fn packets_of_one_batch_come_and_go_by_all_interfaces() {
             counts.get(row["name"].as_str().unwrap()).copied().unwrap_or_default();
         assert_eq!(shown[..2], [rx_packets, rx_bytes], "{row}");
         assert!(shown[2] >= tx_packets && shown[2] <= tx_packets + 2 && shown[3] >= tx_bytes, "{row}");
+    }
+    rig.finish();
+}
+
+/// Where all packets belong to one interface with a tag, the next batch is expected to be like that; what is not is found out all the same.
+#[test]
+fn strangers_among_packets_of_one_interface() {
+    let mut rig = rig();
+    let target = &SIDES[0];
+    let received = |rig: &Rig, side: &Side| {
+        let row = rig.show("interfaces").into_iter().find(|row| row["name"] == side.interface).unwrap();
+        ["rx_packets", "rx_bytes"].map(|key| row[key].as_u64().unwrap())
+    };
+    for usual in &SIDES[2..4] {
+        for stranger in SIDES.iter().filter(|side| side.port == usual.port) {
+            for (place, spoiled) in [(0, None), (1, None), (63, None), (9, Some(0)), (9, Some(3)), (63, Some(5))] {
+                let frame = from(&rig, usual, target.host, &[7; 30]);
+                let mut other = from(&rig, stranger, target.host, &[9; 31]);
+                (0..64).for_each(|_| rig.send(usual.port, frame.clone()));
+                rig.settle();
+                forget(&mut rig);
+                let right = expected(&rig, &frame, usual, target);
+                let mut outcome = vec![right; 63];
+                match spoiled {
+                    Some(byte) => other[byte] ^= 4,
+                    None => outcome.insert(place, expected(&rig, &other, stranger, target)),
+                }
+                let before = [usual, stranger].map(|side| received(&rig, side));
+                (0..64).for_each(|n| rig.send(usual.port, if n == place { other.clone() } else { frame.clone() }));
+                rig.settle();
+                let mut sent = rig.sent(target.port);
+                [&mut sent, &mut outcome].into_iter().for_each(|frames| frames.sort());
+                assert_eq!(sent, outcome, "{} among {}, {place}, {spoiled:?}", stranger.interface, usual.interface);
+                let more = [(usual, 63 * frame.len() as u64, 63), (stranger, other.len() as u64, 1)];
+                for (side, before) in [usual, stranger].into_iter().zip(before) {
+                    let of = more.iter().filter(|(of, ..)| of.interface == side.interface);
+                    let all = of.fold([0, 0], |all, (_, bytes, packets)| [all[0] + packets, all[1] + bytes]);
+                    assert_eq!(received(&rig, side), [before[0] + all[0], before[1] + all[1]], "{}", side.interface);
+                }
+            }
+        }
     }
     rig.finish();
 }
@@ -320,7 +361,7 @@ fn interfaces_come_and_go_at_run_time() {
     };
     assert_eq!(send(&mut rig), 1);
     let saved: Vec<(String, Value)> =
-        all(rig.instance.save()).into_iter().map(|saved| (saved.verb, saved.arguments)).collect();
+        all_rows(rig.instance.save()).into_iter().map(|saved| (saved.verb, saved.arguments)).collect();
     assert_eq!(
         saved[0],
         (
@@ -338,7 +379,7 @@ fn interfaces_come_and_go_at_run_time() {
     rig.sent(1);
     assert_eq!(send(&mut rig), 1);
     let again: Vec<(String, Value)> =
-        all(rig.instance.save()).into_iter().map(|saved| (saved.verb, saved.arguments)).collect();
+        all_rows(rig.instance.save()).into_iter().map(|saved| (saved.verb, saved.arguments)).collect();
     assert_eq!(again, saved);
     rig.request("interface del", json!({ "name": "right.5" })).unwrap();
     rig.settle();

@@ -2,7 +2,7 @@
 //! counted, and nothing goes over a dead link in any state between.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use serde_json::{Value, json};

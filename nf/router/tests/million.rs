@@ -1,7 +1,7 @@
 //! A million routes, while the slow path has its turn: what is done at once is counted.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use serde_json::{Value, json};

@@ -1,7 +1,6 @@
 //! All tests of a running router once more, in a pipeline: one worker checks packets, another looks them up and sends them. Nothing
 //! else may differ.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
-#![allow(clippy::duplicate_mod, reason = "each of the tests has what they share, as when it stands alone")]
 
 #[path = "account.rs"]
 mod account;
@@ -9,6 +8,7 @@ mod account;
 mod across;
 #[path = "arp.rs"]
 mod arp;
+mod common;
 #[path = "discovery.rs"]
 mod discovery;
 #[path = "fast_path.rs"]

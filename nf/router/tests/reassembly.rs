@@ -1,7 +1,7 @@
 //! Fragments to the router's own addresses: what they come to, and what becomes of them when they come to nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! IPv6 fragments to the router's own addresses (RFC 8200 section 4.5, RFC 5722, RFC 6946, RFC 7112).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::six::*;
 use common::*;

@@ -1,7 +1,7 @@
 //! ICMP redirects: when they are sent, when they must not be (RFC 1812 section 5.2.7.2), and that packets go on all the same.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! Redirects of IPv6: when they are sent, and when not (RFC 4861 section 8.2).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::six::*;
 use common::*;

@@ -1,7 +1,7 @@
 //! Reloads that there is no room for at once: what is not in force is told, and comes into force by itself.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! What is saved while others change it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ fn what_is_there_all_the_time_is_saved_once() {
     delete(&rig, (0..ALL).step_by(3));
     add(&rig, (0..ALL).step_by(6));
     add(&rig, ALL..ALL + 2000);
-    let all: Vec<Saved> = first.into_iter().chain(all(table)).collect();
+    let all: Vec<Saved> = first.into_iter().chain(all_rows(table)).collect();
     let saved = prefixes(&all);
     let once: BTreeSet<&String> = saved.iter().collect();
     assert_eq!(once.len(), saved.len(), "nothing twice");
@@ -58,7 +58,7 @@ fn the_end_is_told_only_once_everything_was() {
     assert_eq!(table.piece().len(), PIECE);
     // All of the next piece is gone, and the one behind it is not.
     delete(&rig, PIECE..2 * PIECE);
-    let rest = all(table);
+    let rest = all_rows(table);
     assert_eq!(rest.len(), PIECE + 1);
     assert_eq!(rest.last().unwrap().verb, "neighbor add");
     rig.finish();

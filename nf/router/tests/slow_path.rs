@@ -1,7 +1,7 @@
 //! The slow path as a whole: ARP, ICMP, options, fragments, waiting packets; with packets from the RFCs' definitions.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::*;
 use serde_json::json;

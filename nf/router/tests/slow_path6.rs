@@ -1,7 +1,7 @@
 //! The slow path of IPv6: errors, echo, packets that wait; with packets from the RFCs' definitions.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::six::*;
 use common::*;

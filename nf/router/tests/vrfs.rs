@@ -1,7 +1,7 @@
 //! VRFs: a packet is looked up in the tables of the VRF of the interface that it came in by, and in no other.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use common::sides::{C, tagged};
 use common::*;

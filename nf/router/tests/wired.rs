@@ -2,7 +2,7 @@
 //! does.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
 
-mod common;
+use crate::common;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use weir_ip::steps::{Ipv4Check, Ipv4Rewrite, Ipv4Route};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
 use weir_port_mem::{MemHandle, MemPort};
+use weir_rig::script;
 use weir_stage::harness::{Boxed, Harness};
 use weir_stage::{
     Env, Graph, Ground, MakeStage, NodeId, Place as StagePlace, Port, PortConfig, PortInfo, Random, Settings,

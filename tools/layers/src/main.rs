@@ -1,5 +1,5 @@
 //! Checks the shape of the house, so that it keeps it: who imports whom, that nothing but the catalogue names a
-//! function, that files are made in one place, and where unsafe code may be.
+//! function, that files are made in one place, that no file of tests is left out, and where unsafe code may be.
 //!
 //! `weir-layers` checks; `weir-layers --write` first brings the counts in `SAFETY.md` up to date.
 
@@ -10,6 +10,7 @@ mod making;
 mod names;
 mod safety;
 mod scan;
+mod tests_run;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -70,6 +71,7 @@ fn check(write: bool) -> Result<Vec<String>, Failure> {
     let mut faults = edges::faults(&members);
     faults.extend(names::faults(&root, &members)?);
     faults.extend(making::faults(&root, &members)?);
+    faults.extend(tests_run::faults(&root, &members)?);
     faults.extend(safety::faults(&root, &members, write)?);
     if faults.is_empty() {
         let edges: usize = members.iter().map(|member| member.edges.len()).sum();

@@ -119,7 +119,11 @@ fn table(client: &mut Client, options: &cli::Show) -> Result<Rows, Failed> {
     let request = if ports {
         Request::Ports
     } else {
-        Request::Show { what: options.what.clone(), function: options.function.clone(), filter: options.filter.clone() }
+        let what = match options.compare {
+            Some(cli::OtherTable::Linux) => "route-differences".to_owned(),
+            None => options.what.clone(),
+        };
+        Request::Show { what, function: options.function.clone(), filter: options.filter.clone() }
     };
     let Response::Rows { columns, mut rows, time, .. } = client.ask(request)? else {
         return Err(Failed::from("Weir's answer is no table".to_owned()));
@@ -136,6 +140,7 @@ fn print_rows(table: &Rows, options: &cli::Show, style: Style) -> Result<(), Fai
         return print_json(json!({ "columns": table.columns, "rows": table.rows }));
     }
     match &options.filter {
+        None if options.compare.is_some() && table.rows.is_empty() => print("nothing differs\n"),
         Some(word) if table.rows.is_empty() => {
             print(&format!("none: \"{}\" selects nothing at present\n", Shown::line(word)))
         }

@@ -21,7 +21,13 @@ pub(super) fn check(options: &cli::Show) -> Result<(), Failed> {
     if options.function.is_some() && own {
         return wrong(format!("{what} are those of the whole; --function goes with the tables of functions"));
     }
+    if options.compare.is_some() && what != "routes" {
+        return wrong(format!("--compare goes with routes, not {what}; write weir show routes --compare linux"));
+    }
     match &options.filter {
+        Some(word) if options.compare.is_some() => {
+            wrong(format!("all routes are compared, and \"{word}\" selects none of them; leave it out"))
+        }
         Some(word) if what == "version" => {
             wrong(format!("there is one version, and \"{word}\" selects nothing of it; write weir show version"))
         }

@@ -9,6 +9,7 @@ use weir_table::lpm4::Lookup4;
 use crate::fast::bad::{ways_of_checks, with_reasons};
 use crate::fast::classify::{Family, Frame, answers_verdicts, classify};
 use crate::fast::examine::Examiner;
+use crate::fast::inlet::InletKeys;
 use crate::fast::lookups::Lookups;
 use crate::fast::punt::{PuntPolicer, PuntReason, Punts};
 use crate::fast::received::{Entered, Received};
@@ -27,6 +28,8 @@ with_reasons! { ways_of_checks {
         Local => way "local",
         /// Has IP options, or hop-by-hop options: the slow path carries them out.
         Options => way "options",
+        /// A control protocol of its link, for Linux, which speaks for the VRF.
+        Host => way "host",
         /// Its TTL or hop limit ends here: the slow path answers with Time Exceeded.
         TtlExpired => way "ttl-expired",
         /// From a link-local address to one beyond the link: the slow path answers so.
@@ -40,6 +43,8 @@ with_reasons! { ways_of_checks {
         PolicedLocal => drop "punt-policed-local",
         /// More at the end of their TTL or hop limit than the slow path takes from a worker.
         PolicedTtlExpired => drop "punt-policed-ttl-expired",
+        /// More of control protocols of links than the slow path takes from a worker.
+        PolicedHost => drop "punt-policed-host",
         /// More with IP options, or hop-by-hop options, than the slow path takes from a worker.
         PolicedOptions => drop "punt-policed-options",
         /// More from link-local addresses to others than the slow path takes from a worker.
@@ -53,6 +58,7 @@ impl Punts for Exit {
             Exit::Arp => (PuntReason::Arp, Exit::PolicedArp),
             Exit::Nd => (PuntReason::Nd, Exit::PolicedNd),
             Exit::Local => (PuntReason::Local, Exit::PolicedLocal),
+            Exit::Host => (PuntReason::Host, Exit::PolicedHost),
             Exit::TtlExpired => (PuntReason::TtlExpired, Exit::PolicedTtlExpired),
             Exit::Options => (PuntReason::Options, Exit::PolicedOptions),
             Exit::BeyondScope => (PuntReason::BeyondScope, Exit::PolicedBeyondScope),
@@ -64,7 +70,7 @@ impl Punts for Exit {
 answers_verdicts!(Exit);
 
 /// The ways of [`Check`] to the slow path.
-pub(crate) const TO_THE_SLOW_PATH: [&str; 6] = ["arp", "nd", "local", "options", "ttl-expired", "beyond-scope"];
+pub(crate) const TO_THE_SLOW_PATH: [&str; 7] = ["arp", "nd", "local", "host", "options", "ttl-expired", "beyond-scope"];
 
 /// What a stage writes on a packet.
 #[derive(Clone, Copy)]
@@ -73,6 +79,8 @@ pub(crate) struct Keys {
     pub(crate) kind: Key<PuntReason>,
     /// What the next worker of a pipeline is told of it; there is none where one worker does all.
     pub(crate) known: Option<Key<Known>>,
+    /// What the function is told of it; there is nothing where no route leads into a function.
+    pub(crate) inlet: Option<InletKeys>,
 }
 
 /// Checks packets, so that others need only look up where they go.
@@ -155,7 +163,7 @@ fn find_out<T: Lookup4>(lookups: &Lookups<T>, packet: &Packet, port: u16) -> Res
     let vrf = ingress.vrf_of(frame.interface);
     match classify(packet, frame) {
         Ok(family) => Ok((frame.l3, Known { vrf, family })),
-        Err(finding) => Err(lookups.settle(finding, vrf, packet, frame.l3).into()),
+        Err(finding) => Err(lookups.settle(finding, vrf, packet, frame).into()),
     }
 }
 

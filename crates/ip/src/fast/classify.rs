@@ -54,6 +54,8 @@ pub(crate) enum Verdict {
     Nd,
     /// For the router, or for whoever listens on the link.
     Local,
+    /// For Linux: a control protocol of its link.
+    Host,
     /// It has options to be carried out.
     Options,
     /// Its TTL or hop limit ends here.
@@ -90,6 +92,7 @@ macro_rules! answers_verdicts {
                     Verdict::Arp => $exit::Arp,
                     Verdict::Nd => $exit::Nd,
                     Verdict::Local => $exit::Local,
+                    Verdict::Host => $exit::Host,
                     Verdict::Options => $exit::Options,
                     Verdict::TtlExpired => $exit::TtlExpired,
                     Verdict::BeyondScope => $exit::BeyondScope,
@@ -150,6 +153,11 @@ impl Frame {
 }
 
 impl Frame {
+    /// What it says that it carries.
+    pub(crate) fn ethertype(self) -> u16 {
+        self.ethertype
+    }
+
     /// Whether it says that it carries IPv4.
     pub(crate) fn is_four(self) -> bool {
         self.ethertype == ethernet::IPV4

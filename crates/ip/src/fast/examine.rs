@@ -28,11 +28,14 @@ pub(crate) struct Examiner {
     pub(crate) vrfs: Vrfs,
     /// Whether there was IPv6 in the last batch: then it is looked for first.
     pub(crate) expects_six: bool,
+    /// Whether all packets of the last batch belonged to one interface with tags: then it is expected of the next one.
+    pub(crate) expects_one: bool,
 }
 
 impl Examiner {
     pub(crate) fn new(kernel: Kernel) -> Examiner {
-        Examiner { checker: Checker::new(kernel), six: Six::default(), vrfs: Vrfs::default(), expects_six: false }
+        let (checker, six, vrfs) = (Checker::new(kernel), Six::default(), Vrfs::default());
+        Examiner { checker, six, vrfs, expects_six: false, expects_one: false }
     }
 
     /// Checks all packets; `ask` is told the destination address of each that is looked at as one of IPv4 as soon as it is known, `approach`

@@ -12,6 +12,7 @@ mod pass;
 
 use std::sync::Arc;
 
+use weir_net::nexthop::Inlet;
 use weir_packet::{Batch, LaneId, Packet};
 use weir_simd::Kernel;
 use weir_stage::{Declaration, Out, Stage};
@@ -20,8 +21,8 @@ use weir_wire::{Ethernet, View};
 
 use crate::fast::bad::{ways_of_checks, with_reasons};
 use crate::fast::check::Keys;
-use crate::fast::checker::{common_port, may_be_tagged};
-use crate::fast::classify::{Family, Frame, answers_verdicts, classify};
+use crate::fast::checker::{common_port, may_be_tagged, reach};
+use crate::fast::classify::{Family, Finding, Frame, answers_verdicts, classify};
 use crate::fast::examine::{Examiner, Good};
 use crate::fast::lookups::{Lookups, arrived, l3_of};
 use crate::fast::path::Path;
@@ -45,6 +46,8 @@ with_reasons! { ways_of_checks {
         Local => way "local",
         /// Has IP options, or hop-by-hop options: the slow path carries them out.
         Options => way "options",
+        /// A control protocol of its link, for Linux, which speaks for the VRF.
+        Host => way "host",
         /// Its TTL or hop limit ends here: the slow path answers with Time Exceeded.
         TtlExpired => way "ttl-expired",
         /// No route leads there: the slow path answers with Network Unreachable, or No Route.
@@ -55,6 +58,8 @@ with_reasons! { ways_of_checks {
         BeyondScope => way "beyond-scope",
         /// Longer than the next hop's MTU: the slow path takes it apart, or answers with Fragmentation Needed or Packet Too Big.
         TooBig => way "too-big",
+        /// Its route leads into the function.
+        Function => way "function",
     } {
         /// To the broadcast or network address of a connected network (RFC 2644).
         DirectedBroadcast => drop "directed-broadcast",
@@ -80,6 +85,8 @@ with_reasons! { ways_of_checks {
         PolicedBeyondScope => drop "punt-policed-beyond-scope",
         /// More beyond the next hop's MTU than the slow path takes from a worker.
         PolicedTooBig => drop "punt-policed-too-big",
+        /// More of control protocols of links than the slow path takes from a worker.
+        PolicedHost => drop "punt-policed-host",
         /// More with IP options, or hop-by-hop options, than the slow path takes from a worker.
         PolicedOptions => drop "punt-policed-options",
     }
@@ -88,8 +95,19 @@ with_reasons! { ways_of_checks {
 answers_verdicts!(Exit);
 
 /// The ways of [`Forward`] to the slow path.
-pub(crate) const TO_THE_SLOW_PATH: [&str; 10] =
-    ["unresolved", "arp", "nd", "local", "options", "ttl-expired", "no-route", "rejected", "beyond-scope", "too-big"];
+pub(crate) const TO_THE_SLOW_PATH: [&str; 11] = [
+    "unresolved",
+    "arp",
+    "nd",
+    "local",
+    "host",
+    "options",
+    "ttl-expired",
+    "no-route",
+    "rejected",
+    "beyond-scope",
+    "too-big",
+];
 
 /// The fast path. It checks packets itself, or, as the later part of one that is `PARTED`, is handed those that passed
 /// [`Check`](crate::fast::check::Check).
@@ -100,6 +118,14 @@ pub(crate) struct Forward<T, const PARTED: bool = false> {
     keys: Keys,
     policer: PuntPolicer,
     is_counted: bool,
+}
+
+/// Where a packet goes on.
+enum Onto {
+    /// Out by a port.
+    Port(u8),
+    /// Into the function.
+    Function(Inlet),
 }
 
 /// What packets are looked up in and counted by.
@@ -126,7 +152,7 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
     #[inline(never)]
     fn sort_out(&mut self, batch: &mut Batch, mask: u64, (good, scope): (Good, Scope), out: &mut Out<'_>) {
         let mut batch_policer = self.policer.batch(out.now());
-        let (shared, vrfs, key) = (&self.shared, &self.examiner.vrfs, self.keys.kind);
+        let (shared, vrfs, key, inlet_keys) = (&self.shared, &self.examiner.vrfs, self.keys.kind, self.keys.inlet);
         batch.each_in(mask, |slot, packet, lanes| {
             let known = |family| Known { vrf: vrfs.of(slot, scope), family };
             // What is good has its network header where the lane says, be it tagged or not.
@@ -134,10 +160,16 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
             let answer = match slot.bit() {
                 bit if good.four & bit != 0 => shared.forward_otherwise(packet, l3, known(Family::Four)),
                 bit if good.six & bit != 0 => shared.forward_otherwise(packet, l3, known(Family::Six)),
-                _ => shared.find_out(packet, lanes.port[slot]),
+                _ => shared.find_out(packet, lanes.port[slot], &mut lanes.l3[slot]),
             };
             match answer {
-                Ok(port) => out.answer_indexed(slot, port),
+                Ok(Onto::Port(port)) => out.answer_indexed(slot, port),
+                Ok(Onto::Function(inlet)) => {
+                    if let Some(keys) = inlet_keys {
+                        keys.note(lanes, slot, inlet);
+                    }
+                    out.answer(slot, Exit::Function);
+                }
                 Err(exit) => batch_policer.answer(exit, slot, lanes, key, out),
             }
         });
@@ -168,11 +200,13 @@ impl<T: Lookup4> Shared<T> {
     }
 
     /// What becomes of a valid packet that is not simply forwarded: its route leads to a group, or elsewhere.
-    fn forward_otherwise(&self, packet: &mut Packet, l3: usize, Known { vrf, family }: Known) -> Result<u8, Exit> {
+    fn forward_otherwise(&self, packet: &mut Packet, l3: usize, Known { vrf, family }: Known) -> Result<Onto, Exit> {
         let value = self.lookups.lookup(vrf, packet, l3, family);
         let place = self.lookups.place(packet, l3, family, value);
-        match self.lookups.fib.adjacency(place).action() {
+        let adjacency = self.lookups.fib.adjacency(place);
+        match adjacency.action() {
             Action::Forward => self.forward_or_trim(packet, l3, family, place),
+            Action::Function => self.hand_over(packet, place).ok_or(Exit::NoRoute),
             Action::NoRoute => Err(Exit::NoRoute),
             Action::Receive => Err(arrived(packet, l3, family).into()),
             Action::Glean => Err(Exit::Unresolved),
@@ -183,25 +217,50 @@ impl<T: Lookup4> Shared<T> {
         }
     }
 
+    /// Counts a packet whose route leads into the function; `None` if it leads elsewhere.
+    fn hand_over(&self, packet: &Packet, place: u32) -> Option<Onto> {
+        let path = self.path();
+        let inlet = path.fib.adjacency(place)?.inlet()?;
+        path.counters.count(place, 1, packet.len() as u64);
+        Some(Onto::Function(inlet))
+    }
+
+    /// The same of one that a router would not simply forward: what is for the function, the function looks at, be it at the end of its TTL or with
+    /// options.
+    fn find_function(&self, finding: Finding, packet: &Packet, (vrf, l3): (u16, usize)) -> Option<Onto> {
+        let family = match finding {
+            Finding::Options if packet.window::<1>(l3)[0] >> 4 == 4 => Family::Four,
+            Finding::Options => Family::Six,
+            Finding::LastHop(family) => family,
+            _ => return None,
+        };
+        let value = self.lookups.lookup(vrf, packet, l3, family);
+        self.hand_over(packet, self.lookups.place(packet, l3, family, value))
+    }
+
     /// Forwards a packet, if need be without what follows the IP packet.
-    fn forward_or_trim(&self, packet: &mut Packet, l3: usize, family: Family, place: u32) -> Result<u8, Exit> {
+    fn forward_or_trim(&self, packet: &mut Packet, l3: usize, family: Family, place: u32) -> Result<Onto, Exit> {
         let path = self.path();
         if let Some(port) = path.forward_of(family, packet, l3, place) {
-            return Ok(port);
+            return Ok(Onto::Port(port));
         }
         trim(packet, l3, family);
         let why_not = if path.is_closed(place) { Exit::PortDown } else { Exit::TooBig };
-        path.forward_of(family, packet, l3, place).ok_or(why_not)
+        path.forward_of(family, packet, l3, place).map(Onto::Port).ok_or(why_not)
     }
 
     /// What becomes of a packet that came in by `port`, of which it is to be found out.
-    fn find_out(&self, packet: &mut Packet, port: u16) -> Result<u8, Exit> {
+    fn find_out(&self, packet: &mut Packet, port: u16, lanes_l3: &mut u8) -> Result<Onto, Exit> {
         let ingress = self.lookups.fib.ingress();
         let frame = Frame::of(packet, port, ingress)?;
         let vrf = ingress.vrf_of(frame.interface);
+        *lanes_l3 = frame.l3 as u8;
         match classify(packet, frame) {
             Ok(family) => self.forward_otherwise(packet, frame.l3, Known { vrf, family }),
-            Err(finding) => Err(self.lookups.settle(finding, vrf, packet, frame.l3).into()),
+            Err(finding) => match self.find_function(finding, packet, (vrf, frame.l3)) {
+                Some(onto) => Ok(onto),
+                None => Err(self.lookups.settle(finding, vrf, packet, frame).into()),
+            },
         }
     }
 }
@@ -210,6 +269,7 @@ impl<T: Lookup4> Shared<T> {
 pub(crate) fn declaration(parted: bool, ports: usize, (keys, is_counted): (Keys, bool)) -> Declaration {
     let declaration = Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]);
     let declaration = keys.known.iter().fold(declaration, |declaration, known| declaration.reads(&[(*known).into()]));
+    let declaration = keys.inlet.iter().fold(declaration, |declaration, inlet| declaration.writes(&inlet.lanes()));
     match parted {
         // Who counts knows where network headers begin.
         false if is_counted => declaration.updates(&[LaneId::L3]).writes(&[keys.kind.into()]),
@@ -230,6 +290,7 @@ impl<T: Lookup4, const PARTED: bool> Stage for Forward<T, PARTED> {
             || {
                 let port = common_port(&batch.lanes.port);
                 match self.is_usual(batch, port) {
+                    true if reach(batch) <= pass::FEW => self.pass_few(batch, port, out),
                     true => self.pass(batch, port, out),
                     false => self.pass_others(batch, out),
                 }
@@ -244,6 +305,7 @@ impl Punts for Exit {
             Exit::Arp => (PuntReason::Arp, Exit::PolicedArp),
             Exit::Nd => (PuntReason::Nd, Exit::PolicedNd),
             Exit::Local => (PuntReason::Local, Exit::PolicedLocal),
+            Exit::Host => (PuntReason::Host, Exit::PolicedHost),
             Exit::Unresolved => (PuntReason::Unresolved, Exit::PolicedUnresolved),
             Exit::TtlExpired => (PuntReason::TtlExpired, Exit::PolicedTtlExpired),
             Exit::NoRoute => (PuntReason::NoRoute, Exit::PolicedNoRoute),

@@ -8,7 +8,8 @@ use weir_table::lpm4::Lookup4;
 use weir_table::lpm6::{Lookup6, Trie};
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, flow};
 
-use crate::fast::classify::{Family, Finding, Verdict, is_discovery};
+use crate::fast::classify::{Family, Finding, Frame, Verdict, is_discovery};
+use crate::fast::host::is_for_host;
 use crate::tables::fib::{self, Action, Fib, Leads};
 use crate::tables::prefixes::{PrefixReader, Readers};
 
@@ -21,6 +22,8 @@ pub(crate) struct Lookups<T> {
     pub(crate) fib: Arc<Fib>,
     /// What flows are hashed with.
     pub(crate) seed: u64,
+    /// Whether Linux speaks for a VRF, by its number.
+    pub(crate) hosts: Arc<[bool]>,
 }
 
 impl<T: Lookup4> Lookups<T> {
@@ -82,7 +85,12 @@ impl<T: Lookup4> Lookups<T> {
     }
 
     /// What becomes of a packet of a VRF of which this was found.
-    pub(crate) fn settle(&self, finding: Finding, vrf: u16, packet: &Packet, l3: usize) -> Verdict {
+    pub(crate) fn settle(&self, finding: Finding, vrf: u16, packet: &Packet, frame: Frame) -> Verdict {
+        let has_host = self.hosts.get(usize::from(vrf)).is_some_and(|has| *has);
+        if has_host && is_for_host(finding, packet, frame) {
+            return Verdict::Host;
+        }
+        let l3 = frame.l3;
         finding.settle(|family| {
             let place = self.fib.place(self.lookup(vrf, packet, l3, family), || 0);
             (self.fib.adjacency(place).action() == Action::Receive).then(|| arrived(packet, l3, family))

@@ -8,7 +8,7 @@ use weir_stage::{Out, Ways};
 /// Why a packet goes to the slow path: the content of a claimed lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum PuntReason {
+pub enum PuntReason {
     /// ARP.
     Arp = 0,
     /// Neighbour discovery (RFC 4861).
@@ -29,14 +29,37 @@ pub(crate) enum PuntReason {
     BeyondScope = 8,
     /// The route to it says that it is rejected.
     Rejected = 9,
+    /// Control protocols of a link, for Linux.
+    Host = 10,
     /// Made by the slow path itself; never punted.
-    Originated = 10,
+    Originated = 11,
     /// A copy of one that leaves by the port it came in by; not punted, but sampled.
-    TurnsRound = 11,
+    TurnsRound = 12,
+    /// From an address that its sender is not known to have: of functions that check that.
+    UnknownSource = 13,
+    /// A fragment of a packet that a function has to put together first.
+    Fragment = 14,
 }
 
-/// Kinds that are punted.
-const KINDS: usize = 10;
+impl PuntReason {
+    /// What the layer itself punts.
+    pub(crate) const OF_LAYER: [PuntReason; 11] = [
+        PuntReason::Arp,
+        PuntReason::Nd,
+        PuntReason::Local,
+        PuntReason::Unresolved,
+        PuntReason::TtlExpired,
+        PuntReason::NoRoute,
+        PuntReason::TooBig,
+        PuntReason::Options,
+        PuntReason::BeyondScope,
+        PuntReason::Rejected,
+        PuntReason::Host,
+    ];
+}
+
+/// Kinds that may be punted.
+const KINDS: usize = 15;
 
 impl From<u32> for PuntReason {
     fn from(value: u32) -> PuntReason {
@@ -51,7 +74,10 @@ impl From<u32> for PuntReason {
             7 => PuntReason::Options,
             8 => PuntReason::BeyondScope,
             9 => PuntReason::Rejected,
-            11 => PuntReason::TurnsRound,
+            10 => PuntReason::Host,
+            12 => PuntReason::TurnsRound,
+            13 => PuntReason::UnknownSource,
+            14 => PuntReason::Fragment,
             _ => PuntReason::Originated,
         }
     }
@@ -63,23 +89,24 @@ impl From<PuntReason> for u32 {
     }
 }
 
-/// Parts of the whole rate.
-const WHOLE: u64 = 32;
-
-/// How many parts of the whole rate a kind has. ARP, neighbour discovery and the router's own addresses have a quarter each, whatever else
-/// comes: without them a flood would take the neighbours and the operator's access with it. New neighbours have twice what is left for others.
-const fn share(kind: usize) -> u64 {
+/// How many parts of the whole rate a kind has beside the others. ARP, neighbour discovery, the router's own addresses and the control protocols
+/// of links have most, whatever else comes: without them a flood would take the neighbours, the operator's access and the routes with it; so it
+/// is with customers that are new. New neighbours have twice what is left for others. What is never punted has none.
+const fn share(kind: PuntReason) -> u64 {
     match kind {
-        0..3 => WHOLE / 4,
-        3 => 2,
+        PuntReason::Arp | PuntReason::Nd | PuntReason::Local | PuntReason::Host | PuntReason::UnknownSource => 8,
+        PuntReason::Unresolved => 2,
+        PuntReason::Originated | PuntReason::TurnsRound => 0,
         _ => 1,
     }
 }
 
-/// The rate of a kind, all together being `per_second`. Each may save up a tenth of a second, and at least 16 packets.
-fn rate(kind: usize, per_second: u64) -> Rate {
+/// The rate of a kind among those that a stage punts, all together being `per_second`. Each may save up a tenth of a second, and at least 16
+/// packets.
+fn rate(kind: PuntReason, punted: &[PuntReason], per_second: u64) -> Rate {
     const LEAST_BURST: u64 = 16;
-    let rate = per_second.saturating_mul(share(kind)) / WHOLE;
+    let whole: u64 = punted.iter().map(|kind| share(*kind)).sum();
+    let rate = per_second.saturating_mul(share(kind)) / whole.max(1);
     Rate::saving_a_tenth(rate.max(1), LEAST_BURST)
 }
 
@@ -87,26 +114,29 @@ fn rate(kind: usize, per_second: u64) -> Rate {
 /// is flooded.
 const LINK_KINDS: usize = 2;
 
-/// Polices what one worker hands to the slow path.
+/// Polices what one stage of a worker hands to the slow path.
 #[derive(Debug)]
-pub(crate) struct PuntPolicer {
-    kinds: [TokenBucket; KINDS],
+pub struct PuntPolicer {
+    /// None for kinds that the stage does not punt.
+    kinds: [Option<TokenBucket>; KINDS],
     /// By index of the port: half of what of a kind may pass in all.
     links: Box<[[TokenBucket; LINK_KINDS]]>,
 }
 
 impl PuntPolicer {
-    /// Lets `per_second` packets of all kinds together through, from ports with an index below `ports`.
-    pub(crate) fn new(per_second: u64, ports: usize) -> PuntPolicer {
-        let link = || std::array::from_fn(|kind| TokenBucket::new(rate(kind, per_second / 2), 0));
+    /// Lets `per_second` packets of all these kinds together through, and none of others, from ports with an index below `ports`.
+    pub fn new(punted: &[PuntReason], per_second: u64, ports: usize) -> PuntPolicer {
+        let bucket = |kind, per_second| TokenBucket::new(rate(kind, punted, per_second), 0);
+        let of = |kind: PuntReason| punted.contains(&kind).then(|| bucket(kind, per_second));
+        let link = || [PuntReason::Arp, PuntReason::Nd].map(|kind| bucket(kind, per_second / 2));
         PuntPolicer {
-            kinds: std::array::from_fn(|kind| TokenBucket::new(rate(kind, per_second), 0)),
+            kinds: std::array::from_fn(|kind| of(PuntReason::from(kind as u32))),
             links: (0..ports).map(|_| link()).collect(),
         }
     }
 
     /// What may pass of one batch at time `now`.
-    pub(crate) fn batch(&mut self, now: u64) -> BatchPolicer<'_> {
+    pub fn batch(&mut self, now: u64) -> BatchPolicer<'_> {
         BatchPolicer { policer: self, now, kinds: [None; KINDS], links: [None; LINK_KINDS] }
     }
 }
@@ -139,7 +169,7 @@ impl Left {
 /// What may still pass of a batch. Under a flood a packet costs a comparison or two: the clockwork of a bucket turns once per kind, or
 /// port, and batch.
 #[derive(Debug)]
-pub(crate) struct BatchPolicer<'p> {
+pub struct BatchPolicer<'p> {
     policer: &'p mut PuntPolicer,
     now: u64,
     kinds: [Option<Left>; KINDS],
@@ -149,13 +179,13 @@ pub(crate) struct BatchPolicer<'p> {
 
 impl BatchPolicer<'_> {
     /// Whether another packet of this kind may pass that came in by a port.
-    pub(crate) fn pass(&mut self, kind: PuntReason, port: u16) -> bool {
+    pub fn pass(&mut self, kind: PuntReason, port: u16) -> bool {
         self.has(kind) && self.pass_link(kind, port) && self.kinds.get_mut(kind as usize).is_some_and(pass_of)
     }
 
     /// Whether there is any left of a kind.
     fn has(&mut self, kind: PuntReason) -> bool {
-        let bucket = self.policer.kinds.get_mut(kind as usize);
+        let bucket = self.policer.kinds.get_mut(kind as usize).and_then(Option::as_mut);
         let (Some(left), Some(bucket)) = (self.kinds.get_mut(kind as usize), bucket) else { return false };
         left.get_or_insert_with(|| Left::of(bucket, self.now)).left > 0
     }
@@ -192,7 +222,7 @@ impl PuntPolicer {
 }
 
 /// Ways out of a stage, some of which lead to the slow path.
-pub(crate) trait Punts: Ways {
+pub trait Punts: Ways {
     /// What the slow path is asked for, and the reason if that is too much; `None` for drops.
     fn punted(self) -> Option<(PuntReason, Self)>;
 }
@@ -200,7 +230,7 @@ pub(crate) trait Punts: Ways {
 impl BatchPolicer<'_> {
     /// Answers for a packet that leaves by `exit`, or is dropped where that asks too much of the slow path.
     #[inline(always)]
-    pub(crate) fn answer<E: Punts>(
+    pub fn answer<E: Punts>(
         &mut self,
         exit: E,
         slot: Slot,
@@ -222,7 +252,7 @@ impl BatchPolicer<'_> {
 impl Drop for BatchPolicer<'_> {
     fn drop(&mut self) {
         for (bucket, left) in self.policer.kinds.iter_mut().zip(self.kinds) {
-            if let Some(left) = left {
+            if let (Some(bucket), Some(left)) = (bucket, left) {
                 left.settle(bucket, self.now);
             }
         }
@@ -236,18 +266,9 @@ impl Drop for BatchPolicer<'_> {
 mod tests {
     use super::*;
 
-    const ALL: [PuntReason; KINDS] = [
-        PuntReason::Arp,
-        PuntReason::Nd,
-        PuntReason::Local,
-        PuntReason::Unresolved,
-        PuntReason::TtlExpired,
-        PuntReason::NoRoute,
-        PuntReason::TooBig,
-        PuntReason::Options,
-        PuntReason::BeyondScope,
-        PuntReason::Rejected,
-    ];
+    const ALL: [PuntReason; 11] = PuntReason::OF_LAYER;
+    /// The parts that all of them have.
+    const WHOLE: u64 = 40;
 
     /// How many of `count` packets pass, in batches of 64, that come by ports in turn.
     fn passed(policer: &mut PuntPolicer, now: u64, kind: PuntReason, count: usize) -> usize {
@@ -270,20 +291,24 @@ mod tests {
             assert_eq!(PuntReason::from(u32::from(kind)), kind);
             assert_eq!(kind as usize, n);
         }
-        for kind in [PuntReason::Originated, PuntReason::TurnsRound] {
+        for kind in [PuntReason::Originated, PuntReason::TurnsRound, PuntReason::UnknownSource, PuntReason::Fragment] {
             assert_eq!(PuntReason::from(u32::from(kind)), kind);
+            assert!((kind as usize) < KINDS);
         }
-        assert!(!PuntPolicer::new(u64::MAX, 2).batch(0).pass(PuntReason::Originated, 0), "it is never punted");
-        assert_eq!((0..KINDS).map(share).sum::<u64>(), WHOLE, "the shares are the whole");
+        assert!(!PuntPolicer::new(&ALL, u64::MAX, 2).batch(0).pass(PuntReason::Originated, 0), "it is never punted");
+        assert_eq!(ALL.into_iter().map(share).sum::<u64>(), WHOLE, "the shares are the whole");
+        let mut learns = PuntPolicer::new(&[PuntReason::Arp, PuntReason::UnknownSource], 1_000, 1);
+        assert_eq!(passed_by(&mut learns, 0, PuntReason::UnknownSource, 500, &[0]), 50, "half of a tenth of a second");
+        assert_eq!(passed_by(&mut learns, 0, PuntReason::Local, 500, &[0]), 0, "nobody punts that");
     }
 
     #[test]
     fn a_flood_of_one_kind_leaves_the_others_their_share() {
-        let mut policer = PuntPolicer::new(32_000, 2);
+        let mut policer = PuntPolicer::new(&ALL, 40_000, 2);
         let second = 1_000_000_000;
         for kind in ALL {
             // A tenth of a second in the bucket.
-            let rate = 1_000 * share(kind as usize) as usize;
+            let rate = 1_000 * share(kind) as usize;
             assert_eq!(passed(&mut policer, second, kind, 5_000), rate / 10, "{kind:?}");
             assert_eq!(passed(&mut policer, second, kind, 64), 0);
         }
@@ -298,7 +323,7 @@ mod tests {
 
     #[test]
     fn kinds_in_one_batch_do_not_share() {
-        let mut policer = PuntPolicer::new(1, 2);
+        let mut policer = PuntPolicer::new(&ALL, 1, 2);
         let mut batch_policer = policer.batch(0);
         for n in 0..32 {
             assert!(ALL.into_iter().all(|kind| batch_policer.pass(kind, n % 2) == (n < 16)), "packet {n}");
@@ -307,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_smallest_rate_still_lets_something_through() {
-        let mut policer = PuntPolicer::new(1, 2);
+        let mut policer = PuntPolicer::new(&ALL, 1, 2);
         for kind in ALL {
             assert_eq!(passed(&mut policer, 0, kind, 100), 16);
         }
@@ -316,7 +341,7 @@ mod tests {
     #[test]
     fn a_flood_of_one_link_leaves_the_others_their_share_of_neighbours() {
         for kind in [PuntReason::Arp, PuntReason::Nd] {
-            let mut policer = PuntPolicer::new(28_000, 3);
+            let mut policer = PuntPolicer::new(&ALL, 35_000, 3);
             // A tenth of a second in the bucket: of 7,000 a second half may come by one port.
             assert_eq!(passed_by(&mut policer, 0, kind, 5_000, &[0]), 350);
             assert_eq!(passed_by(&mut policer, 0, kind, 340, &[1]), 340);
@@ -327,7 +352,7 @@ mod tests {
                 assert_eq!(passed_by(&mut policer, now, kind, 30, &[1, 2]), 30);
             }
         }
-        let mut policer = PuntPolicer::new(28_000, 1);
+        let mut policer = PuntPolicer::new(&ALL, 35_000, 1);
         assert_eq!(passed_by(&mut policer, 0, PuntReason::Local, 5_000, &[0]), 700, "others have no share of a link");
         assert_eq!(passed_by(&mut policer, 0, PuntReason::Nd, 5_000, &[7]), 700, "a port of another function");
     }

@@ -7,8 +7,10 @@ use weir_wire::{Ethernet, View};
 
 use crate::fast::checker::{common_port, may_be_tagged};
 use crate::fast::scope::{Scope, Vrfs};
+use crate::ingress::OneTag;
 use crate::tables::counters::WorkerCounters;
 use crate::tables::fib::Fib;
+use crate::tags::TAG_LEN;
 use crate::{Ingress, InterfaceId, NO_INTERFACE};
 
 /// One worker's counters of what came in, by number of the interface.
@@ -39,6 +41,17 @@ pub(crate) struct Entered {
     /// The mask of those for the interface whose tags they have; of packets without tags it is not known yet.
     pub(crate) ours: u64,
     pub(crate) scope: Scope,
+    /// The interface that all are expected to belong to, by one tag.
+    pub(crate) tag: Option<OneTag>,
+    /// Whether all have tags of one interface.
+    pub(crate) is_one: bool,
+}
+
+impl Entered {
+    /// Packets without tags.
+    pub(crate) fn untagged(port: Option<u16>, scope: Scope) -> Entered {
+        Entered { port, is_tagged: false, ours: 0, scope, tag: None, is_one: false }
+    }
 }
 
 /// Counts what comes in by interfaces, for a function that has packets before the layer and reads their tags itself.
@@ -73,6 +86,18 @@ pub struct Arrived {
     pub is_tagged: bool,
 }
 
+/// How the packets of a batch came in if all are like the first one, which has one tag, carries IPv4 and is for the interface of its tag; `None`
+/// if that is not so. Whether the others are like it is yet to be found out, and nothing is counted.
+#[inline(always)]
+pub(crate) fn expect_one(batch: &mut Batch, ingress: &Ingress) -> Option<Entered> {
+    let port = common_port(&batch.lanes.port)?;
+    let first = batch.slots().next()?;
+    let tag = ingress.port(port).one_tag(batch.get(first)?.window(0))?;
+    batch.lanes.l3.all_mut().fill((Ethernet::LEN + TAG_LEN) as u8);
+    let scope = Scope::One(ingress.vrf_of(tag.interface));
+    Some(Entered { port: Some(port), is_tagged: true, ours: batch.live(), scope, tag: Some(tag), is_one: true })
+}
+
 impl Received {
     pub(crate) fn new(counters: Arc<WorkerCounters>) -> Received {
         Received { places: counters.places(), counters }
@@ -96,18 +121,30 @@ impl Received {
             Some(port) => Scope::One(ingress.vrf_of_port(port)),
             None => vrfs.note_untagged(batch, ingress),
         };
-        Entered { port, is_tagged: false, ours: 0, scope }
+        Entered::untagged(port, scope)
     }
 
     /// The same for packets that may have tags; they are counted, too.
     #[inline(always)]
     fn enter_tagged(&self, batch: &mut Batch, common: Option<u16>, ingress: &Ingress, vrfs: &mut Vrfs) -> Entered {
-        let mut ours = 0;
+        // What a packet belongs to is read packet after packet: their lines are asked for all at once.
+        batch.each_ref(|_, packet| packet.prefetch_data());
+        let (ours, is_one) = self.enter_each(batch, batch.live(), ingress, vrfs);
+        let scope = if ingress.has_vrfs() { vrfs.scope(batch.live()) } else { Scope::One(0) };
+        Entered { port: common, is_tagged: true, ours, scope, tag: None, is_one }
+    }
+
+    /// Finds out by which interfaces the packets in `of` came in, which may have tags, and counts them: the mask of those for the interface
+    /// whose tags they have, and whether it is one interface.
+    #[inline(always)]
+    fn enter_each(&self, batch: &mut Batch, of: u64, ingress: &Ingress, vrfs: &mut Vrfs) -> (u64, bool) {
+        let (mut ours, mut runs) = (0, 0);
         let mut run = Run { interface: NO_INTERFACE, packets: 0, bytes: 0 };
         let mut port = NO_PORT;
         let mut view = ingress.port(port);
         let (has_vrfs, mut vrf) = (ingress.has_vrfs(), 0);
-        batch.each(
+        batch.each_in(
+            of,
             // Inlined, whatever the compiler thinks of its size: a call for each packet costs as much as all that it does.
             #[inline(always)]
             |slot, packet, lanes| {
@@ -122,18 +159,43 @@ impl Received {
                 if entered.interface != run.interface {
                     self.count(run);
                     run = Run { interface: entered.interface, packets: 0, bytes: 0 };
+                    runs += 1;
                     if has_vrfs {
                         vrf = ingress.vrf_of(entered.interface);
                     }
                 }
                 run.packets += 1;
                 run.bytes += packet.len() as u64;
-                vrfs.0[slot.index()] = vrf;
+                if has_vrfs {
+                    vrfs.0[slot.index()] = vrf;
+                }
             },
         );
         self.count(run);
-        let scope = if has_vrfs { vrfs.scope(batch.live()) } else { Scope::One(0) };
-        Entered { port: common, is_tagged: true, ours, scope }
+        (ours, runs == 1 && run.interface != NO_INTERFACE)
+    }
+
+    /// Counts the packets in `good`, which have so many bytes together, for the interface of their tag; of the others it is found out where
+    /// they belong.
+    #[inline(always)]
+    pub(crate) fn count_one(
+        &self,
+        batch: &mut Batch,
+        interface: InterfaceId,
+        (good, bytes): (u64, u64),
+        ingress: &Ingress,
+        vrfs: &mut Vrfs,
+    ) {
+        self.count(Run { interface, packets: good.count_ones().into(), bytes });
+        let rest = batch.live() & !good;
+        if rest != 0 {
+            self.enter_rest(batch, rest, ingress, vrfs);
+        }
+    }
+
+    #[inline(never)]
+    fn enter_rest(&self, batch: &mut Batch, rest: u64, ingress: &Ingress, vrfs: &mut Vrfs) {
+        _ = self.enter_each(batch, rest, ingress, vrfs);
     }
 
     /// Counts the packets of a batch, which have so many bytes together; those that may have tags are counted already.

@@ -155,7 +155,7 @@ fn add(control: &Control, name: String, arguments: &Value) -> Result<WantedInter
         _ => {}
     }
     let (vrf, mtu, enabled) = (vrf_of(control, arguments)?, mtu_of(arguments, None)?, state_of(arguments)?);
-    let fresh = Fresh { name, port, tags, vrf, mtu, enabled: enabled.unwrap_or(true), is_inlet: false };
+    let fresh = Fresh { name, port, tags, vrf, mtu, enabled: enabled.unwrap_or(true), tunnel: None };
     let addresses = addresses_of(control, arguments, &fresh, None)?;
     check_mtu(control, &fresh, &addresses)?;
     check_others(control, &fresh)?;

@@ -9,10 +9,10 @@ use weir_wire::MacAddr;
 use weir_wire::mld::{self, MAX_RECORDS};
 use weir_wire::nd::{ALL_NODES, RouterAdvertisement, group_mac};
 
-use super::{Exit, Turn};
+use super::{Call, Exit};
 use crate::InterfaceId;
 
-impl Turn<'_, '_> {
+impl Call<'_, '_> {
     /// Tells what is due; answers when something is the next time.
     pub(super) fn announce(&mut self) -> u64 {
         let now = self.out.now();

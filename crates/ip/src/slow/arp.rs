@@ -7,7 +7,7 @@ use weir_wire::arp::{ArpFields, FRAME_LEN, Operation};
 use weir_wire::{MacAddr, martian};
 
 use super::parcel::{Origin, Parcel};
-use super::{Exit, Turn};
+use super::{Call, Exit};
 use crate::InterfaceId;
 use crate::state::routing::Decision;
 
@@ -16,10 +16,10 @@ const LEAST_FRAME: usize = 60;
 
 const _: () = assert!(FRAME_LEN <= LEAST_FRAME);
 
-impl Turn<'_, '_> {
+impl Call<'_, '_> {
     /// An ARP packet came in.
     pub(super) fn arp(&mut self, parcel: Parcel) {
-        let Some(arp) = ArpFields::parse(parcel.ip()) else { return self.out.send(parcel.packet, Exit::ArpMalformed) };
+        let Some(arp) = ArpFields::parse(parcel.ip()) else { return self.end(parcel, Exit::ArpMalformed) };
         let mut events = Vec::new();
         let now = self.out.now();
         let heard = self.control.four.neighbors.arp_received(now, parcel.origin.interface, &arp, &mut events);
@@ -36,7 +36,7 @@ impl Turn<'_, '_> {
         };
         events.extend(answered_for);
         self.control.absorb(events);
-        self.out.send(parcel.packet, exit);
+        self.end(parcel, exit);
     }
 
     /// The answer to a request for an address that is reached by another port (RFC 1027), where that is wanted.
@@ -56,6 +56,8 @@ impl Turn<'_, '_> {
     pub(super) fn is_behind<A: Family>(&self, origin: Origin, target: A) -> bool {
         let is_elsewhere = || match self.control.routing.decide(origin.vrf, target.into(), || 0) {
             Decision::Via(next_hop) => next_hop.interface != origin.interface,
+            // The function has it, wherever it sends it on.
+            Decision::Into(_) => true,
             _ => false,
         };
         self.control.is_proxy(origin.interface) && target.is_source() && is_elsewhere()

@@ -10,31 +10,37 @@ use weir_packet::Held;
 use weir_wire::{Ipv4, View, checksum, ipv4};
 
 use super::parcel::{Origin, Parcel, ip_bytes_mut, is_of_link};
-use super::{Exit, HEADER, Turn};
+use super::{Call, Exit, HEADER};
 use crate::slow::answer::Trouble;
 use crate::state::routing::Decision;
 
-impl Turn<'_, '_> {
+impl Call<'_, '_> {
     /// A packet came that is for this router, as far as routes know; what counts on its link only is none of theirs.
     pub(super) fn arrive(&mut self, parcel: Parcel) {
+        if self.has_host(parcel.origin) {
+            return self.give_to_linux(parcel);
+        }
         let destination = parcel.header().map(|header| header.destination);
         match destination {
             Some(IpAddr::V6(group)) if is_of_link(group.into()) && !self.is_for_us(parcel.origin.interface, group) => {
                 let exit = if group.is_multicast() { Exit::NotListening } else { Exit::LinkLocal };
-                self.out.send(parcel.packet, exit);
+                self.end(parcel, exit);
             }
             Some(_) => self.deliver(parcel),
-            None => self.out.send(parcel.packet, Exit::Undecided),
+            None => self.end(parcel, Exit::Undecided),
         }
     }
 
     /// A packet came for one of the router's own addresses.
     pub(super) fn deliver(&mut self, parcel: Parcel) {
+        if self.has_host(parcel.origin) {
+            return self.give_to_linux(parcel);
+        }
         match Ipv4::view(parcel.ip()).map(Ipv4::is_fragment) {
             _ if parcel.is_six() => self.deliver_six(parcel, None),
             Some(true) => self.reassemble(parcel),
             Some(false) => self.deliver_four(parcel, None),
-            None => self.out.send(parcel.packet, Exit::Undecided),
+            None => self.end(parcel, Exit::Undecided),
         }
     }
 
@@ -58,7 +64,7 @@ impl Turn<'_, '_> {
         let bytes = whole.unwrap_or(parcel.ip());
         let sound = ipv4::payload(bytes).is_some_and(|message| message.len() >= 8 && checksum::is_valid(message));
         if !sound {
-            return self.out.send(parcel.packet, Exit::IcmpMalformed);
+            return self.end(parcel, Exit::IcmpMalformed);
         }
         let answered = match whole {
             None => self
@@ -67,7 +73,7 @@ impl Turn<'_, '_> {
             Some(whole) => echo_to(whole).and_then(|reply| self.reply_in_pieces(&parcel, &reply)),
         };
         let exit = answered.err().unwrap_or(Exit::EchoAnswered);
-        self.out.send(parcel.packet, exit);
+        self.end(parcel, exit);
     }
 
     /// The reply to an echo request, in a buffer of its own.
@@ -101,8 +107,11 @@ impl Turn<'_, '_> {
         self.send_pieces(request.origin, pieces)
     }
 
-    /// Bytes that the link carries by which packets to an address leave.
+    /// Bytes that the link carries by which packets to an address leave: of answers to a line, that one.
     fn mtu_towards(&self, origin: Origin, destination: IpAddr) -> Option<u16> {
+        if let Some(line) = origin.line {
+            return self.control.lines.link(line).map(|link| link.mtu);
+        }
         let interface = match is_of_link(destination) {
             true => origin.interface,
             false => match self.control.routing.decide(origin.vrf, destination, || 0) {

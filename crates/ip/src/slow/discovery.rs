@@ -8,13 +8,17 @@ use weir_wire::nd::{self, Body, Message, RouterSolicitation};
 use weir_wire::{Ethernet, MacAddr, View};
 
 use super::parcel::{Origin, Parcel};
-use super::{Exit, Turn};
+use super::{Call, Exit};
 use crate::InterfaceId;
 
-impl Turn<'_, '_> {
+impl Call<'_, '_> {
     /// A message of neighbour discovery came in.
     pub(super) fn discovery(&mut self, parcel: Parcel) {
         let packet = parcel.ip();
+        let is_of_routers = nd::is_router_advertisement(packet) || nd::parse_router_solicitation(packet).is_some();
+        if is_of_routers && self.has_host(parcel.origin) && !self.control.advertises_on(parcel.origin.interface) {
+            return self.give_to_linux(parcel);
+        }
         let from = Ethernet::view(parcel.packet.packet().bytes()).map_or(MacAddr::ZERO, |header| header.source);
         let exit = if let Some(message) = nd::parse(packet) {
             self.neighbor_speaks(parcel.origin, from, &message)
@@ -27,7 +31,7 @@ impl Turn<'_, '_> {
         } else {
             Exit::NdMalformed
         };
-        self.out.send(parcel.packet, exit);
+        self.end(parcel, exit);
     }
 
     /// A neighbour asks for an address, or tells of one.

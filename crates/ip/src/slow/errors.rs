@@ -9,20 +9,20 @@ use weir_wire::extension::Fault;
 use weir_wire::{Ethernet, View};
 
 use super::parcel::{Header, Parcel, ip_bytes_mut};
-use super::{Exit, HEADER, Turn};
+use super::{Call, Exit, HEADER};
 use crate::slow::answer::{ErrorKind, Trouble};
 
-impl Turn<'_, '_> {
+impl Call<'_, '_> {
     /// Drops a packet and reports why to its source, if that may be done. One that was made here is only dropped.
     pub(super) fn refuse(&mut self, parcel: Parcel, trouble: Trouble, exit: Exit) {
         self.tell(&parcel, parcel.ip(), trouble);
-        self.out.send(parcel.packet, exit);
+        self.end(parcel, exit);
     }
 
     /// The same for the first fragment of `whole`, which was put together.
     pub(super) fn refuse_whole(&mut self, parcel: Parcel, whole: Option<&[u8]>, trouble: Trouble, exit: Exit) {
         self.tell(&parcel, whole.unwrap_or(parcel.ip()), trouble);
-        self.out.send(parcel.packet, exit);
+        self.end(parcel, exit);
     }
 
     /// The packet is dropped for its own reason, whether or not its source hears of it.
@@ -39,7 +39,7 @@ impl Turn<'_, '_> {
     pub(super) fn refuse_fault(&mut self, parcel: Parcel, whole: Option<&[u8]>, fault: Fault) {
         match icmp6::Problem::of_fault(fault) {
             Some(problem) => self.refuse_whole(parcel, whole, Trouble::Six(problem), Exit::BadExtension),
-            None => self.out.send(parcel.packet, Exit::BadExtension),
+            None => self.end(parcel, Exit::BadExtension),
         }
     }
 
@@ -65,13 +65,15 @@ impl Turn<'_, '_> {
         let header = Header::of(quote)?;
         let now = self.out.now();
         match (header.source, header.destination) {
-            (IpAddr::V4(back), IpAddr::V4(_)) => {
+            (IpAddr::V4(back), IpAddr::V4(asked)) => {
                 let problem = trouble.four()?;
                 let addresses = self.control.four.addresses(about.origin.vrf);
-                icmp::may_report(quote, link_group, |address| addresses.is_broadcast(address)).ok()?;
-                let source = self.source_to_four(about.origin, back)?;
+                let lines = &self.control.lines;
+                let is_broadcast = |address| addresses.is_broadcast(address) || lines.is_broadcast(address);
+                icmp::may_report(quote, link_group, is_broadcast).ok()?;
+                let source = self.source_to_four(about.origin, back, asked)?;
                 let (kind, reason) = ErrorKind::of(problem);
-                let may = self.control.may_send_error(kind, now);
+                let may = self.control.may_tell(about.origin.line, kind, now);
                 let identification = may.then(|| self.control.next_identification())?;
                 let write = |out: &mut [u8]| icmp::write_error(problem, quote, source, identification, out);
                 Some((self.made(about, icmp::MAX_ERROR, write)?, reason))
@@ -83,7 +85,7 @@ impl Turn<'_, '_> {
                 }
                 let source = self.source_to_six(about.origin, back, asked)?;
                 let (kind, reason) = ErrorKind::of_six(problem)?;
-                let may = self.control.may_send_error(kind, now);
+                let may = self.control.may_tell(about.origin.line, kind, now);
                 let write = |out: &mut [u8]| icmp6::write_error(problem, quote, source, out);
                 let error = if may { self.made(about, icmp6::MAX_ERROR, write) } else { None };
                 Some((error?, reason))

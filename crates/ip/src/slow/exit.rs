@@ -7,6 +7,10 @@ weir_stage::ways! {
         Undecided => way "undecided",
         /// A packet that the slow path made has to wait for a neighbour: it comes back to be held.
         Again => again "again",
+        /// Of a line, and can go on: for the function, which knows how.
+        Line => way "line",
+        /// A route leads into the function: options were carried out, or it was made here.
+        Function => way "function",
 
         /// An ARP request for one of the router's addresses (or, by proxy, another's), which was answered.
         ArpAnswered => consume "arp-answered",
@@ -24,6 +28,8 @@ weir_stage::ways! {
         RouterSolicited => consume "router-solicited",
         /// A router asks for multicast listeners, and is answered soon.
         MldAnswered => consume "mld-answered",
+        /// For the router itself, or for whoever listens on the link: Linux has it, which speaks for the VRF.
+        Delivered => consume "delivered",
         /// An ICMP echo request to one of the router's own addresses, which was answered.
         EchoAnswered => consume "echo-answered",
         /// Taken apart into fragments.
@@ -114,6 +120,8 @@ weir_stage::ways! {
         EchoUnanswered => drop "echo-unanswered",
         /// An ICMP message to the router itself whose checksum is wrong, that is cut short, or not valid otherwise.
         IcmpMalformed => drop "local-icmp-malformed",
+        /// For Linux, which is not there, or has not taken what was handed to it before.
+        HostFull => drop "linux-full",
         /// There was no buffer for an answer or a fragment.
         NoBuffer => drop "no-buffer",
 
@@ -141,6 +149,8 @@ weir_stage::ways! {
         RouterAdvertisement => create "router-advertisement",
         /// Tells routers which multicast groups this one listens to (RFC 3810).
         MldReport => create "mld-report",
+        /// Sent by Linux, which speaks for the VRF.
+        FromLinux => create "from-linux",
         /// Answers an ICMP echo request.
         EchoReply => create "echo-reply",
         /// A piece of a packet that was longer than the MTU.

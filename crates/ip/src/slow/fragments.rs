@@ -8,16 +8,16 @@ use weir_net::reassembly::{self, Piece, Verdict, Whole};
 use weir_wire::{Ipv4, View, ipv6};
 
 use super::parcel::{Parcel, is_of_link};
-use super::{Exit, Turn};
+use super::{Call, Exit};
 use crate::InterfaceId;
 use crate::slow::answer::Trouble;
 
-/// What the fragments of one packet have in common: of other packets that are alike, but from another link or in another VRF, nothing is
-/// taken.
+/// What the fragments of one packet have in common: of other packets that are alike, but from another link or line, or in another VRF,
+/// nothing is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Original {
-    Four(VrfId, Whole),
-    Six(VrfId, Whole6),
+    Four(VrfId, Option<u32>, Whole),
+    Six(VrfId, Option<u32>, Whole6),
     /// From or to an address that counts on its link only.
     OnLink(InterfaceId, Whole6),
 }
@@ -31,7 +31,7 @@ enum Fragment {
     Bad(Option<Trouble>),
 }
 
-impl Turn<'_, '_> {
+impl Call<'_, '_> {
     /// A fragment came for one of the router's own addresses. Once all are there, the first one stands for the whole packet.
     pub(super) fn reassemble(&mut self, fragment: Parcel) {
         let now = self.out.now();
@@ -39,15 +39,15 @@ impl Turn<'_, '_> {
             Fragment::Piece(original, piece) => (original, piece),
             Fragment::Atomic => return self.put_together(vec![fragment]),
             Fragment::Bad(Some(trouble)) => return self.refuse(fragment, trouble, Exit::FragmentMalformed),
-            Fragment::Bad(None) => return self.out.send(fragment.packet, Exit::FragmentMalformed),
+            Fragment::Bad(None) => return self.end(fragment, Exit::FragmentMalformed),
         };
         match self.fragments.add(now, original, piece, fragment) {
             Verdict::Kept => {}
             Verdict::Complete(fragments) => self.put_together(fragments),
-            Verdict::Duplicate(fragment) => self.out.send(fragment.packet, Exit::FragmentDuplicate),
-            Verdict::Overlap(fragments) => self.end(fragments, Exit::FragmentOverlap),
-            Verdict::Full(fragment) => self.out.send(fragment.packet, Exit::FragmentQueueFull),
-            Verdict::TooMany(fragments) => self.end(fragments, Exit::FragmentQueueFull),
+            Verdict::Duplicate(fragment) => self.end(fragment, Exit::FragmentDuplicate),
+            Verdict::Overlap(fragments) => self.end_all(fragments, Exit::FragmentOverlap),
+            Verdict::Full(fragment) => self.end(fragment, Exit::FragmentQueueFull),
+            Verdict::TooMany(fragments) => self.end_all(fragments, Exit::FragmentQueueFull),
         }
     }
 
@@ -57,16 +57,16 @@ impl Turn<'_, '_> {
         let packet = if is_six { join6(pieces) } else { reassembly::join(pieces) };
         let Some(packet) = packet else {
             // Its header has grown by options that the first fragment does not have, so that it is too long after all.
-            return self.end(fragments, Exit::FragmentMalformed);
+            return self.end_all(fragments, Exit::FragmentMalformed);
         };
         let mut fragments = fragments.into_iter();
         let Some(first) = fragments.next() else { return };
-        self.end(fragments, Exit::Reassembled);
+        self.end_all(fragments, Exit::Reassembled);
         self.deliver_whole(first, Some(&packet));
     }
 
-    fn end(&mut self, fragments: impl IntoIterator<Item = Parcel>, exit: Exit) {
-        fragments.into_iter().for_each(|fragment| self.out.send(fragment.packet, exit));
+    fn end_all(&mut self, fragments: impl IntoIterator<Item = Parcel>, exit: Exit) {
+        fragments.into_iter().for_each(|fragment| self.end(fragment, exit));
     }
 
     /// Gives up packets that did not become whole in time; answers when it is to be called next.
@@ -77,7 +77,7 @@ impl Turn<'_, '_> {
                 // "an ICMP Time Exceeded message sent to the source host (if fragment zero has been received)".
                 match is_first(&fragment) {
                     true => self.refuse(fragment, Trouble::ReassemblyExceeded, Exit::FragmentTimeout),
-                    false => self.out.send(fragment.packet, Exit::FragmentTimeout),
+                    false => self.end(fragment, Exit::FragmentTimeout),
                 }
             }
         }
@@ -86,17 +86,18 @@ impl Turn<'_, '_> {
 }
 
 fn look_at(fragment: &Parcel) -> Fragment {
-    let origin = fragment.origin;
+    let (origin, line) = (fragment.origin, fragment.origin.line.map(|line| line.number));
     if !fragment.is_six() {
         let piece = Piece::of(fragment.ip());
-        return piece
-            .map_or(Fragment::Bad(None), |(whole, piece)| Fragment::Piece(Original::Four(origin.vrf, whole), piece));
+        return piece.map_or(Fragment::Bad(None), |(whole, piece)| {
+            Fragment::Piece(Original::Four(origin.vrf, line, whole), piece)
+        });
     }
     match part_of(fragment.ip()) {
         Ok(Part::Piece(whole, piece)) if is_of_a_link(fragment) => {
             Fragment::Piece(Original::OnLink(origin.interface, whole), piece)
         }
-        Ok(Part::Piece(whole, piece)) => Fragment::Piece(Original::Six(origin.vrf, whole), piece),
+        Ok(Part::Piece(whole, piece)) => Fragment::Piece(Original::Six(origin.vrf, line, whole), piece),
         Ok(Part::Atomic) => Fragment::Atomic,
         Err(bad) => Fragment::Bad(bad.problem().map(Trouble::Six)),
     }

@@ -9,6 +9,7 @@ use weir_wire::{Ipv4, Ipv6, MacAddr, View, flow};
 use super::HEADER;
 
 use crate::InterfaceId;
+use crate::lines::Line;
 
 /// Where a packet came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +20,18 @@ pub(super) struct Origin {
     pub(super) vrf: u16,
     /// It was made here: it loses no hop, and nobody is told when it cannot be sent.
     pub(super) is_own: bool,
+    /// The line that it is of.
+    pub(super) line: Option<Line>,
+    /// Who sent the frame, of packets from lines.
+    pub(super) station: MacAddr,
 }
 
 impl Origin {
+    /// That of a packet that came in by an interface of a VRF.
+    pub(super) const fn of(interface: InterfaceId, vrf: u16) -> Origin {
+        Origin { interface, vrf, is_own: false, line: None, station: MacAddr::ZERO }
+    }
+
     /// That of a packet that is made here because of one that came from there.
     pub(super) fn own(self) -> Origin {
         Origin { is_own: true, ..self }
@@ -36,7 +46,7 @@ impl Origin {
 
     /// The origin of a packet that was made here and came back.
     pub(super) fn from_mac(MacAddr([_, _, a, b, c, d]): MacAddr) -> Origin {
-        Origin { interface: u16::from_be_bytes([c, d]), vrf: u16::from_be_bytes([a, b]), is_own: true }
+        Origin::of(u16::from_be_bytes([c, d]), u16::from_be_bytes([a, b])).own()
     }
 }
 
@@ -150,7 +160,7 @@ mod tests {
     #[test]
     fn what_comes_back_still_knows_its_origin() {
         for (vrf, interface) in [(0, 0), (1, 0xfeff), (0xffff, 1), (0x1234, 0x5678)] {
-            let origin = Origin { interface, vrf, is_own: true };
+            let origin = Origin::of(interface, vrf).own();
             assert_eq!(Origin::from_mac(origin.to_mac()), origin);
             assert!(!origin.to_mac().is_group());
         }

@@ -9,11 +9,11 @@ use weir_wire::nd::Redirect;
 use weir_wire::{Ethernet, View, ipv4};
 
 use super::parcel::{Header, Parcel};
-use super::{Exit, HEADER, Turn};
+use super::{Call, Exit, HEADER};
 use crate::slow::answer::{ErrorKind, Trouble};
 use crate::state::routing::Decision;
 
-impl Turn<'_, '_> {
+impl Call<'_, '_> {
     /// A copy came of a packet that leaves by the interface it came in by.
     pub(super) fn redirect(&mut self, copy: Parcel) {
         let redirect =

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use weir_net::fragment::{Fragments, Refused};
 use weir_net::neighbor::Resolution;
-use weir_net::nexthop::NextHop;
+use weir_net::nexthop::{Inlet, NextHop};
 use weir_net::rib::Discard;
 use weir_net::{Family, icmp};
 use weir_packet::Held;
@@ -12,29 +12,31 @@ use weir_wire::MacAddr;
 use weir_wire::extension::{self, Limits};
 
 use super::parcel::{Header, Parcel, ip_bytes_mut, is_of_link, take_hop};
-use super::{Exit, HEADER, NeighborKey, Turn};
+use super::{Call, Exit, HEADER, NeighborKey};
 use crate::fast::punt::PuntReason;
+use crate::lines::{Punt, Side};
 use crate::slow::answer::{Trouble, address_frame};
 use crate::state::Link;
 use crate::state::routing::Decision;
 
-impl Turn<'_, '_> {
+impl Call<'_, '_> {
     /// Forwards a packet: one in transit, or one that the router itself made.
     pub(super) fn route(&mut self, parcel: Parcel) {
-        let Some(header) = parcel.header() else { return self.out.send(parcel.packet, Exit::Undecided) };
+        let Some(header) = parcel.header() else { return self.end(parcel, Exit::Undecided) };
         if !parcel.origin.is_own && leaves_its_scope(header) {
             return self.beyond_scope(parcel);
         }
         match self.decide(&parcel, header.destination) {
             Decision::Via(next_hop) => self.route_via(parcel, next_hop, header),
+            Decision::Into(inlet) => self.hand_over(parcel, inlet),
             Decision::Local => self.deliver(parcel),
-            Decision::Broadcast => self.out.send(parcel.packet, Exit::DirectedBroadcast),
-            Decision::LinkLocal => self.out.send(parcel.packet, Exit::LinkLocal),
+            Decision::Broadcast => self.end(parcel, Exit::DirectedBroadcast),
+            Decision::LinkLocal => self.end(parcel, Exit::LinkLocal),
             Decision::NoRoute => self.no_route(parcel),
             Decision::Discard(discard) => self.discard(parcel, discard),
             Decision::Flood(interface) => match self.control.link(interface).filter(|link| link.up) {
                 Some(link) => self.leave(parcel, link, MacAddr::BROADCAST),
-                None => self.out.send(parcel.packet, Exit::PortDown),
+                None => self.end(parcel, Exit::PortDown),
             },
         }
     }
@@ -48,6 +50,20 @@ impl Turn<'_, '_> {
         }
     }
 
+    /// A route leads into the function, whose the packet is from here on.
+    fn hand_over(&mut self, mut parcel: Parcel, inlet: Inlet) {
+        self.told(&mut parcel, inlet);
+        self.out.send(parcel.packet, Exit::Function);
+    }
+
+    /// Notes what the function is told.
+    fn told(&self, parcel: &mut Parcel, inlet: Inlet) {
+        parcel.packet.set_l3(HEADER as u8);
+        if let Some(keys) = self.inlet {
+            keys.note_held(&mut parcel.packet, inlet);
+        }
+    }
+
     /// A route says that a packet goes nowhere.
     fn discard(&mut self, parcel: Parcel, discard: Discard) {
         let exit = match discard {
@@ -57,16 +73,28 @@ impl Turn<'_, '_> {
         };
         match Trouble::of(discard) {
             Some(trouble) => self.refuse(parcel, trouble, exit),
-            None => self.out.send(parcel.packet, exit),
+            None => self.end(parcel, exit),
         }
     }
 
     /// Sends a packet that the router itself made for `reason`, or, if its neighbour must be asked for first, lets it come
     /// back to be held. One that can not be sent anywhere is not made: the answer is false then.
     pub(super) fn originate(&mut self, parcel: Parcel, reason: Exit) -> bool {
+        if let Some(line) = parcel.origin.line.filter(|line| line.side == Side::From) {
+            return self.answer_line(parcel, line, reason);
+        }
         let destination = parcel.header().map(|header| header.destination);
         let decision = destination.map(|destination| (self.decide(&parcel, destination), destination));
+        if let Some((Decision::Into(inlet), _)) = decision {
+            let mut parcel = parcel;
+            self.told(&mut parcel, inlet);
+            self.out.emit(parcel.packet, Exit::Function, reason);
+            return true;
+        }
         let Some((Decision::Via(next_hop), destination)) = decision else { return self.unmake(parcel) };
+        if let Some(tunnel) = self.control.interfaces.tunnel(next_hop.interface) {
+            return self.originate_into(parcel, tunnel, reason);
+        }
         let Some(link) = self.control.link(next_hop.interface) else { return self.unmake(parcel) };
         let from = link.mac;
         let fits = parcel.packet.packet().len() <= HEADER + usize::from(link.mtu);
@@ -79,7 +107,7 @@ impl Turn<'_, '_> {
             }
             Resolution::Known(_) | Resolution::Pending => {
                 address_frame(packet.packet_mut(), from, origin.to_mac());
-                packet.set(self.kind, PuntReason::Originated);
+                packet.set(self.kind, Punt::from(PuntReason::Originated));
                 self.out.emit(packet, Exit::Again, reason);
                 true
             }
@@ -88,7 +116,7 @@ impl Turn<'_, '_> {
     }
 
     /// Gives back the buffer of a packet that can not be sent anywhere; false, for it was not sent.
-    fn unmake(&mut self, parcel: Parcel) -> bool {
+    pub(super) fn unmake(&mut self, parcel: Parcel) -> bool {
         self.out.unalloc(parcel.packet.into_packet());
         false
     }
@@ -105,38 +133,52 @@ impl Turn<'_, '_> {
         for parcel in self.waiting.take(station) {
             match failed {
                 true => self.refuse(parcel, Trouble::NoNeighbor, Exit::Unresolved),
-                false => self.out.send(parcel.packet, Exit::NeighborGone),
+                false => self.end(parcel, Exit::NeighborGone),
             }
         }
     }
 
-    fn resolve(&mut self, next_hop: NextHop, destination: IpAddr) -> Resolution {
+    pub(super) fn resolve(&mut self, next_hop: NextHop, destination: IpAddr) -> Resolution {
         let now = self.out.now();
         self.control.resolve(now, next_hop, destination)
     }
 
     fn route_via(&mut self, parcel: Parcel, next_hop: NextHop, header: Header) {
-        let Some(link) = self.control.link(next_hop.interface).filter(|link| link.up) else {
-            return self.out.send(parcel.packet, Exit::PortDown);
-        };
+        if let Some(tunnel) = self.control.interfaces.tunnel(next_hop.interface) {
+            return self.route_into(parcel, tunnel, header);
+        }
+        match self.control.link(next_hop.interface).filter(|link| link.up) {
+            Some(link) => self.route_over(parcel, (next_hop, header.destination), (link, link.mtu), header),
+            None => self.end(parcel, Exit::PortDown),
+        }
+    }
+
+    /// Sends a packet by a next hop, towards an address: its own, or the end of the tunnel in which it goes. `mtu` of it fit the link.
+    pub(super) fn route_over(
+        &mut self,
+        parcel: Parcel,
+        (next_hop, towards): (NextHop, IpAddr),
+        (link, mtu): (Link, u16),
+        header: Header,
+    ) {
         if !parcel.origin.is_own && header.hops <= 1 {
             return self.ttl_expired(parcel);
         }
-        if header.total > usize::from(link.mtu) && !header.may_be_fragmented {
-            let exit = if parcel.is_six() { Exit::TooBig } else { Exit::MustNotFragment };
-            return self.refuse(parcel, Trouble::TooBig { mtu: link.mtu }, exit);
+        if header.total > usize::from(mtu) && !header.may_be_fragmented {
+            return self.refuse_too_big(parcel, mtu);
         }
-        match self.resolve(next_hop, header.destination) {
-            Resolution::Known(mac) => self.leave(parcel, link, mac),
-            Resolution::Pending => {
-                let station = (next_hop.interface, next_hop.neighbor(header.destination));
+        match (self.resolve(next_hop, towards), parcel.origin.line) {
+            (Resolution::Known(_), Some(line)) => self.hand_on(parcel, line, mtu),
+            (Resolution::Known(mac), None) => self.leave(parcel, link, mac),
+            (Resolution::Pending, _) => {
+                let station = (next_hop.interface, next_hop.neighbor(towards));
                 if let Some(oldest) = self.waiting.push(station, parcel) {
-                    self.out.send(oldest.packet, Exit::QueueFull);
+                    self.end(oldest, Exit::QueueFull);
                 }
             }
-            Resolution::Failed => self.refuse(parcel, Trouble::NoNeighbor, Exit::Unresolved),
-            Resolution::NoRoom => self.out.send(parcel.packet, Exit::TableFull),
-            Resolution::NoPort => self.out.send(parcel.packet, Exit::PortDown),
+            (Resolution::Failed, _) => self.refuse(parcel, Trouble::NoNeighbor, Exit::Unresolved),
+            (Resolution::NoRoom, _) => self.end(parcel, Exit::TableFull),
+            (Resolution::NoPort, _) => self.end(parcel, Exit::PortDown),
         }
     }
 
@@ -147,7 +189,7 @@ impl Turn<'_, '_> {
             take_hop(ip_bytes_mut(frame));
         }
         address_frame(frame, link.mac, to);
-        let Some(Header { total, .. }) = parcel.header() else { return self.out.send(parcel.packet, Exit::Undecided) };
+        let Some(Header { total, .. }) = parcel.header() else { return self.end(parcel, Exit::Undecided) };
         if total > usize::from(link.mtu) {
             return self.leave_in_pieces(parcel, link);
         }
@@ -160,22 +202,22 @@ impl Turn<'_, '_> {
     }
 
     fn leave_in_pieces(&mut self, parcel: Parcel, link: Link) {
-        match self.pieces(&parcel, link) {
+        match self.pieces(&parcel, link.mtu) {
             Ok(pieces) => {
                 self.out.send(parcel.packet, Exit::Fragmented);
                 for piece in pieces {
                     self.send_by(piece, link.interface, Some(Exit::Piece));
                 }
             }
-            Err(exit) => self.out.send(parcel.packet, exit),
+            Err(exit) => self.end(parcel, exit),
         }
     }
 
     /// All fragments of an IPv4 packet, or none: half a packet is of no use to anybody.
-    fn pieces(&mut self, parcel: &Parcel, link: Link) -> Result<Vec<Held>, Exit> {
+    pub(super) fn pieces(&mut self, parcel: &Parcel, mtu: u16) -> Result<Vec<Held>, Exit> {
         let frame = parcel.packet.packet().bytes();
         let (Some(ethernet), now) = (frame.get(..HEADER), self.out.now()) else { return Err(Exit::Undecided) };
-        let fragments = Fragments::new(parcel.ip(), link.mtu).map_err(|refused| match refused {
+        let fragments = Fragments::new(parcel.ip(), mtu).map_err(|refused| match refused {
             Refused::DontFragment | Refused::MtuTooSmall => Exit::MustNotFragment,
             Refused::BeyondLongest => Exit::FragmentBeyond,
             Refused::Invalid => Exit::BadOptions,
@@ -199,7 +241,7 @@ impl Turn<'_, '_> {
 
     /// Options are looked at before anything else is done with their packet: those of IPv4, or the hop-by-hop ones of IPv6.
     pub(super) fn options(&mut self, parcel: Parcel) {
-        let Some(header) = parcel.header() else { return self.out.send(parcel.packet, Exit::Undecided) };
+        let Some(header) = parcel.header() else { return self.end(parcel, Exit::Undecided) };
         match header.destination {
             IpAddr::V4(destination) => self.options_four(parcel, destination),
             destination if is_of_link(destination) => self.arrive(parcel),

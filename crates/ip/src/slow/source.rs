@@ -7,9 +7,10 @@ use weir_net::InterfaceAddress;
 use weir_net::nexthop::NextHop;
 use weir_wire::nd::{ALL_NODES, ALL_ROUTERS, solicited_node};
 
-use super::Turn;
+use super::Call;
 use super::parcel::Origin;
 use crate::InterfaceId;
+use crate::lines::{Line, Side};
 use crate::state::Routable;
 use crate::state::routing::Decision;
 
@@ -17,7 +18,7 @@ use crate::state::routing::Decision;
 /// IPv4 to next hops with IPv6 addresses only (RFC 8950).
 const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 
-impl Turn<'_, '_> {
+impl Call<'_, '_> {
     /// The next hop back to an address.
     fn way_back(&self, origin: Origin, back: IpAddr) -> Option<NextHop> {
         match self.control.routing.decide(origin.vrf, back, || 0) {
@@ -54,7 +55,10 @@ impl Turn<'_, '_> {
     }
 
     /// What an IPv4 error comes from.
-    pub(super) fn source_to_four(&self, origin: Origin, back: Ipv4Addr) -> Option<Ipv4Addr> {
+    pub(super) fn source_to_four(&self, origin: Origin, back: Ipv4Addr, asked: Ipv4Addr) -> Option<Ipv4Addr> {
+        if let Some(line) = origin.line {
+            return self.control.lines.own_four(customer(line, back, asked));
+        }
         let has_way = self.way_back(origin, back.into()).is_some();
         self.source_to(origin, back).or(has_way.then_some(DUMMY))
     }
@@ -69,7 +73,12 @@ impl Turn<'_, '_> {
                 owners.iter().any(|owner| self.is_usable((*owner, asked)))
             }
         };
-        if is_own { Some(asked) } else { self.source_to(origin, back) }
+        match origin.line {
+            _ if is_own => Some(asked),
+            // It comes from where the packet was to leave (RFC 1812 section 4.3.2.4), too.
+            Some(line) => self.control.lines.own_six(customer(line, back, asked)),
+            None => self.source_to(origin, back),
+        }
     }
 
     /// The link-local address of an interface, once it is known to be nobody else's.
@@ -94,5 +103,13 @@ impl Turn<'_, '_> {
     pub(super) fn is_on_link(&self, interface: InterfaceId, address: Ipv6Addr) -> bool {
         let mut own = self.control.addresses_on::<Ipv6Addr>(interface).iter();
         address.is_link_local() || own.any(|own| own.is_on_link(address))
+    }
+}
+
+/// Which end of a packet between two addresses is that of who is on the line.
+const fn customer<A: Copy>(line: Line, source: A, destination: A) -> A {
+    match line.side {
+        Side::From => source,
+        Side::To => destination,
     }
 }

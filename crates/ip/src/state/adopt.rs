@@ -32,7 +32,7 @@ impl Control {
                 A::side_mut(self).neighbors.learn_again(now, id, address, mac, &mut events);
                 self.absorb(events);
             }
-            RouteSource::Connected | RouteSource::Config | RouteSource::Linux => {}
+            RouteSource::Connected | RouteSource::Config | RouteSource::Function | RouteSource::Linux => {}
         }
     }
 }

@@ -136,6 +136,11 @@ impl Control {
         Some(advertisement.to_frame())
     }
 
+    /// Whether hosts on the link of an interface are told of the router by Weir.
+    pub(crate) fn advertises_on(&self, id: InterfaceId) -> bool {
+        self.advertisements.contains_key(self.name_of(id))
+    }
+
     /// Lets an interface advertise from now on, or not any more, as it is configured and up.
     pub(crate) fn advertise_on(&mut self, id: InterfaceId, now: u64) {
         let told = self.advertisements.get(self.name_of(id));

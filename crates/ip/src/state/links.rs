@@ -173,12 +173,12 @@ impl Control {
         source: RouteSource,
         now: u64,
     ) -> Result<InterfaceId, Refused> {
-        let Fresh { name, port, tags, vrf, mtu, enabled, is_inlet } = &wanted.fresh;
+        let Fresh { name, port, tags, vrf, mtu, enabled, tunnel } = &wanted.fresh;
         if let Some(found) = self.interfaces.find(name) {
             let id = found.id;
             if (found.wanted.port, found.wanted.tags, found.wanted.vrf) == (*port, *tags, *vrf) {
                 self.ledger.sources.insert(id, source);
-                self.alter(id, *mtu, *enabled);
+                self.alter(id, *mtu, *enabled && !self.hosts.is_down(id));
                 self.set_addresses(id, &wanted.addresses, now);
                 return Ok(id);
             }
@@ -192,7 +192,7 @@ impl Control {
         self.ledger.sources.insert(id, source);
         self.ledger.before.insert(id, self.ledger.received.sum(id.into()));
         self.routing.forget_sent(id);
-        self.routing.set_inlet(id, *is_inlet);
+        self.routing.set_inlet(id, tunnel.is_some());
         if let Some(link) = self.link(id) {
             self.four.neighbors.set_port(id, link.mac);
             self.six.neighbors.set_port(id, link.mac);
@@ -227,6 +227,7 @@ impl Control {
         self.ledger.sources.remove(&id);
         self.ledger.automatic.remove(&id);
         self.ledger.waiting.remove(&id);
+        self.hosts.forget(id);
         self.ledger.gone.insert(id, gone.vrf);
         self.resolve_named(&gone.name);
     }
@@ -240,7 +241,12 @@ impl Control {
 
     /// Lets the numbers of interfaces that are gone be used again: no route leads there any more.
     pub(crate) fn give_numbers_back(&mut self) {
-        for (id, _) in std::mem::take(&mut self.ledger.gone) {
+        for (id, vrf) in std::mem::take(&mut self.ledger.gone) {
+            if self.hosts.holds(id) {
+                // A route of Linux's may lead there still: its service tells when none does.
+                self.ledger.gone.insert(id, vrf);
+                continue;
+            }
             self.interfaces.give_back(id);
         }
         self.interfaces.collect();
@@ -266,6 +272,9 @@ impl Control {
             self.interfaces.close(id);
         }
         self.routing.fib().note_change();
+        if self.hosts.are_any() {
+            self.hosts.note_change();
+        }
         self.ledger.changed.push_back(id);
     }
 

@@ -17,6 +17,9 @@ const AGAIN: u64 = 100_000_000;
 /// Prefixes that are told by name.
 const NAMED: usize = 3;
 
+/// Missing routes up to which those of Linux are kept in mind.
+const MOST_OF_LINUX: usize = 65_536;
+
 /// Whose route to what.
 type Key = (Network, RouteSource);
 
@@ -47,6 +50,16 @@ impl Missing {
                 self.next = 0;
             }
         }
+    }
+
+    /// The same for a route of Linux's, of which a flood could want any number: beyond a bound they are not kept in mind, and the next comparison
+    /// finds them.
+    pub(crate) fn replace_of_linux(&mut self, routing: &mut Routing, network: Network, hops: &[Hop]) {
+        if self.routes.len() < MOST_OF_LINUX {
+            return self.replace(routing, network, RouteSource::Linux, hops);
+        }
+        self.forget(network, RouteSource::Linux);
+        _ = routing.replace(network, RouteSource::Linux, hops);
     }
 
     /// Nobody wants this one any more, or it is there. Answers whether it was missing.

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use ipnet::{Ipv4Net, Ipv6Net};
-use weir_net::RouteSource;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use weir_net::nexthop::Inlet;
 use weir_net::rib::Hop;
+use weir_net::{RouteSource, VrfId};
 
+use crate::config::Function;
 use crate::state::Control;
 use crate::state::routing::{Network, Refusal};
 use crate::state::static_routes::{StaticRoute, is_among};
@@ -42,17 +44,21 @@ impl Via {
     pub(crate) fn interface(&self) -> Option<&str> {
         match self {
             Via::GatewayOn(_, interface) | Via::On(interface) => Some(interface),
-            Via::Gateway(_) | Via::Discard(_) => None,
+            Via::Gateway(_) | Via::Into(..) | Via::Discard(_) => None,
         }
     }
 
-    /// As routes have it. An interface that is not there is one whose link is down.
-    pub(crate) fn hop(&self, interfaces: &Interfaces) -> Hop {
+    /// As routes have it. An interface that is not there is one whose link is down; inlets were looked for when the route was checked.
+    pub(crate) fn hop(&self, interfaces: &Interfaces, function: &Function) -> Hop {
         let number = |name: &str| interfaces.find(name).map_or(NO_INTERFACE, |found| found.id);
         match self {
             Via::Gateway(gateway) => Hop::Via(*gateway),
             Via::GatewayOn(gateway, interface) => Hop::ViaOn(*gateway, number(interface)),
             Via::On(interface) => Hop::On(number(interface)),
+            Via::Into(name, argument) => Hop::Into(Inlet {
+                number: function.number(name).unwrap_or_default(),
+                argument: argument.unwrap_or(Inlet::NOBODY),
+            }),
             Via::Discard(discard) => Hop::Discard(*discard),
         }
     }
@@ -61,7 +67,7 @@ impl Via {
 impl Control {
     /// Adds a route or replaces the one that this source has.
     pub(crate) fn set_route(&mut self, network: Network, source: RouteSource, vias: &[Via]) -> Result<(), Refusal> {
-        let hops: Vec<Hop> = vias.iter().map(|via| via.hop(&self.interfaces)).collect();
+        let hops: Vec<Hop> = vias.iter().map(|via| via.hop(&self.interfaces, &self.function)).collect();
         self.routing.replace(network, source, &hops)?;
         self.missing.forget(network, source);
         self.named.note(network, source, vias);
@@ -70,7 +76,7 @@ impl Control {
 
     /// The same; where it is refused it is missing from now on.
     pub(crate) fn want_route(&mut self, network: Network, source: RouteSource, vias: &[Via]) {
-        let hops: Vec<Hop> = vias.iter().map(|via| via.hop(&self.interfaces)).collect();
+        let hops: Vec<Hop> = vias.iter().map(|via| via.hop(&self.interfaces, &self.function)).collect();
         self.missing.replace(&mut self.routing, network, source, &hops);
         self.named.note(network, source, vias);
     }
@@ -84,7 +90,7 @@ impl Control {
         Some(hops.into_iter().map(|hop| self.via_of(hop)).collect())
     }
 
-    fn hops_in_force(&self, (vrf, net): Network, source: RouteSource) -> Option<Vec<Hop>> {
+    pub(crate) fn hops_in_force(&self, (vrf, net): Network, source: RouteSource) -> Option<Vec<Hop>> {
         let rib = self.routing.rib();
         crate::state::routing::in_family!(net, prefix => {
             let route = rib.routes_to(vrf, prefix).find(|route| route.source() == source)?;
@@ -98,6 +104,9 @@ impl Control {
             Hop::Via(gateway) => Via::Gateway(gateway),
             Hop::ViaOn(gateway, interface) => Via::GatewayOn(gateway, self.name_of(interface).into()),
             Hop::On(interface) => Via::On(self.name_of(interface).into()),
+            Hop::Into(Inlet { number, argument }) => {
+                Via::Into(self.function.inlet(number).into(), (argument != Inlet::NOBODY).then_some(argument))
+            }
             Hop::Discard(discard) => Via::Discard(discard),
         }
     }
@@ -133,8 +142,24 @@ impl Control {
         self.named.0.retain(|(network, source), _| *source != RouteSource::Config || is_among(wanted, *network));
     }
 
+    /// Makes routes of the function lead into it, or takes them back.
+    pub(crate) fn set_function_routes(&mut self, changes: &[(VrfId, IpNet, Option<Inlet>)]) {
+        let source = RouteSource::Function;
+        for (vrf, net, inlet) in changes {
+            let network = (*vrf, *net);
+            match inlet {
+                Some(inlet) => self.missing.replace(&mut self.routing, network, source, &[Hop::Into(*inlet)]),
+                None => {
+                    self.missing.forget(network, source);
+                    // One that was missing is not there.
+                    _ = self.routing.remove(network, source);
+                }
+            }
+        }
+    }
+
     /// Adds routes of the configuration in a VRF, or replaces them.
-    pub(crate) fn replace_config_routes(&mut self, vrf: weir_net::VrfId, wanted: &[StaticRoute]) {
+    pub(crate) fn replace_config_routes(&mut self, vrf: VrfId, wanted: &[StaticRoute]) {
         let mut hops = Vec::new();
         for route in wanted {
             let network = (vrf, route.prefix);
@@ -145,7 +170,7 @@ impl Control {
                 continue;
             }
             hops.clear();
-            route.via.each(|via| hops.push(via.hop(&self.interfaces)));
+            route.via.each(|via| hops.push(via.hop(&self.interfaces, &self.function)));
             self.missing.replace(&mut self.routing, network, RouteSource::Config, &hops);
             self.named.forget(network, RouteSource::Config);
         }

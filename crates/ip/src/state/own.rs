@@ -26,12 +26,14 @@ pub(crate) fn nets(control: &Control, id: InterfaceId) -> Vec<IpNet> {
     let automatic = control.ledger.automatic(id);
     let four = control.addresses_on::<Ipv4Addr>(id).iter().map(|own| IpNet::from(own.net()));
     let six = control.addresses_on::<Ipv6Addr>(id).iter().filter(|own| Some(own.address()) != automatic);
-    four.chain(six.map(|own| IpNet::from(own.net()))).collect()
+    let all = four.chain(six.map(|own| IpNet::from(own.net())));
+    all.filter(|net| !control.hosts.is_of_linux(id, *net)).collect()
 }
 
 impl Control {
     /// Makes the addresses of an interface these. One with an address of IPv6 has a link-local one, too.
     pub(crate) fn set_addresses(&mut self, id: InterfaceId, wanted: &[IpNet], now: u64) {
+        let wanted = self.hosts.join(id, wanted);
         let four: Vec<Ipv4Net> = wanted.iter().copied().filter_map(<Ipv4Net as Prefix>::of).collect();
         let mut six: Vec<Ipv6Net> = wanted.iter().copied().filter_map(<Ipv6Net as Prefix>::of).collect();
         let mac = self.link(id).map(|link| link.mac);

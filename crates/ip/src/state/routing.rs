@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use weir_mem::Domain;
 use weir_mem::qsbr::Epoch;
-use weir_net::nexthop::{NextHop, NextHopId};
+use weir_net::nexthop::{Inlet, NextHop, NextHopId, Towards};
 use weir_net::rib::{Change, Discard, Hop, Limits, Retired, Rib, RouteError, Target};
 use weir_net::{RouteSource, VrfId};
 use weir_wire::MacAddr;
@@ -69,30 +69,32 @@ pub(crate) enum Decision {
     Flood(InterfaceId),
     /// By a next hop.
     Via(NextHop),
+    /// Into the function.
+    Into(Inlet),
 }
 
-/// A place that holds a next hop.
+/// A place that holds a next hop, or an inlet.
 #[derive(Clone, Copy, Debug)]
 struct NextHopUse {
-    next_hop: NextHop,
-    /// What the place had counted when the next hop came there.
+    towards: Towards,
+    /// What the place had counted when that came there.
     before: (u64, u64),
     /// Packets at the last look, to see whether it is used.
     seen: u64,
 }
 
 impl NextHopUse {
-    /// Of what the place has counted by now, what belongs to this next hop: packets and bytes.
+    /// Of what the place has counted by now, what belongs to this one: packets and bytes.
     fn since(&self, (packets, bytes): (u64, u64)) -> (u64, u64) {
         (packets.wrapping_sub(self.before.0), bytes.wrapping_sub(self.before.1))
     }
 }
 
-/// A next hop as shown.
+/// A next hop or an inlet as shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traffic {
     pub(crate) index: u32,
-    pub(crate) next_hop: NextHop,
+    pub(crate) towards: Towards,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
 }
@@ -110,7 +112,7 @@ pub(crate) struct Routing {
     macs: HashMap<(InterfaceId, IpAddr), MacAddr>,
     /// Interfaces that lead to their function.
     inlets: HashSet<InterfaceId>,
-    /// Next hops by number.
+    /// Next hops and inlets by number.
     next_hop_uses: BTreeMap<u32, NextHopUse>,
     /// What was sent by interfaces over next hops that are gone: packets and bytes.
     sent: HashMap<InterfaceId, (u64, u64)>,
@@ -325,10 +327,12 @@ impl Routing {
         let place = self.fib.place(table.lookup(destination), hash);
         let adjacency = self.fib.adjacency(place);
         match self.fib.next_hop_at(place) {
-            Some(number) => self
-                .next_hop_uses
-                .get(&number)
-                .map_or(Decision::NoRoute, |next_hop_use| Decision::Via(next_hop_use.next_hop)),
+            Some(number) => {
+                self.next_hop_uses.get(&number).map_or(Decision::NoRoute, |next_hop_use| match next_hop_use.towards {
+                    Towards::Link(next_hop) => Decision::Via(next_hop),
+                    Towards::Function(inlet) => Decision::Into(inlet),
+                })
+            }
             None => match adjacency.action() {
                 Action::Receive => Decision::Local,
                 Action::Broadcast => Decision::Broadcast,
@@ -337,7 +341,7 @@ impl Routing {
                 Action::Blackhole => Decision::Discard(Discard::Blackhole),
                 Action::Unreachable => Decision::Discard(Discard::Unreachable),
                 Action::Prohibit => Decision::Discard(Discard::Prohibit),
-                Action::NoRoute | Action::Glean => Decision::NoRoute,
+                Action::NoRoute | Action::Glean | Action::Function => Decision::NoRoute,
             },
         }
     }
@@ -367,11 +371,11 @@ impl Routing {
         self.unsettled.len()
     }
 
-    /// Next hops with what went by them.
+    /// Next hops and inlets with what went by them.
     pub(crate) fn traffic(&self) -> impl Iterator<Item = Traffic> {
         self.next_hop_uses.iter().map(|(&index, next_hop_use)| {
             let (packets, bytes) = next_hop_use.since(self.counters.sum(Leads::next_hop(index).value()));
-            Traffic { index, next_hop: next_hop_use.next_hop, packets, bytes }
+            Traffic { index, towards: next_hop_use.towards, packets, bytes }
         })
     }
 
@@ -396,7 +400,8 @@ impl Routing {
     /// Packets and bytes that went out by each of the `interfaces`.
     pub(crate) fn sent(&self, interfaces: impl Iterator<Item = InterfaceId>) -> HashMap<InterfaceId, (u64, u64)> {
         let mut all = self.sent.clone();
-        let traffic = self.traffic().map(|traffic| (traffic.next_hop.interface, (traffic.packets, traffic.bytes)));
+        let left = |traffic: Traffic| Some((traffic.towards.link()?.interface, (traffic.packets, traffic.bytes)));
+        let traffic = self.traffic().filter_map(left);
         let broadcasts = interfaces.map(|interface| (interface, self.broadcasts(interface)));
         for (interface, (packets, bytes)) in traffic.chain(broadcasts) {
             let (all_packets, all_bytes) = all.entry(interface).or_default();
@@ -417,9 +422,9 @@ impl Routing {
             }
             let (packets, _) = self.counters.sum(Leads::next_hop(index).value());
             if std::mem::replace(&mut next_hop_use.seen, packets) != packets
-                && let Some(gateway) = next_hop_use.next_hop.gateway
+                && let Some(NextHop { interface, gateway: Some(gateway) }) = next_hop_use.towards.link()
             {
-                used.push((next_hop_use.next_hop.interface, gateway));
+                used.push((interface, gateway));
             }
         }
         (used, self.next_look == 0)
@@ -451,21 +456,29 @@ impl Routing {
         refused
     }
 
-    fn set_next_hop(&mut self, id: NextHopId, now: Option<NextHop>) {
+    fn set_next_hop(&mut self, id: NextHopId, now: Option<Towards>) {
         let leads = Leads::next_hop(id.index());
         match now {
-            Some(next_hop) => {
+            Some(towards) => {
                 let before = self.counters.sum(leads.value());
-                self.next_hop_uses.insert(id.index(), NextHopUse { next_hop, before, seen: before.0 });
-                self.numbers.insert(next_hop, id);
-                self.fib.set(leads, self.adjacency_of(next_hop));
+                self.next_hop_uses.insert(id.index(), NextHopUse { towards, before, seen: before.0 });
+                let adjacency = match towards {
+                    Towards::Link(next_hop) => {
+                        self.numbers.insert(next_hop, id);
+                        self.adjacency_of(next_hop)
+                    }
+                    Towards::Function(inlet) => Adjacency::function(inlet),
+                };
+                self.fib.set(leads, adjacency);
             }
             None => {
                 // The place keeps its content for readers that are on their way to it.
-                if let Some(gone) = self.next_hop_uses.remove(&id.index()) {
-                    self.numbers.remove(&gone.next_hop);
+                if let Some(gone) = self.next_hop_uses.remove(&id.index())
+                    && let Some(next_hop) = gone.towards.link()
+                {
+                    self.numbers.remove(&next_hop);
                     let (packets, bytes) = gone.since(self.counters.sum(leads.value()));
-                    self.note_sent(gone.next_hop.interface, packets, bytes);
+                    self.note_sent(next_hop.interface, packets, bytes);
                 }
             }
         }
@@ -476,7 +489,7 @@ impl Routing {
             return Adjacency::forward(next_hop.interface, MacAddr::ZERO);
         }
         let mac = next_hop.gateway.and_then(|gateway| self.macs.get(&(next_hop.interface, gateway)));
-        mac.map_or(Adjacency::other(Action::Glean), |mac| Adjacency::forward(next_hop.interface, *mac))
+        mac.map_or(Adjacency::glean(next_hop.interface), |mac| Adjacency::forward(next_hop.interface, *mac))
     }
 
     /// Makes the table hold what is right for a prefix.
@@ -505,3 +518,6 @@ fn leads_of(target: Target) -> Leads {
         Target::Discard(discard) => Leads::discard(discard),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,14 @@
 //! The slow path answers ARP, and who asks for it in vain for some seconds takes the router for gone: so whatever takes long lets go
 //! after a piece, and who waits has its turn then.
 
+use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use weir_net::RouteSource;
+use weir_net::rib::Hop;
 
 use crate::load::Wanted;
 use crate::state::Control;
@@ -25,15 +27,15 @@ pub(crate) const LOOKED_THROUGH: u32 = 1 << 15;
 
 /// A value behind a lock that is handed on to who waits: a plain one could be taken again and again by who has just let it go.
 #[derive(Debug)]
-struct Turns<T> {
+struct FairLock<T> {
     /// Held by who is next.
     next: Mutex<()>,
     value: Mutex<T>,
 }
 
-impl<T> Turns<T> {
-    fn new(value: T) -> Turns<T> {
-        Turns { next: Mutex::new(()), value: Mutex::new(value) }
+impl<T> FairLock<T> {
+    fn new(value: T) -> FairLock<T> {
+        FairLock { next: Mutex::new(()), value: Mutex::new(value) }
     }
 
     /// Takes the value. A panic elsewhere does not make it unusable: every change keeps it whole.
@@ -46,7 +48,7 @@ impl<T> Turns<T> {
 /// What the control side knows, and what it is used for.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    control: Turns<Control>,
+    control: FairLock<Control>,
     /// The most that was worked on at once.
     longest: AtomicU64,
 }
@@ -61,7 +63,7 @@ pub(crate) struct Hold<'a> {
 
 impl Shared {
     pub(crate) fn new(control: Control) -> Shared {
-        Shared { control: Turns::new(control), longest: AtomicU64::new(0) }
+        Shared { control: FairLock::new(control), longest: AtomicU64::new(0) }
     }
 
     /// The most changes of routes for which others had to wait at once.
@@ -99,7 +101,7 @@ impl Drop for Hold<'_> {
 
 /// Becomes what a checked configuration wants, changing no more than differs, by and by.
 pub(crate) fn reconcile(shared: &Shared, wanted: Wanted, now: u64) {
-    let Wanted { general, interfaces, routes, neighbors } = wanted;
+    let Wanted { general, interfaces, routes, neighbors, lines } = wanted;
     lock(shared).reconcile_general(general, now);
     let gone = lock(shared).unwanted_interfaces(&interfaces);
     for id in gone {
@@ -109,6 +111,11 @@ pub(crate) fn reconcile(shared: &Shared, wanted: Wanted, now: u64) {
     let mut ids = Vec::with_capacity(interfaces.len());
     for piece in interfaces.chunks(CHANGES) {
         ids.extend(lock(shared).place_some(piece, now));
+    }
+    {
+        let mut control = lock(shared);
+        let Control { lines: known, interfaces, .. } = &mut *control;
+        known.set(lines.as_ref(), interfaces);
     }
     let neighbors = neighbors_on(&neighbors, &ids);
     let gone = lock(shared).unwanted_neighbors(&neighbors);
@@ -163,8 +170,48 @@ pub(crate) fn adopt(shared: &Shared, old: &Shared, now: u64) {
             }
         }
     }
+    adopt_routes_of_linux(shared, old);
     adopt_neighbors(shared, old, now);
     while lock(shared).catch_up(CHANGES) {}
+}
+
+/// Takes over routes of Linux's, where Linux speaks for the VRF still: they are there until its service has told all again.
+fn adopt_routes_of_linux(shared: &Shared, old: &Shared) {
+    let mut taken: Vec<(Network, Box<[Hop]>)> = Vec::new();
+    let (vrfs, ids) = {
+        let (now, before) = (lock(shared), lock(old));
+        let vrf = |name: &String| now.vrf(name).filter(|vrf| now.hosts.frames(*vrf).is_some());
+        let id = |one: &crate::Interface| Some((one.id, now.interfaces.find(one.name())?.id));
+        let ids: HashMap<_, _> = before.interfaces.iter().filter_map(id).collect();
+        (before.vrfs.iter().map(vrf).collect::<Vec<_>>(), ids)
+    };
+    if vrfs.iter().all(Option::is_none) {
+        return;
+    }
+    each_route(old, |control, network, source| {
+        let (before, net) = network;
+        let Some(vrf) = vrfs.get(usize::from(before)).copied().flatten().filter(|_| source == RouteSource::Linux)
+        else {
+            return;
+        };
+        let hops = control.hops_in_force(network, source).unwrap_or_default();
+        let here = |hop: Hop| match hop {
+            Hop::ViaOn(gateway, id) => ids.get(&id).map(|id| Hop::ViaOn(gateway, *id)),
+            Hop::On(id) => ids.get(&id).map(|id| Hop::On(*id)),
+            Hop::Discard(_) => Some(hop),
+            Hop::Via(_) | Hop::Into(_) => None,
+        };
+        let hops: Box<[Hop]> = hops.into_iter().filter_map(here).collect();
+        if !hops.is_empty() {
+            taken.push(((vrf, net), hops));
+        }
+    });
+    for piece in taken.chunks(CHANGES) {
+        let control = &mut *lock(shared);
+        for (network, hops) in piece {
+            control.missing.replace_of_linux(&mut control.routing, *network, hops);
+        }
+    }
 }
 
 /// Takes over neighbours that were added at run time or learned.
@@ -220,18 +267,18 @@ mod tests {
 
     #[test]
     fn who_waits_has_its_turn_before_who_comes_again() {
-        let turns = Turns::new(Vec::new());
+        let lock = FairLock::new(Vec::new());
         std::thread::scope(|scope| {
-            let mut held = turns.lock();
-            scope.spawn(|| turns.lock().push("who waited"));
+            let mut held = lock.lock();
+            scope.spawn(|| lock.lock().push("who waited"));
             // Until the other one is next.
-            while turns.next.try_lock().is_ok() {
+            while lock.next.try_lock().is_ok() {
                 std::thread::yield_now();
             }
             held.push("who began");
             drop(held);
-            turns.lock().push("who came again");
+            lock.lock().push("who came again");
         });
-        assert_eq!(*turns.lock(), ["who began", "who waited", "who came again"]);
+        assert_eq!(*lock.lock(), ["who began", "who waited", "who came again"]);
     }
 }

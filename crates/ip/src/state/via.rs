@@ -14,6 +14,7 @@ use weir_net::rib::Discard;
 /// | `192.0.2.9` | by this router, on whichever connected network of the VRF it is |
 /// | `fe80::9%lan` | by this router, on the link of the interface `lan`: needed for link-local addresses, and for interfaces of another VRF |
 /// | `%lan` | the destinations themselves are on the link of the interface `lan` |
+/// | `@lwaftr` | into the function, by the inlet of this name: so its prefixes are led to it from other VRFs, too |
 /// | `blackhole`, `unreachable`, `prohibit` | nowhere |
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Via {
@@ -23,6 +24,8 @@ pub enum Via {
     GatewayOn(IpAddr, Box<str>),
     /// On the link of an interface.
     On(Box<str>),
+    /// Into the function by one of its inlets, with what it is told; people do not tell it anything.
+    Into(Box<str>, Option<u32>),
     /// Nowhere.
     Discard(Discard),
 }
@@ -39,6 +42,8 @@ impl fmt::Display for Via {
             Via::Gateway(gateway) => gateway.fmt(f),
             Via::GatewayOn(gateway, interface) => write!(f, "{gateway}%{interface}"),
             Via::On(interface) => write!(f, "%{interface}"),
+            Via::Into(inlet, None) => write!(f, "@{inlet}"),
+            Via::Into(inlet, Some(argument)) => write!(f, "@{inlet}:{argument}"),
             Via::Discard(discard) => discard.fmt(f),
         }
     }
@@ -51,6 +56,13 @@ impl Scalar for Via {
     fn parse(text: &str) -> Result<Via, Malformed> {
         if let Some(discard) = Discard::ALL.into_iter().find(|discard| discard.name() == text) {
             return Ok(Via::Discard(discard));
+        }
+        if let Some(inlet) = text.strip_prefix('@') {
+            // Behind a colon stands what only functions say.
+            return match (INTERFACE_NAME.matches)(inlet) && !inlet.contains(':') {
+                true => Ok(Via::Into(inlet.into(), None)),
+                false => Err(no_next_hop()),
+            };
         }
         match text.split_once('%') {
             None => IpAddr::from_str(text).map(Via::Gateway).map_err(|_| no_next_hop()),
@@ -118,10 +130,11 @@ mod tests {
 
     #[test]
     fn next_hops_are_read_as_they_are_written() {
-        for text in ["192.0.2.9", "2001:db8::9", "fe80::9%lan.100", "192.0.2.9%lan", "%wan", "blackhole", "prohibit"] {
+        for text in ["192.0.2.9", "2001:db8::9", "fe80::9%lan.100", "192.0.2.9%lan", "%wan", "@lwaftr", "blackhole"] {
             assert_eq!(Via::parse(text).unwrap().to_string(), text);
         }
-        for text in ["", "192.0.2", "fe80::9%", "%", "%a b", "black", "192.0.2.0/24", "1%2%3"] {
+        for text in ["", "192.0.2", "fe80::9%", "%", "%a b", "black", "192.0.2.0/24", "1%2%3", "@", "@a b", "@lwaftr:7"]
+        {
             assert!(Via::parse(text).is_err(), "{text}");
         }
     }

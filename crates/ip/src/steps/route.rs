@@ -317,7 +317,8 @@ impl Make {
 
     fn stage_of<T: Lookup4 + 'static>(&self, table: &Arc<T>) -> Box<dyn Stage> {
         let seed = u64::from(self.config.hash_seed);
-        let lookups = Lookups { table: Arc::clone(table), readers: [].into(), fib: Arc::clone(&self.fib), seed };
+        let (readers, hosts, fib) = ([].into(), [].into(), Arc::clone(&self.fib));
+        let lookups = Lookups { table: Arc::clone(table), readers, fib, seed, hosts };
         Box::new(RoutingStage { lookups, checker: Checker::new(self.kernel), ways: self.config.next_hops.len() })
     }
 }

@@ -8,6 +8,15 @@
 //! bits 48..64  number of the interface to send by; from 0xff00 on, something else is to be done (`Action`)
 //! ```
 //!
+//! Where a route leads into a function, the lower bits are what the function is told, and which of its inlets it is:
+//!
+//! ```text
+//! bits  0..32  the argument
+//! bits 32..48  number of the inlet
+//! ```
+//!
+//! Where the next hop's Ethernet address is not known, the lowest 16 bits are the number of the interface that packets will leave by.
+//!
 //! The first places are not next hops but special adjacencies: no route, the router's own addresses, and so on. A place or group that no
 //! route leads to any more is used again only after a grace period.
 
@@ -16,7 +25,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use weir_mem::{HugeSlice, arena};
 use weir_net::group::BUCKETS;
-use weir_net::nexthop::NextHopStore;
+use weir_net::nexthop::{Inlet, NextHopStore};
 use weir_net::rib::Discard;
 use weir_wire::MacAddr;
 
@@ -29,7 +38,10 @@ const RESERVED: u32 = 16;
 /// Marks a group among the answers of the prefix table, whose values have 31 bits.
 pub(crate) const GROUP: u32 = 1 << 30;
 
-const _: () = assert!(NextHopStore::MAX_CAPACITY + RESERVED + (MAX_INTERFACES as u32) < GROUP);
+/// Bits of the number of a place, or of a group.
+pub(crate) const PLACE_BITS: u32 = 21;
+
+const _: () = assert!(NextHopStore::MAX_CAPACITY + RESERVED + (MAX_INTERFACES as u32) <= 1 << PLACE_BITS);
 
 /// What to do with packets to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +65,8 @@ pub(crate) enum Action {
     Unreachable = 7,
     /// A route says that nobody may go there.
     Prohibit = 8,
+    /// A route leads into a function.
+    Function = 9,
 }
 
 impl Action {
@@ -116,6 +130,34 @@ impl Adjacency {
         Adjacency::new(MAX_INTERFACES | action as u16, MacAddr::ZERO)
     }
 
+    /// Ask for the Ethernet address of a next hop on this interface.
+    pub(crate) fn glean(interface: InterfaceId) -> Adjacency {
+        let above = u64::from(MAX_INTERFACES | Action::Glean as u16);
+        Adjacency(above << 48 | u64::from(interface))
+    }
+
+    /// Hand it to a function.
+    pub(crate) fn function(inlet: Inlet) -> Adjacency {
+        let above = u64::from(MAX_INTERFACES | Action::Function as u16);
+        Adjacency(above << 48 | u64::from(inlet.number) << 32 | u64::from(inlet.argument))
+    }
+
+    /// Where into a function packets go, if that is what is to be done.
+    #[inline(always)]
+    pub(crate) const fn inlet(self) -> Option<Inlet> {
+        let is_function = (self.0 >> 48) as u16 == MAX_INTERFACES | Action::Function as u16;
+        if is_function { Some(Inlet { number: (self.0 >> 32) as u16, argument: self.0 as u32 }) } else { None }
+    }
+
+    /// The interface that packets leave by, as soon as the next hop's Ethernet address is known.
+    pub(crate) const fn towards(self) -> Option<InterfaceId> {
+        match self.action() {
+            Action::Forward => self.interface(),
+            Action::Glean => Some(self.0 as u16),
+            _ => None,
+        }
+    }
+
     fn new(above: u16, mac: MacAddr) -> Adjacency {
         let ([a, b, c, d, e, f], [g, h]) = (mac.0, above.to_le_bytes());
         Adjacency(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
@@ -141,6 +183,7 @@ impl Adjacency {
             6 => Action::Blackhole,
             7 => Action::Unreachable,
             8 => Action::Prohibit,
+            9 => Action::Function,
             _ => Action::NoRoute,
         }
     }
@@ -287,6 +330,23 @@ impl Fib {
         FibView { adjacencies: self.adjacencies.get(..places).unwrap_or_default(), egress: &self.egress }
     }
 
+    /// Whether an answer of the prefix table leads to a next hop, of whatever interface or function: neither nowhere nor here.
+    pub(crate) fn leads_on(&self, value: u32) -> bool {
+        let place = self.place(value, || 0);
+        self.next_hop_at(place).is_some() && self.adjacency(place).action() != Action::NoRoute
+    }
+
+    /// Whether an answer of the prefix table leads to a next hop by this interface, or, if several share the traffic, to one of them that does.
+    pub(crate) fn leads_out_by(&self, value: u32, interface: InterfaceId) -> bool {
+        let is_by =
+            |place: u32| self.next_hop_at(place).is_some() && self.adjacency(place).towards() == Some(interface);
+        if value & GROUP == 0 {
+            return is_by(value);
+        }
+        let group = self.groups.get((value & !GROUP) as usize);
+        group.is_some_and(|group| group.iter().any(|place| is_by(place.load(Ordering::Relaxed))))
+    }
+
     /// The number of the next hop at a place; `None` for special adjacencies and broadcasts.
     pub(crate) fn next_hop_at(&self, place: u32) -> Option<u32> {
         place.checked_sub(RESERVED).filter(|number| *number < self.next_hops)
@@ -317,12 +377,24 @@ mod tests {
         for interface in 0..MAX_INTERFACES {
             let adjacency = Adjacency::forward(interface, MacAddr([2, 3, 4, 5, 6, 7]));
             assert_eq!((adjacency.interface(), adjacency.action()), (Some(interface), Action::Forward));
-            assert_eq!(adjacency.front()[..6], [2, 3, 4, 5, 6, 7]);
+            assert_eq!((&adjacency.front()[..6], adjacency.inlet()), (&[2, 3, 4, 5, 6, 7][..], None));
         }
         let others = [Action::NoRoute, Action::Receive, Action::Broadcast, Action::Glean, Action::LinkLocal];
         for action in others.into_iter().chain(Discard::ALL.map(Action::of)) {
             let adjacency = Adjacency::other(action);
             assert_eq!((adjacency.interface(), adjacency.action()), (None, action));
+            assert_eq!(adjacency.inlet(), None);
+        }
+        for interface in [0, 1, MAX_INTERFACES - 1] {
+            let adjacency = Adjacency::glean(interface);
+            assert_eq!((adjacency.interface(), adjacency.action()), (None, Action::Glean));
+            assert_eq!((adjacency.towards(), Adjacency::other(Action::Receive).towards()), (Some(interface), None));
+        }
+        for (number, argument) in [(0, 0), (1, 7), (u16::MAX, u32::MAX), (0x1234, 0x8765_4321)] {
+            let inlet = Inlet { number, argument };
+            let adjacency = Adjacency::function(inlet);
+            assert_eq!((adjacency.interface(), adjacency.action()), (None, Action::Function));
+            assert_eq!(adjacency.inlet(), Some(inlet));
         }
     }
 

@@ -18,12 +18,12 @@ pub const ANOTHER: u64 = 10 * SECOND;
 /// Stations heard using own addresses, the last one for each.
 #[derive(Debug)]
 pub struct Duplicates<A = Ipv4Addr> {
-    stations: BTreeMap<(InterfaceId, A), Station>,
+    rivals: BTreeMap<(InterfaceId, A), Rival>,
 }
 
 impl<A> Default for Duplicates<A> {
     fn default() -> Self {
-        Duplicates { stations: BTreeMap::new() }
+        Duplicates { rivals: BTreeMap::new() }
     }
 }
 
@@ -41,7 +41,7 @@ pub struct Duplicate<A = Ipv4Addr> {
 }
 
 #[derive(Debug)]
-struct Station {
+struct Rival {
     mac: MacAddr,
     /// Heard so often since it was told of.
     times: u64,
@@ -52,38 +52,38 @@ struct Station {
 impl<A: Family> Duplicates<A> {
     /// A station with this MAC address was heard using an own address.
     pub fn heard(&mut self, interface: InterfaceId, address: A, mac: MacAddr) {
-        let station = self.stations.entry((interface, address)).or_insert(Station { mac, times: 0, told: None });
-        station.mac = mac;
-        station.times = station.times.saturating_add(1);
+        let rival = self.rivals.entry((interface, address)).or_insert(Rival { mac, times: 0, told: None });
+        rival.mac = mac;
+        rival.times = rival.times.saturating_add(1);
     }
 
     /// The address is not the router's any more.
     pub fn forget(&mut self, interface: InterfaceId, address: A) {
-        self.stations.remove(&(interface, address));
+        self.rivals.remove(&(interface, address));
     }
 
     /// What is to be told at `now` (nanoseconds).
     pub fn tell(&mut self, now: u64) -> Vec<Duplicate<A>> {
-        let due = self.stations.iter_mut().filter(|(_, station)| station.is_due(now));
-        due.map(|(&(interface, address), station)| {
-            station.told = Some((now, station.mac));
-            Duplicate { interface, address, mac: station.mac, times: std::mem::take(&mut station.times) }
+        let due = self.rivals.iter_mut().filter(|(_, rival)| rival.is_due(now));
+        due.map(|(&(interface, address), rival)| {
+            rival.told = Some((now, rival.mac));
+            Duplicate { interface, address, mac: rival.mac, times: std::mem::take(&mut rival.times) }
         })
         .collect()
     }
 
     /// Own addresses that another station was heard using.
     pub fn len(&self) -> usize {
-        self.stations.len()
+        self.rivals.len()
     }
 
     /// Whether nobody was heard.
     pub fn is_empty(&self) -> bool {
-        self.stations.is_empty()
+        self.rivals.is_empty()
     }
 }
 
-impl Station {
+impl Rival {
     fn is_due(&self, now: u64) -> bool {
         let waits = |(at, mac): (u64, MacAddr)| now.saturating_sub(at) < if mac == self.mac { AGAIN } else { ANOTHER };
         self.times > 0 && !self.told.is_some_and(waits)

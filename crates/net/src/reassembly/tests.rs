@@ -127,6 +127,28 @@ fn no_more_is_kept_than_there_is_room_for() {
     assert_eq!(none.add(0, whole(0), piece(0, 8, false), 'a'), Verdict::Full('a'));
 }
 
+#[test]
+fn room_is_made_by_what_has_waited_longest() {
+    let mut all = Reassembly::new(3);
+    assert!(!all.is_full(whole(0)));
+    let first = [(1, 0, 'a'), (2, 0, 'b'), (1, 16, 'c')];
+    for (now, (of, start, item)) in first.into_iter().enumerate() {
+        assert_eq!(all.add(now as u64, whole(of), piece(start, start + 8, false), item), Verdict::Kept);
+    }
+    assert!(all.is_full(whole(2)) && all.is_full(whole(3)));
+    assert_eq!(all.give_up_oldest(), Some(vec!['a', 'c']));
+    assert!(!all.is_full(whole(3)));
+    // What was given up for other reasons takes a place, though nothing is kept of it.
+    assert_eq!(all.add(5, whole(2), piece(4, 12, true), 'd'), Verdict::Overlap(vec!['b', 'd']));
+    assert_eq!(all.add(6, whole(3), piece(0, 8, false), 'e'), Verdict::Kept);
+    assert_eq!(all.add(7, whole(4), piece(0, 8, false), 'f'), Verdict::Kept);
+    assert_eq!((all.held(), all.is_full(whole(4)), all.is_full(whole(5))), (2, false, true));
+    let given_up: Vec<_> = std::iter::from_fn(|| all.give_up_oldest()).collect();
+    assert_eq!(given_up, [vec![], vec!['e'], vec!['f']]);
+    assert_eq!((all.held(), all.next_deadline(), all.is_full(whole(5))), (0, None, false));
+    assert!(Reassembly::<char>::new(0).is_full(whole(0)));
+}
+
 /// What the pieces of one packet come to, byte for byte.
 #[derive(Default)]
 struct Slow {

@@ -3,7 +3,7 @@
 use super::hop::{Bound, Hop};
 use super::hops::Key;
 use crate::interface::InterfaceId;
-use crate::nexthop::NextHop;
+use crate::nexthop::{NextHop, Towards};
 use crate::vrf::VrfId;
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -47,18 +47,18 @@ impl Connected {
         before != interfaces
     }
 
-    /// The next hop that a hop is, and whether it can be used now. `None`: a gateway on no network whose link is up, or a hop that
+    /// The next hop or inlet that a hop is, and whether it can be used now. `None`: a gateway on no network whose link is up, or a hop that
     /// leads nowhere, which can always be used.
-    pub(super) fn resolve(&self, bound: Bound, up: &BTreeSet<InterfaceId>) -> (Option<NextHop>, bool) {
+    pub(super) fn resolve(&self, bound: Bound, up: &BTreeSet<InterfaceId>) -> (Option<Towards>, bool) {
+        let link = |interface, gateway| Towards::Link(NextHop { interface, gateway });
         match bound.hop {
-            Hop::On(interface) => (Some(NextHop { interface, gateway: None }), up.contains(&interface)),
-            Hop::ViaOn(gateway, interface) => {
-                (Some(NextHop { interface, gateway: Some(gateway) }), up.contains(&interface))
-            }
+            Hop::On(interface) => (Some(link(interface, None)), up.contains(&interface)),
+            Hop::ViaOn(gateway, interface) => (Some(link(interface, Some(gateway))), up.contains(&interface)),
             Hop::Via(gateway) => {
                 let interface = self.interface_of(bound.vrf, gateway, up);
-                (interface.map(|interface| NextHop { interface, gateway: Some(gateway) }), interface.is_some())
+                (interface.map(|interface| link(interface, Some(gateway))), interface.is_some())
             }
+            Hop::Into(inlet) => (Some(Towards::Function(inlet)), true),
             Hop::Discard(_) => (None, true),
         }
     }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use crate::family::Family;
 use crate::interface::InterfaceId;
+use crate::nexthop::Inlet;
 use crate::vrf::{DEFAULT_VRF, VrfId};
 
 /// One way on, as a source states it.
@@ -16,6 +17,8 @@ pub enum Hop {
     Via(IpAddr),
     /// By this router, on the link of this interface, whatever networks are connected there.
     ViaOn(IpAddr, InterfaceId),
+    /// Into a function, which takes packets at any time.
+    Into(Inlet),
     /// Nowhere; the only hop of its route.
     Discard(Discard),
 }
@@ -57,6 +60,7 @@ impl fmt::Display for Hop {
             Hop::On(interface) => write!(f, "interface {interface}"),
             Hop::Via(gateway) => write!(f, "via {gateway}"),
             Hop::ViaOn(gateway, interface) => write!(f, "via {gateway} interface {interface}"),
+            Hop::Into(inlet) => inlet.fmt(f),
             Hop::Discard(discard) => discard.fmt(f),
         }
     }
@@ -67,7 +71,7 @@ impl Hop {
     pub const fn gateway(self) -> Option<IpAddr> {
         match self {
             Hop::Via(gateway) | Hop::ViaOn(gateway, _) => Some(gateway),
-            Hop::On(_) | Hop::Discard(_) => None,
+            Hop::On(_) | Hop::Into(_) | Hop::Discard(_) => None,
         }
     }
 

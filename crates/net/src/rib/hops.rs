@@ -28,12 +28,12 @@ impl Key {
         (Key::Gateway(vrf, network.network()), Key::Gateway(vrf, network.broadcast()))
     }
 
-    /// What a hop depends on; nothing, if it leads nowhere.
+    /// What a hop depends on; nothing, if it leads into a function or nowhere.
     const fn of(bound: Bound) -> Option<Key> {
         match bound.hop {
             Hop::On(interface) | Hop::ViaOn(_, interface) => Some(Key::Interface(interface)),
             Hop::Via(gateway) => Some(Key::Gateway(bound.vrf, gateway)),
-            Hop::Discard(_) => None,
+            Hop::Into(_) | Hop::Discard(_) => None,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! The RIB against its slow twin: a list of routes, from which the table is worked out anew after each step.
 
+mod flows;
 mod six;
 mod twin;
 
 use super::*;
 use crate::DEFAULT_VRF;
-use crate::group::BUCKETS;
+use crate::nexthop::{Inlet, NextHop};
 use ipnet::{Ipv4Net, Ipv6Net};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -73,6 +74,7 @@ fn hops() -> impl Strategy<Value = Hop> {
         3 => (0u16..4).prop_map(Hop::On),
         6 => gateway.clone().prop_map(Hop::Via),
         3 => (gateway, 0u16..4).prop_map(|(gateway, interface)| Hop::ViaOn(gateway, interface)),
+        2 => (0u16..2, 0u32..3).prop_map(|(number, argument)| Hop::Into(Inlet { number, argument })),
     ]
 }
 
@@ -267,7 +269,7 @@ fn an_equal_cost_set_shrinks_and_grows_by_its_group_alone() {
     assert_eq!((routes, groups), (1, 1), "the connected route of interface 2, and one group");
     fib.apply(&mut changes);
     let only = NextHop { interface: 1, gateway: Some(ip("10.0.1.9").into()) };
-    assert_eq!(fib.next_hops_of(fib.routes[&at(net("198.51.7.0/24"))]), [only].into());
+    assert_eq!(fib.next_hops_of(fib.routes[&at(net("198.51.7.0/24"))]), [only.into()].into());
 
     set_link(&mut rib, 1, false, &mut changes);
     fib.apply(&mut changes);
@@ -312,14 +314,15 @@ fn a_replaced_route_keeps_the_flows_of_the_hops_that_stay() {
     assert_eq!(fib.next_hops_of(fib.routes[&at(prefix)]).len(), 3);
 }
 #[test]
-fn a_lower_author_takes_over_while_the_better_one_has_no_link() {
+fn a_route_of_a_lesser_source_counts_while_the_better_one_has_no_link() {
     let (mut fib, mut changes) = (Fib::default(), Vec::new());
     let mut rib = two_ports(&mut fib);
     let default = net("0.0.0.0/0");
     rib.replace(DEFAULT_VRF, default, RouteSource::Learned, &[via(ip("10.0.2.1"))], &mut changes).unwrap();
     rib.replace(DEFAULT_VRF, default, RouteSource::Config, &[via(ip("10.0.1.1"))], &mut changes).unwrap();
-    let interface =
-        |rib: &Rib| rib.lookup(DEFAULT_VRF, ip("8.8.8.8")).map(|(_, target)| rib.next_hops_of(target)[0].interface);
+    let interface = |rib: &Rib| {
+        rib.lookup(DEFAULT_VRF, ip("8.8.8.8")).map(|(_, target)| rib.next_hops_of(target)[0].link().unwrap().interface)
+    };
     assert_eq!(interface(&rib), Some(1));
     set_link(&mut rib, 1, false, &mut changes);
     assert_eq!(interface(&rib), Some(2));
@@ -347,7 +350,7 @@ fn gateways_are_looked_up_among_connected_networks_only() {
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
     let expected = NextHop { interface: 2, gateway: Some(ip("10.0.1.1").into()) };
-    assert_eq!(fib.next_hops_of(fib.routes[&at(net("172.16.0.0/12"))]), [expected].into());
+    assert_eq!(fib.next_hops_of(fib.routes[&at(net("172.16.0.0/12"))]), [expected.into()].into());
 }
 
 #[test]
@@ -392,72 +395,6 @@ fn a_starved_hop_is_served_after_recycling() {
     rib.catch_up(usize::MAX, &mut changes);
     fib.apply(&mut changes);
     assert!(fib.routes.contains_key(&at(net("192.168.0.0/16"))));
-}
-
-/// The buckets that change when fair shares among `members` are made of `before` with the fewest changes: each member keeps what it
-/// has up to its share, and those that have most may have one more than others.
-fn fewest_moves(before: &Buckets, members: &BTreeSet<NextHopId>) -> usize {
-    let held = |member: &NextHopId| before.iter().filter(|owner| *owner == member).count();
-    let mut held: Vec<usize> = members.iter().map(held).collect();
-    held.sort_unstable_by(|one, other| other.cmp(one));
-    let (even, extra) = (BUCKETS / held.len(), BUCKETS % held.len());
-    let kept = held.iter().zip(0..).map(|(&held, rank)| held.min(even + usize::from(rank < extra)));
-    BUCKETS - kept.sum::<usize>()
-}
-
-/// The buckets behind a route to several next hops.
-fn buckets_to(rib: &Rib, prefix: Ipv4Net) -> Option<Buckets> {
-    match rib.lookup(DEFAULT_VRF, prefix.addr()) {
-        Some((_, Target::Group(id))) => rib.buckets(id).copied(),
-        _ => None,
-    }
-}
-
-proptest! {
-    /// Whoever replaces a route, and whatever sets of hops other routes have: no more flows move than fair shares need.
-    #[test]
-    fn a_replaced_route_moves_no_more_flows_than_it_must(
-        steps in proptest::collection::vec(
-            (0u8..3, prop_oneof![Just(RouteSource::Cli), Just(RouteSource::Config)], proptest::collection::btree_set(2u8..10, 2..8)), 1..40,
-        ),
-    ) {
-        let (mut fib, mut changes) = (Fib::default(), Vec::new());
-        let mut rib = two_ports(&mut fib);
-        for (place, source, members) in steps {
-            let prefix = net(&format!("198.51.{place}.0/24"));
-            let hops: Vec<Hop> = members.iter().map(|&last| via(Ipv4Addr::new(10, 0, 1, last))).collect();
-            let before = buckets_to(&rib, prefix);
-            rib.replace(DEFAULT_VRF, prefix, source, &hops, &mut changes).unwrap();
-            fib.apply(&mut changes);
-            let Some((before, after)) = before.zip(buckets_to(&rib, prefix)) else { continue };
-            let leads = rib.routes_to(DEFAULT_VRF, prefix).any(|route| route.source() == source && route.is_installed());
-            let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
-            if leads {
-                prop_assert_eq!(moved, fewest_moves(&before, &after.iter().copied().collect()));
-            } else {
-                prop_assert_eq!(moved, 0, "a better source's route stays as it is");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_command_that_leaves_out_a_hop_of_the_configuration_moves_its_flows_only() {
-    let (mut fib, mut changes) = (Fib::default(), Vec::new());
-    let mut rib = two_ports(&mut fib);
-    let hops: Vec<Hop> = (2..10).map(|last| via(Ipv4Addr::new(10, 0, 1, last))).collect();
-    let (prefix, other) = (net("198.51.100.0/24"), net("203.0.113.0/24"));
-    rib.replace(DEFAULT_VRF, prefix, RouteSource::Config, &hops, &mut changes).unwrap();
-    // Another route has just the hops that are to stay, with their flows spread in another way.
-    rib.replace(DEFAULT_VRF, other, RouteSource::Config, &hops[1..], &mut changes).unwrap();
-    let before = buckets_to(&rib, prefix).unwrap();
-    rib.replace(DEFAULT_VRF, prefix, RouteSource::Cli, &hops[1..], &mut changes).unwrap();
-    let after = buckets_to(&rib, prefix).unwrap();
-    let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
-    assert_eq!(moved, BUCKETS / 8);
-    rib.remove(DEFAULT_VRF, prefix, RouteSource::Cli, &mut changes).unwrap();
-    assert_eq!(buckets_to(&rib, prefix).unwrap(), before, "what the command covered comes back");
-    fib.apply(&mut changes);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::{Hop, Rib, Target};
 use crate::family::{Family, Prefix};
 use crate::group::{Buckets, GroupId};
 use crate::interface::InterfaceId;
-use crate::nexthop::{NextHop, NextHopId};
+use crate::nexthop::{NextHopId, Towards};
 use crate::route_source::RouteSource;
 use crate::vrf::VrfId;
 use ipnet::Ipv4Net;
@@ -40,8 +40,8 @@ impl<'r, P: Routed> RouteView<'r, P> {
         usable.next().is_some_and(|best| best.source == self.entry.source)
     }
 
-    /// Its hops as stated, each with the next hop that it leads to if it is usable.
-    pub fn hops(&self) -> impl Iterator<Item = (Hop, Option<NextHop>)> + use<'r, P> {
+    /// Its hops as stated, each with what it leads to if it is usable.
+    pub fn hops(&self) -> impl Iterator<Item = (Hop, Option<Towards>)> + use<'r, P> {
         let rib = self.rib;
         rib.sets.members(self.entry.set).iter().filter_map(move |&hop| {
             let next_hop = rib.hops.usable(hop).and_then(|id| rib.next_hops.get(id));
@@ -107,8 +107,8 @@ impl Rib {
         prefixes.find_map(|prefix| Some((prefix, self.routes.get(vrf, prefix)?.installed?)))
     }
 
-    /// The next hops that a target stands for at present.
-    pub fn next_hops_of(&self, target: Target) -> Vec<NextHop> {
+    /// The next hops and inlets that a target stands for at present.
+    pub fn next_hops_of(&self, target: Target) -> Vec<Towards> {
         let mut ids = match target {
             Target::NextHop(id) => vec![id],
             Target::Discard(_) => Vec::new(),
@@ -120,16 +120,16 @@ impl Rib {
     }
 
     /// What a number stands for; `None` if it is gone.
-    pub fn next_hop(&self, id: NextHopId) -> Option<NextHop> {
+    pub fn next_hop(&self, id: NextHopId) -> Option<Towards> {
         self.next_hops.get(id)
     }
 
-    /// All next hops that are held, usable or not.
-    pub fn next_hops(&self) -> impl Iterator<Item = (NextHopId, NextHop)> {
+    /// All next hops and inlets that are held, usable or not.
+    pub fn next_hops(&self) -> impl Iterator<Item = (NextHopId, Towards)> {
         self.next_hops.iter()
     }
 
-    /// Next hops that are held.
+    /// Next hops and inlets that are held.
     pub fn next_hop_count(&self) -> usize {
         self.next_hops.len()
     }

@@ -5,7 +5,7 @@ mod model;
 
 use std::sync::Arc;
 
-use model::{CLASSES, Model, ModelClass, ModelProfile, QUEUES, lane};
+use model::{CLASSES, Model, ModelClass, ModelProfile, ModelSubport, QUEUES, lane};
 use proptest::prelude::*;
 use weir_sched::manage::{Arrival, Departure, Manage, State, Verdict};
 use weir_sched::profile::{ClassProfile, Profile, Profiles, SubportProfile};
@@ -56,13 +56,29 @@ fn class() -> impl Strategy<Value = ModelClass> {
 }
 
 fn profile() -> impl Strategy<Value = ModelProfile> {
-    (bucket(10_000_000), prop::collection::vec(class(), CLASSES), any::<[bool; 8]>()).prop_map(
-        |(bucket, classes, heavy)| ModelProfile {
+    let sharing = prop::option::of((bucket(20_000_000), 1..4_u8));
+    (bucket(10_000_000), prop::collection::vec(class(), CLASSES), any::<[bool; 8]>(), sharing).prop_map(
+        |(bucket, classes, heavy, sharing)| ModelProfile {
             bucket,
             classes,
             weights: heavy.map(|heavy| 1 + 3 * u8::from(heavy)),
+            sharing,
         },
     )
+}
+
+fn subport() -> impl Strategy<Value = ModelSubport> {
+    let guarantee = prop::option::of(bucket(20_000_000));
+    (bucket(50_000_000), guarantee, 1..4_u8).prop_map(|(bucket, guarantee, weight)| {
+        // Whoever is guaranteed something has a ceiling.
+        let bucket = if bucket.is_unlimited() && guarantee.is_some() { Bucket::new(1 << 33, 9_000) } else { bucket };
+        ModelSubport::new(bucket, guarantee, weight)
+    })
+}
+
+fn fast_subport(subport: &ModelSubport) -> SubportProfile {
+    let fast = SubportProfile::new(subport.bucket, subport.weight);
+    subport.guarantee.map_or(fast, |guarantee| fast.guaranteed(guarantee))
 }
 
 fn fast(profile: &ModelProfile) -> Profile {
@@ -71,7 +87,11 @@ fn fast(profile: &ModelProfile) -> Profile {
         queue_size: class.queue_size as u16,
         manage: class.manage.clone(),
     });
-    Profile::new(profile.bucket, classes.collect(), &profile.weights)
+    let fast = Profile::new(profile.bucket, classes.collect(), &profile.weights);
+    match profile.sharing {
+        Some((ceil, weight)) => fast.sharing(ceil, weight),
+        None => fast,
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -115,7 +135,7 @@ proptest! {
     #[test]
     fn random_operations_agree(
         profiles in prop::collection::vec(profile(), 3), port in bucket(100_000_000),
-        subports in prop::collection::vec(bucket(50_000_000), 3), buffers in 1..40_usize, minimum in 0..4_usize,
+        subports in prop::collection::vec(subport(), 3), buffers in 1..40_usize, minimum in 0..4_usize,
         start in prop_oneof![Just(0), 0..1_u64 << 50], steps in prop::collection::vec(step(), 1..300),
     ) {
         let shape = weir_table::wheel::Shape { tick_bits: 8, near_bits: 16, far_bits: 4 };
@@ -124,7 +144,7 @@ proptest! {
         };
         let table = Profiles::new(
             port,
-            subports.iter().map(|bucket| SubportProfile { bucket: *bucket }).collect(),
+            subports.iter().map(fast_subport).collect(),
             profiles.iter().map(fast).collect(),
         );
         let mut scheduler: Scheduler<u32, CLASSES, QUEUES> = Scheduler::new(setup, Arc::new(table));

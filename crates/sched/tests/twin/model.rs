@@ -26,6 +26,26 @@ pub(crate) struct ModelProfile {
     pub(crate) bucket: Bucket,
     pub(crate) classes: Vec<ModelClass>,
     pub(crate) weights: [u8; 8],
+    /// Ceiling and weight of who shares.
+    pub(crate) sharing: Option<(Bucket, u8)>,
+}
+
+/// A subport: what it may send, what it is guaranteed, and its weight.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelSubport {
+    pub(crate) bucket: Bucket,
+    pub(crate) guarantee: Option<Bucket>,
+    pub(crate) weight: u8,
+    guarantee_full_at: Fine,
+    deficit: u32,
+    /// Its users who want more, in the order of their turns.
+    wanting: Vec<usize>,
+}
+
+impl ModelSubport {
+    pub(crate) fn new(bucket: Bucket, guarantee: Option<Bucket>, weight: u8) -> ModelSubport {
+        ModelSubport { bucket, guarantee, weight, guarantee_full_at: 0, deficit: 0, wanting: Vec::new() }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +64,8 @@ struct User {
     states: Vec<State>,
     full_at: Fine,
     class_full_at: [Fine; CLASSES],
+    ceil_full_at: Fine,
+    deficit: u32,
     turn: usize,
     deficits: [u32; 8],
     /// When it came to hold so many packets.
@@ -61,13 +83,15 @@ impl User {
 enum Id {
     User(usize),
     Subport(usize),
+    /// A subport that may send, until it may lend.
+    Lender(usize),
 }
 
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) profiles: Vec<ModelProfile>,
     pub(crate) port: Bucket,
-    pub(crate) subports: Vec<Bucket>,
+    pub(crate) subports: Vec<ModelSubport>,
     users: Vec<User>,
     port_full_at: Fine,
     subport_full_at: Vec<Fine>,
@@ -77,6 +101,10 @@ pub(crate) struct Model {
     streaks: Vec<usize>,
     /// Subports with such users that do not wait for tokens, in the order in which they came to be so, with their best class.
     ready: Vec<(usize, usize)>,
+    /// Subports with users who want more, that may send, in the order of their turns.
+    wanting: Vec<usize>,
+    /// Those of them that lend, in the order of their turns.
+    lenders: Vec<usize>,
     /// Who waits, until which tick, in the order of coming.
     waiting: Vec<(u64, Id)>,
     buffers: usize,
@@ -89,7 +117,13 @@ fn class_of(queue: usize) -> usize {
 }
 
 impl Model {
-    pub(crate) fn new(users: usize, buffers: usize, minimum: usize, port: Bucket, subports: Vec<Bucket>) -> Model {
+    pub(crate) fn new(
+        users: usize,
+        buffers: usize,
+        minimum: usize,
+        port: Bucket,
+        subports: Vec<ModelSubport>,
+    ) -> Model {
         let user = User {
             open: false,
             profile: 0,
@@ -98,6 +132,8 @@ impl Model {
             states: vec![State::default(); QUEUES],
             full_at: 0,
             class_full_at: [0; CLASSES],
+            ceil_full_at: 0,
+            deficit: 0,
             turn: 0,
             deficits: [0; 8],
             since: 0,
@@ -112,6 +148,8 @@ impl Model {
             active: Vec::new(),
             streaks: vec![0; subports.len()],
             ready: Vec::new(),
+            wanting: Vec::new(),
+            lenders: Vec::new(),
             waiting: Vec::new(),
             buffers,
             minimum,
@@ -185,15 +223,16 @@ impl Model {
         let queue = if class < LOWEST { class } else { LOWEST + offer.class.queue() as usize };
         let Some(user) = self.users.get(at).filter(|user| user.open && user.held() == 0) else { return Ok(false) };
         let subport = user.subport;
-        if !self.ready.is_empty() || self.waiting.iter().any(|(_, id)| *id == Id::Subport(subport)) {
+        if self.somebody_in_line() || self.waiting.iter().any(|(_, id)| *id == Id::Subport(subport)) {
             return Ok(false);
         }
         let profile = self.profiles[user.profile].clone();
         let cap = profile.classes[class].cap;
         let due = [
             profile.bucket.eligible_at(user.full_at, length),
+            profile.sharing.map_or(0, |(ceil, _)| ceil.eligible_at(user.ceil_full_at, length)),
             cap.eligible_at(user.class_full_at[class], length),
-            self.subports[subport].eligible_at(self.subport_full_at[subport], length),
+            self.subports[subport].bucket.eligible_at(self.subport_full_at[subport], length),
             self.port.eligible_at(self.port_full_at, length),
         ];
         if due.into_iter().any(|due| due > fine(now)) {
@@ -208,13 +247,65 @@ impl Model {
             manage.emptied(&mut user.states[queue], now);
         }
         user.full_at = profile.bucket.after(user.full_at, length, fine(now));
+        if let Some((ceil, _)) = profile.sharing {
+            user.ceil_full_at = ceil.after(user.ceil_full_at, length, fine(now));
+        }
         if !cap.is_unlimited() {
             user.class_full_at[class] = cap.after(user.class_full_at[class], length, fine(now));
         }
-        self.subport_full_at[subport] = self.subports[subport].after(self.subport_full_at[subport], length, fine(now));
-        self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
         user.sent += 1;
+        self.pay_subport(subport, length, true, now);
+        self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
         Ok(true)
+    }
+
+    fn somebody_in_line(&self) -> bool {
+        !self.ready.is_empty() || !self.wanting.is_empty()
+    }
+
+    /// A packet goes on account of what its subport may send, and of what that is guaranteed unless the port gives it.
+    fn pay_subport(&mut self, at: usize, length: u16, on_guarantee: bool, now: u64) {
+        let subport = &mut self.subports[at];
+        self.subport_full_at[at] = subport.bucket.after(self.subport_full_at[at], length, fine(now));
+        if let (true, Some(guarantee)) = (on_guarantee, subport.guarantee) {
+            subport.guarantee_full_at = guarantee.after(subport.guarantee_full_at, length, fine(now));
+            self.refresh_claims(at, now);
+        }
+    }
+
+    /// Whether a subport wants more, and whether it lends.
+    fn refresh_claims(&mut self, at: usize, now: u64) {
+        let waits = self.waiting.iter().any(|(_, id)| *id == Id::Subport(at));
+        let wants = !waits && !self.subports[at].wanting.is_empty();
+        if wants != self.wanting.contains(&at) {
+            self.subports[at].deficit = u32::from(self.subports[at].weight) * 1600;
+            self.wanting.retain(|other| *other != at);
+            self.wanting.extend(wants.then_some(at));
+        }
+        let subport = &self.subports[at];
+        let lends_at =
+            subport.guarantee.filter(|_| wants).map(|bucket| bucket.eligible_at(subport.guarantee_full_at, 0));
+        let lends = lends_at.is_some_and(|from| from <= fine(now));
+        if lends != self.lenders.contains(&at) {
+            self.lenders.retain(|other| *other != at);
+            self.lenders.extend(lends.then_some(at));
+        }
+        self.waiting.retain(|(_, id)| *id != Id::Lender(at));
+        if let (Some(from), false) = (lends_at, lends) {
+            self.waiting.push((nanos(from).div_ceil(TICK), Id::Lender(at)));
+        }
+    }
+
+    /// A user wants more, or does not.
+    fn set_wants(&mut self, at: usize, wants: bool, now: u64) {
+        let subport = self.users[at].subport;
+        if wants != self.subports[subport].wanting.contains(&at) {
+            self.users[at].deficit =
+                self.profiles[self.users[at].profile].sharing.map_or(0, |(_, weight)| u32::from(weight) * 1600);
+            self.subports[subport].wanting.retain(|other| *other != at);
+            self.subports[subport].wanting.extend(wants.then_some(at));
+            self.refresh_claims(subport, now);
+        }
     }
 
     /// A packet of a queue has gone.
@@ -268,7 +359,7 @@ impl Model {
     fn settle(&mut self, at: usize, now: u64) {
         self.active.retain(|(user, ..)| *user != at);
         self.waiting.retain(|(_, id)| *id != Id::User(at));
-        let mut from = Fine::MAX;
+        let (mut from, mut wants) = (Fine::MAX, false);
         for class in 0..CLASSES {
             let queues = if class < LOWEST { class..class + 1 } else { LOWEST..QUEUES };
             if self.users[at].queues[queues].iter().all(VecDeque::is_empty) {
@@ -280,14 +371,22 @@ impl Model {
             let length = user.queues[queue][0].length;
             let own = profile.bucket.eligible_at(user.full_at, length);
             let cap = profile.classes[class].cap.eligible_at(user.class_full_at[class], length);
+            let shares = profile.sharing.is_some();
             if cap > fine(now) {
-                from = from.min(cap.max(own));
+                from = from.min(if shares { cap } else { cap.max(own) });
                 continue;
             }
+            let ceil = profile.sharing.map_or(0, |(ceil, _)| ceil.eligible_at(user.ceil_full_at, length));
+            if ceil > fine(now) {
+                from = from.min(ceil);
+                break;
+            }
+            wants = shares;
             if own <= fine(now) {
                 let spare = profile.bucket.eligible_at(user.full_at + profile.bucket.cost(length), length);
                 self.active.push((at, class, spare > fine(now)));
-                return self.refresh_subports();
+                self.refresh_subports();
+                return self.set_wants(at, wants, now);
             }
             from = from.min(own);
             break;
@@ -296,6 +395,7 @@ impl Model {
             self.waiting.push((nanos(from).div_ceil(TICK), Id::User(at)));
         }
         self.refresh_subports();
+        self.set_wants(at, wants, now);
     }
 
     /// The best class of each subport, anew.
@@ -316,17 +416,36 @@ impl Model {
     pub(crate) fn dequeue(&mut self, now: u64, room: usize, out: &mut Vec<Leaving<u32>>) -> u64 {
         let mut due: Vec<(u64, Id)> = self.waiting.iter().filter(|(tick, _)| *tick <= now / TICK).copied().collect();
         due.sort_by_key(|(tick, _)| *tick);
+        let mut sent = 0;
         for (_, id) in due {
             self.waiting.retain(|(_, other)| *other != id);
             match id {
-                Id::User(user) => self.settle(user, now),
-                Id::Subport(_) => self.refresh_subports(),
+                Id::User(user) => {
+                    let nobody_in_line = !self.somebody_in_line();
+                    self.settle(user, now);
+                    if nobody_in_line && sent < room && self.goes_at_once(user, now, out) {
+                        sent += 1;
+                    }
+                }
+                Id::Subport(subport) => {
+                    self.refresh_subports();
+                    self.refresh_claims(subport, now);
+                }
+                Id::Lender(subport) => self.refresh_claims(subport, now),
             }
         }
-        let mut sent = 0;
         while sent < room {
             let Some((subport, class)) = self.ready.iter().min_by_key(|(_, class)| *class).copied() else {
-                break;
+                let (lent, subport) = match (self.lenders.first(), self.wanting.first()) {
+                    (Some(lender), _) => (true, *lender),
+                    (None, Some(subport)) => (false, *subport),
+                    (None, None) => break,
+                };
+                match self.share(subport, lent, now, out) {
+                    Ok(went) => sent += usize::from(went),
+                    Err(until) => return until,
+                }
+                continue;
             };
             let in_line = |late: bool| {
                 let mut users = self.active.iter();
@@ -347,22 +466,99 @@ impl Model {
         }
         match self.waiting.iter().map(|(tick, _)| tick * TICK).min() {
             _ if self.held() == 0 => u64::MAX,
-            Some(due) if self.ready.is_empty() => due,
+            Some(due) if !self.somebody_in_line() => due,
             _ => now,
         }
     }
 
+    /// Who comes out of the wheel while nobody stands in line goes at once, if it may go, does not share, and no management has a say.
+    fn goes_at_once(&mut self, at: usize, now: u64, out: &mut Vec<Leaving<u32>>) -> bool {
+        let Some((_, class, _)) = self.active.iter().find(|(user, ..)| *user == at).copied() else { return false };
+        let queue = self.next_queue(at, class);
+        let user = &self.users[at];
+        let length = user.queues[queue][0].length;
+        let port = self.port.eligible_at(self.port_full_at, length);
+        let subport = self.subports[user.subport].bucket.eligible_at(self.subport_full_at[user.subport], length);
+        let managed = self.profiles[user.profile].classes[class].manage.is_some();
+        let in_line = self.ready.iter().any(|(subport, _)| *subport == user.subport);
+        let shares = self.profiles[user.profile].sharing.is_some();
+        let may = in_line && !managed && !shares && port <= fine(now) && subport <= fine(now);
+        may && self.serve(at, class, now, out).unwrap()
+    }
+
     fn serve(&mut self, at: usize, class: usize, now: u64, out: &mut Vec<Leaving<u32>>) -> Result<bool, u64> {
         let queue = self.next_queue(at, class);
+        if !self.send(at, class, queue, None, now, out)? {
+            return Ok(false);
+        }
+        // The subport has had its turn.
+        let subport = self.users[at].subport;
+        if let Some(place) = self.ready.iter().position(|(other, _)| *other == subport) {
+            let turned = self.ready.remove(place);
+            self.ready.push(turned);
+        }
+        Ok(true)
+    }
+
+    /// The first user of a subport who wants more gets a packet's worth of what is left, of its subport's guarantee or else of what the port may send;
+    /// or, where it has not saved up enough, what its weight is worth. Then it goes behind the others.
+    fn share(&mut self, subport: usize, lent: bool, now: u64, out: &mut Vec<Leaving<u32>>) -> Result<bool, u64> {
+        let at = self.subports[subport].wanting[0];
+        let profile = self.profiles[self.users[at].profile].clone();
+        let class = (0..CLASSES).find(|class| {
+            let queues = if *class < LOWEST { *class..*class + 1 } else { LOWEST..QUEUES };
+            if self.users[at].queues[queues].iter().all(VecDeque::is_empty) {
+                return false;
+            }
+            let queue = self.next_queue(at, *class);
+            let length = self.users[at].queues[queue][0].length;
+            profile.classes[*class].cap.eligible_at(self.users[at].class_full_at[*class], length) <= fine(now)
+        });
+        let class = class.unwrap();
+        let queue = self.next_queue(at, class);
+        let length = self.users[at].queues[queue][0].length;
+        let (ceil, weight) = profile.sharing.unwrap();
+        if ceil.eligible_at(self.users[at].ceil_full_at, length) > fine(now) {
+            // A higher class may go meanwhile, with a longer packet.
+            self.settle(at, now);
+            return Ok(false);
+        }
+        let length = u32::from(length);
+        if self.users[at].deficit < length {
+            self.users[at].deficit += 1600 * u32::from(weight);
+            self.subports[subport].wanting.rotate_left(1);
+            return Ok(false);
+        }
+        if !lent && self.subports[subport].deficit < length {
+            self.subports[subport].deficit += 1600 * u32::from(self.subports[subport].weight);
+            self.wanting.rotate_left(1);
+            return Ok(false);
+        }
+        self.send(at, class, queue, Some(lent), now, out)
+    }
+
+    /// Sends the first packet of a queue, as far as subport and port may: of what its user is guaranteed, or of what is left, lent by its subport or
+    /// not.
+    fn send(
+        &mut self,
+        at: usize,
+        class: usize,
+        queue: usize,
+        shared: Option<bool>,
+        now: u64,
+        out: &mut Vec<Leaving<u32>>,
+    ) -> Result<bool, u64> {
         let (subport, length) = (self.users[at].subport, self.users[at].queues[queue][0].length);
         let due = self.port.eligible_at(self.port_full_at, length);
         if due > fine(now) {
             return Err(nanos(due));
         }
-        let due = self.subports[subport].eligible_at(self.subport_full_at[subport], length);
+        let due = self.subports[subport].bucket.eligible_at(self.subport_full_at[subport], length);
         if due > fine(now) {
+            self.waiting.retain(|(_, id)| *id != Id::Lender(subport));
             self.waiting.push((nanos(due).div_ceil(TICK), Id::Subport(subport)));
             self.refresh_subports();
+            self.refresh_claims(subport, now);
             return Ok(false);
         }
         let user = &mut self.users[at];
@@ -379,8 +575,20 @@ impl Model {
             }
         }
         self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
-        self.subport_full_at[subport] = self.subports[subport].after(self.subport_full_at[subport], length, fine(now));
-        user.full_at = profile.bucket.after(user.full_at, length, fine(now));
+        match shared {
+            None => user.full_at = profile.bucket.after(user.full_at, length, fine(now)),
+            Some(lent) => {
+                user.deficit -= u32::from(length);
+                if lent {
+                    self.lenders.rotate_left(1);
+                } else {
+                    self.subports[subport].deficit -= u32::from(length);
+                }
+            }
+        }
+        if let Some((ceil, _)) = profile.sharing {
+            user.ceil_full_at = ceil.after(user.ceil_full_at, length, fine(now));
+        }
         if !profile.classes[class].cap.is_unlimited() {
             user.class_full_at[class] = profile.classes[class].cap.after(user.class_full_at[class], length, fine(now));
         }
@@ -389,12 +597,13 @@ impl Model {
         }
         user.sent += 1;
         out.push(Leaving::Sent(user.queues[queue].pop_front().unwrap().item));
+        if shared.is_none() {
+            self.pay_subport(subport, length, true, now);
+        }
         self.changed(at, queue, now);
         self.settle(at, now);
-        // The subport has had its turn.
-        if let Some(place) = self.ready.iter().position(|(other, _)| *other == subport) {
-            let turned = self.ready.remove(place);
-            self.ready.push(turned);
+        if let Some(lent) = shared {
+            self.pay_subport(subport, length, lent, now);
         }
         Ok(true)
     }
@@ -407,9 +616,13 @@ impl Model {
         self.active.retain(|(user, ..)| *user != at);
         self.waiting.retain(|(_, id)| *id != Id::User(at));
         self.refresh_subports();
+        self.set_wants(at, false, now);
         let user = &mut self.users[at];
         (user.open, user.profile, user.subport) = (true, profile, subport);
         let profile = &self.profiles[profile];
+        if let Some((ceil, _)) = profile.sharing {
+            user.ceil_full_at = ceil.inherit(user.ceil_full_at, fine(now));
+        }
         user.full_at = profile.bucket.inherit(user.full_at, fine(now));
         for (full_at, class) in user.class_full_at.iter_mut().zip(&profile.classes) {
             *full_at = class.cap.inherit(*full_at, fine(now));

@@ -3,65 +3,65 @@
 use std::net::Ipv4Addr;
 
 use weir_packet::Held;
-use weir_wire::arp::{Arp, ArpFields, Operation};
-use weir_wire::{Ipv4, MacAddr, View, ethernet};
+use weir_wire::arp::{ArpFields, FRAME_LEN, Operation};
+use weir_wire::{Ipv4, Ipv6, MacAddr, View};
 
-use super::{Exit, Line, Turn, inside, inside_mut};
-use crate::encap::TAGGED;
+use super::{Call, Customer, Exit, inside, is_six};
+use crate::encap::TAGS;
 use crate::registry::Heard;
-use crate::table::{Address, BindingKey, Tags};
+use crate::table::{Address, BindingKey};
 
-/// The least Ethernet frame without its check sequence. ARP frames are shorter, and not every device fills them up.
-const LEAST_FRAME: usize = 60;
+/// The least Ethernet frame without its check sequence and two tags. ARP frames are shorter, and not every device fills them up.
+const LEAST_FRAME: usize = 60 - TAGS;
 
-const _: () = assert!(TAGGED + Arp::LEN <= LEAST_FRAME);
+const _: () = assert!(FRAME_LEN <= LEAST_FRAME);
 
-impl Turn<'_, '_> {
+impl Call<'_, '_> {
     /// An ARP packet of a customer (RFC 826). What it says of its sender is believed only where the subscriber may have the
     /// address, and the frame comes from the same station.
-    pub(super) fn customer_arp(&mut self, line: Line, packet: Held) {
+    pub(super) fn customer_arp(&mut self, customer: Customer, packet: Held) {
         let Some(arp) = ArpFields::parse(inside(packet.packet())) else {
-            return self.lose(line.subscriber, packet, Exit::ArpMalformed);
+            return self.lose(customer.subscriber, packet, Exit::ArpMalformed);
         };
         if !arp.sender_mac.is_unicast() {
-            return self.lose(line.subscriber, packet, Exit::ArpMalformed);
+            return self.lose(customer.subscriber, packet, Exit::ArpMalformed);
         }
-        if arp.sender_mac != line.station {
-            return self.lose(line.subscriber, packet, Exit::ArpSpoofed);
+        if arp.sender_mac != customer.station {
+            return self.lose(customer.subscriber, packet, Exit::ArpSpoofed);
         }
         if arp.sender.is_unspecified() {
-            return self.probed(line, &arp, packet);
+            return self.probed(customer, &arp, packet);
         }
         if self.is_gateway(arp.sender) {
-            self.defend(line, arp.sender);
-            return self.lose(line.subscriber, packet, Exit::GatewayAddress);
+            self.defend(customer, arp.sender);
+            return self.lose(customer.subscriber, packet, Exit::GatewayAddress);
         }
-        if let Err(exit) = self.hear(line, Address::V4(arp.sender)) {
-            return self.lose(line.subscriber, packet, exit);
+        if let Err(exit) = self.hear(customer, Address::V4(arp.sender)) {
+            return self.lose(customer.subscriber, packet, exit);
         }
-        let answers = arp.operation == Operation::Request && self.answers_for(line, &arp);
+        let answers = arp.operation == Operation::Request && self.answers_for(customer, &arp);
         let exit = if answers { Exit::ArpAnswered } else { Exit::ArpLearned };
-        if answers && !self.answer(line, &arp) {
-            return self.lose(line.subscriber, packet, Exit::NoBuffer);
+        if answers && !self.answer(customer, &arp) {
+            return self.lose(customer.subscriber, packet, Exit::NoBuffer);
         }
         self.out.send(packet, exit);
     }
 
     /// A customer asks whether an address is free (RFC 5227): the gateway's are not; others may be anybody's to come.
-    fn probed(&mut self, line: Line, arp: &ArpFields, packet: Held) {
+    fn probed(&mut self, customer: Customer, arp: &ArpFields, packet: Held) {
         let is_own = self.is_gateway(arp.target);
-        if is_own && arp.operation == Operation::Request && !self.answer(line, arp) {
-            return self.lose(line.subscriber, packet, Exit::NoBuffer);
+        if is_own && arp.operation == Operation::Request && !self.answer(customer, arp) {
+            return self.lose(customer.subscriber, packet, Exit::NoBuffer);
         }
         self.out.send(packet, if is_own { Exit::ArpAnswered } else { Exit::ArpProbed });
     }
 
     /// Tells a line on which another station uses an address of the gateway whose it is, once in ten seconds (RFC 5227 section
     /// 2.4 (c)).
-    fn defend(&mut self, line: Line, address: Ipv4Addr) {
-        let Some((_, port)) = self.access_port(line.tags) else { return };
+    fn defend(&mut self, customer: Customer, address: Ipv4Addr) {
+        let Some(port) = self.access_port(customer.tags) else { return };
         // What the gateway said itself may come back.
-        if line.station == port.mac || !self.control.defences.may(line.tags, self.out.now()) {
+        if customer.station == port.mac || !self.control.defences.may(customer.tags, self.out.now()) {
             return;
         }
         let announcement = ArpFields {
@@ -71,13 +71,13 @@ impl Turn<'_, '_> {
             target_mac: MacAddr::ZERO,
             target: address,
         };
-        self.arp_out(line.tags, MacAddr::BROADCAST, &announcement, Exit::ArpAnnouncement);
+        self.arp_out(Customer { station: MacAddr::BROADCAST, ..customer }, &announcement, Exit::ArpAnnouncement);
     }
 
     /// Notes that a station of a subscriber uses an address.
-    pub(super) fn hear(&mut self, line: Line, address: Address) -> Result<(), Exit> {
+    pub(super) fn hear(&mut self, customer: Customer, address: Address) -> Result<(), Exit> {
         let now = self.out.now();
-        match self.control.registry.heard(now, line.subscriber, address, line.station) {
+        match self.control.registry.heard(now, customer.subscriber, address, customer.station) {
             Heard::Learned | Heard::Known | Heard::Moved => Ok(()),
             Heard::MovesTooOften => Err(Exit::MovesTooOften),
             Heard::NotAllowed => Err(Exit::SpoofedSource),
@@ -93,8 +93,8 @@ impl Turn<'_, '_> {
     }
 
     /// Whether a request for an address is answered: for the gateway's own, and by proxy (RFC 1027) for others in its networks that
-    /// are not on the same line, as customers can not reach each other but through here.
-    fn answers_for(&self, line: Line, arp: &ArpFields) -> bool {
+    /// are not on the same customer, as customers can not reach each other but through here.
+    fn answers_for(&self, customer: Customer, arp: &ArpFields) -> bool {
         if self.is_gateway(arp.target) {
             return true;
         }
@@ -105,15 +105,15 @@ impl Turn<'_, '_> {
         });
         // A gratuitous one asks for nobody else, and neighbours on the line answer for themselves.
         let settings = control.registry.settings();
-        let scope = control.registry.subscriber(line.subscriber).map_or(0, |one| one.scope(settings));
+        let scope = control.registry.subscriber(customer.subscriber).map_or(0, |one| one.scope(settings));
         let host = control.registry.host(BindingKey::new(scope, Address::V4(arp.target)));
-        let is_same_line = arp.target == arp.sender || host.is_some_and(|host| host.subscriber == line.subscriber);
+        let is_same_line = arp.target == arp.sender || host.is_some_and(|host| host.subscriber == customer.subscriber);
         control.config.proxy_arp && in_network && !is_same_line
     }
 
     /// Answers an ARP request; false if there is no buffer.
-    fn answer(&mut self, line: Line, request: &ArpFields) -> bool {
-        let Some((_, port)) = self.access_port(line.tags) else { return false };
+    fn answer(&mut self, customer: Customer, request: &ArpFields) -> bool {
+        let Some(port) = self.access_port(customer.tags) else { return false };
         let reply = ArpFields {
             operation: Operation::Reply,
             sender_mac: port.mac,
@@ -121,20 +121,21 @@ impl Turn<'_, '_> {
             target_mac: request.sender_mac,
             target: request.sender,
         };
-        self.arp_out(line.tags, line.station, &reply, Exit::ArpReply)
+        self.arp_out(customer, &reply, Exit::ArpReply)
     }
 
     /// Asks who has an address: this station, or all on the line.
     pub(super) fn ask(&mut self, key: BindingKey, mac: Option<MacAddr>) {
         let registry = &self.control.registry;
-        let subscriber = registry.host(key).and_then(|host| registry.subscriber(host.subscriber));
-        let Some(tags) = subscriber.map(|subscriber| subscriber.tags) else { return };
+        let Some(subscriber) = registry.host(key).and_then(|host| registry.subscriber(host.subscriber)) else { return };
+        let station = mac.unwrap_or(MacAddr::BROADCAST);
+        let customer = Customer { subscriber: subscriber.number, tags: subscriber.tags, station };
         let target = match key.address() {
             Address::V4(target) => target,
-            Address::Host6(target) => return self.ask6(tags, target, mac),
+            Address::Host6(target) => return self.ask6(customer, target),
             Address::V6(_) => return,
         };
-        let Some((_, port)) = self.access_port(tags) else { return };
+        let Some(port) = self.access_port(customer.tags) else { return };
         let own = &self.control.addresses;
         // Without an address of its own the gateway asks as a host does that has none yet (RFC 5227).
         let around = own.iter().find(|own| own.contains(&target)).or(own.first());
@@ -146,51 +147,47 @@ impl Turn<'_, '_> {
             target,
         };
         let reason = if mac.is_some() { Exit::ArpRevalidation } else { Exit::ArpRequest };
-        self.arp_out(tags, mac.unwrap_or(MacAddr::BROADCAST), &question, reason);
+        self.arp_out(customer, &question, reason);
     }
 
     /// Sends an ARP packet to a line. Without a buffer it is not sent: ARP repeats itself.
-    fn arp_out(&mut self, tags: Tags, to: MacAddr, arp: &ArpFields, reason: Exit) -> bool {
-        let Some(mut packet) = self.fresh(LEAST_FRAME) else { return false };
-        let tagged = self.tag(&mut packet, tags, arp.sender_mac, to, ethernet::ARP);
-        match Arp::view_mut(inside_mut(&mut packet)) {
-            Some(message) if tagged.is_some() => *message = arp.to_wire(),
-            _ => {
-                self.out.unalloc(packet);
-                return false;
-            }
-        }
-        self.emit(packet, tags.port, reason);
-        true
+    fn arp_out(&mut self, to: Customer, arp: &ArpFields, reason: Exit) -> bool {
+        let mut frame = [0; LEAST_FRAME];
+        arp.write(to.station, &mut frame).is_some() && self.send_line(to, &frame, reason)
     }
 
-    /// A packet from an address that the subscriber is not known to have: it goes on if it may have it.
-    pub(super) fn unknown_source(&mut self, line: Line, packet: Held) {
-        let source = Ipv4::view(inside(packet.packet())).map(Ipv4::source_addr);
-        let Some(source) = source.filter(|_| line.station.is_unicast()) else {
-            return self.lose(line.subscriber, packet, Exit::SpoofedSource);
+    /// A packet from an address that the subscriber is not known to have, or from another station than before: it goes on if it may have it.
+    pub(super) fn unknown_source(&mut self, customer: Customer, packet: Held) {
+        let bytes = inside(packet.packet());
+        let source = match is_six(bytes) {
+            true => Ipv6::view(bytes).map(|ip| Address::Host6(ip.source_addr())),
+            false => Ipv4::view(bytes).map(|ip| Address::V4(ip.source_addr())),
         };
-        if !self.control.config.learn.traffic {
-            return self.lose(line.subscriber, packet, Exit::SpoofedSource);
-        }
-        if let Err(exit) = self.hear(line, Address::V4(source)) {
-            return self.lose(line.subscriber, packet, exit);
+        let may_learn = |source: &Address| self.control.config.learn.traffic || matches!(source, Address::Host6(_));
+        let Some(source) = source.filter(may_learn).filter(|_| customer.station.is_unicast()) else {
+            return self.lose(customer.subscriber, packet, Exit::SpoofedSource);
+        };
+        if let Err(exit) = self.hear(customer, source) {
+            return self.lose(customer.subscriber, packet, exit);
         }
         self.control.registry.settle();
-        if self.is_bound(line, source) {
+        if self.is_bound(customer, source) {
             self.out.send(packet, Exit::Up);
         } else {
-            self.lose(line.subscriber, packet, Exit::NotYetKnown);
+            self.lose(customer.subscriber, packet, Exit::NotYetKnown);
         }
     }
 
-    /// Whether workers know that a subscriber has an address: otherwise it would come back at once.
-    fn is_bound(&self, line: Line, address: Ipv4Addr) -> bool {
+    /// Whether workers know that a subscriber has an address there: otherwise it would come back at once.
+    fn is_bound(&self, customer: Customer, address: Address) -> bool {
         let registry = &self.control.registry;
+        let Some(subscriber) = registry.subscriber(customer.subscriber) else { return false };
+        let key = BindingKey::new(subscriber.scope(registry.settings()), address);
+        if key.is_host6() {
+            return self.station_of(key) == Some(customer.station);
+        }
         let tables = registry.tables().shared();
-        let Some(subscriber) = registry.subscriber(line.subscriber) else { return false };
-        let key = BindingKey::new(subscriber.scope(registry.settings()), Address::V4(address));
         let binding = tables.find(key, tables.hash(key)).and_then(|place| tables.binding(place));
-        binding.is_some_and(|binding| binding.subscriber() == line.subscriber)
+        binding.is_some_and(|binding| binding.subscriber() == customer.subscriber)
     }
 }

@@ -3,10 +3,14 @@
 weir_stage::ways! {
     /// Ways out of the slow path, before those to the ports.
     pub enum Exit {
-        /// A customer's packet that can go on: its source was learned, or its next router found.
+        /// A customer's packet that can go on: its source was learned.
         Up => way "up",
         /// A packet to a customer that can go on: the Ethernet address was found.
         Down => way "down",
+        /// Of a line, and the network layer's to answer, or to let go on.
+        Layer => way "layer",
+        /// A frame of the gateway's own to a line, which gets its tags there.
+        Lines => way "lines",
 
         /// An ARP request of a customer for the gateway, or for a neighbour by proxy (RFC 1027), which was answered.
         ArpAnswered => consume "arp-answered",
@@ -18,9 +22,7 @@ weir_stage::ways! {
         NdAnswered => consume "nd-answered",
         /// Neighbour discovery that told, or confirmed, where a subscriber's networks are.
         NdLearned => consume "nd-learned",
-        /// An ICMP echo request to one of the gateway's own addresses, which was answered.
-        EchoAnswered => consume "echo-answered",
-        /// Did not fit and may be fragmented: its pieces go on.
+        /// Did not fit: its outer packet goes on in pieces.
         Fragmented => consume "fragmented",
         /// A fragment of an outer packet that became whole.
         Reassembled => consume "reassembled",
@@ -33,8 +35,6 @@ weir_stage::ways! {
         ArpSpoofed => drop "arp-spoofed",
         /// ARP of a customer's station that uses one of the gateway's own addresses.
         GatewayAddress => drop "gateway-address",
-        /// ARP between others, or for an address that is not answered for.
-        ArpIgnored => drop "arp-ignored",
         /// From an address that the subscriber has no right to.
         SpoofedSource => drop "spoofed-source",
         /// From an address that another subscriber has just now.
@@ -49,36 +49,16 @@ weir_stage::ways! {
         TableFull => drop "address-table-full",
         /// Workers do not know the address yet.
         NotYetKnown => drop "not-yet-known",
-        /// The TTL ended here.
-        TtlExpired => drop "ttl-expired",
-        /// No route leads to its destination.
-        NoRoute => drop "no-route",
-        /// Longer than what fits, and not to be fragmented.
+        /// Longer than what fits, and not to be sent in pieces: no link carries so little.
         TooBig => drop "fragmentation-needed",
-        /// A fragment that ends beyond 65,535 bytes, the longest packet, and would have to be taken apart again to go on.
-        FragmentBeyond => drop "fragment-beyond-end",
-        /// Longer than what fits, and its IP options, which its fragments would have, have a wrong length or make no sense.
-        BadOptions => drop "bad-options",
         /// To an address that no subscriber has.
         UnknownDestination => drop "unknown-destination",
         /// To an address of a subscriber that does not answer.
         HostUnresolved => drop "host-unresolved",
-        /// The next router did not answer ARP.
-        RouterUnresolved => drop "router-unresolved",
         /// Newer packets took its place while it waited for an Ethernet address, or there was no place to wait.
         QueueFull => drop "queue-full",
-        /// To the gateway itself, in a protocol that it does not speak.
+        /// To the gateway itself, inside a tunnel.
         NoProtocol => drop "local-protocol",
-        /// UDP to the gateway itself, where nothing listens.
-        NoPort => drop "local-port",
-        /// ICMP to the gateway itself that asks for nothing.
-        IcmpIgnored => drop "local-icmp",
-        /// An ICMP message to the gateway itself whose checksum is wrong, or that is cut short.
-        IcmpMalformed => drop "local-icmp-malformed",
-        /// A fragment of a packet to the gateway itself.
-        LocalFragment => drop "local-fragment",
-        /// To the gateway itself with a source route, which is not followed (RFC 7126 section 4.3).
-        SourceRoute => drop "source-route",
         /// Neighbour discovery that is not valid (RFC 4861 section 7.1), or of no use here.
         NdIgnored => drop "nd-ignored",
         /// Neighbour discovery whose sender is not who the frame comes from.
@@ -113,25 +93,9 @@ weir_stage::ways! {
         NeighborAdvertisement => create "nd-neighbor-advertisement",
         /// Tells of the gateway as a router, and of the subscriber's networks (RFC 4861).
         RouterAdvertisement => create "nd-router-advertisement",
-        /// Answers an ICMP echo request.
-        EchoReply => create "echo-reply",
-        /// A piece of a packet that did not fit.
+        /// A piece of an outer packet that did not fit.
         Piece => create "fragment",
         /// An outer packet put together from its fragments.
         Whole => create "whole",
-        /// ICMP: the TTL ended here.
-        TimeExceeded => create "icmp-time-exceeded",
-        /// ICMP: no route.
-        NetUnreachable => create "icmp-net-unreachable",
-        /// ICMP: the next router does not answer.
-        HostUnreachable => create "icmp-host-unreachable",
-        /// ICMP: the protocol is not spoken here.
-        ProtocolUnreachable => create "icmp-protocol-unreachable",
-        /// ICMP: nothing listens there.
-        PortUnreachable => create "icmp-port-unreachable",
-        /// ICMP: too long for where it is to go, and not to be fragmented.
-        FragmentationNeeded => create "icmp-fragmentation-needed",
-        /// ICMPv6: too long for where it is to go.
-        PacketTooBig => create "icmp-packet-too-big",
     }
 }

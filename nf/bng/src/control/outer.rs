@@ -3,24 +3,24 @@
 
 use std::collections::HashMap;
 
+use weir_net::fragment::Fragments;
 use weir_net::limit::{Rate, TokenBucket};
 use weir_net::reassembly::{self, Piece, Verdict};
-use weir_packet::Held;
-use weir_wire::{Ipv4, Ipv6, View, ipv4};
+use weir_packet::{Held, Packet};
+use weir_wire::{Ipv4, View, ipv4};
 
 use super::outward::behind_labels;
-use super::pieces::Uncut;
-use super::{Exit, Line, Turn, inside, is_six};
-use crate::core::Routed;
+use super::{Call, Customer, Exit};
 use crate::encap::{TAGGED, TUNNEL};
 use crate::identification::SLOW_PATH;
+use crate::lines::{Wrapped, one_hop_less, wrap};
 use crate::table::counters::Direction;
 
 /// Identifications of outer packets that are fragmented, by who they are for: "sources emitting non-atomic datagrams MUST NOT repeat
 /// IPv4 ID values within one MDL for a given source address/destination address/protocol tuple" (RFC 6864 section 4.3). The maximum
 /// datagram lifetime is two minutes (RFC 791).
 #[derive(Debug)]
-pub(super) struct Identifications {
+pub(crate) struct Identifications {
     last: HashMap<u32, (u16, TokenBucket)>,
     /// As many there are, from 0 on; workers have the others.
     count: u32,
@@ -41,7 +41,7 @@ const RATE_OF_SOME: Rate = match Rate::new(136, 64) {
 
 impl Identifications {
     /// All of them, or those that are left where packets of workers `may_fragment`, too.
-    pub(super) fn new(may_fragment: bool) -> Identifications {
+    pub(crate) fn new(may_fragment: bool) -> Identifications {
         let count = if may_fragment { SLOW_PATH } else { 1 << 16 };
         Identifications { last: HashMap::new(), count, rate: if may_fragment { RATE_OF_SOME } else { RATE_OF_ALL } }
     }
@@ -56,48 +56,79 @@ impl Identifications {
         *last = ((u32::from(*last) + 1) % *count) as u16;
         Some(*last)
     }
-}
-
-impl Turn<'_, '_> {
-    /// Sends a customer's packet that does not fit in fragments of the outer packet.
-    pub(super) fn fragment_outer(&mut self, line: Line, packet: Held, hop: Option<Routed<'_>>) {
-        // Otherwise its route, or the next router, has changed meanwhile: it is looked up anew.
-        let Some(hop) = hop else { return self.out.send(packet, Exit::Up) };
-        match self.send_in_fragments(line.subscriber, inside(packet.packet()), hop) {
-            Ok(()) => self.out.send(packet, Exit::Fragmented),
-            Err(exit) => self.lose(line.subscriber, packet, exit),
-        }
-    }
-
-    fn send_in_fragments(&mut self, subscriber: u32, packet: &[u8], hop: Routed<'_>) -> Result<(), Exit> {
-        let bytes = one_hop_less(packet).ok_or(Exit::TooBig)?;
-        let mut whole = self.wrapped(subscriber, &bytes, hop, is_six(&bytes)).ok_or(Exit::NoBuffer)?;
-        // Ethernet header and labels stand before it.
-        let at = whole.len().saturating_sub(bytes.len() + TUNNEL);
-        let outer = whole.bytes_mut().get_mut(at..).unwrap_or_default();
-        let made = if self.identify(outer) {
-            self.cut(whole.bytes(), at, hop.longest.saturating_add(TUNNEL as u16)).map_err(|uncut| match uncut {
-                Uncut::TooBig => Exit::TooBig,
-                Uncut::For(exit) => exit,
-            })
-        } else {
-            Err(Exit::NoIdentification)
-        };
-        self.out.unalloc(whole);
-        made?.into_iter().for_each(|piece| self.emit(piece, hop.port, Exit::Piece));
-        self.drops.counters.count(subscriber, Direction::Up, (TAGGED + bytes.len()) as u64);
-        Ok(())
-    }
 
     /// Gives an outer packet an identification, so that it may be fragmented. Answers whether there was one: otherwise it must not be
     /// (RFC 6864 section 4.1).
-    pub(super) fn identify(&mut self, outer: &mut [u8]) -> bool {
+    pub(crate) fn identify(&mut self, now: u64, outer: &mut [u8]) -> bool {
         let Some(ip) = Ipv4::view_mut(outer) else { return false };
-        let identification = self.identifications.next(self.out.now(), ip.destination.get());
+        let identification = self.next(now, ip.destination.get());
         ip.identification = identification.unwrap_or(0).into();
         ip.set_fragment(identification.is_none(), false, 0);
         ipv4::write_checksum(outer);
         identification.is_some()
+    }
+}
+
+impl Call<'_, '_> {
+    /// Sends a customer's packet that does not fit in fragments of the outer packet.
+    pub(super) fn fragment_outer(&mut self, customer: Customer, packet: Held) {
+        match self.send_in_fragments(customer.subscriber, packet.packet()) {
+            Ok(true) => self.out.send(packet, Exit::Fragmented),
+            // Its route, or the next router, has changed meanwhile: it is looked up anew.
+            Ok(false) => self.out.send(packet, Exit::Up),
+            Err(exit) => self.lose(customer.subscriber, packet, exit),
+        }
+    }
+
+    /// Answers whether there is a way to send it.
+    fn send_in_fragments(&mut self, subscriber: u32, packet: &Packet) -> Result<bool, Exit> {
+        let Some(mut whole) = self.fresh(packet.len()) else { return Err(Exit::NoBuffer) };
+        whole.bytes_mut().copy_from_slice(packet.bytes());
+        one_hop_less(whole.bytes_mut().get_mut(TAGGED..).unwrap_or_default());
+        let now = self.out.now();
+        let control = &mut *self.control;
+        let key = control.registry.subscriber(subscriber).and_then(|one| one.fields().key).unwrap_or(0);
+        let wrapped = wrap(&control.core, key, &mut whole);
+        let outer = match wrapped {
+            Some(Wrapped { total, .. }) => whole.len().saturating_sub(usize::from(total) + TUNNEL),
+            None => 0,
+        };
+        let identified = control.identifications.identify(now, whole.bytes_mut().get_mut(outer..).unwrap_or_default());
+        let made = match wrapped {
+            Some(Wrapped { longest, .. }) if identified => self.cut(whole.bytes(), outer, longest + TUNNEL as u16),
+            Some(_) => Err(Exit::NoIdentification),
+            None => Ok(Vec::new()),
+        };
+        self.out.unalloc(whole);
+        let (made, Some(Wrapped { port, total, .. })) = (made?, wrapped) else { return Ok(false) };
+        for piece in made {
+            let index = self.control.ports.list().get(usize::from(port)).map_or(0, |port| port.index);
+            let held = Held::fresh(piece, index, now);
+            self.out.emit_indexed(held, port, Exit::Piece);
+        }
+        self.drops.counters.count(subscriber, Direction::Up, TAGGED as u64 + u64::from(total));
+        Ok(true)
+    }
+
+    /// The pieces, none longer than `mtu`, of the outer packet that begins at `at` in a frame, each behind a copy of what stands before it:
+    /// all of them or none, as what is left would only be waited for.
+    fn cut(&mut self, frame: &[u8], at: usize, mtu: u16) -> Result<Vec<Packet>, Exit> {
+        let (Some(head), Some(packet)) = (frame.get(..at), frame.get(at..)) else { return Err(Exit::TooBig) };
+        let mut made = Vec::new();
+        for fragment in Fragments::new(packet, mtu).map_err(|_| Exit::TooBig)? {
+            let piece = self.fresh(at + fragment.total_len());
+            let written = piece.and_then(|mut piece| {
+                let (front, rest) = piece.bytes_mut().split_at_mut_checked(at)?;
+                front.copy_from_slice(head);
+                fragment.write(rest).map(|_| piece)
+            });
+            let Some(piece) = written else {
+                made.into_iter().for_each(|piece| self.out.unalloc(piece));
+                return Err(Exit::NoBuffer);
+            };
+            made.push(piece);
+        }
+        Ok(made)
     }
 
     /// A fragment of an outer packet came from the core. Once all are there, the packet goes on as if it had come whole.
@@ -155,21 +186,6 @@ impl Turn<'_, '_> {
 /// The outer packet in a frame from the core.
 fn outer(frame: &[u8]) -> &[u8] {
     behind_labels(frame).and_then(|at| frame.get(at..)).unwrap_or_default()
-}
-
-/// A customer's packet without padding, as it leaves: with one hop less. `None` if it is cut short.
-fn one_hop_less(packet: &[u8]) -> Option<Vec<u8>> {
-    if is_six(packet) {
-        let total = Ipv6::LEN + usize::from(Ipv6::view(packet)?.payload_length.get());
-        let mut bytes = packet.get(..total)?.to_vec();
-        let ip = Ipv6::view_mut(&mut bytes)?;
-        ip.hop_limit = ip.hop_limit.checked_sub(1)?;
-        return Some(bytes);
-    }
-    let total = Ipv4::view(packet)?.total_len();
-    let mut bytes = packet.get(..total)?.to_vec();
-    Ipv4::view_mut(&mut bytes)?.decrement_ttl();
-    Some(bytes)
 }
 
 #[cfg(test)]

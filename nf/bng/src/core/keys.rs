@@ -5,9 +5,13 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use weir_config::{FilePath, MacAddress, OneOrMany, PacketRate, PortName};
-use weir_ip::{Advertise, Limits, NamedNeighbor, NeighborTimers, Settings, TableKind, Via, Virtual, VrfConfig};
+use weir_ip::{
+    Advertise, Limits, LineLink, Lines, NamedNeighbor, NeighborTimers, Settings, TableKind, Via, Virtual, VrfConfig,
+};
 
+use super::SEED;
 use crate::config::BngConfig;
+use crate::ports::Side;
 use crate::wanted::Wanted;
 
 /// What the network layer is to be.
@@ -24,6 +28,7 @@ pub(crate) struct Keys {
     vrfs: BTreeMap<String, VrfConfig>,
     advertise: BTreeMap<String, Advertise>,
     proxy_arp: Vec<PortName>,
+    lines: Lines,
 }
 
 /// The name of the interface that has the addresses towards customers.
@@ -76,6 +81,7 @@ impl Keys {
             vrfs: config.vrfs.clone(),
             advertise: BTreeMap::new(),
             proxy_arp: Vec::new(),
+            lines: lines(name, wanted),
         }
     }
 
@@ -96,9 +102,12 @@ impl Keys {
             neighbor_timers: &self.neighbor_timers,
             table: TableKind::Dir24,
             limits: &self.limits,
-            hash_seed: 0,
+            hash_seed: SEED,
             own: &self.own,
             needs_addresses: false,
+            lines: Some(&self.lines),
+            function: &weir_ip::NO_FUNCTION,
+            linux: None,
         }
     }
 }
@@ -112,11 +121,25 @@ fn own(name: &str, wanted: &Wanted) -> Vec<Virtual> {
     let access = Virtual {
         name: access_name(name),
         addresses: addresses.into_iter().map(IpNet::from).collect(),
-        is_inlet: false,
+        vrf: None,
+        tunnel: None,
     };
-    let tunnels = wanted.gateways.iter().filter(|gateway| gateway.tunnel.is_some());
-    let inlet = |name: &str| Virtual { name: name.to_owned(), addresses: Vec::new(), is_inlet: true };
-    tunnels.map(|gateway| inlet(&gateway.name)).chain([access]).collect()
+    let tunnels = wanted.gateways.iter().filter_map(|gateway| {
+        let tunnel = gateway.tunnel.as_ref()?.as_interface(gateway.end.map_or(gateway.via, IpAddr::V4));
+        Some(Virtual { name: gateway.name.clone(), vrf: None, addresses: Vec::new(), tunnel: Some(tunnel) })
+    });
+    tunnels.chain([access]).collect()
+}
+
+/// Customers' lines on the access ports.
+fn lines(name: &str, wanted: &Wanted) -> Lines {
+    let (four, six) = (wanted.addresses.iter().copied(), wanted.addresses6.iter().copied());
+    let access = wanted.ports.list().iter().filter(|port| port.side == Side::Access);
+    Lines {
+        on: access_name(name),
+        networks: four.map(IpNet::from).chain(six.map(IpNet::from)).collect(),
+        links: access.map(|port| LineLink { mac: port.mac, mtu: port.mtu }).collect(),
+    }
 }
 
 fn limits(config: &BngConfig, wanted: &Wanted) -> Limits {

@@ -148,6 +148,8 @@ mod tests {
         let profile = |rate| ProfileConfig {
             tb_rate: Rate::new(rate),
             tb_size: Size::new(2_000),
+            ceil: None,
+            weight: 1,
             classes: Vec::new(),
             weights: Vec::new(),
         };

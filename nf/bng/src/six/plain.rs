@@ -1,5 +1,5 @@
 //! IPv6 on the fast path: what is forwarded whole, from and to addresses that were heard of. The stages for IPv4 find it among their
-//! packets, with the tags or headers in front already read and the records of subscribers asked for, and carry it in turns as they do theirs:
+//! packets, with the tags or headers in front already read and the records of subscribers asked for, and carry it in passes as they do theirs:
 //! the bucket of each customer's network is asked for, then its binding, and between them the lines of routes. Whatever is not plain is
 //! left to the stages [`Six`](super::Six).
 
@@ -23,8 +23,8 @@ use crate::upstream::{self, LAG};
 /// Bytes of a tagged Ethernet header, an IPv6 header, and the type of an ICMPv6 message.
 const FRONT: usize = TAGGED + Ipv6::LEN + 1;
 
-/// What is found out about packets from customers, turn by turn: of one after the other, in the order of their slots.
-pub(crate) struct Turns {
+/// What is found out about packets from customers, pass by pass: of one after the other, in the order of their slots.
+pub(crate) struct Passes {
     hashes: [Hash; BATCH],
     found: [Found; BATCH],
     destinations: [u128; BATCH],
@@ -33,9 +33,9 @@ pub(crate) struct Turns {
     answers: [u32; BATCH],
 }
 
-impl Default for Turns {
-    fn default() -> Turns {
-        Turns {
+impl Default for Passes {
+    fn default() -> Passes {
+        Passes {
             hashes: [Hash::from_bits(0); BATCH],
             found: [Found::NONE; BATCH],
             destinations: [0; BATCH],
@@ -74,26 +74,26 @@ impl upstream::Shared {
         kernel: Kernel,
         batch: &mut Batch,
         mask: u64,
-        from: (&mut Turns, &[Found; BATCH]),
+        from: (&mut Passes, &[Found; BATCH]),
         (core, identifications): (CoreView<'_>, &mut Identifications),
         ports: &mut [u8; BATCH],
     ) -> u64 {
         kernel.run(
             #[inline(always)]
-            || self.carry_turns::<TUNNEL>(batch, mask, from, (core, identifications), ports),
+            || self.carry_passes::<TUNNEL>(batch, mask, from, (core, identifications), ports),
         )
     }
 
     #[inline(always)]
-    fn carry_turns<const TUNNEL: bool>(
+    fn carry_passes<const TUNNEL: bool>(
         &self,
         batch: &mut Batch,
         mask: u64,
-        (turns, behind): (&mut Turns, &[Found; BATCH]),
+        (passes, behind): (&mut Passes, &[Found; BATCH]),
         (core, identifications): (CoreView<'_>, &mut Identifications),
         ports: &mut [u8; BATCH],
     ) -> u64 {
-        let Turns { hashes, found, destinations, walk, answers } = turns;
+        let Passes { hashes, found, destinations, walk, answers } = passes;
         let (subscribers, routes) = (&*self.subscribers, self.core.onward.six());
         let mut count = 0;
         batch.each_in(
@@ -211,27 +211,33 @@ impl downstream::Shared {
         kernel: Kernel,
         batch: &mut Batch,
         mask: u64,
-        turns: &mut downstream::Turns,
+        passes: &mut downstream::Passes,
         ports: &mut [u8; BATCH],
     ) -> u64 {
         kernel.run(
             #[inline(always)]
-            || self.carry_turns(batch, mask, turns, ports),
+            || self.carry_passes(batch, mask, passes, ports),
         )
     }
 
     #[inline(always)]
-    fn carry_turns(&self, batch: &mut Batch, mask: u64, turns: &mut downstream::Turns, ports: &mut [u8; BATCH]) -> u64 {
+    fn carry_passes(
+        &self,
+        batch: &mut Batch,
+        mask: u64,
+        passes: &mut downstream::Passes,
+        ports: &mut [u8; BATCH],
+    ) -> u64 {
         let subscribers = &*self.subscribers;
         batch.each_in(
             mask,
             #[inline(always)]
             |slot, packet, _| {
                 let at = slot.index();
-                let destination = packet.window::<8>(usize::from(turns.offsets[at]) + DESTINATION);
-                let hash = subscribers.hash(subscribers.key6(turns.keys[at], u64::from_be_bytes(*destination)));
+                let destination = packet.window::<8>(usize::from(passes.offsets[at]) + DESTINATION);
+                let hash = subscribers.hash(subscribers.key6(passes.keys[at], u64::from_be_bytes(*destination)));
                 subscribers.prefetch_bucket(hash);
-                turns.hashes[at] = hash;
+                passes.hashes[at] = hash;
             },
         );
         let mut asked = 0;
@@ -239,8 +245,8 @@ impl downstream::Shared {
             mask,
             #[inline(always)]
             |slot, _, _| {
-                let found = subscribers.candidate(turns.hashes[slot.index()]);
-                turns.found[slot.index()] = found;
+                let found = subscribers.candidate(passes.hashes[slot.index()]);
+                passes.found[slot.index()] = found;
                 subscribers.prefetch_binding(found.place());
                 if asked < LAG {
                     self.counters.prefetch(found.number(), Direction::Down);
@@ -254,9 +260,9 @@ impl downstream::Shared {
             #[inline(always)]
             |slot, packet, _| {
                 let at = slot.index();
-                self.counters.prefetch(turns.found[(at + LAG) % BATCH].number(), Direction::Down);
-                let to = (turns.found[at], turns.keys[at]);
-                if let Some(port) = self.deliver_six(packet, to, usize::from(turns.offsets[at])) {
+                self.counters.prefetch(passes.found[(at + LAG) % BATCH].number(), Direction::Down);
+                let to = (passes.found[at], passes.keys[at]);
+                if let Some(port) = self.deliver_six(packet, to, usize::from(passes.offsets[at])) {
                     ports[at] = port;
                     gone |= slot.bit();
                 }

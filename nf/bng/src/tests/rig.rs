@@ -19,7 +19,7 @@ use crate::identification::{Identifications, Sequence};
 use crate::loss::reasons;
 use crate::marking::Marking;
 use crate::ports::{BngPort, Ports, Side};
-use crate::punt::{PuntPolicer, Rates};
+use crate::punt::{Policer, Rates};
 use crate::running::Running;
 use crate::table::counters::{Counters, Sums};
 use crate::table::{
@@ -174,12 +174,19 @@ impl<const TUNNEL: bool> Rig<TUNNEL> {
             core,
             own6: Vec::new(),
         };
-        let policer = || PuntPolicer::new(rates).unwrap();
+        let policer = |punted| Policer::new(punted, rates).unwrap();
         let mut up = Harness::reading(
-            Up::<TUNNEL>::new(up, kernel, policer(), kind, Identifications::new(&Sequence::default(), false)),
+            Up::<TUNNEL>::new(
+                up,
+                kernel,
+                policer(upstream::PUNTED),
+                kind,
+                Identifications::new(&Sequence::default(), false),
+            ),
             &domain,
         );
-        let mut down = Harness::reading(Down::<TUNNEL>::new(down, kernel, policer(), kind, None), &domain);
+        let mut down =
+            Harness::reading(Down::<TUNNEL>::new(down, kernel, policer(downstream::PUNTED), kind, None), &domain);
         for slot in (0..weir_packet::BATCH).map(Slot::new) {
             up.lanes().port[slot] = ACCESS_INDEX;
             down.lanes().port[slot] = CORE_INDEX;

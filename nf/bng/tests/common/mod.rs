@@ -12,13 +12,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_bng::Bng;
-use weir_config::{
-    Catalogue, ConfigError, Declaration, Document, Element, Folder, InterfaceAddress, Key, Kind, Place, Scalar, Table,
-};
-use weir_engine::{Account, Blueprint, Engine, GraphPart, Idle, PortPart, Settings, WorkerSnapshot};
+use weir_config::{ConfigError, Element, Folder, InterfaceAddress, Place, Scalar};
+use weir_engine::{Account, Blueprint, Engine, GraphPart, PortPart, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_packet::{HeapPool, MAX_FRAME, Pool};
+use weir_packet::{HeapPool, MAX_FRAME};
 use weir_port_mem::{MemHandle, MemPort};
+use weir_rig::{assert_home, declared};
 use weir_stage::{
     AnyFunction, Env, Ground, Instance, InterfaceInfo, Layout, Placement, Port, PortInfo, TagInfo, rehearsal,
 };
@@ -26,6 +25,8 @@ use weir_wire::arp::{ArpFields, Operation};
 use weir_wire::build::UdpFrame;
 use weir_wire::{MacAddr, ethernet, icmp, ipv4};
 use zerocopy::IntoBytes;
+
+pub use weir_rig::all_rows;
 
 pub const SECOND: u64 = 1_000_000_000;
 
@@ -92,24 +93,6 @@ pub fn rig(config: Value) -> Rig {
     rig
 }
 
-/// A value of a script.
-pub fn script(value: &Value) -> weir_config::Value {
-    match value {
-        Value::Null => weir_config::Value::Nil,
-        Value::Bool(boolean) => (*boolean).into(),
-        Value::Number(number) => number.as_i64().unwrap().into(),
-        Value::String(text) => text.as_str().into(),
-        Value::Array(list) => weir_config::Value::List(list.iter().map(script).collect()),
-        Value::Object(object) => {
-            // JSON has no other keys than text.
-            let number = |key: &str| key.parse::<i64>().map(Key::Index);
-            let entries =
-                object.iter().map(|(key, value)| (number(key).unwrap_or_else(|_| key.as_str().into()), script(value)));
-            weir_config::Value::Table(entries.collect::<Table>())
-        }
-    }
-}
-
 /// The checked declaration of a gateway; the first port is on the access side.
 pub fn element(ports: &[&str], config: &Value) -> Result<Arc<Element>, Vec<ConfigError>> {
     let mut config = config.clone();
@@ -117,21 +100,7 @@ pub fn element(ports: &[&str], config: &Value) -> Result<Arc<Element>, Vec<Confi
     let (access, core) = ports.split_at(1);
     keys.entry("access").or_insert(json!(access));
     keys.entry("core").or_insert(json!(core));
-    let declare = |kind: &str, line, table| Declaration {
-        kind: kind.to_owned(),
-        table: script(&table),
-        place: Place::line("test.lua", line),
-        incomplete: false,
-    };
-    let mut declarations = vec![declare("bng", 1, config)];
-    declarations.extend(ports.iter().map(|name| declare("port", 2, json!({ "name": name, "device": "mem:" }))));
-    let document = Document { declarations, ..Document::default() };
-    let catalogue: Catalogue =
-        [Kind::named("port", weir_stage::PortConfig::schema()), Kind::function("bng", Bng.schema())]
-            .into_iter()
-            .collect();
-    let checked = document.check(&catalogue, None)?;
-    Ok(checked.get("bng", "bng").unwrap().clone())
+    declared(&Bng, ports, &config)
 }
 
 pub fn port_infos(ports: &[PortSpec], opened: &[MemPort]) -> Vec<PortInfo> {
@@ -204,14 +173,7 @@ impl Rig {
         let placement = Bng.configure(&element).unwrap().placement().clone();
         let instance = rehearsal::build(&Bng, &element, &env, &ground)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
-        let settings = Settings {
-            cores: vec![None; placement.workers.len()],
-            idle: Idle::Spin,
-            virtual_clock: true,
-            hook: None,
-            sample_every: weir_engine::SAMPLE_EVERY,
-        };
-        let engine = Engine::start(settings, &pool, &domain).unwrap();
+        let engine = weir_rig::engine(placement.workers.len(), &pool, &domain);
         let link_tags = Vec::new();
         let mut rig =
             Rig { engine, instance, infos, handles, domain, pool, ports: opened, placement, interfaces, link_tags };
@@ -279,12 +241,7 @@ impl Rig {
 
     /// Lets time pass.
     pub fn run(&mut self, nanos: u64) {
-        let until = self.engine.now() + nanos;
-        // What was asked for or changed meanwhile is noticed at once, and time goes no further than it is let.
-        self.engine.rouse();
-        while self.engine.now() < until {
-            self.engine.step_until(until);
-        }
+        weir_rig::run(&mut self.engine, nanos);
     }
 
     /// Lets so little time pass that no timer matters.
@@ -396,7 +353,7 @@ impl Rig {
     }
 
     pub fn show(&self, what: &str) -> Vec<Value> {
-        all(self.instance.show(what, None, self.engine.now()).unwrap())
+        all_rows(self.instance.show(what, None, self.engine.now()).unwrap())
     }
 
     pub fn snapshot(&mut self) -> Vec<WorkerSnapshot> {
@@ -406,13 +363,7 @@ impl Rig {
     /// Drops by stage and reason; the account must be exact.
     pub fn drops(&mut self) -> BTreeMap<String, u64> {
         self.account();
-        let workers = self.engine.snapshot();
-        let drops = workers.iter().flat_map(|worker| &worker.drops);
-        let mut sum = BTreeMap::new();
-        for drop in drops {
-            *sum.entry(format!("{}/{}", drop.stage, drop.reason)).or_default() += drop.packets;
-        }
-        sum
+        weir_rig::drops(&mut self.engine)
     }
 
     /// Packets consumed and created by reason.
@@ -427,27 +378,16 @@ impl Rig {
 
     /// The account of all workers, which must be exact, also against the pool.
     pub fn account(&mut self) -> Account {
-        let mut all = Account::default();
-        for worker in self.engine.snapshot() {
-            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
-            all.add(&worker.account);
-        }
-        all
+        weir_rig::account(&mut self.engine)
     }
 
     /// Stops the engine; every buffer must have come home.
     pub fn finish(mut self) -> Account {
         self.account();
         let Rig { engine, pool, instance, ports, .. } = self;
-        let mut all = Account::default();
-        for worker in engine.stop() {
-            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
-            all.add(&worker.account);
-        }
-        assert_eq!(all.held, 0);
+        let all = weir_rig::stop(engine);
         drop((instance, ports));
-        assert_eq!(weir_packet::defects(), 0);
-        assert_eq!(pool.taken() - pool.at_hand(), 0, "buffers are missing");
+        assert_home(&pool);
         all
     }
 }
@@ -519,9 +459,4 @@ pub fn arps(frames: &[Vec<u8>]) -> Vec<(MacAddr, u16, ArpFields)> {
         (MacAddr(frame[..6].try_into().unwrap()), cvlan, ArpFields::parse(&frame[22..]).unwrap())
     })
     .collect()
-}
-
-/// All rows of a table.
-pub fn all<T>(mut table: Box<dyn weir_stage::ShowRows<T>>) -> Vec<T> {
-    std::iter::from_fn(|| Some(table.piece()).filter(|piece| !piece.is_empty())).flatten().collect()
 }

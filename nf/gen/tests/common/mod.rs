@@ -11,15 +11,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weir_config::{
-    Catalogue, ConfigError, Declaration, Document, Element, InterfaceAddress, Kind, Place, Scalar, Table,
-};
-use weir_engine::{Blueprint, Engine, GraphPart, Idle, PortPart, Settings};
+use weir_config::{ConfigError, Element, InterfaceAddress, Scalar};
+use weir_engine::{Blueprint, Engine, GraphPart, PortPart};
 use weir_gen::{Gen, Report};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME};
 use weir_port_mem::{MemHandle, MemPort};
-use weir_stage::{AnyFunction, Env, Ground, Instance, Port, PortInfo, rehearsal};
+use weir_rig::declared;
+use weir_stage::{Env, Ground, Instance, Port, PortInfo, rehearsal};
 
 pub const GEN: Gen = Gen { captures: |_| Err("no files here".to_owned()) };
 
@@ -32,36 +31,8 @@ pub struct Rig {
     _ports: Vec<MemPort>,
 }
 
-/// A value of a script.
-pub fn script(value: &Value) -> weir_config::Value {
-    match value {
-        Value::Null => weir_config::Value::Nil,
-        Value::Bool(boolean) => (*boolean).into(),
-        Value::Number(number) => number.as_i64().unwrap().into(),
-        Value::String(text) => text.as_str().into(),
-        Value::Array(list) => weir_config::Value::List(list.iter().map(script).collect()),
-        Value::Object(object) => {
-            let entries = object.iter().map(|(key, value)| (key.as_str().into(), script(value)));
-            weir_config::Value::Table(entries.collect::<Table>())
-        }
-    }
-}
-
 pub fn element(ports: &[&str], config: &Value) -> Result<Arc<Element>, Vec<ConfigError>> {
-    let declare = |kind: &str, line, table| Declaration {
-        kind: kind.to_owned(),
-        table: script(&table),
-        place: Place::line("test.lua", line),
-        incomplete: false,
-    };
-    let mut declarations = vec![declare("gen", 1, config.clone())];
-    declarations.extend(ports.iter().map(|name| declare("port", 2, json!({ "name": name, "device": "mem:" }))));
-    let document = Document { declarations, ..Document::default() };
-    let catalogue: Catalogue =
-        [Kind::named("port", weir_stage::PortConfig::schema()), Kind::function("gen", GEN.schema())]
-            .into_iter()
-            .collect();
-    Ok(document.check(&catalogue, None)?.get("gen", "gen").unwrap().clone())
+    declared(&GEN, ports, config)
 }
 
 pub fn infos(ports: &[(&str, MemPort)], addresses: &[&str]) -> Vec<PortInfo> {
@@ -121,14 +92,7 @@ impl Rig {
         let built = element(&names, config).and_then(|element| rehearsal::build(&GEN, &element, &env, &ground));
         let instance =
             built.unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
-        let settings = Settings {
-            cores: vec![None],
-            idle: Idle::Spin,
-            virtual_clock: true,
-            hook: None,
-            sample_every: weir_engine::SAMPLE_EVERY,
-        };
-        let mut engine = Engine::start(settings, &pool, &domain).unwrap();
+        let mut engine = weir_rig::engine(1, &pool, &domain);
         let handles = ports.iter().map(|(_, port)| port.handle()).collect();
         let mut parts = Vec::new();
         for ((_, port), info) in ports.iter_mut().zip(&infos) {

@@ -69,7 +69,8 @@ impl Border {
             let answer = self.answer_four(now, Problem::TtlExceeded, &a_hop_less(packet), from, Exit::TimeExceeded);
             return Verdict { end: End::Stop(Exit::TtlExpired), answer };
         }
-        let longest = self.longest_six(to.ends.b4);
+        let path = self.softwires.path(to.place, now).map_or(usize::MAX, usize::from);
+        let longest = self.longest_six(to.ends.b4).min(path);
         let too_long = Ipv6::LEN + packet.len() > longest;
         if too_long && ip.dont_fragment() {
             self.tally.one(Count::OverMtu, l2);

@@ -151,8 +151,12 @@ impl Border {
         // What is quoted must be what is sent to a softwire: by its AFTR address, to its B4.
         let to = self.owner_of(inner, Whose::Destination).ok().flatten();
         let ends = Ends { b4: outer.destination, aftr: outer.source };
-        if to.is_none_or(|softwire| softwire.ends != ends) {
+        let Some(to) = to.filter(|softwire| softwire.ends == ends) else {
             return self.stop_six(Exit::IcmpIgnored, l2);
+        };
+        if let [TOO_BIG, 0, _, _, mtu @ ..] = message {
+            let mtu = mtu.first_chunk().map_or(0, |mtu| u32::from_be_bytes(*mtu));
+            self.softwires.learn(to.place, u16::try_from(mtu).unwrap_or(u16::MAX), now);
         }
         let source = if self.rules.hairpinning { self.owner_of(inner, Whose::Source).ok().flatten() } else { None };
         let from = source.map_or(From4::Internet, From4::Customer);
@@ -204,9 +208,10 @@ fn quoted_tunnel(message: &[u8]) -> Option<(Outer, &[u8])> {
     (inner.len() >= header.len() + 4).then_some((Outer::of(Ipv6::view(quoted)?), inner))
 }
 
-/// Whether an ICMPv6 message is an error that quotes a packet in a tunnel.
-pub(crate) fn is_about_a_tunnel(message: &[u8]) -> bool {
-    message.first().is_some_and(|kind| (UNREACHABLE..=PARAMETER).contains(kind)) && quoted_tunnel(message).is_some()
+/// The tunnel that an ICMPv6 message is about, if it is an error that quotes a packet in one.
+pub(crate) fn tunnel_of(message: &[u8]) -> Option<Outer> {
+    let is_error = message.first().is_some_and(|kind| (UNREACHABLE..=PARAMETER).contains(kind));
+    quoted_tunnel(message).filter(|_| is_error).map(|(outer, _)| outer)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! The fast path: whole batches of packets that softwires see all day long, in turns. The first reads headers and asks for what they lead to, the
+//! The fast path: whole batches of packets that softwires see all day long, in passes. The first reads headers and asks for what they lead to, the
 //! next ones go from line to line, the last one rewrites. Whatever is not as most packets are is left to the [`Border`](crate::border::Border), as
 //! it came.
 
 mod rewrite;
+mod route;
 
 use std::sync::Arc;
 
@@ -12,18 +13,18 @@ use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, Frame, LinkPattern, NO_FRAME};
 use weir_stage::Out;
 use weir_table::exact::Hash;
-use weir_table::lpm6::{Lookup6, Walk};
 use weir_wire::port_sets::PortSets;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, ipv4};
 
-use self::rewrite::octets;
-use super::Relay;
+use self::route::Unknown;
+use super::sort::tags_in_front;
+use super::{Relay, Stand};
 use crate::border::Border;
-use crate::table::Direction;
+use crate::table::{Direction, Softwires};
 use crate::tally::{Count, Tally};
 
-/// What is found out about the packets of a batch, turn by turn.
-pub(super) struct Turns {
+/// What is found out about the packets of a batch, pass by pass.
+pub(super) struct Passes {
     /// Where their network headers begin.
     l3: [u8; BATCH],
     /// The shared address and the port by which their softwires are found.
@@ -37,11 +38,10 @@ pub(super) struct Turns {
     others: Box<Others>,
     /// Destinations of IPv4 packets, outside of tunnels and inside.
     four: Destinations,
-    /// The ends of the tunnels of packets that go into some, one after the other, and how far the look-up of their routes is.
-    six: [u128; BATCH],
-    walk: Walk,
-    /// What routes answer.
+    /// What routes answer for the tunnels of packets that go into some.
     answers: [u32; BATCH],
+    /// Of the tunnels that it has to be looked up for.
+    unknown: Box<Unknown>,
 }
 
 /// To whom packets from customers go that are for customers.
@@ -65,9 +65,9 @@ impl Default for Others {
     }
 }
 
-impl Default for Turns {
-    fn default() -> Turns {
-        Turns {
+impl Default for Passes {
+    fn default() -> Passes {
+        Passes {
             l3: [0; BATCH],
             addresses: [0; BATCH],
             ports: [0; BATCH],
@@ -77,9 +77,8 @@ impl Default for Turns {
             places: [0; BATCH],
             others: Box::default(),
             four: Destinations::default(),
-            six: [0; BATCH],
-            walk: Walk::default(),
             answers: [0; BATCH],
+            unknown: Box::default(),
         }
     }
 }
@@ -92,16 +91,16 @@ struct Ways {
     /// Out of tunnels.
     from: u64,
     /// Out of tunnels and into others.
-    turned: u64,
+    hairpin: u64,
 }
 
 impl Ways {
     fn all(self) -> u64 {
-        self.into | self.from | self.turned
+        self.into | self.from | self.hairpin
     }
 
     fn among(self, mask: u64) -> Ways {
-        Ways { into: self.into & mask, from: self.from & mask, turned: self.turned & mask }
+        Ways { into: self.into & mask, from: self.from & mask, hairpin: self.hairpin & mask }
     }
 }
 
@@ -142,17 +141,17 @@ const ANY: LinkPattern = LinkPattern::pattern([0; Ethernet::LEN], [0; Ethernet::
 impl Relay {
     /// The fast path of a batch; answers which packets it took care of.
     pub(super) fn pass(&mut self, batch: &mut Batch, arrived: Arrived, out: &mut Out<'_>) -> u64 {
-        let Relay { border, ingress, turns, kernel, .. } = self;
+        let Relay { border, stand: Stand::First(ingress, _), passes, kernel, .. } = self else { return 0 };
         kernel.run(
             #[inline(always)]
-            || turns.pass(batch, (border, ingress, *kernel), arrived, out),
+            || passes.run(batch, (border, ingress, *kernel), arrived, out),
         )
     }
 }
 
-impl Turns {
+impl Passes {
     #[inline(always)]
-    fn pass(
+    fn run(
         &mut self,
         batch: &mut Batch,
         (border, ingress, kernel): (&mut Border, &Arc<Ingress>, Kernel),
@@ -160,42 +159,40 @@ impl Turns {
         out: &mut Out<'_>,
     ) -> u64 {
         let border = &*border;
-        let ways = self.read(batch, (border, ingress, kernel), arrived);
-        let ways = ways.among(self.find(border, ways.all()));
-        let ways = if border.rules.hairpinning { self.find_others(border, ways) } else { ways };
+        let common = border.softwires.common_sets();
+        let ways = self.read(batch, (border, ingress, kernel), arrived, common);
+        let ways = if common.is_some() { ways } else { ways.among(self.find(border, ways.all())) };
+        let ways = self.find_others(border, ways);
         self.approach(border, ways);
         let ways = self.route(border, ways);
         let (mut ports, mut gone) = ([0; BATCH], 0);
-        let [mut into, mut from, mut turned, mut inside] = [Sum::default(); 4];
+        let [mut into, mut from, mut hairpin, mut inside] = [Sum::default(); 4];
         let view = border.onward.view();
-        let mut nth = 0;
         batch.each_in(
             ways.into,
             #[inline(always)]
             |slot, packet, _| {
                 let at = slot.index();
                 let before = packet.len() + Ethernet::LEN - usize::from(self.l3[at]);
-                if let Some((port, after)) = self.wrap(border, view, packet, (at, nth)) {
+                if let Some((port, after)) = self.wrap(border, view, packet, at) {
                     into.add(before, after);
                     ports[at] = port;
                     gone |= slot.bit();
                 }
-                nth += 1;
             },
         );
         batch.each_in(
-            ways.turned,
+            ways.hairpin,
             #[inline(always)]
             |slot, packet, _| {
                 let at = slot.index();
                 let before = packet.len() + Ethernet::LEN - usize::from(self.l3[at]);
-                if let Some((port, after)) = self.turn(border, view, packet, (at, nth)) {
-                    turned.add(before, after);
+                if let Some((port, after)) = self.hairpin(border, view, packet, at) {
+                    hairpin.add(before, after);
                     inside.add(after - Ipv6::LEN, 0);
                     ports[at] = port;
                     gone |= slot.bit();
                 }
-                nth += 1;
             },
         );
         batch.each_in(
@@ -213,7 +210,7 @@ impl Turns {
         );
         into.count(&border.tally, [Count::InFour, Count::WholeFour, Count::OutSix, Count::OutWholeSix]);
         from.count(&border.tally, [Count::InSix, Count::WholeSix, Count::OutFour, Count::OutWholeFour]);
-        turned.count(&border.tally, [Count::InSix, Count::WholeSix, Count::OutSix, Count::OutWholeSix]);
+        hairpin.count(&border.tally, [Count::InSix, Count::WholeSix, Count::OutSix, Count::OutWholeSix]);
         if inside.packets > 0 {
             border.tally.add(Count::Hairpin, inside.packets, inside.before);
         }
@@ -221,20 +218,17 @@ impl Turns {
         gone
     }
 
-    /// The first turn: which packets may go the fast way, and what they are found by.
+    /// The first pass: which packets may go the fast way, and what they are found by. Out of tunnels and into others may go those alone that are said to.
     #[inline(always)]
     fn read(
         &mut self,
         batch: &Batch,
         (border, ingress, kernel): (&Border, &Ingress, Kernel),
         arrived: Arrived,
+        common: Option<PortSets>,
     ) -> Ways {
         let (rules, softwires) = (&*border.rules, &*border.softwires);
         let mut ways = Ways::default();
-        // A SYN may have to ask for smaller segments.
-        if rules.mss.is_some() {
-            return ways;
-        }
         let (mut frames, mut lengths) = ([&NO_FRAME; BATCH], [0_u16; BATCH]);
         let has_vrfs = ingress.has_vrfs();
         let mut index = u16::MAX;
@@ -257,51 +251,73 @@ impl Turns {
                 }
                 self.l3[at] = l3 as u8;
                 let length = packet.len().saturating_sub(l3);
-                if !is_ours || has_vrfs && ingress.vrf_of(interface) != 0 {
+                if !is_ours {
                     return;
                 }
+                let vrf = if has_vrfs { ingress.vrf_of(interface) } else { 0 };
                 let ethertype = u16::from_be_bytes(*packet.window(l3.wrapping_sub(2)));
                 // Where the IPv4 header is, less what the kernel looks at in front of it, and how many bytes follow.
-                let (start, bytes, mine) = if ethertype == ethernet::IPV4 && rules.four.has(interface) {
-                    ways.into |= slot.bit();
-                    (l3 - Ethernet::LEN, length, 2)
-                } else if ethertype == ethernet::IPV6 && rules.six.has(interface) {
-                    let Some(bytes) = payload_of(packet.window(l3), length) else { return };
-                    ways.from |= slot.bit();
-                    (l3 + Ipv6::LEN - Ethernet::LEN, bytes, 0)
-                } else {
-                    return;
-                };
+                let (start, bytes, mine) =
+                    if ethertype == ethernet::IPV4 && rules.four.has(interface) && vrf == rules.vrfs[0] {
+                        ways.into |= slot.bit();
+                        (l3 - Ethernet::LEN, length, 2)
+                    } else if ethertype == ethernet::IPV6 && rules.six.has(interface) && vrf == rules.vrfs[1] {
+                        let Some(bytes) = payload_of(packet.window(l3), length) else { return };
+                        ways.from |= slot.bit();
+                        (l3 + Ipv6::LEN - Ethernet::LEN, bytes, 0)
+                    } else {
+                        return;
+                    };
                 let frame: &Frame = packet.window(start);
-                let [s0, s1, d0, d1] = *packet.window::<4>(start + Ethernet::LEN + Ipv4::LEN);
+                let ports = start + Ethernet::LEN + Ipv4::LEN;
+                if !is_usual(frame) || (rules.mss.is_some() && is_syn(frame, *packet.window(ports + TCP_FLAGS))) {
+                    return;
+                }
+                let side = if mine == 2 { &rules.four } else { &rules.six };
+                if let Some(filter) = &side.ingress
+                    && !filter.matches_untagged(packet.bytes(), tags_in_front(l3))
+                {
+                    return;
+                }
+                let [s0, s1, d0, d1] = *packet.window::<4>(ports);
+                let destination = frame_check::destination_of(frame);
+                let address = if mine == 2 { destination } else { source_of(frame) };
+                let port = u16::from_be_bytes(if mine == 2 { [d0, d1] } else { [s0, s1] });
+                self.addresses[at] = address;
+                if let Some(sets) = common {
+                    if !self.seek(softwires, at, sets, port) {
+                        return;
+                    }
+                } else {
+                    self.ports[at] = port;
+                    let hash = softwires.hash_of_address(address);
+                    softwires.prefetch_address(hash);
+                    self.hashes[at] = hash;
+                }
                 frames[at] = frame;
                 lengths[at] = (bytes + Ethernet::LEN) as u16;
-                let destination = frame_check::destination_of(frame);
                 self.four.0[at] = destination;
-                let address = if mine == 2 { destination } else { source_of(frame) };
                 if mine == 0 {
                     border.onward.prefetch(destination);
-                    let hash = softwires.hash_of_address(destination);
-                    softwires.prefetch_address(hash);
-                    (self.others.hashes[at], self.others.ports[at]) = (hash, u16::from_be_bytes([d0, d1]));
+                    if !softwires.is_beyond(destination) {
+                        let hash = softwires.hash_of_address(destination);
+                        softwires.prefetch_address(hash);
+                        (self.others.hashes[at], self.others.ports[at]) = (hash, u16::from_be_bytes([d0, d1]));
+                        ways.hairpin |= slot.bit();
+                    }
                 }
-                let port = if mine == 2 { [d0, d1] } else { [s0, s1] };
-                (self.addresses[at], self.ports[at]) = (address, u16::from_be_bytes(port));
-                let hash = softwires.hash_of_address(address);
-                softwires.prefetch_address(hash);
-                self.hashes[at] = hash;
             },
         );
         let count = BATCH - batch.live().leading_zeros() as usize;
         let sound = frame_check::check(kernel, ANY, &frames, &lengths, &self.four, count);
-        let mut usual = 0;
-        for slot in Slots(ways.all() & sound) {
-            usual |= u64::from(is_usual(frames[slot.index()])) << slot.index();
-        }
-        ways.among(usual)
+        // What would have to match when it leaves is decided by the letter.
+        let [to_four, to_six] = [&rules.four, &rules.six].map(|side| side.egress.is_none());
+        let ways = ways.among(sound);
+        Ways { into: if to_six { ways.into } else { 0 }, from: if to_four || to_six { ways.from } else { 0 }, ..ways }
     }
 
-    /// The next ones: from addresses to how their ports are divided, and from there to records. Answers of which packets there may be one.
+    /// The next one, where addresses are not all divided alike: from addresses to how their ports are divided. Answers of which packets there may be a
+    /// softwire.
     #[inline(always)]
     fn find(&mut self, border: &Border, of: u64) -> u64 {
         let softwires = &*border.softwires;
@@ -309,30 +325,49 @@ impl Turns {
         for slot in Slots(of) {
             let at = slot.index();
             let Some(sets) = softwires.candidate_sets(self.hashes[at]) else { continue };
-            let Some(psid) = sets.psid(self.ports[at]) else { continue };
-            let hash = softwires.hash_of_part(self.addresses[at], psid);
-            softwires.prefetch_part(hash);
-            (self.sets[at], self.psids[at], self.hashes[at]) = (sets, psid, hash);
-            found |= slot.bit();
+            if self.seek(softwires, at, sets, self.ports[at]) {
+                found |= slot.bit();
+            }
         }
         found
     }
 
-    /// Which packets from customers are for customers, most probably.
+    /// Asks for what leads to the softwire that has a port of a packet's address, divided so. False if none has it.
+    #[inline(always)]
+    fn seek(&mut self, softwires: &Softwires, at: usize, sets: PortSets, port: u16) -> bool {
+        let at = at % BATCH;
+        let Some(psid) = sets.psid(port) else { return false };
+        let hash = softwires.hash_of_part(self.addresses[at], psid);
+        softwires.prefetch_part(hash);
+        (self.sets[at], self.psids[at], self.hashes[at]) = (sets, psid, hash);
+        true
+    }
+
+    /// Which packets from customers are for customers, most probably, and which certainly are not.
     #[inline(always)]
     fn find_others(&mut self, border: &Border, ways: Ways) -> Ways {
-        let (softwires, others) = (&*border.softwires, &mut *self.others);
-        let mut turned = 0;
-        for slot in Slots(ways.from) {
+        let (softwires, rules, others) = (&*border.softwires, &*border.rules, &mut *self.others);
+        // What is beyond all shared addresses is nobody's.
+        let (mut hairpin, mut from) = (0, ways.from & !ways.hairpin);
+        for slot in Slots(ways.from & ways.hairpin) {
             let at = slot.index();
-            let Some(sets) = softwires.candidate_sets(others.hashes[at]) else { continue };
+            let Some(sets) = softwires.candidate_sets(others.hashes[at]) else {
+                from |= u64::from(softwires.is_nobodys(self.four.0[at])) << slot.index();
+                continue;
+            };
             let Some(psid) = sets.psid(others.ports[at]) else { continue };
             let hash = softwires.hash_of_part(self.four.0[at], psid);
             softwires.prefetch_part(hash);
             (others.sets[at], others.psids[at], others.hashes[at]) = (sets, psid, hash);
-            turned |= slot.bit();
+            hairpin |= slot.bit();
         }
-        Ways { turned, from: ways.from & !turned, ..ways }
+        // Where customers do not reach each other here, it is routed as all else.
+        let is_on = rules.hairpinning && rules.six.egress.is_none();
+        Ways {
+            hairpin: if is_on { hairpin } else { 0 },
+            from: if rules.four.egress.is_none() { from } else { 0 },
+            ..ways
+        }
     }
 
     /// Goes on to records and counters.
@@ -346,41 +381,13 @@ impl Turns {
             border.counters.prefetch(place, direction);
             self.places[at] = place;
         }
-        for slot in Slots(ways.turned) {
+        for slot in Slots(ways.hairpin) {
             let at = slot.index();
             let place = border.softwires.candidate_place(self.others.hashes[at]);
             border.softwires.prefetch_record(place);
             border.counters.prefetch(place, Direction::Down);
             self.others.places[at] = place;
         }
-    }
-
-    /// Where packets go: tunnels by routes of IPv6, what comes out of some by those of IPv4. Answers which have a softwire.
-    #[inline(always)]
-    fn route(&mut self, border: &Border, ways: Ways) -> Ways {
-        let (mut count, mut found) = (0, 0);
-        let mut note = |slot: weir_packet::Slot, ends: Option<[u64; 4]>, six: &mut [u128; BATCH]| {
-            if let Some([b4_0, b4_1, ..]) = ends {
-                six[count % BATCH] = u128::from_be_bytes(octets(b4_0, b4_1));
-                count += 1;
-                found |= slot.bit();
-            }
-        };
-        for slot in Slots(ways.into) {
-            let ends = self.ends(border, slot.index());
-            note(slot, ends, &mut self.six);
-        }
-        for slot in Slots(ways.turned) {
-            let ends = self.other_ends(border, slot.index());
-            note(slot, ends, &mut self.six);
-        }
-        let routes = border.onward.six();
-        let ends = self.six.get(..count).unwrap_or_default();
-        routes.approach(ends, &mut self.walk);
-        routes.advance(ends, &mut self.walk);
-        routes.finish(ends, &mut self.walk, &mut self.answers);
-        // Who is no customer after all, or not the one that was found, takes more.
-        Ways { into: ways.into & found, turned: ways.turned & found, from: ways.from }
     }
 
     /// The ends of the tunnel of a packet's softwire.
@@ -422,6 +429,17 @@ fn payload_of(front: &[u8; FRONT_INSIDE], length: usize) -> Option<usize> {
 fn is_usual(frame: &Frame) -> bool {
     let Some(ip) = frame.last_chunk::<{ Ipv4::LEN }>().and_then(|bytes| Ipv4::view(bytes)) else { return false };
     matches!(ip.protocol, ipv4::TCP | ipv4::UDP) && !ip.is_fragment() && ip.total_len() >= FRONT
+}
+
+/// Where the flags of a TCP segment are.
+const TCP_FLAGS: usize = 13;
+
+/// Whether an IPv4 packet opens a conversation of TCP, and may have to ask for smaller segments; its flags are those, if it has any.
+#[inline(always)]
+fn is_syn(frame: &Frame, [flags]: [u8; 1]) -> bool {
+    const SYN: u8 = 2;
+    let ip = frame.last_chunk::<{ Ipv4::LEN }>().and_then(|bytes| Ipv4::view(bytes));
+    flags & SYN != 0 && ip.is_some_and(|ip| ip.protocol == ipv4::TCP)
 }
 
 /// The source address of an IPv4 packet.

@@ -17,7 +17,7 @@ use crate::tally::Count;
 
 /// What fragments of one packet have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Original {
+pub(crate) enum Original {
     Four(Whole),
     Six(Whole6),
     /// In a tunnel with these ends.
@@ -31,16 +31,16 @@ impl Original {
 }
 
 /// A fragment that came.
-pub(super) struct Fragment {
+pub(crate) struct Fragment {
     original: Original,
     piece: Piece,
     /// Where its packet begins in the frame.
-    pub(super) at: usize,
+    pub(crate) at: usize,
 }
 
 impl Fragment {
     /// The fragment in an IPv4 packet at a place; `None` if there can be no such one.
-    pub(super) fn of_four(packet: &[u8], at: usize) -> Option<Fragment> {
+    pub(crate) fn of_four(packet: &[u8], at: usize) -> Option<Fragment> {
         Piece::of(packet).map(|(whole, piece)| Fragment { original: Original::Four(whole), piece, at })
     }
 
@@ -63,25 +63,49 @@ impl Fragment {
 }
 
 /// A fragment that waits.
-pub(super) struct Kept {
-    pub(super) packet: Held,
-    pub(super) at: usize,
+pub(crate) struct Kept {
+    pub(crate) packet: Held,
+    pub(crate) at: usize,
+}
+
+/// Why a fragment waits no more, though its packet is not whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// It came before.
+    Duplicate,
+    /// It overlaps others of its packet.
+    Overlap,
+    /// Its packet has more of them than it may have.
+    TooMany,
+    /// There was no room.
+    Full,
+}
+
+impl From<Loss> for Exit {
+    fn from(loss: Loss) -> Exit {
+        match loss {
+            Loss::Duplicate => Exit::FragmentDuplicate,
+            Loss::Overlap => Exit::FragmentOverlap,
+            Loss::TooMany => Exit::FragmentsTooMany,
+            Loss::Full => Exit::FragmentQueueFull,
+        }
+    }
 }
 
 impl Kept {
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.packet.packet().bytes().get(self.at..).unwrap_or_default()
     }
 }
 
 /// All that wait. Each side has room of its own: a flood of one does not take the other's.
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     four: Reassembly<Kept, Original>,
     six: Reassembly<Kept, Original>,
 }
 
 impl Waiting {
-    pub(super) fn new(rules: &Rules) -> Waiting {
+    pub(crate) fn new(rules: &Rules) -> Waiting {
         let [four, six] = [&rules.four, &rules.six].map(|side| {
             let (all, one) = side.fragments;
             Reassembly::new(all).with_most_of_one(one)
@@ -89,24 +113,51 @@ impl Waiting {
         Waiting { four, six }
     }
 
-    fn add(&mut self, now: u64, fragment: &Fragment, kept: Kept) -> Added<Kept> {
-        let side = if fragment.original.is_four() { &mut self.four } else { &mut self.six };
-        side.add(now, fragment.original, fragment.piece, kept)
+    fn side(&mut self, fragment: &Fragment) -> &mut Reassembly<Kept, Original> {
+        if fragment.original.is_four() { &mut self.four } else { &mut self.six }
     }
 
-    pub(super) fn expire(&mut self, now: u64) -> Option<Vec<Kept>> {
+    /// A fragment came: it waits, or all pieces of its packet are there, which are answered in their order. What can wait no longer is given up, and why.
+    pub(crate) fn take(
+        &mut self,
+        now: u64,
+        fragment: &Fragment,
+        kept: Kept,
+        mut lose: impl FnMut(Kept, Loss),
+    ) -> Option<Vec<Kept>> {
+        while let Some(oldest) = self.make_room(fragment) {
+            oldest.into_iter().for_each(|kept| lose(kept, Loss::Full));
+        }
+        match self.side(fragment).add(now, fragment.original, fragment.piece, kept) {
+            Added::Complete(pieces) => return Some(pieces),
+            Added::Kept => {}
+            Added::Duplicate(kept) => lose(kept, Loss::Duplicate),
+            Added::Overlap(pieces) => pieces.into_iter().for_each(|kept| lose(kept, Loss::Overlap)),
+            Added::TooMany(pieces) => pieces.into_iter().for_each(|kept| lose(kept, Loss::TooMany)),
+            Added::Full(kept) => lose(kept, Loss::Full),
+        }
+        None
+    }
+
+    /// What has to go for another fragment, if there is no room for it: what has waited longest, so that floods drive out what they have sent.
+    fn make_room(&mut self, fragment: &Fragment) -> Option<Vec<Kept>> {
+        let side = self.side(fragment);
+        if side.is_full(fragment.original) { side.give_up_oldest() } else { None }
+    }
+
+    pub(crate) fn expire(&mut self, now: u64) -> Option<Vec<Kept>> {
         self.four.expire(now).or_else(|| self.six.expire(now))
     }
 
-    pub(super) fn next_deadline(&self) -> u64 {
+    pub(crate) fn next_deadline(&self) -> u64 {
         [&self.four, &self.six].iter().filter_map(|side| side.next_deadline()).min().unwrap_or(u64::MAX)
     }
 
-    pub(super) fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         (self.four.held() + self.six.held()) as u64
     }
 
-    pub(super) fn clear(&mut self) -> Vec<Kept> {
+    pub(crate) fn clear(&mut self) -> Vec<Kept> {
         let mut all = self.four.clear();
         all.extend(self.six.clear());
         all
@@ -116,16 +167,10 @@ impl Waiting {
 impl Relay {
     /// A fragment came: it waits, or its packet is whole.
     pub(super) fn keep(&mut self, kept: Kept, fragment: Fragment, out: &mut Out<'_>) {
-        let all = |kept: Vec<Kept>, exit: Exit, out: &mut Out<'_>| {
-            kept.into_iter().for_each(|kept| out.send(kept.packet, exit));
-        };
-        match self.waiting.add(out.now(), &fragment, kept) {
-            Added::Kept => {}
-            Added::Complete(pieces) => self.complete(fragment.original, pieces, out),
-            Added::Duplicate(kept) => out.send(kept.packet, Exit::FragmentDuplicate),
-            Added::Overlap(pieces) => all(pieces, Exit::FragmentOverlap, out),
-            Added::TooMany(pieces) => all(pieces, Exit::FragmentsTooMany, out),
-            Added::Full(kept) => out.send(kept.packet, Exit::FragmentQueueFull),
+        let now = out.now();
+        let pieces = self.waiting.take(now, &fragment, kept, |kept, loss| out.send(kept.packet, Exit::from(loss)));
+        if let Some(pieces) = pieces {
+            self.complete(fragment.original, pieces, out);
         }
     }
 

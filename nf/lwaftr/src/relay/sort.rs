@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
-use weir_ip::InterfaceId;
+use weir_ip::{InterfaceId, NO_INTERFACE};
 use weir_packet::Packet;
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, ipv4, ipv6, validity, validity6};
 
 use super::fragments::Fragment;
-use super::{Fate, Relay};
-use crate::border::{Verdict, is_about_a_tunnel};
+use super::{Fate, Relay, Stand};
+use crate::border::{Verdict, tunnel_of};
 use crate::exit::Exit;
 use crate::rules::Side;
 use crate::tally::Count;
@@ -21,6 +21,8 @@ struct Arrival {
     l3: usize,
     /// Bytes of the frame without tags.
     l2: u64,
+    /// Whether a route led it here: it is the relay's, by whichever interface it came.
+    is_led: bool,
 }
 
 /// How one side counts packets, and what it keeps out.
@@ -46,20 +48,29 @@ const SIX: Gate = Gate {
 };
 
 impl Relay {
-    /// What becomes of a packet that came in by the port of this index.
-    pub(super) fn sort(&mut self, packet: &Packet, port: u16, now: u64) -> Fate {
-        let entered = self.ingress.enter(port, packet.window(0));
-        // Softwires are in the default VRF.
-        if !entered.is_ours || self.ingress.vrf_of(entered.interface) != 0 {
-            return Fate::Others;
-        }
-        let l3 = usize::from(entered.l3);
-        let tags = l3.saturating_sub(Ethernet::LEN);
-        let arrival = Arrival { interface: entered.interface, l3, l2: packet.len().saturating_sub(tags) as u64 };
+    /// What becomes of a packet that came in by the port of this index; behind the network layer it is known where its network header begins.
+    pub(super) fn sort(&mut self, packet: &Packet, (port, known): (u16, u8), now: u64) -> Fate {
+        let (interface, l3, vrf) = match &self.stand {
+            Stand::First(ingress, _) => {
+                let entered = ingress.enter(port, packet.window(0));
+                if !entered.is_ours {
+                    return Fate::Others;
+                }
+                (entered.interface, usize::from(entered.l3), Some(ingress.vrf_of(entered.interface)))
+            }
+            Stand::Inlet(_) => (NO_INTERFACE, usize::from(known), None),
+        };
+        let l2 = packet.len().saturating_sub(tags_in_front(l3)) as u64;
+        let arrival = Arrival { interface, l3, l2, is_led: vrf.is_none() };
         let bytes = packet.bytes().get(l3..).unwrap_or_default();
+        // What the slow path made has no EtherType that means anything.
+        let [four, six] = self.border.rules.vrfs.map(|side| vrf.is_none_or(|vrf| vrf == side));
+        let version = bytes.first().map_or(0, |first| first >> 4);
         match u16::from_be_bytes(*packet.window(l3.saturating_sub(2))) {
-            ethernet::IPV4 => self.sort_four(packet, bytes, arrival, now),
-            ethernet::IPV6 => self.sort_six(packet, bytes, arrival, now),
+            _ if arrival.is_led && version == 6 => self.sort_six(packet, bytes, arrival, now),
+            _ if arrival.is_led => self.sort_four(packet, bytes, arrival, now),
+            ethernet::IPV4 if four => self.sort_four(packet, bytes, arrival, now),
+            ethernet::IPV6 if six => self.sort_six(packet, bytes, arrival, now),
             _ => Fate::Others,
         }
     }
@@ -69,7 +80,7 @@ impl Relay {
         let Some(bytes) = bytes.get(..ip.total_len()) else { return Fate::Others };
         let to = ip.destination_addr();
         let is_ours = self.border.softwires.sets_of(to).is_some();
-        if !is_ours && !self.is_owned(to.into()) {
+        if !is_ours && !arrival.is_led && !self.is_owned(to.into()) {
             return Fate::Others;
         }
         if let Some(kept_out) = self.kept_out(packet, arrival, FOUR) {
@@ -89,16 +100,17 @@ impl Relay {
         let Some(bytes) = bytes.get(..Ipv6::LEN + usize::from(ip.payload_length.get())) else { return Fate::Others };
         let to = ip.destination_addr();
         let is_aftr = self.border.rules.is_aftr(to);
-        if !is_aftr && !self.is_owned(to.into()) {
+        if !is_aftr && !arrival.is_led && !self.is_owned(to.into()) {
             return Fate::Others;
         }
         let Some(upper) = ipv6::upper(bytes).filter(|upper| upper.whole) else { return Fate::Others };
         let message = bytes.get(upper.at..).unwrap_or_default();
         let is_icmp = upper.protocol == ipv6::ICMPV6 && upper.fragment.is_none();
-        let tells = is_aftr && is_icmp && is_about_a_tunnel(message);
+        let tells = is_aftr && is_icmp && tunnel_of(message).is_some();
         if upper.protocol != ipv4::IPIP && !tells {
             // Pings, neighbours, and what else is said to the relay itself.
-            return if is_aftr { Fate::Others } else { self.unknown(packet, arrival) };
+            let is_others = is_aftr && !arrival.is_led;
+            return if is_others { Fate::Others } else { self.unknown(packet, arrival) };
         }
         if let Some(kept_out) = self.kept_out(packet, arrival, SIX) {
             return Fate::Decided(kept_out);
@@ -160,14 +172,14 @@ impl Relay {
         let side: &Side = if gate.is_six { &rules.six } else { &rules.four };
         let (is_here, filter) = (side.has(arrival.interface), side.ingress.clone());
         let tally = &self.border.tally;
-        if !is_here {
+        if !is_here && !arrival.is_led {
             // It counts as what the other side got.
             let (count, exit) = gate.misplaced;
             tally.one(count, arrival.l2);
             tally.one(if gate.is_six { Count::WholeFour } else { Count::WholeSix }, 0);
             return Some(self.border.stop(!gate.is_six, exit, arrival.l2));
         }
-        let matches = filter.is_none_or(|filter| matches_untagged(&filter, packet.bytes(), arrival.l3));
+        let matches = filter.is_none_or(|filter| filter.matches_untagged(packet.bytes(), tags_in_front(arrival.l3)));
         if matches {
             return None;
         }
@@ -178,12 +190,7 @@ impl Relay {
     }
 }
 
-/// Whether a filter matches a frame with its tags taken off.
-fn matches_untagged(filter: &weir_filter::Filter, frame: &[u8], l3: usize) -> bool {
-    const ADDRESSES: usize = 12;
-    if l3 == Ethernet::LEN {
-        return filter.matches(frame);
-    }
-    let (addresses, behind) = (frame.get(..ADDRESSES), frame.get(l3.saturating_sub(2)..));
-    filter.matches(&[addresses.unwrap_or_default(), behind.unwrap_or_default()].concat())
+/// Bytes of the tags in front of a network header that begins here.
+pub(super) const fn tags_in_front(l3: usize) -> usize {
+    l3.saturating_sub(Ethernet::LEN)
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use proptest::prelude::*;
@@ -85,6 +85,16 @@ proptest! {
                 }
             }
             prop_assert_eq!(writer.len() as usize, twin.0.len());
+            let all: BTreeSet<PortSets> = twin.0.values().map(|(sets, _)| *sets).collect();
+            let common = all.first().filter(|_| all.len() == 1).copied();
+            prop_assert_eq!(writer.softwires().common_sets(), common);
+            for address in [0, 0xc000_01ff, 0xc000_0206, u32::MAX].into_iter().chain(0xc000_0200..0xc000_0206) {
+                let is_between = |all: Option<Ipv4Addr>, other: Option<Ipv4Addr>| {
+                    all.zip(other).is_some_and(|(first, last)| (first..=last).contains(&Ipv4Addr::from_bits(address)))
+                };
+                let ends = (twin.0.keys().map(|(ipv4, _)| *ipv4).min(), twin.0.keys().map(|(ipv4, _)| *ipv4).max());
+                prop_assert_eq!(writer.softwires().is_beyond(address), !is_between(ends.0, ends.1));
+            }
             for address in 0..6 {
                 let ipv4 = Ipv4Addr::new(192, 0, 2, address);
                 prop_assert_eq!(writer.softwires().sets_of(ipv4), twin.sets_of(ipv4));
@@ -119,6 +129,32 @@ fn what_there_is_no_room_for_is_refused_and_changes_nothing() {
     assert_eq!((writer.softwires().sets_of(one), writer.len()), (None, 0));
     // Now the address may be divided otherwise.
     writer.put(key(0), PortSets::WHOLE, ends(9)).unwrap();
+}
+
+#[test]
+fn what_routes_answered_is_known_at_its_version_alone_and_to_no_other_softwire() {
+    let domain = Domain::new();
+    let mut writer = Writer::new(Limits { softwires: 2, addresses: 2 }, &domain, 0).unwrap();
+    let key = Key { ipv4: Ipv4Addr::new(192, 0, 2, 1), psid: 0 };
+    let (place, _) = writer.put(key, PortSets::WHOLE, ends(1)).unwrap();
+    let softwires = Arc::clone(writer.softwires());
+    assert_eq!(softwires.answer(place, 0), None);
+    for version in [0, 1, 7, u64::from(u32::MAX), (1 << 42) - 1] {
+        // A next hop, and a group of several.
+        for answer in [17, 1 << 30 | 3] {
+            softwires.keep_answer(place, version, answer);
+            assert_eq!(softwires.answer(place, version), Some(answer));
+            assert_eq!((softwires.answer(place, version + 1), softwires.answer(place, version ^ 2)), (None, None));
+        }
+    }
+    // The place is used again.
+    softwires.keep_answer(place, 1, 17);
+    let mut others = Vec::new();
+    while !others.contains(&place) {
+        assert!(others.len() < 100_000, "the place is never used again");
+        others.push(writer.put(key, PortSets::WHOLE, ends(others.len() as u64)).unwrap().0);
+    }
+    assert_eq!(softwires.answer(place, 1), None);
 }
 
 /// While softwires come, change and go, a reader finds such ends alone as that softwire has had: each number belongs to one PSID.

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_mem::qsbr::Epoch;
 use weir_mem::{Domain, HugeSlice, arena};
 use weir_table::exact::{self, Exact};
 
-use super::{ADDRESS, Ends, Key, Softwires, tell};
+use super::{ADDRESS, COMMON, Ends, Key, Softwires, tell};
 use weir_wire::port_sets::PortSets;
 
 /// How much the table has room for.
@@ -95,9 +95,16 @@ pub(crate) struct Writer {
     addresses: Exact,
     parts: Exact,
     shared: BTreeMap<Ipv4Addr, Shared>,
+    /// How many addresses are divided in each way that there is.
+    divided: BTreeMap<PortSets, u32>,
+    /// Addresses that became shared, or are so no more, in their order, since somebody last asked.
+    changed: Vec<(Ipv4Addr, bool)>,
     address_places: Places,
     record_places: Places,
 }
+
+/// What [`Softwires::is_beyond`] reads where nobody shares an address: from the highest to the lowest.
+const NO_RANGE: u64 = (u32::MAX as u64) << 32;
 
 /// Places beside those in use, at least: of what was replaced or taken out, until all workers have passed. There are as many as softwires, so that all
 /// can be replaced at once.
@@ -117,6 +124,9 @@ impl Writer {
         let softwires = Softwires {
             addresses: Arc::clone(addresses.index()),
             parts: Arc::clone(parts.index()),
+            has_far: AtomicBool::new(false),
+            common: AtomicU64::new(0),
+            range: AtomicU64::new(NO_RANGE),
             shared: HugeSlice::new(spare(limits.addresses) as usize)?,
             records: HugeSlice::new(spare(limits.softwires) as usize)?,
         };
@@ -127,6 +137,8 @@ impl Writer {
             addresses,
             parts,
             shared: BTreeMap::new(),
+            divided: BTreeMap::new(),
+            changed: Vec::new(),
             address_places: Places::new(spare(limits.addresses)),
             record_places: Places::new(spare(limits.softwires)),
         })
@@ -157,21 +169,29 @@ impl Writer {
         self.shared.get(&ipv4).map(|shared| shared.sets)
     }
 
+    /// Asks for what [`put`](Self::put) reads of a softwire.
+    pub(crate) fn prefetch(&self, key: Key) {
+        self.softwires.prefetch_part(self.softwires.hash_of_part(key.ipv4.to_bits(), key.psid));
+    }
+
     /// Enters a softwire, or gives it other ends. Answers its place, and the one that it had.
     ///
     /// # Errors
     ///
     /// Why it is refused.
     pub(crate) fn put(&mut self, key: Key, sets: PortSets, ends: Ends) -> Result<(u32, Option<u32>), Refused> {
-        if let Some(shared) = self.shared.get(&key.ipv4).filter(|shared| shared.sets != sets) {
-            return Err(Refused::Sets(shared.sets));
+        let known = self.shared.get(&key.ipv4).map(|shared| shared.sets);
+        if let Some(other) = known.filter(|known| *known != sets) {
+            return Err(Refused::Sets(other));
         }
-        let before = self.softwires.find(key, sets);
+        let before = known.and_then(|_| self.softwires.find(key, sets));
         let full = Refused::Softwires(self.limits.softwires);
         if before.is_none() && self.parts.len() >= self.limits.softwires {
             return Err(full);
         }
-        self.share(key.ipv4, sets)?;
+        if known.is_none() {
+            self.share(key.ipv4, sets)?;
+        }
         let Some(place) = self.record_places.take(&self.domain) else {
             self.unshare(key.ipv4);
             return Err(full);
@@ -213,18 +233,17 @@ impl Writer {
     }
 
     fn write(&self, place: u32, key: Key, sets: PortSets, ends: Ends) {
-        let Some([a, b, c, d, told, ..]) = self.softwires.records.get(place as usize) else { return };
+        let Some([a, b, c, d, told, path, known, _]) = self.softwires.records.get(place as usize) else { return };
         for (to, from) in [a, b, c, d].into_iter().zip(ends.words()) {
             to.store(from, Ordering::Relaxed);
         }
         told.store(tell(key.ipv4.to_bits(), key.psid, sets), Ordering::Relaxed);
+        path.store(0, Ordering::Relaxed);
+        known.store(0, Ordering::Relaxed);
     }
 
-    /// Enters an address that softwires share, if it is not there.
+    /// Enters an address that softwires share, which is not there.
     fn share(&mut self, ipv4: Ipv4Addr, sets: PortSets) -> Result<(), Refused> {
-        if self.shared.contains_key(&ipv4) {
-            return Ok(());
-        }
         let full = Refused::Addresses(self.limits.addresses);
         let place = self.address_places.take(&self.domain).ok_or(full)?;
         let word: Option<&AtomicU64> = self.softwires.shared.get(place as usize);
@@ -236,7 +255,13 @@ impl Writer {
             self.address_places.free.push(place);
             return Err(if refused == exact::Refused::Crowded { Refused::Crowded } else { full });
         }
+        if self.softwires.candidate_sets(hash).is_none() {
+            self.softwires.has_far.store(true, Ordering::Release);
+        }
         self.shared.insert(ipv4, Shared { sets, place, softwires: 0 });
+        *self.divided.entry(sets).or_default() += 1;
+        self.tell_all();
+        self.changed.push((ipv4, true));
         Ok(())
     }
 
@@ -244,9 +269,37 @@ impl Writer {
     fn unshare(&mut self, ipv4: Ipv4Addr) {
         let Some(shared) = self.shared.get(&ipv4).filter(|shared| shared.softwires == 0) else { return };
         let value = shared.sets.word() << 32 | u64::from(shared.place);
-        let place = shared.place;
+        let (place, sets) = (shared.place, shared.sets);
         self.addresses.remove(self.softwires.hash_of_address(ipv4.to_bits()), value);
         self.address_places.waiting.push_back((self.domain.advance(), place));
         self.shared.remove(&ipv4);
+        if let Some(left) = self.divided.get_mut(&sets) {
+            *left -= 1;
+            if *left == 0 {
+                self.divided.remove(&sets);
+            }
+        }
+        self.tell_all();
+        self.changed.push((ipv4, false));
+    }
+
+    /// Lets workers know what all addresses have in common: how their ports are divided, if all alike, and between which two they are.
+    fn tell_all(&self) {
+        let mut ways = self.divided.keys();
+        let common = match (ways.next(), ways.next()) {
+            (Some(sets), None) => COMMON | sets.word(),
+            _ => 0,
+        };
+        let ends = self.shared.first_key_value().zip(self.shared.last_key_value());
+        let range = ends.map_or(NO_RANGE, |((lowest, _), (highest, _))| {
+            u64::from(lowest.to_bits()) << 32 | u64::from(highest.to_bits())
+        });
+        self.softwires.common.store(common, Ordering::Relaxed);
+        self.softwires.range.store(range, Ordering::Relaxed);
+    }
+
+    /// Addresses that became shared, or are so no more, in their order, since the last call.
+    pub(crate) fn take_changed(&mut self) -> Vec<(Ipv4Addr, bool)> {
+        std::mem::take(&mut self.changed)
     }
 }

@@ -11,16 +11,17 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weir_config::{
-    Catalogue, ConfigError, Declaration, Document, Element, Folder, InterfaceAddress, Key, Kind, Place, Scalar, Table,
-};
-use weir_engine::{Account, Blueprint, Engine, GraphPart, Idle, PortPart, Settings};
+use weir_config::{ConfigError, Element, Folder, InterfaceAddress, Place, Scalar};
+use weir_engine::{Account, Blueprint, Distributor, Engine, GraphPart, Idle, PortPart, Settings};
 use weir_lwaftr::Lwaftr;
 use weir_mem::Domain;
-use weir_packet::{HeapPool, MAX_FRAME, Pool};
+use weir_packet::{HeapPool, MAX_FRAME};
 use weir_port_mem::{MemHandle, MemPort};
-use weir_stage::{AnyFunction, Env, Ground, Instance, InterfaceInfo, Port, PortInfo, TagInfo, rehearsal};
+use weir_rig::{assert_home, declared};
+use weir_stage::{Env, Ground, Instance, InterfaceInfo, Port, PortInfo, TagInfo, rehearsal};
 use weir_wire::ipv4;
+
+pub use weir_rig::all_rows;
 
 pub const SECOND: u64 = 1_000_000_000;
 
@@ -76,24 +77,8 @@ pub struct Rig {
     /// What ports sent before there was anything to do.
     pub first: [Vec<Vec<u8>>; 2],
     ports: Vec<MemPort>,
-}
-
-/// A value of a script.
-pub fn script(value: &Value) -> weir_config::Value {
-    match value {
-        Value::Null => weir_config::Value::Nil,
-        Value::Bool(boolean) => (*boolean).into(),
-        Value::Number(number) => number.as_i64().unwrap().into(),
-        Value::String(text) => text.as_str().into(),
-        Value::Array(list) => weir_config::Value::List(list.iter().map(script).collect()),
-        Value::Object(object) => {
-            let number = |key: &str| key.parse::<i64>().map(Key::Index);
-            let there = object.iter().filter(|(_, value)| !value.is_null());
-            let entries =
-                there.map(|(key, value)| (number(key).unwrap_or_else(|_| key.as_str().into()), script(value)));
-            weir_config::Value::Table(entries.collect::<Table>())
-        }
-    }
+    /// Workers that relay; where there are several, one more is before them.
+    owners: u8,
 }
 
 /// The checked declaration of a relay between ports of these names.
@@ -102,21 +87,7 @@ pub fn element(ports: &[&str], config: &Value) -> Result<Arc<Element>, Vec<Confi
     let keys = config.as_object_mut().unwrap();
     keys.entry("ports").or_insert(json!(ports));
     keys.entry("table_limits").or_insert(json!({ "softwires": 4096, "addresses": 1024 }));
-    let declare = |kind: &str, line, table| Declaration {
-        kind: kind.to_owned(),
-        table: script(&table),
-        place: Place::line("test.lua", line),
-        incomplete: false,
-    };
-    let mut declarations = vec![declare("lwaftr", 1, config)];
-    declarations.extend(ports.iter().map(|name| declare("port", 2, json!({ "name": name, "device": "mem:" }))));
-    let document = Document { declarations, ..Document::default() };
-    let catalogue: Catalogue =
-        [Kind::named("port", weir_stage::PortConfig::schema()), Kind::function("lwaftr", Lwaftr.schema())]
-            .into_iter()
-            .collect();
-    let checked = document.check(&catalogue, None)?;
-    Ok(checked.get("lwaftr", "lwaftr").unwrap().clone())
+    declared(&Lwaftr, ports, &config)
 }
 
 /// An interface of the relay with a VLAN tag on a port.
@@ -165,6 +136,35 @@ impl Rig {
     }
 
     pub fn with(ports: &[PortSpec], interfaces: Vec<InterfaceInfo>, config: Value) -> Rig {
+        Rig::on(1, ports, interfaces, config)
+    }
+
+    /// One where so many workers relay, in the layout `distributor` if there are several.
+    pub fn on(owners: u8, ports: &[PortSpec], interfaces: Vec<InterfaceInfo>, config: Value) -> Rig {
+        let mut rig = Rig::built(owners, ports, interfaces, config, true);
+        // Own addresses are tried first.
+        rig.run(3 * SECOND);
+        rig.first = [0, 1].map(|port| rig.handles.get(port).map(MemHandle::received).unwrap_or_default());
+        rig
+    }
+
+    /// One whose worker runs by itself, by the clock on the wall.
+    pub fn live(config: Value) -> Rig {
+        Rig::built(1, &two(), Vec::new(), config, false)
+    }
+
+    fn built(
+        owners: u8,
+        ports: &[PortSpec],
+        interfaces: Vec<InterfaceInfo>,
+        mut config: Value,
+        virtual_clock: bool,
+    ) -> Rig {
+        let workers = usize::from(owners) + usize::from(owners > 1);
+        if owners > 1 {
+            config["layout"] = json!("distributor");
+            config["workers"] = json!((0..workers).collect::<Vec<usize>>());
+        }
         let domain = Domain::new();
         let pool = HeapPool::new(8192, MAX_FRAME);
         let (opened, handles): (Vec<_>, Vec<_>) = ports
@@ -183,19 +183,16 @@ impl Rig {
         let instance = rehearsal::build(&Lwaftr, &element, &env, &ground)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
         let settings = Settings {
-            cores: vec![None],
+            cores: vec![None; workers],
             idle: Idle::Spin,
-            virtual_clock: true,
+            virtual_clock,
             hook: None,
             sample_every: weir_engine::SAMPLE_EVERY,
         };
         let engine = Engine::start(settings, &pool, &domain).unwrap();
         let first = [Vec::new(), Vec::new()];
-        let mut rig = Rig { engine, instance, infos, interfaces, handles, domain, pool, first, ports: opened };
+        let mut rig = Rig { engine, instance, infos, interfaces, handles, domain, pool, first, ports: opened, owners };
         rig.install(true);
-        // Own addresses are tried first.
-        rig.run(3 * SECOND);
-        rig.first = [0, 1].map(|port| rig.handles.get(port).map(MemHandle::received).unwrap_or_default());
         rig
     }
 
@@ -210,10 +207,29 @@ impl Rig {
             }
             parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
         }
-        let graph = self.instance.graph(0).unwrap();
-        let graph = GraphPart { graph, replica: 0, workers: vec![0], receives: true, keep: HashSet::new() };
-        let blueprint = Blueprint { workers: 1, ports: parts, graphs: vec![graph], ..Blueprint::default() };
-        self.engine.install(blueprint).unwrap();
+        let (owners, is_spread) = (usize::from(self.owners), self.owners > 1);
+        let part = |replica: usize| GraphPart {
+            graph: self.instance.graph(replica).unwrap(),
+            replica,
+            workers: vec![replica + usize::from(is_spread)],
+            receives: !is_spread,
+            keep: HashSet::new(),
+        };
+        let graphs = (0..owners).map(part).collect();
+        let spreader = Distributor {
+            name: "lwaftr.distribute".to_owned(),
+            // Made when it is installed, as the program does.
+            stage: {
+                let made = std::cell::RefCell::new(self.instance.spreader(self.owners));
+                Box::new(move || made.borrow_mut().take().unwrap())
+            },
+            worker: 0,
+            replicas: (0..owners).collect(),
+            keep: false,
+        };
+        let distributors = Vec::from_iter(is_spread.then_some(spreader));
+        let workers = owners + usize::from(is_spread);
+        self.engine.install(Blueprint { workers, ports: parts, graphs, distributors, ..Blueprint::default() }).unwrap();
     }
 
     /// Changes live keys.
@@ -241,11 +257,7 @@ impl Rig {
 
     /// Lets time pass.
     pub fn run(&mut self, nanos: u64) {
-        let until = self.engine.now() + nanos;
-        self.engine.rouse();
-        while self.engine.now() < until {
-            self.engine.step_until(until);
-        }
+        weir_rig::run(&mut self.engine, nanos);
     }
 
     /// Lets so little time pass that no timer matters.
@@ -270,7 +282,7 @@ impl Rig {
     }
 
     pub fn show(&self, what: &str, filter: Option<&str>) -> Vec<Value> {
-        all(self.instance.show(what, filter, self.engine.now()).unwrap())
+        all_rows(self.instance.show(what, filter, self.engine.now()).unwrap())
     }
 
     /// What the relay counted, by names with `-packets` and `-bytes`.
@@ -293,12 +305,7 @@ impl Rig {
     /// Drops by stage and reason; the account must be exact.
     pub fn drops(&mut self) -> BTreeMap<String, u64> {
         self.account();
-        let workers = self.engine.snapshot();
-        let mut sum = BTreeMap::new();
-        for drop in workers.iter().flat_map(|worker| &worker.drops) {
-            *sum.entry(format!("{}/{}", drop.stage, drop.reason)).or_default() += drop.packets;
-        }
-        sum
+        weir_rig::drops(&mut self.engine)
     }
 
     /// Packets consumed and created by reason.
@@ -312,34 +319,18 @@ impl Rig {
     }
 
     pub fn account(&mut self) -> Account {
-        let mut all = Account::default();
-        for worker in self.engine.snapshot() {
-            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
-            all.add(&worker.account);
-        }
-        all
+        weir_rig::account(&mut self.engine)
     }
 
     /// Stops the engine; every buffer must have come home.
     pub fn finish(mut self) -> Account {
         self.account();
         let Rig { engine, pool, instance, ports, .. } = self;
-        let mut all = Account::default();
-        for worker in engine.stop() {
-            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
-            all.add(&worker.account);
-        }
-        assert_eq!(all.held, 0);
+        let all = weir_rig::stop(engine);
         drop((instance, ports));
-        assert_eq!(weir_packet::defects(), 0);
-        assert_eq!(pool.taken() - pool.at_hand(), 0, "buffers are missing");
+        assert_home(&pool);
         all
     }
-}
-
-/// All rows of a table.
-pub fn all<T>(mut table: Box<dyn weir_stage::ShowRows<T>>) -> Vec<T> {
-    std::iter::from_fn(|| Some(table.piece()).filter(|piece| !piece.is_empty())).flatten().collect()
 }
 
 /// A frame to the relay with an IP packet.

@@ -11,12 +11,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weir_config::{Catalogue, ConfigError, Declaration, Document, Element, Folder, Kind, Place, Table};
-use weir_engine::{Account, Blueprint, Engine, GraphPart, Idle, PortPart, Settings};
+use weir_config::{ConfigError, Element, Folder};
+use weir_engine::{Account, Blueprint, Engine, GraphPart, PortPart};
 use weir_mem::Domain;
-use weir_packet::{HeapPool, MAX_FRAME, Pool};
+use weir_packet::{HeapPool, MAX_FRAME};
 use weir_port_mem::{MemHandle, MemPort};
 use weir_qos::Qos;
+use weir_rig::{all_rows, assert_home, declared, port_infos};
 use weir_stage::{AnyFunction, Env, Ground, Instance, Layout, Placement, Port, PortInfo, rehearsal};
 use weir_wire::vlan::Vlan;
 use weir_wire::{View, ethernet};
@@ -38,21 +39,6 @@ pub struct Rig {
     placement: Placement,
 }
 
-/// A value of a script.
-fn script(value: &Value) -> weir_config::Value {
-    match value {
-        Value::Null => weir_config::Value::Nil,
-        Value::Bool(boolean) => (*boolean).into(),
-        Value::Number(number) => number.as_i64().unwrap().into(),
-        Value::String(text) => text.as_str().into(),
-        Value::Array(list) => weir_config::Value::List(list.iter().map(script).collect()),
-        Value::Object(object) => {
-            let entries = object.iter().map(|(key, value)| (key.as_str().into(), script(value)));
-            weir_config::Value::Table(entries.collect::<Table>())
-        }
-    }
-}
-
 /// The keys that all configurations here have.
 pub fn config(keys: Value) -> Value {
     let mut config = json!({ "from": "in", "to": "out" });
@@ -67,37 +53,13 @@ pub fn scheduler(profiles: Value) -> Value {
 }
 
 fn element(config: &Value) -> Result<Arc<Element>, Vec<ConfigError>> {
-    let declare = |kind: &str, line, table| Declaration {
-        kind: kind.to_owned(),
-        table: script(&table),
-        place: Place::line("test.lua", line),
-        incomplete: false,
-    };
-    let mut declarations = vec![declare("qos", 1, config.clone())];
-    declarations.extend(["in", "out"].map(|name| declare("port", 2, json!({ "name": name, "device": "mem:" }))));
-    let document = Document { declarations, ..Document::default() };
-    let kinds = [Kind::named("port", weir_stage::PortConfig::schema()), Kind::function("qos", Qos.schema())];
-    let catalogue: Catalogue = kinds.into_iter().collect();
-    let checked = document.check(&catalogue, None)?;
-    Ok(checked.get("qos", "qos").unwrap().clone())
-}
-
-fn port_infos(opened: &[MemPort]) -> Vec<PortInfo> {
-    let info = |(index, (name, port)): (usize, (&str, &MemPort))| PortInfo {
-        name: name.to_owned(),
-        index: index as u16,
-        facts: port.facts(),
-        addresses: Vec::new(),
-        vrf: None,
-        link_up: true,
-    };
-    ["in", "out"].into_iter().zip(opened).enumerate().map(info).collect()
+    declared(&Qos, &["in", "out"], config)
 }
 
 /// What is said of a configuration.
 pub fn messages(config: &Value, folder: Option<&Folder>) -> Vec<String> {
     let opened = ["in", "out"].map(|name| MemPort::fed(name).0);
-    let infos = port_infos(&opened);
+    let infos = port_infos(&["in", "out"], &opened);
     let domain = Domain::new();
     let env = Env { ports: &infos, interfaces: &[], folder, running: None };
     let ground = Ground { domain: &domain, now: 0 };
@@ -110,21 +72,14 @@ impl Rig {
         let domain = Domain::new();
         let pool = HeapPool::new(8192, MAX_FRAME);
         let (opened, handles): (Vec<_>, Vec<_>) = ["in", "out"].into_iter().map(MemPort::fed).unzip();
-        let infos = port_infos(&opened);
+        let infos = port_infos(&["in", "out"], &opened);
         let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
         let ground = Ground { domain: &domain, now: 0 };
         let element = element(&config(keys)).unwrap();
         let placement = Qos.configure(&element).unwrap().placement().clone();
         let instance = rehearsal::build(&Qos, &element, &env, &ground)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
-        let settings = Settings {
-            cores: vec![None; placement.workers.len()],
-            idle: Idle::Spin,
-            virtual_clock: true,
-            hook: None,
-            sample_every: weir_engine::SAMPLE_EVERY,
-        };
-        let engine = Engine::start(settings, &pool, &domain).unwrap();
+        let engine = weir_rig::engine(placement.workers.len(), &pool, &domain);
         let mut rig = Rig { engine, instance, infos, handles, domain, pool, ports: opened, placement };
         rig.install();
         rig
@@ -165,12 +120,7 @@ impl Rig {
 
     /// Lets time pass.
     pub fn run(&mut self, nanos: u64) {
-        let until = self.engine.now() + nanos;
-        // What was asked for or changed meanwhile is noticed at once, and time goes no further than it is let.
-        self.engine.rouse();
-        while self.engine.now() < until {
-            self.engine.step_until(until);
-        }
+        weir_rig::run(&mut self.engine, nanos);
     }
 
     pub fn send(&mut self, port: usize, frame: Vec<u8>) {
@@ -187,14 +137,7 @@ impl Rig {
     }
 
     pub fn show(&self, what: &str, filter: Option<&str>) -> Vec<Value> {
-        let mut rows = self.instance.show(what, filter, self.engine.now()).unwrap();
-        let mut all = Vec::new();
-        loop {
-            match rows.piece() {
-                piece if piece.is_empty() => return all,
-                piece => all.extend(piece),
-            }
-        }
+        all_rows(self.instance.show(what, filter, self.engine.now()).unwrap())
     }
 
     /// Packets that are held, by the account, which must be exact.
@@ -204,36 +147,22 @@ impl Rig {
 
     /// Drops by stage and reason.
     pub fn drops(&mut self) -> BTreeMap<String, u64> {
-        let mut sum = BTreeMap::new();
-        for drop in self.engine.snapshot().iter().flat_map(|worker| &worker.drops) {
-            *sum.entry(format!("{}/{}", drop.stage, drop.reason)).or_default() += drop.packets;
-        }
-        sum.retain(|_, count| *count > 0);
-        sum
+        let mut all = weir_rig::drops(&mut self.engine);
+        all.retain(|_, count| *count > 0);
+        all
     }
 
     pub fn account(&mut self) -> Account {
-        let mut all = Account::default();
-        for worker in self.engine.snapshot() {
-            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
-            all.add(&worker.account);
-        }
-        all
+        weir_rig::account(&mut self.engine)
     }
 
     /// Stops the engine; every buffer must have come home.
     pub fn finish(mut self) -> Account {
         self.account();
         let Rig { engine, pool, instance, ports, handles, .. } = self;
-        let mut all = Account::default();
-        for worker in engine.stop() {
-            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
-            all.add(&worker.account);
-        }
-        assert_eq!(all.held, 0);
+        let all = weir_rig::stop(engine);
         drop((instance, ports, handles));
-        assert_eq!(weir_packet::defects(), 0);
-        assert_eq!(pool.taken(), pool.at_hand());
+        assert_home(&pool);
         all
     }
 }

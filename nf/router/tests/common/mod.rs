@@ -7,6 +7,8 @@
     reason = "shared by tests, each of which uses a part of it; a failed unwrap fails the test"
 )]
 
+pub mod acl_twin;
+pub mod kernel;
 pub mod sides;
 pub mod six;
 pub mod traffic;
@@ -15,19 +17,20 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weir_config::{
-    Catalogue, ConfigError, Declaration, Document, Element, Folder, InterfaceAddress, Kind, Place, Scalar, Table,
-};
-use weir_engine::{Account, Blueprint, Engine, GraphPart, Idle, PortPart, Settings, WorkerSnapshot};
+use weir_config::{ConfigError, Element, Folder, InterfaceAddress, Place, Scalar};
+use weir_engine::{Account, Blueprint, Engine, GraphPart, PortPart, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_packet::{HeapPool, MAX_FRAME, Pool};
+use weir_packet::{HeapPool, MAX_FRAME};
 use weir_port_mem::{MemHandle, MemPort};
+use weir_rig::{assert_home, declared};
 use weir_router::Router;
-use weir_stage::{AnyFunction, Env, Ground, Instance, InterfaceInfo, Port, PortInfo, TagInfo, rehearsal};
+use weir_stage::{Env, Ground, Instance, InterfaceInfo, Port, PortInfo, TagInfo, rehearsal};
 use weir_wire::arp::{ArpFields, Operation};
 use weir_wire::build::UdpFrame;
 use weir_wire::ipv4::write_checksum;
 use weir_wire::{MacAddr, ethernet, icmp};
+
+pub use weir_rig::all_rows;
 
 pub use std::net::Ipv4Addr;
 
@@ -61,21 +64,6 @@ pub struct Rig {
     ports: Vec<MemPort>,
 }
 
-/// A value of a script.
-pub fn script(value: &Value) -> weir_config::Value {
-    match value {
-        Value::Null => weir_config::Value::Nil,
-        Value::Bool(boolean) => (*boolean).into(),
-        Value::Number(number) => number.as_i64().unwrap().into(),
-        Value::String(text) => text.as_str().into(),
-        Value::Array(list) => weir_config::Value::List(list.iter().map(script).collect()),
-        Value::Object(object) => {
-            let entries = object.iter().map(|(key, value)| (key.as_str().into(), script(value)));
-            weir_config::Value::Table(entries.collect::<Table>())
-        }
-    }
-}
-
 /// The checked declaration of a router between ports of these names.
 pub fn element(ports: &[&str], config: &Value) -> Result<Arc<Element>, Vec<ConfigError>> {
     let mut config = config.clone();
@@ -87,21 +75,7 @@ pub fn element(ports: &[&str], config: &Value) -> Result<Arc<Element>, Vec<Confi
         keys.entry("layout").or_insert(json!("pipeline"));
         keys.entry("workers").or_insert(json!(workers()));
     }
-    let declare = |kind: &str, line, table| Declaration {
-        kind: kind.to_owned(),
-        table: script(&table),
-        place: Place::line("test.lua", line),
-        incomplete: false,
-    };
-    let mut declarations = vec![declare("router", 1, config)];
-    declarations.extend(ports.iter().map(|name| declare("port", 2, json!({ "name": name, "device": "mem:" }))));
-    let document = Document { declarations, ..Document::default() };
-    let catalogue: Catalogue =
-        [Kind::named("port", weir_stage::PortConfig::schema()), Kind::function("router", Router.schema())]
-            .into_iter()
-            .collect();
-    let checked = document.check(&catalogue, None)?;
-    Ok(checked.get("router", "router").unwrap().clone())
+    declared(&Router, ports, &config)
 }
 
 /// An interface of the router on a port, or a loopback: its name, its port, TPIDs and VLANs, addresses.
@@ -190,14 +164,7 @@ impl Rig {
         let ground = Ground { domain: &domain, now: 0 };
         let instance = rehearsal::build(&Router, &element(&names, &config).unwrap(), &env, &ground)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
-        let settings = Settings {
-            cores: vec![None; workers().len()],
-            idle: Idle::Spin,
-            virtual_clock: true,
-            hook: None,
-            sample_every: weir_engine::SAMPLE_EVERY,
-        };
-        let engine = Engine::start(settings, &pool, &domain).unwrap();
+        let engine = weir_rig::engine(workers().len(), &pool, &domain);
         let mut rig = Rig { engine, instance, infos, interfaces, handles, domain, pool, ports: opened };
         rig.install(true);
         rig
@@ -250,12 +217,7 @@ impl Rig {
 
     /// Lets time pass.
     pub fn run(&mut self, nanos: u64) {
-        let until = self.engine.now() + nanos;
-        // What was asked for or changed meanwhile is noticed at once, and time goes no further than it is let.
-        self.engine.rouse();
-        while self.engine.now() < until {
-            self.engine.step_until(until);
-        }
+        weir_rig::run(&mut self.engine, nanos);
     }
 
     /// Lets so little time pass that no timer matters.
@@ -317,7 +279,7 @@ impl Rig {
     }
 
     pub fn show(&self, what: &str) -> Vec<Value> {
-        all(self.instance.show(what, None, self.engine.now()).unwrap())
+        all_rows(self.instance.show(what, None, self.engine.now()).unwrap())
     }
 
     pub fn snapshot(&mut self) -> Vec<WorkerSnapshot> {
@@ -361,34 +323,18 @@ impl Rig {
 
     /// The account of all workers, which must be exact, also against the pool.
     pub fn account(&mut self) -> Account {
-        let mut all = Account::default();
-        for worker in self.engine.snapshot() {
-            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
-            all.add(&worker.account);
-        }
-        all
+        weir_rig::account(&mut self.engine)
     }
 
     /// Stops the engine; every buffer must have come home.
     pub fn finish(mut self) -> Account {
         self.account();
         let Rig { engine, pool, instance, ports, .. } = self;
-        let mut all = Account::default();
-        for worker in engine.stop() {
-            assert_eq!(worker.account.unaccounted(), 0, "{}: {:?}", worker.id, worker.account);
-            all.add(&worker.account);
-        }
-        assert_eq!(all.held, 0);
+        let all = weir_rig::stop(engine);
         drop((instance, ports));
-        assert_eq!(weir_packet::defects(), 0);
-        assert_eq!(pool.taken() - pool.at_hand(), 0, "buffers are missing");
+        assert_home(&pool);
         all
     }
-}
-
-/// All rows of a table.
-pub fn all<T>(mut table: Box<dyn weir_stage::ShowRows<T>>) -> Vec<T> {
-    std::iter::from_fn(|| Some(table.piece()).filter(|piece| !piece.is_empty())).flatten().collect()
 }
 
 /// An IPv4 frame to the router on a port, from its parts.

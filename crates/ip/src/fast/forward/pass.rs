@@ -1,21 +1,25 @@
 //! The passes over a batch: IPv4 without tags in the default VRF, and whatever else there is.
 
 use weir_packet::Batch;
-use weir_simd::frame_check::BATCH;
+use weir_simd::frame_check::{self, BATCH, LinkPattern};
 use weir_stage::Out;
 use weir_table::lpm4::Lookup4;
 use weir_table::lpm6::Trie;
 use weir_wire::{Ethernet, View};
 
 use super::{Forward, Shared};
-use crate::fast::checker::{Checker, reach};
+use crate::fast::checker::{Checked, Checker, reach};
 use crate::fast::classify::Family;
 use crate::fast::examine::{Examiner, Good};
-use crate::fast::received::Entered;
+use crate::fast::received::{Entered, expect_one};
 use crate::fast::rewrite::{Four, Six};
 use crate::fast::scope::{Known, Scope};
 use crate::fast::six;
 use crate::tables::prefixes::PrefixReader;
+
+/// As many packets are passed one after the other: for so few, arrays for all that there could be, and vectors that are loaded over what was
+/// just stored in pieces, cost more than they save.
+pub(super) const FEW: usize = 4;
 
 impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
     /// A pass over a batch that is IPv4 without tags in the default VRF, as far as is known.
@@ -45,13 +49,52 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
         }
     }
 
+    /// The same for at most [`FEW`] packets, one after the other.
+    #[inline(always)]
+    pub(super) fn pass_few(&mut self, batch: &mut Batch, port: Option<u16>, out: &mut Out<'_>) {
+        let shared = &self.shared;
+        let (table, ingress): (&T, _) = (&shared.lookups.table, shared.lookups.fib.ingress());
+        let station = if PARTED { Some(LinkPattern::ANY) } else { port.and_then(|port| ingress.station(port)) };
+        let Some(station) = station else { return self.pass(batch, port, out) };
+        batch.each_ref(|_, packet| table.prefetch(frame_check::destination_of(packet.window(0))));
+        let path = shared.path();
+        let (mut good, mut gone, mut bytes) = (0, 0, 0);
+        batch.each(
+            #[inline(always)]
+            |slot, packet, lanes| {
+                bytes += packet.len() as u64;
+                if !PARTED {
+                    lanes.l3[slot] = Ethernet::LEN as u8;
+                    // Buffers are far shorter than 64 KiB.
+                    if !frame_check::check_one(station, packet.window(0), packet.len() as u16) {
+                        return;
+                    }
+                }
+                good |= slot.bit();
+                let value = table.lookup(frame_check::destination_of(packet.window(0)));
+                let place = shared.lookups.place(packet, Ethernet::LEN, Family::Four, value);
+                if let Some(way) = path.forward::<false, Four>(packet, Ethernet::LEN, place) {
+                    gone |= slot.bit();
+                    out.answer_indexed(slot, way);
+                }
+            },
+        );
+        if let Some(received) = &shared.received {
+            received.count_untagged(batch, port, bytes, ingress);
+        }
+        let rest = batch.live() & !gone;
+        if rest != 0 {
+            self.pass_rest(batch, rest, good, port, out);
+        }
+    }
+
     /// Goes on with what is left of a pass: IPv6, and what is not simply forwarded.
     #[inline(never)]
     fn pass_rest(&mut self, batch: &mut Batch, mut rest: u64, four: u64, port: Option<u16>, out: &mut Out<'_>) {
         let (Forward { shared, examiner, .. }, scope) = (&mut *self, Scope::One(0));
         let mut good = Good { four, ..Good::default() };
         if !PARTED && rest & !four != 0 {
-            let entered = Entered { port, is_tagged: false, ours: 0, scope };
+            let entered = Entered::untagged(port, scope);
             let (kernel, ingress) = (examiner.checker.kernel, shared.lookups.fib.ingress());
             rest &= !kernel.run(
                 #[inline(always)]
@@ -93,7 +136,11 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
     fn enter(&mut self, batch: &mut Batch) -> (Entered, u64) {
         let Forward { shared, examiner, keys, .. } = self;
         if let Some(received) = &shared.received {
-            return (received.enter(batch, shared.lookups.fib.ingress(), &mut examiner.vrfs), 0);
+            let ingress = shared.lookups.fib.ingress();
+            let expected = if examiner.expects_one { expect_one(batch, ingress) } else { None };
+            let entered = expected.unwrap_or_else(|| received.enter(batch, ingress, &mut examiner.vrfs));
+            examiner.expects_one = entered.is_one;
+            return (entered, 0);
         }
         let mut six = 0;
         if let Some(key) = keys.known {
@@ -104,7 +151,8 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
             }
         }
         let scope = examiner.vrfs.scope(batch.live());
-        (Entered { port: None, is_tagged: true, ours: batch.live(), scope }, six)
+        let ours = batch.live();
+        (Entered { port: None, is_tagged: true, ours, scope, tag: None, is_one: false }, six)
     }
 }
 
@@ -181,6 +229,13 @@ impl<T: Lookup4, const PARTED: bool> Work<'_, T, PARTED> {
             examiner.checker.gather::<TAGGED>(batch, (four, reach(batch)), ask, approach);
             examiner.six.gather::<TAGGED>(batch, self.six);
             return Good { four, six: batch.live() & self.six, bytes: 0 };
+        }
+        if TAGGED && let Some((tag, received)) = self.entered.tag.zip(self.shared.received.as_ref()) {
+            let of = (batch.live(), reach(batch));
+            let Checked { good, bytes } = examiner.checker.check_one_tag(batch, of, tag, ask, approach);
+            received.count_one(batch, tag.interface, (good, bytes), ingress, &mut examiner.vrfs);
+            examiner.expects_one = good == batch.live();
+            return Good { four: good, ..Good::default() };
         }
         let good = examiner.check::<TAGGED>(batch, &self.entered, ingress, ask, approach);
         if let Some(received) = self.shared.received.as_ref().filter(|_| !TAGGED) {

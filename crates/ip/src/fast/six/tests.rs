@@ -34,7 +34,7 @@ fn ingress() -> Interfaces {
 }
 
 fn fresh(name: &str, tags: Tags) -> Fresh {
-    Fresh { name: name.into(), port: Some(0), tags, vrf: 0, mtu: None, enabled: true, is_inlet: false }
+    Fresh { name: name.into(), port: Some(0), tags, vrf: 0, mtu: None, enabled: true, tunnel: None }
 }
 
 struct Rig {

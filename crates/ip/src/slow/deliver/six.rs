@@ -9,7 +9,7 @@ use weir_wire::ipv6::{FRAGMENT, ICMPV6, NO_NEXT};
 use weir_wire::{Ipv6, View, ipv4, mld};
 
 use super::super::parcel::Parcel;
-use super::super::{Exit, Turn};
+use super::super::{Call, Exit};
 use crate::slow::answer::Trouble;
 
 /// Bytes of the longest packet that every link carries (RFC 8200 section 5): this router notes no MTU of paths, and so "may simply restrict
@@ -22,7 +22,7 @@ const FIRST_OF_DISCOVERY: u8 = 133;
 const LAST_OF_DISCOVERY: u8 = 137;
 const ECHO_REQUEST: u8 = 128;
 
-impl Turn<'_, '_> {
+impl Call<'_, '_> {
     /// A packet came for an own address or a group, or the first fragment of `whole`, which was put together.
     pub(super) fn deliver_six(&mut self, parcel: Parcel, whole: Option<&[u8]>) {
         let carried = match extension::at_destination(whole.unwrap_or(parcel.ip()), Limits::default()) {
@@ -31,10 +31,10 @@ impl Turn<'_, '_> {
         };
         match carried.protocol {
             FRAGMENT if whole.is_none() => self.reassemble(parcel),
-            FRAGMENT => self.out.send(parcel.packet, Exit::FragmentMalformed),
+            FRAGMENT => self.end(parcel, Exit::FragmentMalformed),
             ICMPV6 => self.deliver_icmp_six(parcel, whole),
             ipv4::UDP => self.refuse_whole(parcel, whole, Trouble::NoPort, Exit::NoPort),
-            NO_NEXT => self.out.send(parcel.packet, Exit::NoProtocol),
+            NO_NEXT => self.end(parcel, Exit::NoProtocol),
             _ => {
                 let pointer = u32::try_from(carried.named_at).unwrap_or(0);
                 let problem = Problem::Parameter { code: UNKNOWN_NEXT_HEADER, pointer };
@@ -55,7 +55,7 @@ impl Turn<'_, '_> {
             Some(FIRST_OF_DISCOVERY..=LAST_OF_DISCOVERY) => return self.discovery(parcel),
             Some(_) => Exit::IcmpIgnored,
         };
-        self.out.send(parcel.packet, exit);
+        self.end(parcel, exit);
     }
 
     /// A router asks who listens to which groups (RFC 3810 section 6.2).

@@ -24,7 +24,7 @@ fn an_ipv4_route_goes_by_an_ipv6_router_and_shares_its_next_hop() {
     let four = fib.routes[&at(net("198.51.100.0/24"))];
     assert_eq!(four, fib.routes[&(DEFAULT_VRF, net6("2001:db8:ff::/48").into())], "one index for both");
     let expected = NextHop { interface: 1, gateway: Some(address("2001:db8:1::9")) };
-    assert_eq!(fib.next_hops_of(four), [expected].into());
+    assert_eq!(fib.next_hops_of(four), [expected.into()].into());
     set_link(&mut rib, 1, false, &mut changes);
     fib.apply(&mut changes);
     assert_eq!(fib.routes.len(), 1, "what is left is the network of the other interface");
@@ -42,7 +42,7 @@ fn link_local_routers_need_their_port() {
     assert_eq!(replace(&[Hop::ViaOn(router, 1), Hop::ViaOn(router, 2)]), Ok(()));
     fib.apply(&mut changes);
     let next_hops = fib.next_hops_of(fib.routes[&(DEFAULT_VRF, net6("::/0").into())]);
-    assert_eq!(next_hops, [1, 2].map(|interface| NextHop { interface, gateway: Some(router) }).into());
+    assert_eq!(next_hops, [1, 2].map(|interface| NextHop { interface, gateway: Some(router) }.into()).into());
     let (found, target) = rib.lookup(DEFAULT_VRF, "2001:db8::1".parse::<std::net::Ipv6Addr>().unwrap()).unwrap();
     assert_eq!((found, rib.next_hops_of(target).len()), (net6("::/0"), 2));
 }
@@ -99,7 +99,7 @@ fn vrfs_are_apart_and_share_next_hops() {
     fib.apply(&mut changes);
     let port_in = |fib: &Fib, vrf| {
         let target = fib.routes.get(&(vrf, default.into())).copied();
-        target.map(|target| fib.next_hops_of(target).first().unwrap().interface)
+        target.map(|target| fib.next_hops_of(target).first().unwrap().link().unwrap().interface)
     };
     assert_eq!([DEFAULT_VRF, 1, 2].map(|vrf| port_in(&fib, vrf)), [Some(1), Some(2), None]);
     // A leak: a route of one VRF by a router of another, by its interface.

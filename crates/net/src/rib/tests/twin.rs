@@ -5,7 +5,7 @@ use super::*;
 /// A forwarding table that does what the changes say, and checks that it never holds a dangling number.
 #[derive(Default)]
 pub(super) struct Fib {
-    pub(super) next_hops: BTreeMap<NextHopId, NextHop>,
+    pub(super) next_hops: BTreeMap<NextHopId, Towards>,
     pub(super) groups: BTreeMap<GroupId, Box<Buckets>>,
     pub(super) routes: BTreeMap<Place, Target>,
 }
@@ -47,7 +47,7 @@ impl Fib {
         }
     }
 
-    pub(super) fn next_hops_of(&self, target: Target) -> BTreeSet<NextHop> {
+    pub(super) fn next_hops_of(&self, target: Target) -> BTreeSet<Towards> {
         match target {
             Target::Discard(_) => BTreeSet::new(),
             Target::NextHop(id) => [self.next_hops[&id]].into(),
@@ -64,8 +64,8 @@ impl Fib {
     }
 }
 
-/// Next hops, or how packets are refused.
-pub(super) type Reach = Result<BTreeSet<NextHop>, Discard>;
+/// Next hops and inlets, or how packets are refused.
+pub(super) type Reach = Result<BTreeSet<Towards>, Discard>;
 
 /// The definition.
 #[derive(Default)]
@@ -75,14 +75,15 @@ pub(super) struct Twin {
 }
 
 impl Twin {
-    pub(super) fn resolve(&self, vrf: VrfId, hop: Hop) -> Option<NextHop> {
+    pub(super) fn resolve(&self, vrf: VrfId, hop: Hop) -> Option<Towards> {
         let (interface, gateway) = match hop {
             Hop::On(interface) => (interface, None),
             Hop::ViaOn(gateway, interface) => (interface, Some(gateway)),
             Hop::Via(gateway) => (self.interface_of(vrf, gateway)?, Some(gateway)),
+            Hop::Into(inlet) => return Some(inlet.into()),
             Hop::Discard(_) => return None,
         };
-        self.up.contains(&interface).then_some(NextHop { interface, gateway })
+        self.up.contains(&interface).then_some(NextHop { interface, gateway }.into())
     }
 
     pub(super) fn interface_of(&self, vrf: VrfId, gateway: IpAddr) -> Option<InterfaceId> {

@@ -1,89 +1,90 @@
-//! The last turn of the fast path: into tunnels, out of them, and from one into another.
+//! The last pass of the fast path: into tunnels, out of them, and from one into another.
 
 use weir_ip::{Behind, Leaving, OnwardView};
 use weir_packet::{BATCH, Packet};
-use weir_wire::{Ethernet, Ipv4, Ipv6, U16, View, flow, ipv4};
+use weir_wire::{Ethernet, Ipv4, Ipv6, View, flow, ipv4};
 
-use super::{FRONT_INSIDE, Turns};
+use super::{FRONT_INSIDE, Passes};
 use crate::border::{Border, HOP_LIMIT};
 use crate::table::Direction;
 
 /// What stands in front of a packet in a tunnel.
 const HEAD: usize = Ethernet::LEN + Ipv6::LEN;
 
-impl Turns {
-    /// The last turn, of a packet into a tunnel, the `nth` of its batch. Answers the position of the port that it leaves by, and the bytes of its frame without tags; `None`,
-    /// and nothing done, if that takes more.
+impl Passes {
+    /// The last pass, of a packet into a tunnel. Answers the position of the port that it leaves by, and the bytes of its frame without tags; `None`, and
+    /// nothing done, if that takes more.
     #[inline(always)]
     pub(super) fn wrap(
         &self,
         border: &Border,
         view: OnwardView<'_>,
         packet: &mut Packet,
-        (at, nth): (usize, usize),
+        at: usize,
     ) -> Option<(u8, usize)> {
         let at = at % BATCH;
-        let ends = self.ends(border, at)?;
-        let done = self.put_in(border, view, packet, (usize::from(self.l3[at]), nth), ends)?;
+        let ends = border.softwires.same_ends(self.places[at])?;
+        let longest = border.softwires.path_once(self.places[at]).min(border.rules.six.mtu);
+        let done = self.put_in(border, view, packet, (usize::from(self.l3[at]), at), (ends, longest))?;
         border.counters.count(self.places[at], Direction::Down, (done.1 - HEAD) as u64);
         Some(done)
     }
 
     /// The same of one from a customer to a customer, whose source is to be believed first.
     #[inline(always)]
-    pub(super) fn turn(
+    pub(super) fn hairpin(
         &self,
         border: &Border,
         view: OnwardView<'_>,
         packet: &mut Packet,
-        (at, nth): (usize, usize),
+        at: usize,
     ) -> Option<(u8, usize)> {
         let at = at % BATCH;
-        let (ends, others) = (self.ends(border, at)?, self.other_ends(border, at)?);
+        let (ends, others) = (self.ends(border, at)?, border.softwires.same_ends(self.others.places[at])?);
         let l3 = usize::from(self.l3[at]);
         if !is_between(packet.window(l3), ends) {
             return None;
         }
-        let done = self.put_in(border, view, packet, (l3 + Ipv6::LEN, nth), others)?;
+        let longest = border.softwires.path_once(self.others.places[at]).min(border.rules.six.mtu);
+        let done = self.put_in(border, view, packet, (l3 + Ipv6::LEN, at), (others, longest))?;
         let bytes = (done.1 - HEAD) as u64;
         border.counters.count(self.places[at], Direction::Up, bytes);
         border.counters.count(self.others.places[at], Direction::Down, bytes);
         Some(done)
     }
 
-    /// Puts the IPv4 packet that begins at `start` into a tunnel between these ends.
+    /// Puts the IPv4 packet that begins at `start` into a tunnel between these ends, whose packets have `longest` bytes at most.
     #[inline(always)]
     fn put_in(
         &self,
         border: &Border,
         view: OnwardView<'_>,
         packet: &mut Packet,
-        (start, nth): (usize, usize),
-        [b4_0, b4_1, aftr_0, aftr_1]: [u64; 4],
+        (start, at): (usize, usize),
+        ([b4_0, b4_1, aftr_0, aftr_1], longest): ([u64; 4], usize),
     ) -> Option<(u8, usize)> {
         let ip = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start))?;
-        let (total, class, must_fit) = (ip.total_len(), u32::from(ip.tos), Ipv6::LEN + ip.total_len());
-        let mut header = [0; Ipv6::LEN];
-        let outer = Ipv6::view_mut(&mut header)?;
-        outer.version_class_flow = (6 << 28 | class << 20 | border.rules.flow_label).into();
-        outer.payload_length = U16::new(total as u16);
-        (outer.next_header, outer.hop_limit) = (ipv4::IPIP, HOP_LIMIT);
-        outer.source = octets(aftr_0, aftr_1);
-        outer.destination = octets(b4_0, b4_1);
+        let (total, class) = (ip.total_len(), u32::from(ip.tos));
+        let version_class_flow = 6 << 28 | class << 20 | border.rules.flow_label;
+        let [a, b, c, d] = version_class_flow.to_be_bytes();
+        let [e, f] = (total as u16).to_be_bytes();
+        let first = u64::from_ne_bytes([a, b, c, d, e, f, ipv4::IPIP, HOP_LIMIT]);
+        let header = [first, aftr_0, aftr_1, b4_0, b4_1];
         let hash = || {
             let mut window = [0; 64];
-            window.iter_mut().zip(header).for_each(|(to, from)| *to = from);
-            flow::hash6(&window, must_fit, 0)
+            write_words(&mut window, header);
+            flow::hash6(&window, Ipv6::LEN + total, 0)
         };
-        let leaving = fits(view, self.answers[nth % BATCH], hash, border.rules.six.mtu, must_fit)?;
-        if packet.headroom() + start < HEAD + leaving.room() {
+        let leaving = fits(view, self.answers[at % BATCH], hash, longest, Ipv6::LEN + total)?;
+        let room = leaving.room();
+        if packet.headroom() + start < HEAD + room {
             return None;
         }
         let (front, inner) = packet.replace_head::<HEAD, { Ipv4::LEN }>(start, HEAD, total)?;
-        *front.last_chunk_mut()? = header;
+        write_words(front.last_chunk_mut::<{ Ipv6::LEN }>()?, header);
         Ipv4::view_mut(inner)?.decrement_ttl();
         leaving.write(packet, Behind::IPV6);
-        view.count(leaving, packet.len() as u64);
+        view.count(leaving, (HEAD + total + room) as u64);
         Some((leaving.port(), HEAD + total))
     }
 
@@ -105,11 +106,8 @@ impl Turns {
         if !is_between(packet.window(l3), ends) {
             return None;
         }
-        let (to, total) = (ip.destination_addr(), ip.total_len());
-        if border.softwires.sets_of(to).is_some() {
-            return None;
-        }
-        let answer = border.onward.lookup(to.to_bits());
+        let total = ip.total_len();
+        let answer = border.onward.lookup(ip.destination.get());
         let hash = || flow::hash(packet.window::<64>(l3 + Ipv6::LEN), total, 0);
         let leaving = fits(view, answer, hash, border.rules.four.mtu, total)?;
         if packet.headroom() + l3 + Ipv6::LEN < Ethernet::LEN + leaving.room() {
@@ -121,6 +119,13 @@ impl Turns {
         border.counters.count(self.places[at], Direction::Up, total as u64);
         Some((leaving.port(), Ethernet::LEN + total))
     }
+}
+
+/// Writes words as they lie in packets, each at once: memory is asked for no word that was written in parts.
+#[inline(always)]
+fn write_words<const N: usize>(to: &mut [u8; N], from: [u64; 5]) {
+    let (words, _) = to.as_chunks_mut::<8>();
+    words.iter_mut().zip(from).for_each(|(to, from)| *to = from.to_ne_bytes());
 }
 
 /// Whether an IPv6 packet is from one of these ends to the other.

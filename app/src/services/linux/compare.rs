@@ -1,0 +1,79 @@
+//! Compares the routes of a mirror with those that a function has of it.
+
+use std::collections::HashSet;
+
+use ipnet::IpNet;
+use weir_net::mirror::Mirror;
+use weir_stage::{Difference, HostHop, HostSide};
+
+/// Differences that are told one by one.
+const TOLD: usize = 1000;
+
+/// A comparison.
+#[derive(Default)]
+pub(super) struct Comparing {
+    count: u64,
+    first: Vec<Difference>,
+    differing: Vec<IpNet>,
+}
+
+impl Comparing {
+    /// Looks through both. `hops` says where a prefix should lead, and `name` what an interface is called.
+    pub(super) fn run(
+        &mut self,
+        side: &dyn HostSide,
+        mirror: &Mirror,
+        hops: impl Fn(IpNet) -> Vec<HostHop>,
+        name: impl Fn(u16) -> String,
+    ) {
+        let mut seen = HashSet::new();
+        side.each_route(&mut |prefix, here| {
+            seen.insert(prefix);
+            self.note(prefix, hops(prefix), here.to_vec(), &name);
+        });
+        for prefix in mirror.prefixes().filter(|prefix| !seen.contains(prefix)) {
+            self.note(prefix, hops(prefix), Vec::new(), &name);
+        }
+    }
+
+    /// Linux says that a prefix leads by these hops, and here it leads by those.
+    pub(super) fn note(
+        &mut self,
+        prefix: IpNet,
+        linux: Vec<HostHop>,
+        here: Vec<HostHop>,
+        name: impl Fn(u16) -> String,
+    ) {
+        let (linux, here) = (sorted(linux), sorted(here));
+        if linux == here {
+            return;
+        }
+        self.count += 1;
+        self.differing.push(prefix);
+        if self.first.len() < TOLD {
+            let words = |hops: &[HostHop]| hops.iter().map(|hop| word(*hop, &name)).collect::<Vec<_>>().join(", ");
+            self.first.push(Difference { prefix, linux: words(&linux), here: words(&here) });
+        }
+    }
+
+    /// How many there are, the first of them, and the prefixes of all.
+    pub(super) fn into_parts(self) -> (u64, Vec<Difference>, Vec<IpNet>) {
+        (self.count, self.first, self.differing)
+    }
+}
+
+fn sorted(mut hops: Vec<HostHop>) -> Vec<HostHop> {
+    hops.sort_unstable();
+    hops.dedup();
+    hops
+}
+
+fn word(hop: HostHop, name: &impl Fn(u16) -> String) -> String {
+    match hop {
+        HostHop::Via(gateway, id) => format!("{gateway}%{}", name(id)),
+        HostHop::On(id) => format!("%{}", name(id)),
+        HostHop::Blackhole => "blackhole".to_owned(),
+        HostHop::Unreachable => "unreachable".to_owned(),
+        HostHop::Prohibit => "prohibit".to_owned(),
+    }
+}

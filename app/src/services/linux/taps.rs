@@ -1,0 +1,251 @@
+//! The service that keeps a TAP for each interface of a VRF in a network namespace, and moves frames through them.
+
+use std::collections::HashMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use rustix::event::{Timespec, epoll};
+use weir_host::kernel::{Requests, Settings};
+use weir_host::namespace::Namespace;
+use weir_host::tap::Tap;
+use weir_stage::host::FRAMES;
+use weir_stage::{HostInterface, HostSide, Load, Service, Waits};
+
+use super::{Bell, LOOK, SideSlot, bell, enter};
+use crate::log;
+
+/// Frames of one TAP that are read before others have their turn.
+const AT_ONCE: usize = 64;
+
+/// TAPs that are looked at in one step.
+const READY: usize = 64;
+
+/// Bytes of the longest frame: an MTU of 16 bits, and the header.
+const LONGEST: usize = 65_536 + 18;
+
+/// How long the service rests where frames of Linux's find no room, nanoseconds.
+const BREATH: u64 = 500_000;
+
+/// A TAP, and what it was told last.
+struct Known {
+    tap: Tap,
+    told: HostInterface,
+}
+
+/// The service.
+pub(super) struct Taps {
+    slot: SideSlot<dyn HostSide>,
+    side: Arc<dyn HostSide>,
+    namespace: Namespace,
+    requests: Requests,
+    bell: Bell,
+    epoll: OwnedFd,
+    /// By name.
+    taps: HashMap<String, Known>,
+    /// Names, by number of the interface.
+    names: HashMap<u16, String>,
+    /// The version of the interfaces that the TAPs follow.
+    version: Option<u64>,
+    /// What was wrong with an interface, by name, told once.
+    wrong: HashMap<String, String>,
+    buffer: Vec<u8>,
+    /// When it is looked again whether the namespace is there, and what did not work is tried again.
+    look: u64,
+    moved: usize,
+    /// When the last step began.
+    now: u64,
+}
+
+impl Taps {
+    pub(super) fn new(netns: Option<&str>, slot: SideSlot<dyn HostSide>) -> Result<Taps, String> {
+        let namespace = enter(netns)?;
+        let wrong = |error: io::Error| format!("cannot speak to the kernel: {error}");
+        let requests = Requests::open().map_err(wrong)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| wrong(error.into()))?;
+        let (side, bell) = (slot.get()?, bell()?);
+        attend(&*side, &bell);
+        Ok(Taps {
+            slot,
+            side,
+            namespace,
+            requests,
+            bell,
+            epoll,
+            taps: HashMap::new(),
+            names: HashMap::new(),
+            version: None,
+            wrong: HashMap::new(),
+            buffer: vec![0; LONGEST],
+            look: 0,
+            moved: 0,
+            now: 0,
+        })
+    }
+
+    /// Follows a function that was built anew.
+    fn follow_side(&mut self) -> Result<(), String> {
+        let side = self.slot.get()?;
+        if !std::ptr::eq(side.frames(), self.side.frames()) {
+            self.side.frames().attend(None);
+            attend(&*side, &self.bell);
+            (self.side, self.version) = (side, None);
+        }
+        Ok(())
+    }
+
+    /// Lets TAPs be as interfaces are.
+    fn follow_interfaces(&mut self) {
+        let version = self.side.version();
+        if self.version == Some(version) {
+            return;
+        }
+        let mut wanted = self.side.interfaces();
+        wanted.retain(|one| one.has_port);
+        self.names = wanted.iter().map(|one| (one.id, one.name.clone())).collect();
+        let is_wanted = |name: &String| wanted.iter().any(|one| one.name == *name);
+        self.taps.retain(|name, _| is_wanted(name));
+        self.wrong.retain(|name, _| is_wanted(name));
+        for one in wanted {
+            if let Err(error) = self.follow(&one) {
+                self.tell(&one.name, &error);
+            } else {
+                self.wrong.remove(&one.name);
+            }
+        }
+        self.version = Some(version);
+    }
+
+    fn tell(&mut self, name: &str, error: &io::Error) {
+        let why = error.to_string();
+        if self.wrong.get(name) != Some(&why) {
+            let facts: log::Facts<'_> = &[("interface", &name), ("why", &why)];
+            log::warn("linux", "the interface is not in Linux as it should be; it is tried again", facts);
+            self.wrong.insert(name.to_owned(), why);
+        }
+    }
+
+    /// Makes a TAP if there is none, and lets it be as its interface is. Frames are taken from one that is not all that it should be, too.
+    fn follow(&mut self, wanted: &HostInterface) -> io::Result<()> {
+        if !self.taps.contains_key(&wanted.name) {
+            let tap = Tap::open(&wanted.name)?;
+            let data = epoll::EventData::new_u64(tap.index().into());
+            epoll::add(&self.epoll, &tap, data, epoll::EventFlags::IN)?;
+            let settings = Settings { mac: Some(wanted.mac), carrier: Some(false), ..Settings::default() };
+            self.requests.set_link(tap.index(), settings)?;
+            self.requests.set_link(tap.index(), Settings { up: Some(true), ..Settings::default() })?;
+            let told = HostInterface { mtu: 0, up: false, addresses: Vec::new(), ..wanted.clone() };
+            self.taps.insert(wanted.name.clone(), Known { tap, told });
+        }
+        let Some(known) = self.taps.get_mut(&wanted.name) else { return Ok(()) };
+        let index = known.tap.index();
+        if known.told.mac != wanted.mac {
+            self.requests.set_link(index, Settings { mac: Some(wanted.mac), ..Settings::default() })?;
+            known.told.mac = wanted.mac;
+        }
+        if known.told.mtu != wanted.mtu {
+            self.requests.set_link(index, Settings { mtu: Some(wanted.mtu.into()), ..Settings::default() })?;
+            known.told.mtu = wanted.mtu;
+        }
+        if known.told.up != wanted.up {
+            self.requests.set_link(index, Settings { carrier: Some(wanted.up), ..Settings::default() })?;
+            known.told.up = wanted.up;
+        }
+        known.told.id = wanted.id;
+        let gone = |net: &&IpNet| !wanted.addresses.contains(net);
+        for net in known.told.addresses.iter().filter(gone).copied().collect::<Vec<_>>() {
+            // Somebody may have taken it away already.
+            _ = self.requests.remove_address(index, net);
+            known.told.addresses.retain(|other| *other != net);
+        }
+        for net in &wanted.addresses {
+            if !known.told.addresses.contains(net) {
+                self.requests.add_address(index, *net)?;
+                known.told.addresses.push(*net);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands frames to Linux.
+    fn deliver(&mut self) {
+        for (interface, frame) in self.side.frames().take_for_linux(FRAMES) {
+            let tap = self.names.get(&interface).and_then(|name| self.taps.get(name));
+            let taken = tap.is_some_and(|known| known.tap.write(&frame).unwrap_or(false));
+            if !taken {
+                self.side.frames().note_refused();
+            }
+            self.moved += 1;
+        }
+    }
+
+    /// Takes frames of Linux's, as many as there is room for.
+    fn collect(&mut self) -> Result<(), String> {
+        let mut ready = [const { MaybeUninit::<epoll::Event>::uninit() }; READY];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let (ready, _) = epoll::wait(&self.epoll, &mut ready, Some(&at_once))
+            .map_err(|error| format!("it cannot be waited for: {error}"))?;
+        let ready: Vec<u64> = ready.iter().map(|event| event.data.u64()).collect();
+        let frames = self.side.frames();
+        for known in self.taps.values().filter(|known| ready.contains(&u64::from(known.tap.index()))) {
+            for _ in 0..AT_ONCE {
+                if frames.room() == 0 {
+                    return Ok(());
+                }
+                // One that is set down or gone says so until its interface follows.
+                let Ok(Some(length)) = known.tap.read(&mut self.buffer) else { break };
+                frames.put(known.told.id, self.buffer.get(..length).unwrap_or_default());
+                self.moved += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Is there for the frames of a side, and for changes of its interfaces.
+fn attend(side: &dyn HostSide, bell: &Bell) {
+    let (for_frames, for_changes) = (bell.clone(), bell.clone());
+    side.frames().attend(Some(Box::new(move || for_frames.ring())));
+    side.wake_on_change("taps", Box::new(move || for_changes.ring()));
+}
+
+impl Service for Taps {
+    fn waits(&self) -> Waits<'_> {
+        let mut waits = Waits { readable: vec![self.bell.as_fd()], until: Some(self.look), ..Waits::default() };
+        match self.side.frames().room() {
+            0 => waits.until = Some(self.now.saturating_add(BREATH)),
+            _ => waits.readable.push(self.epoll.as_fd()),
+        }
+        waits
+    }
+
+    fn step(&mut self, now: u64) -> Result<(), String> {
+        self.bell.hush();
+        (self.moved, self.now) = (0, now);
+        self.follow_side()?;
+        if now >= self.look {
+            if !self.namespace.is_there() {
+                return Err("the network namespace was deleted, or made anew".to_owned());
+            }
+            if !self.wrong.is_empty() {
+                self.version = None;
+            }
+            self.look = now.saturating_add(LOOK);
+        }
+        self.follow_interfaces();
+        self.deliver();
+        self.collect()
+    }
+
+    fn load(&self) -> Load {
+        Load { unit: "frames", now: self.moved as u64, most: (2 * FRAMES) as u64 }
+    }
+}
+
+impl Drop for Taps {
+    fn drop(&mut self) {
+        self.side.frames().attend(None);
+    }
+}

@@ -1,0 +1,121 @@
+//! TAP devices: Ethernet interfaces of the kernel's whose other end is a descriptor.
+#![allow(unsafe_code, reason = "the request that makes a TAP device has no safe wrapper; see SAFETY.md")]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Updater, ioctl};
+use rustix::net::{AddressFamily, SocketType, netdevice};
+
+/// `TUNSETIFF` of `linux/if_tun.h`: `_IOW('T', 202, int)`, though it takes a `struct ifreq`.
+const TUNSETIFF: Opcode = 0x4004_54ca;
+
+/// `IFF_TAP`, without the four bytes in front of frames (`IFF_NO_PI`).
+const FLAGS: u16 = 0x0002 | 0x1000;
+
+/// Bytes of an interface's name with the 0 behind it.
+const NAME: usize = 16;
+
+/// `struct ifreq` as far as the request looks at it.
+#[repr(C)]
+struct Request {
+    name: [u8; NAME],
+    flags: u16,
+    rest: [u8; 22],
+}
+
+/// The length of `struct ifreq` on 64-bit Linux.
+const _: () = assert!(size_of::<Request>() == 40);
+
+/// A TAP device in the network namespace that it was opened in. One that was made for this is gone when it is dropped; one that was there before
+/// (`ip tuntap add`) stays.
+#[derive(Debug)]
+pub struct Tap {
+    file: OwnedFd,
+    index: u32,
+}
+
+impl Tap {
+    /// Makes the TAP device of a name, or takes the one that is there.
+    ///
+    /// # Errors
+    ///
+    /// The name is too long for Linux, something else has it, or the process may not.
+    pub fn open(name: &str) -> io::Result<Tap> {
+        let mut request = Request { name: [0; NAME], flags: FLAGS, rest: [0; 22] };
+        if name.is_empty() || name.len() >= NAME {
+            return Err(Errno::NAMETOOLONG.into());
+        }
+        request.name.iter_mut().zip(name.bytes()).for_each(|(place, byte)| *place = byte);
+        let file = open("/dev/net/tun", OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
+        // SAFETY: TUNSETIFF reads and writes a `struct ifreq` at the pointer that it gets and keeps none of it; `Request` has that struct's
+        // layout and length, and any bytes that the kernel leaves in it are values of its fields.
+        let updater = unsafe { Updater::<TUNSETIFF, Request>::new(&mut request) };
+        // SAFETY: the descriptor is open, and the request is the one that the updater was made for.
+        unsafe { ioctl(&file, updater) }?;
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+        let index = netdevice::name_to_index(socket, name)?;
+        take_no_advertisements(name);
+        Ok(Tap { file, index })
+    }
+
+    /// Its number as an interface of the kernel's.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The next frame that the kernel sends, as many bytes of it as `buffer` takes; `None` if there is none now.
+    ///
+    /// # Errors
+    ///
+    /// The device is gone, or set down.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match rustix::io::retry_on_intr(|| rustix::io::read(&self.file, &mut *buffer)) {
+            Ok(length) => Ok(Some(length)),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Hands a frame to the kernel; false if it does not take it now.
+    ///
+    /// # Errors
+    ///
+    /// The device is gone, or set down.
+    pub fn write(&self, frame: &[u8]) -> io::Result<bool> {
+        match rustix::io::retry_on_intr(|| rustix::io::write(&self.file, frame)) {
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Lets an interface be a router's: it takes no addresses and routes from other routers' advertisements (RFC 4861 section 6.2.7), though it hears
+/// them. Where there is no IPv6, there is nothing to be said.
+fn take_no_advertisements(name: &str) {
+    let path = format!("/proc/sys/net/ipv6/conf/{name}/accept_ra");
+    if let Ok(file) = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {
+        _ = rustix::io::write(file, b"0");
+    }
+}
+
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_linux_cannot_have_are_refused() {
+        for name in ["", "sixteen-letters!"] {
+            assert_eq!(Tap::open(name).unwrap_err().raw_os_error(), Some(Errno::NAMETOOLONG.raw_os_error()));
+        }
+    }
+}

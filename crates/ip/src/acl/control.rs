@@ -1,0 +1,427 @@
+//! The lists of a router, as people state them; the only writer of what workers look up.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ipnet::IpNet;
+use weir_mem::{Domain, Published, arena};
+use weir_table::classifier::{Classifier, Match};
+
+use super::key::{FOUR, SIX};
+use super::load::WantedAcls;
+use super::police::Police;
+use super::rule::{Action, Rule};
+use super::sets::Sets;
+use super::stage::{Acl, Own, Side};
+use super::tables::{Deed, List, Log, NO_LIST, Tables};
+use super::{MAX_LISTS, MAX_RULES};
+use crate::Interfaces;
+use crate::tables::counters::Counters;
+use crate::tables::fib::Fib;
+use crate::tables::prefixes::Readers;
+
+/// A rule that is in a list.
+#[derive(Clone, Debug)]
+pub(super) struct Stated {
+    pub(super) rule: Rule,
+    /// Its number among the rules of the list.
+    number: u32,
+    /// Where it is counted, and what had been counted there before.
+    pub(super) place: u32,
+    pub(super) before: (u64, u64),
+    /// Matches that it comes to, of IPv4 and of IPv6.
+    matches: (usize, usize),
+    /// Whether it was added at run time.
+    pub(super) is_added: bool,
+    police: Option<Arc<Police>>,
+}
+
+/// A list, and what workers see of it.
+#[derive(Clone, Debug)]
+pub(super) struct ListOf {
+    pub(super) rules: Vec<Stated>,
+    pub(super) default: Action,
+    pub(super) default_place: u32,
+    pub(super) default_before: (u64, u64),
+    free: Vec<u32>,
+    seen: Arc<List>,
+}
+
+/// All that the control side knows.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    pub(super) lists: BTreeMap<String, ListOf>,
+    pub(super) sets: Sets,
+    /// By the name of the interface, and of the VRF.
+    inward: BTreeMap<String, String>,
+    outward: BTreeMap<String, String>,
+    of_vrfs: BTreeMap<String, String>,
+    own: BTreeMap<String, String>,
+    /// Places that were given back, the first one in front; all from `fresh` on have never been used.
+    idle: VecDeque<u32>,
+    fresh: u32,
+    /// What each interface is called, by number.
+    pub(super) names: HashMap<u16, String>,
+}
+
+/// The lists of a router.
+pub(crate) struct Acls {
+    book: Mutex<Book>,
+    tables: Arc<Published<Tables>>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) log: Arc<Log>,
+}
+
+/// Rules to be changed at once above which a list is built anew.
+const MANY: usize = 32;
+
+impl Acls {
+    pub(crate) fn new(domain: &Domain) -> Acls {
+        Acls {
+            book: Mutex::default(),
+            tables: Arc::new(Published::new(domain, Box::default())),
+            counters: Counters::new(MAX_RULES + MAX_LISTS),
+            log: Arc::default(),
+        }
+    }
+
+    /// What is stated. A panic elsewhere does not make it unusable: workers see whole versions only.
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stage that judges by the lists.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub(crate) fn stage(&self, side: Side, readers: &Arc<[Readers]>, fib: &Arc<Fib>) -> Result<Acl, arena::Error> {
+        let counters = self.counters.acquire()?;
+        let own = (side == Side::Own).then(|| Own::new(Arc::clone(readers)));
+        Ok(Acl::new((side, own), (Arc::clone(&self.tables), Arc::clone(fib)), (counters, Arc::clone(&self.log))))
+    }
+
+    /// Becomes what a checked configuration wants; rules that were added at run time stay, in front of others. Those that stay as they are
+    /// keep what they counted.
+    pub(crate) fn reconcile(&self, wanted: &WantedAcls) {
+        let mut book = self.book();
+        let gone: Vec<String> = book.lists.keys().filter(|name| !wanted.lists.contains_key(*name)).cloned().collect();
+        for name in gone {
+            if let Some(list) = book.lists.remove(&name) {
+                book.idle.extend(list.rules.iter().map(|stated| stated.place));
+                book.idle.push_back(list.default_place);
+            }
+        }
+        book.sets.reconcile(&wanted.sets);
+        for (name, (rules, default)) in &wanted.lists {
+            self.become_list(&mut book, name, rules, *default);
+        }
+        book.inward.clone_from(&wanted.inward);
+        book.outward.clone_from(&wanted.outward);
+        book.of_vrfs.clone_from(&wanted.of_vrfs);
+        book.own.clone_from(&wanted.own);
+    }
+
+    fn become_list(&self, book: &mut Book, name: &str, rules: &[Rule], default: Action) {
+        let before = book.lists.remove(name);
+        // By what they say: rules that say the same are the same.
+        let (mut added, mut known) = (Vec::new(), BTreeMap::<String, VecDeque<Stated>>::new());
+        let (default_place, default_before) = match before {
+            Some(list) => {
+                for stated in list.rules {
+                    if stated.is_added {
+                        added.push(stated);
+                    } else {
+                        known.entry(stated.rule.to_string()).or_default().push_back(stated);
+                    }
+                }
+                (list.default_place, list.default_before)
+            }
+            None => self.acquire(book).unwrap_or_default(),
+        };
+        let mut all = added;
+        for rule in rules {
+            let same = known.get_mut(rule.text()).and_then(VecDeque::pop_front);
+            let stated = same.or_else(|| self.state(book, rule.clone(), false));
+            all.extend(stated);
+        }
+        book.idle.extend(known.into_values().flatten().map(|stated| stated.place));
+        let list = ListOf::new(name, (all, &book.sets), default, (default_place, default_before));
+        book.lists.insert(name.to_owned(), list);
+    }
+
+    /// A place for counting, and what was counted there.
+    fn acquire(&self, book: &mut Book) -> Option<(u32, (u64, u64))> {
+        let place = if (book.fresh as usize) < MAX_RULES + MAX_LISTS {
+            book.fresh += 1;
+            book.fresh - 1
+        } else {
+            book.idle.pop_front()?
+        };
+        Some((place, self.counters.sum(place)))
+    }
+
+    fn state(&self, book: &mut Book, rule: Rule, is_added: bool) -> Option<Stated> {
+        let (place, before) = self.acquire(book)?;
+        let police = rule.police.map(|rate| Arc::new(Police::new(rate)));
+        Some(Stated { rule, number: 0, place, before, matches: (0, 0), is_added, police })
+    }
+
+    /// Adds rules to a list in front of the one at a position.
+    ///
+    /// # Errors
+    ///
+    /// There is no such list, or no room.
+    pub(super) fn insert(&self, name: &str, position: usize, rule: Rule) -> Result<usize, String> {
+        let book = &mut *self.book();
+        let known = book.lists.get(name).map(|list| list.rules.len());
+        let position = position.min(known.ok_or_else(|| book.unknown(name))?);
+        let all: usize = book.lists.values().map(|list| list.rules.len()).sum();
+        let no_room = || format!("there are {MAX_RULES} rules, as many as there is room for");
+        if all >= MAX_RULES {
+            return Err(no_room());
+        }
+        if let Some(set) = rule.sets().find(|set| !book.sets.has(set)) {
+            return Err(format!("the rule names the set \"{set}\", which prefix_sets does not have"));
+        }
+        rule.check_with(&book.sets).map_err(|wrong| format!("the rule {}; {}", wrong.problem, wrong.remedy))?;
+        let stated = self.state(book, rule, true).ok_or_else(no_room)?;
+        if let Some(list) = book.lists.get_mut(name) {
+            list.insert(position, stated, &book.sets);
+        }
+        Ok(position)
+    }
+
+    /// Removes the rule at a position from a list.
+    ///
+    /// # Errors
+    ///
+    /// There is no such list or rule, or it is not one that was added at run time.
+    pub(super) fn remove(&self, name: &str, position: usize) -> Result<Rule, String> {
+        let book = &mut *self.book();
+        let Some(list) = book.lists.get_mut(name) else { return Err(book.unknown(name)) };
+        let Some(stated) = list.rules.get(position) else {
+            return Err(format!("{name} has {} rules; `show acls` numbers them", list.rules.len()));
+        };
+        if !stated.is_added {
+            return Err(format!(
+                "rule {} of {name} stands in the configuration; delete it there and reload",
+                position + 1
+            ));
+        }
+        let gone = list.remove(position, &book.sets);
+        book.idle.push_back(gone.place);
+        Ok(gone.rule)
+    }
+
+    /// Adds prefixes to a set, or removes some: all of them or none. Each list whose rules name the set is built anew; workers see all of it at once.
+    ///
+    /// # Errors
+    ///
+    /// Why it can not be; nothing has changed then.
+    pub(super) fn change_set(&self, name: &str, nets: &[IpNet], is_added: bool) -> Result<(), String> {
+        let book = &mut *self.book();
+        let mut sets = book.sets.clone();
+        nets.iter().try_for_each(|net| if is_added { sets.add(name, *net) } else { sets.remove(name, *net) })?;
+        let names_it = |list: &ListOf| list.rules.iter().any(|stated| stated.rule.sets().any(|set| set == name));
+        for (list, known) in book.lists.iter().filter(|(_, list)| names_it(list)) {
+            let too_many = known.rules.iter().find_map(|stated| stated.rule.check_with(&sets).err());
+            if let Some(wrong) = too_many {
+                return Err(format!("then a rule of {list} {}; {}", wrong.problem, wrong.remedy));
+            }
+        }
+        book.sets = sets;
+        book.lists.values_mut().filter(|list| names_it(list)).for_each(|list| list.rebuild(&book.sets));
+        Ok(())
+    }
+
+    /// Takes over from the instance that this one replaces the rules, and the prefixes of sets, that were added at run time.
+    pub(crate) fn adopt(&self, old: &Acls) {
+        let added: Vec<(String, usize, Rule)> = {
+            let old = old.book();
+            self.adopt_sets(&old.sets);
+            let of = |(name, list): (&String, &ListOf)| {
+                let added = list.rules.iter().filter(|stated| stated.is_added).enumerate();
+                added.map(|(at, stated)| (name.clone(), at, stated.rule.clone())).collect::<Vec<_>>()
+            };
+            old.lists.iter().flat_map(of).collect()
+        };
+        for (name, at, rule) in added {
+            // Of lists that are not there any more, rules are gone with them.
+            drop(self.insert(&name, at, rule));
+        }
+    }
+
+    fn adopt_sets(&self, old: &Sets) {
+        let Book { sets, lists, .. } = &mut *self.book();
+        sets.adopt(old);
+        lists.values_mut().for_each(|list| list.rebuild(sets));
+    }
+
+    /// Lets workers see what is stated, with the interfaces as they are now, in VRFs of these names.
+    pub(crate) fn publish(&self, interfaces: &Interfaces, vrfs: &[String]) {
+        let book = &mut *self.book();
+        let numbers: HashMap<&str, u16> = book.lists.keys().map(String::as_str).zip(0..).collect();
+        let number =
+            |list: Option<&String>| list.and_then(|name| numbers.get(name.as_str())).copied().unwrap_or(NO_LIST);
+        let limit = interfaces.limit();
+        let [mut inward, mut outward, mut own] = [(); 3].map(|()| vec![NO_LIST; limit]);
+        let mut names = HashMap::new();
+        for interface in interfaces.iter() {
+            let vrf = vrfs.get(usize::from(interface.wanted.vrf));
+            let of_vrf = |lists: &'_ BTreeMap<String, String>| vrf.and_then(|vrf| lists.get(vrf)).cloned();
+            let wanted = [
+                (&mut inward, book.inward.get(interface.name()).cloned().or_else(|| of_vrf(&book.of_vrfs))),
+                (&mut outward, book.outward.get(interface.name()).cloned()),
+                (&mut own, of_vrf(&book.own)),
+            ];
+            for (lists, wanted) in wanted {
+                if let Some(list) = lists.get_mut(usize::from(interface.id)) {
+                    *list = number(wanted.as_ref());
+                }
+                if wanted.is_some() {
+                    names.insert(interface.id, interface.name().to_owned());
+                }
+            }
+        }
+        for lists in [&mut inward, &mut outward, &mut own] {
+            if lists.iter().all(|list| *list == NO_LIST) {
+                lists.clear();
+            }
+        }
+        let lists = book.lists.values().map(|list| Arc::clone(&list.seen)).collect();
+        book.names = names;
+        self.tables.publish(Box::new(Tables { lists, inward, outward, own }));
+    }
+}
+
+impl Book {
+    fn unknown(&self, name: &str) -> String {
+        let names: Vec<&str> = self.lists.keys().take(16).map(String::as_str).collect();
+        match names.as_slice() {
+            [] => format!("there is no access list \"{name}\"; the configuration has none"),
+            _ => format!("there is no access list \"{name}\"; write one of {}", names.join(", ")),
+        }
+    }
+}
+
+/// Writes of whose rule each match is.
+fn note(rules: &mut Arc<Vec<u32>>, slot: u32, rule: u32) {
+    let rules = Arc::make_mut(rules);
+    let at = slot as usize;
+    if rules.len() <= at {
+        rules.resize(at + 1, u32::MAX);
+    }
+    if let Some(known) = rules.get_mut(at) {
+        *known = rule;
+    }
+}
+
+impl ListOf {
+    fn new(
+        name: &str,
+        (rules, sets): (Vec<Stated>, &Sets),
+        default: Action,
+        (place, before): (u32, (u64, u64)),
+    ) -> ListOf {
+        let deed = Deed { place, action: default, is_logged: false, set_dscp: None, police: None };
+        let seen = List {
+            name: name.into(),
+            four: Arc::new(Classifier::new(&[])),
+            six: Arc::new(Classifier::new(&[])),
+            rules_of_four: Arc::default(),
+            rules_of_six: Arc::default(),
+            deeds: Arc::default(),
+            default: deed,
+        };
+        let (default_place, default_before) = (place, before);
+        let free = Vec::new();
+        let mut list = ListOf { rules, default, default_place, default_before, free, seen: Arc::new(seen) };
+        list.rebuild(sets);
+        list
+    }
+
+    /// Builds all anew.
+    fn rebuild(&mut self, sets: &Sets) {
+        let (mut four, mut six): (Vec<Match<FOUR>>, Vec<Match<SIX>>) = (Vec::new(), Vec::new());
+        let (mut of_four, mut of_six, mut deeds) = (Vec::new(), Vec::new(), Vec::new());
+        for (stated, number) in self.rules.iter_mut().zip(0..) {
+            let (mine_four, mine_six) = (stated.rule.four(sets), stated.rule.six(sets));
+            (stated.number, stated.matches) = (number, (mine_four.len(), mine_six.len()));
+            of_four.extend(mine_four.iter().map(|_| number));
+            of_six.extend(mine_six.iter().map(|_| number));
+            four.extend(mine_four);
+            six.extend(mine_six);
+            deeds.push(deed_of(stated));
+        }
+        self.free.clear();
+        self.seen = Arc::new(List {
+            four: Arc::new(Classifier::new(&four)),
+            six: Arc::new(Classifier::new(&six)),
+            rules_of_four: Arc::new(of_four),
+            rules_of_six: Arc::new(of_six),
+            deeds: Arc::new(deeds),
+            ..(*self.seen).clone()
+        });
+    }
+
+    /// Positions in front of the matches of the rule at a position.
+    fn front(&self, position: usize) -> (usize, usize) {
+        let front = self.rules.iter().take(position);
+        front.fold((0, 0), |(four, six), stated| (four + stated.matches.0, six + stated.matches.1))
+    }
+
+    fn insert(&mut self, position: usize, mut stated: Stated, sets: &Sets) {
+        let (four, six) = (stated.rule.four(sets), stated.rule.six(sets));
+        if four.len() + six.len() > MANY {
+            self.rules.insert(position, stated);
+            return self.rebuild(sets);
+        }
+        stated.matches = (four.len(), six.len());
+        let (at_four, at_six) = self.front(position);
+        let mut seen = (*self.seen).clone();
+        stated.number = self.free.pop().unwrap_or(seen.deeds.len() as u32);
+        let deeds = Arc::make_mut(&mut seen.deeds);
+        match deeds.get_mut(stated.number as usize) {
+            Some(deed) => *deed = deed_of(&stated),
+            None => deeds.push(deed_of(&stated)),
+        }
+        for (rule, at) in four.into_iter().zip(at_four..) {
+            if let Some(slot) = Arc::make_mut(&mut seen.four).insert(at, rule) {
+                note(&mut seen.rules_of_four, slot, stated.number);
+            }
+        }
+        for (rule, at) in six.into_iter().zip(at_six..) {
+            if let Some(slot) = Arc::make_mut(&mut seen.six).insert(at, rule) {
+                note(&mut seen.rules_of_six, slot, stated.number);
+            }
+        }
+        self.rules.insert(position, stated);
+        self.seen = Arc::new(seen);
+    }
+
+    fn remove(&mut self, position: usize, sets: &Sets) -> Stated {
+        let (at_four, at_six) = self.front(position);
+        let gone = self.rules.remove(position);
+        if gone.matches.0 + gone.matches.1 > MANY {
+            self.rebuild(sets);
+            return gone;
+        }
+        let mut seen = (*self.seen).clone();
+        for _ in 0..gone.matches.0 {
+            Arc::make_mut(&mut seen.four).remove(at_four);
+        }
+        for _ in 0..gone.matches.1 {
+            Arc::make_mut(&mut seen.six).remove(at_six);
+        }
+        self.free.push(gone.number);
+        self.seen = Arc::new(seen);
+        gone
+    }
+}
+
+fn deed_of(stated: &Stated) -> Deed {
+    let Stated { rule, place, police, .. } = stated;
+    let (action, is_logged, set_dscp) = (rule.action, rule.is_logged, rule.set_dscp);
+    Deed { place: *place, action, is_logged, set_dscp, police: police.clone() }
+}

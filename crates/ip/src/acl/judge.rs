@@ -1,0 +1,170 @@
+//! A batch of packets and the rules of a list.
+
+use std::sync::Arc;
+
+use weir_packet::{Batch, Packet};
+use weir_simd::Kernel;
+use weir_table::classifier::{BATCH, Keys};
+use weir_wire::{Ipv4, Ipv6, View, checksum, ethernet};
+
+use super::Side;
+use super::key::{FOUR, Key, SIX};
+use super::rule::Action;
+use super::tables::{Deed, List, Log, Logged};
+use crate::fast::by_interface::ByInterface;
+use crate::tables::counters::WorkerCounters;
+
+/// Time between two packets that a worker keeps in mind, nanoseconds.
+const BETWEEN: u64 = 1_000_000;
+
+/// What becomes of packets, as masks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Verdicts {
+    pub(super) denied: u64,
+    pub(super) policed: u64,
+}
+
+/// What one stage judges by.
+pub(super) struct Judge {
+    kernel: Kernel,
+    counters: Arc<WorkerCounters>,
+    log: Arc<Log>,
+    side: Side,
+    /// When the next packet may be kept in mind.
+    next: u64,
+    four: Keys<FOUR>,
+    six: Keys<SIX>,
+}
+
+/// The packets of one family: which they are, and how long.
+struct Chosen {
+    slots: [u8; BATCH],
+    bytes: [u32; BATCH],
+    count: usize,
+}
+
+impl Chosen {
+    fn none() -> Chosen {
+        Chosen { slots: [0; BATCH], bytes: [0; BATCH], count: 0 }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, slot: usize, bytes: usize) {
+        self.slots[self.count % BATCH] = slot as u8;
+        self.bytes[self.count % BATCH] = bytes as u32;
+        self.count += 1;
+    }
+}
+
+impl Judge {
+    pub(super) fn new(kernel: Kernel, side: Side, counters: Arc<WorkerCounters>, log: Arc<Log>) -> Judge {
+        Judge { kernel, counters, log, side, next: 0, four: Keys::default(), six: Keys::default() }
+    }
+
+    /// Judges the packets in a mask by a list. What is not IP goes on.
+    #[inline(always)]
+    pub(super) fn judge(
+        &mut self,
+        list: &List,
+        batch: &mut Batch,
+        mask: u64,
+        packets: &ByInterface,
+        now: u64,
+    ) -> Verdicts {
+        let (mut four, mut six) = (Chosen::none(), Chosen::none());
+        batch.each_ref_in(
+            mask,
+            #[inline(always)]
+            |slot, packet| match Key::of(packet, packets.l3[slot.index()].into()) {
+                Key::Four(key) => {
+                    self.four.set(four.count, key);
+                    four.add(slot.index(), packet.len());
+                }
+                Key::Six(key) => {
+                    self.six.set(six.count, key);
+                    six.add(slot.index(), packet.len());
+                }
+                Key::Other => {}
+            },
+        );
+        let mut verdicts = Verdicts::default();
+        let mut found = [0; BATCH];
+        if four.count > 0 {
+            list.four.lookup_batch(self.kernel, &self.four, four.count, &mut found);
+            self.carry_out((list, false), &found, &four, (batch, packets, now), &mut verdicts);
+        }
+        if six.count > 0 {
+            list.six.lookup_batch(self.kernel, &self.six, six.count, &mut found);
+            self.carry_out((list, true), &found, &six, (batch, packets, now), &mut verdicts);
+        }
+        verdicts
+    }
+
+    #[inline(always)]
+    fn carry_out(
+        &mut self,
+        (list, is_six): (&List, bool),
+        found: &[u32; BATCH],
+        some: &Chosen,
+        (batch, packets, now): (&mut Batch, &ByInterface, u64),
+        verdicts: &mut Verdicts,
+    ) {
+        let counters = Arc::clone(&self.counters);
+        let tally = counters.view(counters.places());
+        for (n, found) in found.iter().enumerate().take(some.count) {
+            let deed = list.deed(is_six, *found);
+            tally.count(deed.place, 1, some.bytes[n].into());
+            if !deed.is_plain() {
+                let bit = 1 << (some.slots[n] % 64);
+                self.carry_out_more((list, deed), bit, (&mut *batch, packets, now), verdicts);
+            }
+        }
+    }
+
+    /// What is not just to let a packet go on.
+    #[inline(never)]
+    fn carry_out_more(
+        &mut self,
+        (list, deed): (&List, &Deed),
+        bit: u64,
+        (batch, packets, now): (&mut Batch, &ByInterface, u64),
+        verdicts: &mut Verdicts,
+    ) {
+        let mut bytes = 0;
+        batch.each_in(bit, |slot, packet, _| {
+            let l3 = usize::from(packets.l3[slot.index()]);
+            bytes = packet.len();
+            if deed.is_logged && now >= self.next {
+                self.next = now.saturating_add(BETWEEN);
+                let (interface, front) = (packets.interfaces[slot.index()], *packet.window(l3));
+                let (list, place, side) = (Arc::clone(&list.name), deed.place, self.side);
+                self.log.keep(Logged { at: now, list, place, interface, side, front });
+            }
+            if let Some(dscp) = deed.set_dscp {
+                set_dscp(packet, l3, dscp);
+            }
+        });
+        if deed.action == Action::Deny {
+            verdicts.denied |= bit;
+        } else if deed.police.as_ref().is_some_and(|police| !police.admits(now, bytes)) {
+            verdicts.policed |= bit;
+        }
+    }
+}
+
+/// Gives a packet, whose network header begins at `l3`, another DSCP; what marks congestion stays (RFC 3168). The checksum is as right, or as
+/// wrong, as it was (RFC 1624).
+fn set_dscp(packet: &mut Packet, l3: usize, dscp: u8) {
+    if u16::from_be_bytes(*packet.window(l3.wrapping_sub(2))) == ethernet::IPV6 {
+        if let Some(ip) = Ipv6::view_mut(packet.window_mut::<{ Ipv6::LEN }>(l3)) {
+            let class = dscp << 2 | ip.traffic_class() & 3;
+            ip.set_traffic_class(class);
+        }
+    } else if let Some(ip) = Ipv4::view_mut(packet.window_mut::<{ Ipv4::LEN }>(l3)) {
+        let front = |ip: &Ipv4| u16::from_be_bytes([ip.version_ihl, ip.tos]);
+        let before = front(ip);
+        ip.tos = dscp << 2 | ip.tos & 3;
+        let sum = checksum::update(ip.checksum.get(), before, front(ip));
+        ip.checksum.set(sum);
+    }
+}

@@ -1,0 +1,280 @@
+//! Changes of access lists at run time, and what is shown of them.
+
+use ipnet::IpNet;
+use serde_json::{Value, json};
+use weir_config::Scalar;
+use weir_stage::{Argument, Collection, Entries, RequestError, Saved, Show, ShowRows, Verb, Within, entries, whole};
+use weir_wire::{Ipv4, Ipv6, View};
+
+use super::control::Acls;
+use super::rule::Rule;
+use super::sets::Member;
+use super::stage::Side;
+use super::tables::Logged;
+
+const LIST: Argument =
+    Argument { name: "list", keyword: None, required: true, many: false, help: "The name of the access list" };
+
+const AT: Argument = Argument {
+    name: "at",
+    keyword: Some("at"),
+    required: false,
+    many: false,
+    help: "Its position: 1 is the first, which is where it goes when nothing is said",
+};
+
+const RULE: Argument = Argument {
+    name: "rule",
+    keyword: Some("rule"),
+    required: true,
+    many: true,
+    help: "The rule: permit or deny, then any of protocol, from, to, from-port, to-port, flags, fragment, dscp, icmp, police, set-dscp, each \
+           with its value, and log",
+};
+
+/// The rules of a list, as a file has them.
+pub(super) static RULES: Collection = Collection {
+    noun: "acl",
+    key: "acls",
+    is_list: true,
+    file_key: "rules_csv",
+    fields: &[Argument { keyword: None, many: false, ..RULE }],
+    has_labels: true,
+};
+
+/// Adds a rule.
+const ADD: Verb = Verb {
+    noun: "acl",
+    action: "add",
+    arguments: &[LIST, AT, RULE],
+    help: "Adds a rule to an access list, in front of the one at its position",
+    batch: true,
+};
+
+/// Deletes one.
+const DEL: Verb = Verb {
+    noun: "acl",
+    action: "del",
+    arguments: &[LIST, Argument { required: true, help: "The position of the rule, as `show acls` tells it", ..AT }],
+    help: "Deletes a rule that was added at run time",
+    batch: true,
+};
+
+const SET: Argument = Argument { name: "set", keyword: None, required: true, many: false, help: "The name of the set" };
+
+const PREFIXES: Argument = Argument {
+    name: "prefix",
+    keyword: Some("prefix"),
+    required: true,
+    many: true,
+    help: "Prefixes, such as 192.0.2.0/24",
+};
+
+/// Prefixes of sets. No file has them.
+static SETS: Collection = Collection {
+    noun: "prefix-set",
+    key: "prefix_sets",
+    is_list: false,
+    file_key: "",
+    fields: &[SET, PREFIXES],
+    has_labels: true,
+};
+
+/// What a function has beside [`VERBS`](crate::VERBS) that takes access lists.
+pub static ACL_VERBS: &[Verb] = &[
+    ADD,
+    DEL,
+    SETS.verb("add", SETS.fields, "Adds prefixes to a set: all rules that name it match them from then on, at once"),
+    SETS.verb("del", SETS.fields, "Removes prefixes from a set that were added at run time"),
+];
+
+/// What it shows beside [`SHOWS`](crate::SHOWS).
+pub static ACL_SHOWS: &[Show] = &[
+    Show {
+        what: "acls",
+        columns: &["acl", "at", "rule", "source", "packets", "bytes"],
+        help: "Rules of access lists in their order, with what matched each; the last row of a list is its default. Filter: a list",
+    },
+    Show {
+        what: "prefix-sets",
+        columns: &["set", "prefix", "source"],
+        help: "Prefixes of named sets that rules of access lists use. Filter: a set",
+    },
+    Show {
+        what: "acl-log",
+        columns: &["time", "acl", "interface", "side", "source", "destination", "rule"],
+        help: "Packets of rules with `log` that came last, a sample: each worker keeps one in a millisecond. Filter: a list",
+    },
+];
+
+/// How one change is taken back.
+pub(crate) enum Undo {
+    Remove(String, usize),
+    Insert(String, usize, Rule),
+    /// A change of a set: whether prefixes are added to it.
+    Set(String, Vec<IpNet>, bool),
+}
+
+impl Entries for &Acls {
+    type Undo = Undo;
+
+    fn change(&mut self, verb: &str, arguments: &Value, _now: u64) -> Result<Undo, String> {
+        if let Some(action) = verb.strip_prefix("prefix-set ") {
+            let set = arguments.get("set").and_then(Value::as_str).ok_or("set is missing")?;
+            let mut arguments = SETS.arguments(arguments);
+            let nets = arguments.list::<IpNet>("prefix");
+            let nets = arguments.finish(nets)?;
+            let is_added = action == "add";
+            self.change_set(set, &nets, is_added)?;
+            return Ok(Undo::Set(set.to_owned(), nets, !is_added));
+        }
+        let list = arguments.get("list").and_then(Value::as_str).ok_or("list is missing")?.to_owned();
+        let at = position(arguments.get("at").unwrap_or(&Value::Null))?;
+        match verb {
+            "acl add" => {
+                let rule = Rule::parse(&text(arguments.get("rule").unwrap_or(&Value::Null))).map_err(|wrong| {
+                    let remedy = if wrong.remedy.is_empty() { Rule::EXAMPLE } else { &wrong.remedy };
+                    format!("the rule {}; {remedy}", wrong.problem)
+                })?;
+                let at = self.insert(&list, at.unwrap_or(0), rule)?;
+                Ok(Undo::Remove(list, at))
+            }
+            _ => {
+                let at = at.ok_or("at is missing; `show acls` numbers the rules")?;
+                Ok(Undo::Insert(list.clone(), at, self.remove(&list, at)?))
+            }
+        }
+    }
+
+    fn take_back(&mut self, undo: Undo, _now: u64) {
+        // What was there a moment ago has room, and what was added is there to be removed.
+        match undo {
+            Undo::Remove(list, at) => drop(self.remove(&list, at)),
+            Undo::Insert(list, at, rule) => drop(self.insert(&list, at, rule)),
+            Undo::Set(set, nets, is_added) => drop(self.change_set(&set, &nets, is_added)),
+        }
+    }
+}
+
+/// A position from 1 on, as one from 0 on.
+fn position(at: &Value) -> Result<Option<usize>, String> {
+    let number = match at {
+        Value::Null => return Ok(None),
+        Value::String(text) => text.parse().ok(),
+        other => other.as_u64(),
+    };
+    let number = number.and_then(|number| usize::try_from(number).ok()?.checked_sub(1));
+    number.map(Some).ok_or_else(|| format!("at: {at} is no position; the first rule has 1"))
+}
+
+/// A rule in words, or in one text.
+fn text(rule: &Value) -> String {
+    match rule.as_array() {
+        Some(words) => words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        None => rule.as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+/// Carries out a request for one or many rules: all of it or nothing.
+pub(crate) fn carry_out(acls: &Acls, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
+    entries::carry_out(|| Box::new(acls), usize::MAX, (verb, arguments), now)
+}
+
+/// Rules that were added at run time, list by list, as requests that would add them again.
+pub(crate) fn save(acls: &Acls) -> Box<dyn ShowRows<Saved>> {
+    let book = acls.book();
+    let added = book.lists.iter().flat_map(|(name, list)| {
+        list.rules.iter().filter(|stated| stated.is_added).zip(1..).map(move |(stated, at)| {
+            let rule = stated.rule.to_string();
+            let arguments = json!({ "list": name, "at": at, "rule": rule });
+            let within = Some(Within { key: "acls", argument: "list" });
+            Saved { key: "rules".to_owned(), entry: Some(rule.into()), within, ..RULES.saved("add", arguments) }
+        })
+    });
+    let in_sets = book.sets.names().filter_map(|name| {
+        let nets: Vec<String> = book.sets.added(name).map(|net| net.to_string()).collect();
+        (!nets.is_empty()).then(|| SETS.saved("add", json!({ "set": name, "prefix": nets })))
+    });
+    whole(in_sets.chain(added).collect())
+}
+
+/// The rows of a table: of all lists or of one.
+pub(crate) fn rows(acls: &Acls, what: &str, filter: Option<&str>) -> Result<Box<dyn ShowRows>, RequestError> {
+    let book = acls.book();
+    let (kind, names): (_, Vec<&str>) = match what {
+        "prefix-sets" => ("set", book.sets.names().collect()),
+        _ => ("list", book.lists.keys().map(String::as_str).collect()),
+    };
+    if let Some(name) = filter.filter(|name| !names.contains(name)) {
+        let names: Vec<&str> = names.into_iter().take(16).collect();
+        return Err(RequestError(format!(
+            "\"{name}\" selects nothing; write the name of a {kind} ({})",
+            names.join(", ")
+        )));
+    }
+    let is_wanted = |name: &str| filter.is_none_or(|wanted| wanted == name);
+    if what == "prefix-sets" {
+        let members = book.sets.members().filter(|(name, _)| is_wanted(name));
+        let row = |(name, member): (&str, Member)| json!({ "set": name, "prefix": member.net.to_string(), "source": source_of(member.is_added) });
+        return Ok(whole(members.map(row).collect()));
+    }
+    if what == "acl-log" {
+        let kept = acls.log.all();
+        let name = |logged: &Logged| book.names.get(&logged.interface).cloned().unwrap_or_default();
+        let rows = kept.iter().filter(|logged| is_wanted(&logged.list)).map(|logged| {
+            let rules = book.lists.get(&*logged.list).map_or(&[][..], |list| list.rules.as_slice());
+            let rule = rules.iter().find(|stated| stated.place == logged.place).map(|stated| stated.rule.to_string());
+            let side = match logged.side {
+                Side::In => "in",
+                Side::Own => "own",
+                Side::Out(_) => "out",
+            };
+            let (source, destination) = addresses(&logged.front);
+            json!({
+                "time": logged.at,
+                "acl": &*logged.list,
+                "interface": name(logged),
+                "side": side,
+                "source": source,
+                "destination": destination,
+                "rule": rule,
+            })
+        });
+        return Ok(whole(rows.collect()));
+    }
+    let mut rows = Vec::new();
+    for (name, list) in book.lists.iter().filter(|(name, _)| is_wanted(name)) {
+        let since = |place: u32, before: (u64, u64)| {
+            let (packets, bytes) = acls.counters.sum(place);
+            (packets.wrapping_sub(before.0), bytes.wrapping_sub(before.1))
+        };
+        for (stated, at) in list.rules.iter().zip(1..) {
+            let (packets, bytes) = since(stated.place, stated.before);
+            let source = source_of(stated.is_added);
+            let rule = stated.rule.to_string();
+            rows.push(
+                json!({ "acl": name, "at": at, "rule": rule, "source": source, "packets": packets, "bytes": bytes }),
+            );
+        }
+        let (packets, bytes) = since(list.default_place, list.default_before);
+        let rule = format!("{} (default)", list.default);
+        rows.push(
+            json!({ "acl": name, "at": null, "rule": rule, "source": "config", "packets": packets, "bytes": bytes }),
+        );
+    }
+    Ok(whole(rows))
+}
+
+/// Who stated something.
+fn source_of(is_added: bool) -> &'static str {
+    if is_added { "cli" } else { "config" }
+}
+
+/// The addresses of a packet.
+fn addresses(front: &[u8; 64]) -> (String, String) {
+    match Ipv4::view(front).zip(Ipv6::view(front)) {
+        Some((ip, _)) if ip.version() == 4 => (ip.source_addr().to_string(), ip.destination_addr().to_string()),
+        Some((_, ip)) => (ip.source_addr().to_string(), ip.destination_addr().to_string()),
+        None => (String::new(), String::new()),
+    }
+}

@@ -1,0 +1,121 @@
+//! Stages `NAME.acl-in`, `NAME.acl-own` and `NAME.acl-out-N`: packets are dropped that a list denies, before anything else is done with them,
+//! before the router takes them for itself, and as they leave.
+
+use std::sync::Arc;
+
+use weir_mem::Published;
+use weir_packet::{Batch, LaneId};
+use weir_simd::Kernel;
+use weir_stage::{Declaration, Out, Stage};
+
+use super::judge::{Judge, Verdicts};
+use super::tables::{Log, Tables, list_of};
+use crate::fast::by_interface::ByInterface;
+use crate::fast::ends::{End, Ends};
+use crate::tables::counters::WorkerCounters;
+use crate::tables::fib::{Action, Fib};
+use crate::tables::prefixes::Readers;
+
+weir_stage::ways! {
+    /// Ways out of [`Acl`].
+    pub(crate) enum Exit {
+        /// Permitted, or none of a list's business.
+        Out => way "out",
+        /// A rule of an access list denies it, or none matches and its default does: `weir show acls` counts by rule.
+        Denied => drop "acl-denied",
+        /// More than the rule of an access list permits.
+        Policed => drop "acl-policed",
+    }
+}
+
+/// What a stage judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// What comes in.
+    In,
+    /// What of that is for the router itself.
+    Own,
+    /// What leaves by the port of this index.
+    Out(u16),
+}
+
+/// Finds out what is for the router itself: for its addresses, for groups of stations that may include it, or for one of the link.
+pub(super) struct Own {
+    /// By number of the VRF.
+    readers: Arc<[Readers]>,
+    destinations: Ends,
+}
+
+impl Own {
+    pub(super) fn new(readers: Arc<[Readers]>) -> Own {
+        Own { readers, destinations: Ends::new(End::Destination) }
+    }
+
+    /// Those of some packets of a VRF that are for the router.
+    fn among(&mut self, batch: &Batch, of: u64, packets: &ByInterface, (fib, vrf): (&Fib, u16)) -> u64 {
+        let Some(readers) = self.readers.get(usize::from(vrf)) else { return 0 };
+        let known = self.destinations.look_up(batch, of, &packets.l3, readers);
+        let is_own = |answer| fib.adjacency(fib.place(answer, || 0)).action() == Action::Receive;
+        known.of_link | known.those(&self.destinations.answers, is_own)
+    }
+}
+
+/// Judges packets by the lists of their interfaces.
+pub(crate) struct Acl {
+    side: Side,
+    own: Option<Own>,
+    tables: Arc<Published<Tables>>,
+    fib: Arc<Fib>,
+    judge: Judge,
+    packets: ByInterface,
+}
+
+impl Acl {
+    pub(super) fn new(
+        (side, own): (Side, Option<Own>),
+        (tables, fib): (Arc<Published<Tables>>, Arc<Fib>),
+        (counters, log): (Arc<WorkerCounters>, Arc<Log>),
+    ) -> Acl {
+        let judge = Judge::new(Kernel::detect(), side, counters, log);
+        Acl { side, own, tables, fib, judge, packets: ByInterface::default() }
+    }
+}
+
+impl Stage for Acl {
+    fn declare(&self) -> Declaration {
+        declaration(self.side)
+    }
+
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        let Acl { side, own, tables, fib, judge, packets } = self;
+        let tables = tables.load(out.reader());
+        let (lists, port) = match side {
+            Side::In => (&tables.inward, None),
+            Side::Own => (&tables.own, None),
+            Side::Out(port) => (&tables.outward, Some(*port)),
+        };
+        if lists.is_empty() {
+            return;
+        }
+        packets.find_out(port, fib.ingress(), batch);
+        let (mut left, now) = (batch.live(), out.now());
+        while left != 0 {
+            let (alike, interface) = packets.like_the_first(left);
+            left &= !alike;
+            let Some(list) = tables.lists.get(usize::from(list_of(lists, interface))) else { continue };
+            let judged = match own {
+                Some(own) => own.among(batch, alike, packets, (fib, fib.ingress().vrf_of(interface))),
+                None => alike,
+            };
+            let Verdicts { denied, policed } = judge.judge(list, batch, judged, packets, now);
+            out.answer_all(denied, Exit::Denied);
+            out.answer_all(policed, Exit::Policed);
+        }
+    }
+}
+
+/// What [`Acl`] declares.
+pub(crate) fn declaration(side: Side) -> Declaration {
+    let declaration = Declaration::of::<Exit>();
+    if matches!(side, Side::Out(_)) { declaration } else { declaration.reads(&[LaneId::Port]) }
+}

@@ -1,0 +1,49 @@
+//! Packets of a batch by the interface that they came in by, or are to leave by.
+
+use weir_packet::{Batch, Slots};
+use weir_simd::frame_check::BATCH;
+use weir_wire::{Ethernet, View};
+
+use crate::fast::checker::{common_port, may_be_tagged};
+use crate::{Ingress, InterfaceId, NO_INTERFACE};
+
+/// The interfaces of packets, and where their network headers begin, by slot.
+pub(crate) struct ByInterface {
+    pub(crate) interfaces: [InterfaceId; BATCH],
+    /// Where network headers begin.
+    pub(crate) l3: [u8; BATCH],
+}
+
+impl Default for ByInterface {
+    fn default() -> ByInterface {
+        ByInterface { interfaces: [NO_INTERFACE; BATCH], l3: [0; BATCH] }
+    }
+}
+
+impl ByInterface {
+    /// Finds them out for a batch, whose packets leave by the port `out`, or came in by those that their lane says.
+    pub(crate) fn find_out(&mut self, out: Option<u16>, ingress: &Ingress, batch: &Batch) {
+        let port = out.or_else(|| common_port(&batch.lanes.port));
+        if let Some(port) = port.filter(|port| !may_be_tagged(Some(*port), ingress)) {
+            self.l3 = [Ethernet::LEN as u8; BATCH];
+            self.interfaces = [ingress.untagged_of(port); BATCH];
+            return;
+        }
+        batch.each_ref(|slot, packet| {
+            // Which interface a frame belongs to is the same question whether it came in by its port or leaves by it.
+            let entered = ingress.enter(port.unwrap_or(batch.lanes.port[slot]), packet.window(0));
+            self.interfaces[slot.index()] = entered.interface;
+            self.l3[slot.index()] = entered.l3;
+        });
+    }
+
+    /// Those of some packets that are of the interface of the first of them, and that interface.
+    pub(crate) fn like_the_first(&self, of: u64) -> (u64, InterfaceId) {
+        let first = self.interfaces[of.trailing_zeros() as usize % BATCH];
+        if self.interfaces.iter().fold(0, |differ, other| differ | (other ^ first)) == 0 {
+            return (of, first);
+        }
+        let alike = Slots(of).filter(|slot| self.interfaces[slot.index()] == first);
+        (alike.fold(0, |mask, slot| mask | slot.bit()), first)
+    }
+}

@@ -1,0 +1,136 @@
+//! What will be needed of memory, asked for ahead: side by side, and not one after the other when each is needed.
+
+use weir_table::indexed::NONE;
+
+use crate::class::ClassQueue;
+use crate::rate::fine;
+use crate::scheduler::{Offer, Scheduler};
+use crate::state::UserState;
+
+/// Packets that are offered together at most.
+pub const TOGETHER: usize = 64;
+
+/// Ticks of the wheel after a call in which users come out before the next call, as long as calls are not far apart.
+const TICKS: u32 = 24;
+
+/// The places of the bits of a mask.
+fn places(mask: u64) -> impl Iterator<Item = usize> {
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        let first = (rest != 0).then(|| rest.trailing_zeros() as usize);
+        rest &= rest.wrapping_sub(1);
+        first
+    })
+}
+
+impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
+    /// Looks at users to whom packets will be offered, 64 of them by their number, and says which users there are, and which of them have
+    /// something waiting: a bit for each.
+    ///
+    /// Asked for all packets of a batch before anything is done for one, it brings what is in memory near side by side.
+    #[inline]
+    pub fn look(&self, user: impl Fn(usize) -> u32) -> (u64, u64) {
+        let (mut known, mut waiting) = (0, 0);
+        for n in 0..TOGETHER {
+            let standing = self.users.gates.at(user(n)).standing();
+            known |= u64::from(standing.is_open()) << n;
+            waiting |= u64::from(!standing.is_idle()) << n;
+        }
+        (known, waiting)
+    }
+
+    /// Says which of the packets in `mask`, whose users [there are](Scheduler::look), have to wait: none of them would
+    /// [pass](Scheduler::pass), whatever is offered before it. What the scheduler needs to [take](Scheduler::enqueue) them is asked for.
+    #[inline]
+    pub fn prepare(&self, mask: u64, offers: &[Offer; TOGETHER], now: u64) -> u64 {
+        let (moment, line) = (fine(now), self.has_line());
+        let mut waits = 0_u64;
+        for n in places(mask) {
+            let Some(offer) = offers.get(n) else { break };
+            let gate = self.users.gates.at(offer.user);
+            let standing = gate.standing();
+            let bucket = &self.profiles.user(standing.profile()).bucket;
+            let late = bucket.eligible_at(gate.full_at(), offer.length) > moment;
+            if late || line || !standing.is_idle() {
+                waits |= 1 << n;
+                self.users.states.prefetch(offer.user);
+                self.lines.wheel.prefetch(offer.user);
+                self.heavy.prefetch(offer.user);
+            }
+        }
+        self.slab.prefetch_free(waits.count_ones());
+        self.prepare_queues(waits, offers);
+        waits
+    }
+
+    #[inline]
+    fn prepare_queues(&self, mask: u64, offers: &[Offer; TOGETHER]) {
+        let mut firsts = [NONE; TOGETHER];
+        for (n, first) in places(mask).zip(&mut firsts) {
+            let Some(Offer { user, class, .. }) = offers.get(n) else { break };
+            *first = self.users.states.at(*user).first(queue::<C, Q>(*class));
+            self.slab.prefetch(*first);
+        }
+        let waiting = firsts.iter().take(mask.count_ones() as usize).filter(|first| **first != NONE);
+        waiting.for_each(|first| self.slab.prefetch_neighbours(*first));
+    }
+
+    /// Asks for what is needed of users whose time has come: their state, then the first packet of each, then those beside it.
+    #[inline]
+    pub(crate) fn bring_near(&self, users: &[u32]) {
+        users.iter().for_each(|user| self.ask_for_user(*user));
+        users.iter().for_each(|user| self.slab.prefetch(self.next_of(*user)));
+        users.iter().for_each(|user| self.slab.prefetch_neighbours(self.next_of(*user)));
+    }
+
+    /// Asks for the state of users who come out of the wheel next: the first of each tick.
+    #[inline]
+    pub(crate) fn look_ahead(&self) {
+        self.lines.wheel.next_ones(TICKS, |user| self.ask_for_user(user));
+    }
+
+    /// Some time after [`Scheduler::look_ahead`]: asks for their first packets, and for the state of the second of each tick.
+    #[inline]
+    pub fn look_further(&self) {
+        self.lines.wheel.next_ones(TICKS, |user| {
+            self.slab.prefetch(self.next_of(user));
+            if let Some(second) = self.lines.wheel.behind(user) {
+                self.ask_for_user(second);
+            }
+        });
+    }
+
+    /// Some time after [`Scheduler::look_further`]: asks for the packets beside those, for the first packets of the second users of each tick, and for
+    /// the state of the third.
+    #[inline]
+    pub fn look_furthest(&self) {
+        self.lines.wheel.next_ones(TICKS, |user| {
+            self.slab.prefetch_neighbours(self.next_of(user));
+            let Some(second) = self.lines.wheel.behind(user) else { return };
+            self.slab.prefetch(self.next_of(second));
+            if let Some(third) = self.lines.wheel.behind(second) {
+                self.ask_for_user(third);
+            }
+        });
+    }
+
+    #[inline(always)]
+    pub(crate) fn ask_for_user(&self, user: u32) {
+        self.lines.wheel.prefetch(user);
+        self.users.gates.prefetch(user);
+        self.users.states.prefetch(user);
+        self.heavy.prefetch(user);
+    }
+
+    /// The first packet of the highest queue of a user.
+    #[inline(always)]
+    fn next_of(&self, user: u32) -> u32 {
+        let state = self.users.states.at(user);
+        state.first(state.backlog.trailing_zeros() as usize)
+    }
+}
+
+#[inline(always)]
+fn queue<const C: usize, const Q: usize>(class: ClassQueue) -> usize {
+    UserState::<C, Q>::queue_of(class.class(), class.queue())
+}

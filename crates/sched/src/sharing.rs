@@ -1,0 +1,212 @@
+//! Who wants more than what it is guaranteed, and whose turn it is to have what others leave.
+//!
+//! A user wants more while it has packets, its ceiling lets it send, and its profile has one. It stands in a ring of its subport then; a subport with
+//! such users stands in a ring of the port, unless it waits for its own ceiling. Each ring is served by deficit round robin (Shreedhar and
+//! Varghese 1995): whoever is first and has too little for its packet gets what its weight is worth, and goes behind the others. A subport that has
+//! not used up what it is guaranteed itself lends that to its users before the port gives away what is left.
+
+use weir_table::indexed::Indexed;
+use weir_table::links::{Links, List};
+
+use crate::profile::SubportProfile;
+use crate::rate::{Bucket, Fine, fine};
+
+/// Of a user who may have more than it is guaranteed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Share {
+    /// When the bucket of its ceiling is full.
+    pub(crate) ceil_full_at: Fine,
+    /// Bytes that it may still send in this round.
+    pub(crate) deficit: u32,
+    /// It stands in the ring of its subport.
+    pub(crate) wants: bool,
+}
+
+/// Of a subport, as a lender and as one who wants more.
+#[derive(Clone, Debug)]
+pub(crate) struct Claims {
+    /// Its users who want more.
+    users: List,
+    /// What it is guaranteed, if anything.
+    guarantee: Option<Bucket>,
+    /// When the bucket of that is full.
+    pub(crate) full_at: Fine,
+    /// Bytes that it gets per round.
+    quantum: u32,
+    /// Bytes that it may still send in this round.
+    deficit: u32,
+    /// It stands in the ring of the port.
+    wants: bool,
+    /// It stands among the lenders.
+    lends: bool,
+}
+
+/// The deficit of a user who has come since the last round: it has what its weight is worth when its turn comes first.
+const FRESH: u32 = u32::MAX;
+
+/// Those who want more.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanting {
+    /// Rings of users.
+    users: Links,
+    claims: Indexed<Claims>,
+    ring: Links,
+    /// Subports with users who want more.
+    all: List,
+    lending: Links,
+    /// Those of them that lend what they are guaranteed.
+    lenders: List,
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub(crate) subport: u32,
+    pub(crate) user: u32,
+    /// The subport lends what it is guaranteed; else it is what the port has left.
+    pub(crate) lent: bool,
+}
+
+impl Wanting {
+    /// For users of whom none shares yet.
+    pub(crate) fn new(subports: u32) -> Wanting {
+        let claims = Claims {
+            users: List::EMPTY,
+            guarantee: None,
+            full_at: 0,
+            quantum: 0,
+            deficit: 0,
+            wants: false,
+            lends: false,
+        };
+        let links = || Links::new(subports as usize);
+        let (all, lenders) = (List::EMPTY, List::EMPTY);
+        let claims = Indexed::new(subports as usize, claims);
+        Wanting { users: Links::new(0), claims, ring: links(), all, lending: links(), lenders }
+    }
+
+    /// Makes room for so many users, none of whom stands in a ring.
+    pub(crate) fn make_room(&mut self, users: u32) {
+        self.users = Links::new(users as usize);
+    }
+
+    /// Nobody wants more.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// What a subport is guaranteed, and its weight, from `now` on.
+    pub(crate) fn set(&mut self, number: u32, profile: &SubportProfile, now: Fine) {
+        let claims = self.claims.at_mut(number);
+        (claims.guarantee, claims.quantum) = (profile.guarantee, profile.quantum);
+        if let Some(bucket) = claims.guarantee {
+            claims.full_at = bucket.inherit(claims.full_at, now);
+        }
+    }
+
+    /// A user comes to want more, or does no longer.
+    pub(crate) fn change(&mut self, number: u32, user: u32, share: &mut Share) {
+        share.deficit = FRESH;
+        share.wants = !share.wants;
+        let list = &mut self.claims.at_mut(number).users;
+        if share.wants {
+            self.users.push_back(list, user);
+        } else {
+            self.users.remove(list, user);
+        }
+    }
+
+    /// Puts a subport where it belongs, after a change of its users, of its guarantee's bucket, or of whether it may send at all. Says from when
+    /// on it lends, where that is to come.
+    pub(crate) fn settle(&mut self, number: u32, may_send: bool, now: u64) -> Option<Fine> {
+        let claims = self.claims.at_mut(number);
+        let wants = may_send && !claims.users.is_empty();
+        if claims.wants != wants {
+            (claims.wants, claims.deficit) = (wants, claims.quantum);
+            change(&mut self.ring, &mut self.all, number, wants);
+        }
+        // It lends while its bucket is not in debt: a frame may bring it there.
+        let lends_at = claims.guarantee.filter(|_| wants).map(|bucket| bucket.due(claims.full_at, 0));
+        let lends = lends_at.is_some_and(|at| at <= fine(now));
+        if claims.lends != lends {
+            claims.lends = lends;
+            change(&mut self.lending, &mut self.lenders, number, lends);
+        }
+        lends_at.filter(|_| !lends)
+    }
+
+    /// Whose turn it is, if anybody wants more.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Option<Turn> {
+        let lent = !self.lenders.is_empty();
+        let subport = if lent { self.lenders.first() } else { self.all.first() };
+        let user = self.claims.at(subport).users.first();
+        (!self.all.is_empty()).then_some(Turn { subport, user, lent })
+    }
+
+    /// The user behind one who wants more.
+    #[inline(always)]
+    pub(crate) fn behind(&self, user: u32) -> u32 {
+        self.users.next(user)
+    }
+
+    /// Whether whose turn it is has saved up enough for so many bytes. Who has not gets what its weight is worth, and goes behind the others.
+    #[inline(always)]
+    pub(crate) fn affords(&mut self, turn: Turn, share: &mut Share, quantum: u32, bytes: u16) -> bool {
+        let claims = self.claims.at_mut(turn.subport);
+        if share.deficit == FRESH {
+            share.deficit = quantum;
+        }
+        if share.deficit < u32::from(bytes) {
+            share.deficit += quantum;
+            turn_round(&mut self.users, &mut claims.users);
+            return false;
+        }
+        if !turn.lent && claims.deficit < u32::from(bytes) {
+            claims.deficit += claims.quantum;
+            turn_round(&mut self.ring, &mut self.all);
+            return false;
+        }
+        true
+    }
+
+    /// Whose turn it was has sent so many bytes.
+    #[inline(always)]
+    pub(crate) fn sent(&mut self, turn: Turn, share: &mut Share, bytes: u16) {
+        share.deficit -= u32::from(bytes).min(share.deficit);
+        if turn.lent {
+            turn_round(&mut self.lending, &mut self.lenders);
+        } else {
+            let claims = self.claims.at_mut(turn.subport);
+            claims.deficit -= u32::from(bytes).min(claims.deficit);
+        }
+    }
+
+    /// So many bytes go on account of what a subport is guaranteed. Whether it is guaranteed anything.
+    #[inline(always)]
+    pub(crate) fn pay(&mut self, number: u32, bytes: u16, now: Fine) -> bool {
+        let claims = self.claims.at_mut(number);
+        let Some(bucket) = claims.guarantee else { return false };
+        claims.full_at = bucket.after(claims.full_at, bytes, now);
+        true
+    }
+}
+
+fn change(links: &mut Links, list: &mut List, number: u32, is_in: bool) {
+    if is_in {
+        links.push_back(list, number);
+    } else {
+        links.remove(list, number);
+    }
+}
+
+/// The first goes behind the others.
+#[inline(always)]
+fn turn_round(links: &mut Links, list: &mut List) {
+    if list.first() != list.last()
+        && let Some(first) = links.pop_front(list)
+    {
+        links.push_back(list, first);
+    }
+}

@@ -1,0 +1,16 @@
+//! The gateway's tests, in one program: each file is a module.
+
+mod common;
+mod config;
+mod core;
+mod hostile;
+mod hosts;
+mod identifications;
+mod ipv6;
+mod layouts;
+mod mutated;
+mod notices;
+mod outer_fragments;
+mod save;
+mod slow_path;
+mod tags;

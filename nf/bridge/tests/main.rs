@@ -1,0 +1,8 @@
+//! The bridge's tests, in one program: each file is a module.
+
+mod common;
+mod config;
+mod hostile;
+mod model;
+mod snooping;
+mod stations;

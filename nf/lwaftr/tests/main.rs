@@ -1,0 +1,9 @@
+//! The relay's tests, in one program: each file is a module.
+
+mod acceptance;
+mod changes;
+mod common;
+mod mutated;
+mod relay;
+mod routes;
+mod twin;

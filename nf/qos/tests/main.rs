@@ -1,0 +1,7 @@
+//! The tests of `qos`, in one program: each file is a module.
+
+mod common;
+mod config;
+mod layouts;
+mod live;
+mod shape;

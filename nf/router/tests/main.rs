@@ -1,0 +1,34 @@
+//! The router's tests, in one program: each file is a module. Those of a running router run once more in `pipeline.rs`.
+
+mod account;
+mod account6;
+mod acl;
+mod acl_nft;
+mod acl_sets;
+mod across;
+mod arp;
+mod common;
+mod config;
+mod conformance;
+mod discovery;
+mod explain;
+mod families;
+mod fast_path;
+mod fast_path6;
+mod flows;
+mod interfaces;
+mod links;
+mod linux;
+mod million;
+mod reassembly;
+mod reassembly6;
+mod redirect;
+mod redirect6;
+mod room;
+mod save;
+mod slow_path;
+mod slow_path6;
+mod urpf;
+mod urpf_nft;
+mod vrfs;
+mod wired;

@@ -1,0 +1,215 @@
+//! The switch with its agent, and the lock that worker and control side share.
+//!
+//! The pipeline is the interpreter of `weir-flow-tables`, which a packet changes as much as a controller does: counters, meters, times of last use.
+//! So one of them has it at a time, in the order in which they asked. The worker takes the lock once for a batch; the control side for a piece of what
+//! controllers sent. Nothing waits for a connection under the lock: whoever drives the switch, or ceases to, stops no packet.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weir_flow_tables::agent::{Beside, ConnectionId, FailMode, Taken};
+use weir_flow_tables::{Agent, Outcome, Packet, Why};
+use weir_openflow::port::{Port, state};
+use weir_stage::host::Wake;
+use weir_stage::{Channel, PortInfo};
+
+use crate::learn::{Goes, Stations};
+
+/// A switch, between controllers and packets.
+pub(crate) struct Core {
+    pub(crate) agent: Agent,
+    pub(crate) stations: Stations,
+    /// The ports that there are, in the order of their numbers.
+    pub(crate) ports: Vec<PortInfo>,
+    /// What was said last of links, by the index of the port: it may come before the port does.
+    links: BTreeMap<u16, bool>,
+    /// The peers of connections.
+    pub(crate) peers: BTreeMap<ConnectionId, Peer>,
+    /// It connects to controllers by itself: then those that come are none as far as the fail mode is concerned.
+    pub(crate) has_targets: bool,
+    /// Channels without a connection, and why.
+    pub(crate) states: BTreeMap<Channel, String>,
+    /// Copies that were not made: there was no buffer, or none that long.
+    pub(crate) missed: u64,
+}
+
+/// What a configuration says that may change while a switch runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Live {
+    /// What becomes of packets without controllers.
+    pub(crate) fail_mode: FailMode,
+    /// It connects to controllers by itself.
+    pub(crate) has_targets: bool,
+}
+
+/// Who is at the other end of a connection.
+pub(crate) struct Peer {
+    pub(crate) channel: Channel,
+    pub(crate) name: String,
+}
+
+/// What becomes of a packet on the data path: copies that are sent, or else the reason.
+pub(crate) struct Decided {
+    /// The number of a port and a frame each.
+    pub(crate) sends: Vec<(u32, Vec<u8>)>,
+    /// What became of it beside.
+    pub(crate) beside: Beside,
+    /// Bridges keep it to themselves.
+    pub(crate) is_kept: bool,
+}
+
+impl Core {
+    pub(crate) fn new(agent: Agent, stations: Stations) -> Core {
+        Core {
+            agent,
+            stations,
+            ports: Vec::new(),
+            links: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            has_targets: false,
+            states: BTreeMap::new(),
+            missed: 0,
+        }
+    }
+
+    /// Decides about a packet that came in by a port.
+    pub(crate) fn decide(&mut self, packet: Packet, now: u64) -> Decided {
+        let Taken { outcomes, beside } = self.agent.packet(packet, now);
+        self.carry_out(outcomes, beside, now)
+    }
+
+    /// Decides about the packets of controllers that wait.
+    pub(crate) fn decide_sent(&mut self, now: u64) -> Vec<(u32, Vec<u8>)> {
+        let outcomes = self.agent.outcomes();
+        self.carry_out(outcomes, Beside::Nothing(Why::NoAction), now).sends
+    }
+
+    fn carry_out(&mut self, outcomes: Vec<Outcome>, beside: Beside, now: u64) -> Decided {
+        let mut decided = Decided { sends: Vec::new(), beside, is_kept: false };
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Sent { port, bytes, .. } => decided.sends.push((port, bytes)),
+                Outcome::Normal(packet) => self.bridge(&packet, &mut decided, now),
+                // The agent has told them.
+                Outcome::Controller(_) => {}
+            }
+        }
+        decided
+    }
+
+    fn bridge(&mut self, packet: &Packet, decided: &mut Decided, now: u64) {
+        let to = match self.stations.switch(&packet.bytes, packet.in_port) {
+            Goes::By(port) => Some(port),
+            Goes::Everywhere => None,
+            Goes::Nowhere => {
+                decided.is_kept = true;
+                return;
+            }
+        };
+        let verdict = self.agent.switch.bridge(packet, to, now);
+        if let Beside::Nothing(why) = &mut decided.beside {
+            *why = verdict.why;
+        }
+        let sent = |outcome| if let Outcome::Sent { port, bytes, .. } = outcome { Some((port, bytes)) } else { None };
+        decided.sends.extend(verdict.outcomes.into_iter().filter_map(sent));
+    }
+
+    /// Takes in what may change while it runs.
+    pub(crate) fn configure(&mut self, wanted: &Live) {
+        self.agent.set_fail_mode(wanted.fail_mode);
+        self.has_targets = wanted.has_targets;
+    }
+
+    /// Lets these be its ports from now on; controllers are told of what is new.
+    pub(crate) fn set_ports(&mut self, ports: &[PortInfo], now: u64) {
+        let gone = self.ports.iter().zip(1..).skip(ports.len()).map(|(_, number)| number);
+        for number in gone.collect::<Vec<u32>>() {
+            self.agent.remove_port(number);
+            self.stations.forget(number);
+        }
+        let mut ports = ports.to_vec();
+        for (port, number) in ports.iter_mut().zip(1..) {
+            port.link_up = self.links.get(&port.index).copied().unwrap_or(port.link_up);
+            if self.ports.iter().zip(1..).any(|(before, known)| known == number && before.name != port.name) {
+                // Another port has its number now: what was known of it, and counted, was another's.
+                self.agent.remove_port(number);
+                self.stations.forget(number);
+            }
+            self.agent.set_port(described(port, number), now);
+        }
+        self.ports = ports;
+    }
+
+    /// A link went up or down.
+    pub(crate) fn set_link(&mut self, index: u16, up: bool, now: u64) {
+        self.links.insert(index, up);
+        for (port, number) in self.ports.iter_mut().zip(1..).filter(|(port, _)| port.index == index) {
+            port.link_up = up;
+            self.agent.set_port(described(port, number), now);
+            if !up {
+                self.stations.forget(number);
+            }
+        }
+    }
+}
+
+/// A port as controllers are told of it.
+fn described(port: &PortInfo, number: u32) -> Port {
+    Port {
+        number,
+        mac: port.facts.mac,
+        name: port.name.clone(),
+        state: if port.link_up { 0 } else { state::LINK_DOWN },
+        ..Port::default()
+    }
+}
+
+/// What worker, control side and services share.
+pub(crate) struct Shared {
+    /// Held by who has the switch next: one lock could be taken again and again by who has just let it go.
+    next: Mutex<()>,
+    core: Mutex<Core>,
+    /// The engine's time, as a stage saw it last, nanoseconds.
+    clock: AtomicU64,
+    /// Something may wait to be sent to controllers.
+    pub(crate) has_news: AtomicBool,
+    /// What wakes the services of the channels.
+    pub(crate) wakes: Mutex<BTreeMap<Channel, Wake>>,
+}
+
+impl Shared {
+    pub(crate) fn new(core: Core, now: u64) -> Shared {
+        Shared {
+            next: Mutex::new(()),
+            core: Mutex::new(core),
+            clock: AtomicU64::new(now),
+            has_news: AtomicBool::new(false),
+            wakes: Mutex::default(),
+        }
+    }
+
+    /// Takes the switch, after whoever waited before. A panic elsewhere does not make it unusable: what it changed is whole, or is a counter.
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        let _next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The engine's time.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// Takes the engine's time in.
+    pub(crate) fn set_now(&self, now: u64) {
+        self.clock.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// Wakes the services of all channels, if there are news.
+    pub(crate) fn wake(&self) {
+        if self.has_news.swap(false, Ordering::AcqRel) {
+            let wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+            wakes.values().for_each(|wake| wake());
+        }
+    }
+}

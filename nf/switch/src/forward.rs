@@ -1,0 +1,210 @@
+//! Stage `NAME.tables`, on the worker: packets go through the flow tables, one after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weir_flow_tables::agent::Beside;
+use weir_flow_tables::{Packet, Why};
+use weir_packet::{Batch, Held, LaneId, Slot};
+use weir_stage::{Declaration, Out, PortInfo, Stage};
+
+use crate::core::{Core, Shared};
+
+weir_stage::ways! {
+    /// Ways out of [`Forward`].
+    pub(crate) enum Exit {
+        /// Not decided: a defect, as every packet leaves by a port or for a reason.
+        Undecided => way "undecided",
+        /// Shorter than an Ethernet header.
+        Short => drop "short",
+        /// No flow of a table matched it, and the table has no flow for misses.
+        Miss => drop "table-miss",
+        /// The flows that it met send it nowhere.
+        NoAction => drop "no-action",
+        /// It came faster than a meter lets through.
+        Meter => drop "meter",
+        /// Its TTL, or hop limit, is used up.
+        Ttl => drop "ttl-ended",
+        /// No bucket of its group may be used now.
+        NoBucket => drop "no-bucket",
+        /// The port that a flow sends it to does not exist.
+        NoPort => drop "no-such-port",
+        /// The port that a flow sends it to is switched off by a controller, or has no link; or all ports that it was flooded to.
+        PortDown => drop "port-down",
+        /// A flow sends it to the port that it came in by, which only `IN_PORT` may say; or a station is there.
+        SamePort => drop "same-port",
+        /// A controller wants nothing to come in by its port.
+        PortOff => drop "port-takes-nothing",
+        /// It is a fragment, and a controller wants those dropped.
+        Fragment => drop "fragment",
+        /// A flow sends it to controllers, and one of them wants none from its port.
+        NotTold => drop "no-packet-in",
+        /// A flow sends it to controllers, and none is connected that wants it.
+        NoController => drop "no-controller",
+        /// A flow sends it to controllers, and more waits for them than they have taken.
+        ControllerBusy => drop "controller-busy",
+        /// More copies became of it than may.
+        TooMany => drop "too-many-copies",
+        /// To an address that bridges keep to themselves (01:80:c2:00:00:00 to 0f), and to be switched as by a bridge.
+        ControlFrame => drop "control-frame",
+        /// Tags and labels made it longer than a buffer.
+        TooLong => drop "too-long",
+        /// It went to controllers, and nowhere else.
+        ToController => consume "to-controller",
+        /// A copy for a further port.
+        Copied => create "copied",
+    }
+}
+
+/// What [`Forward`] declares.
+pub(crate) fn declaration(ports: usize) -> Declaration {
+    Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port])
+}
+
+/// The reason under which a packet is dropped that nothing became of.
+const fn dropped(why: Why) -> Exit {
+    match why {
+        Why::NoAction => Exit::NoAction,
+        Why::PortTakesNothing => Exit::PortOff,
+        Why::Fragment => Exit::Fragment,
+        Why::Miss => Exit::Miss,
+        Why::Metered => Exit::Meter,
+        Why::TtlEnded => Exit::Ttl,
+        Why::NoBucket => Exit::NoBucket,
+        Why::NoPort => Exit::NoPort,
+        Why::PortDown => Exit::PortDown,
+        Why::SamePort => Exit::SamePort,
+        Why::NotTold => Exit::NotTold,
+        Why::TooManyCopies => Exit::TooMany,
+    }
+}
+
+/// Takes packets through the tables.
+pub(crate) struct Forward {
+    shared: Arc<Shared>,
+    /// Numbers of ports by their index; 0 for those of others.
+    numbers: Vec<u32>,
+    ports: usize,
+}
+
+/// Numbers of ports by their index.
+fn numbers(ports: &[PortInfo]) -> Vec<u32> {
+    let most = ports.iter().map(|port| usize::from(port.index).saturating_add(1)).max().unwrap_or(0);
+    let mut numbers = vec![0; most];
+    for (port, number) in ports.iter().zip(1..) {
+        if let Some(place) = numbers.get_mut(usize::from(port.index)) {
+            *place = number;
+        }
+    }
+    numbers
+}
+
+impl Forward {
+    pub(crate) fn new(shared: Arc<Shared>, ports: &[PortInfo]) -> Forward {
+        Forward { shared, numbers: numbers(ports), ports: ports.len() }
+    }
+
+    /// Takes a batch through the tables, packet by packet, by the interpreter.
+    #[inline(never)]
+    fn interpret(&self, batch: &mut Batch, out: &mut Out<'_>) {
+        let mut core = self.shared.core();
+        let mut told = false;
+        for slot in batch.slots() {
+            told |= self.one(&mut core, batch, slot, out);
+        }
+        drop(core);
+        if told {
+            self.shared.has_news.store(true, Ordering::Release);
+        }
+    }
+
+    /// One packet. Whether a controller is told of it.
+    fn one(&self, core: &mut Core, batch: &mut Batch, slot: Slot, out: &mut Out<'_>) -> bool {
+        let in_port = self.numbers.get(usize::from(batch.lanes.port[slot])).copied().unwrap_or(0);
+        let Some(packet) = batch.get(slot) else { return false };
+        if packet.len() < 14 {
+            out.answer(slot, Exit::Short);
+            return false;
+        }
+        let decided = core.decide(Packet::new(in_port, packet.bytes().to_vec()), out.now());
+        // What a controller is told of need not go on; it has bytes of its own.
+        let told = decided.beside == Beside::Told;
+        let otherwise = match decided.beside {
+            _ if decided.is_kept => Exit::ControlFrame,
+            Beside::Nothing(why) => dropped(why),
+            Beside::Told => Exit::ToController,
+            Beside::NotWanted => Exit::NoController,
+            Beside::NoRoom => Exit::ControllerBusy,
+        };
+        let mut sends = decided.sends.iter().map(|(port, bytes)| (way_of(*port, self.ports), bytes));
+        match sends.next() {
+            None => out.answer(slot, otherwise),
+            Some((way, bytes)) => {
+                self.copies(core, batch, slot, sends, out);
+                let fits =
+                    batch.get_mut(slot).is_some_and(|packet| packet.bytes() == bytes.as_slice() || packet.fill(bytes));
+                match way {
+                    _ if !fits => out.answer(slot, Exit::TooLong),
+                    Some(way) => out.answer_indexed(slot, way),
+                    None => out.answer(slot, Exit::NoPort),
+                }
+            }
+        }
+        told
+    }
+
+    /// Sends copies of a packet by further ports.
+    fn copies<'b>(
+        &self,
+        core: &mut Core,
+        batch: &Batch,
+        slot: Slot,
+        sends: impl Iterator<Item = (Option<u8>, &'b Vec<u8>)>,
+        out: &mut Out<'_>,
+    ) {
+        for (way, bytes) in sends {
+            let copy = copy_of(bytes, out).zip(way);
+            match copy {
+                Some((copy, way)) => out.emit_indexed(Held::like(copy, &batch.lanes, slot), way, Exit::Copied),
+                None => core.missed = core.missed.saturating_add(1),
+            }
+        }
+    }
+}
+
+/// A new packet with these bytes; `None` where there is no buffer, or none that long.
+pub(crate) fn copy_of(bytes: &[u8], out: &mut Out<'_>) -> Option<weir_packet::Packet> {
+    let mut copy = out.alloc()?;
+    if copy.fill(bytes) {
+        return Some(copy);
+    }
+    out.unalloc(copy);
+    None
+}
+
+/// The indexed way to the port of a number, where there are so many ports.
+pub(crate) fn way_of(port: u32, ports: usize) -> Option<u8> {
+    let way = u8::try_from(port.checked_sub(1)?).ok()?;
+    (usize::from(way) < ports).then_some(way)
+}
+
+impl Stage for Forward {
+    fn declare(&self) -> Declaration {
+        declaration(self.ports)
+    }
+
+    fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        self.shared.set_now(out.now());
+        self.interpret(batch, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_have_ways_in_their_order() {
+        assert_eq!([0, 1, 2, 3, u32::MAX].map(|port| way_of(port, 2)), [None, Some(0), Some(1), None, None]);
+    }
+}

@@ -1,0 +1,254 @@
+//! What becomes of frames in the graph: the way, the name of a drop, and the account.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use crate::common;
+
+use common::*;
+use serde_json::json;
+use weir_openflow::flow::{NO_BUFFER, PacketInReason, PacketOut};
+use weir_openflow::group::{Bucket, GroupCommand, GroupKind, GroupMod};
+use weir_openflow::message::Config;
+use weir_openflow::meter::{Band, BandKind, MeterCommand, MeterMod};
+use weir_openflow::port::{PortMod, PortReason, config, number};
+use weir_openflow::{Action, Body, Field, Instruction, Message, Oxm, group, meter};
+
+/// A switch with ports 1 to 4, and its controller.
+fn controlled() -> (Rig, Controller) {
+    let mut rig = switch(json!({ "ports": ["a", "b", "c", "d"], "tables": 4 }));
+    rig.run(MS);
+    let controller = Controller::new(&*rig.instance);
+    (rig, controller)
+}
+
+const IN_1: Oxm = Oxm::exact(Field::InPort, 1);
+
+#[test]
+fn without_flows_all_is_dropped() {
+    let (mut rig, _controller) = controlled();
+    assert_eq!(rig.ways(0, udp(64)), "");
+    assert_eq!(rig.ways(0, vec![1; 13]), "");
+    assert_eq!(rig.drops(), [("switch.tables/short".to_owned(), 1), ("switch.tables/table-miss".to_owned(), 1)].into());
+    rig.finish();
+}
+
+#[test]
+fn a_packet_goes_where_a_flow_says_and_copies_are_counted() {
+    let (mut rig, mut controller) = controlled();
+    let ttl = Action::SetField(Oxm::exact(Field::EthSrc, 0x0200_0000_0009));
+    controller.does(Body::FlowMod(flow(0, 1, &[IN_1], apply(&[out(2), ttl, out(3), out(number::FLOOD)]))));
+    let came = rig.pass(0, &[udp(64)]);
+    let mut changed = udp(64);
+    changed[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+    assert_eq!((&came[0], &came[1]), (&vec![], &vec![udp(64), changed.clone()]));
+    assert_eq!((&came[2], &came[3]), (&vec![changed.clone(), changed.clone()], &vec![changed]));
+    let account = rig.finish();
+    assert_eq!((account.received, account.created, account.transmitted), (1, 4, 5));
+}
+
+#[test]
+fn every_drop_has_its_name() {
+    let (mut rig, mut controller) = controlled();
+    let set = |controller: &mut Controller, fields: &[Oxm], instructions| {
+        controller.does(Body::FlowMod(flow(0, 1, fields, instructions)));
+    };
+    let dropped = |rig: &mut Rig, name: &str| {
+        let before = rig.drops();
+        assert_eq!(rig.ways(0, udp(1)), "", "{name}");
+        let mut after = rig.drops();
+        after.retain(|key, count| before.get(key) != Some(count));
+        assert_eq!(after.keys().collect::<Vec<_>>(), [&format!("switch.tables/{name}")]);
+    };
+    dropped(&mut rig, "table-miss");
+    set(&mut controller, &[IN_1], vec![]);
+    dropped(&mut rig, "no-action");
+    set(&mut controller, &[IN_1], vec![Instruction::GotoTable(2)]);
+    dropped(&mut rig, "table-miss");
+    set(&mut controller, &[IN_1], apply(&[out(9)]));
+    dropped(&mut rig, "no-such-port");
+    set(&mut controller, &[IN_1], apply(&[out(1)]));
+    dropped(&mut rig, "same-port");
+    set(&mut controller, &[IN_1], apply(&[Action::DecNwTtl, out(2)]));
+    // By default a controller wants to hear of such a packet neither as master nor as slave (section 6.1.1).
+    dropped(&mut rig, "no-controller");
+    let mac = |number: usize| rig.infos[number].facts.mac;
+    let port_mod =
+        |port: u32, mac, config| Body::PortMod(PortMod { port, mac, config, mask: config::ALL, advertise: 0 });
+    let (first, second) = (mac(0), mac(1));
+    set(&mut controller, &[IN_1], apply(&[out(2)]));
+    controller.send(port_mod(2, second, config::NO_FWD));
+    dropped(&mut rig, "port-down");
+    controller.send(port_mod(1, first, config::NO_RECV));
+    dropped(&mut rig, "port-takes-nothing");
+    controller.send(port_mod(1, first, config::NO_PACKET_IN));
+    controller.heard();
+    set(&mut controller, &[IN_1], apply(&[out(number::CONTROLLER)]));
+    dropped(&mut rig, "no-packet-in");
+    let group = GroupMod {
+        command: GroupCommand::Add,
+        kind: GroupKind::FastFailover,
+        group: 1,
+        buckets: vec![Bucket { weight: 0, watch_port: 2, watch_group: group::ANY, actions: vec![out(3)] }],
+    };
+    controller.does(Body::GroupMod(group));
+    set(&mut controller, &[IN_1], apply(&[Action::Group(1)]));
+    // A port that is not to forward is live still (section 7.2.1); one without a link is not.
+    assert_eq!(rig.ways(0, udp(1)), "c");
+    rig.instance.link_changed(1, false, rig.engine.now());
+    controller.heard();
+    dropped(&mut rig, "no-bucket");
+    let bands = vec![Band { rate: 1, burst: 1, kind: BandKind::Drop }];
+    let flags = meter::flags::PKTPS | meter::flags::BURST;
+    controller.does(Body::MeterMod(MeterMod { command: MeterCommand::Add, flags, meter: 1, bands }));
+    set(&mut controller, &[IN_1], [vec![Instruction::Meter(1)], apply(&[out(3)])].concat());
+    assert_eq!(rig.ways(0, udp(1)), "c");
+    dropped(&mut rig, "meter");
+    controller.does(Body::SetConfig(Config { flags: 1, miss_send_len: 128 }));
+    let mut fragment = udp(64);
+    fragment[20] = 0x20;
+    assert_eq!(rig.ways(0, fragment), "");
+    assert_eq!(rig.drops()["switch.tables/fragment"], 1);
+    set(&mut controller, &[IN_1], apply(&[out(number::NORMAL)]));
+    assert_eq!(rig.ways(0, [&[1, 0x80, 0xc2, 0, 0, 3][..], &udp(1)[6..]].concat()), "");
+    assert_eq!(rig.drops()["switch.tables/control-frame"], 1);
+    // Pushed beyond the longest frame.
+    set(&mut controller, &[IN_1], apply(&[Action::PushVlan(0x8100), out(3)]));
+    let mut long = udp(64);
+    long.resize(9216, 0);
+    assert_eq!(rig.ways(0, long), "");
+    assert_eq!(rig.drops()["switch.tables/too-long"], 1);
+    rig.finish();
+}
+
+#[test]
+fn controllers_get_packets_and_send_them() {
+    let (mut rig, mut controller) = controlled();
+    controller.does(Body::FlowMod(flow(0, 0, &[], apply(&[out(number::CONTROLLER)]))));
+    assert_eq!(rig.ways(1, udp(64)), "");
+    let heard = controller.heard();
+    let [Message { body: Body::PacketIn(packet), .. }] = &heard[..] else { panic!("{heard:?}") };
+    assert_eq!((packet.reason, packet.table, &packet.data), (PacketInReason::NoMatch, 0, &udp(64)));
+    assert_eq!(packet.matches.get(Field::InPort), Some(&Oxm::exact(Field::InPort, 2)));
+    let send = |controller: &mut Controller, in_port, actions, data| {
+        controller.does(Body::PacketOut(PacketOut { buffer: NO_BUFFER, in_port, actions, data }));
+    };
+    send(&mut controller, 2, vec![out(number::ALL)], udp(64));
+    rig.run(MS);
+    let came: Vec<usize> = (0..4).map(|port| rig.sent(port).len()).collect();
+    assert_eq!(came, [1, 0, 1, 1]);
+    // Through the tables, and back to the controller.
+    let again =
+        PacketOut { buffer: NO_BUFFER, in_port: number::CONTROLLER, actions: vec![out(number::TABLE)], data: udp(9) };
+    controller.send(Body::PacketOut(again));
+    let heard = controller.heard();
+    assert!(matches!(&heard[..], [Message { body: Body::PacketIn(packet), .. }] if packet.data == udp(9)), "{heard:?}");
+    controller.leave();
+    assert_eq!(rig.ways(1, udp(64)), "");
+    assert_eq!(rig.drops(), [("switch.tables/no-controller".to_owned(), 1)].into());
+    let account = rig.finish();
+    assert_eq!((account.received, account.created, account.transmitted, account.consumed), (2, 3, 3, 1));
+}
+
+#[test]
+fn in_fail_standalone_mode_it_is_a_bridge_until_a_controller_comes() {
+    let mut rig = switch(json!({ "ports": ["a", "b", "c"], "fail": "standalone" }));
+    rig.run(MS);
+    assert_eq!(rig.ways(0, frame(2, 1, 0)), "bc");
+    assert_eq!(rig.ways(1, frame(1, 2, 0)), "a");
+    assert_eq!(rig.ways(0, frame(2, 1, 0)), "b");
+    assert_eq!(rig.ways(1, frame(2, 3, 0)), "", "it is there already");
+    assert_eq!(rig.drops(), [("switch.tables/same-port".to_owned(), 1)].into());
+    let controller = Controller::new(&*rig.instance);
+    assert_eq!(rig.ways(0, frame(2, 1, 0)), "");
+    controller.leave();
+    assert_eq!(rig.ways(0, frame(2, 1, 0)), "b");
+    // The mode is changed while it runs.
+    rig.reload(json!({ "ports": ["a", "b", "c"], "fail": "secure" }));
+    assert_eq!(rig.ways(0, frame(2, 1, 0)), "");
+    let ports = rig.show("switch-ports", None);
+    assert_eq!((&ports[0]["rx_packets"], &ports[1]["tx_packets"]), (&json!(5), &json!(3)));
+    rig.finish();
+}
+
+#[test]
+fn a_tool_that_connects_ends_no_standalone_mode_where_controllers_are_named() {
+    use weir_stage::Channel;
+    for (controllers, ways) in [(json!([]), ""), (json!(["tcp:192.0.2.9"]), "bc")] {
+        let mut rig = switch(json!({ "ports": ["a", "b", "c"], "fail": "standalone", "controllers": controllers }));
+        rig.run(MS);
+        let tool = Controller::by(&*rig.instance, Channel::Listen(([127, 0, 0, 1], 6654).into()));
+        assert_eq!(rig.ways(0, frame(2, 1, 0)), ways);
+        let controller = Controller::new(&*rig.instance);
+        assert_eq!(rig.ways(0, frame(2, 1, 0)), "");
+        tool.leave();
+        controller.leave();
+        rig.finish();
+    }
+}
+
+#[test]
+fn controllers_are_told_of_links_and_of_ports_that_come_and_go() {
+    let (mut rig, mut controller) = controlled();
+    controller.does(Body::FlowMod(flow(0, 1, &[IN_1], apply(&[out(2)]))));
+    rig.instance.link_changed(1, false, rig.engine.now());
+    let news = |controller: &mut Controller| -> Vec<(PortReason, u32, u32)> {
+        let status = |message: Message| match message.body {
+            Body::PortStatus(status) => (status.reason, status.port.number, status.port.state),
+            other => panic!("{other:?}"),
+        };
+        controller.heard().into_iter().map(status).collect()
+    };
+    assert_eq!(news(&mut controller), [(PortReason::Modify, 2, 1)]);
+    assert_eq!(rig.ways(0, udp(64)), "");
+    rig.instance.link_changed(1, true, rig.engine.now());
+    assert_eq!(news(&mut controller), [(PortReason::Modify, 2, 4)]);
+    assert_eq!(rig.ways(0, udp(64)), "b");
+    // Built anew with other ports, it goes on with its flows and its controller; port 2 is another one, 4 is gone.
+    let instance = rig.rebuilt(json!({ "ports": ["a", "c", "b"], "tables": 4 }));
+    rig.replace(instance);
+    rig.run(MS);
+    let told = news(&mut controller);
+    assert_eq!(
+        told.iter().filter(|(reason, ..)| *reason == PortReason::Delete).map(|(_, port, _)| *port).collect::<Vec<_>>(),
+        [4, 2, 3]
+    );
+    assert_eq!(
+        told.iter().filter(|(reason, ..)| *reason == PortReason::Add).map(|(_, port, _)| *port).collect::<Vec<_>>(),
+        [2, 3]
+    );
+    assert_eq!(rig.ways(0, udp(64)), "c");
+    // With another number of tables it is another switch.
+    let instance = rig.rebuilt(json!({ "ports": ["a", "b"], "tables": 5 }));
+    assert_eq!(instance.show("flows", None, 0).unwrap().piece().len(), 0);
+    rig.finish();
+}
+
+#[test]
+fn flows_end_by_themselves_and_controllers_hear_of_it() {
+    let (mut rig, mut controller) = controlled();
+    let ends = weir_openflow::flow::FlowMod {
+        idle_timeout: 10,
+        flags: weir_openflow::flow::flags::SEND_FLOW_REM,
+        ..flow(0, 1, &[IN_1], apply(&[out(2)]))
+    };
+    controller.does(Body::FlowMod(ends));
+    for _ in 0..3 {
+        rig.run(8 * SECOND);
+        assert_eq!(rig.ways(0, udp(64)), "b", "it is used");
+        // It answers echo requests meanwhile, or would be given up.
+        controller.heard();
+        controller.send(Body::EchoReply(vec![]));
+    }
+    rig.run(4 * SECOND);
+    controller.send(Body::EchoReply(vec![]));
+    rig.run(7 * SECOND);
+    let heard = controller.heard();
+    let removed = heard
+        .iter()
+        .find_map(|message| if let Body::FlowRemoved(removed) = &message.body { Some(removed) } else { None });
+    assert_eq!(removed.unwrap().packets, 3);
+    assert!(rig.show("flows", None).is_empty());
+    // One that says nothing any more is given up.
+    rig.run(20 * SECOND);
+    assert!(controller.closing().unwrap().contains("silent"));
+    rig.finish();
+}

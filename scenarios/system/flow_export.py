@@ -1,0 +1,208 @@
+"""Flow export: what nfdump and tshark read of sFlow and IPFIX agrees with the traffic that was sent."""
+
+import csv
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from lab import Skipped, pcapfile
+from lab.hosts import HOST_MACS, MACS, STATIC, Between, config
+from lab.netns import Lab
+from lab.packets import IP, UDP, Dot1Q, Ether, payload, raw
+from lab.weir import check_account, wait_for
+
+_PORTS = {"sflow": 6343, "ipfix": 4739}
+_DAEMONS = {"sflow": "sfcapd", "ipfix": "nfcapd"}
+
+_HEAD = """
+interface { name = "lan.7", on = "lan", vlan = 7, address = "10.7.0.1/24", vrf = "blue" }
+"""
+_MORE = """
+  vrfs = {{ blue = {{ routes = {{ ["0.0.0.0/0"] = "192.0.2.254%wan" }} }} }},
+  flow_export = {{ collector = "127.0.0.1:{port}", protocol = "{protocol}", sample = {sample}, netns = "{netns}",
+                  domain = 77, inactive = "1 s", agent = "192.0.2.1", counters_every = "1 s", {more} }},
+"""
+
+
+class _Export:
+    """A router that exports to a collector in a namespace of its own; `lan` and `wan` are spoken for by the test."""
+
+    def __init__(self, lab, protocol, sample, more=""):
+        missing = [tool for tool in (*_DAEMONS.values(), "nfdump", "tshark") if not shutil.which(tool)]
+        if missing:
+            raise Skipped(f"{', '.join(missing)}: not installed")
+        self.protocol, self.port = protocol, _PORTS[protocol]
+        self.collector = lab.namespace("col")
+        # pylint: disable=consider-using-with
+        self.folder = tempfile.TemporaryDirectory(prefix="weir-test-")
+        lab.at_end(self.folder.cleanup)
+        self.daemon = self.collector.popen(
+            *(_DAEMONS[protocol], "-w", self.folder.name, "-p", str(self.port), "-b", "127.0.0.1", "-B", "4000000"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        lab.at_end(self.daemon.kill)
+        listening = f"127.0.0.1:{self.port}"
+        assert wait_for(lambda: listening in self.collector.run("ss", "-lun")), self.daemon.poll()
+        self.datagrams = lab.tap(self.collector, "lo")
+        keys = {"port": self.port, "protocol": protocol, "sample": sample, "netns": self.collector.name, "more": more}
+        self.net = Between(lab, config("af_packet", STATIC + _MORE.format(**keys), head=_HEAD), bare=True)
+        self.weir = self.net.weir
+
+    def row(self):
+        """What Weir says of its collector."""
+        return self.weir.show("collectors")[0]
+
+    def send(self, frames):
+        """Sends frames, no more at once than samples may wait, and waits until all were looked at."""
+        for at in range(0, len(frames), 500):
+            self.net.lan_wire.send(*frames[at : at + 500])
+            end = min(at + 500, len(frames))
+            assert wait_for(lambda: self.row()["packets"] >= end), (self.row(), self.weir.log())  # pylint: disable=cell-var-from-loop
+        assert self.row()["packets"] == len(frames), self.row()
+
+    def end(self):
+        """Ends Weir, which tells what it has not told yet, and then the collector; answers what became of samples."""
+        if self.protocol == "sflow":
+            # Counters of all interfaces, behind the last packet.
+            before = self.row()["datagrams"]
+            assert wait_for(lambda: self.row()["datagrams"] >= before + 3)
+        check_account(self.weir.show("stats"))
+        row = self.row()
+        assert (row["lost"], row["unsent"], row["why"]) == (0, 0, None), row
+        self.weir.stop()
+        time.sleep(0.2)
+        self.daemon.send_signal(signal.SIGTERM)
+        said = self.daemon.communicate(timeout=20)[1]
+        assert "Sequence Errors: 0, Bad Packets: 0" in said, said
+        return row
+
+    def flows(self):
+        """The flows that nfdump reads: {(source, source port): (packets, bytes, a row)}."""
+        command = ("nfdump", "-R", self.folder.name, "-o", "csv")
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        flows = {}
+        for row in csv.DictReader(text.splitlines()):
+            if (row["ipkt"] or "").isdigit() and row["sa"]:
+                key = (row["sa"], int(row["sp"]))
+                packets, octets, _ = flows.get(key, (0, 0, None))
+                flows[key] = (packets + int(row["ipkt"]), octets + int(row["ibyt"]), row)
+        return flows
+
+    def told(self):
+        """What tshark reads, in its verbose form: nothing of it is malformed."""
+        decode = {"sflow": "sflow", "ipfix": "cflow"}[self.protocol]
+        file = f"{self.folder.name}/all.pcap"
+        pcapfile.write(file, [(n, frame) for n, frame in enumerate(self.datagrams.frames())])
+        text = tshark(file, "-V", "-d", f"udp.port=={self.port},{decode}")
+        assert "Malformed" not in text, text
+        return text
+
+
+def tshark(file, *options):
+    """What tshark says of a capture."""
+    return subprocess.run(("tshark", "-r", file, *options), check=True, capture_output=True, text=True).stdout
+
+
+def _frames(count, tagged=False):
+    """Frames of so many IPv4 packets of 100 bytes, one of each of ten flows in turn."""
+    source = "10.7.0.2" if tagged else "10.0.0.2"
+    head = Ether(src=HOST_MACS["lan"], dst=MACS["lan"])
+    head = head / Dot1Q(vlan=7) if tagged else head
+    flows = [raw(head / IP(src=source, dst="198.51.100.7") / UDP(sport=1000 + n, dport=53) / payload(72)) for n in range(10)]
+    return [flows[n % 10] for n in range(count)]
+
+
+def _sums(flows, source):
+    """Packets and bytes of each flow of a source, by its port."""
+    return {port: (packets, octets) for (sender, port), (packets, octets, _) in flows.items() if sender == source}
+
+
+def _expect(text, *lines):
+    for line in lines:
+        alike = sorted({other.strip() for other in text.splitlines() if line.split(":")[0] in other})
+        assert line in text, f"no line {line!r} among {alike}"
+
+
+def test_every_packet_is_told_by_ipfix():
+    """One in one: nfdump has the packets and bytes of each flow as they were sent, its next hop and its interfaces; tshark, names and VRFs."""
+    with Lab() as lab:
+        export = _Export(lab, "ipfix", 1)
+        export.send(_frames(1000) + _frames(500, tagged=True))
+        assert wait_for(lambda: export.row()["flows"] == 0), export.row()  # they have ended
+        # One that has not ended when Weir stops is told of all the same.
+        export.net.lan_wire.send(*_frames(10))
+        assert wait_for(lambda: export.row()["packets"] == 1510)
+        assert export.end()["samples"] == 1510
+        flows, text = export.flows(), export.told()
+        assert _sums(flows, "10.0.0.2") == {1000 + n: (101, 10100) for n in range(10)}, flows
+        assert _sums(flows, "10.7.0.2") == {1000 + n: (50, 5000) for n in range(10)}, flows
+        assert all((row["nh"], row["out"]) == ("192.0.2.254", "1") for _, _, row in flows.values()), flows
+        assert {row["in"] for (sender, _), (_, _, row) in flows.items() if sender == "10.7.0.2"} == {"3"}
+        _expect(text, "IfName: lan.7", "VRFname: blue", "Ingress VRFID: 1", "Sampling interval: 1", "Observation Domain Id: 77")
+        _expect(text, "Flow End Reason: Idle timeout (1)", "Flow End Reason: Forced end (4)", "Vlan Id: 7")
+        assert "Expected Sequence Number" not in text, text
+
+
+def test_every_packet_is_told_by_sflow():
+    """One in one: sfcapd has each packet, with the bytes of its frame; counters of interfaces are Weir's own."""
+    with Lab() as lab:
+        export = _Export(lab, "sflow", 1)
+        export.send(_frames(1000) + _frames(500, tagged=True))
+        left = export.weir.show("interfaces", "wan")[0]["tx_packets"]
+        assert left >= 1500 and export.end()["samples"] == 1500
+        flows, text = export.flows(), export.told()
+        # Frames of 114 and 118 bytes, and the four of their check sequence.
+        assert _sums(flows, "10.0.0.2") == {1000 + n: (100, 11800) for n in range(10)}, flows
+        assert _sums(flows, "10.7.0.2") == {1000 + n: (50, 6100) for n in range(10)}, flows
+        assert all((row["nh"], row["out"]) == ("192.0.2.254", "1") for _, _, row in flows.values())
+        _expect(text, "Agent address: 192.0.2.1", "Sub-agent ID: 77", "Sampling rate: 1 out of 1 packets")
+        _expect(text, "Sample pool: 1000 total packets", "Sample pool: 500 total packets", "Next hop: 192.0.2.254", "Next hop destination mask: 0")
+        _expect(text, "Input Packets: 1000", "Input Packets: 500", "Interface Type: 135")
+        # What the router sends of its own goes on meanwhile: an announcement now and then.
+        told = max(int(count) for count in re.findall(r"Output Packets: (\d+)", text))
+        assert left <= told <= left + 10, (left, told)
+
+
+def test_one_packet_in_so_many_is_told():
+    """One in ten of each interface: of each ten packets in a row one is taken, so that their number is known; nfdump counts each of sFlow as ten."""
+    for protocol in ("ipfix", "sflow"):
+        with Lab() as lab:
+            export = _Export(lab, protocol, 10)
+            export.send(_frames(1000) + _frames(505, tagged=True))
+            samples = export.end()["samples"]
+            flows, text = export.flows(), export.told()
+            sums = [sum(packets for packets, _ in _sums(flows, source).values()) for source in ("10.0.0.2", "10.7.0.2")]
+            one = 10 if protocol == "sflow" else 1
+            assert sums[0] == 100 * one and sums[1] in (50 * one, 51 * one), (sums, flows)
+            assert samples == sum(sums) // one, (samples, sums)
+            _expect(text, "Sampling rate: 1 out of 10 packets" if protocol == "sflow" else "Sampling Population: 10")
+
+
+def test_the_export_is_changed_and_mended():
+    """Nobody who listens, a namespace that is not there, and changes of the configuration cost no packet, and are told."""
+    with Lab() as lab:
+        keys = {"port": 6343, "protocol": "sflow", "sample": 1, "netns": "weir-no-such-namespace", "more": ""}
+        script = lambda **more: config("af_packet", STATIC + _MORE.format(**{**keys, **more}), head=_HEAD)
+        net = Between(lab, script(), bare=True)
+        service = lambda: [one for one in net.weir.show("services")["services"] if one["name"] == "router.flows"]
+        assert wait_for(lambda: "no network namespace" in (service()[0]["failure"] or "")), net.weir.log()
+        collector = lab.namespace("col")
+        net.weir.reload(script(netns=collector.name))
+        assert wait_for(lambda: service()[0]["state"] == "running"), service()
+        net.lan_wire.send(*_frames(100))
+        row = lambda: net.weir.show("collectors")[0]
+        assert wait_for(lambda: row()["samples"] == 100 and row()["why"] == "nobody listens there"), row()
+        net.weir.reload(script(netns=collector.name, protocol="ipfix", sample=2))
+        net.lan_wire.send(*_frames(100))
+        assert wait_for(lambda: row()["packets"] == 200 and row()["protocol"] == "ipfix"), row()
+        assert row()["samples"] == 150, row()
+        net.weir.reload(config("af_packet", STATIC, head=_HEAD.replace(', vrf = "blue"', "")))
+        assert wait_for(lambda: not service()), service()
+        net.lan_wire.send(*_frames(100))
+        arrived = net.wan_wire.wait(lambda frames: len([frame for frame in frames if frame[12:14] == b"\x08\0"]) >= 300)
+        assert len([frame for frame in arrived if frame[12:14] == b"\x08\0"]) == 300
+        check_account(net.weir.show("stats"))
