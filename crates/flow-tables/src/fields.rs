@@ -2,34 +2,25 @@
 
 use weir_openflow::{Field, Match, Oxm};
 
-/// The value of each field that a packet has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fields([Option<u128>; Field::COUNT]);
+use crate::words::{self, Words, presence};
 
-impl Default for Fields {
-    fn default() -> Fields {
-        Fields([None; Field::COUNT])
-    }
-}
+/// The value of each field that a packet has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields(pub(crate) Words);
 
 impl Fields {
     /// A field's value; nothing if the packet does not have it.
     pub fn get(&self, field: Field) -> Option<u128> {
-        self.0.get(usize::from(field.number())).copied().flatten()
+        let (word, bit) = presence(field);
+        (self.0[word] & bit != 0).then(|| words::value(&self.0, field))
     }
 
-    /// Gives a field a value.
+    /// Gives a field a value. Of fields that no packet has together (a port of TCP and one of UDP) only one can have one.
+    #[inline(always)]
     pub fn set(&mut self, field: Field, value: u128) {
-        if let Some(slot) = self.0.get_mut(usize::from(field.number())) {
-            *slot = Some(value & field.ones());
-        }
-    }
-
-    /// Takes over every value that `others` has.
-    pub fn merge(&mut self, others: &Fields) {
-        for (slot, other) in self.0.iter_mut().zip(&others.0) {
-            *slot = other.or(*slot);
-        }
+        let (word, bit) = presence(field);
+        self.0[word] |= bit;
+        words::put(&mut self.0, field, value, field.ones());
     }
 
     /// Whether the packet has all that `matches` asks for. What is asked of a field that the packet does not have is not
@@ -58,6 +49,11 @@ impl Key {
     /// Whether it lets everything through.
     pub fn is_all(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// What it asks of each field: value and mask.
+    pub(crate) fn asked(&self) -> &[(Field, u128, u128)] {
+        &self.0
     }
 
     fn get(&self, field: Field) -> (u128, u128) {

@@ -57,6 +57,12 @@ impl Flow {
         }
     }
 
+    /// Counts a packet of so many bytes.
+    pub(crate) fn count(&mut self, bytes: usize, now: u64) {
+        self.counted.add(bytes);
+        self.last_used = self.last_used.max(now);
+    }
+
     /// Whether it is the table-miss flow (section 5.4): it matches all, with the lowest priority.
     pub fn is_miss(&self) -> bool {
         self.priority == 0 && self.key.is_all()

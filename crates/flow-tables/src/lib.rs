@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`switch`] | [`Switch`]: everything below together; what requests change, and what they are answered |
 //! | [`tables`], [`table`], [`flow`] | flow tables, and what flow modifications do |
+//! | [`index`] | how the flow of a packet is found |
 //! | [`groups`], [`meters`], [`ports`] | what flows refer to |
 //! | [`packet`], [`fields`] | a packet, and what a match can ask of it |
 //! | [`action_set`], [`pipeline`] | what becomes of a packet: the slow twin of compiled pipelines |
@@ -25,12 +26,14 @@ mod rewrite;
 mod sctp;
 mod tags;
 mod ttl;
+mod words;
 
 pub mod action_set;
 pub mod agent;
 pub mod fields;
 pub mod flow;
 pub mod groups;
+pub mod index;
 pub mod meters;
 pub mod packet;
 pub mod pipeline;

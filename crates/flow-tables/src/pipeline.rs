@@ -3,7 +3,6 @@
 
 use weir_openflow::error::BadRequest;
 use weir_openflow::flow::{ALL_TABLES, PacketInReason};
-use weir_openflow::group::Counted;
 use weir_openflow::port::{Port, number, state};
 use weir_openflow::{Action, Error, Field, Instruction, Match, Oxm};
 
@@ -218,13 +217,12 @@ impl<'a> Run<'a> {
             let Some(table) = self.switch.tables.get_mut(number) else { break };
             table.lookups += 1;
             // Without a table-miss flow, what no flow matches is dropped (section 5.4).
-            let Some((place, flow)) = table.lookup(&fields) else { return Err(self.ended(Why::Miss)) };
+            let Some(flow) = table.lookup_mut(&fields) else { return Err(self.ended(Why::Miss)) };
+            flow.count(packet.bytes.len(), self.now);
             let reason = if flow.is_miss() { PacketInReason::NoMatch } else { PacketInReason::Action };
             at = At { table: number, cookie: flow.cookie, reason };
             let instructions = flow.instructions.clone();
             table.matched += 1;
-            let counted = Counted { packets: 1, bytes: packet.bytes.len() as u64 };
-            self.switch.tables.count_packets((number, place), counted, self.now);
             next = self.instructions(&instructions, &mut packet, &mut set, at)?;
         }
         self.actions(&set.in_order(), &mut packet, At { reason: PacketInReason::Action, ..at })

@@ -6,6 +6,7 @@ use std::ops::Bound;
 
 use crate::fields::{Fields, Key};
 use crate::flow::Flow;
+use crate::index::{Index, Search, Slot};
 
 /// The place of a flow in its table: its priority, and when it came. No two flows of a switch have the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,13 +15,24 @@ pub struct Place {
     came: u64,
 }
 
+impl Place {
+    pub(crate) fn priority(self) -> u16 {
+        self.priority.0
+    }
+}
+
 /// Flows, in the order in which they are tried: by priority, the largest first. The specification leaves open which of
 /// two flows of one priority goes first; here it is the one that came first.
 #[derive(Clone, Debug, Default)]
 pub struct FlowTable {
-    flows: BTreeMap<Place, Flow>,
+    order: BTreeMap<Place, Slot>,
+    slots: Vec<Option<Flow>>,
+    /// Slots without a flow.
+    free: Vec<Slot>,
     /// What is found by an exact match and priority.
     strict: HashMap<(u16, Key), Place>,
+    /// What packets are looked up in.
+    index: Index,
     /// Packets that were looked up.
     pub lookups: u64,
     /// Packets that met a flow.
@@ -30,32 +42,41 @@ pub struct FlowTable {
 impl FlowTable {
     /// How many flows there are.
     pub fn len(&self) -> usize {
-        self.flows.len()
+        self.order.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.flows.is_empty()
+        self.order.is_empty()
+    }
+
+    /// How flows are found now.
+    pub fn search(&self) -> Search {
+        self.index.search()
+    }
+
+    fn in_slot(&self, slot: Slot) -> Option<&Flow> {
+        self.slots.get(slot as usize)?.as_ref()
     }
 
     /// All flows, in the order in which they are tried.
     pub fn iter(&self) -> impl Iterator<Item = (Place, &Flow)> {
-        self.flows.iter().map(|(place, flow)| (*place, flow))
+        self.after(None)
     }
 
     /// The flows that are tried after the one of a place, or all; that one may be gone.
     pub fn after(&self, place: Option<Place>) -> impl Iterator<Item = (Place, &Flow)> {
         let from = place.map_or(Bound::Unbounded, Bound::Excluded);
-        self.flows.range((from, Bound::Unbounded)).map(|(place, flow)| (*place, flow))
+        self.order.range((from, Bound::Unbounded)).filter_map(|(place, slot)| Some((*place, self.in_slot(*slot)?)))
     }
 
     /// The flow of a place.
     pub fn get(&self, place: Place) -> Option<&Flow> {
-        self.flows.get(&place)
+        self.in_slot(*self.order.get(&place)?)
     }
 
     pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Flow> {
-        self.flows.get_mut(&place)
+        self.slots.get_mut(*self.order.get(&place)? as usize)?.as_mut()
     }
 
     /// The flow with just this priority and match.
@@ -65,28 +86,55 @@ impl FlowTable {
     }
 
     /// The first flow that a packet meets.
-    pub fn lookup(&self, fields: &Fields) -> Option<(Place, &Flow)> {
-        self.iter().find(|(_, flow)| fields.meet(&flow.matches))
+    pub fn lookup(&self, fields: &Fields) -> Option<&Flow> {
+        self.in_slot(self.index.find(&fields.0)?)
+    }
+
+    /// The same, to count the packet.
+    pub(crate) fn lookup_mut(&mut self, fields: &Fields) -> Option<&mut Flow> {
+        self.slots.get_mut(self.index.find(&fields.0)? as usize)?.as_mut()
+    }
+
+    /// The same by definition, one flow after the other: what [`FlowTable::lookup`] is held against.
+    pub fn lookup_by_definition(&self, fields: &Fields) -> Option<&Flow> {
+        self.iter().map(|(_, flow)| flow).find(|flow| fields.meet(&flow.matches))
     }
 
     /// Whether some packet may meet a flow of this priority and also `key`.
     pub fn overlaps(&self, priority: u16, key: &Key) -> bool {
         let first = Place { priority: Reverse(priority), came: 0 };
         let last = Place { priority: Reverse(priority), came: u64::MAX };
-        self.flows.range(first..=last).any(|(_, flow)| flow.key.overlaps(key))
+        let same = self.order.range(first..=last).filter_map(|(_, slot)| self.in_slot(*slot));
+        same.into_iter().any(|flow| flow.key.overlaps(key))
     }
 
     /// Adds a flow that came as number `came`.
     pub(crate) fn insert(&mut self, flow: Flow, came: u64) -> Place {
         let place = Place { priority: Reverse(flow.priority), came };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as Slot
+        });
         self.strict.insert((flow.priority, flow.key.clone()), place);
-        self.flows.insert(place, flow);
+        self.index.insert(&flow.key, place, slot);
+        self.order.insert(place, slot);
+        if let Some(empty) = self.slots.get_mut(slot as usize) {
+            *empty = Some(flow);
+        }
         place
     }
 
     pub(crate) fn remove(&mut self, place: Place) -> Option<Flow> {
-        let flow = self.flows.remove(&place)?;
+        let slot = self.order.remove(&place)?;
+        let flow = self.slots.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
         self.strict.remove(&(flow.priority, flow.key.clone()));
+        let FlowTable { order, slots, index, .. } = self;
+        let left = order.iter().filter_map(|(place, slot)| {
+            let flow = slots.get(*slot as usize)?.as_ref()?;
+            Some((*place, *slot, &flow.key))
+        });
+        index.remove(&flow.key, place, left);
         Some(flow)
     }
 }

@@ -64,15 +64,6 @@ impl Tables {
         self.get(table)?.get(place)
     }
 
-    /// Counts packets that a flow matched.
-    pub fn count_packets(&mut self, (table, place): FlowId, counted: Counted, now: u64) {
-        if let Some(flow) = self.get_mut(table).and_then(|table| table.get_mut(place)) {
-            flow.counted.packets = flow.counted.packets.wrapping_add(counted.packets);
-            flow.counted.bytes = flow.counted.bytes.wrapping_add(counted.bytes);
-            flow.last_used = flow.last_used.max(now);
-        }
-    }
-
     /// Which tables a request is about.
     fn named(&self, table: u8) -> std::ops::Range<u8> {
         if table == ALL_TABLES { 0..self.count() } else { table..table.saturating_add(1).min(self.count()).max(table) }

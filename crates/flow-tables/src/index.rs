@@ -1,0 +1,174 @@
+//! How the flow of a packet is found without trying one after the other.
+//!
+//! Flows that ask for the same bits of the same fields stand in one *tuple*: a hash table over just those bits. A packet is looked up in one
+//! tuple after the other, those with the highest priority first, until no tuple that is left has a flow that would go before the one found
+//! (tuple space search: Srinivasan, Suri and Varghese, SIGCOMM 1999). So a table of one mask costs one look-up, however many flows it has, and
+//! one of prefixes as many as there are lengths. A few flows are simply tried in their order: that costs less than hashing.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::fields::Key;
+use crate::table::Place;
+use crate::words::{self, WORDS, Words, presence};
+
+mod tuple;
+
+use tuple::Tuple;
+
+/// Up to so many flows are tried one after the other.
+pub(crate) const FEW: usize = 4;
+
+/// A flow's number in its table, as long as it is there.
+pub(crate) type Slot = u32;
+
+/// What a flow asks of a word of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Term {
+    word: u8,
+    mask: u32,
+    value: u32,
+}
+
+/// What a flow asks of the words of a packet, in their order.
+pub(crate) fn terms(key: &Key) -> Vec<Term> {
+    let (mut values, mut masks): (Words, Words) = ([0; WORDS], [0; WORDS]);
+    for (field, value, mask) in key.asked() {
+        let (word, bit) = presence(*field);
+        for words in [&mut values, &mut masks] {
+            words[word] |= bit;
+        }
+        words::put(&mut values, *field, *value, *mask);
+        words::put(&mut masks, *field, u128::MAX, *mask);
+    }
+    let all = (0..).zip(values.into_iter().zip(masks));
+    all.filter(|(_, (_, mask))| *mask != 0).map(|(word, (value, mask))| Term { word, mask, value }).collect()
+}
+
+/// Whether a packet is what all terms ask for.
+#[inline]
+fn meets(terms: &[Term], words: &Words) -> bool {
+    terms.iter().all(|term| (words[usize::from(term.word) % WORDS] ^ term.value) & term.mask == 0)
+}
+
+/// How flows are found now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// One after the other, for there are few.
+    OneByOne,
+    /// All ask for the same bits: one hash table.
+    Exact,
+    /// In so many hash tables at most, one for each choice of bits that flows ask for.
+    Masks(usize),
+}
+
+/// The flows of a table, as they are looked up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Index {
+    /// Those with the highest priority first.
+    tuples: Vec<Tuple>,
+    /// The first flows in the order in which they are tried, with what they ask for: all, while there are few.
+    few: Vec<(Place, Slot, Vec<Term>)>,
+    flows: usize,
+}
+
+impl Index {
+    /// How flows are found.
+    pub(crate) fn search(&self) -> Search {
+        match self.tuples.len() {
+            _ if self.flows <= FEW => Search::OneByOne,
+            0 | 1 => Search::Exact,
+            tuples => Search::Masks(tuples),
+        }
+    }
+
+    /// The first flow that a packet meets.
+    #[inline]
+    pub(crate) fn find(&self, words: &Words) -> Option<Slot> {
+        if self.flows <= FEW {
+            return self.few.iter().find(|(_, _, terms)| meets(terms, words)).map(|(_, slot, _)| *slot);
+        }
+        let mut found: Option<(Place, Slot)> = None;
+        for tuple in &self.tuples {
+            if found.is_some_and(|(place, _)| place.priority() > tuple.highest()) {
+                break;
+            }
+            if let Some(other) = tuple.find(words)
+                && found.is_none_or(|(place, _)| other.0 < place)
+            {
+                found = Some(other);
+            }
+        }
+        found.map(|(_, slot)| slot)
+    }
+
+    /// Adds a flow.
+    pub(crate) fn insert(&mut self, key: &Key, place: Place, slot: Slot) {
+        let terms = terms(key);
+        let at = match self.tuples.iter().position(|tuple| tuple.has_shape(&terms)) {
+            Some(at) => at,
+            None => {
+                self.tuples.push(Tuple::of(&terms));
+                self.tuples.len() - 1
+            }
+        };
+        if let Some(tuple) = self.tuples.get_mut(at) {
+            tuple.insert(&terms, place, slot);
+        }
+        self.flows += 1;
+        self.settle();
+        if self.flows <= FEW {
+            self.few.push((place, slot, terms));
+            self.few.sort_unstable_by_key(|(place, _, _)| *place);
+        } else {
+            self.few.clear();
+        }
+    }
+
+    /// Removes a flow; `left` are those that the table has now, of which only a few are asked for.
+    pub(crate) fn remove<'k>(&mut self, key: &Key, place: Place, left: impl Iterator<Item = (Place, Slot, &'k Key)>) {
+        let terms = terms(key);
+        let Some(at) = self.tuples.iter().position(|tuple| tuple.has_shape(&terms)) else { return };
+        let is_empty = self.tuples.get_mut(at).is_some_and(|tuple| {
+            tuple.remove(&terms, place);
+            tuple.is_empty()
+        });
+        if is_empty {
+            self.tuples.remove(at);
+        }
+        self.flows -= 1;
+        self.settle();
+        if self.flows <= FEW {
+            self.few = left.map(|(place, slot, key)| (place, slot, self::terms(key))).collect();
+        }
+    }
+
+    /// Brings tuples in their order.
+    fn settle(&mut self) {
+        // They are nearly always in order already, which costs one pass.
+        self.tuples.sort_by_key(|tuple| Reverse(tuple.highest()));
+    }
+}
+
+/// How many flows there are of each priority.
+#[derive(Clone, Debug, Default)]
+struct Priorities(BTreeMap<u16, usize>);
+
+impl Priorities {
+    fn add(&mut self, priority: u16) {
+        *self.0.entry(priority).or_default() += 1;
+    }
+
+    fn take(&mut self, priority: u16) {
+        if let Some(count) = self.0.get_mut(&priority) {
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(&priority);
+            }
+        }
+    }
+
+    fn highest(&self) -> u16 {
+        self.0.last_key_value().map_or(0, |(priority, _)| *priority)
+    }
+}

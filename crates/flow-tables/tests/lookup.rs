@@ -1,0 +1,188 @@
+//! How flows are found, against the definition: one flow after the other.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use proptest::prelude::*;
+use weir_flow_tables::fields::Fields;
+use weir_flow_tables::index::Search;
+use weir_flow_tables::{Identity, Switch};
+use weir_openflow::flow::{FlowCommand, FlowMod};
+use weir_openflow::oxm::VLAN_PRESENT;
+use weir_openflow::{Field, Match, Oxm};
+
+/// A value of few, so that flows and packets often agree, with bits at both ends of the field.
+fn value(field: Field, few: u8) -> u128 {
+    let few = u128::from(few);
+    (few & 3 | few >> 2 << (field.bits().saturating_sub(2))) & field.ones()
+}
+
+/// A mask: prefixes of all lengths, and others.
+fn mask(field: Field, choice: u8) -> u128 {
+    let ones = field.ones();
+    match choice {
+        0 => ones,
+        1 => 3,
+        length => ones & !(ones >> (u32::from(length) * field.bits() / 8).min(127)),
+    }
+}
+
+/// What a kind of packet has: the values that say so, and the fields beside them.
+type Kind = (&'static [(Field, u128)], &'static [Field]);
+
+const KINDS: [Kind; 6] = [
+    (&[], &[Field::InPort, Field::EthDst, Field::EthSrc, Field::VlanVid, Field::Metadata, Field::TunnelId]),
+    (&[(Field::EthType, 0x0800)], &[Field::Ipv4Dst, Field::Ipv4Src, Field::IpDscp, Field::IpEcn, Field::EthDst]),
+    (&[(Field::EthType, 0x0800), (Field::IpProto, 6)], &[Field::TcpDst, Field::Ipv4Dst, Field::TcpSrc]),
+    (&[(Field::EthType, 0x0800), (Field::IpProto, 17)], &[Field::UdpDst, Field::Ipv4Src, Field::UdpSrc]),
+    (
+        &[(Field::EthType, 0x86dd), (Field::IpProto, 6)],
+        &[Field::Ipv6Dst, Field::TcpDst, Field::Ipv6Src, Field::Ipv6Flabel],
+    ),
+    (&[(Field::EthType, 0x0806)], &[Field::ArpTpa, Field::ArpSpa, Field::ArpOp, Field::ArpSha, Field::ArpTha]),
+];
+
+fn matches() -> impl Strategy<Value = Match> {
+    let one = (any::<prop::sample::Index>(), 0_u8..16, 0_u8..10);
+    (0..KINDS.len(), proptest::collection::vec(one, 0..4)).prop_map(|(kind, asked)| {
+        let (needed, fields) = KINDS[kind];
+        let mut all: Vec<Oxm> = needed.iter().map(|(field, value)| Oxm::exact(*field, *value)).collect();
+        for (which, few, choice) in asked {
+            let field = fields[which.index(fields.len())];
+            if all.iter().any(|oxm| oxm.field == field) {
+                continue;
+            }
+            let mask = if field.has_mask() { mask(field, choice) } else { field.ones() };
+            all.push(Oxm::masked(field, value(field, few) & mask, mask));
+        }
+        Match::new(all).unwrap()
+    })
+}
+
+/// What a parser would find in a packet of one of these kinds.
+fn packet() -> impl Strategy<Value = Fields> {
+    (1..KINDS.len(), proptest::collection::vec(0_u8..16, 16), any::<bool>()).prop_map(|(kind, few, breaks_off)| {
+        let mut fields = Fields::default();
+        let (needed, inner) = KINDS[kind];
+        for (field, value) in needed {
+            fields.set(*field, *value);
+        }
+        // A packet that breaks off lacks what follows.
+        let inner: &[Field] = if breaks_off { &[] } else { inner };
+        for (field, few) in KINDS[0].1.iter().chain(inner).zip(few) {
+            fields.set(*field, value(*field, few) | if *field == Field::VlanVid { VLAN_PRESENT } else { 0 });
+        }
+        fields
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Add(u16, Match),
+    /// Removes one of those that are there.
+    Remove(prop::sample::Index),
+    /// Removes what a match covers.
+    Clear(Match),
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let change = prop_oneof![
+        12 => (0_u16..5, matches()).prop_map(|(priority, matches)| Change::Add(priority, matches)),
+        5 => any::<prop::sample::Index>().prop_map(Change::Remove),
+        1 => matches().prop_map(Change::Clear),
+    ];
+    proptest::collection::vec(change, 1..120)
+}
+
+fn carry_out(switch: &mut Switch, change: Change, cookie: u64) {
+    let flow_mod = match change {
+        Change::Add(priority, matches) => FlowMod { cookie, ..FlowMod::add(0, priority, matches, Vec::new()) },
+        Change::Clear(matches) => FlowMod { command: FlowCommand::Delete, ..FlowMod::add(0, 0, matches, Vec::new()) },
+        Change::Remove(which) => {
+            let table = switch.tables.get(0).unwrap();
+            if table.is_empty() {
+                return;
+            }
+            let (_, flow) = table.iter().nth(which.index(table.len())).unwrap();
+            let gone = FlowMod::add(0, flow.priority, flow.matches.clone(), Vec::new());
+            FlowMod { command: FlowCommand::DeleteStrict, ..gone }
+        }
+    };
+    switch.flow_mod(&flow_mod, 0).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn the_flow_that_is_found_is_the_first_that_matches(
+        changes in changes(),
+        packets in proptest::collection::vec(packet(), 1..30),
+    ) {
+        let mut switch = Switch::new(Identity::default());
+        for (change, cookie) in changes.into_iter().zip(1..) {
+            carry_out(&mut switch, change, cookie);
+            let table = switch.tables.get(0).unwrap();
+            for packet in &packets {
+                let found = table.lookup(packet).map(|flow| flow.cookie);
+                prop_assert_eq!(found, table.lookup_by_definition(packet).map(|flow| flow.cookie));
+            }
+        }
+    }
+}
+
+/// A table with a route for each of some prefixes, longer ones first, and a flow for misses.
+fn routes(switch: &mut Switch, prefixes: impl Iterator<Item = (u32, u32)>) {
+    for (address, length) in prefixes {
+        let mask = !(u32::MAX.checked_shr(length).unwrap_or(0));
+        let fields =
+            vec![Oxm::exact(Field::EthType, 0x0800), Oxm::masked(Field::Ipv4Dst, (address & mask).into(), mask.into())];
+        let add = FlowMod::add(0, length as u16, Match::new(fields).unwrap(), Vec::new());
+        switch.flow_mod(&FlowMod { cookie: u64::from(address & mask) << 8 | u64::from(length), ..add }, 0).unwrap();
+    }
+}
+
+fn destined(address: u32) -> Fields {
+    let mut fields = Fields::default();
+    fields.set(Field::EthType, 0x0800);
+    fields.set(Field::Ipv4Dst, address.into());
+    fields
+}
+
+#[test]
+fn a_large_table_of_prefixes_is_searched_by_length() {
+    const PREFIXES: u32 = 100_000;
+    let mut switch = Switch::new(Identity::default());
+    let spread = |number: u32| number.wrapping_mul(0x9e37_79b9);
+    routes(&mut switch, (0..PREFIXES).map(|number| (spread(number), 8 + number % 25)));
+    let table = switch.tables.get(0).unwrap();
+    assert_eq!(table.search(), Search::Masks(25));
+    // The longest of all prefixes of an address: each length is asked for in a set.
+    let all: std::collections::HashSet<u64> = table.iter().map(|(_, flow)| flow.cookie).collect();
+    for number in 0..200_000_u32 {
+        let address = spread(number / 2) ^ (number & 1) << 3;
+        let longest = (8..=32_u32).rev().find_map(|length| {
+            let mask = !(u32::MAX.checked_shr(length).unwrap_or(0));
+            let cookie = u64::from(address & mask) << 8 | u64::from(length);
+            all.contains(&cookie).then_some(cookie)
+        });
+        assert_eq!(table.lookup(&destined(address)).map(|flow| flow.cookie), longest, "{address:08x}");
+    }
+}
+
+#[test]
+fn the_search_follows_the_flows() {
+    let mut switch = Switch::new(Identity::default());
+    let search = |switch: &Switch| switch.tables.get(0).unwrap().search();
+    assert_eq!(search(&switch), Search::OneByOne);
+    routes(&mut switch, (0..4).map(|number| (number << 8, 24)));
+    assert_eq!(search(&switch), Search::OneByOne);
+    routes(&mut switch, (4..1_000).map(|number| (number << 8, 24)));
+    assert_eq!(search(&switch), Search::Exact);
+    routes(&mut switch, [(1 << 8 | 1, 32)].into_iter());
+    assert_eq!(search(&switch), Search::Masks(2));
+    assert_eq!(switch.tables.get(0).unwrap().lookup(&destined(1 << 8 | 1)).unwrap().priority, 32);
+    let all = Match::new(vec![]).unwrap();
+    carry_out(&mut switch, Change::Clear(all), 0);
+    assert_eq!(search(&switch), Search::OneByOne);
+    assert!(switch.tables.get(0).unwrap().lookup(&destined(1 << 8)).is_none());
+}
