@@ -5,6 +5,7 @@ use weir_openflow::group::{self, Counted};
 use weir_openflow::port::{Duration, number};
 use weir_openflow::{Action, Instruction, Match};
 
+use crate::fast::program::Program;
 use crate::fields::Key;
 
 /// Nanoseconds in a second.
@@ -29,6 +30,8 @@ pub struct Flow {
     pub flags: u16,
     /// What is done, as it was sent.
     pub instructions: Vec<Instruction>,
+    /// The same for the fast path; nothing if they take the interpreter.
+    pub(crate) program: Option<Program>,
     /// When it was added; nanoseconds of the given clock.
     pub added: u64,
     /// When it was last used, or added.
@@ -50,11 +53,17 @@ impl Flow {
             hard_timeout: change.hard_timeout,
             flags: change.flags,
             instructions: change.instructions.clone(),
+            program: Program::of(&change.instructions),
             added: now,
             last_used: now,
             counted: Counted::default(),
             scheduled: None,
         }
+    }
+
+    pub(crate) fn set_instructions(&mut self, instructions: &[Instruction]) {
+        self.instructions = instructions.to_vec();
+        self.program = Program::of(instructions);
     }
 
     /// Counts a packet of so many bytes.

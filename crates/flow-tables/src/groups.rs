@@ -9,6 +9,7 @@ use weir_openflow::group::{
 use weir_openflow::port::{Duration, number};
 use weir_openflow::{Action, Error};
 
+use crate::fast::program::List;
 use crate::ports::Ports;
 
 /// How many buckets a group may have.
@@ -29,6 +30,8 @@ pub struct Group {
     pub counted: Counted,
     /// What its buckets got.
     pub bucket_counts: Vec<Counted>,
+    /// What it does, for the fast path; nothing if that takes the interpreter.
+    list: Option<List>,
 }
 
 impl Group {
@@ -71,6 +74,12 @@ impl Groups {
         self.groups.iter().map(|(number, group)| (*number, group))
     }
 
+    /// What a group does, if it is one of the fast path.
+    #[inline]
+    pub(crate) fn list(&self, group: u32) -> Option<&List> {
+        self.groups.get(&group)?.list.as_ref()
+    }
+
     pub(crate) fn count_packet(&mut self, group: u32, bucket: usize, bytes: usize) {
         if let Some(count) = self.groups.get_mut(&group).and_then(|group| group.bucket_counts.get_mut(bucket)) {
             count.add(bytes);
@@ -104,6 +113,7 @@ impl Groups {
             added,
             counted,
             bucket_counts: vec![Counted::default(); change.buckets.len()],
+            list: List::of_group(change.kind, &change.buckets),
         };
         self.groups.insert(change.group, group);
         Ok(())

@@ -11,7 +11,8 @@
 //! | [`index`] | how the flow of a packet is found |
 //! | [`groups`], [`meters`], [`ports`] | what flows refer to |
 //! | [`packet`], [`fields`] | a packet, and what a match can ask of it |
-//! | [`action_set`], [`pipeline`] | what becomes of a packet: the slow twin of compiled pipelines |
+//! | [`action_set`], [`pipeline`] | what becomes of a packet: the definition |
+//! | [`fast`] | the same for most packets, without a copy |
 //! | [`agent`] | [`Agent`]: what controllers drive, bytes in and bytes out |
 //!
 //! Provider backbone bridging, and whatever experimenters define, is refused.
@@ -30,6 +31,7 @@ mod words;
 
 pub mod action_set;
 pub mod agent;
+pub mod fast;
 pub mod fields;
 pub mod flow;
 pub mod groups;
@@ -43,6 +45,7 @@ pub mod table;
 pub mod tables;
 
 pub use agent::Agent;
+pub use fast::{Fate, Frame};
 pub use packet::Packet;
 pub use pipeline::{ForController, Outcome, Verdict, Why};
 pub use switch::{Identity, Switch};

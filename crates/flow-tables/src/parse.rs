@@ -45,10 +45,13 @@ pub(crate) struct Ip {
     pub(crate) fragment: bool,
 }
 
-/// The number in `count` bytes at `at`.
+/// The number in `count` bytes at `at`, 16 at most.
+#[inline(always)]
 pub(crate) fn number(bytes: &[u8], at: usize, count: usize) -> Option<u128> {
     let part = bytes.get(at..at.checked_add(count)?)?;
-    Some(part.iter().fold(0, |number, byte| number << 8 | u128::from(*byte)))
+    let mut whole = [0; 16];
+    whole.get_mut(16_usize.checked_sub(count)?..)?.copy_from_slice(part);
+    Some(u128::from_be_bytes(whole))
 }
 
 fn byte(bytes: &[u8], at: usize) -> Option<u8> {
@@ -75,6 +78,7 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     /// Sets a field from the `count` bytes at `at`.
+    #[inline(always)]
     fn take(&mut self, field: Field, at: usize, count: usize) -> Option<()> {
         self.fields.set(field, number(self.bytes, at, count)?);
         Some(())

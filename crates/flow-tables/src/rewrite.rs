@@ -5,6 +5,7 @@
 use weir_openflow::Field;
 use weir_wire::checksum;
 
+use crate::fields::Fields;
 use crate::packet::Packet;
 use crate::parse::{Ip, Layout, number};
 use crate::sctp;
@@ -16,23 +17,28 @@ pub(crate) fn set_field(packet: &mut Packet, field: Field, value: u128) {
         return;
     }
     let (fields, layout) = packet.parse();
+    set_in(&mut packet.bytes, &fields, &layout, field, value);
+}
+
+/// The same of a frame, of which these are the fields and the layout.
+pub(crate) fn set_in(bytes: &mut [u8], fields: &Fields, layout: &Layout, field: Field, value: u128) {
     if fields.get(field).is_none() {
         return;
     }
-    let Some(place) = place(&layout, field) else { return };
-    let Some(old) = number(&packet.bytes, place.at, place.bytes) else { return };
+    let Some(place) = place(layout, field) else { return };
+    let Some(old) = number(bytes, place.at, place.bytes) else { return };
     let mask = field.ones() & !place.keeps;
     let new = old & !(mask << place.shift) | (value & mask) << place.shift;
     let carried = layout.ip.filter(|_| place.covered == Covered::Carried);
-    let crc = carried.and_then(|ip| Some((ip, sctp::before(&packet.bytes, &ip)?)));
-    let sums = sums(packet, &layout, place.covered);
-    replace(packet, &place, new, &sums);
+    let crc = carried.and_then(|ip| Some((ip, sctp::before(bytes, &ip)?)));
+    let sums = sums(bytes, layout, place.covered);
+    replace(bytes, &place, new, &sums);
     if place.covered == Covered::Protocol {
-        let carried = layout.ip.and_then(|ip| carried_sum(&packet.bytes, &ip, place.covered));
-        carried.into_iter().for_each(|sum| update(packet, &sum, &[old as u16], &[new as u16]));
+        let carried = layout.ip.and_then(|ip| carried_sum(bytes, &ip, place.covered));
+        carried.into_iter().for_each(|sum| update(bytes, &sum, &[old as u16], &[new as u16]));
     }
     if let Some((ip, before)) = crc {
-        sctp::update(&mut packet.bytes, &ip, before);
+        sctp::update(bytes, &ip, before);
     }
 }
 
@@ -114,18 +120,15 @@ fn place(layout: &Layout, field: Field) -> Option<Place> {
 }
 
 /// Where the checksums stand that cover the bytes of this as they are in the frame.
-fn sums(packet: &Packet, layout: &Layout, covered: Covered) -> Vec<Sum> {
-    let Some(ip) = layout.ip else { return Vec::new() };
-    let mut sums = Vec::new();
-    if !ip.is_v6 && covered != Covered::Nothing && covered != Covered::Carried {
-        sums.push(Sum { at: ip.start + 10, skips_zero: false });
-    }
-    if covered != Covered::Protocol {
-        sums.extend(carried_sum(&packet.bytes, &ip, covered));
-    }
-    sums
+fn sums(bytes: &[u8], layout: &Layout, covered: Covered) -> [Option<Sum>; 2] {
+    let Some(ip) = layout.ip else { return [None; 2] };
+    let has_header = !ip.is_v6 && covered != Covered::Nothing && covered != Covered::Carried;
+    let header = has_header.then_some(Sum { at: ip.start + 10, skips_zero: false });
+    let carried = if covered == Covered::Protocol { None } else { carried_sum(bytes, &ip, covered) };
+    [header, carried]
 }
 
+#[derive(Clone, Copy)]
 struct Sum {
     at: usize,
     /// Zero says that there is none, as in UDP.
@@ -148,29 +151,33 @@ fn carried_sum(bytes: &[u8], ip: &Ip, covered: Covered) -> Option<Sum> {
     (sum.at + 2 <= ip.end && sum.at + 2 <= bytes.len()).then_some(sum)
 }
 
+/// The most words that a field touches.
+const MOST_WORDS: usize = 9;
+
 /// Replaces the bytes of `place` by `new`, and updates the checksums at `sums`.
-fn replace(packet: &mut Packet, place: &Place, new: u128, sums: &[Sum]) {
+fn replace(bytes: &mut [u8], place: &Place, new: u128, sums: &[Option<Sum>]) {
     // Whole words, counted from the start of the frame: every header begins at an even byte.
     let first = place.at & !1;
-    let last = (place.at + place.bytes).next_multiple_of(2);
-    let words = |bytes: &[u8]| -> Vec<u16> {
+    let count = ((place.at + place.bytes).next_multiple_of(2) - first) / 2;
+    let words = |bytes: &[u8]| -> [u16; MOST_WORDS] {
         let byte = |at| bytes.get(at).copied().unwrap_or(0);
-        (first..last).step_by(2).map(|at| u16::from_be_bytes([byte(at), byte(at + 1)])).collect()
+        let word = |at: usize| u16::from_be_bytes([byte(first + 2 * at), byte(first + 2 * at + 1)]);
+        std::array::from_fn(|at| if at < count { word(at) } else { 0 })
     };
-    let before = words(&packet.bytes);
-    let bytes = new.to_be_bytes();
-    if let Some(to) = packet.bytes.get_mut(place.at..place.at + place.bytes) {
-        to.copy_from_slice(&bytes[bytes.len() - place.bytes..]);
+    let before = words(bytes);
+    let value = new.to_be_bytes();
+    if let Some(to) = bytes.get_mut(place.at..place.at + place.bytes) {
+        to.copy_from_slice(&value[value.len() - place.bytes..]);
     }
-    let after = words(&packet.bytes);
-    for sum in sums {
-        update(packet, sum, &before, &after);
+    let after = words(bytes);
+    for sum in sums.iter().flatten() {
+        update(bytes, sum, before.get(..count).unwrap_or(&before), after.get(..count).unwrap_or(&after));
     }
 }
 
 /// Updates a checksum for words that changed.
-fn update(packet: &mut Packet, sum: &Sum, before: &[u16], after: &[u16]) {
-    let Some(field) = packet.bytes.get_mut(sum.at..sum.at + 2) else { return };
+fn update(bytes: &mut [u8], sum: &Sum, before: &[u16], after: &[u16]) {
+    let Some(field) = bytes.get_mut(sum.at..sum.at + 2) else { return };
     let old = u16::from_be_bytes([field[0], field[1]]);
     if sum.skips_zero && old == 0 {
         return;
@@ -183,6 +190,6 @@ fn update(packet: &mut Packet, sum: &Sum, before: &[u16], after: &[u16]) {
 /// Sets the byte at `at`, which the checksum of an IPv4 header at `header` covers, if there is one.
 pub(crate) fn set_byte(packet: &mut Packet, at: usize, value: u8, header: Option<usize>) {
     let place = Place { at, bytes: 1, shift: 0, keeps: 0, covered: Covered::Header };
-    let sums: Vec<Sum> = header.map(|start| Sum { at: start + 10, skips_zero: false }).into_iter().collect();
-    replace(packet, &place, value.into(), &sums);
+    let sum = header.map(|start| Sum { at: start + 10, skips_zero: false });
+    replace(&mut packet.bytes, &place, value.into(), &[sum]);
 }

@@ -55,8 +55,14 @@ impl FlowTable {
         self.index.search()
     }
 
-    fn in_slot(&self, slot: Slot) -> Option<&Flow> {
+    #[inline]
+    pub(crate) fn in_slot(&self, slot: Slot) -> Option<&Flow> {
         self.slots.get(slot as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn in_slot_mut(&mut self, slot: Slot) -> Option<&mut Flow> {
+        self.slots.get_mut(slot as usize)?.as_mut()
     }
 
     /// All flows, in the order in which they are tried.
@@ -76,7 +82,7 @@ impl FlowTable {
     }
 
     pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Flow> {
-        self.slots.get_mut(*self.order.get(&place)? as usize)?.as_mut()
+        self.in_slot_mut(*self.order.get(&place)?)
     }
 
     /// The flow with just this priority and match.
@@ -87,12 +93,19 @@ impl FlowTable {
 
     /// The first flow that a packet meets.
     pub fn lookup(&self, fields: &Fields) -> Option<&Flow> {
-        self.in_slot(self.index.find(&fields.0)?)
+        self.find(fields).map(|(_, flow)| flow)
+    }
+
+    /// The same, with its slot.
+    #[inline]
+    pub(crate) fn find(&self, fields: &Fields) -> Option<(Slot, &Flow)> {
+        let slot = self.index.find(&fields.0)?;
+        Some((slot, self.in_slot(slot)?))
     }
 
     /// The same, to count the packet.
     pub(crate) fn lookup_mut(&mut self, fields: &Fields) -> Option<&mut Flow> {
-        self.slots.get_mut(self.index.find(&fields.0)? as usize)?.as_mut()
+        self.in_slot_mut(self.index.find(&fields.0)?)
     }
 
     /// The same by definition, one flow after the other: what [`FlowTable::lookup`] is held against.

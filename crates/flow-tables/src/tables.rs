@@ -11,6 +11,7 @@ use weir_openflow::table::TableStats;
 
 use crate::fields::Key;
 use crate::flow::Flow;
+use crate::index::Slot;
 use crate::table::{FlowTable, Place};
 
 /// A flow's table and place.
@@ -62,6 +63,22 @@ impl Tables {
     /// A flow.
     pub fn flow(&self, (table, place): FlowId) -> Option<&Flow> {
         self.get(table)?.get(place)
+    }
+
+    /// A packet meets the flow of a slot.
+    #[inline]
+    pub(crate) fn meet(&mut self, table: u8, slot: Slot) -> Option<&mut Flow> {
+        let table = self.get_mut(table)?;
+        table.lookups += 1;
+        table.matched += 1;
+        table.in_slot_mut(slot)
+    }
+
+    /// A packet meets no flow of a table.
+    pub(crate) fn miss(&mut self, table: u8) {
+        if let Some(table) = self.get_mut(table) {
+            table.lookups += 1;
+        }
     }
 
     /// Which tables a request is about.
@@ -141,7 +158,7 @@ impl Tables {
             if (flow.cookie ^ change.cookie) & change.cookie_mask != 0 {
                 continue;
             }
-            flow.instructions.clone_from(&change.instructions);
+            flow.set_instructions(&change.instructions);
             if change.flags & flags::RESET_COUNTS != 0 {
                 flow.counted = Counted::default();
             }

@@ -4,10 +4,10 @@ use crate::packet::Packet;
 use crate::parse::{MPLS_TYPES, VLAN_TYPES, number};
 
 /// The least that a frame has, without its checksum (IEEE 802.3 section 4.2.3.3).
-const LEAST: usize = 60;
+pub(crate) const LEAST: usize = 60;
 
 /// Where the EtherType stands that follows the addresses.
-const FIRST_TYPE: usize = 12;
+pub(crate) const FIRST_TYPE: usize = 12;
 
 fn insert(packet: &mut Packet, at: usize, new: &[u8]) {
     packet.bytes.splice(at..at, new.iter().copied());
@@ -19,17 +19,25 @@ fn set_type(packet: &mut Packet, at: usize, kind: u16) {
     }
 }
 
-fn type_at(packet: &Packet, at: usize) -> Option<u16> {
-    number(&packet.bytes, at, 2).map(|kind| kind as u16)
+fn type_at(bytes: &[u8], at: usize) -> Option<u16> {
+    number(bytes, at, 2).map(|kind| kind as u16)
 }
 
-/// Puts a VLAN tag outside all others. Identifier and priority are those of the outer tag, or 0.
-pub(crate) fn push_vlan(packet: &mut Packet, kind: u16) {
-    let Some(first) = type_at(packet, FIRST_TYPE) else { return };
-    let tag = if VLAN_TYPES.contains(&first) { type_at(packet, FIRST_TYPE + 2) } else { None };
+/// The tag of an EtherType that is put outside all others of a frame. Identifier and priority are those of the outer tag, or 0.
+pub(crate) fn new_tag(bytes: &[u8], kind: u16) -> [u8; 4] {
+    let is_tagged = type_at(bytes, FIRST_TYPE).is_some_and(|first| VLAN_TYPES.contains(&first));
+    let tag = if is_tagged { type_at(bytes, FIRST_TYPE + 2) } else { None };
     // The bit between the two is not copied: it says something about addresses of Token Ring, or may be dropped first.
     let tag = tag.unwrap_or(0) & 0xefff;
-    insert(packet, FIRST_TYPE, &(u32::from(kind) << 16 | u32::from(tag)).to_be_bytes());
+    (u32::from(kind) << 16 | u32::from(tag)).to_be_bytes()
+}
+
+/// Puts a VLAN tag outside all others.
+pub(crate) fn push_vlan(packet: &mut Packet, kind: u16) {
+    if packet.bytes.len() >= FIRST_TYPE + 2 {
+        let tag = new_tag(&packet.bytes, kind);
+        insert(packet, FIRST_TYPE, &tag);
+    }
 }
 
 /// Takes four bytes out. A frame that was long enough stays so: it is padded with zeroes.
@@ -52,7 +60,7 @@ pub(crate) fn pop_vlan(packet: &mut Packet) {
 /// vSwitch reads it). Label, traffic class and TTL are those of the outer entry; without one, label and class are 0, and
 /// the TTL is that of IP, or 0.
 pub(crate) fn push_mpls(packet: &mut Packet, kind: u16) {
-    let Some(first) = type_at(packet, FIRST_TYPE) else { return };
+    let Some(first) = type_at(&packet.bytes, FIRST_TYPE) else { return };
     let outer = if MPLS_TYPES.contains(&first) { number(&packet.bytes, FIRST_TYPE + 2, 4) } else { None };
     let entry = match outer {
         Some(outer) => outer as u32 & !0x100,

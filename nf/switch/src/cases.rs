@@ -1,4 +1,4 @@
-//! What `weir bench cpp switch` measures: the interpreter that every packet takes, packet by packet.
+//! What `weir bench cpp switch` measures.
 
 use weir_flow_tables::agent::FailMode;
 use weir_openflow::flow::FlowMod;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_flow_tables::agent::Beside;
-use weir_flow_tables::{Packet, Why};
-use weir_packet::{Batch, Held, LaneId, Slot};
+use weir_flow_tables::{Fate, Frame, Packet, Why};
+use weir_packet::{Batch, HEADROOM, Held, LaneId, REACH, Slot};
 use weir_stage::{Declaration, Out, PortInfo, Stage};
 
 use crate::core::{Core, Shared};
@@ -87,6 +87,46 @@ pub(crate) struct Forward {
     ports: usize,
 }
 
+/// A packet that is changed where it lies.
+struct InPlace<'p>(&'p mut weir_packet::Packet);
+
+impl Frame for InPlace<'_> {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+
+    /// As much as where frames are copied: what is longer is dropped there, by name.
+    #[inline]
+    fn has_room(&self, back: usize, forward: usize) -> bool {
+        let packet = &self.0;
+        let (headroom, room) = (packet.headroom(), packet.room());
+        let longest = (headroom + room).saturating_sub(HEADROOM);
+        headroom >= back && packet.len() + back <= longest && room >= forward + REACH
+    }
+
+    #[inline]
+    fn prepend(&mut self, bytes: usize) {
+        // It goes: there is room.
+        let _ = self.0.prepend(bytes);
+    }
+
+    #[inline]
+    fn trim_front(&mut self, bytes: usize) {
+        let _ = self.0.trim_front(bytes);
+    }
+
+    #[inline]
+    fn lengthen(&mut self, length: usize) {
+        let _ = self.0.set_len(length);
+    }
+}
+
 /// Numbers of ports by their index.
 fn numbers(ports: &[PortInfo]) -> Vec<u32> {
     let most = ports.iter().map(|port| usize::from(port.index).saturating_add(1)).max().unwrap_or(0);
@@ -104,13 +144,13 @@ impl Forward {
         Forward { shared, numbers: numbers(ports), ports: ports.len() }
     }
 
-    /// Takes a batch through the tables, packet by packet, by the interpreter.
+    /// Takes a batch through the tables, packet by packet.
     #[inline(never)]
-    fn interpret(&self, batch: &mut Batch, out: &mut Out<'_>) {
+    fn take(&self, batch: &mut Batch, out: &mut Out<'_>) {
         let mut core = self.shared.core();
         let mut told = false;
         for slot in batch.slots() {
-            told |= self.one(&mut core, batch, slot, out);
+            told |= !self.forward(&mut core, batch, slot, out) && self.interpret(&mut core, batch, slot, out);
         }
         drop(core);
         if told {
@@ -118,8 +158,26 @@ impl Forward {
         }
     }
 
-    /// One packet. Whether a controller is told of it.
-    fn one(&self, core: &mut Core, batch: &mut Batch, slot: Slot, out: &mut Out<'_>) -> bool {
+    /// Takes one packet by the fast path, if that goes.
+    #[inline]
+    fn forward(&self, core: &mut Core, batch: &mut Batch, slot: Slot, out: &mut Out<'_>) -> bool {
+        let in_port = self.numbers.get(usize::from(batch.lanes.port[slot])).copied().unwrap_or(0);
+        let Some(packet) = batch.get_mut(slot).filter(|packet| packet.len() >= 14) else { return false };
+        match core.agent.forward(&mut InPlace(packet), in_port, out.now()) {
+            Some(Fate::Sent(port)) => match way_of(port, self.ports) {
+                Some(way) => out.answer_indexed(slot, way),
+                None => out.answer(slot, Exit::NoPort),
+            },
+            Some(Fate::Dropped(why)) => out.answer(slot, dropped(why)),
+            None => return false,
+        }
+        true
+    }
+
+    /// Takes one packet by the interpreter. Whether a controller is told of it.
+    #[cold]
+    #[inline(never)]
+    fn interpret(&self, core: &mut Core, batch: &mut Batch, slot: Slot, out: &mut Out<'_>) -> bool {
         let in_port = self.numbers.get(usize::from(batch.lanes.port[slot])).copied().unwrap_or(0);
         let Some(packet) = batch.get(slot) else { return false };
         if packet.len() < 14 {
@@ -195,7 +253,7 @@ impl Stage for Forward {
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
         self.shared.set_now(out.now());
-        self.interpret(batch, out);
+        self.take(batch, out);
     }
 }
 

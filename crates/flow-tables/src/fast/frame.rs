@@ -1,0 +1,119 @@
+//! A frame that is changed where it lies.
+
+use weir_wire::checksum;
+
+use super::program::Op;
+use crate::parse::{self, Layout};
+use crate::rewrite;
+use crate::tags::{self, FIRST_TYPE, LEAST};
+
+/// The bytes of a VLAN tag.
+pub(super) const TAG: usize = 4;
+
+/// A frame in a buffer.
+pub trait Frame {
+    /// Its bytes, from the destination address on.
+    fn bytes(&self) -> &[u8];
+
+    /// The same, to be changed.
+    fn bytes_mut(&mut self) -> &mut [u8];
+
+    /// Whether it may become longer in front by `back` bytes, and then, or instead, shorter by `forward` bytes.
+    fn has_room(&self, back: usize, forward: usize) -> bool;
+
+    /// Makes it longer in front. It [has room](Frame::has_room) for all that is asked for.
+    fn prepend(&mut self, bytes: usize);
+
+    /// Makes it shorter in front, as before.
+    fn trim_front(&mut self, bytes: usize);
+
+    /// Makes it as long as this, which is no more than it once was; what is added are zeroes.
+    fn lengthen(&mut self, length: usize);
+}
+
+/// Where things are in a frame, as it changes.
+pub(super) struct At {
+    /// Where IP begins, and whether it is of version 6.
+    ip: Option<(usize, bool)>,
+    tags: usize,
+}
+
+impl At {
+    pub(super) fn of(layout: &Layout) -> At {
+        At { ip: layout.ip.map(|ip| (ip.start, ip.is_v6)), tags: layout.tags }
+    }
+
+    /// Carries changes out.
+    #[inline]
+    pub(super) fn change(&mut self, frame: &mut impl Frame, ops: &[Op]) {
+        for op in ops {
+            match *op {
+                Op::EthDst(address) => write(frame, 0, address),
+                Op::EthSrc(address) => write(frame, 6, address),
+                Op::DecrementTtl => self.decrement_ttl(frame.bytes_mut()),
+                Op::PushVlan(kind) => self.push_vlan(frame, kind),
+                Op::PopVlan => self.pop_vlan(frame),
+                Op::Set(field, value) => {
+                    let (fields, layout) = parse::parse(frame.bytes());
+                    rewrite::set_in(frame.bytes_mut(), &fields, &layout, field, value);
+                }
+            }
+        }
+    }
+
+    fn decrement_ttl(&self, bytes: &mut [u8]) {
+        match self.ip {
+            Some((start, true)) => {
+                if let Some(limit) = bytes.get_mut(start + 7) {
+                    *limit = limit.wrapping_sub(1);
+                }
+            }
+            Some((start, false)) => {
+                let header = bytes.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<20>);
+                let Some(header) = header else { return };
+                // TTL and protocol are one word of the checksum (RFC 1624).
+                let before = u16::from_be_bytes([header[8], header[9]]);
+                let after = before.wrapping_sub(0x0100);
+                let sum = checksum::update(u16::from_be_bytes([header[10], header[11]]), before, after);
+                [header[8], header[9]] = after.to_be_bytes();
+                [header[10], header[11]] = sum.to_be_bytes();
+            }
+            None => {}
+        }
+    }
+
+    fn push_vlan(&mut self, frame: &mut impl Frame, kind: u16) {
+        let tag = tags::new_tag(frame.bytes(), kind);
+        frame.prepend(TAG);
+        let Some(start) = frame.bytes_mut().first_chunk_mut::<16>() else { return };
+        start.copy_within(4.., 0);
+        if let Some(place) = start.last_chunk_mut::<4>() {
+            *place = tag;
+        }
+        self.tags += 1;
+        self.ip = self.ip.map(|(start, is_v6)| (start + TAG, is_v6));
+    }
+
+    fn pop_vlan(&mut self, frame: &mut impl Frame) {
+        if self.tags == 0 {
+            return;
+        }
+        let before = frame.bytes().len();
+        if let Some(start) = frame.bytes_mut().first_chunk_mut::<16>() {
+            start.copy_within(..FIRST_TYPE, 4);
+        }
+        frame.trim_front(TAG);
+        if before >= LEAST && before - TAG < LEAST {
+            frame.lengthen(LEAST);
+        }
+        self.tags -= 1;
+        self.ip = self.ip.map(|(start, is_v6)| (start.saturating_sub(TAG), is_v6));
+    }
+}
+
+#[inline]
+fn write(frame: &mut impl Frame, at: usize, address: [u8; 6]) {
+    if let Some(place) = frame.bytes_mut().get_mut(at..at + 6) {
+        place.copy_from_slice(&address);
+    }
+}

@@ -1,0 +1,141 @@
+//! What a flow does, prepared: the actions that change a frame where it lies, and one way out.
+
+use weir_openflow::group::{Bucket, GroupKind};
+use weir_openflow::port::number;
+use weir_openflow::{Action, Field, Instruction};
+
+use crate::action_set::ActionSet;
+
+/// A change of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    EthDst([u8; 6]),
+    EthSrc([u8; 6]),
+    /// Any other field, with the checksums that cover it.
+    Set(Field, u128),
+    /// A tag of this EtherType.
+    PushVlan(u16),
+    PopVlan,
+    /// One off the TTL or hop limit of IP.
+    DecrementTtl,
+}
+
+/// Where a list of actions leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Nowhere,
+    Port(u32),
+    /// Back to where it came from.
+    InPort,
+    Group(u32),
+}
+
+/// A list of actions: changes, and then the way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct List {
+    pub(crate) ops: Box<[Op]>,
+    pub(crate) end: End,
+}
+
+/// The instructions of a flow (section 5.9).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) meter: Option<u32>,
+    pub(crate) applied: List,
+    pub(crate) clears: bool,
+    pub(crate) written: Option<List>,
+    /// Value and mask.
+    pub(crate) metadata: Option<(u64, u64)>,
+    pub(crate) next: Option<u8>,
+}
+
+impl Program {
+    /// What these instructions do; nothing if that takes the interpreter.
+    pub(crate) fn of(instructions: &[Instruction]) -> Option<Program> {
+        let nothing = List { ops: Box::default(), end: End::Nowhere };
+        let mut program =
+            Program { meter: None, applied: nothing, clears: false, written: None, metadata: None, next: None };
+        for instruction in instructions {
+            match instruction {
+                Instruction::Meter(meter) => program.meter = Some(*meter),
+                Instruction::ApplyActions(actions) => program.applied = List::of(actions)?,
+                Instruction::ClearActions => program.clears = true,
+                Instruction::WriteActions(actions) => {
+                    program.written = Some(List::of(&ActionSet::of(actions).in_order())?);
+                }
+                Instruction::WriteMetadata { metadata, mask } => program.metadata = Some((*metadata, *mask)),
+                Instruction::GotoTable(next) => program.next = Some(*next),
+                Instruction::Experimenter { .. } => return None,
+            }
+        }
+        Some(program)
+    }
+}
+
+impl List {
+    /// What these actions do one after the other; nothing if that takes the interpreter: more than one way out, changes behind it, and what
+    /// has no [`Op`].
+    fn of(actions: &[Action]) -> Option<List> {
+        let (mut ops, mut end) = (Vec::new(), End::Nowhere);
+        for action in actions {
+            if end != End::Nowhere {
+                return None;
+            }
+            match action {
+                // Ports have no queues.
+                Action::SetQueue(_) => {}
+                Action::Output { port: number::IN_PORT, .. } => end = End::InPort,
+                Action::Output { port, .. } if *port <= number::MAX => end = End::Port(*port),
+                Action::Group(group) => end = End::Group(*group),
+                other => ops.push(Op::of(other)?),
+            }
+        }
+        Some(List { ops: ops.into_boxed_slice(), end })
+    }
+
+    /// What a group does that has one bucket, whatever becomes of ports.
+    pub(crate) fn of_group(kind: GroupKind, buckets: &[Bucket]) -> Option<List> {
+        match (kind, buckets) {
+            (GroupKind::Indirect, [only]) => List::of(&ActionSet::of(&only.actions).in_order()),
+            _ => None,
+        }
+    }
+}
+
+impl Op {
+    fn of(action: &Action) -> Option<Op> {
+        Some(match action {
+            Action::PushVlan(kind) => Op::PushVlan(*kind),
+            Action::PopVlan => Op::PopVlan,
+            Action::DecNwTtl => Op::DecrementTtl,
+            Action::SetField(oxm) => match oxm.field {
+                Field::EthDst => Op::EthDst(address(oxm.value)),
+                Field::EthSrc => Op::EthSrc(address(oxm.value)),
+                field if may_set(field) => Op::Set(field, oxm.value),
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// Whether the field can be set, and no other field becomes another one by it. So not the types of what follows.
+const fn may_set(field: Field) -> bool {
+    !matches!(
+        field,
+        Field::EthType
+            | Field::IpProto
+            | Field::Icmpv6Type
+            | Field::MplsBos
+            | Field::PbbIsid
+            | Field::TunnelId
+            | Field::Ipv6NdTarget
+            | Field::Ipv6NdSll
+            | Field::Ipv6NdTll
+    ) && field.is_settable()
+}
+
+fn address(value: u128) -> [u8; 6] {
+    let [_, _, address @ ..] = (value as u64).to_be_bytes();
+    address
+}

@@ -1,0 +1,349 @@
+//! The fast path against the definition: the same frames leave, for the same reasons none does, and everything has counted the same.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use proptest::prelude::*;
+use weir_flow_tables::{Fate, Frame, Identity, Outcome, Packet, Switch};
+use weir_openflow::flow::FlowMod;
+use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
+use weir_openflow::meter::{Band, BandKind, MeterCommand, MeterMod, flags};
+use weir_openflow::port::{Port, number};
+use weir_openflow::{Action, Field, Instruction, Match, Oxm, Reply, Request};
+
+const TABLES: u8 = 3;
+const PORTS: u32 = 4;
+
+/// A frame with room in front.
+#[derive(Clone, Debug)]
+struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Buffer {
+    fn new(frame: &[u8], headroom: usize) -> Buffer {
+        Buffer { bytes: [&vec![0xee; headroom], frame].concat(), start: headroom }
+    }
+}
+
+impl Frame for Buffer {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..]
+    }
+
+    fn has_room(&self, back: usize, _: usize) -> bool {
+        self.start >= back
+    }
+
+    fn prepend(&mut self, bytes: usize) {
+        self.start -= bytes;
+    }
+
+    fn trim_front(&mut self, bytes: usize) {
+        self.start += bytes;
+    }
+
+    fn lengthen(&mut self, length: usize) {
+        self.bytes.resize(self.start + length, 0);
+    }
+}
+
+fn out(port: u32) -> Action {
+    Action::Output { port, max_len: 0 }
+}
+
+fn set(field: Field, value: u128) -> Action {
+    Action::SetField(Oxm::exact(field, value & field.ones()))
+}
+
+fn change() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        2 => (0_u128..4).prop_map(|last| set(Field::EthDst, 0x0200_0000_0000 | last)),
+        2 => (0_u128..4).prop_map(|last| set(Field::EthSrc, last)),
+        2 => Just(Action::DecNwTtl),
+        2 => Just(Action::PushVlan(0x8100)),
+        1 => Just(Action::PushVlan(0x88a8)),
+        2 => Just(Action::PopVlan),
+        2 => (0_u128..4).prop_map(|vid| set(Field::VlanVid, 0x1000 | vid)),
+        1 => (0_u128..8).prop_map(|pcp| set(Field::VlanPcp, pcp)),
+        1 => any::<u32>().prop_map(|address| set(Field::Ipv4Dst, address.into())),
+        1 => any::<u32>().prop_map(|address| set(Field::Ipv4Src, address.into())),
+        1 => any::<u128>().prop_map(|address| set(Field::Ipv6Dst, address)),
+        1 => any::<u16>().prop_map(|port| set(Field::UdpDst, port.into())),
+        1 => any::<u16>().prop_map(|port| set(Field::TcpSrc, port.into())),
+        1 => (0_u128..64).prop_map(|dscp| set(Field::IpDscp, dscp)),
+        1 => Just(Action::SetQueue(3)),
+        // What the fast path has no part in.
+        1 => Just(Action::PushMpls(0x8847)),
+        1 => Just(Action::SetNwTtl(9)),
+        1 => Just(set(Field::IpProto, 17)),
+    ]
+}
+
+fn way_out() -> impl Strategy<Value = Action> {
+    prop::sample::select(vec![
+        out(1),
+        out(2),
+        out(3),
+        out(4),
+        out(5),
+        out(number::IN_PORT),
+        out(number::FLOOD),
+        out(number::CONTROLLER),
+        Action::Group(1),
+        Action::Group(2),
+        Action::Group(3),
+    ])
+}
+
+fn actions() -> impl Strategy<Value = Vec<Action>> {
+    let some = |most| proptest::collection::vec(change(), 0..most);
+    (some(4), prop::option::of(way_out()), some(2), 0..8).prop_map(|(mut all, way_out, behind, choice)| {
+        all.extend(way_out);
+        if choice == 0 {
+            all.extend(behind);
+        }
+        all
+    })
+}
+
+fn instructions(table: u8) -> impl Strategy<Value = Vec<Instruction>> {
+    let (metadata, meter) = (prop::option::of((0_u64..4, 0_u64..4)), prop::option::weighted(0.3, 1_u32..3));
+    let lists = (actions(), prop::option::weighted(0.4, actions()));
+    (lists, metadata, table + 1..=TABLES, any::<bool>(), meter).prop_map(
+        |((applied, written), metadata, next, clear, meter)| {
+            let mut all = vec![Instruction::ApplyActions(applied)];
+            all.extend(written.map(Instruction::WriteActions));
+            all.extend(metadata.map(|(metadata, mask)| Instruction::WriteMetadata { metadata, mask }));
+            all.extend(clear.then_some(Instruction::ClearActions));
+            all.extend((next < TABLES).then_some(Instruction::GotoTable(next)));
+            all.extend(meter.map(Instruction::Meter));
+            all
+        },
+    )
+}
+
+fn fields() -> impl Strategy<Value = Vec<Oxm>> {
+    prop_oneof![
+        3 => Just(vec![]),
+        1 => (1_u32..=PORTS).prop_map(|port| vec![Oxm::exact(Field::InPort, port.into())]),
+        2 => (0_u128..4).prop_map(|last| vec![Oxm::masked(Field::EthSrc, last, 3)]),
+        2 => (0_u128..4).prop_map(|last| vec![Oxm::masked(Field::EthDst, last, 3)]),
+        2 => Just(vec![Oxm::exact(Field::EthType, 0x0800), Oxm::masked(Field::Ipv4Dst, 0x0a00_0000, 0xff00_0000)]),
+        1 => Just(vec![Oxm::exact(Field::EthType, 0x0800), Oxm::masked(Field::Ipv4Src, 0, 0x8000_0000)]),
+        1 => Just(vec![Oxm::exact(Field::EthType, 0x86dd), Oxm::masked(Field::Ipv6Dst, 0, 1)]),
+        1 => Just(vec![Oxm::exact(Field::EthType, 0x0800), Oxm::exact(Field::IpProto, 17), Oxm::exact(Field::UdpDst, 53)]),
+        1 => Just(vec![Oxm::exact(Field::EthType, 0x0800), Oxm::exact(Field::IpDscp, 0)]),
+        2 => (0_u128..4).prop_map(|value| vec![Oxm::masked(Field::Metadata, value, 3)]),
+        1 => Just(vec![Oxm::masked(Field::VlanVid, 0x1000, 0x1000)]),
+        1 => (0_u128..4).prop_map(|vid| vec![Oxm::exact(Field::VlanVid, 0x1000 | vid)]),
+        1 => Just(vec![Oxm::exact(Field::VlanVid, 0)]),
+        1 => Just(vec![Oxm::exact(Field::VlanVid, 0x1001), Oxm::exact(Field::VlanPcp, 0)]),
+    ]
+}
+
+fn flows() -> impl Strategy<Value = Vec<FlowMod>> {
+    let one = (0..TABLES, 0_u16..4, fields()).prop_flat_map(|(table, priority, fields)| {
+        instructions(table)
+            .prop_map(move |made| FlowMod::add(table, priority, Match::new(fields.clone()).unwrap(), made))
+    });
+    proptest::collection::vec(one, 1..24)
+}
+
+/// A frame of IPv4 or IPv6 with UDP or TCP, or of neither, behind up to two tags; it may break off.
+fn frame() -> impl Strategy<Value = Vec<u8>> {
+    let kind = prop::sample::select(vec![4_u8, 4, 4, 6, 0]);
+    let tags = prop::sample::select(vec![vec![], vec![], vec![1_u8], vec![0], vec![2, 1]]);
+    let rest =
+        (any::<bool>(), prop::sample::select(vec![0_u8, 1, 2, 64]), prop::sample::select(vec![0_u8, 10]), 0_u8..4);
+    (kind, tags, rest, 0_u8..4, prop::option::weighted(0.1, 14_usize..80)).prop_map(
+        |(kind, tags, (udp, ttl, net, source), destination, breaks_off)| {
+            let mut frame = vec![2, 0, 0, 0, 0, destination, 0, 0, 0, 0, 0, source];
+            for tag in tags {
+                frame.extend([0x81, 0x00, 0x00, tag]);
+            }
+            let protocol = if udp { 17 } else { 6 };
+            match kind {
+                4 => {
+                    frame.extend([8, 0, 0x45, 0, 0, 48, 0, 0, 0, 0, ttl, protocol, 0x12, 0x34]);
+                    frame.extend([192, 0, 2, 1, net, 0, 0, destination]);
+                }
+                6 => {
+                    frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 28, protocol, ttl]);
+                    frame.extend([&[0x20; 16][..], &[net; 16]].concat());
+                }
+                _ => frame.extend([0x88, 0xb5]),
+            }
+            frame.extend([0, 53, 0, 53, 0, 28, source, 0x77]);
+            frame.extend([0x5a; 20]);
+            frame.truncate(breaks_off.unwrap_or(usize::MAX));
+            frame
+        },
+    )
+}
+
+fn groups() -> [GroupMod; 3] {
+    let bucket = |actions, weight| Bucket { weight, watch_port: group::ANY, watch_group: group::ANY, actions };
+    let add = |group, kind, buckets| GroupMod { command: GroupCommand::Add, kind, group, buckets };
+    [
+        add(1, GroupKind::Indirect, vec![bucket(vec![out(3), Action::DecNwTtl, set(Field::EthDst, 7)], 0)]),
+        add(2, GroupKind::Indirect, vec![bucket(vec![Action::Group(1), Action::PushVlan(0x8100)], 0)]),
+        add(3, GroupKind::Select, vec![bucket(vec![out(1)], 1), bucket(vec![out(4)], 2)]),
+    ]
+}
+
+fn meters() -> [MeterMod; 2] {
+    let band = |kind| Band { kind, rate: 3, burst: 4 };
+    let add = |meter, kind| MeterMod {
+        command: MeterCommand::Add,
+        flags: flags::PKTPS | flags::BURST,
+        meter,
+        bands: vec![band(kind)],
+    };
+    [add(1, BandKind::Drop), add(2, BandKind::DscpRemark(1))]
+}
+
+fn switch(flows: &[FlowMod]) -> Switch {
+    let mut switch = Switch::new(Identity { tables: TABLES, ..Identity::default() });
+    for number in 1..=PORTS {
+        let state = if number == 4 { weir_openflow::port::state::LINK_DOWN } else { 0 };
+        switch.set_port(Port { number, state, ..Port::default() }, 0);
+    }
+    groups().iter().for_each(|group| drop(switch.group_mod(group, 0).unwrap()));
+    meters().iter().for_each(|meter| drop(switch.meter_mod(meter, 0).unwrap()));
+    for flow in flows {
+        // Some make no sense: they are refused.
+        let _ = switch.flow_mod(flow, 0);
+    }
+    switch
+}
+
+/// All that counts.
+fn counted(switch: &Switch, now: u64) -> Vec<Reply> {
+    let flows = weir_openflow::flow::FlowQuery {
+        table: weir_openflow::flow::ALL_TABLES,
+        out_port: number::ANY,
+        out_group: group::ANY,
+        cookie: 0,
+        cookie_mask: 0,
+        matches: Match::default(),
+    };
+    let meters = weir_openflow::meter::ALL;
+    [
+        Request::Flow(flows),
+        Request::Table,
+        Request::PortStats(number::ANY),
+        Request::Group(group::ALL),
+        Request::Meter(meters),
+    ]
+    .iter()
+    .map(|request| switch.reply(request, now).unwrap())
+    .collect()
+}
+
+/// Takes a frame by the fast path where that goes; what became of it, and whether it did.
+fn forward(
+    switch: &mut Switch,
+    port: u32,
+    bytes: &[u8],
+    now: u64,
+) -> Option<Result<(u32, Vec<u8>), weir_flow_tables::Why>> {
+    let before = format!("{switch:?}");
+    // Room for two tags.
+    let mut buffer = Buffer::new(bytes, 8);
+    let fate = switch.forward(&mut buffer, port, now);
+    if fate.is_none() {
+        assert_eq!(format!("{switch:?}"), before, "it gave up, and changed something");
+        assert_eq!(buffer.bytes(), bytes);
+    }
+    fate.map(|fate| match fate {
+        Fate::Sent(port) => Ok((port, buffer.bytes().to_vec())),
+        Fate::Dropped(why) => Err(why),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn the_fast_path_does_what_the_definition_does(
+        flows in flows(),
+        packets in proptest::collection::vec((1..=PORTS, frame()), 1..20),
+    ) {
+        let (mut fast, mut definition) = (switch(&flows), switch(&flows));
+        for ((port, bytes), now) in packets.iter().zip((0..).step_by(50_000_000)) {
+            let Some(became) = forward(&mut fast, *port, bytes, now) else {
+                // Both the same way from here on: they stay in step.
+                prop_assert_eq!(
+                    fast.judge(Packet::new(*port, bytes.clone()), now),
+                    definition.judge(Packet::new(*port, bytes.clone()), now)
+                );
+                continue;
+            };
+            let verdict = definition.judge(Packet::new(*port, bytes.clone()), now);
+            let wanted = match verdict.outcomes.as_slice() {
+                [] => Err(verdict.why),
+                [Outcome::Sent { port, bytes, .. }] => Ok((*port, bytes.clone())),
+                more => panic!("{more:?}"),
+            };
+            prop_assert_eq!(became, wanted);
+            prop_assert_eq!(counted(&fast, now), counted(&definition, now));
+        }
+    }
+}
+
+/// What a network is made of does not take the interpreter.
+#[test]
+fn common_flows_go_by_the_fast_path() {
+    let matched = |fields: Vec<Oxm>| Match::new(fields).unwrap();
+    let route = vec![Action::DecNwTtl, set(Field::EthSrc, 2), set(Field::EthDst, 3), out(2)];
+    let to_ten = vec![Oxm::exact(Field::EthType, 0x0800), Oxm::masked(Field::Ipv4Dst, 0x0a00_0000, 0xff00_0000)];
+    let tagged = vec![Oxm::masked(Field::VlanVid, 0x1001, 0x1fff)];
+    let flows = [
+        FlowMod::add(0, 2, matched(to_ten), vec![Instruction::ApplyActions(route)]),
+        FlowMod::add(
+            0,
+            3,
+            matched(tagged),
+            vec![
+                Instruction::ApplyActions(vec![Action::PopVlan]),
+                Instruction::WriteMetadata { metadata: 1, mask: 1 },
+                Instruction::GotoTable(1),
+            ],
+        ),
+        FlowMod::add(
+            1,
+            1,
+            matched(vec![Oxm::masked(Field::Metadata, 1, 1)]),
+            vec![Instruction::WriteActions(vec![Action::Group(1)])],
+        ),
+        FlowMod::add(
+            0,
+            1,
+            matched(vec![Oxm::exact(Field::InPort, 2)]),
+            vec![Instruction::ApplyActions(vec![Action::PushVlan(0x8100), set(Field::VlanVid, 0x1005), out(1)])],
+        ),
+    ];
+    let mut switch = switch(&flows);
+    let mut ends = Vec::new();
+    let ip = |to: u8| {
+        [
+            &[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 9, 17, 0, 0, 1, 1, 1, 1, to][..],
+            &[0; 29],
+        ]
+        .concat()
+    };
+    let mut tagged = ip(11);
+    tagged.splice(12..12, [0x81, 0, 0, 1]);
+    for (port, frame) in [(1, ip(10)), (1, tagged), (2, ip(11)), (1, ip(11))] {
+        ends.push(
+            forward(&mut switch, port, &frame, 0).expect("no interpreter").map(|(port, bytes)| (port, bytes.len())),
+        );
+    }
+    let miss = weir_flow_tables::Why::Miss;
+    assert_eq!(ends, [Ok((2, 60)), Ok((3, 60)), Ok((1, 64)), Err(miss)]);
+}
