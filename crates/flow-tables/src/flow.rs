@@ -72,6 +72,11 @@ impl Flow {
         self.last_used = self.last_used.max(now);
     }
 
+    /// Whether its instructions are such that the fast path carries them out; groups and ports that they lead to may still take the interpreter.
+    pub fn is_prepared(&self) -> bool {
+        self.program.is_some()
+    }
+
     /// Whether it is the table-miss flow (section 5.4): it matches all, with the lowest priority.
     pub fn is_miss(&self) -> bool {
         self.priority == 0 && self.key.is_all()

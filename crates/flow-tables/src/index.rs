@@ -3,17 +3,23 @@
 //! Flows that ask for the same bits of the same fields stand in one *tuple*: a hash table over just those bits. A packet is looked up in one
 //! tuple after the other, those with the highest priority first, until no tuple that is left has a flow that would go before the one found
 //! (tuple space search: Srinivasan, Suri and Varghese, SIGCOMM 1999). So a table of one mask costs one look-up, however many flows it has, and
-//! one of prefixes as many as there are lengths. A few flows are simply tried in their order: that costs less than hashing.
+//! one of prefixes as many as there are lengths, if there are few of them. A few flows are simply tried in their order: that costs less than
+//! hashing. Many [`prefixes`] of one field are looked up at once, and the tuples of other flows beside them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt;
+
+use weir_openflow::Field;
 
 use crate::fields::Key;
 use crate::table::Place;
 use crate::words::{self, WORDS, Words, presence};
 
+mod prefixes;
 mod tuple;
 
+use prefixes::{LEAST_LENGTHS, Prefixes};
 use tuple::Tuple;
 
 /// Up to so many flows are tried one after the other.
@@ -60,25 +66,54 @@ pub enum Search {
     Exact,
     /// In so many hash tables at most, one for each choice of bits that flows ask for.
     Masks(usize),
+    /// The longest prefix of this field, and so many hash tables for flows that are something else.
+    Prefixes(Field, usize),
 }
 
+impl fmt::Display for Search {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Search::OneByOne => f.write_str("one by one"),
+            Search::Exact => f.write_str("hash table"),
+            Search::Masks(tables) => write!(f, "{tables} hash tables"),
+            Search::Prefixes(field, 0) => write!(f, "longest prefix of {}", field.name()),
+            Search::Prefixes(field, 1) => write!(f, "longest prefix of {}, and a hash table", field.name()),
+            Search::Prefixes(field, tables) => {
+                write!(f, "longest prefix of {}, and {tables} hash tables", field.name())
+            }
+        }
+    }
+}
+
+/// With fewer flows prefixes are not worth it.
+const LEAST_PREFIXES: usize = 64;
+
 /// The flows of a table, as they are looked up.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Index {
-    /// Those with the highest priority first.
+    /// All flows, in tuples. Those with the highest priority first.
     tuples: Vec<Tuple>,
     /// The first flows in the order in which they are tried, with what they ask for: all, while there are few.
     few: Vec<(Place, Slot, Vec<Term>)>,
     flows: usize,
+    /// Those that are prefixes, if there are many.
+    prefixes: Option<Box<Prefixes>>,
+    /// The highest priority of flows that are not among them.
+    beside: u16,
+    /// With so many flows it is seen whether there are many prefixes. It is put off where there are not: then it costs little for each flow.
+    seek_prefixes_at: usize,
 }
 
 impl Index {
     /// How flows are found.
     pub(crate) fn search(&self) -> Search {
-        match self.tuples.len() {
+        match (&self.prefixes, self.tuples.len()) {
             _ if self.flows <= FEW => Search::OneByOne,
-            0 | 1 => Search::Exact,
-            tuples => Search::Masks(tuples),
+            (Some(prefixes), _) => {
+                Search::Prefixes(prefixes.field, self.tuples.iter().filter(|tuple| !tuple.is_prefixes).count())
+            }
+            (None, 0 | 1) => Search::Exact,
+            (None, tuples) => Search::Masks(tuples),
         }
     }
 
@@ -89,11 +124,20 @@ impl Index {
             return self.few.iter().find(|(_, _, terms)| meets(terms, words)).map(|(_, slot, _)| *slot);
         }
         let mut found: Option<(Place, Slot)> = None;
+        if let Some(prefixes) = &self.prefixes
+            && let Some(slot) = prefixes.find(words)
+        {
+            if prefixes.lowest > self.beside {
+                return Some(slot);
+            }
+            found = prefixes.place(slot).map(|place| (place, slot));
+        }
         for tuple in &self.tuples {
             if found.is_some_and(|(place, _)| place.priority() > tuple.highest()) {
                 break;
             }
-            if let Some(other) = tuple.find(words)
+            if !tuple.is_prefixes
+                && let Some(other) = tuple.find(words)
                 && found.is_none_or(|(place, _)| other.0 < place)
             {
                 found = Some(other);
@@ -105,10 +149,20 @@ impl Index {
     /// Adds a flow.
     pub(crate) fn insert(&mut self, key: &Key, place: Place, slot: Slot) {
         let terms = terms(key);
+        let shape = || terms.iter().map(|term| (term.word, term.mask));
+        let is_prefix = self.prefixes.as_ref().is_some_and(|prefixes| prefixes.has_shape(shape()));
+        if let Some(prefixes) = &mut self.prefixes
+            && is_prefix
+            && prefixes.insert(&terms, place, slot).is_err()
+        {
+            self.give_prefixes_up();
+        }
         let at = match self.tuples.iter().position(|tuple| tuple.has_shape(&terms)) {
             Some(at) => at,
             None => {
-                self.tuples.push(Tuple::of(&terms));
+                let mut tuple = Tuple::of(&terms);
+                tuple.is_prefixes = is_prefix && self.prefixes.is_some();
+                self.tuples.push(tuple);
                 self.tuples.len() - 1
             }
         };
@@ -129,24 +183,59 @@ impl Index {
     pub(crate) fn remove<'k>(&mut self, key: &Key, place: Place, left: impl Iterator<Item = (Place, Slot, &'k Key)>) {
         let terms = terms(key);
         let Some(at) = self.tuples.iter().position(|tuple| tuple.has_shape(&terms)) else { return };
-        let is_empty = self.tuples.get_mut(at).is_some_and(|tuple| {
-            tuple.remove(&terms, place);
-            tuple.is_empty()
-        });
+        let Some(tuple) = self.tuples.get_mut(at) else { return };
+        tuple.remove(&terms, place);
+        let (is_prefix, is_empty) = (tuple.is_prefixes, tuple.len() == 0);
         if is_empty {
             self.tuples.remove(at);
         }
+        if let Some(prefixes) = &mut self.prefixes
+            && is_prefix
+            && prefixes.remove(&terms, place).is_err()
+        {
+            self.give_prefixes_up();
+        }
         self.flows -= 1;
+        if self.flows < LEAST_PREFIXES / 2 {
+            // A flow more or less does not change it back and forth.
+            self.give_prefixes_up();
+        }
         self.settle();
         if self.flows <= FEW {
             self.few = left.map(|(place, slot, key)| (place, slot, self::terms(key))).collect();
         }
     }
 
-    /// Brings tuples in their order.
+    fn give_prefixes_up(&mut self) {
+        self.prefixes = None;
+        self.seek_prefixes_at = (2 * self.flows).max(LEAST_PREFIXES);
+        self.tuples.iter_mut().for_each(|tuple| tuple.is_prefixes = false);
+    }
+
+    /// Brings tuples in their order, and sees whether flows are prefixes.
     fn settle(&mut self) {
         // They are nearly always in order already, which costs one pass.
         self.tuples.sort_by_key(|tuple| Reverse(tuple.highest()));
+        if self.prefixes.is_none() && self.flows >= self.seek_prefixes_at.max(LEAST_PREFIXES) {
+            if self.tuples.len() >= LEAST_LENGTHS {
+                self.prefixes = Prefixes::of(&mut self.tuples).map(Box::new);
+            }
+            self.seek_prefixes_at = 2 * self.flows;
+        }
+        let beside = self.tuples.iter().find(|tuple| !tuple.is_prefixes);
+        self.beside = beside.map_or(0, Tuple::highest);
+    }
+}
+
+impl Clone for Index {
+    /// The same flows; whether they are prefixes is seen again.
+    fn clone(&self) -> Index {
+        let mut index =
+            Index { tuples: self.tuples.clone(), few: self.few.clone(), flows: self.flows, ..Index::default() };
+        index.give_prefixes_up();
+        index.seek_prefixes_at = 0;
+        index.settle();
+        index
     }
 }
 
@@ -166,6 +255,11 @@ impl Priorities {
                 self.0.remove(&priority);
             }
         }
+    }
+
+    /// The lowest and the highest, if there is one.
+    fn range(&self) -> Option<(u16, u16)> {
+        Some((*self.0.first_key_value()?.0, *self.0.last_key_value()?.0))
     }
 
     fn highest(&self) -> u16 {

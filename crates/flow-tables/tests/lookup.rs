@@ -130,6 +130,73 @@ proptest! {
     }
 }
 
+/// A change of a table of routes: most have the priority of their length, few another one, and some flows are no routes at all.
+#[derive(Clone, Debug)]
+enum Routing {
+    Route { address: u32, length: u32, priority: Option<u16>, tag: bool },
+    Other(u16, Match),
+    Gone(prop::sample::Index),
+}
+
+fn routing() -> impl Strategy<Value = Vec<Routing>> {
+    // Few bits differ, so that prefixes nest.
+    let address = (0_u32..16, 0_u32..8).prop_map(|(high, low)| high << 28 | (high & 3) << 14 | low << 6 | low);
+    let priority = prop::option::weighted(0.01, 0_u16..40);
+    let route = (address, 1_u32..=32, priority, prop::bool::weighted(0.005))
+        .prop_map(|(address, length, priority, tag)| Routing::Route { address, length, priority, tag });
+    let change = prop_oneof![
+        40 => route,
+        1 => (prop::sample::select(vec![0_u16, 0, 0, 20, 50]), matches()).prop_map(|(priority, matches)| Routing::Other(priority, matches)),
+        8 => any::<prop::sample::Index>().prop_map(Routing::Gone),
+    ];
+    proptest::collection::vec(change, 50..250)
+}
+
+fn route_of(address: u32, length: u32, priority: Option<u16>, tag: bool) -> FlowMod {
+    let mask = !(u32::MAX.checked_shr(length).unwrap_or(0));
+    let mut fields =
+        vec![Oxm::exact(Field::EthType, 0x0800), Oxm::masked(Field::Ipv4Dst, (address & mask).into(), mask.into())];
+    if tag {
+        fields.insert(0, Oxm::exact(Field::VlanVid, 0));
+    }
+    FlowMod::add(0, priority.unwrap_or(length as u16), Match::new(fields).unwrap(), Vec::new())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn the_flow_that_is_found_among_routes_is_the_first_that_matches(changes in routing()) {
+        let mut switch = Switch::new(Identity::default());
+        for (change, cookie) in changes.into_iter().zip(1..) {
+            let mut near = (cookie as u32).wrapping_mul(0x2400_4041);
+            match change {
+                Routing::Route { address, length, priority, tag } => {
+                    near = address;
+                    let add = route_of(address, length, priority, tag);
+                    switch.flow_mod(&FlowMod { cookie, ..add }, 0).unwrap();
+                }
+                Routing::Other(priority, matches) => carry_out(&mut switch, Change::Add(priority, matches), cookie),
+                Routing::Gone(which) => carry_out(&mut switch, Change::Remove(which), cookie),
+            }
+            let table = switch.tables.get(0).unwrap();
+            for bit in 0..32 {
+                let mut packet = destined(near ^ 1 << bit);
+                packet.set(Field::VlanVid, u128::from(cookie & 1) << 12);
+                let found = table.lookup(&packet).map(|flow| flow.cookie);
+                prop_assert_eq!(found, table.lookup_by_definition(&packet).map(|flow| flow.cookie));
+            }
+        }
+        // A copy finds the same.
+        let (table, copy) = (switch.tables.get(0).unwrap(), switch.clone());
+        for high in 0..64_u32 {
+            let packet = destined(high << 26 | (high & 3) << 14);
+            let found = copy.tables.get(0).unwrap().lookup(&packet).map(|flow| flow.cookie);
+            prop_assert_eq!(found, table.lookup_by_definition(&packet).map(|flow| flow.cookie));
+        }
+    }
+}
+
 /// A table with a route for each of some prefixes, longer ones first, and a flow for misses.
 fn routes(switch: &mut Switch, prefixes: impl Iterator<Item = (u32, u32)>) {
     for (address, length) in prefixes {
@@ -155,7 +222,7 @@ fn a_large_table_of_prefixes_is_searched_by_length() {
     let spread = |number: u32| number.wrapping_mul(0x9e37_79b9);
     routes(&mut switch, (0..PREFIXES).map(|number| (spread(number), 8 + number % 25)));
     let table = switch.tables.get(0).unwrap();
-    assert_eq!(table.search(), Search::Masks(25));
+    assert_eq!(table.search(), Search::Prefixes(Field::Ipv4Dst, 0));
     // The longest of all prefixes of an address: each length is asked for in a set.
     let all: std::collections::HashSet<u64> = table.iter().map(|(_, flow)| flow.cookie).collect();
     for number in 0..200_000_u32 {
@@ -180,6 +247,10 @@ fn the_search_follows_the_flows() {
     assert_eq!(search(&switch), Search::Exact);
     routes(&mut switch, [(1 << 8 | 1, 32)].into_iter());
     assert_eq!(search(&switch), Search::Masks(2));
+    routes(&mut switch, (0..2_000).map(|number| (number << 12, 20)));
+    assert_eq!(search(&switch), Search::Prefixes(Field::Ipv4Dst, 0));
+    carry_out(&mut switch, Change::Add(0, Match::new(vec![]).unwrap()), 0);
+    assert_eq!(search(&switch), Search::Prefixes(Field::Ipv4Dst, 1));
     assert_eq!(switch.tables.get(0).unwrap().lookup(&destined(1 << 8 | 1)).unwrap().priority, 32);
     let all = Match::new(vec![]).unwrap();
     carry_out(&mut switch, Change::Clear(all), 0);

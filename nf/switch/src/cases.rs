@@ -1,44 +1,253 @@
-//! What `weir bench cpp switch` measures.
+//! What `weir bench cpp switch` measures: tables as they are known from other switches' measurements, and the pipeline of the access router of the
+//! UNIFY project (deliverable D5.4, 2015): a table that leads on, one of 410,000 prefixes, and a group for each next hop.
 
+use std::net::Ipv4Addr;
+
+use weir_flow_tables::Switch;
 use weir_flow_tables::agent::FailMode;
 use weir_openflow::flow::FlowMod;
-use weir_openflow::{Action, Field, Instruction, Match, Oxm};
-use weir_stage::case::Traffic;
-use weir_stage::{Case, Instance, PortInfo};
+use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
+use weir_openflow::oxm::VLAN_PRESENT;
+use weir_openflow::{Action, Error, Field, Instruction, Match, Oxm};
+use weir_stage::case::{HEADER, Prepare, Traffic};
+use weir_stage::{Case, Instance, Random};
+use weir_wire::build::UdpFrame;
+use weir_wire::{Ethernet, Ipv4, MacAddr, View, validity};
 
 use crate::function::Running;
+
+/// Frames in a round of the cases with random packets.
+const FRAMES: u64 = 1_000_000;
+
+/// Next hops of the paper's router.
+const NEXT_HOPS: u32 = 194;
+
+/// The station that everything is sent on to; those of next hops have the numbers behind it.
+const NEXT: u64 = 0x0200_0001_0000;
+
+/// The VLAN of the case with tags.
+const VLAN: u16 = 10;
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
     vec![
-        case::<0>("port-to-port", "64-byte UDP packets from port to port, by one flow"),
-        case::<100>("rules-100", "the same behind 100 flows of a higher priority that do not match"),
+        case("port-to-port", "64-byte UDP packets from port to port, by one flow", |i, _, _| port_to_port(i)),
+        case(
+            "prefix-1",
+            "one prefix: new addresses, one off the TTL; packets of one sender to one address",
+            |i, _, _| prefixes(i, &[(10 << 24, 8)], 1),
+        ),
+        case("prefix-1k", "the same, packets to 1,000 addresses", |i, _, _| prefixes(i, &[(10 << 24, 8)], 1_000)),
+        case("prefix-100k", "the same, packets to 100,000 addresses", |i, _, _| prefixes(i, &[(10 << 24, 8)], 100_000)),
+        case("prefixes-100", "100 prefixes, packets to 25,600 addresses", |i, _, _| prefixes(i, &table(100), 25_600)),
+        case(
+            "prefix-10k",
+            "10,000 prefixes of the lengths of a real table, packets to a million addresses",
+            |i, _, _| prefixes(i, &table(10_000), FRAMES),
+        ),
+        case(
+            "paper-router",
+            "two tables, 410,000 prefixes of the lengths of a real table, 194 groups, packets to a million addresses",
+            |i, _, _| paper_router(i, 0),
+        ),
+        case("paper-router-vlan", "the same, by VLAN and destination; the tag is taken off", |i, _, _| {
+            paper_router(i, VLAN)
+        }),
+        case(
+            "rules-1k",
+            "1,000 rules over addresses, protocol and port, of which each packet matches one at random",
+            |i, _, _| rules(i, 1_000),
+        ),
+        case("rules-10k", "the same with 10,000 rules", |i, _, _| rules(i, 10_000)),
     ]
 }
 
-/// One flow that sends all from the port `in` to the port `out`, and others before it.
-fn case<const OTHERS: u32>(name: &'static str, help: &'static str) -> Case {
-    let script = "switch { ports = { \"in\", \"out\" } }".to_owned();
-    let prepare = |instance: &dyn Instance, _: &[PortInfo], _: &_| traffic(instance, OTHERS);
+fn case(name: &'static str, help: &'static str, prepare: Prepare) -> Case {
+    let script = "switch { ports = { \"in\", \"out\" }, limits = { flows = 1000000 } }".to_owned();
     Case { name, help, needs: &[], script, port_keys: "", knobs: &[], prepare }
 }
 
-fn flow(priority: u16, fields: Vec<Oxm>, actions: Vec<Action>) -> Result<FlowMod, String> {
-    let matches = Match::new(fields).map_err(|error| error.to_string())?;
-    Ok(FlowMod::add(0, priority, matches, vec![Instruction::ApplyActions(actions)]))
-}
-
-fn traffic(instance: &dyn Instance, others: u32) -> Result<Traffic, String> {
+/// Fills the tables of a switch that no controller drives.
+fn fill(instance: &dyn Instance, fill: impl FnOnce(&mut Switch) -> Result<(), Error>) -> Result<(), String> {
     let running = instance.downcast_ref::<Running>().ok_or("it is no switch")?;
     let mut core = running.shared.core();
     core.set_ports(running.ports(), 0);
     core.agent.set_fail_mode(FailMode::Secure);
-    for other in 0..others {
-        let fields = vec![Oxm::exact(Field::EthType, 0x0800), Oxm::exact(Field::Ipv4Dst, (0xc612_0000 + other).into())];
-        let flow = flow(2, fields, Vec::new())?;
-        core.agent.switch.flow_mod(&flow, 0).map_err(|error| error.to_string())?;
-    }
-    let all = flow(1, vec![Oxm::exact(Field::InPort, 1)], vec![Action::Output { port: 2, max_len: 0 }])?;
-    core.agent.switch.flow_mod(&all, 0).map_err(|error| error.to_string())?;
+    fill(&mut core.agent.switch).map_err(|error| error.to_string())
+}
+
+fn add(
+    switch: &mut Switch,
+    table: u8,
+    priority: u16,
+    fields: Vec<Oxm>,
+    instructions: Vec<Instruction>,
+) -> Result<(), Error> {
+    switch.flow_mod(&FlowMod::add(table, priority, Match::new(fields)?, instructions), 0).map(drop)
+}
+
+fn to_out() -> Action {
+    Action::Output { port: 2, max_len: 0 }
+}
+
+/// What a router does to a packet for the next hop of a number.
+fn route(number: u32) -> Vec<Action> {
+    let set = |field, station: u64| Action::SetField(Oxm::exact(field, station.into()));
+    vec![Action::DecNwTtl, set(Field::EthSrc, NEXT - 1), set(Field::EthDst, NEXT + u64::from(number)), to_out()]
+}
+
+/// The fields of packets to a prefix.
+fn to_prefix((address, length): (u32, u32)) -> Vec<Oxm> {
+    let destination = Oxm::masked(Field::Ipv4Dst, address.into(), mask(length).into());
+    vec![Oxm::exact(Field::EthType, 0x0800), destination]
+}
+
+fn mask(length: u32) -> u32 {
+    !u32::MAX.checked_shr(length).unwrap_or(0)
+}
+
+fn port_to_port(instance: &dyn Instance) -> Result<Traffic, String> {
+    fill(instance, |switch| {
+        let forward = vec![Instruction::ApplyActions(vec![to_out()])];
+        add(switch, 0, 1, vec![Oxm::exact(Field::InPort, 1)], forward)
+    })?;
     Ok(Traffic::plain())
+}
+
+/// So many different prefixes, of lengths in the shares of the Internet's table (1 November 2015: half of them /24, hardly any longer), as sites have
+/// them: near each other.
+fn table(count: usize) -> Vec<(u32, u32)> {
+    const LENGTHS: [u32; 16] = [24, 24, 24, 24, 24, 24, 24, 24, 23, 22, 22, 21, 20, 19, 18, 16];
+    let mut random = Random::new(17);
+    let mut all = std::collections::BTreeSet::new();
+    while all.len() < count {
+        let site = 1 + random.below(222) as u32;
+        let length = LENGTHS.get(random.position(LENGTHS.len())).copied().unwrap_or(24);
+        // No loopback and no private addresses of use to others: it is only looked up.
+        all.insert(((site << 24 | random.below(1 << 24) as u32) & mask(length), length));
+    }
+    all.into_iter().collect()
+}
+
+/// A flow for each of some prefixes, the longer the first, and packets to so many addresses in them at random.
+fn prefixes(instance: &dyn Instance, all: &[(u32, u32)], addresses: u64) -> Result<Traffic, String> {
+    fill(instance, |switch| {
+        all.iter().try_for_each(|prefix| {
+            add(switch, 0, prefix.1 as u16, to_prefix(*prefix), vec![Instruction::ApplyActions(route(0))])
+        })
+    })?;
+    Ok(to_addresses(all.to_vec(), addresses, 0))
+}
+
+/// Packets to so many addresses at random in some prefixes, which all come out one hop further; in a VLAN if that is not 0.
+fn to_addresses(all: Vec<(u32, u32)>, addresses: u64, vlan: u16) -> Traffic {
+    let frame = move |n: u64, bytes: &mut [u8; HEADER]| {
+        let mut random = Random::new(n % addresses);
+        let (prefix, length) = all.get(random.position(all.len())).copied().unwrap_or_default();
+        let destination = prefix | random.next() as u32 & !mask(length);
+        write(UdpFrame { destination: Ipv4Addr::from_bits(destination), ..UdpFrame::default() }, vlan, bytes)
+    };
+    Traffic { frame: Box::new(frame), frames: addresses.min(FRAMES), check: Box::new(is_routed) }
+}
+
+fn write(frame: UdpFrame, vlan: u16, bytes: &mut [u8; HEADER]) -> usize {
+    let mut whole = vec![0; 60];
+    frame.write_around(&mut whole);
+    if vlan != 0 {
+        let tag = [[0x81, 0x00], vlan.to_be_bytes()].concat();
+        whole.splice(12..12, tag);
+    }
+    bytes.iter_mut().zip(&whole).for_each(|(to, from)| *to = *from);
+    whole.len()
+}
+
+/// Whether a frame is one hop further.
+fn is_routed(bytes: &[u8]) -> Result<(), String> {
+    let (ethernet, packet) = Ethernet::split(bytes).ok_or("a frame came out without an Ethernet header")?;
+    validity::check_slice(packet).map_err(|defect| format!("a packet came out that is not valid: {defect}"))?;
+    let ip = Ipv4::view(packet).ok_or("a packet came out without an IPv4 header")?;
+    let MacAddr([.., high, low]) = ethernet.destination;
+    if ip.ttl != UdpFrame::default().ttl - 1 || u32::from_be_bytes([0, 0, high, low]) >= NEXT_HOPS {
+        return Err(format!("a packet came out with a TTL of {} for {}", ip.ttl, ethernet.destination));
+    }
+    Ok(())
+}
+
+fn paper_router(instance: &dyn Instance, vlan: u16) -> Result<Traffic, String> {
+    let all = table(410_000);
+    fill(instance, |switch| {
+        for number in 0..NEXT_HOPS {
+            let mut actions = route(number);
+            if vlan != 0 {
+                actions.push(Action::PopVlan);
+            }
+            let bucket = Bucket { weight: 0, watch_port: group::ANY, watch_group: group::ANY, actions };
+            let add = GroupMod {
+                command: GroupCommand::Add,
+                kind: GroupKind::Indirect,
+                group: number,
+                buckets: vec![bucket],
+            };
+            switch.group_mod(&add, 0)?;
+        }
+        add(switch, 0, 1, vec![Oxm::exact(Field::EthType, 0x0800)], vec![Instruction::GotoTable(1)])?;
+        all.iter().zip(0..).try_for_each(|(prefix, n)| {
+            let mut fields = to_prefix(*prefix);
+            if vlan != 0 {
+                fields.insert(0, Oxm::exact(Field::VlanVid, VLAN_PRESENT | u128::from(vlan)));
+            }
+            let group = vec![Instruction::WriteActions(vec![Action::Group(n % NEXT_HOPS)])];
+            add(switch, 1, prefix.1 as u16, fields, group)
+        })
+    })?;
+    Ok(to_addresses(all, FRAMES, vlan))
+}
+
+/// A rule: sources, destinations, and the destination's port if it asks for one.
+struct Rule {
+    source: (u32, u32),
+    destination: (u32, u32),
+    port: Option<u16>,
+}
+
+/// So many rules, each with a priority of its own, as access lists have them.
+fn rules(instance: &dyn Instance, count: usize) -> Result<Traffic, String> {
+    const PORTS: [u16; 8] = [53, 80, 123, 161, 443, 500, 1194, 4500];
+    let mut random = Random::new(19);
+    let mut prefix = |side: u32, lengths: &[u32]| {
+        let length = lengths.get(random.position(lengths.len())).copied().unwrap_or(24);
+        let port = PORTS.get(random.position(16)).copied();
+        ((side << 24 | random.below(1 << 24) as u32) & mask(length), length, port)
+    };
+    let all: Vec<Rule> = (0..count)
+        .map(|_| {
+            let (source, source_length, port) = prefix(20, &[8, 16, 24, 32]);
+            let (destination, length, _) = prefix(10, &[16, 24, 28, 32]);
+            Rule { source: (source, source_length), destination: (destination, length), port }
+        })
+        .collect();
+    fill(instance, |switch| {
+        all.iter().zip((0..=u16::MAX).rev()).try_for_each(|(rule, priority)| {
+            let mut fields = to_prefix(rule.destination);
+            let (source, length) = rule.source;
+            fields.push(Oxm::masked(Field::Ipv4Src, source.into(), mask(length).into()));
+            if let Some(port) = rule.port {
+                fields.extend([Oxm::exact(Field::IpProto, 17), Oxm::exact(Field::UdpDst, port.into())]);
+            }
+            add(switch, 0, priority, fields, vec![Instruction::ApplyActions(route(0))])
+        })
+    })?;
+    let frame = move |n: u64, bytes: &mut [u8; HEADER]| {
+        let mut random = Random::new(n);
+        let Some(rule) = all.get(random.position(all.len())) else { return 60 };
+        let mut within =
+            |(address, length): (u32, u32)| Ipv4Addr::from_bits(address | random.next() as u32 & !mask(length));
+        let (source, destination) = (within(rule.source), within(rule.destination));
+        write(
+            UdpFrame { source, destination, destination_port: rule.port.unwrap_or(9), ..UdpFrame::default() },
+            0,
+            bytes,
+        )
+    };
+    Ok(Traffic { frame: Box::new(frame), frames: FRAMES, check: Box::new(is_routed) })
 }

@@ -33,13 +33,24 @@ pub(crate) static SHOWS: &[Show] = &[
     },
     Show {
         what: "flows",
-        columns: &["table", "priority", "match", "instructions", "packets", "bytes", "age_s", "idle_s", "cookie"],
-        help: "Flows, in the order in which they are tried. Filter: a table's number",
+        columns: &[
+            "table",
+            "priority",
+            "match",
+            "instructions",
+            "path",
+            "packets",
+            "bytes",
+            "age_s",
+            "idle_s",
+            "cookie",
+        ],
+        help: "Flows in the order of their priorities, and whether their instructions are for the fast path. Filter: a table's number",
     },
     Show {
         what: "flow-tables",
-        columns: &["table", "flows", "lookup_packets", "matched_packets"],
-        help: "Flow tables that hold flows or were looked at. Filter: a table's number",
+        columns: &["table", "flows", "search", "lookup_packets", "matched_packets"],
+        help: "Flow tables that hold flows or were looked at, and how flows are found in them now. Filter: a table's number",
     },
     Show {
         what: "flow-groups",
@@ -176,7 +187,8 @@ impl ShowRows for Flows {
 fn row(table: u8, flow: &Flow, now: u64) -> Value {
     json!({
         "table": table, "priority": flow.priority, "match": flow.matches.to_string(),
-        "instructions": joined(&flow.instructions, " "), "packets": flow.counted.packets, "bytes": flow.counted.bytes,
+        "instructions": joined(&flow.instructions, " "),
+        "path": if flow.is_prepared() { "fast" } else { "interpreter" }, "packets": flow.counted.packets, "bytes": flow.counted.bytes,
         "age_s": seconds(flow.added, now), "idle_s": seconds(flow.last_used, now),
         "cookie": format!("{:#x}", flow.cookie), "idle_timeout_s": flow.idle_timeout, "hard_timeout_s": flow.hard_timeout,
     })
@@ -186,7 +198,7 @@ fn tables(core: &Core) -> Vec<(u32, Value)> {
     let used = core.agent.switch.tables.iter().filter(|(_, table)| !table.is_empty() || table.lookups > 0);
     let row = |(number, table): (u8, &weir_flow_tables::table::FlowTable)| {
         let row = json!({
-            "table": number, "flows": table.len(), "lookup_packets": table.lookups, "matched_packets": table.matched,
+            "table": number, "flows": table.len(), "search": table.search().to_string(), "lookup_packets": table.lookups, "matched_packets": table.matched,
         });
         (number.into(), row)
     };

@@ -29,6 +29,8 @@ pub(super) struct Tuple {
     behind: HashMap<Slot, BTreeMap<Place, Slot>>,
     priorities: Priorities,
     highest: u16,
+    /// Its flows stand among prefixes, too, where they are found at once.
+    pub(super) is_prefixes: bool,
 }
 
 /// Where something is, or would be.
@@ -49,6 +51,7 @@ impl Tuple {
             behind: HashMap::new(),
             priorities: Priorities::default(),
             highest: 0,
+            is_prefixes: false,
         }
     }
 
@@ -58,8 +61,35 @@ impl Tuple {
             && self.shape.iter().zip(terms).all(|(word, term)| *word == (term.word, term.mask))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.taken == 0
+    /// The words that are asked for, with the bits.
+    pub(super) fn shape(&self) -> impl Iterator<Item = (u8, u32)> + Clone {
+        self.shape.iter().copied()
+    }
+
+    /// For how many different values its flows ask.
+    pub(super) fn len(&self) -> usize {
+        self.taken
+    }
+
+    /// Whether flows ask for the same values, with different priorities.
+    pub(super) fn has_equals(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    /// The flows that go first of those that ask for the same.
+    pub(super) fn flows(&self) -> impl Iterator<Item = (Vec<Term>, Place, Slot)> {
+        let heads = self.heads.iter().enumerate().filter_map(|(at, head)| Some((at, (*head)?)));
+        heads.map(|(at, head)| {
+            let values = self.shape.iter().zip(self.values_at(at));
+            let terms = values.map(|((word, mask), value)| Term { word: *word, mask: *mask, value: *value });
+            (terms.collect(), head.place, head.slot)
+        })
+    }
+
+    /// What one of its flows asks for in words other than this one.
+    pub(super) fn rest_of_first(&self, word: u8) -> Option<Vec<Term>> {
+        let (terms, ..) = self.flows().next()?;
+        Some(terms.into_iter().filter(|term| term.word != word).collect())
     }
 
     /// The highest priority of its flows.

@@ -1,0 +1,184 @@
+//! Flows that are prefixes of one field, as routes are: one look-up of the longest prefix finds what would else take a tuple for each length.
+//!
+//! That gives the right flow where longer prefixes go first: where each flow of a length has a higher priority than all of shorter ones. Flows
+//! that are not like that stand in their tuples alone.
+
+use std::fmt;
+
+use weir_mem::Domain;
+use weir_openflow::Field;
+use weir_table::lpm4::{Config, Lookup4, Lpm4, MAX_VALUE, Packed, Prefix4};
+
+use super::tuple::Tuple;
+use super::{Priorities, Slot, Term, meets};
+use crate::table::Place;
+use crate::words::{WORDS, Words, presence, stand};
+
+/// Fields that prefixes may be of.
+const FIELDS: [Field; 4] = [Field::Ipv4Dst, Field::Ipv4Src, Field::ArpTpa, Field::ArpSpa];
+
+/// With fewer lengths it is not worth it.
+pub(super) const LEAST_LENGTHS: usize = 3;
+
+/// In so many /24 networks there may be longer prefixes, each of which takes 1 KiB then.
+const MOST_GROUPS: u32 = 1 << 17;
+
+/// Flows that are prefixes of one field, and ask for the same of all others.
+pub(super) struct Prefixes {
+    pub(super) field: Field,
+    word: u8,
+    rest: Vec<Term>,
+    table: Packed,
+    /// The places of flows, by slot.
+    places: Vec<Option<Place>>,
+    /// The priorities of the flows of each length.
+    lengths: [Priorities; 33],
+    /// The lowest priority of all.
+    pub(super) lowest: u16,
+}
+
+impl fmt::Debug for Prefixes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} prefixes of {}", self.table.len(), self.field.name())
+    }
+}
+
+/// It cannot stand among the others.
+pub(super) struct DoesNotFit;
+
+/// The length of a mask that is a prefix.
+fn length(mask: u32) -> Option<u8> {
+    let length = mask.leading_ones();
+    (mask.checked_shl(length).unwrap_or(0) == 0).then_some(length as u8)
+}
+
+/// Whether these words are asked for in tuples of a field's prefixes, and how long the prefix is.
+fn prefix_of(field: Field, shape: impl Iterator<Item = (u8, u32)>) -> Option<u8> {
+    let (word, (has_word, has_bit)) = (stand(field).word, presence(field));
+    let (mut found, mut has) = (None, false);
+    for (at, mask) in shape {
+        has |= usize::from(at) == has_word && mask & has_bit != 0;
+        if usize::from(at) == word {
+            found = Some(mask);
+        }
+    }
+    if has { length(found?) } else { None }
+}
+
+impl Prefixes {
+    /// What of these tuples is prefixes of a field; marks those that are. Nothing if not many are.
+    pub(super) fn of(tuples: &mut [Tuple]) -> Option<Prefixes> {
+        FIELDS.into_iter().find_map(|field| Prefixes::of_field(field, tuples))
+    }
+
+    fn of_field(field: Field, tuples: &mut [Tuple]) -> Option<Prefixes> {
+        let word = stand(field).word as u8;
+        // Those of the tuple with most flows say what the others must ask for.
+        let is_one = |tuple: &&Tuple| prefix_of(field, tuple.shape()).is_some();
+        let rest = tuples.iter().filter(is_one).max_by_key(|tuple| tuple.len())?.rest_of_first(word)?;
+        let mut prefixes = Prefixes::empty(field, rest)?;
+        let mut mine: Vec<&mut Tuple> = tuples.iter_mut().filter(|tuple| prefixes.has_shape(tuple.shape())).collect();
+        if mine.len() < LEAST_LENGTHS {
+            return None;
+        }
+        for tuple in &mine {
+            if tuple.has_equals() {
+                return None;
+            }
+            for (terms, place, slot) in tuple.flows() {
+                prefixes.insert(&terms, place, slot).ok()?;
+            }
+        }
+        mine.iter_mut().for_each(|tuple| tuple.is_prefixes = true);
+        Some(prefixes)
+    }
+
+    fn empty(field: Field, rest: Vec<Term>) -> Option<Prefixes> {
+        // Only the thread that has the flows looks up, so that nobody else reads.
+        let config = Config { max_groups: MOST_GROUPS, ..Config::new(MAX_VALUE) };
+        let table = Packed::new(&config, &Domain::new()).ok()?;
+        let word = stand(field).word as u8;
+        let lengths = std::array::from_fn(|_| Priorities::default());
+        Some(Prefixes { field, word, rest, table, places: Vec::new(), lengths, lowest: u16::MAX })
+    }
+
+    /// Whether flows that ask for these bits are prefixes of the field, and ask for the same bits of others as those that are here.
+    pub(super) fn has_shape(&self, shape: impl Iterator<Item = (u8, u32)> + Clone) -> bool {
+        let rest = shape.clone().filter(|(word, _)| *word != self.word);
+        prefix_of(self.field, shape).is_some() && rest.eq(self.rest.iter().map(|term| (term.word, term.mask)))
+    }
+
+    /// The flow of the longest prefix.
+    #[inline]
+    pub(super) fn find(&self, words: &Words) -> Option<Slot> {
+        if !meets(&self.rest, words) {
+            return None;
+        }
+        let slot = self.table.reader().lookup(words[usize::from(self.word) % WORDS]);
+        (slot != MAX_VALUE).then_some(slot)
+    }
+
+    /// The place of a flow.
+    pub(super) fn place(&self, slot: Slot) -> Option<Place> {
+        self.places.get(slot as usize).copied().flatten()
+    }
+
+    fn prefix(&self, terms: &[Term]) -> Option<(Prefix4, u8)> {
+        let rest = terms.iter().filter(|term| term.word != self.word);
+        if !rest.eq(&self.rest) {
+            return None;
+        }
+        let term = terms.iter().find(|term| term.word == self.word)?;
+        let length = length(term.mask)?;
+        Some((Prefix4::new(term.value, length)?, length))
+    }
+
+    /// Adds a flow, of which there is none with the same prefix.
+    ///
+    /// # Errors
+    ///
+    /// It asks for something else, or goes before a longer prefix.
+    pub(super) fn insert(&mut self, terms: &[Term], place: Place, slot: Slot) -> Result<(), DoesNotFit> {
+        let (prefix, length) = self.prefix(terms).ok_or(DoesNotFit)?;
+        let at = usize::from(length);
+        let longer = self.lengths.iter().skip(at + 1).filter_map(Priorities::range);
+        let shorter = self.lengths.iter().take(at).filter_map(Priorities::range);
+        let priority = place.priority();
+        let goes_before = longer.into_iter().any(|(lowest, _)| lowest <= priority);
+        let goes_behind = shorter.into_iter().any(|(_, highest)| highest >= priority);
+        if goes_before || goes_behind || self.table.get(prefix).is_some() || slot >= MAX_VALUE {
+            return Err(DoesNotFit);
+        }
+        self.table.insert(prefix, slot).map_err(|_| DoesNotFit)?;
+        if self.places.len() <= slot as usize {
+            self.places.resize(slot as usize + 1, None);
+        }
+        if let Some(empty) = self.places.get_mut(slot as usize) {
+            *empty = Some(place);
+        }
+        if let Some(priorities) = self.lengths.get_mut(at) {
+            priorities.add(priority);
+        }
+        self.lowest = self.lowest.min(priority);
+        Ok(())
+    }
+
+    /// Removes a flow.
+    ///
+    /// # Errors
+    ///
+    /// It is not here, or there is no room for the change.
+    pub(super) fn remove(&mut self, terms: &[Term], place: Place) -> Result<(), DoesNotFit> {
+        let (prefix, length) = self.prefix(terms).ok_or(DoesNotFit)?;
+        let slot = self.table.remove(prefix).map_err(|_| DoesNotFit)?.ok_or(DoesNotFit)?;
+        if let Some(full) = self.places.get_mut(slot as usize) {
+            *full = None;
+        }
+        if let Some(priorities) = self.lengths.get_mut(usize::from(length)) {
+            priorities.take(place.priority());
+        }
+        let lowest = self.lengths.iter().filter_map(Priorities::range).map(|(lowest, _)| lowest).min();
+        self.lowest = lowest.unwrap_or(u16::MAX);
+        Ok(())
+    }
+}
