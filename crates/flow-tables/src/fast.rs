@@ -136,9 +136,7 @@ impl Switch {
                     }
                 }
                 Step::Group(number) => {
-                    self.groups.count_group(number, bytes);
-                    self.groups.count_packet(number, 0, bytes);
-                    if let Some(list) = self.groups.list(number) {
+                    if let Some(list) = self.groups.take(number, bytes) {
                         at.change(frame, &list.ops);
                     }
                 }

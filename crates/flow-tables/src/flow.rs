@@ -1,19 +1,37 @@
 //! One flow.
 
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
 use weir_openflow::flow::{FlowMod, FlowQuery, FlowRemoved, FlowStats, RemovedReason, flags};
 use weir_openflow::group::{self, Counted};
 use weir_openflow::port::{Duration, number};
 use weir_openflow::{Action, Instruction, Match};
 
-use crate::fast::program::Program;
+use crate::fast::program::{Program, Programs};
 use crate::fields::Key;
 
 /// Nanoseconds in a second.
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
 /// What a table does with the packets that meet a match.
+///
+/// What packets need of it is one line of the cache; the rest lies elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(align(64))]
 pub struct Flow {
+    /// The packets that it matched.
+    pub counted: Counted,
+    /// When it was last used, or added.
+    pub last_used: u64,
+    /// Its instructions for the fast path; nothing if they take the interpreter. Flows that do the same share it.
+    pub(crate) program: Option<Arc<Program>>,
+    entry: Box<Entry>,
+}
+
+/// What controllers know of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
     /// Which packets, as it was sent.
     pub matches: Match,
     /// The same, without what may be written in several ways.
@@ -30,22 +48,31 @@ pub struct Flow {
     pub flags: u16,
     /// What is done, as it was sent.
     pub instructions: Vec<Instruction>,
-    /// The same for the fast path; nothing if they take the interpreter.
-    pub(crate) program: Option<Program>,
     /// When it was added; nanoseconds of the given clock.
     pub added: u64,
-    /// When it was last used, or added.
-    pub last_used: u64,
-    /// The packets that it matched.
-    pub counted: Counted,
     /// When it is looked at next, to see whether it ended.
     pub(crate) scheduled: Option<u64>,
 }
 
+impl Deref for Flow {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        &self.entry
+    }
+}
+
+impl DerefMut for Flow {
+    fn deref_mut(&mut self) -> &mut Entry {
+        &mut self.entry
+    }
+}
+
 impl Flow {
-    pub(crate) fn new(change: &FlowMod, now: u64) -> Flow {
-        Flow {
-            key: Key::of(&change.matches),
+    /// The flow that a change adds; `key` is that of its match.
+    pub(crate) fn new(change: &FlowMod, key: Key, programs: &mut Programs, now: u64) -> Flow {
+        let entry = Entry {
+            key,
             matches: change.matches.clone(),
             priority: change.priority,
             cookie: change.cookie,
@@ -53,17 +80,20 @@ impl Flow {
             hard_timeout: change.hard_timeout,
             flags: change.flags,
             instructions: change.instructions.clone(),
-            program: Program::of(&change.instructions),
             added: now,
-            last_used: now,
-            counted: Counted::default(),
             scheduled: None,
+        };
+        Flow {
+            counted: Counted::default(),
+            last_used: now,
+            program: programs.of(&change.instructions),
+            entry: Box::new(entry),
         }
     }
 
-    pub(crate) fn set_instructions(&mut self, instructions: &[Instruction]) {
+    pub(crate) fn set_instructions(&mut self, instructions: &[Instruction], programs: &mut Programs) {
         self.instructions = instructions.to_vec();
-        self.program = Program::of(instructions);
+        self.program = programs.of(instructions);
     }
 
     /// Counts a packet of so many bytes.

@@ -80,6 +80,17 @@ impl Groups {
         self.groups.get(&group)?.list.as_ref()
     }
 
+    /// The same, for a packet of so many bytes, which is counted.
+    #[inline]
+    pub(crate) fn take(&mut self, group: u32, bytes: usize) -> Option<&List> {
+        let group = self.groups.get_mut(&group)?;
+        group.counted.add(bytes);
+        if let Some(only) = group.bucket_counts.first_mut() {
+            only.add(bytes);
+        }
+        group.list.as_ref()
+    }
+
     pub(crate) fn count_packet(&mut self, group: u32, bucket: usize, bytes: usize) {
         if let Some(count) = self.groups.get_mut(&group).and_then(|group| group.bucket_counts.get_mut(bucket)) {
             count.add(bytes);

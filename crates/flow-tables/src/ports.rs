@@ -1,7 +1,5 @@
 //! Ports, their configuration and state: OpenFlow 1.3.5 sections 4 and 7.3.4.3.
 
-use std::collections::BTreeMap;
-
 use weir_openflow::Error;
 use weir_openflow::error::PortModFailed;
 use weir_openflow::port::{Duration, Port, PortMod, PortReason, PortStats, PortStatus, config, number, state};
@@ -24,7 +22,8 @@ struct Entry {
 /// The ports of a switch.
 #[derive(Clone, Debug)]
 pub struct Ports {
-    entries: BTreeMap<u32, Entry>,
+    /// By number. Mostly all numbers from 1 on are there.
+    entries: Vec<Entry>,
     /// The largest number that a port may have.
     largest: u32,
 }
@@ -32,7 +31,7 @@ pub struct Ports {
 impl Ports {
     /// No ports yet; numbers go from 1 to `largest`.
     pub fn new(largest: u32) -> Ports {
-        Ports { entries: BTreeMap::new(), largest: largest.min(number::MAX) }
+        Ports { entries: Vec::new(), largest: largest.min(number::MAX) }
     }
 
     /// Whether a port may have this number, now or later.
@@ -40,14 +39,36 @@ impl Ports {
         (1..=self.largest).contains(&port) || port == number::LOCAL
     }
 
+    /// Where a port is, or would be.
+    #[inline]
+    fn find(&self, port: u32) -> Result<usize, usize> {
+        let likely = port.wrapping_sub(1) as usize;
+        if self.entries.get(likely).is_some_and(|entry| entry.port.number == port) {
+            return Ok(likely);
+        }
+        self.entries.binary_search_by_key(&port, |entry| entry.port.number)
+    }
+
+    #[inline]
+    fn entry(&self, port: u32) -> Option<&Entry> {
+        self.entries.get(self.find(port).ok()?)
+    }
+
+    #[inline]
+    fn entry_mut(&mut self, port: u32) -> Option<&mut Entry> {
+        let at = self.find(port).ok()?;
+        self.entries.get_mut(at)
+    }
+
     /// A port.
+    #[inline]
     pub fn get(&self, port: u32) -> Option<&Port> {
-        self.entries.get(&port).map(|entry| &entry.port)
+        self.entry(port).map(|entry| &entry.port)
     }
 
     /// All ports.
     pub fn iter(&self) -> impl Iterator<Item = &Port> {
-        self.entries.values().map(|entry| &entry.port)
+        self.entries.iter().map(|entry| &entry.port)
     }
 
     /// Adds a port, or describes one anew; the news to be told. Nothing if its number is out of range, or nothing is new.
@@ -55,7 +76,8 @@ impl Ports {
         if !self.may_exist(port.number) {
             return None;
         }
-        let before = self.entries.get(&port.number);
+        let at = self.find(port.number);
+        let before = at.ok().and_then(|at| self.entries.get(at));
         // What controllers said of it stays.
         port.config = before.map_or(port.config, |before| before.port.config) & config::ALL;
         set_live(&mut port);
@@ -64,13 +86,18 @@ impl Ports {
             return None;
         }
         let (added, counters) = before.map_or((now, [0; 12]), |before| (before.added, before.counters));
-        self.entries.insert(port.number, Entry { port: port.clone(), added, counters });
+        let entry = Entry { port: port.clone(), added, counters };
+        match at {
+            Ok(at) => self.entries.splice(at..=at, [entry]).for_each(drop),
+            Err(at) => self.entries.insert(at, entry),
+        }
         Some(PortStatus { reason, port })
     }
 
     /// Removes a port; the news to be told.
     pub fn remove(&mut self, port: u32) -> Option<PortStatus> {
-        self.entries.remove(&port).map(|entry| PortStatus { reason: PortReason::Delete, port: entry.port })
+        let entry = self.entries.remove(self.find(port).ok()?);
+        Some(PortStatus { reason: PortReason::Delete, port: entry.port })
     }
 
     /// Carries out what a controller wants of a port; the news to be told, if something changed.
@@ -79,7 +106,7 @@ impl Ports {
     ///
     /// The codes of [`PortModFailed`].
     pub(crate) fn change(&mut self, change: &PortMod) -> Result<Option<PortStatus>, Error> {
-        let entry = self.entries.get_mut(&change.port).ok_or(PortModFailed::BadPort)?;
+        let entry = self.entry_mut(change.port).ok_or(PortModFailed::BadPort)?;
         if entry.port.mac != change.mac {
             return Err(PortModFailed::BadHwAddr.into());
         }
@@ -122,35 +149,38 @@ impl Ports {
         self.get(port).is_none_or(|port| port.config & config::NO_PACKET_IN == 0)
     }
 
-    fn add(&mut self, port: u32, which: usize, count: u64) {
-        if let Some(counter) = self.entries.get_mut(&port).and_then(|entry| entry.counters.get_mut(which)) {
-            *counter = counter.wrapping_add(count);
+    #[inline]
+    fn add<const N: usize>(&mut self, port: u32, counts: [(usize, u64); N]) {
+        let Some(entry) = self.entry_mut(port) else { return };
+        for (which, count) in counts {
+            if let Some(counter) = entry.counters.get_mut(which) {
+                *counter = counter.wrapping_add(count);
+            }
         }
     }
 
+    #[inline]
     pub(crate) fn received(&mut self, port: u32, bytes: usize, taken: bool) {
-        self.add(port, RX_PACKETS, 1);
-        self.add(port, RX_BYTES, bytes as u64);
-        self.add(port, RX_DROPPED, u64::from(!taken));
+        self.add(port, [(RX_PACKETS, 1), (RX_BYTES, bytes as u64), (RX_DROPPED, u64::from(!taken))]);
     }
 
+    #[inline]
     pub(crate) fn sent(&mut self, port: u32, bytes: usize) {
-        self.add(port, TX_PACKETS, 1);
-        self.add(port, TX_BYTES, bytes as u64);
+        self.add(port, [(TX_PACKETS, 1), (TX_BYTES, bytes as u64)]);
     }
 
     pub(crate) fn not_sent(&mut self, port: u32) {
-        self.add(port, TX_DROPPED, 1);
+        self.add(port, [(TX_DROPPED, 1)]);
     }
 
     /// What went through a port, or through all if it is `ANY`; nothing if there is no such port.
     pub fn stats(&self, port: u32, now: u64) -> Option<Vec<PortStats>> {
-        if port != number::ANY && !self.entries.contains_key(&port) {
+        if port != number::ANY && self.find(port).is_err() {
             return None;
         }
-        let asked = self.entries.iter().filter(|(number, _)| port == number::ANY || **number == port);
-        let stats = asked.map(|(number, entry)| PortStats {
-            port: *number,
+        let asked = self.entries.iter().filter(|entry| port == number::ANY || entry.port.number == port);
+        let stats = asked.map(|entry| PortStats {
+            port: entry.port.number,
             counters: entry.counters,
             duration: Duration::from_nanoseconds(now.saturating_sub(entry.added)),
         });

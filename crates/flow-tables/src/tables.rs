@@ -9,6 +9,7 @@ use weir_openflow::group::Counted;
 use weir_openflow::multipart::Aggregate;
 use weir_openflow::table::TableStats;
 
+use crate::fast::program::Programs;
 use crate::fields::Key;
 use crate::flow::Flow;
 use crate::index::Slot;
@@ -27,13 +28,14 @@ pub struct Tables {
     came: u64,
     /// When flows with timeouts are looked at.
     schedule: BTreeSet<(u64, FlowId)>,
+    programs: Programs,
 }
 
 impl Tables {
     /// `count` empty tables (at most 255) of up to `max_flows` flows each.
     pub fn new(count: u8, max_flows: usize) -> Tables {
         let tables = vec![FlowTable::default(); usize::from(count)];
-        Tables { tables, max_flows, came: 0, schedule: BTreeSet::new() }
+        Tables { tables, max_flows, came: 0, schedule: BTreeSet::new(), programs: Programs::default() }
     }
 
     /// How many tables there are.
@@ -121,44 +123,50 @@ impl Tables {
     }
 
     fn add(&mut self, change: &FlowMod, now: u64) -> Result<(), Error> {
-        let mut flow = Flow::new(change, now);
         let max = self.max_flows;
-        let table = self.get_mut(change.table).ok_or(FlowModFailed::BadTableId)?;
-        if change.flags & flags::CHECK_OVERLAP != 0 && table.overlaps(change.priority, &flow.key) {
+        let Tables { tables, programs, .. } = self;
+        let table = tables.get_mut(usize::from(change.table)).ok_or(FlowModFailed::BadTableId)?;
+        let key = Key::of(&change.matches);
+        if change.flags & flags::CHECK_OVERLAP != 0 && table.overlaps(change.priority, &key) {
             return Err(FlowModFailed::Overlap.into());
         }
-        if let Some(place) = table.strict(change.priority, &flow.key) {
-            // The new flow stands where the old one stood, and goes on counting unless told not to; no news are sent.
-            if let Some(old) = table.get_mut(place) {
-                if change.flags & flags::RESET_COUNTS == 0 {
-                    flow.counted = old.counted;
-                }
-                flow.scheduled = old.scheduled;
-                *old = flow;
-            }
-            self.reschedule((change.table, place));
-            return Ok(());
-        }
-        if table.len() >= max {
+        let before = table.strict(change.priority, &key);
+        if before.is_none() && table.len() >= max {
             return Err(FlowModFailed::TableFull.into());
         }
-        self.came += 1;
-        let came = self.came;
-        if let Some(table) = self.get_mut(change.table) {
-            let place = table.insert(flow, came);
-            self.reschedule((change.table, place));
-        }
+        let mut flow = Flow::new(change, key, programs, now);
+        let place = match before {
+            Some(place) => {
+                // The new flow stands where the old one stood, and goes on counting unless told not to; no news are sent.
+                if let Some(old) = table.get_mut(place) {
+                    if change.flags & flags::RESET_COUNTS == 0 {
+                        flow.counted = old.counted;
+                    }
+                    flow.scheduled = old.scheduled;
+                    *old = flow;
+                }
+                place
+            }
+            None => {
+                self.came += 1;
+                table.insert(flow, self.came)
+            }
+        };
+        self.reschedule((change.table, place));
         Ok(())
     }
 
     /// Only the instructions change, and the counters if that is asked for; timeouts, cookie and flags stay.
     fn modify(&mut self, change: &FlowMod) {
         for (table, place) in self.meant(change) {
-            let Some(flow) = self.get_mut(table).and_then(|table| table.get_mut(place)) else { continue };
+            let Tables { tables, programs, .. } = self;
+            let Some(flow) = tables.get_mut(usize::from(table)).and_then(|table| table.get_mut(place)) else {
+                continue;
+            };
             if (flow.cookie ^ change.cookie) & change.cookie_mask != 0 {
                 continue;
             }
-            flow.set_instructions(&change.instructions);
+            flow.set_instructions(&change.instructions, programs);
             if change.flags & flags::RESET_COUNTS != 0 {
                 flow.counted = Counted::default();
             }

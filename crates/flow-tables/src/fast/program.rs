@@ -1,13 +1,44 @@
 //! What a flow does, prepared: the actions that change a frame where it lies, and one way out.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use weir_openflow::group::{Bucket, GroupKind};
 use weir_openflow::port::number;
 use weir_openflow::{Action, Field, Instruction};
 
 use crate::action_set::ActionSet;
 
+/// The programs of flows. Flows that do the same have the same one: it is in the cache then, however many flows there are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Programs {
+    all: HashSet<Arc<Program>>,
+    /// With so many, those that no flow has any more are let go.
+    tidy_at: usize,
+}
+
+impl Programs {
+    /// What these instructions do; nothing if that takes the interpreter.
+    pub(crate) fn of(&mut self, instructions: &[Instruction]) -> Option<Arc<Program>> {
+        let program = Program::of(instructions)?;
+        if let Some(known) = self.all.get(&program) {
+            return Some(Arc::clone(known));
+        }
+        if self.all.len() >= self.tidy_at {
+            self.all.retain(|program| Arc::strong_count(program) > 1);
+            self.tidy_at = (2 * self.all.len()).max(LEAST_TIDY);
+        }
+        let program = Arc::new(program);
+        self.all.insert(Arc::clone(&program));
+        Some(program)
+    }
+}
+
+/// Fewer programs are not looked through.
+const LEAST_TIDY: usize = 256;
+
 /// A change of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Op {
     EthDst([u8; 6]),
     EthSrc([u8; 6]),
@@ -21,7 +52,7 @@ pub(crate) enum Op {
 }
 
 /// Where a list of actions leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum End {
     Nowhere,
     Port(u32),
@@ -31,14 +62,14 @@ pub(crate) enum End {
 }
 
 /// A list of actions: changes, and then the way out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct List {
     pub(crate) ops: Box<[Op]>,
     pub(crate) end: End,
 }
 
 /// The instructions of a flow (section 5.9).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Program {
     pub(crate) meter: Option<u32>,
     pub(crate) applied: List,
@@ -51,7 +82,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// What these instructions do; nothing if that takes the interpreter.
-    pub(crate) fn of(instructions: &[Instruction]) -> Option<Program> {
+    fn of(instructions: &[Instruction]) -> Option<Program> {
         let nothing = List { ops: Box::default(), end: End::Nowhere };
         let mut program =
             Program { meter: None, applied: nothing, clears: false, written: None, metadata: None, next: None };

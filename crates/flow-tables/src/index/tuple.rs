@@ -9,8 +9,6 @@ use crate::words::{WORDS, Words};
 /// What stands at a place of the hash table: the flow that goes first of those that ask for the same values.
 #[derive(Clone, Copy, Debug)]
 struct Head {
-    /// The upper half of the hash, so that what does not fit is nearly never compared.
-    tag: u32,
     slot: Slot,
     place: Place,
 }
@@ -20,7 +18,9 @@ struct Head {
 pub(super) struct Tuple {
     /// The words with bits that are asked for.
     shape: Box<[(u8, u32)]>,
-    /// A power of two of places, of which at most half are taken.
+    /// A power of two of places, of which at most half are taken: a part of the hash of what is there, or [`FREE`]. What is not in the
+    /// tuple, as most of what is looked up, is known from these alone.
+    tags: Vec<u16>,
     heads: Vec<Option<Head>>,
     /// The values that the flow at each place asks for, a word of the shape after the other.
     values: Vec<u32>,
@@ -45,6 +45,7 @@ impl Tuple {
         const FIRST: usize = 4;
         Tuple {
             shape: terms.iter().map(|term| (term.word, term.mask)).collect(),
+            tags: vec![FREE; FIRST],
             heads: vec![None; FIRST],
             values: vec![0; FIRST * terms.len()],
             taken: 0,
@@ -113,15 +114,15 @@ impl Tuple {
     /// Goes from the place that a hash names to the first that holds what is sought, or nothing.
     #[inline]
     fn seek(&self, hash: u64, is_it: impl Fn(&[u32]) -> bool) -> Found {
-        let last = self.heads.len() - 1;
-        let mut at = hash as usize & last;
-        while let Some(Some(head)) = self.heads.get(at) {
-            if head.tag == tag(hash) && is_it(self.values_at(at)) {
-                return Found::At(at);
+        let last = self.tags.len() - 1;
+        let (mut at, wanted) = (hash as usize & last, tag(hash));
+        loop {
+            match self.tags.get(at) {
+                None | Some(&FREE) => return Found::Free(at),
+                Some(tag) if *tag == wanted && is_it(self.values_at(at)) => return Found::At(at),
+                Some(_) => at = (at + 1) & last,
             }
-            at = (at + 1) & last;
         }
-        Found::Free(at)
     }
 
     #[inline]
@@ -146,7 +147,7 @@ impl Tuple {
         match self.seek_terms(terms) {
             (hash, Found::Free(at)) => {
                 let values = terms.iter().map(|term| term.value);
-                self.put(at, Head { tag: tag(hash), slot, place }, values);
+                self.put(at, tag(hash), Head { slot, place }, values);
                 self.taken += 1;
             }
             (_, Found::At(at)) => self.join(at, place, slot),
@@ -189,10 +190,10 @@ impl Tuple {
         }
     }
 
-    fn put(&mut self, at: usize, head: Head, values: impl Iterator<Item = u32>) {
+    fn put(&mut self, at: usize, tag: u16, head: Head, values: impl Iterator<Item = u32>) {
         let count = self.shape.len();
-        if let Some(place) = self.heads.get_mut(at) {
-            *place = Some(head);
+        if let (Some(place), Some(mark)) = (self.heads.get_mut(at), self.tags.get_mut(at)) {
+            (*place, *mark) = (Some(head), tag);
         }
         if let Some(place) = self.values.get_mut(at * count..(at + 1) * count) {
             place.iter_mut().zip(values).for_each(|(place, value)| *place = value);
@@ -204,17 +205,18 @@ impl Tuple {
         let last = self.heads.len() - 1;
         let (mut gap, mut next) = (at, (at + 1) & last);
         while let Some(Some(head)) = self.heads.get(next).copied() {
-            let home = hash(self.values_at(next).iter().copied()) as usize & last;
+            let hash = hash(self.values_at(next).iter().copied());
+            let home = hash as usize & last;
             // It may move where its way from home goes past the gap.
             if (next.wrapping_sub(home) & last) >= (next.wrapping_sub(gap) & last) {
                 let values = self.values_at(next).to_vec();
-                self.put(gap, head, values.into_iter());
+                self.put(gap, tag(hash), head, values.into_iter());
                 gap = next;
             }
             next = (next + 1) & last;
         }
-        if let Some(place) = self.heads.get_mut(gap) {
-            *place = None;
+        if let (Some(place), Some(mark)) = (self.heads.get_mut(gap), self.tags.get_mut(gap)) {
+            (*place, *mark) = (None, FREE);
         }
         self.taken -= 1;
     }
@@ -224,12 +226,13 @@ impl Tuple {
         let count = self.shape.len();
         let places = self.heads.len() * 2;
         let heads = std::mem::replace(&mut self.heads, vec![None; places]);
+        self.tags = vec![FREE; places];
         let values = std::mem::replace(&mut self.values, vec![0; places * count]);
         for (at, head) in heads.into_iter().enumerate().filter_map(|(at, head)| Some((at, head?))) {
             let values = values.get(at * count..(at + 1) * count).unwrap_or_default();
             let hash = hash(values.iter().copied());
             if let Found::Free(to) = self.seek(hash, |_| false) {
-                self.put(to, head, values.iter().copied());
+                self.put(to, tag(hash), head, values.iter().copied());
             }
         }
     }
@@ -243,7 +246,11 @@ fn hash(words: impl Iterator<Item = u32>) -> u64 {
     mixed ^ mixed >> 32
 }
 
+/// The tag of a place where nothing is.
+const FREE: u16 = 0;
+
+/// A part of the hash that does not choose the place; never [`FREE`].
 #[inline]
-const fn tag(hash: u64) -> u32 {
-    (hash >> 32) as u32
+const fn tag(hash: u64) -> u16 {
+    (hash >> 48) as u16 | 1
 }
