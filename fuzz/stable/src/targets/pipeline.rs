@@ -1,14 +1,15 @@
 //! Frames in the flow tables of an OpenFlow switch.
 
-use weir_flow_tables::{Identity, Outcome, Packet, Switch};
+use weir_flow_tables::{Fate, Frame, Identity, Outcome, Packet, Switch};
+use weir_openflow::flow::FlowMod;
 use weir_openflow::port::{Port, number};
-use weir_openflow::{Action, Field, Oxm};
+use weir_openflow::{Action, Field, Instruction, Match, Oxm};
 
 use super::Target;
 
 pub(super) const TARGET: Target = Target {
     name: "pipeline",
-    help: "frames that every action of OpenFlow is tried on",
+    help: "frames that every action of OpenFlow is tried on, by the fast path too",
     run,
     tokens: &[
         b"\x81\x00\x20\x64",
@@ -35,7 +36,10 @@ fn run(input: &[u8]) -> bool {
     let fields = before.fields();
     for field in Field::ALL.iter().copied().filter(|field| field.is_settable()) {
         let value = u128::from_be_bytes([0xa5; 16]) & field.ones();
-        let Some(after) = apply(&mut switch, &before, Action::SetField(Oxm::exact(field, value))) else { continue };
+        let action = Action::SetField(Oxm::exact(field, value));
+        let after = apply(&mut switch, &before, action.clone());
+        forward(input, action, after.as_ref());
+        let Some(after) = after else { continue };
         assert_eq!(after.bytes.len(), input.len());
         let kept = fields.get(field).is_none() || (field == Field::VlanVid && fields.get(field) == Some(0));
         if kept {
@@ -55,7 +59,9 @@ fn run(input: &[u8]) -> bool {
         (Action::DecNwTtl, 0),
     ];
     for (action, grows) in others {
-        if let Some(after) = apply(&mut switch, &before, action) {
+        let after = apply(&mut switch, &before, action.clone());
+        forward(input, action, after.as_ref());
+        if let Some(after) = after {
             assert!(after.bytes.len() <= input.len() + grows);
         }
     }
@@ -70,4 +76,60 @@ fn apply(switch: &mut Switch, packet: &Packet, action: Action) -> Option<Packet>
         Outcome::Sent { bytes, .. } => Some(Packet::new(1, bytes)),
         _ => None,
     })
+}
+
+/// A frame behind room for a tag.
+struct Buffer(Vec<u8>, usize);
+
+impl Frame for Buffer {
+    fn bytes(&self) -> &[u8] {
+        self.0.get(self.1..).unwrap_or_default()
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.get_mut(self.1..).unwrap_or_default()
+    }
+
+    fn has_room(&self, back: usize, _: usize) -> bool {
+        self.1 >= back
+    }
+
+    fn prepend(&mut self, bytes: usize) {
+        self.1 -= bytes;
+    }
+
+    fn trim_front(&mut self, bytes: usize) {
+        self.1 += bytes;
+    }
+
+    fn lengthen(&mut self, length: usize) {
+        self.0.resize(self.1 + length, 0);
+    }
+}
+
+/// The fast path does with a frame what the definition made of it, or leaves it alone.
+fn forward(input: &[u8], action: Action, after: Option<&Packet>) {
+    if input.len() < 14 {
+        return;
+    }
+    let mut switch = Switch::new(Identity { tables: 1, ..Identity::default() });
+    switch.set_port(Port { number: 1, ..Port::default() }, 0);
+    let actions = vec![action, Action::Output { port: 1, max_len: 0 }];
+    // Some actions need a match that says what the packet is.
+    let fields = Packet::new(2, input.to_vec()).fields();
+    let said = [Field::VlanVid, Field::EthType, Field::IpProto, Field::Icmpv6Type];
+    let said = said.into_iter().filter_map(|field| Some(Oxm::exact(field, fields.get(field)?)));
+    let Ok(matches) = Match::new(said.collect()) else { return };
+    let flow = FlowMod::add(0, 1, matches, vec![Instruction::ApplyActions(actions)]);
+    if switch.flow_mod(&flow, 0).is_err() {
+        return;
+    }
+    let mut buffer = Buffer([&[0; 4], input].concat(), 4);
+    match switch.forward(&mut buffer, 2, 0) {
+        None => assert_eq!(buffer.bytes(), input, "it was left to the interpreter"),
+        Some(fate) => {
+            assert_eq!(fate, Fate::Sent(1));
+            assert_eq!(Some(buffer.bytes()), after.map(|after| after.bytes.as_slice()));
+        }
+    }
 }
