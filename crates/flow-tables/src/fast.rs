@@ -22,6 +22,9 @@ pub use frame::Frame;
 use frame::TAG;
 use program::{End, List, Op};
 
+/// So many frames wait for memory at the same time.
+const BATCH: usize = weir_table::lpm4::BATCH;
+
 /// Through more tables and groups a packet goes by the interpreter.
 const MOST_STEPS: usize = 16;
 
@@ -75,23 +78,50 @@ struct Way {
 /// It takes the interpreter.
 struct GiveUp;
 
-impl Switch {
-    /// Takes a frame that came in by a port, and says what became of it; nothing if that takes [`Switch::judge`]: nothing was changed then.
+/// What is known of a frame that came in by a port.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    in_port: u32,
+    fields: Fields,
+    layout: Layout,
+}
+
+impl Parsed {
+    /// A frame that came in by a port.
     #[inline]
-    pub fn forward(&mut self, frame: &mut impl Frame, in_port: u32, now: u64) -> Option<Fate> {
-        let (mut fields, layout) = parse::parse(frame.bytes());
-        let is_fragment = layout.ip.is_some_and(|ip| ip.fragment);
-        if !self.ports.receives(in_port) || is_fragment && self.config().flags == 1 {
-            return None;
-        }
+    pub fn new(bytes: &[u8], in_port: u32) -> Parsed {
+        let (mut fields, layout) = parse::parse(bytes);
         fields.set(Field::InPort, in_port.into());
         fields.set(Field::InPhyPort, in_port.into());
         fields.set(Field::Metadata, 0);
         fields.set(Field::TunnelId, 0);
+        Parsed { in_port, fields, layout }
+    }
+}
+
+impl Switch {
+    /// Asks for the memory that frames will need which are [forwarded](Switch::forward) next, so that all wait for it at the same time.
+    #[inline]
+    pub fn approach(&self, frames: &[Parsed]) {
+        for frames in frames.chunks(BATCH) {
+            self.tables.routed().for_each(|table| table.approach(frames.iter().map(|frame| &frame.fields)));
+        }
+    }
+
+    /// Takes a frame that was [parsed](Parsed::new), and says what became of it; nothing if that takes [`Switch::judge`]: nothing was changed
+    /// then.
+    #[inline]
+    pub fn forward(&mut self, frame: &mut impl Frame, parsed: &Parsed, now: u64) -> Option<Fate> {
+        let Parsed { in_port, fields, layout } = parsed;
+        let in_port = *in_port;
+        let is_fragment = layout.ip.is_some_and(|ip| ip.fragment);
+        if !self.ports.receives(in_port) || is_fragment && self.config().flags == 1 {
+            return None;
+        }
         let mut way = Way {
             steps: [Step::Port(0); MOST_STEPS],
             count: 0,
-            fields,
+            fields: fields.clone(),
             in_port,
             ttl: layout.ip.and_then(|ip| frame.bytes().get(ip.start + if ip.is_v6 { 7 } else { 8 }).copied()),
             tags: layout.tags,
@@ -104,7 +134,7 @@ impl Switch {
         if way.pushed + way.popped > 0 && !frame.has_room(way.pushed * TAG, way.popped * TAG) {
             return None;
         }
-        Some(self.go(&way, frame, &layout, now))
+        Some(self.go(&way, frame, layout, now))
     }
 
     /// Goes a way that was found.

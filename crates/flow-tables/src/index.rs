@@ -146,6 +146,14 @@ impl Index {
         found.map(|(_, slot)| slot)
     }
 
+    /// Finds the flows of packets among prefixes, all at the same time, and hands them to `visit`.
+    #[inline]
+    pub(crate) fn approach<'w>(&self, packets: impl Iterator<Item = &'w Words>, visit: impl FnMut(Slot)) {
+        if let Some(prefixes) = &self.prefixes {
+            prefixes.approach(packets, visit);
+        }
+    }
+
     /// Adds a flow.
     pub(crate) fn insert(&mut self, key: &Key, place: Place, slot: Slot) {
         let terms = terms(key);

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
+use weir_mem::prefetch::prefetch_slice;
+
 use crate::fields::{Fields, Key};
 use crate::flow::Flow;
 use crate::index::{Index, Search, Slot};
@@ -101,6 +103,12 @@ impl FlowTable {
     pub(crate) fn find(&self, fields: &Fields) -> Option<(Slot, &Flow)> {
         let slot = self.index.find(&fields.0)?;
         Some((slot, self.in_slot(slot)?))
+    }
+
+    /// Asks for the memory of the flows that packets will meet, so far as that is known at once.
+    #[inline]
+    pub(crate) fn approach<'f>(&self, packets: impl Iterator<Item = &'f Fields>) {
+        self.index.approach(packets.map(|fields| &fields.0), |slot| prefetch_slice(&self.slots, slot as usize));
     }
 
     /// The same, to count the packet.

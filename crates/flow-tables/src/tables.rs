@@ -12,7 +12,7 @@ use weir_openflow::table::TableStats;
 use crate::fast::program::Programs;
 use crate::fields::Key;
 use crate::flow::Flow;
-use crate::index::Slot;
+use crate::index::{Search, Slot};
 use crate::table::{FlowTable, Place};
 
 /// A flow's table and place.
@@ -29,13 +29,22 @@ pub struct Tables {
     /// When flows with timeouts are looked at.
     schedule: BTreeSet<(u64, FlowId)>,
     programs: Programs,
+    /// Tables with routes, as they were when a flow last came or went.
+    routed: BTreeSet<u8>,
 }
 
 impl Tables {
     /// `count` empty tables (at most 255) of up to `max_flows` flows each.
     pub fn new(count: u8, max_flows: usize) -> Tables {
         let tables = vec![FlowTable::default(); usize::from(count)];
-        Tables { tables, max_flows, came: 0, schedule: BTreeSet::new(), programs: Programs::default() }
+        Tables {
+            tables,
+            max_flows,
+            came: 0,
+            schedule: BTreeSet::new(),
+            programs: Programs::default(),
+            routed: BTreeSet::new(),
+        }
     }
 
     /// How many tables there are.
@@ -65,6 +74,22 @@ impl Tables {
     /// A flow.
     pub fn flow(&self, (table, place): FlowId) -> Option<&Flow> {
         self.get(table)?.get(place)
+    }
+
+    /// The tables in which prefixes are looked up.
+    #[inline]
+    pub(crate) fn routed(&self) -> impl Iterator<Item = &FlowTable> {
+        self.routed.iter().filter_map(|number| self.get(*number))
+    }
+
+    /// Sees whether prefixes are looked up in a table now.
+    fn see(&mut self, number: u8) {
+        let is_routed = self.get(number).is_some_and(|table| matches!(table.search(), Search::Prefixes(..)));
+        if is_routed {
+            self.routed.insert(number);
+        } else {
+            self.routed.remove(&number);
+        }
     }
 
     /// A packet meets the flow of a slot.
@@ -153,6 +178,7 @@ impl Tables {
             }
         };
         self.reschedule((change.table, place));
+        self.see(change.table);
         Ok(())
     }
 
@@ -198,6 +224,7 @@ impl Tables {
                 self.schedule.remove(&(at, (*table, *place)));
             }
             news.extend(flow.removed(*table, reason, now));
+            self.see(*table);
         }
         news
     }

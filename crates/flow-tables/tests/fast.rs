@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use proptest::prelude::*;
-use weir_flow_tables::{Fate, Frame, Identity, Outcome, Packet, Switch};
+use weir_flow_tables::{Fate, Frame, Identity, Outcome, Packet, Parsed, Switch};
 use weir_openflow::flow::FlowMod;
 use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::meter::{Band, BandKind, MeterCommand, MeterMod, flags};
@@ -255,7 +255,9 @@ fn forward(
     let before = format!("{switch:?}");
     // Room for two tags.
     let mut buffer = Buffer::new(bytes, 8);
-    let fate = switch.forward(&mut buffer, port, now);
+    let parsed = Parsed::new(bytes, port);
+    switch.approach(std::slice::from_ref(&parsed));
+    let fate = switch.forward(&mut buffer, &parsed, now);
     if fate.is_none() {
         assert_eq!(format!("{switch:?}"), before, "it gave up, and changed something");
         assert_eq!(buffer.bytes(), bytes);

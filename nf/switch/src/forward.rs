@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_flow_tables::agent::Beside;
-use weir_flow_tables::{Fate, Frame, Packet, Why};
-use weir_packet::{Batch, HEADROOM, Held, LaneId, REACH, Slot};
+use weir_flow_tables::{Fate, Frame, Packet, Parsed, Why};
+use weir_packet::{BATCH, Batch, HEADROOM, Held, LaneId, REACH, Slot};
 use weir_stage::{Declaration, Out, PortInfo, Stage};
 
 use crate::core::{Core, Shared};
@@ -85,6 +85,8 @@ pub(crate) struct Forward {
     /// Numbers of ports by their index; 0 for those of others.
     numbers: Vec<u32>,
     ports: usize,
+    /// The packets of a batch; room for all.
+    parsed: Vec<Parsed>,
 }
 
 /// A packet that is changed where it lies.
@@ -141,18 +143,33 @@ fn numbers(ports: &[PortInfo]) -> Vec<u32> {
 
 impl Forward {
     pub(crate) fn new(shared: Arc<Shared>, ports: &[PortInfo]) -> Forward {
-        Forward { shared, numbers: numbers(ports), ports: ports.len() }
+        Forward { shared, numbers: numbers(ports), ports: ports.len(), parsed: Vec::with_capacity(BATCH) }
+    }
+
+    /// The number of the port that a packet came in by.
+    #[inline]
+    fn number(&self, batch: &Batch, slot: Slot) -> u32 {
+        self.numbers.get(usize::from(batch.lanes.port[slot])).copied().unwrap_or(0)
     }
 
     /// Takes a batch through the tables, packet by packet.
     #[inline(never)]
-    fn take(&self, batch: &mut Batch, out: &mut Out<'_>) {
-        let mut core = self.shared.core();
-        let mut told = false;
+    fn take(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
+        let mut parsed = std::mem::take(&mut self.parsed);
+        parsed.clear();
         for slot in batch.slots() {
-            told |= !self.forward(&mut core, batch, slot, out) && self.interpret(&mut core, batch, slot, out);
+            if let Some(packet) = batch.get(slot) {
+                parsed.push(Parsed::new(packet.bytes(), self.number(batch, slot)));
+            }
+        }
+        let mut core = self.shared.core();
+        core.agent.switch.approach(&parsed);
+        let mut told = false;
+        for (slot, parsed) in batch.slots().zip(&parsed) {
+            told |= !self.forward(&mut core, batch, (slot, parsed), out) && self.interpret(&mut core, batch, slot, out);
         }
         drop(core);
+        self.parsed = parsed;
         if told {
             self.shared.has_news.store(true, Ordering::Release);
         }
@@ -160,10 +177,9 @@ impl Forward {
 
     /// Takes one packet by the fast path, if that goes.
     #[inline]
-    fn forward(&self, core: &mut Core, batch: &mut Batch, slot: Slot, out: &mut Out<'_>) -> bool {
-        let in_port = self.numbers.get(usize::from(batch.lanes.port[slot])).copied().unwrap_or(0);
+    fn forward(&self, core: &mut Core, batch: &mut Batch, (slot, parsed): (Slot, &Parsed), out: &mut Out<'_>) -> bool {
         let Some(packet) = batch.get_mut(slot).filter(|packet| packet.len() >= 14) else { return false };
-        match core.agent.forward(&mut InPlace(packet), in_port, out.now()) {
+        match core.agent.forward(&mut InPlace(packet), parsed, out.now()) {
             Some(Fate::Sent(port)) => match way_of(port, self.ports) {
                 Some(way) => out.answer_indexed(slot, way),
                 None => out.answer(slot, Exit::NoPort),
@@ -178,7 +194,7 @@ impl Forward {
     #[cold]
     #[inline(never)]
     fn interpret(&self, core: &mut Core, batch: &mut Batch, slot: Slot, out: &mut Out<'_>) -> bool {
-        let in_port = self.numbers.get(usize::from(batch.lanes.port[slot])).copied().unwrap_or(0);
+        let in_port = self.number(batch, slot);
         let Some(packet) = batch.get(slot) else { return false };
         if packet.len() < 14 {
             out.answer(slot, Exit::Short);

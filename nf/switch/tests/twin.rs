@@ -21,6 +21,8 @@ fn action() -> impl Strategy<Value = Action> {
         4 => prop::sample::select(vec![1, 2, 3, 4, 5, number::FLOOD, number::ALL, number::IN_PORT, number::CONTROLLER]).prop_map(out),
         1 => Just(Action::Group(1)),
         1 => Just(Action::Group(2)),
+        1 => Just(Action::Group(3)),
+        1 => Just(Action::SetField(Oxm::exact(Field::VlanVid, 0x1007))),
         1 => Just(Action::PushVlan(0x8100)),
         1 => Just(Action::PopVlan),
         1 => Just(Action::DecNwTtl),
@@ -79,7 +81,7 @@ fn frames() -> impl Strategy<Value = Vec<(u32, Vec<u8>)>> {
     proptest::collection::vec((1..=COUNT, bytes), 1..30)
 }
 
-fn groups() -> [GroupMod; 2] {
+fn groups() -> [GroupMod; 3] {
     let bucket =
         |port, weight| Bucket { weight, watch_port: group::ANY, watch_group: group::ANY, actions: vec![out(port)] };
     [
@@ -94,6 +96,12 @@ fn groups() -> [GroupMod; 2] {
             kind: GroupKind::Select,
             group: 2,
             buckets: vec![bucket(1, 1), bucket(4, 2)],
+        },
+        GroupMod {
+            command: GroupCommand::Add,
+            kind: GroupKind::Indirect,
+            group: 3,
+            buckets: vec![Bucket { actions: vec![out(4), Action::DecNwTtl, Action::PopVlan], ..bucket(0, 0) }],
         },
     ]
 }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use weir_mem::Domain;
 use weir_openflow::Field;
-use weir_table::lpm4::{Config, Lookup4, Lpm4, MAX_VALUE, Packed, Prefix4};
+use weir_table::lpm4::{BATCH, Config, Lookup4, Lpm4, MAX_VALUE, Packed, Prefix4};
 
 use super::tuple::Tuple;
 use super::{Priorities, Slot, Term, meets};
@@ -116,6 +116,21 @@ impl Prefixes {
         }
         let slot = self.table.reader().lookup(words[usize::from(self.word) % WORDS]);
         (slot != MAX_VALUE).then_some(slot)
+    }
+
+    /// Hands the flows of the longest prefixes of packets, up to [`BATCH`] of them, to `visit`: all are looked up at the same time.
+    #[inline]
+    pub(super) fn approach<'w>(&self, packets: impl Iterator<Item = &'w Words>, mut visit: impl FnMut(Slot)) {
+        let (mut values, mut slots) = ([0; BATCH], [MAX_VALUE; BATCH]);
+        let mut count = 0;
+        for (value, words) in values.iter_mut().zip(packets.filter(|words| meets(&self.rest, words))) {
+            *value = words[usize::from(self.word) % WORDS];
+            count += 1;
+        }
+        if let (Some(values), Some(slots)) = (values.get(..count), slots.get_mut(..count)) {
+            self.table.reader().lookup_batch(values, slots);
+        }
+        slots.into_iter().filter(|slot| *slot != MAX_VALUE).for_each(&mut visit);
     }
 
     /// The place of a flow.

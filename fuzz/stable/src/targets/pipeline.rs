@@ -1,6 +1,6 @@
 //! Frames in the flow tables of an OpenFlow switch.
 
-use weir_flow_tables::{Fate, Frame, Identity, Outcome, Packet, Switch};
+use weir_flow_tables::{Fate, Frame, Identity, Outcome, Packet, Parsed, Switch};
 use weir_openflow::flow::FlowMod;
 use weir_openflow::port::{Port, number};
 use weir_openflow::{Action, Field, Instruction, Match, Oxm};
@@ -125,7 +125,7 @@ fn forward(input: &[u8], action: Action, after: Option<&Packet>) {
         return;
     }
     let mut buffer = Buffer([&[0; 4], input].concat(), 4);
-    match switch.forward(&mut buffer, 2, 0) {
+    match switch.forward(&mut buffer, &Parsed::new(input, 2), 0) {
         None => assert_eq!(buffer.bytes(), input, "it was left to the interpreter"),
         Some(fate) => {
             assert_eq!(fate, Fate::Sent(1));
