@@ -198,20 +198,28 @@ impl Parser<'_> {
     /// What IP carries at `at`, of which `end` is the end.
     fn carried(&mut self, protocol: u8, at: usize, end: usize) -> Option<()> {
         let is_v6 = self.layout.ip.is_some_and(|ip| ip.is_v6);
-        let (count, fields) = match (protocol, is_v6) {
-            (6, _) => (2, [Field::TcpSrc, Field::TcpDst]),
-            (17, _) => (2, [Field::UdpSrc, Field::UdpDst]),
-            (132, _) => (2, [Field::SctpSrc, Field::SctpDst]),
-            (1, false) => (1, [Field::Icmpv4Type, Field::Icmpv4Code]),
-            (58, true) => (1, [Field::Icmpv6Type, Field::Icmpv6Code]),
-            _ => return None,
-        };
+        match (protocol, is_v6) {
+            (6, _) => self.pair(Field::TcpSrc, Field::TcpDst, 2, at, end),
+            (17, _) => self.pair(Field::UdpSrc, Field::UdpDst, 2, at, end),
+            (132, _) => self.pair(Field::SctpSrc, Field::SctpDst, 2, at, end),
+            (1, false) => self.pair(Field::Icmpv4Type, Field::Icmpv4Code, 1, at, end),
+            (58, true) => {
+                self.pair(Field::Icmpv6Type, Field::Icmpv6Code, 1, at, end)?;
+                self.neighbour_discovery(at, end)
+            }
+            _ => None,
+        }
+    }
+
+    /// Sets two fields of `count` bytes that stand beside each other, if both do before `end`. Made anew for each pair: where fields are known,
+    /// so are their words.
+    #[inline(always)]
+    fn pair(&mut self, one: Field, other: Field, count: usize, at: usize, end: usize) -> Option<()> {
         if at + 2 * count > end {
             return None;
         }
-        self.take(fields[0], at, count)?;
-        self.take(fields[1], at + count, count)?;
-        if protocol == 58 { self.neighbour_discovery(at, end) } else { Some(()) }
+        self.take(one, at, count)?;
+        self.take(other, at + count, count)
     }
 
     /// RFC 4861 sections 4.3, 4.4 and 4.6.1.
