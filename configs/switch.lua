@@ -11,7 +11,7 @@ switch {
   ports       = { "one", "two", "three" },    -- 1, 2 and 3 to controllers
   datapath_id = "0000020000000001",
   controllers = { "tcp:192.0.2.9:6653" },
-  listen      = "127.0.0.1:6654",
+  listen      = "tcp:127.0.0.1:6654",         -- or "tls:...", or "unix:/run/weir/br0.mgmt"; a list for several
   fail        = "standalone",                 -- a learning bridge until a controller is there
   tables      = 8,
   limits      = { flows = 10000 },

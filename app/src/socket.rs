@@ -150,6 +150,11 @@ impl Drop for Bound {
 
 /// Listens at `path`, readable and writable for the user and the group. The file of a process that has died is replaced.
 pub(crate) fn bind(path: &Path) -> Result<Bound, SocketError> {
+    bind_for(path, 0o660, ADMISSION)
+}
+
+/// The same with another mode, and another time within which somebody who listens there already lets a client in.
+pub(crate) fn bind_for(path: &Path, mode: u32, patience: Duration) -> Result<Bound, SocketError> {
     let wrong = |what: &'static str| move |cause| SocketError::System { path: path.to_owned(), what, cause };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         // Root's is open to the members of the socket's group.
@@ -158,9 +163,9 @@ pub(crate) fn bind(path: &Path) -> Result<Bound, SocketError> {
         check_fallback(path)?;
     }
     let _turn = turn_in(path);
-    remove_stale(path)?;
+    remove_stale(path, patience)?;
     // So that nobody else gets in between these two lines.
-    let usual = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o117));
+    let usual = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o777 & !mode));
     let listener = UnixListener::bind(path);
     rustix::process::umask(usual);
     let listener = listener.map_err(|cause| match cause.kind() {
@@ -168,7 +173,7 @@ pub(crate) fn bind(path: &Path) -> Result<Bound, SocketError> {
         _ => wrong("listen on")(cause),
     })?;
     let bound = Bound { listener: Arc::new(listener), path: path.to_owned() };
-    let mode = std::fs::Permissions::from_mode(0o660);
+    let mode = std::fs::Permissions::from_mode(mode);
     std::fs::set_permissions(path, mode).map_err(wrong("set the mode of"))?;
     Ok(bound)
 }
@@ -191,7 +196,7 @@ fn turn_in(path: &Path) -> Option<File> {
 }
 
 /// Removes the socket file of a process that is gone.
-fn remove_stale(path: &Path) -> Result<(), SocketError> {
+fn remove_stale(path: &Path, patience: Duration) -> Result<(), SocketError> {
     let wrong = |what: &'static str| move |cause| SocketError::System { path: path.to_owned(), what, cause };
     let kind = match std::fs::symlink_metadata(path) {
         Ok(data) => data.file_type(),
@@ -201,7 +206,7 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
     if !std::os::unix::fs::FileTypeExt::is_socket(&kind) {
         return Err(SocketError::NotASocket(path.to_owned()));
     }
-    match try_connect(path, ADMISSION) {
+    match try_connect(path, patience) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path).map_err(wrong("remove the left-over"))
         }
@@ -300,7 +305,9 @@ mod tests {
         drop(UnixListener::bind(&at).unwrap());
         assert!(at.exists());
         assert!(connect(&at).unwrap_err().to_string().starts_with("no Weir listens on"));
-        drop(bind(&at).unwrap());
+        let own = bind_for(&at, 0o600, Duration::from_secs(1)).unwrap();
+        assert_eq!(std::fs::metadata(&at).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(own);
         std::fs::write(&at, "precious").unwrap();
         assert!(bind(&at).unwrap_err().to_string().contains("is no socket"));
         assert_eq!(std::fs::read_to_string(&at).unwrap(), "precious");

@@ -5,6 +5,12 @@ mod common;
 
 use common::{check_account, everything, frames, pcap, text, weir};
 
+/// A certificate or a key that tests use.
+macro_rules! pem {
+    ($name:literal) => {
+        include_bytes!(concat!("../../crates/tls/tests/keys/", $name))
+    };
+}
 /// A file, what stands in it later, the key that names it, and what that change takes.
 type Case = (&'static str, Vec<u8>, &'static str, &'static str);
 
@@ -26,7 +32,15 @@ fn cases() -> Vec<Case> {
         case("table.csv", "ipv4.ttl\n8\n", "gen.streams[1].table", "rebuild"),
         ("replay.pcap", pcap(&frames(3)), "gen.streams[2].replay", "rebuild"),
         case("users.csv", "user,profile\n1.2,two\n", "qos.users_csv", "live"),
+        ("switch.pem", more(pem!("switch.pem")), "switch.tls.certificate", "live"),
+        ("switch.key", more(pem!("switch.key")), "switch.tls.private_key", "live"),
+        ("ca.pem", pem!("other-ca.pem").to_vec(), "switch.tls.ca", "live"),
     ]
+}
+
+/// The same with a remark behind it: PEM may have other text around it (RFC 7468 section 2).
+fn more(text: &[u8]) -> Vec<u8> {
+    [text, b"a remark\n"].concat()
 }
 
 /// That no element is told to change.

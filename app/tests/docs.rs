@@ -71,6 +71,10 @@ fn check(folder: &Folder, script: &str) -> Output {
     for (file, name) in [("table.csv", "table.csv"), ("lua/count.lua", "count.lua")] {
         folder.write(name, std::fs::read_to_string(root().join("configs").join(file)).unwrap());
     }
+    let keys = root().join("crates/tls/tests/keys");
+    for (file, name) in [("switch.pem", "switch.pem"), ("switch.key", "switch.key"), ("ca.pem", "controllers-ca.pem")] {
+        folder.write(name, std::fs::read_to_string(keys.join(file)).unwrap());
+    }
     // What `weir save` has written, before anything was added.
     folder.write("added.lua", "return {}");
     weir(&["check", "--allow-lua-stages", folder.write("script.lua", script).to_str().unwrap()])

@@ -4,15 +4,16 @@
 //! What a peer sends is read only where the function has taken what it sent before, and kept for it in a buffer of fixed size: who sends faster
 //! than the function works waits. What a peer does not read is the function's to bound.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+mod stream;
+mod wire;
+
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
-use weir_stage::{Channel, ChannelSide, Load, MakeService, Service, Waits};
+use weir_stage::{Channel, ChannelSide, Endpoint, Load, MakeService, Service, Waits};
 
+use self::stream::{Attempt, Listener, Stream, begun, finished};
+use self::wire::{Prover, Wire};
 use super::{Bell, SideSlot};
 use crate::log;
 
@@ -34,13 +35,16 @@ const LONGEST: u64 = 8_000_000_000;
 /// How long an attempt to connect may take.
 const ATTEMPT: u64 = 10_000_000_000;
 
+/// How long a peer may take to prove who it is.
+const HANDSHAKE: u64 = 10_000_000_000;
+
 /// How long a peer may take to read what was to be sent before its connection is closed.
 const FAREWELL: u64 = 2_000_000_000;
 
 /// How long bytes wait that the function does not take, nanoseconds.
 const BREATH: u64 = 1_000_000;
 
-/// Connections that a channel takes at most. The function has its own bound, for all its channels.
+/// Connections that a channel takes at most, and peers that prove who they are at once. The function has its own bound, for all its channels.
 const MOST: usize = 16;
 
 /// Makes the service.
@@ -68,15 +72,24 @@ impl MakeService for Maker {
 
     fn make(&self, now: u64) -> Result<Box<dyn Service>, String> {
         let bell = Bell::new().map_err(|error| format!("it cannot be woken: {error}"))?;
-        let source = match self.channel {
-            Channel::Connect(to) => Source::Attempts { to, attempt: None, next: now, pause: PAUSE },
-            Channel::Listen(at) => Source::Listener(listen(at)?),
+        let source = match &self.channel {
+            Channel::Connect(to) => Source::Attempts { to: to.clone(), attempt: None, next: now, pause: PAUSE },
+            Channel::Listen(at) => Source::Listener(Listener::new(at)?),
         };
         let side = self.side.get()?;
-        attend(&*side, self.channel, &bell);
-        let facts = Facts { function: self.function.clone(), channel: self.channel };
-        let mut service =
-            Controllers { slot: self.side.clone(), side, bell, facts, source, connections: Vec::new(), now };
+        attend(&*side, &self.channel, &bell);
+        let facts = Facts { function: self.function.clone(), channel: self.channel.clone() };
+        let mut service = Controllers {
+            slot: self.side.clone(),
+            side,
+            bell,
+            facts,
+            source,
+            prover: Prover::default(),
+            greetings: Vec::new(),
+            connections: Vec::new(),
+            now,
+        };
         if matches!(self.channel, Channel::Listen(_)) {
             service.set_state(Some("listening".to_owned()));
         }
@@ -84,14 +97,7 @@ impl MakeService for Maker {
     }
 }
 
-fn listen(at: SocketAddr) -> Result<TcpListener, String> {
-    let wrong = |error: std::io::Error| format!("cannot listen at {at}: {error}");
-    let listener = TcpListener::bind(at).map_err(wrong)?;
-    listener.set_nonblocking(true).map_err(wrong)?;
-    Ok(listener)
-}
-
-fn attend(side: &dyn ChannelSide, channel: Channel, bell: &Bell) {
+fn attend(side: &dyn ChannelSide, channel: &Channel, bell: &Bell) {
     let bell = bell.clone();
     side.attend(channel, Some(Box::new(move || bell.ring())));
 }
@@ -116,16 +122,25 @@ impl Facts {
 /// Where connections come from.
 enum Source {
     /// Attempts to connect to a controller: the one that is being made, with its end; when the next is; and the pause behind that.
-    Attempts { to: SocketAddr, attempt: Option<(TcpStream, u64)>, next: u64, pause: u64 },
+    Attempts { to: Endpoint, attempt: Option<(Stream, u64)>, next: u64, pause: u64 },
     /// Controllers connect.
-    Listener(TcpListener),
+    Listener(Listener),
+}
+
+/// A peer that has to prove who it is, until then.
+struct Greeting {
+    peer: String,
+    wire: Wire,
+    until: u64,
 }
 
 /// A connection.
 struct Connection {
     number: u64,
     peer: String,
-    stream: TcpStream,
+    wire: Wire,
+    /// When it began.
+    since: u64,
     /// What came and was not taken yet.
     came: Vec<u8>,
     /// Something waits to be written, and the peer takes nothing now.
@@ -143,6 +158,8 @@ struct Controllers {
     bell: Bell,
     facts: Facts,
     source: Source,
+    prover: Prover,
+    greetings: Vec<Greeting>,
     connections: Vec<Connection>,
     /// When the last step began.
     now: u64,
@@ -150,7 +167,7 @@ struct Controllers {
 
 impl Controllers {
     fn set_state(&mut self, state: Option<String>) {
-        self.side.set_state(self.facts.channel, state);
+        self.side.set_state(&self.facts.channel, state);
     }
 
     /// The function may have been made anew: then no connection is its.
@@ -158,9 +175,10 @@ impl Controllers {
         let side = self.slot.get()?;
         if !Arc::ptr_eq(&side, &self.side) {
             self.end_all("the function was made anew");
-            self.side.attend(self.facts.channel, None);
+            self.greetings.clear();
+            self.side.attend(&self.facts.channel, None);
             self.side = side;
-            attend(&*self.side, self.facts.channel, &self.bell);
+            attend(&*self.side, &self.facts.channel, &self.bell);
             if matches!(self.source, Source::Listener(_)) {
                 self.set_state(Some("listening".to_owned()));
             }
@@ -169,40 +187,99 @@ impl Controllers {
     }
 
     fn end_all(&mut self, why: &str) {
-        for connection in std::mem::take(&mut self.connections) {
+        for mut connection in std::mem::take(&mut self.connections) {
+            connection.wire.end();
             self.side.disconnect(connection.number);
             self.facts.tell("a controller's connection ended", &connection.peer, why);
         }
     }
 
+    /// Somebody is there: by TLS they have to prove who they are first.
+    fn meet(&mut self, stream: Stream, peer: String, now: u64) {
+        let listened = matches!(self.source, Source::Listener(_));
+        let wire = match self.facts.channel.endpoint() {
+            Endpoint::Tls(_) => self.prover.wire(&*self.side, stream, listened),
+            Endpoint::Tcp(_) | Endpoint::Unix(_) => Ok(Wire::Plain(stream)),
+        };
+        match wire {
+            Ok(Wire::Plain(stream)) => self.begin(Wire::Plain(stream), peer, now),
+            Ok(wire) => {
+                if self.greetings.len() >= MOST {
+                    // Else who says nothing would keep those away who would.
+                    let oldest = self.greetings.remove(0);
+                    self.refuse(&oldest.peer, "too many others came before it had proved who it is", now);
+                }
+                self.greetings.push(Greeting { peer, wire, until: now.saturating_add(HANDSHAKE) });
+            }
+            Err(why) => self.refuse(&peer, &why, now),
+        }
+    }
+
+    /// Goes on with those who prove who they are.
+    fn greet(&mut self, now: u64) {
+        let mut at = 0;
+        while let Some(greeting) = self.greetings.get_mut(at) {
+            let outcome = match greeting.wire.greet() {
+                Ok(false) if now < greeting.until => {
+                    at += 1;
+                    continue;
+                }
+                Ok(false) => Err("it has not proved who it is in time".to_owned()),
+                Ok(true) => Ok(()),
+                Err(why) => Err(why),
+            };
+            let Greeting { peer, wire, .. } = self.greetings.remove(at);
+            match outcome {
+                Ok(()) => self.begin(wire, peer, now),
+                Err(why) => self.refuse(&peer, &why, now),
+            }
+        }
+    }
+
+    /// Nothing comes of somebody.
+    fn refuse(&mut self, peer: &str, why: &str, now: u64) {
+        self.facts.tell("a controller was sent away", peer, why);
+        if matches!(self.source, Source::Listener(_)) {
+            self.set_state(Some(format!("listening; refused {peer}: {why}")));
+        } else {
+            self.put_off(why, now);
+        }
+    }
+
+    /// It is tried again, after a pause that grows.
+    fn put_off(&mut self, why: &str, now: u64) {
+        if let Source::Attempts { next, pause, .. } = &mut self.source {
+            let state = format!("not connected: {why}; tried again after {} s", *pause / PAUSE);
+            *next = now.saturating_add(*pause);
+            *pause = pause.saturating_mul(2).min(LONGEST);
+            self.set_state(Some(state));
+        }
+    }
+
     /// A connection begins.
-    fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
-        let peer = peer.to_string();
-        let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
-        let number = ready.ok().and_then(|()| self.side.connect(self.facts.channel, &peer));
+    fn begin(&mut self, wire: Wire, peer: String, now: u64) {
+        let has_room = self.connections.len() < MOST;
+        let number = has_room.then(|| self.side.connect(&self.facts.channel, &peer)).flatten();
         let Some(number) = number else {
             self.facts.tell("a controller was sent away", &peer, "there are as many connections as there may be");
             return;
         };
         self.facts.tell("a controller is connected", &peer, "");
-        self.connections.push(Connection { number, peer, stream, came: Vec::new(), is_full: false, until: None });
+        let came = Vec::new();
+        self.connections.push(Connection { number, peer, wire, since: now, came, is_full: false, until: None });
     }
 
     /// Takes connections of those who come, or sees to it that there is one.
     fn come_together(&mut self, now: u64) {
+        let is_alone = self.connections.is_empty() && self.greetings.is_empty();
         match &mut self.source {
             Source::Listener(listener) => {
-                let mut came = Vec::new();
-                while self.connections.len() + came.len() < MOST
-                    && let Ok(one) = listener.accept()
-                {
-                    came.push(one);
-                }
-                came.into_iter().for_each(|(stream, peer)| self.begin(stream, peer));
+                let room = MOST.saturating_sub(self.connections.len());
+                let came: Vec<_> = std::iter::from_fn(|| listener.accept()).take(room).collect();
+                came.into_iter().for_each(|(stream, peer)| self.meet(stream, peer, now));
             }
-            Source::Attempts { .. } if !self.connections.is_empty() => {}
+            Source::Attempts { .. } if !is_alone => {}
             Source::Attempts { to, attempt, next, pause } => {
-                let to = *to;
                 let outcome = match attempt.take() {
                     Some((stream, until)) => finished(stream, until, now),
                     None if now < *next => return,
@@ -212,12 +289,14 @@ impl Controllers {
                 *next = now.saturating_add(*pause);
                 match outcome {
                     Attempt::Goes(stream, until) => *attempt = Some((stream, until)),
-                    Attempt::Done(stream) => self.begin(stream, to),
-                    Attempt::Failed(why) => {
-                        let state = format!("not connected: {why}; tried again after {} s", *pause / PAUSE);
-                        *pause = pause.saturating_mul(2).min(LONGEST);
-                        self.set_state(Some(state));
+                    Attempt::Done(stream) => {
+                        let peer = match to {
+                            Endpoint::Tcp(address) | Endpoint::Tls(address) => address.to_string(),
+                            Endpoint::Unix(path) => path.display().to_string(),
+                        };
+                        self.meet(stream, peer, now);
                     }
+                    Attempt::Failed(why) => self.put_off(&why, now),
                 }
             }
         }
@@ -230,56 +309,26 @@ impl Controllers {
             match connection.step(&*self.side, now) {
                 Ok(()) => at += 1,
                 Err(why) => {
-                    let connection = self.connections.swap_remove(at);
+                    let mut connection = self.connections.swap_remove(at);
+                    connection.wire.end();
                     self.side.disconnect(connection.number);
                     self.facts.tell("a controller's connection ended", &connection.peer, &why);
-                    self.ended(&why, now);
+                    self.ended(&why, connection.since, now);
                 }
             }
         }
     }
 
-    /// A connection ended: a channel that connects by itself does so again.
-    fn ended(&mut self, why: &str, now: u64) {
-        if let Source::Attempts { next, pause, .. } = &mut self.source {
-            (*next, *pause) = (now.saturating_add(PAUSE), PAUSE);
-            self.set_state(Some(format!("not connected: {why}")));
+    /// A connection ended: a channel that connects by itself does so again, and later where it ends time and again.
+    fn ended(&mut self, why: &str, since: u64, now: u64) {
+        if let Source::Attempts { pause, .. } = &mut self.source {
+            if now.saturating_sub(since) > LONGEST {
+                *pause = PAUSE;
+            }
+            self.put_off(why, now);
         } else if self.connections.is_empty() {
             self.set_state(Some("listening".to_owned()));
         }
-    }
-}
-
-/// What became of an attempt to connect.
-enum Attempt {
-    /// It goes on, until then.
-    Goes(TcpStream, u64),
-    Done(TcpStream),
-    Failed(String),
-}
-
-fn begun(to: SocketAddr, until: u64) -> Attempt {
-    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = match socket_with(family, SocketType::STREAM, flags, None) {
-        Ok(socket) => socket,
-        Err(error) => return Attempt::Failed(error.to_string()),
-    };
-    match connect(&socket, &to) {
-        Ok(()) => Attempt::Done(TcpStream::from(socket)),
-        Err(Errno::INPROGRESS) => Attempt::Goes(TcpStream::from(socket), until),
-        Err(error) => Attempt::Failed(error.to_string()),
-    }
-}
-
-/// Whether an attempt has come to its end; it has at last when its time is over.
-fn finished(stream: TcpStream, until: u64, now: u64) -> Attempt {
-    match (sockopt::socket_error(&stream), stream.peer_addr()) {
-        (Ok(Err(error)) | Err(error), _) => Attempt::Failed(error.to_string()),
-        (Ok(Ok(())), Ok(_)) => Attempt::Done(stream),
-        (Ok(Ok(())), Err(_)) if now >= until => Attempt::Failed("nobody answers".to_owned()),
-        // Woken for something else.
-        (Ok(Ok(())), Err(_)) => Attempt::Goes(stream, until),
     }
 }
 
@@ -293,7 +342,7 @@ impl Connection {
         }
         self.write(side)?;
         match (side.closing(self.number), self.until) {
-            (Some(why), _) if side.output(self.number, 1).is_empty() => Err(why.to_owned()),
+            (Some(why), _) if side.output(self.number, 1).is_empty() && !self.wire.is_full() => Err(why.to_owned()),
             (Some(why), Some(until)) if now >= until => Err(why.to_owned()),
             (Some(_), None) => {
                 self.until = Some(now.saturating_add(FAREWELL));
@@ -305,15 +354,9 @@ impl Connection {
 
     fn read(&mut self) -> Result<(), Ended> {
         let mut buffer = [0; READ];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => Err("it closed the connection".to_owned()),
-            Ok(count) => {
-                self.came.extend_from_slice(buffer.get(..count).unwrap_or_default());
-                Ok(())
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(()),
-            Err(error) => Err(error.to_string()),
-        }
+        let count = self.wire.read(&mut buffer)?;
+        self.came.extend_from_slice(buffer.get(..count).unwrap_or_default());
+        Ok(())
     }
 
     /// Hands in what came, by pieces.
@@ -331,28 +374,22 @@ impl Connection {
     }
 
     fn write(&mut self, side: &dyn ChannelSide) -> Result<(), Ended> {
+        self.is_full = !self.wire.flush()?;
         let waits = side.output(self.number, WRITTEN);
-        self.is_full = false;
-        if waits.is_empty() {
+        if self.is_full || waits.is_empty() {
             return Ok(());
         }
-        match self.stream.write(&waits) {
-            Ok(count) => {
-                side.sent(self.number, count);
-                self.is_full = count < waits.len();
-                Ok(())
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                self.is_full = true;
-                Ok(())
-            }
-            Err(error) => Err(error.to_string()),
-        }
+        let count = self.wire.write(&waits)?;
+        side.sent(self.number, count);
+        self.is_full = count < waits.len() || self.wire.is_full();
+        Ok(())
     }
 
     /// When the next step has something to do, though nothing comes and nobody wakes.
     fn next(&self, side: &dyn ChannelSide, now: u64) -> Option<u64> {
         let next = match () {
+            // What it holds is read all the same.
+            () if self.came.is_empty() && self.until.is_none() && self.wire.holds() => Some(0),
             () if self.is_full => None,
             () if !side.output(self.number, 1).is_empty() => Some(0),
             // The function takes no more before it has sent the packets that it was given.
@@ -372,11 +409,20 @@ impl Service for Controllers {
                 waits.writable.push(stream.as_fd());
                 waits.until = Some(*until);
             }
-            Source::Attempts { next, .. } if self.connections.is_empty() => waits.until = Some(*next),
+            Source::Attempts { next, .. } if self.connections.is_empty() && self.greetings.is_empty() => {
+                waits.until = Some(*next)
+            }
             _ => {}
         }
+        for greeting in &self.greetings {
+            waits.readable.push(greeting.wire.as_fd());
+            if greeting.wire.is_full() {
+                waits.writable.push(greeting.wire.as_fd());
+            }
+            waits.until = [waits.until, Some(greeting.until)].into_iter().flatten().min();
+        }
         for connection in &self.connections {
-            let descriptor: BorrowedFd<'_> = connection.stream.as_fd();
+            let descriptor = connection.wire.as_fd();
             if connection.came.is_empty() && connection.until.is_none() {
                 waits.readable.push(descriptor);
             }
@@ -393,6 +439,7 @@ impl Service for Controllers {
         self.now = now;
         self.follow_side()?;
         self.come_together(now);
+        self.greet(now);
         self.move_bytes(now);
         Ok(())
     }
@@ -406,6 +453,6 @@ impl Drop for Controllers {
     fn drop(&mut self) {
         self.end_all("its channel is closed");
         self.set_state(None);
-        self.side.attend(self.facts.channel, None);
+        self.side.attend(&self.facts.channel, None);
     }
 }

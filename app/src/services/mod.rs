@@ -217,7 +217,9 @@ impl Services {
                 Need::Taps { .. } | Need::Routes { .. } => {
                     Box::new(linux::Maker::new(&new.function, &new.need, sides.host.clone()))
                 }
-                Need::Channel(channel) => Box::new(channel::Maker::new(&new.function, *channel, sides.channel.clone())),
+                Need::Channel(channel) => {
+                    Box::new(channel::Maker::new(&new.function, channel.clone(), sides.channel.clone()))
+                }
                 Need::Flows(export) => Box::new(flows::Maker::new(&new.function, export.clone(), sides.flows.clone())),
                 Need::Export { .. } => Box::new(export::Maker::new(&new, jobs.clone(), Arc::clone(&due))),
             };

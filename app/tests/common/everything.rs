@@ -15,7 +15,8 @@ const SCRIPT: &str = r#"
     port { name = "lan", device = "mem:null", address = "198.18.0.254/24" }
     port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
     bridge { ports = { left = {}, right = {} }, macs = { { mac = "02:00:00:00:00:09", port = "left" } } }
-    switch { ports = { "of-1", "of-2" }, fail = "standalone" }
+    switch { ports = { "of-1", "of-2" }, fail = "standalone",
+             tls = { certificate = "switch.pem", private_key = "switch.key", ca = "ca.pem" } }
     forward { paths = { "idle -> quiet" } }
     router { ports = { "lan", "wan" }, routes_csv = "router.csv", limits = { routes = 64 }, table = "packed",
              vrfs = { blue = { routes_csv = "blue.csv" } },
@@ -42,10 +43,17 @@ const SCRIPT: &str = r#"
           scheduler = { rate = "1 Gbit/s", users = 8, buffers = 64, profiles = { one = { tb_rate = "1 Mbit/s" }, two = { tb_rate = "1 Mbit/s" } } } }
 "#;
 
+/// A certificate or a key that tests use.
+macro_rules! pem {
+    ($name:literal) => {
+        include_bytes!(concat!("../../../crates/tls/tests/keys/", $name))
+    };
+}
+
 /// Starts it in a folder of its own.
 pub(crate) fn start(name: &str) -> (Folder, Running) {
     let folder = Folder::new(name);
-    let files: [(&str, &[u8]); 15] = [
+    let files: [(&str, &[u8]); 18] = [
         ("router.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9\n"),
         ("blue.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9%wan\n"),
         ("edge.csv", b"rule\ndeny from 203.0.113.66/32\n"),
@@ -61,6 +69,9 @@ pub(crate) fn start(name: &str) -> (Folder, Running) {
         ("table.csv", b"ipv4.ttl\n7\n"),
         ("replay.pcap", &pcap(&frames(2))),
         ("users.csv", b"user,profile\n1.2,one\n"),
+        ("switch.pem", pem!("switch.pem")),
+        ("switch.key", pem!("switch.key")),
+        ("ca.pem", pem!("ca.pem")),
     ];
     files.iter().for_each(|(file, content)| drop(folder.write(file, content)));
     let running = Running::start(&folder, SCRIPT, &["--allow-lua-stages"]);

@@ -47,7 +47,7 @@ pub mod stage;
 pub mod ways;
 
 pub use case::{Case, Chosen, Knob};
-pub use channel::{Channel, ChannelSide};
+pub use channel::{Channel, ChannelSide, Credentials, Endpoint};
 pub use collection::{Arguments, Collection, Entry, Ledger, Record, Said, Site, Source, Stands, Versions, Wrong};
 pub use device::{DeviceText, local_mac};
 pub use entries::Entries;

@@ -1,23 +1,23 @@
 //! What the services of its channels see of a switch.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use weir_flow_tables::agent::{ClosedBecause, ConnectionId};
 use weir_stage::host::Wake;
-use weir_stage::{Channel, ChannelSide};
+use weir_stage::{Channel, ChannelSide, Credentials};
 
 use crate::core::{Peer, Shared};
 
 impl ChannelSide for Shared {
-    fn connect(&self, channel: Channel, peer: &str) -> Option<u64> {
+    fn connect(&self, channel: &Channel, peer: &str) -> Option<u64> {
         let mut core = self.core();
         let id = core.agent.connect(self.now())?;
         if core.has_targets && matches!(channel, Channel::Listen(_)) {
             core.agent.set_aside(id);
         }
-        core.peers.insert(id, Peer { channel, name: peer.to_owned() });
-        core.states.remove(&channel);
+        core.peers.insert(id, Peer { channel: channel.clone(), name: peer.to_owned() });
+        core.states.remove(channel);
         Some(id.0)
     }
 
@@ -55,19 +55,23 @@ impl ChannelSide for Shared {
         })
     }
 
-    fn set_state(&self, channel: Channel, state: Option<String>) {
+    fn set_state(&self, channel: &Channel, state: Option<String>) {
         let mut core = self.core();
         match state {
-            Some(state) => core.states.insert(channel, state),
-            None => core.states.remove(&channel),
+            Some(state) => core.states.insert(channel.clone(), state),
+            None => core.states.remove(channel),
         };
     }
 
-    fn attend(&self, channel: Channel, wake: Option<Wake>) {
+    fn attend(&self, channel: &Channel, wake: Option<Wake>) {
         let mut wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
         match wake {
-            Some(wake) => drop(wakes.insert(channel, wake)),
-            None => drop(wakes.remove(&channel)),
+            Some(wake) => drop(wakes.insert(channel.clone(), wake)),
+            None => drop(wakes.remove(channel)),
         }
+    }
+
+    fn credentials(&self) -> Option<Arc<Credentials>> {
+        self.core().credentials.clone()
     }
 }

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_flow_tables::agent::{Beside, ConnectionId, FailMode, Taken};
 use weir_flow_tables::{Agent, Outcome, Packet, Why};
 use weir_openflow::port::{Port, state};
 use weir_stage::host::Wake;
-use weir_stage::{Channel, PortInfo};
+use weir_stage::{Channel, Credentials, PortInfo};
 
 use crate::learn::{Goes, Stations};
 
@@ -28,6 +28,8 @@ pub(crate) struct Core {
     pub(crate) peers: BTreeMap<ConnectionId, Peer>,
     /// It connects to controllers by itself: then those that come are none as far as the fail mode is concerned.
     pub(crate) has_targets: bool,
+    /// What it proves itself by to controllers.
+    pub(crate) credentials: Option<Arc<Credentials>>,
     /// Channels without a connection, and why.
     pub(crate) states: BTreeMap<Channel, String>,
     /// Copies that were not made: there was no buffer, or none that long.
@@ -35,12 +37,14 @@ pub(crate) struct Core {
 }
 
 /// What a configuration says that may change while a switch runs.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Live {
     /// What becomes of packets without controllers.
     pub(crate) fail_mode: FailMode,
     /// It connects to controllers by itself.
     pub(crate) has_targets: bool,
+    /// What it proves itself by to controllers.
+    pub(crate) credentials: Option<Arc<Credentials>>,
 }
 
 /// Who is at the other end of a connection.
@@ -68,6 +72,7 @@ impl Core {
             links: BTreeMap::new(),
             peers: BTreeMap::new(),
             has_targets: false,
+            credentials: None,
             states: BTreeMap::new(),
             missed: 0,
         }
@@ -119,6 +124,7 @@ impl Core {
     pub(crate) fn configure(&mut self, wanted: &Live) {
         self.agent.set_fail_mode(wanted.fail_mode);
         self.has_targets = wanted.has_targets;
+        self.credentials.clone_from(&wanted.credentials);
     }
 
     /// Lets these be its ports from now on; controllers are told of what is new.

@@ -20,6 +20,7 @@ mod channel;
 mod config;
 mod control;
 mod core;
+mod credentials;
 mod forward;
 mod function;
 mod learn;

@@ -7,10 +7,11 @@ use weir_config::{ConfigError, ErrorKind, Errors};
 use weir_flow_tables::Identity;
 use weir_flow_tables::agent::FailMode;
 use weir_openflow::multipart::Desc;
-use weir_stage::{Env, Given, PortInfo};
+use weir_stage::{Credentials, Env, Given, PortInfo};
 
 use crate::config::{Fail, SwitchConfig, datapath};
 use crate::core::Live;
+use crate::credentials;
 
 /// What a checked configuration wants.
 pub(crate) struct Wanted {
@@ -18,6 +19,8 @@ pub(crate) struct Wanted {
     pub(crate) config: Arc<SwitchConfig>,
     /// The ports of the switch; their numbers begin at 1.
     pub(crate) ports: Vec<PortInfo>,
+    /// What it proves itself by to controllers.
+    credentials: Option<Arc<Credentials>>,
 }
 
 /// What a configuration wants.
@@ -43,7 +46,8 @@ pub(crate) fn load(given: &Given<'_, SwitchConfig>, env: &Env<'_>) -> Result<Wan
     }
     // The schema has checked that there are such ports.
     let ports = config.ports.iter().filter_map(|name| env.port(name).cloned()).collect();
-    errors.into_result(Wanted { name: given.name().to_owned(), config: Arc::clone(config), ports })
+    let credentials = credentials::load(given, env, &mut errors);
+    errors.into_result(Wanted { name: given.name().to_owned(), config: Arc::clone(config), ports, credentials })
 }
 
 impl Wanted {
@@ -71,6 +75,6 @@ impl Wanted {
             Fail::Secure => FailMode::Secure,
             Fail::Standalone => FailMode::Standalone,
         };
-        Live { fail_mode, has_targets: !self.config.controllers.is_empty() }
+        Live { fail_mode, has_targets: !self.config.controllers.is_empty(), credentials: self.credentials.clone() }
     }
 }

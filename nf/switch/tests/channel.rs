@@ -7,14 +7,13 @@ use common::*;
 use serde_json::json;
 use weir_openflow::group::{Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::{Body, Field, Oxm, group};
-use weir_stage::{Channel, Instance};
+use weir_stage::Instance;
 
 #[test]
 fn controllers_are_shown_with_their_channels() {
     let rig = switch(json!({ "ports": ["a", "b"] }));
     let side = rig.instance.channel_side().unwrap();
-    let channel = Channel::Connect(([192, 0, 2, 9], 6653).into());
-    side.set_state(channel, Some("not connected: refused".to_owned()));
+    side.set_state(&connecting(), Some("not connected: refused".to_owned()));
     let states = |instance: &dyn Instance| -> Vec<String> {
         all_rows(instance.show("controllers", None, 0).unwrap())
             .iter()
@@ -49,8 +48,7 @@ fn a_peer_that_speaks_something_else_is_sent_away() {
     assert!(patient.closing().unwrap().contains("silent"));
     [controller, patient].into_iter().for_each(Controller::leave);
     // There are no more than there may be.
-    let all: Vec<u64> =
-        std::iter::from_fn(|| side.connect(Channel::Listen(([127, 0, 0, 1], 6654).into()), "x")).take(100).collect();
+    let all: Vec<u64> = std::iter::from_fn(|| side.connect(&listening(), "x")).take(100).collect();
     assert_eq!(all.len(), 16);
     rig.finish();
 }

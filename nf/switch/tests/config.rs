@@ -22,9 +22,21 @@ fn what_is_wrong_is_told_with_a_remedy() {
     told(json!({ "ports": ["a"], "workers": [1, 2] }), &["runs on one worker in this version"]);
     told(json!({ "ports": ["a", "x"] }), &["x"]);
     told(json!({ "ports": [] }), &["ports"]);
-    let wrong = json!({ "ports": ["a"], "controllers": ["tls:192.0.2.9"], "listen": "6654", "datapath_id": "7", "fail": "open",
+    let wrong = json!({ "ports": ["a"], "controllers": ["ssl:192.0.2.9"], "listen": "6654", "datapath_id": "7", "fail": "open",
                         "tables": 255 });
-    told(wrong, &["TLS is not there yet", "an address of this machine", "16 hexadecimal digits", "standalone", "254"]);
+    told(
+        wrong,
+        &["tcp: or tls: and its address", "a place to listen at", "16 hexadecimal digits", "standalone", "254"],
+    );
+}
+
+#[test]
+fn tls_needs_something_to_prove_oneself_by() {
+    let missing = "switch.tls: is missing, and tls:192.0.2.9:6653 needs it";
+    told(json!({ "ports": ["a"], "controllers": ["tls:192.0.2.9"] }), &[missing]);
+    told(json!({ "ports": ["a"], "listen": ["127.0.0.1:6654", "tls:192.0.2.9"] }), &[missing]);
+    let tls = json!({ "certificate": "a.pem", "private_key": "a.key" });
+    told(json!({ "ports": ["a"], "tls": tls }), &["ca"]);
 }
 
 #[test]

@@ -171,11 +171,10 @@ fn in_fail_standalone_mode_it_is_a_bridge_until_a_controller_comes() {
 
 #[test]
 fn a_tool_that_connects_ends_no_standalone_mode_where_controllers_are_named() {
-    use weir_stage::Channel;
     for (controllers, ways) in [(json!([]), ""), (json!(["tcp:192.0.2.9"]), "bc")] {
         let mut rig = switch(json!({ "ports": ["a", "b", "c"], "fail": "standalone", "controllers": controllers }));
         rig.run(MS);
-        let tool = Controller::by(&*rig.instance, Channel::Listen(([127, 0, 0, 1], 6654).into()));
+        let tool = Controller::by(&*rig.instance, listening());
         assert_eq!(rig.ways(0, frame(2, 1, 0)), ways);
         let controller = Controller::new(&*rig.instance);
         assert_eq!(rig.ways(0, frame(2, 1, 0)), "");

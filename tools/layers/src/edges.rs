@@ -34,6 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("crates/filter", &["crates/wire"]),
     ("crates/flows", &["crates/wire", "crates/stage"]),
     ("crates/openflow", &[]),
+    ("crates/tls", &[]),
     ("crates/flow-tables", &["crates/openflow", "crates/table", "crates/mem", "crates/wire"]),
     ("crates/capture", &["crates/wire"]),
     ("crates/stage", &["crates/packet", "crates/stat", "crates/config", "crates/mem"]),

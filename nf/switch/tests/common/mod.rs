@@ -13,7 +13,7 @@ use serde_json::Value;
 use weir_openflow::flow::FlowMod;
 use weir_openflow::message::Hello;
 use weir_openflow::{Action, Body, Framing, Instruction, Match, Message, Oxm};
-use weir_stage::{Channel, ChannelSide, Instance};
+use weir_stage::{Channel, ChannelSide, Endpoint, Instance};
 use weir_switch::Switch;
 
 pub use weir_rig::{MS, Rig, SECOND, all_rows};
@@ -28,6 +28,16 @@ pub fn messages(config: &Value) -> Vec<String> {
     weir_rig::messages(&Switch, config)
 }
 
+/// A channel to a controller.
+pub fn connecting() -> Channel {
+    Channel::Connect(Endpoint::Tcp(([192, 0, 2, 9], 6653).into()))
+}
+
+/// A channel that controllers come by.
+pub fn listening() -> Channel {
+    Channel::Listen(Endpoint::Tcp(([127, 0, 0, 1], 6654).into()))
+}
+
 /// A controller, without a connection that could fail.
 pub struct Controller {
     side: Arc<dyn ChannelSide>,
@@ -38,12 +48,12 @@ pub struct Controller {
 impl Controller {
     /// One that has said hello.
     pub fn new(instance: &dyn Instance) -> Controller {
-        Controller::by(instance, Channel::Connect(([192, 0, 2, 9], 6653).into()))
+        Controller::by(instance, connecting())
     }
 
     /// One that has said hello, over a channel.
     pub fn by(instance: &dyn Instance, channel: Channel) -> Controller {
-        let mut controller = Controller::connected(instance, channel);
+        let mut controller = Controller::connected(instance, &channel);
         controller.send(Body::Hello(Hello::only(4)));
         assert!(matches!(&controller.heard()[..], [Message { body: Body::Hello(_), .. }]));
         controller
@@ -51,10 +61,10 @@ impl Controller {
 
     /// One that has not said hello yet.
     pub fn silent(instance: &dyn Instance) -> Controller {
-        Controller::connected(instance, Channel::Connect(([192, 0, 2, 9], 6653).into()))
+        Controller::connected(instance, &connecting())
     }
 
-    fn connected(instance: &dyn Instance, channel: Channel) -> Controller {
+    fn connected(instance: &dyn Instance, channel: &Channel) -> Controller {
         let side = instance.channel_side().unwrap();
         let number = side.connect(channel, "192.0.2.9:6653").unwrap();
         Controller { side, number, framing: Framing::default() }
