@@ -1,0 +1,37 @@
+"""A part of the switch certification of os-ken against the running switch; `scenarios/certification.py` runs all of it."""
+
+import os
+
+import certification
+
+from lab import Skipped
+
+NEEDS_ROOT = False
+
+# Files that take a second or two each: every kind of action, fields of each layer, and masks. Those of rates send for 30 seconds each.
+_PART = (
+    "action/00_OUTPUT",
+    "action/17_PUSH_VLAN",
+    "action/19_PUSH_MPLS",
+    "action/24_DEC_NW_TTL_IPv4",
+    "action/25_SET_FIELD/03_ETH_DST",
+    "action/25_SET_FIELD/11_IPV4_SRC",
+    "action/25_SET_FIELD/13_TCP_SRC_IPv6",
+    "match/00_IN_PORT",
+    "match/04_ETH_SRC_Mask",
+)
+
+
+def test_a_part_of_the_certification():
+    """Nothing fails but provider backbone bridges."""
+    python = os.environ.get("WEIR_OS_KEN_PYTHON", "python3")
+    folder = certification.patterns(python)
+    if folder is None:
+        raise Skipped(f"{python} has no os-ken 2.8.2 (name one that has in WEIR_OS_KEN_PYTHON)")
+    passed, failed = 0, []
+    for part in _PART:
+        for name, result, why in certification.run(python, folder, folder / "of13" / f"{part}.json"):
+            passed += result == "OK"
+            if result != "OK" and not certification.is_expected(part, name):
+                failed.append(f"{part}: {name}: {why}")
+    assert not failed and passed > 20, (passed, failed)
