@@ -40,23 +40,15 @@ switch {{ name = "tester", ports = {{ "tester1", "tester2", "tester3" }}, datapa
          controllers = {{ "tcp:127.0.0.1:{port}" }} }}
 """
 
-# The tester as it comes, but for two things. The checksum of SCTP of os-ken 2.8.2 is the CRC of the text which Python shows of the bytes, so
-# that no switch could make what patterns that set a port of SCTP expect; this is that of RFC 9260. And it sends every 10 ms what is due in
-# 10 ms, so that on a busy machine, where it is woken late, it sends less than it then asks for: here it makes up for what it was late.
-_MANAGER = '''
-import struct, sys, time
-import os_ken.lib.packet.sctp as sctp
+# The tester as it comes, but for two things. The checksum of SCTP is that of RFC 9260 (mended.py). And it sends every 10 ms what is due in 10 ms,
+# so that on a busy machine, where it is woken late, it sends less than it then asks for: here it makes up for what it was late.
+_MANAGER = f'''
+import sys, time
+sys.path.insert(0, {str(HERE.parent / "crates/flow-tables/tests/os-ken")!r})
+import mended
 from os_ken.lib import hub
 
-def crc32c(_, data):
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return struct.unpack(">I", struct.pack("<I", crc ^ 0xffffffff))[0]
-
-sctp.sctp._checksum = crc32c
+mended.mend()
 plain, due = hub.sleep, [0.0]
 
 def sleep(seconds=0):

@@ -13,7 +13,6 @@ use weir_openflow::message::{MAX_MESSAGE, Role, RoleMessage, VERSION};
 use weir_openflow::port::{Port, PortStatus, number};
 use weir_openflow::{Body, Error, Message, Request};
 
-use crate::fast::{Fate, Frame, Parsed};
 use crate::packet::Packet;
 use crate::pipeline::{ForController, Outcome, Why};
 use crate::switch::Switch;
@@ -236,12 +235,6 @@ impl Agent {
     pub fn next_tick(&self) -> Option<u64> {
         let probes = self.connections.values().filter_map(|connection| connection.next_probe(self.options.probe));
         probes.chain(self.switch.tables.next_end()).min()
-    }
-
-    /// Takes a frame from a port, and changes it where it lies; nothing if that takes [`Agent::packet`]: nothing was changed then.
-    #[inline]
-    pub fn forward(&mut self, frame: &mut impl Frame, parsed: &Parsed, now: u64) -> Option<Fate> {
-        if self.is_standalone() { None } else { self.switch.forward(frame, parsed, now) }
     }
 
     /// Takes a packet from a port; what becomes of it. Controllers get theirs by their connections.

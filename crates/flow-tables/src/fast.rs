@@ -20,7 +20,7 @@ pub(crate) mod program;
 
 pub use frame::Frame;
 use frame::TAG;
-use program::{End, List, Op};
+use program::{ActionList, End, Op};
 
 /// So many frames wait for memory at the same time.
 const BATCH: usize = weir_table::lpm4::BATCH;
@@ -30,7 +30,7 @@ const MOST_STEPS: usize = 16;
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Forwarded {
     /// It is as it is to be sent by this port, which is up, and was counted there.
     Sent(u32),
     /// Nothing.
@@ -76,7 +76,7 @@ struct Way {
 }
 
 /// It takes the interpreter.
-struct GiveUp;
+struct NeedsInterpreter;
 
 /// What is known of a frame that came in by a port.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ impl Switch {
     /// Takes a frame that was [parsed](Parsed::new), and says what became of it; nothing if that takes [`Switch::judge`]: nothing was changed
     /// then.
     #[inline]
-    pub fn forward(&mut self, frame: &mut impl Frame, parsed: &Parsed, now: u64) -> Option<Fate> {
+    pub fn forward(&mut self, frame: &mut impl Frame, parsed: &Parsed, now: u64) -> Option<Forwarded> {
         let Parsed { in_port, fields, layout } = parsed;
         let in_port = *in_port;
         let is_fragment = layout.ip.is_some_and(|ip| ip.fragment);
@@ -139,9 +139,9 @@ impl Switch {
 
     /// Goes a way that was found.
     #[inline]
-    fn go(&mut self, way: &Way, frame: &mut impl Frame, layout: &Layout, now: u64) -> Fate {
+    fn go(&mut self, way: &Way, frame: &mut impl Frame, layout: &Layout, now: u64) -> Forwarded {
         self.ports.received(way.in_port, frame.bytes().len(), true);
-        let (mut fate, mut at) = (Fate::Dropped(Why::NoAction), frame::At::of(layout));
+        let (mut became, mut at) = (Forwarded::Dropped(Why::NoAction), frame::At::of(layout));
         for step in way.steps.iter().take(way.count) {
             let bytes = frame.bytes().len();
             match *step {
@@ -152,7 +152,7 @@ impl Switch {
                     if let Some(meter) = program.meter
                         && self.meters.take(meter, bytes, now) == Metered::Drop
                     {
-                        if let Fate::Dropped(why) = &mut fate {
+                        if let Forwarded::Dropped(why) = &mut became {
                             *why = Why::Metered;
                         }
                         break;
@@ -172,23 +172,23 @@ impl Switch {
                 }
                 Step::Miss { table } => {
                     self.tables.miss(table);
-                    if let Fate::Dropped(why) = &mut fate {
+                    if let Forwarded::Dropped(why) = &mut became {
                         *why = Why::Miss;
                     }
                 }
                 Step::Port(port) => {
                     self.ports.sent(port, bytes);
-                    fate = Fate::Sent(port);
+                    became = Forwarded::Sent(port);
                 }
             }
         }
-        fate
+        became
     }
 }
 
 impl Way {
-    fn push(&mut self, step: Step) -> Result<(), GiveUp> {
-        let place = self.steps.get_mut(self.count).ok_or(GiveUp)?;
+    fn push(&mut self, step: Step) -> Result<(), NeedsInterpreter> {
+        let place = self.steps.get_mut(self.count).ok_or(NeedsInterpreter)?;
         *place = step;
         self.count += 1;
         Ok(())
@@ -196,22 +196,22 @@ impl Way {
 
     /// Finds the way through the tables (section 5.1).
     #[inline]
-    fn find(&mut self, switch: &Switch) -> Result<(), GiveUp> {
-        let mut written: Option<(u8, u32, &List)> = None;
+    fn find(&mut self, switch: &Switch) -> Result<(), NeedsInterpreter> {
+        let mut written: Option<(u8, u32, &ActionList)> = None;
         let mut next = Some(0);
         while let Some(number) = next {
             if self.is_copy {
-                return Err(GiveUp);
+                return Err(NeedsInterpreter);
             }
             let Some(table) = switch.tables.get(number) else { break };
             let Some((slot, flow)) = table.find(&self.fields) else {
                 // The set of actions is not carried out then.
                 return self.push(Step::Miss { table: number });
             };
-            let program = flow.program.as_ref().ok_or(GiveUp)?;
+            let program = flow.program.as_ref().ok_or(NeedsInterpreter)?;
             self.push(Step::Flow { table: number, slot })?;
             if program.meter.is_some_and(|meter| !only_drops(switch, meter)) {
-                return Err(GiveUp);
+                return Err(NeedsInterpreter);
             }
             self.follow(switch, &program.applied)?;
             if program.clears {
@@ -220,7 +220,7 @@ impl Way {
             if let Some(list) = &program.written {
                 // What two flows write is one set, and its order another one.
                 if written.replace((number, slot, list)).is_some() {
-                    return Err(GiveUp);
+                    return Err(NeedsInterpreter);
                 }
             }
             if let Some((value, mask)) = program.metadata {
@@ -230,7 +230,7 @@ impl Way {
         }
         let Some((table, slot, list)) = written else { return Ok(()) };
         if self.is_copy {
-            return Err(GiveUp);
+            return Err(NeedsInterpreter);
         }
         self.push(Step::Written { table, slot })?;
         self.follow(switch, list)
@@ -245,27 +245,27 @@ impl Way {
 
     /// Follows a list of actions to where it leads.
     #[inline]
-    fn follow(&mut self, switch: &Switch, list: &List) -> Result<(), GiveUp> {
+    fn follow(&mut self, switch: &Switch, list: &ActionList) -> Result<(), NeedsInterpreter> {
         let mut list = list;
         loop {
             if self.is_sent && (!list.ops.is_empty() || list.end != End::Nowhere) {
-                return Err(GiveUp);
+                return Err(NeedsInterpreter);
             }
             list.ops.iter().try_for_each(|op| self.change(*op))?;
             let port = match list.end {
                 End::Nowhere => return Ok(()),
                 End::InPort => self.in_port,
                 End::Port(port) if port != self.in_port => port,
-                End::Port(_) => return Err(GiveUp),
+                End::Port(_) => return Err(NeedsInterpreter),
                 End::Group(number) => {
-                    list = switch.groups.list(number).ok_or(GiveUp)?;
+                    list = switch.groups.list(number).ok_or(NeedsInterpreter)?;
                     self.push(Step::Group(number))?;
                     self.is_copy = true;
                     continue;
                 }
             };
             if !switch.ports.sends(port) {
-                return Err(GiveUp);
+                return Err(NeedsInterpreter);
             }
             self.is_sent = true;
             return self.push(Step::Port(port));
@@ -274,7 +274,7 @@ impl Way {
 
     /// Changes what is known of the packet as the packet would change.
     #[inline]
-    fn change(&mut self, op: Op) -> Result<(), GiveUp> {
+    fn change(&mut self, op: Op) -> Result<(), NeedsInterpreter> {
         match op {
             Op::EthDst(address) => self.fields.set(Field::EthDst, number(address)),
             Op::EthSrc(address) => self.fields.set(Field::EthSrc, number(address)),
@@ -293,7 +293,7 @@ impl Way {
                     let kind = self.fields.get(Field::EthType).unwrap_or_default() as u16;
                     if VLAN_TYPES.contains(&kind) {
                         // A tag that breaks off: what of it is there is copied.
-                        return Err(GiveUp);
+                        return Err(NeedsInterpreter);
                     }
                     self.fields.set(Field::VlanVid, VLAN_PRESENT);
                     self.fields.set(Field::VlanPcp, 0);
@@ -311,9 +311,9 @@ impl Way {
                 self.popped += 1;
             }
             // What the next tag says is not known.
-            Op::PopVlan => return Err(GiveUp),
+            Op::PopVlan => return Err(NeedsInterpreter),
             Op::DecrementTtl => match &mut self.ttl {
-                Some(0 | 1) => return Err(GiveUp),
+                Some(0 | 1) => return Err(NeedsInterpreter),
                 Some(ttl) => *ttl -= 1,
                 None => {}
             },

@@ -9,7 +9,7 @@ use weir_openflow::group::{
 use weir_openflow::port::{Duration, number};
 use weir_openflow::{Action, Error};
 
-use crate::fast::program::List;
+use crate::fast::program::ActionList;
 use crate::ports::Ports;
 
 /// How many buckets a group may have.
@@ -31,7 +31,7 @@ pub struct Group {
     /// What its buckets got.
     pub bucket_counts: Vec<Counted>,
     /// What it does, for the fast path; nothing if that takes the interpreter.
-    list: Option<List>,
+    list: Option<ActionList>,
 }
 
 impl Group {
@@ -76,13 +76,13 @@ impl Groups {
 
     /// What a group does, if it is one of the fast path.
     #[inline]
-    pub(crate) fn list(&self, group: u32) -> Option<&List> {
+    pub(crate) fn list(&self, group: u32) -> Option<&ActionList> {
         self.groups.get(&group)?.list.as_ref()
     }
 
     /// The same, for a packet of so many bytes, which is counted.
     #[inline]
-    pub(crate) fn take(&mut self, group: u32, bytes: usize) -> Option<&List> {
+    pub(crate) fn take(&mut self, group: u32, bytes: usize) -> Option<&ActionList> {
         let group = self.groups.get_mut(&group)?;
         group.counted.add(bytes);
         if let Some(only) = group.bucket_counts.first_mut() {
@@ -124,7 +124,7 @@ impl Groups {
             added,
             counted,
             bucket_counts: vec![Counted::default(); change.buckets.len()],
-            list: List::of_group(change.kind, &change.buckets),
+            list: ActionList::of_group(change.kind, &change.buckets),
         };
         self.groups.insert(change.group, group);
         Ok(())

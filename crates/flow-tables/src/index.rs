@@ -163,7 +163,7 @@ impl Index {
             && is_prefix
             && prefixes.insert(&terms, place, slot).is_err()
         {
-            self.give_prefixes_up();
+            self.drop_prefixes();
         }
         let at = match self.tuples.iter().position(|tuple| tuple.has_shape(&terms)) {
             Some(at) => at,
@@ -201,12 +201,12 @@ impl Index {
             && is_prefix
             && prefixes.remove(&terms, place).is_err()
         {
-            self.give_prefixes_up();
+            self.drop_prefixes();
         }
         self.flows -= 1;
         if self.flows < LEAST_PREFIXES / 2 {
             // A flow more or less does not change it back and forth.
-            self.give_prefixes_up();
+            self.drop_prefixes();
         }
         self.settle();
         if self.flows <= FEW {
@@ -214,7 +214,7 @@ impl Index {
         }
     }
 
-    fn give_prefixes_up(&mut self) {
+    fn drop_prefixes(&mut self) {
         self.prefixes = None;
         self.seek_prefixes_at = (2 * self.flows).max(LEAST_PREFIXES);
         self.tuples.iter_mut().for_each(|tuple| tuple.is_prefixes = false);
@@ -240,7 +240,7 @@ impl Clone for Index {
     fn clone(&self) -> Index {
         let mut index =
             Index { tuples: self.tuples.clone(), few: self.few.clone(), flows: self.flows, ..Index::default() };
-        index.give_prefixes_up();
+        index.drop_prefixes();
         index.seek_prefixes_at = 0;
         index.settle();
         index

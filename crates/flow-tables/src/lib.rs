@@ -45,7 +45,7 @@ pub mod table;
 pub mod tables;
 
 pub use agent::Agent;
-pub use fast::{Fate, Frame, Parsed};
+pub use fast::{Forwarded, Frame, Parsed};
 pub use packet::Packet;
 pub use pipeline::{ForController, Outcome, Verdict, Why};
 pub use switch::{Identity, Switch};

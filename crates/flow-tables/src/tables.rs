@@ -82,8 +82,8 @@ impl Tables {
         self.routed.iter().filter_map(|number| self.get(*number))
     }
 
-    /// Sees whether prefixes are looked up in a table now.
-    fn see(&mut self, number: u8) {
+    /// Notes whether prefixes are looked up in a table now, after a change of it.
+    fn note_search(&mut self, number: u8) {
         let is_routed = self.get(number).is_some_and(|table| matches!(table.search(), Search::Prefixes(..)));
         if is_routed {
             self.routed.insert(number);
@@ -178,7 +178,7 @@ impl Tables {
             }
         };
         self.reschedule((change.table, place));
-        self.see(change.table);
+        self.note_search(change.table);
         Ok(())
     }
 
@@ -224,7 +224,7 @@ impl Tables {
                 self.schedule.remove(&(at, (*table, *place)));
             }
             news.extend(flow.removed(*table, reason, now));
-            self.see(*table);
+            self.note_search(*table);
         }
         news
     }

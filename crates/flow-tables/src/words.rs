@@ -16,14 +16,14 @@ pub(crate) const METADATA: usize = 4;
 
 /// Where a field stands: in how many words from which on, the most significant first. What fills no word lies `shift` bits from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stand {
+pub(crate) struct Location {
     pub(crate) word: usize,
     pub(crate) words: usize,
     pub(crate) shift: u32,
 }
 
 /// Where a field stands.
-pub(crate) const fn stand(field: Field) -> Stand {
+pub(crate) const fn location(field: Field) -> Location {
     let (word, shift) = match field {
         Field::InPort => (2, 0),
         Field::InPhyPort => (3, 0),
@@ -49,7 +49,7 @@ pub(crate) const fn stand(field: Field) -> Stand {
         Field::ArpTha => (27, 0),
         Field::Ipv6NdSll | Field::Ipv6NdTll => (29, 0),
     };
-    Stand { word, words: field.bits().div_ceil(32) as usize, shift }
+    Location { word, words: field.bits().div_ceil(32) as usize, shift }
 }
 
 /// The word and the bit that say whether a packet has a field.
@@ -61,7 +61,7 @@ pub(crate) const fn presence(field: Field) -> (usize, u32) {
 /// Writes bits of a value where a field stands; the others stay.
 #[inline(always)]
 pub(crate) fn put(words: &mut Words, field: Field, value: u128, mask: u128) {
-    let Stand { word, words: count, shift } = stand(field);
+    let Location { word, words: count, shift } = location(field);
     let mut below = 32 * count as u32;
     for place in words.iter_mut().skip(word).take(count) {
         below -= 32;
@@ -73,7 +73,7 @@ pub(crate) fn put(words: &mut Words, field: Field, value: u128, mask: u128) {
 /// The value that stands where a field does.
 #[inline(always)]
 pub(crate) fn value(words: &Words, field: Field) -> u128 {
-    let Stand { word, words: count, shift } = stand(field);
+    let Location { word, words: count, shift } = location(field);
     let all = words.iter().skip(word).take(count).fold(0, |value: u128, part| value << 32 | u128::from(*part));
     all >> shift & field.ones()
 }

@@ -5,8 +5,7 @@
 use weir_flow_tables::agent::{Agent, ClosedBecause, ConnectionId, FailMode, Options};
 use weir_flow_tables::{Identity, Outcome, Packet, Switch};
 use weir_openflow::error::*;
-use weir_openflow::flow::{ALL_TABLES, FlowMod, FlowQuery, NO_BUFFER, PacketOut, flags};
-use weir_openflow::group;
+use weir_openflow::flow::{FlowMod, FlowQuery, NO_BUFFER, PacketOut, flags};
 use weir_openflow::message::{AsyncConfig, Hello, Role, RoleMessage};
 use weir_openflow::port::{Port, PortReason, number};
 use weir_openflow::{Action, Body, Error, Framing, Instruction, Match, Message, Reassembly, Reply, Request};
@@ -300,14 +299,7 @@ fn long_replies_wait_for_their_reader() {
     for priority in 0..20_000 {
         rig.agent.switch.flow_mod(&FlowMod { priority, ..flow(output(2)) }, 0).unwrap();
     }
-    let query = FlowQuery {
-        table: ALL_TABLES,
-        out_port: number::ANY,
-        out_group: group::ANY,
-        cookie: 0,
-        cookie_mask: 0,
-        matches: Match::default(),
-    };
+    let query = FlowQuery::all();
     rig.send(id, Body::MultipartRequest(Request::Flow(query).parts().remove(0)));
     let barrier = Message::new(8, Body::BarrierRequest).write().unwrap();
     assert_eq!(rig.agent.receive(id, &barrier, 0), 0, "read while a reply waits");

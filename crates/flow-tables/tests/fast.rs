@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use proptest::prelude::*;
-use weir_flow_tables::{Fate, Frame, Identity, Outcome, Packet, Parsed, Switch};
-use weir_openflow::flow::FlowMod;
+use weir_flow_tables::{Forwarded, Identity, Outcome, Packet, Parsed, Switch};
+use weir_openflow::flow::{FlowMod, FlowQuery};
 use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::meter::{Band, BandKind, MeterCommand, MeterMod, flags};
 use weir_openflow::port::{Port, number};
@@ -12,45 +12,6 @@ use weir_openflow::{Action, Field, Instruction, Match, Oxm, Reply, Request};
 
 const TABLES: u8 = 3;
 const PORTS: u32 = 4;
-
-/// A frame with room in front.
-#[derive(Clone, Debug)]
-struct Buffer {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl Buffer {
-    fn new(frame: &[u8], headroom: usize) -> Buffer {
-        Buffer { bytes: [&vec![0xee; headroom], frame].concat(), start: headroom }
-    }
-}
-
-impl Frame for Buffer {
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[self.start..]
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..]
-    }
-
-    fn has_room(&self, back: usize, _: usize) -> bool {
-        self.start >= back
-    }
-
-    fn prepend(&mut self, bytes: usize) {
-        self.start -= bytes;
-    }
-
-    fn trim_front(&mut self, bytes: usize) {
-        self.start += bytes;
-    }
-
-    fn lengthen(&mut self, length: usize) {
-        self.bytes.resize(self.start + length, 0);
-    }
-}
 
 fn out(port: u32) -> Action {
     Action::Output { port, max_len: 0 }
@@ -224,17 +185,9 @@ fn switch(flows: &[FlowMod]) -> Switch {
 
 /// All that counts.
 fn counted(switch: &Switch, now: u64) -> Vec<Reply> {
-    let flows = weir_openflow::flow::FlowQuery {
-        table: weir_openflow::flow::ALL_TABLES,
-        out_port: number::ANY,
-        out_group: group::ANY,
-        cookie: 0,
-        cookie_mask: 0,
-        matches: Match::default(),
-    };
     let meters = weir_openflow::meter::ALL;
     [
-        Request::Flow(flows),
+        Request::Flow(FlowQuery::all()),
         Request::Table,
         Request::PortStats(number::ANY),
         Request::Group(group::ALL),
@@ -253,18 +206,17 @@ fn forward(
     now: u64,
 ) -> Option<Result<(u32, Vec<u8>), weir_flow_tables::Why>> {
     let before = format!("{switch:?}");
-    // Room for two tags.
-    let mut buffer = Buffer::new(bytes, 8);
+    let mut frame = bytes.to_vec();
     let parsed = Parsed::new(bytes, port);
     switch.approach(std::slice::from_ref(&parsed));
-    let fate = switch.forward(&mut buffer, &parsed, now);
-    if fate.is_none() {
+    let became = switch.forward(&mut frame, &parsed, now);
+    if became.is_none() {
         assert_eq!(format!("{switch:?}"), before, "it gave up, and changed something");
-        assert_eq!(buffer.bytes(), bytes);
+        assert_eq!(frame, bytes);
     }
-    fate.map(|fate| match fate {
-        Fate::Sent(port) => Ok((port, buffer.bytes().to_vec())),
-        Fate::Dropped(why) => Err(why),
+    became.map(|became| match became {
+        Forwarded::Sent(port) => Ok((port, frame.clone())),
+        Forwarded::Dropped(why) => Err(why),
     })
 }
 

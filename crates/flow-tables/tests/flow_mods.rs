@@ -287,14 +287,7 @@ fn flows_are_told_as_they_were_sent() {
         Instruction::ClearActions,
     ];
     switch.flow_mod(&change(FlowCommand::Add, 1, matches.clone(), instructions.clone()), 0).unwrap();
-    let query = FlowQuery {
-        table: ALL_TABLES,
-        out_port: number::ANY,
-        out_group: group::ANY,
-        cookie: 0,
-        cookie_mask: 0,
-        matches: Match::default(),
-    };
+    let query = FlowQuery::all();
     let Reply::Flow(told) = switch.reply(&Request::Flow(query.clone()), 5 * SECOND).unwrap() else { panic!() };
     assert_eq!((&told[0].matches, &told[0].instructions, told[0].duration.seconds), (&matches, &instructions, 5));
     let none = FlowQuery { out_port: 2, ..query.clone() };

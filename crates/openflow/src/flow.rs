@@ -242,6 +242,18 @@ pub struct FlowQuery {
 }
 
 impl FlowQuery {
+    /// All flows of all tables.
+    pub fn all() -> FlowQuery {
+        FlowQuery {
+            table: ALL_TABLES,
+            out_port: number::ANY,
+            out_group: group::ANY,
+            cookie: 0,
+            cookie_mask: 0,
+            matches: Match::default(),
+        }
+    }
+
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<FlowQuery, Error> {
         let table = reader.u8()?;
         reader.skip(3)?;

@@ -8,6 +8,7 @@ use weir_flow_tables::agent::FailMode;
 use weir_openflow::flow::FlowMod;
 use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::oxm::VLAN_PRESENT;
+use weir_openflow::port::number;
 use weir_openflow::{Action, Error, Field, Instruction, Match, Oxm};
 use weir_stage::case::{HEADER, Prepare, Traffic};
 use weir_stage::{Case, Instance, Random};
@@ -31,7 +32,10 @@ const VLAN: u16 = 10;
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
     vec![
-        case("port-to-port", "64-byte UDP packets from port to port, by one flow", |i, _, _| port_to_port(i)),
+        case("port-to-port", "64-byte UDP packets from port to port, by one flow", |i, _, _| port_to_port(i, 2)),
+        case("flood", "the same by a flow that floods, which the interpreter carries out", |i, _, _| {
+            port_to_port(i, number::FLOOD)
+        }),
         case(
             "prefix-1",
             "one prefix: new addresses, one off the TTL; packets of one sender to one address",
@@ -86,14 +90,14 @@ fn add(
     switch.flow_mod(&FlowMod::add(table, priority, Match::new(fields)?, instructions), 0).map(drop)
 }
 
-fn to_out() -> Action {
-    Action::Output { port: 2, max_len: 0 }
+fn to(port: u32) -> Action {
+    Action::Output { port, max_len: 0 }
 }
 
 /// What a router does to a packet for the next hop of a number.
-fn route(number: u32) -> Vec<Action> {
+fn route(next_hop: u32) -> Vec<Action> {
     let set = |field, station: u64| Action::SetField(Oxm::exact(field, station.into()));
-    vec![Action::DecNwTtl, set(Field::EthSrc, NEXT - 1), set(Field::EthDst, NEXT + u64::from(number)), to_out()]
+    vec![Action::DecNwTtl, set(Field::EthSrc, NEXT - 1), set(Field::EthDst, NEXT + u64::from(next_hop)), to(2)]
 }
 
 /// The fields of packets to a prefix.
@@ -106,9 +110,9 @@ fn mask(length: u32) -> u32 {
     !u32::MAX.checked_shr(length).unwrap_or(0)
 }
 
-fn port_to_port(instance: &dyn Instance) -> Result<Traffic, String> {
+fn port_to_port(instance: &dyn Instance, port: u32) -> Result<Traffic, String> {
     fill(instance, |switch| {
-        let forward = vec![Instruction::ApplyActions(vec![to_out()])];
+        let forward = vec![Instruction::ApplyActions(vec![to(port)])];
         add(switch, 0, 1, vec![Oxm::exact(Field::InPort, 1)], forward)
     })?;
     Ok(Traffic::plain())
@@ -176,8 +180,8 @@ fn is_routed(bytes: &[u8]) -> Result<(), String> {
 fn paper_router(instance: &dyn Instance, vlan: u16) -> Result<Traffic, String> {
     let all = table(410_000);
     fill(instance, |switch| {
-        for number in 0..NEXT_HOPS {
-            let mut actions = route(number);
+        for next_hop in 0..NEXT_HOPS {
+            let mut actions = route(next_hop);
             if vlan != 0 {
                 actions.push(Action::PopVlan);
             }
@@ -185,7 +189,7 @@ fn paper_router(instance: &dyn Instance, vlan: u16) -> Result<Traffic, String> {
             let add = GroupMod {
                 command: GroupCommand::Add,
                 kind: GroupKind::Indirect,
-                group: number,
+                group: next_hop,
                 buckets: vec![bucket],
             };
             switch.group_mod(&add, 0)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_flow_tables::agent::Beside;
-use weir_flow_tables::{Fate, Frame, Packet, Parsed, Why};
+use weir_flow_tables::{Forwarded, Frame, Packet, Parsed, Why};
 use weir_packet::{BATCH, Batch, HEADROOM, Held, LaneId, REACH, Slot};
 use weir_stage::{Declaration, Out, PortInfo, Stage};
 
@@ -163,10 +163,15 @@ impl Forward {
             }
         }
         let mut core = self.shared.core();
-        core.agent.switch.approach(&parsed);
+        // Without a controller it may be a bridge, which looks into no table.
+        let uses_tables = !core.agent.is_standalone();
+        if uses_tables {
+            core.agent.switch.approach(&parsed);
+        }
         let mut told = false;
         for (slot, parsed) in batch.slots().zip(&parsed) {
-            told |= !self.forward(&mut core, batch, (slot, parsed), out) && self.interpret(&mut core, batch, slot, out);
+            let is_done = uses_tables && self.forward(&mut core, batch, (slot, parsed), out);
+            told |= !is_done && self.interpret(&mut core, batch, slot, out);
         }
         drop(core);
         self.parsed = parsed;
@@ -179,12 +184,12 @@ impl Forward {
     #[inline]
     fn forward(&self, core: &mut Core, batch: &mut Batch, (slot, parsed): (Slot, &Parsed), out: &mut Out<'_>) -> bool {
         let Some(packet) = batch.get_mut(slot).filter(|packet| packet.len() >= 14) else { return false };
-        match core.agent.forward(&mut InPlace(packet), parsed, out.now()) {
-            Some(Fate::Sent(port)) => match way_of(port, self.ports) {
+        match core.agent.switch.forward(&mut InPlace(packet), parsed, out.now()) {
+            Some(Forwarded::Sent(port)) => match way_of(port, self.ports) {
                 Some(way) => out.answer_indexed(slot, way),
                 None => out.answer(slot, Exit::NoPort),
             },
-            Some(Fate::Dropped(why)) => out.answer(slot, dropped(why)),
+            Some(Forwarded::Dropped(why)) => out.answer(slot, dropped(why)),
             None => return false,
         }
         true

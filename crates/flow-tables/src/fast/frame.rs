@@ -31,6 +31,33 @@ pub trait Frame {
     fn lengthen(&mut self, length: usize);
 }
 
+/// A frame of its own, which grows as it needs.
+impl Frame for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self
+    }
+
+    fn has_room(&self, _: usize, _: usize) -> bool {
+        true
+    }
+
+    fn prepend(&mut self, bytes: usize) {
+        self.splice(..0, std::iter::repeat_n(0, bytes));
+    }
+
+    fn trim_front(&mut self, bytes: usize) {
+        self.drain(..bytes.min(self.len()));
+    }
+
+    fn lengthen(&mut self, length: usize) {
+        self.resize(length, 0);
+    }
+}
+
 /// Where things are in a frame, as it changes.
 pub(super) struct At {
     /// Where IP begins, and whether it is of version 6.

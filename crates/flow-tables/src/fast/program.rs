@@ -63,7 +63,7 @@ pub(crate) enum End {
 
 /// A list of actions: changes, and then the way out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct List {
+pub(crate) struct ActionList {
     pub(crate) ops: Box<[Op]>,
     pub(crate) end: End,
 }
@@ -72,9 +72,9 @@ pub(crate) struct List {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Program {
     pub(crate) meter: Option<u32>,
-    pub(crate) applied: List,
+    pub(crate) applied: ActionList,
     pub(crate) clears: bool,
-    pub(crate) written: Option<List>,
+    pub(crate) written: Option<ActionList>,
     /// Value and mask.
     pub(crate) metadata: Option<(u64, u64)>,
     pub(crate) next: Option<u8>,
@@ -83,16 +83,16 @@ pub(crate) struct Program {
 impl Program {
     /// What these instructions do; nothing if that takes the interpreter.
     fn of(instructions: &[Instruction]) -> Option<Program> {
-        let nothing = List { ops: Box::default(), end: End::Nowhere };
+        let nothing = ActionList { ops: Box::default(), end: End::Nowhere };
         let mut program =
             Program { meter: None, applied: nothing, clears: false, written: None, metadata: None, next: None };
         for instruction in instructions {
             match instruction {
                 Instruction::Meter(meter) => program.meter = Some(*meter),
-                Instruction::ApplyActions(actions) => program.applied = List::of(actions)?,
+                Instruction::ApplyActions(actions) => program.applied = ActionList::of(actions)?,
                 Instruction::ClearActions => program.clears = true,
                 Instruction::WriteActions(actions) => {
-                    program.written = Some(List::of(&ActionSet::of(actions).in_order())?);
+                    program.written = Some(ActionList::of(&ActionSet::of(actions).in_order())?);
                 }
                 Instruction::WriteMetadata { metadata, mask } => program.metadata = Some((*metadata, *mask)),
                 Instruction::GotoTable(next) => program.next = Some(*next),
@@ -103,10 +103,10 @@ impl Program {
     }
 }
 
-impl List {
+impl ActionList {
     /// What these actions do one after the other; nothing if that takes the interpreter: more than one way out, changes behind it, and what
     /// has no [`Op`].
-    fn of(actions: &[Action]) -> Option<List> {
+    fn of(actions: &[Action]) -> Option<ActionList> {
         let (mut ops, mut end) = (Vec::new(), End::Nowhere);
         for action in actions {
             if end != End::Nowhere {
@@ -121,13 +121,13 @@ impl List {
                 other => ops.push(Op::of(other)?),
             }
         }
-        Some(List { ops: ops.into_boxed_slice(), end })
+        Some(ActionList { ops: ops.into_boxed_slice(), end })
     }
 
     /// What a group does that has one bucket, whatever becomes of ports.
-    pub(crate) fn of_group(kind: GroupKind, buckets: &[Bucket]) -> Option<List> {
+    pub(crate) fn of_group(kind: GroupKind, buckets: &[Bucket]) -> Option<ActionList> {
         match (kind, buckets) {
-            (GroupKind::Indirect, [only]) => List::of(&ActionSet::of(&only.actions).in_order()),
+            (GroupKind::Indirect, [only]) => ActionList::of(&ActionSet::of(&only.actions).in_order()),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use weir_table::lpm4::{BATCH, Config, Lookup4, Lpm4, MAX_VALUE, Packed, Prefix4}
 use super::tuple::Tuple;
 use super::{Priorities, Slot, Term, meets};
 use crate::table::Place;
-use crate::words::{WORDS, Words, presence, stand};
+use crate::words::{WORDS, Words, location, presence};
 
 /// Fields that prefixes may be of.
 const FIELDS: [Field; 4] = [Field::Ipv4Dst, Field::Ipv4Src, Field::ArpTpa, Field::ArpSpa];
@@ -54,7 +54,7 @@ fn length(mask: u32) -> Option<u8> {
 
 /// Whether these words are asked for in tuples of a field's prefixes, and how long the prefix is.
 fn prefix_of(field: Field, shape: impl Iterator<Item = (u8, u32)>) -> Option<u8> {
-    let (word, (has_word, has_bit)) = (stand(field).word, presence(field));
+    let (word, (has_word, has_bit)) = (location(field).word, presence(field));
     let (mut found, mut has) = (None, false);
     for (at, mask) in shape {
         has |= usize::from(at) == has_word && mask & has_bit != 0;
@@ -72,7 +72,7 @@ impl Prefixes {
     }
 
     fn of_field(field: Field, tuples: &mut [Tuple]) -> Option<Prefixes> {
-        let word = stand(field).word as u8;
+        let word = location(field).word as u8;
         // Those of the tuple with most flows say what the others must ask for.
         let is_one = |tuple: &&Tuple| prefix_of(field, tuple.shape()).is_some();
         let rest = tuples.iter().filter(is_one).max_by_key(|tuple| tuple.len())?.rest_of_first(word)?;
@@ -97,7 +97,7 @@ impl Prefixes {
         // Only the thread that has the flows looks up, so that nobody else reads.
         let config = Config { max_groups: MOST_GROUPS, ..Config::new(MAX_VALUE) };
         let table = Packed::new(&config, &Domain::new()).ok()?;
-        let word = stand(field).word as u8;
+        let word = location(field).word as u8;
         let lengths = std::array::from_fn(|_| Priorities::default());
         Some(Prefixes { field, word, rest, table, places: Vec::new(), lengths, lowest: u16::MAX })
     }

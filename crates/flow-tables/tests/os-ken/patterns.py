@@ -14,8 +14,6 @@ import inspect
 import json
 import os
 import random
-import struct
-import sys
 
 import netaddr
 from os_ken.ofproto import ofproto_parser
@@ -23,6 +21,9 @@ from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 from os_ken.ofproto import ofproto_v1_3_parser  # noqa: F401
 
 import os_ken.tests
+
+import mended
+
 ALIASES = {"option": "ipv6option", "echo": "icmpv6echo"}
 NAMES = {"netaddr": netaddr, "randint": random.randint}
 # The protocols that patterns name; `ipv6option` and `icmpv6echo` are what they call two that share their names.
@@ -35,18 +36,7 @@ for module in ["arp", "ethernet", "icmp", "icmpv6", "ipv4", "ipv6", "mpls", "pbb
             NAMES[name] = thing
 
 
-def crc32c(_, data):
-    """What RFC 9260 asks for. That of os-ken 2.8.2 is the CRC of the text which Python shows of the bytes, so that
-    twelve patterns, those that set a port of SCTP, expect what no switch can make of the packet."""
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return struct.unpack(">I", struct.pack("<I", crc ^ 0xffffffff))[0]
-
-
-sys.modules["os_ken.lib.packet.sctp"].sctp._checksum = crc32c
+mended.mend()
 random.seed(1)
 dp = ProtocolDesc(version=4)
 

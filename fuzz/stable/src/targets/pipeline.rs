@@ -1,6 +1,6 @@
 //! Frames in the flow tables of an OpenFlow switch.
 
-use weir_flow_tables::{Fate, Frame, Identity, Outcome, Packet, Parsed, Switch};
+use weir_flow_tables::{Forwarded, Identity, Outcome, Packet, Parsed, Switch};
 use weir_openflow::flow::FlowMod;
 use weir_openflow::port::{Port, number};
 use weir_openflow::{Action, Field, Instruction, Match, Oxm};
@@ -78,35 +78,6 @@ fn apply(switch: &mut Switch, packet: &Packet, action: Action) -> Option<Packet>
     })
 }
 
-/// A frame behind room for a tag.
-struct Buffer(Vec<u8>, usize);
-
-impl Frame for Buffer {
-    fn bytes(&self) -> &[u8] {
-        self.0.get(self.1..).unwrap_or_default()
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        self.0.get_mut(self.1..).unwrap_or_default()
-    }
-
-    fn has_room(&self, back: usize, _: usize) -> bool {
-        self.1 >= back
-    }
-
-    fn prepend(&mut self, bytes: usize) {
-        self.1 -= bytes;
-    }
-
-    fn trim_front(&mut self, bytes: usize) {
-        self.1 += bytes;
-    }
-
-    fn lengthen(&mut self, length: usize) {
-        self.0.resize(self.1 + length, 0);
-    }
-}
-
 /// The fast path does with a frame what the definition made of it, or leaves it alone.
 fn forward(input: &[u8], action: Action, after: Option<&Packet>) {
     if input.len() < 14 {
@@ -124,12 +95,12 @@ fn forward(input: &[u8], action: Action, after: Option<&Packet>) {
     if switch.flow_mod(&flow, 0).is_err() {
         return;
     }
-    let mut buffer = Buffer([&[0; 4], input].concat(), 4);
-    match switch.forward(&mut buffer, &Parsed::new(input, 2), 0) {
-        None => assert_eq!(buffer.bytes(), input, "it was left to the interpreter"),
-        Some(fate) => {
-            assert_eq!(fate, Fate::Sent(1));
-            assert_eq!(Some(buffer.bytes()), after.map(|after| after.bytes.as_slice()));
+    let mut frame = input.to_vec();
+    match switch.forward(&mut frame, &Parsed::new(input, 2), 0) {
+        None => assert_eq!(frame, input, "it was left to the interpreter"),
+        Some(became) => {
+            assert_eq!(became, Forwarded::Sent(1));
+            assert_eq!(Some(&frame), after.map(|after| &after.bytes));
         }
     }
 }
