@@ -1,5 +1,7 @@
 //! Routes of all sources, in all VRFs and of both families, and what workers see of them.
 
+mod traffic;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
@@ -12,6 +14,9 @@ use weir_net::nexthop::{Inlet, NextHop, NextHopId, Towards};
 use weir_net::rib::{Change, Discard, Hop, Limits, Retired, Rib, RouteError, Target};
 use weir_net::{RouteSource, VrfId};
 use weir_wire::MacAddr;
+
+use traffic::NextHopUse;
+pub(crate) use traffic::Traffic;
 
 use crate::InterfaceId;
 use crate::state::recent::Recent;
@@ -71,32 +76,6 @@ pub(crate) enum Decision {
     Via(NextHop),
     /// Into the function.
     Into(Inlet),
-}
-
-/// A place that holds a next hop, or an inlet.
-#[derive(Clone, Copy, Debug)]
-struct NextHopUse {
-    towards: Towards,
-    /// What the place had counted when that came there.
-    before: (u64, u64),
-    /// Packets at the last look, to see whether it is used.
-    seen: u64,
-}
-
-impl NextHopUse {
-    /// Of what the place has counted by now, what belongs to this one: packets and bytes.
-    fn since(&self, (packets, bytes): (u64, u64)) -> (u64, u64) {
-        (packets.wrapping_sub(self.before.0), bytes.wrapping_sub(self.before.1))
-    }
-}
-
-/// A next hop or an inlet as shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Traffic {
-    pub(crate) index: u32,
-    pub(crate) towards: Towards,
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
 }
 
 /// The control side of forwarding: the only writer of the prefix tables and of the [`Fib`].
@@ -371,65 +350,6 @@ impl Routing {
         self.unsettled.len()
     }
 
-    /// Next hops and inlets with what went by them.
-    pub(crate) fn traffic(&self) -> impl Iterator<Item = Traffic> {
-        self.next_hop_uses.iter().map(|(&index, next_hop_use)| {
-            let (packets, bytes) = next_hop_use.since(self.counters.sum(Leads::next_hop(index).value()));
-            Traffic { index, towards: next_hop_use.towards, packets, bytes }
-        })
-    }
-
-    /// Packets and bytes went out by an interface otherwise than by a next hop that is in use.
-    pub(crate) fn note_sent(&mut self, interface: InterfaceId, packets: u64, bytes: u64) {
-        let (all_packets, all_bytes) = self.sent.entry(interface).or_default();
-        (*all_packets, *all_bytes) = (all_packets.wrapping_add(packets), all_bytes.wrapping_add(bytes));
-    }
-
-    /// Forgets what went out by an interface, whose number is another's from now on.
-    pub(crate) fn forget_sent(&mut self, interface: InterfaceId) {
-        // What its broadcasts have counted stays where it is, and is taken off.
-        let (packets, bytes) = self.broadcasts(interface);
-        self.sent.insert(interface, (packets.wrapping_neg(), bytes.wrapping_neg()));
-    }
-
-    /// What the counters of an interface's directed broadcasts say: packets and bytes.
-    fn broadcasts(&self, interface: InterfaceId) -> (u64, u64) {
-        self.counters.sum(self.fib.broadcast_on(interface).value())
-    }
-
-    /// Packets and bytes that went out by each of the `interfaces`.
-    pub(crate) fn sent(&self, interfaces: impl Iterator<Item = InterfaceId>) -> HashMap<InterfaceId, (u64, u64)> {
-        let mut all = self.sent.clone();
-        let left = |traffic: Traffic| Some((traffic.towards.link()?.interface, (traffic.packets, traffic.bytes)));
-        let traffic = self.traffic().filter_map(left);
-        let broadcasts = interfaces.map(|interface| (interface, self.broadcasts(interface)));
-        for (interface, (packets, bytes)) in traffic.chain(broadcasts) {
-            let (all_packets, all_bytes) = all.entry(interface).or_default();
-            (*all_packets, *all_bytes) = (all_packets.wrapping_add(packets), all_bytes.wrapping_add(bytes));
-        }
-        all
-    }
-
-    /// Neighbours to which packets were sent since the last look, of some next hops after those of the last call; and whether that were
-    /// the last ones.
-    pub(crate) fn used_neighbors(&mut self) -> (Vec<(InterfaceId, IpAddr)>, bool) {
-        let mut used = Vec::new();
-        let first = std::mem::take(&mut self.next_look);
-        for ((&index, next_hop_use), n) in self.next_hop_uses.range_mut(first..).zip(1..) {
-            if n > LOOKED_AT {
-                self.next_look = index;
-                break;
-            }
-            let (packets, _) = self.counters.sum(Leads::next_hop(index).value());
-            if std::mem::replace(&mut next_hop_use.seen, packets) != packets
-                && let Some(NextHop { interface, gateway: Some(gateway) }) = next_hop_use.towards.link()
-            {
-                used.push((interface, gateway));
-            }
-        }
-        (used, self.next_look == 0)
-    }
-
     /// Carries changes out, in their order. Prefixes that the table refuses become unsettled; answers why the last was.
     fn apply(&mut self, changes: &mut Vec<Change>) -> Option<Refused> {
         let mut refused = None;
@@ -507,9 +427,6 @@ impl Routing {
         written
     }
 }
-
-/// Next hops whose counters are looked at in one go.
-const LOOKED_AT: u32 = 4096;
 
 fn leads_of(target: Target) -> Leads {
     match target {

@@ -1,91 +1,19 @@
 //! The scheduler as one would write it without a thought for speed: plain lists, searched from end to end, and every question
 //! answered anew from what waits.
 
+mod admit;
+mod parts;
+
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use weir_sched::class::ClassQueue;
-use weir_sched::manage::{Arrival, Departure, Manage, State, Verdict};
+use weir_sched::manage::{Departure, State, Verdict};
 use weir_sched::rate::{Bucket, Fine, fine, nanos};
-use weir_sched::scheduler::{Leaving, Offer, Refused};
+use weir_sched::scheduler::Leaving;
 
-pub(crate) const CLASSES: usize = 4;
-pub(crate) const QUEUES: usize = 11;
-const LOWEST: usize = CLASSES - 1;
+pub(crate) use parts::{CLASSES, ModelClass, ModelProfile, ModelSubport, QUEUES, lane};
+use parts::{Id, LOWEST, User, Waiting, class_of};
+
 const TICK: u64 = 256;
-
-#[derive(Clone, Debug)]
-pub(crate) struct ModelClass {
-    pub(crate) cap: Bucket,
-    pub(crate) queue_size: usize,
-    pub(crate) manage: Option<Arc<dyn Manage>>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct ModelProfile {
-    pub(crate) bucket: Bucket,
-    pub(crate) classes: Vec<ModelClass>,
-    pub(crate) weights: [u8; 8],
-    /// Ceiling and weight of who shares.
-    pub(crate) sharing: Option<(Bucket, u8)>,
-}
-
-/// A subport: what it may send, what it is guaranteed, and its weight.
-#[derive(Clone, Debug)]
-pub(crate) struct ModelSubport {
-    pub(crate) bucket: Bucket,
-    pub(crate) guarantee: Option<Bucket>,
-    pub(crate) weight: u8,
-    guarantee_full_at: Fine,
-    deficit: u32,
-    /// Its users who want more, in the order of their turns.
-    wanting: Vec<usize>,
-}
-
-impl ModelSubport {
-    pub(crate) fn new(bucket: Bucket, guarantee: Option<Bucket>, weight: u8) -> ModelSubport {
-        ModelSubport { bucket, guarantee, weight, guarantee_full_at: 0, deficit: 0, wanting: Vec::new() }
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Waiting {
-    item: u32,
-    length: u16,
-    since: u64,
-}
-
-#[derive(Clone, Debug)]
-struct User {
-    open: bool,
-    profile: usize,
-    subport: usize,
-    queues: Vec<VecDeque<Waiting>>,
-    states: Vec<State>,
-    full_at: Fine,
-    class_full_at: [Fine; CLASSES],
-    ceil_full_at: Fine,
-    deficit: u32,
-    turn: usize,
-    deficits: [u32; 8],
-    /// When it came to hold so many packets.
-    since: u64,
-    sent: u64,
-}
-
-impl User {
-    fn held(&self) -> usize {
-        self.queues.iter().map(VecDeque::len).sum()
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Id {
-    User(usize),
-    Subport(usize),
-    /// A subport that may send, until it may lend.
-    Lender(usize),
-}
 
 #[derive(Debug)]
 pub(crate) struct Model {
@@ -110,10 +38,6 @@ pub(crate) struct Model {
     buffers: usize,
     minimum: usize,
     steps: u64,
-}
-
-fn class_of(queue: usize) -> usize {
-    queue.min(LOWEST)
 }
 
 impl Model {
@@ -165,98 +89,6 @@ impl Model {
     /// Packets that a user has sent.
     pub(crate) fn sent(&self, user: usize) -> u64 {
         self.users[user].sent
-    }
-
-    /// The user who holds most, more than its minimum; of several the one who has for longest.
-    fn heaviest(&self) -> Option<usize> {
-        let heavy = (0..self.users.len()).filter(|n| self.users[*n].held() > self.minimum);
-        heavy.max_by_key(|n| (self.users[*n].held(), u64::MAX - self.users[*n].since))
-    }
-
-    pub(crate) fn enqueue(&mut self, offer: Offer, now: u64, item: u32) -> Result<Option<u32>, Refused> {
-        let (class, queue) = (offer.class.class() as usize, offer.class.queue() as usize);
-        let queue = match class < LOWEST {
-            true => class,
-            false => LOWEST + queue,
-        };
-        let at = offer.user as usize;
-        let user = self.users.get(at).filter(|user| user.open).ok_or(Refused::NoSuchUser)?;
-        let rules = self.profiles[user.profile].classes[class_of(queue)].clone();
-        let queued = user.queues[queue].len();
-        if queued >= rules.queue_size {
-            return Err(Refused::QueueFull);
-        }
-        let (left, held) = (self.buffers - self.held(), user.held());
-        let makes_room = left == 0 || held >= self.minimum && held - self.minimum >= left;
-        if makes_room && self.heaviest().is_none_or(|heaviest| self.users[heaviest].held() <= held + 1) {
-            return Err(Refused::OverShare);
-        }
-        if let Some(manage) = rules.manage {
-            let arrival = Arrival { now, queued: queued as u32, bytes: offer.length.into(), colour: 0, random: 0 };
-            if manage.arrive(&mut self.users[at].states[queue], &arrival) == Verdict::Drop {
-                return Err(Refused::Managed);
-            }
-        }
-        let mut pushed_out = None;
-        if makes_room {
-            let heaviest = self.heaviest().unwrap();
-            let lowest = (0..QUEUES).rfind(|q| !self.users[heaviest].queues[*q].is_empty()).unwrap();
-            pushed_out = self.users[heaviest].queues[lowest].pop_back().map(|gone| gone.item);
-            self.changed(heaviest, lowest, now);
-            if self.users[heaviest].queues[lowest].is_empty() {
-                self.settle(heaviest, now);
-            }
-        }
-        self.users[at].queues[queue].push_back(Waiting { item, length: offer.length, since: now });
-        self.steps += 1;
-        self.users[at].since = self.steps;
-        let may = self.active.iter().find(|(user, ..)| *user == at).map(|(_, class, _)| *class);
-        if queued == 0 && may.is_none_or(|may| class_of(queue) < may) {
-            self.settle(at, now);
-        }
-        Ok(pushed_out)
-    }
-
-    /// Whether a packet goes at once: it would be sent first if it were taken.
-    pub(crate) fn pass(&mut self, offer: Offer, now: u64) -> Result<bool, Refused> {
-        let (at, class, length) = (offer.user as usize, (offer.class.class() as usize).min(LOWEST), offer.length);
-        let queue = if class < LOWEST { class } else { LOWEST + offer.class.queue() as usize };
-        let Some(user) = self.users.get(at).filter(|user| user.open && user.held() == 0) else { return Ok(false) };
-        let subport = user.subport;
-        if self.somebody_in_line() || self.waiting.iter().any(|(_, id)| *id == Id::Subport(subport)) {
-            return Ok(false);
-        }
-        let profile = self.profiles[user.profile].clone();
-        let cap = profile.classes[class].cap;
-        let due = [
-            profile.bucket.eligible_at(user.full_at, length),
-            profile.sharing.map_or(0, |(ceil, _)| ceil.eligible_at(user.ceil_full_at, length)),
-            cap.eligible_at(user.class_full_at[class], length),
-            self.subports[subport].bucket.eligible_at(self.subport_full_at[subport], length),
-            self.port.eligible_at(self.port_full_at, length),
-        ];
-        if due.into_iter().any(|due| due > fine(now)) {
-            return Ok(false);
-        }
-        let user = &mut self.users[at];
-        if let Some(manage) = &profile.classes[class].manage {
-            let arrival = Arrival { now, queued: 0, bytes: length.into(), colour: 0, random: 0 };
-            if manage.arrive(&mut user.states[queue], &arrival) == Verdict::Drop {
-                return Err(Refused::Managed);
-            }
-            manage.emptied(&mut user.states[queue], now);
-        }
-        user.full_at = profile.bucket.after(user.full_at, length, fine(now));
-        if let Some((ceil, _)) = profile.sharing {
-            user.ceil_full_at = ceil.after(user.ceil_full_at, length, fine(now));
-        }
-        if !cap.is_unlimited() {
-            user.class_full_at[class] = cap.after(user.class_full_at[class], length, fine(now));
-        }
-        user.sent += 1;
-        self.pay_subport(subport, length, true, now);
-        self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
-        Ok(true)
     }
 
     fn somebody_in_line(&self) -> bool {
@@ -636,9 +468,4 @@ impl Model {
         all.sort_by_key(|waiting| waiting.item);
         all.into_iter().map(|waiting| waiting.item).collect()
     }
-}
-
-/// The byte of a class and a queue in it.
-pub(crate) fn lane(class: u8, queue: u8) -> ClassQueue {
-    ClassQueue::new(class, queue)
 }

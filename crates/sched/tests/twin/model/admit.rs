@@ -1,0 +1,102 @@
+//! Whether a packet may wait, and whether it goes at once.
+
+use weir_sched::manage::{Arrival, Verdict};
+use weir_sched::rate::fine;
+use weir_sched::scheduler::{Offer, Refused};
+
+use super::Model;
+use super::parts::{Id, LOWEST, QUEUES, Waiting, class_of};
+
+impl Model {
+    /// The user who holds most, more than its minimum; of several the one who has for longest.
+    fn heaviest(&self) -> Option<usize> {
+        let heavy = (0..self.users.len()).filter(|n| self.users[*n].held() > self.minimum);
+        heavy.max_by_key(|n| (self.users[*n].held(), u64::MAX - self.users[*n].since))
+    }
+
+    pub(crate) fn enqueue(&mut self, offer: Offer, now: u64, item: u32) -> Result<Option<u32>, Refused> {
+        let (class, queue) = (offer.class.class() as usize, offer.class.queue() as usize);
+        let queue = match class < LOWEST {
+            true => class,
+            false => LOWEST + queue,
+        };
+        let at = offer.user as usize;
+        let user = self.users.get(at).filter(|user| user.open).ok_or(Refused::NoSuchUser)?;
+        let rules = self.profiles[user.profile].classes[class_of(queue)].clone();
+        let queued = user.queues[queue].len();
+        if queued >= rules.queue_size {
+            return Err(Refused::QueueFull);
+        }
+        let (left, held) = (self.buffers - self.held(), user.held());
+        let makes_room = left == 0 || held >= self.minimum && held - self.minimum >= left;
+        if makes_room && self.heaviest().is_none_or(|heaviest| self.users[heaviest].held() <= held + 1) {
+            return Err(Refused::OverShare);
+        }
+        if let Some(manage) = rules.manage {
+            let arrival = Arrival { now, queued: queued as u32, bytes: offer.length.into(), colour: 0, random: 0 };
+            if manage.arrive(&mut self.users[at].states[queue], &arrival) == Verdict::Drop {
+                return Err(Refused::Managed);
+            }
+        }
+        let mut pushed_out = None;
+        if makes_room {
+            let heaviest = self.heaviest().unwrap();
+            let lowest = (0..QUEUES).rfind(|q| !self.users[heaviest].queues[*q].is_empty()).unwrap();
+            pushed_out = self.users[heaviest].queues[lowest].pop_back().map(|gone| gone.item);
+            self.changed(heaviest, lowest, now);
+            if self.users[heaviest].queues[lowest].is_empty() {
+                self.settle(heaviest, now);
+            }
+        }
+        self.users[at].queues[queue].push_back(Waiting { item, length: offer.length, since: now });
+        self.steps += 1;
+        self.users[at].since = self.steps;
+        let may = self.active.iter().find(|(user, ..)| *user == at).map(|(_, class, _)| *class);
+        if queued == 0 && may.is_none_or(|may| class_of(queue) < may) {
+            self.settle(at, now);
+        }
+        Ok(pushed_out)
+    }
+
+    /// Whether a packet goes at once: it would be sent first if it were taken.
+    pub(crate) fn pass(&mut self, offer: Offer, now: u64) -> Result<bool, Refused> {
+        let (at, class, length) = (offer.user as usize, (offer.class.class() as usize).min(LOWEST), offer.length);
+        let queue = if class < LOWEST { class } else { LOWEST + offer.class.queue() as usize };
+        let Some(user) = self.users.get(at).filter(|user| user.open && user.held() == 0) else { return Ok(false) };
+        let subport = user.subport;
+        if self.somebody_in_line() || self.waiting.iter().any(|(_, id)| *id == Id::Subport(subport)) {
+            return Ok(false);
+        }
+        let profile = self.profiles[user.profile].clone();
+        let cap = profile.classes[class].cap;
+        let due = [
+            profile.bucket.eligible_at(user.full_at, length),
+            profile.sharing.map_or(0, |(ceil, _)| ceil.eligible_at(user.ceil_full_at, length)),
+            cap.eligible_at(user.class_full_at[class], length),
+            self.subports[subport].bucket.eligible_at(self.subport_full_at[subport], length),
+            self.port.eligible_at(self.port_full_at, length),
+        ];
+        if due.into_iter().any(|due| due > fine(now)) {
+            return Ok(false);
+        }
+        let user = &mut self.users[at];
+        if let Some(manage) = &profile.classes[class].manage {
+            let arrival = Arrival { now, queued: 0, bytes: length.into(), colour: 0, random: 0 };
+            if manage.arrive(&mut user.states[queue], &arrival) == Verdict::Drop {
+                return Err(Refused::Managed);
+            }
+            manage.emptied(&mut user.states[queue], now);
+        }
+        user.full_at = profile.bucket.after(user.full_at, length, fine(now));
+        if let Some((ceil, _)) = profile.sharing {
+            user.ceil_full_at = ceil.after(user.ceil_full_at, length, fine(now));
+        }
+        if !cap.is_unlimited() {
+            user.class_full_at[class] = cap.after(user.class_full_at[class], length, fine(now));
+        }
+        user.sent += 1;
+        self.pay_subport(subport, length, true, now);
+        self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
+        Ok(true)
+    }
+}

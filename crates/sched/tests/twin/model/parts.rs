@@ -1,0 +1,94 @@
+//! What the model is made of: rules, and what is known of users and subports.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_sched::class::ClassQueue;
+use weir_sched::manage::{Manage, State};
+use weir_sched::rate::{Bucket, Fine};
+
+pub(crate) const CLASSES: usize = 4;
+pub(crate) const QUEUES: usize = 11;
+pub(super) const LOWEST: usize = CLASSES - 1;
+
+#[derive(Clone, Debug)]
+pub(crate) struct ModelClass {
+    pub(crate) cap: Bucket,
+    pub(crate) queue_size: usize,
+    pub(crate) manage: Option<Arc<dyn Manage>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ModelProfile {
+    pub(crate) bucket: Bucket,
+    pub(crate) classes: Vec<ModelClass>,
+    pub(crate) weights: [u8; 8],
+    /// Ceiling and weight of who shares.
+    pub(crate) sharing: Option<(Bucket, u8)>,
+}
+
+/// A subport: what it may send, what it is guaranteed, and its weight.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelSubport {
+    pub(crate) bucket: Bucket,
+    pub(crate) guarantee: Option<Bucket>,
+    pub(crate) weight: u8,
+    pub(super) guarantee_full_at: Fine,
+    pub(super) deficit: u32,
+    /// Its users who want more, in the order of their turns.
+    pub(super) wanting: Vec<usize>,
+}
+
+impl ModelSubport {
+    pub(crate) fn new(bucket: Bucket, guarantee: Option<Bucket>, weight: u8) -> ModelSubport {
+        ModelSubport { bucket, guarantee, weight, guarantee_full_at: 0, deficit: 0, wanting: Vec::new() }
+    }
+}
+
+pub(super) fn class_of(queue: usize) -> usize {
+    queue.min(LOWEST)
+}
+
+/// The byte of a class and a queue in it.
+pub(crate) fn lane(class: u8, queue: u8) -> ClassQueue {
+    ClassQueue::new(class, queue)
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) item: u32,
+    pub(super) length: u16,
+    pub(super) since: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct User {
+    pub(super) open: bool,
+    pub(super) profile: usize,
+    pub(super) subport: usize,
+    pub(super) queues: Vec<VecDeque<Waiting>>,
+    pub(super) states: Vec<State>,
+    pub(super) full_at: Fine,
+    pub(super) class_full_at: [Fine; CLASSES],
+    pub(super) ceil_full_at: Fine,
+    pub(super) deficit: u32,
+    pub(super) turn: usize,
+    pub(super) deficits: [u32; 8],
+    /// When it came to hold so many packets.
+    pub(super) since: u64,
+    pub(super) sent: u64,
+}
+
+impl User {
+    pub(super) fn held(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Id {
+    User(usize),
+    Subport(usize),
+    /// A subport that may send, until it may lend.
+    Lender(usize),
+}
