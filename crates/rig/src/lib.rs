@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_config::{Catalogue, ConfigError, Declaration, Document, Element, Key, Kind, Place, Table};
-use weir_engine::{Account, Engine, Idle, Settings, WorkerSnapshot};
+use weir_engine::{Account, Engine, Idle, PortPart, Settings, WorkerSnapshot};
 use weir_mem::Domain;
-use weir_packet::Pool;
+use weir_packet::{HeapPool, Pool};
 use weir_port_mem::MemPort;
 use weir_stage::{AnyFunction, Port, PortConfig, PortInfo, ShowRows};
 
@@ -81,6 +81,26 @@ pub fn port_infos(names: &[&str], opened: &[MemPort]) -> Vec<PortInfo> {
         link_up: true,
     };
     names.iter().zip(opened).enumerate().map(info).collect()
+}
+
+/// Ports for an engine, of which the first worker receives and the worker `sender` sends. Their queues are opened, with buffers of `fresh`; without
+/// one those that the engine has stay.
+pub fn port_parts<'p>(
+    ports: impl IntoIterator<Item = &'p mut MemPort>,
+    infos: &[PortInfo],
+    sender: usize,
+    fresh: Option<&HeapPool>,
+) -> Vec<PortPart> {
+    let part = |(port, info): (&mut MemPort, &PortInfo)| {
+        let (mut rx, mut tx) = (vec![(0, None)], vec![(sender, None)]);
+        if let Some(pool) = fresh {
+            let (opened_rx, opened_tx) = port.open(1, 1, pool).unwrap();
+            rx = opened_rx.into_iter().map(|queue| (0, Some(queue))).collect();
+            tx = opened_tx.into_iter().map(|queue| (sender, Some(queue))).collect();
+        }
+        PortPart { name: info.name.clone(), index: info.index, rx, tx }
+    };
+    ports.into_iter().zip(infos).map(part).collect()
 }
 
 /// Mistakes as people read them.

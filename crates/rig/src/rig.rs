@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use weir_config::{ConfigError, Element};
-use weir_engine::{Account, Blueprint, Engine, GraphPart, PortPart};
+use weir_engine::{Account, Blueprint, Engine, GraphPart};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME};
 use weir_port_mem::{MemHandle, MemPort};
-use weir_stage::{AnyFunction, Env, Ground, Instance, Port, PortInfo, rehearsal};
+use weir_stage::{AnyFunction, Env, Ground, Instance, PortInfo, rehearsal};
 
-use crate::{MS, account, all_rows, assert_home, built, declared, drops, engine, port_infos, run, stop, told};
+use crate::{
+    MS, account, all_rows, assert_home, built, declared, drops, engine, port_infos, port_parts, run, stop, told,
+};
 
 /// The ports there are; a function has some of them.
 pub const PORTS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -69,16 +71,7 @@ impl Rig {
 
     /// Gives the engine the instance's graph, and the ports' queues if they are `fresh`.
     fn install(&mut self, fresh: bool) {
-        let mut parts = Vec::new();
-        for (port, info) in self.ports.iter_mut().zip(&self.infos) {
-            let (mut rx, mut tx) = (vec![(0, None)], vec![(0, None)]);
-            if fresh {
-                let (opened_rx, opened_tx) = port.open(1, 1, &self.pool).unwrap();
-                rx = opened_rx.into_iter().map(|queue| (0, Some(queue))).collect();
-                tx = opened_tx.into_iter().map(|queue| (0, Some(queue))).collect();
-            }
-            parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
-        }
+        let parts = port_parts(&mut self.ports, &self.infos, 0, fresh.then_some(&self.pool));
         let graph = self.instance.graph(0).unwrap();
         let graph = GraphPart { graph, replica: 0, workers: vec![0], receives: true, keep: HashSet::new() };
         self.engine

@@ -11,7 +11,7 @@ use common::traffic::*;
 use common::*;
 use serde_json::{Value, json};
 use weir_config::{Catalogue, Declaration, Document, Element, Folder, Kind, Place};
-use weir_engine::{Blueprint, Engine, GraphPart, Idle, PortPart, Settings as EngineSettings};
+use weir_engine::{Blueprint, Engine, GraphPart, Idle, Settings as EngineSettings};
 use weir_ip::steps::{Ipv4Check, Ipv4Rewrite, Ipv4Route};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME, Pool};
@@ -19,8 +19,7 @@ use weir_port_mem::{MemHandle, MemPort};
 use weir_rig::script;
 use weir_stage::harness::{Boxed, Harness};
 use weir_stage::{
-    Env, Graph, Ground, MakeStage, NodeId, Place as StagePlace, Port, PortConfig, PortInfo, Random, Settings,
-    StageKind, To,
+    Env, Graph, Ground, MakeStage, NodeId, Place as StagePlace, PortConfig, PortInfo, Random, Settings, StageKind, To,
 };
 use weir_wire::ipv4::write_checksum;
 use weir_wire::{MacAddr, checksum};
@@ -135,13 +134,7 @@ impl Chain {
             sample_every: weir_engine::SAMPLE_EVERY,
         };
         let engine = Engine::start(settings, &pool, &bench.domain).unwrap();
-        let mut parts = Vec::new();
-        for (port, info) in bench.ports.iter_mut().zip(&bench.infos) {
-            let (rx, tx) = port.open(1, 1, &pool).unwrap();
-            let rx = rx.into_iter().map(|queue| (0, Some(queue))).collect();
-            let tx = tx.into_iter().map(|queue| (workers.len() - 1, Some(queue))).collect();
-            parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
-        }
+        let parts = weir_rig::port_parts(&mut bench.ports, &bench.infos, workers.len() - 1, Some(&pool));
         let count = workers.len();
         let graph = GraphPart { graph, replica: 0, workers, receives: true, keep: HashSet::new() };
         let blueprint = Blueprint { workers: count, ports: parts, graphs: vec![graph], ..Blueprint::default() };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_config::{ConfigError, Element, InterfaceAddress, Scalar};
-use weir_engine::{Blueprint, Engine, GraphPart, PortPart};
+use weir_engine::{Blueprint, Engine, GraphPart};
 use weir_gen::{Gen, Report};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME};
@@ -94,16 +94,7 @@ impl Rig {
             built.unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
         let mut engine = weir_rig::engine(1, &pool, &domain);
         let handles = ports.iter().map(|(_, port)| port.handle()).collect();
-        let mut parts = Vec::new();
-        for ((_, port), info) in ports.iter_mut().zip(&infos) {
-            let (rx, tx) = port.open(1, 1, &pool).unwrap();
-            parts.push(PortPart {
-                name: info.name.clone(),
-                index: info.index,
-                rx: rx.into_iter().map(|queue| (0, Some(queue))).collect(),
-                tx: tx.into_iter().map(|queue| (0, Some(queue))).collect(),
-            });
-        }
+        let parts = weir_rig::port_parts(ports.iter_mut().map(|(_, port)| port), &infos, 0, Some(&pool));
         let graph = GraphPart {
             graph: instance.graph(0).unwrap(),
             replica: 0,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_config::{ConfigError, Element, Folder, InterfaceAddress, Place, Scalar};
-use weir_engine::{Account, Blueprint, Distributor, Engine, GraphPart, Idle, PortPart, Settings};
+use weir_engine::{Account, Blueprint, Distributor, Engine, GraphPart, Idle, Settings};
 use weir_lwaftr::Lwaftr;
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME};
@@ -197,16 +197,7 @@ impl Rig {
     }
 
     fn install(&mut self, fresh: bool) {
-        let mut parts = Vec::new();
-        for (port, info) in self.ports.iter_mut().zip(&self.infos) {
-            let (mut rx, mut tx) = (vec![(0, None)], vec![(0, None)]);
-            if fresh {
-                let (opened_rx, opened_tx) = port.open(1, 1, &self.pool).unwrap();
-                rx = opened_rx.into_iter().map(|queue| (0, Some(queue))).collect();
-                tx = opened_tx.into_iter().map(|queue| (0, Some(queue))).collect();
-            }
-            parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
-        }
+        let parts = weir_rig::port_parts(&mut self.ports, &self.infos, 0, fresh.then_some(&self.pool));
         let (owners, is_spread) = (usize::from(self.owners), self.owners > 1);
         let part = |replica: usize| GraphPart {
             graph: self.instance.graph(replica).unwrap(),

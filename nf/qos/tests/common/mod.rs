@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_config::{ConfigError, Element, Folder};
-use weir_engine::{Account, Blueprint, Engine, GraphPart, PortPart};
+use weir_engine::{Account, Blueprint, Engine, GraphPart};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME};
 use weir_port_mem::{MemHandle, MemPort};
 use weir_qos::Qos;
 use weir_rig::{all_rows, assert_home, declared, port_infos};
-use weir_stage::{AnyFunction, Env, Ground, Instance, Layout, Placement, Port, PortInfo, rehearsal};
+use weir_stage::{AnyFunction, Env, Ground, Instance, Layout, Placement, PortInfo, rehearsal};
 use weir_wire::vlan::Vlan;
 use weir_wire::{View, ethernet};
 
@@ -89,13 +89,7 @@ impl Rig {
         let count = self.placement.workers.len();
         // The first worker receives; in a pipeline the last one sends.
         let tx_owner = if self.placement.layout == Layout::Pipeline { count - 1 } else { 0 };
-        let mut parts = Vec::new();
-        for (port, info) in self.ports.iter_mut().zip(&self.infos) {
-            let (rx, tx) = port.open(1, 1, &self.pool).unwrap();
-            let rx = rx.into_iter().map(|queue| (0, Some(queue))).collect();
-            let tx = tx.into_iter().map(|queue| (tx_owner, Some(queue))).collect();
-            parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
-        }
+        let parts = weir_rig::port_parts(&mut self.ports, &self.infos, tx_owner, Some(&self.pool));
         let graph = self.instance.graph(0).unwrap();
         let graph =
             GraphPart { graph, replica: 0, workers: (0..count).collect(), receives: true, keep: HashSet::new() };

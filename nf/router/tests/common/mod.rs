@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use weir_config::{ConfigError, Element, Folder, InterfaceAddress, Place, Scalar};
-use weir_engine::{Account, Blueprint, Engine, GraphPart, PortPart, WorkerSnapshot};
+use weir_engine::{Account, Blueprint, Engine, GraphPart, WorkerSnapshot};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME};
 use weir_port_mem::{MemHandle, MemPort};
@@ -172,18 +172,9 @@ impl Rig {
 
     /// Gives the engine the instance's graph, and the ports' queues if they are `fresh`.
     fn install(&mut self, fresh: bool) {
-        let mut parts = Vec::new();
-        for (port, info) in self.ports.iter_mut().zip(&self.infos) {
-            // The first worker receives, the last one sends.
-            let last = workers().len() - 1;
-            let (mut rx, mut tx) = (vec![(0, None)], vec![(last, None)]);
-            if fresh {
-                let (opened_rx, opened_tx) = port.open(1, 1, &self.pool).unwrap();
-                rx = opened_rx.into_iter().map(|queue| (0, Some(queue))).collect();
-                tx = opened_tx.into_iter().map(|queue| (last, Some(queue))).collect();
-            }
-            parts.push(PortPart { name: info.name.clone(), index: info.index, rx, tx });
-        }
+        // The first worker receives, the last one sends.
+        let last = workers().len() - 1;
+        let parts = weir_rig::port_parts(&mut self.ports, &self.infos, last, fresh.then_some(&self.pool));
         let graph = self.instance.graph(0).unwrap();
         let graph = GraphPart { graph, replica: 0, workers: workers(), receives: true, keep: HashSet::new() };
         let blueprint =
