@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::cell::Cell;
+
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use weir_flow_tables::{Forwarded, Identity, Outcome, Packet, Parsed, Switch};
 use weir_openflow::flow::{FlowMod, FlowQuery};
 use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
@@ -220,16 +223,15 @@ fn forward(
     })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
-
-    #[test]
-    fn the_fast_path_does_what_the_definition_does(
-        flows in flows(),
-        packets in proptest::collection::vec((1..=PORTS, frame()), 1..20),
-    ) {
+#[test]
+fn the_fast_path_does_what_the_definition_does() {
+    let (all, fast_ones) = (Cell::new(0_u32), Cell::new(0_u32));
+    let config = ProptestConfig { cases: 600, source_file: Some(file!()), ..ProptestConfig::default() };
+    let packets = proptest::collection::vec((1..=PORTS, frame()), 1..20);
+    let outcome = TestRunner::new(config).run(&(flows(), packets), |(flows, packets)| {
         let (mut fast, mut definition) = (switch(&flows), switch(&flows));
         for ((port, bytes), now) in packets.iter().zip((0..).step_by(50_000_000)) {
+            all.set(all.get() + 1);
             let Some(became) = forward(&mut fast, *port, bytes, now) else {
                 // Both the same way from here on: they stay in step.
                 prop_assert_eq!(
@@ -238,6 +240,7 @@ proptest! {
                 );
                 continue;
             };
+            fast_ones.set(fast_ones.get() + 1);
             let verdict = definition.judge(Packet::new(*port, bytes.clone()), now);
             let wanted = match verdict.outcomes.as_slice() {
                 [] => Err(verdict.why),
@@ -247,7 +250,11 @@ proptest! {
             prop_assert_eq!(became, wanted);
             prop_assert_eq!(counted(&fast, now), counted(&definition, now));
         }
-    }
+        Ok(())
+    });
+    outcome.unwrap();
+    // Else nothing was shown.
+    assert!(fast_ones.get() > all.get() / 4, "{} of {}", fast_ones.get(), all.get());
 }
 
 /// What a network is made of does not take the interpreter.
