@@ -8,22 +8,22 @@ use weir_openflow::Field;
 use weir_openflow::meter::BandKind;
 use weir_openflow::oxm::VLAN_PRESENT;
 
+use crate::depth::Depth;
 use crate::fields::Fields;
+use crate::index::{BATCH, NO_SLOT, Slot};
 use crate::meters::Metered;
-use crate::parse::{self, Layout, VLAN_TYPES};
+use crate::parse::{self, Ip, Layout, VLAN_TYPES};
 use crate::pipeline::Why;
 use crate::switch::Switch;
+use crate::table::FlowTable;
 use crate::words::{METADATA, presence};
 
 pub(crate) mod frame;
 pub(crate) mod program;
 
 pub use frame::Frame;
-use frame::TAG;
+use frame::{At, TAG};
 use program::{ActionList, End, Op};
-
-/// So many frames wait for memory at the same time.
-const BATCH: usize = weir_table::lpm4::BATCH;
 
 /// Through more tables and groups a packet goes by the interpreter.
 const MOST_STEPS: usize = 16;
@@ -38,12 +38,12 @@ pub enum Forwarded {
 }
 
 /// Part of the way of a packet.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Step {
     /// It met the flow of this slot in this table.
     Flow {
         table: u8,
-        slot: u32,
+        slot: Slot,
     },
     /// No flow of this table matched.
     Miss {
@@ -52,17 +52,35 @@ enum Step {
     /// The list that this flow wrote is carried out.
     Written {
         table: u8,
-        slot: u32,
+        slot: Slot,
     },
     Group(u32),
     Port(u32),
 }
 
-/// The way of a packet, as it is found.
-struct Way {
-    steps: [Step; MOST_STEPS],
+/// The steps of a packet.
+#[derive(Clone, Debug)]
+struct Steps {
+    all: [Step; MOST_STEPS],
     count: usize,
-    fields: Fields,
+}
+
+impl Steps {
+    #[inline]
+    fn push(&mut self, step: Step) -> Result<(), NeedsInterpreter> {
+        let place = self.all.get_mut(self.count).ok_or(NeedsInterpreter)?;
+        *place = step;
+        self.count += 1;
+        Ok(())
+    }
+}
+
+/// The way of a packet, as it is found.
+struct Way<'a> {
+    steps: &'a mut Steps,
+    fields: &'a mut Fields,
+    /// A flow that it meets in this table, unless it was changed before.
+    known: Option<(u8, Slot)>,
     in_port: u32,
     /// Of IP, while the packet is of IP.
     ttl: Option<u8>,
@@ -79,52 +97,95 @@ struct Way {
 struct NeedsInterpreter;
 
 /// What is known of a frame that came in by a port.
-#[derive(Clone, Debug)]
-pub struct Parsed {
-    in_port: u32,
+#[derive(Clone, Debug, Default)]
+struct Parsed {
     fields: Fields,
-    layout: Layout,
+    /// A flow that it meets in this table, unless it is changed before.
+    known: Option<(u8, Slot)>,
+    in_port: u32,
+    at: At,
+    ttl: Option<u8>,
+    is_fragment: bool,
 }
 
 impl Parsed {
-    /// A frame that came in by a port.
+    /// What is known of another frame, which is looked into so far.
     #[inline]
-    pub fn new(bytes: &[u8], in_port: u32) -> Parsed {
-        let (mut fields, layout) = parse::parse(bytes);
+    fn set(&mut self, bytes: &[u8], in_port: u32, depth: Depth) {
+        let (fields, mut layout) = (&mut self.fields, Layout::default());
+        *fields = Fields::default();
+        parse::parse_to(depth, bytes, fields, &mut layout);
         fields.set(Field::InPort, in_port.into());
         fields.set(Field::InPhyPort, in_port.into());
         fields.set(Field::Metadata, 0);
         fields.set(Field::TunnelId, 0);
-        Parsed { in_port, fields, layout }
+        let ttl = |ip: Ip| bytes.get(ip.start + if ip.is_v6 { 7 } else { 8 }).copied();
+        (self.ttl, self.is_fragment) = (layout.ip.and_then(ttl), layout.ip.is_some_and(|ip| ip.fragment));
+        (self.in_port, self.known, self.at) = (in_port, None, At::of(&layout));
+    }
+}
+
+/// What is known of the frames of a batch.
+#[derive(Clone, Debug)]
+pub struct Frames {
+    parsed: Vec<Parsed>,
+    /// The steps of the one that is forwarded.
+    steps: Steps,
+}
+
+impl Frames {
+    /// Room for so many frames.
+    pub fn new(most: usize) -> Frames {
+        let steps = Steps { all: [Step::Port(0); MOST_STEPS], count: 0 };
+        Frames { parsed: vec![Parsed::default(); most], steps }
     }
 }
 
 impl Switch {
-    /// Asks for the memory that frames will need which are [forwarded](Switch::forward) next, so that all wait for it at the same time.
+    /// How far it is looked into frames for flows, groups and settings.
+    fn depth(&self) -> Depth {
+        let setting = if self.drops_fragments() { Depth::Network } else { Depth::Port };
+        self.tables.depth().max(self.groups.depth()).max(setting)
+    }
+
+    /// Looks into frames with the numbers of the ports that they came in by, before they are [forwarded](Switch::forward). The memory that all will
+    /// need is asked for at the same time. Frames for which there is no room are left out.
     #[inline]
-    pub fn approach(&self, frames: &[Parsed]) {
-        for frames in frames.chunks(BATCH) {
-            self.tables.routed().for_each(|table| table.approach(frames.iter().map(|frame| &frame.fields)));
+    pub fn approach<'f>(&self, frames: impl Iterator<Item = (&'f [u8], u32)>, known: &mut Frames) {
+        let depth = self.depth();
+        let mut count = 0;
+        for (parsed, (bytes, in_port)) in known.parsed.iter_mut().zip(frames) {
+            parsed.set(bytes, in_port, depth);
+            count += 1;
+        }
+        for parsed in known.parsed.get_mut(..count).unwrap_or_default().chunks_mut(BATCH) {
+            self.tables.approached().for_each(|(number, table)| approach(number, table, parsed));
         }
     }
 
-    /// Takes a frame that was [parsed](Parsed::new), and says what became of it; nothing if that takes [`Switch::judge`]: nothing was changed
-    /// then.
+    /// Takes the frame of this number of those that were [looked into](Switch::approach) after flows changed last, and says what became of it; nothing
+    /// if that takes [`Switch::judge`]: the frame was not changed then. What is known of it is used up.
     #[inline]
-    pub fn forward(&mut self, frame: &mut impl Frame, parsed: &Parsed, now: u64) -> Option<Forwarded> {
-        let Parsed { in_port, fields, layout } = parsed;
-        let in_port = *in_port;
-        let is_fragment = layout.ip.is_some_and(|ip| ip.fragment);
-        if !self.ports.receives(in_port) || is_fragment && self.config().flags == 1 {
+    pub fn forward(
+        &mut self,
+        number: usize,
+        frame: &mut impl Frame,
+        known: &mut Frames,
+        now: u64,
+    ) -> Option<Forwarded> {
+        let Frames { parsed, steps } = known;
+        let Parsed { in_port, fields, at, known, ttl, is_fragment } = parsed.get_mut(number)?;
+        if !self.ports.receives(*in_port) || *is_fragment && self.drops_fragments() {
             return None;
         }
+        steps.count = 0;
         let mut way = Way {
-            steps: [Step::Port(0); MOST_STEPS],
-            count: 0,
-            fields: fields.clone(),
-            in_port,
-            ttl: layout.ip.and_then(|ip| frame.bytes().get(ip.start + if ip.is_v6 { 7 } else { 8 }).copied()),
-            tags: layout.tags,
+            steps,
+            fields,
+            known: *known,
+            in_port: *in_port,
+            ttl: *ttl,
+            tags: at.tags,
             pushed: 0,
             popped: 0,
             is_sent: false,
@@ -134,15 +195,15 @@ impl Switch {
         if way.pushed + way.popped > 0 && !frame.has_room(way.pushed * TAG, way.popped * TAG) {
             return None;
         }
-        Some(self.go(&way, frame, layout, now))
+        Some(self.go(&way, frame, at.clone(), now))
     }
 
     /// Goes a way that was found.
     #[inline]
-    fn go(&mut self, way: &Way, frame: &mut impl Frame, layout: &Layout, now: u64) -> Forwarded {
+    fn go(&mut self, way: &Way<'_>, frame: &mut impl Frame, mut at: At, now: u64) -> Forwarded {
         self.ports.received(way.in_port, frame.bytes().len(), true);
-        let (mut became, mut at) = (Forwarded::Dropped(Why::NoAction), frame::At::of(layout));
-        for step in way.steps.iter().take(way.count) {
+        let mut became = Forwarded::Dropped(Why::NoAction);
+        for step in way.steps.all.iter().take(way.steps.count) {
             let bytes = frame.bytes().len();
             match *step {
                 Step::Flow { table, slot } => {
@@ -186,30 +247,24 @@ impl Switch {
     }
 }
 
-impl Way {
-    fn push(&mut self, step: Step) -> Result<(), NeedsInterpreter> {
-        let place = self.steps.get_mut(self.count).ok_or(NeedsInterpreter)?;
-        *place = step;
-        self.count += 1;
-        Ok(())
-    }
-
+impl Way<'_> {
     /// Finds the way through the tables (section 5.1).
     #[inline]
     fn find(&mut self, switch: &Switch) -> Result<(), NeedsInterpreter> {
-        let mut written: Option<(u8, u32, &ActionList)> = None;
+        let mut written: Option<(u8, Slot, &ActionList)> = None;
         let mut next = Some(0);
         while let Some(number) = next {
             if self.is_copy {
                 return Err(NeedsInterpreter);
             }
             let Some(table) = switch.tables.get(number) else { break };
-            let Some((slot, flow)) = table.find(&self.fields) else {
+            let known = self.known.filter(|(known, _)| *known == number).map(|(_, slot)| slot);
+            let Some((slot, flow)) = table.find(self.fields, known) else {
                 // The set of actions is not carried out then.
-                return self.push(Step::Miss { table: number });
+                return self.steps.push(Step::Miss { table: number });
             };
             let program = flow.program.as_ref().ok_or(NeedsInterpreter)?;
-            self.push(Step::Flow { table: number, slot })?;
+            self.steps.push(Step::Flow { table: number, slot })?;
             if program.meter.is_some_and(|meter| !only_drops(switch, meter)) {
                 return Err(NeedsInterpreter);
             }
@@ -232,11 +287,12 @@ impl Way {
         if self.is_copy {
             return Err(NeedsInterpreter);
         }
-        self.push(Step::Written { table, slot })?;
+        self.steps.push(Step::Written { table, slot })?;
         self.follow(switch, list)
     }
 
     fn write_metadata(&mut self, value: u64, mask: u64) {
+        self.known = None;
         for (at, shift) in [(METADATA, 32), (METADATA + 1, 0)] {
             let (value, mask) = ((value >> shift) as u32, (mask >> shift) as u32);
             self.fields.0[at] = self.fields.0[at] & !mask | value & mask;
@@ -251,7 +307,10 @@ impl Way {
             if self.is_sent && (!list.ops.is_empty() || list.end != End::Nowhere) {
                 return Err(NeedsInterpreter);
             }
-            list.ops.iter().try_for_each(|op| self.change(*op))?;
+            if !list.ops.is_empty() {
+                self.known = None;
+                list.ops.iter().try_for_each(|op| self.change(*op))?;
+            }
             let port = match list.end {
                 End::Nowhere => return Ok(()),
                 End::InPort => self.in_port,
@@ -259,7 +318,7 @@ impl Way {
                 End::Port(_) => return Err(NeedsInterpreter),
                 End::Group(number) => {
                     list = switch.groups.list(number).ok_or(NeedsInterpreter)?;
-                    self.push(Step::Group(number))?;
+                    self.steps.push(Step::Group(number))?;
                     self.is_copy = true;
                     continue;
                 }
@@ -268,7 +327,7 @@ impl Way {
                 return Err(NeedsInterpreter);
             }
             self.is_sent = true;
-            return self.push(Step::Port(port));
+            return self.steps.push(Step::Port(port));
         }
     }
 
@@ -319,6 +378,17 @@ impl Way {
             },
         }
         Ok(())
+    }
+}
+
+/// Finds the flows that frames meet in a table, as far as they are found at the same time.
+#[inline]
+fn approach(number: u8, table: &FlowTable, frames: &mut [Parsed]) {
+    let found = table.approach(frames.iter().map(|frame| &frame.fields));
+    if table.is_first_found() {
+        // Where there are several such tables, the first is as good as any.
+        let met = frames.iter_mut().zip(found).filter(|(frame, slot)| frame.known.is_none() && *slot != NO_SLOT);
+        met.for_each(|(frame, slot)| frame.known = Some((number, slot)));
     }
 }
 

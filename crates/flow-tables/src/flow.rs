@@ -8,6 +8,7 @@ use weir_openflow::group::{self, Counted};
 use weir_openflow::port::{Duration, number};
 use weir_openflow::{Action, Instruction, Match};
 
+use crate::depth::Depth;
 use crate::fast::program::{Program, Programs};
 use crate::fields::Key;
 
@@ -105,6 +106,13 @@ impl Flow {
     /// Whether its instructions are such that the fast path carries them out; groups and ports that they lead to may still take the interpreter.
     pub fn is_prepared(&self) -> bool {
         self.program.is_some()
+    }
+
+    /// How far the fast path looks into frames for it.
+    pub(crate) fn depth(&self) -> Depth {
+        let asked = Depth::deepest(self.key.asked().iter().map(|(field, ..)| Depth::of(*field)));
+        let done = self.program.as_ref().map_or(Depth::Port, |program| program.depth());
+        asked.max(done)
     }
 
     /// Whether it is the table-miss flow (section 5.4): it matches all, with the lowest priority.

@@ -9,6 +9,7 @@ use weir_openflow::group::{
 use weir_openflow::port::{Duration, number};
 use weir_openflow::{Action, Error};
 
+use crate::depth::{Depth, Depths};
 use crate::fast::program::ActionList;
 use crate::ports::Ports;
 
@@ -35,6 +36,11 @@ pub struct Group {
 }
 
 impl Group {
+    /// How far the fast path looks into frames for it.
+    fn depth(&self) -> Depth {
+        self.list.as_ref().map_or(Depth::Port, ActionList::depth)
+    }
+
     /// The groups that it leads to itself.
     fn next(&self) -> impl Iterator<Item = u32> {
         next(&self.buckets)
@@ -56,12 +62,14 @@ fn watched(buckets: &[Bucket]) -> impl Iterator<Item = u32> {
 pub struct Groups {
     groups: BTreeMap<u32, Group>,
     max: usize,
+    /// How far groups look into frames.
+    depths: Depths,
 }
 
 impl Groups {
     /// No groups yet, and room for `max`.
     pub fn new(max: usize) -> Groups {
-        Groups { groups: BTreeMap::new(), max }
+        Groups { groups: BTreeMap::new(), max, depths: Depths::default() }
     }
 
     /// A group.
@@ -72,6 +80,12 @@ impl Groups {
     /// All groups, by number.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Group)> {
         self.groups.iter().map(|(number, group)| (*number, group))
+    }
+
+    /// How far the fast path looks into frames for any group.
+    #[inline]
+    pub(crate) fn depth(&self) -> Depth {
+        self.depths.deepest()
     }
 
     /// What a group does, if it is one of the fast path.
@@ -126,7 +140,10 @@ impl Groups {
             bucket_counts: vec![Counted::default(); change.buckets.len()],
             list: ActionList::of_group(change.kind, &change.buckets),
         };
-        self.groups.insert(change.group, group);
+        self.depths.add(group.depth());
+        if let Some(before) = self.groups.insert(change.group, group) {
+            self.depths.take(before.depth());
+        }
         Ok(())
     }
 
@@ -159,7 +176,7 @@ impl Groups {
             return Err(GroupModFailed::Loop.into());
         }
         // What leads here, and what this leads to, make one chain.
-        let below = leads.iter().map(|first| self.depth(*first)).max().unwrap_or(0);
+        let below = leads.iter().map(|first| self.chain(*first)).max().unwrap_or(0);
         // Nothing leads to a group that is new.
         let above = if change.command == GroupCommand::Modify && below > 0 { self.above(change.group) } else { 0 };
         if above + below >= MAX_CHAIN {
@@ -193,15 +210,15 @@ impl Groups {
 
     /// The length of the longest chain that begins with `group`. Every chain is shorter than [`MAX_CHAIN`], and each
     /// group is looked at once.
-    fn depth(&self, group: u32) -> usize {
-        self.depth_of(group, &mut BTreeMap::new())
+    fn chain(&self, group: u32) -> usize {
+        self.chain_of(group, &mut BTreeMap::new())
     }
 
-    fn depth_of(&self, group: u32, known: &mut BTreeMap<u32, usize>) -> usize {
-        if let Some(depth) = known.get(&group) {
-            return *depth;
+    fn chain_of(&self, group: u32, known: &mut BTreeMap<u32, usize>) -> usize {
+        if let Some(length) = known.get(&group) {
+            return *length;
         }
-        let below = self.leads(group).into_iter().map(|next| self.depth_of(next, known)).max().unwrap_or(0);
+        let below = self.leads(group).into_iter().map(|next| self.chain_of(next, known)).max().unwrap_or(0);
         known.insert(group, below + 1);
         below + 1
     }
@@ -228,13 +245,16 @@ impl Groups {
     /// [`GroupModFailed::ChainedGroup`] if another group leads to it; nothing changed then.
     pub(crate) fn delete(&mut self, group: u32) -> Result<Vec<u32>, Error> {
         if group == group::ALL {
+            self.depths = Depths::default();
             return Ok(std::mem::take(&mut self.groups).into_keys().collect());
         }
         let chained = |(number, _): (&u32, &Group)| *number != group && self.leads(*number).contains(&group);
         if self.groups.contains_key(&group) && self.groups.iter().any(chained) {
             return Err(GroupModFailed::ChainedGroup.into());
         }
-        Ok(self.groups.remove(&group).map(|_| group).into_iter().collect())
+        let Some(removed) = self.groups.remove(&group) else { return Ok(Vec::new()) };
+        self.depths.take(removed.depth());
+        Ok(vec![group])
     }
 
     /// Whether a bucket is live (section 5.6): what it watches is, or it watches nothing.

@@ -4,7 +4,8 @@
 //! tuple after the other, those with the highest priority first, until no tuple that is left has a flow that would go before the one found
 //! (tuple space search: Srinivasan, Suri and Varghese, SIGCOMM 1999). So a table of one mask costs one look-up, however many flows it has, and
 //! one of prefixes as many as there are lengths, if there are few of them. A few flows are simply tried in their order: that costs less than
-//! hashing. Many [`prefixes`] of one field are looked up at once, and the tuples of other flows beside them.
+//! hashing. Many [`prefixes`] of one field are looked up at once, and the tuples of other flows beside them. Where flows ask for many choices of
+//! bits and are no prefixes, all stand in a classifier as [`rules`] of it, too.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,9 +18,11 @@ use crate::table::Place;
 use crate::words::{self, WORDS, Words, presence};
 
 mod prefixes;
+mod rules;
 mod tuple;
 
 use prefixes::{LEAST_LENGTHS, Prefixes};
+use rules::Rules;
 use tuple::Tuple;
 
 /// Up to so many flows are tried one after the other.
@@ -27,6 +30,12 @@ pub(crate) const FEW: usize = 4;
 
 /// A flow's number in its table, as long as it is there.
 pub(crate) type Slot = u32;
+
+/// The slot of no flow.
+pub(crate) const NO_SLOT: Slot = weir_table::lpm4::MAX_VALUE;
+
+/// So many packets are looked up at the same time at most.
+pub(crate) const BATCH: usize = weir_table::lpm4::BATCH;
 
 /// What a flow asks of a word of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +75,8 @@ pub enum Search {
     Exact,
     /// In so many hash tables at most, one for each choice of bits that flows ask for.
     Masks(usize),
+    /// By a classifier: so many hash tables would be too many.
+    Classifier(usize),
     /// The longest prefix of this field, and so many hash tables for flows that are something else.
     Prefixes(Field, usize),
 }
@@ -76,6 +87,7 @@ impl fmt::Display for Search {
             Search::OneByOne => f.write_str("one by one"),
             Search::Exact => f.write_str("hash table"),
             Search::Masks(tables) => write!(f, "{tables} hash tables"),
+            Search::Classifier(_) => f.write_str("classifier"),
             Search::Prefixes(field, 0) => write!(f, "longest prefix of {}", field.name()),
             Search::Prefixes(field, 1) => write!(f, "longest prefix of {}, and a hash table", field.name()),
             Search::Prefixes(field, tables) => {
@@ -87,6 +99,9 @@ impl fmt::Display for Search {
 
 /// With fewer flows prefixes are not worth it.
 const LEAST_PREFIXES: usize = 64;
+
+/// With fewer hash tables a classifier is not worth it.
+const LEAST_TUPLES: usize = 6;
 
 /// The flows of a table, as they are looked up.
 #[derive(Debug, Default)]
@@ -102,6 +117,10 @@ pub(crate) struct Index {
     beside: u16,
     /// With so many flows it is seen whether there are many prefixes. It is put off where there are not: then it costs little for each flow.
     seek_prefixes_at: usize,
+    /// All flows, if they ask for many choices of bits and are no prefixes.
+    rules: Option<Box<Rules>>,
+    /// With so many flows it is seen whether they fit into a classifier. It is put off where they do not, as before.
+    seek_rules_at: usize,
 }
 
 impl Index {
@@ -112,6 +131,7 @@ impl Index {
             (Some(prefixes), _) => {
                 Search::Prefixes(prefixes.field, self.tuples.iter().filter(|tuple| !tuple.is_prefixes).count())
             }
+            (None, tuples) if self.rules.is_some() => Search::Classifier(tuples),
             (None, 0 | 1) => Search::Exact,
             (None, tuples) => Search::Masks(tuples),
         }
@@ -123,15 +143,18 @@ impl Index {
         if self.flows <= FEW {
             return self.few.iter().find(|(_, _, terms)| meets(terms, words)).map(|(_, slot, _)| *slot);
         }
-        let mut found: Option<(Place, Slot)> = None;
-        if let Some(prefixes) = &self.prefixes
-            && let Some(slot) = prefixes.find(words)
-        {
-            if prefixes.lowest > self.beside {
-                return Some(slot);
-            }
-            found = prefixes.place(slot).map(|place| (place, slot));
+        if let Some(rules) = &self.rules {
+            return rules.find(words);
         }
+        let first = self.prefixes.as_ref().and_then(|prefixes| prefixes.find(words));
+        if first.is_some() && self.is_first_found() { first } else { self.find_in_tuples(words, first) }
+    }
+
+    /// The first flow that a packet meets; the first among prefixes is known.
+    #[inline(never)]
+    fn find_in_tuples(&self, words: &Words, first: Option<Slot>) -> Option<Slot> {
+        let place = |slot| self.prefixes.as_ref()?.place(slot);
+        let mut found: Option<(Place, Slot)> = first.and_then(|slot| Some((place(slot)?, slot)));
         for tuple in &self.tuples {
             if found.is_some_and(|(place, _)| place.priority() > tuple.highest()) {
                 break;
@@ -146,12 +169,25 @@ impl Index {
         found.map(|(_, slot)| slot)
     }
 
-    /// Finds the flows of packets among prefixes, all at the same time, and hands them to `visit`.
+    /// Whether many packets can be looked up at the same time.
+    pub(crate) fn can_approach(&self) -> bool {
+        self.prefixes.is_some() || self.rules.is_some()
+    }
+
+    /// The flows that packets are the first to meet among prefixes or rules, or [`NO_SLOT`]; all are found at the same time.
     #[inline]
-    pub(crate) fn approach<'w>(&self, packets: impl Iterator<Item = &'w Words>, visit: impl FnMut(Slot)) {
-        if let Some(prefixes) = &self.prefixes {
-            prefixes.approach(packets, visit);
+    pub(crate) fn approach<'w>(&self, packets: impl Iterator<Item = &'w Words>) -> [Slot; BATCH] {
+        match (&self.rules, &self.prefixes) {
+            (Some(rules), _) => rules.approach(packets),
+            (None, Some(prefixes)) => prefixes.approach(packets),
+            (None, None) => [NO_SLOT; BATCH],
         }
+    }
+
+    /// Whether a flow that is found so goes before all others.
+    #[inline]
+    pub(crate) fn is_first_found(&self) -> bool {
+        self.rules.is_some() || self.prefixes.as_ref().is_some_and(|prefixes| prefixes.lowest > self.beside)
     }
 
     /// Adds a flow.
@@ -176,6 +212,11 @@ impl Index {
         };
         if let Some(tuple) = self.tuples.get_mut(at) {
             tuple.insert(&terms, place, slot);
+        }
+        if let Some(rules) = &mut self.rules
+            && rules.insert(&terms, place, slot).is_none()
+        {
+            (self.rules, self.seek_rules_at) = (None, 0);
         }
         self.flows += 1;
         self.settle();
@@ -202,6 +243,9 @@ impl Index {
             && prefixes.remove(&terms, place).is_err()
         {
             self.drop_prefixes();
+        }
+        if let Some(rules) = &mut self.rules {
+            rules.remove(place);
         }
         self.flows -= 1;
         if self.flows < LEAST_PREFIXES / 2 {
@@ -232,6 +276,21 @@ impl Index {
         }
         let beside = self.tuples.iter().find(|tuple| !tuple.is_prefixes);
         self.beside = beside.map_or(0, Tuple::highest);
+        self.settle_rules();
+    }
+
+    /// Sees whether flows stand in a classifier. A flow more or less does not change it back and forth.
+    fn settle_rules(&mut self) {
+        let (tuples, flows) = (self.tuples.len(), self.flows);
+        if self.prefixes.is_some() || tuples < LEAST_TUPLES / 2 || flows > rules::MOST_FLOWS {
+            (self.rules, self.seek_rules_at) = (None, 0);
+        } else if self.rules.is_none()
+            && tuples >= LEAST_TUPLES
+            && (self.seek_rules_at..=rules::MOST_FLOWS / 2).contains(&flows)
+        {
+            self.rules = Rules::of(self.tuples.iter().flat_map(Tuple::all).collect()).map(Box::new);
+            self.seek_rules_at = 2 * flows;
+        }
     }
 }
 

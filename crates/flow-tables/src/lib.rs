@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod depth;
 mod extension;
 mod features;
 mod parse;
@@ -45,7 +46,7 @@ pub mod table;
 pub mod tables;
 
 pub use agent::Agent;
-pub use fast::{Forwarded, Frame, Parsed};
+pub use fast::{Forwarded, Frame, Frames};
 pub use packet::Packet;
 pub use pipeline::{ForController, Outcome, Verdict, Why};
 pub use switch::{Identity, Switch};

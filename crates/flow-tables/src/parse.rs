@@ -3,6 +3,7 @@
 use weir_openflow::Field;
 use weir_openflow::oxm::VLAN_PRESENT;
 
+use crate::depth::Depth;
 use crate::fields::Fields;
 
 /// EtherTypes of VLAN tags that are looked behind.
@@ -45,35 +46,54 @@ pub(crate) struct Ip {
     pub(crate) fragment: bool,
 }
 
-/// The number in `count` bytes at `at`, 16 at most.
+/// The number in `count` bytes at `at`, 16 at most. Where `count` is known, it is read in one or two pieces.
 #[inline(always)]
 pub(crate) fn number(bytes: &[u8], at: usize, count: usize) -> Option<u128> {
     let part = bytes.get(at..at.checked_add(count)?)?;
-    let mut whole = [0; 16];
-    whole.get_mut(16_usize.checked_sub(count)?..)?.copy_from_slice(part);
-    Some(u128::from_be_bytes(whole))
+    Some(match count {
+        1 => u128::from(*part.first()?),
+        2 => u128::from(u16::from_be_bytes(*part.first_chunk()?)),
+        4 => u128::from(u32::from_be_bytes(*part.first_chunk()?)),
+        6 => {
+            let (high, low) = part.split_first_chunk()?;
+            u128::from(u16::from_be_bytes(*high)) << 32 | u128::from(u32::from_be_bytes(*low.first_chunk()?))
+        }
+        16 => u128::from_be_bytes(*part.first_chunk()?),
+        _ => part.iter().fold(0, |number, byte| number << 8 | u128::from(*byte)),
+    })
 }
 
+#[inline(always)]
 fn byte(bytes: &[u8], at: usize) -> Option<u8> {
     bytes.get(at).copied()
 }
 
+#[inline(always)]
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
     number(bytes, at, 2).map(|number| number as u16)
 }
 
 /// The fields and the layout of a frame. What a frame is too short for, it does not have.
 pub(crate) fn parse(bytes: &[u8]) -> (Fields, Layout) {
-    let mut parser = Parser { bytes, fields: Fields::default(), layout: Layout::default() };
-    parser.fields.set(Field::VlanVid, 0);
-    let _ = parser.ethernet();
-    (parser.fields, parser.layout)
+    let (mut fields, mut layout) = (Fields::default(), Layout::default());
+    parse_to(Depth::Whole, bytes, &mut fields, &mut layout);
+    (fields, layout)
+}
+
+/// Adds the fields and the layout of a frame, as far as it is looked into, to what has none yet.
+#[inline]
+pub(crate) fn parse_to(depth: Depth, bytes: &[u8], fields: &mut Fields, layout: &mut Layout) {
+    if depth > Depth::Port {
+        fields.set(Field::VlanVid, 0);
+        let _ = Parser { bytes, depth, fields, layout }.ethernet();
+    }
 }
 
 struct Parser<'a> {
     bytes: &'a [u8],
-    fields: Fields,
-    layout: Layout,
+    depth: Depth,
+    fields: &'a mut Fields,
+    layout: &'a mut Layout,
 }
 
 impl Parser<'_> {
@@ -84,6 +104,7 @@ impl Parser<'_> {
         Some(())
     }
 
+    #[inline]
     fn ethernet(&mut self) -> Option<()> {
         self.take(Field::EthDst, 0, 6)?;
         self.take(Field::EthSrc, 6, 6)?;
@@ -102,6 +123,9 @@ impl Parser<'_> {
         }
         self.layout.ether_type = at;
         self.fields.set(Field::EthType, u128::from(kind));
+        if self.depth < Depth::Network {
+            return None;
+        }
         match kind {
             0x0800 => self.ipv4(at + 2),
             0x86dd => self.ipv6(at + 2),
@@ -197,6 +221,9 @@ impl Parser<'_> {
 
     /// What IP carries at `at`, of which `end` is the end.
     fn carried(&mut self, protocol: u8, at: usize, end: usize) -> Option<()> {
+        if self.depth < Depth::Whole {
+            return None;
+        }
         let is_v6 = self.layout.ip.is_some_and(|ip| ip.is_v6);
         match (protocol, is_v6) {
             (6, _) => self.pair(Field::TcpSrc, Field::TcpDst, 2, at, end),
@@ -244,6 +271,63 @@ impl Parser<'_> {
                 return Some(());
             }
             option += length;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames of what is looked into, behind no tag, one, and two.
+    fn frames() -> Vec<Vec<u8>> {
+        let ipv4 = |protocol: u8, fragment: u8| {
+            let mut packet = vec![0x45, 0xb8, 0, 40, 0, 1, fragment, 0, 64, protocol, 0, 0, 192, 0, 2, 1, 10, 1, 2, 3];
+            packet.extend([3, 1, 0, 80, 0, 20, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
+            (0x0800, packet)
+        };
+        let ipv6 = |next: u8, carried: &[u8]| {
+            let mut packet = vec![0x6b, 0x81, 0x23, 0x45, 0, carried.len() as u8, next, 64];
+            packet.extend([[0x20; 16], [0xfd; 16]].concat());
+            packet.extend(carried);
+            (0x86dd, packet)
+        };
+        let solicitation = [&[135, 0, 0, 0, 0, 0, 0, 0][..], &[0xfd; 16], &[1, 1, 2, 0, 0, 0, 0, 7]].concat();
+        let options = [&[17, 0, 0, 0, 0, 0, 0, 0][..], &[0, 53, 0, 54, 0, 8, 0, 0]].concat();
+        let packets = [
+            ipv4(6, 0),
+            ipv4(17, 0),
+            ipv4(1, 0x20),
+            ipv4(132, 0),
+            ipv6(58, &solicitation),
+            ipv6(0, &options),
+            (0x0806, [&[0, 1, 8, 0, 6, 4, 0, 1][..], &[7; 20]].concat()),
+            (0x8847, vec![0x12, 0x34, 0x51, 64, 0x45]),
+            (0x88b5, vec![1; 50]),
+        ];
+        let tags: [&[u8]; 3] = [&[], &[0x81, 0, 0x60, 7], &[0x88, 0xa8, 0x20, 9, 0x81, 0, 0x60, 7]];
+        let with = |tag: &[u8], (kind, packet): &(u16, Vec<u8>)| {
+            [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], tag, &kind.to_be_bytes(), packet].concat()
+        };
+        tags.into_iter().flat_map(|tag| packets.iter().map(move |packet| with(tag, packet))).collect()
+    }
+
+    #[test]
+    fn what_is_seen_at_a_depth_is_what_is_there() {
+        for whole in frames() {
+            for frame in (0..=whole.len()).map(|length| &whole[..length]) {
+                let (all, known) = parse(frame);
+                for depth in [Depth::Port, Depth::Ethernet, Depth::Network, Depth::Whole] {
+                    let (mut fields, mut layout) = (Fields::default(), Layout::default());
+                    parse_to(depth, frame, &mut fields, &mut layout);
+                    for field in Field::ALL {
+                        let wanted = if Depth::of(*field) <= depth { all.get(*field) } else { None };
+                        assert_eq!(fields.get(*field), wanted, "{} at {depth:?} in {frame:x?}", field.name());
+                    }
+                    assert_eq!(layout.tags, if depth >= Depth::Ethernet { known.tags } else { 0 });
+                    assert_eq!(layout.ip, if depth >= Depth::Network { known.ip } else { None });
+                }
+            }
         }
     }
 }

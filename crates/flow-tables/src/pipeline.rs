@@ -188,7 +188,7 @@ impl Switch {
     }
 
     fn is_unwanted_fragment(&self, packet: &Packet) -> bool {
-        self.config().flags == 1 && packet.parse().1.ip.is_some_and(|ip| ip.fragment)
+        self.drops_fragments() && packet.parse().1.ip.is_some_and(|ip| ip.fragment)
     }
 }
 

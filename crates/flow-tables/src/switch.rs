@@ -106,6 +106,12 @@ impl Switch {
         self.config
     }
 
+    /// Whether it drops fragments (section 7.3.2).
+    #[inline]
+    pub(crate) fn drops_fragments(&self) -> bool {
+        self.config.flags == 1
+    }
+
     /// What it tells controllers first.
     pub fn features(&self) -> Features {
         Features {

@@ -8,7 +8,7 @@ use weir_mem::prefetch::prefetch_slice;
 
 use crate::fields::{Fields, Key};
 use crate::flow::Flow;
-use crate::index::{Index, Search, Slot};
+use crate::index::{BATCH, Index, NO_SLOT, Search, Slot};
 
 /// The place of a flow in its table: its priority, and when it came. No two flows of a switch have the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,20 +95,34 @@ impl FlowTable {
 
     /// The first flow that a packet meets.
     pub fn lookup(&self, fields: &Fields) -> Option<&Flow> {
-        self.find(fields).map(|(_, flow)| flow)
+        self.find(fields, None).map(|(_, flow)| flow)
     }
 
-    /// The same, with its slot.
+    /// The same, with its slot, which may be known already.
     #[inline]
-    pub(crate) fn find(&self, fields: &Fields) -> Option<(Slot, &Flow)> {
-        let slot = self.index.find(&fields.0)?;
+    pub(crate) fn find(&self, fields: &Fields, known: Option<Slot>) -> Option<(Slot, &Flow)> {
+        let slot = known.or_else(|| self.index.find(&fields.0))?;
         Some((slot, self.in_slot(slot)?))
     }
 
-    /// Asks for the memory of the flows that packets will meet, so far as that is known at once.
+    /// Whether many packets can be looked up at the same time.
+    pub(crate) fn can_approach(&self) -> bool {
+        self.index.can_approach()
+    }
+
+    /// The flows that packets are the first to meet among prefixes or rules, or [`NO_SLOT`]: all are found at the same time, and their memory is
+    /// asked for.
     #[inline]
-    pub(crate) fn approach<'f>(&self, packets: impl Iterator<Item = &'f Fields>) {
-        self.index.approach(packets.map(|fields| &fields.0), |slot| prefetch_slice(&self.slots, slot as usize));
+    pub(crate) fn approach<'f>(&self, packets: impl Iterator<Item = &'f Fields>) -> [Slot; BATCH] {
+        let slots = self.index.approach(packets.map(|fields| &fields.0));
+        slots.iter().filter(|slot| **slot != NO_SLOT).for_each(|slot| prefetch_slice(&self.slots, *slot as usize));
+        slots
+    }
+
+    /// Whether what [`FlowTable::approach`] finds is what packets meet: no other flow goes before.
+    #[inline]
+    pub(crate) fn is_first_found(&self) -> bool {
+        self.index.is_first_found()
     }
 
     /// The same, to count the packet.

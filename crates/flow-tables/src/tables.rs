@@ -9,10 +9,11 @@ use weir_openflow::group::Counted;
 use weir_openflow::multipart::Aggregate;
 use weir_openflow::table::TableStats;
 
+use crate::depth::{Depth, Depths};
 use crate::fast::program::Programs;
 use crate::fields::Key;
 use crate::flow::Flow;
-use crate::index::{Search, Slot};
+use crate::index::Slot;
 use crate::table::{FlowTable, Place};
 
 /// A flow's table and place.
@@ -29,8 +30,10 @@ pub struct Tables {
     /// When flows with timeouts are looked at.
     schedule: BTreeSet<(u64, FlowId)>,
     programs: Programs,
-    /// Tables with routes, as they were when a flow last came or went.
-    routed: BTreeSet<u8>,
+    /// Tables in which many packets can be looked up at the same time.
+    approached: BTreeSet<u8>,
+    /// How far flows look into frames.
+    depths: Depths,
 }
 
 impl Tables {
@@ -43,7 +46,8 @@ impl Tables {
             came: 0,
             schedule: BTreeSet::new(),
             programs: Programs::default(),
-            routed: BTreeSet::new(),
+            approached: BTreeSet::new(),
+            depths: Depths::default(),
         }
     }
 
@@ -76,19 +80,24 @@ impl Tables {
         self.get(table)?.get(place)
     }
 
-    /// The tables in which prefixes are looked up.
+    /// How far the fast path looks into frames for any flow.
     #[inline]
-    pub(crate) fn routed(&self) -> impl Iterator<Item = &FlowTable> {
-        self.routed.iter().filter_map(|number| self.get(*number))
+    pub(crate) fn depth(&self) -> Depth {
+        self.depths.deepest()
     }
 
-    /// Notes whether prefixes are looked up in a table now, after a change of it.
+    /// The tables in which many packets can be looked up at the same time.
+    #[inline]
+    pub(crate) fn approached(&self) -> impl Iterator<Item = (u8, &FlowTable)> {
+        self.approached.iter().filter_map(|number| Some((*number, self.get(*number)?)))
+    }
+
+    /// Notes whether a table is one of those in which many packets can be looked up at the same time, after a change of it.
     fn note_search(&mut self, number: u8) {
-        let is_routed = self.get(number).is_some_and(|table| matches!(table.search(), Search::Prefixes(..)));
-        if is_routed {
-            self.routed.insert(number);
+        if self.get(number).is_some_and(FlowTable::can_approach) {
+            self.approached.insert(number);
         } else {
-            self.routed.remove(&number);
+            self.approached.remove(&number);
         }
     }
 
@@ -149,7 +158,7 @@ impl Tables {
 
     fn add(&mut self, change: &FlowMod, now: u64) -> Result<(), Error> {
         let max = self.max_flows;
-        let Tables { tables, programs, .. } = self;
+        let Tables { tables, programs, depths, .. } = self;
         let table = tables.get_mut(usize::from(change.table)).ok_or(FlowModFailed::BadTableId)?;
         let key = Key::of(&change.matches);
         if change.flags & flags::CHECK_OVERLAP != 0 && table.overlaps(change.priority, &key) {
@@ -160,6 +169,7 @@ impl Tables {
             return Err(FlowModFailed::TableFull.into());
         }
         let mut flow = Flow::new(change, key, programs, now);
+        depths.add(flow.depth());
         let place = match before {
             Some(place) => {
                 // The new flow stands where the old one stood, and goes on counting unless told not to; no news are sent.
@@ -168,6 +178,7 @@ impl Tables {
                         flow.counted = old.counted;
                     }
                     flow.scheduled = old.scheduled;
+                    depths.take(old.depth());
                     *old = flow;
                 }
                 place
@@ -185,14 +196,16 @@ impl Tables {
     /// Only the instructions change, and the counters if that is asked for; timeouts, cookie and flags stay.
     fn modify(&mut self, change: &FlowMod) {
         for (table, place) in self.meant(change) {
-            let Tables { tables, programs, .. } = self;
+            let Tables { tables, programs, depths, .. } = self;
             let Some(flow) = tables.get_mut(usize::from(table)).and_then(|table| table.get_mut(place)) else {
                 continue;
             };
             if (flow.cookie ^ change.cookie) & change.cookie_mask != 0 {
                 continue;
             }
+            depths.take(flow.depth());
             flow.set_instructions(&change.instructions, programs);
+            depths.add(flow.depth());
             if change.flags & flags::RESET_COUNTS != 0 {
                 flow.counted = Counted::default();
             }
@@ -220,6 +233,7 @@ impl Tables {
         let mut news = Vec::new();
         for (table, place) in ends {
             let Some(flow) = self.get_mut(*table).and_then(|table| table.remove(*place)) else { continue };
+            self.depths.take(flow.depth());
             if let Some(at) = flow.scheduled {
                 self.schedule.remove(&(at, (*table, *place)));
             }

@@ -6,7 +6,8 @@ use std::cell::Cell;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use weir_flow_tables::{Forwarded, Identity, Outcome, Packet, Parsed, Switch};
+use weir_flow_tables::index::Search;
+use weir_flow_tables::{Forwarded, Frames, Identity, Outcome, Packet, Switch};
 use weir_openflow::flow::{FlowMod, FlowQuery};
 use weir_openflow::group::{self, Bucket, GroupCommand, GroupKind, GroupMod};
 use weir_openflow::meter::{Band, BandKind, MeterCommand, MeterMod, flags};
@@ -115,7 +116,33 @@ fn flows() -> impl Strategy<Value = Vec<FlowMod>> {
         instructions(table)
             .prop_map(move |made| FlowMod::add(table, priority, Match::new(fields.clone()).unwrap(), made))
     });
-    proptest::collection::vec(one, 1..24)
+    (proptest::collection::vec(one, 1..40), prop::option::weighted(0.3, routes()))
+        .prop_map(|(flows, routes)| [routes.unwrap_or_default(), flows].concat())
+}
+
+/// Routes enough for a table to be searched by prefixes; the addresses of frames are behind some. Longer ones go first, and all before other flows.
+fn routes() -> impl Strategy<Value = Vec<FlowMod>> {
+    let ends = proptest::collection::vec((0_u32..3, change(), 1..=PORTS), 3);
+    (0..TABLES, ends).prop_map(|(table, ends)| {
+        let made = |length: u32, (choice, change, port): &(u32, Action, u32)| {
+            let set = vec![change.clone(), out(*port)];
+            let next = if table + 1 < TABLES { Instruction::GotoTable(table + 1) } else { Instruction::ClearActions };
+            match choice {
+                0 => vec![Instruction::ApplyActions(set)],
+                1 => vec![Instruction::ApplyActions(vec![change.clone()]), next],
+                _ => vec![Instruction::WriteActions(vec![Action::Group(1 + length % 2)]), next],
+            }
+        };
+        let route = |address: u32, length: u32, end| {
+            let mask = !(u32::MAX.checked_shr(length).unwrap_or(0));
+            let to = Oxm::masked(Field::Ipv4Dst, (address & mask).into(), mask.into());
+            let matches = Match::new(vec![Oxm::exact(Field::EthType, 0x0800), to]).unwrap();
+            FlowMod::add(table, length as u16, matches, made(length, end))
+        };
+        let near = [(0x0a00_0000, 32), (0x0a00_0002, 31), (0x0a00_0000, 8)];
+        let routes = near.into_iter().zip(&ends).map(|((address, length), end)| route(address, length, end));
+        routes.chain((0..64).map(|far| route(0x2000_0000 | far << 8, 24, &ends[0]))).collect()
+    })
 }
 
 /// A frame of IPv4 or IPv6 with UDP or TCP, or of neither, behind up to two tags; it may break off.
@@ -201,18 +228,16 @@ fn counted(switch: &Switch, now: u64) -> Vec<Reply> {
     .collect()
 }
 
-/// Takes a frame by the fast path where that goes; what became of it, and whether it did.
+/// Takes a frame of those that are known by the fast path where that goes; what became of it, and whether it did.
 fn forward(
     switch: &mut Switch,
-    port: u32,
+    (number, known): (usize, &mut Frames),
     bytes: &[u8],
     now: u64,
 ) -> Option<Result<(u32, Vec<u8>), weir_flow_tables::Why>> {
     let before = format!("{switch:?}");
     let mut frame = bytes.to_vec();
-    let parsed = Parsed::new(bytes, port);
-    switch.approach(std::slice::from_ref(&parsed));
-    let became = switch.forward(&mut frame, &parsed, now);
+    let became = switch.forward(number, &mut frame, known, now);
     if became.is_none() {
         assert_eq!(format!("{switch:?}"), before, "it gave up, and changed something");
         assert_eq!(frame, bytes);
@@ -223,16 +248,30 @@ fn forward(
     })
 }
 
+/// Looks into frames as a batch.
+fn approach(switch: &Switch, packets: &[(u32, Vec<u8>)]) -> Frames {
+    let mut known = Frames::new(packets.len());
+    switch.approach(packets.iter().map(|(port, bytes)| (bytes.as_slice(), *port)), &mut known);
+    known
+}
+
 #[test]
 fn the_fast_path_does_what_the_definition_does() {
     let (all, fast_ones) = (Cell::new(0_u32), Cell::new(0_u32));
+    let (by_prefixes, by_rules) = (Cell::new(0_u32), Cell::new(0_u32));
     let config = ProptestConfig { cases: 600, source_file: Some(file!()), ..ProptestConfig::default() };
     let packets = proptest::collection::vec((1..=PORTS, frame()), 1..20);
     let outcome = TestRunner::new(config).run(&(flows(), packets), |(flows, packets)| {
         let (mut fast, mut definition) = (switch(&flows), switch(&flows));
-        for ((port, bytes), now) in packets.iter().zip((0..).step_by(50_000_000)) {
+        for (_, table) in fast.tables.iter() {
+            let count = |count: &Cell<u32>, is_one| count.set(count.get() + u32::from(is_one));
+            count(&by_prefixes, matches!(table.search(), Search::Prefixes(..)));
+            count(&by_rules, matches!(table.search(), Search::Classifier(_)));
+        }
+        let mut known = approach(&fast, &packets);
+        for ((n, (port, bytes)), now) in packets.iter().enumerate().zip((0..).step_by(50_000_000)) {
             all.set(all.get() + 1);
-            let Some(became) = forward(&mut fast, *port, bytes, now) else {
+            let Some(became) = forward(&mut fast, (n, &mut known), bytes, now) else {
                 // Both the same way from here on: they stay in step.
                 prop_assert_eq!(
                     fast.judge(Packet::new(*port, bytes.clone()), now),
@@ -255,6 +294,7 @@ fn the_fast_path_does_what_the_definition_does() {
     outcome.unwrap();
     // Else nothing was shown.
     assert!(fast_ones.get() > all.get() / 4, "{} of {}", fast_ones.get(), all.get());
+    assert!(by_prefixes.get() > 80 && by_rules.get() > 80, "{} and {}", by_prefixes.get(), by_rules.get());
 }
 
 /// What a network is made of does not take the interpreter.
@@ -301,9 +341,9 @@ fn common_flows_go_by_the_fast_path() {
     let mut tagged = ip(11);
     tagged.splice(12..12, [0x81, 0, 0, 1]);
     for (port, frame) in [(1, ip(10)), (1, tagged), (2, ip(11)), (1, ip(11))] {
-        ends.push(
-            forward(&mut switch, port, &frame, 0).expect("no interpreter").map(|(port, bytes)| (port, bytes.len())),
-        );
+        let mut known = approach(&switch, &[(port, frame.clone())]);
+        let became = forward(&mut switch, (0, &mut known), &frame, 0).expect("no interpreter");
+        ends.push(became.map(|(port, bytes)| (port, bytes.len())));
     }
     let miss = weir_flow_tables::Why::Miss;
     assert_eq!(ends, [Ok((2, 60)), Ok((3, 60)), Ok((1, 64)), Err(miss)]);

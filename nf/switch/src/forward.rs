@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_flow_tables::agent::Beside;
-use weir_flow_tables::{Forwarded, Frame, Packet, Parsed, Why};
+use weir_flow_tables::{Forwarded, Frame, Frames, Packet, Why};
 use weir_packet::{BATCH, Batch, HEADROOM, Held, LaneId, REACH, Slot};
 use weir_stage::{Declaration, Out, PortInfo, Stage};
 
@@ -85,8 +85,8 @@ pub(crate) struct Forward {
     /// Numbers of ports by their index; 0 for those of others.
     numbers: Vec<u32>,
     ports: usize,
-    /// The packets of a batch; room for all.
-    parsed: Vec<Parsed>,
+    /// What is known of the packets of a batch.
+    known: Frames,
 }
 
 /// A packet that is changed where it lies.
@@ -141,50 +141,46 @@ fn numbers(ports: &[PortInfo]) -> Vec<u32> {
     numbers
 }
 
+/// The number of the port that a packet came in by.
+#[inline]
+fn number(numbers: &[u32], batch: &Batch, slot: Slot) -> u32 {
+    numbers.get(usize::from(batch.lanes.port[slot])).copied().unwrap_or(0)
+}
+
 impl Forward {
     pub(crate) fn new(shared: Arc<Shared>, ports: &[PortInfo]) -> Forward {
-        Forward { shared, numbers: numbers(ports), ports: ports.len(), parsed: Vec::with_capacity(BATCH) }
-    }
-
-    /// The number of the port that a packet came in by.
-    #[inline]
-    fn number(&self, batch: &Batch, slot: Slot) -> u32 {
-        self.numbers.get(usize::from(batch.lanes.port[slot])).copied().unwrap_or(0)
+        Forward { shared, numbers: numbers(ports), ports: ports.len(), known: Frames::new(BATCH) }
     }
 
     /// Takes a batch through the tables, packet by packet.
     #[inline(never)]
     fn take(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let mut parsed = std::mem::take(&mut self.parsed);
-        parsed.clear();
-        for slot in batch.slots() {
-            if let Some(packet) = batch.get(slot) {
-                parsed.push(Parsed::new(packet.bytes(), self.number(batch, slot)));
-            }
-        }
-        let mut core = self.shared.core();
+        let shared = Arc::clone(&self.shared);
+        let mut core = shared.core();
         // Without a controller it may be a bridge, which looks into no table.
         let uses_tables = !core.agent.is_standalone();
         if uses_tables {
-            core.agent.switch.approach(&parsed);
+            let packets = batch.slots().map(|slot| {
+                (batch.get(slot).map_or(&[][..], weir_packet::Packet::bytes), number(&self.numbers, batch, slot))
+            });
+            core.agent.switch.approach(packets, &mut self.known);
         }
         let mut told = false;
-        for (slot, parsed) in batch.slots().zip(&parsed) {
-            let is_done = uses_tables && self.forward(&mut core, batch, (slot, parsed), out);
+        for (nth, slot) in batch.slots().enumerate() {
+            let is_done = uses_tables && self.forward(&mut core, batch, (nth, slot), out);
             told |= !is_done && self.interpret(&mut core, batch, slot, out);
         }
         drop(core);
-        self.parsed = parsed;
         if told {
             self.shared.has_news.store(true, Ordering::Release);
         }
     }
 
-    /// Takes one packet by the fast path, if that goes.
+    /// Takes the `nth` packet of a batch by the fast path, if that goes.
     #[inline]
-    fn forward(&self, core: &mut Core, batch: &mut Batch, (slot, parsed): (Slot, &Parsed), out: &mut Out<'_>) -> bool {
+    fn forward(&mut self, core: &mut Core, batch: &mut Batch, (nth, slot): (usize, Slot), out: &mut Out<'_>) -> bool {
         let Some(packet) = batch.get_mut(slot).filter(|packet| packet.len() >= 14) else { return false };
-        match core.agent.switch.forward(&mut InPlace(packet), parsed, out.now()) {
+        match core.agent.switch.forward(nth, &mut InPlace(packet), &mut self.known, out.now()) {
             Some(Forwarded::Sent(port)) => match way_of(port, self.ports) {
                 Some(way) => out.answer_indexed(slot, way),
                 None => out.answer(slot, Exit::NoPort),
@@ -199,7 +195,7 @@ impl Forward {
     #[cold]
     #[inline(never)]
     fn interpret(&self, core: &mut Core, batch: &mut Batch, slot: Slot, out: &mut Out<'_>) -> bool {
-        let in_port = self.number(batch, slot);
+        let in_port = number(&self.numbers, batch, slot);
         let Some(packet) = batch.get(slot) else { return false };
         if packet.len() < 14 {
             out.answer(slot, Exit::Short);

@@ -35,7 +35,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("crates/flows", &["crates/wire", "crates/stage"]),
     ("crates/openflow", &[]),
     ("crates/tls", &[]),
-    ("crates/flow-tables", &["crates/openflow", "crates/table", "crates/mem", "crates/wire"]),
+    ("crates/flow-tables", &["crates/openflow", "crates/table", "crates/simd", "crates/mem", "crates/wire"]),
     ("crates/capture", &["crates/wire"]),
     ("crates/stage", &["crates/packet", "crates/stat", "crates/config", "crates/mem"]),
     ("crates/jit", &["crates/wire", "crates/packet"]),

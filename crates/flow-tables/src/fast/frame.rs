@@ -59,13 +59,15 @@ impl Frame for Vec<u8> {
 }
 
 /// Where things are in a frame, as it changes.
+#[derive(Clone, Debug, Default)]
 pub(super) struct At {
     /// Where IP begins, and whether it is of version 6.
     ip: Option<(usize, bool)>,
-    tags: usize,
+    pub(super) tags: usize,
 }
 
 impl At {
+    #[inline]
     pub(super) fn of(layout: &Layout) -> At {
         At { ip: layout.ip.map(|ip| (ip.start, ip.is_v6)), tags: layout.tags }
     }
@@ -88,6 +90,7 @@ impl At {
         }
     }
 
+    #[inline]
     fn decrement_ttl(&self, bytes: &mut [u8]) {
         match self.ip {
             Some((start, true)) => {

@@ -8,6 +8,7 @@ use weir_openflow::port::number;
 use weir_openflow::{Action, Field, Instruction};
 
 use crate::action_set::ActionSet;
+use crate::depth::Depth;
 
 /// The programs of flows. Flows that do the same have the same one: it is in the cache then, however many flows there are.
 #[derive(Clone, Debug, Default)]
@@ -101,9 +102,20 @@ impl Program {
         }
         Some(program)
     }
+
+    /// How far it looks into frames.
+    pub(crate) fn depth(&self) -> Depth {
+        let written = self.written.as_ref().map_or(Depth::Port, ActionList::depth);
+        self.applied.depth().max(written)
+    }
 }
 
 impl ActionList {
+    /// How far it looks into frames.
+    pub(crate) fn depth(&self) -> Depth {
+        Depth::deepest(self.ops.iter().map(|op| op.depth()))
+    }
+
     /// What these actions do one after the other; nothing if that takes the interpreter: more than one way out, changes behind it, and what
     /// has no [`Op`].
     fn of(actions: &[Action]) -> Option<ActionList> {
@@ -134,6 +146,17 @@ impl ActionList {
 }
 
 impl Op {
+    /// How far into a frame it has to be looked to know what becomes of it.
+    const fn depth(self) -> Depth {
+        match self {
+            // They are there in every frame.
+            Op::EthDst(_) | Op::EthSrc(_) => Depth::Port,
+            Op::PushVlan(_) | Op::PopVlan => Depth::Ethernet,
+            Op::DecrementTtl => Depth::Network,
+            Op::Set(field, _) => Depth::of(field),
+        }
+    }
+
     fn of(action: &Action) -> Option<Op> {
         Some(match action {
             Action::PushVlan(kind) => Op::PushVlan(*kind),

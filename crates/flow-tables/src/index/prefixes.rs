@@ -7,10 +7,10 @@ use std::fmt;
 
 use weir_mem::Domain;
 use weir_openflow::Field;
-use weir_table::lpm4::{BATCH, Config, Lookup4, Lpm4, MAX_VALUE, Packed, Prefix4};
+use weir_table::lpm4::{Config, Lookup4, Lpm4, MAX_VALUE, Packed, Prefix4};
 
 use super::tuple::Tuple;
-use super::{Priorities, Slot, Term, meets};
+use super::{BATCH, NO_SLOT, Priorities, Slot, Term, meets};
 use crate::table::Place;
 use crate::words::{WORDS, Words, location, presence};
 
@@ -115,22 +115,23 @@ impl Prefixes {
             return None;
         }
         let slot = self.table.reader().lookup(words[usize::from(self.word) % WORDS]);
-        (slot != MAX_VALUE).then_some(slot)
+        (slot != NO_SLOT).then_some(slot)
     }
 
-    /// Hands the flows of the longest prefixes of packets, up to [`BATCH`] of them, to `visit`: all are looked up at the same time.
+    /// The flows of the longest prefixes of packets, up to [`BATCH`] of them, or [`NO_SLOT`]: all are looked up at the same time.
     #[inline]
-    pub(super) fn approach<'w>(&self, packets: impl Iterator<Item = &'w Words>, mut visit: impl FnMut(Slot)) {
-        let (mut values, mut slots) = ([0; BATCH], [MAX_VALUE; BATCH]);
+    pub(super) fn approach<'w>(&self, packets: impl Iterator<Item = &'w Words>) -> [Slot; BATCH] {
+        let (mut values, mut slots, mut is_one) = ([0; BATCH], [NO_SLOT; BATCH], [false; BATCH]);
         let mut count = 0;
-        for (value, words) in values.iter_mut().zip(packets.filter(|words| meets(&self.rest, words))) {
-            *value = words[usize::from(self.word) % WORDS];
+        for ((value, is_one), words) in values.iter_mut().zip(&mut is_one).zip(packets) {
+            (*value, *is_one) = (words[usize::from(self.word) % WORDS], meets(&self.rest, words));
             count += 1;
         }
         if let (Some(values), Some(slots)) = (values.get(..count), slots.get_mut(..count)) {
             self.table.reader().lookup_batch(values, slots);
         }
-        slots.into_iter().filter(|slot| *slot != MAX_VALUE).for_each(&mut visit);
+        slots.iter_mut().zip(is_one).filter(|(_, is_one)| !is_one).for_each(|(slot, _)| *slot = NO_SLOT);
+        slots
     }
 
     /// The place of a flow.
@@ -161,7 +162,7 @@ impl Prefixes {
         let priority = place.priority();
         let goes_before = longer.into_iter().any(|(lowest, _)| lowest <= priority);
         let goes_behind = shorter.into_iter().any(|(_, highest)| highest >= priority);
-        if goes_before || goes_behind || self.table.get(prefix).is_some() || slot >= MAX_VALUE {
+        if goes_before || goes_behind || self.table.get(prefix).is_some() || slot >= NO_SLOT {
             return Err(DoesNotFit);
         }
         self.table.insert(prefix, slot).map_err(|_| DoesNotFit)?;

@@ -87,6 +87,14 @@ impl Tuple {
         })
     }
 
+    /// All of its flows.
+    pub(super) fn all(&self) -> impl Iterator<Item = (Place, Slot, Vec<Term>)> {
+        self.flows().flat_map(|(terms, place, slot)| {
+            let behind = self.behind.get(&slot).into_iter().flatten().map(|(place, slot)| (*place, *slot));
+            std::iter::once((place, slot)).chain(behind).map(move |(place, slot)| (place, slot, terms.clone()))
+        })
+    }
+
     /// What one of its flows asks for in words other than this one.
     pub(super) fn rest_of_first(&self, word: u8) -> Option<Vec<Term>> {
         let (terms, ..) = self.flows().next()?;

@@ -1,6 +1,6 @@
 //! Frames in the flow tables of an OpenFlow switch.
 
-use weir_flow_tables::{Forwarded, Identity, Outcome, Packet, Parsed, Switch};
+use weir_flow_tables::{Forwarded, Frames, Identity, Outcome, Packet, Switch};
 use weir_openflow::flow::FlowMod;
 use weir_openflow::port::{Port, number};
 use weir_openflow::{Action, Field, Instruction, Match, Oxm};
@@ -96,7 +96,9 @@ fn forward(input: &[u8], action: Action, after: Option<&Packet>) {
         return;
     }
     let mut frame = input.to_vec();
-    match switch.forward(&mut frame, &Parsed::new(input, 2), 0) {
+    let mut known = Frames::new(1);
+    switch.approach(std::iter::once((input, 2)), &mut known);
+    match switch.forward(0, &mut frame, &mut known, 0) {
         None => assert_eq!(frame, input, "it was left to the interpreter"),
         Some(became) => {
             assert_eq!(became, Forwarded::Sent(1));
