@@ -10,6 +10,7 @@ use weir_openflow::oxm::VLAN_PRESENT;
 
 use crate::depth::Depth;
 use crate::fields::Fields;
+use crate::groups::GroupSlot;
 use crate::index::{BATCH, NO_SLOT, Slot};
 use crate::meters::Metered;
 use crate::parse::{self, Ip, Layout, VLAN_TYPES};
@@ -54,7 +55,11 @@ enum Step {
         table: u8,
         slot: Slot,
     },
-    Group(u32),
+    /// It goes to this bucket of the group in this slot.
+    Group {
+        bucket: u16,
+        slot: GroupSlot,
+    },
     Port(u32),
 }
 
@@ -226,8 +231,8 @@ impl Switch {
                         at.change(frame, &list.ops);
                     }
                 }
-                Step::Group(number) => {
-                    if let Some(list) = self.groups.take(number, bytes) {
+                Step::Group { bucket, slot } => {
+                    if let Some(list) = self.groups.take(slot, bucket, bytes) {
                         at.change(frame, &list.ops);
                     }
                 }
@@ -317,8 +322,10 @@ impl Way<'_> {
                 End::Port(port) if port != self.in_port => port,
                 End::Port(_) => return Err(NeedsInterpreter),
                 End::Group(number) => {
-                    list = switch.groups.list(number).ok_or(NeedsInterpreter)?;
-                    self.steps.push(Step::Group(number))?;
+                    let found = switch.groups.find(number, self.fields, &switch.ports);
+                    let (slot, bucket, next) = found.ok_or(NeedsInterpreter)?;
+                    self.steps.push(Step::Group { bucket, slot })?;
+                    list = next;
                     self.is_copy = true;
                     continue;
                 }

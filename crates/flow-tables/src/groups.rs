@@ -11,6 +11,7 @@ use weir_openflow::{Action, Error};
 
 use crate::depth::{Depth, Depths};
 use crate::fast::program::ActionList;
+use crate::fields::{Fields, select_hash};
 use crate::ports::Ports;
 
 /// How many buckets a group may have.
@@ -31,14 +32,16 @@ pub struct Group {
     pub counted: Counted,
     /// What its buckets got.
     pub bucket_counts: Vec<Counted>,
-    /// What it does, for the fast path; nothing if that takes the interpreter.
-    list: Option<ActionList>,
+    /// What each bucket does, for the fast path; nothing if that takes the interpreter.
+    lists: Vec<Option<ActionList>>,
 }
 
 impl Group {
     /// How far the fast path looks into frames for it.
     fn depth(&self) -> Depth {
-        self.list.as_ref().map_or(Depth::Port, ActionList::depth)
+        // What a flow is, by which such a group chooses, is all of it.
+        let chooses = if self.kind == GroupKind::Select { Depth::Whole } else { Depth::Port };
+        Depth::deepest(self.lists.iter().flatten().map(ActionList::depth)).max(chooses)
     }
 
     /// The groups that it leads to itself.
@@ -57,10 +60,21 @@ fn watched(buckets: &[Bucket]) -> impl Iterator<Item = u32> {
     buckets.iter().map(|bucket| bucket.watch_group).filter(|group| *group != group::ANY)
 }
 
+/// Where a group lies, as long as it is there.
+pub(crate) type GroupSlot = u32;
+
+/// Groups with smaller numbers are found without a search.
+const NEAR: usize = 1 << 16;
+
 /// The groups of a switch.
 #[derive(Clone, Debug)]
 pub struct Groups {
-    groups: BTreeMap<u32, Group>,
+    /// Where groups lie, by number.
+    numbers: BTreeMap<u32, GroupSlot>,
+    /// The same of numbers below [`NEAR`], as far as there are any; one more than the slot, or 0.
+    near: Vec<GroupSlot>,
+    slots: Vec<Option<Group>>,
+    free: Vec<GroupSlot>,
     max: usize,
     /// How far groups look into frames.
     depths: Depths,
@@ -69,17 +83,43 @@ pub struct Groups {
 impl Groups {
     /// No groups yet, and room for `max`.
     pub fn new(max: usize) -> Groups {
-        Groups { groups: BTreeMap::new(), max, depths: Depths::default() }
+        Groups {
+            numbers: BTreeMap::new(),
+            near: Vec::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            max,
+            depths: Depths::default(),
+        }
+    }
+
+    #[inline]
+    fn slot(&self, group: u32) -> Option<GroupSlot> {
+        if (group as usize) < NEAR {
+            return self.near.get(group as usize)?.checked_sub(1);
+        }
+        self.numbers.get(&group).copied()
+    }
+
+    #[inline]
+    fn in_slot(&self, slot: GroupSlot) -> Option<&Group> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    fn get_mut(&mut self, group: u32) -> Option<&mut Group> {
+        let slot = self.slot(group)?;
+        self.slots.get_mut(slot as usize)?.as_mut()
     }
 
     /// A group.
+    #[inline]
     pub fn get(&self, group: u32) -> Option<&Group> {
-        self.groups.get(&group)
+        self.in_slot(self.slot(group)?)
     }
 
     /// All groups, by number.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Group)> {
-        self.groups.iter().map(|(number, group)| (*number, group))
+        self.numbers.iter().filter_map(|(number, slot)| Some((*number, self.in_slot(*slot)?)))
     }
 
     /// How far the fast path looks into frames for any group.
@@ -88,31 +128,39 @@ impl Groups {
         self.depths.deepest()
     }
 
-    /// What a group does, if it is one of the fast path.
+    /// The bucket of a group that a packet with these fields goes to, and what it does, if that is for the fast path.
     #[inline]
-    pub(crate) fn list(&self, group: u32) -> Option<&ActionList> {
-        self.groups.get(&group)?.list.as_ref()
+    pub(crate) fn find(&self, group: u32, fields: &Fields, ports: &Ports) -> Option<(GroupSlot, u16, &ActionList)> {
+        let slot = self.slot(group)?;
+        let group = self.in_slot(slot)?;
+        let bucket = match (group.kind, group.buckets.len()) {
+            (GroupKind::Indirect | GroupKind::All, 1) => 0,
+            (GroupKind::Select, _) => self.choose_one(group, select_hash(fields), ports)?,
+            (GroupKind::FastFailover, _) => self.choose_one(group, 0, ports)?,
+            _ => return None,
+        };
+        Some((slot, u16::try_from(bucket).ok()?, group.lists.get(bucket)?.as_ref()?))
     }
 
-    /// The same, for a packet of so many bytes, which is counted.
+    /// What a bucket that was [found](Groups::find) does with a packet of so many bytes, which is counted.
     #[inline]
-    pub(crate) fn take(&mut self, group: u32, bytes: usize) -> Option<&ActionList> {
-        let group = self.groups.get_mut(&group)?;
+    pub(crate) fn take(&mut self, slot: GroupSlot, bucket: u16, bytes: usize) -> Option<&ActionList> {
+        let group = self.slots.get_mut(slot as usize)?.as_mut()?;
         group.counted.add(bytes);
-        if let Some(only) = group.bucket_counts.first_mut() {
-            only.add(bytes);
+        if let Some(count) = group.bucket_counts.get_mut(usize::from(bucket)) {
+            count.add(bytes);
         }
-        group.list.as_ref()
+        group.lists.get(usize::from(bucket))?.as_ref()
     }
 
     pub(crate) fn count_packet(&mut self, group: u32, bucket: usize, bytes: usize) {
-        if let Some(count) = self.groups.get_mut(&group).and_then(|group| group.bucket_counts.get_mut(bucket)) {
+        if let Some(count) = self.get_mut(group).and_then(|group| group.bucket_counts.get_mut(bucket)) {
             count.add(bytes);
         }
     }
 
     pub(crate) fn count_group(&mut self, group: u32, bytes: usize) {
-        if let Some(group) = self.groups.get_mut(&group) {
+        if let Some(group) = self.get_mut(group) {
             group.counted.add(bytes);
         }
     }
@@ -123,11 +171,11 @@ impl Groups {
     ///
     /// The codes of [`GroupModFailed`]; nothing changed then.
     pub(crate) fn set(&mut self, change: &GroupMod, ports: &Ports, now: u64) -> Result<(), Error> {
-        let before = self.groups.get(&change.group);
+        let before = self.get(change.group);
         match change.command {
             GroupCommand::Add if before.is_some() => return Err(GroupModFailed::GroupExists.into()),
             GroupCommand::Modify if before.is_none() => return Err(GroupModFailed::UnknownGroup.into()),
-            GroupCommand::Add if self.groups.len() >= self.max => return Err(GroupModFailed::OutOfGroups.into()),
+            GroupCommand::Add if self.numbers.len() >= self.max => return Err(GroupModFailed::OutOfGroups.into()),
             _ => {}
         }
         self.check(change, ports)?;
@@ -138,13 +186,36 @@ impl Groups {
             added,
             counted,
             bucket_counts: vec![Counted::default(); change.buckets.len()],
-            list: ActionList::of_group(change.kind, &change.buckets),
+            lists: change.buckets.iter().map(ActionList::of_bucket).collect(),
         };
+        self.put(change.group, group);
+        Ok(())
+    }
+
+    fn put(&mut self, number: u32, group: Group) {
         self.depths.add(group.depth());
-        if let Some(before) = self.groups.insert(change.group, group) {
+        let slot = self.slot(number).or_else(|| self.free.pop()).unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as GroupSlot
+        });
+        if let Some(before) = self.slots.get_mut(slot as usize).and_then(|place| place.replace(group)) {
             self.depths.take(before.depth());
         }
-        Ok(())
+        self.numbers.insert(number, slot);
+        self.set_near(number, slot + 1);
+    }
+
+    fn set_near(&mut self, number: u32, slot: GroupSlot) {
+        let number = number as usize;
+        if number >= NEAR {
+            return;
+        }
+        if self.near.len() <= number {
+            self.near.resize(number + 1, 0);
+        }
+        if let Some(near) = self.near.get_mut(number) {
+            *near = slot;
+        }
     }
 
     fn check(&self, change: &GroupMod, ports: &Ports) -> Result<(), Error> {
@@ -166,7 +237,7 @@ impl Groups {
                 return Err(GroupModFailed::InvalidGroup.into());
             }
             if bucket.watch_port != number::ANY && !ports.may_exist(bucket.watch_port)
-                || bucket.watch_group != group::ANY && !self.groups.contains_key(&bucket.watch_group)
+                || bucket.watch_group != group::ANY && self.get(bucket.watch_group).is_none()
             {
                 return Err(GroupModFailed::BadWatch.into());
             }
@@ -186,7 +257,7 @@ impl Groups {
     }
 
     fn leads(&self, group: u32) -> Vec<u32> {
-        let Some(group) = self.groups.get(&group) else { return Vec::new() };
+        let Some(group) = self.get(group) else { return Vec::new() };
         let mut leads: Vec<u32> = group.next().chain(watched(&group.buckets)).collect();
         leads.sort_unstable();
         leads.dedup();
@@ -229,7 +300,7 @@ impl Groups {
         let mut ends = std::collections::BTreeSet::from([group]);
         loop {
             let leads = |number: &u32| self.leads(*number).iter().any(|next| ends.contains(next));
-            let before: std::collections::BTreeSet<u32> = self.groups.keys().copied().filter(leads).collect();
+            let before: std::collections::BTreeSet<u32> = self.numbers.keys().copied().filter(leads).collect();
             if before.is_empty() {
                 return length;
             }
@@ -245,15 +316,19 @@ impl Groups {
     /// [`GroupModFailed::ChainedGroup`] if another group leads to it; nothing changed then.
     pub(crate) fn delete(&mut self, group: u32) -> Result<Vec<u32>, Error> {
         if group == group::ALL {
-            self.depths = Depths::default();
-            return Ok(std::mem::take(&mut self.groups).into_keys().collect());
+            let all = std::mem::replace(self, Groups::new(self.max));
+            return Ok(all.numbers.into_keys().collect());
         }
-        let chained = |(number, _): (&u32, &Group)| *number != group && self.leads(*number).contains(&group);
-        if self.groups.contains_key(&group) && self.groups.iter().any(chained) {
+        let chained = |number: &u32| *number != group && self.leads(*number).contains(&group);
+        if self.get(group).is_some() && self.numbers.keys().any(chained) {
             return Err(GroupModFailed::ChainedGroup.into());
         }
-        let Some(removed) = self.groups.remove(&group) else { return Ok(Vec::new()) };
-        self.depths.take(removed.depth());
+        let Some(slot) = self.numbers.remove(&group) else { return Ok(Vec::new()) };
+        if let Some(removed) = self.slots.get_mut(slot as usize).and_then(Option::take) {
+            self.depths.take(removed.depth());
+        }
+        self.free.push(slot);
+        self.set_near(group, 0);
         Ok(vec![group])
     }
 
@@ -273,24 +348,28 @@ impl Groups {
 
     /// Which buckets of a group get a packet with this hash.
     pub fn choose(&self, group: &Group, hash: u32, ports: &Ports) -> Vec<usize> {
-        let live = |bucket: &Bucket| self.is_bucket_live(bucket, ports);
         match group.kind {
             GroupKind::All | GroupKind::Indirect => (0..group.buckets.len()).collect(),
-            GroupKind::FastFailover => group.buckets.iter().position(live).into_iter().collect(),
-            GroupKind::Select => {
-                let weight = |bucket: &Bucket| if live(bucket) { u64::from(bucket.weight) } else { 0 };
-                let total: u64 = group.buckets.iter().map(weight).sum();
-                // The hash's share of its range is the packet's share of all weights.
-                let mut point = (u64::from(hash) * total) >> 32;
-                let chosen = group.buckets.iter().position(|bucket| {
-                    let weight = weight(bucket);
-                    let here = point < weight;
-                    point = point.saturating_sub(weight);
-                    here
-                });
-                chosen.into_iter().collect()
-            }
+            GroupKind::FastFailover | GroupKind::Select => self.choose_one(group, hash, ports).into_iter().collect(),
         }
+    }
+
+    /// The bucket of a group that chooses one.
+    fn choose_one(&self, group: &Group, hash: u32, ports: &Ports) -> Option<usize> {
+        let live = |bucket: &Bucket| self.is_bucket_live(bucket, ports);
+        if group.kind == GroupKind::FastFailover {
+            return group.buckets.iter().position(live);
+        }
+        let weight = |bucket: &Bucket| if live(bucket) { u64::from(bucket.weight) } else { 0 };
+        let total: u64 = group.buckets.iter().map(weight).sum();
+        // The hash's share of its range is the packet's share of all weights.
+        let mut point = (u64::from(hash) * total) >> 32;
+        group.buckets.iter().position(|bucket| {
+            let weight = weight(bucket);
+            let here = point < weight;
+            point = point.saturating_sub(weight);
+            here
+        })
     }
 
     /// Groups, as they were sent.
@@ -306,7 +385,7 @@ impl Groups {
     /// What went through a group, or through all; `flows` says how many flows lead to a group.
     pub fn stats(&self, group: u32, flows: impl Fn(u32) -> usize, now: u64) -> Vec<GroupStats> {
         let mut groups: BTreeMap<u32, usize> = BTreeMap::new();
-        for next in self.groups.values().flat_map(Group::next) {
+        for next in self.iter().flat_map(|(_, group)| group.next()) {
             *groups.entry(next).or_default() += 1;
         }
         let asked = self.iter().filter(|(number, _)| group == group::ALL || *number == group);

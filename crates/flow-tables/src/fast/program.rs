@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use weir_openflow::group::{Bucket, GroupKind};
+use weir_openflow::group::Bucket;
 use weir_openflow::port::number;
 use weir_openflow::{Action, Field, Instruction};
 
@@ -136,12 +136,9 @@ impl ActionList {
         Some(ActionList { ops: ops.into_boxed_slice(), end })
     }
 
-    /// What a group does that has one bucket, whatever becomes of ports.
-    pub(crate) fn of_group(kind: GroupKind, buckets: &[Bucket]) -> Option<ActionList> {
-        match (kind, buckets) {
-            (GroupKind::Indirect, [only]) => ActionList::of(&ActionSet::of(&only.actions).in_order()),
-            _ => None,
-        }
+    /// What a bucket does, whatever becomes of ports; nothing if that takes the interpreter.
+    pub(crate) fn of_bucket(bucket: &Bucket) -> Option<ActionList> {
+        ActionList::of(&ActionSet::of(&bucket.actions).in_order())
     }
 }
 
