@@ -36,6 +36,9 @@ pub(crate) fn all() -> Vec<Case> {
         case("flood", "the same by a flow that floods, which the interpreter carries out", |i, _, _| {
             port_to_port(i, number::FLOOD)
         }),
+        case("select", "the same by a group that chooses one of four buckets by the packet's hash", |i, _, _| {
+            select(i)
+        }),
         case(
             "prefix-1",
             "one prefix: new addresses, one off the TTL; packets of one sender to one address",
@@ -114,6 +117,17 @@ fn port_to_port(instance: &dyn Instance, port: u32) -> Result<Traffic, String> {
     fill(instance, |switch| {
         let forward = vec![Instruction::ApplyActions(vec![to(port)])];
         add(switch, 0, 1, vec![Oxm::exact(Field::InPort, 1)], forward)
+    })?;
+    Ok(Traffic::plain())
+}
+
+fn select(instance: &dyn Instance) -> Result<Traffic, String> {
+    fill(instance, |switch| {
+        let bucket = || Bucket { weight: 1, watch_port: group::ANY, watch_group: group::ANY, actions: vec![to(2)] };
+        let buckets = (0..4).map(|_| bucket()).collect();
+        switch.group_mod(&GroupMod { command: GroupCommand::Add, kind: GroupKind::Select, group: 1, buckets }, 0)?;
+        let by_group = vec![Instruction::WriteActions(vec![Action::Group(1)])];
+        add(switch, 0, 1, vec![Oxm::exact(Field::InPort, 1)], by_group)
     })?;
     Ok(Traffic::plain())
 }

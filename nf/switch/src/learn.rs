@@ -1,5 +1,7 @@
 //! Who is behind which port: for packets that are switched as by a bridge (`NORMAL`, and all of them in fail-standalone mode).
 
+use std::ops::Range;
+
 use weir_table::mac::{Entry, MacTable, PERIODS, Station};
 use weir_wire::ethernet::{CVLAN, SVLAN};
 
@@ -8,6 +10,9 @@ const AGEING_PERIODS: u8 = PERIODS / 2;
 
 /// A period, nanoseconds: a station is remembered for five minutes (IEEE 802.1Q table 8-9).
 const PERIOD: u64 = 300_000_000_000 / AGEING_PERIODS as u64;
+
+/// So many buckets of the table are looked through at a time: nothing else may use the switch meanwhile.
+const PIECE: usize = 512;
 
 /// The addresses that bridges keep to themselves: IEEE 802.1Q table 8-1.
 const RESERVED: u64 = 0x0180_c200_0000;
@@ -20,6 +25,8 @@ pub(crate) struct Stations {
     period: u8,
     /// When the period began.
     began: u64,
+    /// The bucket that is looked at next for stations that have sent nothing for long; none where all were in this period.
+    next: Option<usize>,
 }
 
 /// Where a frame goes.
@@ -54,7 +61,7 @@ const fn is_group(address: u64) -> bool {
 
 impl Stations {
     pub(crate) fn new(table: MacTable, most: u32, now: u64) -> Stations {
-        Stations { table, learned: 0, most, period: 0, began: now }
+        Stations { table, learned: 0, most, period: 0, began: now, next: None }
     }
 
     /// How many are known.
@@ -93,25 +100,29 @@ impl Stations {
         }
     }
 
-    /// Forgets those that have sent nothing for long. Answers when it is to be asked again.
+    /// Forgets those that have sent nothing for long, a piece of the table at a time. Answers when it is to be asked again.
     pub(crate) fn age(&mut self, now: u64) -> u64 {
         if now >= self.began.saturating_add(PERIOD) {
             self.period = self.period.wrapping_add(1) % PERIODS;
             self.began = now;
-            let period = self.period;
-            self.keep(|entry| entry.age(period) <= AGEING_PERIODS);
+            self.next = Some(0);
         }
-        self.began.saturating_add(PERIOD)
+        let Some(first) = self.next else { return self.began.saturating_add(PERIOD) };
+        let end = first.saturating_add(PIECE).min(self.table.buckets());
+        let period = self.period;
+        self.keep(first..end, |entry| entry.age(period) <= AGEING_PERIODS);
+        self.next = (end < self.table.buckets() && self.learned > 0).then_some(end);
+        if self.next.is_some() { now } else { self.began.saturating_add(PERIOD) }
     }
 
     /// Forgets those behind a port.
     pub(crate) fn forget(&mut self, port: u32) {
-        self.keep(|entry| u32::from(entry.port()) != port);
+        self.keep(0..self.table.buckets(), |entry| u32::from(entry.port()) != port);
     }
 
-    fn keep(&mut self, keep: impl Fn(Entry) -> bool) {
+    fn keep(&mut self, buckets: Range<usize>, keep: impl Fn(Entry) -> bool) {
         let mut gone = 0_u32;
-        self.table.retain(0..self.table.buckets(), |_, entry| {
+        self.table.retain(buckets, |_, entry| {
             let stays = keep(entry);
             gone = gone.saturating_add(u32::from(!stays));
             stays
@@ -138,7 +149,7 @@ mod tests {
 
     #[test]
     fn stations_are_learned_by_vlan_and_forgotten_after_five_minutes() {
-        let mut stations = stations(1024);
+        let mut stations = stations(65_536);
         assert_eq!(stations.switch(&frame(2, 1, None), 1), Goes::Everywhere);
         assert_eq!(stations.switch(&frame(1, 2, None), 2), Goes::By(1));
         assert_eq!(stations.switch(&frame(1, 2, Some(10)), 2), Goes::Everywhere, "it is not known in VLAN 10");
@@ -146,10 +157,14 @@ mod tests {
         stations.switch(&frame(9, 1, None), 3);
         assert_eq!(stations.switch(&frame(1, 2, None), 2), Goes::By(3));
         // The second goes on sending, the first does not.
-        let mut now = 0;
         for _ in 0..=AGEING_PERIODS {
-            now = stations.age(now);
-            stations.age(now);
+            let now = stations.began + PERIOD;
+            // Piece by piece.
+            let mut pieces = 1;
+            while stations.age(now) <= now {
+                pieces += 1;
+            }
+            assert_eq!(pieces, stations.table.buckets().div_ceil(PIECE));
             stations.switch(&frame(9, 2, None), 2);
         }
         assert_eq!(stations.switch(&frame(1, 2, None), 2), Goes::Everywhere);

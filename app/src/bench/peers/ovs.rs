@@ -46,7 +46,25 @@ const WORKS: &[Work] = &[
                vSwitch matches the prefix and finds each flow in its cache of exact matches.",
     },
     Work { name: "ipv4-64-prefixes", help: "The same with 64 prefixes in place of the one, of /22 each." },
+    Work { name: "flows-port-to-port", help: "As port-to-port, Weir by its OpenFlow switch with the same flows." },
+    Work {
+        name: "flows-prefix",
+        help: "As ipv4-prefix, Weir by its OpenFlow switch with the same flow: TTL and checksum, both MAC addresses. 2,048 destinations.",
+    },
+    Work {
+        name: "flows-prefix-16k",
+        help: "The same with 16,384 destinations: more than Open vSwitch's cache of exact matches holds.",
+    },
+    Work { name: "flows-64-prefixes", help: "The same with 64 prefixes in place of the one, of /22 each." },
+    Work {
+        name: "flows-rules-1k",
+        help: "1,000 rules over source, destination and port, below masks of 32 kinds and with a priority each, and one for the rest; \
+               16,384 packets at random.",
+    },
 ];
+
+/// Rules of `flows-rules-1k`.
+const RULES: u32 = 1_000;
 
 pub(super) struct OpenVSwitch;
 
@@ -81,7 +99,11 @@ impl Peer for OpenVSwitch {
         let plan = plan(work, lab)?;
         let mut switch = Switch::start(lab, &plan)?;
         switch.program.rest()?;
-        let ours = Ours::start(lab, plan.ours, &plan.variables, &[])?.resting()?;
+        let ours = Ours::start(lab, plan.ours, &plan.variables, &[])?;
+        if let Some(channel) = &plan.channel {
+            add_flows(lab, &format!("unix:{}", channel.display()), &plan.flows)?;
+        }
+        let ours = ours.resting()?;
         Ok(Contest {
             configurations: vec![("Weir", ours.configuration.clone()), (NAME, plan.shown())],
             ours: Box::new(ours),
@@ -97,45 +119,106 @@ struct Plan {
     flows: Vec<String>,
     ours: &'static str,
     variables: Vec<(&'static str, String)>,
+    /// Where Weir takes the same flows.
+    channel: Option<PathBuf>,
 }
 
 impl Plan {
     fn shown(&self) -> String {
         format!("ports: {}\nflows:\n{}\n", self.devices.join(" "), self.flows.join("\n"))
     }
+
+    /// The same for Weir's switch, by the same flows.
+    fn by_flows(self, lab: &Lab) -> Plan {
+        let channel = lab.folder.join("ours.of");
+        let devices = self.devices.iter().map(|device| format!("\"vdev:{device}\"")).collect::<Vec<_>>().join(", ");
+        let variables =
+            vec![("devices", format!("{{ {devices} }}")), ("channel", format!("\"unix:{}\"", channel.display()))];
+        Plan { ours: configurations::SWITCH, variables, channel: Some(channel), ..self }
+    }
 }
 
 fn plan(work: &Work, lab: &Lab) -> Result<Plan, Stop> {
-    let prefixes: Vec<String> = match work.name {
-        "ipv4-prefix" => vec!["198.18.0.0/15".to_owned()],
-        "ipv4-64-prefixes" => (0..64).map(|n| format!("198.18.{}.0/22", n * 4)).collect(),
-        _ => {
-            let null = ["net_null0", "net_null1"].map(str::to_owned);
-            let flows = vec!["in_port=1,actions=output:2".to_owned(), "in_port=2,actions=output:1".to_owned()];
-            return Ok(Plan { devices: null, flows, ours: configurations::UNTOUCHED, variables: Vec::new() });
+    let one = || vec!["198.18.0.0/15".to_owned()];
+    let many = || (0..64).map(|n| format!("198.18.{}.0/22", n * 4)).collect();
+    match work.name {
+        "ipv4-prefix" => routed(lab, generator::CAPTURE, one()),
+        "ipv4-64-prefixes" => routed(lab, generator::CAPTURE, many()),
+        "flows-prefix" => Ok(routed(lab, generator::CAPTURE, one())?.by_flows(lab)),
+        "flows-prefix-16k" => Ok(routed(lab, generator::MANY, one())?.by_flows(lab)),
+        "flows-64-prefixes" => Ok(routed(lab, generator::CAPTURE, many())?.by_flows(lab)),
+        "flows-rules-1k" => {
+            let plan = routed(lab, generator::RULES, Vec::new())?.by_flows(lab);
+            Ok(Plan { flows: rules(), ..plan })
         }
-    };
-    let file = capture(lab)?;
+        "flows-port-to-port" => Ok(port_to_port().by_flows(lab)),
+        _ => Ok(port_to_port()),
+    }
+}
+
+fn port_to_port() -> Plan {
+    Plan {
+        devices: ["net_null0", "net_null1"].map(str::to_owned),
+        flows: vec!["in_port=1,actions=output:2".to_owned(), "in_port=2,actions=output:1".to_owned()],
+        ours: configurations::UNTOUCHED,
+        variables: Vec::new(),
+        channel: None,
+    }
+}
+
+/// What is done to a packet that goes on.
+const ROUTE: &str = "actions=dec_ttl,mod_dl_src:02:00:00:00:00:01,mod_dl_dst:02:00:00:00:00:02,output:2";
+
+/// The packets of a capture are routed by prefixes.
+fn routed(lab: &Lab, packets: &[&str], prefixes: Vec<String>) -> Result<Plan, Stop> {
+    let file = capture(lab, packets)?;
     let file = file.display();
-    let flow = |prefix: &String| {
-        format!(
-            "ip,in_port=1,nw_dst={prefix},actions=dec_ttl,mod_dl_src:02:00:00:00:00:01,mod_dl_dst:02:00:00:00:00:02,output:2"
-        )
-    };
     let quoted: Vec<String> = prefixes.iter().map(|prefix| format!("\"{prefix}\"")).collect();
     Ok(Plan {
         devices: [format!("net_pcap0,rx_pcap={file},infinite_rx=1"), "net_null0,no-rx=1".to_owned()],
-        flows: prefixes.iter().map(flow).collect(),
+        flows: prefixes.iter().map(|prefix| format!("ip,in_port=1,nw_dst={prefix},{ROUTE}")).collect(),
         ours: configurations::IPV4,
         variables: vec![("capture", format!("\"{file}\"")), ("prefixes", format!("{{ {} }}", quoted.join(", ")))],
+        channel: None,
     })
 }
 
+/// Rules as access lists have them, of which each packet meets some at random, and one that all meet.
+fn rules() -> Vec<String> {
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 32) as u32
+    };
+    let mut prefix = |first: u32, lengths: [u32; 4]| {
+        let length = lengths[next() as usize % 4];
+        let address = first << 24 | next() & 0x00ff_ffff & !(u32::MAX >> length);
+        (format!("{}/{length}", std::net::Ipv4Addr::from_bits(address)), next())
+    };
+    let mut all: Vec<String> = (0..RULES)
+        .map(|n| {
+            let ((source, choice), (destination, port)) = (prefix(20, [11, 12, 14, 16]), prefix(10, [11, 13, 14, 15]));
+            let port = if choice % 2 == 0 { format!(",tp_dst={}", 5000 + port % 16) } else { String::new() };
+            format!("priority={},udp,in_port=1,nw_src={source},nw_dst={destination}{port},{ROUTE}", 60_000 - n)
+        })
+        .collect();
+    all.push(format!("priority=1,ip,in_port=1,{ROUTE}"));
+    all
+}
+
+/// Enters flows at a switch.
+fn add_flows(lab: &Lab, switch: &str, flows: &[String]) -> Result<(), Stop> {
+    let file = lab.file("flows.txt", flows.join("\n").as_bytes())?;
+    lab.tool(Command::new("ovs-ofctl").args(["-O", "OpenFlow13", "add-flows", switch]).arg(file)).map(drop)
+}
+
 /// A capture file with packets to route.
-fn capture(lab: &Lab) -> Result<PathBuf, Stop> {
+fn capture(lab: &Lab, packets: &[&str]) -> Result<PathBuf, Stop> {
     let file = lab.folder.join("in.pcap");
     let mut weir = Command::new(&lab.weir);
-    weir.args(generator::CAPTURE).args(["--dst-mac", PCAP_MAC]).arg("--port").arg(format!("pcap:,{}", file.display()));
+    weir.args(packets).args(["--dst-mac", PCAP_MAC]).arg("--port").arg(format!("pcap:,{}", file.display()));
     lab.tool(&mut weir)?;
     Ok(file)
 }
@@ -191,9 +274,7 @@ impl Switch {
         let bridge = format!("unix:{}", at("br0.mgmt").display());
         let socket = at("br0.mgmt");
         lab.until("starting Open vSwitch", || program.check().map(|()| socket.exists().then_some(())))?;
-        for flow in &plan.flows {
-            lab.tool(Command::new("ovs-ofctl").args(["add-flow", &bridge, flow]))?;
-        }
+        add_flows(lab, &bridge, &plan.flows)?;
         let mut switch = Switch { program, _database: server, control, bridge, core: lab.core };
         // Its ports come one after the other, and a port that it could not have at first it tries again.
         lab.until("Open vSwitch's forwarding", || {

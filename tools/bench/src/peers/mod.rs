@@ -21,6 +21,8 @@ pub mod configurations {
     pub const SWAPPED: &str = include_str!("../../peers/swapped.lua");
     /// IPv4 from a capture file to a null device; needs `capture` and `prefixes`.
     pub const IPV4: &str = include_str!("../../peers/ipv4.lua");
+    /// A switch with two ports; needs `devices` and `channel`.
+    pub const SWITCH: &str = include_str!("../../peers/switch.lua");
     /// IPv4 between two veth interfaces, `r0` and `r1`.
     pub const VETH: &str = include_str!("../../peers/veth.lua");
 }
@@ -40,6 +42,36 @@ pub mod generator {
         "10.0.0.1",
         "--dst",
         "198.18.0.0/16 random",
+    ];
+    /// The same with 16,384 packets, more than there is room for in the first of Open vSwitch's caches.
+    pub const MANY: &[&str] = &[
+        "gen",
+        "--size",
+        "64",
+        "--seed",
+        "1",
+        "--count",
+        "16384",
+        "--src",
+        "10.0.0.1",
+        "--dst",
+        "198.18.0.0/16 random",
+    ];
+    /// The same with 16,384 packets from all over 20.0.0.0/8 to all over 10.0.0.0/8 and to 16 ports.
+    pub const RULES: &[&str] = &[
+        "gen",
+        "--size",
+        "64",
+        "--seed",
+        "1",
+        "--count",
+        "16384",
+        "--src",
+        "20.0.0.0/8 random",
+        "--dst",
+        "10.0.0.0/8 random",
+        "--dport",
+        "5000-5015 random",
     ];
     /// One flow by the interface `g0` to `r0` for as long as it runs; `--core` is to be added.
     pub const FLOW: &[&str] = &[
