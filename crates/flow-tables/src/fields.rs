@@ -51,6 +51,13 @@ impl Key {
         self.0.is_empty()
     }
 
+    /// The fields of a packet that has what it asks for, and nothing else.
+    pub fn sample(&self) -> Fields {
+        let mut fields = Fields::default();
+        self.0.iter().for_each(|(field, value, _)| fields.set(*field, *value));
+        fields
+    }
+
     /// What it asks of each field: value and mask.
     pub(crate) fn asked(&self) -> &[(Field, u128, u128)] {
         &self.0

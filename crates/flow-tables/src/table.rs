@@ -125,6 +125,22 @@ impl FlowTable {
         self.index.is_first_found()
     }
 
+    /// Finds the flows of packets as those of batches are found, one batch after the other; how many meet one.
+    pub fn find_all(&self, packets: &[Fields]) -> usize {
+        let batch = |packets: &[Fields]| {
+            let (found, is_first) = (self.approach(packets.iter()), self.is_first_found());
+            let known = found.into_iter().map(|slot| (is_first && slot != NO_SLOT).then_some(slot));
+            packets.iter().zip(known).filter(|(packet, known)| self.find(packet, *known).is_some()).count()
+        };
+        packets.chunks(BATCH).map(batch).sum()
+    }
+
+    /// Packets of which each has what a flow asks for, for up to so many flows from all over the table.
+    pub fn samples(&self, most: usize) -> Vec<Fields> {
+        let step = self.slots.len().div_ceil(most.max(1)).max(1);
+        self.slots.iter().step_by(step).flatten().map(|flow| flow.key.sample()).collect()
+    }
+
     /// The same, to count the packet.
     pub(crate) fn lookup_mut(&mut self, fields: &Fields) -> Option<&mut Flow> {
         self.in_slot_mut(self.index.find(&fields.0)?)

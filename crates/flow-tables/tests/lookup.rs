@@ -130,6 +130,11 @@ fn the_flow_that_is_found_is_the_first_that_matches() {
                 prop_assert_eq!(found, table.lookup_by_definition(packet).map(|flow| flow.cookie));
             }
         }
+        let table = switch.tables.get(0).unwrap();
+        let met = packets.iter().filter(|packet| table.lookup_by_definition(packet).is_some()).count();
+        prop_assert_eq!(table.find_all(&packets), met);
+        let samples = table.samples(1024);
+        prop_assert_eq!((samples.len(), table.find_all(&samples)), (table.len(), table.len()));
         Ok(())
     });
     outcome.unwrap();

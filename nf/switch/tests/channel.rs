@@ -76,6 +76,7 @@ fn flows_are_shown_in_the_order_in_which_they_are_tried() {
     assert!(rig.instance.show("flows", Some("x"), 0).is_err());
     let tables = rig.show("flow-tables", None);
     assert_eq!(tables.iter().map(|row| row["flows"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 1500, 1]);
+    assert!(tables.iter().all(|row| row["lookup_ns"].is_u64()), "{tables:?}");
     rig.finish();
 }
 
