@@ -9,6 +9,7 @@ use crate::config::{Function, Limits, Settings, TableKind};
 use crate::fast::check::Keys;
 use crate::fast::inlet::{InletKeys, Teller};
 use crate::fast::punt::{PuntPolicer, PuntReason};
+use crate::fast::scope::Chosen;
 use crate::fast::untag::{self, Untagged};
 use crate::fast::{check, forward, hairpin, send};
 use crate::flows;
@@ -246,7 +247,8 @@ impl Stages {
     ) -> Result<Added, GraphError> {
         let kind = Stages::kind(graph)?;
         let known = if self.is_parted { Some(graph.claim("its VRF and family")?) } else { None };
-        let keys = Keys { kind, known, inlet: self.told(graph, Teller::Workers)? };
+        let chosen = if self.guards.acl_in { Some(graph.claim("the VRF that a list chose")?) } else { None };
+        let keys = Keys { kind, known, inlet: self.told(graph, Teller::Workers)?, chosen };
         let inlet = self.told(graph, Teller::Control)?;
         let count = self.ports.len();
         let declared = forward::declaration(self.is_parted, count, (keys, is_counted));
@@ -273,7 +275,7 @@ impl Stages {
                 let mut to = To::Port(port);
                 if self.guards.acl_out {
                     let name = format!(".acl-{name}-{position}");
-                    let judge = self.judge(graph, (place, &name), running, side)?;
+                    let judge = self.judge(graph, (place, &name), running, (side, None))?;
                     graph.wire(judge, "out", to);
                     to = To::Stage(judge);
                 }
@@ -289,9 +291,9 @@ impl Stages {
             first = check;
         }
         if self.redirects {
-            first = self.look_for_redirects(graph, running, kind, [first, control])?;
+            first = self.look_for_redirects(graph, running, keys, [first, control])?;
         }
-        first = self.guard(graph, running, first)?;
+        first = self.guard(graph, running, first, chosen)?;
         Ok(Added { first, forward, control })
     }
 
@@ -300,12 +302,12 @@ impl Stages {
         &self,
         graph: &mut Graph,
         running: Option<&Running>,
-        kind: Key<PuntReason>,
+        Keys { kind, chosen, .. }: Keys,
         [first, control]: [NodeId; 2],
     ) -> Result<NodeId, GraphError> {
-        let declared = hairpin::declaration();
-        let hairpin =
-            graph.add_of(self.stage(".hairpin"), declared, FIRST, running, |running| Ok(running.hairpin(kind)))?;
+        let declared = hairpin::declaration(chosen);
+        let hairpin = graph
+            .add_of(self.stage(".hairpin"), declared, FIRST, running, |running| Ok(running.hairpin(kind, chosen)))?;
         graph.wire(hairpin, "out", To::Stage(first));
         graph.wire(hairpin, "redirect", To::Stage(control));
         Ok(hairpin)
@@ -313,9 +315,15 @@ impl Stages {
 
     /// Puts the stages before `first` that look at what comes in: each packet may be sampled, meets the list of its interface, then its source is
     /// looked up, then it meets the list for what is for the router itself. Answers which is the first.
-    fn guard(&self, graph: &mut Graph, running: Option<&Running>, mut first: NodeId) -> Result<NodeId, GraphError> {
+    fn guard(
+        &self,
+        graph: &mut Graph,
+        running: Option<&Running>,
+        mut first: NodeId,
+        chosen: Option<Key<Chosen>>,
+    ) -> Result<NodeId, GraphError> {
         if self.guards.acl_own {
-            let judge = self.judge(graph, (FIRST, ".acl-own"), running, acl::Side::Own)?;
+            let judge = self.judge(graph, (FIRST, ".acl-own"), running, (acl::Side::Own, chosen))?;
             graph.wire(judge, "out", To::Stage(first));
             first = judge;
         }
@@ -326,7 +334,7 @@ impl Stages {
             first = urpf;
         }
         if self.guards.acl_in {
-            let judge = self.judge(graph, (FIRST, ".acl-in"), running, acl::Side::In)?;
+            let judge = self.judge(graph, (FIRST, ".acl-in"), running, (acl::Side::In, chosen))?;
             graph.wire(judge, "out", To::Stage(first));
             first = judge;
         }
@@ -345,9 +353,10 @@ impl Stages {
         graph: &mut Graph,
         (place, name): (Place, &str),
         running: Option<&Running>,
-        side: acl::Side,
+        (side, chosen): (acl::Side, Option<Key<Chosen>>),
     ) -> Result<NodeId, GraphError> {
-        graph.add_of(self.stage(name), acl::declaration(side), place, running, |running| running.judge(side))
+        let declared = acl::declaration(side, chosen);
+        graph.add_of(self.stage(name), declared, place, running, |running| running.judge(side, chosen))
     }
 
     fn stage(&self, stage: &str) -> String {

@@ -27,6 +27,7 @@ use crate::fast::inlet::InletKeys;
 use crate::fast::lookups::Lookups;
 use crate::fast::punt::PuntReason;
 use crate::fast::received::{Arrivals, Received};
+use crate::fast::scope::Chosen;
 use crate::fast::send::{Back, Send};
 use crate::fast::untag::{Inward, Retag, Untag, Untagged};
 use crate::flows::{self, Flows};
@@ -242,14 +243,14 @@ impl Running {
     }
 
     /// The stage that looks for packets which turn round.
-    pub(crate) fn hairpin(&self, kind: Key<PuntReason>) -> Box<dyn Stage> {
-        let (readers, fib) = (Arc::clone(&self.readers), Arc::clone(&self.fib));
-        Box::new(Hairpin::new(readers, fib, self.shape.seed, kind))
+    pub(crate) fn hairpin(&self, kind: Key<PuntReason>, chosen: Option<Key<Chosen>>) -> Box<dyn Stage> {
+        let tables = (Arc::clone(&self.readers), Arc::clone(&self.fib));
+        Box::new(Hairpin::new(tables, self.shape.seed, (kind, chosen)))
     }
 
     /// A stage that judges packets by access lists.
-    pub(crate) fn judge(&self, side: acl::Side) -> Result<Box<dyn Stage>, GraphError> {
-        let stage = self.acls.stage(side, &self.readers, &self.fib);
+    pub(crate) fn judge(&self, side: acl::Side, chosen: Option<Key<Chosen>>) -> Result<Box<dyn Stage>, GraphError> {
+        let stage = self.acls.stage((side, chosen), &self.readers, &self.fib);
         Ok(Box::new(stage.map_err(|error| GraphError(vec![error.to_string()]))?))
     }
 

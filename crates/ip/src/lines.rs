@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use weir_net::DEFAULT_VRF;
+use weir_net::{DEFAULT_VRF, VrfId};
 use weir_wire::MacAddr;
 
 use crate::fast::punt::PuntReason;
@@ -64,12 +64,12 @@ impl Line {
     }
 }
 
-/// Why a packet is on the slow path, and whose line it is of: the content of a claimed lane.
+/// Why a packet is on the slow path, and whose line it is of, or which VRF was chosen for it: the content of a claimed lane.
 ///
 /// ```text
 /// bits  0..4   why (`PuntReason`)
-/// bits  4..6   0 no line; 1 from a line; 2 to a line
-/// bits  6..26  number of the line
+/// bits  4..6   0 nothing more; 1 from a line; 2 to a line; 3 a VRF was chosen
+/// bits  6..26  number of the line, or of the VRF
 /// bits 26..32  position of its link
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,12 @@ pub struct Punt {
     pub reason: PuntReason,
     /// Whose; none of packets of interfaces.
     pub line: Option<Line>,
+    /// The VRF in which an access list said that it is looked up; none of packets of lines.
+    pub chosen: Option<VrfId>,
 }
+
+/// In place of a [`Side`]: a VRF was chosen.
+const CHOSEN: u32 = 3;
 
 impl From<u32> for Punt {
     fn from(word: u32) -> Punt {
@@ -88,23 +93,32 @@ impl From<u32> for Punt {
             _ => None,
         };
         let line = side.map(|side| Line { number: word >> 6 & (MAX_LINES - 1), link: (word >> 26) as u8, side });
-        Punt { reason: PuntReason::from(word & 0xf), line }
+        let chosen = (word >> 4 & 3 == CHOSEN).then_some((word >> 6) as VrfId);
+        Punt { reason: PuntReason::from(word & 0xf), line, chosen }
     }
 }
 
 impl From<Punt> for u32 {
     fn from(punt: Punt) -> u32 {
-        let line = punt.line.map_or(0, |line| {
+        let line = punt.line.map(|line| {
             let side = if line.side == Side::From { 1 } else { 2 };
             side << 4 | (line.number & (MAX_LINES - 1)) << 6 | u32::from(line.link) << 26
         });
-        punt.reason as u32 | line
+        let chosen = punt.chosen.map(|vrf| CHOSEN << 4 | u32::from(vrf) << 6);
+        punt.reason as u32 | line.or(chosen).unwrap_or(0)
     }
 }
 
 impl From<PuntReason> for Punt {
     fn from(reason: PuntReason) -> Punt {
-        Punt { reason, line: None }
+        Punt { reason, line: None, chosen: None }
+    }
+}
+
+impl Punt {
+    /// Of a packet of a line.
+    pub const fn of_line(reason: PuntReason, line: Line) -> Punt {
+        Punt { reason, line: Some(line), chosen: None }
     }
 }
 
@@ -227,10 +241,15 @@ mod tests {
     fn reasons_and_lines_survive_their_lane() {
         for word in 0..14 {
             let reason = PuntReason::from(word);
-            assert_eq!(Punt::from(u32::from(Punt::from(reason))), Punt { reason, line: None });
+            let plain = Punt { reason, line: None, chosen: None };
+            assert_eq!(Punt::from(u32::from(Punt::from(reason))), plain);
+            for vrf in [0, 1, 0x5a5a, VrfId::MAX] {
+                let punt = Punt { chosen: Some(vrf), ..plain };
+                assert_eq!(Punt::from(u32::from(punt)), punt);
+            }
             for (number, link) in [(0, 0), (1, 63), (MAX_LINES - 1, 1), (0x5_a5a5, 42)] {
                 for side in [Side::From, Side::To] {
-                    let punt = Punt { reason, line: Some(Line { number, link, side }) };
+                    let punt = Punt { line: Some(Line { number, link, side }), ..plain };
                     assert_eq!(Punt::from(u32::from(punt)), punt);
                 }
             }

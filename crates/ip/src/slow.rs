@@ -191,7 +191,8 @@ impl Call<'_, '_> {
             return Some(Origin::from_mac(MacAddr(*packet.packet().window(0))));
         }
         let interface = self.take_tags_off(packet)?;
-        Some(Origin::of(interface, self.control.routing.fib().ingress().vrf_of(interface)))
+        let vrf = self.control.routing.fib().ingress().vrf_of(interface);
+        Some(Origin { chosen: punt.chosen, ..Origin::of(interface, vrf) })
     }
 
     /// The interface that a packet came in by, whose tags are taken off: all of the slow path looks at frames without. `None` if the

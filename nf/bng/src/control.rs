@@ -179,7 +179,7 @@ impl Call<'_, '_> {
             return self.lose(line.number, packet, Exit::UnknownSubscriber);
         }
         *frame.window_mut(0) = addresses;
-        packet.set(self.kind, Punt { reason: why, line: Some(line) });
+        packet.set(self.kind, Punt::of_line(why, line));
         self.out.send(packet, Exit::Layer);
     }
 
@@ -250,7 +250,7 @@ impl Call<'_, '_> {
         let Some(mut packet) = self.fresh(frame.len()) else { return false };
         packet.bytes_mut().copy_from_slice(frame);
         let mut held = Held::fresh(packet, 0, self.out.now());
-        held.set(self.kind, Punt { reason: PuntReason::Originated, line: Some(to.line(Side::To)) });
+        held.set(self.kind, Punt::of_line(PuntReason::Originated, to.line(Side::To)));
         self.out.emit(held, Exit::Lines, reason);
         true
     }

@@ -4,6 +4,7 @@ mod account;
 mod account6;
 mod acl;
 mod acl_nft;
+mod acl_redirect;
 mod acl_sets;
 mod across;
 mod arp;

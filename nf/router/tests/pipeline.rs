@@ -4,6 +4,8 @@
 
 #[path = "account.rs"]
 mod account;
+#[path = "acl_redirect.rs"]
+mod acl_redirect;
 #[path = "across.rs"]
 mod across;
 #[path = "arp.rs"]

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 use weir_mem::{Domain, Published, arena};
+use weir_net::VrfId;
+use weir_packet::Key;
 use weir_table::classifier::{Classifier, Match};
 
 use super::key::{FOUR, SIX};
-use super::load::WantedAcls;
+use super::load::{Misled, WantedAcls};
 use super::police::Police;
 use super::rule::{Action, Rule};
 use super::sets::Sets;
@@ -16,6 +18,7 @@ use super::stage::{Acl, Own, Side};
 use super::tables::{Deed, List, Log, NO_LIST, Tables};
 use super::{MAX_LISTS, MAX_RULES};
 use crate::Interfaces;
+use crate::fast::scope::Chosen;
 use crate::tables::counters::Counters;
 use crate::tables::fib::Fib;
 use crate::tables::prefixes::Readers;
@@ -34,6 +37,8 @@ pub(super) struct Stated {
     /// Whether it was added at run time.
     pub(super) is_added: bool,
     police: Option<Arc<Police>>,
+    /// The number of the VRF that it redirects to.
+    redirect: Option<VrfId>,
 }
 
 /// A list, and what workers see of it.
@@ -52,6 +57,8 @@ pub(super) struct ListOf {
 pub(super) struct Book {
     pub(super) lists: BTreeMap<String, ListOf>,
     pub(super) sets: Sets,
+    /// Names of the VRFs, by number.
+    vrfs: Vec<String>,
     /// By the name of the interface, and of the VRF.
     inward: BTreeMap<String, String>,
     outward: BTreeMap<String, String>,
@@ -76,9 +83,10 @@ pub(crate) struct Acls {
 const MANY: usize = 32;
 
 impl Acls {
-    pub(crate) fn new(domain: &Domain) -> Acls {
+    /// No lists yet, of a router with these VRFs.
+    pub(crate) fn new(domain: &Domain, vrfs: &[String]) -> Acls {
         Acls {
-            book: Mutex::default(),
+            book: Mutex::new(Book { vrfs: vrfs.to_vec(), ..Book::default() }),
             tables: Arc::new(Published::new(domain, Box::default())),
             counters: Counters::new(MAX_RULES + MAX_LISTS),
             log: Arc::default(),
@@ -95,10 +103,29 @@ impl Acls {
     /// # Errors
     ///
     /// No memory.
-    pub(crate) fn stage(&self, side: Side, readers: &Arc<[Readers]>, fib: &Arc<Fib>) -> Result<Acl, arena::Error> {
-        let counters = self.counters.acquire()?;
-        let own = (side == Side::Own).then(|| Own::new(Arc::clone(readers)));
-        Ok(Acl::new((side, own), (Arc::clone(&self.tables), Arc::clone(fib)), (counters, Arc::clone(&self.log))))
+    pub(crate) fn stage(
+        &self,
+        (side, chosen): (Side, Option<Key<Chosen>>),
+        readers: &Arc<[Readers]>,
+        fib: &Arc<Fib>,
+    ) -> Result<Acl, arena::Error> {
+        let (counters, own) = (self.counters.acquire()?, Own::new(Arc::clone(readers)));
+        let tables = (Arc::clone(&self.tables), Arc::clone(fib));
+        Ok(Acl::new((side, own, chosen), tables, (counters, Arc::clone(&self.log))))
+    }
+
+    /// What rules that were added at run time have against what a configuration wants, in a router with these VRFs: they redirect to one
+    /// that it does not have, or their list would judge what is not looked up any more.
+    pub(crate) fn objections(&self, wanted: &WantedAcls, vrfs: &[String]) -> Vec<String> {
+        let book = self.book();
+        let added = |list: &ListOf| list.rules.iter().filter(|stated| stated.is_added).cloned().collect::<Vec<_>>();
+        let all = book.lists.iter().filter(|(name, _)| wanted.lists.contains_key(*name));
+        let all = all.flat_map(|(name, list)| added(list).into_iter().map(move |stated| (name, stated.rule)));
+        let wrong = all.filter_map(|(name, rule)| {
+            let wrong = Misled::of(&rule, vrfs, wanted.judges_the_end(name))?;
+            Some(format!("the rule \"{rule}\", which was added to {name} at run time, {}", wrong.problem))
+        });
+        wrong.collect()
     }
 
     /// Becomes what a checked configuration wants; rules that were added at run time stay, in front of others. Those that stay as they are
@@ -164,7 +191,9 @@ impl Acls {
     fn state(&self, book: &mut Book, rule: Rule, is_added: bool) -> Option<Stated> {
         let (place, before) = self.acquire(book)?;
         let police = rule.police.map(|rate| Arc::new(Police::new(rate)));
-        Some(Stated { rule, number: 0, place, before, matches: (0, 0), is_added, police })
+        let redirect = rule.redirect.as_ref().and_then(|vrf| (0..).zip(&book.vrfs).find(|(_, known)| *known == vrf));
+        let redirect = redirect.map(|(vrf, _)| vrf);
+        Some(Stated { rule, number: 0, place, before, matches: (0, 0), is_added, police, redirect })
     }
 
     /// Adds rules to a list in front of the one at a position.
@@ -185,6 +214,10 @@ impl Acls {
             return Err(format!("the rule names the set \"{set}\", which prefix_sets does not have"));
         }
         rule.check_with(&book.sets).map_err(|wrong| format!("the rule {}; {}", wrong.problem, wrong.remedy))?;
+        let mut attached = book.outward.values().chain(book.own.values());
+        if let Some(wrong) = Misled::of(&rule, &book.vrfs, attached.any(|list| list == name)) {
+            return Err(format!("the rule {}; {}", wrong.problem, wrong.remedy));
+        }
         let stated = self.state(book, rule, true).ok_or_else(no_room)?;
         if let Some(list) = book.lists.get_mut(name) {
             list.insert(position, stated, &book.sets);
@@ -324,7 +357,7 @@ impl ListOf {
         default: Action,
         (place, before): (u32, (u64, u64)),
     ) -> ListOf {
-        let deed = Deed { place, action: default, is_logged: false, set_dscp: None, police: None };
+        let deed = Deed { place, action: default, is_logged: false, set_dscp: None, police: None, redirect: None };
         let seen = List {
             name: name.into(),
             four: Arc::new(Classifier::new(&[])),
@@ -421,7 +454,7 @@ impl ListOf {
 }
 
 fn deed_of(stated: &Stated) -> Deed {
-    let Stated { rule, place, police, .. } = stated;
+    let Stated { rule, place, police, redirect, .. } = stated;
     let (action, is_logged, set_dscp) = (rule.action, rule.is_logged, rule.set_dscp);
-    Deed { place: *place, action, is_logged, set_dscp, police: police.clone() }
+    Deed { place: *place, action, is_logged, set_dscp, police: police.clone(), redirect: *redirect }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_net::VrfId;
 use weir_packet::{Batch, Packet};
 use weir_simd::Kernel;
 use weir_table::classifier::{BATCH, Keys};
@@ -22,6 +23,8 @@ const BETWEEN: u64 = 1_000_000;
 pub(super) struct Verdicts {
     pub(super) denied: u64,
     pub(super) policed: u64,
+    /// They go on, and are looked up in the VRF that [`Judge::chosen`] says.
+    pub(super) redirected: u64,
 }
 
 /// What one stage judges by.
@@ -34,6 +37,8 @@ pub(super) struct Judge {
     next: u64,
     four: Keys<FOUR>,
     six: Keys<SIX>,
+    /// The VRFs of packets that were redirected last, by slot.
+    pub(super) chosen: [VrfId; BATCH],
 }
 
 /// The packets of one family: which they are, and how long.
@@ -58,7 +63,8 @@ impl Chosen {
 
 impl Judge {
     pub(super) fn new(kernel: Kernel, side: Side, counters: Arc<WorkerCounters>, log: Arc<Log>) -> Judge {
-        Judge { kernel, counters, log, side, next: 0, four: Keys::default(), six: Keys::default() }
+        let (four, six) = (Keys::default(), Keys::default());
+        Judge { kernel, counters, log, side, next: 0, four, six, chosen: [0; BATCH] }
     }
 
     /// Judges the packets in a mask by a list. What is not IP goes on.
@@ -148,6 +154,9 @@ impl Judge {
             verdicts.denied |= bit;
         } else if deed.police.as_ref().is_some_and(|police| !police.admits(now, bytes)) {
             verdicts.policed |= bit;
+        } else if let Some(vrf) = deed.redirect {
+            verdicts.redirected |= bit;
+            self.chosen[bit.trailing_zeros() as usize % BATCH] = vrf;
         }
     }
 }

@@ -28,13 +28,46 @@ impl WantedAcls {
     pub(crate) fn sides(&self) -> [bool; 3] {
         [!self.inward.is_empty() || !self.of_vrfs.is_empty(), !self.own.is_empty(), !self.outward.is_empty()]
     }
+
+    /// Whether a list judges what is not looked up any more: what leaves, or is for the router itself.
+    pub(super) fn judges_the_end(&self, list: &str) -> bool {
+        self.outward.values().chain(self.own.values()).any(|attached| attached == list)
+    }
+}
+
+/// What is wrong with where a rule redirects packets.
+pub(super) struct Misled {
+    kind: ErrorKind,
+    pub(super) problem: String,
+    allowed: String,
+    pub(super) remedy: String,
+}
+
+impl Misled {
+    /// What is wrong with a rule in a router with these VRFs, in a list that `judges_the_end` of packets' way: what leaves, or is for the
+    /// router itself.
+    pub(super) fn of(rule: &Rule, vrfs: &[String], judges_the_end: bool) -> Option<Misled> {
+        let vrf = rule.redirect.as_ref()?;
+        if !vrfs.contains(vrf) {
+            let problem = format!("redirects to \"{vrf}\", and there is no such VRF");
+            let allowed = format!("one of {}", vrfs.iter().take(16).map(String::as_str).collect::<Vec<_>>().join(", "));
+            let remedy = format!("write {allowed}, or declare it in vrfs");
+            return Some(Misled { kind: ErrorKind::Dangling, problem, allowed, remedy });
+        }
+        judges_the_end.then(|| Misled {
+            kind: ErrorKind::Conflict,
+            problem: "redirects, and its list judges what leaves or is for the router itself".to_owned(),
+            allowed: "redirect in lists of acl_in and acl_vrf".to_owned(),
+            remedy: "give acl_out and acl_own a list without redirect".to_owned(),
+        })
+    }
 }
 
 /// What a configuration wants, where there are these interfaces and VRFs. What is wrong goes to `errors`.
 pub(crate) fn load(
     (element, env): (&Element, &Env<'_>),
     settings: AclSettings<'_>,
-    (interfaces, vrfs): (&[&str], &[String]),
+    (interfaces, all_vrfs): (&[&str], &[String]),
     errors: &mut Errors,
 ) -> WantedAcls {
     let root = element.path();
@@ -62,7 +95,7 @@ pub(crate) fn load(
             errors.push(element.error(ErrorKind::Limit, &root.field("acls"), problem));
         }
     }
-    let vrfs: Vec<&str> = vrfs.iter().map(String::as_str).collect();
+    let vrfs: Vec<&str> = all_vrfs.iter().map(String::as_str).collect();
     for (key, attached, known, what) in [
         ("acl_in", settings.acl_in, interfaces, "interface"),
         ("acl_out", settings.acl_out, interfaces, "interface"),
@@ -86,13 +119,30 @@ pub(crate) fn load(
             }
         }
     }
-    WantedAcls {
+    let wanted = WantedAcls {
         lists,
         sets,
         inward: settings.acl_in.clone(),
         outward: settings.acl_out.clone(),
         of_vrfs: settings.acl_vrf.clone(),
         own: settings.acl_own.clone(),
+    };
+    check_redirects(element, &wanted, all_vrfs, errors);
+    wanted
+}
+
+/// Whether rules redirect packets to VRFs that there are, before these are looked up.
+fn check_redirects(element: &Element, wanted: &WantedAcls, vrfs: &[String], errors: &mut Errors) {
+    let root = element.path();
+    let path = root.field("acls");
+    for (name, (rules, _)) in &wanted.lists {
+        for rule in rules {
+            if let Some(wrong) = Misled::of(rule, vrfs, wanted.judges_the_end(name)) {
+                let problem = format!("the rule \"{rule}\" {}", wrong.problem);
+                let error = element.error(wrong.kind, &path.entry(name), problem);
+                errors.push(error.allowed(wrong.allowed).remedy(wrong.remedy));
+            }
+        }
     }
 }
 

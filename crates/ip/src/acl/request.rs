@@ -28,8 +28,8 @@ const RULE: Argument = Argument {
     keyword: Some("rule"),
     required: true,
     many: true,
-    help: "The rule: permit or deny, then any of protocol, from, to, from-port, to-port, flags, fragment, dscp, icmp, police, set-dscp, each \
-           with its value, and log",
+    help: "The rule: permit or deny, then any of protocol, from, to, from-port, to-port, flags, fragment, dscp, icmp, police, set-dscp, \
+           redirect, each with its value, and log",
 };
 
 /// The rules of a list, as a file has them.

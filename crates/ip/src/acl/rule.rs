@@ -74,14 +74,31 @@ pub struct Rule {
     pub(crate) police: Option<u64>,
     /// The DSCP that its packets get.
     pub(crate) set_dscp: Option<u8>,
+    /// The VRF in which it is looked up where they go.
+    pub(crate) redirect: Option<String>,
 }
 
 /// Matches that a rule may come to: each pair of its prefixes with each pair of its ports.
 pub(super) const MOST_MATCHES: usize = 4096;
 
 /// The words of a rule that something follows.
-const WORDS: &[&str] =
-    &["protocol", "from", "to", "from-port", "to-port", "flags", "fragment", "dscp", "icmp", "police", "set-dscp"];
+const WORDS: &[&str] = &[
+    "protocol",
+    "from",
+    "to",
+    "from-port",
+    "to-port",
+    "flags",
+    "fragment",
+    "dscp",
+    "icmp",
+    "police",
+    "set-dscp",
+    REDIRECT,
+];
+
+/// The word that two follow: `vrf`, and a name.
+const REDIRECT: &str = "redirect";
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -116,7 +133,10 @@ impl Scalar for Rule {
                 return Err(Malformed::because(format!("has the word {word}")).remedy(format!("use {known} or log")));
             }
             let value = words.next().ok_or_else(|| Malformed::because(format!("has nothing behind {word}")))?;
-            rule.read(word, value)?;
+            match word {
+                REDIRECT => rule.redirect = Some(vrf(value, words.next())?),
+                _ => rule.read(word, value)?,
+            }
         }
         rule.check()?;
         rule.text = text.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
@@ -148,6 +168,7 @@ impl Rule {
             is_logged: false,
             police: None,
             set_dscp: None,
+            redirect: None,
         }
     }
 
@@ -187,8 +208,10 @@ impl Rule {
             let problem = "is for fragments that are not the first, which have no ports, flags or ICMP types";
             return wrong(problem, "leave one of both out");
         }
-        if self.action == Action::Deny && (self.police.is_some() || self.set_dscp.is_some()) {
-            return wrong("denies, and says what becomes of packets that go on", "leave police and set-dscp out");
+        let says_more = self.police.is_some() || self.set_dscp.is_some() || self.redirect.is_some();
+        if self.action == Action::Deny && says_more {
+            let problem = "denies, and says what becomes of packets that go on";
+            return wrong(problem, "leave police, set-dscp and redirect out");
         }
         self.check_with(&Sets::default())
     }
@@ -323,6 +346,18 @@ fn ends(text: &str) -> Result<Ends, Malformed> {
 
 fn malformed<T>(what: &str, text: &str, remedy: impl Into<String>) -> Result<T, Malformed> {
     Err(Malformed::because(format!("has the {what} {text}")).remedy(remedy))
+}
+
+/// The VRF that packets are redirected to: the words behind `redirect`.
+fn vrf(kind: &str, name: Option<&str>) -> Result<String, Malformed> {
+    match (kind, name) {
+        ("vrf", Some(name)) if (NAME.matches)(name) => Ok(name.to_owned()),
+        _ => {
+            let remedy =
+                "write redirect vrf and the name of one; its routes lead to next hops, interfaces and functions";
+            Err(Malformed::because("redirects to no VRF").remedy(remedy))
+        }
+    }
 }
 
 fn protocol(text: &str) -> Result<u8, Malformed> {

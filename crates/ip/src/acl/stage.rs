@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use weir_mem::Published;
-use weir_packet::{Batch, LaneId};
+use weir_net::VrfId;
+use weir_packet::{Batch, Key, LaneId, Slots};
 use weir_simd::Kernel;
 use weir_stage::{Declaration, Out, Stage};
 
@@ -12,6 +13,7 @@ use super::judge::{Judge, Verdicts};
 use super::tables::{Log, Tables, list_of};
 use crate::fast::by_interface::ByInterface;
 use crate::fast::ends::{End, Ends};
+use crate::fast::scope::Chosen;
 use crate::tables::counters::WorkerCounters;
 use crate::tables::fib::{Action, Fib};
 use crate::tables::prefixes::Readers;
@@ -40,6 +42,8 @@ pub(crate) enum Side {
 }
 
 /// Finds out what is for the router itself: for its addresses, for groups of stations that may include it, or for one of the link.
+///
+/// Of what comes in, that is what no list redirects, as Linux asks the table `local` before all others.
 pub(super) struct Own {
     /// By number of the VRF.
     readers: Arc<[Readers]>,
@@ -51,19 +55,43 @@ impl Own {
         Own { readers, destinations: Ends::new(End::Destination) }
     }
 
-    /// Those of some packets of a VRF that are for the router.
-    fn among(&mut self, batch: &Batch, of: u64, packets: &ByInterface, (fib, vrf): (&Fib, u16)) -> u64 {
+    /// Those of some packets of a VRF that are for the router, by which of these actions says so.
+    fn among(
+        &mut self,
+        (batch, of): (&Batch, u64),
+        packets: &ByInterface,
+        (fib, vrf): (&Fib, VrfId),
+        actions: &[Action],
+    ) -> u64 {
         let Some(readers) = self.readers.get(usize::from(vrf)) else { return 0 };
         let known = self.destinations.look_up(batch, of, &packets.l3, readers);
-        let is_own = |answer| fib.adjacency(fib.place(answer, || 0)).action() == Action::Receive;
+        let is_own = |answer| actions.contains(&fib.adjacency(fib.place(answer, || 0)).action());
         known.of_link | known.those(&self.destinations.answers, is_own)
+    }
+
+    /// The same of packets of which each is looked up in the VRF that a list chose, or else in this one.
+    fn among_chosen(
+        &mut self,
+        (batch, of): (&Batch, u64),
+        packets: &ByInterface,
+        (fib, vrf): (&Fib, VrfId),
+        chosen: Option<Key<Chosen>>,
+    ) -> u64 {
+        let (mut left, mut own) = (of, 0);
+        while left != 0 {
+            let (alike, chosen) = chosen.map_or((left, Chosen(None)), |key| Chosen::like_the_first(batch, left, key));
+            own |= self.among((batch, alike), packets, (fib, chosen.or(vrf)), &[Action::Receive]);
+            left &= !alike;
+        }
+        own
     }
 }
 
 /// Judges packets by the lists of their interfaces.
 pub(crate) struct Acl {
     side: Side,
-    own: Option<Own>,
+    own: Own,
+    chosen: Option<Key<Chosen>>,
     tables: Arc<Published<Tables>>,
     fib: Arc<Fib>,
     judge: Judge,
@@ -72,28 +100,31 @@ pub(crate) struct Acl {
 
 impl Acl {
     pub(super) fn new(
-        (side, own): (Side, Option<Own>),
+        (side, own, chosen): (Side, Own, Option<Key<Chosen>>),
         (tables, fib): (Arc<Published<Tables>>, Arc<Fib>),
         (counters, log): (Arc<WorkerCounters>, Arc<Log>),
     ) -> Acl {
         let judge = Judge::new(Kernel::detect(), side, counters, log);
-        Acl { side, own, tables, fib, judge, packets: ByInterface::default() }
+        Acl { side, own, chosen, tables, fib, judge, packets: ByInterface::default() }
     }
 }
 
 impl Stage for Acl {
     fn declare(&self) -> Declaration {
-        declaration(self.side)
+        declaration(self.side, self.chosen)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let Acl { side, own, tables, fib, judge, packets } = self;
+        let Acl { side, own, chosen, tables, fib, judge, packets } = self;
         let tables = tables.load(out.reader());
         let (lists, port) = match side {
             Side::In => (&tables.inward, None),
             Side::Own => (&tables.own, None),
             Side::Out(port) => (&tables.outward, Some(*port)),
         };
+        if let (Side::In, Some(key)) = (*side, *chosen) {
+            batch.lanes.numbers_mut(key).fill(Chosen(None).into());
+        }
         if lists.is_empty() {
             return;
         }
@@ -103,19 +134,31 @@ impl Stage for Acl {
             let (alike, interface) = packets.like_the_first(left);
             left &= !alike;
             let Some(list) = tables.lists.get(usize::from(list_of(lists, interface))) else { continue };
-            let judged = match own {
-                Some(own) => own.among(batch, alike, packets, (fib, fib.ingress().vrf_of(interface))),
-                None => alike,
+            let of = (&**fib, fib.ingress().vrf_of(interface));
+            let judged = match side {
+                Side::Own => own.among_chosen((batch, alike), packets, of, *chosen),
+                Side::In | Side::Out(_) => alike,
             };
-            let Verdicts { denied, policed } = judge.judge(list, batch, judged, packets, now);
+            let Verdicts { denied, policed, redirected } = judge.judge(list, batch, judged, packets, now);
             out.answer_all(denied, Exit::Denied);
             out.answer_all(policed, Exit::Policed);
+            if let (true, Side::In, Some(key)) = (redirected != 0, *side, *chosen) {
+                let kept = own.among((batch, redirected), packets, of, &[Action::Receive, Action::Broadcast]);
+                for slot in Slots(redirected & !kept) {
+                    batch.lanes.set(key, slot, Chosen(Some(judge.chosen[slot.index()])));
+                }
+            }
         }
     }
 }
 
 /// What [`Acl`] declares.
-pub(crate) fn declaration(side: Side) -> Declaration {
+pub(crate) fn declaration(side: Side, chosen: Option<Key<Chosen>>) -> Declaration {
     let declaration = Declaration::of::<Exit>();
-    if matches!(side, Side::Out(_)) { declaration } else { declaration.reads(&[LaneId::Port]) }
+    let chosen: Vec<LaneId> = chosen.into_iter().map(LaneId::from).collect();
+    match side {
+        Side::In => declaration.reads(&[LaneId::Port]).writes(&chosen),
+        Side::Own => declaration.reads(&[LaneId::Port]).reads(&chosen),
+        Side::Out(_) => declaration,
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use weir_net::VrfId;
 use weir_table::classifier::{Classifier, NONE};
 
 use super::Side;
@@ -19,13 +20,16 @@ pub(super) struct Deed {
     pub(super) is_logged: bool,
     pub(super) set_dscp: Option<u8>,
     pub(super) police: Option<Arc<Police>>,
+    /// The VRF in which it is looked up where its packets go.
+    pub(super) redirect: Option<VrfId>,
 }
 
 impl Deed {
     /// Whether its packets simply go on.
     #[inline(always)]
     pub(super) fn is_plain(&self) -> bool {
-        self.action == Action::Permit && !self.is_logged && self.set_dscp.is_none() && self.police.is_none()
+        let more = self.is_logged || self.set_dscp.is_some() || self.police.is_some() || self.redirect.is_some();
+        self.action == Action::Permit && !more
     }
 }
 

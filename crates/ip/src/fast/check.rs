@@ -13,7 +13,8 @@ use crate::fast::inlet::InletKeys;
 use crate::fast::lookups::Lookups;
 use crate::fast::punt::{PuntPolicer, PuntReason, Punts};
 use crate::fast::received::{Entered, Received};
-use crate::fast::scope::Known;
+use crate::fast::scope::{Chosen, Known};
+use crate::lines::Punt;
 
 with_reasons! { ways_of_checks {
     /// Ways out of [`Check`].
@@ -81,6 +82,18 @@ pub(crate) struct Keys {
     pub(crate) known: Option<Key<Known>>,
     /// What the function is told of it; there is nothing where no route leads into a function.
     pub(crate) inlet: Option<InletKeys>,
+    /// The VRF that a list chose for it, which is read only; there is none where no list judges what comes in.
+    pub(crate) chosen: Option<Key<Chosen>>,
+}
+
+impl Keys {
+    /// Tells the slow path of the VRF that a list chose, behind the reason.
+    pub(crate) fn tell_chosen(self, lanes: &mut Lanes, slot: Slot) {
+        if let vrf @ Some(_) = Chosen::of(lanes, slot, self.chosen).0 {
+            let reason = lanes.get(self.kind, slot);
+            lanes.numbers_mut(self.kind)[slot.index()] = Punt { chosen: vrf, ..Punt::from(reason) }.into();
+        }
+    }
 }
 
 /// Checks packets, so that others need only look up where they go.
@@ -107,7 +120,10 @@ impl<T: Lookup4> Check<T> {
     /// The mask of packets that are forwarded without a second look; it is noted where their network headers begin, and what else is known.
     fn check(&mut self, batch: &mut Batch) -> u64 {
         let (examiner, ingress) = (&mut self.examiner, self.lookups.fib.ingress());
-        let entered = self.received.enter(batch, ingress, &mut examiner.vrfs);
+        let mut entered = self.received.enter(batch, ingress, &mut examiner.vrfs);
+        if Chosen::is_any(batch, self.keys.chosen) {
+            entered.scope = examiner.vrfs.choose(batch, entered.scope, self.keys.chosen);
+        }
         let good = match entered.is_tagged {
             true => examiner.check::<true>(batch, &entered, ingress, |_| {}, |_| {}),
             false => examiner.check::<false>(batch, &entered, ingress, |_| {}, |_| {}),
@@ -135,7 +151,8 @@ impl<T: Lookup4> Check<T> {
         let mut batch_policer = self.policer.batch(out.now());
         let (lookups, keys) = (&self.lookups, self.keys);
         batch.each_in(mask, |slot, packet, lanes| {
-            let exit = match find_out(lookups, packet, lanes.port[slot]) {
+            let chosen = Chosen::of(lanes, slot, keys.chosen);
+            let exit = match find_out(lookups, packet, (lanes.port[slot], chosen)) {
                 Ok((l3, known)) => {
                     note(lanes, slot, keys, l3, known);
                     Exit::Out
@@ -143,6 +160,7 @@ impl<T: Lookup4> Check<T> {
                 Err(exit) => exit,
             };
             batch_policer.answer(exit, slot, lanes, keys.kind, out);
+            keys.tell_chosen(lanes, slot);
         });
     }
 }
@@ -157,10 +175,14 @@ fn note(lanes: &mut Lanes, slot: Slot, keys: Keys, l3: usize, known: Known) {
 
 /// Where the network header of a packet begins that came in by `port` and may go on, and what the next worker is told of it; else what
 /// becomes of it.
-fn find_out<T: Lookup4>(lookups: &Lookups<T>, packet: &Packet, port: u16) -> Result<(usize, Known), Exit> {
+fn find_out<T: Lookup4>(
+    lookups: &Lookups<T>,
+    packet: &Packet,
+    (port, chosen): (u16, Chosen),
+) -> Result<(usize, Known), Exit> {
     let ingress = lookups.fib.ingress();
     let frame = Frame::of(packet, port, ingress)?;
-    let vrf = ingress.vrf_of(frame.interface);
+    let vrf = chosen.or(ingress.vrf_of(frame.interface));
     match classify(packet, frame) {
         Ok(family) => Ok((frame.l3, Known { vrf, family })),
         Err(finding) => Err(lookups.settle(finding, vrf, packet, frame).into()),
@@ -170,6 +192,8 @@ fn find_out<T: Lookup4>(lookups: &Lookups<T>, packet: &Packet, port: u16) -> Res
 /// What [`Check`] declares.
 pub(crate) fn declaration(keys: Keys) -> Declaration {
     let declaration = Declaration::of::<Exit>().reads(&[LaneId::Port]).writes(&[LaneId::L3, keys.kind.into()]);
+    let declaration =
+        keys.chosen.iter().fold(declaration, |declaration, chosen| declaration.reads(&[(*chosen).into()]));
     match keys.known {
         Some(known) => declaration.writes(&[known.into()]),
         None => declaration,

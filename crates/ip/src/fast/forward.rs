@@ -29,7 +29,7 @@ use crate::fast::path::Path;
 use crate::fast::punt::{PuntPolicer, PuntReason, Punts};
 use crate::fast::received::Received;
 use crate::fast::rewrite::trim;
-use crate::fast::scope::{Known, Scope};
+use crate::fast::scope::{Chosen, Known, Scope};
 use crate::tables::counters::WorkerCounters;
 use crate::tables::fib::Action;
 
@@ -152,7 +152,7 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
     #[inline(never)]
     fn sort_out(&mut self, batch: &mut Batch, mask: u64, (good, scope): (Good, Scope), out: &mut Out<'_>) {
         let mut batch_policer = self.policer.batch(out.now());
-        let (shared, vrfs, key, inlet_keys) = (&self.shared, &self.examiner.vrfs, self.keys.kind, self.keys.inlet);
+        let (shared, vrfs, keys) = (&self.shared, &self.examiner.vrfs, self.keys);
         batch.each_in(mask, |slot, packet, lanes| {
             let known = |family| Known { vrf: vrfs.of(slot, scope), family };
             // What is good has its network header where the lane says, be it tagged or not.
@@ -160,17 +160,23 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
             let answer = match slot.bit() {
                 bit if good.four & bit != 0 => shared.forward_otherwise(packet, l3, known(Family::Four)),
                 bit if good.six & bit != 0 => shared.forward_otherwise(packet, l3, known(Family::Six)),
-                _ => shared.find_out(packet, lanes.port[slot], &mut lanes.l3[slot]),
+                _ => {
+                    let chosen = Chosen::of(lanes, slot, keys.chosen);
+                    shared.find_out(packet, (lanes.port[slot], chosen), &mut lanes.l3[slot])
+                }
             };
             match answer {
                 Ok(Onto::Port(port)) => out.answer_indexed(slot, port),
                 Ok(Onto::Function(inlet)) => {
-                    if let Some(keys) = inlet_keys {
+                    if let Some(keys) = keys.inlet {
                         keys.note(lanes, slot, inlet);
                     }
                     out.answer(slot, Exit::Function);
                 }
-                Err(exit) => batch_policer.answer(exit, slot, lanes, key, out),
+                Err(exit) => {
+                    batch_policer.answer(exit, slot, lanes, keys.kind, out);
+                    keys.tell_chosen(lanes, slot);
+                }
             }
         });
     }
@@ -186,7 +192,8 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
             return u32::from(tags) | known == 0;
         }
         let ingress = self.shared.lookups.fib.ingress();
-        !(self.examiner.expects_six || ingress.has_vrfs() || may_be_tagged(port, ingress))
+        let is_special = self.examiner.expects_six || ingress.has_vrfs() || may_be_tagged(port, ingress);
+        !(is_special || Chosen::is_any(batch, self.keys.chosen))
     }
 }
 
@@ -249,11 +256,11 @@ impl<T: Lookup4> Shared<T> {
         path.forward_of(family, packet, l3, place).map(Onto::Port).ok_or(why_not)
     }
 
-    /// What becomes of a packet that came in by `port`, of which it is to be found out.
-    fn find_out(&self, packet: &mut Packet, port: u16, lanes_l3: &mut u8) -> Result<Onto, Exit> {
+    /// What becomes of a packet that came in by `port`, of which it is to be found out; a list may have chosen its VRF.
+    fn find_out(&self, packet: &mut Packet, (port, chosen): (u16, Chosen), lanes_l3: &mut u8) -> Result<Onto, Exit> {
         let ingress = self.lookups.fib.ingress();
         let frame = Frame::of(packet, port, ingress)?;
-        let vrf = ingress.vrf_of(frame.interface);
+        let vrf = chosen.or(ingress.vrf_of(frame.interface));
         *lanes_l3 = frame.l3 as u8;
         match classify(packet, frame) {
             Ok(family) => self.forward_otherwise(packet, frame.l3, Known { vrf, family }),
@@ -269,6 +276,8 @@ impl<T: Lookup4> Shared<T> {
 pub(crate) fn declaration(parted: bool, ports: usize, (keys, is_counted): (Keys, bool)) -> Declaration {
     let declaration = Declaration::of::<Exit>().indexed("port", ports).reads(&[LaneId::Port]);
     let declaration = keys.known.iter().fold(declaration, |declaration, known| declaration.reads(&[(*known).into()]));
+    let declaration =
+        keys.chosen.iter().fold(declaration, |declaration, chosen| declaration.reads(&[(*chosen).into()]));
     let declaration = keys.inlet.iter().fold(declaration, |declaration, inlet| declaration.writes(&inlet.lanes()));
     match parted {
         // Who counts knows where network headers begin.

@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
-use weir_packet::{Batch, Held, Key, Packet, Slot};
+use weir_packet::{Batch, Held, Key, LaneId, Packet, Slot};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::ethernet;
 
 use crate::fast::classify::{Family, is_discovery};
 use crate::fast::lookups::{lookup, place};
 use crate::fast::punt::PuntReason;
+use crate::fast::scope::Chosen;
 use crate::tables::fib::Fib;
 use crate::tables::prefixes::Readers;
 
@@ -39,12 +40,17 @@ pub(crate) struct Hairpin {
     /// What flows are hashed with.
     seed: u64,
     kind: Key<PuntReason>,
+    chosen: Option<Key<Chosen>>,
     next: u64,
 }
 
 impl Hairpin {
-    pub(crate) fn new(readers: Arc<[Readers]>, fib: Arc<Fib>, seed: u64, kind: Key<PuntReason>) -> Hairpin {
-        Hairpin { readers, fib, seed, kind, next: 0 }
+    pub(crate) fn new(
+        (readers, fib): (Arc<[Readers]>, Arc<Fib>),
+        seed: u64,
+        (kind, chosen): (Key<PuntReason>, Option<Key<Chosen>>),
+    ) -> Hairpin {
+        Hairpin { readers, fib, seed, kind, chosen, next: 0 }
     }
 
     /// Whether a packet, which came in by `port`, is going to leave by the interface that it came in by.
@@ -68,6 +74,10 @@ impl Hairpin {
     }
 
     fn look_at(&self, batch: &Batch, slot: Slot, out: &mut Out<'_>) {
+        if Chosen::of(&batch.lanes, slot, self.chosen).0.is_some() {
+            // A rule, not the destination alone, leads it: its source would take the advice for all that goes there.
+            return;
+        }
         let Some(packet) = batch.get(slot).filter(|packet| self.turns_round(packet, batch.lanes.port[slot])) else {
             return;
         };
@@ -80,13 +90,14 @@ impl Hairpin {
 }
 
 /// What [`Hairpin`] declares.
-pub(crate) fn declaration() -> Declaration {
-    Declaration::of::<Exit>().reads(&[weir_packet::LaneId::Port])
+pub(crate) fn declaration(chosen: Option<Key<Chosen>>) -> Declaration {
+    let declaration = Declaration::of::<Exit>().reads(&[LaneId::Port]);
+    chosen.map_or(declaration.clone(), |chosen| declaration.reads(&[chosen.into()]))
 }
 
 impl Stage for Hairpin {
     fn declare(&self) -> Declaration {
-        declaration()
+        declaration(self.chosen)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

@@ -1,6 +1,7 @@
 //! Of which VRFs packets are.
 
-use weir_packet::{Batch, Slot, Slots};
+use weir_net::VrfId;
+use weir_packet::{Batch, Key, Lanes, Slot, Slots};
 use weir_simd::frame_check::BATCH;
 
 use crate::Ingress;
@@ -42,6 +43,15 @@ impl Vrfs {
         self.scope(batch.live())
     }
 
+    /// Notes the VRFs that lists chose for the packets of a batch, which are of this scope otherwise.
+    #[inline(never)]
+    pub(crate) fn choose(&mut self, batch: &Batch, scope: Scope, key: Option<Key<Chosen>>) -> Scope {
+        for slot in batch.slots() {
+            self.0[slot.index()] = Chosen::of(&batch.lanes, slot, key).or(self.of(slot, scope));
+        }
+        self.scope(batch.live())
+    }
+
     /// The scope of the packets in a mask.
     pub(crate) fn scope(&self, of: u64) -> Scope {
         let first = self.0[of.trailing_zeros() as usize % BATCH];
@@ -56,6 +66,48 @@ impl Vrfs {
         let first = self.0[of.trailing_zeros() as usize % BATCH];
         let alike = Slots(of).filter(|slot| self.0[slot.index()] == first).fold(0, |alike, slot| alike | slot.bit());
         (alike, first)
+    }
+}
+
+/// The VRF that an access list chose for a packet to be looked up in, if any: the content of a claimed lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chosen(pub(crate) Option<VrfId>);
+
+impl From<u32> for Chosen {
+    fn from(word: u32) -> Chosen {
+        Chosen(word.checked_sub(1).map(|vrf| vrf as VrfId))
+    }
+}
+
+impl From<Chosen> for u32 {
+    fn from(chosen: Chosen) -> u32 {
+        chosen.0.map_or(0, |vrf| u32::from(vrf) + 1)
+    }
+}
+
+impl Chosen {
+    /// The VRF in which a packet is looked up that came in by an interface of this one.
+    pub(crate) fn or(self, vrf: VrfId) -> VrfId {
+        self.0.unwrap_or(vrf)
+    }
+
+    /// What was chosen for a packet; nothing where there is no lane.
+    pub(crate) fn of(lanes: &Lanes, slot: Slot, key: Option<Key<Chosen>>) -> Chosen {
+        key.map_or(Chosen(None), |key| lanes.get(key, slot))
+    }
+
+    /// Whether anything was chosen for any packet of a batch.
+    #[inline(always)]
+    pub(crate) fn is_any(batch: &Batch, key: Option<Key<Chosen>>) -> bool {
+        // As whole vectors; what slots without packets have was cleared with the others.
+        key.is_some_and(|key| batch.lanes.numbers(key).iter().fold(0, |any, word| any | word) != 0)
+    }
+
+    /// The packets in a mask for which was chosen what was for the first one, and that.
+    pub(crate) fn like_the_first(batch: &Batch, of: u64, key: Key<Chosen>) -> (u64, Chosen) {
+        let first: Chosen = batch.lanes.get(key, Slot::new(of.trailing_zeros() as usize));
+        let alike = Slots(of).filter(|slot| batch.lanes.get(key, *slot) == first);
+        (alike.fold(0, |alike, slot| alike | slot.bit()), first)
     }
 }
 
@@ -91,6 +143,14 @@ mod tests {
             }
         }
         assert_eq!(Known::from(0), Known { vrf: 0, family: Family::Four });
+    }
+
+    #[test]
+    fn what_was_chosen_survives_its_lane() {
+        for vrf in [None, Some(0), Some(1), Some(u16::MAX)] {
+            assert_eq!(Chosen::from(u32::from(Chosen(vrf))), Chosen(vrf));
+        }
+        assert_eq!((Chosen::from(0), Chosen(None).or(7), Chosen(Some(3)).or(7)), (Chosen(None), 7, 3));
     }
 
     #[test]

@@ -131,6 +131,7 @@ impl Description for Described {
     }
 
     fn instantiate(self, ground: &Ground<'_>, old: Option<&Running>) -> Result<Running, Vec<ConfigError>> {
+        old.map_or(Ok(()), |old| self.check_added(old))?;
         let running = self.build(ground)?;
         if let Some(old) = old {
             shared::adopt(&running.shared, &old.shared, ground.now);
@@ -153,6 +154,7 @@ impl Description for Described {
     }
 
     fn change(self, running: &Running, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
+        self.check_added(running)?;
         let (running, wanted, acls, urpf, flows) = (running.clone(), self.wanted, self.acls, self.urpf, self.flows);
         Ok(Box::new(move |now| {
             shared::reconcile(&running.shared, wanted, now);
@@ -165,6 +167,18 @@ impl Description for Described {
 }
 
 impl Described {
+    /// Whether rules that were added at run time still fit.
+    fn check_added(&self, running: &Running) -> Result<(), Vec<ConfigError>> {
+        let (mut errors, root) = (Errors::new(), self.element.path());
+        for problem in running.acls.objections(&self.acls, &self.vrfs) {
+            let error = self.element.error(ErrorKind::Conflict, &root.field("acls"), problem);
+            errors.push(
+                error.remedy("delete it (weir acl del), or leave its VRF, and where its list is attached, as they are"),
+            );
+        }
+        errors.into_result(())
+    }
+
     fn build(self, ground: &Ground<'_>) -> Result<Running, Vec<ConfigError>> {
         let Described { element, shape, vrfs, hosts, wanted, indices, .. } = self;
         let (wanted_acls, wanted_urpf, wanted_flows) = (self.acls, self.urpf, self.flows);
@@ -186,6 +200,7 @@ impl Described {
         let routing = Routing::new(rib, tables);
         let neighbors = limits.neighbors as usize;
         let neighbors = neighbor::Limits { per_port: neighbors, total: neighbors, ..neighbor::Limits::default() };
+        let vrf_names = vrfs.clone();
         let mut control = Control::new(
             interfaces,
             Arc::clone(&received),
@@ -209,7 +224,7 @@ impl Described {
             return Err(errors);
         }
         let shared = Arc::new(shared::Shared::new(control));
-        let acls = Arc::new(Acls::new(ground.domain));
+        let acls = Arc::new(Acls::new(ground.domain, &vrf_names));
         acls.reconcile(&wanted_acls);
         let urpf = Arc::new(ReversePaths::new(ground.domain));
         urpf.reconcile(&wanted_urpf);

@@ -67,9 +67,11 @@ impl Call<'_, '_> {
         match (header.source, header.destination) {
             (IpAddr::V4(back), IpAddr::V4(asked)) => {
                 let problem = trouble.four()?;
-                let addresses = self.control.four.addresses(about.origin.vrf);
-                let lines = &self.control.lines;
-                let is_broadcast = |address| addresses.is_broadcast(address) || lines.is_broadcast(address);
+                // Its source is of the one, its destination of the other.
+                let (four, lines) = (&self.control.four, &self.control.lines);
+                let ends = [about.origin.vrf, about.origin.looked_up_in()].map(|vrf| four.addresses(vrf));
+                let is_broadcast =
+                    |address| ends.iter().any(|own| own.is_broadcast(address)) || lines.is_broadcast(address);
                 icmp::may_report(quote, link_group, is_broadcast).ok()?;
                 let source = self.source_to_four(about.origin, back, asked)?;
                 let (kind, reason) = ErrorKind::of(problem);

@@ -90,14 +90,14 @@ fn look_at(fragment: &Parcel) -> Fragment {
     if !fragment.is_six() {
         let piece = Piece::of(fragment.ip());
         return piece.map_or(Fragment::Bad(None), |(whole, piece)| {
-            Fragment::Piece(Original::Four(origin.vrf, line, whole), piece)
+            Fragment::Piece(Original::Four(origin.looked_up_in(), line, whole), piece)
         });
     }
     match part_of(fragment.ip()) {
         Ok(Part::Piece(whole, piece)) if is_of_a_link(fragment) => {
             Fragment::Piece(Original::OnLink(origin.interface, whole), piece)
         }
-        Ok(Part::Piece(whole, piece)) => Fragment::Piece(Original::Six(origin.vrf, line, whole), piece),
+        Ok(Part::Piece(whole, piece)) => Fragment::Piece(Original::Six(origin.looked_up_in(), line, whole), piece),
         Ok(Part::Atomic) => Fragment::Atomic,
         Err(bad) => Fragment::Bad(bad.problem().map(Trouble::Six)),
     }

@@ -21,9 +21,11 @@ use crate::host::{ASKED, Asked};
 const AT_ONCE: usize = 256;
 
 impl Call<'_, '_> {
-    /// Whether Linux speaks for the VRF that a packet came in by. Of what comes by lines it sees nothing: they are the function's.
+    /// Whether Linux speaks for the VRF that a packet came in by. Of what comes by lines it sees nothing: they are the function's. Nor of what
+    /// was redirected: it has no interface in the VRF that it came in by for addresses of another.
     pub(super) fn has_host(&self, origin: Origin) -> bool {
-        !origin.is_own && origin.line.is_none() && self.control.hosts.frames(origin.vrf).is_some()
+        let is_plain = !origin.is_own && origin.line.is_none() && origin.chosen.is_none();
+        is_plain && self.control.hosts.frames(origin.vrf).is_some()
     }
 
     /// Hands a packet to Linux, by the interface that it came in by.

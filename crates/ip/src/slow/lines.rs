@@ -39,7 +39,7 @@ impl Call<'_, '_> {
             take_hop(ip_bytes_mut(parcel.packet.packet_mut()));
         }
         let port = parcel.packet.port();
-        let punt = Punt { reason: PuntReason::Unresolved, line: Some(line) };
+        let punt = Punt::of_line(PuntReason::Unresolved, line);
         if parcel.header().is_none_or(|Header { total, .. }| total <= usize::from(mtu)) {
             parcel.packet.set(self.kind, punt);
             return self.out.send(parcel.packet, Exit::Line);
@@ -67,7 +67,7 @@ impl Call<'_, '_> {
 
     /// Sends a frame that was made here to who is on a line, or as if it came from there.
     pub(super) fn emit_line(&mut self, mut packet: Held, line: Line, reason: Exit) {
-        packet.set(self.kind, Punt { reason: PuntReason::Originated, line: Some(line) });
+        packet.set(self.kind, Punt::of_line(PuntReason::Originated, line));
         self.out.emit(packet, Exit::Line, reason);
     }
 

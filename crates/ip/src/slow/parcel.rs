@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_net::Family;
+use weir_net::{Family, VrfId};
 use weir_packet::{Held, Packet};
 use weir_wire::{Ipv4, Ipv6, MacAddr, View, flow};
 
@@ -16,8 +16,10 @@ use crate::lines::Line;
 pub(super) struct Origin {
     /// The interface that it came in by; of one that was made here, the one that it goes out by if its destination does not tell that.
     pub(super) interface: InterfaceId,
-    /// The VRF in which is decided where it goes.
-    pub(super) vrf: u16,
+    /// The VRF in which is decided where it goes, unless one was chosen, and where answers to it go.
+    pub(super) vrf: VrfId,
+    /// The VRF that an access list chose for it.
+    pub(super) chosen: Option<VrfId>,
     /// It was made here: it loses no hop, and nobody is told when it cannot be sent.
     pub(super) is_own: bool,
     /// The line that it is of.
@@ -28,13 +30,18 @@ pub(super) struct Origin {
 
 impl Origin {
     /// That of a packet that came in by an interface of a VRF.
-    pub(super) const fn of(interface: InterfaceId, vrf: u16) -> Origin {
-        Origin { interface, vrf, is_own: false, line: None, station: MacAddr::ZERO }
+    pub(super) const fn of(interface: InterfaceId, vrf: VrfId) -> Origin {
+        Origin { interface, vrf, chosen: None, is_own: false, line: None, station: MacAddr::ZERO }
     }
 
-    /// That of a packet that is made here because of one that came from there.
+    /// That of a packet that is made here because of one that came from there: it goes back there, whatever was chosen for the other.
     pub(super) fn own(self) -> Origin {
-        Origin { is_own: true, ..self }
+        Origin { is_own: true, chosen: None, ..self }
+    }
+
+    /// The VRF in which is decided where a packet goes.
+    pub(super) fn looked_up_in(self) -> VrfId {
+        self.chosen.unwrap_or(self.vrf)
     }
 
     /// What a packet that was made here and comes back to be held has for a destination MAC address: it has no header yet, and says

@@ -46,7 +46,9 @@ impl Call<'_, '_> {
         match (is_of_link(destination), parcel.origin) {
             (true, origin) if origin.is_own => Decision::Via(NextHop { interface: origin.interface, gateway: None }),
             (true, _) => Decision::LinkLocal,
-            (false, origin) => self.control.routing.decide(origin.vrf, destination, || parcel.hash(self.seed)),
+            (false, origin) => {
+                self.control.routing.decide(origin.looked_up_in(), destination, || parcel.hash(self.seed))
+            }
         }
     }
 
@@ -263,7 +265,7 @@ impl Call<'_, '_> {
             _ => None,
         };
         let now = self.out.now();
-        let addresses = self.control.four.addresses(parcel.origin.vrf);
+        let addresses = self.control.four.addresses(parcel.origin.looked_up_in());
         let packet = ip_bytes_mut(parcel.packet.packet_mut());
         match crate::slow::options::update(packet, own, |address| addresses.is_own(address), now) {
             Ok(()) => self.route(parcel),

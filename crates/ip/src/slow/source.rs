@@ -69,7 +69,7 @@ impl Call<'_, '_> {
         let is_own = match asked.is_link_local() {
             true => self.control.is_own_on(origin.interface, asked),
             false => {
-                let owners = self.control.six.addresses(origin.vrf).owners(asked);
+                let owners = self.control.six.addresses(origin.looked_up_in()).owners(asked);
                 owners.iter().any(|owner| self.is_usable((*owner, asked)))
             }
         };

@@ -98,6 +98,18 @@ pub(crate) fn random_rule(dice: &mut Dice) -> String {
     rule
 }
 
+/// A rule at random, which may redirect what it permits to this VRF.
+pub(crate) fn random_redirect(dice: &mut Dice, vrf: &str) -> String {
+    let rule = random_rule(dice);
+    if rule.starts_with("permit") && dice.below(2) == 0 { format!("{rule} redirect vrf {vrf}") } else { rule }
+}
+
+/// The VRF in which packets of a rule are looked up that came in by an interface of the default one; none if it denies them.
+pub(crate) fn vrf_of(rule: &str) -> Option<&str> {
+    let vrf = rule.split_once(" redirect vrf ").map_or("default", |(_, vrf)| vrf);
+    rule.starts_with("permit").then_some(vrf)
+}
+
 /// A frame at random to a station.
 pub(crate) fn random_frame(dice: &mut Dice, station: [u8; 6]) -> Vec<u8> {
     let protocol = dice.one_of(&[6_u8, 6, 17, 17, 1, 58, 47]);
@@ -212,7 +224,9 @@ pub(crate) fn first_match(rules: &[String], frame: &[u8]) -> Option<usize> {
 }
 
 fn matches(rule: &str, seen: &Seen) -> bool {
-    let words: Vec<&str> = rule.split(' ').skip(1).collect();
+    // What it does beside stands last.
+    let asked = rule.split(" redirect ").next().unwrap();
+    let words: Vec<&str> = asked.split(' ').skip(1).collect();
     words.chunks(2).all(|pair| {
         let (word, value) = (pair[0], pair[1]);
         let any = |is: &dyn Fn(&str) -> bool| value.split(';').any(is);

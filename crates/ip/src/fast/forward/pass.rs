@@ -13,7 +13,7 @@ use crate::fast::classify::Family;
 use crate::fast::examine::{Examiner, Good};
 use crate::fast::received::{Entered, expect_one};
 use crate::fast::rewrite::{Four, Six};
-use crate::fast::scope::{Known, Scope};
+use crate::fast::scope::{Chosen, Known, Scope};
 use crate::fast::six;
 use crate::tables::prefixes::PrefixReader;
 
@@ -137,9 +137,13 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
         let Forward { shared, examiner, keys, .. } = self;
         if let Some(received) = &shared.received {
             let ingress = shared.lookups.fib.ingress();
-            let expected = if examiner.expects_one { expect_one(batch, ingress) } else { None };
-            let entered = expected.unwrap_or_else(|| received.enter(batch, ingress, &mut examiner.vrfs));
+            let is_redirected = Chosen::is_any(batch, keys.chosen);
+            let expected = if examiner.expects_one && !is_redirected { expect_one(batch, ingress) } else { None };
+            let mut entered = expected.unwrap_or_else(|| received.enter(batch, ingress, &mut examiner.vrfs));
             examiner.expects_one = entered.is_one;
+            if is_redirected {
+                entered.scope = examiner.vrfs.choose(batch, entered.scope, keys.chosen);
+            }
             return (entered, 0);
         }
         let mut six = 0;
