@@ -110,7 +110,7 @@ pub static ACL_SHOWS: &[Show] = &[
 /// How one change is taken back.
 pub(crate) enum Undo {
     Remove(String, usize),
-    Insert(String, usize, Rule),
+    Insert(String, usize, Box<Rule>),
     /// A change of a set: whether prefixes are added to it.
     Set(String, Vec<IpNet>, bool),
 }
@@ -141,7 +141,7 @@ impl Entries for &Acls {
             }
             _ => {
                 let at = at.ok_or("at is missing; `show acls` numbers the rules")?;
-                Ok(Undo::Insert(list.clone(), at, self.remove(&list, at)?))
+                Ok(Undo::Insert(list.clone(), at, Box::new(self.remove(&list, at)?)))
             }
         }
     }
@@ -150,7 +150,7 @@ impl Entries for &Acls {
         // What was there a moment ago has room, and what was added is there to be removed.
         match undo {
             Undo::Remove(list, at) => drop(self.remove(&list, at)),
-            Undo::Insert(list, at, rule) => drop(self.insert(&list, at, rule)),
+            Undo::Insert(list, at, rule) => drop(self.insert(&list, at, *rule)),
             Undo::Set(set, nets, is_added) => drop(self.change_set(&set, &nets, is_added)),
         }
     }
