@@ -99,7 +99,7 @@ impl Chosen {
     /// Whether anything was chosen for any packet of a batch.
     #[inline(always)]
     pub(crate) fn is_any(batch: &Batch, key: Option<Key<Chosen>>) -> bool {
-        // As whole vectors; what slots without packets have was cleared with the others.
+        // As whole vectors; what slots without packets have may be old, which costs no more than a look.
         key.is_some_and(|key| batch.lanes.numbers(key).iter().fold(0, |any, word| any | word) != 0)
     }
 
