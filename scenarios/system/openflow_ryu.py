@@ -9,7 +9,7 @@ _COUNT = 3
 
 
 def _ping(hosts, source, to):
-    return " bytes from " in hosts[source].run("ping", "-n", "-c", "1", "-W", "1", f"10.0.0.{to + 1}", check=False)
+    return " bytes from " in hosts[source].run("ping", "-n", "-c", "1", "-W", "5", f"10.0.0.{to + 1}", check=False)
 
 
 def test_its_learning_switch():
