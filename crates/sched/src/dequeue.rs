@@ -3,11 +3,12 @@
 use weir_table::indexed::NONE;
 
 use crate::gates::Place;
+use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil};
 use crate::lines::Judgement;
 use crate::manage::{Departure, Verdict};
 use crate::profile::Profile;
 use crate::rate::{Fine, fine, nanos};
-use crate::scheduler::{Leaving, Next, Scheduler, ceil_at, judge, next_packet, pay_ceil};
+use crate::scheduler::{Leaving, Scheduler};
 use crate::sharing::Turn;
 use crate::state::{Rest, UserState};
 use crate::users::User;

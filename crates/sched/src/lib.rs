@@ -27,6 +27,7 @@ pub mod config;
 mod dequeue;
 pub mod gates;
 mod heavy;
+mod judge;
 mod lines;
 pub mod manage;
 pub mod police;

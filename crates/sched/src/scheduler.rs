@@ -9,6 +9,7 @@ use weir_table::wheel::Shape;
 use crate::class::ClassQueue;
 use crate::gates::{Gate, Gates, Place, Standing};
 use crate::heavy::Heavy;
+use crate::judge::judge;
 use crate::lines::{Judgement, Lines};
 use crate::manage::{Arrival, State, Verdict};
 use crate::profile::{Profile, Profiles};
@@ -373,106 +374,6 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         }
         all.sort_by_key(|(since, _)| *since);
         all.into_iter().for_each(|(_, item)| give(item));
-    }
-}
-
-/// What a user may do at `now`: send a packet of a class, or from when on. The highest class whose cap allows it goes first; while
-/// it waits for the user's own rate, no lower one takes the tokens away that it saves.
-#[inline(always)]
-pub(crate) fn judge<T, const C: usize, const Q: usize>(
-    gate: &Gate,
-    state: &mut UserState<C, Q>,
-    rest: &mut Rest<C>,
-    share: &Share,
-    profile: &Profile,
-    slab: &Slab<T>,
-    now: Fine,
-) -> Judgement {
-    if state.backlog == 0 {
-        return Judgement::Nothing;
-    }
-    let (full_at, mut from) = (gate.full_at(), Fine::MAX);
-    let mut classes = state.classes();
-    while classes != 0 {
-        let class = classes.trailing_zeros() as usize;
-        classes &= classes - 1;
-        let queue = state.next_queue(rest, class, profile, slab);
-        let length = slab.length(state.first(queue));
-        let cost = profile.bucket.cost(length);
-        let own = profile.bucket.due(full_at, cost);
-        let cap = cap_at(rest, profile, class, length);
-        let wants = profile.sharing.is_some();
-        if cap > now {
-            // Who shares may do so as soon as the cap lets it.
-            from = from.min(if wants { cap } else { cap.max(own) });
-            continue;
-        }
-        let ceil = ceil_at(share, profile, length);
-        if ceil > now {
-            return Judgement::From(from.min(ceil), false);
-        }
-        if own > now {
-            return Judgement::From(from.min(own), wants);
-        }
-        let spare = profile.bucket.due(full_at + cost, cost) <= now;
-        return Judgement::May(2 * class as u8 + u8::from(!spare), wants);
-    }
-    Judgement::From(from, false)
-}
-
-/// A packet that a user sends next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Next {
-    pub(crate) class: u8,
-    pub(crate) queue: usize,
-    /// Bytes with overhead.
-    pub(crate) length: u16,
-}
-
-/// The packet that a user would send at `now`, whatever its own rate and its ceiling say.
-pub(crate) fn next_packet<T, const C: usize, const Q: usize>(
-    state: &mut UserState<C, Q>,
-    rest: &mut Rest<C>,
-    profile: &Profile,
-    slab: &Slab<T>,
-    now: Fine,
-) -> Option<Next> {
-    let mut classes = state.classes();
-    while classes != 0 {
-        let class = classes.trailing_zeros() as usize;
-        classes &= classes - 1;
-        let queue = state.next_queue(rest, class, profile, slab);
-        let length = slab.length(state.first(queue));
-        if cap_at(rest, profile, class, length) <= now {
-            return Some(Next { class: class as u8, queue, length });
-        }
-    }
-    None
-}
-
-/// From when on the ceiling of a user lets so many bytes go.
-#[inline(always)]
-pub(crate) fn ceil_at(share: &Share, profile: &Profile, length: u16) -> Fine {
-    profile.sharing.map_or(0, |sharing| sharing.ceil.eligible_at(share.ceil_full_at, length))
-}
-
-/// A packet goes on account of the ceiling of its user.
-#[inline(always)]
-pub(crate) fn pay_ceil(share: &mut Share, profile: &Profile, length: u16, now: Fine) {
-    if let Some(sharing) = profile.sharing {
-        share.ceil_full_at = sharing.ceil.after(share.ceil_full_at, length, now);
-    }
-}
-
-/// From when on the cap of a class lets so many bytes go.
-#[inline(always)]
-pub(crate) fn cap_at<const C: usize>(rest: &Rest<C>, profile: &Profile, class: usize, length: u16) -> Fine {
-    if profile.capped >> class & 1 == 0 {
-        return 0;
-    }
-    match (profile.classes.get(class), rest.class_full_at.get(class)) {
-        (Some(class), Some(full_at)) => class.cap.eligible_at(*full_at, length),
-        _ => 0,
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::dequeue::pay_cap;
 use crate::gates::Place;
+use crate::judge::{cap_at, ceil_at, pay_ceil};
 use crate::profile::Profile;
 use crate::rate::{Fine, fine};
-use crate::scheduler::{Offer, Refused, Scheduler, cap_at, ceil_at, pay_ceil};
+use crate::scheduler::{Offer, Refused, Scheduler};
 use crate::state::UserState;
 use crate::users::User;
 
