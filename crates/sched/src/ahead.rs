@@ -54,6 +54,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             if late || line || !standing.is_idle() {
                 waits |= 1 << n;
                 self.users.states.prefetch(offer.user);
+                self.users.gates.prefetch_tally(offer.user);
                 self.lines.wheel.prefetch(offer.user);
                 self.heavy.prefetch(offer.user);
             }
@@ -118,6 +119,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     pub(crate) fn ask_for_user(&self, user: u32) {
         self.lines.wheel.prefetch(user);
         self.users.gates.prefetch(user);
+        self.users.gates.prefetch_tally(user);
         self.users.states.prefetch(user);
         self.heavy.prefetch(user);
     }

@@ -2,7 +2,7 @@
 
 use weir_table::indexed::NONE;
 
-use crate::gates::Place;
+use crate::gates::{Loss, Place};
 use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil};
 use crate::lines::Judgement;
 use crate::manage::{Departure, Verdict};
@@ -97,7 +97,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[inline(always)]
     fn goes_at_once(&mut self, user: u32, now: u64, out: &mut impl FnMut(Leaving<T>)) -> bool {
         let moment = fine(now);
-        let User { gate, state, rest, share } = self.users.at_mut(user);
+        let User { gate, state, rest, share, .. } = self.users.at_mut(user);
         let standing = gate.standing();
         let profile = self.profiles.user(standing.profile());
         let judgement = judge(gate, state, rest, share, profile, &self.slab, moment);
@@ -124,16 +124,27 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
         match self.send_first(user, Next { class, queue, length }, true, now, out) {
             // It stands as one who waits already.
-            Some((Judgement::From(at, false), _)) => self.lines.wait(user, at, now),
+            Some((judgement @ Judgement::From(at, false, _), _)) => {
+                self.users.gates.tally(user).held.judged(&judgement, now);
+                self.lines.wait(user, at, now);
+            }
             Some((judgement, _)) => self.place(user, judgement, now),
             None => return false,
         }
         true
     }
 
+    /// A subport has to wait for what it may send.
+    #[cold]
+    fn suspend(&mut self, subport: u32, until: Fine, now: u64) {
+        self.users.gates.subport(subport).suspended(true, now);
+        self.lines.suspend(subport, until, now);
+    }
+
     #[inline(always)]
     fn place(&mut self, user: u32, judgement: Judgement, now: u64) {
-        let User { gate, share, .. } = self.users.at_mut(user);
+        let User { gate, tally, share, .. } = self.users.at_mut(user);
+        tally.held.judged(&judgement, now);
         self.lines.settle(user, gate, share, judgement, now);
     }
 
@@ -141,7 +152,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     fn share(&mut self, turn: Turn, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Served {
         let (moment, Turn { subport, user, lent }) = (fine(now), turn);
         self.ask_for_user(self.lines.wanting.behind(user));
-        let User { gate, state, rest, share } = self.users.at_mut(user);
+        let User { gate, state, rest, share, .. } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
         let next = next_packet(state, rest, profile, &self.slab, moment)
             .filter(|next| ceil_at(share, profile, next.length) <= moment);
@@ -162,7 +173,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let set = self.lines.subports.at_mut(subport);
         let due = bucket.eligible_at(set.full_at, length);
         if due > moment {
-            self.lines.suspend(subport, due, now);
+            self.suspend(subport, due, now);
             return Served::Passed;
         }
         if managed && self.departs(user, queue, now) == Verdict::Drop {
@@ -197,7 +208,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         out: &mut impl FnMut(Leaving<T>),
     ) -> Option<(Judgement, bool)> {
         let (moment, Next { class, queue, length }) = (fine(now), next);
-        let User { gate, state, rest, share } = self.users.at_mut(user);
+        let User { gate, state, rest, share, .. } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
         let first = state.queues.get_mut(queue)?;
         let item = self.slab.pop_front(first)?;
@@ -237,7 +248,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         }
         let due = bucket.due(set.full_at, set_cost);
         if due > moment {
-            self.lines.suspend(subport, due, now);
+            self.suspend(subport, due, now);
             return Served::Passed;
         }
         let managed = profile.managed >> class & 1 != 0;
@@ -285,7 +296,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[cold]
     fn drop_first(&mut self, user: u32, queue: usize, now: u64, out: &mut impl FnMut(Leaving<T>)) {
         if let Some(item) = self.pop(user, queue, now) {
-            self.users.gates.dropped(user);
+            self.users.gates.dropped(user, Loss::Codel);
             out(Leaving::Managed(item));
         }
         self.settle(user, now);

@@ -2,11 +2,40 @@
 //!
 //! The scheduler alone writes; the control side reads the counts at any time. So all of it is atomic words, which cost what plain ones do.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_stage::Ways as _;
 use weir_table::indexed::Indexed;
 
+use crate::hold::{Held, Hold};
 use crate::rate::Fine;
+use crate::shaper::Exit;
+
+/// Why the scheduler dropped a packet of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its queue was full.
+    QueueFull,
+    /// Its user held its share of the buffers, and nobody held more.
+    OverShare,
+    /// It made room for a packet of another user.
+    PushedOut,
+    /// Random early detection.
+    Red,
+    /// Controlled delay.
+    Codel,
+}
+
+impl Loss {
+    /// All of them.
+    pub const ALL: [Loss; 5] = [Loss::QueueFull, Loss::OverShare, Loss::PushedOut, Loss::Red, Loss::Codel];
+
+    /// Its name, as [`crate::shaper::Exit`] has it.
+    pub fn name(self) -> &'static str {
+        Exit::LIST.get(usize::from(Exit::from(self).code())).map_or("", |way| way.name)
+    }
+}
 
 /// Counts of one user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,17 +44,34 @@ pub struct UserCount {
     pub packets: u64,
     /// Bytes sent, without overhead.
     pub bytes: u64,
-    /// Packets dropped, for whatever reason.
-    pub dropped: u64,
+    /// Packets dropped, by reason.
+    lost: [u64; Loss::ALL.len()],
 }
 
 impl UserCount {
+    /// Packets dropped, for whatever reason.
+    pub fn dropped(&self) -> u64 {
+        self.losses().map(|(_, count)| count).sum()
+    }
+
+    /// Packets dropped, by reason.
+    pub fn losses(&self) -> impl Iterator<Item = (Loss, u64)> {
+        Loss::ALL.into_iter().zip(self.lost)
+    }
+
+    /// The names of the reasons for which packets were dropped, and how many.
+    pub fn by_reason(&self) -> BTreeMap<&'static str, u64> {
+        self.losses().filter(|(_, count)| *count > 0).map(|(loss, count)| (loss.name(), count)).collect()
+    }
+
     /// The sums with another's.
     pub fn plus(self, other: UserCount) -> UserCount {
+        let mut lost = self.lost;
+        lost.iter_mut().zip(other.lost).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
         UserCount {
             packets: self.packets.wrapping_add(other.packets),
             bytes: self.bytes.wrapping_add(other.bytes),
-            dropped: self.dropped.wrapping_add(other.dropped),
+            lost,
         }
     }
 }
@@ -149,36 +195,56 @@ impl Gate {
     }
 }
 
+/// What is noted of a user where its packets wait or are dropped: a line of its own, which those that go straight through never touch.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Tally {
+    pub(crate) held: Held,
+    lost: [AtomicU64; Loss::ALL.len()],
+}
+
 /// Those of all users of one scheduler.
 #[derive(Debug)]
 pub struct Gates {
     gates: Indexed<Gate>,
-    dropped: Indexed<AtomicU64>,
+    tallies: Indexed<Tally>,
+    subports: Indexed<Held>,
 }
 
 impl Gates {
     /// Bytes per user.
-    pub(crate) const BYTES: usize = size_of::<Gate>() + size_of::<AtomicU64>();
+    pub(crate) const BYTES: usize = size_of::<Gate>();
 
-    /// For so many users, none of whom there is yet.
-    pub(crate) fn new(users: u32) -> Gates {
+    /// Bytes per user that say why it is slow.
+    pub(crate) const TALLY_BYTES: usize = size_of::<Tally>();
+
+    /// For so many users, none of whom there is yet, in so many subports.
+    pub(crate) fn new(users: u32, subports: u32) -> Gates {
         Gates {
             gates: Indexed::from_fn(users as usize, |_| Gate::default(), Gate::default()),
-            dropped: Indexed::from_fn(users as usize, |_| AtomicU64::new(0), AtomicU64::new(0)),
+            tallies: Indexed::from_fn(users as usize, |_| Tally::default(), Tally::default()),
+            subports: Indexed::from_fn(subports as usize, |_| Held::default(), Held::default()),
         }
     }
 
     /// The counts of a user; zeros where there is no such user.
     pub fn count(&self, user: u32) -> UserCount {
         let at = user as usize;
-        let (Some(gate), Some(dropped)) = (self.gates.items().get(at), self.dropped.items().get(at)) else {
+        let (Some(gate), Some(tally)) = (self.gates.items().get(at), self.tallies.items().get(at)) else {
             return UserCount::default();
         };
         UserCount {
             packets: gate.packets.load(Ordering::Relaxed),
             bytes: gate.bytes.load(Ordering::Relaxed),
-            dropped: dropped.load(Ordering::Relaxed),
+            lost: tally.lost.each_ref().map(|count| count.load(Ordering::Relaxed)),
         }
+    }
+
+    /// What holds a user back at `now`; `None` where nothing does, or where there is no such user.
+    pub fn hold(&self, user: u32, now: u64) -> Option<Hold> {
+        let at = user as usize;
+        let subport = self.gates.items().get(at)?.standing().subport();
+        self.tallies.items().get(at)?.held.at(self.subports.items().get(usize::from(subport)), now)
     }
 
     /// Hints that a user is looked at soon.
@@ -187,14 +253,32 @@ impl Gates {
         self.gates.prefetch(user);
     }
 
+    /// Hints that a user comes to wait, or does so no longer, soon.
+    #[inline(always)]
+    pub(crate) fn prefetch_tally(&self, user: u32) {
+        self.tallies.prefetch(user);
+    }
+
     #[inline(always)]
     pub(crate) fn at(&self, user: u32) -> &Gate {
         self.gates.at(user)
     }
 
     #[inline(always)]
-    pub(crate) fn dropped(&self, user: u32) {
-        add(self.dropped.at(user), 1);
+    pub(crate) fn tally(&self, user: u32) -> &Tally {
+        self.tallies.at(user)
+    }
+
+    #[inline(always)]
+    pub(crate) fn subport(&self, number: u32) -> &Held {
+        self.subports.at(number)
+    }
+
+    #[inline(always)]
+    pub(crate) fn dropped(&self, user: u32, loss: Loss) {
+        if let Some(count) = self.tally(user).lost.get(loss as usize) {
+            add(count, 1);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a user may do: which of its packets goes next, and from when on.
 
 use crate::gates::Gate;
+use crate::hold::Level;
 use crate::lines::Judgement;
 use crate::profile::Profile;
 use crate::rate::Fine;
@@ -23,7 +24,7 @@ pub(crate) fn judge<T, const C: usize, const Q: usize>(
     if state.backlog == 0 {
         return Judgement::Nothing;
     }
-    let (full_at, mut from) = (gate.full_at(), Fine::MAX);
+    let (full_at, mut from, mut level) = (gate.full_at(), Fine::MAX, Level::Rate);
     let mut classes = state.classes();
     while classes != 0 {
         let class = classes.trailing_zeros() as usize;
@@ -36,20 +37,29 @@ pub(crate) fn judge<T, const C: usize, const Q: usize>(
         let wants = profile.sharing.is_some();
         if cap > now {
             // Who shares may do so as soon as the cap lets it.
-            from = from.min(if wants { cap } else { cap.max(own) });
+            let until = if wants { cap } else { cap.max(own) };
+            if until < from {
+                (from, level) = (until, if until > cap { Level::Rate } else { Level::Class(class as u8) });
+            }
             continue;
         }
         let ceil = ceil_at(share, profile, length);
         if ceil > now {
-            return Judgement::From(from.min(ceil), false);
+            return earlier(from, level, ceil, Level::Ceil, false);
         }
         if own > now {
-            return Judgement::From(from.min(own), wants);
+            return earlier(from, level, own, Level::Rate, wants);
         }
         let spare = profile.bucket.due(full_at + cost, cost) <= now;
         return Judgement::May(2 * class as u8 + u8::from(!spare), wants);
     }
-    Judgement::From(from, false)
+    Judgement::From(from, false, level)
+}
+
+/// Held until the earlier of two times.
+#[inline(always)]
+fn earlier(from: Fine, level: Level, other: Fine, of_other: Level, wants: bool) -> Judgement {
+    if from < other { Judgement::From(from, wants, level) } else { Judgement::From(other, wants, of_other) }
 }
 
 /// A packet that a user sends next.

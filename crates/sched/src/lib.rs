@@ -8,6 +8,7 @@
 //! | [`codel`] | controlled delay (RFC 8289) |
 //! | [`config`] | what a user writes about shaping |
 //! | [`gates`] | what became of each user's packets, beside what lets them pass |
+//! | [`hold`] | what holds a user back, and since when |
 //! | [`manage`] | what decides about packets of one queue beside its size: RED, CoDel |
 //! | [`police`] | the stage that colours packets of users by meters |
 //! | [`profile`] | what users may send |
@@ -27,6 +28,7 @@ pub mod config;
 mod dequeue;
 pub mod gates;
 mod heavy;
+pub mod hold;
 mod judge;
 mod lines;
 pub mod manage;

@@ -7,6 +7,7 @@ use weir_table::wheel::{Shape, Wheel};
 
 use crate::class::MAX_CLASSES;
 use crate::gates::{Gate, Place};
+use crate::hold::Level;
 use crate::rate::{Fine, fine, nanos};
 use crate::sharing::{Share, Wanting};
 
@@ -95,7 +96,8 @@ pub(crate) enum Judgement {
     /// Send what it is guaranteed, in line with those of a rank; and more, if it is one of those who share.
     May(u8, Wants),
     /// Send what it is guaranteed from this time on, and more before, if it wants that.
-    From(Fine, Wants),
+    /// It is held until then by a level of its own.
+    From(Fine, Wants, Level),
 }
 
 /// Whether a user wants more than it is guaranteed, and may have it.
@@ -168,7 +170,7 @@ impl Lines {
                 lists_changed = true;
                 wants
             }
-            Judgement::From(at, wants) => {
+            Judgement::From(at, wants, _) => {
                 gate.move_to(Place::Waiting);
                 self.wait(user, at, now);
                 wants
@@ -242,16 +244,18 @@ impl Lines {
         self.settle_claims(number, now);
     }
 
-    /// A subport waits no longer, if it did; or it may lend again.
+    /// A subport waits no longer, if it did; or it may lend again. Whether it did wait.
     #[cold]
-    pub(crate) fn resume(&mut self, number: u32, now: u64) {
+    pub(crate) fn resume(&mut self, number: u32, now: u64) -> bool {
         self.wheel.remove(self.users + number);
         let subport = self.subports.at_mut(number);
-        if subport.place == Place::Waiting {
+        let waited = subport.place == Place::Waiting;
+        if waited {
             subport.place = Place::Idle;
             self.settle_subport(number);
         }
         self.settle_claims(number, now);
+        waited
     }
 
     /// A subport has had its turn, and goes behind the others.

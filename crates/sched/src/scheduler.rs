@@ -7,7 +7,7 @@ use weir_table::indexed::{Indexed, NONE};
 use weir_table::wheel::Shape;
 
 use crate::class::ClassQueue;
-use crate::gates::{Gate, Gates, Place, Standing};
+use crate::gates::{Gate, Gates, Loss, Place, Standing};
 use crate::heavy::Heavy;
 use crate::judge::judge;
 use crate::lines::{Judgement, Lines};
@@ -102,7 +102,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let subports = profiles.subports.len().clamp(1, MAX_SUBPORTS);
         let managed = if profiles.managed() { setup.users } else { 0 };
         let mut scheduler = Scheduler {
-            users: Users::new(setup.users),
+            users: Users::new(setup.users, subports as u32),
             lines: Lines::new(setup.users, subports as u32, setup.wheel),
             port_full_at: 0,
             slab: Slab::new(setup.buffers),
@@ -151,7 +151,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Bytes of state per user, whether anything waits or not, and bytes per packet that may wait beside the packet's own.
     pub const fn bytes() -> (usize, usize) {
-        (crate::state::idle_bytes::<C, Q>(), Slab::<T>::BYTES)
+        (crate::state::user_bytes::<C, Q>(), Slab::<T>::BYTES)
     }
 
     /// Offers a packet. `item` is called for it once it is taken; what it then does not give is not there.
@@ -169,12 +169,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             Ok(false) => None,
             Ok(true) => self.push_out(now),
             Err(refused) => {
-                self.users.gates.dropped(offer.user);
+                self.refused(offer.user, refused, now);
                 return Err(refused);
             }
         };
         let Some(item) = item() else { return Ok(pushed_out) };
-        let User { gate, state, rest, share } = self.users.at_mut(offer.user);
+        let User { gate, tally, state, rest, share } = self.users.at_mut(offer.user);
         let Some(first) = state.queues.get_mut(queue) else { return Ok(pushed_out) };
         let joins = *first == NONE;
         if let Some(back) = self.slab.push(first, item, offer.length, now) {
@@ -191,9 +191,25 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         if joins && !settled {
             let profile = self.profiles.user(standing.profile());
             let judgement = judge(gate, state, rest, share, profile, &self.slab, fine(now));
+            tally.held.judged(&judgement, now);
             self.lines.settle(offer.user, gate, share, judgement, now);
         }
         Ok(pushed_out)
+    }
+
+    /// A packet of a user is not taken.
+    #[cold]
+    fn refused(&mut self, user: u32, refused: Refused, now: u64) {
+        let loss = match refused {
+            Refused::QueueFull => Loss::QueueFull,
+            Refused::OverShare => Loss::OverShare,
+            Refused::Managed => Loss::Red,
+            Refused::NoSuchUser => return,
+        };
+        self.users.gates.dropped(user, loss);
+        if refused == Refused::OverShare && self.users.states.at(user).held == 0 {
+            self.users.gates.tally(user).held.short(now);
+        }
     }
 
     /// Whether a packet is taken, and whether another one must make room for it.
@@ -265,7 +281,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let emptied = *first == NONE;
         state.held -= 1;
         self.heavy.change(user, state.held + 1, state.held);
-        self.users.gates.dropped(user);
+        self.users.gates.dropped(user, Loss::PushedOut);
         if emptied {
             self.emptied(user, queue, now);
             self.settle(user, now);
@@ -312,9 +328,10 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Puts a user where it belongs, behind those who stand there.
     pub(crate) fn settle(&mut self, user: u32, now: u64) {
-        let User { gate, state, rest, share } = self.users.at_mut(user);
+        let User { gate, tally, state, rest, share } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
         let judgement = judge(gate, state, rest, share, profile, &self.slab, fine(now));
+        tally.held.judged(&judgement, now);
         self.lines.settle(user, gate, share, judgement, now);
     }
 
@@ -323,7 +340,15 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     pub(crate) fn awake(&mut self, id: u32, now: u64) {
         match id.checked_sub(self.setup.users) {
             None => self.settle(id, now),
-            Some(number) => self.lines.resume(number, now),
+            Some(number) => self.resume(number, now),
+        }
+    }
+
+    /// A subport may send again, or lend.
+    #[cold]
+    fn resume(&mut self, subport: u32, now: u64) {
+        if self.lines.resume(subport, now) {
+            self.users.gates.subport(subport).suspended(false, now);
         }
     }
 
@@ -358,7 +383,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         }
         self.profiles = profiles;
         self.prepare_sharing(now);
-        (0..self.lines.subports.len() as u32).for_each(|number| self.lines.resume(number, now));
+        (0..self.lines.subports.len() as u32).for_each(|number| self.resume(number, now));
     }
 
     /// Hands over every packet in the order they came. For the end: users stay.

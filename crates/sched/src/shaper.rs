@@ -5,6 +5,7 @@ use weir_stage::{Declaration, Out, Stage};
 
 use crate::ahead::TOGETHER;
 use crate::class::ClassQueue;
+use crate::gates::Loss;
 use crate::scheduler::{Leaving, Offer, Refused, Scheduler};
 use crate::shaping::Orders;
 
@@ -25,6 +26,18 @@ weir_stage::ways! {
         Codel => drop "codel",
         /// It belongs to no user that the scheduler knows.
         NoSuchUser => drop "no-such-user",
+    }
+}
+
+impl From<Loss> for Exit {
+    fn from(loss: Loss) -> Exit {
+        match loss {
+            Loss::QueueFull => Exit::QueueFull,
+            Loss::OverShare => Exit::OverShare,
+            Loss::PushedOut => Exit::PushedOut,
+            Loss::Red => Exit::Red,
+            Loss::Codel => Exit::Codel,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use weir_stage::Stage;
 
 use crate::config::{Fault, SchedulerConfig};
 use crate::gates::{Gates, UserCount};
+use crate::hold::Hold;
 use crate::profile::Profiles;
 use crate::scheduler::{Scheduler, Setup};
 use crate::shaper::Shaper;
@@ -278,6 +279,15 @@ impl Shaping {
         let book = self.book();
         let stages = book.stages.iter().filter(|stage| self.owners.at(stage.scheduler, user));
         stages.map(|stage| stage.gates.count(number)).fold(UserCount::default(), UserCount::plus)
+    }
+
+    /// What holds a user back at `now`, in nanoseconds since the engine started; `None` while none of its packets waits.
+    pub fn hold(&self, user: u32, now: u64) -> Option<Hold> {
+        let number = self.owners.number(user);
+        let book = self.book();
+        let stages = book.stages.iter().filter(|stage| self.owners.at(stage.scheduler, user));
+        // Of a stage that is gone, the counts count, but nothing waits in it.
+        stages.filter(|stage| stage.is_there()).find_map(|stage| stage.gates.hold(number, now))
     }
 
     /// Bytes of state per user, and bytes per packet that may wait.

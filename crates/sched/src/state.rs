@@ -40,7 +40,7 @@ impl<const C: usize> Rest<C> {
     pub(crate) const NEW: Rest<C> = Rest { class_full_at: [0; C], unused: [0; MAX_QUEUES] };
 }
 
-/// What a user costs while nothing waits: its state, its links in lists and wheel, its counters.
+/// What a user costs while nothing waits: its state, its links in lists and wheel, the counters of what it sends.
 const IDLE_BYTES: usize = size_of::<UserState<4, 11>>()
     + size_of::<Rest<4>>()
     + weir_table::links::Links::BYTES
@@ -49,15 +49,18 @@ const IDLE_BYTES: usize = size_of::<UserState<4, 11>>()
     + Gates::BYTES;
 const _: () = assert!(IDLE_BYTES <= 192 && size_of::<UserState<4, 11>>() == 64);
 
+/// What a user costs on top of that: a line that says what holds it back, and why packets of it were dropped.
+const _: () = assert!(Gates::TALLY_BYTES == 64);
+
 /// What a user costs more where anybody shares.
 const SHARING_BYTES: usize = size_of::<crate::sharing::Share>() + weir_table::links::Links::BYTES;
 const _: () = assert!(IDLE_BYTES + SHARING_BYTES <= 256);
 
-/// See [`IDLE_BYTES`]; for any number of classes.
-pub(crate) const fn idle_bytes<const C: usize, const Q: usize>() -> usize {
+/// See [`IDLE_BYTES`], and with it [`Gates::TALLY_BYTES`]; for any number of classes.
+pub(crate) const fn user_bytes<const C: usize, const Q: usize>() -> usize {
     let (four, all) =
         (size_of::<UserState<4, 11>>() + size_of::<Rest<4>>(), size_of::<UserState<C, Q>>() + size_of::<Rest<C>>());
-    IDLE_BYTES - four + all
+    IDLE_BYTES + Gates::TALLY_BYTES - four + all
 }
 
 impl<const C: usize, const Q: usize> UserState<C, Q> {

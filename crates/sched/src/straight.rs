@@ -1,7 +1,7 @@
 //! Straight through: the packet of a user who has nothing waiting, and for whom nobody has to be passed over.
 
 use crate::dequeue::pay_cap;
-use crate::gates::Place;
+use crate::gates::{Loss, Place};
 use crate::judge::{cap_at, ceil_at, pay_ceil};
 use crate::profile::Profile;
 use crate::rate::{Fine, fine};
@@ -75,7 +75,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         }
         if managed {
             if let Err(refused) = self.ask_management(offer, queue, now) {
-                self.users.gates.dropped(offer.user);
+                self.users.gates.dropped(offer.user, Loss::Red);
                 return Err(refused);
             }
             // It has come to an empty queue, and leaves it empty.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_table::indexed::Indexed;
 
-use crate::gates::{Gate, Gates};
+use crate::gates::{Gate, Gates, Tally};
 use crate::sharing::Share;
 use crate::state::{Rest, UserState};
 
@@ -20,15 +20,16 @@ pub(crate) struct Users<const C: usize, const Q: usize> {
 /// The state of one user.
 pub(crate) struct User<'a, const C: usize, const Q: usize> {
     pub(crate) gate: &'a Gate,
+    pub(crate) tally: &'a Tally,
     pub(crate) state: &'a mut UserState<C, Q>,
     pub(crate) rest: &'a mut Rest<C>,
     pub(crate) share: &'a mut Share,
 }
 
 impl<const C: usize, const Q: usize> Users<C, Q> {
-    pub(crate) fn new(users: u32) -> Users<C, Q> {
+    pub(crate) fn new(users: u32, subports: u32) -> Users<C, Q> {
         Users {
-            gates: Arc::new(Gates::new(users)),
+            gates: Arc::new(Gates::new(users, subports)),
             states: Indexed::new(users as usize, UserState::NEW),
             rests: Indexed::new(users as usize, Rest::NEW),
             shares: Indexed::new(0, Share::default()),
@@ -39,7 +40,13 @@ impl<const C: usize, const Q: usize> Users<C, Q> {
     #[inline(always)]
     pub(crate) fn at_mut(&mut self, user: u32) -> User<'_, C, Q> {
         let Users { gates, states, rests, shares } = self;
-        User { gate: gates.at(user), state: states.at_mut(user), rest: rests.at_mut(user), share: shares.at_mut(user) }
+        User {
+            gate: gates.at(user),
+            tally: gates.tally(user),
+            state: states.at_mut(user),
+            rest: rests.at_mut(user),
+            share: shares.at_mut(user),
+        }
     }
 
     /// Users are about to share.

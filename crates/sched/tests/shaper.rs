@@ -108,7 +108,7 @@ fn packets_leave_when_their_users_may() {
     let outcome = harness.poll(7 * MS + 1000);
     assert_eq!((numbers(&outcome, "out"), outcome.next_poll), (vec![2], Some(u64::MAX)));
     let count = shaping.count(0);
-    assert_eq!((count.packets, count.bytes, count.dropped), (3, 3 * 76, 1));
+    assert_eq!((count.packets, count.bytes, count.dropped()), (3, 3 * 76, 1));
 }
 
 #[test]
@@ -165,11 +165,11 @@ fn caps_and_managements_know_of_packets_that_pass() {
     run(&mut harness, 20 * MS, &[(2, 1), (2, 1), (2, 1), (2, 1)]);
     let waiting = harness.stage.held();
     assert_eq!(harness.poll(20 * MS).way("out").len() as u64, waiting);
-    let dropped = shaping.count(2).dropped;
+    let dropped = shaping.count(2).dropped();
     assert!(dropped > 0, "with an average above one, RED drops all");
     let outcome = offer(&mut harness, 20 * MS, &[(2, 1); 8]);
     assert_eq!(outcome.way("red").len() + outcome.way("out").len(), 8);
-    assert_eq!(shaping.count(2).dropped, dropped + outcome.way("red").len() as u64);
+    assert_eq!(shaping.count(2).dropped(), dropped + outcome.way("red").len() as u64);
     assert_eq!(at(&mut harness, 200 * MS, &[(2, 1)]), [0]);
 }
 
@@ -219,7 +219,7 @@ fn the_heaviest_gives_way_by_name_and_the_share_shrinks() {
     let pushed_out = outcome.way("pushed-out").len();
     assert!(pushed_out > 0, "{:?}", outcome.counts());
     assert_eq!(harness.stage.held(), 16);
-    assert_eq!(shaping.count(0).dropped, 7 + pushed_out as u64);
+    assert_eq!(shaping.count(0).dropped(), 7 + pushed_out as u64);
     harness.clear();
 }
 

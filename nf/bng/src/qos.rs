@@ -10,6 +10,8 @@ use weir_packet::Key;
 use weir_sched::class::MAX_QUEUES;
 use weir_sched::classify::Classifier;
 use weir_sched::config::SchedulerConfig;
+use weir_sched::gates::UserCount;
+use weir_sched::hold::Hold;
 use weir_sched::shaping::{Change, Shaping};
 use weir_stage::ownership::Owners;
 use weir_stage::{Given, Layout, Stage};
@@ -105,9 +107,14 @@ impl Schedulers {
         first
     }
 
-    /// Packets of a user that were dropped, whichever way they went.
-    pub(crate) fn dropped(&self, user: u32) -> u64 {
-        self.all().map(|shaping| shaping.count(user).dropped).sum()
+    /// What became of a user's packets, whichever way they went.
+    pub(crate) fn count(&self, user: u32) -> UserCount {
+        self.all().map(|shaping| shaping.count(user)).fold(UserCount::default(), UserCount::plus)
+    }
+
+    /// What holds a user back at `now`, in nanoseconds since the engine started, in one direction: at the first access port where something of it waits.
+    pub(crate) fn hold(&self, direction: Direction, user: u32, now: u64) -> Option<Hold> {
+        self.of(direction).iter().find_map(|shaping| shaping.hold(user, now))
     }
 
     /// Prepares to run with a configuration of which only live keys differ.

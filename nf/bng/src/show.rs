@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use weir_net::RouteSource;
 use weir_stage::{PIECE, RequestError, Show, ShowRows};
 
+use crate::qos::Direction;
 use crate::registry::{Host, Registry, Subscriber, half};
 use crate::request::written;
 use crate::state::{Control, lock};
@@ -36,9 +37,14 @@ pub(crate) static SHOWS: &[Show] = &[
             "down_bytes",
             "drops",
             "shaped_off",
+            "shaped_off_by",
+            "up_held_by",
+            "up_held_for",
+            "down_held_by",
+            "down_held_for",
         ],
-        help: "Subscribers, what was counted of each, why packets of it were dropped, and how many of its user's the schedulers \
-               dropped. Filter: SVLAN.CVLAN, an address, \
+        help: "Subscribers, what was counted of each, why packets of it were dropped, how many of its user's the schedulers \
+               dropped and why, what holds its user back now in each direction, and for how many seconds it has. Filter: SVLAN.CVLAN, an address, \
                key=KEY, user=USER, svlan=SVLAN, profile=NAME, a port, or a source",
     },
     Show {
@@ -182,7 +188,7 @@ pub(crate) fn rows(
     let shared = Arc::clone(shared);
     match what {
         "subscribers" => {
-            let rows = |registry: &Registry, one: &Subscriber| vec![row(registry, one)];
+            let rows = move |registry: &Registry, one: &Subscriber| vec![row(registry, one, now)];
             Ok(Box::new(Pieces { shared, filter, next: 0, rows }))
         }
         "hosts" => {
@@ -236,11 +242,15 @@ impl<F: Fn(&Registry, &Subscriber) -> Vec<Value> + Send> ShowRows for Pieces<F> 
     }
 }
 
-fn row(registry: &Registry, subscriber: &Subscriber) -> Value {
+fn row(registry: &Registry, subscriber: &Subscriber, now: u64) -> Value {
     let mut row = written(registry, subscriber.tags, subscriber.fields());
     let sums = registry.counters().since(subscriber.number, &subscriber.zero);
     let drops: serde_json::Map<String, Value> =
         sums.drops.iter().map(|(reason, count)| ((*reason).to_owned(), json!(count))).collect();
+    let shaped_off = registry.schedulers().map(|schedulers| schedulers.count(subscriber.user()));
+    let hold =
+        |direction| registry.schedulers().and_then(|schedulers| schedulers.hold(direction, subscriber.user(), now));
+    let (up, down) = (hold(Direction::Up), hold(Direction::Down));
     let more = json!({
         "user": subscriber.user(),
         "source": subscriber.source().name(),
@@ -251,7 +261,12 @@ fn row(registry: &Registry, subscriber: &Subscriber) -> Value {
         "down_packets": sums.down_packets,
         "down_bytes": sums.down_bytes,
         "drops": drops,
-        "shaped_off": registry.shaped_off(subscriber),
+        "shaped_off": shaped_off.map(|count| count.dropped()),
+        "shaped_off_by": shaped_off.map(|count| count.by_reason()),
+        "up_held_by": up.map(|hold| hold.to_string()),
+        "up_held_for": up.map(|hold| hold.seconds(now)),
+        "down_held_by": down.map(|hold| hold.to_string()),
+        "down_held_for": down.map(|hold| hold.seconds(now)),
     });
     if let (Value::Object(row), Value::Object(more)) = (&mut row, more) {
         row.extend(more);

@@ -307,6 +307,16 @@ fn each_user_has_its_rate_in_every_layout() {
             in_order(core.into_iter(), &mut up);
             in_order(cpe.into_iter(), &mut down);
         }
+        // All of them send twice what they may: each is held by its own rate, in both directions.
+        for row in rig.show("subscribers") {
+            assert_eq!(
+                (&row["up_held_by"], &row["down_held_by"]),
+                (&json!("rate"), &json!("rate")),
+                "{layout:?}: {row}"
+            );
+            assert!(row["up_held_for"].as_f64() > Some(0.2) && row["down_held_for"].as_f64() > Some(0.2), "{row}");
+            assert_eq!(row["shaped_off_by"]["queue-full"], row["shaped_off"]);
+        }
         let nanos = rig.engine.now() - start;
         assert!((300_000_000..SECOND).contains(&nanos), "{nanos} ns");
         for (user, rate) in RATES.iter().enumerate() {
@@ -321,6 +331,9 @@ fn each_user_has_its_rate_in_every_layout() {
             }
         }
         rig.run(SECOND);
+        for row in rig.show("subscribers") {
+            assert!(row["up_held_by"].is_null() && row["down_held_for"].is_null(), "{row}");
+        }
         rig.finish();
     }
 }

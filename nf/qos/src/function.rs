@@ -240,8 +240,8 @@ impl Instance for Running {
         request::carry_out(&self.shared, verb, arguments, now)
     }
 
-    fn show(&self, what: &str, filter: Option<&str>, _now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
-        show::rows(&self.shared, what, filter)
+    fn show(&self, what: &str, filter: Option<&str>, now: u64) -> Result<Box<dyn ShowRows>, RequestError> {
+        show::rows(&self.shared, what, filter, now)
     }
 
     fn save(&self) -> Box<dyn ShowRows<Saved>> {

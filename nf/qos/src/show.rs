@@ -18,8 +18,20 @@ use crate::users::User;
 pub(crate) static SHOWS: &[Show] = &[
     Show {
         what: "users",
-        columns: columns!(UserEntry, "number", "source", "direction", "packets", "bytes", "dropped"),
-        help: "Users, and what became of their packets at the scheduler. Filter: a user, or a profile",
+        columns: columns!(
+            UserEntry,
+            "number",
+            "source",
+            "direction",
+            "packets",
+            "bytes",
+            "dropped",
+            "drops",
+            "held_by",
+            "held_for"
+        ),
+        help: "Users, what became of their packets at the scheduler, why some were dropped, what holds a user back now, and for how many \
+               seconds it has. Filter: a user, or a profile",
     },
     Show {
         what: "schedulers",
@@ -33,10 +45,11 @@ pub(crate) fn rows(
     shared: &Arc<Mutex<Control>>,
     what: &str,
     filter: Option<&str>,
+    now: u64,
 ) -> Result<Box<dyn ShowRows>, RequestError> {
     let control = &*lock(shared);
     match what {
-        "users" => Ok(users(shared, chosen(control, filter)?, user_rows)),
+        "users" => Ok(users(shared, chosen(control, filter)?, move |control, number| user_rows(control, number, now))),
         "schedulers" => match filter {
             Some(word) => Err(RequestError(format!(
                 "\"{word}\" selects nothing: the table 'schedulers' is shown whole; leave the word out"
@@ -83,7 +96,7 @@ pub(crate) fn saved(shared: &Arc<Mutex<Control>>) -> Box<dyn ShowRows<Saved>> {
 fn users<R: 'static, I: IntoIterator<Item = R> + 'static>(
     shared: &Arc<Mutex<Control>>,
     numbers: Vec<u32>,
-    rows: fn(&Control, u32) -> I,
+    rows: impl Fn(&Control, u32) -> I + Send + 'static,
 ) -> Box<dyn ShowRows<R>> {
     let shared = Arc::clone(shared);
     // What there is to tell of a user is at most two rows.
@@ -94,7 +107,7 @@ fn users<R: 'static, I: IntoIterator<Item = R> + 'static>(
 }
 
 /// A row for each direction.
-fn user_rows(control: &Control, number: u32) -> Vec<Value> {
+fn user_rows(control: &Control, number: u32, now: u64) -> Vec<Value> {
     let user = control.users.get(number);
     let subport = match (number, user) {
         (OTHERS, _) => control.others.map(|(_, subport)| subport),
@@ -108,7 +121,7 @@ fn user_rows(control: &Control, number: u32) -> Vec<Value> {
     );
     let source = if user.is_some_and(|user| user.is_given()) { "cli" } else { "config" };
     let row = |(direction, shaping): &(Direction, Arc<Shaping>)| {
-        let count = shaping.count(number);
+        let (count, hold) = (shaping.count(number), shaping.hold(number, now));
         json!({
             "user": keys,
             "number": number,
@@ -118,7 +131,10 @@ fn user_rows(control: &Control, number: u32) -> Vec<Value> {
             "direction": direction.name(),
             "packets": count.packets,
             "bytes": count.bytes,
-            "dropped": count.dropped,
+            "dropped": count.dropped(),
+            "drops": count.by_reason(),
+            "held_by": hold.map(|hold| hold.to_string()),
+            "held_for": hold.map(|hold| hold.seconds(now)),
         })
     };
     control.schedulers.iter().map(row).collect()

@@ -5,3 +5,4 @@ mod config;
 mod layouts;
 mod live;
 mod shape;
+mod slow;

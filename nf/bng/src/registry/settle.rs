@@ -75,9 +75,9 @@ impl Registry {
         left.iter().filter(|user| !self.users.contains_key(user)).for_each(|user| schedulers.dismiss(*user));
     }
 
-    /// Packets of a subscriber's user that the schedulers dropped since they were made; `None` if nothing is shaped.
-    pub(crate) fn shaped_off(&self, subscriber: &Subscriber) -> Option<u64> {
-        self.schedulers.as_ref().map(|schedulers| schedulers.dropped(subscriber.user()))
+    /// The schedulers, if anything is shaped.
+    pub(crate) fn schedulers(&self) -> Option<&crate::qos::Schedulers> {
+        self.schedulers.as_deref()
     }
 
     /// Tells the schedulers of all subscribers.

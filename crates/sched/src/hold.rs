@@ -1,0 +1,179 @@
+//! What holds a user back, and since when: noted where the scheduler decides it, told to the control side at any time.
+//!
+//! The scheduler alone writes, when what it decides of a user who waits is not what it decided before; a packet that need not wait touches nothing of
+//! this. Who waits for its own rate most of the time, and stands in line for a moment before each packet, is held by its rate all the while: what is told
+//! changes once something else has held a user for longer, by up to [`LEAD`].
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::lines::Judgement;
+
+/// What holds a user back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Its own rate, of which it has no more.
+    Rate,
+    /// Its own ceiling.
+    Ceil,
+    /// The cap of the class of this number.
+    Class(u8),
+    /// Its subport may send no more.
+    Subport,
+    /// The port: it is full, or others go first.
+    Port,
+    /// A packet of it found no buffer, though none of its own waited.
+    Buffers,
+}
+
+/// What holds a user back now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Which level.
+    pub level: Level,
+    /// Since when, nanoseconds since the engine started.
+    pub since: u64,
+}
+
+impl Hold {
+    /// For how long at `now`, seconds, to the millisecond.
+    pub fn seconds(&self, now: u64) -> f64 {
+        (now.saturating_sub(self.since) / 1_000_000) as f64 / 1e3
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.level {
+            Level::Rate => "rate",
+            Level::Ceil => "ceil",
+            Level::Class(class) => return write!(f, "class {class}"),
+            Level::Subport => "subport",
+            Level::Port => "port",
+            Level::Buffers => "buffers",
+        })
+    }
+}
+
+/// So much longer, nanoseconds, has another level to hold back whoever has been held by one for long.
+pub const LEAD: u64 = 1_000_000;
+
+/// A packet that found no buffer is held against them for this long, nanoseconds.
+pub const SHORTAGE: u64 = 1_000_000_000;
+
+/// What a word says beside the time: 0 for nothing, that somebody stands in line, or a level.
+const LINE: u64 = 1;
+const RATE: u64 = 2;
+const CEIL: u64 = 3;
+const BUFFERS: u64 = 4;
+const TOKENS: u64 = 5;
+const CLASS: u64 = 8;
+const CODE_BITS: u32 = 4;
+const CODE: u64 = (1 << CODE_BITS) - 1;
+
+const fn word(code: u64, since: u64) -> u64 {
+    code | since << CODE_BITS
+}
+
+/// A level of the user itself, for which it waits in the wheel, and since when.
+fn own(word: u64) -> Option<Hold> {
+    let level = match word & CODE {
+        RATE => Level::Rate,
+        CEIL => Level::Ceil,
+        code if code >= CLASS => Level::Class((code - CLASS) as u8),
+        _ => return None,
+    };
+    Some(Hold { level, since: word >> CODE_BITS })
+}
+
+/// Of a user, or of a subport.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// What is told, and since when; 0 while nothing waits.
+    told: AtomicU64,
+    /// What it is at the moment, and since when. While no buffer is left: when that was so last.
+    is: AtomicU64,
+    /// By how much longer what is told has held than what else did, nanoseconds, [`LEAD`] at most.
+    lead: AtomicU64,
+}
+
+impl Held {
+    /// Goes by what the scheduler decides of a user.
+    #[inline(always)]
+    pub(crate) fn judged(&self, judgement: &Judgement, now: u64) {
+        let code = match judgement {
+            Judgement::Nothing => 0,
+            Judgement::May(..) | Judgement::From(_, true, _) => LINE,
+            Judgement::From(_, false, Level::Ceil) => CEIL,
+            Judgement::From(_, false, Level::Class(class)) => CLASS + u64::from(class % 8),
+            Judgement::From(..) => RATE,
+        };
+        if self.is.load(Ordering::Relaxed) & CODE != code {
+            self.become_held(code, now);
+        }
+    }
+
+    /// A subport has to wait for what it may send, or need not any longer.
+    #[cold]
+    pub(crate) fn suspended(&self, waits: bool, now: u64) {
+        self.become_held(if waits { TOKENS } else { LINE }, now);
+    }
+
+    fn become_held(&self, code: u64, now: u64) {
+        let (told, is) = (self.told.load(Ordering::Relaxed), self.is.load(Ordering::Relaxed));
+        let (next, lead) = match told & CODE {
+            0 | BUFFERS => (word(code, now), 0),
+            _ => self.weigh(told, is, now),
+        };
+        let word = word(code, now);
+        self.told.store(if code == 0 { 0 } else { next }, Ordering::Relaxed);
+        self.is.store(if code == 0 { 0 } else { word }, Ordering::Relaxed);
+        self.lead.store(lead, Ordering::Relaxed);
+    }
+
+    /// What is to be told at `now` of what has been so until now, and its lead.
+    fn weigh(&self, told: u64, is: u64, now: u64) -> (u64, u64) {
+        let (lead, lasted) = (self.lead.load(Ordering::Relaxed), now.saturating_sub(is >> CODE_BITS));
+        if told & CODE == is & CODE {
+            (told, lead.saturating_add(lasted).min(LEAD))
+        } else if lasted > lead {
+            (is, lasted.min(LEAD))
+        } else {
+            (told, lead - lasted)
+        }
+    }
+
+    /// A packet of a user found no buffer, and none of it waits.
+    #[cold]
+    pub(crate) fn short(&self, now: u64) {
+        let told = self.told.load(Ordering::Relaxed);
+        if told & CODE != BUFFERS || now.saturating_sub(self.is.load(Ordering::Relaxed) >> CODE_BITS) >= SHORTAGE {
+            self.told.store(word(BUFFERS, now), Ordering::Relaxed);
+        }
+        self.is.store(word(BUFFERS, now), Ordering::Relaxed);
+    }
+
+    /// What holds a user at `now`, if anything; `subport` is that of its subport.
+    pub(crate) fn at(&self, subport: Option<&Held>, now: u64) -> Option<Hold> {
+        let (told, is) = (self.told.load(Ordering::Relaxed), self.is.load(Ordering::Relaxed));
+        if told & CODE == BUFFERS {
+            let is_so = now.saturating_sub(is >> CODE_BITS) < SHORTAGE;
+            return is_so.then_some(Hold { level: Level::Buffers, since: told >> CODE_BITS });
+        }
+        let (held, _) = self.weigh(told, is, now);
+        let since = held >> CODE_BITS;
+        match held & CODE {
+            LINE => Some(match subport.and_then(|subport| subport.full(now)) {
+                Some(full) => Hold { level: Level::Subport, since: since.max(full) },
+                None => Hold { level: Level::Port, since },
+            }),
+            _ => own(held),
+        }
+    }
+
+    /// Since when a subport may send no more at `now`, if that is so.
+    fn full(&self, now: u64) -> Option<u64> {
+        let (held, _) = self.weigh(self.told.load(Ordering::Relaxed), self.is.load(Ordering::Relaxed), now);
+        (held & CODE == TOKENS).then_some(held >> CODE_BITS)
+    }
+}
