@@ -109,6 +109,7 @@ struct Parsed {
     known: Option<(u8, Slot)>,
     in_port: u32,
     at: At,
+    /// Of IP, as it came.
     ttl: Option<u8>,
     is_fragment: bool,
 }

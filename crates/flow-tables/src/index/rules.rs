@@ -55,20 +55,20 @@ impl Asked {
 
 /// A classifier of flows, by keys of so many words.
 #[derive(Clone)]
-struct Sized<const W: usize> {
+struct Keyed<const W: usize> {
     asked: Asked,
     classifier: Classifier<W>,
     /// The flows by their numbers in the classifier.
     slots: Vec<Slot>,
 }
 
-impl<const W: usize> Sized<W> {
+impl<const W: usize> Keyed<W> {
     /// These flows, in their order; nothing if they ask for more words than keys have.
-    fn of(flows: &[(Place, Slot, Vec<Term>)]) -> Option<Sized<W>> {
+    fn of(flows: &[(Place, Slot, Vec<Term>)]) -> Option<Keyed<W>> {
         let mut asked = Asked::default();
         let rules: Option<Vec<Match<W>>> = flows.iter().map(|(_, _, terms)| asked.rule(terms)).collect();
         let slots = flows.iter().map(|(_, slot, _)| *slot).collect();
-        Some(Sized { asked, classifier: Classifier::new(&rules?), slots })
+        Some(Keyed { asked, classifier: Classifier::new(&rules?), slots })
     }
 
     fn insert(&mut self, position: usize, terms: &[Term], slot: Slot) -> Option<()> {
@@ -110,8 +110,8 @@ impl<const W: usize> Sized<W> {
 
 #[derive(Clone)]
 enum Width {
-    Narrow(Sized<NARROW>),
-    Wide(Sized<WIDE>),
+    Narrow(Keyed<NARROW>),
+    Wide(Keyed<WIDE>),
 }
 
 /// The flows of a table in a classifier.
@@ -126,8 +126,8 @@ pub(super) struct Rules {
 impl fmt::Debug for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.width {
-            Width::Narrow(sized) => write!(f, "{:?}", sized.classifier),
-            Width::Wide(sized) => write!(f, "{:?}", sized.classifier),
+            Width::Narrow(keyed) => write!(f, "{:?}", keyed.classifier),
+            Width::Wide(keyed) => write!(f, "{:?}", keyed.classifier),
         }
     }
 }
@@ -136,8 +136,8 @@ impl Rules {
     /// These flows; nothing if they ask for too many words.
     pub(super) fn of(mut flows: Vec<(Place, Slot, Vec<Term>)>) -> Option<Rules> {
         flows.sort_unstable_by_key(|(place, ..)| *place);
-        let narrow = || Some(Width::Narrow(Sized::of(&flows)?));
-        let width = narrow().or_else(|| Some(Width::Wide(Sized::of(&flows)?)))?;
+        let narrow = || Some(Width::Narrow(Keyed::of(&flows)?));
+        let width = narrow().or_else(|| Some(Width::Wide(Keyed::of(&flows)?)))?;
         Some(Rules { kernel: Kernel::detect(), width, order: flows.iter().map(|(place, ..)| *place).collect() })
     }
 
@@ -145,8 +145,8 @@ impl Rules {
     #[inline]
     pub(super) fn find(&self, words: &Words) -> Option<Slot> {
         let slot = match &self.width {
-            Width::Narrow(sized) => sized.find(words),
-            Width::Wide(sized) => sized.find(words),
+            Width::Narrow(keyed) => keyed.find(words),
+            Width::Wide(keyed) => keyed.find(words),
         };
         (slot != NO_SLOT).then_some(slot)
     }
@@ -155,8 +155,8 @@ impl Rules {
     #[inline]
     pub(super) fn approach<'w>(&self, packets: impl Iterator<Item = &'w Words>) -> [Slot; BATCH] {
         match &self.width {
-            Width::Narrow(sized) => sized.approach(self.kernel, packets),
-            Width::Wide(sized) => sized.approach(self.kernel, packets),
+            Width::Narrow(keyed) => keyed.approach(self.kernel, packets),
+            Width::Wide(keyed) => keyed.approach(self.kernel, packets),
         }
     }
 
@@ -164,8 +164,8 @@ impl Rules {
     pub(super) fn insert(&mut self, terms: &[Term], place: Place, slot: Slot) -> Option<()> {
         let position = self.order.partition_point(|known| *known < place);
         match &mut self.width {
-            Width::Narrow(sized) => sized.insert(position, terms, slot)?,
-            Width::Wide(sized) => sized.insert(position, terms, slot)?,
+            Width::Narrow(keyed) => keyed.insert(position, terms, slot)?,
+            Width::Wide(keyed) => keyed.insert(position, terms, slot)?,
         }
         self.order.insert(position, place);
         Some(())
@@ -176,8 +176,8 @@ impl Rules {
         let Ok(position) = self.order.binary_search(&place) else { return };
         self.order.remove(position);
         match &mut self.width {
-            Width::Narrow(sized) => sized.classifier.remove(position),
-            Width::Wide(sized) => sized.classifier.remove(position),
+            Width::Narrow(keyed) => keyed.classifier.remove(position),
+            Width::Wide(keyed) => keyed.classifier.remove(position),
         };
     }
 }
