@@ -157,14 +157,14 @@ impl Switch {
     /// Looks into frames with the numbers of the ports that they came in by, before they are [forwarded](Switch::forward). The memory that all will
     /// need is asked for at the same time. Frames for which there is no room are left out.
     #[inline]
-    pub fn approach<'f>(&self, frames: impl Iterator<Item = (&'f [u8], u32)>, known: &mut Frames) {
+    pub fn approach<'f>(&self, packets: impl Iterator<Item = (&'f [u8], u32)>, frames: &mut Frames) {
         let depth = self.depth();
         let mut count = 0;
-        for (parsed, (bytes, in_port)) in known.parsed.iter_mut().zip(frames) {
+        for (parsed, (bytes, in_port)) in frames.parsed.iter_mut().zip(packets) {
             parsed.set(bytes, in_port, depth);
             count += 1;
         }
-        for parsed in known.parsed.get_mut(..count).unwrap_or_default().chunks_mut(BATCH) {
+        for parsed in frames.parsed.get_mut(..count).unwrap_or_default().chunks_mut(BATCH) {
             self.tables.approached().for_each(|(number, table)| approach(number, table, parsed));
         }
     }
@@ -176,10 +176,10 @@ impl Switch {
         &mut self,
         number: usize,
         frame: &mut impl Frame,
-        known: &mut Frames,
+        frames: &mut Frames,
         now: u64,
     ) -> Option<Forwarded> {
-        let Frames { parsed, steps } = known;
+        let Frames { parsed, steps } = frames;
         let Parsed { in_port, fields, at, known, ttl, is_fragment } = parsed.get_mut(number)?;
         if !self.ports.receives(*in_port) || *is_fragment && self.drops_fragments() {
             return None;

@@ -121,3 +121,42 @@ pub fn select_hash(fields: &Fields) -> u32 {
 pub(crate) fn exact(field: Field, value: u128) -> Oxm {
     Oxm::exact(field, value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fields that are not the same for all packets of a flow, or say nothing about it.
+    const APART: [Field; 15] = [
+        Field::InPort,
+        Field::InPhyPort,
+        Field::Metadata,
+        Field::TunnelId,
+        Field::VlanPcp,
+        Field::IpDscp,
+        Field::IpEcn,
+        Field::ArpOp,
+        Field::ArpSha,
+        Field::ArpTha,
+        Field::MplsTc,
+        Field::MplsBos,
+        Field::Ipv6Exthdr,
+        Field::PbbIsid,
+        Field::Ipv6NdTarget,
+    ];
+
+    #[test]
+    fn packets_of_a_flow_have_one_hash_and_others_another() {
+        let none = select_hash(&Fields::default());
+        for field in Field::ALL {
+            for bit in 0..field.bits() {
+                let mut fields = Fields::default();
+                fields.set(*field, 1 << bit);
+                let is_apart = APART.contains(field)
+                    || matches!(field, Field::Ipv6NdSll | Field::Ipv6NdTll)
+                    || *field == Field::Ipv6Flabel && bit < 4;
+                assert_eq!(select_hash(&fields) == none, is_apart, "bit {bit} of {}", field.name());
+            }
+        }
+    }
+}

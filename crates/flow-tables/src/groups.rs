@@ -32,7 +32,7 @@ pub struct Group {
     pub counted: Counted,
     /// What its buckets got.
     pub bucket_counts: Vec<Counted>,
-    /// What each bucket does, for the fast path; nothing if that takes the interpreter.
+    /// What each bucket does, for the fast path; nothing of those that take the interpreter, and none at all where several have a copy each.
     lists: Vec<Option<ActionList>>,
 }
 
@@ -133,11 +133,10 @@ impl Groups {
     pub(crate) fn find(&self, group: u32, fields: &Fields, ports: &Ports) -> Option<(GroupSlot, u16, &ActionList)> {
         let slot = self.slot(group)?;
         let group = self.in_slot(slot)?;
-        let bucket = match (group.kind, group.buckets.len()) {
-            (GroupKind::Indirect | GroupKind::All, 1) => 0,
-            (GroupKind::Select, _) => self.choose_one(group, select_hash(fields), ports)?,
-            (GroupKind::FastFailover, _) => self.choose_one(group, 0, ports)?,
-            _ => return None,
+        let bucket = match group.kind {
+            GroupKind::Indirect | GroupKind::All => 0,
+            GroupKind::Select => self.choose_one(group, select_hash(fields), ports)?,
+            GroupKind::FastFailover => self.choose_one(group, 0, ports)?,
         };
         Some((slot, u16::try_from(bucket).ok()?, group.lists.get(bucket)?.as_ref()?))
     }
@@ -180,13 +179,15 @@ impl Groups {
         }
         self.check(change, ports)?;
         let (added, counted) = before.map_or((now, Counted::default()), |before| (before.added, before.counted));
+        let copies = change.kind == GroupKind::All && change.buckets.len() > 1;
+        let prepared = if copies { &[][..] } else { &change.buckets };
         let group = Group {
             kind: change.kind,
             buckets: change.buckets.clone(),
             added,
             counted,
             bucket_counts: vec![Counted::default(); change.buckets.len()],
-            lists: change.buckets.iter().map(ActionList::of_bucket).collect(),
+            lists: prepared.iter().map(ActionList::of_bucket).collect(),
         };
         self.put(change.group, group);
         Ok(())

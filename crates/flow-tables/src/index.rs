@@ -5,7 +5,7 @@
 //! (tuple space search: Srinivasan, Suri and Varghese, SIGCOMM 1999). So a table of one mask costs one look-up, however many flows it has, and
 //! one of prefixes as many as there are lengths, if there are few of them. A few flows are simply tried in their order: that costs less than
 //! hashing. Many [`prefixes`] of one field are looked up at once, and the tuples of other flows beside them. Where flows ask for many choices of
-//! bits and are no prefixes, all stand in a classifier as [`rules`] of it, too.
+//! bits and are no prefixes, all stand in a classifier, too, as its [`rules`].
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ pub enum Search {
     Exact,
     /// In so many hash tables at most, one for each choice of bits that flows ask for.
     Masks(usize),
-    /// By a classifier: so many hash tables would be too many.
+    /// By a classifier, in place of so many hash tables.
     Classifier(usize),
     /// The longest prefix of this field, and so many hash tables for flows that are something else.
     Prefixes(Field, usize),
@@ -87,7 +87,7 @@ impl fmt::Display for Search {
             Search::OneByOne => f.write_str("one by one"),
             Search::Exact => f.write_str("hash table"),
             Search::Masks(tables) => write!(f, "{tables} hash tables"),
-            Search::Classifier(_) => f.write_str("classifier"),
+            Search::Classifier(tables) => write!(f, "classifier in place of {tables} hash tables"),
             Search::Prefixes(field, 0) => write!(f, "longest prefix of {}", field.name()),
             Search::Prefixes(field, 1) => write!(f, "longest prefix of {}, and a hash table", field.name()),
             Search::Prefixes(field, tables) => {

@@ -82,11 +82,16 @@ const fn dropped(why: Why) -> Exit {
 /// Takes packets through the tables.
 pub(crate) struct Forward {
     shared: Arc<Shared>,
+    ports: Ports,
+    /// What is known of the packets of a batch.
+    frames: Frames,
+}
+
+/// The ports of the switch, as packets come in and go out by them.
+struct Ports {
     /// Numbers of ports by their index; 0 for those of others.
     numbers: Vec<u32>,
-    ports: usize,
-    /// What is known of the packets of a batch.
-    known: Frames,
+    count: usize,
 }
 
 /// A packet that is changed where it lies.
@@ -129,59 +134,65 @@ impl Frame for InPlace<'_> {
     }
 }
 
-/// Numbers of ports by their index.
-fn numbers(ports: &[PortInfo]) -> Vec<u32> {
-    let most = ports.iter().map(|port| usize::from(port.index).saturating_add(1)).max().unwrap_or(0);
-    let mut numbers = vec![0; most];
-    for (port, number) in ports.iter().zip(1..) {
-        if let Some(place) = numbers.get_mut(usize::from(port.index)) {
-            *place = number;
-        }
-    }
-    numbers
-}
-
-/// The number of the port that a packet came in by.
-#[inline]
-fn number(numbers: &[u32], batch: &Batch, slot: Slot) -> u32 {
-    numbers.get(usize::from(batch.lanes.port[slot])).copied().unwrap_or(0)
-}
-
 impl Forward {
     pub(crate) fn new(shared: Arc<Shared>, ports: &[PortInfo]) -> Forward {
-        Forward { shared, numbers: numbers(ports), ports: ports.len(), known: Frames::new(BATCH) }
+        Forward { shared, ports: Ports::new(ports), frames: Frames::new(BATCH) }
     }
 
     /// Takes a batch through the tables, packet by packet.
     #[inline(never)]
     fn take(&mut self, batch: &mut Batch, out: &mut Out<'_>) {
-        let shared = Arc::clone(&self.shared);
+        let Forward { shared, ports, frames } = self;
         let mut core = shared.core();
         // Without a controller it may be a bridge, which looks into no table.
         let uses_tables = !core.agent.is_standalone();
         if uses_tables {
-            let packets = batch.slots().map(|slot| {
-                (batch.get(slot).map_or(&[][..], weir_packet::Packet::bytes), number(&self.numbers, batch, slot))
-            });
-            core.agent.switch.approach(packets, &mut self.known);
+            let bytes = |slot| batch.get(slot).map_or(&[][..], weir_packet::Packet::bytes);
+            let packets = batch.slots().map(|slot| (bytes(slot), ports.number(batch, slot)));
+            core.agent.switch.approach(packets, frames);
         }
         let mut told = false;
         for (nth, slot) in batch.slots().enumerate() {
-            let is_done = uses_tables && self.forward(&mut core, batch, (nth, slot), out);
-            told |= !is_done && self.interpret(&mut core, batch, slot, out);
+            let is_done = uses_tables && ports.forward(&mut core, batch, (frames, nth, slot), out);
+            told |= !is_done && ports.interpret(&mut core, batch, slot, out);
         }
         drop(core);
         if told {
-            self.shared.has_news.store(true, Ordering::Release);
+            shared.has_news.store(true, Ordering::Release);
         }
+    }
+}
+
+impl Ports {
+    fn new(ports: &[PortInfo]) -> Ports {
+        let most = ports.iter().map(|port| usize::from(port.index).saturating_add(1)).max().unwrap_or(0);
+        let mut numbers = vec![0; most];
+        for (port, number) in ports.iter().zip(1..) {
+            if let Some(place) = numbers.get_mut(usize::from(port.index)) {
+                *place = number;
+            }
+        }
+        Ports { numbers, count: ports.len() }
+    }
+
+    /// The number of the port that a packet came in by.
+    #[inline]
+    fn number(&self, batch: &Batch, slot: Slot) -> u32 {
+        self.numbers.get(usize::from(batch.lanes.port[slot])).copied().unwrap_or(0)
     }
 
     /// Takes the `nth` packet of a batch by the fast path, if that goes.
     #[inline]
-    fn forward(&mut self, core: &mut Core, batch: &mut Batch, (nth, slot): (usize, Slot), out: &mut Out<'_>) -> bool {
+    fn forward(
+        &self,
+        core: &mut Core,
+        batch: &mut Batch,
+        (frames, nth, slot): (&mut Frames, usize, Slot),
+        out: &mut Out<'_>,
+    ) -> bool {
         let Some(packet) = batch.get_mut(slot).filter(|packet| packet.len() >= 14) else { return false };
-        match core.agent.switch.forward(nth, &mut InPlace(packet), &mut self.known, out.now()) {
-            Some(Forwarded::Sent(port)) => match way_of(port, self.ports) {
+        match core.agent.switch.forward(nth, &mut InPlace(packet), frames, out.now()) {
+            Some(Forwarded::Sent(port)) => match way_of(port, self.count) {
                 Some(way) => out.answer_indexed(slot, way),
                 None => out.answer(slot, Exit::NoPort),
             },
@@ -195,7 +206,7 @@ impl Forward {
     #[cold]
     #[inline(never)]
     fn interpret(&self, core: &mut Core, batch: &mut Batch, slot: Slot, out: &mut Out<'_>) -> bool {
-        let in_port = number(&self.numbers, batch, slot);
+        let in_port = self.number(batch, slot);
         let Some(packet) = batch.get(slot) else { return false };
         if packet.len() < 14 {
             out.answer(slot, Exit::Short);
@@ -211,7 +222,7 @@ impl Forward {
             Beside::NotWanted => Exit::NoController,
             Beside::NoRoom => Exit::ControllerBusy,
         };
-        let mut sends = decided.sends.iter().map(|(port, bytes)| (way_of(*port, self.ports), bytes));
+        let mut sends = decided.sends.iter().map(|(port, bytes)| (way_of(*port, self.count), bytes));
         match sends.next() {
             None => out.answer(slot, otherwise),
             Some((way, bytes)) => {
@@ -265,7 +276,7 @@ pub(crate) fn way_of(port: u32, ports: usize) -> Option<u8> {
 
 impl Stage for Forward {
     fn declare(&self) -> Declaration {
-        declaration(self.ports)
+        declaration(self.ports.count)
     }
 
     fn run(&mut self, batch: &mut Batch, out: &mut Out<'_>) {

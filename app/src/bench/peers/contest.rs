@@ -83,7 +83,7 @@ pub(super) trait Side {
 pub(super) struct Count {
     /// Packets that it sent on.
     pub(super) packets: u64,
-    /// TSC cycles at that moment, from any beginning.
+    /// TSC cycles at that moment, from any beginning, modulo 2^64.
     pub(super) cycles: u64,
 }
 
@@ -113,7 +113,8 @@ impl<R: Restless> Side for R {
         let (packets, elapsed) = loop {
             let after = self.count(lab)?;
             let packets = after.packets.saturating_sub(before.packets);
-            let elapsed = after.cycles.saturating_sub(before.cycles);
+            // What seems to have gone back has not been in step yet.
+            let elapsed = u64::try_from(after.cycles.wrapping_sub(before.cycles) as i64).unwrap_or(0);
             if packets > 0 && elapsed > 0 {
                 break (packets, elapsed);
             }

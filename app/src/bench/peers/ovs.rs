@@ -1,12 +1,14 @@
 //! Open vSwitch with DPDK: its datapath in user space, with a database, sockets and a network namespace of its own.
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use weir_bench::peers::{configurations, generator, openvswitch};
 use weir_bench::search::Stop;
+use weir_stage::Random;
 
 use super::contest::{Contest, Count, Peer, Restless, Work};
 use super::lab::Lab;
@@ -65,6 +67,10 @@ const WORKS: &[Work] = &[
 
 /// Rules of `flows-rules-1k`.
 const RULES: u32 = 1_000;
+
+/// Packets of a capture, each for a flow of Open vSwitch's, and many: more than its cache of exact matches holds.
+const FEW: u32 = 2_048;
+const MANY: u32 = 16_384;
 
 pub(super) struct OpenVSwitch;
 
@@ -142,13 +148,13 @@ fn plan(work: &Work, lab: &Lab) -> Result<Plan, Stop> {
     let one = || vec!["198.18.0.0/15".to_owned()];
     let many = || (0..64).map(|n| format!("198.18.{}.0/22", n * 4)).collect();
     match work.name {
-        "ipv4-prefix" => routed(lab, generator::CAPTURE, one()),
-        "ipv4-64-prefixes" => routed(lab, generator::CAPTURE, many()),
-        "flows-prefix" => Ok(routed(lab, generator::CAPTURE, one())?.by_flows(lab)),
-        "flows-prefix-16k" => Ok(routed(lab, generator::MANY, one())?.by_flows(lab)),
-        "flows-64-prefixes" => Ok(routed(lab, generator::CAPTURE, many())?.by_flows(lab)),
+        "ipv4-prefix" => routed(lab, (generator::ONE_SENDER, FEW), one()),
+        "ipv4-64-prefixes" => routed(lab, (generator::ONE_SENDER, FEW), many()),
+        "flows-prefix" => Ok(routed(lab, (generator::ONE_SENDER, FEW), one())?.by_flows(lab)),
+        "flows-prefix-16k" => Ok(routed(lab, (generator::ONE_SENDER, MANY), one())?.by_flows(lab)),
+        "flows-64-prefixes" => Ok(routed(lab, (generator::ONE_SENDER, FEW), many())?.by_flows(lab)),
         "flows-rules-1k" => {
-            let plan = routed(lab, generator::RULES, Vec::new())?.by_flows(lab);
+            let plan = routed(lab, (generator::MANY_SENDERS, MANY), Vec::new())?.by_flows(lab);
             Ok(Plan { flows: rules(), ..plan })
         }
         "flows-port-to-port" => Ok(port_to_port().by_flows(lab)),
@@ -170,7 +176,7 @@ fn port_to_port() -> Plan {
 const ROUTE: &str = "actions=dec_ttl,mod_dl_src:02:00:00:00:00:01,mod_dl_dst:02:00:00:00:00:02,output:2";
 
 /// The packets of a capture are routed by prefixes.
-fn routed(lab: &Lab, packets: &[&str], prefixes: Vec<String>) -> Result<Plan, Stop> {
+fn routed(lab: &Lab, packets: (&[&str], u32), prefixes: Vec<String>) -> Result<Plan, Stop> {
     let file = capture(lab, packets)?;
     let file = file.display();
     let quoted: Vec<String> = prefixes.iter().map(|prefix| format!("\"{prefix}\"")).collect();
@@ -185,22 +191,16 @@ fn routed(lab: &Lab, packets: &[&str], prefixes: Vec<String>) -> Result<Plan, St
 
 /// Rules as access lists have them, of which each packet meets some at random, and one that all meet.
 fn rules() -> Vec<String> {
-    let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    let mut next = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random >> 32) as u32
-    };
+    let mut random = Random::new(19);
     let mut prefix = |first: u32, lengths: [u32; 4]| {
-        let length = lengths[next() as usize % 4];
-        let address = first << 24 | next() & 0x00ff_ffff & !(u32::MAX >> length);
-        (format!("{}/{length}", std::net::Ipv4Addr::from_bits(address)), next())
+        let length = lengths[random.position(lengths.len())];
+        let address = (first << 24 | random.below(1 << 24) as u32) & !(u32::MAX >> length);
+        (format!("{}/{length}", Ipv4Addr::from_bits(address)), random.below(16))
     };
     let mut all: Vec<String> = (0..RULES)
         .map(|n| {
             let ((source, choice), (destination, port)) = (prefix(20, [11, 12, 14, 16]), prefix(10, [11, 13, 14, 15]));
-            let port = if choice % 2 == 0 { format!(",tp_dst={}", 5000 + port % 16) } else { String::new() };
+            let port = if choice % 2 == 0 { format!(",tp_dst={}", 5000 + port) } else { String::new() };
             format!("priority={},udp,in_port=1,nw_src={source},nw_dst={destination}{port},{ROUTE}", 60_000 - n)
         })
         .collect();
@@ -214,11 +214,12 @@ fn add_flows(lab: &Lab, switch: &str, flows: &[String]) -> Result<(), Stop> {
     lab.tool(Command::new("ovs-ofctl").args(["-O", "OpenFlow13", "add-flows", switch]).arg(file)).map(drop)
 }
 
-/// A capture file with packets to route.
-fn capture(lab: &Lab, packets: &[&str]) -> Result<PathBuf, Stop> {
+/// A capture file with so many packets to route.
+fn capture(lab: &Lab, (addresses, count): (&[&str], u32)) -> Result<PathBuf, Stop> {
     let file = lab.folder.join("in.pcap");
     let mut weir = Command::new(&lab.weir);
-    weir.args(packets).args(["--dst-mac", PCAP_MAC]).arg("--port").arg(format!("pcap:,{}", file.display()));
+    weir.args(generator::CAPTURE).args(["--count", &count.to_string()]).args(addresses);
+    weir.args(["--dst-mac", PCAP_MAC]).arg("--port").arg(format!("pcap:,{}", file.display()));
     lab.tool(&mut weir)?;
     Ok(file)
 }

@@ -29,50 +29,13 @@ pub mod configurations {
 
 /// What Weir's generator is told, the words behind the program's name.
 pub mod generator {
-    /// A capture file with 2,048 packets to destinations all over 198.18.0.0/16; `--port` and `--dst-mac` are to be added.
-    pub const CAPTURE: &[&str] = &[
-        "gen",
-        "--size",
-        "64",
-        "--seed",
-        "1",
-        "--count",
-        "2048",
-        "--src",
-        "10.0.0.1",
-        "--dst",
-        "198.18.0.0/16 random",
-    ];
-    /// The same with 16,384 packets, more than there is room for in the first of Open vSwitch's caches.
-    pub const MANY: &[&str] = &[
-        "gen",
-        "--size",
-        "64",
-        "--seed",
-        "1",
-        "--count",
-        "16384",
-        "--src",
-        "10.0.0.1",
-        "--dst",
-        "198.18.0.0/16 random",
-    ];
-    /// The same with 16,384 packets from all over 20.0.0.0/8 to all over 10.0.0.0/8 and to 16 ports.
-    pub const RULES: &[&str] = &[
-        "gen",
-        "--size",
-        "64",
-        "--seed",
-        "1",
-        "--count",
-        "16384",
-        "--src",
-        "20.0.0.0/8 random",
-        "--dst",
-        "10.0.0.0/8 random",
-        "--dport",
-        "5000-5015 random",
-    ];
+    /// A capture file; `--count`, addresses, `--port` and `--dst-mac` are to be added.
+    pub const CAPTURE: &[&str] = &["gen", "--size", "64", "--seed", "1"];
+    /// Addresses of packets from one sender to destinations all over 198.18.0.0/16.
+    pub const ONE_SENDER: &[&str] = &["--src", "10.0.0.1", "--dst", "198.18.0.0/16 random"];
+    /// Addresses of packets from all over 20.0.0.0/8 to all over 10.0.0.0/8 and to 16 ports.
+    pub const MANY_SENDERS: &[&str] =
+        &["--src", "20.0.0.0/8 random", "--dst", "10.0.0.0/8 random", "--dport", "5000-5015 random"];
     /// One flow by the interface `g0` to `r0` for as long as it runs; `--core` is to be added.
     pub const FLOW: &[&str] = &[
         "gen",
