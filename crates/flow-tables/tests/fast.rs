@@ -222,14 +222,18 @@ fn meters() -> [MeterMod; 2] {
     [add(1, BandKind::Drop), add(2, BandKind::DscpRemark(1))]
 }
 
+/// A switch with the test's groups.
 fn switch(flows: &[FlowMod]) -> Switch {
+    switch_with(groups().to_vec(), flows)
+}
+
+fn switch_with(mut groups: Vec<GroupMod>, flows: &[FlowMod]) -> Switch {
     let mut switch = Switch::new(Identity { tables: TABLES, ..Identity::default() });
     for number in 1..=PORTS {
         let state = if number == 4 { weir_openflow::port::state::LINK_DOWN } else { 0 };
         switch.set_port(Port { number, state, ..Port::default() }, 0);
     }
     // A group is there before another one watches it.
-    let mut groups = groups();
     groups.sort_by_key(|group| group.kind == GroupKind::FastFailover);
     groups.iter().for_each(|group| drop(switch.group_mod(group, 0).unwrap()));
     meters().iter().for_each(|meter| drop(switch.meter_mod(meter, 0).unwrap()));
@@ -380,4 +384,102 @@ fn common_flows_go_by_the_fast_path() {
     assert_eq!(ends[..5], [Ok((2, 60)), Ok((3, 60)), Ok((1, 64)), Err(miss), Ok((2, 60))]);
     // By its hash.
     assert!([Ok((1, 60)), Ok((3, 64)), Err(weir_flow_tables::Why::NoAction)].contains(&ends[5]));
+}
+
+/// What a batch found counts until a packet is changed: then it meets other flows.
+#[test]
+fn packets_that_were_changed_are_looked_up_anew() {
+    let to = |address: u32, length: u32| {
+        let mask = !(u32::MAX.checked_shr(length).unwrap_or(0));
+        vec![Oxm::exact(Field::EthType, 0x0800), Oxm::masked(Field::Ipv4Dst, (address & mask).into(), mask.into())]
+    };
+    let flow = |table, priority, fields, made| FlowMod::add(table, priority, Match::new(fields).unwrap(), made);
+    let goes_by = |port| vec![Instruction::ApplyActions(vec![out(port)])];
+    // Routes, searched by prefixes; frames are for 10.0.0.2.
+    let mut by_routes = vec![flow(1, 32, to(0x0a00_0002, 32), goes_by(1)), flow(1, 8, to(0x1400_0000, 8), goes_by(2))];
+    by_routes.extend((0..64).map(|n| flow(1, 24, to(0x2000_0000 | n << 8, 24), goes_by(3))));
+    // Rules, searched by a classifier: those of another metadata send elsewhere.
+    let rule = |n: u32, metadata: u64, port| {
+        let mut fields = to(0x0a00_0002, 27 + n % 6);
+        fields.insert(0, Oxm::exact(Field::Metadata, metadata.into()));
+        flow(1, 9, fields, goes_by(port))
+    };
+    let by_rules: Vec<FlowMod> = (0..6).flat_map(|n| [rule(n, 0, 1), rule(n, 1, 2)]).collect();
+    let set = Instruction::ApplyActions(vec![set(Field::Ipv4Dst, 0x1400_0001)]);
+    let mark = Instruction::WriteMetadata { metadata: 1, mask: 1 };
+    for (flows, change, is_one) in [
+        (by_routes, set, (|search| matches!(search, Search::Prefixes(..))) as fn(Search) -> bool),
+        (by_rules, mark, |search| matches!(search, Search::Classifier(_))),
+    ] {
+        for (change, port) in [(None, 1), (Some(change), 2)] {
+            let first = change.into_iter().chain([Instruction::GotoTable(1)]).collect();
+            let mut switch =
+                switch(&[vec![flow(0, 1, vec![Oxm::exact(Field::EthType, 0x0800)], first)], flows.clone()].concat());
+            assert!(is_one(switch.tables.get(1).unwrap().search()));
+            let frame = [
+                &[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 9, 17, 0, 0, 192, 0, 2, 1][..],
+                &[10, 0, 0, 2],
+                &[0; 26],
+            ]
+            .concat();
+            let mut known = approach(&switch, &[(3, frame.clone())]);
+            let became = forward(&mut switch, (0, &mut known), &frame, 0).expect("no interpreter");
+            assert_eq!(became.map(|(port, _)| port), Ok(port));
+        }
+    }
+}
+
+/// A flow makes frames be looked into as far as what it does needs, though it asks for less.
+#[test]
+fn frames_are_looked_into_as_far_as_actions_need() {
+    let all = [
+        vec![Action::DecNwTtl],
+        vec![Action::PopVlan],
+        vec![Action::PushVlan(0x8100), set(Field::VlanVid, 0x1003)],
+        vec![set(Field::VlanVid, 0x1002)],
+        vec![set(Field::Ipv4Dst, 9)],
+        vec![set(Field::UdpDst, 9)],
+        vec![],
+    ];
+    let mut fast_ones = 0;
+    for (changes, by_group) in all.into_iter().flat_map(|changes| [(changes.clone(), false), (changes, true)]) {
+        // It asks for what the specification wants of such actions, and for nothing else.
+        let way_out = if by_group { Action::Group(5) } else { out(1) };
+        let made = vec![Instruction::ApplyActions([changes.clone(), vec![way_out]].concat())];
+        let said: Vec<Oxm> = changes
+            .iter()
+            .flat_map(|action| match action {
+                Action::SetField(Oxm { field: Field::VlanVid, .. }) if changes.len() == 1 => {
+                    vec![Oxm::masked(Field::VlanVid, 0x1000, 0x1000)]
+                }
+                Action::SetField(Oxm { field: Field::Ipv4Dst, .. }) => vec![Oxm::exact(Field::EthType, 0x0800)],
+                Action::SetField(Oxm { field: Field::UdpDst, .. }) => {
+                    vec![Oxm::exact(Field::EthType, 0x0800), Oxm::exact(Field::IpProto, 17)]
+                }
+                Action::DecNwTtl => vec![Oxm::exact(Field::EthType, 0x0800)],
+                _ => Vec::new(),
+            })
+            .collect();
+        let flows = [FlowMod::add(0, 1, Match::new(said).unwrap(), made)];
+        // Groups alone may ask for all of a frame.
+        let made = || switch_with(if by_group { groups().to_vec() } else { Vec::new() }, &flows);
+        let (mut fast, mut definition) = (made(), made());
+        assert_eq!(fast.tables.get(0).unwrap().len(), 1, "it was refused: {changes:?}");
+        for n in 0..32_u8 {
+            let tag = if n & 1 == 0 { &[][..] } else { &[0x81, 0, 0, 1] };
+            let ip = [8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 9, 17, 0, 0, 192, 0, 2, 1, 10, 0, 0, 2];
+            let frame = [&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1][..], tag, &ip, &[n, 1, 0, 53, 0, 26], &[0; 20]].concat();
+            let mut known = approach(&fast, &[(3, frame.clone())]);
+            let verdict = definition.judge(Packet::new(3, frame.clone()), 0);
+            let Some(became) = forward(&mut fast, (0, &mut known), &frame, 0) else { continue };
+            fast_ones += 1;
+            let wanted = match verdict.outcomes.as_slice() {
+                [] => Err(verdict.why),
+                [Outcome::Sent { port, bytes, .. }] => Ok((*port, bytes.clone())),
+                more => panic!("{more:?}"),
+            };
+            assert_eq!(became, wanted, "{changes:?}, frame {n}");
+        }
+    }
+    assert!(fast_ones > 250, "{fast_ones}");
 }
