@@ -1,13 +1,19 @@
 /* DPDK's inline functions and macros as functions that Rust can call. The data path calls each once
  * per burst, never once per packet. */
 #define _GNU_SOURCE
+/* Handles of interrupts: drivers make them so in every version since 21.11. */
+#define ALLOW_EXPERIMENTAL_API
 #include "weir_dpdk.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
+#include <semaphore.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n)
@@ -279,6 +285,86 @@ int weir_close(uint16_t port, int spoilt)
 
 	rte_free(decoy);
 	return rc;
+}
+
+/* Something that DPDK's interrupt thread is to do. */
+struct turn {
+	void (*run)(uint16_t port);
+	uint16_t port;
+	sem_t done;
+};
+
+static struct turn *_Atomic next_turn;
+static int turns = -1;
+
+static void take_turn(void *argument)
+{
+	uint64_t rung;
+	struct turn *turn;
+
+	(void)argument;
+	if (read(turns, &rung, sizeof rung) != sizeof rung)
+		return;
+	turn = atomic_exchange(&next_turn, NULL);
+	if (turn == NULL)
+		return;
+	turn->run(turn->port);
+	sem_post(&turn->done);
+}
+
+/* Has that thread look at a bell of ours, once and for all. */
+static int hang_bell(void)
+{
+	struct rte_intr_handle *handle;
+
+	if (turns >= 0)
+		return 0;
+	handle = rte_intr_instance_alloc(0);
+	turns = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (handle == NULL || turns < 0 || rte_intr_fd_set(handle, turns) != 0 ||
+	    rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) != 0 || rte_intr_callback_register(handle, take_turn, NULL) != 0) {
+		if (turns >= 0)
+			close(turns);
+		turns = -1;
+		return -ENOTSUP;
+	}
+	return 0;
+}
+
+static void give_turn(void (*run)(uint16_t port), uint16_t port)
+{
+	struct turn turn = {.run = run, .port = port};
+
+	sem_init(&turn.done, 0, 0);
+	next_turn = &turn;
+	eventfd_write(turns, 1);
+	while (sem_wait(&turn.done) != 0)
+		;
+	sem_destroy(&turn.done);
+}
+
+static void close_now(uint16_t port)
+{
+	rte_eth_dev_stop(port);
+	rte_eth_dev_close(port);
+}
+
+static void pass(uint16_t port)
+{
+	(void)port;
+}
+
+int weir_close_unheard(uint16_t port)
+{
+	int rc = hang_bell();
+
+	if (rc != 0)
+		return rc;
+	give_turn(close_now, port);
+	/* The thread may have heard of descriptors that are closed now. It hears the bell anew when it has looked at all of them: until then
+	 * nothing opened may get their numbers, or it would wait there for what does not come. */
+	give_turn(pass, port);
+	return 0;
 }
 
 static void (*_Atomic before_unplug)(void);

@@ -13,7 +13,7 @@ use crate::devargs::Devargs;
 use crate::eal::{Calling, Eal};
 use crate::pool::Mempool;
 use crate::xsk::{self, Rings};
-use crate::{DpdkError, Kind};
+use crate::{Device, DpdkError, Kind};
 
 /// DPDK's numbers of the devices that have an owner: it attaches a device that is there already without a word.
 static TAKEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
@@ -72,12 +72,14 @@ pub(crate) struct Ethdev {
     programs: OnceLock<Objects>,
     /// Set when a receive queue could not be set up.
     spoilt: AtomicBool,
+    /// DPDK's interrupt thread acts on it of its own accord.
+    is_heard: bool,
 }
 
 impl Ethdev {
     /// Attaches a device: by hot-plug, but for cards that EAL was started with, which it has attached. `device` is its name in
     /// messages.
-    pub(crate) fn attach(eal: &Arc<Eal>, device: &str, devargs: &Devargs) -> Result<Ethdev, Failure> {
+    pub(crate) fn attach(eal: &Arc<Eal>, device: &Device, devargs: &Devargs) -> Result<Ethdev, Failure> {
         let calling = eal.call();
         let c_string = |text: &str| CString::new(text).unwrap_or_default();
         let (bus, name) = (c_string(devargs.bus), c_string(&devargs.name));
@@ -97,13 +99,14 @@ impl Ethdev {
         }
         let ethdev = |port| Ethdev {
             eal: Arc::clone(eal),
-            device: device.to_owned(),
+            device: device.to_string(),
             bus,
             name,
             port,
             rings: OnceLock::new(),
             programs: OnceLock::new(),
             spoilt: AtomicBool::new(false),
+            is_heard: device.kind() == Kind::Memif,
         };
         match found {
             Some(port) => Ok(ethdev(port)),
@@ -303,21 +306,33 @@ impl Ethdev {
     }
 }
 
+impl Ethdev {
+    /// Stops and closes it: nobody uses its queues any more, for they all hold this.
+    fn close(&self) {
+        // net_memif ends a connection on two threads at once else, and frees what it had twice.
+        // SAFETY: a port that exists.
+        if self.is_heard && unsafe { sys::weir_close_unheard(self.port) } == 0 {
+            return;
+        }
+        // SAFETY: a port that exists.
+        unsafe { sys::rte_eth_dev_stop(self.port) };
+        let spoilt = c_int::from(self.spoilt.load(Ordering::Relaxed));
+        // SAFETY: as above; stopped.
+        let close = || unsafe { sys::weir_close(self.port, spoilt) };
+        if leave_program(self.port) {
+            out_of_sight(close);
+        } else {
+            close();
+        }
+    }
+}
+
 impl Drop for Ethdev {
     fn drop(&mut self) {
         let _calling = self.eal.call();
         let before = Objects::open();
         if self.port != u16::MAX {
-            // SAFETY: a port that exists; nobody uses its queues any more, for they all hold this.
-            unsafe { sys::rte_eth_dev_stop(self.port) };
-            let spoilt = c_int::from(self.spoilt.load(Ordering::Relaxed));
-            // SAFETY: as above; stopped.
-            let close = || unsafe { sys::weir_close(self.port, spoilt) };
-            if leave_program(self.port) {
-                out_of_sight(close)
-            } else {
-                close()
-            };
+            self.close();
         }
         if let Some((rings, pool)) = self.rings.take() {
             // SAFETY: the driver has closed the device above, and no version of it gives back what is in its rings.

@@ -1,8 +1,9 @@
 //! What keeps shared memory mapped while a burst reads it.
 //!
 //! When the peer of a memif goes away, DPDK's own interrupt thread marks the device as not connected and unmaps the peer's memory. It
-//! does not wait for a worker that is just inside a burst, and that worker's next access would end the process. So such queues have a
-//! gate: a worker is inside while it is in a burst, and what unmaps waits until nobody is.
+//! does not wait for a worker that is just inside a burst, and that worker's next access would end the process. When a peer comes, a burst
+//! that began before may have read already where its memory is not yet. So such queues have a gate: a worker is inside while it is in a
+//! burst, which it begins only when the device is connected, and what unmaps waits until nobody is inside.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
@@ -33,14 +34,14 @@ impl Gate {
         Gate(inside)
     }
 
-    /// Goes through a burst: what it finds connected stays mapped until it is through.
+    /// Goes through a burst where the device is connected: it stays mapped until it is through.
     #[inline]
-    pub(crate) fn through<T>(&self, burst: impl FnOnce() -> T) -> T {
+    pub(crate) fn through<T: Default>(&self, connected: impl FnOnce() -> bool, burst: impl FnOnce() -> T) -> T {
         self.0.0.store(true, Ordering::Relaxed);
-        // Whoever unmaps writes "not connected" before he reads this flag, and the burst reads that behind this fence: one of the two sees
-        // the other.
+        // Whoever unmaps writes "not connected" before he reads this flag, and that is read here behind this fence: one of the two sees the
+        // other. "Connected" is written when all is mapped.
         fence(Ordering::SeqCst);
-        let result = burst();
+        let result = if connected() { burst() } else { T::default() };
         self.0.0.store(false, Ordering::Release);
         result
     }
@@ -72,10 +73,13 @@ mod tests {
         let (leave, leaving) = mpsc::channel::<()>();
         let (waited, done) = mpsc::channel();
         let worker = std::thread::spawn(move || {
-            gate.through(|| {
-                entered.send(()).expect("the test waits");
-                leaving.recv().expect("the test says when");
-            });
+            gate.through(
+                || true,
+                || {
+                    entered.send(()).expect("the test waits");
+                    leaving.recv().expect("the test says when");
+                },
+            );
         });
         inside.recv().expect("the worker enters");
         let waiter = std::thread::spawn(move || {
@@ -98,14 +102,17 @@ mod tests {
             let (connected, memory) = (Arc::clone(&connected), Arc::clone(&memory));
             let gate = Gate::new();
             std::thread::spawn(move || {
-                let mut last = true;
-                while last {
-                    last = gate.through(|| {
-                        let there = connected.load(Ordering::Relaxed);
-                        assert!(!there || memory.load(Ordering::Relaxed) == MAPPED, "unmapped below a burst");
-                        there
-                    });
+                let mut bursts = 0_u32;
+                while gate.through(
+                    || connected.load(Ordering::Relaxed),
+                    || {
+                        assert_eq!(memory.load(Ordering::Relaxed), MAPPED, "unmapped below a burst");
+                        true
+                    },
+                ) {
+                    bursts += 1;
                 }
+                bursts
             })
         };
         connected.store(false, Ordering::Relaxed);

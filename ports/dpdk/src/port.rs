@@ -336,7 +336,7 @@ fn paired(kind: Kind) -> bool {
 
 fn plug(eal: &Arc<Eal>, device: &Device, pairs: u16, mtu: u16) -> Result<Ethdev, DpdkError> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    Ethdev::attach(eal, &device.to_string(), &devargs(device, pairs, mtu, number))
+    Ethdev::attach(eal, device, &devargs(device, pairs, mtu, number))
         .map_err(|failure: Failure| access::explain(device, failure))
 }
 

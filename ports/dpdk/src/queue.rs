@@ -58,7 +58,7 @@ impl DpdkRx {
             let into = slots.as_mut_ptr().cast();
             // SAFETY: the device is started while `device` lives, the queue is this object's alone, and
             // there is room for `n` addresses.
-            let got = through(gate, || unsafe { sys::weir_rx_burst(port, queue, into, n) });
+            let got = through(gate, port, || unsafe { sys::weir_rx_burst(port, queue, into, n) });
             let mut kept = 0;
             for at in 0..usize::from(got.min(n)) {
                 let Some(slot) = slots.get(at).copied() else { break };
@@ -88,9 +88,10 @@ impl DpdkRx {
 
 /// One call of the driver, through the gate of a queue that has one.
 #[inline(always)]
-fn through(gate: Option<&Gate>, burst: impl FnOnce() -> u16) -> u16 {
+fn through(gate: Option<&Gate>, port: u16, burst: impl FnOnce() -> u16) -> u16 {
     match gate {
-        Some(gate) => gate.through(burst),
+        // SAFETY: a port that exists, for its queue does.
+        Some(gate) => gate.through(|| unsafe { sys::weir_link_up(port) } == 1, burst),
         None => burst(),
     }
 }
@@ -226,7 +227,7 @@ impl Tx for DpdkTx {
             let (from, n) = (buffers.as_mut_ptr().cast(), u16::try_from(buffers.len()).unwrap_or(u16::MAX));
             // SAFETY: the device is started while `device` lives, the queue is this object's alone, and
             // all `n` buffers are whole and DPDK's; it becomes the owner of those it takes.
-            usize::from(through(gate, || unsafe { sys::weir_tx_burst(port, queue, from, n) }))
+            usize::from(through(gate, port, || unsafe { sys::weir_tx_burst(port, queue, from, n) }))
         };
         // SAFETY: a driver takes as many from the front as it says, and leaves the others alone.
         let sent = unsafe { burst.take_front(send) };

@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{alone, folder, frame, number, open, start};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{alone, folder, frame, number, open, start, wait};
 use weir_packet::{Burst, DATA_ROOM, HeapPool, Pool, defects};
 use weir_port_dpdk::eal::Eal;
 
@@ -197,6 +199,34 @@ fn devices_come_and_go() {
         port.close();
         let (rx, _tx) = port.open(2, 2, &pool).unwrap();
         assert_eq!(rx.len(), 2);
+    });
+}
+
+/// A memif's two ends in one process go one right after the other, again and again, while a worker asks one of them for packets.
+#[test]
+fn both_ends_of_a_memif_go_at_once() {
+    alone("both_ends_of_a_memif_go_at_once", &[], || {
+        let (eal, pool) = start("both-ends", DATA_ROOM);
+        let end = |role| format!("memif:3,role={role},socket={}", folder().join("both.sock").display());
+        for _ in 0..300 {
+            let mut server = open(&eal, &end("server"), &pool);
+            let mut client = open(&eal, &end("client"), &pool);
+            let going = AtomicBool::new(true);
+            std::thread::scope(|scope| {
+                let (server, going) = (&mut server, &going);
+                let mut theirs = pool.another();
+                let asking = scope.spawn(move || {
+                    while going.load(Ordering::Relaxed) {
+                        server.rx.receive(&mut server.batch, &mut *theirs, 0);
+                    }
+                });
+                wait("the link is up", || client.port.link_up());
+                drop(client);
+                going.store(false, Ordering::Relaxed);
+                asking.join().unwrap();
+            });
+            drop(server);
+        }
     });
 }
 
