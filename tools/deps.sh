@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build=(gcc libc6-dev make pkg-config curl ca-certificates clang libclang-dev dpdk libdpdk-dev libluajit-5.1-dev)
+build=(gcc libc6-dev make pkg-config curl ca-certificates clang libclang-dev dpdk libdpdk-dev)
 run=(iproute2 iputils-ping traceroute ethtool iperf3 procps)
 test=(valgrind tshark tcpdump python3-scapy arping ndisc6 mtr-tiny netbase qemu-system-x86 busybox-static
     bird2 frr nftables nfdump nfdump-sflow zsh fish openvswitch-common)

@@ -332,7 +332,8 @@ fn checked(case: &Case, script: &str) -> Result<Loaded, String> {
     let written = weir_host::files::create(&path, 0o644).and_then(|mut file| file.write_all(script.as_bytes()));
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     let program = std::env::current_exe().map_err(|error| format!("cannot tell which program this is: {error}"))?;
-    let loaded = load_by(&program, &path, Some(&[]), Next::Build);
+    // The scripts of cases are the program's own.
+    let loaded = load_by(&program, &path, Some(&[weir_lua::ALLOW_STAGES]), Next::Build);
     drop(std::fs::remove_file(&path));
     loaded.map_err(lines)
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use weir_config::{ConfigError, Document, ErrorKind, Place};
 
 use crate::confine::confine;
-use crate::machine::{Access, Machine};
+use crate::machine::Machine;
 use crate::protocol::{FromChild, Included, Load, Task, receive, send};
 use crate::sandbox::{World, run};
 
@@ -49,7 +49,7 @@ fn loaded(load: &Load) -> Result<Document, Vec<ConfigError>> {
     let done = if load.only_read {
         Machine::compile(&load.file, &load.text)
     } else {
-        Machine::load(&load.file, &load.text, Access::Checked, 0).map(drop)
+        Machine::try_load(&load.file, &load.text)
     };
     done.map(|()| Document::default())
 }

@@ -1,11 +1,12 @@
 //! The function `lua`: a stage written in Lua between ports.
 #![forbid(unsafe_code)]
 
-use weir_config::{Change, ConfigError, ErrorKind, Errors, FilePath, PortName, config};
-use weir_stage::{Env, Function, Given, Paths, Show, paths};
+use weir_config::{Change, ConfigError, Errors, FilePath, PortName, config};
+use weir_stage::{Case, Env, Function, Given, Paths, Show, paths};
 
+use crate::cases;
 use crate::running::{COLUMNS, Described, Shape, TABLE};
-use crate::script::Script;
+use crate::script::Source;
 use crate::stage::Access;
 
 /// The switch of `weir run` that allows stages written in Lua.
@@ -19,14 +20,16 @@ config! {
     /// function `run(batch)` and goes out by another. Each worker has a virtual machine of its own, which shares nothing with the
     /// others. `weir run` refuses it without `--allow-lua-stages`.
     pub struct LuaConfig {
-        /// The script. `weir reload` takes over a changed one without losing packets; what it remembered is lost.
-        pub file: FilePath = required, rebuild, contents(Change::Live);
+        /// The file of the script. `weir reload` takes over a changed one without losing packets; what it remembered is lost.
+        pub file: Option<FilePath> = optional, live, contents(Change::Live);
+        /// The script itself, in place of a file: `script = [[ function run(batch) ... end ]]`.
+        pub script: Option<String> = optional, live;
         /// Where packets that the script lets pass go, by the port they came in: `{ "a -> b", "b -> a" }`. A port is the
         /// start of one path at most.
         pub paths: Vec<String> = required, rebuild, length(1..=64);
         /// The ports behind `batch:way(i, 0)`, `batch:way(i, 1)` and so on.
         pub ways: Vec<PortName> = empty, rebuild, length(0..=64);
-        /// Whether the script gets LuaJIT's `ffi` and the packets' addresses, and is compiled. It can then do whatever the
+        /// Whether the script gets LuaJIT's `ffi` and the packets' addresses, without bounds. It can then do whatever the
         /// program can, crash it included; `weir run` refuses it without `--allow-lua-ffi`.
         pub raw_ffi: bool = default(false), rebuild;
     }
@@ -58,8 +61,9 @@ impl Function for LuaFunction {
         let mut paths = Paths::new(given.element, env);
         paths.list("paths", &config.paths);
         let paths = paths.finish().map_err(|more| errors.extend(more));
-        let wrong = |problem| given.element.error(ErrorKind::File, &given.element.path().field("file"), problem);
-        let script = Script::read(&config.file, access(config.raw_ffi), config.ways.len(), env, wrong);
+        let wrong = |kind, key: &str, problem| given.element.error(kind, &given.element.path().field(key), problem);
+        let source = Source { file: config.file.as_ref(), script: config.script.as_deref() };
+        let script = source.read(access(config.raw_ffi), config.ways.len(), env, &wrong);
         let script = script.map_err(|more| errors.extend(more));
         errors.into_result(())?;
         // Whatever was not read has left an error.
@@ -67,6 +71,10 @@ impl Function for LuaFunction {
         let paths = paths.into_iter().map(|[from, to]| (from.index, to.index)).collect();
         let ways = config.ways.iter().filter_map(|name| Some(env.port(name)?.index)).collect();
         Ok(Described { shape: Shape { name: given.name().to_owned(), paths, ways }, script })
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        cases::all()
     }
 
     fn shows(&self) -> &'static [Show] {

@@ -1,23 +1,25 @@
 //! Stages written in Lua, for configurations that wire stages by hand.
 #![forbid(unsafe_code)]
 
-use weir_config::{Change, ConfigError, ErrorKind, FilePath, Schema, config};
+use weir_config::{Change, ConfigError, FilePath, Schema, config};
 use weir_stage::{
     Declaration, DescribeStage, Env, GraphError, MakeStage, Notice, Prepared, Settings, Stage, StageKind,
 };
 
 use crate::function::{access, switches};
-use crate::script::{Script, Seats};
+use crate::script::{Script, Seats, Source};
 use crate::stage::declaration;
 
 config! {
     /// Runs a script on packets. `weir run` refuses it without `--allow-lua-stages`.
     pub struct LuaStageConfig {
-        /// The script. `weir reload` takes over a changed one without losing packets; what it remembered is lost.
-        pub file: FilePath = required, rebuild, contents(Change::Live);
+        /// The file of the script. `weir reload` takes over a changed one without losing packets; what it remembered is lost.
+        pub file: Option<FilePath> = optional, live, contents(Change::Live);
+        /// The script itself, in place of a file: `script = [[ function run(batch) ... end ]]`.
+        pub script: Option<String> = optional, live;
         /// How many ways it has beside `out`: `way[0]` is where `batch:way(i, 0)` leads, and so on.
         pub indexed: u8 = default(0), rebuild, range(0..=64);
-        /// Whether the script gets LuaJIT's `ffi` and the packets' addresses, and is compiled. It can then do whatever the
+        /// Whether the script gets LuaJIT's `ffi` and the packets' addresses, without bounds. It can then do whatever the
         /// program can, crash it included; `weir run` refuses it without `--allow-lua-ffi`.
         pub raw_ffi: bool = default(false), rebuild;
     }
@@ -47,8 +49,9 @@ impl StageKind for LuaStageKind {
 
 fn script(settings: &Settings<'_>, env: &Env<'_>) -> Result<Script, Vec<ConfigError>> {
     let config: LuaStageConfig = settings.read()?;
-    let wrong = |problem| settings.error(ErrorKind::File, "file", problem);
-    Script::read(&config.file, access(config.raw_ffi), config.indexed.into(), env, wrong)
+    let wrong = |kind, key: &str, problem| settings.error(kind, key, problem);
+    let source = Source { file: config.file.as_ref(), script: config.script.as_deref() };
+    source.read(access(config.raw_ffi), config.indexed.into(), env, &wrong)
 }
 
 struct Maker(Seats);

@@ -11,10 +11,10 @@
 //! [`LuaStage`] is a stage of a graph whose step is a Lua function: see [`stage`]. [`LuaFunction`] puts one between ports
 //! of a configuration.
 
+mod cases;
 mod child;
 mod confine;
 mod convert;
-mod frames;
 mod function;
 mod kind;
 mod limits;
@@ -29,6 +29,8 @@ mod sandbox;
 mod script;
 pub mod stage;
 mod strings;
+mod view;
+mod watch;
 mod work;
 
 pub use child::{CHILD_ARGUMENT, child_main};

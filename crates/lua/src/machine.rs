@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use mlua::chunk::{Chunk, ChunkMode};
-use mlua::{AnyUserData, Function, HookTriggers, Lua, LuaOptions, StdLib, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use weir_config::ConfigError;
-use weir_packet::Batch;
+use weir_packet::{Batch, MAX_FRAME};
 use weir_stage::Out;
 
-use crate::frames::Frames;
 use crate::message::{chunk_name, chunk_number, translate};
-use crate::sandbox::bare;
+use crate::sandbox::{bare, only_base};
+use crate::view::View;
+use crate::watch::{Watch, compiled_code_sees_hooks};
 use crate::work::Work;
 
 /// How many instructions the script may run for one batch, unless it has raw access: some 0.1 s. What library functions do
@@ -26,18 +27,22 @@ const MEMORY: usize = 64 << 20;
 /// What a script may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Only what the accessors do. It is interpreted, and its instructions and its memory are bounded.
+    /// Only what the accessors do. Its work, its time and its memory are bounded.
     Checked,
-    /// Anything: it has LuaJIT's `ffi` and the compiler, and can bring the process down as any native code can. Only for
-    /// scripts that are trusted like the program itself, by a switch of its own.
+    /// Anything: it has LuaJIT's `ffi`, and can bring the process down as any native code can. Only for scripts that are trusted like the
+    /// program itself, by a switch of its own.
     Raw,
 }
 
 /// A virtual machine that has loaded a script.
 pub(crate) struct Machine {
-    lua: Lua,
+    /// Of what runs compiled and is bounded. Dropped before the machine.
+    watch: Option<Watch>,
     run: Function,
-    frames: AnyUserData,
+    batch: Table,
+    lua: Lua,
+    /// The accessors know where it lies.
+    view: Box<View>,
     work: Work,
     /// The script's name, for messages.
     pub(crate) file: String,
@@ -46,13 +51,26 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Loads a script.
+    /// Loads a script, to run it.
     ///
     /// # Errors
     /// That the script is no Lua, fails while it is loaded, or defines no function `run`.
     pub(crate) fn load(file: &str, text: &str, access: Access, indexed: u8) -> Result<Self, Vec<ConfigError>> {
-        let file = file.to_owned();
-        Self::prepare(&file, text, access, indexed).map_err(|error| vec![translate(&error, &[file])])
+        let told = |error: mlua::Error| vec![translate(&error, &[file.to_owned()])];
+        let mut machine = Self::prepare(file, text, access, indexed).map_err(told)?;
+        if access == Access::Checked && compiled_code_sees_hooks() {
+            machine.compile_from_now_on().map_err(told)?;
+        }
+        Ok(machine)
+    }
+
+    /// Sees that a script loads.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub(crate) fn try_load(file: &str, text: &str) -> Result<(), Vec<ConfigError>> {
+        let loaded = Self::prepare(file, text, Access::Checked, 0);
+        loaded.map(drop).map_err(|error| vec![translate(&error, &[file.to_owned()])])
     }
 
     /// Sees that a script is Lua, without running it.
@@ -65,26 +83,42 @@ impl Machine {
         compiled.map_err(|error| vec![translate(&error, &[file.to_owned()])])
     }
 
+    /// A machine that has loaded the script; a bounded one interprets, and its hook is set.
     fn prepare(file: &str, text: &str, access: Access, indexed: u8) -> mlua::Result<Self> {
         let work = Work::new(INSTRUCTIONS, MEMORY);
-        let lua = machine(access, &work)?;
-        bound(&lua, access, work.clone())?;
+        let view = View::new();
+        let lua = with_ffi();
+        let batch = accessors(&lua, &view, access, indexed)?;
+        if access == Access::Checked {
+            confine(&lua, &work)?;
+            bound(&lua, work.clone())?;
+        }
         chunk(&lua, text).exec()?;
         let missing = |_| mlua::Error::runtime("defines no function run(batch)");
         let run = lua.globals().raw_get::<Function>("run").map_err(missing)?;
-        let frames = lua.create_userdata(Frames::new(indexed, access == Access::Raw))?;
-        Ok(Self { run, frames, work, lua, file: file.to_owned(), indexed })
+        Ok(Self { watch: None, run, batch, lua, view, work, file: file.to_owned(), indexed })
     }
 
-    /// Runs the script on a batch. Nothing of what it did to the packets counts if it fails.
+    /// Compiled code counts no instructions: from now on it is watched instead.
+    fn compile_from_now_on(&mut self) -> mlua::Result<()> {
+        self.watch = Some(Watch::new(&self.lua, HOOK_EVERY)?);
+        self.lua.named_registry_value::<Function>(COMPILE)?.call(())
+    }
+
+    /// Runs the script on a batch. What it did to the packets does not count if it fails: none may be sent.
     pub(crate) fn call(&mut self, batch: &mut Batch, out: &mut Out<'_>) -> mlua::Result<()> {
-        self.frames.borrow_mut::<Frames>()?.load(batch, out.now());
+        self.view.load(batch, out.now());
         self.work.renew(INSTRUCTIONS);
-        if let Err(error) = self.run.call::<()>(&self.frames) {
+        let call = || self.run.call::<()>(&self.batch);
+        let called = match &self.watch {
+            Some(watch) => watch.during(call),
+            None => call(),
+        };
+        if let Err(error) = called {
             self.tidy(&error);
             return Err(error);
         }
-        self.frames.borrow::<Frames>()?.store(batch, out);
+        self.view.store(batch, out);
         Ok(())
     }
 
@@ -113,27 +147,38 @@ fn chunk<'a>(lua: &Lua, text: &'a str) -> Chunk<'a> {
 /// Instructions between two looks at the bounds.
 const HOOK_EVERY: u32 = 1_000;
 
-fn machine(access: Access, work: &Work) -> mlua::Result<Lua> {
-    if access == Access::Checked {
-        let lua = bare(work)?;
-        lua.set_memory_limit(MEMORY)?;
-        // What catches errors would catch the one that ends an endless loop.
-        for name in ["pcall", "xpcall"] {
-            lua.globals().raw_set(name, mlua::Value::Nil)?;
-        }
-        return Ok(lua);
-    }
+/// Where the registry has what switches the compiler on.
+const COMPILE: &str = "weir.compile";
+
+/// A virtual machine with all that stages may have.
+fn with_ffi() -> Lua {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::BIT | StdLib::JIT | StdLib::FFI;
-    // SAFETY: with `ffi` the script can break any rule of memory. Whoever asks for raw access vouches for the script, as
-    // for a part of the program.
-    Ok(unsafe { Lua::unsafe_new_with(libraries, LuaOptions::new()) })
+    // SAFETY: with `ffi` a script can break any rule of memory. Whoever asks for raw access vouches for the script, as for a part of the
+    // program. From others `confine` takes it before they run: what they can reach of it then are the accessors, which see to every address
+    // that they form (`accessors.lua`).
+    unsafe { Lua::unsafe_new_with(libraries, LuaOptions::new()) }
 }
 
-/// Ends a call that runs too long. The compiler's code has no hooks, so that a script with raw access is not bound.
-fn bound(lua: &Lua, access: Access, work: Work) -> mlua::Result<()> {
-    if access == Access::Raw {
-        return Ok(());
+/// What a script calls on a batch that it sees by the view.
+fn accessors(lua: &Lua, view: &View, access: Access, indexed: u8) -> mlua::Result<Table> {
+    let ffi: Value = lua.load("return ffi or require 'ffi'").eval()?;
+    let loaded = lua.load(include_str!("accessors.lua")).set_name("=accessors").set_mode(ChunkMode::Text);
+    loaded.call((ffi, view.addresses(lua)?, access == Access::Raw, indexed, MAX_FRAME))
+}
+
+/// Leaves a script what it may have, and nothing that catches errors: it would catch the one that ends an endless loop.
+fn confine(lua: &Lua, work: &Work) -> mlua::Result<()> {
+    let compile: Function = lua.load("jit.off() jit.flush() return jit.on").eval()?;
+    lua.set_named_registry_value(COMPILE, compile)?;
+    only_base(lua, work)?;
+    for name in ["pcall", "xpcall"] {
+        lua.globals().raw_set(name, Value::Nil)?;
     }
+    lua.set_memory_limit(MEMORY).map(drop)
+}
+
+/// Ends a call that runs too long.
+fn bound(lua: &Lua, work: Work) -> mlua::Result<()> {
     lua.set_hook(HookTriggers::new().every_nth_instruction(HOOK_EVERY), move |lua, _| {
         if work.take(HOOK_EVERY.into()) && work.is_in_time(TIME) {
             return Ok(VmState::Continue);

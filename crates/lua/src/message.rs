@@ -22,6 +22,10 @@ pub(crate) fn translate(error: &Error, files: &[String]) -> ConfigError {
     let mut traces = String::new();
     let (kind, text) = match root(error, &mut traces) {
         Error::SyntaxError { message, .. } => (ErrorKind::Script, message.clone()),
+        // As LuaJIT says it when there is no memory for its message.
+        Error::RuntimeError(message) if message == "error in error handling" => {
+            (ErrorKind::Limit, "failed, and there was no memory left to say how".to_owned())
+        }
         Error::RuntimeError(message) => (ErrorKind::Script, message.clone()),
         Error::MemoryError(_) => (ErrorKind::Limit, "needs more memory than it may use".to_owned()),
         other => (ErrorKind::Script, other.to_string()),

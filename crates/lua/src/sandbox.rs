@@ -136,11 +136,16 @@ pub(crate) fn bare(work: &Work) -> mlua::Result<Lua> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::BIT | StdLib::JIT;
     let lua = Lua::new_with(libraries, LuaOptions::new())?;
     lua.load("jit.off() jit.flush()").exec()?;
+    only_base(&lua, work)?;
+    Ok(lua)
+}
+
+/// Leaves a virtual machine the base of the sandbox only.
+pub(crate) fn only_base(lua: &Lua, work: &Work) -> mlua::Result<()> {
     let globals = lua.globals();
     remove_others(&globals)?;
     globals.get::<Table>("string")?.raw_set("dump", LuaValue::Nil)?;
-    strings::bound(&lua, work)?;
-    Ok(lua)
+    strings::bound(lua, work)
 }
 
 fn remove_others(globals: &Table) -> mlua::Result<()> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_config::{ConfigError, FilePath, Folder};
+use weir_config::{ConfigError, ErrorKind, FilePath, Folder};
 use weir_stage::{Env, GraphError, Notice, Prepared};
 
 use crate::limits::Limits;
@@ -21,31 +21,55 @@ pub(crate) struct Script {
     pub(crate) indexed: u8,
 }
 
-impl Script {
+/// Where a configuration has its script: in a file, or in place of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    pub(crate) file: Option<&'a FilePath>,
+    pub(crate) script: Option<&'a str>,
+}
+
+/// Makes an error of a key of the configuration.
+type Wrong<'a> = dyn Fn(ErrorKind, &str, String) -> ConfigError + 'a;
+
+impl Source<'_> {
     /// Reads a script, and sees that it can be loaded: in a process of its own that may do nothing else, for it is code of
-    /// somebody's who may have no permission here. `wrong` makes an error about the file.
+    /// somebody's who may have no permission here.
     pub(crate) fn read(
-        file: &FilePath,
+        self,
         access: Access,
         indexed: usize,
         env: &Env<'_>,
-        wrong: impl Fn(String) -> ConfigError,
-    ) -> Result<Self, Vec<ConfigError>> {
-        let wrong = |problem: String| vec![wrong(format!("\"{file}\" {problem}"))];
-        let no_folder = || wrong("cannot be opened: the configuration has no folder".to_owned());
-        let folder: &Folder = env.folder.ok_or_else(no_folder)?;
-        let text =
-            folder.open_file(file).and_then(|opened| read_script(Ok(opened), &Limits::default())).map_err(wrong)?;
-        let script = Self {
-            file: folder.path().join(file.path()).display().to_string(),
-            text,
-            access,
-            indexed: u8::try_from(indexed).unwrap_or(u8::MAX),
+        wrong: &Wrong<'_>,
+    ) -> Result<Script, Vec<ConfigError>> {
+        let (file, text) = match (self.file, self.script) {
+            (Some(file), None) => read_file(file, env)
+                .map_err(|problem| vec![wrong(ErrorKind::File, "file", format!("\"{file}\" {problem}"))])?,
+            (None, Some(text)) => (String::from("script"), text.to_owned()),
+            (None, None) => {
+                let problem = "is missing, and so is \"script\"".to_owned();
+                let error = wrong(ErrorKind::Missing, "file", problem);
+                return Err(vec![error.remedy("name the file of the script, or write it as script = [[ ... ]]")]);
+            }
+            (Some(_), Some(_)) => {
+                let problem = "stands beside \"file\"".to_owned();
+                return Err(vec![wrong(ErrorKind::Conflict, "script", problem).remedy("leave one of the two away")]);
+            }
         };
+        let indexed = u8::try_from(indexed).unwrap_or(u8::MAX);
+        let script = Script { file, text, access, indexed };
         try_load(&script.file, &script.text, access == Access::Raw)?;
         Ok(script)
     }
+}
 
+/// The name of a script's file, for messages, and its text.
+fn read_file(file: &FilePath, env: &Env<'_>) -> Result<(String, String), String> {
+    let folder: &Folder = env.folder.ok_or_else(|| "cannot be opened: the configuration has no folder".to_owned())?;
+    let text = folder.open_file(file).and_then(|opened| read_script(Ok(opened), &Limits::default()))?;
+    Ok((folder.path().join(file.path()).display().to_string(), text))
+}
+
+impl Script {
     /// A virtual machine that has loaded it, here.
     fn load(&self) -> Result<Machine, Vec<ConfigError>> {
         Machine::load(&self.file, &self.text, self.access, self.indexed)

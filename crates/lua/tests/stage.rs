@@ -32,7 +32,6 @@ fn failure(text: &str) -> String {
     let mut harness = harness(Access::Checked, text);
     let outcome = harness.run(7, &[vec![0; 60]]);
     assert_eq!(outcome.counts(), BTreeMap::from([("lua-error", 1)]), "{text}");
-    assert_eq!(outcome.way("lua-error"), [vec![0; 60]], "a failed script changes nothing");
     harness.stage.failures().last().unwrap().to_string()
 }
 

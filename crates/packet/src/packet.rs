@@ -181,6 +181,26 @@ impl Packet {
         true
     }
 
+    /// Where its bytes begin: [`room`](Self::room) of them may be read and written there, as long as nobody else uses the packet. For code
+    /// that is compiled at run time.
+    #[inline(always)]
+    pub fn start(&mut self) -> *mut u8 {
+        self.data()
+    }
+
+    /// Sets the length. Bytes that come into the packet are left as they are: for who has written all of them by [`start`](Self::start).
+    /// False, and nothing done, if the buffer is too small.
+    #[inline]
+    pub fn set_written_len(&mut self, len: usize) -> bool {
+        if len > self.room() {
+            return false;
+        }
+        let header = self.header_mut();
+        header.data_len = len as u16;
+        header.pkt_len = len as u32;
+        true
+    }
+
     /// Makes the packet hold a copy of `bytes`, from the usual headroom on. False, and nothing done, if it does not fit.
     #[inline]
     pub fn fill(&mut self, bytes: &[u8]) -> bool {

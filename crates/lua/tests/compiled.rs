@@ -1,0 +1,166 @@
+//! Scripts that LuaJIT compiles: they reach the bytes of their packets and no others, and they are stopped.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use weir_lua::{Access, LuaStage};
+use weir_stage::harness::Harness;
+
+fn harness(text: &str) -> Harness<LuaStage> {
+    Harness::new(LuaStage::new("try.lua", text, Access::Checked, 2).unwrap())
+}
+
+/// Loops that were compiled while they ended, and then do not.
+#[test]
+fn a_compiled_loop_that_never_ends_is_stopped() {
+    let loops = [
+        // Of numbers, of what accessors read, of calls, of tables.
+        "local n = 0 while n < stop do n = n + 1 end",
+        "local n = 0 while n < stop do n = n + 1 + b:u8(1, 1) b:set_u8(1, 2, 7) end",
+        "local function turn(n) if n < stop then return turn(n + 1) end end turn(0)",
+        "local t = { 1 } local n = 0 while n < stop do for _, one in ipairs(t) do n = n + one end end",
+        "local n = 0 repeat n = n + #(b:bytes(1, 0, 4)) until n >= stop",
+    ];
+    for body in loops {
+        let text = format!("function run(b)\nlocal stop = b:u8(1, 0) == 1 and 1 / 0 or 1000\n{body}\nend");
+        let mut harness = harness(&text);
+        let (ends, never) = ([[0_u8; 60]], [[1_u8; 60]]);
+        for _ in 0..2 {
+            for _ in 0..100 {
+                assert_eq!(harness.run(0, &ends).counts(), BTreeMap::from([("out", 1)]), "{body}");
+            }
+            assert_eq!(harness.run(0, &never).counts(), BTreeMap::from([("lua-error", 1)]), "{body}");
+            let said = harness.stage.failures().last().unwrap().to_string();
+            assert_eq!(said, "try.lua:3: is still running; look for an endless loop", "{body}");
+        }
+    }
+}
+
+/// How it is written in Lua, and the number that it is, if it is one.
+type Word = (&'static str, Option<f64>);
+
+/// Numbers near all bounds, and what is none: also what compares as it likes.
+const WORDS: [Word; 32] = [
+    ("0", Some(0.0)),
+    ("1", Some(1.0)),
+    ("2", Some(2.0)),
+    ("3", Some(3.0)),
+    ("4", Some(4.0)),
+    ("1.5", Some(1.5)),
+    ("3.999", Some(3.999)),
+    ("-0.5", Some(-0.5)),
+    ("-1", Some(-1.0)),
+    ("19", Some(19.0)),
+    ("19.5", Some(19.5)),
+    ("20", Some(20.0)),
+    ("18", Some(18.0)),
+    ("17", Some(17.0)),
+    ("16", Some(16.0)),
+    ("255", Some(255.0)),
+    ("256", Some(256.0)),
+    ("65535", Some(65_535.0)),
+    ("65536", Some(65_536.0)),
+    ("2147483647", Some(2_147_483_647.0)),
+    ("2147483648", Some(2_147_483_648.0)),
+    ("4294967295", Some(4_294_967_295.0)),
+    ("4294967296", Some(4_294_967_296.0)),
+    ("4294967297", Some(4_294_967_297.0)),
+    ("2^53", Some(9_007_199_254_740_992.0)),
+    ("1 / 0", Some(f64::INFINITY)),
+    ("-1 / 0", Some(f64::NEG_INFINITY)),
+    ("0 / 0", Some(f64::NAN)),
+    ("'1'", None),
+    ("-1LL", None),
+    ("0xffffffffffffffffULL", None),
+    (
+        "setmetatable({}, { __le = function() return true end, __lt = function() return true end, \
+         __add = function() return 0 end, __sub = function() return 0 end, __index = function() return 0 end })",
+        None,
+    ),
+];
+
+const PACKETS: [[u8; 20]; 3] = [[1; 20], [2; 20], [9; 20]];
+const SIZES: [usize; 3] = [1, 2, 4];
+
+/// What a call comes to by the definition in the manual: the packets after it, and for a number that was read, itself in the third packet.
+fn by_definition(writes: bool, size: usize, words: [Word; 3]) -> Option<[[u8; 20]; 3]> {
+    let [packet, offset, value] = words.map(|(_, number)| number);
+    let mut packets = PACKETS;
+    let (packet, offset) = (packet?, offset?);
+    let within = (1.0..4.0).contains(&packet) && (0.0..=(20 - size) as f64).contains(&offset);
+    if !within {
+        return None;
+    }
+    let (packet, offset) = (packet as usize - 1, offset as usize);
+    if !writes {
+        let read = packets[packet][offset..][..size].iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+        packets[2][..4].copy_from_slice(&read.to_be_bytes());
+        return Some(packets);
+    }
+    let value = value.filter(|value| *value >= 0.0 && *value < 256_f64.powi(size as i32))?;
+    packets[packet][offset..][..size].copy_from_slice(&(value as u64).to_be_bytes()[8 - size..]);
+    Some(packets)
+}
+
+/// Every call of an accessor of numbers with every two words, and many with three: in a loop that was compiled with good ones.
+#[test]
+fn accessors_reach_what_the_definition_lets_them() {
+    // Halves are not written: they may be rounded either way.
+    let whole = |(_, number): &Word| number.is_none_or(|number| number.fract() == 0.0 || !number.is_finite());
+    // The first six are good in most places.
+    let word = || prop_oneof![0..6_usize, 0..WORDS.len()];
+    let all = (any::<bool>(), 0..SIZES.len(), word(), word(), word());
+    let config = ProptestConfig { cases: 600, ..ProptestConfig::default() };
+    let (mut taken, mut refused) = (0, 0);
+    let tried = std::cell::RefCell::new((&mut taken, &mut refused));
+    TestRunner::new(config)
+        .run(&all, |(writes, size, packet, offset, value)| {
+            let words = [packet, offset, value].map(|n| WORDS[n]);
+            prop_assume!(whole(&words[2]));
+            let size = SIZES[size];
+            let bits = size * 8;
+            let call =
+                if writes { format!("b:set_u{bits}(i, offset, value)") } else { format!("x = b:u{bits}(i, offset)") };
+            let [packet, offset, value] = words.map(|(written, _)| written);
+            // What is written in the turns before it are the bytes that are there.
+            let text = format!(
+                "local bad = {{ {packet}, {offset}, {value} }}\nfunction run(b)\nlocal x\nfor n = 1, 120 do\n\
+                 local i, offset, value = 1, 0, b:u{bits}(1, 0)\n\
+                 if n > 110 then i, offset, value = bad[1], bad[2], bad[3] end\n{call}\nend\n\
+                 if x then b:set_u32(3, 0, x) end\nend"
+            );
+            let mut harness = harness(&text);
+            let outcome = harness.run(0, &PACKETS);
+            match by_definition(writes, size, words) {
+                Some(packets) => {
+                    *tried.borrow_mut().0 += 1;
+                    prop_assert_eq!(outcome.way("out"), packets.map(|packet| packet.to_vec()), "{}", text);
+                }
+                None => {
+                    *tried.borrow_mut().1 += 1;
+                    prop_assert_eq!(outcome.counts(), BTreeMap::from([("lua-error", 3)]), "{}", text);
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(taken > 100 && refused > 200, "{taken} calls were good, {refused} were not");
+}
+
+/// Nothing that a script is handed, or can make, is or leads to an address.
+#[test]
+fn a_script_gets_no_address() {
+    let text = "function run(b)\n\
+                for name, value in pairs(b) do assert(type(value) == 'function', name) end\n\
+                for _, name in ipairs { 'count', 'now', 'length', 'port', 'time', 'u8', 'u16', 'u32' } do\n\
+                assert(type(b[name](b, 1, 0)) == 'number', name) end\n\
+                assert(type(b:bytes(1, 0, 4)) == 'string')\n\
+                assert(getmetatable(1LL) == 'ffi')\n\
+                for _, name in ipairs { 'ffi', 'jit', 'debug', 'package', 'require', 'load', 'getfenv', 'newproxy' } do\n\
+                assert(_G[name] == nil, name) end end";
+    let mut harness = harness(text);
+    let outcome = harness.run(0, &PACKETS);
+    assert_eq!(outcome.counts(), BTreeMap::from([("out", 3)]), "{:?}", harness.stage.failures().last());
+}
