@@ -103,7 +103,7 @@ impl Flow {
         self.last_used = self.last_used.max(now);
     }
 
-    /// Whether its instructions are such that the fast path carries them out; groups and ports that they lead to may still take the interpreter.
+    /// Whether its instructions are such that the fast path carries them out; groups that they lead to may still take the interpreter.
     pub fn is_prepared(&self) -> bool {
         self.program.is_some()
     }

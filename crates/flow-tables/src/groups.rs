@@ -10,7 +10,7 @@ use weir_openflow::port::{Duration, number};
 use weir_openflow::{Action, Error};
 
 use crate::depth::{Depth, Depths};
-use crate::fast::program::ActionList;
+use crate::fast::program::Leg;
 use crate::fields::{Fields, select_hash};
 use crate::ports::Ports;
 
@@ -32,8 +32,8 @@ pub struct Group {
     pub counted: Counted,
     /// What its buckets got.
     pub bucket_counts: Vec<Counted>,
-    /// What each bucket does, for the fast path; nothing of those that take the interpreter, and none at all where several have a copy each.
-    lists: Vec<Option<ActionList>>,
+    /// What each bucket does, for the fast path; nothing of those that take the interpreter.
+    legs: Vec<Option<Leg>>,
 }
 
 impl Group {
@@ -41,7 +41,7 @@ impl Group {
     fn depth(&self) -> Depth {
         // What a flow is, by which such a group chooses, is all of it.
         let chooses = if self.kind == GroupKind::Select { Depth::Whole } else { Depth::Port };
-        Depth::deepest(self.lists.iter().flatten().map(ActionList::depth)).max(chooses)
+        Depth::deepest(self.legs.iter().flatten().map(Leg::depth)).max(chooses)
     }
 
     /// The groups that it leads to itself.
@@ -62,6 +62,15 @@ fn watched(buckets: &[Bucket]) -> impl Iterator<Item = u32> {
 
 /// Where a group lies, as long as it is there.
 pub(crate) type GroupSlot = u32;
+
+/// The buckets of a group that a packet goes to: each has a packet of its own.
+pub(crate) struct Chosen<'g> {
+    pub(crate) slot: GroupSlot,
+    /// The number of the first one.
+    pub(crate) first: u16,
+    /// What they do; nothing of those that take the interpreter.
+    pub(crate) legs: &'g [Option<Leg>],
+}
 
 /// Groups with smaller numbers are found without a search.
 const NEAR: usize = 1 << 16;
@@ -128,28 +137,36 @@ impl Groups {
         self.depths.deepest()
     }
 
-    /// The bucket of a group that a packet with these fields goes to, and what it does, if that is for the fast path.
+    /// The buckets of a group that a packet with these fields goes to; nothing if there is none.
     #[inline]
-    pub(crate) fn find(&self, group: u32, fields: &Fields, ports: &Ports) -> Option<(GroupSlot, u16, &ActionList)> {
+    pub(crate) fn find(&self, group: u32, fields: &Fields, ports: &Ports) -> Option<Chosen<'_>> {
         let slot = self.slot(group)?;
         let group = self.in_slot(slot)?;
         let bucket = match group.kind {
-            GroupKind::Indirect | GroupKind::All => 0,
+            GroupKind::Indirect => 0,
+            GroupKind::All => return Some(Chosen { slot, first: 0, legs: &group.legs }),
             GroupKind::Select => self.choose_one(group, select_hash(fields), ports)?,
             GroupKind::FastFailover => self.choose_one(group, 0, ports)?,
         };
-        Some((slot, u16::try_from(bucket).ok()?, group.lists.get(bucket)?.as_ref()?))
+        let legs = std::slice::from_ref(group.legs.get(bucket)?);
+        Some(Chosen { slot, first: u16::try_from(bucket).ok()?, legs })
     }
 
     /// What a bucket that was [found](Groups::find) does with a packet of so many bytes, which is counted.
     #[inline]
-    pub(crate) fn take(&mut self, slot: GroupSlot, bucket: u16, bytes: usize) -> Option<&ActionList> {
+    pub(crate) fn take(&mut self, slot: GroupSlot, bucket: u16, bytes: usize) -> Option<&Leg> {
+        self.slots.get_mut(slot as usize)?.as_mut()?.counted.add(bytes);
+        self.take_too(slot, bucket, bytes)
+    }
+
+    /// The same of a further bucket that the packet goes to: the group has counted it.
+    #[inline]
+    pub(crate) fn take_too(&mut self, slot: GroupSlot, bucket: u16, bytes: usize) -> Option<&Leg> {
         let group = self.slots.get_mut(slot as usize)?.as_mut()?;
-        group.counted.add(bytes);
         if let Some(count) = group.bucket_counts.get_mut(usize::from(bucket)) {
             count.add(bytes);
         }
-        group.lists.get(usize::from(bucket))?.as_ref()
+        group.legs.get(usize::from(bucket))?.as_ref()
     }
 
     pub(crate) fn count_packet(&mut self, group: u32, bucket: usize, bytes: usize) {
@@ -179,15 +196,13 @@ impl Groups {
         }
         self.check(change, ports)?;
         let (added, counted) = before.map_or((now, Counted::default()), |before| (before.added, before.counted));
-        let copies = change.kind == GroupKind::All && change.buckets.len() > 1;
-        let prepared = if copies { &[][..] } else { &change.buckets };
         let group = Group {
             kind: change.kind,
             buckets: change.buckets.clone(),
             added,
             counted,
             bucket_counts: vec![Counted::default(); change.buckets.len()],
-            lists: prepared.iter().map(ActionList::of_bucket).collect(),
+            legs: change.buckets.iter().map(Leg::of_bucket).collect(),
         };
         self.put(change.group, group);
         Ok(())

@@ -12,7 +12,7 @@
 //! | [`groups`], [`meters`], [`ports`] | what flows refer to |
 //! | [`packet`], [`fields`] | a packet, and what a match can ask of it |
 //! | [`action_set`], [`pipeline`] | what becomes of a packet: the definition |
-//! | [`fast`] | the same for most packets, without a copy |
+//! | [`fast`] | the same for most packets, changed where they lie |
 //! | [`agent`] | [`Agent`]: what controllers drive, bytes in and bytes out |
 //!
 //! Provider backbone bridging, and whatever experimenters define, is refused.
@@ -46,7 +46,7 @@ pub mod table;
 pub mod tables;
 
 pub use agent::Agent;
-pub use fast::{Forwarded, Frame, Frames};
+pub use fast::{Copies, Forwarded, Frame, Frames};
 pub use packet::Packet;
 pub use pipeline::{ForController, Outcome, Verdict, Why};
 pub use switch::{Identity, Switch};

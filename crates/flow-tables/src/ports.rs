@@ -4,6 +4,9 @@ use weir_openflow::Error;
 use weir_openflow::error::PortModFailed;
 use weir_openflow::port::{Duration, Port, PortMod, PortReason, PortStats, PortStatus, config, number, state};
 
+use crate::fast::program::Others;
+use crate::pipeline::Why;
+
 /// Places of [`PortStats::counters`] that the pipeline counts.
 const RX_PACKETS: usize = 0;
 const TX_PACKETS: usize = 1;
@@ -17,6 +20,28 @@ struct Entry {
     port: Port,
     added: u64,
     counters: [u64; 12],
+}
+
+impl Entry {
+    #[inline]
+    fn add<const N: usize>(&mut self, counts: [(usize, u64); N]) {
+        for (which, count) in counts {
+            if let Some(counter) = self.counters.get_mut(which) {
+                *counter = counter.wrapping_add(count);
+            }
+        }
+    }
+
+    /// Counts a packet of so many bytes that is to be sent; why it is not, if it is not.
+    #[inline]
+    fn send(&mut self, bytes: usize) -> Result<(), Why> {
+        if may_send(&self.port) {
+            self.add([(TX_PACKETS, 1), (TX_BYTES, bytes as u64)]);
+            return Ok(());
+        }
+        self.add([(TX_DROPPED, 1)]);
+        Err(Why::PortDown)
+    }
 }
 
 /// The ports of a switch.
@@ -69,6 +94,12 @@ impl Ports {
     /// All ports.
     pub fn iter(&self) -> impl Iterator<Item = &Port> {
         self.entries.iter().map(|entry| &entry.port)
+    }
+
+    /// How many there are.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.entries.len()
     }
 
     /// Adds a port, or describes one anew; the news to be told. Nothing if its number is out of range, or nothing is new.
@@ -139,9 +170,7 @@ impl Ports {
 
     /// Whether packets may be sent by a port.
     pub(crate) fn sends(&self, port: u32) -> bool {
-        self.get(port).is_some_and(|port| {
-            port.config & (config::PORT_DOWN | config::NO_FWD) == 0 && port.state & state::LINK_DOWN == 0
-        })
+        self.get(port).is_some_and(may_send)
     }
 
     /// Whether what comes in by a port may go to controllers.
@@ -151,11 +180,8 @@ impl Ports {
 
     #[inline]
     fn add<const N: usize>(&mut self, port: u32, counts: [(usize, u64); N]) {
-        let Some(entry) = self.entry_mut(port) else { return };
-        for (which, count) in counts {
-            if let Some(counter) = entry.counters.get_mut(which) {
-                *counter = counter.wrapping_add(count);
-            }
+        if let Some(entry) = self.entry_mut(port) {
+            entry.add(counts);
         }
     }
 
@@ -173,6 +199,36 @@ impl Ports {
         self.add(port, [(TX_DROPPED, 1)]);
     }
 
+    /// Sends so many bytes by a port, and counts them; why that does not go, if it does not.
+    #[inline]
+    pub(crate) fn send(&mut self, port: u32, bytes: usize) -> Result<(), Why> {
+        self.entry_mut(port).ok_or(Why::NoPort)?.send(bytes)
+    }
+
+    /// The same by all ports but the one that the packet came in by, and but those that are blocked if it is flooded; tells which ports send it.
+    #[inline]
+    pub(crate) fn send_by_others(
+        &mut self,
+        others: Others,
+        in_port: u32,
+        bytes: usize,
+        mut sends: impl FnMut(u32),
+    ) -> Result<(), Why> {
+        let mut became = Ok(());
+        for entry in &mut self.entries {
+            let port = entry.port.number;
+            let is_left_out = others == Others::Flood && entry.port.state & state::BLOCKED != 0;
+            if port > number::MAX || port == in_port || is_left_out {
+                continue;
+            }
+            match entry.send(bytes) {
+                Ok(()) => sends(port),
+                why => became = why,
+            }
+        }
+        became
+    }
+
     /// What went through a port, or through all if it is `ANY`; nothing if there is no such port.
     pub fn stats(&self, port: u32, now: u64) -> Option<Vec<PortStats>> {
         if port != number::ANY && self.find(port).is_err() {
@@ -186,6 +242,10 @@ impl Ports {
         });
         Some(stats.collect())
     }
+}
+
+fn may_send(port: &Port) -> bool {
+    port.config & (config::PORT_DOWN | config::NO_FWD) == 0 && port.state & state::LINK_DOWN == 0
 }
 
 /// A port is live if it is up, its link too, and nothing blocks it (section 7.2.1).

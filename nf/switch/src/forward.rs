@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_flow_tables::agent::Beside;
-use weir_flow_tables::{Forwarded, Frame, Frames, Packet, Why};
-use weir_packet::{BATCH, Batch, HEADROOM, Held, LaneId, REACH, Slot};
+use weir_flow_tables::{Copies, Forwarded, Frame, Frames, Packet, Why};
+use weir_packet::{BATCH, Batch, HEADROOM, Held, LaneId, Lanes, REACH, Slot};
 use weir_stage::{Declaration, Out, PortInfo, Stage};
 
 use crate::core::{Core, Shared};
@@ -132,6 +132,34 @@ impl Frame for InPlace<'_> {
     fn lengthen(&mut self, length: usize) {
         let _ = self.0.set_len(length);
     }
+
+    #[inline]
+    fn replace(&mut self, bytes: &[u8]) {
+        let _ = self.0.fill(bytes);
+    }
+}
+
+/// What sends copies of a packet by further ports.
+struct Copying<'c, 'o> {
+    out: &'c mut Out<'o>,
+    /// What is known of the packet in this slot.
+    lanes: &'c Lanes,
+    slot: Slot,
+    /// How many ports there are.
+    ports: usize,
+    /// Copies that were not made.
+    missed: &'c mut u64,
+}
+
+impl Copies for Copying<'_, '_> {
+    #[inline]
+    fn send(&mut self, port: u32, bytes: &[u8]) {
+        let copied = way_of(port, self.ports).and_then(|way| Some((way, copy_of(bytes, self.out)?)));
+        match copied {
+            Some((way, copy)) => self.out.emit_indexed(Held::like(copy, self.lanes, self.slot), way, Exit::Copied),
+            None => *self.missed = self.missed.saturating_add(1),
+        }
+    }
 }
 
 impl Forward {
@@ -190,8 +218,15 @@ impl Ports {
         (frames, nth, slot): (&mut Frames, usize, Slot),
         out: &mut Out<'_>,
     ) -> bool {
-        let Some(packet) = batch.get_mut(slot).filter(|packet| packet.len() >= 14) else { return false };
-        match core.agent.switch.forward(nth, &mut InPlace(packet), frames, out.now()) {
+        let Core { agent, missed, .. } = core;
+        let (now, mut became) = (out.now(), None);
+        batch.each_in(slot.bit(), |slot, packet, lanes| {
+            if packet.len() >= 14 {
+                let mut copies = Copying { out: &mut *out, lanes, slot, ports: self.count, missed: &mut *missed };
+                became = agent.switch.forward(nth, &mut InPlace(packet), frames, &mut copies, now);
+            }
+        });
+        match became {
             Some(Forwarded::Sent(port)) => match way_of(port, self.count) {
                 Some(way) => out.answer_indexed(slot, way),
                 None => out.answer(slot, Exit::NoPort),
@@ -222,14 +257,16 @@ impl Ports {
             Beside::NotWanted => Exit::NoController,
             Beside::NoRoom => Exit::ControllerBusy,
         };
-        let mut sends = decided.sends.iter().map(|(port, bytes)| (way_of(*port, self.count), bytes));
+        let mut sends = decided.sends.iter();
         match sends.next() {
             None => out.answer(slot, otherwise),
-            Some((way, bytes)) => {
-                self.copies(core, batch, slot, sends, out);
+            Some((port, bytes)) => {
+                let missed = &mut core.missed;
+                let mut copies = Copying { out: &mut *out, lanes: &batch.lanes, slot, ports: self.count, missed };
+                sends.for_each(|(port, bytes)| copies.send(*port, bytes));
                 let fits =
                     batch.get_mut(slot).is_some_and(|packet| packet.bytes() == bytes.as_slice() || packet.fill(bytes));
-                match way {
+                match way_of(*port, self.count) {
                     _ if !fits => out.answer(slot, Exit::TooLong),
                     Some(way) => out.answer_indexed(slot, way),
                     None => out.answer(slot, Exit::NoPort),
@@ -237,24 +274,6 @@ impl Ports {
             }
         }
         told
-    }
-
-    /// Sends copies of a packet by further ports.
-    fn copies<'b>(
-        &self,
-        core: &mut Core,
-        batch: &Batch,
-        slot: Slot,
-        sends: impl Iterator<Item = (Option<u8>, &'b Vec<u8>)>,
-        out: &mut Out<'_>,
-    ) {
-        for (way, bytes) in sends {
-            let copy = copy_of(bytes, out).zip(way);
-            match copy {
-                Some((copy, way)) => out.emit_indexed(Held::like(copy, &batch.lanes, slot), way, Exit::Copied),
-                None => core.missed = core.missed.saturating_add(1),
-            }
-        }
     }
 }
 

@@ -29,6 +29,9 @@ pub trait Frame {
 
     /// Makes it as long as this, which is no more than it once was; what is added are zeroes.
     fn lengthen(&mut self, length: usize);
+
+    /// Makes it one with these bytes, of which there are no more than there is [room](Frame::has_room) for.
+    fn replace(&mut self, bytes: &[u8]);
 }
 
 /// A frame of its own, which grows as it needs.
@@ -55,6 +58,11 @@ impl Frame for Vec<u8> {
 
     fn lengthen(&mut self, length: usize) {
         self.resize(length, 0);
+    }
+
+    fn replace(&mut self, bytes: &[u8]) {
+        self.clear();
+        self.extend_from_slice(bytes);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a flow does, prepared: the actions that change a frame where it lies, and one way out.
+//! What a flow does, prepared: the actions that change a frame where it lies, and its ways out.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -52,22 +52,43 @@ pub(crate) enum Op {
     DecrementTtl,
 }
 
-/// Where a list of actions leads to.
+/// Where changes of a frame lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum End {
     Nowhere,
     Port(u32),
     /// Back to where it came from.
     InPort,
+    /// All ports but the one that it came in by.
+    Others(Others),
     Group(u32),
 }
 
-/// A list of actions: changes, and then the way out.
+/// All ports but the one that a packet came in by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Others {
+    All,
+    /// And those that are blocked (section 4.5).
+    Flood,
+}
+
+/// Changes, and then a way out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ActionList {
+pub(crate) struct Leg {
     pub(crate) ops: Box<[Op]>,
     pub(crate) end: End,
 }
+
+/// A list of actions: what leaves by one way out is a copy of what goes on to the next one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ActionList {
+    pub(crate) first: Leg,
+    /// Most lists have none.
+    pub(crate) more: Box<[Leg]>,
+}
+
+/// Lists with more legs behind the first one take the interpreter.
+const MOST_LEGS: usize = 256;
 
 /// The instructions of a flow (section 5.9).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,7 +96,8 @@ pub(crate) struct Program {
     pub(crate) meter: Option<u32>,
     pub(crate) applied: ActionList,
     pub(crate) clears: bool,
-    pub(crate) written: Option<ActionList>,
+    /// A set of actions has one way out at most.
+    pub(crate) written: Option<Leg>,
     /// Value and mask.
     pub(crate) metadata: Option<(u64, u64)>,
     pub(crate) next: Option<u8>,
@@ -84,7 +106,7 @@ pub(crate) struct Program {
 impl Program {
     /// What these instructions do; nothing if that takes the interpreter.
     fn of(instructions: &[Instruction]) -> Option<Program> {
-        let nothing = ActionList { ops: Box::default(), end: End::Nowhere };
+        let nothing = ActionList { first: Leg { ops: Box::default(), end: End::Nowhere }, more: Box::default() };
         let mut program =
             Program { meter: None, applied: nothing, clears: false, written: None, metadata: None, next: None };
         for instruction in instructions {
@@ -93,7 +115,7 @@ impl Program {
                 Instruction::ApplyActions(actions) => program.applied = ActionList::of(actions)?,
                 Instruction::ClearActions => program.clears = true,
                 Instruction::WriteActions(actions) => {
-                    program.written = Some(ActionList::of(&ActionSet::of(actions).in_order())?);
+                    program.written = Some(Leg::of_set(actions)?);
                 }
                 Instruction::WriteMetadata { metadata, mask } => program.metadata = Some((*metadata, *mask)),
                 Instruction::GotoTable(next) => program.next = Some(*next),
@@ -105,40 +127,67 @@ impl Program {
 
     /// How far it looks into frames.
     pub(crate) fn depth(&self) -> Depth {
-        let written = self.written.as_ref().map_or(Depth::Port, ActionList::depth);
+        let written = self.written.as_ref().map_or(Depth::Port, Leg::depth);
         self.applied.depth().max(written)
     }
 }
 
 impl ActionList {
     /// How far it looks into frames.
+    fn depth(&self) -> Depth {
+        Depth::deepest(self.more.iter().map(Leg::depth)).max(self.first.depth())
+    }
+
+    /// What these actions do one after the other; nothing if that takes the interpreter: what has no [`Op`] and no [`End`].
+    fn of(actions: &[Action]) -> Option<ActionList> {
+        let (mut legs, mut ops) = (Vec::new(), Vec::new());
+        for action in actions {
+            match action {
+                // Ports have no queues.
+                Action::SetQueue(_) => {}
+                Action::Output { .. } | Action::Group(_) => {
+                    legs.push(Leg { ops: std::mem::take(&mut ops).into_boxed_slice(), end: End::of(action)? });
+                }
+                other => ops.push(Op::of(other)?),
+            }
+        }
+        if !ops.is_empty() || legs.is_empty() {
+            legs.push(Leg { ops: ops.into_boxed_slice(), end: End::Nowhere });
+        }
+        let more: Box<[Leg]> = legs.drain(1..).collect();
+        (more.len() <= MOST_LEGS).then_some(ActionList { first: legs.pop()?, more })
+    }
+}
+
+impl Leg {
+    /// How far it looks into frames.
     pub(crate) fn depth(&self) -> Depth {
         Depth::deepest(self.ops.iter().map(|op| op.depth()))
     }
 
-    /// What these actions do one after the other; nothing if that takes the interpreter: more than one way out, changes behind it, and what
-    /// has no [`Op`].
-    fn of(actions: &[Action]) -> Option<ActionList> {
-        let (mut ops, mut end) = (Vec::new(), End::Nowhere);
-        for action in actions {
-            if end != End::Nowhere {
-                return None;
-            }
-            match action {
-                // Ports have no queues.
-                Action::SetQueue(_) => {}
-                Action::Output { port: number::IN_PORT, .. } => end = End::InPort,
-                Action::Output { port, .. } if *port <= number::MAX => end = End::Port(*port),
-                Action::Group(group) => end = End::Group(*group),
-                other => ops.push(Op::of(other)?),
-            }
-        }
-        Some(ActionList { ops: ops.into_boxed_slice(), end })
+    /// What the set of these actions does; nothing if that takes the interpreter. Its way out comes last (section 5.10).
+    fn of_set(actions: &[Action]) -> Option<Leg> {
+        let ActionList { first, more } = ActionList::of(&ActionSet::of(actions).in_order())?;
+        more.is_empty().then_some(first)
     }
 
     /// What a bucket does, whatever becomes of ports; nothing if that takes the interpreter.
-    pub(crate) fn of_bucket(bucket: &Bucket) -> Option<ActionList> {
-        ActionList::of(&ActionSet::of(&bucket.actions).in_order())
+    pub(crate) fn of_bucket(bucket: &Bucket) -> Option<Leg> {
+        Leg::of_set(&bucket.actions)
+    }
+}
+
+impl End {
+    /// Where an action leads to; nothing if that takes the interpreter: controllers, the tables anew, and bridging.
+    fn of(action: &Action) -> Option<End> {
+        Some(match action {
+            Action::Output { port: number::IN_PORT, .. } => End::InPort,
+            Action::Output { port: number::ALL, .. } => End::Others(Others::All),
+            Action::Output { port: number::FLOOD, .. } => End::Others(Others::Flood),
+            Action::Output { port, .. } if *port <= number::MAX => End::Port(*port),
+            Action::Group(group) => End::Group(*group),
+            _ => return None,
+        })
     }
 }
 

@@ -98,7 +98,8 @@ fn forward(input: &[u8], action: Action, after: Option<&Packet>) {
     let mut frame = input.to_vec();
     let mut known = Frames::new(1);
     switch.approach(std::iter::once((input, 2)), &mut known);
-    match switch.forward(0, &mut frame, &mut known, 0) {
+    let mut copies = Vec::new();
+    match switch.forward(0, &mut frame, &mut known, &mut copies, 0) {
         None => assert_eq!(frame, input, "it was left to the interpreter"),
         Some(became) => {
             assert_eq!(became, Forwarded::Sent(1));

@@ -1,0 +1,358 @@
+//! The way of a packet, found before anything happens: which flows it meets, what changes it, by which ports it and its copies leave.
+
+use weir_openflow::Field;
+use weir_openflow::meter::BandKind;
+use weir_openflow::oxm::VLAN_PRESENT;
+
+use super::going::LEVELS;
+use super::program::{ActionList, End, Leg, Op, Others};
+use crate::fields::Fields;
+use crate::groups::{Chosen, GroupSlot};
+use crate::index::Slot;
+use crate::parse::VLAN_TYPES;
+use crate::pipeline::MAX_COPIES;
+use crate::switch::Switch;
+use crate::words::{METADATA, presence};
+
+/// Through more tables, groups and ports a packet goes by the interpreter.
+const MOST_STEPS: usize = 512;
+
+/// The ports of floods that make no packet have more than [`MAX_COPIES`], whatever else it meets: a step is two at most, a group and a bucket.
+const MOST_FLOODED: usize = MAX_COPIES - 2 * MOST_STEPS;
+
+/// Part of the way of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// It met the flow of this slot in this table.
+    Flow {
+        table: u8,
+        slot: Slot,
+    },
+    /// No flow of this table matched.
+    Miss {
+        table: u8,
+    },
+    /// It goes on in the list that this flow applies, with the changes behind a way out.
+    More {
+        table: u8,
+        leg: u8,
+        slot: Slot,
+    },
+    /// The list that this flow wrote is carried out.
+    Written {
+        table: u8,
+        slot: Slot,
+    },
+    /// It goes to this bucket of the group in this slot.
+    Group {
+        bucket: u16,
+        slot: GroupSlot,
+    },
+    /// And to this one of the same group.
+    Bucket {
+        bucket: u16,
+        slot: GroupSlot,
+    },
+    /// What follows happens to a copy...
+    Apart,
+    /// ...and what follows now to what it is a copy of.
+    Back,
+    Port(u32),
+    Others(Others),
+    /// The port that it came in by: back goes only what is told so by the name (section 7.2.5).
+    SamePort,
+}
+
+/// The steps of a packet.
+#[derive(Clone, Debug)]
+pub(super) struct Steps {
+    all: Box<[Step; MOST_STEPS]>,
+    count: usize,
+}
+
+impl Steps {
+    pub(super) fn new() -> Steps {
+        Steps { all: Box::new([Step::SamePort; MOST_STEPS]), count: 0 }
+    }
+
+    #[inline]
+    fn push(&mut self, step: Step) -> Result<(), NeedsInterpreter> {
+        let place = self.all.get_mut(self.count).ok_or(NeedsInterpreter)?;
+        *place = step;
+        self.count += 1;
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn iter(&self) -> impl Iterator<Item = Step> {
+        self.all.iter().take(self.count).copied()
+    }
+}
+
+/// What is known of a packet beside its fields, as it changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct State {
+    /// A flow that it meets in this table, unless it was changed before.
+    pub(super) known: Option<(u8, Slot)>,
+    /// Of IP, while the packet is of IP.
+    pub(super) ttl: Option<u8>,
+    pub(super) tags: usize,
+    pushed: usize,
+    popped: usize,
+}
+
+/// The way of a packet, as it is found.
+pub(super) struct Way<'a> {
+    pub(super) steps: &'a mut Steps,
+    fields: &'a mut Fields,
+    state: State,
+    pub(super) in_port: u32,
+    /// The most tags that any copy got...
+    pub(super) pushed: usize,
+    /// ...and lost.
+    pub(super) popped: usize,
+    /// It was to be sent: what changes it from now on changes a copy.
+    is_sent: bool,
+    /// Some of its copies are changed apart from it.
+    pub(super) has_copies: bool,
+    /// How many copies what follows is in.
+    level: usize,
+    /// How many ports it was flooded to.
+    flooded: usize,
+}
+
+/// It takes the interpreter.
+pub(super) struct NeedsInterpreter;
+
+impl<'a> Way<'a> {
+    #[inline]
+    pub(super) fn new(
+        steps: &'a mut Steps,
+        fields: &'a mut Fields,
+        in_port: u32,
+        (known, ttl, tags): (Option<(u8, Slot)>, Option<u8>, usize),
+    ) -> Way<'a> {
+        steps.count = 0;
+        let state = State { known, ttl, tags, pushed: 0, popped: 0 };
+        Way {
+            steps,
+            fields,
+            state,
+            in_port,
+            pushed: 0,
+            popped: 0,
+            is_sent: false,
+            has_copies: false,
+            level: 0,
+            flooded: 0,
+        }
+    }
+
+    /// Finds the way through the tables (section 5.1).
+    #[inline]
+    pub(super) fn find(&mut self, switch: &Switch) -> Result<(), NeedsInterpreter> {
+        let mut written: Option<(u8, Slot, &Leg)> = None;
+        let mut next = Some(0);
+        while let Some(number) = next {
+            let Some(table) = switch.tables.get(number) else { break };
+            let known = self.state.known.filter(|(known, _)| *known == number).map(|(_, slot)| slot);
+            let Some((slot, flow)) = table.find(self.fields, known) else {
+                // The set of actions is not carried out then.
+                return self.steps.push(Step::Miss { table: number });
+            };
+            let program = flow.program.as_ref().ok_or(NeedsInterpreter)?;
+            self.steps.push(Step::Flow { table: number, slot })?;
+            if program.meter.is_some_and(|meter| !only_drops(switch, meter)) {
+                return Err(NeedsInterpreter);
+            }
+            let is_last = program.next.is_none() && program.written.is_none() && written.is_none();
+            let ActionList { first, more } = &program.applied;
+            self.follow(switch, first, is_last && more.is_empty())?;
+            if !more.is_empty() {
+                self.follow_more(switch, (number, slot), more, is_last)?;
+            }
+            if program.clears {
+                written = None;
+            }
+            if let Some(leg) = &program.written {
+                // What two flows write is one set, and its order another one.
+                if written.replace((number, slot, leg)).is_some() {
+                    return Err(NeedsInterpreter);
+                }
+            }
+            if let Some((value, mask)) = program.metadata {
+                self.write_metadata(value, mask);
+            }
+            next = program.next;
+        }
+        let Some((table, slot, leg)) = written else { return Ok(()) };
+        self.steps.push(Step::Written { table, slot })?;
+        self.follow(switch, leg, true)
+    }
+
+    fn write_metadata(&mut self, value: u64, mask: u64) {
+        self.state.known = None;
+        for (at, shift) in [(METADATA, 32), (METADATA + 1, 0)] {
+            let (value, mask) = ((value >> shift) as u32, (mask >> shift) as u32);
+            self.fields.0[at] = self.fields.0[at] & !mask | value & mask;
+        }
+    }
+
+    /// Follows the legs of a list that a flow of a table applies, behind the first one. With the last one it ends if `is_last`.
+    #[inline(never)]
+    fn follow_more(
+        &mut self,
+        switch: &Switch,
+        (table, slot): (u8, Slot),
+        legs: &[Leg],
+        is_last: bool,
+    ) -> Result<(), NeedsInterpreter> {
+        for (nth, number) in (1..=legs.len()).zip(0..=u8::MAX) {
+            let leg = legs.get(usize::from(number)).ok_or(NeedsInterpreter)?;
+            if !leg.ops.is_empty() {
+                self.steps.push(Step::More { table, leg: number, slot })?;
+            }
+            self.follow(switch, leg, is_last && nth == legs.len())?;
+        }
+        Ok(())
+    }
+
+    /// Follows changes to where they lead. What is known of the packet then is of no use to anybody if it `is_last`, and is what goes on otherwise.
+    #[inline]
+    fn follow(&mut self, switch: &Switch, leg: &Leg, is_last: bool) -> Result<(), NeedsInterpreter> {
+        let mut leg = leg;
+        loop {
+            if !leg.ops.is_empty() {
+                self.state.known = None;
+                self.has_copies |= self.is_sent;
+                leg.ops.iter().try_for_each(|op| self.change(*op))?;
+            }
+            let step = match leg.end {
+                End::Nowhere => return Ok(()),
+                End::InPort => Step::Port(self.in_port),
+                End::Port(port) if port == self.in_port => return self.steps.push(Step::SamePort),
+                End::Port(port) => Step::Port(port),
+                End::Others(others) => {
+                    self.flooded += switch.ports.count();
+                    if self.flooded > MOST_FLOODED {
+                        return Err(NeedsInterpreter);
+                    }
+                    Step::Others(others)
+                }
+                End::Group(number) => {
+                    let chosen = switch.groups.find(number, self.fields, &switch.ports).ok_or(NeedsInterpreter)?;
+                    match chosen.legs {
+                        [Some(next)] if is_last || next.ops.is_empty() => {
+                            self.steps.push(Step::Group { bucket: chosen.first, slot: chosen.slot })?;
+                            leg = next;
+                            continue;
+                        }
+                        _ => return self.follow_all(switch, &chosen, is_last),
+                    }
+                }
+            };
+            self.is_sent = true;
+            return self.steps.push(step);
+        }
+    }
+
+    /// Follows the buckets of a group: each has a packet of its own (section 5.6.1).
+    #[inline(never)]
+    fn follow_all(&mut self, switch: &Switch, chosen: &Chosen<'_>, is_last: bool) -> Result<(), NeedsInterpreter> {
+        let slot = chosen.slot;
+        if chosen.legs.is_empty() {
+            return Err(NeedsInterpreter);
+        }
+        for (left, (leg, bucket)) in
+            chosen.legs.iter().zip(chosen.first..).enumerate().map(|(nth, leg)| (chosen.legs.len() - nth, leg))
+        {
+            let leg = leg.as_ref().ok_or(NeedsInterpreter)?;
+            let step =
+                if bucket == chosen.first { Step::Group { bucket, slot } } else { Step::Bucket { bucket, slot } };
+            let is_last = is_last && left == 1;
+            if is_last || leg.ops.is_empty() {
+                self.steps.push(step)?;
+                self.follow(switch, leg, is_last)?;
+            } else {
+                self.follow_apart(switch, step, leg)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows a bucket that changes its packet: what goes on is as it was before.
+    fn follow_apart(&mut self, switch: &Switch, step: Step, leg: &Leg) -> Result<(), NeedsInterpreter> {
+        let (fields, state) = (self.fields.clone(), self.state);
+        self.level += 1;
+        if self.level >= LEVELS {
+            return Err(NeedsInterpreter);
+        }
+        self.has_copies = true;
+        self.steps.push(Step::Apart)?;
+        self.steps.push(step)?;
+        self.follow(switch, leg, true)?;
+        self.level -= 1;
+        (*self.fields, self.state) = (fields, state);
+        self.steps.push(Step::Back)
+    }
+
+    /// Changes what is known of the packet as the packet would change.
+    #[inline]
+    fn change(&mut self, op: Op) -> Result<(), NeedsInterpreter> {
+        match op {
+            Op::EthDst(address) => self.fields.set(Field::EthDst, number(address)),
+            Op::EthSrc(address) => self.fields.set(Field::EthSrc, number(address)),
+            Op::Set(Field::VlanVid, value) => {
+                if self.state.tags > 0 {
+                    self.fields.set(Field::VlanVid, VLAN_PRESENT | value);
+                }
+            }
+            Op::Set(field, value) => {
+                if self.fields.get(field).is_some() {
+                    self.fields.set(field, value);
+                }
+            }
+            Op::PushVlan(_) => {
+                if self.state.tags == 0 {
+                    let kind = self.fields.get(Field::EthType).unwrap_or_default() as u16;
+                    if VLAN_TYPES.contains(&kind) {
+                        // A tag that breaks off: what of it is there is copied.
+                        return Err(NeedsInterpreter);
+                    }
+                    self.fields.set(Field::VlanVid, VLAN_PRESENT);
+                    self.fields.set(Field::VlanPcp, 0);
+                }
+                self.state.tags += 1;
+                self.state.pushed += 1;
+                self.pushed = self.pushed.max(self.state.pushed);
+            }
+            Op::PopVlan if self.state.tags == 0 => {}
+            Op::PopVlan if self.state.tags == 1 => {
+                self.fields.set(Field::VlanVid, 0);
+                self.fields.set(Field::VlanPcp, 0);
+                let (word, bit) = presence(Field::VlanPcp);
+                self.fields.0[word] &= !bit;
+                self.state.tags = 0;
+                self.state.popped += 1;
+                self.popped = self.popped.max(self.state.popped);
+            }
+            // What the next tag says is not known.
+            Op::PopVlan => return Err(NeedsInterpreter),
+            Op::DecrementTtl => match &mut self.state.ttl {
+                Some(0 | 1) => return Err(NeedsInterpreter),
+                Some(ttl) => *ttl -= 1,
+                None => {}
+            },
+        }
+        Ok(())
+    }
+}
+
+/// Whether a meter only lets through or drops.
+fn only_drops(switch: &Switch, meter: u32) -> bool {
+    switch.meters.get(meter).is_none_or(|meter| meter.bands.iter().all(|band| band.kind == BandKind::Drop))
+}
+
+fn number(address: [u8; 6]) -> u128 {
+    address.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
+}
