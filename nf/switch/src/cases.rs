@@ -33,7 +33,7 @@ const VLAN: u16 = 10;
 pub(crate) fn all() -> Vec<Case> {
     vec![
         case("port-to-port", "64-byte UDP packets from port to port, by one flow", |i, _, _| port_to_port(i, 2)),
-        case("flood", "the same by a flow that floods, which the interpreter carries out", |i, _, _| {
+        case("flood", "the same by a flow that floods, to the only other port", |i, _, _| {
             port_to_port(i, number::FLOOD)
         }),
         case("select", "the same by a group that chooses one of four buckets by the packet's hash", |i, _, _| {

@@ -80,12 +80,21 @@ fn what_cannot_be_copied_or_told_is_counted() {
     let mut rig = Rig::with_buffers(&weir_switch::Switch, json!({ "ports": ["a", "b", "c", "d", "e", "f"] }), 100);
     rig.run(MS);
     let mut controller = Controller::new(&*rig.instance);
-    controller.does(Body::FlowMod(flow(0, 1, &[], apply(&[out(number::FLOOD)]))));
     let frames: Vec<Vec<u8>> = (0..600).map(|n| frame(2, 1, n)).collect();
-    let came = rig.pass(0, &frames);
-    let copies: usize = came[2..].iter().map(Vec::len).sum();
-    let missed = rig.gauge("switch_copies_missed");
-    assert!(came[1].len() == 600 && missed > 0.0 && copies as f64 + missed == 2400.0, "{copies} and {missed}");
+    // Four copies each, of the packet or of what is changed behind its first port.
+    let changed = Action::SetField(Oxm::exact(Field::EthSrc, 0x0200_0000_0007));
+    let lists =
+        [vec![out(number::FLOOD)], vec![out(2), changed, out(3), out(4), Action::PushVlan(0x8100), out(5), out(6)]];
+    for list in lists {
+        controller.does(Body::FlowMod(flow(0, 1, &[], apply(&list))));
+        let before = rig.gauge("switch_copies_missed");
+        let came = rig.pass(0, &frames);
+        let copies: usize = came[2..].iter().map(Vec::len).sum();
+        let missed = rig.gauge("switch_copies_missed") - before;
+        assert!(came[1] == frames && missed > 0.0 && copies as f64 + missed == 2400.0, "{copies} and {missed}");
+        let is_changed = |frame: &Vec<u8>| list.len() == 1 || frame[11] == 7;
+        assert!(came[2..].iter().flatten().all(is_changed));
+    }
     controller.does(Body::FlowMod(flow(0, 1, &[], apply(&[out(number::CONTROLLER)]))));
     for _ in 0..10 {
         rig.pass(0, &frames);

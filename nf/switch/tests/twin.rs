@@ -89,7 +89,13 @@ fn groups() -> [GroupMod; 3] {
             command: GroupCommand::Add,
             kind: GroupKind::All,
             group: 1,
-            buckets: vec![bucket(2, 0), bucket(3, 0)],
+            buckets: vec![
+                Bucket {
+                    actions: vec![Action::SetField(Oxm::exact(Field::EthDst, 9)), Action::PushVlan(0x8100), out(2)],
+                    ..bucket(0, 0)
+                },
+                bucket(3, 0),
+            ],
         },
         GroupMod {
             command: GroupCommand::Add,
