@@ -12,7 +12,7 @@ use proptest::test_runner::TestRunner;
 use weir_flow_tables::index::Search;
 use weir_flow_tables::{Packet, Why};
 use weir_openflow::flow::FlowMod;
-use weir_openflow::port::{Port, number};
+use weir_openflow::port::{Port, number, state};
 use weir_openflow::{Action, Field, Instruction, Match, Oxm};
 
 /// What packets of random pipelines met.
@@ -316,4 +316,31 @@ fn what_is_too_much_takes_the_interpreter() {
     let long = |length: usize| [udp(), vec![0x5a; length - udp().len()]].concat();
     let mirror = |length| goes([vec![out(2)], changes(1)].concat(), &long(length), PORTS);
     assert!(mirror(16 << 10) && !mirror((16 << 10) + 1) && goes(vec![out(2), out(3)], &long(17 << 10), PORTS));
+}
+
+/// Where all ports of a flood are down, that is the reason.
+#[test]
+fn a_flood_that_no_port_sends_ends_with_the_reason() {
+    let flows = made(&[Instruction::ApplyActions(vec![out(number::FLOOD)])]);
+    let [mut fast, mut definition] = [0, 1].map(|_| {
+        let mut switch = switch(&flows);
+        let down = |number| Port { number, state: state::LINK_DOWN, ..Port::default() };
+        (2..=PORTS).for_each(|number| drop(switch.set_port(down(number), 0)));
+        switch
+    });
+    let mut known = approach(&fast, &[(1, udp())]);
+    assert_eq!(forward(&mut fast, (0, &mut known), &udp(), 0), Some(Err(Why::PortDown)));
+    assert_eq!(by_definition(&mut definition, 1, &udp(), 0), Err(Why::PortDown));
+    assert_eq!(counted(&fast, 0), counted(&definition, 0));
+}
+
+/// A group of all makes frames be looked into as far as its buckets need, though nothing else does.
+#[test]
+fn frames_are_looked_into_for_every_bucket_of_a_group_of_all() {
+    let flows = [FlowMod::add(0, 1, Match::default(), vec![Instruction::ApplyActions(vec![Action::Group(7)])])];
+    let [mut fast, mut definition] =
+        [0, 1].map(|_| switch_with(groups().into_iter().filter(|made| made.group == 7).collect(), &flows));
+    let mut known = approach(&fast, &[(3, udp())]);
+    let became = forward(&mut fast, (0, &mut known), &udp(), 0).expect("no interpreter");
+    assert_eq!(became, by_definition(&mut definition, 3, &udp(), 0));
 }
