@@ -100,10 +100,10 @@ impl Iterator for Script {
 /// A piece of entries: a call for each run of those of one key.
 fn calls(part: &Part, entries: &[Saved]) -> String {
     let mut text = String::new();
-    let is_alike = |one: &Saved, next: &Saved| path(one) == path(next) && one.entry.is_some() == next.entry.is_some();
+    let is_alike = |one: &Saved, next: &Saved| path(one) == path(next) && is_item(one) == is_item(next);
     for run in entries.chunk_by(is_alike) {
         let Some(first) = run.first() else { continue };
-        let word = if first.entry.is_some() { "items" } else { "entries" };
+        let word = if is_item(first) { "items" } else { "entries" };
         let keys = [part.name.as_str()].into_iter().chain(path(first)).map(quoted);
         let keys = keys.collect::<Vec<_>>().join(", ");
         let _ = writeln!(text, "{word}(of({keys}), function() return {{");
@@ -113,16 +113,22 @@ fn calls(part: &Part, entries: &[Saved]) -> String {
     text
 }
 
+/// Whether it stands in a list.
+fn is_item(change: &Saved) -> bool {
+    change.entry.is_some() && change.under.is_none()
+}
+
 /// The keys of the configuration that lead to where an entry stands.
 fn path(change: &Saved) -> Vec<&str> {
     let table = change.within.and_then(|within| Some([within.key, change.arguments.get(within.argument)?.as_str()?]));
-    table.into_iter().flatten().chain([change.key.as_str()]).collect()
+    table.into_iter().flatten().chain(change.key.split('.')).collect()
 }
 
 /// `["10.0.0.0/8"] = "192.0.2.1"`, or an item of a list.
 fn entry(change: &Saved, verbs: &[Verb]) -> String {
     if let Some(item) = &change.entry {
-        return lua(item);
+        let key = change.under.as_deref().map(|key| format!("[{}] = ", quoted(key)));
+        return key.unwrap_or_default() + &lua(item);
     }
     let verb = verbs.iter().find(|verb| verb.name() == change.verb);
     let said = change.within.map(|within| within.argument);
@@ -171,7 +177,7 @@ mod tests {
 
     fn saved(prefix: &str, via: &[&str]) -> Saved {
         let arguments = json!({ "prefix": prefix, "via": via });
-        Saved { verb: "route add".into(), arguments, key: "routes".into(), entry: None, within: None }
+        Saved { verb: "route add".into(), arguments, key: "routes".into(), entry: None, under: None, within: None }
     }
 
     fn part(name: &str, entries: Vec<Saved>) -> Part {
@@ -211,6 +217,18 @@ mod tests {
             entries(vec![part("core", vec![saved("::/0", &["b"]), red])]),
             "entries(of(\"core\", \"routes\"), function() return {\n  [\"::/0\"] = \"b\",\n} end)\n\n\
              entries(of(\"core\", \"vrfs\", \"red\", \"routes\"), function() return {\n  [\"::/0\"] = \"a\",\n} end)\n\n"
+        );
+    }
+
+    #[test]
+    fn an_entry_that_is_a_table_stands_under_its_key() {
+        let entry = Some(json!({ "ceil": "1 Gbit/s", "weight": 2 }));
+        let key = "scheduler.subports".to_owned();
+        let north = Saved { key, entry, under: Some("north".to_owned()), ..saved("", &[]) };
+        assert_eq!(
+            entries(vec![part("shaper", vec![north])]),
+            "entries(of(\"shaper\", \"scheduler\", \"subports\"), function() return {\n  \
+             [\"north\"] = { [\"ceil\"] = \"1 Gbit/s\", [\"weight\"] = 2 },\n} end)\n\n"
         );
     }
 

@@ -22,6 +22,20 @@ port { name = "far", device = "mem:null", address = "198.51.100.1/24", vrf = "bl
 router { ports = { "lan", "wan", "far" }, neighbors = { ["192.0.2.9"] = "02:00:00:00:00:09" }, vrfs = { blue = {} } }
 "#;
 
+const SHAPER: &str = r#"
+port { name = "access", device = "mem:null" }
+port { name = "core",   device = "mem:null" }
+qos {
+  from = "access", to = "core", others = "basic",
+  users = { { tags = "3.7-9", profile = "basic" } },
+  scheduler = {
+    rate = "1 Gbit/s", users = 16, buffers = 1024,
+    subports = { north = {}, south = {} },
+    profiles = { basic = { tb_rate = "1 Mbit/s" }, gold = { tb_rate = "10 Mbit/s" } },
+  },
+}
+"#;
+
 /// A configuration for each function that has commands, by a noun of it.
 const CONFIGURATIONS: &[(&str, &str)] = &[
     ("route", ROUTER),
@@ -79,22 +93,8 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
         }
         "#,
     ),
-    (
-        "user",
-        r#"
-        port { name = "access", device = "mem:null" }
-        port { name = "core",   device = "mem:null" }
-        qos {
-          from = "access", to = "core", others = "basic",
-          users = { { tags = "3.7-9", profile = "basic" } },
-          scheduler = {
-            rate = "1 Gbit/s", users = 16, buffers = 1024,
-            subports = { north = {}, south = {} },
-            profiles = { basic = { tb_rate = "1 Mbit/s" }, gold = { tb_rate = "10 Mbit/s" } },
-          },
-        }
-        "#,
-    ),
+    ("user", SHAPER),
+    ("subport", SHAPER),
 ];
 
 /// A folder with what the examples need.

@@ -13,8 +13,8 @@ use weir_net::nexthop::{Inlet, NextHop};
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::{
-    FlowSource, Graph, GraphError, HostSide, Instance, InterfaceSet, Notice, Others, RequestError, Saved, ShowRows,
-    Stage,
+    FlowSource, Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, RequestError, Saved,
+    ShowRows, Stage,
 };
 use weir_table::lpm4::Lookup4;
 
@@ -35,7 +35,6 @@ use crate::graph::Stages;
 use crate::host::Side;
 use crate::lines::{Lost, Punt};
 use crate::onward::Onward;
-use crate::pieces::InTurn;
 use crate::slow::{Room, SlowPath};
 use crate::state::routing::Decision;
 use crate::state::shared::{self, CHANGES, lock};

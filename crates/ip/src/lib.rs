@@ -53,7 +53,6 @@ pub use interfaces::{Fresh, Interface, Interfaces, Port, Refused, Tunnel};
 pub use layer::{Described, Reach, Running};
 pub use lines::{Line, LineLink, Lines, Lost, Punt, Side};
 pub use onward::{Behind, Fate, Leaving, Onward, OnwardView, Place};
-pub use pieces::InTurn;
 pub use request::{EXAMPLES, VERBS};
 pub use show::SHOWS;
 pub use state::advertise::{Advertise, AdvertisedPrefix};

@@ -63,19 +63,3 @@ impl<F: Fn(Network, RouteSource) -> bool + Send, R: 'static> ShowRows<R> for All
         self.told.as_mut().map_or_else(Vec::new, |told| told.piece())
     }
 }
-
-/// Several tables, one behind the other.
-pub struct InTurn<R, const N: usize>([Box<dyn ShowRows<R>>; N]);
-
-impl<R, const N: usize> InTurn<R, N> {
-    /// These tables.
-    pub fn new(tables: [Box<dyn ShowRows<R>>; N]) -> InTurn<R, N> {
-        InTurn(tables)
-    }
-}
-
-impl<R, const N: usize> ShowRows<R> for InTurn<R, N> {
-    fn piece(&mut self) -> Vec<R> {
-        self.0.iter_mut().map(|table| table.piece()).find(|piece| !piece.is_empty()).unwrap_or_default()
-    }
-}

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use weir_config::{MacAddress, OneOrMany};
 use weir_net::neighbor::Neighbor;
 use weir_net::{DEFAULT_VRF, Family, RouteSource, VrfId};
-use weir_stage::{Entry as _, Saved, ShowRows, Within};
+use weir_stage::{Entry as _, InTurn, Saved, ShowRows, Within};
 
 use crate::InterfaceId;
 use crate::config::{Route, StatedNeighbor};
-use crate::pieces::{AllRoutes, InTurn, pieces};
+use crate::pieces::{AllRoutes, pieces};
 use crate::request::{NEIGHBORS, ROUTES, saved_interface};
 use crate::state::Control;
 use crate::state::routing::Network;

@@ -14,10 +14,14 @@ use crate::red::{Red, RedConfig};
 use crate::scheduler::MAX_SUBPORTS;
 use crate::share::{Limit, Limits, SubportLimits};
 
-const LEAST: Rate = Rate::new(MIN_RATE);
-const MOST: Rate = Rate::new(MAX_RATE);
-const SMALLEST: Size = Size::new(64);
-const LARGEST: Size = Size::new(1 << 30);
+/// The lowest rate that may be written.
+pub const LEAST: Rate = Rate::new(MIN_RATE);
+/// The highest one.
+pub const MOST: Rate = Rate::new(MAX_RATE);
+/// The smallest token bucket that may be written.
+pub const SMALLEST: Size = Size::new(64);
+/// The largest one.
+pub const LARGEST: Size = Size::new(1 << 30);
 
 config! {
     /// A traffic class of a profile.
@@ -135,9 +139,8 @@ impl SchedulerConfig {
             profile.faults(&format!("profiles.{name}"), self.classes, &mut faults);
         }
         for (name, subport) in &self.subports {
-            if let (Some(rate), Some(ceil)) = (subport.tb_rate, subport.ceil) {
-                ceil_faults(&format!("subports.{name}"), rate, ceil, &mut faults);
-            }
+            let at_key = |(key, problem): Fault| (format!("subports.{name}.{key}"), problem);
+            faults.extend(subport.fault().map(at_key));
         }
         for (n, range) in self.assign.iter().enumerate() {
             self.assign_faults(&format!("assign[{}]", n + 1), range, &mut faults);
@@ -179,21 +182,28 @@ impl SchedulerConfig {
     }
 
     pub(crate) fn limits(&self) -> Limits {
-        let subport = |subport: &SubportConfig| {
-            let limit = |rate: Rate| Limit { rate: rate.bits_per_second(), size: subport.tb_size.bytes() };
-            let (guaranteed, most) = (subport.tb_rate.map(limit), subport.ceil.or(subport.tb_rate).map(limit));
-            SubportLimits { guaranteed, most, weight: subport.weight }
-        };
         let port = Limit { rate: self.rate.bits_per_second(), size: self.burst.bytes() };
-        Limits { port, subports: self.subports.values().map(subport).collect() }
+        Limits { port, subports: self.subports.values().map(SubportConfig::limits).collect() }
     }
 }
 
 /// A ceiling is at least what is guaranteed.
-fn ceil_faults(key: &str, rate: Rate, ceil: Rate, faults: &mut Vec<Fault>) {
-    if ceil.bits_per_second() < rate.bits_per_second() {
-        let problem = format!("{ceil} is less than tb_rate, {rate}, which is guaranteed: raise ceil or lower tb_rate");
-        faults.push((format!("{key}.ceil"), problem));
+fn ceil_fault(rate: Rate, ceil: Rate) -> Option<Fault> {
+    let is_less = ceil.bits_per_second() < rate.bits_per_second();
+    let problem = || format!("{ceil} is less than tb_rate, {rate}, which is guaranteed: raise ceil or lower tb_rate");
+    is_less.then(|| ("ceil".to_owned(), problem()))
+}
+
+impl SubportConfig {
+    /// What is wrong with it beyond the schema: the key, from its own on, and a sentence.
+    pub fn fault(&self) -> Option<Fault> {
+        self.tb_rate.zip(self.ceil).and_then(|(rate, ceil)| ceil_fault(rate, ceil))
+    }
+
+    pub(crate) fn limits(&self) -> SubportLimits {
+        let limit = |rate: Rate| Limit { rate: rate.bits_per_second(), size: self.tb_size.bytes() };
+        let (guaranteed, most) = (self.tb_rate.map(limit), self.ceil.or(self.tb_rate).map(limit));
+        SubportLimits { guaranteed, most, weight: self.weight }
     }
 }
 
@@ -203,9 +213,8 @@ impl ProfileConfig {
             faults
                 .push((format!("{key}.classes"), format!("the scheduler has {classes} classes; leave the others out")));
         }
-        if let Some(ceil) = self.ceil {
-            ceil_faults(key, self.tb_rate, ceil, faults);
-        }
+        let fault = self.ceil.and_then(|ceil| ceil_fault(self.tb_rate, ceil));
+        faults.extend(fault.map(|(at, problem)| (format!("{key}.{at}"), problem)));
         if self.weights.contains(&0) {
             faults.push((format!("{key}.weights"), "a weight is 1 to 255".to_owned()));
         }

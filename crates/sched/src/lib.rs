@@ -32,6 +32,7 @@ pub mod hold;
 mod judge;
 mod lines;
 pub mod manage;
+mod orders;
 pub mod police;
 pub mod profile;
 pub mod rate;

@@ -85,7 +85,7 @@ impl Profile {
 }
 
 /// What all users of a subport may send together.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubportProfile {
     /// What they may send at most.
     pub(crate) bucket: Bucket,
@@ -128,6 +128,13 @@ impl Profiles {
     /// The same for users of whom the port and its subports have other rates.
     pub(crate) fn with_rates(&self, port: Bucket, subports: Vec<SubportProfile>) -> Profiles {
         Profiles { port, subports, users: Arc::clone(&self.users), fallback: self.fallback.clone() }
+    }
+
+    /// The same, but for one subport.
+    pub(crate) fn with_subport(&self, number: usize, profile: SubportProfile) -> Profiles {
+        let mut subports = self.subports.clone();
+        subports.iter_mut().skip(number).take(1).for_each(|subport| *subport = profile);
+        self.with_rates(self.port, subports)
     }
 
     /// The profile of a number; one without limits where there is none.

@@ -12,7 +12,7 @@ use crate::heavy::Heavy;
 use crate::judge::judge;
 use crate::lines::{Judgement, Lines};
 use crate::manage::{Arrival, State, Verdict};
-use crate::profile::{Profile, Profiles};
+use crate::profile::{Profile, Profiles, SubportProfile};
 use crate::rate::{Fine, fine};
 use crate::sharing::Share;
 use crate::slab::Slab;
@@ -112,18 +112,18 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             random: 0x9e37_79b9_7f4a_7c15,
             setup,
         };
-        scheduler.prepare_sharing(0);
+        scheduler.prepare_sharing();
+        for (number, subport) in (0..).zip(&scheduler.profiles.subports) {
+            scheduler.lines.wanting.set(number, subport, 0);
+        }
         scheduler
     }
 
-    /// Makes room for what sharing needs, once anybody shares, and goes by what subports are guaranteed.
-    fn prepare_sharing(&mut self, now: u64) {
+    /// Makes room for what sharing needs, once anybody shares.
+    fn prepare_sharing(&mut self) {
         if self.profiles.shares() && self.users.shares.is_empty() {
             self.users.make_shares();
             self.lines.wanting.make_room(self.setup.users);
-        }
-        for (number, subport) in (0..).zip(&self.profiles.subports) {
-            self.lines.wanting.set(number, subport, fine(now));
         }
     }
 
@@ -365,25 +365,42 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let last = (self.lines.subports.len() - 1) as u16;
         let User { gate, rest, share, .. } = self.users.at_mut(user);
         self.lines.settle(user, gate, share, Judgement::Nothing, now);
+        let before = gate.standing();
         gate.set_standing(Standing::new(profile, subport.min(last)));
-        inherit(gate, rest, share, self.profiles.user(profile), fine(now));
+        let new = self.profiles.user(profile);
+        // Who is new has all that its profile allows.
+        let old = if before.is_open() { self.profiles.user(before.profile()) } else { new };
+        carry(gate, rest, share, (old, new), fine(now));
         self.settle(user, now);
     }
 
-    /// Replaces the profiles. The number of subports stays; users are to be [assigned](Scheduler::assign) again, so that each
-    /// goes by its new profile at once and not when it is looked at next.
+    /// Replaces the profiles. The number of subports stays; users are to be [assigned](Scheduler::assign) again where their profiles are
+    /// not the same, so that each goes by its new one at once and not when it is looked at next.
     pub fn set_profiles(&mut self, profiles: Arc<Profiles>, now: u64) {
-        if profiles.managed() && self.states.is_empty() {
-            self.states = Indexed::new(self.setup.users as usize, [State::default(); Q]);
+        let old = std::mem::replace(&mut self.profiles, profiles);
+        if !Arc::ptr_eq(&old.users, &self.profiles.users) {
+            if self.profiles.managed() && self.states.is_empty() {
+                self.states = Indexed::new(self.setup.users as usize, [State::default(); Q]);
+            }
+            self.prepare_sharing();
         }
-        self.port_full_at = profiles.port.inherit(self.port_full_at, fine(now));
-        for number in 0..self.lines.subports.len() as u32 {
-            let subport = self.lines.subports.at_mut(number);
-            subport.full_at = profiles.subport(number as u16).inherit(subport.full_at, fine(now));
+        if old.port != self.profiles.port {
+            self.port_full_at = self.profiles.port.carry(&old.port, self.port_full_at, fine(now));
         }
-        self.profiles = profiles;
-        self.prepare_sharing(now);
-        (0..self.lines.subports.len() as u32).for_each(|number| self.resume(number, now));
+        for (number, before) in (0..self.lines.subports.len() as u32).zip(&old.subports) {
+            let profile = self.profiles.subports.get(number as usize).filter(|profile| *profile != before);
+            if let Some(profile) = profile.copied() {
+                self.set_subport(number, before, &profile, now);
+            }
+        }
+    }
+
+    /// A subport, of which there were others before, has other rates.
+    fn set_subport(&mut self, number: u32, before: &SubportProfile, profile: &SubportProfile, now: u64) {
+        let subport = self.lines.subports.at_mut(number);
+        subport.full_at = profile.bucket.carry(&before.bucket, subport.full_at, fine(now));
+        self.lines.wanting.set(number, profile, fine(now));
+        self.resume(number, now);
     }
 
     /// Hands over every packet in the order they came. For the end: users stay.
@@ -402,14 +419,21 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     }
 }
 
-/// The buckets of a user who has a new profile are not emptier than that allows.
-fn inherit<const C: usize>(gate: &Gate, rest: &mut Rest<C>, share: &mut Share, profile: &Profile, now: Fine) {
-    if let Some(sharing) = profile.sharing {
-        share.ceil_full_at = sharing.ceil.inherit(share.ceil_full_at, now);
+/// The buckets of a user who has a new profile hold what those of the old one did.
+fn carry<const C: usize>(
+    gate: &Gate,
+    rest: &mut Rest<C>,
+    share: &mut Share,
+    (old, new): (&Profile, &Profile),
+    now: Fine,
+) {
+    if let Some(sharing) = new.sharing {
+        let before = old.sharing.map_or(sharing.ceil, |old| old.ceil);
+        share.ceil_full_at = sharing.ceil.carry(&before, share.ceil_full_at, now);
     }
-    gate.set_full_at(profile.bucket.inherit(gate.full_at(), now));
-    for (full_at, class) in rest.class_full_at.iter_mut().zip(&profile.classes) {
-        *full_at = class.cap.inherit(*full_at, now);
+    gate.set_full_at(new.bucket.carry(&old.bucket, gate.full_at(), now));
+    for (full_at, (old, new)) in rest.class_full_at.iter_mut().zip(old.classes.iter().zip(&new.classes)) {
+        *full_at = new.cap.carry(&old.cap, *full_at, now);
     }
 }
 

@@ -6,8 +6,8 @@ use weir_stage::{Declaration, Out, Stage};
 use crate::ahead::TOGETHER;
 use crate::class::ClassQueue;
 use crate::gates::Loss;
+use crate::orders::Orders;
 use crate::scheduler::{Leaving, Offer, Refused, Scheduler};
-use crate::shaping::Orders;
 
 weir_stage::ways! {
     /// Ways out of [`Shaper`].

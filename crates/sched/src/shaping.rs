@@ -4,17 +4,18 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use weir_mem::{Consumer, Producer, ring};
+use weir_mem::{Producer, ring};
 use weir_packet::{Held, Key};
 use weir_stage::Stage;
 
-use crate::config::{Fault, SchedulerConfig};
+use crate::config::{Fault, SchedulerConfig, SubportConfig};
 use crate::gates::{Gates, UserCount};
 use crate::hold::Hold;
+use crate::orders::Orders;
 use crate::profile::Profiles;
 use crate::scheduler::{Scheduler, Setup};
 use crate::shaper::Shaper;
-use crate::share::{Limits, Shares};
+use crate::share::{Limits, Shares, SubportLimits};
 use weir_stage::ownership::Owners;
 
 /// A scheduler of packets with up to four classes.
@@ -31,29 +32,34 @@ const CHANGES: usize = 4096;
 /// Shaping as configured: makes the stages that do it, and tells them of changes while they run.
 pub struct Shaping {
     /// Of each scheduler.
-    setup: Setup,
+    pub(crate) setup: Setup,
     /// Users of all schedulers together.
     users: u32,
     /// Who has which users.
-    owners: Owners,
+    pub(crate) owners: Owners,
     /// Classes that are used.
     classes: usize,
     subports: Vec<String>,
     /// Profile and subport of each user, 16 bits each, or [`NOBODY`].
     assigned: Box<[AtomicU32]>,
-    /// How often all users were to be looked at anew.
-    generation: AtomicU64,
-    book: Mutex<Book>,
+    /// How often stages were to look at the book.
+    pub(crate) generation: AtomicU64,
+    pub(crate) book: Mutex<Book>,
 }
 
 /// What only the control side touches, but for the profiles when they have changed.
-struct Book {
+pub(crate) struct Book {
     /// Names of the profiles, by number. A number is never given to another name.
     names: Vec<String>,
     /// The rate of each profile, bit/s.
     rates: Vec<u64>,
     /// With the rates of the whole port.
     profiles: Arc<Profiles>,
+    /// What the configuration says of the port and its subports.
+    configured: Limits,
+    /// What subports were given at run time instead.
+    given: Vec<Option<SubportLimits>>,
+    /// What counts.
     limits: Limits,
     shares: Shares,
     /// The profiles of each scheduler, with the rates of its share.
@@ -61,6 +67,8 @@ struct Book {
     stages: Vec<ToStage>,
     /// Ranges that the configuration assigned.
     ranges: Vec<(u32, u32)>,
+    /// How often all users were to be looked at anew.
+    pub(crate) sweeps: u64,
 }
 
 struct ToStage {
@@ -128,7 +136,19 @@ impl Shaping {
             subports: config.subports.keys().cloned().collect(),
             assigned: (0..config.users).map(|_| AtomicU32::new(NOBODY)).collect(),
             generation: AtomicU64::new(0),
-            book: Mutex::new(Book { names, rates, profiles, limits, shares, parts, stages, ranges }),
+            book: Mutex::new(Book {
+                names,
+                rates,
+                profiles,
+                configured: limits.clone(),
+                given: vec![None; limits.subports.len()],
+                limits,
+                shares,
+                parts,
+                stages,
+                ranges,
+                sweeps: 0,
+            }),
         };
         let change = shaping.prepare(config)?;
         shaping.apply(change);
@@ -187,16 +207,33 @@ impl Shaping {
         book.ranges = change.ranges.iter().map(|(first, last, _)| (*first, *last)).collect();
         book.names = change.names;
         book.rates = change.rates;
-        book.profiles = change.profiles;
-        book.limits = change.limits;
+        book.configured = change.limits;
+        book.merge(&change.profiles);
         book.shares = Shares::new(self.owners, book.limits.subports.len());
         for (user, word) in (0..).zip(&self.assigned) {
             book.weigh(user, NOBODY, word.load(Ordering::Relaxed));
         }
         book.divide();
+        book.sweeps += 1;
         drop(book);
+        self.call();
+    }
+
+    /// Has stages look at the book.
+    fn call(&self) {
         // Pairs with the acquire in `Orders::look`.
         self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Gives a subport, by its number, other rates and another weight than the configuration does, or takes that back. What waits goes by
+    /// them from then on; that there is nothing wrong with them has been looked for. Nothing happens where there is no such subport.
+    pub fn set_subport(&self, number: u16, given: Option<&SubportConfig>) {
+        let mut book = self.book();
+        let Some(place) = book.given.get_mut(usize::from(number)) else { return };
+        *place = given.map(SubportConfig::limits);
+        book.limit(usize::from(number));
+        drop(book);
+        self.call();
     }
 
     fn write(&self, first: u32, last: u32, word: u32) {
@@ -244,10 +281,12 @@ impl Shaping {
     }
 
     fn tell(&self, book: &mut Book, user: u32) {
-        for stage in &mut book.stages {
+        let Book { stages, sweeps, .. } = book;
+        for stage in stages {
             if stage.changed.push(user).is_err() {
                 // It goes through all users instead.
-                self.generation.fetch_add(1, Ordering::Release);
+                *sweeps += 1;
+                self.call();
             }
         }
     }
@@ -259,7 +298,7 @@ impl Shaping {
         Some((name, self.subports.get(usize::from(subport)).cloned()))
     }
 
-    fn word(&self, user: u32) -> u32 {
+    pub(crate) fn word(&self, user: u32) -> u32 {
         self.assigned.get(user as usize).map_or(NOBODY, |word| word.load(Ordering::Relaxed))
     }
 
@@ -319,8 +358,7 @@ impl Shaping {
         let (producer, consumer) = ring(CHANGES);
         let mut book = self.book();
         book.divide();
-        let profiles = book.part(scheduler_number);
-        let mut scheduler: Scheduler<Held, C, Q> = Scheduler::new(self.setup, Arc::clone(&profiles));
+        let mut scheduler: Scheduler<Held, C, Q> = Scheduler::new(self.setup, book.part(scheduler_number));
         for number in 0..self.setup.users {
             let user = self.owners.user(scheduler_number, number);
             scheduler.assign(number, unpack(self.word(user)), 0);
@@ -329,16 +367,7 @@ impl Shaping {
         book.stages.retain(ToStage::is_there);
         let (gates, stage) = (Arc::clone(scheduler.gates()), Arc::downgrade(&there));
         book.stages.push(ToStage { scheduler: scheduler_number, stage, changed: producer, gates });
-        let seen = self.generation.load(Ordering::Acquire);
-        let orders = Orders {
-            _there: there,
-            shaping: Arc::clone(self),
-            scheduler: scheduler_number,
-            profiles,
-            changed: consumer,
-            seen,
-            sweep: self.setup.users,
-        };
+        let orders = Orders::new(self, &book, scheduler_number, (there, consumer));
         Box::new(Shaper::new(scheduler, orders, user, colours, self.classes, self.setup.overhead))
     }
 }
@@ -367,8 +396,33 @@ impl Book {
         }
     }
 
+    /// From now on users have these profiles, and the port and its subports what counts.
+    fn merge(&mut self, profiles: &Profiles) {
+        self.limits = self.configured.clone();
+        for (limits, given) in self.limits.subports.iter_mut().zip(&self.given) {
+            *limits = given.unwrap_or(*limits);
+        }
+        let (port, subports) = Shares::new(Owners::ONE, self.limits.subports.len()).of(0, &self.limits);
+        self.profiles = Arc::new(profiles.with_rates(port, subports));
+    }
+
+    /// Has one subport go by what counts for it.
+    fn limit(&mut self, number: usize) {
+        let Book { profiles, configured, given, limits, shares, parts, .. } = self;
+        let (Some(configured), Some(given)) = (configured.subports.get(number), given.get(number)) else { return };
+        let counts = given.unwrap_or(*configured);
+        limits.subports.iter_mut().skip(number).take(1).for_each(|limits| *limits = counts);
+        *profiles = Arc::new(profiles.with_subport(number, counts.whole()));
+        for (scheduler, part) in (0..).zip(parts.iter_mut()) {
+            *part = match shares.divides() {
+                true => Arc::new(part.with_subport(number, shares.of_subport(scheduler, number, &counts))),
+                false => Arc::clone(profiles),
+            };
+        }
+    }
+
     /// The profiles of a scheduler.
-    fn part(&self, scheduler: u8) -> Arc<Profiles> {
+    pub(crate) fn part(&self, scheduler: u8) -> Arc<Profiles> {
         Arc::clone(self.parts.get(usize::from(scheduler)).unwrap_or(&self.profiles))
     }
 }
@@ -388,103 +442,9 @@ fn word(names: &[String], subports: &[String], profile: &str, subport: Option<&s
     Some((profile as u32) << 16 | subport as u32)
 }
 
-fn unpack(word: u32) -> Option<(u16, u16)> {
+pub(crate) fn unpack(word: u32) -> Option<(u16, u16)> {
     (word != NOBODY).then_some(((word >> 16) as u16, word as u16))
 }
 
-/// What a stage is told by the control side.
-pub(crate) struct Orders {
-    /// Says that the stage is there.
-    _there: Arc<()>,
-    shaping: Arc<Shaping>,
-    /// Which of its schedulers.
-    scheduler: u8,
-    /// Those that the scheduler goes by.
-    profiles: Arc<Profiles>,
-    changed: Consumer<u32>,
-    seen: u64,
-    /// Users, by their numbers at the scheduler, from this one on are still to be looked at.
-    sweep: u32,
-}
-
-/// Users that are looked at in one call.
-const SWEEP: u32 = 256;
-
-impl Orders {
-    /// Lets a scheduler know of changes: some of them in each call. Whether there are more.
-    #[inline(always)]
-    pub(crate) fn look<const C: usize, const Q: usize>(
-        &mut self,
-        scheduler: &mut Scheduler<Held, C, Q>,
-        now: u64,
-    ) -> bool {
-        let generation = self.shaping.generation.load(Ordering::Acquire);
-        if generation == self.seen && self.changed.is_empty() && self.sweep >= self.shaping.setup.users {
-            return false;
-        }
-        self.follow(generation, scheduler, now);
-        true
-    }
-
-    #[cold]
-    fn follow<const C: usize, const Q: usize>(
-        &mut self,
-        generation: u64,
-        scheduler: &mut Scheduler<Held, C, Q>,
-        now: u64,
-    ) {
-        let (shaping, owners) = (Arc::clone(&self.shaping), self.shaping.owners);
-        // Never waits: while the control side writes, there is another loop.
-        let Ok(book) = shaping.book.try_lock() else { return };
-        let profiles = book.part(self.scheduler);
-        drop(book);
-        if !Arc::ptr_eq(&profiles, &self.profiles) {
-            self.profiles = Arc::clone(&profiles);
-            scheduler.set_profiles(profiles, now);
-        }
-        if generation != self.seen {
-            self.seen = generation;
-            self.sweep = 0;
-        }
-        for _ in 0..SWEEP {
-            let Some(user) = self.changed.pop() else { break };
-            if owners.at(self.scheduler, user) {
-                scheduler.assign(owners.number(user), unpack(shaping.word(user)), now);
-            }
-        }
-        let end = self.sweep.saturating_add(SWEEP).min(shaping.setup.users);
-        for number in self.sweep..end {
-            scheduler.assign(number, unpack(shaping.word(owners.user(self.scheduler, number))), now);
-        }
-        self.sweep = end;
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use weir_config::{Rate, Size};
-
-    use super::*;
-    use crate::config::{ProfileConfig, small};
-
-    #[test]
-    fn who_is_dismissed_has_no_part_in_the_shares() {
-        let profile = ProfileConfig {
-            tb_rate: Rate::new(1_000_000),
-            tb_size: Size::new(2_000),
-            ceil: None,
-            weight: 1,
-            classes: vec![],
-            weights: vec![],
-        };
-        let shaping = Shaping::divided(&small("one", profile), Owners::divided(2)).unwrap();
-        shaping.assign(0, "one", None).unwrap();
-        let shares = || format!("{:?}", shaping.book().shares);
-        let before = shares();
-        shaping.assign(3, "one", None).unwrap();
-        assert_ne!(shares(), before);
-        shaping.dismiss(3);
-        shaping.dismiss(3);
-        assert_eq!(shares(), before);
-    }
-}
+mod tests;

@@ -45,6 +45,18 @@ pub(crate) struct SubportLimits {
     pub(crate) weight: u8,
 }
 
+impl SubportLimits {
+    /// All of it.
+    pub(crate) fn whole(&self) -> SubportProfile {
+        self.profile(Limit::whole)
+    }
+
+    fn profile(&self, bucket: impl Fn(Limit) -> Bucket) -> SubportProfile {
+        let profile = SubportProfile::new(self.most.map_or(Bucket::UNLIMITED, &bucket), self.weight);
+        self.guaranteed.map_or(profile, |limit| profile.guaranteed(bucket(limit)))
+    }
+}
+
 /// The rates that users of each scheduler may send at together, bit/s.
 #[derive(Debug)]
 pub(crate) struct Shares {
@@ -76,21 +88,27 @@ impl Shares {
     /// What a scheduler may send of these limits.
     pub(crate) fn of(&self, scheduler: u8, limits: &Limits) -> (Bucket, Vec<SubportProfile>) {
         let sum = |weights: &Vec<u64>| weights.iter().sum::<u64>();
-        let own = self.weights.get(usize::from(scheduler));
-        let port = match own.filter(|_| self.divides()) {
+        let port = match self.own(scheduler) {
             Some(own) => limits.port.part(sum(own), self.weights.iter().map(sum).sum()),
             None => limits.port.whole(),
         };
-        let subport = |(n, limits): (usize, &SubportLimits)| {
-            let weight = |weights: &Vec<u64>| weights.get(n).copied().unwrap_or(0);
-            let bucket = |limit: Limit| match own.filter(|_| self.divides()) {
-                None => limit.whole(),
-                Some(own) => limit.part(weight(own), self.weights.iter().map(weight).sum()),
-            };
-            let profile = SubportProfile::new(limits.most.map_or(Bucket::UNLIMITED, bucket), limits.weight);
-            limits.guaranteed.map_or(profile, |limit| profile.guaranteed(bucket(limit)))
-        };
+        let subport = |(n, limits)| self.of_subport(scheduler, n, limits);
         (port, limits.subports.iter().enumerate().map(subport).collect())
+    }
+
+    /// What the users of a subport may send at a scheduler of these limits.
+    pub(crate) fn of_subport(&self, scheduler: u8, number: usize, limits: &SubportLimits) -> SubportProfile {
+        let weight = |weights: &Vec<u64>| weights.get(number).copied().unwrap_or(0);
+        let bucket = |limit: Limit| match self.own(scheduler) {
+            None => limit.whole(),
+            Some(own) => limit.part(weight(own), self.weights.iter().map(weight).sum()),
+        };
+        limits.profile(bucket)
+    }
+
+    /// The weights of a scheduler, where there is anything to divide.
+    fn own(&self, scheduler: u8) -> Option<&Vec<u64>> {
+        self.weights.get(usize::from(scheduler)).filter(|_| self.divides())
     }
 }
 

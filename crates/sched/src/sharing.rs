@@ -99,9 +99,10 @@ impl Wanting {
     /// What a subport is guaranteed, and its weight, from `now` on.
     pub(crate) fn set(&mut self, number: u32, profile: &SubportProfile, now: Fine) {
         let claims = self.claims.at_mut(number);
-        (claims.guarantee, claims.quantum) = (profile.guarantee, profile.quantum);
+        let old = std::mem::replace(&mut claims.guarantee, profile.guarantee);
+        claims.quantum = profile.quantum;
         if let Some(bucket) = claims.guarantee {
-            claims.full_at = bucket.inherit(claims.full_at, now);
+            claims.full_at = bucket.carry(&old.unwrap_or(bucket), claims.full_at, now);
         }
     }
 

@@ -136,7 +136,8 @@ impl Collection {
     /// An entry as it is saved: the request `action` with these arguments adds it again.
     pub fn saved(&self, action: &str, arguments: Value) -> Saved {
         let entry = self.is_list.then(|| arguments.clone());
-        Saved { verb: format!("{} {action}", self.noun), arguments, key: self.key.to_owned(), entry, within: None }
+        let (verb, key) = (format!("{} {action}", self.noun), self.key.to_owned());
+        Saved { verb, arguments, key, entry, under: None, within: None }
     }
 }
 
@@ -333,8 +334,7 @@ impl Arguments<'_> {
             let remedy = match of {
                 _ if !malformed.remedy.is_empty() => format!("; {}", malformed.remedy),
                 Type::Scalar(scalar) => format!("; write it as in {}", scalar.example),
-                Type::Choice(_) => format!("; expected {}", of.expected()),
-                _ => String::new(),
+                _ => format!("; expected {}", of.expected()),
             };
             problem.get_or_insert_with(|| format!("{label}\"{text}\" {}{remedy}", malformed.problem));
         });

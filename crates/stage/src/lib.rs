@@ -64,7 +64,7 @@ pub use paths::Paths;
 pub use port::{DeviceStats, Port, PortError, PortFacts, Queues, Rx, Traffic, Tx};
 pub use program::{AnyDescription, AnyFunction, Configured};
 pub use random::Random;
-pub use request::{Argument, PIECE, RequestError, Saved, Show, ShowRows, Verb, Within, whole};
+pub use request::{Argument, InTurn, PIECE, RequestError, Saved, Show, ShowRows, Verb, Within, whole};
 pub use service::{Load, MakeService, Need, Service, UsageConfig, Waits};
 pub use share::{InterfaceSet, Others};
 pub use stage::{Declaration, EngineClock, Out, OutStore, SEND_LIMIT, Sent, Stage};

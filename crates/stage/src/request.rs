@@ -76,6 +76,22 @@ pub fn whole<T: Send + 'static>(rows: Vec<T>) -> Box<dyn ShowRows<T>> {
     Box::new(rows.into_iter())
 }
 
+/// Several tables, one behind the other.
+pub struct InTurn<R, const N: usize>([Box<dyn ShowRows<R>>; N]);
+
+impl<R, const N: usize> InTurn<R, N> {
+    /// These tables.
+    pub fn new(tables: [Box<dyn ShowRows<R>>; N]) -> InTurn<R, N> {
+        InTurn(tables)
+    }
+}
+
+impl<R, const N: usize> ShowRows<R> for InTurn<R, N> {
+    fn piece(&mut self) -> Vec<R> {
+        self.0.iter_mut().map(|table| table.piece()).find(|piece| !piece.is_empty()).unwrap_or_default()
+    }
+}
+
 /// A change to be written to a configuration: a verb and the words of its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Saved {
@@ -83,11 +99,16 @@ pub struct Saved {
     pub verb: String,
     /// The request's arguments.
     pub arguments: Value,
-    /// The key of the function's configuration that holds such entries: `routes`.
+    /// The key of the function's configuration that holds such entries: `routes`; one in a table behind the key of that and a point:
+    /// `scheduler.subports`.
     pub key: String,
-    /// The entry there, where that is a list; `None` where it is a table, whose key is the verb's first argument.
+    /// The entry there, where that is a list, or a table of tables; `None` where it is a table of other values, whose key is the verb's first
+    /// argument.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entry: Option<Value>,
+    /// The key of the entry, where it is in a table of tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub under: Option<String>,
     /// Where that key stands, if it is in a table of tables: the other key, and the argument that says which of its tables. A route of a VRF is in
     /// `vrfs`, in the table that its argument `vrf` names.
     #[serde(skip_serializing_if = "Option::is_none")]

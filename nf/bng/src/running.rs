@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
-use weir_ip::{InTurn, Punt, PuntReason, Untagged};
+use weir_ip::{Punt, PuntReason, Untagged};
 use weir_packet::Key;
 use weir_simd::Kernel;
 use weir_stage::ownership::Own;
 use weir_stage::ownership::balance::MakeBalancer;
 use weir_stage::{
-    Graph, GraphError, HostSide, Instance, InterfaceSet, Notice, Others, RequestError, Saved, ShowRows, Stage,
+    Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, RequestError, Saved, ShowRows, Stage,
 };
 
 use crate::balance::{BalanceDown, BalanceUp};

@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use weir_ip::InTurn;
 use weir_stage::{
-    Graph, GraphError, HostSide, Instance, InterfaceSet, Notice, Others, Place, RequestError, Saved, ShowRows, Stage,
-    To,
+    Graph, GraphError, HostSide, InTurn, Instance, InterfaceSet, Notice, Others, Place, RequestError, Saved, ShowRows,
+    Stage, To,
 };
 
 use crate::config::LwaftrConfig;

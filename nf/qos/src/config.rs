@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use weir_config::{FilePath, OneOrMany, PacketRate, PortName, choice, config};
+use weir_config::{FilePath, OneOrMany, PacketRate, PortName, Rate, Size, choice, config};
 use weir_sched::classify::ClassifyConfig;
-use weir_sched::config::SchedulerConfig;
+use weir_sched::config::{LARGEST, LEAST, MOST, SMALLEST, SchedulerConfig};
 use weir_sched::police::PolicerConfig;
 use weir_stage::{UsageConfig, entry};
 
@@ -62,6 +62,22 @@ entry! {
     }
 }
 
+entry! {
+    /// One subport, as requests name it.
+    pub(crate) struct SubportEntry by (subport: String) {
+        /// Its name.
+        pub(crate) subport: String = required, live;
+        /// What its users are guaranteed together, beside what each of them is.
+        pub(crate) tb_rate: Option<Rate> = optional, live, range(LEAST..=MOST);
+        /// What they may send together at most: `tb_rate` when absent, what the port may without that.
+        pub(crate) ceil: Option<Rate> = optional, live, range(LEAST..=MOST);
+        /// The size of its token buckets, for `tb_rate` and for `ceil`.
+        pub(crate) tb_size: Size = default(Size::new(65_536)), live, range(SMALLEST..=LARGEST);
+        /// Its weight among the subports that share what is left.
+        pub(crate) weight: u8 = default(1), live, range(1..=100);
+    }
+}
+
 config! {
     /// Bounds of the tables that users are found in.
     pub struct QosLimits {
@@ -112,5 +128,14 @@ mod tests {
     #[test]
     fn the_schema_is_sound() {
         assert_eq!(QosConfig::schema().defects(), Vec::<String>::new());
+        // What a request may say of a subport is what the configuration may.
+        let (entry, config) = (SubportEntry::schema(), weir_sched::config::SubportConfig::schema());
+        assert_eq!(entry.keys.len(), config.keys.len() + 1);
+        for (key, same) in entry.keys.iter().skip(1).zip(&config.keys) {
+            assert_eq!(
+                format!("{:?}", (key.name, &key.holds, &key.presence)),
+                format!("{:?}", (same.name, &same.holds, &same.presence))
+            );
+        }
     }
 }

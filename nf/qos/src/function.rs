@@ -154,6 +154,7 @@ impl Described {
         let mut control = Control {
             users: Users::new(),
             names: wanted.names.clone(),
+            subports: wanted.subports.clone(),
             others: None,
             table,
             schedulers,
@@ -180,6 +181,7 @@ impl Running {
     /// What was changed at run time stays.
     fn adopt(&self, old: &Running) {
         let (mut control, old) = (lock(&self.shared), lock(&old.shared));
+        control.adopt_subports(&old.subports);
         let Control { users, names, .. } = &mut *control;
         users.adopt(&old.users, |given| names.translate(given, &old.names));
         control.assign_all();

@@ -7,7 +7,7 @@
 //! | `limit.rs` | stage `qos.limit`: a limiter before all others |
 //! | `back.rs` | stage `qos.back`: the direction that is not shaped |
 //! | `find.rs`, `table.rs` | tables that users are found in |
-//! | `users.rs`, `state.rs` | who is a user, and what schedulers are told |
+//! | `users.rs`, `subports.rs`, `state.rs` | who is a user, what subports may send, and what schedulers are told |
 //! | `config.rs`, `load.rs` | the configuration, and what is wrong with it |
 //! | `request.rs`, `show.rs` | what can be asked at run time |
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ mod load;
 mod request;
 mod show;
 mod state;
+mod subports;
 mod table;
 mod users;
 

@@ -13,6 +13,7 @@ use weir_stage::{Entry as _, Env, Given, Layout, Placement, Site};
 use crate::config::{QosConfig, UserBy, UserConfig, UserEntry};
 use crate::key::{AnyPrefix, Tags, UserKey};
 use crate::request::USERS;
+use crate::subports::Subports;
 use crate::users::{Overrides, WantedUser};
 
 /// What a checked configuration wants.
@@ -22,6 +23,7 @@ pub(crate) struct Wanted {
     /// Everybody else: profile and subport.
     pub(crate) others: Option<(u16, u16)>,
     pub(crate) names: Names,
+    pub(crate) subports: Subports,
     pub(crate) classifier: Classifier,
     pub(crate) policers: Policers,
 }
@@ -79,7 +81,8 @@ pub(crate) fn load(given: &Given<'_, QosConfig>, env: &Env<'_>) -> Result<Wanted
     loader.check_limits(&users);
     let Loader { errors, names, .. } = loader;
     let classifier = Classifier::new(&config.classify, config.scheduler.classes);
-    errors.into_result(Wanted { users, others, names, classifier, policers })
+    let subports = Subports::new(config.scheduler.subports.iter());
+    errors.into_result(Wanted { users, others, names, subports, classifier, policers })
 }
 
 struct Loader<'a> {

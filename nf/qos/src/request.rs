@@ -1,4 +1,4 @@
-//! Changes at run time: `user set`, `user reset`.
+//! Changes at run time: `user set`, `user reset`, `subport set`, `subport reset`.
 
 use std::sync::Mutex;
 
@@ -7,14 +7,21 @@ use weir_stage::{
     Argument, Arguments, Collection, Entries, Entry as _, RequestError, Saved, Source as _, Verb, entries,
 };
 
-use crate::config::UserEntry;
+use weir_sched::config::SubportConfig;
+
+use crate::config::{SubportEntry, UserEntry};
 use crate::key::UserKey;
 use crate::load::{number, unknown};
 use crate::state::{Control, lock};
+use crate::subports;
 use crate::users::{Overrides, User};
 
 /// The users, of whom requests give some another profile or subport.
 pub(crate) static USERS: Collection = Collection::of::<UserEntry>("user", "users").in_file("users_csv");
+
+/// The subports, of which requests give some other rates.
+pub(crate) static SUBPORTS: Collection =
+    Collection { is_list: false, ..Collection::of::<SubportEntry>("subport", "scheduler.subports") };
 
 /// The user of a request: by one of what it is known by.
 const USER: Argument = Argument { many: false, ..UserEntry::KEYS[0] };
@@ -27,6 +34,12 @@ pub(crate) static VERBS: &[Verb] = &[
         "Gives a user another profile, or another subport; what waits stays, and goes by it",
     ),
     USERS.verb("reset", const { &[USER] }, "Gives a user the profile and the subport of the configuration again"),
+    SUBPORTS.verb(
+        "set",
+        SubportEntry::CHANGES,
+        "Gives a subport other rates, another size or another weight; what waits stays, and goes by them. The word `none` takes a rate away",
+    ),
+    SUBPORTS.verb("reset", SubportEntry::KEYS, "Has the configuration count for a subport again"),
 ];
 
 /// How that is written.
@@ -35,6 +48,10 @@ pub(crate) static EXAMPLES: &[&str] = &[
     "user set 3.8 subport south  # and moves it to another subport, with what waits",
     "user reset 3.8  # what the configuration says counts again",
     "user set --from gold.txt  # one in each line: 3.9 profile gold",
+    "subport set north ceil 800Mbit/s  # what its users may send together at most, from now on",
+    "subport set north tb_rate 50Mbit/s weight 3  # what they are guaranteed, and their part of what is left",
+    "subport reset north  # what the configuration says counts again",
+    "subport set --from busy.txt  # one in each line: south ceil 1Gbit/s",
 ];
 
 /// Carries out a request for one or many users: all of it or nothing.
@@ -48,19 +65,68 @@ pub(crate) fn carry_out(
 }
 
 impl Entries for Control {
-    /// A user, and what it had been given.
-    type Undo = (u32, Overrides);
+    type Undo = Given;
 
     fn change(&mut self, verb: &str, arguments: &Value, now: u64) -> Result<Self::Undo, String> {
-        let (number, given) = understand(self, verb, arguments)?;
-        let before = self.users.get(number).map_or_else(Overrides::default, User::given);
-        self.take_back((number, given), now);
-        Ok((number, before))
+        let given = match verb {
+            "subport set" | "subport reset" => understand_subport(self, verb, arguments)?,
+            _ => understand(self, verb, arguments).map(|(number, given)| Given::User(number, given))?,
+        };
+        let before = match &given {
+            Given::User(number, _) => {
+                Given::User(*number, self.users.get(*number).map_or_else(Overrides::default, User::given))
+            }
+            Given::Subport(number, _) => Given::Subport(*number, self.subports.given(*number).cloned()),
+        };
+        self.take_back(given, now);
+        Ok(before)
     }
 
-    fn take_back(&mut self, (number, given): Self::Undo, _now: u64) {
-        self.users.give(number, given);
-        self.assign(number);
+    fn take_back(&mut self, given: Self::Undo, _now: u64) {
+        match given {
+            Given::User(number, given) => {
+                self.users.give(number, given);
+                self.assign(number);
+            }
+            Given::Subport(number, given) => {
+                self.subports.give(number, given);
+                self.tell_subport(number);
+            }
+        }
+    }
+}
+
+/// What somebody is given at run time, or was before, by its number.
+pub(crate) enum Given {
+    /// A user.
+    User(u32, Overrides),
+    /// A subport.
+    Subport(u16, Option<SubportConfig>),
+}
+
+/// What a request gives a subport from then on.
+fn understand_subport(control: &Control, verb: &str, arguments: &Value) -> Result<Given, String> {
+    let mut source = SUBPORTS.arguments(arguments);
+    let name = SubportEntry::read_key(&mut source);
+    let (name,) = source.finish(name)?;
+    let number = numbered("subport", Some(name.clone()), &control.names.subports)?.ok_or("subport is missing")?;
+    if verb == "subport reset" {
+        return Ok(Given::Subport(number, None));
+    }
+    let [_, fields @ ..] = SubportEntry::NAMES else { return Err("a subport has no fields".to_owned()) };
+    if fields.iter().all(|field| arguments.get(field).is_none_or(Value::is_null)) {
+        return Err(format!(
+            "nothing is said of what subport {name} has from now on: give one of {}",
+            fields.join(", ")
+        ));
+    }
+    let before = control.subports.get(number).map(|config| subports::entry(&name, config));
+    let mut source = SUBPORTS.arguments(arguments);
+    let read = SubportEntry::read_from(&mut source, before.as_ref());
+    let config = SubportConfig::from(source.finish(read)?);
+    match config.fault() {
+        Some((key, problem)) => Err(format!("{key}: {problem}")),
+        None => Ok(Given::Subport(number, Some(config))),
     }
 }
 

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use weir_config::Scalar;
 use weir_sched::shaping::Shaping;
-use weir_stage::{RequestError, Saved, Show, ShowRows, columns, entries, whole};
+use weir_stage::{InTurn, RequestError, Saved, Show, ShowRows, columns, entries, whole};
 
-use crate::config::UserEntry;
+use crate::config::{SubportEntry, UserEntry};
 use crate::find::OTHERS;
 use crate::key::UserKey;
+use crate::load::unknown;
 use crate::request;
 use crate::state::{Control, Direction, lock};
 use crate::users::User;
@@ -34,6 +35,11 @@ pub(crate) static SHOWS: &[Show] = &[
                seconds it has. Filter: a user, or a profile",
     },
     Show {
+        what: "subports",
+        columns: columns!(SubportEntry, "users", "source"),
+        help: "Subports: what their users may send together, and how many there are. Filter: a subport",
+    },
+    Show {
         what: "schedulers",
         columns: &["direction", "users", "most_users", "state_bytes", "buffers", "buffer_bytes"],
         help: "The schedulers: how large they are, and their memory for users and, apart from it, for packets that wait",
@@ -50,6 +56,7 @@ pub(crate) fn rows(
     let control = &*lock(shared);
     match what {
         "users" => Ok(users(shared, chosen(control, filter)?, move |control, number| user_rows(control, number, now))),
+        "subports" => subport_rows(control, filter),
         "schedulers" => match filter {
             Some(word) => Err(RequestError(format!(
                 "\"{word}\" selects nothing: the table 'schedulers' is shown whole; leave the word out"
@@ -58,6 +65,26 @@ pub(crate) fn rows(
         },
         _ => Err(RequestError(format!("there is no table '{what}'"))),
     }
+}
+
+/// The rows of all subports, or of one.
+fn subport_rows(control: &Control, filter: Option<&str>) -> Result<Box<dyn ShowRows>, RequestError> {
+    let number = match filter.map(|name| (name, control.names.subport(name))) {
+        Some((name, None)) => {
+            let (problem, remedy) = unknown("subport", name, &control.names.subports);
+            return Err(RequestError(format!("{problem}; {remedy}")));
+        }
+        Some((_, number)) => number,
+        None => None,
+    };
+    let mut users = vec![0; control.names.subports.len()];
+    let others = control.others.map(|(_, subport)| subport);
+    for subport in control.users.iter().map(|(_, user)| user.subport()).chain(others) {
+        users.iter_mut().skip(usize::from(subport)).take(1).for_each(|users| *users += 1);
+    }
+    let rows = control.subports.rows(|number| users.get(usize::from(number)).copied().unwrap_or(0));
+    let chosen = rows.into_iter().zip(0..).filter(|(_, at)| number.is_none_or(|number| number == *at));
+    Ok(whole(chosen.map(|(row, _)| row).collect()))
 }
 
 /// The numbers of the users that a filter selects.
@@ -89,8 +116,11 @@ fn profile_of(control: &Control, number: u32) -> Option<u16> {
 
 /// What was changed at run time, as requests that would change it again.
 pub(crate) fn saved(shared: &Arc<Mutex<Control>>) -> Box<dyn ShowRows<Saved>> {
-    let given = lock(shared).users.iter().filter(|(_, user)| user.is_given()).map(|(number, _)| number).collect();
-    users(shared, given, request::saved)
+    let control = lock(shared);
+    let given = control.users.iter().filter(|(_, user)| user.is_given()).map(|(number, _)| number).collect();
+    let subports = control.subports.saved().into_iter();
+    drop(control);
+    Box::new(InTurn::new([users(shared, given, request::saved), Box::new(subports)]))
 }
 
 fn users<R: 'static, I: IntoIterator<Item = R> + 'static>(

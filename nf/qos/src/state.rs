@@ -10,6 +10,7 @@ use weir_stage::ownership::Owners;
 
 use crate::find::OTHERS;
 use crate::load::{Names, Wanted};
+use crate::subports::Subports;
 use crate::table::Table;
 use crate::users::Users;
 
@@ -35,6 +36,7 @@ impl Direction {
 pub(crate) struct Control {
     pub(crate) users: Users,
     pub(crate) names: Names,
+    pub(crate) subports: Subports,
     pub(crate) others: Option<(u16, u16)>,
     pub(crate) table: Table,
     pub(crate) schedulers: Vec<(Direction, Arc<Shaping>)>,
@@ -87,7 +89,9 @@ impl Control {
     ///
     /// What there is no room for; all the rest is done.
     pub(crate) fn reconcile(&mut self, wanted: Wanted) -> Result<(), String> {
-        let Wanted { users, others, names, classifier, policers } = wanted;
+        let Wanted { users, others, names, mut subports, classifier, policers } = wanted;
+        subports.adopt(&self.subports);
+        self.subports = subports;
         let old = std::mem::replace(&mut self.names, names);
         let new = &self.names;
         let changes = self.users.reconcile(users, |given| new.translate(given, &old));
@@ -100,6 +104,18 @@ impl Control {
         let (gone, come): (Vec<_>, Vec<_>) = changes.keys.into_iter().partition(|(_, number)| *number == OTHERS);
         let (table, profiles) = (&mut self.table, &self.profiles);
         gone.into_iter().chain(come).try_for_each(|(key, number)| table.set(key, profiles.word(number)))
+    }
+
+    /// Tells the schedulers what a subport has.
+    pub(crate) fn tell_subport(&self, number: u16) {
+        let given = self.subports.given(number);
+        self.schedulers.iter().for_each(|(_, shaping)| shaping.set_subport(number, given));
+    }
+
+    /// Takes over what subports of another instance were given.
+    pub(crate) fn adopt_subports(&mut self, old: &Subports) {
+        self.subports.adopt(old);
+        self.subports.all_given().for_each(|(number, _)| self.tell_subport(number));
     }
 
     /// Tells the schedulers of all users.

@@ -6,3 +6,4 @@ mod layouts;
 mod live;
 mod shape;
 mod slow;
+mod subports;

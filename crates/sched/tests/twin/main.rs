@@ -116,6 +116,11 @@ enum Step {
         user: u32,
         to: Option<(usize, usize)>,
     },
+    /// A subport has other rates.
+    SetSubport {
+        number: usize,
+        to: ModelSubport,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -128,6 +133,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (1..6_usize).prop_map(|room| Step::DequeueWhenDue { room }),
         1 => (0..USERS as u32, prop::option::weighted(0.8, (0..3_usize, 0..3_usize)))
             .prop_map(|(user, to)| Step::Assign { user, to }),
+        1 => (0..3_usize, subport()).prop_map(|(number, to)| Step::SetSubport { number, to }),
     ]
 }
 
@@ -142,12 +148,12 @@ proptest! {
         let setup = Setup {
             users: USERS as u32, buffers: buffers as u32, minimum: minimum as u32, overhead: 24, wheel: shape,
         };
-        let table = Profiles::new(
+        let mut table = Profiles::new(
             port,
             subports.iter().map(fast_subport).collect(),
             profiles.iter().map(fast).collect(),
         );
-        let mut scheduler: Scheduler<u32, CLASSES, QUEUES> = Scheduler::new(setup, Arc::new(table));
+        let mut scheduler: Scheduler<u32, CLASSES, QUEUES> = Scheduler::new(setup, Arc::new(table.clone()));
         let mut model = Model::new(USERS, buffers, minimum, port, subports);
         model.profiles = profiles;
         let (mut now, mut due) = (start, u64::MAX);
@@ -175,6 +181,13 @@ proptest! {
                 Step::Assign { user, to } => {
                     scheduler.assign(user, to.map(|(profile, subport)| (profile as u16, subport as u16)), now);
                     model.assign(user as usize, to, now);
+                    due = now;
+                    continue;
+                }
+                Step::SetSubport { number, to } => {
+                    table.subports[number] = fast_subport(&to);
+                    scheduler.set_profiles(Arc::new(table.clone()), now);
+                    model.set_subport(number, &to, now);
                     due = now;
                     continue;
                 }

@@ -450,16 +450,37 @@ impl Model {
         self.refresh_subports();
         self.set_wants(at, false, now);
         let user = &mut self.users[at];
+        // What its buckets hold stays, in bytes, as far as it fits; who is new has all that its profile allows.
+        let old = &self.profiles[if user.open { user.profile } else { profile }];
         (user.open, user.profile, user.subport) = (true, profile, subport);
         let profile = &self.profiles[profile];
         if let Some((ceil, _)) = profile.sharing {
-            user.ceil_full_at = ceil.inherit(user.ceil_full_at, fine(now));
+            let before = old.sharing.map_or(ceil, |(ceil, _)| ceil);
+            user.ceil_full_at = ceil.carry(&before, user.ceil_full_at, fine(now));
         }
-        user.full_at = profile.bucket.inherit(user.full_at, fine(now));
-        for (full_at, class) in user.class_full_at.iter_mut().zip(&profile.classes) {
-            *full_at = class.cap.inherit(*full_at, fine(now));
+        user.full_at = profile.bucket.carry(&old.bucket, user.full_at, fine(now));
+        for (full_at, (class, old)) in user.class_full_at.iter_mut().zip(profile.classes.iter().zip(&old.classes)) {
+            *full_at = class.cap.carry(&old.cap, *full_at, fine(now));
         }
         self.settle(at, now);
+    }
+
+    /// A subport has other rates and another weight. What its buckets hold stays, in bytes, as far as it fits; and if it waited for tokens, it is
+    /// looked at anew.
+    pub(crate) fn set_subport(&mut self, at: usize, new: &ModelSubport, now: u64) {
+        let subport = &mut self.subports[at];
+        if (subport.bucket, subport.guarantee, subport.weight) == (new.bucket, new.guarantee, new.weight) {
+            return;
+        }
+        self.subport_full_at[at] = new.bucket.carry(&subport.bucket, self.subport_full_at[at], fine(now));
+        if let Some(guarantee) = new.guarantee {
+            let before = subport.guarantee.unwrap_or(guarantee);
+            subport.guarantee_full_at = guarantee.carry(&before, subport.guarantee_full_at, fine(now));
+        }
+        (subport.bucket, subport.guarantee, subport.weight) = (new.bucket, new.guarantee, new.weight);
+        self.waiting.retain(|(_, id)| *id != Id::Subport(at));
+        self.refresh_subports();
+        self.refresh_claims(at, now);
     }
 
     /// All packets in the order they came.

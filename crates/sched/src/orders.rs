@@ -1,0 +1,103 @@
+//! What a stage follows of what the control side decides: some of it in each call.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weir_mem::Consumer;
+use weir_packet::Held;
+
+use crate::profile::Profiles;
+use crate::scheduler::Scheduler;
+use crate::shaping::{Book, Shaping, unpack};
+
+/// What a stage is told by the control side.
+pub(crate) struct Orders {
+    /// Says that the stage is there.
+    _there: Arc<()>,
+    shaping: Arc<Shaping>,
+    /// Which of its schedulers.
+    scheduler: u8,
+    /// Those that the scheduler goes by.
+    profiles: Arc<Profiles>,
+    changed: Consumer<u32>,
+    seen: u64,
+    /// How often all users were to be looked at anew, when it went through them last.
+    swept: u64,
+    /// Users, by their numbers at the scheduler, from this one on are still to be looked at.
+    sweep: u32,
+}
+
+/// Users that are looked at in one call.
+const SWEEP: u32 = 256;
+
+impl Orders {
+    /// Lets a scheduler know of changes: some of them in each call. Whether there are more.
+    #[inline(always)]
+    pub(crate) fn look<const C: usize, const Q: usize>(
+        &mut self,
+        scheduler: &mut Scheduler<Held, C, Q>,
+        now: u64,
+    ) -> bool {
+        let generation = self.shaping.generation.load(Ordering::Acquire);
+        if generation == self.seen && self.changed.is_empty() && self.sweep >= self.shaping.setup.users {
+            return false;
+        }
+        self.follow(generation, scheduler, now);
+        true
+    }
+
+    #[cold]
+    fn follow<const C: usize, const Q: usize>(
+        &mut self,
+        generation: u64,
+        scheduler: &mut Scheduler<Held, C, Q>,
+        now: u64,
+    ) {
+        let (shaping, owners) = (Arc::clone(&self.shaping), self.shaping.owners);
+        // Never waits: while the control side writes, there is another loop.
+        let Ok(book) = shaping.book.try_lock() else { return };
+        let (profiles, sweeps) = (book.part(self.scheduler), book.sweeps);
+        drop(book);
+        if !Arc::ptr_eq(&profiles, &self.profiles) {
+            self.profiles = Arc::clone(&profiles);
+            scheduler.set_profiles(profiles, now);
+        }
+        self.seen = generation;
+        if sweeps != self.swept {
+            self.swept = sweeps;
+            self.sweep = 0;
+        }
+        for _ in 0..SWEEP {
+            let Some(user) = self.changed.pop() else { break };
+            if owners.at(self.scheduler, user) {
+                scheduler.assign(owners.number(user), unpack(shaping.word(user)), now);
+            }
+        }
+        let end = self.sweep.saturating_add(SWEEP).min(shaping.setup.users);
+        for number in self.sweep..end {
+            scheduler.assign(number, unpack(shaping.word(owners.user(self.scheduler, number))), now);
+        }
+        self.sweep = end;
+    }
+}
+
+impl Orders {
+    /// Of a scheduler that goes by the book as it is, and is told by `changed` of users whose change it is to look at.
+    pub(crate) fn new(
+        shaping: &Arc<Shaping>,
+        book: &Book,
+        scheduler: u8,
+        (there, changed): (Arc<()>, Consumer<u32>),
+    ) -> Orders {
+        Orders {
+            _there: there,
+            shaping: Arc::clone(shaping),
+            scheduler,
+            profiles: book.part(scheduler),
+            changed,
+            seen: shaping.generation.load(Ordering::Acquire),
+            swept: book.sweeps,
+            sweep: shaping.setup.users,
+        }
+    }
+}

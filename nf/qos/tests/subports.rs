@@ -1,0 +1,205 @@
+//! Rates of subports that change while packets wait: by the definition, bytes over a window.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap fails the test")]
+
+use crate::common;
+
+use common::*;
+use serde_json::{Value, json};
+
+/// Bytes of every frame here, with overhead.
+const LENGTH: u64 = 124;
+
+/// What a subport may save up.
+const SIZE: u64 = 1240;
+
+/// Users 1.1 and 1.2, who may send more than their subport.
+fn keys(narrow: Value) -> Value {
+    let mut keys = json!({
+        "users": [{ "tags": "1.1-2", "profile": "fast", "subport": "narrow" }],
+        "scheduler": scheduler(json!({
+            "fast": { "tb_rate": "100 Mbit/s", "tb_size": "2 KiB", "classes": [{}, {}, {}, { "queue_size": 1000 }] },
+        })),
+    });
+    keys["scheduler"]["subports"] = json!({ "narrow": narrow, "wide": {} });
+    keys
+}
+
+fn narrow() -> Value {
+    json!({ "tb_rate": "1 Mbit/s", "tb_size": SIZE.to_string() + " B" })
+}
+
+struct World {
+    rig: Rig,
+    offered: u64,
+    sent: u64,
+}
+
+impl World {
+    fn new(keys: Value) -> World {
+        World { rig: Rig::new(keys), offered: 0, sent: 0 }
+    }
+
+    /// Lets so many milliseconds pass, while packets always wait. How many bytes went, with overhead.
+    fn run(&mut self, millis: u64) -> u64 {
+        let before = self.sent;
+        for _ in 0..millis {
+            while self.offered - self.sent < 100 {
+                self.rig.send(0, frame((1, 1 + self.offered as u16 % 2), 0, self.offered as u32, 100));
+                self.offered += 1;
+            }
+            self.rig.run(MS);
+            self.sent += self.rig.sent(1).len() as u64;
+        }
+        (self.sent - before) * LENGTH
+    }
+
+    fn set(&self, fields: Value) {
+        let mut arguments = fields;
+        arguments["subport"] = json!("narrow");
+        assert_eq!(self.rig.request("subport set", arguments), Ok(json!({ "changed": 1 })));
+    }
+
+    fn row(&self) -> Value {
+        self.rig.show("subports", Some("narrow")).remove(0)
+    }
+
+    /// Nothing was lost: what does not wait was sent.
+    fn finish(mut self) {
+        assert!(self.rig.drops().is_empty());
+        assert_eq!(self.rig.held(), self.offered - self.sent);
+        self.rig.finish();
+    }
+}
+
+/// That in so many milliseconds at so many bit/s so many bytes went: no less than the definition says but for two frames, and no more than that and what was saved up.
+fn assert_went(bytes: u64, millis: u64, rate: u64) {
+    let due = rate * millis / 8_000;
+    assert!((due - 2 * LENGTH..=due + SIZE).contains(&bytes), "{bytes} of {due}");
+}
+
+#[test]
+fn a_subport_goes_by_its_new_rate_with_what_waits() {
+    let mut world = World::new(keys(narrow()));
+    assert_went(world.run(100), 100, 1_000_000);
+    world.set(json!({ "tb_rate": "8 Mbit/s" }));
+    assert_went(world.run(100), 100, 8_000_000);
+    let row = world.row();
+    assert_eq!((&row["tb_rate"], &row["source"], &row["users"]), (&json!("8 Mbit/s"), &json!("cli"), &json!(2)));
+    // A ceiling counts in place of the rate; none does where the rate is gone, too: then it is what the users may.
+    world.set(json!({ "tb_rate": "none", "ceil": "2 Mbit/s" }));
+    assert_went(world.run(100), 100, 2_000_000);
+    world.set(json!({ "ceil": "none" }));
+    assert!(world.run(10) > 10 * 100 * LENGTH / 2);
+    world.set(json!({ "ceil": "2 Mbit/s" }));
+    assert_went(world.run(100), 100, 2_000_000);
+    world.rig.request("subport reset", json!({ "subport": "narrow" })).unwrap();
+    assert_went(world.run(100), 100, 1_000_000);
+    assert_eq!(world.row()["source"], "config");
+    world.finish();
+}
+
+#[test]
+fn a_thousand_changes_a_second_give_nobody_anything() {
+    let mut world = World::new(keys(narrow()));
+    let mut went = 0;
+    for n in 0..1_000 {
+        let rate = if n % 2 == 0 { "15 Mbit/s" } else { "5 Mbit/s" };
+        world.set(json!({ "tb_rate": rate }));
+        went += world.run(1);
+    }
+    assert_went(went, 1_000, 10_000_000);
+    world.finish();
+}
+
+#[test]
+fn users_whose_profile_changes_a_thousand_times_a_second_gain_nothing() {
+    let mut keys = keys(json!({}));
+    keys["scheduler"]["profiles"]["slow"] = json!({ "tb_rate": "5 Mbit/s", "tb_size": SIZE.to_string() + " B",
+                                                    "classes": [{}, {}, {}, { "queue_size": 1000 }] });
+    keys["scheduler"]["profiles"]["fast"]["tb_rate"] = json!("15 Mbit/s");
+    keys["scheduler"]["profiles"]["fast"]["tb_size"] = json!(SIZE.to_string() + " B");
+    let mut world = World::new(keys);
+    let mut went = world.run(1);
+    for n in 0..1_000 {
+        let profile = if n % 2 == 0 { "fast" } else { "slow" };
+        let change = |user: &str| json!({ "user": user, "profile": profile });
+        world.rig.request("user set", json!([change("1.1"), change("1.2")])).unwrap();
+        went += world.run(1);
+    }
+    // Two users, each with what it has saved up.
+    let due = 2 * 10_000_000 / 8;
+    assert!((due - 4 * LENGTH..=due + 2 * SIZE + LENGTH * 200).contains(&went), "{went} of {due}");
+    world.finish();
+}
+
+#[test]
+fn what_a_subport_was_given_stays_through_reloads_and_is_saved() {
+    let mut world = World::new(keys(narrow()));
+    world.set(json!({ "tb_rate": "8 Mbit/s", "ceil": "9 Mbit/s", "weight": 7 }));
+    // The configuration says something else: what was given counts, until it is taken back.
+    let mut other = keys(narrow());
+    other["scheduler"]["subports"]["narrow"]["tb_rate"] = json!("3 Mbit/s");
+    world.rig.reload(other);
+    assert_went(world.run(100), 100, 9_000_000);
+    let row = world.row();
+    assert_eq!((&row["tb_rate"], &row["weight"], &row["source"]), (&json!("8 Mbit/s"), &json!(7), &json!("cli")));
+    // What is saved, put where the configuration has it, is the same without a request.
+    let saved = world.rig.instance.save().piece().remove(0);
+    assert_eq!(
+        (saved.verb.as_str(), saved.key.as_str(), saved.under.as_deref()),
+        ("subport set", "scheduler.subports", Some("narrow"))
+    );
+    let again = Rig::new(keys(saved.entry.clone().unwrap()));
+    let same = |mut row: Value| {
+        row["source"] = Value::Null;
+        row
+    };
+    assert_eq!(same(again.show("subports", Some("narrow")).remove(0)), same(row));
+    // And so is the request, said again where the configuration is another.
+    let third = Rig::new(keys(json!({ "ceil": "1 Mbit/s", "tb_size": "9 KiB" })));
+    third.request(&saved.verb, saved.arguments.clone()).unwrap();
+    assert_eq!(third.show("subports", Some("narrow")), world.rig.show("subports", Some("narrow")));
+    again.finish();
+    third.finish();
+    world.rig.request("subport reset", json!({ "subport": "narrow" })).unwrap();
+    assert_went(world.run(100), 100, 3_000_000);
+    assert!(world.rig.instance.save().piece().is_empty());
+    world.finish();
+}
+
+#[test]
+fn requests_that_are_wrong_say_why_and_change_nothing() {
+    let rig = Rig::new(keys(narrow()));
+    let before = rig.show("subports", None);
+    for (verb, arguments, words) in [
+        (
+            "subport set",
+            json!({ "subport": "narow", "weight": 2 }),
+            "there is no subport \"narow\"; did you mean \"narrow\"?",
+        ),
+        ("subport set", json!({ "weight": 2 }), "subport is missing"),
+        ("subport set", json!({ "subport": "narrow" }), "give one of tb_rate, ceil, tb_size, weight"),
+        ("subport set", json!({ "subport": "narrow", "ceil": "10 apples" }), "ceil: \"10 apples\""),
+        (
+            "subport set",
+            json!({ "subport": "narrow", "ceil": "7 kbit/s" }),
+            "out of range; expected a rate from 8 kbit/s to 1 Tbit/s",
+        ),
+        ("subport set", json!({ "subport": "narrow", "weight": 101 }), "100"),
+        (
+            "subport set",
+            json!({ "subport": "narrow", "ceil": "900 kbit/s" }),
+            "ceil: 900 kbit/s is less than tb_rate, 1 Mbit/s",
+        ),
+        ("subport reset", json!({ "subport": "other" }), "there is no subport"),
+        // Of many, none is carried out where one is wrong.
+        ("subport set", json!([{ "subport": "narrow", "weight": 9 }, { "subport": "wide", "weight": 0 }]), "entry 2: "),
+    ] {
+        let told = rig.request(verb, arguments.clone()).unwrap_err();
+        assert!(told.contains(words), "{arguments}: {told}");
+    }
+    assert_eq!(rig.show("subports", None), before);
+    let Err(told) = rig.instance.show("subports", Some("wid"), 0) else { panic!("there is no such subport") };
+    assert!(told.0.contains("did you mean \"wide\"?"), "{}", told.0);
+    rig.finish();
+}
