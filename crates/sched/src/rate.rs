@@ -96,7 +96,8 @@ impl Bucket {
             return self.inherit(full_at, now);
         }
         if self.is_unlimited() || old.is_unlimited() {
-            return full_at.min(now);
+            // Full: since when must not matter to a frame that is larger than the bucket.
+            return now;
         }
         // Times have 62 bits and costs 47.
         let left = i128::from(old.depth) - i128::from(full_at.saturating_sub(now));

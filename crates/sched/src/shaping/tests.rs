@@ -47,7 +47,9 @@ fn a_subport_that_is_given_rates_is_like_one_that_is_configured_so() {
     for owners in [Owners::ONE, Owners::divided(2)] {
         let shaped = |second| {
             let shaping = Shaping::divided(&config(second), owners).unwrap();
-            [(0, "a"), (1, "b"), (2, "b"), (4, "b")].map(|(user, set)| shaping.assign(user, "one", Some(set)).unwrap());
+            for (user, set) in [(0, "a"), (1, "b"), (2, "b"), (4, "b")] {
+                shaping.assign(user, "one", Some(set)).unwrap();
+            }
             shaping.book().divide();
             shaping
         };
