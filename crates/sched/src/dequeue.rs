@@ -12,6 +12,7 @@ use crate::scheduler::{Leaving, Scheduler};
 use crate::sharing::Turn;
 use crate::state::{Rest, UserState};
 use crate::users::User;
+use crate::watch::Fate;
 
 /// Users that are handled together, so that what is in memory of each comes side by side.
 const BLOCK: usize = 64;
@@ -210,14 +211,17 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let (moment, Next { class, queue, length }) = (fine(now), next);
         let User { gate, state, rest, share, .. } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
+        let watched = gate.standing().is_watched();
         let first = state.queues.get_mut(queue)?;
+        let since = if watched { self.slab.since(*first) } else { now };
         let item = self.slab.pop_front(first)?;
         let emptied = *first == NONE;
         if guaranteed {
             gate.set_full_at(profile.bucket.after(gate.full_at(), length, moment));
         }
         pay_ceil(share, profile, length, moment);
-        gate.sent(length.saturating_sub(self.setup.overhead));
+        let bytes = length.saturating_sub(self.setup.overhead);
+        gate.sent(bytes);
         if profile.capped >> class & 1 != 0 {
             pay_cap(rest, profile, class, length, moment);
         }
@@ -228,7 +232,11 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         if emptied {
             state.emptied(queue);
         }
-        Some((judge(gate, state, rest, share, profile, &self.slab, moment), emptied))
+        let judgement = judge(gate, state, rest, share, profile, &self.slab, moment);
+        if watched {
+            self.users.gates.note(user, Fate::Sent(bytes, now.saturating_sub(since)), now);
+        }
+        Some((judgement, emptied))
     }
 
     #[inline(always)]
@@ -296,7 +304,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[cold]
     fn drop_first(&mut self, user: u32, queue: usize, now: u64, out: &mut impl FnMut(Leaving<T>)) {
         if let Some(item) = self.pop(user, queue, now) {
-            self.users.gates.dropped(user, Loss::Codel);
+            self.users.gates.dropped(user, Loss::Codel, now);
             out(Leaving::Managed(item));
         }
         self.settle(user, now);

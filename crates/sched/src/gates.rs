@@ -11,6 +11,7 @@ use weir_table::indexed::Indexed;
 use crate::hold::{Held, Hold};
 use crate::rate::Fine;
 use crate::shaper::Exit;
+use crate::watch::{Asked, Fate, Told, Watches};
 
 /// Why the scheduler dropped a packet of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,7 @@ pub(crate) struct Standing(u64);
 
 const SUBPORT: u32 = 16;
 const OPEN: u64 = 1 << 32;
+const WATCHED: u64 = 1 << 33;
 const PLACE: u32 = 40;
 
 impl Standing {
@@ -140,6 +142,17 @@ impl Standing {
             Place::Active(rank) => u64::from(rank) + 2,
         };
         Standing(self.0 & ((1 << PLACE) - 1) | code << PLACE)
+    }
+
+    /// Whether what becomes of its packets is noted, second by second.
+    #[inline(always)]
+    pub(crate) fn is_watched(self) -> bool {
+        self.0 & WATCHED != 0
+    }
+
+    /// The same, watched or not.
+    pub(crate) fn watched(self, is: bool) -> Standing {
+        Standing(self.0 & !WATCHED | if is { WATCHED } else { 0 })
     }
 
     fn closed(self) -> Standing {
@@ -209,6 +222,7 @@ pub struct Gates {
     gates: Indexed<Gate>,
     tallies: Indexed<Tally>,
     subports: Indexed<Held>,
+    pub(crate) watches: Watches,
 }
 
 impl Gates {
@@ -224,6 +238,7 @@ impl Gates {
             gates: Indexed::from_fn(users as usize, |_| Gate::default(), Gate::default()),
             tallies: Indexed::from_fn(users as usize, |_| Tally::default(), Tally::default()),
             subports: Indexed::from_fn(subports as usize, |_| Held::default(), Held::default()),
+            watches: Watches::default(),
         }
     }
 
@@ -275,10 +290,32 @@ impl Gates {
     }
 
     #[inline(always)]
-    pub(crate) fn dropped(&self, user: u32, loss: Loss) {
+    pub(crate) fn dropped(&self, user: u32, loss: Loss, now: u64) {
         if let Some(count) = self.tally(user).lost.get(loss as usize) {
             add(count, 1);
         }
+        if self.at(user).standing().is_watched() {
+            self.note(user, Fate::Lost(loss), now);
+        }
+    }
+
+    /// Something became of a packet of a user who is watched.
+    #[cold]
+    pub(crate) fn note(&self, user: u32, fate: Fate, now: u64) {
+        if !self.watches.note(user, fate, now) {
+            let gate = self.at(user);
+            gate.set_standing(gate.standing().watched(false));
+        }
+    }
+
+    /// Somebody asks about a user, at `now`: it is watched once the scheduler is [told of it](crate::scheduler::Scheduler::assign). One at a time asks.
+    pub fn ask(&self, user: u32, now: u64) -> Asked {
+        self.watches.ask(user, now)
+    }
+
+    /// What was seen of a user, if it is watched.
+    pub fn told(&self, user: u32, now: u64) -> Option<Told> {
+        self.watches.told(user, now)
     }
 }
 

@@ -17,6 +17,7 @@
 //! | [`scheduler`] | the scheduler as a plain data structure over anything that has a length |
 //! | [`shaper`] | the stage around it |
 //! | [`shaping`] | its control side: who has which profile |
+//! | [`watch`] | what becomes of the packets of a few users whom somebody asks about |
 //! | [`simulation`] | users who send to a scheduler in simulated time, to hold it to its promises |
 #![forbid(unsafe_code)]
 
@@ -47,3 +48,4 @@ mod slab;
 mod state;
 mod straight;
 mod users;
+pub mod watch;

@@ -206,7 +206,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             Refused::Managed => Loss::Red,
             Refused::NoSuchUser => return,
         };
-        self.users.gates.dropped(user, loss);
+        self.users.gates.dropped(user, loss, now);
         if refused == Refused::OverShare && self.users.states.at(user).held == 0 {
             self.users.gates.tally(user).held.short(now);
         }
@@ -281,7 +281,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let emptied = *first == NONE;
         state.held -= 1;
         self.heavy.change(user, state.held + 1, state.held);
-        self.users.gates.dropped(user, Loss::PushedOut);
+        self.users.gates.dropped(user, Loss::PushedOut, now);
         if emptied {
             self.emptied(user, queue, now);
             self.settle(user, now);
@@ -363,10 +363,11 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return;
         };
         let last = (self.lines.subports.len() - 1) as u16;
+        let watched = self.users.gates.watches.begin(user, now);
         let User { gate, rest, share, .. } = self.users.at_mut(user);
         self.lines.settle(user, gate, share, Judgement::Nothing, now);
         let before = gate.standing();
-        gate.set_standing(Standing::new(profile, subport.min(last)));
+        gate.set_standing(Standing::new(profile, subport.min(last)).watched(watched));
         let new = self.profiles.user(profile);
         // Who is new has all that its profile allows.
         let old = if before.is_open() { self.profiles.user(before.profile()) } else { new };

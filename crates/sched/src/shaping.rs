@@ -16,6 +16,7 @@ use crate::profile::Profiles;
 use crate::scheduler::{Scheduler, Setup};
 use crate::shaper::Shaper;
 use crate::share::{Limits, Shares, SubportLimits};
+use crate::watch::{Asked, Told};
 use weir_stage::ownership::Owners;
 
 /// A scheduler of packets with up to four classes.
@@ -327,6 +328,30 @@ impl Shaping {
         let stages = book.stages.iter().filter(|stage| self.owners.at(stage.scheduler, user));
         // Of a stage that is gone, the counts count, but nothing waits in it.
         stages.filter(|stage| stage.is_there()).find_map(|stage| stage.gates.hold(number, now))
+    }
+
+    /// Somebody asks about a user, at `now`: it is watched from then on. What was seen of it so far, nothing at first.
+    ///
+    /// # Errors
+    ///
+    /// As many others are watched as can be.
+    pub fn watch(&self, user: u32, now: u64) -> Result<Told, Asked> {
+        let number = self.owners.number(user);
+        let mut book = self.book();
+        let mut stages =
+            book.stages.iter_mut().filter(|stage| self.owners.at(stage.scheduler, user) && stage.is_there());
+        let Some(stage) = stages.next() else { return Ok(Told::default()) };
+        let asked = stage.gates.ask(number, now);
+        match asked {
+            Asked::Full => return Err(asked),
+            Asked::Goes => {}
+            Asked::Begins => {
+                let gates = Arc::clone(&stage.gates);
+                self.tell(&mut book, user);
+                return Ok(gates.told(number, now).unwrap_or_default());
+            }
+        }
+        Ok(stage.gates.told(number, now).unwrap_or_default())
     }
 
     /// Bytes of state per user, and bytes per packet that may wait.

@@ -8,6 +8,7 @@ use crate::rate::{Fine, fine};
 use crate::scheduler::{Offer, Refused, Scheduler};
 use crate::state::UserState;
 use crate::users::User;
+use crate::watch::Fate;
 
 impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// Whether a packet may go at once, without waiting here; then it counts as sent. Else it is to be [offered](Scheduler::enqueue).
@@ -48,7 +49,11 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let gate = self.users.gates.at(offer.user);
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
         gate.set_full_at(full_at.max(moment) + cost);
-        gate.sent(offer.length.saturating_sub(self.setup.overhead));
+        let bytes = offer.length.saturating_sub(self.setup.overhead);
+        gate.sent(bytes);
+        if standing.is_watched() {
+            self.users.gates.note(offer.user, Fate::Sent(bytes, 0), now);
+        }
         Ok(true)
     }
 
@@ -75,7 +80,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         }
         if managed {
             if let Err(refused) = self.ask_management(offer, queue, now) {
-                self.users.gates.dropped(offer.user, Loss::Red);
+                self.users.gates.dropped(offer.user, Loss::Red, now);
                 return Err(refused);
             }
             // It has come to an empty queue, and leaves it empty.

@@ -9,7 +9,7 @@
 //! | `find.rs`, `table.rs` | tables that users are found in |
 //! | `users.rs`, `subports.rs`, `state.rs` | who is a user, what subports may send, and what schedulers are told |
 //! | `config.rs`, `load.rs` | the configuration, and what is wrong with it |
-//! | `request.rs`, `show.rs` | what can be asked at run time |
+//! | `request.rs`, `show.rs`, `history.rs` | what can be asked at run time |
 #![forbid(unsafe_code)]
 
 mod back;
@@ -19,6 +19,7 @@ mod config;
 mod find;
 mod function;
 mod graph;
+mod history;
 mod identify;
 mod key;
 mod limit;

@@ -9,6 +9,7 @@ use weir_stage::{InTurn, RequestError, Saved, Show, ShowRows, columns, entries, 
 
 use crate::config::{SubportEntry, UserEntry};
 use crate::find::OTHERS;
+use crate::history;
 use crate::key::UserKey;
 use crate::load::unknown;
 use crate::request;
@@ -40,6 +41,12 @@ pub(crate) static SHOWS: &[Show] = &[
         help: "Subports: what their users may send together, and how many there are. Filter: a subport",
     },
     Show {
+        what: "history",
+        columns: history::COLUMNS,
+        help: "What became of one user's packets at the scheduler in each of the last ten seconds and minutes: how many were sent, at how many bit/s, why some were dropped, \
+               and how long half of them, and 99 of 100, waited at most. Counted from when somebody asks about the user first. Filter: a user, which must be given",
+    },
+    Show {
         what: "schedulers",
         columns: &["direction", "users", "most_users", "state_bytes", "buffers", "buffer_bytes"],
         help: "The schedulers: how large they are, and their memory for users and, apart from it, for packets that wait",
@@ -55,7 +62,24 @@ pub(crate) fn rows(
 ) -> Result<Box<dyn ShowRows>, RequestError> {
     let control = &*lock(shared);
     match what {
-        "users" => Ok(users(shared, chosen(control, filter)?, move |control, number| user_rows(control, number, now))),
+        "users" => {
+            // Whoever asks about one user is likely to ask for its history next.
+            if let Some(number) = filter.and_then(|word| one(control, word)) {
+                drop(history::rows(control, number, now));
+            }
+            Ok(users(shared, chosen(control, filter)?, move |control, number| user_rows(control, number, now)))
+        }
+        "history" => match filter.map(|word| (word, one(control, word))) {
+            Some((_, Some(number))) => Ok(whole(history::rows(control, number, now)?)),
+            Some((word, None)) => Err(RequestError(format!(
+                "there is no user \"{word}\"; write one such as {}, or `others`; `show users` lists them",
+                UserKey::EXAMPLE
+            ))),
+            None => Err(RequestError(format!(
+                "the table 'history' is of one user: write which, such as {}, or `others`; `show users` lists them",
+                UserKey::EXAMPLE
+            ))),
+        },
         "subports" => subport_rows(control, filter),
         "schedulers" => match filter {
             Some(word) => Err(RequestError(format!(
@@ -85,6 +109,14 @@ fn subport_rows(control: &Control, filter: Option<&str>) -> Result<Box<dyn ShowR
     let rows = control.subports.rows(|number| users.get(usize::from(number)).copied().unwrap_or(0));
     let chosen = rows.into_iter().zip(0..).filter(|(_, at)| number.is_none_or(|number| number == *at));
     Ok(whole(chosen.map(|(row, _)| row).collect()))
+}
+
+/// The number of the one user that a word names, if it does.
+fn one(control: &Control, word: &str) -> Option<u32> {
+    if word == "others" {
+        return control.others.map(|_| OTHERS);
+    }
+    UserKey::parse(word).ok().and_then(|key| control.users.number(&key))
 }
 
 /// The numbers of the users that a filter selects.
