@@ -1,5 +1,5 @@
 //! What is seen of a user who is watched, against a full list of its packets, in simulated time.
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::sync::Arc;
 
