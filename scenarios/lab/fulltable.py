@@ -4,6 +4,7 @@ kernel has told all."""
 import errno
 import gzip
 import ipaddress
+import itertools
 import pathlib
 import random
 import socket
@@ -77,11 +78,13 @@ class Table:
         return {(self.gateways[key] + shift) % GATEWAYS for key in self.covering(address) for shift in (0, 1)}
 
     def destinations(self, count, seed, anywhere=0.0):
-        """Addresses in prefixes at random; and a part of them from anywhere."""
+        """Addresses at random, in each prefix before one has a second; and a part of them from anywhere."""
         chosen = random.Random(seed)
         keys, found = list(self.gateways), []
-        while len(found) < count:
-            network, length = chosen.choice(keys)
+        chosen.shuffle(keys)
+        for network, length in itertools.cycle(keys):
+            if len(found) == count:
+                break
             address = network + chosen.randrange(1 << (self.bits - length))
             if chosen.random() < anywhere:
                 address = chosen.randrange(1 << self.bits)
@@ -90,8 +93,10 @@ class Table:
         return found
 
     def _is_forwarded(self, address):
-        """Whether hosts have such addresses (RFC 1812 section 5.3.7, RFC 4291 section 2.4), and none of the links' own."""
-        return address >> 125 == 1 if self.family == 6 else 0 < address >> 24 < 224 and address >> 24 not in (10, 127)
+        """Whether hosts have such addresses (RFC 1812 section 5.3.7, RFC 3927 section 7, RFC 4291 section 2.4), and none of the links' own."""
+        if self.family == 6:
+            return address >> 125 == 1
+        return 0 < address >> 24 < 224 and address >> 24 not in (10, 127) and address >> 16 != 0xA9FE
 
     def statements(self, keys, shift=0):
         """Routes as BIRD reads them."""

@@ -95,7 +95,8 @@ class Snmp(_Server):
         super().__init__(lab, namespace, address)
         config = self.folder / "snmpd.conf"
         config.write_text(_SNMPD.format(address=address, name=name), encoding="ascii")
-        self._start(snmpd, "-f", "-Le", "-C", "-c", str(config), "-p", str(self.folder / "pid"), environment={"SNMP_PERSISTENT_DIR": str(self.folder)})
+        own = {"SNMP_PERSISTENT_DIR": str(self.folder)}
+        self._start(snmpd, "-f", "-Le", "-C", "-c", str(config), "-p", str(self.folder / "pid"), environment=own)
         assert wait_for(lambda: "NET-SNMP version" in self.told()), self.told()
 
     def get(self, host, *numbers):
