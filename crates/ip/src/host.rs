@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use weir_net::rib::{Discard, Hop};
 use weir_net::{RouteSource, VrfId};
 use weir_stage::host::Wake;
-use weir_stage::{Difference, Frames, HostHop, HostInterface, HostRoute, HostSide, Need, ShowRows};
+use weir_stage::{Difference, Frames, HostHop, HostInterface, HostRoute, HostSide, Need, RoutePlace, ShowRows};
 use weir_wire::MacAddr;
 
 pub(crate) use state::{ASKED, Asked, Hosts};
@@ -21,7 +21,7 @@ use crate::config::{LinuxConfig, VrfConfig};
 use crate::load::DEFAULT_NAME;
 use crate::state::Control;
 use crate::state::routing::Network;
-use crate::state::shared::{CHANGES, Shared, each_route, lock};
+use crate::state::shared::{CHANGES, Shared, each_route, lock, some_routes};
 
 /// What a function on the layer needs done for Linux to speak for its VRFs: the default one, and others by name.
 pub fn linux_needs(default: Option<&LinuxConfig>, vrfs: &BTreeMap<String, VrfConfig>) -> Vec<Need> {
@@ -159,9 +159,9 @@ impl HostSide for Side {
         control.hosts.let_go_unless(|id| control.interfaces.get(id).is_some());
     }
 
-    fn each_route(&self, look: &mut dyn FnMut(IpNet, &[HostHop])) {
+    fn routes_from(&self, place: RoutePlace, look: &mut dyn FnMut(IpNet, &[HostHop])) -> Option<RoutePlace> {
         let mut to = Vec::new();
-        each_route(&self.shared, |control, (vrf, net), source| {
+        some_routes(&self.shared, place, |control, (vrf, net), source| {
             if vrf != self.vrf || source != RouteSource::Linux {
                 return;
             }
@@ -172,7 +172,7 @@ impl HostSide for Side {
                 IpNet::V6(net) => hops_of::<Ipv6Net>(rib, vrf, net, &mut to),
             }
             look(net, &to);
-        });
+        })
     }
 
     fn forget_interface(&self, interface: u16) {
@@ -184,7 +184,7 @@ impl HostSide for Side {
     }
 
     fn comparisons_wanted(&self) -> u64 {
-        lock(&self.shared).hosts.comparisons(self.vrf).wanted
+        lock(&self.shared).hosts.comparison_wanted(self.vrf)
     }
 }
 
@@ -228,10 +228,10 @@ fn host_hop_of(hop: Hop) -> Option<HostHop> {
 }
 
 /// How long a comparison may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is said of a VRF then.
-const NOT_COMPARED: &str = "not compared within 20 s: weir show services says why";
+const NOT_COMPARED: &str = "not compared within 60 s: weir show services says why";
 
 /// How often it is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(10);

@@ -78,8 +78,9 @@ pub trait HostSide: Send + Sync {
     /// Takes out the routes of Linux's that `keep` does not know, by the piece.
     fn sweep_routes(&self, keep: &mut dyn FnMut(IpNet) -> bool);
 
-    /// The hops of routes of Linux's that are in force or missing for want of room, by the piece.
-    fn each_route(&self, look: &mut dyn FnMut(IpNet, &[HostHop]));
+    /// Looks at the hops of some routes of Linux's, in force or missing for want of room, from a place on. The place where to go on, if there are
+    /// more. Each is looked at once if none changes meanwhile.
+    fn routes_from(&self, place: RoutePlace, look: &mut dyn FnMut(IpNet, &[HostHop])) -> Option<RoutePlace>;
 
     /// No route leads to an interface of this number any more, which was deleted.
     fn forget_interface(&self, interface: u16);
@@ -93,6 +94,15 @@ pub trait HostSide: Send + Sync {
 
 /// Routes that are changed at once.
 pub const ROUTES: usize = 256;
+
+/// How far somebody has looked through the routes; by default, not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoutePlace {
+    /// Through with IPv4.
+    pub is_six: bool,
+    /// The position of the next one in its family.
+    pub position: u32,
+}
 
 /// What differs between Linux's routes and the function's.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -56,7 +56,7 @@ pub use function::{
     Description, Env, Function, Given, Ground, Import, Layout, Placement, PortConfig, PortInfo, Redrawn, SpreadBy,
 };
 pub use graph::{Graph, GraphError, NodeId, Place, To};
-pub use host::{Difference, Frames, HostHop, HostInterface, HostRoute, HostSide};
+pub use host::{Difference, Frames, HostHop, HostInterface, HostRoute, HostSide, RoutePlace};
 pub use instance::{Instance, Notice, Stateless};
 pub use interface::{InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
 pub use kind::{DescribeStage, MakeStage, Plain, Prepared, Settings, StageKind};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::*;
 use serde_json::json;
-use weir_stage::{HostHop, HostSide, Need};
+use weir_stage::{HostHop, HostSide, Need, RoutePlace};
 use weir_wire::MacAddr;
 use weir_wire::arp::{ArpFields, Operation};
 
@@ -200,7 +200,10 @@ fn routes_of_linux_stand_behind_those_of_people() {
     assert_eq!(active(&rig, "2001:db8:7::/48").unwrap().1, r#"["fe80::9%left"]"#);
     assert_eq!(active(&rig, "203.0.113.0/24").unwrap().0, "cli");
     let mut told = Vec::new();
-    side.each_route(&mut |prefix, hops| told.push((prefix, hops.to_vec())));
+    let mut place = Some(RoutePlace::default());
+    while let Some(at) = place {
+        place = side.routes_from(at, &mut |prefix, hops| told.push((prefix, hops.to_vec())));
+    }
     assert_eq!(told.len(), 4);
     assert!(told.contains(&(net("203.0.113.0/24"), vec![by("10.0.0.9", left)])));
     // A router that is built anew has them at once.

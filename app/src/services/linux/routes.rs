@@ -73,6 +73,8 @@ pub(super) struct Routes {
     neighbors: HashMap<(u32, IpAddr), [u8; 6]>,
     version: Option<u64>,
     comparing: Option<Comparing>,
+    /// A comparison that looks through both, piece by piece, and what was told before it; nothing changes meanwhile.
+    looking: Option<(Comparing, Telling)>,
     /// The last wish for a comparison that was seen; one that a former instance left unanswered is another one.
     compared: u64,
     look: u64,
@@ -117,6 +119,7 @@ impl Routes {
             neighbors: HashMap::new(),
             version: None,
             comparing: None,
+            looking: None,
             compared: 0,
             look: now,
             done: 0,
@@ -130,6 +133,10 @@ impl Routes {
             attend(&*side, &self.bell);
             (self.side, self.version) = (side, None);
             self.compared = 0;
+            // Somebody still waits: it begins again with the other one.
+            if let Some((_, telling)) = self.looking.take() {
+                self.settle(&telling);
+            }
             self.links.values_mut().for_each(|link| link.told = None);
             self.follow_interfaces();
             self.tell_neighbors(|_| true);
@@ -312,8 +319,15 @@ impl Routes {
         }
         self.mirror.end(Teller::Kernel);
         if let Some(comparing) = self.comparing.take() {
-            self.finish(comparing);
+            self.looking = Some((comparing, telling));
+            return Ok(());
         }
+        self.settle(&telling);
+        Ok(())
+    }
+
+    /// Of links, addresses and neighbours, what was not told is gone.
+    fn settle(&mut self, telling: &Telling) {
         let gone: Vec<u32> = self.links.keys().filter(|index| !telling.links.contains(index)).copied().collect();
         if !gone.is_empty() {
             gone.iter().for_each(|index| drop(self.links.remove(index)));
@@ -332,7 +346,6 @@ impl Routes {
             self.neighbors.remove(&key);
             self.set_neighbor(key.0, key.1, None);
         }
-        Ok(())
     }
 
     /// Tells the function where changed prefixes lead now.
@@ -389,19 +402,25 @@ impl Routes {
     fn compare(&mut self) {
         let wanted = self.side.comparisons_wanted();
         // Before all was told for the first time there is nothing to compare with.
-        if wanted != self.compared && self.comparing.is_none() && !self.sweeps {
+        if wanted > self.compared && self.comparing.is_none() && !self.sweeps {
             self.compared = wanted;
             self.comparing = Some(Comparing::default());
             self.again |= self.telling.is_none();
         }
     }
 
-    /// All was told that is compared: looks through what the function has of it, and lets it be put right.
-    fn finish(&mut self, mut comparing: Comparing) {
-        comparing.run(&*self.side, &self.mirror, |prefix| self.hops(prefix), |id| self.name_of(id));
+    /// All was told that is compared: looks through a piece of what the function has of it, and at the end lets it be put right.
+    fn look_on(&mut self) {
+        let Some((mut comparing, telling)) = self.looking.take() else { return };
+        let hops = |prefix| self.hops(prefix);
+        if !comparing.look_on(&*self.side, &self.mirror, hops, |id| self.name_of(id)) {
+            self.looking = Some((comparing, telling));
+            return;
+        }
         let (count, first, differing) = comparing.into_parts();
         differing.into_iter().for_each(|prefix| self.mirror.touch_prefix(prefix));
         self.side.set_differences(count, first);
+        self.settle(&telling);
     }
 
     fn name_of(&self, id: u16) -> String {
@@ -439,6 +458,11 @@ impl Service for Routes {
                 return Err("the network namespace was deleted, or made anew".to_owned());
             }
             self.look = now.saturating_add(LOOK);
+        }
+        if self.looking.is_some() {
+            self.look_on();
+            self.is_busy = true;
+            return Ok(());
         }
         self.follow_interfaces();
         self.read_changes()?;

@@ -26,7 +26,7 @@ pub(crate) struct Asked {
 /// How often a comparison was asked for and made, and what the last one found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Comparison {
-    pub(crate) wanted: u64,
+    wanted: u64,
     made: u64,
     count: u64,
     pub(crate) first: Vec<Difference>,
@@ -182,8 +182,10 @@ impl Hosts {
         }
     }
 
-    pub(crate) fn comparisons(&self, vrf: VrfId) -> Comparison {
-        self.hosts.get(&vrf).map(|host| host.comparison.clone()).unwrap_or_default()
+    /// The number of the comparison that somebody waits for; 0 where nobody does.
+    pub(crate) fn comparison_wanted(&self, vrf: VrfId) -> u64 {
+        let comparison = self.hosts.get(&vrf).map(|host| &host.comparison);
+        comparison.filter(|one| one.made < one.wanted).map_or(0, |one| one.wanted)
     }
 
     pub(crate) fn all_comparisons(&self) -> impl Iterator<Item = (VrfId, &Comparison)> {
@@ -219,5 +221,28 @@ impl Hosts {
     /// Routes that differed at the last comparisons.
     pub(crate) fn differences(&self) -> u64 {
         self.hosts.values().map(|host| host.comparison.count).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A service that was started again does not make a comparison that somebody was answered already.
+    #[test]
+    fn a_comparison_is_wanted_until_it_was_made() {
+        let vrf = weir_net::DEFAULT_VRF;
+        let mut hosts = Hosts::default();
+        assert_eq!(hosts.comparison_wanted(vrf), 0, "nobody speaks for it");
+        hosts.hosts.insert(vrf, Host::default());
+        assert_eq!(hosts.comparison_wanted(vrf), 0);
+        let asked = hosts.want_comparisons();
+        assert_eq!(hosts.comparison_wanted(vrf), 1);
+        assert_eq!(hosts.not_compared(&asked), [vrf]);
+        hosts.set_differences(vrf, 0, Vec::new());
+        assert_eq!(hosts.comparison_wanted(vrf), 0);
+        assert!(hosts.not_compared(&asked).is_empty());
+        hosts.want_comparisons();
+        assert_eq!(hosts.comparison_wanted(vrf), 2);
     }
 }

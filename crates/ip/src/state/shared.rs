@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ipnet::{Ipv4Net, Ipv6Net};
 use weir_net::RouteSource;
 use weir_net::rib::Hop;
+use weir_stage::RoutePlace;
 
 use crate::load::Wanted;
 use crate::state::Control;
@@ -241,6 +242,34 @@ pub(crate) fn each_route(shared: &Shared, mut look: impl FnMut(&Control, Network
             routes.for_each(|route| look(control, (route.vrf(), route.prefix().into()), route.source()));
         },
     );
+}
+
+/// Positions of routes that are looked at in one go by who goes on later.
+const SOME: u32 = 1 << 12;
+
+/// Looks at some routes from a place on. The place where to go on, if there are more.
+pub(crate) fn some_routes(
+    shared: &Shared,
+    place: RoutePlace,
+    mut look: impl FnMut(&Control, Network, RouteSource),
+) -> Option<RoutePlace> {
+    let control = lock(shared);
+    let rib = control.routing.rib();
+    let end = if place.is_six { rib.positions::<Ipv6Net>() } else { rib.positions::<Ipv4Net>() };
+    let next = end.min(place.position.saturating_add(SOME));
+    let piece = place.position..next;
+    if place.is_six {
+        let routes = rib.routes_at::<Ipv6Net>(piece);
+        routes.for_each(|route| look(&control, (route.vrf(), route.prefix().into()), route.source()));
+    } else {
+        let routes = rib.routes_at::<Ipv4Net>(piece);
+        routes.for_each(|route| look(&control, (route.vrf(), route.prefix().into()), route.source()));
+    }
+    match (next < end, place.is_six) {
+        (true, is_six) => Some(RoutePlace { is_six, position: next }),
+        (false, false) => Some(RoutePlace { is_six: true, position: 0 }),
+        (false, true) => None,
+    }
 }
 
 /// Looks through so many positions of routes, by the piece.
