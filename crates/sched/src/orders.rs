@@ -53,31 +53,31 @@ impl Orders {
         scheduler: &mut Scheduler<Held, C, Q>,
         now: u64,
     ) {
-        let (shaping, owners) = (Arc::clone(&self.shaping), self.shaping.owners);
+        let Orders { shaping, scheduler: number, profiles, changed, seen, swept, sweep, .. } = self;
+        let (shaping, number) = (&**shaping, *number);
         // Never waits: while the control side writes, there is another loop.
         let Ok(book) = shaping.book.try_lock() else { return };
-        let (profiles, sweeps) = (book.part(self.scheduler), book.sweeps);
+        let (newest, sweeps) = (book.part(number), book.sweeps);
         drop(book);
-        if !Arc::ptr_eq(&profiles, &self.profiles) {
-            self.profiles = Arc::clone(&profiles);
-            scheduler.set_profiles(profiles, now);
+        if !Arc::ptr_eq(&newest, profiles) {
+            *profiles = Arc::clone(&newest);
+            scheduler.set_profiles(newest, now);
         }
-        self.seen = generation;
-        if sweeps != self.swept {
-            self.swept = sweeps;
-            self.sweep = 0;
+        *seen = generation;
+        if sweeps != *swept {
+            (*swept, *sweep) = (sweeps, 0);
         }
         for _ in 0..SWEEP {
-            let Some(user) = self.changed.pop() else { break };
-            if owners.at(self.scheduler, user) {
-                scheduler.assign(owners.number(user), unpack(shaping.word(user)), now);
+            let Some(user) = changed.pop() else { break };
+            if shaping.owners.at(number, user) {
+                scheduler.assign(shaping.owners.number(user), unpack(shaping.word(user)), now);
             }
         }
-        let end = self.sweep.saturating_add(SWEEP).min(shaping.setup.users);
-        for number in self.sweep..end {
-            scheduler.assign(number, unpack(shaping.word(owners.user(self.scheduler, number))), now);
+        let end = sweep.saturating_add(SWEEP).min(shaping.setup.users);
+        for user in *sweep..end {
+            scheduler.assign(user, unpack(shaping.word(shaping.owners.user(number, user))), now);
         }
-        self.sweep = end;
+        *sweep = end;
     }
 }
 

@@ -4,6 +4,7 @@
 //! standing, which every packet of it reads anyway: for all others a packet costs the look at that bit. The control side says who is to be watched; the
 //! scheduler alone writes what it sees.
 
+use std::num::NonZeroU64;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -156,12 +157,14 @@ fn add(to: &AtomicU64, count: u64) {
 /// The last seconds, or minutes.
 #[derive(Debug)]
 struct Spans {
-    length: u64,
+    /// Nanoseconds.
+    length: NonZeroU64,
     spans: [Span; KEPT],
 }
 
 impl Spans {
     fn new(length: u64) -> Spans {
+        let length = NonZeroU64::new(length).unwrap_or(NonZeroU64::MIN);
         Spans { length, spans: std::array::from_fn(|_| Span::new()) }
     }
 
@@ -185,7 +188,8 @@ impl Spans {
     /// What was seen in those that are over, the latest first, as far back as `begun`.
     fn told(&self, begun: u64, now: u64) -> Vec<Seen> {
         let current = now / self.length + 1;
-        let whole = |back: &u64| current.checked_sub(*back + 1).is_some_and(|before| before * self.length >= begun);
+        let whole =
+            |back: &u64| current.checked_sub(*back + 1).is_some_and(|before| before * self.length.get() >= begun);
         let seen = |back: u64| {
             let span = self.span(current - back).filter(|span| span.number.load(Ordering::Acquire) == current - back);
             span.map_or_else(Seen::default, Span::seen)

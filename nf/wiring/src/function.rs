@@ -7,8 +7,9 @@ use weir_config::{
     ConfigError, Element, ErrorKind, Errors, Key, KeySchema, Length, NAME, Path, PortName, Presence, Schema, Setting,
     Table, Type, Value, config, nearest,
 };
-use weir_stage::{DescribeStage, Env, Function, Given, Settings, Show, StageKind};
+use weir_stage::{Case, DescribeStage, Env, Function, Given, Settings, Show, StageKind};
 
+use crate::cases;
 use crate::running::{COLUMNS, Described, Part, TABLE, Wires};
 use crate::target::{Names, Target, is_taken, port_of};
 
@@ -127,6 +128,10 @@ impl Function for Wiring {
             error.0.iter().map(|sentence| placed(sentence, element, &described.wires.parts)).collect::<Vec<_>>()
         })?;
         Ok(described)
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        cases::all()
     }
 
     fn shows(&self) -> &'static [Show] {
