@@ -144,8 +144,8 @@ fn chunk<'a>(lua: &Lua, text: &'a str) -> Chunk<'a> {
     lua.load(text).set_name(format!("={}", chunk_name(0))).set_mode(ChunkMode::Text)
 }
 
-/// Instructions between two looks at the bounds.
-const HOOK_EVERY: u32 = 1_000;
+/// Instructions between two looks at the bounds: few, for each may take milliseconds on long texts.
+const HOOK_EVERY: u32 = 10;
 
 /// Where the registry has what switches the compiler on.
 const COMPILE: &str = "weir.compile";

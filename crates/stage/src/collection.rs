@@ -334,6 +334,7 @@ impl Arguments<'_> {
             let remedy = match of {
                 _ if !malformed.remedy.is_empty() => format!("; {}", malformed.remedy),
                 Type::Scalar(scalar) => format!("; write it as in {}", scalar.example),
+                _ if malformed.problem.contains(&of.expected()) => String::new(),
                 _ => format!("; expected {}", of.expected()),
             };
             problem.get_or_insert_with(|| format!("{label}\"{text}\" {}{remedy}", malformed.problem));

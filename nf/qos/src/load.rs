@@ -388,6 +388,7 @@ fn each_of(prefixes: &[AnyPrefix], each: u8, most: u32) -> Result<Vec<Vec<UserKe
 pub(crate) fn unknown(what: &str, name: &str, names: &[String]) -> (String, String) {
     let remedy = match nearest(name, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean \"{near}\"?"),
+        None if names.is_empty() => format!("there are no {what}s: declare them under scheduler.{what}s"),
         None => format!("the {what}s are {}", names.join(", ")),
     };
     (format!("there is no {what} \"{name}\""), remedy)
