@@ -18,28 +18,35 @@ local answers = ffi.cast("int32_t *", at.answers)
 local count = ffi.cast("const int32_t *", at.count)
 local now = ffi.cast("const double *", at.now)
 
--- Answers as Rust reads them.
-local DROP, TOO_LONG, FIRST_WAY = 1, 2, 3
+local DROP, TOO_LONG, FIRST_WAY = at.drop, at.too_long, at.first_way
 
--- Errors are told at the line of the script that called.
-local function no_number(what, found)
-  error(what .. ": expected a number, not " .. type(found), 3)
+-- What sees to the arguments of accessors. Errors are told where the script called the accessor: behind the level of the check's caller.
+
+local function check_number(what, value, level)
+  if type(value) ~= "number" then error(what .. ": expected a number, not " .. type(value), level) end
 end
 
-local function no_packet(i)
-  if type(i) ~= "number" then no_number("the packet", i) end
-  error(format("there is no packet %.0f: the batch has 1 to %.0f", i, count[0]), 3)
+local function check_packet(i)
+  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then
+    check_number("the packet", i, 4)
+    error(format("there is no packet %.0f: the batch has 1 to %.0f", i, count[0]), 3)
+  end
 end
 
-local function outside(i, offset, size)
-  if type(offset) ~= "number" then no_number("the offset", offset) end
-  if type(size) ~= "number" then no_number("the count", size) end
-  error(format("%.0f bytes at offset %.0f lie outside the packet, which has %.0f", size, offset, lengths[i]), 3)
+-- Of a packet that was checked.
+local function check_range(i, offset, size)
+  if type(offset) ~= "number" or not (offset >= 0 and offset <= lengths[i] - size) then
+    check_number("the offset", offset, 4)
+    error(format("%.0f bytes at offset %.0f lie outside the packet, which has %.0f", size, offset, lengths[i]), 3)
+  end
 end
 
-local function unfit(value, size)
-  if type(value) ~= "number" then no_number("the value", value) end
-  error(format("%s does not fit in %.0f bytes", tostring(value), size), 3)
+-- One that is to stand in so many bytes, which hold what is below the limit.
+local function check_value(value, size, limit)
+  if type(value) ~= "number" or not (value >= 0 and value < limit) then
+    check_number("the value", value, 4)
+    error(format("%s does not fit in %.0f bytes", tostring(value), size), 3)
+  end
 end
 
 local batch = {}
@@ -53,61 +60,61 @@ function batch.now()
 end
 
 function batch.length(_, i)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
+  check_packet(i)
   return lengths[i]
 end
 
 function batch.port(_, i)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
+  check_packet(i)
   return ports[i]
 end
 
 function batch.time(_, i)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
+  check_packet(i)
   return times[i]
 end
 
 function batch.u8(_, i, offset)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
-  if type(offset) ~= "number" or not (offset >= 0 and offset <= lengths[i] - 1) then outside(i, offset, 1) end
+  check_packet(i)
+  check_range(i, offset, 1)
   return heads[i][offset]
 end
 
 function batch.u16(_, i, offset)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
-  if type(offset) ~= "number" or not (offset >= 0 and offset <= lengths[i] - 2) then outside(i, offset, 2) end
+  check_packet(i)
+  check_range(i, offset, 2)
   local head = heads[i]
   return bor(lshift(head[offset], 8), head[offset + 1])
 end
 
 function batch.u32(_, i, offset)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
-  if type(offset) ~= "number" or not (offset >= 0 and offset <= lengths[i] - 4) then outside(i, offset, 4) end
+  check_packet(i)
+  check_range(i, offset, 4)
   local head = heads[i]
   -- What is shifted by 24 may be negative: so the first byte is multiplied.
   return head[offset] * 0x1000000 + bor(lshift(head[offset + 1], 16), lshift(head[offset + 2], 8), head[offset + 3])
 end
 
 function batch.set_u8(_, i, offset, value)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
-  if type(offset) ~= "number" or not (offset >= 0 and offset <= lengths[i] - 1) then outside(i, offset, 1) end
-  if type(value) ~= "number" or not (value >= 0 and value < 0x100) then unfit(value, 1) end
+  check_packet(i)
+  check_range(i, offset, 1)
+  check_value(value, 1, 0x100)
   heads[i][offset] = value
 end
 
 function batch.set_u16(_, i, offset, value)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
-  if type(offset) ~= "number" or not (offset >= 0 and offset <= lengths[i] - 2) then outside(i, offset, 2) end
-  if type(value) ~= "number" or not (value >= 0 and value < 0x10000) then unfit(value, 2) end
+  check_packet(i)
+  check_range(i, offset, 2)
+  check_value(value, 2, 0x10000)
   local head = heads[i]
   head[offset] = rshift(value, 8)
   head[offset + 1] = band(value, 0xff)
 end
 
 function batch.set_u32(_, i, offset, value)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
-  if type(offset) ~= "number" or not (offset >= 0 and offset <= lengths[i] - 4) then outside(i, offset, 4) end
-  if type(value) ~= "number" or not (value >= 0 and value < 0x100000000) then unfit(value, 4) end
+  check_packet(i)
+  check_range(i, offset, 4)
+  check_value(value, 4, 0x100000000)
   local head = heads[i]
   head[offset] = rshift(value, 24)
   head[offset + 1] = band(rshift(value, 16), 0xff)
@@ -116,27 +123,23 @@ function batch.set_u32(_, i, offset, value)
 end
 
 function batch.bytes(_, i, offset, size)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
-  if
-    type(offset) ~= "number"
-    or type(size) ~= "number"
-    or not (offset >= 0 and size >= 0 and floor(offset) + floor(size) <= lengths[i])
-  then
-    outside(i, offset, size)
-  end
+  check_packet(i)
+  check_number("the count", size, 3)
+  if not (size >= 0) then error(format("%.0f bytes cannot be read", size), 2) end
+  check_range(i, offset, floor(size))
   return text_of(heads[i] + floor(offset), floor(size))
 end
 
 function batch.set_bytes(_, i, offset, bytes)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
+  check_packet(i)
   if type(bytes) ~= "string" then error("the bytes: expected a string, not " .. type(bytes), 2) end
-  if type(offset) ~= "number" or not (offset >= 0 and offset <= lengths[i] - #bytes) then outside(i, offset, #bytes) end
+  check_range(i, offset, #bytes)
   copy(heads[i] + floor(offset), bytes, #bytes)
 end
 
 function batch.set_length(_, i, length)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
-  if type(length) ~= "number" then no_number("the length", length) end
+  check_packet(i)
+  check_number("the length", length, 3)
   if not (length >= 0 and length <= longest) then
     error(format("a packet has at most %.0f bytes, not %.0f", longest, length), 2)
   end
@@ -150,14 +153,14 @@ function batch.set_length(_, i, length)
 end
 
 function batch.drop(_, i)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
+  check_packet(i)
   if answers[i] ~= TOO_LONG then answers[i] = DROP end
 end
 
 function batch.way(_, i, way)
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
-  if type(way) ~= "number" or not (way >= 0 and way < indexed) then
-    if type(way) ~= "number" then no_number("the way", way) end
+  check_packet(i)
+  check_number("the way", way, 3)
+  if not (way >= 0 and way < indexed) then
     error(format("there is no way %.0f: the stage has %.0f, counted from 0", way, indexed), 2)
   end
   if answers[i] ~= TOO_LONG then answers[i] = FIRST_WAY + floor(way) end
@@ -165,7 +168,7 @@ end
 
 function batch.pointer(_, i)
   if not raw then error("addresses are for scripts that may use ffi", 2) end
-  if type(i) ~= "number" or not (i >= 1 and i < count[0] + 1) then no_packet(i) end
+  check_packet(i)
   return heads[i]
 end
 

@@ -30,7 +30,7 @@ mod script;
 pub mod stage;
 mod strings;
 mod view;
-mod watch;
+mod watchdog;
 mod work;
 
 pub use child::{CHILD_ARGUMENT, child_main};

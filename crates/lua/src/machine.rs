@@ -11,7 +11,7 @@ use weir_stage::Out;
 use crate::message::{chunk_name, chunk_number, translate};
 use crate::sandbox::{bare, only_base};
 use crate::view::View;
-use crate::watch::{Watch, compiled_code_sees_hooks};
+use crate::watchdog::{Watchdog, compiled_code_sees_hooks};
 use crate::work::Work;
 
 /// How many instructions the script may run for one batch, unless it has raw access: some 0.1 s. What library functions do
@@ -36,8 +36,10 @@ pub enum Access {
 
 /// A virtual machine that has loaded a script.
 pub(crate) struct Machine {
-    /// Of what runs compiled and is bounded. Dropped before the machine.
-    watch: Option<Watch>,
+    /// Of what runs compiled and is bounded.
+    watchdog: Option<Watchdog>,
+    /// Switches the compiler on.
+    compiler_on: Function,
     run: Function,
     batch: Table,
     lua: Lua,
@@ -89,6 +91,7 @@ impl Machine {
         let view = View::new();
         let lua = with_ffi();
         let batch = accessors(&lua, &view, access, indexed)?;
+        let compiler_on = lua.load("return jit.on").eval()?;
         if access == Access::Checked {
             confine(&lua, &work)?;
             bound(&lua, work.clone())?;
@@ -96,13 +99,13 @@ impl Machine {
         chunk(&lua, text).exec()?;
         let missing = |_| mlua::Error::runtime("defines no function run(batch)");
         let run = lua.globals().raw_get::<Function>("run").map_err(missing)?;
-        Ok(Self { watch: None, run, batch, lua, view, work, file: file.to_owned(), indexed })
+        Ok(Self { watchdog: None, compiler_on, run, batch, lua, view, work, file: file.to_owned(), indexed })
     }
 
     /// Compiled code counts no instructions: from now on it is watched instead.
     fn compile_from_now_on(&mut self) -> mlua::Result<()> {
-        self.watch = Some(Watch::new(&self.lua, HOOK_EVERY)?);
-        self.lua.named_registry_value::<Function>(COMPILE)?.call(())
+        self.watchdog = Some(Watchdog::new(&self.lua, HOOK_EVERY)?);
+        self.compiler_on.call(())
     }
 
     /// Runs the script on a batch. What it did to the packets does not count if it fails: none may be sent.
@@ -110,8 +113,8 @@ impl Machine {
         self.view.load(batch, out.now());
         self.work.renew(INSTRUCTIONS);
         let call = || self.run.call::<()>(&self.batch);
-        let called = match &self.watch {
-            Some(watch) => watch.during(call),
+        let called = match &self.watchdog {
+            Some(watchdog) => watchdog.during(call),
             None => call(),
         };
         if let Err(error) = called {
@@ -147,9 +150,6 @@ fn chunk<'a>(lua: &Lua, text: &'a str) -> Chunk<'a> {
 /// Instructions between two looks at the bounds: few, for each may take milliseconds on long texts.
 const HOOK_EVERY: u32 = 10;
 
-/// Where the registry has what switches the compiler on.
-const COMPILE: &str = "weir.compile";
-
 /// A virtual machine with all that stages may have.
 fn with_ffi() -> Lua {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::BIT | StdLib::JIT | StdLib::FFI;
@@ -163,13 +163,12 @@ fn with_ffi() -> Lua {
 fn accessors(lua: &Lua, view: &View, access: Access, indexed: u8) -> mlua::Result<Table> {
     let ffi: Value = lua.load("return ffi or require 'ffi'").eval()?;
     let loaded = lua.load(include_str!("accessors.lua")).set_name("=accessors").set_mode(ChunkMode::Text);
-    loaded.call((ffi, view.addresses(lua)?, access == Access::Raw, indexed, MAX_FRAME))
+    loaded.call((ffi, view.described(lua)?, access == Access::Raw, indexed, MAX_FRAME))
 }
 
 /// Leaves a script what it may have, and nothing that catches errors: it would catch the one that ends an endless loop.
 fn confine(lua: &Lua, work: &Work) -> mlua::Result<()> {
-    let compile: Function = lua.load("jit.off() jit.flush() return jit.on").eval()?;
-    lua.set_named_registry_value(COMPILE, compile)?;
+    lua.load("jit.off() jit.flush()").exec()?;
     only_base(lua, work)?;
     for name in ["pcall", "xpcall"] {
         lua.globals().raw_set(name, Value::Nil)?;

@@ -17,7 +17,7 @@ use crate::stage::Ways;
 /// Packets are counted from 1.
 const PLACES: usize = BATCH + 1;
 
-/// What accessors write for a packet, as in `accessors.lua`: by default it goes straight on.
+/// What accessors write for a packet: by default it goes straight on.
 mod answer {
     pub(super) const OUT: u32 = 0;
     pub(super) const DROP: u32 = 1;
@@ -65,9 +65,9 @@ impl View {
         })
     }
 
-    /// Where its fields lie, by name.
-    pub(crate) fn addresses(&self, lua: &Lua) -> mlua::Result<Table> {
-        let addresses = lua.create_table()?;
+    /// Where its fields lie, by name, and what answers are written.
+    pub(crate) fn described(&self, lua: &Lua) -> mlua::Result<Table> {
+        let described = lua.create_table()?;
         let fields: [(&str, *mut c_void); 8] = [
             ("count", self.count.as_ptr().cast()),
             ("now", self.now.as_ptr().cast()),
@@ -79,9 +79,13 @@ impl View {
             ("answers", (&raw const self.answers).cast_mut().cast()),
         ];
         for (name, address) in fields {
-            addresses.raw_set(name, LightUserData(address))?;
+            described.raw_set(name, LightUserData(address))?;
         }
-        Ok(addresses)
+        for (name, answer) in [("drop", answer::DROP), ("too_long", answer::TOO_LONG), ("first_way", answer::FIRST_WAY)]
+        {
+            described.raw_set(name, answer)?;
+        }
+        Ok(described)
     }
 
     /// Looks at a batch. The addresses are those of its packets as long as nobody else touches them.

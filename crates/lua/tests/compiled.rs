@@ -42,7 +42,7 @@ fn a_compiled_loop_that_never_ends_is_stopped() {
 type Word = (&'static str, Option<f64>);
 
 /// Numbers near all bounds, and what is none: also what compares as it likes.
-const WORDS: [Word; 32] = [
+const WORDS: [Word; 33] = [
     ("0", Some(0.0)),
     ("1", Some(1.0)),
     ("2", Some(2.0)),
@@ -74,6 +74,8 @@ const WORDS: [Word; 32] = [
     ("'1'", None),
     ("-1LL", None),
     ("0xffffffffffffffffULL", None),
+    // Below what is negative, as such numbers compare.
+    ("0x8000000000000000ULL", None),
     (
         "setmetatable({}, { __le = function() return true end, __lt = function() return true end, \
          __add = function() return 0 end, __sub = function() return 0 end, __index = function() return 0 end })",
@@ -82,71 +84,161 @@ const WORDS: [Word; 32] = [
 ];
 
 const PACKETS: [[u8; 20]; 3] = [[1; 20], [2; 20], [9; 20]];
-const SIZES: [usize; 3] = [1, 2, 4];
 
-/// What a call comes to by the definition in the manual: the packets after it, and for a number that was read, itself in the third packet.
-fn by_definition(writes: bool, size: usize, words: [Word; 3]) -> Option<[[u8; 20]; 3]> {
-    let [packet, offset, value] = words.map(|(_, number)| number);
-    let mut packets = PACKETS;
-    let (packet, offset) = (packet?, offset?);
-    let within = (1.0..4.0).contains(&packet) && (0.0..=(20 - size) as f64).contains(&offset);
-    if !within {
-        return None;
-    }
-    let (packet, offset) = (packet as usize - 1, offset as usize);
-    if !writes {
-        let read = packets[packet][offset..][..size].iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
-        packets[2][..4].copy_from_slice(&read.to_be_bytes());
-        return Some(packets);
-    }
-    let value = value.filter(|value| *value >= 0.0 && *value < 256_f64.powi(size as i32))?;
-    packets[packet][offset..][..size].copy_from_slice(&(value as u64).to_be_bytes()[8 - size..]);
-    Some(packets)
+/// A call that reaches the bytes of a packet.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    /// Of a number of so many bytes; what was read goes to the third packet.
+    Read(usize),
+    Write(usize),
+    /// Of as many bytes as the third word says; they go to the third packet, too.
+    Bytes,
+    /// Of two bytes.
+    SetBytes,
+    /// To the second word.
+    SetLength,
 }
 
-/// Every call of an accessor of numbers with every two words, and many with three: in a loop that was compiled with good ones.
+const CALLS: [Call; 9] = [
+    Call::Read(1),
+    Call::Read(2),
+    Call::Read(4),
+    Call::Write(1),
+    Call::Write(2),
+    Call::Write(4),
+    Call::Bytes,
+    Call::SetBytes,
+    Call::SetLength,
+];
+
+impl Call {
+    fn in_lua(self) -> String {
+        match self {
+            Call::Read(size) => format!("x = b:u{}(i, offset)", size * 8),
+            Call::Write(size) => format!("b:set_u{}(i, offset, value)", size * 8),
+            Call::Bytes => "x = b:bytes(i, offset, value)".to_owned(),
+            Call::SetBytes => "b:set_bytes(i, offset, '\\5\\6')".to_owned(),
+            Call::SetLength => "b:set_length(i, offset)".to_owned(),
+        }
+    }
+
+    /// What it comes to by the definition in the manual: the packets after it; nothing if it is an error.
+    fn by_definition(self, words: [Word; 3]) -> Option<Vec<Vec<u8>>> {
+        let [packet, offset, value] = words.map(|(_, number)| number);
+        let mut packets = PACKETS.map(|packet| packet.to_vec()).to_vec();
+        let (packet, offset) = (packet?, offset?);
+        let size = match self {
+            Call::Read(size) | Call::Write(size) => size as f64,
+            Call::Bytes => value.filter(|value| *value >= 0.0)?.floor(),
+            Call::SetBytes => 2.0,
+            Call::SetLength => 0.0,
+        };
+        let most = if matches!(self, Call::SetLength) { 9216.0 } else { 20.0 - size };
+        let within = (1.0..4.0).contains(&packet) && (0.0..=most).contains(&offset);
+        if !within {
+            return None;
+        }
+        let (packet, offset, size) = (packet as usize - 1, offset as usize, size as usize);
+        if matches!(self, Call::SetLength) {
+            packets[packet].resize(offset, 0);
+            return Some(packets);
+        }
+        let range = offset..offset + size;
+        match self {
+            Call::Write(_) => {
+                let value = value.filter(|value| *value >= 0.0 && *value < 256_f64.powi(size as i32))?;
+                packets[packet][range].copy_from_slice(&(value as u64).to_be_bytes()[8 - size..]);
+            }
+            Call::SetBytes => packets[packet][range].copy_from_slice(&[5, 6]),
+            Call::Bytes => {
+                let bytes = packets[packet][range].to_vec();
+                packets[2][..size].copy_from_slice(&bytes);
+            }
+            _ => {
+                let read = packets[packet][range].iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+                packets[2][..4].copy_from_slice(&read.to_be_bytes());
+            }
+        }
+        Some(packets)
+    }
+}
+
+/// Every call with words of all kinds: in a loop that was compiled with good ones.
 #[test]
 fn accessors_reach_what_the_definition_lets_them() {
     // Halves are not written: they may be rounded either way.
     let whole = |(_, number): &Word| number.is_none_or(|number| number.fract() == 0.0 || !number.is_finite());
     // The first six are good in most places.
     let word = || prop_oneof![0..6_usize, 0..WORDS.len()];
-    let all = (any::<bool>(), 0..SIZES.len(), word(), word(), word());
-    let config = ProptestConfig { cases: 600, ..ProptestConfig::default() };
-    let (mut taken, mut refused) = (0, 0);
+    let all = (0..CALLS.len(), word(), word(), word());
+    let config = ProptestConfig { cases: 900, ..ProptestConfig::default() };
+    let (mut taken, mut refused) = ([0; CALLS.len()], [0; CALLS.len()]);
     let tried = std::cell::RefCell::new((&mut taken, &mut refused));
     TestRunner::new(config)
-        .run(&all, |(writes, size, packet, offset, value)| {
-            let words = [packet, offset, value].map(|n| WORDS[n]);
-            prop_assume!(whole(&words[2]));
-            let size = SIZES[size];
-            let bits = size * 8;
-            let call =
-                if writes { format!("b:set_u{bits}(i, offset, value)") } else { format!("x = b:u{bits}(i, offset)") };
+        .run(&all, |(number, packet, offset, value)| {
+            let (call, words) = (CALLS[number], [packet, offset, value].map(|n| WORDS[n]));
+            prop_assume!(!matches!(call, Call::Write(_)) || whole(&words[2]));
             let [packet, offset, value] = words.map(|(written, _)| written);
-            // What is written in the turns before it are the bytes that are there.
+            // The turns before it leave all as it is.
+            let good = match call {
+                Call::Read(_) => "1, 0, 0",
+                Call::Write(size) => ["", "1, 0, 1", "1, 0, 257", "", "1, 0, 16843009"][size],
+                Call::Bytes => "1, 0, 3",
+                Call::SetBytes => "2, 0, 0",
+                Call::SetLength => "1, 20, 0",
+            };
+            // These write what is written again, or was not there.
+            let undone = if matches!(call, Call::SetBytes) { "b:set_bytes(2, 0, '\\2\\2')" } else { "" };
             let text = format!(
                 "local bad = {{ {packet}, {offset}, {value} }}\nfunction run(b)\nlocal x\nfor n = 1, 120 do\n\
-                 local i, offset, value = 1, 0, b:u{bits}(1, 0)\n\
-                 if n > 110 then i, offset, value = bad[1], bad[2], bad[3] end\n{call}\nend\n\
-                 if x then b:set_u32(3, 0, x) end\nend"
+                 local i, offset, value = {good}\n\
+                 if n > 119 then {undone} i, offset, value = bad[1], bad[2], bad[3] end\n{}\nend\n\
+                 if type(x) == 'string' then b:set_bytes(3, 0, x) elseif x then b:set_u32(3, 0, x) end\nend",
+                call.in_lua()
             );
             let mut harness = harness(&text);
             let outcome = harness.run(0, &PACKETS);
-            match by_definition(writes, size, words) {
+            match call.by_definition(words) {
                 Some(packets) => {
-                    *tried.borrow_mut().0 += 1;
-                    prop_assert_eq!(outcome.way("out"), packets.map(|packet| packet.to_vec()), "{}", text);
+                    tried.borrow_mut().0[number] += 1;
+                    prop_assert_eq!(outcome.way("out"), packets, "{}", text);
                 }
                 None => {
-                    *tried.borrow_mut().1 += 1;
+                    tried.borrow_mut().1[number] += 1;
                     prop_assert_eq!(outcome.counts(), BTreeMap::from([("lua-error", 3)]), "{}", text);
                 }
             }
             Ok(())
         })
         .unwrap();
-    assert!(taken > 100 && refused > 200, "{taken} calls were good, {refused} were not");
+    let least = |counts: [u32; CALLS.len()]| counts.into_iter().min();
+    assert!(least(taken) > Some(3) && least(refused) > Some(10), "{taken:?} calls were good, {refused:?} were not");
+}
+
+/// What is no number, in place of each argument that has to be one; the others are good, but that more bytes are asked for than there are, which
+/// is below zero where bounds are reckoned.
+#[test]
+fn what_is_no_number_is_no_argument() {
+    for (word, _) in WORDS.into_iter().filter(|(_, number)| number.is_none()) {
+        let arguments = [format!("{word}, 0, 30"), format!("1, {word}, 30"), format!("1, 0, {word}")];
+        for (place, arguments) in arguments.into_iter().enumerate() {
+            for call in CALLS {
+                let takes = match call {
+                    Call::Write(_) | Call::Bytes => 3,
+                    Call::Read(_) | Call::SetBytes | Call::SetLength => 2,
+                };
+                if place >= takes {
+                    continue;
+                }
+                let text =
+                    format!("function run(b) local x local i, offset, value = {arguments}\n{}\nend", call.in_lua());
+                let mut harness = harness(&text);
+                assert_eq!(harness.run(0, &PACKETS).counts(), BTreeMap::from([("lua-error", 3)]), "{text}");
+                let said = harness.stage.failures().last().unwrap().to_string();
+                assert!(said.starts_with("try.lua:2: ") && said.contains("expected a number, not "), "{said}");
+            }
+        }
+    }
 }
 
 /// Nothing that a script is handed, or can make, is or leads to an address.

@@ -57,6 +57,8 @@ fn accessors_read_and_write_in_network_order() {
     assert_eq!(passed(&wrap("b:set_length(1, b:length(1) - 50)"), &packet), packet[..10]);
     let longer = passed(&wrap("b:set_length(1, 62) b:set_u8(1, 61, 9)"), &packet);
     assert_eq!(longer, [packet.as_slice(), &[0, 9]].concat());
+    let stale = passed(&wrap("b:set_length(1, 30) b:set_length(1, 60)"), &packet);
+    assert_eq!(stale, [&packet[..30], &[0; 30]].concat(), "what was cut off does not come back");
     assert_eq!(passed(&wrap(&format!("b:set_length(1, {MAX_FRAME})")), &packet).len(), MAX_FRAME);
     let seen = passed(&wrap("b:set_u8(1, 0, b:now()) b:set_u8(1, 1, b:time(1)) b:set_u8(1, 2, b:port(1))"), &packet);
     assert_eq!(seen[..3], [7, 7, 0]);
