@@ -70,28 +70,28 @@ fn both_ways(ways: Vec<Action>, cases: u32) -> Met {
 
 #[test]
 fn the_fast_path_does_what_the_definition_does() {
-    let met = both_ways(ways_out(), 600);
-    // Else nothing was shown.
-    assert!(met.fast > met.packets / 4 && met.several > 100 && met.different > 50 && met.dropped > 400, "{met:?}");
-    assert!(met.by_prefixes > 30 && met.by_rules > 80, "{met:?}");
+    let met = both_ways(ways_out(), 1400);
+    // Else nothing was shown. What is met by chance is met about twice as often as is asked.
+    assert!(met.fast > met.packets / 4 && met.several > 400 && met.different > 100 && met.dropped > 400, "{met:?}");
+    assert!(met.by_prefixes > 60 && met.by_rules > 80, "{met:?}");
 }
 
 #[test]
 fn several_ports_of_a_list_get_a_packet_each() {
-    let met = both_ways(ports(), 200);
-    assert!(met.fast > met.packets / 4 && met.several > 100 && met.different > 30, "{met:?}");
+    let met = both_ways(ports(), 400);
+    assert!(met.fast > met.packets / 2 && met.several > 300 && met.different > 80, "{met:?}");
 }
 
 #[test]
 fn floods_go_by_all_ports_but_one() {
-    let met = both_ways(floods(), 200);
-    assert!(met.fast > met.packets / 4 && met.several > 100 && met.different > 30, "{met:?}");
+    let met = both_ways(floods(), 400);
+    assert!(met.fast > met.packets / 2 && met.several > 300 && met.different > 80, "{met:?}");
 }
 
 #[test]
 fn every_bucket_of_a_group_of_all_has_a_packet_of_its_own() {
-    let met = both_ways(copying_groups(), 300);
-    assert!(met.fast > met.packets / 6 && met.several > 80 && met.different > 80, "{met:?}");
+    let met = both_ways(copying_groups(), 800);
+    assert!(met.fast > met.packets / 3 && met.several > 300 && met.different > 300, "{met:?}");
 }
 
 /// What a network is made of does not take the interpreter.
