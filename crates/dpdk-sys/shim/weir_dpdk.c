@@ -287,83 +287,86 @@ int weir_close(uint16_t port, int spoilt)
 	return rc;
 }
 
-/* Something that DPDK's interrupt thread is to do. */
-struct turn {
+/* What DPDK's interrupt thread is to do for another one, which waits. */
+struct task {
 	void (*run)(uint16_t port);
 	uint16_t port;
 	sem_t done;
 };
 
-static struct turn *_Atomic next_turn;
-static int turns = -1;
+static struct task *_Atomic next_task;
+/* An eventfd of that thread's: a task is there. */
+static int task_event = -1;
 
-static void take_turn(void *argument)
+static void run_task(void *argument)
 {
-	uint64_t rung;
-	struct turn *turn;
+	uint64_t count;
+	struct task *task;
 
 	(void)argument;
-	if (read(turns, &rung, sizeof rung) != sizeof rung)
+	if (read(task_event, &count, sizeof count) != sizeof count)
 		return;
-	turn = atomic_exchange(&next_turn, NULL);
-	if (turn == NULL)
+	task = atomic_exchange(&next_task, NULL);
+	if (task == NULL)
 		return;
-	turn->run(turn->port);
-	sem_post(&turn->done);
+	task->run(task->port);
+	sem_post(&task->done);
 }
 
-/* Has that thread look at a bell of ours, once and for all. */
-static int hang_bell(void)
+/* Once and for all: the thread and the handle are there until the process ends. */
+static int listen_for_tasks(void)
 {
 	struct rte_intr_handle *handle;
 
-	if (turns >= 0)
+	if (task_event >= 0)
 		return 0;
 	handle = rte_intr_instance_alloc(0);
-	turns = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (handle == NULL || turns < 0 || rte_intr_fd_set(handle, turns) != 0 ||
-	    rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) != 0 || rte_intr_callback_register(handle, take_turn, NULL) != 0) {
-		if (turns >= 0)
-			close(turns);
-		turns = -1;
+	task_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (handle == NULL || task_event < 0 || rte_intr_fd_set(handle, task_event) != 0 ||
+	    rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT) != 0 || rte_intr_callback_register(handle, run_task, NULL) != 0) {
+		if (task_event >= 0)
+			close(task_event);
+		rte_intr_instance_free(handle);
+		task_event = -1;
 		return -ENOTSUP;
 	}
 	return 0;
 }
 
-static void give_turn(void (*run)(uint16_t port), uint16_t port)
+static void run_on_interrupt_thread(void (*run)(uint16_t port), uint16_t port)
 {
-	struct turn turn = {.run = run, .port = port};
+	struct task task = {.run = run, .port = port};
 
-	sem_init(&turn.done, 0, 0);
-	next_turn = &turn;
-	eventfd_write(turns, 1);
-	while (sem_wait(&turn.done) != 0)
+	sem_init(&task.done, 0, 0);
+	next_task = &task;
+	eventfd_write(task_event, 1);
+	while (sem_wait(&task.done) != 0)
 		;
-	sem_destroy(&turn.done);
+	sem_destroy(&task.done);
 }
 
-static void close_now(uint16_t port)
+static void stop_and_close(uint16_t port)
 {
 	rte_eth_dev_stop(port);
 	rte_eth_dev_close(port);
 }
 
-static void pass(uint16_t port)
+static void do_nothing(uint16_t port)
 {
 	(void)port;
 }
 
-int weir_close_unheard(uint16_t port)
+int weir_close_on_interrupt_thread(uint16_t port)
 {
-	int rc = hang_bell();
+	int rc = listen_for_tasks();
 
 	if (rc != 0)
 		return rc;
-	give_turn(close_now, port);
-	/* The thread may have heard of descriptors that are closed now. It hears the bell anew when it has looked at all of them: until then
-	 * nothing opened may get their numbers, or it would wait there for what does not come. */
-	give_turn(pass, port);
+	run_on_interrupt_thread(stop_and_close, port);
+	/* Among the events that the thread was woken for together with the task may be some of descriptors that are closed now. It comes to a
+	 * second task when it is through with them: until then nothing that is opened may get their numbers, or it would wait there for a
+	 * message that does not come. */
+	run_on_interrupt_thread(do_nothing, port);
 	return 0;
 }
 

@@ -99,9 +99,9 @@ void weir_note(void **taken, unsigned int room);
 unsigned int weir_noted(void);
 /* Closes a device; one of AF_XDP, of which a queue could not be set up, so that nothing is spoilt. */
 int weir_close(uint16_t port, int spoilt);
-/* Stops and closes a device on the thread on which DPDK hears what the other ends of memifs say: it hears nothing meanwhile. -errno when
- * that could not be asked for; nothing was done then. For one thread at a time. */
-int weir_close_unheard(uint16_t port);
+/* Stops and closes a device on DPDK's interrupt thread, which handles the control channels of memifs: it handles none meanwhile. -errno when
+ * that thread cannot be asked; nothing was done then. For one thread at a time. */
+int weir_close_on_interrupt_thread(uint16_t port);
 /* Has the function called whenever DPDK takes a callback out from inside itself, which is what net_memif does between marking a device
  * as not connected and unmapping the peer's memory. NULL: nothing is called. */
 void weir_before_unplug(void (*wait)(void));

@@ -72,8 +72,8 @@ pub(crate) struct Ethdev {
     programs: OnceLock<Objects>,
     /// Set when a receive queue could not be set up.
     spoilt: AtomicBool,
-    /// DPDK's interrupt thread acts on it of its own accord.
-    is_heard: bool,
+    /// DPDK's interrupt thread connects and disconnects it.
+    is_connected_by_thread: bool,
 }
 
 impl Ethdev {
@@ -106,7 +106,7 @@ impl Ethdev {
             rings: OnceLock::new(),
             programs: OnceLock::new(),
             spoilt: AtomicBool::new(false),
-            is_heard: device.kind() == Kind::Memif,
+            is_connected_by_thread: device.kind() == Kind::Memif,
         };
         match found {
             Some(port) => Ok(ethdev(port)),
@@ -308,10 +308,10 @@ impl Ethdev {
 
 impl Ethdev {
     /// Stops and closes it: nobody uses its queues any more, for they all hold this.
-    fn close(&self) {
-        // net_memif ends a connection on two threads at once else, and frees what it had twice.
-        // SAFETY: a port that exists.
-        if self.is_heard && unsafe { sys::weir_close_unheard(self.port) } == 0 {
+    fn close(&self, _calling: &Calling<'_>) {
+        // Else net_memif may end a connection on two threads at once, and free what it had twice.
+        // SAFETY: a port that exists, and nobody else calls DPDK's control functions.
+        if self.is_connected_by_thread && unsafe { sys::weir_close_on_interrupt_thread(self.port) } == 0 {
             return;
         }
         // SAFETY: a port that exists.
@@ -329,10 +329,10 @@ impl Ethdev {
 
 impl Drop for Ethdev {
     fn drop(&mut self) {
-        let _calling = self.eal.call();
+        let calling = self.eal.call();
         let before = Objects::open();
         if self.port != u16::MAX {
-            self.close();
+            self.close(&calling);
         }
         if let Some((rings, pool)) = self.rings.take() {
             // SAFETY: the driver has closed the device above, and no version of it gives back what is in its rings.
