@@ -21,7 +21,7 @@ keys=$debian/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1-0.2_all.deb
 keys_sha256=b2e7ed48431bf9e7978ae810bbdaf253093570d6e3f864e575b7c13554b81174
 
 # As tools/deps.sh, less what is only for looking at packets from outside.
-packages=gcc,libc6-dev,pkg-config,libclang-dev,dpdk,libdpdk-dev
+packages=gcc,make,libc6-dev,pkg-config,libclang-dev,dpdk,libdpdk-dev
 packages+=,iproute2,iputils-ping,ethtool,procps,python3-scapy,util-linux
 
 fail() {

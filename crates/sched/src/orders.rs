@@ -31,6 +31,25 @@ pub(crate) struct Orders {
 const SWEEP: u32 = 256;
 
 impl Orders {
+    /// Of a scheduler that goes by the book as it is, and is told by `changed` of users whose change it is to look at.
+    pub(crate) fn new(
+        shaping: &Arc<Shaping>,
+        book: &Book,
+        scheduler: u8,
+        (there, changed): (Arc<()>, Consumer<u32>),
+    ) -> Orders {
+        Orders {
+            _there: there,
+            shaping: Arc::clone(shaping),
+            scheduler,
+            profiles: book.part(scheduler),
+            changed,
+            seen: shaping.generation.load(Ordering::Acquire),
+            swept: book.sweeps,
+            sweep: shaping.setup.users,
+        }
+    }
+
     /// Lets a scheduler know of changes: some of them in each call. Whether there are more.
     #[inline(always)]
     pub(crate) fn look<const C: usize, const Q: usize>(
@@ -78,26 +97,5 @@ impl Orders {
             scheduler.assign(user, unpack(shaping.word(shaping.owners.user(number, user))), now);
         }
         *sweep = end;
-    }
-}
-
-impl Orders {
-    /// Of a scheduler that goes by the book as it is, and is told by `changed` of users whose change it is to look at.
-    pub(crate) fn new(
-        shaping: &Arc<Shaping>,
-        book: &Book,
-        scheduler: u8,
-        (there, changed): (Arc<()>, Consumer<u32>),
-    ) -> Orders {
-        Orders {
-            _there: there,
-            shaping: Arc::clone(shaping),
-            scheduler,
-            profiles: book.part(scheduler),
-            changed,
-            seen: shaping.generation.load(Ordering::Acquire),
-            swept: book.sweeps,
-            sweep: shaping.setup.users,
-        }
     }
 }

@@ -12,6 +12,11 @@ use crate::state::Control;
 pub(crate) const COLUMNS: &[&str] =
     &["user", "direction", "span", "ago", "packets", "rate", "dropped", "drops", "p50_ms", "p99_ms"];
 
+/// Has a user watched from now on, unless too many others are.
+pub(crate) fn watch(control: &Control, number: u32, now: u64) {
+    control.schedulers.iter().for_each(|(_, shaping)| drop(shaping.watch(number, now)));
+}
+
 /// Has a user watched from now on. What was seen of it so far, the latest first.
 pub(crate) fn rows(control: &Control, number: u32, now: u64) -> Result<Vec<Value>, RequestError> {
     let user = match control.users.get(number).and_then(|user| user.keys.first()) {

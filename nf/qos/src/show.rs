@@ -65,7 +65,7 @@ pub(crate) fn rows(
         "users" => {
             // Whoever asks about one user is likely to ask for its history next.
             if let Some(number) = filter.and_then(|word| one(control, word)) {
-                drop(history::rows(control, number, now));
+                history::watch(control, number, now);
             }
             Ok(users(shared, chosen(control, filter)?, move |control, number| user_rows(control, number, now)))
         }

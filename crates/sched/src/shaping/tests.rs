@@ -3,17 +3,20 @@ use weir_config::{Rate, Size};
 use super::*;
 use crate::config::{ProfileConfig, small};
 
-#[test]
-fn who_is_dismissed_has_no_part_in_the_shares() {
-    let profile = ProfileConfig {
+fn profile() -> ProfileConfig {
+    ProfileConfig {
         tb_rate: Rate::new(1_000_000),
         tb_size: Size::new(2_000),
         ceil: None,
         weight: 1,
         classes: vec![],
         weights: vec![],
-    };
-    let shaping = Shaping::divided(&small("one", profile), Owners::divided(2)).unwrap();
+    }
+}
+
+#[test]
+fn who_is_dismissed_has_no_part_in_the_shares() {
+    let shaping = Shaping::divided(&small("one", profile()), Owners::divided(2)).unwrap();
     shaping.assign(0, "one", None).unwrap();
     let shares = || format!("{:?}", shaping.book().shares);
     let before = shares();
@@ -26,14 +29,6 @@ fn who_is_dismissed_has_no_part_in_the_shares() {
 
 #[test]
 fn a_subport_that_is_given_rates_is_like_one_that_is_configured_so() {
-    let profile = ProfileConfig {
-        tb_rate: Rate::new(1_000_000),
-        tb_size: Size::new(2_000),
-        ceil: None,
-        weight: 1,
-        classes: vec![],
-        weights: vec![],
-    };
     let subport = |rate, weight| SubportConfig {
         tb_rate: Some(Rate::new(rate)),
         ceil: Some(Rate::new(3 * rate)),
@@ -42,7 +37,7 @@ fn a_subport_that_is_given_rates_is_like_one_that_is_configured_so() {
     };
     let config = |second| SchedulerConfig {
         subports: [("a".to_owned(), subport(1_000_000, 1)), ("b".to_owned(), second)].into(),
-        ..small("one", profile.clone())
+        ..small("one", profile())
     };
     for owners in [Owners::ONE, Owners::divided(2)] {
         let shaped = |second| {
