@@ -215,6 +215,7 @@ fn try_hook() -> mlua::Result<bool> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#[allow(clippy::disallowed_methods, reason = "it is about scripts that run too long")]
 mod tests {
     use std::time::Instant;
 
