@@ -1,6 +1,7 @@
 //! `weir bench run` from its file to its report: what is refused, what is kept, and that it goes on where it stopped.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -182,10 +183,20 @@ fn instructions_are_counted_the_same_every_time() {
         if said(&output).contains("valgrind, which is not installed") {
             return None;
         }
-        let figures = record(&output)["points"][0]["figures"].clone();
-        let own =
-            figures.as_array().unwrap().iter().find(|figure| figure["name"] == "own instructions").unwrap().clone();
-        Some(own["summary"]["median"].as_f64().unwrap())
+        let record = record(&output);
+        let figures: BTreeMap<&str, f64> = record["points"][0]["figures"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|figure| Some((figure["name"].as_str()?, figure["summary"]["median"].as_f64()?)))
+            .collect();
+        let parts = ["ports", "the engine", "forward.in"].map(|part| figures[&*format!("instructions of {part}")]);
+        assert!(parts.iter().all(|part| *part > 5.0), "{figures:?}");
+        assert!((parts.iter().sum::<f64>() - figures["whole instructions"]).abs() < 0.01, "{figures:?}");
+        // Without the graph there are the ports, and a loop around them.
+        let bare = figures["whole instructions"] - figures["own instructions"];
+        assert!((parts[0]..parts[0] + 20.0).contains(&bare), "{figures:?}");
+        Some(figures["own instructions"])
     };
     let Some(first) = count() else {
         eprintln!("skipped: valgrind is not installed");

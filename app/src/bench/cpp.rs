@@ -94,6 +94,10 @@ pub(super) fn cases(
         by: None,
     };
     record.plots.push(plot("What the graph itself costs", "own"));
+    record.plots.extend(options.instructions.then(|| Plot {
+        form: Form::Stacked,
+        ..plot("Instructions per packet, by what they are for", instructions::OF)
+    }));
     record.plots.push(plot("Packets per second of one core, source and sink included", "rate"));
     record.remarks = REMARKS.iter().map(|remark| (*remark).to_owned()).collect();
     record.remarks.extend(options.instructions.then(|| instructions::REMARK.to_owned()));

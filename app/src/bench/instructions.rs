@@ -1,7 +1,8 @@
 //! Instructions per packet, counted by an emulator: the same every time, whatever else the machine does.
 //!
 //! The program starts itself under `valgrind --tool=callgrind` twice, for few packets and for many; what the many cost more,
-//! divided by how many more they are, is the cost of a packet, without that of starting.
+//! divided by how many more they are, is the cost of a packet, without that of starting. They are told apart by what they are for, as paper 3
+//! does (Benchmarking data planes, 2017, figure 8): ports, each stage, and the engine.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -10,13 +11,15 @@ use serde::{Deserialize, Serialize};
 use weir_bench::{Better, Figure};
 use weir_simd::Kernel;
 
+use super::callgrind::{Profile, bare_type};
 use super::children::output_within;
 use super::cpp;
 use super::rig::{Rig, Setup};
 
 /// What a reader of such figures must know.
 pub(super) const REMARK: &str = "Instructions are counted by valgrind's callgrind under the virtual clock, in one thread: own instructions = with the graph - \
-     without. The control side's share of each loop is in them. Callgrind hides AVX-512, so its kernel may not be the one that \
+     without. Those of ports, stages and the engine add up to the whole, per packet that came, whichever way it took; stages of one type are \
+     counted together, and the control side's share of each loop is the engine's. Callgrind hides AVX-512, so its kernel may not be the one that \
      the cycles were measured with.";
 
 /// Packets that go through before anything is compared: more than there are buffers that go round.
@@ -45,60 +48,98 @@ struct Job {
     bare: bool,
 }
 
+/// What the program says of itself when it has run under the emulator.
+#[derive(Debug, Serialize, Deserialize)]
+struct Ran {
+    kernel: String,
+    /// Name and type of each stage that packets came to.
+    stages: Vec<(String, String)>,
+}
+
+/// What the figures of a part's instructions begin with.
+pub(super) const OF: &str = "instructions of ";
+
 /// Counts the instructions of a packet of a case.
 pub(super) fn count(function: &str, case: &str, setup: &Setup) -> Result<Counted, String> {
     let run = |count: u64, bare: bool| {
         let setup = Setup { count: Some(count), ..setup.clone() };
         emulate(&Job { function: function.to_owned(), case: case.to_owned(), setup, bare })
     };
-    let per_packet = |bare: bool| -> Result<(f64, String), String> {
-        let (few, _) = run(FEW, bare)?;
-        let (many, kernel) = run(MANY, bare)?;
-        Ok((many.saturating_sub(few) as f64 / (MANY - FEW) as f64, kernel))
-    };
-    let (whole, kernel) = per_packet(false)?;
-    let (bare, _) = per_packet(true)?;
+    let per_packet = |few: u64, many: u64| many.saturating_sub(few) as f64 / (MANY - FEW) as f64;
+    let (few, _) = run(FEW, false)?;
+    let (many, ran) = run(MANY, false)?;
+    let whole = per_packet(few.whole, many.whole);
+    let bare = per_packet(run(FEW, true)?.0.whole, run(MANY, true)?.0.whole);
     let figure = |name: &str, value| Figure::new(name, "instructions/packet", Better::Less, vec![value]);
-    let figures = vec![figure("own instructions", whole - bare), figure("whole instructions", whole).as_detail()];
-    Ok(Counted { kernel, figures })
+    let mut figures = vec![figure("own instructions", whole - bare), figure("whole instructions", whole).as_detail()];
+    let mut parts = vec![("ports".to_owned(), per_packet(few.ports, many.ports))];
+    for (type_name, names) in by_type(&ran.stages) {
+        parts.push((names.join(" + "), per_packet(few.of_type(type_name), many.of_type(type_name))));
+    }
+    let rest = whole - parts.iter().map(|(_, value)| value).sum::<f64>();
+    parts.insert(1, ("the engine".to_owned(), rest));
+    figures.extend(parts.into_iter().map(|(name, value)| figure(&format!("{OF}{name}"), value).as_detail()));
+    Ok(Counted { kernel: ran.kernel, figures })
 }
 
-/// Runs a job under the emulator; answers the instructions that it took and the kernel that it used.
-fn emulate(job: &Job) -> Result<(u64, String), String> {
+/// The names of stages by their type, in the order in which they came.
+fn by_type(stages: &[(String, String)]) -> Vec<(&str, Vec<&str>)> {
+    let mut types: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, type_name) in stages {
+        let type_name = bare_type(type_name);
+        match types.iter_mut().find(|(known, _)| *known == type_name) {
+            Some((_, names)) => names.push(name),
+            None => types.push((type_name, vec![name])),
+        }
+    }
+    types
+}
+
+/// Runs a job under the emulator; answers the instructions that it took, and what it said.
+fn emulate(job: &Job) -> Result<(Profile, Ran), String> {
     let program = std::env::current_exe().map_err(|error| format!("cannot tell which program this is: {error}"))?;
+    let file = tempfile::NamedTempFile::new().map_err(|error| format!("cannot make a file for the counts: {error}"))?;
     let mut command = Command::new("valgrind");
     // What it takes to start varies: calibrating the clock, for one, waits for the time to pass.
     let counted =
         if job.bare { "--toggle-collect=*bench::bare::Bare*pass*" } else { "--toggle-collect=*bench::rig::Rig*drain*" };
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", counted]).arg(program);
+    command.args(["--tool=callgrind", "--compress-strings=no", "--compress-pos=no", counted]);
+    command.arg(format!("--callgrind-out-file={}", file.path().display())).arg(program);
     command.args(["bench", "count"]).arg(serde_json::to_string(job).map_err(|error| error.to_string())?);
     command.stdin(Stdio::null());
     let output = output_within(&mut command, PATIENCE).map_err(|problem| match problem.absent {
         true => "instructions are counted by valgrind, which is not installed (apt-get install valgrind)".to_owned(),
         false => format!("valgrind {}", problem.sentence),
     })?;
-    let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        let last = said.lines().rfind(|line| !line.starts_with("==")).unwrap_or_default();
-        return Err(format!("counting instructions failed: {last}"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().rfind(|line| !line.starts_with("==")).map(str::to_owned);
+        let why = last.unwrap_or_else(|| format!("what was counted ended with {}", output.status));
+        return Err(format!("counting instructions failed: {why}"));
     }
-    let collected = said.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok());
-    let kernel = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    Ok((collected.ok_or("valgrind did not say how many instructions it counted")?, kernel))
+    let counts =
+        std::fs::read_to_string(file.path()).map_err(|error| format!("cannot read valgrind's counts: {error}"))?;
+    let ran = serde_json::from_slice(&output.stdout).map_err(|error| format!("what was counted said {error}"))?;
+    Ok((Profile::read(&counts)?, ran))
 }
 
-/// What runs under the emulator: as many packets as asked for. Prints the kernel that it used.
+/// What runs under the emulator: as many packets as asked for. Says which kernel it used, and which stages, as JSON.
 pub(crate) fn job(text: &str) -> Result<String, String> {
     let job: Job = serde_json::from_str(text).map_err(|error| format!("not a job: {error}"))?;
     let function = cpp::function(&job.function)?;
     let case = cpp::case(function, &job.case, job.setup.data.as_ref())?;
     let mut rig = Rig::new(&case, &job.setup)?;
     let count = job.setup.count.unwrap_or(FEW);
+    let mut stages = Vec::new();
     if job.bare {
         rig.bare.pass(count);
     } else {
         rig.drain();
         rig.verdict()?;
+        let workers = rig.seen().workers;
+        let used = workers.iter().flat_map(|worker| &worker.stages).filter(|stage| stage.packets > 0);
+        stages.extend(used.map(|stage| (stage.name.clone(), stage.type_name.to_owned())));
     }
-    Ok(Kernel::detect().to_string())
+    let ran = Ran { kernel: Kernel::detect().to_string(), stages };
+    serde_json::to_string(&ran).map_err(|error| error.to_string())
 }

@@ -1,6 +1,7 @@
 //! `weir bench`: what functions cost, and how that depends on what.
 
 mod bare;
+mod callgrind;
 mod children;
 mod chunks;
 mod cpp;

@@ -26,6 +26,7 @@ fn queue(port: u16, packets: u64, held: u64) -> QueueSnapshot {
 pub(crate) fn snapshots() -> Vec<WorkerSnapshot> {
     let stage = |name: &str, packets| StageSnapshot {
         name: name.into(),
+        type_name: "",
         batches: packets / 10,
         packets,
         cycles: packets * 7,

@@ -140,6 +140,7 @@ fn stage_snapshot(node: &RunNode) -> StageSnapshot {
     let ways = node.counted().filter(|(_, fate, _)| matches!(fate, Fate::Way | Fate::Again));
     StageSnapshot {
         name: node.name.clone(),
+        type_name: node.stage.type_name(),
         batches: counters.batches,
         packets: counters.packets,
         cycles: u64::try_from(cycles).unwrap_or(u64::MAX),

@@ -121,6 +121,9 @@ impl Account {
 pub struct StageSnapshot {
     /// Its name.
     pub name: String,
+    /// The name of its type in Rust.
+    #[serde(skip)]
+    pub type_name: &'static str,
     /// Batches it was given.
     pub batches: u64,
     /// Packets it was given.

@@ -31,6 +31,11 @@ pub trait Stage: Send {
         u64::MAX
     }
 
+    /// The name of its type, as Rust writes it: by that its instructions are told from others'. Provided.
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<Self>()
+    }
+
     /// Packets that the stage has taken and not sent yet.
     fn held(&self) -> u64 {
         0

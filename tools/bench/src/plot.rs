@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use weir_page::paint::{Area, FAINT, GREY, LEGEND, WIDTH, color, failed, legend, round, small};
 
@@ -34,13 +35,13 @@ impl Places {
             Some(numbers) if logarithmic(&numbers) => numbers.iter().map(|number| number.log2()).collect(),
             Some(numbers) => numbers,
             // Bars lie, and the first value is on top.
-            None if form == Form::Bars => (0..values.len()).rev().map(|n| n as f64).collect(),
+            None if form != Form::Lines => (0..values.len()).rev().map(|n| n as f64).collect(),
             None => (0..values.len()).map(|n| n as f64).collect(),
         };
         let least = at.iter().copied().fold(f64::INFINITY, f64::min);
         let most = at.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let (least, most) = if least <= most { (least, most) } else { (0.0, 1.0) };
-        let margin = if form == Form::Bars { 0.5 } else { ((most - least) * 0.04).max(1e-9) };
+        let margin = if form == Form::Lines { ((most - least) * 0.04).max(1e-9) } else { 0.5 };
         let ticks = at.into_iter().zip(values.iter().map(|value| tick(value))).collect();
         Places { ticks, from: least - margin, to: most + margin }
     }
@@ -100,7 +101,7 @@ fn tick(value: &Value) -> String {
 pub fn svg(record: &Record, plot: &Plot) -> Result<Option<String>, String> {
     let values = record.values(&plot.x);
     let places = Places::of(&values, plot.form);
-    let series = series(record, plot, &places);
+    let series = if plot.form == Form::Stacked { parts(record, plot, &places) } else { series(record, plot, &places) };
     if series.iter().all(|series| series.marks.is_empty()) {
         return Ok(None);
     }
@@ -108,12 +109,14 @@ pub fn svg(record: &Record, plot: &Plot) -> Result<Option<String>, String> {
     let height = match plot.form {
         Form::Lines => HEIGHT,
         Form::Bars => 90 + (22 * series.len().max(1) * values.len()).clamp(44, 2000) as u32,
+        Form::Stacked => 90 + (26 * values.len()).max(22 * series.len()).clamp(44, 2000) as u32,
     };
     {
         let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
         let drawn = match plot.form {
             Form::Lines => lines(&root, record, plot, &places, &series),
             Form::Bars => bars(&root, record, plot, &places, &series),
+            Form::Stacked => stacked(&root, record, plot, &places, &series),
         };
         drawn.and_then(|()| root.present().map_err(failed))?;
     }
@@ -144,6 +147,23 @@ fn series(record: &Record, plot: &Plot, places: &Places) -> Vec<Series> {
     groups.into_iter().enumerate().map(of_group).collect()
 }
 
+/// What adds up: a series for each figure whose name begins so, in the order in which they come, named by the rest.
+fn parts(record: &Record, plot: &Plot, places: &Places) -> Vec<Series> {
+    let mut parts: Vec<Series> = Vec::new();
+    for point in &record.points {
+        let Some(at) = point.parameters.get(&plot.x).and_then(|value| places.at(value)) else { continue };
+        for figure in &point.figures {
+            let Some(name) = figure.name.strip_prefix(&plot.y) else { continue };
+            let known = parts.iter().position(|part| part.name == name).unwrap_or_else(|| {
+                parts.push(Series { name: name.to_owned(), color: color(parts.len()), marks: Vec::new() });
+                parts.len() - 1
+            });
+            parts.iter_mut().skip(known).take(1).for_each(|part| part.marks.push((at, figure.summary)));
+        }
+    }
+    parts
+}
+
 /// A little more than the most that is drawn.
 fn ceiling(series: &[Series]) -> f64 {
     let most = series.iter().flat_map(|series| &series.marks).map(|(_, summary)| summary.max).fold(0.0, f64::max);
@@ -156,8 +176,13 @@ fn floor(series: &[Series]) -> f64 {
 }
 
 fn axis_title(plot: &Plot, record: &Record) -> String {
-    let unit = record.unit(&plot.y);
-    if unit.is_empty() { plot.y.clone() } else { format!("{}, {unit}", plot.y) }
+    let figures = record.points.iter().flat_map(|point| &point.figures);
+    let stacked = |name: &str| plot.form == Form::Stacked && name.starts_with(&plot.y);
+    match figures.into_iter().find(|figure| stacked(&figure.name)) {
+        Some(figure) => figure.unit.clone(),
+        None if record.unit(&plot.y).is_empty() => plot.y.clone(),
+        None => format!("{}, {}", plot.y, record.unit(&plot.y)),
+    }
 }
 
 fn lines(root: &Area<'_>, record: &Record, plot: &Plot, places: &Places, series: &[Series]) -> Result<(), String> {
@@ -199,25 +224,7 @@ fn lines(root: &Area<'_>, record: &Record, plot: &Plot, places: &Places, series:
 
 fn bars(root: &Area<'_>, record: &Record, plot: &Plot, places: &Places, series: &[Series]) -> Result<(), String> {
     let named = series.len() > 1;
-    let longest = places.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
-    let mut chart = ChartBuilder::on(root)
-        .margin(10)
-        .margin_right(if named { LEGEND } else { 70 })
-        .x_label_area_size(48)
-        .y_label_area_size((longest as u32 * 8 + 14).clamp(40, 300))
-        .build_cartesian_2d(floor(series)..ceiling(series), places.clone())
-        .map_err(failed)?;
-    chart
-        .configure_mesh()
-        .disable_y_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(FAINT)
-        .axis_style(GREY)
-        .label_style(small())
-        .x_desc(axis_title(plot, record))
-        .x_label_formatter(&|value| round(*value))
-        .draw()
-        .map_err(failed)?;
+    let mut chart = lying(root, record, plot, places, floor(series)..ceiling(series), named)?;
     let thick = 0.8 / series.len().max(1) as f64;
     for (n, series) in series.iter().enumerate() {
         let color = series.color;
@@ -236,4 +243,87 @@ fn bars(root: &Area<'_>, record: &Record, plot: &Plot, places: &Places, series: 
         }
     }
     Ok(())
+}
+
+fn stacked(root: &Area<'_>, record: &Record, plot: &Plot, places: &Places, parts: &[Series]) -> Result<(), String> {
+    let ends = stack(places, parts);
+    let most = ends.iter().flatten().map(|(_, _, to)| *to).fold(0.0, f64::max);
+    let mut chart = lying(root, record, plot, places, 0.0..most.max(1.0) * 1.04, true)?;
+    for (n, (part, ends)) in parts.iter().zip(&ends).enumerate() {
+        let fill = part.color.mix(0.8).filled();
+        let bar = |(at, from, to): &(f64, f64, f64)| Rectangle::new([(*from, at - 0.36), (*to, at + 0.36)], fill);
+        chart.draw_series(ends.iter().map(bar)).map_err(failed)?;
+        legend(root, n, &part.name, part.color)?;
+    }
+    Ok(())
+}
+
+/// Of each part, at each place where it is, from where to where it reaches: from the end of those before it.
+fn stack(places: &Places, parts: &[Series]) -> Vec<Vec<(f64, f64, f64)>> {
+    let mut heights = vec![0.0; places.ticks.len()];
+    let mut end = |(at, summary): &(f64, Summary)| {
+        let height = places.ticks.iter().zip(&mut heights).find(|((tick, _), _)| tick == at)?.1;
+        let from = *height;
+        *height += summary.median.max(0.0);
+        Some((*at, from, *height))
+    };
+    parts.iter().map(|part| part.marks.iter().filter_map(&mut end).collect()).collect()
+}
+
+/// Bars that lie.
+type Lying<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, Places>>;
+
+/// What bars are drawn on, with its axes.
+fn lying<'a>(
+    root: &Area<'a>,
+    record: &Record,
+    plot: &Plot,
+    places: &Places,
+    along: Range<f64>,
+    named: bool,
+) -> Result<Lying<'a>, String> {
+    let longest = places.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+    let mut chart = ChartBuilder::on(root)
+        .margin(10)
+        .margin_right(if named { LEGEND } else { 70 })
+        .x_label_area_size(48)
+        .y_label_area_size((longest as u32 * 8 + 14).clamp(40, 300))
+        .build_cartesian_2d(along, places.clone())
+        .map_err(failed)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(FAINT)
+        .axis_style(GREY)
+        .label_style(small())
+        .x_desc(axis_title(plot, record))
+        .x_label_formatter(&|value| round(*value))
+        .draw()
+        .map_err(failed)?;
+    Ok(chart)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_stand_one_on_another_where_they_are() {
+        let words = ["one", "two"].map(|word| Value::Text(word.to_owned()));
+        let places = Places::of(&words.iter().collect::<Vec<_>>(), Form::Stacked);
+        let [one, two] = words.map(|word| places.at(&word).unwrap_or_default());
+        let part = |marks: &[(f64, f64)]| Series {
+            name: String::new(),
+            color: color(0),
+            marks: marks.iter().map(|(at, height)| (*at, Summary::of(&[*height]))).collect(),
+        };
+        let parts = [part(&[(one, 3.0), (two, 5.0)]), part(&[(two, 7.0)]), part(&[(one, 1.0), (two, 2.0)])];
+        let expected = vec![
+            vec![(one, 0.0, 3.0), (two, 0.0, 5.0)],
+            vec![(two, 5.0, 12.0)],
+            vec![(one, 3.0, 4.0), (two, 12.0, 14.0)],
+        ];
+        assert_eq!(stack(&places, &parts), expected);
+    }
 }

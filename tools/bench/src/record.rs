@@ -113,7 +113,7 @@ pub struct Plot {
     pub form: Form,
     /// The parameter along the first axis.
     pub x: String,
-    /// The figure along the second.
+    /// The figure along the second; of stacked bars, what the names of the figures that add up begin with.
     pub y: String,
     /// The parameter that tells series apart, if any does.
     pub by: Option<String>,
@@ -127,6 +127,8 @@ pub enum Form {
     Lines,
     /// A bar for each median, with a thin one from the least to the most.
     Bars,
+    /// A bar of medians that add up.
+    Stacked,
 }
 
 impl Figure {
