@@ -26,13 +26,13 @@ config! {
     /// Bounds of the tables. What does not fit is refused by name; nothing grows beyond.
     pub struct Limits {
         /// Routes of all sources, connected networks and known neighbours included.
-        pub routes: u32 = default(2_000_000), rebuild, range(16..=8_000_000);
+        pub routes: u32 = default(2_000_000), rebuild, range(16..=20_000_000);
         /// Next hops: pairs of interface and gateway, and one for each known neighbour.
         pub next_hops: u32 = default(131_072), rebuild, range(16..=1_000_000);
         /// Different sets of equal-cost next hops.
         pub groups: u32 = default(4096), rebuild, range(1..=65_536);
         /// /24 networks that hold prefixes longer than /24; each takes 1 KiB of lookup memory.
-        pub long_prefix_networks: u32 = default(16_384), rebuild, range(16..=1_048_576);
+        pub long_prefix_networks: u32 = default(16_384), rebuild, range(16..=2_097_152);
         /// Lines of 64 bytes for looking up IPv6 routes, in each VRF: a real table takes two for each route, and as many again while it grows.
         pub ipv6_lines: u32 = default(2_097_152), rebuild, range(1024..=134_217_728);
         /// Interfaces: one for each port, and those with tags and loopbacks.

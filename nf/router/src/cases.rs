@@ -39,11 +39,13 @@ const FRAME: Knob = Knob {
 
 const NETWORKS: Knob = Knob {
     name: "networks",
-    help: "different /24 networks to which packets go, all with a route",
+    help: "different networks to which packets go, all with a route",
     usual: 65_536,
     least: 1,
-    most: 1 << 20,
+    most: 1 << 24,
 };
+
+const LENGTH: Knob = Knob { name: "length", help: "length of the networks' prefixes", usual: 24, least: 24, most: 28 };
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
@@ -88,12 +90,12 @@ fn all_of_four() -> Vec<Case> {
             one_destination,
         ),
         Case {
-            knobs: &[FRAME, NETWORKS],
-            ..case("networks", "random addresses in as many /24 networks as asked for", &[], "", networks)
+            knobs: &[FRAME, NETWORKS, LENGTH],
+            ..case("networks", "random addresses in as many networks as asked for", &[], MANY, networks)
         },
         Case {
-            knobs: &[FRAME, NETWORKS],
-            ..case("networks-packed", "the same in the packed table", &[], PACKED, networks)
+            knobs: &[FRAME, NETWORKS, LENGTH],
+            ..case("networks-packed", "the same in the packed table", &[], &format!("{PACKED} {MANY}"), networks)
         },
     ]
 }
@@ -122,6 +124,9 @@ const FIB: &[&str] = &[FIB_FILE];
 
 /// Keys of a script that choose the packed table.
 const PACKED: &str = "table = \"packed\",";
+
+/// Keys of a script that let a router have as many routes as `NETWORKS` may ask for.
+const MANY: &str = "limits = { routes = 17000000, long_prefix_networks = 1100000 },";
 
 /// Keys of a script that close the slow path, as far as a policer can.
 const CLOSED: &str = "punt_rate = \"1 pps\",";
@@ -314,23 +319,115 @@ fn with_table(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen, fill
     Ok(traffic(ingress_mac(ports)?, chosen, FRAMES, vary, expected))
 }
 
-/// Network number `n` of the case `networks`: they lie side by side from 11.0.0.0 on.
-fn network(n: u32) -> Ipv4Addr {
-    Ipv4Addr::from_bits(Ipv4Addr::new(11, 0, 0, 0).to_bits() + (n << 8))
+/// The networks of the case `networks`: side by side from 11.0.0.0 on, as far as addresses are of one host each.
+#[derive(Clone, Copy)]
+struct Networks {
+    count: u32,
+    length: u32,
+}
+
+impl Networks {
+    /// # Errors
+    ///
+    /// Where not so many have room below 224.0.0.0.
+    fn new(count: u64, length: u64) -> Result<Networks, String> {
+        let room = (u64::from(Self::END - Self::FIRST) - (1 << 24)) >> (32 - length);
+        if count > room {
+            return Err(format!(
+                "there is room for {room} networks of length {length}, not for {count}; choose a greater length"
+            ));
+        }
+        Ok(Networks { count: count as u32, length: length as u32 })
+    }
+
+    const FIRST: u32 = 11 << 24;
+    const LOOPBACK: u32 = 127 << 24;
+    const END: u32 = 224 << 24;
+
+    /// The first address of a network.
+    fn address(self, n: u32) -> u32 {
+        let address = Self::FIRST + (n << (32 - self.length));
+        if address < Self::LOOPBACK { address } else { address + (1 << 24) }
+    }
+
+    /// The number of the network that an address is in.
+    fn number(self, address: u32) -> u32 {
+        let skipped = if address < Self::LOOPBACK { 0 } else { 1 << 24 };
+        (address - Self::FIRST - skipped) >> (32 - self.length)
+    }
+
+    /// Whether a network is part of what lies behind a port, where hosts are.
+    fn is_of_link(self, n: u32) -> bool {
+        let links = [SOURCE, gateway(0)].map(|host| host.to_bits() >> 8);
+        links.contains(&(self.address(n) >> 8))
+    }
+
+    /// All but those of links.
+    fn all(self) -> impl Iterator<Item = u32> {
+        (0..self.count).filter(move |n| !self.is_of_link(*n))
+    }
+
+    /// An address in one of them: neither its first nor its last.
+    fn draw(self, random: &mut Random) -> Ipv4Addr {
+        let mut n = random.below(self.count.into()) as u32;
+        while self.is_of_link(n) {
+            n = random.below(self.count.into()) as u32;
+        }
+        let host = 1 + random.below((1 << (32 - self.length)) - 2) as u32;
+        Ipv4Addr::from_bits(self.address(n) | host)
+    }
 }
 
 fn networks(instance: &dyn Instance, ports: &[PortInfo], chosen: &Chosen) -> Result<Traffic, String> {
-    let count = chosen.number(NETWORKS.name) as u32;
-    let routes: Vec<_> = (0..count).map(|n| (format!("{}/24", network(n)), vec![gateway(n).to_string()])).collect();
-    add_routes(instance, &routes)?;
+    let networks = Networks::new(chosen.number(NETWORKS.name), chosen.number(LENGTH.name))?;
+    let route = |n| {
+        let prefix = format!("{}/{}", Ipv4Addr::from_bits(networks.address(n)), networks.length);
+        (prefix, vec![gateway(n).to_string()])
+    };
+    let mut rest = networks.all().map(route);
+    loop {
+        let some: Vec<_> = rest.by_ref().take(10_000).collect();
+        if some.is_empty() {
+            break;
+        }
+        add_routes(instance, &some)?;
+    }
     let mut random = Random::new(3);
-    let vary = move |_| {
-        let host = 1 + random.below(254) as u32;
-        (Ipv4Addr::from_bits(network(random.below(count.into()) as u32).to_bits() | host), 9, usual_ttl())
-    };
-    let expected = |to: Ipv4Addr, mac| {
-        let n = (to.to_bits() - network(0).to_bits()) >> 8;
-        check_next_hop(to, mac, mac_of(gateway(n)))
-    };
-    Ok(traffic(ingress_mac(ports)?, chosen, FRAMES, vary, expected))
+    let vary = move |_| (networks.draw(&mut random), 9, usual_ttl());
+    let expected = move |to: Ipv4Addr, mac| check_next_hop(to, mac, mac_of(gateway(networks.number(to.to_bits()))));
+    // In a round as many as there are networks, that most of them are used.
+    Ok(traffic(ingress_mac(ports)?, chosen, FRAMES.max(networks.count.into()), vary, expected))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_have_addresses_of_their_own_that_a_router_forwards_to() {
+        for (count, length) in [(1 << 20, 24), (13_893_632, 24), (1 << 24, 25), (1 << 24, 28)] {
+            let networks = Networks::new(count, length).unwrap();
+            let mut before = 0;
+            for n in 0..networks.count {
+                let address = networks.address(n);
+                let last = address | (1 << (32 - length)) - 1;
+                assert!(address > before && networks.number(address) == n && networks.number(last) == n);
+                before = last;
+                assert!(!weir_wire::martian::is_martian_destination(address), "{n}");
+            }
+            let all = networks.all().count() as u64;
+            assert!(count - all <= 2 << (length - 24), "{all}");
+        }
+        assert!(Networks::new(13_893_633, 24).is_err());
+    }
+
+    #[test]
+    fn no_packet_goes_to_hosts_of_a_link() {
+        let networks = Networks::new(13_893_632, 24).unwrap();
+        let mut random = Random::new(3);
+        for _ in 0..1_000_000 {
+            let address = networks.draw(&mut random).to_bits();
+            assert!(![SOURCE, gateway(0)].iter().any(|host| host.to_bits() >> 8 == address >> 8));
+        }
+    }
 }
