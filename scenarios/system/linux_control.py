@@ -29,7 +29,12 @@ class Controlled:
         self.net = Between(lab, script, bare=bare)
         self.weir = self.net.weir
         self.lan, self.wan = self.net.lan, self.net.wan
-        assert wait_for(lambda: len(self.links()) == 2), self.weir.log()
+        assert wait_for(lambda: len(self.links()) == 2 and self._ports_are_up()), self.weir.log()
+
+    def _ports_are_up(self):
+        """The kernel may bring a cable up late; until then there is no route by it."""
+        states = {row["name"]: row["state"] for row in self.weir.show("interfaces")}
+        return states["lan"] == states["wan"] == "up"
 
     def links(self):
         """The TAPs, by name, that have a carrier."""
