@@ -1,9 +1,10 @@
 //! Instructions per packet, counted by an emulator: the same every time, whatever else the machine does.
 //!
 //! The program starts itself under `valgrind --tool=callgrind` twice, for few packets and for many; what the many cost more,
-//! divided by how many more they are, is the cost of a packet, without that of starting. They are told apart by what they are for, as paper 3
-//! does (Benchmarking data planes, 2017, figure 8): ports, each stage, and the engine.
+//! divided by how many more they are, is the cost of a packet, without that of starting. They are told apart by what they are for, as
+//! figure 8 of "Benchmarking and Analysis of Software Data Planes" (FD.io, 2017) does: ports, each stage, and the engine.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -95,16 +96,36 @@ fn by_type(stages: &[(String, String)]) -> Vec<(&str, Vec<&str>)> {
     types
 }
 
+/// A file that valgrind writes its counts into, until this is dropped.
+struct Counts(PathBuf);
+
+impl Counts {
+    fn new() -> Result<Counts, String> {
+        let path = std::env::temp_dir().join(format!("weir-counts-{}", std::process::id()));
+        // It is made here, where nobody else's is taken for it.
+        let made = weir_host::files::create(&path, 0o600);
+        made.map_err(|error| format!("cannot make {}: {error}", path.display()))?;
+        Ok(Counts(path))
+    }
+}
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        // Whoever cleans the folder may have been first.
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
 /// Runs a job under the emulator; answers the instructions that it took, and what it said.
 fn emulate(job: &Job) -> Result<(Profile, Ran), String> {
     let program = std::env::current_exe().map_err(|error| format!("cannot tell which program this is: {error}"))?;
-    let file = tempfile::NamedTempFile::new().map_err(|error| format!("cannot make a file for the counts: {error}"))?;
+    let file = Counts::new()?;
     let mut command = Command::new("valgrind");
     // What it takes to start varies: calibrating the clock, for one, waits for the time to pass.
     let counted =
         if job.bare { "--toggle-collect=*bench::bare::Bare*pass*" } else { "--toggle-collect=*bench::rig::Rig*drain*" };
     command.args(["--tool=callgrind", "--compress-strings=no", "--compress-pos=no", counted]);
-    command.arg(format!("--callgrind-out-file={}", file.path().display())).arg(program);
+    command.arg(format!("--callgrind-out-file={}", file.0.display())).arg(program);
     command.args(["bench", "count"]).arg(serde_json::to_string(job).map_err(|error| error.to_string())?);
     command.stdin(Stdio::null());
     let output = output_within(&mut command, PATIENCE).map_err(|problem| match problem.absent {
@@ -117,8 +138,7 @@ fn emulate(job: &Job) -> Result<(Profile, Ran), String> {
         let why = last.unwrap_or_else(|| format!("what was counted ended with {}", output.status));
         return Err(format!("counting instructions failed: {why}"));
     }
-    let counts =
-        std::fs::read_to_string(file.path()).map_err(|error| format!("cannot read valgrind's counts: {error}"))?;
+    let counts = std::fs::read_to_string(&file.0).map_err(|error| format!("cannot read valgrind's counts: {error}"))?;
     let ran = serde_json::from_slice(&output.stdout).map_err(|error| format!("what was counted said {error}"))?;
     Ok((Profile::read(&counts)?, ran))
 }

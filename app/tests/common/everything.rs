@@ -21,10 +21,14 @@ const SCRIPT: &str = r#"
     router { ports = { "lan", "wan" }, routes_csv = "router.csv", limits = { routes = 64 }, table = "packed",
              vrfs = { blue = { routes_csv = "blue.csv" } },
              acls = { edge = { default = "permit", rules_csv = "edge.csv" } }, acl_in = { wan = "edge" } }
-    lua { file = "function.lua", paths = { "lua-in -> lua-out" } }
+    lua { file = "function.lua", paths = { "lua-in -> lua-out" }, tables = {
+        routes = { prefixes_csv = "prefixes.csv" }, users = { numbers_csv = "numbers.csv" },
+    } }
     wiring { receive = { ["wired-in"] = "check" }, stages = {
         check = { kind = "ipv4-check", ways = { out = "script", options = "drop", arp = "drop" } },
-        script = { kind = "lua", file = "stage.lua", ways = { out = "route" } },
+        script = { kind = "lua", file = "stage.lua", ways = { out = "route" }, tables = {
+            routes = { prefixes_csv = "stage-prefixes.csv" }, users = { numbers_csv = "stage-numbers.csv" },
+        } },
         route = { kind = "ipv4-route", next_hops = { "192.0.2.9", "192.0.2.8" }, routes_csv = "stage.csv",
                   ways = { ["way[0]"] = "port wired-out", ["way[1]"] = "port wired-out", ["no-route"] = "drop" } },
     } }
@@ -53,12 +57,16 @@ macro_rules! pem {
 /// Starts it in a folder of its own.
 pub(crate) fn start(name: &str) -> (Folder, Running) {
     let folder = Folder::new(name);
-    let files: [(&str, &[u8]); 18] = [
+    let files: [(&str, &[u8]); 22] = [
         ("router.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9\n"),
         ("blue.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9%wan\n"),
         ("edge.csv", b"rule\ndeny from 203.0.113.66/32\n"),
         ("function.lua", b"function run() end"),
+        ("prefixes.csv", b"prefix,value\n10.0.0.0/8,1\n"),
+        ("numbers.csv", b"number,value\n10,1\n"),
         ("stage.lua", b"function run() end"),
+        ("stage-prefixes.csv", b"prefix,value\n10.0.0.0/8,1\n"),
+        ("stage-numbers.csv", b"number,value\n10,1\n"),
         ("stage.csv", b"prefix,via\n10.0.0.0/8,192.0.2.9\n"),
         ("subscribers.csv", b"svlan,cvlan,ipv4,profile\n1,2,10.0.0.2,home\n"),
         ("bng.csv", b"prefix,gateway\n10.9.0.0/16,one\n"),

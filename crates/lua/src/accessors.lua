@@ -3,7 +3,7 @@
 -- bounds; fractions are cut off where they index, which stays between them.
 --
 -- LuaJIT takes all of this into the loops that call it, and folds what is constant there.
-local ffi, at, raw, indexed, longest = ...
+local ffi, at, raw, indexed, longest, look_up = ...
 local band, lshift, rshift, bor = bit.band, bit.lshift, bit.rshift, bit.bor
 local copy, fill, text_of = ffi.copy, ffi.fill, ffi.string
 local error, type, format, floor, tostring = error, type, string.format, math.floor, tostring
@@ -15,6 +15,8 @@ local rooms = ffi.cast("const int32_t *", at.rooms)
 local ports = ffi.cast("const int32_t *", at.ports)
 local times = ffi.cast("const double *", at.times)
 local answers = ffi.cast("int32_t *", at.answers)
+local keys = ffi.cast("double *", at.keys)
+local found = ffi.cast("const double *", at.found)
 local count = ffi.cast("const int32_t *", at.count)
 local now = ffi.cast("const double *", at.now)
 
@@ -150,6 +152,76 @@ function batch.set_length(_, i, length)
   end
   if new > old then fill(heads[i] + old, new - old) end
   lengths[i] = new
+end
+
+-- As Rust looks them up, what is no number of the table's has no key.
+function batch.key(_, i, key)
+  check_packet(i)
+  check_number("the key", key, 3)
+  keys[i] = key
+end
+
+function batch.look_up(_, name)
+  if type(name) ~= "string" then error("the name of the table: expected a string, not " .. type(name), 2) end
+  local problem = look_up(name)
+  if problem then error(problem, 2) end
+end
+
+function batch.found(_, i)
+  check_packet(i)
+  local value = found[i]
+  if value >= 0 then return value end
+  return nil
+end
+
+-- The sum of RFC 1071 over bytes, in network order: 65535 of a header whose checksum is right.
+function batch.sum(_, i, offset, size)
+  check_packet(i)
+  check_number("the count", size, 3)
+  if not (size >= 0) then error(format("%.0f bytes cannot be summed", size), 2) end
+  size = floor(size)
+  check_range(i, offset, size)
+  local bytes = heads[i] + floor(offset)
+  local words = ffi.cast("const uint32_t *", bytes)
+  local total = 0
+  if size == 20 then
+    -- An IPv4 header; the loops below would not be taken into those that call.
+    total = words[0] + words[1] + words[2] + words[3] + words[4]
+  else
+    local whole = floor(size / 4)
+    for n = 0, whole - 1 do
+      total = total + words[n]
+    end
+    local place = 1
+    for n = whole * 4, size - 1 do
+      total = total + bytes[n] * place
+      place = place * 256
+    end
+  end
+  -- Carries come back in at the other end: from 44 bits to 29, to 17, to 16. Their bytes are the other way round, as those of all words were.
+  local high = floor(total / 0x10000)
+  local sum = high + (total - high * 0x10000)
+  sum = band(sum, 0xffff) + rshift(sum, 16)
+  sum = band(sum, 0xffff) + rshift(sum, 16)
+  return bor(rshift(sum, 8), lshift(band(sum, 0xff), 8))
+end
+
+-- A number in the packet is changed, and with it the checksum that it is under, by RFC 1624 (equation 3).
+function batch.replace_u16(_, i, offset, value, checksum)
+  check_packet(i)
+  check_range(i, offset, 2)
+  check_value(value, 2, 0x10000)
+  check_range(i, checksum, 2)
+  local head = heads[i]
+  local high, low = rshift(value, 8), band(value, 0xff)
+  local sum = 0xffff - bor(lshift(head[checksum], 8), head[checksum + 1])
+  sum = sum + 0xffff - bor(lshift(head[offset], 8), head[offset + 1]) + bor(lshift(high, 8), low)
+  sum = band(sum, 0xffff) + rshift(sum, 16)
+  sum = 0xffff - (band(sum, 0xffff) + rshift(sum, 16))
+  head[offset] = high
+  head[offset + 1] = low
+  head[checksum] = rshift(sum, 8)
+  head[checksum + 1] = band(sum, 0xff)
 end
 
 function batch.drop(_, i)

@@ -1,6 +1,8 @@
 //! The function `lua`: a stage written in Lua between ports.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
+
 use weir_config::{Change, ConfigError, Errors, FilePath, PortName, config};
 use weir_stage::{Case, Env, Function, Given, Paths, Show, paths};
 
@@ -8,6 +10,7 @@ use crate::cases;
 use crate::running::{COLUMNS, Described, Shape, TABLE};
 use crate::script::Source;
 use crate::stage::Access;
+use crate::tables::TableConfig;
 
 /// The switch of `weir run` that allows stages written in Lua.
 pub const ALLOW_STAGES: &str = "--allow-lua-stages";
@@ -24,6 +27,8 @@ config! {
         pub file: Option<FilePath> = optional, live, contents(Change::Live);
         /// The script itself, in place of a file: `script = [[ function run(batch) ... end ]]`.
         pub script: Option<String> = optional, live;
+        /// Tables that `batch:look_up(NAME)` asks, by name.
+        pub tables: BTreeMap<String, TableConfig> = empty, live;
         /// Where packets that the script lets pass go, by the port they came in: `{ "a -> b", "b -> a" }`. A port is the
         /// start of one path at most.
         pub paths: Vec<String> = required, rebuild, length(1..=64);
@@ -62,7 +67,7 @@ impl Function for LuaFunction {
         paths.list("paths", &config.paths);
         let paths = paths.finish().map_err(|more| errors.extend(more));
         let wrong = |kind, key: &str, problem| given.element.error(kind, &given.element.path().field(key), problem);
-        let source = Source { file: config.file.as_ref(), script: config.script.as_deref() };
+        let source = Source { file: config.file.as_ref(), script: config.script.as_deref(), tables: &config.tables };
         let script = source.read(access(config.raw_ffi), config.ways.len(), env, &wrong);
         let script = script.map_err(|more| errors.extend(more));
         errors.into_result(())?;

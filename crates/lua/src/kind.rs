@@ -1,6 +1,8 @@
 //! Stages written in Lua, for configurations that wire stages by hand.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
+
 use weir_config::{Change, ConfigError, FilePath, Schema, config};
 use weir_stage::{
     Declaration, DescribeStage, Env, GraphError, MakeStage, Notice, Prepared, Settings, Stage, StageKind,
@@ -9,6 +11,7 @@ use weir_stage::{
 use crate::function::{access, switches};
 use crate::script::{Script, Seats, Source};
 use crate::stage::declaration;
+use crate::tables::TableConfig;
 
 config! {
     /// Runs a script on packets. `weir run` refuses it without `--allow-lua-stages`.
@@ -17,6 +20,8 @@ config! {
         pub file: Option<FilePath> = optional, live, contents(Change::Live);
         /// The script itself, in place of a file: `script = [[ function run(batch) ... end ]]`.
         pub script: Option<String> = optional, live;
+        /// Tables that `batch:look_up(NAME)` asks, by name.
+        pub tables: BTreeMap<String, TableConfig> = empty, live;
         /// How many ways it has beside `out`: `way[0]` is where `batch:way(i, 0)` leads, and so on.
         pub indexed: u8 = default(0), rebuild, range(0..=64);
         /// Whether the script gets LuaJIT's `ffi` and the packets' addresses, without bounds. It can then do whatever the
@@ -50,7 +55,7 @@ impl StageKind for LuaStageKind {
 fn script(settings: &Settings<'_>, env: &Env<'_>) -> Result<Script, Vec<ConfigError>> {
     let config: LuaStageConfig = settings.read()?;
     let wrong = |kind, key: &str, problem| settings.error(kind, key, problem);
-    let source = Source { file: config.file.as_ref(), script: config.script.as_deref() };
+    let source = Source { file: config.file.as_ref(), script: config.script.as_deref(), tables: &config.tables };
     source.read(access(config.raw_ffi), config.indexed.into(), env, &wrong)
 }
 

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use std::sync::Arc;
+
 use mlua::chunk::{Chunk, ChunkMode};
-use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
 use weir_config::ConfigError;
 use weir_packet::{Batch, MAX_FRAME};
 use weir_stage::Out;
 
 use crate::message::{chunk_name, chunk_number, translate};
 use crate::sandbox::{bare, only_base};
+use crate::tables::{Finder, Tables};
 use crate::view::View;
 use crate::watchdog::{Watchdog, compiled_code_sees_hooks};
 use crate::work::Work;
@@ -42,9 +45,11 @@ pub(crate) struct Machine {
     compiler_on: Function,
     run: Function,
     batch: Table,
+    /// It has tables, so that there may be keys.
+    has_tables: bool,
     lua: Lua,
     /// The accessors know where it lies.
-    view: Box<View>,
+    view: View,
     work: Work,
     /// The script's name, for messages.
     pub(crate) file: String,
@@ -57,9 +62,15 @@ impl Machine {
     ///
     /// # Errors
     /// That the script is no Lua, fails while it is loaded, or defines no function `run`.
-    pub(crate) fn load(file: &str, text: &str, access: Access, indexed: u8) -> Result<Self, Vec<ConfigError>> {
+    pub(crate) fn load(
+        file: &str,
+        text: &str,
+        access: Access,
+        indexed: u8,
+        tables: &Arc<Tables>,
+    ) -> Result<Self, Vec<ConfigError>> {
         let told = |error: mlua::Error| vec![translate(&error, &[file.to_owned()])];
-        let mut machine = Self::prepare(file, text, access, indexed).map_err(told)?;
+        let mut machine = Self::prepare(file, text, access, indexed, tables).map_err(told)?;
         if access == Access::Checked && compiled_code_sees_hooks() {
             machine.compile_from_now_on().map_err(told)?;
         }
@@ -71,7 +82,7 @@ impl Machine {
     /// # Errors
     /// As [`load`](Self::load).
     pub(crate) fn try_load(file: &str, text: &str) -> Result<(), Vec<ConfigError>> {
-        let loaded = Self::prepare(file, text, Access::Checked, 0);
+        let loaded = Self::prepare(file, text, Access::Checked, 0, &Arc::default());
         loaded.map(drop).map_err(|error| vec![translate(&error, &[file.to_owned()])])
     }
 
@@ -86,11 +97,11 @@ impl Machine {
     }
 
     /// A machine that has loaded the script; a bounded one interprets, and its hook is set.
-    fn prepare(file: &str, text: &str, access: Access, indexed: u8) -> mlua::Result<Self> {
+    fn prepare(file: &str, text: &str, access: Access, indexed: u8, tables: &Arc<Tables>) -> mlua::Result<Self> {
         let work = Work::new(INSTRUCTIONS, MEMORY);
         let view = View::new();
         let lua = with_ffi();
-        let batch = accessors(&lua, &view, access, indexed)?;
+        let batch = accessors(&lua, &view, access, indexed, Finder::new(view.seen(), Arc::clone(tables)))?;
         let compiler_on = lua.load("return jit.on").eval()?;
         if access == Access::Checked {
             confine(&lua, &work)?;
@@ -99,7 +110,8 @@ impl Machine {
         chunk(&lua, text).exec()?;
         let missing = |_| mlua::Error::runtime("defines no function run(batch)");
         let run = lua.globals().raw_get::<Function>("run").map_err(missing)?;
-        Ok(Self { watchdog: None, compiler_on, run, batch, lua, view, work, file: file.to_owned(), indexed })
+        let (has_tables, file) = (!tables.is_empty(), file.to_owned());
+        Ok(Self { watchdog: None, compiler_on, run, batch, has_tables, lua, view, work, file, indexed })
     }
 
     /// Compiled code counts no instructions: from now on it is watched instead.
@@ -111,6 +123,9 @@ impl Machine {
     /// Runs the script on a batch. What it did to the packets does not count if it fails: none may be sent.
     pub(crate) fn call(&mut self, batch: &mut Batch, out: &mut Out<'_>) -> mlua::Result<()> {
         self.view.load(batch, out.now());
+        if self.has_tables {
+            self.view.forget();
+        }
         self.work.renew(INSTRUCTIONS);
         let call = || self.run.call::<()>(&self.batch);
         let called = match &self.watchdog {
@@ -160,10 +175,11 @@ fn with_ffi() -> Lua {
 }
 
 /// What a script calls on a batch that it sees by the view.
-fn accessors(lua: &Lua, view: &View, access: Access, indexed: u8) -> mlua::Result<Table> {
+fn accessors(lua: &Lua, view: &View, access: Access, indexed: u8, mut finder: Finder) -> mlua::Result<Table> {
+    let look_up = lua.create_function_mut(move |_, name: LuaString| Ok(finder.look_up(&name.to_string_lossy())))?;
     let ffi: Value = lua.load("return ffi or require 'ffi'").eval()?;
     let loaded = lua.load(include_str!("accessors.lua")).set_name("=accessors").set_mode(ChunkMode::Text);
-    loaded.call((ffi, view.described(lua)?, access == Access::Raw, indexed, MAX_FRAME))
+    loaded.call((ffi, view.described(lua)?, access == Access::Raw, indexed, MAX_FRAME, look_up))
 }
 
 /// Leaves a script what it may have, and nothing that catches errors: it would catch the one that ends an endless loop.

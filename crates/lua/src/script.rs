@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_config::{ConfigError, ErrorKind, FilePath, Folder};
+use weir_config::{ConfigError, ErrorKind, FilePath, Folder, Place};
 use weir_stage::{Env, GraphError, Notice, Prepared};
 
 use crate::limits::Limits;
 use crate::machine::Machine;
 use crate::parent::{read_script, try_load};
 use crate::stage::{Access, Failures, LuaStage, Seat};
+use crate::tables::{self, Contents, TableConfig, Tables};
 
 /// A script that can be loaded any number of times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,7 @@ pub(crate) struct Script {
     pub(crate) text: String,
     pub(crate) access: Access,
     pub(crate) indexed: u8,
+    pub(crate) tables: Arc<BTreeMap<String, Contents>>,
 }
 
 /// Where a configuration has its script: in a file, or in place of one.
@@ -26,6 +28,7 @@ pub(crate) struct Script {
 pub(crate) struct Source<'a> {
     pub(crate) file: Option<&'a FilePath>,
     pub(crate) script: Option<&'a str>,
+    pub(crate) tables: &'a BTreeMap<String, TableConfig>,
 }
 
 /// Makes an error of a key of the configuration.
@@ -56,7 +59,8 @@ impl Source<'_> {
             }
         };
         let indexed = u8::try_from(indexed).unwrap_or(u8::MAX);
-        let script = Script { file, text, access, indexed };
+        let tables = Arc::new(tables::read(self.tables, env, wrong)?);
+        let script = Script { file, text, access, indexed, tables };
         try_load(&script.file, &script.text, access == Access::Raw)?;
         Ok(script)
     }
@@ -71,14 +75,23 @@ fn read_file(file: &FilePath, env: &Env<'_>) -> Result<(String, String), String>
 
 impl Script {
     /// A virtual machine that has loaded it, here.
-    fn load(&self) -> Result<Machine, Vec<ConfigError>> {
-        Machine::load(&self.file, &self.text, self.access, self.indexed)
+    fn load(&self, tables: &Arc<Tables>) -> Result<Machine, Vec<ConfigError>> {
+        Machine::load(&self.file, &self.text, self.access, self.indexed, tables)
+    }
+
+    /// Its tables, to look up in.
+    fn compile(&self) -> Result<Arc<Tables>, Vec<ConfigError>> {
+        let tables = Tables::new(&self.tables);
+        let place = Place::line(self.file.clone(), 0);
+        tables.map(Arc::new).map_err(|full| vec![ConfigError::new(ErrorKind::Limit, &place, "", full.to_string())])
     }
 }
 
 /// What the replicas of the graph share with the control side.
 struct Replicas {
     script: Script,
+    /// Those of the script, once there is a replica.
+    tables: Option<Arc<Tables>>,
     seats: BTreeMap<usize, Arc<Seat>>,
 }
 
@@ -88,7 +101,7 @@ pub(crate) struct Seats(Arc<Mutex<Replicas>>);
 
 impl Seats {
     pub(crate) fn new(script: Script) -> Self {
-        Self(Arc::new(Mutex::new(Replicas { script, seats: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(Replicas { script, tables: None, seats: BTreeMap::new() })))
     }
 
     fn lock(&self) -> MutexGuard<'_, Replicas> {
@@ -99,7 +112,12 @@ impl Seats {
     pub(crate) fn stage(&self, replica: usize) -> Result<LuaStage, GraphError> {
         let mut replicas = self.lock();
         let said = |errors: Vec<ConfigError>| GraphError(errors.iter().map(ToString::to_string).collect());
-        let machine = replicas.script.load().map_err(said)?;
+        let tables = match &replicas.tables {
+            Some(tables) => Arc::clone(tables),
+            None => replicas.script.compile().map_err(said)?,
+        };
+        replicas.tables = Some(Arc::clone(&tables));
+        let machine = replicas.script.load(&tables).map_err(said)?;
         Ok(LuaStage::seated(machine, Arc::clone(replicas.seats.entry(replica).or_default())))
     }
 
@@ -114,14 +132,19 @@ impl Seats {
         if known.script == new {
             return Ok(Box::new(|_| {}));
         }
-        let hand = |seat: &Arc<Seat>| Ok((Arc::clone(seat), new.load()?));
+        let tables = match &known.tables {
+            Some(tables) if known.script.tables == new.tables => Arc::clone(tables),
+            _ => new.compile()?,
+        };
+        let hand = |seat: &Arc<Seat>| Ok((Arc::clone(seat), new.load(&tables)?));
         let handed = known.seats.values().map(hand).collect::<Result<Vec<_>, Vec<ConfigError>>>()?;
         let seats = self.clone();
         Ok(Box::new(move |_| {
             for (seat, machine) in handed {
                 seat.hand(machine);
             }
-            seats.lock().script = new;
+            let mut known = seats.lock();
+            (known.script, known.tables) = (new, Some(tables));
         }))
     }
 

@@ -22,6 +22,8 @@
 //! | `batch:u8(i, offset)`, `u16`, `u32` | a number in network order |
 //! | `batch:set_u8(i, offset, number)`, `set_u16`, `set_u32` | writes one |
 //! | `batch:bytes(i, offset, count)`, `batch:set_bytes(i, offset, bytes)` | the same as a string |
+//! | `batch:sum(i, offset, count)` | the sum of RFC 1071 over bytes; `batch:replace_u16(i, offset, number, checksum)` changes a number and the checksum over it |
+//! | `batch:key(i, number)`, `batch:look_up(name)`, `batch:found(i)` | gives packets keys, looks all of them up in a table, tells what was found |
 //! | `batch:set_length(i, length)` | cuts the packet, or lengthens it with zeros |
 //! | `batch:drop(i)`, `batch:way(i, n)` | drops it, or sends it by the indexed way `n`, counted from 0; else it goes straight on |
 //! | `batch:pointer(i)` | the address of its bytes, valid until `run` returns; only with [`Access::Raw`] |
@@ -38,6 +40,7 @@ use weir_stage::{Declaration, Out, Stage};
 
 use crate::machine::Machine;
 use crate::message::translate;
+use crate::tables::Tables;
 
 pub use crate::machine::Access;
 
@@ -129,7 +132,21 @@ impl LuaStage {
     /// # Errors
     /// That the script is no Lua, fails while it is loaded, or defines no function `run`.
     pub fn new(file: &str, text: &str, access: Access, indexed: u8) -> Result<Self, Vec<ConfigError>> {
-        Ok(Self::seated(Machine::load(file, text, access, indexed)?, Arc::default()))
+        Self::with_tables(file, text, access, indexed, &Arc::default())
+    }
+
+    /// The same for a script that looks packets up in tables.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_tables(
+        file: &str,
+        text: &str,
+        access: Access,
+        indexed: u8,
+        tables: &Arc<Tables>,
+    ) -> Result<Self, Vec<ConfigError>> {
+        Ok(Self::seated(Machine::load(file, text, access, indexed, tables)?, Arc::default()))
     }
 
     /// A stage that can be handed another machine, with as many indexed ways, by way of its seat.

@@ -221,6 +221,26 @@ fn the_shipped_example_counts_senders() {
 }
 
 #[test]
+fn the_shipped_example_with_tables_meters_customers() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/lua-tables.lua");
+    let mut rig = Rig::new(&file);
+    let from = |address: [u8; 4]| {
+        let mut frame = frame(0, 0);
+        frame.resize(1000, 0);
+        frame[26..30].copy_from_slice(&address);
+        frame
+    };
+    // 64 kB at once, of two networks of one customer together.
+    let frames: Vec<_> = [[198, 51, 100, 9], [203, 0, 113, 200]].iter().flat_map(|one| vec![from(*one); 40]).collect();
+    rig.send(0, &frames);
+    assert_eq!(rig.received(), [0, 64, 16], "west, east, watch");
+    rig.send(0, &[from([203, 0, 113, 1]), from([192, 0, 2, 1]), vec![0; 60]]);
+    assert_eq!(rig.received(), [0, 1, 0]);
+    assert_eq!(rig.drops(), BTreeMap::from([("lua-drop".to_owned(), 2)]));
+    rig.stop();
+}
+
+#[test]
 fn packets_go_by_their_paths_and_ways_and_the_account_is_exact() {
     let place = Place::new("paths");
     place.write("by_byte.lua", BY_BYTE);
@@ -377,6 +397,64 @@ fn a_script_may_stand_in_the_configuration() {
     assert!(without.contains("is missing") && without.contains("script = [[ ... ]]"), "{without}");
     let both = tried("file = 'pass.lua', script = [[function run() end]], ").unwrap_err();
     assert!(both.contains("stands beside \"file\"") && both.contains("leave one of the two away"), "{both}");
+}
+
+/// Tables of a configuration: found in, exchanged by a reload, and refused where they make no sense.
+#[test]
+fn a_script_looks_packets_up_in_the_tables_of_its_configuration() {
+    let place = Place::new("tables");
+    place.write("routes.csv", "prefix,value\n10.0.0.0/30,1\n");
+    place.write("users.csv", "number,value\n7,2\n");
+    let script = "function run(b) for i = 1, b:count() do b:key(i, b:u32(i, 26)) end b:look_up('routes')\n\
+        for i = 1, b:count() do if b:found(i) then b:way(i, b:found(i)) end end\n\
+        for i = 1, b:count() do b:key(i, b:u8(i, 40)) end b:look_up('users')\n\
+        for i = 1, b:count() do if b:found(i) == 2 then b:drop(i) end end end";
+    let configure = |tables: &str| {
+        let keys = "paths = { 'a -> b' }, ways = { 'b', 'c' }";
+        place.write("config.lua", &format!("{PORTS}lua {{ script = [[{script}]], {keys}, tables = {{ {tables} }} }}"))
+    };
+    let both = "routes = { prefixes = { ['10.0.0.4/32'] = 1 }, prefixes_csv = 'routes.csv' }, users = { numbers_csv = 'users.csv' }";
+    let file = configure(both);
+    let mut rig = Rig::new(&file);
+    let frames: Vec<_> = (1..=5).map(|source| frame(source, 0)).chain([frame(9, 7)]).collect();
+    rig.send(0, &frames);
+    assert_eq!(rig.received(), [0, 1, 4], "10.0.0.1 to 3 by the file, 10.0.0.4 by the script, 10.0.0.5 passes");
+    assert_eq!(rig.drops(), BTreeMap::from([("lua-drop".to_owned(), 1)]));
+    place.write("routes.csv", "prefix,value\n10.0.0.5/32,1\n");
+    rig.reload(&file).unwrap();
+    rig.send(0, &frames);
+    assert_eq!(rig.received(), [0, 3, 2], "10.0.0.4 and 10.0.0.5 to c now");
+    rig.stop();
+    let infos = infos(&["a", "b", "c"].map(|name| (name.to_owned(), MemPort::fed(name).0)));
+    let folder = Folder::open(&place.0).unwrap();
+    place.write("wrong.csv", "prefix,value\n10.0.0.1/8,1\n10.0.0.0/8,2147483647\n");
+    place.write("twice.csv", "number,value\n7,2\n7,3\n");
+    let cases = [
+        (
+            "t = {}",
+            "has nothing to look up; give it prefixes, prefixes_csv, numbers_csv, or meters with a rate and a burst",
+        ),
+        ("t = { meters = 5 }", "has meters without both of rate and burst; give it both"),
+        (
+            "t = { meters = 5, rate = '1 Mbit/s', burst = '1 kB', numbers_csv = 'users.csv' }",
+            "is of several kinds; choose",
+        ),
+        ("t = { numbers_csv = 'users.csv', rate = '1 Mbit/s' }", "is of several kinds; choose"),
+        ("t = { numbers_csv = 'none.csv' }", "\"none.csv\" does not exist in the folder"),
+        ("t = { numbers_csv = 'twice.csv' }", "has 7 twice"),
+        ("t = { prefixes_csv = 'wrong.csv' }", "wrong.csv:2:1: prefix: \"10.0.0.1/8\" has host bits set"),
+        (
+            "t = { prefixes_csv = 'wrong.csv' }",
+            "wrong.csv:3:12: value: \"2147483647\" is not a number from 0 to 2147483646",
+        ),
+        ("t = { prefixes = { ['10.0.0.0/8'] = 2147483647 } }", "the value 2147483647; it may be at most 2147483646"),
+        ("t = { meters = 5, rate = '1 Mbit/s', burst = '0 B' }", "one of the burst sizes must be larger than 0"),
+    ];
+    for (tables, said) in cases {
+        let file = configure(tables);
+        let errors = build(&file, &infos, &folder).map(drop).unwrap_err().join("\n");
+        assert!(errors.contains(said), "{tables}: {errors}");
+    }
 }
 
 #[test]

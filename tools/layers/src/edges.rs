@@ -39,7 +39,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("crates/capture", &["crates/wire"]),
     ("crates/stage", &["crates/packet", "crates/stat", "crates/config", "crates/mem"]),
     ("crates/jit", &["crates/wire", "crates/packet"]),
-    ("crates/lua", &["crates/config", "crates/stage", "crates/packet", "crates/wire"]),
+    ("crates/lua", &["crates/config", "crates/stage", "crates/packet", "crates/table", "crates/wire", "crates/mem"]),
     (
         "crates/sched",
         &["crates/table", "crates/packet", "crates/stage", "crates/config", "crates/stat", "crates/mem", "crates/wire"],
