@@ -93,13 +93,17 @@ enum Call {
     Write(usize),
     /// Of as many bytes as the third word says; they go to the third packet, too.
     Bytes,
+    /// Of as many bytes as the third word says; it goes to the third packet.
+    Sum,
+    /// Of two bytes, which the second packet has already, with the checksum at the third word.
+    Replace,
     /// Of two bytes.
     SetBytes,
     /// To the second word.
     SetLength,
 }
 
-const CALLS: [Call; 9] = [
+const CALLS: [Call; 11] = [
     Call::Read(1),
     Call::Read(2),
     Call::Read(4),
@@ -107,6 +111,8 @@ const CALLS: [Call; 9] = [
     Call::Write(2),
     Call::Write(4),
     Call::Bytes,
+    Call::Sum,
+    Call::Replace,
     Call::SetBytes,
     Call::SetLength,
 ];
@@ -117,6 +123,8 @@ impl Call {
             Call::Read(size) => format!("x = b:u{}(i, offset)", size * 8),
             Call::Write(size) => format!("b:set_u{}(i, offset, value)", size * 8),
             Call::Bytes => "x = b:bytes(i, offset, value)".to_owned(),
+            Call::Sum => "x = b:sum(i, offset, value)".to_owned(),
+            Call::Replace => "b:replace_u16(i, offset, 0x0202, value)".to_owned(),
             Call::SetBytes => "b:set_bytes(i, offset, '\\5\\6')".to_owned(),
             Call::SetLength => "b:set_length(i, offset)".to_owned(),
         }
@@ -129,8 +137,8 @@ impl Call {
         let (packet, offset) = (packet?, offset?);
         let size = match self {
             Call::Read(size) | Call::Write(size) => size as f64,
-            Call::Bytes => value.filter(|value| *value >= 0.0)?.floor(),
-            Call::SetBytes => 2.0,
+            Call::Bytes | Call::Sum => value.filter(|value| *value >= 0.0)?.floor(),
+            Call::SetBytes | Call::Replace => 2.0,
             Call::SetLength => 0.0,
         };
         let most = if matches!(self, Call::SetLength) { 9216.0 } else { 20.0 - size };
@@ -150,6 +158,19 @@ impl Call {
                 packets[packet][range].copy_from_slice(&(value as u64).to_be_bytes()[8 - size..]);
             }
             Call::SetBytes => packets[packet][range].copy_from_slice(&[5, 6]),
+            Call::Replace => {
+                let checksum = value.filter(|value| (0.0..=18.0).contains(value))? as usize;
+                let word = |at: usize| u16::from_be_bytes([packets[packet][at], packets[packet][at + 1]]);
+                // RFC 1624, equation 3.
+                let changed = !added([!word(checksum), !word(offset), 0x0202]);
+                packets[packet][range].fill(2);
+                packets[packet][checksum..checksum + 2].copy_from_slice(&changed.to_be_bytes());
+            }
+            Call::Sum => {
+                let words = packets[packet][range].chunks(2);
+                let sum = added(words.map(|two| u16::from_be_bytes([two[0], *two.get(1).unwrap_or(&0)])));
+                packets[2][..4].copy_from_slice(&u32::from(sum).to_be_bytes());
+            }
             Call::Bytes => {
                 let bytes = packets[packet][range].to_vec();
                 packets[2][..size].copy_from_slice(&bytes);
@@ -163,6 +184,14 @@ impl Call {
     }
 }
 
+/// The sum of RFC 1071: a carry comes back in at the other end.
+fn added(words: impl IntoIterator<Item = u16>) -> u16 {
+    words.into_iter().fold(0, |sum: u16, word| {
+        let (sum, carry) = sum.overflowing_add(word);
+        sum + u16::from(carry)
+    })
+}
+
 /// Every call with words of all kinds: in a loop that was compiled with good ones.
 #[test]
 fn accessors_reach_what_the_definition_lets_them() {
@@ -171,7 +200,7 @@ fn accessors_reach_what_the_definition_lets_them() {
     // The first six are good in most places.
     let word = || prop_oneof![0..6_usize, 0..WORDS.len()];
     let all = (0..CALLS.len(), word(), word(), word());
-    let config = ProptestConfig { cases: 900, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: 1100, ..ProptestConfig::default() };
     let (mut taken, mut refused) = ([0; CALLS.len()], [0; CALLS.len()]);
     let tried = std::cell::RefCell::new((&mut taken, &mut refused));
     TestRunner::new(config)
@@ -183,7 +212,8 @@ fn accessors_reach_what_the_definition_lets_them() {
             let good = match call {
                 Call::Read(_) => "1, 0, 0",
                 Call::Write(size) => ["", "1, 0, 1", "1, 0, 257", "", "1, 0, 16843009"][size],
-                Call::Bytes => "1, 0, 3",
+                Call::Bytes | Call::Sum => "1, 0, 3",
+                Call::Replace => "2, 0, 4",
                 Call::SetBytes => "2, 0, 0",
                 Call::SetLength => "1, 20, 0",
             };
@@ -224,7 +254,7 @@ fn what_is_no_number_is_no_argument() {
         for (place, arguments) in arguments.into_iter().enumerate() {
             for call in CALLS {
                 let takes = match call {
-                    Call::Write(_) | Call::Bytes => 3,
+                    Call::Write(_) | Call::Bytes | Call::Sum | Call::Replace => 3,
                     Call::Read(_) | Call::SetBytes | Call::SetLength => 2,
                 };
                 if place >= takes {

@@ -410,7 +410,7 @@ mod tests {
             let mut before = 0;
             for n in 0..networks.count {
                 let address = networks.address(n);
-                let last = address | (1 << (32 - length)) - 1;
+                let last = address | ((1 << (32 - length)) - 1);
                 assert!(address > before && networks.number(address) == n && networks.number(last) == n);
                 before = last;
                 assert!(!weir_wire::martian::is_martian_destination(address), "{n}");
