@@ -127,6 +127,9 @@ impl Switch {
         if is_changed && !frame.has_room(way.pushed * TAG, way.popped * TAG) {
             return None;
         }
+        if way.popped > 0 && at.headers_may_grow(frame.bytes()) {
+            return None;
+        }
         if way.has_copies && !Desk::has_room(frame.bytes().len(), way.pushed) {
             return None;
         }

@@ -318,6 +318,34 @@ fn what_is_too_much_takes_the_interpreter() {
     assert!(mirror(16 << 10) && !mirror((16 << 10) + 1) && goes(vec![out(2), out(3)], &long(17 << 10), PORTS));
 }
 
+/// The shortest frame with a tag is filled up when it loses it: zeroes become ports that were cut off, by which a group chooses.
+#[test]
+fn what_fills_a_frame_up_counts_as_its_headers() {
+    let tagged = Match::new(vec![Oxm::masked(Field::VlanVid, 0x1000, 0x1000)]).unwrap();
+    let actions = vec![Action::PopVlan, Action::Group(5)];
+    let flows = [FlowMod::add(0, 0, tagged, vec![Instruction::ApplyActions(actions)])];
+    let addresses = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x81, 0, 0, 1];
+    let six = |port: u8| {
+        [&addresses[..], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 28, 17, 2], &[32; 16], &[0; 16], &[0, port]].concat()
+    };
+    let with_options = |port: u8| {
+        let ip = [8, 0, 0x4a, 0, 0, 60, 0, 0, 0, 0, 9, 17, 0, 0, 192, 0, 2, 1, 10, 0, 0, 2];
+        [&addresses[..], &ip, &[1; 20], &[0, port]].concat()
+    };
+    let frames: Vec<Vec<u8>> = (0..40).flat_map(|port| [six(port), with_options(port)]).collect();
+    let mut interpreted = 0;
+    for frame in frames {
+        assert_eq!(frame.len(), 60);
+        let (mut fast, mut definition) = (switch(&flows), switch(&flows));
+        let mut known = approach(&fast, &[(3, frame.clone())]);
+        let became = forward(&mut fast, (0, &mut known), &frame, 0);
+        let wanted = by_definition(&mut definition, 3, &frame, 0);
+        assert_eq!(became.clone().unwrap_or(wanted.clone()), wanted);
+        interpreted += u32::from(became.is_none());
+    }
+    assert_eq!(interpreted, 80);
+}
+
 /// Where all ports of a flood are down, that is the reason.
 #[test]
 fn a_flood_that_no_port_sends_ends_with_the_reason() {

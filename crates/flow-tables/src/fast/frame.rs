@@ -80,6 +80,14 @@ impl At {
         At { ip: layout.ip.map(|ip| (ip.start, ip.is_v6)), tags: layout.tags }
     }
 
+    /// Whether headers that are cut off may be completed by what fills a frame up that loses its tag: where they begin so late. Other headers
+    /// are whole in the shortest frame.
+    #[inline]
+    pub(super) fn headers_may_grow(&self, bytes: &[u8]) -> bool {
+        (LEAST..LEAST + TAG).contains(&bytes.len())
+            && self.ip.is_some_and(|(start, is_v6)| is_v6 || bytes.get(start).is_none_or(|first| first & 0xf > 5))
+    }
+
     /// Carries changes out.
     #[inline]
     pub(super) fn change(&mut self, frame: &mut impl Frame, ops: &[Op]) {
