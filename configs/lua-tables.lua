@@ -1,4 +1,4 @@
--- A script that asks the tables of the house: whose address a packet comes from (longest prefix match), and whether that customer keeps to his
+-- A script that asks Weir's tables: whose address a packet comes from (longest prefix match), and whether that customer keeps to his
 -- rate (a meter for each). What is beyond the rate goes to a port where somebody looks at it; who is no customer is dropped.
 --
 -- It is code of your own in the data path: start it with `weir run configs/lua-tables.lua --allow-lua-stages`.

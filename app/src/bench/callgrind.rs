@@ -23,8 +23,8 @@ enum Part<'a> {
 impl Profile {
     /// Reads a file in callgrind's format (version 1), in which names are written whole: `--compress-strings=no --compress-pos=no`.
     ///
-    /// What a call took stands in the line behind `calls=`. Counted are calls from outside of any port and stage: what is called within is in
-    /// them already.
+    /// What a call took stands in the line behind `calls=`. Calls from a method of a port or stage are in that one already, as of a port
+    /// that is around another one.
     ///
     /// # Errors
     ///

@@ -101,7 +101,7 @@ fn paper_router() -> Case {
     };
     Case {
         name: "paper-router",
-        help: "the router of the thesis of 2015 as a script: checks, 410,000 prefixes in a table of the house, one hop on; a million destinations",
+        help: "the router of the thesis of 2015 as a script: checks, 410,000 prefixes in a table of Weir's, one hop on; a million destinations",
         needs: &[],
         script,
         port_keys: "",

@@ -10,7 +10,7 @@ use crate::cases;
 use crate::running::{COLUMNS, Described, Shape, TABLE};
 use crate::script::Source;
 use crate::stage::Access;
-use crate::tables::TableConfig;
+use crate::table_config::TableConfig;
 
 /// The switch of `weir run` that allows stages written in Lua.
 pub const ALLOW_STAGES: &str = "--allow-lua-stages";

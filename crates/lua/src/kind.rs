@@ -11,7 +11,7 @@ use weir_stage::{
 use crate::function::{access, switches};
 use crate::script::{Script, Seats, Source};
 use crate::stage::declaration;
-use crate::tables::TableConfig;
+use crate::table_config::TableConfig;
 
 config! {
     /// Runs a script on packets. `weir run` refuses it without `--allow-lua-stages`.

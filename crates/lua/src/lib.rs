@@ -29,6 +29,7 @@ mod sandbox;
 mod script;
 pub mod stage;
 mod strings;
+mod table_config;
 pub mod tables;
 mod view;
 mod watchdog;

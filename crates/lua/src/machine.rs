@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use std::sync::Arc;
-
 use mlua::chunk::{Chunk, ChunkMode};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
 use weir_config::ConfigError;
@@ -67,7 +65,7 @@ impl Machine {
         text: &str,
         access: Access,
         indexed: u8,
-        tables: &Arc<Tables>,
+        tables: &Tables,
     ) -> Result<Self, Vec<ConfigError>> {
         let told = |error: mlua::Error| vec![translate(&error, &[file.to_owned()])];
         let mut machine = Self::prepare(file, text, access, indexed, tables).map_err(told)?;
@@ -82,7 +80,7 @@ impl Machine {
     /// # Errors
     /// As [`load`](Self::load).
     pub(crate) fn try_load(file: &str, text: &str) -> Result<(), Vec<ConfigError>> {
-        let loaded = Self::prepare(file, text, Access::Checked, 0, &Arc::default());
+        let loaded = Self::prepare(file, text, Access::Checked, 0, &Tables::default());
         loaded.map(drop).map_err(|error| vec![translate(&error, &[file.to_owned()])])
     }
 
@@ -97,11 +95,11 @@ impl Machine {
     }
 
     /// A machine that has loaded the script; a bounded one interprets, and its hook is set.
-    fn prepare(file: &str, text: &str, access: Access, indexed: u8, tables: &Arc<Tables>) -> mlua::Result<Self> {
+    fn prepare(file: &str, text: &str, access: Access, indexed: u8, tables: &Tables) -> mlua::Result<Self> {
         let work = Work::new(INSTRUCTIONS, MEMORY);
         let view = View::new();
         let lua = with_ffi();
-        let batch = accessors(&lua, &view, access, indexed, Finder::new(view.seen(), Arc::clone(tables)))?;
+        let batch = accessors(&lua, &view, access, indexed, Finder::new(view.seen(), tables))?;
         let compiler_on = lua.load("return jit.on").eval()?;
         if access == Access::Checked {
             confine(&lua, &work)?;
@@ -176,7 +174,12 @@ fn with_ffi() -> Lua {
 
 /// What a script calls on a batch that it sees by the view.
 fn accessors(lua: &Lua, view: &View, access: Access, indexed: u8, mut finder: Finder) -> mlua::Result<Table> {
-    let look_up = lua.create_function_mut(move |_, name: LuaString| Ok(finder.look_up(&name.to_string_lossy())))?;
+    let look_up = lua.create_function_mut(move |_, name: LuaString| {
+        Ok(match name.to_str() {
+            Ok(name) => finder.look_up(&name),
+            Err(_) => finder.look_up(&name.to_string_lossy()),
+        })
+    })?;
     let ffi: Value = lua.load("return ffi or require 'ffi'").eval()?;
     let loaded = lua.load(include_str!("accessors.lua")).set_name("=accessors").set_mode(ChunkMode::Text);
     loaded.call((ffi, view.described(lua)?, access == Access::Raw, indexed, MAX_FRAME, look_up))

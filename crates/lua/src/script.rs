@@ -11,7 +11,8 @@ use crate::limits::Limits;
 use crate::machine::Machine;
 use crate::parent::{read_script, try_load};
 use crate::stage::{Access, Failures, LuaStage, Seat};
-use crate::tables::{self, Contents, TableConfig, Tables};
+use crate::table_config::{self, TableConfig};
+use crate::tables::{Contents, Tables};
 
 /// A script that can be loaded any number of times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl Source<'_> {
             }
         };
         let indexed = u8::try_from(indexed).unwrap_or(u8::MAX);
-        let tables = Arc::new(tables::read(self.tables, env, wrong)?);
+        let tables = Arc::new(table_config::read(self.tables, env, wrong)?);
         let script = Script { file, text, access, indexed, tables };
         try_load(&script.file, &script.text, access == Access::Raw)?;
         Ok(script)

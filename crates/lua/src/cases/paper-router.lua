@@ -1,5 +1,5 @@
 
--- The router of the thesis of 2015 in small: checks of RFC 1812 section 5.2.2, the longest prefix match of the house,
+-- The router of the thesis of 2015 in small: checks of RFC 1812 section 5.2.2, Weir's longest prefix match,
 -- one hop on, and the Ethernet addresses of the next hop.
 local macs = {}
 for hop = 0, 193 do
