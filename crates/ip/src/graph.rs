@@ -364,7 +364,6 @@ impl Stages {
     }
 
     pub(crate) fn policer(&self) -> PuntPolicer {
-        let ports = self.ports.iter().map(|port| usize::from(*port) + 1).max().unwrap_or(0);
-        PuntPolicer::new(&PuntReason::OF_LAYER, self.punt_rate, ports)
+        PuntPolicer::shared(&PuntReason::OF_LAYER, self.punt_rate)
     }
 }

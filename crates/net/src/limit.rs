@@ -59,6 +59,11 @@ impl TokenBucket {
         TokenBucket { rate, saved: rate.capacity(), filled_at: now }
     }
 
+    /// How fast it fills, and up to where.
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
     /// Takes `tokens` if that many are there; otherwise takes none and answers `false`. A `now` before the last one
     /// counts as the last one.
     pub fn take(&mut self, now: u64, tokens: u64) -> bool {

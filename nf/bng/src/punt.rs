@@ -50,8 +50,8 @@ impl Policer {
     /// No memory.
     pub(crate) fn new(punted: &[PuntReason], rates: Rates) -> Result<Policer, arena::Error> {
         let (due, interval) = (HugeSlice::new(rates.subscribers as usize)?, 1_000_000_000 / rates.each.max(1));
-        // Links have no shares: subscribers do.
-        let kinds = PuntPolicer::new(punted, rates.all, 0);
+        // Interfaces and prefixes have no shares: subscribers do.
+        let kinds = PuntPolicer::new(punted, rates.all);
         Ok(Policer { kinds, subscribers: SubscriberPolicer { due, interval } })
     }
 
@@ -74,7 +74,7 @@ impl InBatch<'_> {
         if !self.subscribers.pass(self.now, subscriber) {
             return subscriber_too_much;
         }
-        if !self.kinds.pass(kind, lanes.port[slot]) {
+        if !self.kinds.pass(kind) {
             return kind_too_much;
         }
         lanes.set(key, slot, kind);

@@ -60,7 +60,8 @@ config! {
         /// sample of packets is looked at, one in 10 ms for each worker; the messages count as errors for `icmp_rate`.
         pub redirects: bool = default(false), rebuild;
         /// Packets that each worker hands to the slow path at most. A fifth each is kept for ARP, for neighbour discovery, for
-        /// the router's own addresses, and for control protocols of links; of the first two, at most half comes by one port.
+        /// the router's own addresses, and for control protocols of links. Where a kind is scarce, no interface has more than half
+        /// of it, and no prefix of sources (24 bits of IPv4, 48 of IPv6) more than an eighth.
         pub punt_rate: PacketRate = default(PacketRate::new(32_000)), rebuild;
         /// How neighbours are found and believed in (ARP, neighbour discovery).
         pub neighbor_timers: NeighborTimers = empty, live;

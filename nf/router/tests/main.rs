@@ -16,6 +16,7 @@ mod explain;
 mod families;
 mod fast_path;
 mod fast_path6;
+mod floods;
 mod flows;
 mod interfaces;
 mod links;

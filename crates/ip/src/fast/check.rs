@@ -11,7 +11,7 @@ use crate::fast::classify::{Family, Frame, answers_verdicts, classify};
 use crate::fast::examine::Examiner;
 use crate::fast::inlet::InletKeys;
 use crate::fast::lookups::Lookups;
-use crate::fast::punt::{PuntPolicer, PuntReason, Punts};
+use crate::fast::punt::{Origin, PuntPolicer, PuntReason, Punts};
 use crate::fast::received::{Entered, Received};
 use crate::fast::scope::{Chosen, Known};
 use crate::lines::Punt;
@@ -159,7 +159,9 @@ impl<T: Lookup4> Check<T> {
                 }
                 Err(exit) => exit,
             };
-            batch_policer.answer(exit, slot, lanes, keys.kind, out);
+            let port = lanes.port[slot];
+            let origin = || Origin::of(lookups.fib.ingress(), packet, port);
+            batch_policer.answer((exit, origin), (slot, lanes), keys.kind, out);
             keys.tell_chosen(lanes, slot);
         });
     }

@@ -26,7 +26,7 @@ use crate::fast::classify::{Family, Finding, Frame, answers_verdicts, classify};
 use crate::fast::examine::{Examiner, Good};
 use crate::fast::lookups::{Lookups, arrived, l3_of};
 use crate::fast::path::Path;
-use crate::fast::punt::{PuntPolicer, PuntReason, Punts};
+use crate::fast::punt::{Origin, PuntPolicer, PuntReason, Punts};
 use crate::fast::received::Received;
 use crate::fast::rewrite::trim;
 use crate::fast::scope::{Chosen, Known, Scope};
@@ -174,7 +174,9 @@ impl<T: Lookup4, const PARTED: bool> Forward<T, PARTED> {
                     out.answer(slot, Exit::Function);
                 }
                 Err(exit) => {
-                    batch_policer.answer(exit, slot, lanes, keys.kind, out);
+                    let (ingress, port) = (shared.lookups.fib.ingress(), lanes.port[slot]);
+                    let origin = || Origin::of(ingress, packet, port);
+                    batch_policer.answer((exit, origin), (slot, lanes), keys.kind, out);
                     keys.tell_chosen(lanes, slot);
                 }
             }

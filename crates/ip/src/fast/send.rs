@@ -98,7 +98,7 @@ impl Stage for Send {
         let Send { kind, policer, from, .. } = self;
         let mut policer = policer.batch(out.now());
         out.each(batch, |slot, packet, lanes| {
-            if !policer.pass(PuntReason::Unresolved, 0) {
+            if !policer.pass(PuntReason::Unresolved) {
                 return Exit::Policed;
             }
             mark(packet, *from);
