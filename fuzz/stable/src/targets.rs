@@ -4,6 +4,7 @@ mod child;
 mod decode;
 mod device;
 mod filter;
+mod flows;
 mod fpm;
 mod net;
 mod net6;
@@ -51,6 +52,7 @@ pub static TARGETS: &[Target] = &[
     net::TARGET,
     net6::TARGET,
     filter::TARGET,
+    flows::TARGET,
     fpm::TARGET,
     pcap::TARGET,
     decode::TARGET,
