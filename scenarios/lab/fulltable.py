@@ -23,8 +23,9 @@ _LENGTHS = {
     4: {16: 22, 17: 13, 18: 21, 19: 42, 20: 61, 21: 66, 22: 110, 23: 95, 24: 560, 25: 4, 28: 3, 32: 3},
     6: {29: 30, 32: 380, 36: 40, 40: 50, 44: 50, 47: 20, 48: 420, 64: 10},
 }
-# Narrow enough that many prefixes lie in others.
-_INSIDE = {4: ipaddress.ip_network("20.0.0.0/8"), 6: ipaddress.ip_network("2a00::/14")}
+# Narrow enough that many prefixes lie in others, and wide enough for all of them.
+_INSIDE = {4: ("20.0.0.0/8", "16.0.0.0/4"), 6: ("2a00::/14", "2a00::/14")}
+_FEW = 100_000
 _BITS = {4: 32, 6: 128}
 
 
@@ -50,7 +51,7 @@ class Table:
     def made(cls, family, count):
         """So many prefixes at random."""
         chosen = random.Random(family)
-        inside, gateways = _INSIDE[family], {}
+        inside, gateways = ipaddress.ip_network(_INSIDE[family][count > _FEW]), {}
         lengths, weights = zip(*_LENGTHS[family].items())
         while len(gateways) < count:
             length = chosen.choices(lengths, weights)[0]
