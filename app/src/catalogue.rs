@@ -20,7 +20,7 @@ pub(crate) static FUNCTIONS: &[&dyn AnyFunction] = &[
     &weir_bng::Bng,
     &weir_qos::Qos,
     &weir_bridge::Bridge,
-    &weir_lwaftr::Lwaftr,
+    &weir_lwaftr::Lwaftr::USUAL,
     &weir_switch::Switch,
 ];
 

@@ -24,7 +24,18 @@ use weir_wire::port_sets::PortSets;
 
 /// The function `lwaftr`.
 #[derive(Debug)]
-pub struct Lwaftr;
+pub struct Lwaftr {
+    /// Whether each packet is decided by itself, even where there is a faster way.
+    by_the_letter: bool,
+}
+
+impl Lwaftr {
+    /// As it is run.
+    pub const USUAL: Lwaftr = Lwaftr { by_the_letter: false };
+
+    /// One without a fast path, against which that is measured: the same comes out of it.
+    pub const BY_THE_LETTER: Lwaftr = Lwaftr { by_the_letter: true };
+}
 
 impl Function for Lwaftr {
     type Config = LwaftrConfig;
@@ -82,7 +93,8 @@ impl Function for Lwaftr {
         let layer = layer.map_err(|more| wrong.extend(more));
         let (Ok(source), Ok(layer), true) = (source, layer, wrong.is_empty()) else { return Err(wrong) };
         let ports = config.ports.iter().filter_map(|name| env.port(name)).map(|port| port.index).collect();
-        let shape = Shape { name: given.name().to_owned(), ports, layer: layer.stages().clone() };
+        let (name, by_the_letter) = (given.name().to_owned(), self.by_the_letter);
+        let shape = Shape { name, ports, layer: layer.stages().clone(), by_the_letter };
         Ok(Described {
             element: Arc::clone(element),
             config: Arc::clone(config),

@@ -27,6 +27,8 @@ pub(crate) struct Shape {
     pub(crate) ports: Vec<u16>,
     /// The stages of the network layer.
     pub(crate) layer: weir_ip::Stages,
+    /// Whether there is no fast path.
+    pub(crate) by_the_letter: bool,
 }
 
 impl Shape {
@@ -119,6 +121,7 @@ impl Running {
             onward: self.layer.onward()?,
             stand,
             ports: self.shape.ports.len(),
+            by_the_letter: self.shape.by_the_letter,
         })
     }
 

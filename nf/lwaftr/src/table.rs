@@ -69,7 +69,7 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Word 4 of a record: address, PSID, and how the ports of the address are divided.
 #[inline(always)]
-const fn tell(ipv4: u32, psid: u16, sets: PortSets) -> u64 {
+pub(crate) const fn tell(ipv4: u32, psid: u16, sets: PortSets) -> u64 {
     (ipv4 as u64) << 32 | (psid as u64) << 16 | sets.word()
 }
 
@@ -167,13 +167,12 @@ impl Softwires {
         self.parts.candidate(hash).map_or(NOWHERE, |place| place as u32)
     }
 
-    /// The ends of the tunnel at a place, as they lie in packets, if its record was made for this.
+    /// The ends of the tunnel at a place, as they lie in packets, if its record was made for what this word [tells](tell).
     #[inline(always)]
-    pub(crate) fn ends_at(&self, place: u32, ipv4: u32, psid: u16, sets: PortSets) -> Option<[u64; 4]> {
-        let [a, b, c, d, told, ..] = self.records.get(place as usize)?;
+    pub(crate) fn ends_at(&self, place: u32, told: u64) -> Option<[u64; 4]> {
+        let [a, b, c, d, made_for, ..] = self.records.get(place as usize)?;
         // The word that led here was loaded before, with acquire: the record is whole.
-        (told.load(Ordering::Relaxed) == tell(ipv4, psid, sets))
-            .then(|| [a, b, c, d].map(|word| word.load(Ordering::Relaxed)))
+        (made_for.load(Ordering::Relaxed) == told).then(|| [a, b, c, d].map(|word| word.load(Ordering::Relaxed)))
     }
 
     /// A router on the way to a customer told that packets of its tunnel may have `mtu` bytes at most. That is believed for ten minutes, "a
@@ -243,9 +242,10 @@ impl Softwires {
     /// The softwire of a part, for certain.
     pub(crate) fn find(&self, key: Key, sets: PortSets) -> Option<Softwire> {
         let (ipv4, psid) = (key.ipv4.to_bits(), key.psid);
-        let is = |place: u64| self.ends_at(place as u32, ipv4, psid, sets).is_some();
+        let told = tell(ipv4, psid, sets);
+        let is = |place: u64| self.ends_at(place as u32, told).is_some();
         let place = self.parts.find(self.hash_of_part(ipv4, psid), is)? as u32;
-        let words = self.ends_at(place, ipv4, psid, sets)?;
+        let words = self.ends_at(place, told)?;
         Some(Softwire { place, key, ends: Ends::of_words(words) })
     }
 

@@ -3,6 +3,7 @@
 mod acceptance;
 mod changes;
 mod common;
+mod filters;
 mod mutated;
 mod relay;
 mod routes;

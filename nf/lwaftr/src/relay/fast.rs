@@ -8,7 +8,7 @@ mod route;
 use std::sync::Arc;
 
 use weir_ip::{Arrived, Ingress, NO_INTERFACE};
-use weir_packet::{BATCH, Batch, Slots};
+use weir_packet::{BATCH, Batch, Slot, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, Frame, LinkPattern, NO_FRAME};
 use weir_stage::Out;
@@ -20,7 +20,8 @@ use self::route::Unknown;
 use super::sort::tags_in_front;
 use super::{Relay, Stand};
 use crate::border::Border;
-use crate::table::{Direction, Softwires};
+use crate::exit::Exit;
+use crate::table::{Direction, Softwires, tell};
 use crate::tally::{Count, Tally};
 
 /// What is found out about the packets of a batch, pass by pass.
@@ -31,8 +32,8 @@ pub(super) struct Passes {
     addresses: [u32; BATCH],
     ports: [u16; BATCH],
     hashes: [Hash; BATCH],
-    sets: [PortSets; BATCH],
-    psids: [u16; BATCH],
+    /// What their records say that they were made for.
+    told: [u64; BATCH],
     places: [u32; BATCH],
     /// Of what comes out of tunnels, the same of the other end, which may be a customer, too.
     others: Box<Others>,
@@ -48,20 +49,13 @@ pub(super) struct Passes {
 struct Others {
     ports: [u16; BATCH],
     hashes: [Hash; BATCH],
-    sets: [PortSets; BATCH],
-    psids: [u16; BATCH],
+    told: [u64; BATCH],
     places: [u32; BATCH],
 }
 
 impl Default for Others {
     fn default() -> Others {
-        Others {
-            ports: [0; BATCH],
-            hashes: [Hash::from_bits(0); BATCH],
-            sets: [PortSets::WHOLE; BATCH],
-            psids: [0; BATCH],
-            places: [0; BATCH],
-        }
+        Others { ports: [0; BATCH], hashes: [Hash::from_bits(0); BATCH], told: [0; BATCH], places: [0; BATCH] }
     }
 }
 
@@ -72,8 +66,7 @@ impl Default for Passes {
             addresses: [0; BATCH],
             ports: [0; BATCH],
             hashes: [Hash::from_bits(0); BATCH],
-            sets: [PortSets::WHOLE; BATCH],
-            psids: [0; BATCH],
+            told: [0; BATCH],
             places: [0; BATCH],
             others: Box::default(),
             four: Destinations::default(),
@@ -128,6 +121,53 @@ impl Sum {
             tally.add(whole_out, self.packets, 0);
         }
     }
+
+    /// The same of packets that an egress filter kept back.
+    fn stop(self, tally: &Tally, [came, whole_in, filtered, dropped]: [Count; 4]) {
+        if self.packets > 0 {
+            tally.add(came, self.packets, self.before);
+            tally.add(whole_in, self.packets, 0);
+            tally.add(filtered, self.packets, self.after);
+            tally.add(dropped, self.packets, self.before);
+        }
+    }
+}
+
+/// What a packet has become.
+#[derive(Clone, Copy)]
+struct Done {
+    /// The position of the port that it leaves by; `None` if an egress filter keeps it back.
+    port: Option<u8>,
+    /// Bytes of its frame without tags.
+    bytes: usize,
+}
+
+/// What became of the packets of a way.
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    /// Those that leave, a bit each, and how much they are.
+    gone: u64,
+    sent: Sum,
+    /// Those that egress filters kept back.
+    kept: u64,
+    stopped: Sum,
+}
+
+impl Ends {
+    #[inline(always)]
+    fn add(&mut self, slot: Slot, before: usize, done: Done, ports: &mut [u8; BATCH]) {
+        match done.port {
+            Some(port) => {
+                ports[slot.index()] = port;
+                self.gone |= slot.bit();
+                self.sent.add(before, done.bytes);
+            }
+            None => {
+                self.kept |= slot.bit();
+                self.stopped.add(before, done.bytes);
+            }
+        }
+    }
 }
 
 /// The IPv4 header and the ports behind it.
@@ -165,8 +205,9 @@ impl Passes {
         let ways = self.find_others(border, ways);
         self.approach(border, ways);
         let ways = self.route(border, ways);
-        let (mut ports, mut gone) = ([0; BATCH], 0);
-        let [mut into, mut from, mut hairpin, mut inside] = [Sum::default(); 4];
+        let mut ports = [0; BATCH];
+        let [mut into, mut from, mut hairpin] = [Ends::default(); 3];
+        let mut inside = Sum::default();
         let view = border.onward.view();
         batch.each_in(
             ways.into,
@@ -174,10 +215,8 @@ impl Passes {
             |slot, packet, _| {
                 let at = slot.index();
                 let before = packet.len() + Ethernet::LEN - usize::from(self.l3[at]);
-                if let Some((port, after)) = self.wrap(border, view, packet, at) {
-                    into.add(before, after);
-                    ports[at] = port;
-                    gone |= slot.bit();
+                if let Some(done) = self.wrap(border, view, packet, at) {
+                    into.add(slot, before, done, &mut ports);
                 }
             },
         );
@@ -187,11 +226,9 @@ impl Passes {
             |slot, packet, _| {
                 let at = slot.index();
                 let before = packet.len() + Ethernet::LEN - usize::from(self.l3[at]);
-                if let Some((port, after)) = self.hairpin(border, view, packet, at) {
-                    hairpin.add(before, after);
-                    inside.add(after - Ipv6::LEN, 0);
-                    ports[at] = port;
-                    gone |= slot.bit();
+                if let Some(done) = self.hairpin(border, view, packet, at) {
+                    inside.add(done.bytes - Ipv6::LEN, 0);
+                    hairpin.add(slot, before, done, &mut ports);
                 }
             },
         );
@@ -201,21 +238,29 @@ impl Passes {
             |slot, packet, _| {
                 let at = slot.index();
                 let before = packet.len() + Ethernet::LEN - usize::from(self.l3[at]);
-                if let Some((port, after)) = self.unwrap(border, view, packet, at) {
-                    from.add(before, after);
-                    ports[at] = port;
-                    gone |= slot.bit();
+                if let Some(done) = self.unwrap(border, view, packet, at) {
+                    from.add(slot, before, done, &mut ports);
                 }
             },
         );
-        into.count(&border.tally, [Count::InFour, Count::WholeFour, Count::OutSix, Count::OutWholeSix]);
-        from.count(&border.tally, [Count::InSix, Count::WholeSix, Count::OutFour, Count::OutWholeFour]);
-        hairpin.count(&border.tally, [Count::InSix, Count::WholeSix, Count::OutSix, Count::OutWholeSix]);
-        if inside.packets > 0 {
-            border.tally.add(Count::Hairpin, inside.packets, inside.before);
-        }
+        let gone = into.gone | hairpin.gone | from.gone;
         out.answer_indexed_each(gone, &ports);
-        gone
+        let tally = &border.tally;
+        into.sent.count(tally, [Count::InFour, Count::WholeFour, Count::OutSix, Count::OutWholeSix]);
+        from.sent.count(tally, [Count::InSix, Count::WholeSix, Count::OutFour, Count::OutWholeFour]);
+        hairpin.sent.count(tally, [Count::InSix, Count::WholeSix, Count::OutSix, Count::OutWholeSix]);
+        if inside.packets > 0 {
+            tally.add(Count::Hairpin, inside.packets, inside.before);
+        }
+        let [kept_six, kept_four] = [into.kept | hairpin.kept, from.kept];
+        if kept_six | kept_four != 0 {
+            out.answer_all(kept_six, Exit::FilteredOutSix);
+            out.answer_all(kept_four, Exit::FilteredOutFour);
+            into.stopped.stop(tally, [Count::InFour, Count::WholeFour, Count::FilteredOutSix, Count::DropFour]);
+            from.stopped.stop(tally, [Count::InSix, Count::WholeSix, Count::FilteredOutFour, Count::DropSix]);
+            hairpin.stopped.stop(tally, [Count::InSix, Count::WholeSix, Count::FilteredOutSix, Count::DropSix]);
+        }
+        gone | kept_six | kept_four
     }
 
     /// The first pass: which packets may go the fast way, and what they are found by. Out of tunnels and into others may go those alone that are said to.
@@ -309,11 +354,7 @@ impl Passes {
             },
         );
         let count = BATCH - batch.live().leading_zeros() as usize;
-        let sound = frame_check::check(kernel, ANY, &frames, &lengths, &self.four, count);
-        // What would have to match when it leaves is decided by the letter.
-        let [to_four, to_six] = [&rules.four, &rules.six].map(|side| side.egress.is_none());
-        let ways = ways.among(sound);
-        Ways { into: if to_six { ways.into } else { 0 }, from: if to_four || to_six { ways.from } else { 0 }, ..ways }
+        ways.among(frame_check::check(kernel, ANY, &frames, &lengths, &self.four, count))
     }
 
     /// The next one, where addresses are not all divided alike: from addresses to how their ports are divided. Answers of which packets there may be a
@@ -339,7 +380,7 @@ impl Passes {
         let Some(psid) = sets.psid(port) else { return false };
         let hash = softwires.hash_of_part(self.addresses[at], psid);
         softwires.prefetch_part(hash);
-        (self.sets[at], self.psids[at], self.hashes[at]) = (sets, psid, hash);
+        (self.told[at], self.hashes[at]) = (tell(self.addresses[at], psid, sets), hash);
         true
     }
 
@@ -358,16 +399,11 @@ impl Passes {
             let Some(psid) = sets.psid(others.ports[at]) else { continue };
             let hash = softwires.hash_of_part(self.four.0[at], psid);
             softwires.prefetch_part(hash);
-            (others.sets[at], others.psids[at], others.hashes[at]) = (sets, psid, hash);
+            (others.told[at], others.hashes[at]) = (tell(self.four.0[at], psid, sets), hash);
             hairpin |= slot.bit();
         }
         // Where customers do not reach each other here, it is routed as all else.
-        let is_on = rules.hairpinning && rules.six.egress.is_none();
-        Ways {
-            hairpin: if is_on { hairpin } else { 0 },
-            from: if rules.four.egress.is_none() { from } else { 0 },
-            ..ways
-        }
+        Ways { hairpin: if rules.hairpinning { hairpin } else { 0 }, from, ..ways }
     }
 
     /// Goes on to records and counters.
@@ -393,14 +429,13 @@ impl Passes {
     /// The ends of the tunnel of a packet's softwire.
     #[inline(always)]
     fn ends(&self, border: &Border, at: usize) -> Option<[u64; 4]> {
-        border.softwires.ends_at(self.places[at], self.addresses[at], self.psids[at], self.sets[at])
+        border.softwires.ends_at(self.places[at], self.told[at])
     }
 
     /// The same of the softwire that a packet goes to from a customer.
     #[inline(always)]
     fn other_ends(&self, border: &Border, at: usize) -> Option<[u64; 4]> {
-        let Others { sets, psids, places, .. } = &*self.others;
-        border.softwires.ends_at(places[at], self.four.0[at], psids[at], sets[at])
+        border.softwires.ends_at(self.others.places[at], self.others.told[at])
     }
 }
 

@@ -87,7 +87,7 @@ pub fn element(ports: &[&str], config: &Value) -> Result<Arc<Element>, Vec<Confi
     let keys = config.as_object_mut().unwrap();
     keys.entry("ports").or_insert(json!(ports));
     keys.entry("table_limits").or_insert(json!({ "softwires": 4096, "addresses": 1024 }));
-    declared(&Lwaftr, ports, &config)
+    declared(&Lwaftr::USUAL, ports, &config)
 }
 
 /// An interface of the relay with a VLAN tag on a port.
@@ -126,7 +126,7 @@ pub fn wrong(config: &Value, folder: Option<&Folder>) -> Vec<String> {
     let env = Env { ports: &infos, interfaces: &[], folder, running: None };
     let ground = Ground { domain: &domain, now: 0 };
     let names: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
-    let built = element(&names, config).and_then(|element| rehearsal::build(&Lwaftr, &element, &env, &ground));
+    let built = element(&names, config).and_then(|element| rehearsal::build(&Lwaftr::USUAL, &element, &env, &ground));
     built.err().unwrap_or_default().iter().map(ToString::to_string).collect()
 }
 
@@ -141,19 +141,28 @@ impl Rig {
 
     /// One where so many workers relay, in the layout `distributor` if there are several.
     pub fn on(owners: u8, ports: &[PortSpec], interfaces: Vec<InterfaceInfo>, config: Value) -> Rig {
-        let mut rig = Rig::built(owners, ports, interfaces, config, true);
+        Rig::built(&Lwaftr::USUAL, owners, ports, interfaces, config, true).started()
+    }
+
+    /// One without a fast path.
+    pub fn by_the_letter(config: Value) -> Rig {
+        Rig::built(&Lwaftr::BY_THE_LETTER, 1, &two(), Vec::new(), config, true).started()
+    }
+
+    fn started(mut self) -> Rig {
         // Own addresses are tried first.
-        rig.run(3 * SECOND);
-        rig.first = [0, 1].map(|port| rig.handles.get(port).map(MemHandle::received).unwrap_or_default());
-        rig
+        self.run(3 * SECOND);
+        self.first = [0, 1].map(|port| self.handles.get(port).map(MemHandle::received).unwrap_or_default());
+        self
     }
 
     /// One whose worker runs by itself, by the clock on the wall.
     pub fn live(config: Value) -> Rig {
-        Rig::built(1, &two(), Vec::new(), config, false)
+        Rig::built(&Lwaftr::USUAL, 1, &two(), Vec::new(), config, false)
     }
 
     fn built(
+        function: &'static Lwaftr,
         owners: u8,
         ports: &[PortSpec],
         interfaces: Vec<InterfaceInfo>,
@@ -180,7 +189,7 @@ impl Rig {
         let ground = Ground { domain: &domain, now: 0 };
         let told = |errors: Vec<ConfigError>| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>());
         let element = element(&names, &config).unwrap_or_else(told);
-        let instance = rehearsal::build(&Lwaftr, &element, &env, &ground)
+        let instance = rehearsal::build(function, &element, &env, &ground)
             .unwrap_or_else(|errors| panic!("{}", errors.iter().map(|e| format!("{e}\n")).collect::<String>()));
         let settings = Settings {
             cores: vec![None; workers],
@@ -230,7 +239,7 @@ impl Rig {
         let now = self.engine.now();
         let env =
             Env { ports: &self.infos, interfaces: &self.interfaces, folder: None, running: Some(&*self.instance) };
-        let change = rehearsal::change(&Lwaftr, &element(&names, config).unwrap(), &env).unwrap();
+        let change = rehearsal::change(&Lwaftr::USUAL, &element(&names, config).unwrap(), &env).unwrap();
         change(now);
     }
 
@@ -242,7 +251,7 @@ impl Rig {
         let env =
             Env { ports: &self.infos, interfaces: &self.interfaces, folder: None, running: Some(&*self.instance) };
         let ground = Ground { domain: &self.domain, now };
-        self.instance = rehearsal::build(&Lwaftr, &element(&names, config).unwrap(), &env, &ground).unwrap();
+        self.instance = rehearsal::build(&Lwaftr::USUAL, &element(&names, config).unwrap(), &env, &ground).unwrap();
         self.install(false);
     }
 

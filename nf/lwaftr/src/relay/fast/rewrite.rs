@@ -1,10 +1,11 @@
 //! The last pass of the fast path: into tunnels, out of them, and from one into another.
 
+use weir_filter::Filter;
 use weir_ip::{Behind, Leaving, OnwardView};
 use weir_packet::{BATCH, Packet};
-use weir_wire::{Ethernet, Ipv4, Ipv6, View, flow, ipv4};
+use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, flow, ipv4};
 
-use super::{FRONT_INSIDE, Passes};
+use super::{Done, FRONT_INSIDE, Passes};
 use crate::border::{Border, HOP_LIMIT};
 use crate::table::Direction;
 
@@ -12,21 +13,14 @@ use crate::table::Direction;
 const HEAD: usize = Ethernet::LEN + Ipv6::LEN;
 
 impl Passes {
-    /// The last pass, of a packet into a tunnel. Answers the position of the port that it leaves by, and the bytes of its frame without tags; `None`, and
-    /// nothing done, if that takes more.
+    /// The last pass, of a packet into a tunnel. `None`, and nothing done, if that takes more.
     #[inline(always)]
-    pub(super) fn wrap(
-        &self,
-        border: &Border,
-        view: OnwardView<'_>,
-        packet: &mut Packet,
-        at: usize,
-    ) -> Option<(u8, usize)> {
+    pub(super) fn wrap(&self, border: &Border, view: OnwardView<'_>, packet: &mut Packet, at: usize) -> Option<Done> {
         let at = at % BATCH;
         let ends = border.softwires.same_ends(self.places[at])?;
         let longest = border.softwires.path_once(self.places[at]).min(border.rules.six.mtu);
         let done = self.put_in(border, view, packet, (usize::from(self.l3[at]), at), (ends, longest))?;
-        border.counters.count(self.places[at], Direction::Down, (done.1 - HEAD) as u64);
+        border.counters.count(self.places[at], Direction::Down, (done.bytes - HEAD) as u64);
         Some(done)
     }
 
@@ -38,7 +32,7 @@ impl Passes {
         view: OnwardView<'_>,
         packet: &mut Packet,
         at: usize,
-    ) -> Option<(u8, usize)> {
+    ) -> Option<Done> {
         let at = at % BATCH;
         let (ends, others) = (self.ends(border, at)?, border.softwires.same_ends(self.others.places[at])?);
         let l3 = usize::from(self.l3[at]);
@@ -47,7 +41,7 @@ impl Passes {
         }
         let longest = border.softwires.path_once(self.others.places[at]).min(border.rules.six.mtu);
         let done = self.put_in(border, view, packet, (l3 + Ipv6::LEN, at), (others, longest))?;
-        let bytes = (done.1 - HEAD) as u64;
+        let bytes = (done.bytes - HEAD) as u64;
         border.counters.count(self.places[at], Direction::Up, bytes);
         border.counters.count(self.others.places[at], Direction::Down, bytes);
         Some(done)
@@ -62,7 +56,7 @@ impl Passes {
         packet: &mut Packet,
         (start, at): (usize, usize),
         ([b4_0, b4_1, aftr_0, aftr_1], longest): ([u64; 4], usize),
-    ) -> Option<(u8, usize)> {
+    ) -> Option<Done> {
         let ip = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start))?;
         let (total, class) = (ip.total_len(), u32::from(ip.tos));
         let version_class_flow = 6 << 28 | class << 20 | border.rules.flow_label;
@@ -83,20 +77,19 @@ impl Passes {
         let (front, inner) = packet.replace_head::<HEAD, { Ipv4::LEN }>(start, HEAD, total)?;
         write_words(front.last_chunk_mut::<{ Ipv6::LEN }>()?, header);
         Ipv4::view_mut(inner)?.decrement_ttl();
+        if let Some(filter) = &border.rules.six.egress
+            && !passes(filter, packet, ethernet::IPV6)
+        {
+            return Some(Done { port: None, bytes: HEAD + total });
+        }
         leaving.write(packet, Behind::IPV6);
         view.count(leaving, (HEAD + total + room) as u64);
-        Some((leaving.port(), HEAD + total))
+        Some(Done { port: Some(leaving.port()), bytes: HEAD + total })
     }
 
     /// The same of one out of a tunnel.
     #[inline(always)]
-    pub(super) fn unwrap(
-        &self,
-        border: &Border,
-        view: OnwardView<'_>,
-        packet: &mut Packet,
-        at: usize,
-    ) -> Option<(u8, usize)> {
+    pub(super) fn unwrap(&self, border: &Border, view: OnwardView<'_>, packet: &mut Packet, at: usize) -> Option<Done> {
         let at = at % BATCH;
         let ends = self.ends(border, at)?;
         let l3 = usize::from(self.l3[at]);
@@ -114,11 +107,24 @@ impl Passes {
             return None;
         }
         packet.replace_head::<{ Ethernet::LEN }, { Ipv4::LEN }>(l3 + Ipv6::LEN, Ethernet::LEN, total)?;
+        border.counters.count(self.places[at], Direction::Up, total as u64);
+        if let Some(filter) = &border.rules.four.egress
+            && !passes(filter, packet, ethernet::IPV4)
+        {
+            return Some(Done { port: None, bytes: Ethernet::LEN + total });
+        }
         leaving.write(packet, Behind::IPV4);
         view.count(leaving, packet.len() as u64);
-        border.counters.count(self.places[at], Direction::Up, total as u64);
-        Some((leaving.port(), Ethernet::LEN + total))
+        Some(Done { port: Some(leaving.port()), bytes: Ethernet::LEN + total })
     }
+}
+
+/// Whether an egress filter lets a packet leave, which has nothing but its EtherType in front of it yet, as where it is decided by the letter.
+#[inline(never)]
+fn passes(filter: &Filter, packet: &mut Packet, ethertype: u16) -> bool {
+    *packet.window_mut(0) = [0; Ethernet::LEN - 2];
+    *packet.window_mut(Ethernet::LEN - 2) = ethertype.to_be_bytes();
+    filter.matches(packet.bytes())
 }
 
 /// Writes words as they lie in packets, each at once: memory is asked for no word that was written in parts.
