@@ -131,6 +131,7 @@ pub(crate) fn examine(host: &Host) -> Vec<Finding> {
         checks::xdp(host),
         checks::permissions(),
         checks::dpdk(),
+        checks::scripts(),
     ];
     findings.extend(devices::network_cards(host));
     findings.extend(devices::veths(host));

@@ -175,6 +175,16 @@ pub(super) fn permissions() -> Finding {
     Finding::attention(name, format!("{} are missing", missing.join(", ")), remedy)
 }
 
+/// Whether stages in Lua are compiled while they run: they may be where the watchdog can stop compiled code.
+pub(super) fn scripts() -> Finding {
+    let name = "scripts";
+    if weir_lua::compiled_code_sees_hooks() {
+        return Finding::ok(name, "stages in Lua are compiled");
+    }
+    let remedy = "LuaJIT was built without LUAJIT_ENABLE_CHECKHOOK: build Weir in its own folder, whose .cargo/config.toml asks for it";
+    Finding::attention(name, "stages in Lua are interpreted, which takes ten times as long", remedy)
+}
+
 pub(super) fn dpdk() -> Finding {
     Finding::ok("DPDK", weir_port_dpdk::eal::Eal::version())
 }

@@ -48,6 +48,8 @@ fn this_host_is_examined() {
     let json = serde_json::to_value(&findings).unwrap();
     assert!(json.as_array().unwrap().iter().all(|finding| finding["state"].is_string()));
     assert!(text(&findings, Style::PLAIN).contains("processor"));
+    let scripts = findings.iter().find(|finding| finding.name == "scripts").unwrap();
+    assert_eq!(scripts.found, "stages in Lua are compiled", "as Weir's own build has it");
 }
 
 #[test]

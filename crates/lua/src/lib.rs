@@ -41,3 +41,4 @@ pub use kind::{LuaStageConfig, LuaStageKind};
 pub use limits::Limits;
 pub use parent::{evaluate, overhear};
 pub use stage::{Access, Failures, LuaStage};
+pub use watchdog::compiled_code_sees_hooks;

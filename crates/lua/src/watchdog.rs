@@ -191,8 +191,8 @@ fn begin_to_look() -> mlua::Result<()> {
     begun.clone().map_err(mlua::Error::runtime)
 }
 
-/// Whether compiled loops see a hook: LuaJIT was built to look for it.
-pub(crate) fn compiled_code_sees_hooks() -> bool {
+/// Whether compiled loops see a hook, so that stages in Lua may be compiled: LuaJIT was built to look for it (`LUAJIT_ENABLE_CHECKHOOK`).
+pub fn compiled_code_sees_hooks() -> bool {
     static SEES: OnceLock<bool> = OnceLock::new();
     *SEES.get_or_init(|| try_hook().unwrap_or(false))
 }
