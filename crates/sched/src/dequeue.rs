@@ -177,7 +177,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             self.suspend(subport, due, now);
             return Served::Passed;
         }
-        if managed && self.departs(user, queue, now) == Verdict::Drop {
+        if managed && !self.departs(user, queue, now) {
             self.drop_first(user, queue, now, out);
             return Served::Passed;
         }
@@ -260,7 +260,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return Served::Passed;
         }
         let managed = profile.managed >> class & 1 != 0;
-        if managed && self.departs(user, queue, now) == Verdict::Drop {
+        if managed && !self.departs(user, queue, now) {
             self.drop_first(user, queue, now, out);
             return Served::Passed;
         }
@@ -282,15 +282,15 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         Served::Sent
     }
 
-    /// What the management says of the first packet of a queue.
+    /// Whether the management lets the first packet of a queue go, with a mark perhaps; else it is to be dropped.
     #[cold]
-    fn departs(&mut self, user: u32, queue: usize, now: u64) -> Verdict {
+    fn departs(&mut self, user: u32, queue: usize, now: u64) -> bool {
         let user_state = self.users.states.at(user);
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         let class = UserState::<C, Q>::class_of(queue);
         let manage = profile.classes.get(class).and_then(|class| class.manage.as_deref());
         let state = self.states.at_mut(user).get_mut(queue);
-        let (Some(manage), Some(state)) = (manage, state) else { return Verdict::Pass };
+        let (Some(manage), Some(state)) = (manage, state) else { return true };
         let node = user_state.first(queue);
         let departure = Departure {
             now,
@@ -298,7 +298,15 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             behind: u32::from(self.slab.count(node).saturating_sub(1)),
             bytes: u32::from(self.slab.length(node)),
         };
-        manage.depart(state, &departure)
+        match manage.depart(state, &departure) {
+            Verdict::Pass => true,
+            Verdict::Mark if self.slab.first_mut(node).is_some_and(self.marker) => {
+                manage.marked(state, now);
+                self.users.gates.marked(user, class, now);
+                true
+            }
+            Verdict::Mark | Verdict::Drop => false,
+        }
     }
 
     #[cold]

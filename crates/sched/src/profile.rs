@@ -20,6 +20,12 @@ pub struct ClassProfile {
     pub manage: Option<Arc<dyn Manage>>,
 }
 
+impl ClassProfile {
+    fn marks(&self) -> bool {
+        self.manage.as_ref().is_some_and(|manage| manage.marks())
+    }
+}
+
 impl Default for ClassProfile {
     fn default() -> ClassProfile {
         ClassProfile { cap: Bucket::UNLIMITED, queue_size: 64, manage: None }
@@ -152,6 +158,12 @@ impl Profiles {
     /// Whether any user shares.
     pub(crate) fn shares(&self) -> bool {
         self.users.iter().any(|user| user.sharing.is_some())
+    }
+
+    /// Whether any management marks packets.
+    pub(crate) fn marks(&self) -> bool {
+        let managements = |user: &Profile| user.classes.iter().any(|class| class.marks());
+        self.users.iter().any(managements)
     }
 
     /// Whether any queue has a management.

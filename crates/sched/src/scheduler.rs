@@ -6,12 +6,12 @@ use std::sync::Arc;
 use weir_table::indexed::{Indexed, NONE};
 use weir_table::wheel::Shape;
 
-use crate::class::ClassQueue;
 use crate::gates::{Gate, Gates, Loss, Place, Standing};
 use crate::heavy::Heavy;
 use crate::judge::judge;
 use crate::lines::{Judgement, Lines};
 use crate::manage::{Arrival, State, Verdict};
+pub use crate::offer::{Leaving, Offer, Offered, Refused};
 use crate::profile::{Profile, Profiles, SubportProfile};
 use crate::rate::{Fine, fine};
 use crate::sharing::Share;
@@ -39,41 +39,6 @@ impl Setup {
     pub const WHEEL: Shape = Shape { tick_bits: 8, near_bits: 13, far_bits: 13 };
 }
 
-/// A packet that is offered to the scheduler.
-#[derive(Clone, Copy, Debug)]
-pub struct Offer {
-    /// Its user.
-    pub user: u32,
-    /// Its traffic class and queue. What its user does not have is taken as the lowest class, or as its first queue.
-    pub class: ClassQueue,
-    /// Its bytes, with overhead.
-    pub length: u16,
-    /// Its colour, for the management of its queue: 0 green, 1 yellow, 2 red.
-    pub colour: u8,
-}
-
-/// Why a packet is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// Its queue is full.
-    QueueFull,
-    /// Its user holds its minimum and its share of the buffers.
-    OverShare,
-    /// The management of its queue says so.
-    Managed,
-    /// There is no such user.
-    NoSuchUser,
-}
-
-/// A packet that leaves the scheduler.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Leaving<T> {
-    /// It is sent.
-    Sent(T),
-    /// The management of its queue drops it.
-    Managed(T),
-}
-
 /// A hierarchical scheduler of items for users with `C` classes and `Q` queues each, the lowest class having `Q - C + 1`.
 ///
 /// A user with packets has one time from which on its next packet may go. At or after it, the user stands in a list of its
@@ -89,6 +54,8 @@ pub struct Scheduler<T, const C: usize, const Q: usize> {
     /// What managements remember of each user's queues; none where no profile has one.
     pub(crate) states: Indexed<[State; Q]>,
     random: u64,
+    /// Marks a packet that waits: see [`Offered::mark`].
+    pub(crate) marker: fn(&mut T) -> bool,
     pub(crate) setup: Setup,
 }
 
@@ -110,17 +77,26 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             profiles,
             states: Indexed::new(managed as usize, [State::default(); Q]),
             random: 0x9e37_79b9_7f4a_7c15,
+            marker: |_| false,
             setup,
         };
-        scheduler.prepare_sharing();
+        scheduler.make_room();
         for (number, subport) in (0..).zip(&scheduler.profiles.subports) {
             scheduler.lines.wanting.set(number, subport, 0);
         }
         scheduler
     }
 
-    /// Makes room for what sharing needs, once anybody shares.
-    fn prepare_sharing(&mut self) {
+    /// The same, with a way to mark packets that wait as [`Offered::mark`] does; without one, none can be marked.
+    pub fn with_marker(self, marker: fn(&mut T) -> bool) -> Scheduler<T, C, Q> {
+        Scheduler { marker, ..self }
+    }
+
+    /// Makes room for what sharing and marks need, once anybody shares, or is marked.
+    fn make_room(&mut self) {
+        if self.profiles.marks() {
+            self.users.gates.make_marks(self.setup.users, C);
+        }
         if self.profiles.shares() && self.users.shares.is_empty() {
             self.users.make_shares();
             self.lines.wanting.make_room(self.setup.users);
@@ -154,7 +130,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         (crate::state::user_bytes::<C, Q>(), Slab::<T>::BYTES)
     }
 
-    /// Offers a packet. `item` is called for it once it is taken; what it then does not give is not there.
+    /// Offers a packet.
     ///
     /// Returns the packet that another user, who holds more, has lost for it: where no buffer is left, or too few for what
     /// this user holds already.
@@ -163,9 +139,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     ///
     /// Why it is not taken.
     #[inline]
-    pub fn enqueue(&mut self, offer: Offer, now: u64, item: impl FnOnce() -> Option<T>) -> Result<Option<T>, Refused> {
+    pub fn enqueue(&mut self, offer: Offer, now: u64, mut packet: impl Offered<T>) -> Result<Option<T>, Refused> {
         let queue = UserState::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
-        let pushed_out = match self.admit(&offer, queue, now) {
+        let pushed_out = match self.admit(&offer, queue, &mut packet, now) {
             Ok(false) => None,
             Ok(true) => self.push_out(now),
             Err(refused) => {
@@ -173,7 +149,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
                 return Err(refused);
             }
         };
-        let Some(item) = item() else { return Ok(pushed_out) };
+        let Some(item) = packet.take() else { return Ok(pushed_out) };
         let User { gate, tally, state, rest, share } = self.users.at_mut(offer.user);
         let Some(first) = state.queues.get_mut(queue) else { return Ok(pushed_out) };
         let joins = *first == NONE;
@@ -200,12 +176,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// A packet of a user is not taken.
     #[cold]
     fn refused(&mut self, user: u32, refused: Refused, now: u64) {
-        let loss = match refused {
-            Refused::QueueFull => Loss::QueueFull,
-            Refused::OverShare => Loss::OverShare,
-            Refused::Managed => Loss::Red,
-            Refused::NoSuchUser => return,
-        };
+        let Some(loss) = refused.loss() else { return };
         self.users.gates.dropped(user, loss, now);
         if refused == Refused::OverShare && self.users.states.at(user).held == 0 {
             self.users.gates.tally(user).held.short(now);
@@ -214,7 +185,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Whether a packet is taken, and whether another one must make room for it.
     #[inline(always)]
-    fn admit(&mut self, offer: &Offer, queue: usize, now: u64) -> Result<bool, Refused> {
+    fn admit(&mut self, offer: &Offer, queue: usize, packet: &mut impl Offered<T>, now: u64) -> Result<bool, Refused> {
         let standing = self.users.gates.at(offer.user).standing();
         if !standing.is_open() {
             return Err(Refused::NoSuchUser);
@@ -235,7 +206,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return Err(Refused::OverShare);
         }
         if profile.managed >> class & 1 != 0 {
-            self.ask_management(offer, queue, now)?;
+            self.ask_management(offer, queue, &mut || packet.mark(), now)?;
         }
         Ok(makes_room)
     }
@@ -247,7 +218,13 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     }
 
     #[cold]
-    pub(crate) fn ask_management(&mut self, offer: &Offer, queue: usize, now: u64) -> Result<(), Refused> {
+    pub(crate) fn ask_management(
+        &mut self,
+        offer: &Offer,
+        queue: usize,
+        mark: &mut dyn FnMut() -> bool,
+        now: u64,
+    ) -> Result<(), Refused> {
         // Marsaglia's xorshift64.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -266,7 +243,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         };
         match manage.arrive(state, &arrival) {
             Verdict::Pass => Ok(()),
-            Verdict::Drop => Err(Refused::Managed),
+            Verdict::Mark if mark() => {
+                manage.marked(state, now);
+                self.users.gates.marked(offer.user, UserState::<C, Q>::class_of(queue), now);
+                Ok(())
+            }
+            Verdict::Mark | Verdict::Drop => Err(Refused::Managed),
         }
     }
 
@@ -383,7 +365,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             if self.profiles.managed() && self.states.is_empty() {
                 self.states = Indexed::new(self.setup.users as usize, [State::default(); Q]);
             }
-            self.prepare_sharing();
+            self.make_room();
         }
         if old.port != self.profiles.port {
             self.port_full_at = self.profiles.port.carry(&old.port, self.port_full_at, fine(now));

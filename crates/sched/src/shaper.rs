@@ -5,9 +5,11 @@ use weir_stage::{Declaration, Out, Stage};
 
 use crate::ahead::TOGETHER;
 use crate::class::ClassQueue;
+use crate::ecn;
 use crate::gates::Loss;
+use crate::offer::{Leaving, Offer, Offered, Refused};
 use crate::orders::Orders;
-use crate::scheduler::{Leaving, Offer, Refused, Scheduler};
+use crate::scheduler::Scheduler;
 
 weir_stage::ways! {
     /// Ways out of [`Shaper`].
@@ -52,6 +54,29 @@ impl From<Refused> for Exit {
     }
 }
 
+/// A packet in a batch that is offered to the scheduler.
+struct Arriving<'a, 'o> {
+    batch: &'a mut Batch,
+    slot: Slot,
+    out: &'a mut Out<'o>,
+}
+
+impl Offered<Held> for Arriving<'_, '_> {
+    fn mark(&mut self) -> bool {
+        mark(self.batch, self.slot)
+    }
+
+    #[inline(always)]
+    fn take(self) -> Option<Held> {
+        self.out.hold(self.batch, self.slot)
+    }
+}
+
+#[cold]
+fn mark(batch: &mut Batch, slot: Slot) -> bool {
+    batch.get_mut(slot).is_some_and(|packet| ecn::mark(packet.bytes_mut()))
+}
+
 /// Shapes users: holds each packet until its user, subport and port may send it, and there is room for it ahead. A packet that need not wait
 /// goes on in the batch in which it came.
 pub struct Shaper<const C: usize, const Q: usize> {
@@ -76,6 +101,7 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
         overhead: u16,
     ) -> Shaper<C, Q> {
         let lowest = classes.clamp(1, C) as u8 - 1;
+        let scheduler = scheduler.with_marker(|packet| ecn::mark(packet.packet_mut().bytes_mut()));
         Shaper { scheduler, orders, user, colours, lowest, overhead, now: 0 }
     }
 
@@ -116,13 +142,13 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
     }
 
     #[inline(always)]
-    fn pass(&mut self, offer: &Offer, now: u64, room: usize) -> Result<bool, Refused> {
-        if room == 0 { Ok(false) } else { self.scheduler.pass(offer, now) }
+    fn pass(&mut self, offer: &Offer, slot: Slot, room: usize, batch: &mut Batch) -> Result<bool, Refused> {
+        if room == 0 { Ok(false) } else { self.scheduler.pass_or_mark(offer, || mark(batch, slot), self.now) }
     }
 
     #[inline(always)]
     fn pass_or_take(&mut self, offer: &Offer, slot: Slot, room: &mut usize, batch: &mut Batch, out: &mut Out<'_>) {
-        match self.pass(offer, self.now, *room) {
+        match self.pass(offer, slot, *room, batch) {
             // It is where it has to be.
             Ok(true) => *room -= 1,
             Ok(false) => self.take(offer, slot, batch, out),
@@ -156,7 +182,7 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
     /// Takes a packet that has to wait, if only until [`Stage::poll`].
     #[inline]
     fn take(&mut self, offer: &Offer, slot: Slot, batch: &mut Batch, out: &mut Out<'_>) {
-        match self.scheduler.enqueue(*offer, self.now, || out.hold(batch, slot)) {
+        match self.scheduler.enqueue(*offer, self.now, Arriving { batch, slot, out }) {
             Ok(None) => {}
             Ok(Some(pushed_out)) => out.send(pushed_out, Exit::PushedOut),
             Err(refused) => out.answer(slot, Exit::from(refused)),

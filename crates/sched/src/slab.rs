@@ -64,6 +64,11 @@ impl<T> Slab<T> {
         self.nodes.at(queue).length
     }
 
+    /// The first packet of a queue, to change.
+    pub(crate) fn first_mut(&mut self, queue: u32) -> Option<&mut T> {
+        self.nodes.at_mut(queue).item.as_mut()
+    }
+
     /// When the first packet of a queue came.
     #[inline(always)]
     pub(crate) fn since(&self, queue: u32) -> u64 {

@@ -2,6 +2,7 @@
 
 mod common;
 mod config;
+mod ecn;
 mod history;
 mod layouts;
 mod live;

@@ -5,29 +5,44 @@ mod model;
 
 use std::sync::Arc;
 
-use model::{CLASSES, Model, ModelClass, ModelProfile, ModelSubport, QUEUES, lane};
+use model::{CLASSES, Model, ModelClass, ModelProfile, ModelSubport, QUEUES, lane, mark};
 use proptest::prelude::*;
 use weir_sched::manage::{Arrival, Departure, Manage, State, Verdict};
 use weir_sched::profile::{ClassProfile, Profile, Profiles, SubportProfile};
 use weir_sched::rate::Bucket;
-use weir_sched::scheduler::{Offer, Scheduler, Setup};
+use weir_sched::scheduler::{Offer, Offered, Scheduler, Setup};
 
-/// Drops every so-manieth packet that comes and that goes. When its queue is empty it forgets those that went, and counts that like one that comes.
+/// Drops, or marks, every so-manieth packet that comes and that goes. What is marked as it goes counts twice. When its queue is empty it forgets those that went, and counts that like one that comes.
 #[derive(Debug)]
 struct Every {
     coming: u64,
     going: u64,
+    marks: bool,
+}
+
+impl Every {
+    fn signal(&self) -> Verdict {
+        if self.marks { Verdict::Mark } else { Verdict::Drop }
+    }
 }
 
 impl Manage for Every {
+    fn marks(&self) -> bool {
+        self.marks
+    }
+
     fn arrive(&self, state: &mut State, arrival: &Arrival) -> Verdict {
         state[0] += 1 + u64::from(arrival.queued % 2);
-        if state[0].is_multiple_of(self.coming) { Verdict::Drop } else { Verdict::Pass }
+        if state[0].is_multiple_of(self.coming) { self.signal() } else { Verdict::Pass }
     }
 
     fn depart(&self, state: &mut State, departure: &Departure) -> Verdict {
         state[1] += 1 + departure.sojourn % 2 + u64::from(departure.behind);
-        if state[1].is_multiple_of(self.going) { Verdict::Drop } else { Verdict::Pass }
+        if state[1].is_multiple_of(self.going) { self.signal() } else { Verdict::Pass }
+    }
+
+    fn marked(&self, state: &mut State, now: u64) {
+        state[1] += 1 + now % 2;
     }
 
     fn emptied(&self, state: &mut State, _now: u64) {
@@ -50,7 +65,8 @@ fn class() -> impl Strategy<Value = ModelClass> {
     ];
     let manage = prop_oneof![
         3 => Just(None),
-        1 => (2..9_u64, 2..9_u64).prop_map(|(coming, going)| Some(Arc::new(Every { coming, going }) as Arc<dyn Manage>)),
+        1 => (2..9_u64, 2..9_u64, any::<bool>())
+            .prop_map(|(coming, going, marks)| Some(Arc::new(Every { coming, going, marks }) as Arc<dyn Manage>)),
     ];
     (cap, 1..12_usize, manage).prop_map(|(cap, queue_size, manage)| ModelClass { cap, queue_size, manage })
 }
@@ -65,6 +81,19 @@ fn profile() -> impl Strategy<Value = ModelProfile> {
             sharing,
         },
     )
+}
+
+/// A packet that is offered.
+struct Packet(u32);
+
+impl Offered<u32> for Packet {
+    fn mark(&mut self) -> bool {
+        mark(&mut self.0)
+    }
+
+    fn take(self) -> Option<u32> {
+        Some(self.0)
+    }
 }
 
 fn subport() -> impl Strategy<Value = ModelSubport> {
@@ -153,7 +182,7 @@ proptest! {
             subports.iter().map(fast_subport).collect(),
             profiles.iter().map(fast).collect(),
         );
-        let mut scheduler: Scheduler<u32, CLASSES, QUEUES> = Scheduler::new(setup, Arc::new(table.clone()));
+        let mut scheduler: Scheduler<u32, CLASSES, QUEUES> = Scheduler::new(setup, Arc::new(table.clone())).with_marker(mark);
         let mut model = Model::new(USERS, buffers, minimum, port, subports);
         model.profiles = profiles;
         let (mut now, mut due) = (start, u64::MAX);
@@ -167,13 +196,13 @@ proptest! {
                 Step::Enqueue { user, class, queue, length, passes } => {
                     let offer = Offer { user, class: lane(class, queue), length, colour: 0 };
                     if passes {
-                        let fast = scheduler.pass(&offer, now);
-                        prop_assert_eq!(fast, model.pass(offer, now));
+                        let fast = scheduler.pass_or_mark(&offer, || mark(&mut item.clone()), now);
+                        prop_assert_eq!(fast, model.pass(offer, now, item));
                         if fast != Ok(false) {
                             continue;
                         }
                     }
-                    let fast = scheduler.enqueue(offer, now, || Some(item));
+                    let fast = scheduler.enqueue(offer, now, Packet(item));
                     prop_assert_eq!(fast, model.enqueue(offer, now, item));
                     due = now;
                     continue;
@@ -204,7 +233,8 @@ proptest! {
             prop_assert_eq!(scheduler.held() as usize, model.held());
         }
         for user in 0..USERS {
-            prop_assert_eq!(scheduler.gates().count(user as u32).packets, model.sent(user));
+            let count = scheduler.gates().count(user as u32);
+            prop_assert_eq!((count.packets, count.marks()), model.sent(user));
         }
         let mut left = Vec::new();
         scheduler.clear(now, &mut |item| left.push(item));

@@ -4,13 +4,13 @@
 mod admit;
 mod parts;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use weir_sched::manage::{Departure, State, Verdict};
+use weir_sched::manage::{Departure, State};
 use weir_sched::rate::{Bucket, Fine, fine, nanos};
 use weir_sched::scheduler::Leaving;
 
-pub(crate) use parts::{CLASSES, ModelClass, ModelProfile, ModelSubport, QUEUES, lane};
+pub(crate) use parts::{CLASSES, ModelClass, ModelProfile, ModelSubport, QUEUES, lane, mark};
 use parts::{Id, LOWEST, User, Waiting, class_of};
 
 const TICK: u64 = 256;
@@ -62,6 +62,7 @@ impl Model {
             deficits: [0; 8],
             since: 0,
             sent: 0,
+            marks: BTreeMap::new(),
         };
         Model {
             profiles: Vec::new(),
@@ -86,9 +87,9 @@ impl Model {
         self.users.iter().map(User::held).sum()
     }
 
-    /// Packets that a user has sent.
-    pub(crate) fn sent(&self, user: usize) -> u64 {
-        self.users[user].sent
+    /// Packets that a user has sent, and those that were marked, by class.
+    pub(crate) fn sent(&self, user: usize) -> (u64, BTreeMap<u8, u64>) {
+        (self.users[user].sent, self.users[user].marks.clone())
     }
 
     fn somebody_in_line(&self) -> bool {
@@ -395,11 +396,15 @@ impl Model {
         }
         let user = &mut self.users[at];
         let profile = &self.profiles[user.profile];
-        if let Some(manage) = &profile.classes[class].manage {
+        if let Some(manage) = profile.classes[class].manage.clone() {
             let first = &user.queues[queue][0];
             let behind = user.queues[queue].len() as u32 - 1;
             let departure = Departure { now, sojourn: now - first.since, behind, bytes: length.into() };
-            if manage.depart(&mut user.states[queue], &departure) == Verdict::Drop {
+            let verdict = manage.depart(&mut user.states[queue], &departure);
+            let mut item = first.item;
+            let goes = user.lets(verdict, (&*manage, queue), &mut item, now);
+            user.queues[queue][0].item = item;
+            if !goes {
                 out.push(Leaving::Managed(user.queues[queue].pop_front().unwrap().item));
                 self.changed(at, queue, now);
                 self.settle(at, now);

@@ -1,6 +1,6 @@
 //! Whether a packet may wait, and whether it goes at once.
 
-use weir_sched::manage::{Arrival, Verdict};
+use weir_sched::manage::Arrival;
 use weir_sched::rate::fine;
 use weir_sched::scheduler::{Offer, Refused};
 
@@ -14,7 +14,7 @@ impl Model {
         heavy.max_by_key(|n| (self.users[*n].held(), u64::MAX - self.users[*n].since))
     }
 
-    pub(crate) fn enqueue(&mut self, offer: Offer, now: u64, item: u32) -> Result<Option<u32>, Refused> {
+    pub(crate) fn enqueue(&mut self, offer: Offer, now: u64, mut item: u32) -> Result<Option<u32>, Refused> {
         let (class, queue) = (offer.class.class() as usize, offer.class.queue() as usize);
         let queue = match class < LOWEST {
             true => class,
@@ -34,7 +34,8 @@ impl Model {
         }
         if let Some(manage) = rules.manage {
             let arrival = Arrival { now, queued: queued as u32, bytes: offer.length.into(), colour: 0, random: 0 };
-            if manage.arrive(&mut self.users[at].states[queue], &arrival) == Verdict::Drop {
+            let verdict = manage.arrive(&mut self.users[at].states[queue], &arrival);
+            if !self.users[at].lets(verdict, (&*manage, queue), &mut item, now) {
                 return Err(Refused::Managed);
             }
         }
@@ -59,7 +60,7 @@ impl Model {
     }
 
     /// Whether a packet goes at once: it would be sent first if it were taken.
-    pub(crate) fn pass(&mut self, offer: Offer, now: u64) -> Result<bool, Refused> {
+    pub(crate) fn pass(&mut self, offer: Offer, now: u64, mut item: u32) -> Result<bool, Refused> {
         let (at, class, length) = (offer.user as usize, (offer.class.class() as usize).min(LOWEST), offer.length);
         let queue = if class < LOWEST { class } else { LOWEST + offer.class.queue() as usize };
         let Some(user) = self.users.get(at).filter(|user| user.open && user.held() == 0) else { return Ok(false) };
@@ -82,7 +83,8 @@ impl Model {
         let user = &mut self.users[at];
         if let Some(manage) = &profile.classes[class].manage {
             let arrival = Arrival { now, queued: 0, bytes: length.into(), colour: 0, random: 0 };
-            if manage.arrive(&mut user.states[queue], &arrival) == Verdict::Drop {
+            let verdict = manage.arrive(&mut user.states[queue], &arrival);
+            if !user.lets(verdict, (&**manage, queue), &mut item, now) {
                 return Err(Refused::Managed);
             }
             manage.emptied(&mut user.states[queue], now);

@@ -1,10 +1,10 @@
 //! What the model is made of: rules, and what is known of users and subports.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use weir_sched::class::ClassQueue;
-use weir_sched::manage::{Manage, State};
+use weir_sched::manage::{Manage, State, Verdict};
 use weir_sched::rate::{Bucket, Fine};
 
 pub(crate) const CLASSES: usize = 4;
@@ -49,6 +49,16 @@ pub(super) fn class_of(queue: usize) -> usize {
     queue.min(LOWEST)
 }
 
+/// What marks a packet, unless its number is a multiple of three.
+const MARK: u32 = 1 << 31;
+
+/// Marks a packet, if it can be.
+pub(crate) fn mark(item: &mut u32) -> bool {
+    let number = *item & !MARK;
+    *item |= if number.is_multiple_of(3) { 0 } else { MARK };
+    !number.is_multiple_of(3)
+}
+
 /// The byte of a class and a queue in it.
 pub(crate) fn lane(class: u8, queue: u8) -> ClassQueue {
     ClassQueue::new(class, queue)
@@ -77,9 +87,27 @@ pub(super) struct User {
     /// When it came to hold so many packets.
     pub(super) since: u64,
     pub(super) sent: u64,
+    /// Packets marked, by class.
+    pub(super) marks: BTreeMap<u8, u64>,
 }
 
 impl User {
+    /// Whether a verdict lets a packet of a class go. Counts what is marked, and tells the management of its queue.
+    pub(super) fn lets(
+        &mut self,
+        verdict: Verdict,
+        (manage, queue): (&dyn Manage, usize),
+        item: &mut u32,
+        now: u64,
+    ) -> bool {
+        if verdict == Verdict::Mark && mark(item) {
+            manage.marked(&mut self.states[queue], now);
+            *self.marks.entry(class_of(queue) as u8).or_default() += 1;
+            return true;
+        }
+        verdict == Verdict::Pass
+    }
+
     pub(super) fn held(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()
     }
