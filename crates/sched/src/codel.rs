@@ -49,6 +49,11 @@ impl Codel {
         Codel { target: config.target.nanos(), interval: config.interval.nanos().min(LONGEST), ecn: config.ecn }
     }
 
+    /// With the usual values: 5 ms in 100 ms, without marks.
+    pub(crate) fn usual() -> Codel {
+        Codel { target: 5_000_000, interval: 100_000_000, ecn: false }
+    }
+
     /// What becomes of a packet whose turn it is to be dropped.
     fn signal(&self) -> Verdict {
         if self.ecn { Verdict::Mark } else { Verdict::Drop }

@@ -2,6 +2,7 @@
 
 use weir_table::indexed::NONE;
 
+use crate::fair::gone;
 use crate::gates::{Loss, Place};
 use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil};
 use crate::lines::Judgement;
@@ -214,7 +215,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let watched = gate.standing().is_watched();
         let first = state.queues.get_mut(queue)?;
         let since = if watched { self.slab.since(*first) } else { now };
+        let flow = self.slab.flow(*first);
         let item = self.slab.pop_front(first)?;
+        if flow != NONE {
+            let gone = gone(profile, usize::from(class), flow, length, now);
+            *first = self.flows.sent(&mut self.slab, *first, &gone);
+        }
         let emptied = *first == NONE;
         if guaranteed {
             gate.set_full_at(profile.bucket.after(gate.full_at(), length, moment));
@@ -289,9 +295,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         let class = UserState::<C, Q>::class_of(queue);
         let manage = profile.classes.get(class).and_then(|class| class.manage.as_deref());
-        let state = self.states.at_mut(user).get_mut(queue);
-        let (Some(manage), Some(state)) = (manage, state) else { return true };
         let node = user_state.first(queue);
+        let state = match self.slab.flow(node) {
+            NONE => self.states.at_mut(user).get_mut(queue),
+            flow => Some(self.flows.state_mut(flow)),
+        };
+        let (Some(manage), Some(state)) = (manage, state) else { return true };
         let departure = Departure {
             now,
             sojourn: now.saturating_sub(self.slab.since(node)),

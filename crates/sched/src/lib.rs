@@ -8,6 +8,7 @@
 //! | [`codel`] | controlled delay (RFC 8289) |
 //! | [`config`] | what a user writes about shaping |
 //! | [`ecn`] | the mark of congestion (RFC 3168) |
+//! | [`flows`] | the flows of fair queues (FQ-CoDel, RFC 8290) |
 //! | [`gates`] | what became of each user's packets, beside what lets them pass |
 //! | [`hold`] | what holds a user back, and since when |
 //! | [`manage`] | what decides about packets of one queue beside its size: RED, CoDel |
@@ -30,6 +31,9 @@ pub mod codel;
 pub mod config;
 mod dequeue;
 pub mod ecn;
+mod fair;
+mod flow;
+pub mod flows;
 pub mod gates;
 mod heavy;
 pub mod hold;

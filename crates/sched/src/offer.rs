@@ -23,6 +23,11 @@ pub trait Offered<T> {
         false
     }
 
+    /// A number that all packets of its flow have, and few others: of as many as there are.
+    fn flow(&self) -> u32 {
+        0
+    }
+
     /// Hands it over: it is taken. What it then does not give is not there.
     fn take(self) -> Option<T>;
 }
@@ -56,6 +61,15 @@ impl Refused {
             Refused::NoSuchUser => None,
         }
     }
+}
+
+/// A packet that was dropped to make room for another.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Displaced<T> {
+    /// The packet.
+    pub item: T,
+    /// What its user has lost it for.
+    pub loss: Loss,
 }
 
 /// A packet that leaves the scheduler.

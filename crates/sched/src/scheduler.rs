@@ -1,17 +1,20 @@
 //! Who may send when: users in lists of those who may, and in a wheel until they may.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use weir_table::indexed::{Indexed, NONE};
 use weir_table::wheel::Shape;
 
+use crate::fair::gone;
+use crate::flows::Flows;
 use crate::gates::{Gate, Gates, Loss, Place, Standing};
 use crate::heavy::Heavy;
 use crate::judge::judge;
 use crate::lines::{Judgement, Lines};
 use crate::manage::{Arrival, State, Verdict};
-pub use crate::offer::{Leaving, Offer, Offered, Refused};
+pub use crate::offer::{Displaced, Leaving, Offer, Offered, Refused};
 use crate::profile::{Profile, Profiles, SubportProfile};
 use crate::rate::{Fine, fine};
 use crate::sharing::Share;
@@ -53,10 +56,24 @@ pub struct Scheduler<T, const C: usize, const Q: usize> {
     pub(crate) profiles: Arc<Profiles>,
     /// What managements remember of each user's queues; none where no profile has one.
     pub(crate) states: Indexed<[State; Q]>,
+    /// Flows of fair queues; none where no profile has one.
+    pub(crate) flows: Flows,
+    /// What outsiders do not know.
+    pub(crate) seed: u32,
     random: u64,
     /// Marks a packet that waits: see [`Offered::mark`].
     pub(crate) marker: fn(&mut T) -> bool,
     pub(crate) setup: Setup,
+}
+
+/// How a packet is taken.
+enum Room {
+    /// As it is.
+    Left,
+    /// For another one, of who holds most.
+    Made,
+    /// In a fair queue, in which that is another matter.
+    Fair,
 }
 
 /// Subports of a scheduler at most.
@@ -76,6 +93,8 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             heavy: Heavy::new(setup.users, setup.minimum),
             profiles,
             states: Indexed::new(managed as usize, [State::default(); Q]),
+            flows: Flows::new(0, 0, 0),
+            seed: RandomState::new().hash_one(0) as u32,
             random: 0x9e37_79b9_7f4a_7c15,
             marker: |_| false,
             setup,
@@ -92,8 +111,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         Scheduler { marker, ..self }
     }
 
-    /// Makes room for what sharing and marks need, once anybody shares, or is marked.
+    /// Makes room for what sharing, marks and flows need, once anybody shares, is marked, or has fair queues.
     fn make_room(&mut self) {
+        self.make_flows();
         if self.profiles.marks() {
             self.users.gates.make_marks(self.setup.users, C);
         }
@@ -132,33 +152,47 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Offers a packet.
     ///
-    /// Returns the packet that another user, who holds more, has lost for it: where no buffer is left, or too few for what
-    /// this user holds already.
+    /// Returns the packet that was dropped for it: one of another user, who holds more, where no buffer is left, or too few for what
+    /// this user holds already; one of another flow, in a fair queue that is full.
     ///
     /// # Errors
     ///
     /// Why it is not taken.
     #[inline]
-    pub fn enqueue(&mut self, offer: Offer, now: u64, mut packet: impl Offered<T>) -> Result<Option<T>, Refused> {
+    pub fn enqueue(
+        &mut self,
+        offer: Offer,
+        now: u64,
+        mut packet: impl Offered<T>,
+    ) -> Result<Option<Displaced<T>>, Refused> {
         let queue = UserState::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
-        let pushed_out = match self.admit(&offer, queue, &mut packet, now) {
-            Ok(false) => None,
-            Ok(true) => self.push_out(now),
+        let displaced = match self.admit(&offer, queue, &mut packet, now) {
+            Ok(Room::Left) => None,
+            Ok(Room::Made) => self.push_out(now),
+            Ok(Room::Fair) => return self.enqueue_fair(&offer, queue, packet, now),
             Err(refused) => {
                 self.refused(offer.user, refused, now);
                 return Err(refused);
             }
         };
-        let Some(item) = packet.take() else { return Ok(pushed_out) };
-        let User { gate, tally, state, rest, share } = self.users.at_mut(offer.user);
-        let Some(first) = state.queues.get_mut(queue) else { return Ok(pushed_out) };
+        let Some(item) = packet.take() else { return Ok(displaced) };
+        let Some(first) = self.users.states.at_mut(offer.user).queues.get_mut(queue) else { return Ok(displaced) };
         let joins = *first == NONE;
-        if let Some(back) = self.slab.push(first, item, offer.length, now) {
-            return Ok(Some(back)); // a node was free or has been freed above
+        if let Some(item) = self.slab.push(first, item, offer.length, now) {
+            // A node was free or has been freed above.
+            return Ok(Some(Displaced { item, loss: Loss::PushedOut }));
         }
+        self.joined(offer.user, queue, joins, now);
+        Ok(displaced)
+    }
+
+    /// A packet has joined a queue of a user, which was empty or not.
+    #[inline(always)]
+    pub(crate) fn joined(&mut self, user: u32, queue: usize, joins: bool, now: u64) {
+        let User { gate, tally, state, rest, share } = self.users.at_mut(user);
         state.backlog |= 1 << queue;
         state.held += 1;
-        self.heavy.change(offer.user, state.held - 1, state.held);
+        self.heavy.change(user, state.held - 1, state.held);
         let standing = gate.standing();
         let settled = match standing.place() {
             Place::Active(rank) => UserState::<C, Q>::class_of(queue) >= usize::from(rank / 2),
@@ -168,14 +202,13 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             let profile = self.profiles.user(standing.profile());
             let judgement = judge(gate, state, rest, share, profile, &self.slab, fine(now));
             tally.held.judged(&judgement, now);
-            self.lines.settle(offer.user, gate, share, judgement, now);
+            self.lines.settle(user, gate, share, judgement, now);
         }
-        Ok(pushed_out)
     }
 
     /// A packet of a user is not taken.
     #[cold]
-    fn refused(&mut self, user: u32, refused: Refused, now: u64) {
+    pub(crate) fn refused(&mut self, user: u32, refused: Refused, now: u64) {
         let Some(loss) = refused.loss() else { return };
         self.users.gates.dropped(user, loss, now);
         if refused == Refused::OverShare && self.users.states.at(user).held == 0 {
@@ -185,7 +218,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Whether a packet is taken, and whether another one must make room for it.
     #[inline(always)]
-    fn admit(&mut self, offer: &Offer, queue: usize, packet: &mut impl Offered<T>, now: u64) -> Result<bool, Refused> {
+    fn admit(&mut self, offer: &Offer, queue: usize, packet: &mut impl Offered<T>, now: u64) -> Result<Room, Refused> {
         let standing = self.users.gates.at(offer.user).standing();
         if !standing.is_open() {
             return Err(Refused::NoSuchUser);
@@ -193,20 +226,31 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let state = self.users.states.at(offer.user);
         let class = UserState::<C, Q>::class_of(queue);
         let profile = self.profiles.user(standing.profile());
-        let queued = self.slab.count(state.first(queue));
+        let first = state.first(queue);
+        if profile.fair >> class & 1 != 0 || self.slab.flow(first) != NONE {
+            return Ok(Room::Fair);
+        }
+        let queued = self.slab.count(first);
         if profile.classes.get(class).is_none_or(|class| queued >= class.queue_size) {
             return Err(Refused::QueueFull);
         }
-        let (held, left) = (state.held, self.slab.left());
+        let makes_room = self.makes_room(state.held)?;
+        if profile.managed >> class & 1 != 0 {
+            self.ask_management(offer, queue, &mut || packet.mark(), now)?;
+        }
+        Ok(if makes_room { Room::Made } else { Room::Left })
+    }
+
+    /// Whether another packet must make room for one of a user who holds so many.
+    #[inline(always)]
+    pub(crate) fn makes_room(&self, held: u32) -> Result<bool, Refused> {
+        let left = self.slab.left();
         // The dynamic threshold of Choudhury and Hahne (1998), with a factor of 1: what all hold in excess of their minimum
         // shrinks the share of each, so that some buffers are always left for others.
         let over = held >= self.setup.minimum && held - self.setup.minimum >= left;
         let makes_room = over || left == 0;
         if makes_room && !self.somebody_holds_more(held) {
             return Err(Refused::OverShare);
-        }
-        if profile.managed >> class & 1 != 0 {
-            self.ask_management(offer, queue, &mut || packet.mark(), now)?;
         }
         Ok(makes_room)
     }
@@ -252,23 +296,33 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         }
     }
 
-    /// Takes the last packet of the lowest queue of who holds most.
+    /// Takes a packet of the lowest queue of who holds most: the last one; of a fair queue one of a fat flow, or the first where there is none.
     #[cold]
-    fn push_out(&mut self, now: u64) -> Option<T> {
+    pub(crate) fn push_out(&mut self, now: u64) -> Option<Displaced<T>> {
         let user = self.heavy.heaviest()?;
         let state = self.users.states.at_mut(user);
         let queue = state.backlog.checked_ilog2()? as usize;
         let first = state.queues.get_mut(queue)?;
-        let item = self.slab.pop_back(first)?;
-        let emptied = *first == NONE;
-        state.held -= 1;
-        self.heavy.change(user, state.held + 1, state.held);
+        let before = *first;
+        let is_fair = self.slab.flow(before) != NONE;
+        let taken = if is_fair { self.flows.lose(&mut self.slab, before) } else { self.slab.pop_back(first) };
+        let item = match taken {
+            Some(item) => {
+                let emptied = *first == NONE;
+                state.held -= 1;
+                self.heavy.change(user, state.held + 1, state.held);
+                if emptied {
+                    self.emptied(user, queue, now);
+                }
+                item
+            }
+            None => self.pop(user, queue, now)?,
+        };
         self.users.gates.dropped(user, Loss::PushedOut, now);
-        if emptied {
-            self.emptied(user, queue, now);
+        if self.users.states.at(user).first(queue) != before {
             self.settle(user, now);
         }
-        Some(item)
+        Some(Displaced { item, loss: Loss::PushedOut })
     }
 
     /// The last packet of a queue has gone.
@@ -286,7 +340,11 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[cold]
     pub(crate) fn tell_emptied(&mut self, user: u32, queue: usize, now: u64) {
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
-        let class = profile.classes.get(UserState::<C, Q>::class_of(queue));
+        let number = UserState::<C, Q>::class_of(queue);
+        if profile.fair >> number & 1 != 0 {
+            return; // each flow has been told
+        }
+        let class = profile.classes.get(number);
         if let Some(manage) = class.and_then(|class| class.manage.as_deref())
             && let Some(state) = self.states.at_mut(user).get_mut(queue)
         {
@@ -298,7 +356,13 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     pub(crate) fn pop(&mut self, user: u32, queue: usize, now: u64) -> Option<T> {
         let state = self.users.states.at_mut(user);
         let first = state.queues.get_mut(queue)?;
+        let (flow, length) = (self.slab.flow(*first), self.slab.length(*first));
         let item = self.slab.pop_front(first)?;
+        if flow != NONE {
+            let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
+            let gone = gone(profile, UserState::<C, Q>::class_of(queue), flow, length, now);
+            *first = self.flows.dropped(&mut self.slab, *first, &gone);
+        }
         let emptied = *first == NONE;
         state.held -= 1;
         self.heavy.change(user, state.held + 1, state.held);
@@ -354,6 +418,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         // Who is new has all that its profile allows.
         let old = if before.is_open() { self.profiles.user(before.profile()) } else { new };
         carry(gate, rest, share, (old, new), fine(now));
+        self.reorder(user);
         self.settle(user, now);
     }
 

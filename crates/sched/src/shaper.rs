@@ -6,8 +6,9 @@ use weir_stage::{Declaration, Out, Stage};
 use crate::ahead::TOGETHER;
 use crate::class::ClassQueue;
 use crate::ecn;
+use crate::flow;
 use crate::gates::Loss;
-use crate::offer::{Leaving, Offer, Offered, Refused};
+use crate::offer::{Displaced, Leaving, Offer, Offered, Refused};
 use crate::orders::Orders;
 use crate::scheduler::Scheduler;
 
@@ -59,11 +60,16 @@ struct Arriving<'a, 'o> {
     batch: &'a mut Batch,
     slot: Slot,
     out: &'a mut Out<'o>,
+    seed: u32,
 }
 
 impl Offered<Held> for Arriving<'_, '_> {
     fn mark(&mut self) -> bool {
         mark(self.batch, self.slot)
+    }
+
+    fn flow(&self) -> u32 {
+        self.batch.get(self.slot).map_or(0, |packet| flow::number(packet.window(0), packet.len(), self.seed.into()))
     }
 
     #[inline(always)]
@@ -182,9 +188,9 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
     /// Takes a packet that has to wait, if only until [`Stage::poll`].
     #[inline]
     fn take(&mut self, offer: &Offer, slot: Slot, batch: &mut Batch, out: &mut Out<'_>) {
-        match self.scheduler.enqueue(*offer, self.now, Arriving { batch, slot, out }) {
+        match self.scheduler.enqueue(*offer, self.now, Arriving { batch, slot, out, seed: self.scheduler.seed }) {
             Ok(None) => {}
-            Ok(Some(pushed_out)) => out.send(pushed_out, Exit::PushedOut),
+            Ok(Some(Displaced { item, loss })) => out.send(item, Exit::from(loss)),
             Err(refused) => out.answer(slot, Exit::from(refused)),
         }
     }

@@ -85,7 +85,8 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     ) -> Result<bool, Refused> {
         let queue = UserState::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
         let class = UserState::<C, Q>::class_of(queue);
-        let of = |profile: &Profile| (profile.capped >> class & 1 != 0, profile.managed >> class & 1 != 0);
+        let of =
+            |profile: &Profile| (profile.capped >> class & 1 != 0, (profile.managed & !profile.fair) >> class & 1 != 0);
         let (capped, managed) = of(self.profiles.user(profile));
         let User { rest, share, .. } = self.users.at_mut(offer.user);
         if capped && cap_at(rest, self.profiles.user(profile), class, offer.length) > fine(now) {

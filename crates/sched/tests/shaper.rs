@@ -8,14 +8,21 @@ use weir_config::{Nanos, Rate, Size};
 use weir_packet::{Key, Slot};
 use weir_sched::class::ClassQueue;
 use weir_sched::codel::CodelConfig;
-use weir_sched::config::{AssignConfig, ClassConfig, ProfileConfig, SchedulerConfig, SubportConfig};
+use weir_sched::config::{AssignConfig, ClassConfig, FlowOrder, ProfileConfig, SchedulerConfig, SubportConfig};
 use weir_sched::red::RedConfig;
 use weir_sched::shaping::Shaping;
 use weir_stage::Stage;
 use weir_stage::harness::{Boxed, Harness, Outcome};
 
 fn class(queue_size: u16) -> ClassConfig {
-    ClassConfig { tc_rate: None, tc_period: Nanos::new(10_000_000), queue_size, red: None, codel: None }
+    ClassConfig {
+        tc_rate: None,
+        tc_period: Nanos::new(10_000_000),
+        queue_size,
+        red: None,
+        codel: None,
+        flows: FlowOrder::Fifo,
+    }
 }
 
 /// A subport that promises nothing and forbids nothing.

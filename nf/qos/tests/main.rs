@@ -3,6 +3,7 @@
 mod common;
 mod config;
 mod ecn;
+mod flows;
 mod history;
 mod layouts;
 mod live;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::fair::Fair;
 use weir_sched::class::ClassQueue;
 use weir_sched::manage::{Manage, State, Verdict};
 use weir_sched::rate::{Bucket, Fine};
@@ -16,6 +17,7 @@ pub(crate) struct ModelClass {
     pub(crate) cap: Bucket,
     pub(crate) queue_size: usize,
     pub(crate) manage: Option<Arc<dyn Manage>>,
+    pub(crate) fair: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -69,6 +71,8 @@ pub(super) struct Waiting {
     pub(super) item: u32,
     pub(super) length: u16,
     pub(super) since: u64,
+    /// Its flow, in a fair queue.
+    pub(super) flow: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -78,6 +82,8 @@ pub(super) struct User {
     pub(super) subport: usize,
     pub(super) queues: Vec<VecDeque<Waiting>>,
     pub(super) states: Vec<State>,
+    /// Of each queue that is fair now: what is known of its flows. Such a queue is in the order of coming, but that the packet that is chosen stands first.
+    pub(super) fair: Vec<Option<Fair>>,
     pub(super) full_at: Fine,
     pub(super) class_full_at: [Fine; CLASSES],
     pub(super) ceil_full_at: Fine,
@@ -101,11 +107,19 @@ impl User {
         now: u64,
     ) -> bool {
         if verdict == Verdict::Mark && mark(item) {
-            manage.marked(&mut self.states[queue], now);
+            manage.marked(self.state(queue), now);
             *self.marks.entry(class_of(queue) as u8).or_default() += 1;
             return true;
         }
         verdict == Verdict::Pass
+    }
+
+    /// What the management remembers of a queue, or of the flow whose packet is chosen from it.
+    pub(super) fn state(&mut self, queue: usize) -> &mut State {
+        match &mut self.fair[queue] {
+            Some(fair) => &mut fair.flow(self.queues[queue][0].flow).state,
+            None => &mut self.states[queue],
+        }
     }
 
     pub(super) fn held(&self) -> usize {
