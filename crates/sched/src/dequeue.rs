@@ -297,6 +297,8 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let manage = profile.classes.get(class).and_then(|class| class.manage.as_deref());
         let node = user_state.first(queue);
         let state = match self.slab.flow(node) {
+            // It becomes fair when its user is looked at.
+            NONE if profile.fair >> class & 1 != 0 => return true,
             NONE => self.states.at_mut(user).get_mut(queue),
             flow => Some(self.flows.state_mut(flow)),
         };

@@ -227,7 +227,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let class = UserState::<C, Q>::class_of(queue);
         let profile = self.profiles.user(standing.profile());
         let first = state.first(queue);
-        if profile.fair >> class & 1 != 0 || self.slab.flow(first) != NONE {
+        // What waits stays as it is until its user is looked at.
+        let is_fair = if first == NONE { profile.fair >> class & 1 != 0 } else { self.slab.flow(first) != NONE };
+        if is_fair {
             return Ok(Room::Fair);
         }
         let queued = self.slab.count(first);

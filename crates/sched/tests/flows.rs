@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use weir_config::Nanos;
 use weir_sched::class::ClassQueue;
 use weir_sched::codel::{Codel, CodelConfig};
 use weir_sched::profile::{ClassProfile, Profile, Profiles};
@@ -47,19 +48,19 @@ struct World {
 
 impl World {
     fn new(fair: bool, queue_size: u16, buffers: u32) -> World {
-        let codel = CodelConfig {
-            target: weir_config::Nanos::new(5 * MS),
-            interval: weir_config::Nanos::new(100 * MS),
-            ecn: false,
-        };
-        let class =
-            ClassProfile { cap: Bucket::UNLIMITED, queue_size, manage: Some(Arc::new(Codel::new(&codel))), fair };
-        let profile = Profile::new(Bucket::new(RATE, 2 * u64::from(FULL)), vec![class; 4], &[]);
-        let profiles = Profiles::new(Bucket::new(1_000_000_000, 65_536), vec![], vec![profile]);
         let setup = Setup { users: 4, buffers, minimum: 1, overhead: 24, wheel: Setup::WHEEL };
-        let mut scheduler = Scheduler::new(setup, Arc::new(profiles));
+        let mut scheduler = Scheduler::new(setup, World::profiles(fair, queue_size));
         (0..4).for_each(|user| scheduler.assign(user, Some((0, 0)), 0));
         World { scheduler, now: 0, due: u64::MAX, sent: Vec::new(), dropped: Vec::new(), refused: 0 }
+    }
+
+    /// One profile, for all.
+    fn profiles(fair: bool, queue_size: u16) -> Arc<Profiles> {
+        let (target, interval) = (Nanos::new(5 * MS), Nanos::new(100 * MS));
+        let manage = Arc::new(Codel::new(&CodelConfig { target, interval, ecn: false }));
+        let class = ClassProfile { cap: Bucket::UNLIMITED, queue_size, manage: Some(manage), fair };
+        let profile = Profile::new(Bucket::new(RATE, 2 * u64::from(FULL)), vec![class; 4], &[]);
+        Arc::new(Profiles::new(Bucket::new(1_000_000_000, 65_536), vec![], vec![profile]))
     }
 
     fn offer(&mut self, user: u32, flow: u32, length: u16) -> Result<(), Refused> {
@@ -171,6 +172,24 @@ fn a_flood_of_flows_is_bounded() {
     assert_eq!((all, world.scheduler.held()), (200_100, 0));
     let lost = [0, 1].map(|user| world.scheduler.gates().count(user).dropped());
     assert_eq!(lost, [(world.dropped.len() + world.refused as usize) as u64, 0]);
+}
+
+/// Profiles change before each user is looked at anew: what comes between waits as what is there does, and nothing is lost.
+#[test]
+fn packets_come_between_a_change_and_the_look_at_a_user() {
+    let mut world = World::new(false, 100, 256);
+    for fair in [true, false, true, false] {
+        (0..6).for_each(|n| world.offer(0, n % 3, FULL).unwrap());
+        world.scheduler.set_profiles(World::profiles(fair, 100), world.now);
+        (0..6).for_each(|n| world.offer(0, n % 3, FULL).unwrap());
+        world.run(world.now + MS);
+        (0..2).for_each(|n| world.offer(1, n, FULL).unwrap());
+        world.scheduler.assign(0, Some((0, 0)), world.now);
+        (0..2).for_each(|n| world.offer(0, n, FULL).unwrap());
+        world.run(world.now + 2 * MS);
+    }
+    world.run(world.now + SECOND);
+    assert_eq!((world.sent.len(), world.dropped.len(), world.scheduler.held()), (64, 0, 0));
 }
 
 /// Flows that come and go by the ten thousand, of several users, with packets that are pushed out: the account stays exact, and flows are forgotten in
