@@ -13,7 +13,7 @@ use weir_sched::rate::Bucket;
 use weir_sched::scheduler::{Offer, Offered, Scheduler, Setup};
 
 /// Drops, or marks, every so-manieth packet that comes and that goes. What is marked as it goes counts twice. When its queue is empty it forgets those that went, and counts that like one that comes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Every {
     coming: u64,
     going: u64,
@@ -211,11 +211,17 @@ fn fair_begin() -> impl Strategy<Value = Begin> {
             profile.sharing = None;
             profile.classes.iter_mut().for_each(|class| (class.cap, class.fair) = (Bucket::UNLIMITED, fair));
             profile.classes.iter_mut().for_each(|class| class.queue_size = queue_size);
+            let drops = Every { coming: 9, going: 3, marks: false };
+            profile
+                .classes
+                .iter_mut()
+                .filter(|_| queue_size % 2 == 0)
+                .for_each(|class| class.manage = Some(Arc::new(drops.clone())));
         }
         begin
     };
     let fair = prop::array::uniform3(prop::bool::weighted(0.9));
-    (begin(), fair, 2..12_usize, prop::array::uniform3(1..12_usize)).prop_map(plain)
+    (begin(), fair, prop_oneof![2..12_usize, 20..60_usize], prop::array::uniform3(1..24_usize)).prop_map(plain)
 }
 
 /// Packets of three users, many flows and lengths of which a quantum is a multiple, one by one.
