@@ -32,9 +32,9 @@ qos {
         tb_rate = "10 Mbit/s",
         classes = {
           { tc_rate = "1 Mbit/s", queue_size = 16 },
-          { tc_rate = "5 Mbit/s", codel = {} },
+          { tc_rate = "5 Mbit/s", codel = { ecn = true } },
           {},
-          { red = { min = 16, max = 48, yellow = { min = 8, max = 24 } } },
+          { red = { min = 16, max = 48, ecn = true, yellow = { min = 8, max = 24 } } },
         },
       },
     },

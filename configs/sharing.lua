@@ -23,7 +23,11 @@ qos {
       south = { ceil = "8 Gbit/s", weight = 2 },
     },
     profiles = {
-      home   = { tb_rate = "4 Mbit/s", ceil = "1 Gbit/s" },
+      home   = {
+        tb_rate = "4 Mbit/s",
+        ceil    = "1 Gbit/s",
+        classes = { {}, {}, {}, { flows = "fair", queue_size = 256, codel = { ecn = true } } }, -- a burst of one flow holds up no other
+      },
       office = { tb_rate = "50 Mbit/s", ceil = "1 Gbit/s", weight = 4 },
       rest   = { tb_rate = "1 Mbit/s" },
     },

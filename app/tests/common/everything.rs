@@ -44,7 +44,7 @@ const SCRIPT: &str = r#"
         { port = "gen", replay = "replay.pcap", count = 1 },
     } }
     qos { from = "qos-in", to = "qos-out", users_csv = "users.csv",
-          scheduler = { rate = "1 Gbit/s", users = 8, buffers = 64, profiles = { one = { tb_rate = "1 Mbit/s" }, two = { tb_rate = "1 Mbit/s" } } } }
+          scheduler = { rate = "1 Gbit/s", users = 8, buffers = 64, profiles = { one = { tb_rate = "1 Mbit/s" }, two = { tb_rate = "1 Mbit/s", classes = { { codel = { ecn = true }, flows = "fair" } } } } } }
 "#;
 
 /// A certificate or a key that tests use.

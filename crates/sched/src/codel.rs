@@ -12,6 +12,8 @@ config! {
         pub target: Nanos = default(Nanos::new(5_000_000)), live, range(Nanos::new(1_000)..=Nanos::new(1_000_000_000));
         /// About the longest round trip of the connections in the queue.
         pub interval: Nanos = default(Nanos::new(100_000_000)), live, range(Nanos::new(10_000)..=Nanos::new(4_000_000_000));
+        /// Marks packets whose ends know of that (ECN, RFC 3168) in place of dropping them.
+        pub ecn: bool = default(false), live;
     }
 }
 
@@ -21,6 +23,7 @@ config! {
 pub struct Codel {
     target: u64,
     interval: u64,
+    ecn: bool,
 }
 
 // What is remembered of a queue.
@@ -43,7 +46,17 @@ const LONGEST: u64 = 4_000_000_000;
 impl Codel {
     /// From a configuration.
     pub fn new(config: &CodelConfig) -> Codel {
-        Codel { target: config.target.nanos(), interval: config.interval.nanos().min(LONGEST) }
+        Codel { target: config.target.nanos(), interval: config.interval.nanos().min(LONGEST), ecn: config.ecn }
+    }
+
+    /// With the usual values: 5 ms in 100 ms, without marks.
+    pub(crate) fn usual() -> Codel {
+        Codel { target: 5_000_000, interval: 100_000_000, ecn: false }
+    }
+
+    /// What becomes of a packet whose turn it is to be dropped.
+    fn signal(&self) -> Verdict {
+        if self.ecn { Verdict::Mark } else { Verdict::Drop }
     }
 
     /// `t + INTERVAL / sqrt(count)`.
@@ -76,7 +89,7 @@ impl Codel {
         }
         state[COUNTS] = state[COUNTS] & !u64::from(u32::MAX) | u64::from(count.saturating_add(1));
         state[FLAGS] = DROPPING | UNSETTLED;
-        Verdict::Drop
+        self.signal()
     }
 
     /// The first drop. Where the last time is not long ago, it goes on about as often as then.
@@ -88,11 +101,15 @@ impl Codel {
         state[DROP_NEXT] = self.control_law(now, count.into());
         state[COUNTS] = u64::from(count) << 32 | u64::from(count);
         state[FLAGS] = DROPPING;
-        Verdict::Drop
+        self.signal()
     }
 }
 
 impl Manage for Codel {
+    fn marks(&self) -> bool {
+        self.ecn
+    }
+
     fn depart(&self, state: &mut State, packet: &Departure) -> Verdict {
         let above = self.above(state, packet);
         match (state[FLAGS] & DROPPING != 0, above) {
@@ -102,6 +119,14 @@ impl Manage for Codel {
             }
             (true, true) => self.go_on(state, packet.now),
             (false, true) => self.begin(state, packet.now),
+        }
+    }
+
+    /// The packet that was to go has its signal, and goes: the time of the next one is settled by it, not by the packet behind.
+    fn marked(&self, state: &mut State, _now: u64) {
+        if state[FLAGS] & UNSETTLED != 0 {
+            state[DROP_NEXT] = self.control_law(state[DROP_NEXT], u64::from(state[COUNTS] as u32));
+            state[FLAGS] = DROPPING;
         }
     }
 

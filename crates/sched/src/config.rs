@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_config::{Nanos, Rate, Size, config};
+use weir_config::{Nanos, Rate, Size, choice, config};
 
 use crate::class::MAX_CLASSES;
 use crate::codel::{Codel, CodelConfig};
@@ -23,6 +23,16 @@ pub const SMALLEST: Size = Size::new(64);
 /// The largest one.
 pub const LARGEST: Size = Size::new(1 << 30);
 
+choice! {
+    /// How packets of several flows wait in one queue.
+    pub enum FlowOrder {
+        /// One behind the other as they come, whose ever they are.
+        Fifo = "fifo",
+        /// Flows take turns (FQ-CoDel, RFC 8290).
+        Fair = "fair",
+    }
+}
+
 config! {
     /// A traffic class of a profile.
     pub struct ClassConfig {
@@ -34,8 +44,10 @@ config! {
         pub queue_size: u16 = default(64), live, range(1..=32_768);
         /// Random early detection in its queues.
         pub red: Option<RedConfig> = optional, live;
-        /// Controlled delay in its queues.
+        /// Controlled delay in its queues; with fair flows, in each flow, where it is there in any case.
         pub codel: Option<CodelConfig> = optional, live;
+        /// How packets wait in each queue of the class.
+        pub flows: FlowOrder = default(FlowOrder::Fifo), live;
     }
 }
 
@@ -223,6 +235,10 @@ impl ProfileConfig {
             if class.red.is_some() && class.codel.is_some() {
                 faults.push((format!("{key}.codel"), "a class has red or codel, not both: leave one out".to_owned()));
             }
+            if class.red.is_some() && class.flows == FlowOrder::Fair {
+                let problem = "red looks at a queue as a whole, in which flows take turns here: leave it out, or choose flows = \"fifo\"";
+                faults.push((format!("{key}.red"), problem.to_owned()));
+            }
             if let Some(Err((at, problem))) = class.red.as_ref().map(Red::new) {
                 faults.push((format!("{key}.red.{at}"), problem.to_owned()));
             }
@@ -252,13 +268,14 @@ impl ClassConfig {
         let period = self.tc_period.nanos();
         let cap = self.tc_rate.map_or(Bucket::UNLIMITED, |rate| Bucket::of_period(rate.bits_per_second(), period));
         let red = self.red.as_ref().and_then(|red| Red::new(red).ok());
-        let codel = self.codel.as_ref().map(Codel::new);
+        let fair = self.flows == FlowOrder::Fair;
+        let codel = self.codel.as_ref().map(Codel::new).or_else(|| fair.then(Codel::usual));
         let manage = match (red, codel) {
             (Some(red), _) => Some(Arc::new(red) as Arc<dyn Manage>),
             (None, Some(codel)) => Some(Arc::new(codel) as Arc<dyn Manage>),
             (None, None) => None,
         };
-        ClassProfile { cap, queue_size: self.queue_size, manage }
+        ClassProfile { cap, queue_size: self.queue_size, manage, fair }
     }
 }
 
@@ -292,8 +309,14 @@ mod tests {
 
     #[test]
     fn everything_wrong_is_told_at_once() {
-        let class =
-            ClassConfig { tc_rate: None, tc_period: Nanos::new(1_000_000), queue_size: 64, red: None, codel: None };
+        let class = ClassConfig {
+            tc_rate: None,
+            tc_period: Nanos::new(1_000_000),
+            queue_size: 64,
+            red: None,
+            codel: None,
+            flows: FlowOrder::Fifo,
+        };
         let profile = ProfileConfig {
             tb_rate: Rate::new(1_000_000),
             tb_size: Size::new(1000),

@@ -2,6 +2,7 @@
 
 use weir_table::indexed::NONE;
 
+use crate::fair::gone;
 use crate::gates::{Loss, Place};
 use crate::judge::{Next, ceil_at, judge, next_packet, pay_ceil};
 use crate::lines::Judgement;
@@ -177,7 +178,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             self.suspend(subport, due, now);
             return Served::Passed;
         }
-        if managed && self.departs(user, queue, now) == Verdict::Drop {
+        if managed && !self.departs(user, queue, now) {
             self.drop_first(user, queue, now, out);
             return Served::Passed;
         }
@@ -214,7 +215,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let watched = gate.standing().is_watched();
         let first = state.queues.get_mut(queue)?;
         let since = if watched { self.slab.since(*first) } else { now };
+        let flow = self.slab.flow(*first);
         let item = self.slab.pop_front(first)?;
+        if flow != NONE {
+            let gone = gone(profile, usize::from(class), flow, length, now);
+            *first = self.flows.sent(&mut self.slab, *first, &gone);
+        }
         let emptied = *first == NONE;
         if guaranteed {
             gate.set_full_at(profile.bucket.after(gate.full_at(), length, moment));
@@ -260,7 +266,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return Served::Passed;
         }
         let managed = profile.managed >> class & 1 != 0;
-        if managed && self.departs(user, queue, now) == Verdict::Drop {
+        if managed && !self.departs(user, queue, now) {
             self.drop_first(user, queue, now, out);
             return Served::Passed;
         }
@@ -282,23 +288,36 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         Served::Sent
     }
 
-    /// What the management says of the first packet of a queue.
+    /// Whether the management lets the first packet of a queue go, with a mark perhaps; else it is to be dropped.
     #[cold]
-    fn departs(&mut self, user: u32, queue: usize, now: u64) -> Verdict {
+    fn departs(&mut self, user: u32, queue: usize, now: u64) -> bool {
         let user_state = self.users.states.at(user);
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
         let class = UserState::<C, Q>::class_of(queue);
         let manage = profile.classes.get(class).and_then(|class| class.manage.as_deref());
-        let state = self.states.at_mut(user).get_mut(queue);
-        let (Some(manage), Some(state)) = (manage, state) else { return Verdict::Pass };
         let node = user_state.first(queue);
+        let state = match self.slab.flow(node) {
+            // It becomes fair when its user is looked at.
+            NONE if profile.fair >> class & 1 != 0 => return true,
+            NONE => self.states.at_mut(user).get_mut(queue),
+            flow => Some(self.flows.state_mut(flow)),
+        };
+        let (Some(manage), Some(state)) = (manage, state) else { return true };
         let departure = Departure {
             now,
             sojourn: now.saturating_sub(self.slab.since(node)),
             behind: u32::from(self.slab.count(node).saturating_sub(1)),
             bytes: u32::from(self.slab.length(node)),
         };
-        manage.depart(state, &departure)
+        match manage.depart(state, &departure) {
+            Verdict::Pass => true,
+            Verdict::Mark if self.slab.first_mut(node).is_some_and(self.marker) => {
+                manage.marked(state, now);
+                self.users.gates.marked(user, class, now);
+                true
+            }
+            Verdict::Mark | Verdict::Drop => false,
+        }
     }
 
     #[cold]

@@ -3,11 +3,13 @@
 //! The scheduler alone writes; the control side reads the counts at any time. So all of it is atomic words, which cost what plain ones do.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_stage::Ways as _;
 use weir_table::indexed::Indexed;
 
+use crate::class::MAX_CLASSES;
 use crate::hold::{Held, Hold};
 use crate::rate::Fine;
 use crate::shaper::Exit;
@@ -47,6 +49,8 @@ pub struct UserCount {
     pub bytes: u64,
     /// Packets dropped, by reason.
     lost: [u64; Loss::ALL.len()],
+    /// Packets marked, by class.
+    marks: [u64; MAX_CLASSES],
 }
 
 impl UserCount {
@@ -65,16 +69,39 @@ impl UserCount {
         self.losses().filter(|(_, count)| *count > 0).map(|(loss, count)| (loss.name(), count)).collect()
     }
 
+    /// Packets marked as such that have met congestion (RFC 3168).
+    pub fn marked(&self) -> u64 {
+        self.marks.iter().sum()
+    }
+
+    /// The classes in which packets were marked, and how many.
+    pub fn marks(&self) -> BTreeMap<u8, u64> {
+        (0..).zip(self.marks).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The same, where the lowest class, which is that of the number `built`, is called by the number `named`.
+    pub(crate) fn with_lowest(self, built: usize, named: usize) -> UserCount {
+        let mut marks = self.marks;
+        if built != named && built < marks.len() && named < marks.len() {
+            marks.swap(built, named);
+        }
+        UserCount { marks, ..self }
+    }
+
     /// The sums with another's.
     pub fn plus(self, other: UserCount) -> UserCount {
-        let mut lost = self.lost;
-        lost.iter_mut().zip(other.lost).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
         UserCount {
             packets: self.packets.wrapping_add(other.packets),
             bytes: self.bytes.wrapping_add(other.bytes),
-            lost,
+            lost: sums(self.lost, other.lost),
+            marks: sums(self.marks, other.marks),
         }
     }
+}
+
+fn sums<const N: usize>(mut to: [u64; N], more: [u64; N]) -> [u64; N] {
+    to.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
+    to
 }
 
 /// Where a user or a subport stands.
@@ -222,7 +249,22 @@ pub struct Gates {
     gates: Indexed<Gate>,
     tallies: Indexed<Tally>,
     subports: Indexed<Held>,
+    /// Made when anybody's packets may be marked.
+    marks: OnceLock<Marks>,
     pub(crate) watches: Watches,
+}
+
+/// Packets marked, by user and class.
+#[derive(Debug)]
+struct Marks {
+    counts: Box<[AtomicU64]>,
+    classes: usize,
+}
+
+impl Marks {
+    fn of(&self, user: u32) -> impl Iterator<Item = &AtomicU64> {
+        self.counts.iter().skip(user as usize * self.classes).take(self.classes)
+    }
 }
 
 impl Gates {
@@ -238,8 +280,15 @@ impl Gates {
             gates: Indexed::from_fn(users as usize, |_| Gate::default(), Gate::default()),
             tallies: Indexed::from_fn(users as usize, |_| Tally::default(), Tally::default()),
             subports: Indexed::from_fn(subports as usize, |_| Held::default(), Held::default()),
+            marks: OnceLock::new(),
             watches: Watches::default(),
         }
+    }
+
+    /// Packets of so many users with so many classes may be marked.
+    pub(crate) fn make_marks(&self, users: u32, classes: usize) {
+        let counts = || (0..users as usize * classes).map(|_| AtomicU64::new(0)).collect();
+        self.marks.get_or_init(|| Marks { counts: counts(), classes });
     }
 
     /// The counts of a user; zeros where there is no such user.
@@ -248,7 +297,11 @@ impl Gates {
         let (Some(gate), Some(tally)) = (self.gates.items().get(at), self.tallies.items().get(at)) else {
             return UserCount::default();
         };
+        let mut marks = [0; MAX_CLASSES];
+        let counted = self.marks.get().into_iter().flat_map(|all| all.of(user));
+        marks.iter_mut().zip(counted).for_each(|(to, count)| *to = count.load(Ordering::Relaxed));
         UserCount {
+            marks,
             packets: gate.packets.load(Ordering::Relaxed),
             bytes: gate.bytes.load(Ordering::Relaxed),
             lost: tally.lost.each_ref().map(|count| count.load(Ordering::Relaxed)),
@@ -296,6 +349,17 @@ impl Gates {
         }
         if self.at(user).standing().is_watched() {
             self.note(user, Fate::Lost(loss), now);
+        }
+    }
+
+    /// A packet of a user is marked.
+    #[cold]
+    pub(crate) fn marked(&self, user: u32, class: usize, now: u64) {
+        if let Some(count) = self.marks.get().and_then(|all| all.of(user).nth(class)) {
+            add(count, 1);
+        }
+        if self.at(user).standing().is_watched() {
+            self.note(user, Fate::Marked, now);
         }
     }
 

@@ -7,9 +7,12 @@
 //! | [`classify`] | class and queue of a frame, by DSCP, 802.1p and rules |
 //! | [`codel`] | controlled delay (RFC 8289) |
 //! | [`config`] | what a user writes about shaping |
+//! | [`ecn`] | the mark of congestion (RFC 3168) |
+//! | [`flows`] | the flows of fair queues (FQ-CoDel, RFC 8290) |
 //! | [`gates`] | what became of each user's packets, beside what lets them pass |
 //! | [`hold`] | what holds a user back, and since when |
 //! | [`manage`] | what decides about packets of one queue beside its size: RED, CoDel |
+//! | [`offer`] | what is offered to the scheduler, and what becomes of it |
 //! | [`police`] | the stage that colours packets of users by meters |
 //! | [`profile`] | what users may send |
 //! | [`rate`] | token buckets as times |
@@ -27,12 +30,17 @@ pub mod classify;
 pub mod codel;
 pub mod config;
 mod dequeue;
+pub mod ecn;
+mod fair;
+mod flow;
+pub mod flows;
 pub mod gates;
 mod heavy;
 pub mod hold;
 mod judge;
 mod lines;
 pub mod manage;
+pub mod offer;
 mod orders;
 pub mod police;
 pub mod profile;

@@ -10,6 +10,8 @@ pub type State = [u64; 4];
 pub enum Verdict {
     /// It is queued, or sent.
     Pass,
+    /// It is marked as one that has met congestion (RFC 3168), and goes on; it is dropped if its ends do not know of such marks.
+    Mark,
     /// It is dropped.
     Drop,
 }
@@ -44,6 +46,11 @@ pub struct Departure {
 
 /// Decides about the packets of queues whose state it is handed; one value serves the queues of many users.
 pub trait Manage: Send + Sync + fmt::Debug {
+    /// Whether it may ever say that a packet is to be marked.
+    fn marks(&self) -> bool {
+        false
+    }
+
     /// A packet comes.
     fn arrive(&self, _state: &mut State, _arrival: &Arrival) -> Verdict {
         Verdict::Pass
@@ -53,6 +60,9 @@ pub trait Manage: Send + Sync + fmt::Debug {
     fn depart(&self, _state: &mut State, _departure: &Departure) -> Verdict {
         Verdict::Pass
     }
+
+    /// The last verdict was to mark the packet, at `now`, and it is marked. Where it is dropped instead, nothing is said.
+    fn marked(&self, _state: &mut State, _now: u64) {}
 
     /// The last packet of the queue has left it, at `now`: the only one, perhaps, as soon as it came.
     fn emptied(&self, _state: &mut State, _now: u64) {}

@@ -18,11 +18,20 @@ pub struct ClassProfile {
     pub queue_size: u16,
     /// What decides about its packets beside the size of the queue.
     pub manage: Option<Arc<dyn Manage>>,
+    /// Whether [flows](crate::flows) take turns in each of its queues; then the management is asked about packets that go, by what it
+    /// remembers of their flow.
+    pub fair: bool,
+}
+
+impl ClassProfile {
+    fn marks(&self) -> bool {
+        self.manage.as_ref().is_some_and(|manage| manage.marks())
+    }
 }
 
 impl Default for ClassProfile {
     fn default() -> ClassProfile {
-        ClassProfile { cap: Bucket::UNLIMITED, queue_size: 64, manage: None }
+        ClassProfile { cap: Bucket::UNLIMITED, queue_size: 64, manage: None, fair: false }
     }
 }
 
@@ -42,11 +51,13 @@ pub struct Profile {
     pub(crate) classes: [ClassProfile; MAX_CLASSES],
     /// Bit c: class c has a cap.
     pub(crate) capped: u8,
-    /// Bit c: class c has a management.
+    /// Bit c: class c has a management, or fair queues.
     pub(crate) managed: u8,
+    /// Bit c: the queues of class c are fair.
+    pub(crate) fair: u8,
     /// What it may have beyond its rate, if anything.
     pub(crate) sharing: Option<Sharing>,
-    /// Whether there is more to it than a rate: any class has a cap or a management, or it shares.
+    /// Whether there is more to it than a rate: any class has a cap, a management or fair queues, or it shares.
     pub(crate) special: bool,
     /// Bytes per round of the queues in the lowest class.
     pub(crate) quanta: [u32; MAX_QUEUES],
@@ -62,11 +73,13 @@ impl Profile {
             classes.iter().enumerate().filter(|(_, class)| has(class)).fold(0, |bits, (n, _)| bits | 1 << n)
         };
         let weight = |n: usize| weights.get(n).copied().unwrap_or(1).max(1);
-        let (capped, managed) = (bits(&|class| !class.cap.is_unlimited()), bits(&|class| class.manage.is_some()));
+        let (capped, fair) = (bits(&|class| !class.cap.is_unlimited()), bits(&|class| class.fair));
+        let managed = fair | bits(&|class| class.manage.is_some());
         Profile {
             bucket,
             capped,
             managed,
+            fair,
             sharing: None,
             special: capped | managed != 0,
             quanta: std::array::from_fn(|n| u32::from(weight(n)) * QUANTUM),
@@ -154,8 +167,14 @@ impl Profiles {
         self.users.iter().any(|user| user.sharing.is_some())
     }
 
-    /// Whether any queue has a management.
+    /// Whether any management marks packets.
+    pub(crate) fn marks(&self) -> bool {
+        let managements = |user: &Profile| user.classes.iter().any(|class| class.marks());
+        self.users.iter().any(managements)
+    }
+
+    /// Whether any queue, as a whole, has a management.
     pub(crate) fn managed(&self) -> bool {
-        self.users.iter().any(|user| user.managed != 0)
+        self.users.iter().any(|user| user.managed & !user.fair != 0)
     }
 }

@@ -34,6 +34,8 @@ config! {
         pub weight: u8 = default(9), live, range(1..=16);
         /// The time in which a queue that is idle forgets as much as it does with one packet: about that of a packet at the user's rate.
         pub packet_time: Nanos = default(Nanos::new(1_000_000)), live, range(Nanos::new(100)..=Nanos::new(1_000_000_000));
+        /// Marks packets whose ends know of that (ECN, RFC 3168) in place of dropping them, as long as the average is below `max`.
+        pub ecn: bool = default(false), live;
         /// Other thresholds for yellow packets.
         pub yellow: Option<RedThresholds> = optional, live;
         /// Other thresholds for red packets.
@@ -68,6 +70,7 @@ pub struct Red {
     thresholds: [Thresholds; 3],
     weight: u32,
     packet_time: u64,
+    ecn: bool,
 }
 
 // What is remembered of a queue: its average; packets of each colour since the last that was dropped, plus one, 21 bits each;
@@ -98,6 +101,7 @@ impl Red {
             thresholds,
             weight: config.weight.clamp(1, 16).into(),
             packet_time: config.packet_time.nanos().max(1),
+            ecn: config.ecn,
         })
     }
 
@@ -144,6 +148,10 @@ fn decayed(average: u64, weight: u32, packets: u64) -> u64 {
 }
 
 impl Manage for Red {
+    fn marks(&self) -> bool {
+        self.ecn
+    }
+
     fn arrive(&self, state: &mut State, arrival: &Arrival) -> Verdict {
         self.update(state, arrival);
         let colour = arrival.colour.min(2);
@@ -166,7 +174,11 @@ impl Manage for Red {
         };
         let since = if drops { 1 } else { (since + 1).min(SINCE_MAX) };
         state[SINCE] = others | since << shift;
-        if drops { Verdict::Drop } else { Verdict::Pass }
+        match drops {
+            false => Verdict::Pass,
+            true if self.ecn && average < thresholds.max => Verdict::Mark,
+            true => Verdict::Drop,
+        }
     }
 
     fn emptied(&self, state: &mut State, now: u64) {

@@ -1,17 +1,20 @@
 //! Who may send when: users in lists of those who may, and in a wheel until they may.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use weir_table::indexed::{Indexed, NONE};
 use weir_table::wheel::Shape;
 
-use crate::class::ClassQueue;
+use crate::fair::gone;
+use crate::flows::Flows;
 use crate::gates::{Gate, Gates, Loss, Place, Standing};
 use crate::heavy::Heavy;
 use crate::judge::judge;
 use crate::lines::{Judgement, Lines};
 use crate::manage::{Arrival, State, Verdict};
+pub use crate::offer::{Displaced, Leaving, Offer, Offered, Refused};
 use crate::profile::{Profile, Profiles, SubportProfile};
 use crate::rate::{Fine, fine};
 use crate::sharing::Share;
@@ -39,41 +42,6 @@ impl Setup {
     pub const WHEEL: Shape = Shape { tick_bits: 8, near_bits: 13, far_bits: 13 };
 }
 
-/// A packet that is offered to the scheduler.
-#[derive(Clone, Copy, Debug)]
-pub struct Offer {
-    /// Its user.
-    pub user: u32,
-    /// Its traffic class and queue. What its user does not have is taken as the lowest class, or as its first queue.
-    pub class: ClassQueue,
-    /// Its bytes, with overhead.
-    pub length: u16,
-    /// Its colour, for the management of its queue: 0 green, 1 yellow, 2 red.
-    pub colour: u8,
-}
-
-/// Why a packet is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// Its queue is full.
-    QueueFull,
-    /// Its user holds its minimum and its share of the buffers.
-    OverShare,
-    /// The management of its queue says so.
-    Managed,
-    /// There is no such user.
-    NoSuchUser,
-}
-
-/// A packet that leaves the scheduler.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Leaving<T> {
-    /// It is sent.
-    Sent(T),
-    /// The management of its queue drops it.
-    Managed(T),
-}
-
 /// A hierarchical scheduler of items for users with `C` classes and `Q` queues each, the lowest class having `Q - C + 1`.
 ///
 /// A user with packets has one time from which on its next packet may go. At or after it, the user stands in a list of its
@@ -88,8 +56,24 @@ pub struct Scheduler<T, const C: usize, const Q: usize> {
     pub(crate) profiles: Arc<Profiles>,
     /// What managements remember of each user's queues; none where no profile has one.
     pub(crate) states: Indexed<[State; Q]>,
+    /// Flows of fair queues; none where no profile has one.
+    pub(crate) flows: Flows,
+    /// What outsiders do not know.
+    pub(crate) seed: u32,
     random: u64,
+    /// Marks a packet that waits: see [`Offered::mark`].
+    pub(crate) marker: fn(&mut T) -> bool,
     pub(crate) setup: Setup,
+}
+
+/// How a packet is taken.
+enum Room {
+    /// As it is.
+    Left,
+    /// For another one, of who holds most.
+    Made,
+    /// In a fair queue, in which that is another matter.
+    Fair,
 }
 
 /// Subports of a scheduler at most.
@@ -109,18 +93,30 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             heavy: Heavy::new(setup.users, setup.minimum),
             profiles,
             states: Indexed::new(managed as usize, [State::default(); Q]),
+            flows: Flows::new(0, 0, 0),
+            seed: RandomState::new().hash_one(0) as u32,
             random: 0x9e37_79b9_7f4a_7c15,
+            marker: |_| false,
             setup,
         };
-        scheduler.prepare_sharing();
+        scheduler.make_room();
         for (number, subport) in (0..).zip(&scheduler.profiles.subports) {
             scheduler.lines.wanting.set(number, subport, 0);
         }
         scheduler
     }
 
-    /// Makes room for what sharing needs, once anybody shares.
-    fn prepare_sharing(&mut self) {
+    /// The same, with a way to mark packets that wait as [`Offered::mark`] does; without one, none can be marked.
+    pub fn with_marker(self, marker: fn(&mut T) -> bool) -> Scheduler<T, C, Q> {
+        Scheduler { marker, ..self }
+    }
+
+    /// Makes room for what sharing, marks and flows need, once anybody shares, is marked, or has fair queues.
+    fn make_room(&mut self) {
+        self.make_flows();
+        if self.profiles.marks() {
+            self.users.gates.make_marks(self.setup.users, C);
+        }
         if self.profiles.shares() && self.users.shares.is_empty() {
             self.users.make_shares();
             self.lines.wanting.make_room(self.setup.users);
@@ -154,35 +150,49 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         (crate::state::user_bytes::<C, Q>(), Slab::<T>::BYTES)
     }
 
-    /// Offers a packet. `item` is called for it once it is taken; what it then does not give is not there.
+    /// Offers a packet.
     ///
-    /// Returns the packet that another user, who holds more, has lost for it: where no buffer is left, or too few for what
-    /// this user holds already.
+    /// Returns the packet that was dropped for it: one of another user, who holds more, where no buffer is left, or too few for what
+    /// this user holds already; one of another flow, in a fair queue that is full.
     ///
     /// # Errors
     ///
     /// Why it is not taken.
     #[inline]
-    pub fn enqueue(&mut self, offer: Offer, now: u64, item: impl FnOnce() -> Option<T>) -> Result<Option<T>, Refused> {
+    pub fn enqueue(
+        &mut self,
+        offer: Offer,
+        now: u64,
+        mut packet: impl Offered<T>,
+    ) -> Result<Option<Displaced<T>>, Refused> {
         let queue = UserState::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
-        let pushed_out = match self.admit(&offer, queue, now) {
-            Ok(false) => None,
-            Ok(true) => self.push_out(now),
+        let displaced = match self.admit(&offer, queue, &mut packet, now) {
+            Ok(Room::Left) => None,
+            Ok(Room::Made) => self.push_out(now),
+            Ok(Room::Fair) => return self.enqueue_fair(&offer, queue, packet, now),
             Err(refused) => {
                 self.refused(offer.user, refused, now);
                 return Err(refused);
             }
         };
-        let Some(item) = item() else { return Ok(pushed_out) };
-        let User { gate, tally, state, rest, share } = self.users.at_mut(offer.user);
-        let Some(first) = state.queues.get_mut(queue) else { return Ok(pushed_out) };
+        let Some(item) = packet.take() else { return Ok(displaced) };
+        let Some(first) = self.users.states.at_mut(offer.user).queues.get_mut(queue) else { return Ok(displaced) };
         let joins = *first == NONE;
-        if let Some(back) = self.slab.push(first, item, offer.length, now) {
-            return Ok(Some(back)); // a node was free or has been freed above
+        if let Some(item) = self.slab.push(first, item, offer.length, now) {
+            // A node was free or has been freed above.
+            return Ok(Some(Displaced { item, loss: Loss::PushedOut }));
         }
+        self.joined(offer.user, queue, joins, now);
+        Ok(displaced)
+    }
+
+    /// A packet has joined a queue of a user, which was empty or not.
+    #[inline(always)]
+    pub(crate) fn joined(&mut self, user: u32, queue: usize, joins: bool, now: u64) {
+        let User { gate, tally, state, rest, share } = self.users.at_mut(user);
         state.backlog |= 1 << queue;
         state.held += 1;
-        self.heavy.change(offer.user, state.held - 1, state.held);
+        self.heavy.change(user, state.held - 1, state.held);
         let standing = gate.standing();
         let settled = match standing.place() {
             Place::Active(rank) => UserState::<C, Q>::class_of(queue) >= usize::from(rank / 2),
@@ -192,20 +202,14 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             let profile = self.profiles.user(standing.profile());
             let judgement = judge(gate, state, rest, share, profile, &self.slab, fine(now));
             tally.held.judged(&judgement, now);
-            self.lines.settle(offer.user, gate, share, judgement, now);
+            self.lines.settle(user, gate, share, judgement, now);
         }
-        Ok(pushed_out)
     }
 
     /// A packet of a user is not taken.
     #[cold]
-    fn refused(&mut self, user: u32, refused: Refused, now: u64) {
-        let loss = match refused {
-            Refused::QueueFull => Loss::QueueFull,
-            Refused::OverShare => Loss::OverShare,
-            Refused::Managed => Loss::Red,
-            Refused::NoSuchUser => return,
-        };
+    pub(crate) fn refused(&mut self, user: u32, refused: Refused, now: u64) {
+        let Some(loss) = refused.loss() else { return };
         self.users.gates.dropped(user, loss, now);
         if refused == Refused::OverShare && self.users.states.at(user).held == 0 {
             self.users.gates.tally(user).held.short(now);
@@ -214,7 +218,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Whether a packet is taken, and whether another one must make room for it.
     #[inline(always)]
-    fn admit(&mut self, offer: &Offer, queue: usize, now: u64) -> Result<bool, Refused> {
+    fn admit(&mut self, offer: &Offer, queue: usize, packet: &mut impl Offered<T>, now: u64) -> Result<Room, Refused> {
         let standing = self.users.gates.at(offer.user).standing();
         if !standing.is_open() {
             return Err(Refused::NoSuchUser);
@@ -222,20 +226,33 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         let state = self.users.states.at(offer.user);
         let class = UserState::<C, Q>::class_of(queue);
         let profile = self.profiles.user(standing.profile());
-        let queued = self.slab.count(state.first(queue));
+        let first = state.first(queue);
+        // What waits stays as it is until its user is looked at.
+        let is_fair = if first == NONE { profile.fair >> class & 1 != 0 } else { self.slab.flow(first) != NONE };
+        if is_fair {
+            return Ok(Room::Fair);
+        }
+        let queued = self.slab.count(first);
         if profile.classes.get(class).is_none_or(|class| queued >= class.queue_size) {
             return Err(Refused::QueueFull);
         }
-        let (held, left) = (state.held, self.slab.left());
+        let makes_room = self.makes_room(state.held)?;
+        if profile.managed >> class & 1 != 0 {
+            self.ask_management(offer, queue, &mut || packet.mark(), now)?;
+        }
+        Ok(if makes_room { Room::Made } else { Room::Left })
+    }
+
+    /// Whether another packet must make room for one of a user who holds so many.
+    #[inline(always)]
+    pub(crate) fn makes_room(&self, held: u32) -> Result<bool, Refused> {
+        let left = self.slab.left();
         // The dynamic threshold of Choudhury and Hahne (1998), with a factor of 1: what all hold in excess of their minimum
         // shrinks the share of each, so that some buffers are always left for others.
         let over = held >= self.setup.minimum && held - self.setup.minimum >= left;
         let makes_room = over || left == 0;
         if makes_room && !self.somebody_holds_more(held) {
             return Err(Refused::OverShare);
-        }
-        if profile.managed >> class & 1 != 0 {
-            self.ask_management(offer, queue, now)?;
         }
         Ok(makes_room)
     }
@@ -247,7 +264,13 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     }
 
     #[cold]
-    pub(crate) fn ask_management(&mut self, offer: &Offer, queue: usize, now: u64) -> Result<(), Refused> {
+    pub(crate) fn ask_management(
+        &mut self,
+        offer: &Offer,
+        queue: usize,
+        mark: &mut dyn FnMut() -> bool,
+        now: u64,
+    ) -> Result<(), Refused> {
         // Marsaglia's xorshift64.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -266,27 +289,42 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         };
         match manage.arrive(state, &arrival) {
             Verdict::Pass => Ok(()),
-            Verdict::Drop => Err(Refused::Managed),
+            Verdict::Mark if mark() => {
+                manage.marked(state, now);
+                self.users.gates.marked(offer.user, UserState::<C, Q>::class_of(queue), now);
+                Ok(())
+            }
+            Verdict::Mark | Verdict::Drop => Err(Refused::Managed),
         }
     }
 
-    /// Takes the last packet of the lowest queue of who holds most.
+    /// Takes a packet of the lowest queue of who holds most: the last one; of a fair queue one of a fat flow, or the first where there is none.
     #[cold]
-    fn push_out(&mut self, now: u64) -> Option<T> {
+    pub(crate) fn push_out(&mut self, now: u64) -> Option<Displaced<T>> {
         let user = self.heavy.heaviest()?;
         let state = self.users.states.at_mut(user);
         let queue = state.backlog.checked_ilog2()? as usize;
         let first = state.queues.get_mut(queue)?;
-        let item = self.slab.pop_back(first)?;
-        let emptied = *first == NONE;
-        state.held -= 1;
-        self.heavy.change(user, state.held + 1, state.held);
+        let before = *first;
+        let is_fair = self.slab.flow(before) != NONE;
+        let taken = if is_fair { self.flows.lose(&mut self.slab, before) } else { self.slab.pop_back(first) };
+        let item = match taken {
+            Some(item) => {
+                let emptied = *first == NONE;
+                state.held -= 1;
+                self.heavy.change(user, state.held + 1, state.held);
+                if emptied {
+                    self.emptied(user, queue, now);
+                }
+                item
+            }
+            None => self.pop(user, queue, now)?,
+        };
         self.users.gates.dropped(user, Loss::PushedOut, now);
-        if emptied {
-            self.emptied(user, queue, now);
+        if self.users.states.at(user).first(queue) != before {
             self.settle(user, now);
         }
-        Some(item)
+        Some(Displaced { item, loss: Loss::PushedOut })
     }
 
     /// The last packet of a queue has gone.
@@ -304,7 +342,11 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     #[cold]
     pub(crate) fn tell_emptied(&mut self, user: u32, queue: usize, now: u64) {
         let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
-        let class = profile.classes.get(UserState::<C, Q>::class_of(queue));
+        let number = UserState::<C, Q>::class_of(queue);
+        if profile.fair >> number & 1 != 0 {
+            return; // each flow has been told
+        }
+        let class = profile.classes.get(number);
         if let Some(manage) = class.and_then(|class| class.manage.as_deref())
             && let Some(state) = self.states.at_mut(user).get_mut(queue)
         {
@@ -316,7 +358,13 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     pub(crate) fn pop(&mut self, user: u32, queue: usize, now: u64) -> Option<T> {
         let state = self.users.states.at_mut(user);
         let first = state.queues.get_mut(queue)?;
+        let (flow, length) = (self.slab.flow(*first), self.slab.length(*first));
         let item = self.slab.pop_front(first)?;
+        if flow != NONE {
+            let profile = self.profiles.user(self.users.gates.at(user).standing().profile());
+            let gone = gone(profile, UserState::<C, Q>::class_of(queue), flow, length, now);
+            *first = self.flows.dropped(&mut self.slab, *first, &gone);
+        }
         let emptied = *first == NONE;
         state.held -= 1;
         self.heavy.change(user, state.held + 1, state.held);
@@ -372,6 +420,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         // Who is new has all that its profile allows.
         let old = if before.is_open() { self.profiles.user(before.profile()) } else { new };
         carry(gate, rest, share, (old, new), fine(now));
+        self.reorder(user);
         self.settle(user, now);
     }
 
@@ -383,7 +432,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             if self.profiles.managed() && self.states.is_empty() {
                 self.states = Indexed::new(self.setup.users as usize, [State::default(); Q]);
             }
-            self.prepare_sharing();
+            self.make_room();
         }
         if old.port != self.profiles.port {
             self.port_full_at = self.profiles.port.carry(&old.port, self.port_full_at, fine(now));

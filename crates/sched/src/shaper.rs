@@ -5,9 +5,12 @@ use weir_stage::{Declaration, Out, Stage};
 
 use crate::ahead::TOGETHER;
 use crate::class::ClassQueue;
+use crate::ecn;
+use crate::flow;
 use crate::gates::Loss;
+use crate::offer::{Displaced, Leaving, Offer, Offered, Refused};
 use crate::orders::Orders;
-use crate::scheduler::{Leaving, Offer, Refused, Scheduler};
+use crate::scheduler::Scheduler;
 
 weir_stage::ways! {
     /// Ways out of [`Shaper`].
@@ -52,6 +55,34 @@ impl From<Refused> for Exit {
     }
 }
 
+/// A packet in a batch that is offered to the scheduler.
+struct Arriving<'a, 'o> {
+    batch: &'a mut Batch,
+    slot: Slot,
+    out: &'a mut Out<'o>,
+    seed: u32,
+}
+
+impl Offered<Held> for Arriving<'_, '_> {
+    fn mark(&mut self) -> bool {
+        mark(self.batch, self.slot)
+    }
+
+    fn flow(&self) -> u32 {
+        self.batch.get(self.slot).map_or(0, |packet| flow::number(packet.window(0), packet.len(), self.seed.into()))
+    }
+
+    #[inline(always)]
+    fn take(self) -> Option<Held> {
+        self.out.hold(self.batch, self.slot)
+    }
+}
+
+#[cold]
+fn mark(batch: &mut Batch, slot: Slot) -> bool {
+    batch.get_mut(slot).is_some_and(|packet| ecn::mark(packet.bytes_mut()))
+}
+
 /// Shapes users: holds each packet until its user, subport and port may send it, and there is room for it ahead. A packet that need not wait
 /// goes on in the batch in which it came.
 pub struct Shaper<const C: usize, const Q: usize> {
@@ -76,6 +107,7 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
         overhead: u16,
     ) -> Shaper<C, Q> {
         let lowest = classes.clamp(1, C) as u8 - 1;
+        let scheduler = scheduler.with_marker(|packet| ecn::mark(packet.packet_mut().bytes_mut()));
         Shaper { scheduler, orders, user, colours, lowest, overhead, now: 0 }
     }
 
@@ -116,13 +148,13 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
     }
 
     #[inline(always)]
-    fn pass(&mut self, offer: &Offer, now: u64, room: usize) -> Result<bool, Refused> {
-        if room == 0 { Ok(false) } else { self.scheduler.pass(offer, now) }
+    fn pass(&mut self, offer: &Offer, slot: Slot, room: usize, batch: &mut Batch) -> Result<bool, Refused> {
+        if room == 0 { Ok(false) } else { self.scheduler.pass_or_mark(offer, || mark(batch, slot), self.now) }
     }
 
     #[inline(always)]
     fn pass_or_take(&mut self, offer: &Offer, slot: Slot, room: &mut usize, batch: &mut Batch, out: &mut Out<'_>) {
-        match self.pass(offer, self.now, *room) {
+        match self.pass(offer, slot, *room, batch) {
             // It is where it has to be.
             Ok(true) => *room -= 1,
             Ok(false) => self.take(offer, slot, batch, out),
@@ -156,9 +188,9 @@ impl<const C: usize, const Q: usize> Shaper<C, Q> {
     /// Takes a packet that has to wait, if only until [`Stage::poll`].
     #[inline]
     fn take(&mut self, offer: &Offer, slot: Slot, batch: &mut Batch, out: &mut Out<'_>) {
-        match self.scheduler.enqueue(*offer, self.now, || out.hold(batch, slot)) {
+        match self.scheduler.enqueue(*offer, self.now, Arriving { batch, slot, out, seed: self.scheduler.seed }) {
             Ok(None) => {}
-            Ok(Some(pushed_out)) => out.send(pushed_out, Exit::PushedOut),
+            Ok(Some(Displaced { item, loss })) => out.send(item, Exit::from(loss)),
             Err(refused) => out.answer(slot, Exit::from(refused)),
         }
     }

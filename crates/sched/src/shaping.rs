@@ -9,6 +9,7 @@ use weir_packet::{Held, Key};
 use weir_stage::Stage;
 
 use crate::config::{Fault, SchedulerConfig, SubportConfig};
+use crate::flows::Flows;
 use crate::gates::{Gates, UserCount};
 use crate::hold::Hold;
 use crate::orders::Orders;
@@ -173,7 +174,7 @@ impl Shaping {
         let book = self.book();
         let mut names = book.names.clone();
         names.extend(config.profiles.keys().filter(|name| !book.names.contains(name)).cloned());
-        let built = if self.classes <= 4 { 4 } else { 8 };
+        let built = self.built();
         let rate = |(number, name): (usize, &String)| match config.profiles.get(name) {
             Some(profile) => profile.tb_rate.bits_per_second(),
             None => book.rates.get(number).copied().unwrap_or(0),
@@ -292,6 +293,11 @@ impl Shaping {
         }
     }
 
+    /// Classes that the schedulers are built for.
+    fn built(&self) -> usize {
+        if self.classes <= 4 { 4 } else { 8 }
+    }
+
     /// The names of the profile and the subport of a user.
     pub fn assigned(&self, user: u32) -> Option<(String, Option<String>)> {
         let (profile, subport) = unpack(self.word(user))?;
@@ -318,7 +324,8 @@ impl Shaping {
         let number = self.owners.number(user);
         let book = self.book();
         let stages = book.stages.iter().filter(|stage| self.owners.at(stage.scheduler, user));
-        stages.map(|stage| stage.gates.count(number)).fold(UserCount::default(), UserCount::plus)
+        let sum = stages.map(|stage| stage.gates.count(number)).fold(UserCount::default(), UserCount::plus);
+        sum.with_lowest(self.built() - 1, self.classes - 1)
     }
 
     /// What holds a user back at `now`, in nanoseconds since the engine started; `None` while none of its packets waits.
@@ -356,7 +363,9 @@ impl Shaping {
 
     /// Bytes of state per user, and bytes per packet that may wait.
     pub fn bytes(&self) -> (usize, usize) {
-        if self.classes <= 4 { Four::bytes() } else { Eight::bytes() }
+        let (user, packet) = if self.classes <= 4 { Four::bytes() } else { Eight::bytes() };
+        let flows = if self.book().profiles.fair() { Flows::BYTES } else { 0 };
+        (user, packet + flows)
     }
 
     /// A stage that shapes, at the rate of the whole port: one worker has it. It finds the user of a packet in the lane `user`, its class in

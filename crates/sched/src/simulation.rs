@@ -229,9 +229,9 @@ impl Simulation {
             return false;
         }
         match self.scheduler.enqueue(offer, now, || Some((number, now))) {
-            Ok(pushed_out) => {
+            Ok(displaced) => {
                 self.joins(number, now);
-                if let Some((loser, _)) = pushed_out {
+                if let Some((loser, _)) = displaced.map(|displaced| displaced.item) {
                     let loser = self.users.at_mut(loser);
                     loser.seen.lost += 1;
                     loser.waiting -= 1;

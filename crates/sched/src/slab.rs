@@ -16,10 +16,12 @@ struct Node<T> {
     length: u16,
     /// Packets in the queue, where this is the first.
     count: u16,
+    /// The flow of the packet, where it is chosen from a fair queue; [`NONE`] in any other.
+    flow: u32,
 }
 
 impl<T> Node<T> {
-    const FREE: Node<T> = Node { item: None, since: 0, next: NONE, prev: NONE, length: 0, count: 0 };
+    const FREE: Node<T> = Node { item: None, since: 0, next: NONE, prev: NONE, length: 0, count: 0, flow: NONE };
 }
 
 /// A fixed number of nodes. A queue is the number of its first node, [`NONE`] while it is empty.
@@ -64,10 +66,27 @@ impl<T> Slab<T> {
         self.nodes.at(queue).length
     }
 
+    /// The first packet of a queue, to change.
+    pub(crate) fn first_mut(&mut self, queue: u32) -> Option<&mut T> {
+        self.nodes.at_mut(queue).item.as_mut()
+    }
+
     /// When the first packet of a queue came.
     #[inline(always)]
     pub(crate) fn since(&self, queue: u32) -> u64 {
         self.nodes.at(queue).since
+    }
+
+    /// The flow whose turn it is in a fair queue; [`NONE`] in any other, and in one in which nothing waits.
+    #[inline(always)]
+    pub(crate) fn flow(&self, queue: u32) -> u32 {
+        self.nodes.at(queue).flow
+    }
+
+    /// Says whose turn it is in a fair queue.
+    #[inline(always)]
+    pub(crate) fn set_flow(&mut self, queue: u32, flow: u32) {
+        self.nodes.at_mut(queue).flow = flow;
     }
 
     /// Hints that the first packet of a queue is looked at soon.
@@ -97,7 +116,7 @@ impl<T> Slab<T> {
         let at = *self.free.at(left);
         self.left = left;
         let node = self.nodes.at_mut(at);
-        *node = Node { item: Some(item), since, next: at, prev: at, length, count: 1 };
+        *node = Node { item: Some(item), since, next: at, prev: at, length, count: 1, flow: NONE };
         if *queue == NONE {
             *queue = at;
             return None;
@@ -151,6 +170,34 @@ impl<T> Slab<T> {
         Some(item)
     }
 
+    /// Takes the second packet of a queue, and its length.
+    pub(crate) fn pop_second(&mut self, queue: u32) -> Option<(T, u16)> {
+        let at = self.nodes.at(queue).next;
+        if at == queue {
+            return None;
+        }
+        let node = self.nodes.at_mut(at);
+        let (next, length) = (node.next, node.length);
+        let item = node.item.take()?;
+        self.nodes.at_mut(next).prev = queue;
+        let first = self.nodes.at_mut(queue);
+        first.next = next;
+        first.count -= 1;
+        self.release(at);
+        Some((item, length))
+    }
+
+    /// Puts the packets of another queue behind those of a queue; each has some.
+    pub(crate) fn append(&mut self, queue: u32, other: u32) {
+        let (count, other_last) = (self.nodes.at(other).count, self.nodes.at(other).prev);
+        let first = self.nodes.at_mut(queue);
+        first.count = first.count.saturating_add(count);
+        let last = std::mem::replace(&mut first.prev, other_last);
+        self.nodes.at_mut(last).next = other;
+        self.nodes.at_mut(other).prev = last;
+        self.nodes.at_mut(other_last).next = queue;
+    }
+
     #[inline(always)]
     fn release(&mut self, at: u32) {
         *self.free.at_mut(self.left) = at;
@@ -168,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn queues_are_queues(steps in prop::collection::vec((0..4_usize, 0..3_usize), 0..200)) {
+        fn queues_are_queues(steps in prop::collection::vec((0..6_usize, 0..3_usize), 0..200)) {
             let mut slab = Slab::new(12);
             let mut queues = [NONE; 3];
             let mut twins = [const { VecDeque::new() }; 3];
@@ -183,7 +230,20 @@ mod tests {
                         }
                     }
                     2 => prop_assert_eq!(slab.pop_front(&mut queues[q]), twins[q].pop_front()),
-                    _ => prop_assert_eq!(slab.pop_back(&mut queues[q]), twins[q].pop_back()),
+                    3 => prop_assert_eq!(slab.pop_back(&mut queues[q]), twins[q].pop_back()),
+                    4 => {
+                        let second = twins[q].remove(1).map(|n| (n, n as u16 + 60));
+                        if queues[q] != NONE {
+                            prop_assert_eq!(slab.pop_second(queues[q]), second);
+                        }
+                    }
+                    _ if queues[q] != NONE && queues[(q + 1) % 3] != NONE => {
+                        let other = std::mem::replace(&mut queues[(q + 1) % 3], NONE);
+                        slab.append(queues[q], other);
+                        let mut moved = std::mem::take(&mut twins[(q + 1) % 3]);
+                        twins[q].append(&mut moved);
+                    }
+                    _ => {}
                 }
                 for (queue, twin) in queues.iter().zip(&twins) {
                     prop_assert_eq!(usize::from(slab.count(*queue)), twin.len());

@@ -21,6 +21,16 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// The management of its queue says no: it is not taken.
     #[inline(always)]
     pub fn pass(&mut self, offer: &Offer, now: u64) -> Result<bool, Refused> {
+        self.pass_or_mark(offer, || false, now)
+    }
+
+    /// The same, with what [marks](crate::offer::Offered::mark) the packet where its queue has a management that wants that.
+    ///
+    /// # Errors
+    ///
+    /// The management of its queue says no: it is not taken.
+    #[inline(always)]
+    pub fn pass_or_mark(&mut self, offer: &Offer, mark: impl FnMut() -> bool, now: u64) -> Result<bool, Refused> {
         let gate = self.users.gates.at(offer.user);
         let standing = gate.standing();
         if !standing.is_open() || !standing.is_idle() || !self.lines.is_empty() {
@@ -38,7 +48,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         if bounded && self.subport_waits(standing.subport(), offer.length, moment) {
             return Ok(false);
         }
-        if profile.special && !self.class_lets_pass(offer, standing.profile(), now)? {
+        if profile.special && !self.class_lets_pass(offer, standing.profile(), mark, now)? {
             return Ok(false);
         }
         if bounded {
@@ -66,10 +76,17 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
 
     /// Whether the cap of its class and the ceiling of its user let a packet go, for which it is paid for then.
     #[inline(never)]
-    fn class_lets_pass(&mut self, offer: &Offer, profile: u16, now: u64) -> Result<bool, Refused> {
+    fn class_lets_pass(
+        &mut self,
+        offer: &Offer,
+        profile: u16,
+        mut mark: impl FnMut() -> bool,
+        now: u64,
+    ) -> Result<bool, Refused> {
         let queue = UserState::<C, Q>::queue_of(offer.class.class(), offer.class.queue());
         let class = UserState::<C, Q>::class_of(queue);
-        let of = |profile: &Profile| (profile.capped >> class & 1 != 0, profile.managed >> class & 1 != 0);
+        let of =
+            |profile: &Profile| (profile.capped >> class & 1 != 0, (profile.managed & !profile.fair) >> class & 1 != 0);
         let (capped, managed) = of(self.profiles.user(profile));
         let User { rest, share, .. } = self.users.at_mut(offer.user);
         if capped && cap_at(rest, self.profiles.user(profile), class, offer.length) > fine(now) {
@@ -79,7 +96,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return Ok(false);
         }
         if managed {
-            if let Err(refused) = self.ask_management(offer, queue, now) {
+            if let Err(refused) = self.ask_management(offer, queue, &mut mark, now) {
                 self.users.gates.dropped(offer.user, Loss::Red, now);
                 return Err(refused);
             }

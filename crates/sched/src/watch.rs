@@ -65,6 +65,8 @@ pub(crate) enum Fate {
     Sent(u16, u64),
     /// It was dropped.
     Lost(Loss),
+    /// It was marked, and what else becomes of it is told on its own.
+    Marked,
 }
 
 /// What became of a user's packets in one second or one minute.
@@ -76,6 +78,8 @@ pub struct Seen {
     pub bytes: u64,
     /// Packets dropped, by reason.
     pub lost: [u64; Loss::ALL.len()],
+    /// Packets marked as such that have met congestion.
+    pub marked: u64,
     /// How long half of the packets that were sent waited at most, nanoseconds; `None` where there were none.
     pub p50: Option<u64>,
     /// The same of 99 of 100.
@@ -90,6 +94,7 @@ struct Span {
     packets: AtomicU64,
     bytes: AtomicU64,
     lost: [AtomicU64; Loss::ALL.len()],
+    marked: AtomicU64,
     bins: [AtomicU32; BINS],
 }
 
@@ -100,13 +105,14 @@ impl Span {
             packets: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             lost: Default::default(),
+            marked: AtomicU64::new(0),
             bins: std::array::from_fn(|_| AtomicU32::new(0)),
         }
     }
 
     fn clear(&self, number: u64) {
         self.number.store(0, Ordering::Relaxed);
-        let all = [&self.packets, &self.bytes].into_iter().chain(&self.lost);
+        let all = [&self.packets, &self.bytes, &self.marked].into_iter().chain(&self.lost);
         all.for_each(|count| count.store(0, Ordering::Relaxed));
         self.bins.iter().for_each(|count| count.store(0, Ordering::Relaxed));
         self.number.store(number, Ordering::Release);
@@ -121,6 +127,7 @@ impl Span {
                     count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
                 }
             }
+            Fate::Marked => add(&self.marked, 1),
             Fate::Lost(loss) => self.lost.get(loss as usize).into_iter().for_each(|count| add(count, 1)),
         }
     }
@@ -131,6 +138,7 @@ impl Span {
             packets: self.packets.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             lost: self.lost.each_ref().map(|count| count.load(Ordering::Relaxed)),
+            marked: self.marked.load(Ordering::Relaxed),
             p50: percentile(&bins, 50),
             p99: percentile(&bins, 99),
         }

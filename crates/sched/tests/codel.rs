@@ -11,13 +11,15 @@ use weir_sched::manage::{Departure, Manage, State, Verdict};
 const MS: u64 = 1_000_000;
 
 fn config(target: u64, interval: u64) -> CodelConfig {
-    CodelConfig { target: Nanos::new(target), interval: Nanos::new(interval) }
+    CodelConfig { target: Nanos::new(target), interval: Nanos::new(interval), ecn: true }
 }
 
-/// The RFC's queue, with its names.
+/// The RFC's queue, with its names. Where it drops a packet that may be marked (ECN), that is marked and goes, and the control law counts it as
+/// it does the others.
 struct Twin {
     target: u64,
     interval: u64,
+    /// Numbers and times of coming; packets with odd numbers may be marked.
     queue: VecDeque<(u64, u64)>,
     first_above_time: u64,
     drop_next: u64,
@@ -25,6 +27,11 @@ struct Twin {
     lastcount: u32,
     dropping: bool,
     dropped: Vec<u64>,
+    marked: Vec<u64>,
+}
+
+fn may_be_marked(packet: Option<u64>) -> bool {
+    packet.is_some_and(|packet| packet % 2 == 1)
 }
 
 impl Twin {
@@ -39,6 +46,7 @@ impl Twin {
             lastcount: 0,
             dropping: false,
             dropped: Vec::new(),
+            marked: Vec::new(),
         }
     }
 
@@ -77,8 +85,13 @@ impl Twin {
                 self.dropping = false;
             }
             while now >= self.drop_next && self.dropping {
-                self.dropped.extend(r.0);
                 self.count += 1;
+                if may_be_marked(r.0) {
+                    self.marked.extend(r.0);
+                    self.drop_next = self.control_law(self.drop_next, self.count);
+                    break;
+                }
+                self.dropped.extend(r.0);
                 r = self.dodequeue(now);
                 if !r.1 {
                     self.dropping = false;
@@ -87,8 +100,12 @@ impl Twin {
                 }
             }
         } else if r.1 {
-            self.dropped.extend(r.0);
-            r = self.dodequeue(now);
+            if may_be_marked(r.0) {
+                self.marked.extend(r.0);
+            } else {
+                self.dropped.extend(r.0);
+                r = self.dodequeue(now);
+            }
             self.dropping = true;
             let delta = self.count - self.lastcount;
             self.count = 1;
@@ -108,6 +125,7 @@ struct Ours {
     state: State,
     queue: VecDeque<(u64, u64)>,
     dropped: Vec<u64>,
+    marked: Vec<u64>,
 }
 
 impl Ours {
@@ -116,12 +134,19 @@ impl Ours {
             let (packet, stamp) = self.queue.pop_front()?;
             let departure = Departure { now, sojourn: now - stamp, behind: self.queue.len() as u32, bytes: 84 };
             let verdict = self.codel.depart(&mut self.state, &departure);
+            let marks = verdict == Verdict::Mark && may_be_marked(Some(packet));
+            if marks {
+                self.codel.marked(&mut self.state, now);
+                self.marked.push(packet);
+            }
             if self.queue.is_empty() {
                 self.codel.emptied(&mut self.state, now);
             }
             match verdict {
                 Verdict::Pass => return Some(packet),
-                Verdict::Drop => self.dropped.push(packet),
+                Verdict::Mark if marks => return Some(packet),
+                Verdict::Mark => self.dropped.push(packet),
+                Verdict::Drop => unreachable!("it marks"),
             }
         }
     }
@@ -140,7 +165,7 @@ proptest! {
         let (target, interval) = (target * MS, interval * MS);
         let mut twin = Twin::new(target, interval);
         let codel = Codel::new(&config(target, interval));
-        let mut ours = Ours { codel, state: State::default(), queue: VecDeque::new(), dropped: Vec::new() };
+        let mut ours = Ours { codel, state: State::default(), queue: VecDeque::new(), dropped: Vec::new(), marked: Vec::new() };
         let (mut now, mut next) = (MS, 0);
         for (gap, come, go) in steps {
             now += gap * 1_000;
@@ -152,7 +177,7 @@ proptest! {
             for _ in 0..go {
                 prop_assert_eq!(ours.deque(now), twin.deque(now), "at {}", now);
             }
-            prop_assert_eq!(&ours.dropped, &twin.dropped);
+            prop_assert_eq!((&ours.dropped, &ours.marked), (&twin.dropped, &twin.marked));
         }
     }
 }
@@ -164,7 +189,7 @@ fn drops_come_faster_and_faster() {
     let (mut state, mut drops) = (State::default(), Vec::new());
     for now in (1_000 * MS..2_000 * MS).step_by(MS as usize / 10) {
         let departure = Departure { now, sojourn: 50 * MS, behind: 100, bytes: 84 };
-        if codel.depart(&mut state, &departure) == Verdict::Drop {
+        if codel.depart(&mut state, &departure) != Verdict::Pass {
             drops.push(now);
         }
     }
@@ -181,7 +206,8 @@ fn drops_come_faster_and_faster() {
 #[test]
 fn a_burst_is_let_through() {
     let codel = Codel::new(&config(5 * MS, 100 * MS));
-    let mut ours = Ours { codel, state: State::default(), queue: VecDeque::new(), dropped: Vec::new() };
+    let mut ours =
+        Ours { codel, state: State::default(), queue: VecDeque::new(), dropped: Vec::new(), marked: Vec::new() };
     for round in 0..20 {
         let begin = (1 + round) * 1_000 * MS;
         ours.queue.extend((0..90).map(|n| (n, begin)));
@@ -189,7 +215,20 @@ fn a_burst_is_let_through() {
             assert_eq!(ours.deque(begin + n * MS), Some(n));
         }
     }
-    assert!(ours.dropped.is_empty());
+    assert!(ours.dropped.is_empty() && ours.marked.is_empty());
+}
+
+/// Without the option nothing is marked.
+#[test]
+fn who_does_not_ask_for_marks_gets_drops() {
+    let codel = Codel::new(&CodelConfig { ecn: false, ..config(5 * MS, 100 * MS) });
+    assert!(!codel.marks() && Codel::new(&config(5 * MS, 100 * MS)).marks());
+    let mut state = State::default();
+    let verdicts = (1_000 * MS..2_000 * MS)
+        .step_by(MS as usize)
+        .map(|now| codel.depart(&mut state, &Departure { now, sojourn: 50 * MS, behind: 100, bytes: 84 }));
+    let verdicts: Vec<Verdict> = verdicts.collect();
+    assert!(verdicts.contains(&Verdict::Drop) && !verdicts.contains(&Verdict::Mark));
 }
 
 #[test]

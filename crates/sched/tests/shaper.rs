@@ -8,14 +8,21 @@ use weir_config::{Nanos, Rate, Size};
 use weir_packet::{Key, Slot};
 use weir_sched::class::ClassQueue;
 use weir_sched::codel::CodelConfig;
-use weir_sched::config::{AssignConfig, ClassConfig, ProfileConfig, SchedulerConfig, SubportConfig};
+use weir_sched::config::{AssignConfig, ClassConfig, FlowOrder, ProfileConfig, SchedulerConfig, SubportConfig};
 use weir_sched::red::RedConfig;
 use weir_sched::shaping::Shaping;
 use weir_stage::Stage;
 use weir_stage::harness::{Boxed, Harness, Outcome};
 
 fn class(queue_size: u16) -> ClassConfig {
-    ClassConfig { tc_rate: None, tc_period: Nanos::new(10_000_000), queue_size, red: None, codel: None }
+    ClassConfig {
+        tc_rate: None,
+        tc_period: Nanos::new(10_000_000),
+        queue_size,
+        red: None,
+        codel: None,
+        flows: FlowOrder::Fifo,
+    }
 }
 
 /// A subport that promises nothing and forbids nothing.
@@ -29,7 +36,7 @@ fn profile(rate: u64, classes: Vec<ClassConfig>) -> ProfileConfig {
 
 /// Profiles `slow`, at which a frame of 76 bytes takes 1 ms, `fast`, ten times that, and `patient`, with CoDel in its class 0.
 fn config() -> SchedulerConfig {
-    let codel = CodelConfig { target: Nanos::new(1_000), interval: Nanos::new(10_000) };
+    let codel = CodelConfig { target: Nanos::new(1_000), interval: Nanos::new(10_000), ecn: false };
     let managed = ClassConfig { codel: Some(codel), ..class(64) };
     let profiles = [
         ("slow", profile(800_000, vec![class(3); 4])),
@@ -147,8 +154,16 @@ fn a_port_that_is_busy_lets_nobody_pass() {
 fn caps_and_managements_know_of_packets_that_pass() {
     let mut config = config();
     let capped = ClassConfig { tc_rate: Some(Rate::new(80_000)), tc_period: Nanos::new(10 * MS), ..class(64) };
-    let red =
-        RedConfig { min: 0, max: 1, probability: 1.0, weight: 1, packet_time: Nanos::new(MS), yellow: None, red: None };
+    let red = RedConfig {
+        min: 0,
+        max: 1,
+        probability: 1.0,
+        weight: 1,
+        packet_time: Nanos::new(MS),
+        ecn: false,
+        yellow: None,
+        red: None,
+    };
     let managed = ClassConfig { red: Some(red), ..class(64) };
     let mut fast = profile(8_000_000, vec![capped, managed]);
     fast.tb_size = Size::new(1000);

@@ -66,7 +66,7 @@ impl World {
             }
             Ok(false) => match self.scheduler.enqueue(offer, at, || Some((user | u32::from(length) << 8, at))) {
                 Ok(None) => None,
-                Ok(Some((other, _))) => Some((other & 1, Loss::PushedOut)),
+                Ok(Some(displaced)) => Some((displaced.item.0 & 1, displaced.loss)),
                 Err(Refused::QueueFull) => Some((user, Loss::QueueFull)),
                 Err(Refused::OverShare) => Some((user, Loss::OverShare)),
                 Err(refused) => panic!("{refused:?}"),

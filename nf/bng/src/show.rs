@@ -38,13 +38,15 @@ pub(crate) static SHOWS: &[Show] = &[
             "drops",
             "shaped_off",
             "shaped_off_by",
+            "marked",
+            "marks",
             "up_held_by",
             "up_held_for",
             "down_held_by",
             "down_held_for",
         ],
         help: "Subscribers, what was counted of each, why packets of it were dropped, how many of its user's the schedulers \
-               dropped and why, what holds its user back now in each direction, and for how many seconds it has. Filter: SVLAN.CVLAN, an address, \
+               dropped and why, and marked (ECN) in which classes, what holds its user back now in each direction, and for how many seconds it has. Filter: SVLAN.CVLAN, an address, \
                key=KEY, user=USER, svlan=SVLAN, profile=NAME, a port, or a source",
     },
     Show {
@@ -247,7 +249,7 @@ fn row(registry: &Registry, subscriber: &Subscriber, now: u64) -> Value {
     let sums = registry.counters().since(subscriber.number, &subscriber.zero);
     let drops: serde_json::Map<String, Value> =
         sums.drops.iter().map(|(reason, count)| ((*reason).to_owned(), json!(count))).collect();
-    let shaped_off = registry.schedulers().map(|schedulers| schedulers.count(subscriber.user()));
+    let counted = registry.schedulers().map(|schedulers| schedulers.count(subscriber.user()));
     let hold =
         |direction| registry.schedulers().and_then(|schedulers| schedulers.hold(direction, subscriber.user(), now));
     let (up, down) = (hold(Direction::Up), hold(Direction::Down));
@@ -261,8 +263,10 @@ fn row(registry: &Registry, subscriber: &Subscriber, now: u64) -> Value {
         "down_packets": sums.down_packets,
         "down_bytes": sums.down_bytes,
         "drops": drops,
-        "shaped_off": shaped_off.map(|count| count.dropped()),
-        "shaped_off_by": shaped_off.map(|count| count.by_reason()),
+        "shaped_off": counted.map(|count| count.dropped()),
+        "shaped_off_by": counted.map(|count| count.by_reason()),
+        "marked": counted.map(|count| count.marked()),
+        "marks": counted.map(|count| count.marks()),
         "up_held_by": up.map(|hold| hold.to_string()),
         "up_held_for": up.map(|hold| hold.seconds(now)),
         "down_held_by": down.map(|hold| hold.to_string()),

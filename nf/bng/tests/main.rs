@@ -3,6 +3,7 @@
 mod common;
 mod config;
 mod core;
+mod flows;
 mod hostile;
 mod hosts;
 mod identifications;

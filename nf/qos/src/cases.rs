@@ -27,9 +27,11 @@ const IN_PLAY: u64 = 1_000;
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
-    let shaped = |rate, burst| Shaped { rate, burst, keys: "", buffers: 8_192 };
+    let shaped = |rate, burst| Shaped { rate, burst, keys: "", class: "", buffers: 8_192 };
     // Enough for all who wait, however fast they come.
     let waiting = || Shaped { buffers: 32_768, ..shaped(ALL_USERS / 32_768, "84 B") };
+    // A packet takes 0.7 ms, so that 15 of 16 wait as long as more than 1.5 million come a second; there is room for all up to 14 million.
+    let flows = || Shaped { buffers: 65_536, ..shaped(ALL_USERS / 32_768, "84 B") };
     let plenty = |users| shaped(ALL_USERS / users, "2 KiB");
     vec![
         // Few users get much in one loop of the worker, which is a burst.
@@ -52,6 +54,16 @@ pub(crate) fn all() -> Vec<Case> {
             waiting(),
             "131,072 users who send four packets faster than their buckets allow: three of four wait",
         ),
+        case::<32_768, 16>(
+            "users-32k-flows",
+            flows(),
+            "32,768 users who send 16 packets of as many flows faster than their buckets allow, in one line for all flows: the pair of users-32k-fair",
+        ),
+        case::<32_768, 16>(
+            "users-32k-fair",
+            Shaped { class: "flows = \"fair\"", ..flows() },
+            "the same where flows take turns (FQ-CoDel)",
+        ),
         case::<32_768, 1>(
             "users-32k-overload",
             shaped(50, "2 KiB"),
@@ -66,6 +78,8 @@ struct Shaped {
     rate: u64,
     burst: &'static str,
     keys: &'static str,
+    /// Keys of the class of all packets.
+    class: &'static str,
     /// Packets that wait at most.
     buffers: u32,
 }
@@ -76,18 +90,18 @@ const POLICED: &str = "police = { user = { cir = \"1 Gbit/s\", cbs = \"1 MiB\" }
 /// `USERS` who send `TIMES` packets each time that they are at it.
 fn case<const USERS: u64, const TIMES: u64>(name: &'static str, shaped: Shaped, help: &'static str) -> Case {
     let (outer, inner) = (USERS.div_ceil(INNER), USERS.min(INNER));
-    let Shaped { rate, burst, keys, buffers } = shaped;
+    let Shaped { rate, burst, keys, class, buffers } = shaped;
     let script = format!(
         "qos {{ from = \"in\", to = \"out\", {keys}\n  \
          users = {{ {{ tags = \"1-{outer}.1-{inner}\", profile = \"user\" }} }},\n  \
          scheduler = {{ rate = \"40 Gbit/s\", users = {}, buffers = {buffers},\n    \
-         profiles = {{ user = {{ tb_rate = \"{rate} kbit/s\", tb_size = \"{burst}\" }} }} }} }}",
+         profiles = {{ user = {{ tb_rate = \"{rate} kbit/s\", tb_size = \"{burst}\", classes = {{ {{}}, {{}}, {{}}, {{ {class} }} }} }} }} }} }}",
         USERS + 1
     );
     Case { name, help, needs: &[], script, port_keys: "", knobs: &[], prepare: |_, _, _| Ok(traffic(USERS, TIMES)) }
 }
 
-/// Frames of random users, each of whom sends so many of them, in turns with others.
+/// Frames of random users, each of whom sends so many of them, in turns with others. They are of as many flows.
 fn traffic(users: u64, times: u64) -> Traffic {
     let frame = move |n: u64, bytes: &mut [u8; HEADER]| {
         let (round, turn) = (n / (IN_PLAY * times), n % IN_PLAY);
@@ -100,7 +114,11 @@ fn traffic(users: u64, times: u64) -> Traffic {
         let tags = tags.iter().flat_map(|tag| [tag.control.to_bytes(), tag.ethertype.to_bytes()].concat());
         // An IPv4 header without options, UDP.
         let header = [0x45, 0, 0, 38, 0, 0, 0x40, 0, 64, 17, 0, 0, 198, 18, 0, 1, 198, 19, 0, 1];
-        bytes.iter_mut().zip(start.into_iter().chain(tags).chain(header)).for_each(|(to, from)| *to = from);
+        let ports = [4, (n / IN_PLAY % times) as u8, 4, 0];
+        bytes
+            .iter_mut()
+            .zip(start.into_iter().chain(tags).chain(header).chain(ports))
+            .for_each(|(to, from)| *to = from);
         FRAME
     };
     let check = move |bytes: &[u8]| {

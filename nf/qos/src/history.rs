@@ -10,7 +10,7 @@ use crate::state::Control;
 
 /// The columns.
 pub(crate) const COLUMNS: &[&str] =
-    &["user", "direction", "span", "ago", "packets", "rate", "dropped", "drops", "p50_ms", "p99_ms"];
+    &["user", "direction", "span", "ago", "packets", "rate", "dropped", "drops", "marked", "p50_ms", "p99_ms"];
 
 /// Has a user watched from now on, unless too many others are.
 pub(crate) fn watch(control: &Control, number: u32, now: u64) {
@@ -57,6 +57,7 @@ fn row((user, direction): (&str, &str), (span, seconds, ago): (&str, u64, u64), 
         "rate": seen.bytes * 8 / seconds,
         "dropped": seen.lost.iter().sum::<u64>(),
         "drops": drops,
+        "marked": seen.marked,
         "p50_ms": millis(seen.p50),
         "p99_ms": millis(seen.p99),
     })

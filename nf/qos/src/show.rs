@@ -29,10 +29,12 @@ pub(crate) static SHOWS: &[Show] = &[
             "bytes",
             "dropped",
             "drops",
+            "marked",
+            "marks",
             "held_by",
             "held_for"
         ),
-        help: "Users, what became of their packets at the scheduler, why some were dropped, what holds a user back now, and for how many \
+        help: "Users, what became of their packets at the scheduler, why some were dropped, how many were marked (ECN) in which classes, what holds a user back now, and for how many \
                seconds it has. Filter: a user, or a profile",
     },
     Show {
@@ -43,7 +45,7 @@ pub(crate) static SHOWS: &[Show] = &[
     Show {
         what: "history",
         columns: history::COLUMNS,
-        help: "What became of one user's packets at the scheduler in each of the last ten seconds and minutes: how many were sent, at how many bit/s, why some were dropped, \
+        help: "What became of one user's packets at the scheduler in each of the last ten seconds and minutes: how many were sent, at how many bit/s, why some were dropped, how many were marked (ECN), \
                and how long half of them, and 99 of 100, waited at most. Counted from when somebody asks about the user first. Filter: a user, which must be given",
     },
     Show {
@@ -195,6 +197,8 @@ fn user_rows(control: &Control, number: u32, now: u64) -> Vec<Value> {
             "bytes": count.bytes,
             "dropped": count.dropped(),
             "drops": count.by_reason(),
+            "marked": count.marked(),
+            "marks": count.marks(),
             "held_by": hold.map(|hold| hold.to_string()),
             "held_for": hold.map(|hold| hold.seconds(now)),
         })

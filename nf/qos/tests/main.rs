@@ -2,6 +2,8 @@
 
 mod common;
 mod config;
+mod ecn;
+mod flows;
 mod history;
 mod layouts;
 mod live;

@@ -5,29 +5,44 @@ mod model;
 
 use std::sync::Arc;
 
-use model::{CLASSES, Model, ModelClass, ModelProfile, ModelSubport, QUEUES, lane};
+use model::{CLASSES, Model, ModelClass, ModelProfile, ModelSubport, QUEUES, lane, mark};
 use proptest::prelude::*;
 use weir_sched::manage::{Arrival, Departure, Manage, State, Verdict};
 use weir_sched::profile::{ClassProfile, Profile, Profiles, SubportProfile};
 use weir_sched::rate::Bucket;
-use weir_sched::scheduler::{Offer, Scheduler, Setup};
+use weir_sched::scheduler::{Offer, Offered, Scheduler, Setup};
 
-/// Drops every so-manieth packet that comes and that goes. When its queue is empty it forgets those that went, and counts that like one that comes.
-#[derive(Debug)]
+/// Drops, or marks, every so-manieth packet that comes and that goes. What is marked as it goes counts twice. When its queue is empty it forgets those that went, and counts that like one that comes.
+#[derive(Clone, Debug)]
 struct Every {
     coming: u64,
     going: u64,
+    marks: bool,
+}
+
+impl Every {
+    fn signal(&self) -> Verdict {
+        if self.marks { Verdict::Mark } else { Verdict::Drop }
+    }
 }
 
 impl Manage for Every {
+    fn marks(&self) -> bool {
+        self.marks
+    }
+
     fn arrive(&self, state: &mut State, arrival: &Arrival) -> Verdict {
         state[0] += 1 + u64::from(arrival.queued % 2);
-        if state[0].is_multiple_of(self.coming) { Verdict::Drop } else { Verdict::Pass }
+        if state[0].is_multiple_of(self.coming) { self.signal() } else { Verdict::Pass }
     }
 
     fn depart(&self, state: &mut State, departure: &Departure) -> Verdict {
         state[1] += 1 + departure.sojourn % 2 + u64::from(departure.behind);
-        if state[1].is_multiple_of(self.going) { Verdict::Drop } else { Verdict::Pass }
+        if state[1].is_multiple_of(self.going) { self.signal() } else { Verdict::Pass }
+    }
+
+    fn marked(&self, state: &mut State, now: u64) {
+        state[1] += 1 + now % 2;
     }
 
     fn emptied(&self, state: &mut State, _now: u64) {
@@ -50,9 +65,15 @@ fn class() -> impl Strategy<Value = ModelClass> {
     ];
     let manage = prop_oneof![
         3 => Just(None),
-        1 => (2..9_u64, 2..9_u64).prop_map(|(coming, going)| Some(Arc::new(Every { coming, going }) as Arc<dyn Manage>)),
+        1 => (2..9_u64, 2..9_u64, any::<bool>())
+            .prop_map(|(coming, going, marks)| Some(Arc::new(Every { coming, going, marks }) as Arc<dyn Manage>)),
     ];
-    (cap, 1..12_usize, manage).prop_map(|(cap, queue_size, manage)| ModelClass { cap, queue_size, manage })
+    (cap, 1..12_usize, manage, prop::bool::weighted(0.4)).prop_map(|(cap, queue_size, manage, fair)| ModelClass {
+        cap,
+        queue_size,
+        manage,
+        fair,
+    })
 }
 
 fn profile() -> impl Strategy<Value = ModelProfile> {
@@ -65,6 +86,23 @@ fn profile() -> impl Strategy<Value = ModelProfile> {
             sharing,
         },
     )
+}
+
+/// A packet that is offered.
+struct Packet(u32, u32);
+
+impl Offered<u32> for Packet {
+    fn mark(&mut self) -> bool {
+        mark(&mut self.0)
+    }
+
+    fn flow(&self) -> u32 {
+        self.1
+    }
+
+    fn take(self) -> Option<u32> {
+        Some(self.0)
+    }
 }
 
 fn subport() -> impl Strategy<Value = ModelSubport> {
@@ -86,6 +124,7 @@ fn fast(profile: &ModelProfile) -> Profile {
         cap: class.cap,
         queue_size: class.queue_size as u16,
         manage: class.manage.clone(),
+        fair: class.fair,
     });
     let fast = Profile::new(profile.bucket, classes.collect(), &profile.weights);
     match profile.sharing {
@@ -101,6 +140,8 @@ enum Step {
         class: u8,
         queue: u8,
         length: u16,
+        /// Its flow.
+        flow: u32,
         /// It goes at once where it may.
         passes: bool,
     },
@@ -123,12 +164,17 @@ enum Step {
     },
 }
 
+/// A few that send much, and many; some are told apart only beyond the bits that count.
+fn flow() -> impl Strategy<Value = u32> {
+    prop_oneof![3 => 0..4_u32, 1 => any::<u32>(), 1 => Just(1024 + 3), 1 => Just(1023)]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let length = prop_oneof![Just(88_u16), 88..1600_u16, 88..9300_u16];
     let class = prop_oneof![0..4_u8, Just(3), Just(3)];
     prop_oneof![
-        8 => (0..USERS as u32 + 1, class, 0..8_u8, length, any::<bool>())
-            .prop_map(|(user, class, queue, length, passes)| Step::Enqueue { user, class, queue, length, passes }),
+        8 => (0..USERS as u32 + 1, class, 0..8_u8, length, flow(), any::<bool>())
+            .prop_map(|(user, class, queue, length, flow, passes)| Step::Enqueue { user, class, queue, length, flow, passes }),
         2 => (0..20_000_u64, 0..6_usize).prop_map(|(wait, room)| Step::Dequeue { wait, room }),
         4 => (1..6_usize).prop_map(|room| Step::DequeueWhenDue { room }),
         1 => (0..USERS as u32, prop::option::weighted(0.8, (0..3_usize, 0..3_usize)))
@@ -137,80 +183,140 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What there is before the first step.
+#[derive(Clone, Debug)]
+struct Begin {
+    profiles: Vec<ModelProfile>,
+    port: Bucket,
+    subports: Vec<ModelSubport>,
+    buffers: usize,
+    minimum: usize,
+    now: u64,
+}
+
+fn begin() -> impl Strategy<Value = Begin> {
+    let profiles = prop::collection::vec(profile(), 3);
+    let subports = prop::collection::vec(subport(), 3);
+    let start = prop_oneof![Just(0), 0..1_u64 << 50];
+    (profiles, bucket(100_000_000), subports, 1..40_usize, 0..4_usize, start).prop_map(
+        |(profiles, port, subports, buffers, minimum, now)| Begin { profiles, port, subports, buffers, minimum, now },
+    )
+}
+
+/// Few buffers, and queues of the lowest class that are nearly all fair and have nothing else to them.
+fn fair_begin() -> impl Strategy<Value = Begin> {
+    let plain = |(mut begin, fair, buffers, sizes): (Begin, [bool; 3], usize, [usize; 3])| {
+        begin.buffers = buffers;
+        for ((profile, fair), queue_size) in begin.profiles.iter_mut().zip(fair).zip(sizes) {
+            profile.sharing = None;
+            profile.classes.iter_mut().for_each(|class| (class.cap, class.fair) = (Bucket::UNLIMITED, fair));
+            profile.classes.iter_mut().for_each(|class| class.queue_size = queue_size);
+            let drops = Every { coming: 9, going: 3, marks: false };
+            profile
+                .classes
+                .iter_mut()
+                .filter(|_| queue_size % 2 == 0)
+                .for_each(|class| class.manage = Some(Arc::new(drops.clone())));
+        }
+        begin
+    };
+    let fair = prop::array::uniform3(prop::bool::weighted(0.9));
+    (begin(), fair, prop_oneof![2..12_usize, 20..60_usize], prop::array::uniform3(1..24_usize)).prop_map(plain)
+}
+
+/// Packets of three users, many flows and lengths of which a quantum is a multiple, one by one.
+fn fair_step() -> impl Strategy<Value = Step> {
+    let length = prop_oneof![Just(88_u16), Just(400), Just(800), Just(1_600), Just(3_200), 88..9_300_u16];
+    prop_oneof![
+        8 => (0..3_u32, 0..2_u8, length, 0..9_u32).prop_map(|(user, queue, length, flow)| {
+            Step::Enqueue { user, class: 3, queue, length, flow, passes: false }
+        }),
+        7 => (1..3_usize).prop_map(|room| Step::DequeueWhenDue { room }),
+        1 => (0..3_u32, 0..3_usize).prop_map(|(user, profile)| Step::Assign { user, to: Some((profile, 0)) }),
+    ]
+}
+
 proptest! {
     #[test]
-    fn random_operations_agree(
-        profiles in prop::collection::vec(profile(), 3), port in bucket(100_000_000),
-        subports in prop::collection::vec(subport(), 3), buffers in 1..40_usize, minimum in 0..4_usize,
-        start in prop_oneof![Just(0), 0..1_u64 << 50], steps in prop::collection::vec(step(), 1..300),
-    ) {
-        let shape = weir_table::wheel::Shape { tick_bits: 8, near_bits: 16, far_bits: 4 };
-        let setup = Setup {
-            users: USERS as u32, buffers: buffers as u32, minimum: minimum as u32, overhead: 24, wheel: shape,
-        };
-        let mut table = Profiles::new(
-            port,
-            subports.iter().map(fast_subport).collect(),
-            profiles.iter().map(fast).collect(),
-        );
-        let mut scheduler: Scheduler<u32, CLASSES, QUEUES> = Scheduler::new(setup, Arc::new(table.clone()));
-        let mut model = Model::new(USERS, buffers, minimum, port, subports);
-        model.profiles = profiles;
-        let (mut now, mut due) = (start, u64::MAX);
-        for user in 0..USERS {
-            scheduler.assign(user as u32, Some((user as u16 % 3, user as u16 % 2)), now);
-            model.assign(user, Some((user % 3, user % 2)), now);
-        }
-        for (item, step) in steps.into_iter().enumerate() {
-            let item = item as u32;
-            let (wait, room) = match step {
-                Step::Enqueue { user, class, queue, length, passes } => {
-                    let offer = Offer { user, class: lane(class, queue), length, colour: 0 };
-                    if passes {
-                        let fast = scheduler.pass(&offer, now);
-                        prop_assert_eq!(fast, model.pass(offer, now));
-                        if fast != Ok(false) {
-                            continue;
-                        }
-                    }
-                    let fast = scheduler.enqueue(offer, now, || Some(item));
-                    prop_assert_eq!(fast, model.enqueue(offer, now, item));
-                    due = now;
-                    continue;
-                }
-                Step::Assign { user, to } => {
-                    scheduler.assign(user, to.map(|(profile, subport)| (profile as u16, subport as u16)), now);
-                    model.assign(user as usize, to, now);
-                    due = now;
-                    continue;
-                }
-                Step::SetSubport { number, to } => {
-                    table.subports[number] = fast_subport(&to);
-                    scheduler.set_profiles(Arc::new(table.clone()), now);
-                    model.set_subport(number, &to, now);
-                    due = now;
-                    continue;
-                }
-                Step::Dequeue { wait, room } => (wait, room),
-                Step::DequeueWhenDue { room } if due < u64::MAX => (due.saturating_sub(now), room),
-                Step::DequeueWhenDue { .. } => continue,
-            };
-            now += wait;
-            let (mut fast, mut slow) = (Vec::new(), Vec::new());
-            due = scheduler.dequeue(now, room, |leaving| fast.push(leaving));
-            let slow_due = model.dequeue(now, room, &mut slow);
-            prop_assert_eq!(fast, slow);
-            prop_assert_eq!(due, slow_due);
-            prop_assert_eq!(scheduler.held() as usize, model.held());
-        }
-        for user in 0..USERS {
-            prop_assert_eq!(scheduler.gates().count(user as u32).packets, model.sent(user));
-        }
-        let mut left = Vec::new();
-        scheduler.clear(now, &mut |item| left.push(item));
-        left.sort_unstable(); // those of one moment in the order of users
-        prop_assert_eq!(left, model.clear());
-        prop_assert_eq!(scheduler.held(), 0);
-        prop_assert_eq!(scheduler.dequeue(now, 8, |_| {}), u64::MAX);
+    fn random_operations_agree(begin in begin(), steps in prop::collection::vec(step(), 1..300)) {
+        agree(begin, steps)?;
     }
+
+    #[test]
+    fn random_operations_agree_on_fair_queues(
+        begin in fair_begin(), steps in prop::collection::vec(fair_step(), 1..400),
+    ) {
+        agree(begin, steps)?;
+    }
+}
+
+fn agree(begin: Begin, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let Begin { profiles, port, subports, buffers, minimum, now: start } = begin;
+    let shape = weir_table::wheel::Shape { tick_bits: 8, near_bits: 16, far_bits: 4 };
+    let setup =
+        Setup { users: USERS as u32, buffers: buffers as u32, minimum: minimum as u32, overhead: 24, wheel: shape };
+    let mut table =
+        Profiles::new(port, subports.iter().map(fast_subport).collect(), profiles.iter().map(fast).collect());
+    let mut scheduler: Scheduler<u32, CLASSES, QUEUES> =
+        Scheduler::new(setup, Arc::new(table.clone())).with_marker(mark);
+    let mut model = Model::new(USERS, buffers, minimum, port, subports);
+    model.profiles = profiles;
+    let (mut now, mut due) = (start, u64::MAX);
+    for user in 0..USERS {
+        scheduler.assign(user as u32, Some((user as u16 % 3, user as u16 % 2)), now);
+        model.assign(user, Some((user % 3, user % 2)), now);
+    }
+    for (item, step) in steps.into_iter().enumerate() {
+        let item = item as u32;
+        let (wait, room) = match step {
+            Step::Enqueue { user, class, queue, length, flow, passes } => {
+                let offer = Offer { user, class: lane(class, queue), length, colour: 0 };
+                if passes {
+                    let fast = scheduler.pass_or_mark(&offer, || mark(&mut item.clone()), now);
+                    prop_assert_eq!(fast, model.pass(offer, now, item));
+                    if fast != Ok(false) {
+                        continue;
+                    }
+                }
+                let fast = scheduler.enqueue(offer, now, Packet(item, flow));
+                prop_assert_eq!(fast, model.enqueue(offer, now, item, flow));
+                due = now;
+                continue;
+            }
+            Step::Assign { user, to } => {
+                scheduler.assign(user, to.map(|(profile, subport)| (profile as u16, subport as u16)), now);
+                model.assign(user as usize, to, now);
+                due = now;
+                continue;
+            }
+            Step::SetSubport { number, to } => {
+                table.subports[number] = fast_subport(&to);
+                scheduler.set_profiles(Arc::new(table.clone()), now);
+                model.set_subport(number, &to, now);
+                due = now;
+                continue;
+            }
+            Step::Dequeue { wait, room } => (wait, room),
+            Step::DequeueWhenDue { room } if due < u64::MAX => (due.saturating_sub(now), room),
+            Step::DequeueWhenDue { .. } => continue,
+        };
+        now += wait;
+        let (mut fast, mut slow) = (Vec::new(), Vec::new());
+        due = scheduler.dequeue(now, room, |leaving| fast.push(leaving));
+        let slow_due = model.dequeue(now, room, &mut slow);
+        prop_assert_eq!(fast, slow);
+        prop_assert_eq!(due, slow_due);
+        prop_assert_eq!(scheduler.held() as usize, model.held());
+    }
+    for user in 0..USERS {
+        let count = scheduler.gates().count(user as u32);
+        prop_assert_eq!((count.packets, count.marks()), model.sent(user));
+    }
+    let mut left = Vec::new();
+    scheduler.clear(now, &mut |item| left.push(item));
+    left.sort_unstable(); // those of one moment in the order of users
+    prop_assert_eq!(left, model.clear());
+    prop_assert_eq!(scheduler.held(), 0);
+    prop_assert_eq!(scheduler.dequeue(now, 8, |_| {}), u64::MAX);
+    Ok(())
 }

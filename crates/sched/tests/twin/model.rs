@@ -2,15 +2,16 @@
 //! answered anew from what waits.
 
 mod admit;
+mod fair;
 mod parts;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use weir_sched::manage::{Departure, State, Verdict};
+use weir_sched::manage::{Departure, State};
 use weir_sched::rate::{Bucket, Fine, fine, nanos};
 use weir_sched::scheduler::Leaving;
 
-pub(crate) use parts::{CLASSES, ModelClass, ModelProfile, ModelSubport, QUEUES, lane};
+pub(crate) use parts::{CLASSES, ModelClass, ModelProfile, ModelSubport, QUEUES, lane, mark};
 use parts::{Id, LOWEST, User, Waiting, class_of};
 
 const TICK: u64 = 256;
@@ -54,6 +55,7 @@ impl Model {
             subport: 0,
             queues: vec![VecDeque::new(); QUEUES],
             states: vec![State::default(); QUEUES],
+            fair: vec![None; QUEUES],
             full_at: 0,
             class_full_at: [0; CLASSES],
             ceil_full_at: 0,
@@ -62,6 +64,7 @@ impl Model {
             deficits: [0; 8],
             since: 0,
             sent: 0,
+            marks: BTreeMap::new(),
         };
         Model {
             profiles: Vec::new(),
@@ -86,9 +89,9 @@ impl Model {
         self.users.iter().map(User::held).sum()
     }
 
-    /// Packets that a user has sent.
-    pub(crate) fn sent(&self, user: usize) -> u64 {
-        self.users[user].sent
+    /// Packets that a user has sent, and those that were marked, by class.
+    pub(crate) fn sent(&self, user: usize) -> (u64, BTreeMap<u8, u64>) {
+        (self.users[user].sent, self.users[user].marks.clone())
     }
 
     fn somebody_in_line(&self) -> bool {
@@ -149,7 +152,8 @@ impl Model {
             if queue >= LOWEST {
                 user.deficits[queue - LOWEST] = 0;
             }
-            if let Some(manage) = &self.profiles[user.profile].classes[class_of(queue)].manage {
+            let class = &self.profiles[user.profile].classes[class_of(queue)];
+            if let Some(manage) = class.manage.as_ref().filter(|_| !class.fair) {
                 manage.emptied(&mut user.states[queue], now);
             }
         }
@@ -311,7 +315,8 @@ impl Model {
         let length = user.queues[queue][0].length;
         let port = self.port.eligible_at(self.port_full_at, length);
         let subport = self.subports[user.subport].bucket.eligible_at(self.subport_full_at[user.subport], length);
-        let managed = self.profiles[user.profile].classes[class].manage.is_some();
+        let class_profile = &self.profiles[user.profile].classes[class];
+        let managed = class_profile.manage.is_some() || class_profile.fair;
         let in_line = self.ready.iter().any(|(subport, _)| *subport == user.subport);
         let shares = self.profiles[user.profile].sharing.is_some();
         let may = in_line && !managed && !shares && port <= fine(now) && subport <= fine(now);
@@ -395,12 +400,16 @@ impl Model {
         }
         let user = &mut self.users[at];
         let profile = &self.profiles[user.profile];
-        if let Some(manage) = &profile.classes[class].manage {
+        if let Some(manage) = profile.classes[class].manage.clone() {
             let first = &user.queues[queue][0];
-            let behind = user.queues[queue].len() as u32 - 1;
+            let behind = user.of_flow(queue) as u32 - 1;
             let departure = Departure { now, sojourn: now - first.since, behind, bytes: length.into() };
-            if manage.depart(&mut user.states[queue], &departure) == Verdict::Drop {
-                out.push(Leaving::Managed(user.queues[queue].pop_front().unwrap().item));
+            let verdict = manage.depart(user.state(queue), &departure);
+            let mut item = user.queues[queue][0].item;
+            let goes = user.lets(verdict, (&*manage, queue), &mut item, now);
+            user.queues[queue][0].item = item;
+            if !goes {
+                out.push(Leaving::Managed(user.take(queue, false, Some(&*manage), &mut self.steps, now).item));
                 self.changed(at, queue, now);
                 self.settle(at, now);
                 return Ok(false);
@@ -428,7 +437,8 @@ impl Model {
             user.deficits[queue - LOWEST] -= u32::from(length);
         }
         user.sent += 1;
-        out.push(Leaving::Sent(user.queues[queue].pop_front().unwrap().item));
+        let manage = profile.classes[class].manage.as_deref();
+        out.push(Leaving::Sent(user.take(queue, true, manage, &mut self.steps, now).item));
         if shared.is_none() {
             self.pay_subport(subport, length, true, now);
         }
@@ -461,6 +471,12 @@ impl Model {
         user.full_at = profile.bucket.carry(&old.bucket, user.full_at, fine(now));
         for (full_at, (class, old)) in user.class_full_at.iter_mut().zip(profile.classes.iter().zip(&old.classes)) {
             *full_at = class.cap.carry(&old.cap, *full_at, fine(now));
+        }
+        for queue in 0..QUEUES {
+            let wants = profile.classes[class_of(queue)].fair;
+            if !user.queues[queue].is_empty() && wants != user.fair[queue].is_some() {
+                user.reorder(queue, wants, &mut self.steps);
+            }
         }
         self.settle(at, now);
     }

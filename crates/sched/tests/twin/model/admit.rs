@@ -1,8 +1,9 @@
 //! Whether a packet may wait, and whether it goes at once.
 
-use weir_sched::manage::{Arrival, Verdict};
+use weir_sched::gates::Loss;
+use weir_sched::manage::Arrival;
 use weir_sched::rate::fine;
-use weir_sched::scheduler::{Offer, Refused};
+use weir_sched::scheduler::{Displaced, Offer, Refused};
 
 use super::Model;
 use super::parts::{Id, LOWEST, QUEUES, Waiting, class_of};
@@ -14,7 +15,13 @@ impl Model {
         heavy.max_by_key(|n| (self.users[*n].held(), u64::MAX - self.users[*n].since))
     }
 
-    pub(crate) fn enqueue(&mut self, offer: Offer, now: u64, item: u32) -> Result<Option<u32>, Refused> {
+    pub(crate) fn enqueue(
+        &mut self,
+        offer: Offer,
+        now: u64,
+        mut item: u32,
+        flow: u32,
+    ) -> Result<Option<Displaced<u32>>, Refused> {
         let (class, queue) = (offer.class.class() as usize, offer.class.queue() as usize);
         let queue = match class < LOWEST {
             true => class,
@@ -24,17 +31,24 @@ impl Model {
         let user = self.users.get(at).filter(|user| user.open).ok_or(Refused::NoSuchUser)?;
         let rules = self.profiles[user.profile].classes[class_of(queue)].clone();
         let queued = user.queues[queue].len();
+        let is_fair = if queued == 0 { rules.fair } else { user.fair[queue].is_some() };
+        let waiting = Waiting { item, length: offer.length, since: now, flow: if is_fair { flow % 1024 } else { 0 } };
         if queued >= rules.queue_size {
-            return Err(Refused::QueueFull);
+            // A fat flow makes room, in a fair queue.
+            let lost = self.users[at].lose(queue, &mut self.steps).ok_or(Refused::QueueFull)?;
+            self.changed(at, queue, now);
+            self.join(at, queue, waiting, now);
+            return Ok(Some(Displaced { item: lost.item, loss: Loss::QueueFull }));
         }
         let (left, held) = (self.buffers - self.held(), user.held());
         let makes_room = left == 0 || held >= self.minimum && held - self.minimum >= left;
         if makes_room && self.heaviest().is_none_or(|heaviest| self.users[heaviest].held() <= held + 1) {
             return Err(Refused::OverShare);
         }
-        if let Some(manage) = rules.manage {
+        if let Some(manage) = rules.manage.filter(|_| !is_fair) {
             let arrival = Arrival { now, queued: queued as u32, bytes: offer.length.into(), colour: 0, random: 0 };
-            if manage.arrive(&mut self.users[at].states[queue], &arrival) == Verdict::Drop {
+            let verdict = manage.arrive(&mut self.users[at].states[queue], &arrival);
+            if !self.users[at].lets(verdict, (&*manage, queue), &mut item, now) {
                 return Err(Refused::Managed);
             }
         }
@@ -42,24 +56,54 @@ impl Model {
         if makes_room {
             let heaviest = self.heaviest().unwrap();
             let lowest = (0..QUEUES).rfind(|q| !self.users[heaviest].queues[*q].is_empty()).unwrap();
-            pushed_out = self.users[heaviest].queues[lowest].pop_back().map(|gone| gone.item);
-            self.changed(heaviest, lowest, now);
-            if self.users[heaviest].queues[lowest].is_empty() {
-                self.settle(heaviest, now);
-            }
+            pushed_out = Some(Displaced { item: self.push_out(heaviest, lowest, now), loss: Loss::PushedOut });
         }
-        self.users[at].queues[queue].push_back(Waiting { item, length: offer.length, since: now });
-        self.steps += 1;
-        self.users[at].since = self.steps;
-        let may = self.active.iter().find(|(user, ..)| *user == at).map(|(_, class, _)| *class);
-        if queued == 0 && may.is_none_or(|may| class_of(queue) < may) {
-            self.settle(at, now);
-        }
+        self.join(at, queue, Waiting { item, ..waiting }, now);
         Ok(pushed_out)
     }
 
+    /// The last packet of a queue makes room, or one of a fat flow, or that which is chosen.
+    fn push_out(&mut self, at: usize, queue: usize, now: u64) -> u32 {
+        let manage = self.profiles[self.users[at].profile].classes[class_of(queue)].manage.clone();
+        let user = &mut self.users[at];
+        let first = user.queues[queue][0].item;
+        let lost = match &user.fair[queue] {
+            None => user.queues[queue].pop_back().unwrap(),
+            Some(_) => match user.lose(queue, &mut self.steps) {
+                Some(lost) => lost,
+                None => user.take(queue, false, manage.as_deref(), &mut self.steps, now),
+            },
+        };
+        self.changed(at, queue, now);
+        if self.users[at].queues[queue].front().map(|waiting| waiting.item) != Some(first) {
+            self.settle(at, now);
+        }
+        lost.item
+    }
+
+    /// A packet comes to wait.
+    fn join(&mut self, at: usize, queue: usize, waiting: Waiting, now: u64) {
+        let joins = self.users[at].queues[queue].is_empty();
+        let class = class_of(queue);
+        if if joins {
+            self.profiles[self.users[at].profile].classes[class].fair
+        } else {
+            self.users[at].fair[queue].is_some()
+        } {
+            self.join_flow(at, queue, waiting);
+        } else {
+            self.users[at].queues[queue].push_back(waiting);
+        }
+        self.steps += 1;
+        self.users[at].since = self.steps;
+        let may = self.active.iter().find(|(user, ..)| *user == at).map(|(_, class, _)| *class);
+        if joins && may.is_none_or(|may| class < may) {
+            self.settle(at, now);
+        }
+    }
+
     /// Whether a packet goes at once: it would be sent first if it were taken.
-    pub(crate) fn pass(&mut self, offer: Offer, now: u64) -> Result<bool, Refused> {
+    pub(crate) fn pass(&mut self, offer: Offer, now: u64, mut item: u32) -> Result<bool, Refused> {
         let (at, class, length) = (offer.user as usize, (offer.class.class() as usize).min(LOWEST), offer.length);
         let queue = if class < LOWEST { class } else { LOWEST + offer.class.queue() as usize };
         let Some(user) = self.users.get(at).filter(|user| user.open && user.held() == 0) else { return Ok(false) };
@@ -80,9 +124,10 @@ impl Model {
             return Ok(false);
         }
         let user = &mut self.users[at];
-        if let Some(manage) = &profile.classes[class].manage {
+        if let Some(manage) = profile.classes[class].manage.as_ref().filter(|_| !profile.classes[class].fair) {
             let arrival = Arrival { now, queued: 0, bytes: length.into(), colour: 0, random: 0 };
-            if manage.arrive(&mut user.states[queue], &arrival) == Verdict::Drop {
+            let verdict = manage.arrive(&mut user.states[queue], &arrival);
+            if !user.lets(verdict, (&**manage, queue), &mut item, now) {
                 return Err(Refused::Managed);
             }
             manage.emptied(&mut user.states[queue], now);

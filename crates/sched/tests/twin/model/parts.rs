@@ -1,10 +1,11 @@
 //! What the model is made of: rules, and what is known of users and subports.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::fair::Fair;
 use weir_sched::class::ClassQueue;
-use weir_sched::manage::{Manage, State};
+use weir_sched::manage::{Manage, State, Verdict};
 use weir_sched::rate::{Bucket, Fine};
 
 pub(crate) const CLASSES: usize = 4;
@@ -16,6 +17,7 @@ pub(crate) struct ModelClass {
     pub(crate) cap: Bucket,
     pub(crate) queue_size: usize,
     pub(crate) manage: Option<Arc<dyn Manage>>,
+    pub(crate) fair: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +51,16 @@ pub(super) fn class_of(queue: usize) -> usize {
     queue.min(LOWEST)
 }
 
+/// What marks a packet, unless its number is a multiple of three.
+const MARK: u32 = 1 << 31;
+
+/// Marks a packet, if it can be.
+pub(crate) fn mark(item: &mut u32) -> bool {
+    let number = *item & !MARK;
+    *item |= if number.is_multiple_of(3) { 0 } else { MARK };
+    !number.is_multiple_of(3)
+}
+
 /// The byte of a class and a queue in it.
 pub(crate) fn lane(class: u8, queue: u8) -> ClassQueue {
     ClassQueue::new(class, queue)
@@ -59,6 +71,8 @@ pub(super) struct Waiting {
     pub(super) item: u32,
     pub(super) length: u16,
     pub(super) since: u64,
+    /// Its flow, in a fair queue.
+    pub(super) flow: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +82,8 @@ pub(super) struct User {
     pub(super) subport: usize,
     pub(super) queues: Vec<VecDeque<Waiting>>,
     pub(super) states: Vec<State>,
+    /// Of each queue that is fair now: what is known of its flows. Such a queue is in the order of coming, but that the packet that is chosen stands first.
+    pub(super) fair: Vec<Option<Fair>>,
     pub(super) full_at: Fine,
     pub(super) class_full_at: [Fine; CLASSES],
     pub(super) ceil_full_at: Fine,
@@ -77,9 +93,35 @@ pub(super) struct User {
     /// When it came to hold so many packets.
     pub(super) since: u64,
     pub(super) sent: u64,
+    /// Packets marked, by class.
+    pub(super) marks: BTreeMap<u8, u64>,
 }
 
 impl User {
+    /// Whether a verdict lets a packet of a class go. Counts what is marked, and tells the management of its queue.
+    pub(super) fn lets(
+        &mut self,
+        verdict: Verdict,
+        (manage, queue): (&dyn Manage, usize),
+        item: &mut u32,
+        now: u64,
+    ) -> bool {
+        if verdict == Verdict::Mark && mark(item) {
+            manage.marked(self.state(queue), now);
+            *self.marks.entry(class_of(queue) as u8).or_default() += 1;
+            return true;
+        }
+        verdict == Verdict::Pass
+    }
+
+    /// What the management remembers of a queue, or of the flow whose packet is chosen from it.
+    pub(super) fn state(&mut self, queue: usize) -> &mut State {
+        match &mut self.fair[queue] {
+            Some(fair) => &mut fair.flow(self.queues[queue][0].flow).state,
+            None => &mut self.states[queue],
+        }
+    }
+
     pub(super) fn held(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()
     }
