@@ -8,7 +8,7 @@ use weir_stage::{
     AnyFunction, Import, InterfaceConfig, InterfaceSet, Port, PortConfig, PortError, SpreadBy, Stage, StageKind,
 };
 
-use crate::supervisor::{EngineConfig, JOINT, JointPort};
+use crate::supervisor::{EngineConfig, JOINT, JointPort, PORT_NAME};
 
 /// The network functions.
 pub(crate) static FUNCTIONS: &[&dyn AnyFunction] = &[
@@ -84,7 +84,7 @@ pub(crate) fn demultiplexer(functions: Vec<Arc<dyn InterfaceSet>>) -> Box<dyn St
 /// Everything that a configuration may declare.
 pub(crate) fn kinds() -> Catalogue {
     let fixed = [
-        Kind::named("port", PortConfig::schema()),
+        Kind::named_by("port", &PORT_NAME, PortConfig::schema()),
         Kind::named_by("interface", &INTERFACE_NAME, InterfaceConfig::schema()),
         Kind::single("engine", EngineConfig::schema()),
     ];

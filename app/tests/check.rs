@@ -296,3 +296,136 @@ fn as_many_interfaces_as_tags_allow() {
     let (text, fine) = said("interfaces-many", script);
     assert!(fine, "{text}");
 }
+
+#[test]
+fn a_routed_side_is_a_bridge_that_is_there() {
+    let script = |interfaces: &str| {
+        format!(
+            r#"
+        port {{ name = "one", device = "mem:null" }}
+        port {{ name = "two", device = "mem:null" }}
+        port {{ name = "wan", device = "mem:null", address = "192.0.2.1/24" }}
+        bridge {{ name = "lan", tagging = "802.1q", ports = {{ one = {{ vlan = 10 }}, two = {{ tagged = "20-29" }} }} }}
+        router {{ ports = {{ "wan" }} }}
+        {interfaces}
+        "#
+        )
+    };
+    let (text, fine) = said(
+        "routed-fine",
+        &script(
+            r#"
+        interface { name = "office", on = "bridge:lan", vlan = 10, address = { "10.0.10.1/24", "2001:db8:10::1/64" } }
+        interface { name = "guests", on = "bridge:lan", vlan = 20, address = "10.0.20.1/24" }
+        interface { name = "inner", on = "bridge:lan", vlan = 21, inner_vlan = 7, address = "10.0.21.1/24" }"#,
+        ),
+    );
+    assert!(fine && text.ends_with("nothing is wrong\n"), "{text}");
+    let cases = [
+        (
+            r#"name = "x", on = "bridge:lam", vlan = 10"#,
+            "interface[\"x\"].on: there is no bridge \"lam\"; expected a port, or one of bridge:lan",
+        ),
+        (
+            r#"name = "x", on = "forward:lan", vlan = 10"#,
+            "interface[\"x\"].on: \"forward:lan\" is nothing that interfaces may be on: forward has no routed side; expected a port, or one of bridge:lan",
+        ),
+        (
+            r#"name = "x", on = "brigde:lan", vlan = 10"#,
+            "\"brigde:lan\" is nothing that interfaces may be on; expected a port, or one of bridge:lan",
+        ),
+        (
+            r#"name = "x", on = "bridge:lan", address = "10.0.10.1/24""#,
+            "interface[\"x\"].vlan: is missing: bridge:lan tells VLANs apart; expected one of 10, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29",
+        ),
+        (
+            r#"name = "x", on = "bridge:lan", vlan = 30"#,
+            "interface[\"x\"].vlan: 30 is in no port of bridge:lan: nobody would be reached there; expected one of 10, 20,",
+        ),
+        (
+            r#"name = "x", on = "bridge:lan", vlan = 10, tpid = 0x88a8"#,
+            "interface[\"x\"].tpid: is not that of the tags of bridge:lan, which is 0x8100; leave it out",
+        ),
+        (
+            r#"name = "x", on = "bridge:lan", vlan = 10, of = "lan""#,
+            "interface[\"x\"].of: \"lan\" is no function that routes; expected one of router",
+        ),
+    ];
+    for (keys, wanted) in cases {
+        let (text, fine) = said("routed-wrong", &script(&format!("interface {{ {keys} }}")));
+        assert!(!fine && text.contains(wanted), "{wanted}\n{text}");
+        assert!(text.ends_with("weir: 1 mistake in the configuration\n"), "nothing that only follows from it: {text}");
+    }
+    // What else is wrong is told as of other interfaces.
+    let ten = r#"interface { name = "ten", on = "bridge:lan", vlan = 10, address = "10.0.10.1/24" }"#;
+    for (keys, wanted) in [
+        (r#"name = "x", on = "bridge:lan", vlan = 10"#, "interface \"ten\" has the same tags on the same port"),
+        (r#"name = "x", on = "bridge:lan", vlan = 4095"#, "interface[\"x\"].vlan: 4095 is out of range"),
+        (r#"name = "x", on = "bridge:lan", vlan = 20, mtu = 9000"#, "9000 is more than the MTU of port \"bridge:lan\""),
+        (
+            r#"name = "x", on = "bridge:lan", vlan = 20, vrf = "red""#,
+            "names the VRF \"red\", which router does not have",
+        ),
+    ] {
+        let (text, fine) = said("routed-more", &script(&format!("{ten}\ninterface {{ {keys} }}")));
+        assert!(!fine && text.contains(wanted), "{wanted}\n{text}");
+    }
+}
+
+#[test]
+fn a_routed_side_belongs_to_a_function_that_routes() {
+    let script = |bridge: &str, routers: &str, interfaces: &str| {
+        format!(
+            r#"
+        port {{ name = "one", device = "mem:null" }}
+        bridge {{ {bridge} ports = {{ one = {{}} }} }}
+        {routers}
+        {interfaces}
+        "#
+        )
+    };
+    let side = r#"interface { name = "inside", on = "bridge:bridge", address = "10.0.0.1/24" }"#;
+    let router = "router {}";
+    let (text, fine) = said("routed-alone", &script("", router, side));
+    assert!(fine, "a router needs no other port: {text}");
+    let two = r#"router { name = "r" } router { name = "s" }"#;
+    let twice = r#"interface { name = "other", on = "bridge:bridge", address = "10.0.1.1/24" }"#;
+    let cases = [
+        (
+            "",
+            "",
+            side,
+            "\"bridge:bridge\" has a routed side where there is a function that routes; declare one: router",
+        ),
+        (
+            "",
+            two,
+            side,
+            "interface[\"inside\"].of: is missing: who routes for bridge:bridge is not clear; expected one of r, s",
+        ),
+        (
+            "",
+            router,
+            &format!("{side}\n{twice}"),
+            "interface[\"other\"].vlan: is missing: interface \"inside\" has the frames without a tag already; leave one of the two out",
+        ),
+        (
+            "",
+            router,
+            &format!(r#"{side} port {{ name = "bridge:bridge", device = "mem:null" }}"#),
+            "port[\"bridge:bridge\"].name: is the name of a routed side, and not a name (a letter, then up to 31 letters, digits, - or _); write one such as wan",
+        ),
+    ];
+    for (bridge, routers, interfaces, wanted) in cases {
+        let (text, fine) = said("routed-owner", &script(bridge, routers, interfaces));
+        assert!(!fine && text.contains(wanted), "{wanted}\n{text}");
+    }
+    // Two of them share it.
+    let of = |name: &str, net: u8, of: &str| {
+        format!(
+            r#"interface {{ name = "{name}", on = "bridge:bridge", vlan = {net}, address = "10.0.{net}.1/24", of = "{of}" }}"#
+        )
+    };
+    let (text, fine) = said("routed-shared", &script("", two, &format!("{}\n{}", of("a", 1, "r"), of("b", 2, "s"))));
+    assert!(fine, "{text}");
+}

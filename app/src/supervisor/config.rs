@@ -9,7 +9,7 @@ use weir_lua::Limits;
 use weir_stage::graph::Node;
 use weir_stage::{Configured, Env, Graph, GraphError, InterfaceConfig, PortConfig, PortFacts, PortInfo};
 
-use super::{interface, joint, meant};
+use super::{interface, joint, meant, routed};
 use crate::catalogue;
 
 choice! {
@@ -122,6 +122,7 @@ pub(crate) fn load_document(
     for message in &document.messages {
         crate::log::info("script", message, &[]);
     }
+    let document = routed::join(document);
     let (checked, mut errors) = document.examine(&kinds, Some(&folder));
     let mut ports = Vec::new();
     for element in checked.of_kind("port") {

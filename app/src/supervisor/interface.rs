@@ -7,6 +7,7 @@ use weir_stage::interface::can_announce;
 use weir_stage::{Configured, InterfaceConfig, InterfaceInfo, TAG_LEN, TagInfo};
 
 use super::config::{DeclaredInterface, DeclaredPort, Loaded};
+use super::routed::is_side;
 
 /// What is wrong with the interfaces of a configuration, beyond their schema.
 pub(super) fn check(loaded: &Loaded) -> Vec<ConfigError> {
@@ -53,7 +54,7 @@ fn wrong_keys(config: &InterfaceConfig, element: &Element) -> Vec<ConfigError> {
         element.error(kind, &root.field(key), problem).remedy(remedy.to_owned())
     };
     let mut errors = Vec::new();
-    if config.on.is_some() && config.vlan.is_none() {
+    if config.on.as_ref().is_some_and(|port| !is_side(port.as_str())) && config.vlan.is_none() {
         errors.push(wrong(
             ErrorKind::Missing,
             "vlan",
@@ -186,7 +187,8 @@ impl Loaded {
         named.or_else(|| self.functions_on(port).next()).map(Configured::name)
     }
 
-    /// The declared interfaces as functions see them. Of ports that functions share, the untagged interfaces are among them.
+    /// The declared interfaces as functions see them. Of ports that functions share, the untagged interfaces are among them, and that those of a
+    /// routed side are nobody's, unless an interface is declared for them.
     pub(crate) fn interface_infos(&self) -> Vec<InterfaceInfo> {
         let info = |(name, config, element): &DeclaredInterface| {
             Some(InterfaceInfo {
@@ -201,15 +203,20 @@ impl Loaded {
                 place: element.place().clone(),
             })
         };
+        let is_on = |name: &str, config: &InterfaceConfig| config.on.as_ref().is_some_and(|on| on.as_str() == name);
         let untagged = |(name, config, element): &DeclaredPort| {
             let all: Vec<&Configured> = self.functions_on(name).collect();
-            if all.len() < 2 || !all.iter().all(|function| function.has_interfaces_on(name)) {
+            let has_own = self.interfaces.iter().any(|(_, config, _)| is_on(name, config) && config.vlan.is_none());
+            let (is_side, is_shared) = (is_side(name), all.len() > 1);
+            let is_told = if is_side { !has_own } else { is_shared };
+            if !is_told || !all.iter().all(|function| function.has_interfaces_on(name)) {
                 return None;
             }
+            let owner = self.untagged_owner(name, config.of.as_deref())?;
             Some(InterfaceInfo {
                 name: name.clone(),
                 on: Some(name.clone()),
-                of: self.untagged_owner(name, config.of.as_deref())?.to_owned(),
+                of: if is_side { String::new() } else { owner.to_owned() },
                 tags: Vec::new(),
                 vrf: config.vrf.clone(),
                 addresses: config.address.0.clone(),

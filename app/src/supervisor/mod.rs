@@ -12,6 +12,7 @@ mod placing;
 mod ports;
 mod reload;
 mod reopen;
+mod routed;
 mod sayings;
 mod shared;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub(crate) use placing::{RunningFunction, blueprint, owners, parts};
 use ports::Buffers;
 pub(crate) use ports::{OpenPort, open};
 pub(crate) use reload::{Changes, Pending};
+pub(crate) use routed::PORT_NAME;
 pub(crate) use sayings::Sayings;
 use sayings::sayings_of;
 
@@ -183,6 +185,7 @@ impl Supervisor {
             }
         }
         shared::tell(&self.functions, &self.loaded.interface_infos(), now);
+        shared::tell_of_far_ends(&self.functions, &self.ports);
     }
 
     #[allow(clippy::type_complexity, reason = "a port on its way to being opened")]
@@ -400,11 +403,15 @@ impl Supervisor {
         };
         let running = self.having(function, &format!("the request '{verb}'"), knows)?;
         let now = self.engine.now();
-        match changes.as_slice() {
+        let answer = match changes.as_slice() {
             [] => Ok(None),
             [change] => running.instance.request(verb, change, now).map(Some),
             _ => running.instance.request(verb, &Value::Array(changes), now).map(|_| None),
+        };
+        if running.configured.has_interfaces() {
+            shared::tell_of_far_ends(&self.functions, &self.ports);
         }
+        answer
     }
 
     /// What was added at run time, per function, with the verbs that add it.

@@ -1,11 +1,13 @@
-//! Ports that several functions share by their interfaces.
+//! Where functions meet by their interfaces: ports that several share, and ends of joints.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_engine::Demultiplexer;
-use weir_stage::{InterfaceInfo, InterfaceSet, Others};
+use weir_stage::{Beyond, InterfaceInfo, InterfaceSet, Others};
 
-use super::RunningFunction;
+use super::joint::pairs;
+use super::{OpenPort, RunningFunction};
 use crate::catalogue;
 
 /// What stands before the functions that share a port, for each such port of these names and indexes; `graphs` are those of each function, as
@@ -44,5 +46,20 @@ pub(super) fn tell(functions: &[RunningFunction], declared: &[InterfaceInfo], no
             false => declared.iter().filter(|info| info.of != own && info.on.is_some()).cloned().collect(),
         };
         running.instance.share_with(Others { sets, declared }, now);
+    }
+}
+
+/// Tells functions what lies beyond their ends of joints.
+pub(super) fn tell_of_far_ends(functions: &[RunningFunction], ports: &BTreeMap<String, OpenPort>) {
+    let ends = ports.values().map(|open| (open.info.name.as_str(), open.info.index, open.config.device.as_str()));
+    for (one, other) in pairs(ends) {
+        for (near, far) in [(&one, &other), (&other, &one)] {
+            let Some(open) = ports.get(&far.name) else { continue };
+            let there = functions.iter().filter(|running| running.configured.has_port(&far.name));
+            let sets = there.filter_map(|running| running.instance.interfaces()).collect();
+            let beyond = Beyond { port: far.index, mac: open.info.facts.mac, sets };
+            let here = functions.iter().filter(|running| running.configured.has_port(&near.name));
+            here.for_each(|running| running.instance.joined_to(near.index, &beyond));
+        }
     }
 }

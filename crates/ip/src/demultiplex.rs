@@ -66,6 +66,10 @@ impl InterfaceSet for Ingress {
     fn has(&self, port: u16, tags: &[TagInfo]) -> bool {
         self.lookup(port, tags_of(tags)) != NO_INTERFACE
     }
+
+    fn has_vlan(&self, port: u16, vlan: u16) -> bool {
+        self.has_outer_vlan(port, vlan)
+    }
 }
 
 /// Tags as the network layer has them.

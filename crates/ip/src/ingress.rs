@@ -318,6 +318,12 @@ impl Ingress {
         }
     }
 
+    /// Whether an interface of the port of this index has a VLAN in its tag, or in the outer one of two.
+    pub fn has_outer_vlan(&self, port: u16, vlan: u16) -> bool {
+        let position = self.ports.get(usize::from(port)).map(|known| known.position.load(Ordering::Relaxed));
+        position.is_some_and(|position| usize::from(vlan) < VLANS && self.outer_vlan(position, vlan) != NO_VLAN)
+    }
+
     /// Whether nothing may come in by an interface of the port of this index: it is set down.
     pub fn is_shut(&self, port: u16, interface: InterfaceId) -> bool {
         let known = self.ports.get(usize::from(port));

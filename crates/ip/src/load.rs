@@ -231,15 +231,17 @@ impl Loader<'_> {
         self.interfaces.push(WantedInterface { fresh, addresses });
     }
 
-    /// Whether the untagged packets of a port are the router's: another function may have them where the port is shared.
+    /// Whether the untagged packets of a port belong to an interface of its name that is the router's: another function may have them where
+    /// the port is shared, or an interface of another name.
     fn has_untagged(&self, port: &str) -> bool {
         let untagged = self.env.interfaces.iter().find(|info| info.is_untagged() && info.on.as_deref() == Some(port));
-        untagged.is_none_or(|info| info.of == self.element.name())
+        untagged.is_none_or(|info| info.of == self.element.name() && info.name == port)
     }
 
     /// The declared interfaces that are the router's.
     fn declared(&mut self, ports: &[Port]) {
-        let ours = self.env.interfaces.iter().filter(|info| info.of == self.element.name() && !info.is_untagged());
+        let of_port = |info: &InterfaceInfo| info.is_untagged() && info.on.as_deref() == Some(&info.name);
+        let ours = self.env.interfaces.iter().filter(|info| info.of == self.element.name() && !of_port(info));
         for info in ours {
             let title = format!("interface[\"{}\"]", info.name);
             let error = |kind, key: &str, problem: String| {

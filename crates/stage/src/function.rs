@@ -4,10 +4,12 @@
 //! ports there are, with all that is wrong told at once, and the graph drawn; no table is built for it. [`Instance`]: tables, state, and stages
 //! that run.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_config::{
-    ConfigError, Element, Folder, InterfaceAddress, OneOrMany, Pattern, PortName, Schema, Setting, Type, choice, config,
+    ConfigError, Element, Folder, InterfaceAddress, OneOrMany, Pattern, PortName, Schema, Setting, Table, Type, choice,
+    config,
 };
 use weir_mem::Domain;
 
@@ -19,6 +21,7 @@ use crate::kind::Prepared;
 use crate::port::PortFacts;
 use crate::request::{Show, Verb};
 use crate::service::Need;
+use crate::share::Switched;
 
 /// The form of a device; which there are the program knows.
 static DEVICE: Pattern = Pattern {
@@ -226,6 +229,22 @@ pub trait Function: Sync + 'static {
     fn has_interfaces(&self, _given: &Given<'_, Self::Config>, _port: &str) -> bool {
         false
     }
+
+    /// What it switches, if interfaces may be declared on it as a whole: `on = "bridge:lan"`. Then it is given a port by
+    /// [`add_port`](Self::add_port), the other end of whose joint is a port of the function that the interfaces belong to. `keys` are those of a
+    /// declaration as it is written.
+    fn switched(&self, _keys: &Table) -> Option<Switched> {
+        None
+    }
+
+    /// Whether interfaces on what others [switch](Self::switched) may belong to it: then it is given a port by [`add_port`](Self::add_port).
+    fn routes(&self) -> bool {
+        false
+    }
+
+    /// Writes one more port into a declaration: the end of a joint between one that switches and one that routes. `vlans` are those of
+    /// the interfaces.
+    fn add_port(&self, _keys: &mut Table, _port: &str, _vlans: &BTreeSet<u16>) {}
 
     /// Packets that an instance may hold for long: those of its schedulers. The process has so many buffers beside those that rings, links
     /// and batches need, so that what waits never starves what is received.

@@ -12,7 +12,7 @@ use crate::function::{Description, Ground};
 use crate::graph::{Graph, GraphError};
 use crate::host::HostSide;
 use crate::request::{RequestError, Saved, ShowRows, whole};
-use crate::share::{InterfaceSet, Others};
+use crate::share::{Beyond, InterfaceSet, Others};
 use crate::stage::Stage;
 
 /// A configured network function. A thread of its own may build the next one from it while it runs.
@@ -88,6 +88,9 @@ pub trait Instance: Any + Send + Sync {
     /// With whom it shares ports from now on: it adds no interface that one of them has, and gives up those that the configuration gives to
     /// others.
     fn share_with(&self, _others: Others, _now: u64) {}
+
+    /// What lies beyond one of its ports that is an end of a joint: told whenever interfaces there may have come or gone.
+    fn joined_to(&self, _port: u16, _beyond: &Beyond) {}
 
     /// Its side of what it has in common with the Linux network namespace that speaks for a VRF of this name.
     fn host_side(&self, _vrf: &str) -> Option<Arc<dyn HostSide>> {

@@ -4,15 +4,17 @@
 use weir_config::{InterfaceAddress, OneOrMany, Place, PortName, config};
 
 config! {
-    /// An interface: packets with one or two VLAN tags on a port (IEEE 802.1Q, 802.1ad), or, without a port, a loopback. The untagged packets
-    /// of a port belong to an interface of the port's name, which needs no declaration.
+    /// An interface: packets with one or two VLAN tags on a port (IEEE 802.1Q, 802.1ad), or in a VLAN of a bridge, or, without a port, a
+    /// loopback. The untagged packets of a port belong to an interface of the port's name, which needs no declaration.
     pub struct InterfaceConfig {
-        /// The port, whose function the interface belongs to. Absent: a loopback, whose addresses are the function's own on every port.
+        /// The port, whose function the interface belongs to; or `bridge:NAME`, the routed side of the bridge of that name. Absent: a loopback,
+        /// whose addresses are the function's own on every port.
         pub on: Option<PortName> = optional, live;
         /// The name of the function that it belongs to. It may be absent for a loopback where only one function has interfaces, and else where
         /// only one has the port.
         pub of: Option<String> = optional, live;
-        /// The VLAN: the identifier in the tag, or in the outer one of two.
+        /// The VLAN: the identifier in the tag, or in the outer one of two. On a bridge, its VLAN of that number; none on one that takes no
+        /// notice of tags.
         pub vlan: Option<u16> = optional, live, range(1..=4094);
         /// The identifier in the inner tag, where there are two: the customer's VLAN.
         pub inner_vlan: Option<u16> = optional, live, range(1..=4094);
@@ -74,7 +76,7 @@ pub struct InterfaceInfo {
     pub name: String,
     /// The name of its port; `None` for a loopback.
     pub on: Option<String>,
-    /// The name of the function that it belongs to.
+    /// The name of the function that it belongs to; empty where the untagged packets of a port are nobody's.
     pub of: String,
     /// Its tags, the outer one first.
     pub tags: Vec<TagInfo>,

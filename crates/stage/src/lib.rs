@@ -66,6 +66,6 @@ pub use program::{AnyDescription, AnyFunction, Configured};
 pub use random::Random;
 pub use request::{Argument, InTurn, PIECE, RequestError, Saved, Show, ShowRows, Verb, Within, whole};
 pub use service::{Load, MakeService, Need, Service, UsageConfig, Waits};
-pub use share::{InterfaceSet, Others};
+pub use share::{Beyond, InterfaceSet, Others, Switched};
 pub use stage::{Declaration, EngineClock, Out, OutStore, SEND_LIMIT, Sent, Stage};
 pub use ways::{Fate, MAX_PASSES, WayInfo, Ways};

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use weir_config::{ConfigError, Element, ErrorKind, Schema};
+use weir_config::{ConfigError, Element, ErrorKind, Schema, Table};
 
 use crate::case::Case;
 use crate::function::{Description, Env, Function, Given, Ground, Import, Layout, Placement, Redrawn, SpreadBy};
@@ -13,6 +13,7 @@ use crate::instance::Instance;
 use crate::kind::Prepared;
 use crate::request::{Show, Verb};
 use crate::service::Need;
+use crate::share::Switched;
 
 /// A [`Function`] of whatever kind.
 pub trait AnyFunction: Sync + 'static {
@@ -28,6 +29,15 @@ pub trait AnyFunction: Sync + 'static {
     ///
     /// That it was checked against another schema, which only a wrong catalogue brings about.
     fn configure(&'static self, element: &Arc<Element>) -> Result<Configured, Vec<ConfigError>>;
+
+    /// See [`Function::switched`].
+    fn switched(&self, keys: &Table) -> Option<Switched>;
+
+    /// See [`Function::routes`].
+    fn routes(&self) -> bool;
+
+    /// See [`Function::add_port`].
+    fn add_port(&self, keys: &mut Table, port: &str, vlans: &BTreeSet<u16>);
 
     /// See [`Configured::describe`].
     ///
@@ -290,6 +300,18 @@ impl<F: Function> AnyFunction for F {
         };
         let given = Given { element, config: &config, placement };
         Ok(Box::new(Function::describe(self, &given, env)?))
+    }
+
+    fn switched(&self, keys: &Table) -> Option<Switched> {
+        Function::switched(self, keys)
+    }
+
+    fn routes(&self) -> bool {
+        Function::routes(self)
+    }
+
+    fn add_port(&self, keys: &mut Table, port: &str, vlans: &BTreeSet<u16>) {
+        Function::add_port(self, keys, port, vlans);
     }
 
     fn verbs(&self) -> &'static [Verb] {

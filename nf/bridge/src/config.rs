@@ -105,6 +105,9 @@ config! {
         pub accept: Accept = default(Accept::All), live;
         /// Whether it is cut off from all other isolated ports.
         pub isolated: bool = default(false), live;
+        /// Whether it is a routed side, an end of a joint: it is in the VLANs of the interfaces at the other end, too, and those are stations that stay
+        /// there. `interface { on = "bridge:NAME" }` makes such a port.
+        pub routed: bool = default(false), live;
         /// Whether stations behind it are learned.
         pub learn: bool = default(true), live;
         /// Stations that are learned behind it at most.

@@ -203,7 +203,8 @@ impl Call<'_> {
     /// frames in this form.
     #[inline(always)]
     fn known<const AWARE: bool>(&self, frame: &Seen, here: Entry) -> Option<u8> {
-        if self.shared.table.find(frame.source) != Some(here) {
+        // One that stays where it is said to be is not learned, wherever its frames come in: all that a routed side sends is from such a station.
+        if !self.shared.table.find(frame.source).is_some_and(|known| known == here || known.is_fixed()) {
             return None;
         }
         let there = self.shared.table.find(frame.destination)?.port();

@@ -1,14 +1,15 @@
 //! The function `bridge` as the program sees it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::Value;
-use weir_config::{ConfigError, Element, ErrorKind};
+use weir_config::{ConfigError, Element, ErrorKind, Table};
 use weir_mem::Published;
 use weir_stage::{
-    Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Ledger, Notice, Place, Prepared,
-    RequestError, Saved, Show, ShowRows, To, Verb, Versions,
+    Beyond, Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Ledger, Notice, Place,
+    Prepared, RequestError, Saved, Show, ShowRows, Switched, To, Verb, Versions,
 };
 use weir_table::mac::{Entry, MacTable, PERIODS, Station};
 
@@ -16,6 +17,7 @@ use crate::config::BridgeConfig;
 use crate::forward::Forward;
 use crate::load::{self, Fixed, Wanted};
 use crate::plan::{Plan, bit};
+use crate::routed::{self, RoutedSide, RoutedSides};
 use crate::snoop::{Forwarding, Listeners};
 use crate::state::{self, Shared};
 use crate::{cases, control, forward, request, show};
@@ -39,6 +41,14 @@ impl Function for Bridge {
     /// Frames pass as they are, with up to two tags.
     fn in_front(&self, _given: &Given<'_, BridgeConfig>, _port: &str) -> u16 {
         8
+    }
+
+    fn switched(&self, keys: &Table) -> Option<Switched> {
+        Some(routed::switched(keys))
+    }
+
+    fn add_port(&self, keys: &mut Table, port: &str, vlans: &BTreeSet<u16>) {
+        routed::add_port(keys, port, vlans);
     }
 
     fn describe(&self, given: &Given<'_, BridgeConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
@@ -122,13 +132,14 @@ impl Description for Described {
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ground.now);
         let table = MacTable::new(config.limits.macs, seed).map_err(|error| problem("limits", error.to_string()))?;
         let up = state::up(&wanted.ports);
-        let plan = Published::new(ground.domain, Box::new(Plan::new(config, &wanted.ports, up)));
+        let plan = Published::new(ground.domain, Box::new(Plan::new(config, &wanted.ports, up, &RoutedSides::new())));
         let groups = Published::new(ground.domain, Box::new(Forwarding::default()));
         let control = state::Control {
             config: Arc::clone(config),
             ports: wanted.ports,
             up,
             fixed: Ledger::default(),
+            routed: RoutedSides::new(),
             listeners: Listeners::default(),
             told: (0, 0),
         };
@@ -178,7 +189,7 @@ impl Running {
         let mut control = self.shared.control();
         control.config = Arc::clone(&wanted.config);
         control.publish(&self.shared);
-        let plan = Plan::new(&control.config, &control.ports, control.up);
+        let plan = control.plan();
         // What was learned and heard in VLANs that a port is no longer in does not count.
         self.shared.flush(|station, entry| plan.vlan(station.vlan()).members & bit(entry.port()) == 0);
         control.listeners.keep_members(|vlan| plan.vlan(vlan).members);
@@ -197,6 +208,10 @@ impl Running {
         }
         let numbers: Vec<Option<u8>> = before.ports.iter().map(|port| control.number(&port.name)).collect();
         let number = |port: u8| numbers.get(usize::from(port)).copied().flatten();
+        for (port, side) in &before.routed {
+            // It is told anew at once whether they are still there; until then no packet is to miss its way.
+            number(*port).into_iter().for_each(|port| control.lead(&self.shared, port, Some(side.clone())));
+        }
         for (key, record) in before.fixed.iter() {
             let Some(entry) = record.added().filter(|entry| load::number(&control.config, entry).is_some()) else {
                 continue;
@@ -208,7 +223,7 @@ impl Running {
                 control.fixed.forget(key);
             }
         }
-        let plan = Plan::new(&control.config, &control.ports, control.up);
+        let plan = control.plan();
         let most = control.config.limits.macs;
         old.shared.table.retain(0..old.shared.table.buckets(), |station, entry| {
             let port = number(entry.port()).filter(|port| plan.vlan(station.vlan()).members & bit(*port) != 0);
@@ -276,6 +291,14 @@ impl Instance for Running {
             control.listeners.forget(|_, port| port == number);
             self.shared.groups.publish(Box::new(control.listeners.forwarding()));
         }
+    }
+
+    fn joined_to(&self, port: u16, beyond: &Beyond) {
+        let mut control = self.shared.control();
+        let Some(number) = control.by_index(port) else { return };
+        let is_routed = control.config.ports.values().nth(usize::from(number)).is_some_and(|port| port.routed);
+        let side = is_routed.then(|| RoutedSide::of(&control.config, beyond));
+        control.lead(&self.shared, number, side);
     }
 
     fn explain(&self, stage: &str, way: &str, packet: &[u8], _then: u64) -> Option<String> {

@@ -101,8 +101,16 @@ impl Shared {
         let (mac, vlan) = *key;
         // What is no station of this bridge is refused before it is said.
         let Ok(station) = load::station(&control.config, mac, vlan) else { return Ok(()) };
-        let said = control.fixed.get(key).and_then(|record| record.counts());
-        let port = said.and_then(|entry| load::number(&control.config, entry));
+        self.follow_station(control, station)
+    }
+
+    /// The same of a station that may be an interface, too, unless something else is said of it.
+    pub(crate) fn follow_station(&self, control: &Control, station: Station) -> Result<(), Station> {
+        let said = control.fixed.get(&load::key_of(&control.config, station)).and_then(|record| record.counts());
+        let port = match said {
+            Some(entry) => load::number(&control.config, entry),
+            None => control.routed_at(station),
+        };
         self.fix(station, port).map_err(|_| station)
     }
 

@@ -7,6 +7,7 @@
 //! | `load` | what a configuration wants, and what is wrong with it |
 //! | `plan` | what the workers read of that: VLANs, who reaches whom, limits |
 //! | `frame` | the tag of a frame: read, put in, taken off |
+//! | `routed` | interfaces at the other end of a joint: stations of their own |
 //! | `learn`, `storm` | what workers write: stations, and how much of a kind has come |
 //! | `forward` | the stage that learns, looks up, floods |
 //! | `snoop` | IGMP and MLD: parsed, and who listens to what |
@@ -26,6 +27,7 @@ mod learn;
 mod load;
 mod plan;
 mod request;
+mod routed;
 mod show;
 mod snoop;
 mod state;

@@ -74,7 +74,7 @@ impl Loader<'_> {
             return;
         }
         let (has_untagged, has_tagged) = (port.vlan.is_some(), port.tagged.is_some());
-        if !has_untagged && !has_tagged {
+        if !has_untagged && !has_tagged && !port.routed {
             self.error(ErrorKind::Missing, path, "is in no VLAN", "name one by `vlan`, or some by `tagged`");
         }
         let twice = port.vlan.filter(|vlan| port.tagged.iter().flat_map(|all| all.iter()).any(|one| one == *vlan));

@@ -6,6 +6,7 @@ use crate::config::{
     Accept, BridgeConfig, ControlFrames, OnLimit, PortOfBridge, RouterPort, SnoopingConfig, StormConfig, Tagging,
     Unregistered,
 };
+use crate::routed::RoutedSides;
 use crate::storm::Pace;
 
 /// The most ports of a bridge: a set of them is a word.
@@ -123,8 +124,8 @@ const NO_PORT: PortPlan = PortPlan {
 };
 
 impl Plan {
-    /// What a configuration comes to where the ports in `up` have a link. `ports` are those of the bridge, by number.
-    pub(crate) fn new(config: &BridgeConfig, ports: &[PortInfo], up: Ports) -> Plan {
+    /// What a configuration comes to where the ports in `up` have a link, and `routed` is beyond some. `ports` are those of the bridge, by number.
+    pub(crate) fn new(config: &BridgeConfig, ports: &[PortInfo], up: Ports, routed: &RoutedSides) -> Plan {
         let isolated: Ports =
             (0..).zip(config.ports.values()).filter(|(_, port)| port.isolated).map(|(n, _)| bit(n)).sum();
         let mut plans = Box::new([NO_PORT; PORTS]);
@@ -147,7 +148,7 @@ impl Plan {
             },
             numbers: numbers(ports),
             ports: plans,
-            vlans: vlans(config),
+            vlans: vlans(config, routed),
             drop_beyond: config.on_limit == OnLimit::Drop,
             max_macs: config.limits.macs,
             max_macs_per_vlan: config.limits.macs_per_vlan.unwrap_or(u32::MAX),
@@ -233,7 +234,7 @@ fn numbers(ports: &[PortInfo]) -> Vec<u8> {
     numbers
 }
 
-fn vlans(config: &BridgeConfig) -> Box<[VlanPlan; VLANS]> {
+fn vlans(config: &BridgeConfig, routed: &RoutedSides) -> Box<[VlanPlan; VLANS]> {
     let mut vlans = Box::new([VlanPlan::default(); VLANS]);
     let mut join = |vlan: u16, port: u8, untagged: bool| {
         let plan = &mut vlans[usize::from(vlan) % VLANS];
@@ -247,13 +248,21 @@ fn vlans(config: &BridgeConfig) -> Box<[VlanPlan; VLANS]> {
         port.vlan.into_iter().for_each(|vlan| join(vlan, number, true));
         port.tagged.iter().flat_map(|vlans| vlans.iter()).for_each(|vlan| join(vlan, number, false));
     }
+    for (port, side) in routed.iter().filter(|_| config.tagging != Tagging::None) {
+        side.vlans().for_each(|vlan| join(vlan, *port, false));
+    }
     vlans
 }
 
 fn snooping(config: &BridgeConfig, snooping: &SnoopingConfig) -> Option<Snooping> {
+    // Who routes hears all: interfaces report no groups, not even those in which neighbours ask for them (RFC 4861 section 7.2.1).
+    let kind_of = |port: &PortOfBridge| match port.multicast_router {
+        RouterPort::Auto if port.routed => RouterPort::Always,
+        kind => kind,
+    };
     let with = |kind| {
         let ports = (0..).zip(config.ports.values());
-        ports.filter(|(_, port)| port.multicast_router == kind).map(|(n, _)| bit(n)).sum()
+        ports.filter(|(_, port)| kind_of(port) == kind).map(|(n, _)| bit(n)).sum()
     };
     snooping.enabled.then(|| Snooping {
         floods: snooping.unregistered == Unregistered::Flood,

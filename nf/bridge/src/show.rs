@@ -13,8 +13,9 @@ use weir_wire::MacAddr;
 
 use crate::config::{StaticMac, Tagging};
 use crate::load::key_of;
-use crate::plan::{Plan, Ports, VLANS, bit, ports_in};
+use crate::plan::{Ports, VLANS, bit, ports_in};
 use crate::state::{AGEING_PERIODS, Control, Shared};
+use crate::words::Vlans;
 
 /// What can be shown.
 pub(crate) static SHOWS: &[Show] = &[
@@ -150,18 +151,19 @@ impl Macs {
     fn row(&self, control: &Control, station: Station, entry: Entry) -> Value {
         let (mac, vlan) = key_of(&control.config, station);
         let said = control.fixed.get(&(mac, vlan)).filter(|_| entry.is_fixed());
+        let by_itself = if entry.is_fixed() { "interface" } else { "learned" };
         let period = control.config.ageing.nanos() / u64::from(AGEING_PERIODS);
         let age = seconds(u64::from(entry.age(self.shared.period())) * period);
         let place = StaticMac { mac, vlan, port: Some(PortName::new(control.name(entry.port()))) };
         place.row(json!({
-            "source": said.map_or("learned", Record::source),
+            "source": said.map_or(by_itself, Record::source),
             "age_s": if entry.is_fixed() { Value::Null } else { json!(age) },
         }))
     }
 }
 
 fn vlans(shared: &Shared, control: &Control, word: Option<Word>) -> Vec<Value> {
-    let plan = Plan::new(&control.config, &control.ports, control.up);
+    let plan = control.plan();
     let row = |vlan: u16| {
         let known = plan.vlan(vlan);
         let is_meant = word.is_none_or(|word| word == Word::Vlan(vlan));
@@ -178,12 +180,19 @@ fn vlans(shared: &Shared, control: &Control, word: Option<Word>) -> Vec<Value> {
 }
 
 fn ports(shared: &Shared, control: &Control, word: Option<Word>) -> Vec<Value> {
+    let plan = control.plan();
+    // Those of interfaces beyond it are among them.
+    let tagged = |number: u8| {
+        let has_tag = |vlan: &u16| plan.vlan(*vlan).members & !plan.vlan(*vlan).untagged & bit(number) != 0;
+        let vlans: Vec<u16> = (1..VLANS as u16).filter(has_tag).collect();
+        (!vlans.is_empty()).then(|| Vlans::of(vlans.into_iter()).to_string())
+    };
     let row = |(number, (name, port)): (u8, (&weir_config::PortName, &crate::config::PortOfBridge))| {
         json!({
             "port": name.as_str(),
             "link": if control.up & bit(number) != 0 { "up" } else { "down" },
             "vlan": port.vlan,
-            "tagged": port.tagged.as_ref().map(ToString::to_string),
+            "tagged": tagged(number),
             "isolated": port.isolated,
             "macs": shared.counts.of_port(number).load(Ordering::Relaxed),
             "max_macs": port.max_macs,
@@ -221,7 +230,7 @@ fn routers(control: &Control, word: Option<Word>, now: u64) -> Vec<Value> {
         Some(Word::Vlan(meant)) => vlan == Some(meant),
         Some(_) => false,
     };
-    let plan = Plan::new(&control.config, &control.ports, control.up);
+    let plan = control.plan();
     let always = ports_in(plan.snooping.map_or(0, |snooping| snooping.always)).filter(|port| is_meant(None, *port));
     let configured =
         always.map(|port| json!({ "vlan": null, "port": control.name(port), "source": "config", "ends_in_s": null }));
@@ -244,7 +253,7 @@ pub(crate) fn explain(shared: &Shared, packet: &[u8]) -> Option<String> {
     if to.is_group() {
         return Some(format!("{to} is a group"));
     }
-    let plan = Plan::new(&control.config, &control.ports, control.up);
+    let plan = control.plan();
     let vlans = if plan.tag == 0 { 0..1 } else { 1..VLANS as u16 };
     let mut found = vlans.filter_map(|vlan| {
         let known = shared.table.find(shared.table.place(Station::new(to.to_bits(), vlan)))?;

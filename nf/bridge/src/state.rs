@@ -9,6 +9,7 @@ use weir_table::mac::{Entry, MacTable, PERIODS, Station};
 
 use crate::config::{BridgeConfig, StaticMac};
 use crate::plan::{KINDS, Kind, NOWHERE, PORTS, Plan, Ports, VLANS, bit};
+use crate::routed::{RoutedSide, RoutedSides};
 use crate::snoop::{Forwarding, Listeners};
 use crate::storm::Bucket;
 
@@ -85,6 +86,8 @@ pub(crate) struct Control {
     pub(crate) up: Ports,
     /// Stations that stay where they are said to be.
     pub(crate) fixed: Ledger<StaticMac>,
+    /// Interfaces that are beyond ports.
+    pub(crate) routed: RoutedSides,
     /// Who listens to what.
     pub(crate) listeners: Listeners,
     /// What was refused when it was told last, and when that was.
@@ -177,9 +180,32 @@ impl Control {
         self.ports.iter().position(|port| port.index == index).map(|number| number as u8)
     }
 
+    /// What workers read of all that.
+    pub(crate) fn plan(&self) -> Plan {
+        Plan::new(&self.config, &self.ports, self.up, &self.routed)
+    }
+
     /// Tells workers of what has changed.
     pub(crate) fn publish(&self, shared: &Shared) {
-        shared.plan.publish(Box::new(Plan::new(&self.config, &self.ports, self.up)));
+        shared.plan.publish(Box::new(self.plan()));
+    }
+
+    /// The port beyond which an interface is a station.
+    pub(crate) fn routed_at(&self, station: Station) -> Option<u8> {
+        self.routed.iter().find(|(_, side)| side.has(station)).map(|(port, _)| *port)
+    }
+
+    /// Takes these interfaces to be beyond a port from now on. One that there is no room for, in billions, is learned like others.
+    pub(crate) fn lead(&mut self, shared: &Shared, port: u8, side: Option<RoutedSide>) {
+        if self.routed.get(&port) == side.as_ref() {
+            return;
+        }
+        let before = self.routed.remove(&port);
+        self.routed.extend(side.clone().map(|side| (port, side)));
+        self.publish(shared);
+        for station in before.iter().chain(&side).flat_map(RoutedSide::stations) {
+            _ = shared.follow_station(self, station);
+        }
     }
 }
 

@@ -12,6 +12,18 @@ pub(crate) const LAST_VLAN: u16 = 4094;
 pub struct Vlans(Vec<(u16, u16)>);
 
 impl Vlans {
+    /// These, which are in order.
+    pub(crate) fn of(vlans: impl Iterator<Item = u16>) -> Vlans {
+        let mut ranges: Vec<(u16, u16)> = Vec::new();
+        for vlan in vlans {
+            match ranges.last_mut() {
+                Some((_, last)) if last.checked_add(1) == Some(vlan) => *last = vlan,
+                _ => ranges.push((vlan, vlan)),
+            }
+        }
+        Vlans(ranges)
+    }
+
     /// All of them, in the order of writing.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         self.0.iter().flat_map(|(first, last)| *first..=*last)
@@ -31,7 +43,8 @@ impl fmt::Display for Vlans {
     }
 }
 
-fn vlan(text: &str) -> Option<u16> {
+/// A VLAN that may be used.
+pub(crate) fn vlan_of(text: &str) -> Option<u16> {
     let is_number = !text.is_empty() && text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|vlan| is_number && (1..=LAST_VLAN).contains(vlan))
 }
@@ -43,7 +56,7 @@ impl Scalar for Vlans {
     fn parse(text: &str) -> Result<Self, Malformed> {
         let range = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let range = (vlan(first.trim())?, vlan(last.trim())?);
+            let range = (vlan_of(first.trim())?, vlan_of(last.trim())?);
             (range.0 <= range.1).then_some(range)
         };
         let ranges: Option<Vec<(u16, u16)>> = text.split(',').map(range).collect();
@@ -62,6 +75,7 @@ mod tests {
         let vlans = Vlans::parse("10, 20-22,4094").unwrap();
         assert_eq!(vlans.iter().collect::<Vec<u16>>(), [10, 20, 21, 22, 4094]);
         assert_eq!(vlans.to_string(), "10,20-22,4094");
+        assert_eq!(Vlans::of(vlans.iter()), vlans);
         for wrong in ["", "0", "4095", "30-20", "10,", "1-2-3", "ten", "-5", "+5", "99999"] {
             assert!(Vlans::parse(wrong).is_err(), "{wrong}");
         }

@@ -4,5 +4,6 @@ mod common;
 mod config;
 mod hostile;
 mod model;
+mod routed;
 mod snooping;
 mod stations;

@@ -1,8 +1,9 @@
 //! The function `router` as the program sees it.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use weir_config::{ConfigError, PortName};
+use weir_config::{ConfigError, PortName, Table, Value};
 use weir_ip::{ACL_SHOWS, ACL_VERBS, Described, EXAMPLES, FLOW_SHOWS, SHOWS, VERBS, flow_needs, linux_needs};
 use weir_stage::{Case, Env, Function, Given, Layout, Need, Show, Verb};
 
@@ -32,6 +33,17 @@ impl Function for Router {
     /// Frames to other stations are dropped (RFC 1812 section 3.4).
     fn promiscuous(&self, _given: &Given<'_, RouterConfig>, _port: &str) -> bool {
         false
+    }
+
+    fn routes(&self) -> bool {
+        true
+    }
+
+    /// A declaration may be wrong still: what is no list is left for its schema to tell.
+    fn add_port(&self, keys: &mut Table, port: &str, _vlans: &BTreeSet<u16>) {
+        if let Value::List(ports) = keys.0.entry("ports".into()).or_insert_with(|| Value::List(Vec::new())) {
+            ports.push(port.into());
+        }
     }
 
     fn needs(&self, given: &Given<'_, RouterConfig>) -> Vec<Need> {

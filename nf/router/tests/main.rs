@@ -30,6 +30,7 @@ mod room;
 mod save;
 mod slow_path;
 mod slow_path6;
+mod untagged;
 mod urpf;
 mod urpf_nft;
 mod vrfs;

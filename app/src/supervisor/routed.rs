@@ -1,0 +1,270 @@
+//! Routed sides: interfaces on a function that switches, `interface { on = "bridge:lan" }`. Such a one stands for a joint between that function and
+//! the one that the interfaces belong to, with a port at each end, which are written into the configuration before it is checked: so
+//! everything else, reloads among it, knows ports and joints alone.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_config::{ConfigError, Declaration, Document, ErrorKind, NAME, Pattern, Place, Table, Value};
+use weir_stage::{AnyFunction, Switched};
+
+use crate::catalogue;
+
+/// The form of a port's name: those of routed sides, which the configuration does not declare, have two parts.
+pub(crate) static PORT_NAME: Pattern = Pattern {
+    what: NAME.what,
+    example: NAME.example,
+    matches: |text| match text.split_once(':') {
+        Some((kind, name)) => (NAME.matches)(kind) && (NAME.matches)(name),
+        None => (NAME.matches)(text),
+    },
+};
+
+/// Whether what an interface is on, or the name of a port, is a routed side.
+pub(super) fn is_side(port: &str) -> bool {
+    port.contains(':')
+}
+
+/// Bytes of IP packets on ports whose MTU is not said.
+const USUAL_MTU: i64 = 1500;
+
+/// The document with the joints of its routed sides, and with what is wrong with those among its errors.
+pub(super) fn join(document: &Document) -> Cow<'_, Document> {
+    let is_it = |one: &Declaration| {
+        one.kind == "interface" && text(one, "on").is_some_and(is_side) || one.kind == "port" && is_side(name_of(one))
+    };
+    if !document.declarations.iter().any(is_it) {
+        return Cow::Borrowed(document);
+    }
+    let mut document = document.clone();
+    refuse_ports(&mut document);
+    let mut sides: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (at, one) in document.declarations.iter().enumerate().filter(|(_, one)| one.kind == "interface") {
+        if let Some(side) = text(one, "on").filter(|on| is_side(on)) {
+            sides.entry(side.to_owned()).or_default().push(at);
+        }
+    }
+    for (side, interfaces) in sides {
+        Joining { document: &mut document, side: &side, interfaces: &interfaces }.join();
+    }
+    Cow::Owned(document)
+}
+
+/// No port is declared by the name of a routed side.
+fn refuse_ports(document: &mut Document) {
+    for one in document.declarations.iter_mut().filter(|one| one.kind == "port") {
+        let name = name_of(one).to_owned();
+        if is_side(&name) && (PORT_NAME.matches)(&name) {
+            let problem = format!("is the name of a routed side, and not {}", NAME.what);
+            let error = ConfigError::new(ErrorKind::Malformed, &one.place, format!("port[{name:?}].name"), problem);
+            document.errors.push(error.remedy(format!("write one such as {}", NAME.example)));
+            one.incomplete = true;
+        }
+    }
+}
+
+/// The value of a key that is a text.
+fn text<'d>(one: &'d Declaration, key: &str) -> Option<&'d str> {
+    one.table.as_table().and_then(|table| table.get(key)).and_then(Value::as_text)
+}
+
+fn integer(one: &Declaration, key: &str) -> Option<i64> {
+    one.table.as_table().and_then(|table| table.get(key)).and_then(Value::as_integer)
+}
+
+fn has(one: &Declaration, key: &str) -> bool {
+    one.table.as_table().is_some_and(|table| table.get(key).is_some())
+}
+
+/// The name of a declaration; that of its kind where it has none.
+fn name_of(one: &Declaration) -> &str {
+    text(one, "name").unwrap_or(&one.kind)
+}
+
+/// A routed side, and the places of the interfaces on it among the declarations.
+struct Joining<'d> {
+    document: &'d mut Document,
+    side: &'d str,
+    interfaces: &'d [usize],
+}
+
+impl Joining<'_> {
+    fn join(mut self) {
+        let Some((at, function, switched)) = self.switching() else { return };
+        let vlans = self.check(&switched);
+        let owners = self.owners();
+        let is_right = |at: &usize| self.document.declarations.get(*at).is_some_and(|one| !one.incomplete);
+        if owners.is_empty() || !self.interfaces.iter().any(is_right) {
+            return;
+        }
+        let (near, far) = (self.side.to_owned(), format!("{}:routed", name_of(&self.document.declarations[at])));
+        let mtu = self.mtu(&switched);
+        for name in [&near, &far] {
+            self.declare(name, mtu);
+        }
+        let mut add = |at: usize, function: &dyn AnyFunction, port: &str| {
+            let keys = self.document.declarations.get_mut(at).map(|one| &mut one.table);
+            match keys {
+                Some(Value::Table(keys)) => function.add_port(keys, port, &vlans),
+                // A declaration without keys.
+                Some(Value::List(list)) if list.is_empty() => {
+                    let mut keys = Table::default();
+                    function.add_port(&mut keys, port, &vlans);
+                    self.document.declarations[at].table = Value::Table(keys);
+                }
+                _ => {}
+            }
+        };
+        add(at, function, &far);
+        owners.into_iter().for_each(|(at, function)| add(at, function, &near));
+    }
+
+    /// An error about a key of an interface. The rest of it is not looked at: what follows from this would be told as well.
+    fn wrong(&mut self, at: usize, kind: ErrorKind, key: &str, problem: String, allowed: String, remedy: &str) {
+        let Some(one) = self.document.declarations.get_mut(at) else { return };
+        let path = format!("interface[{:?}].{key}", name_of(one));
+        let error = ConfigError::new(kind, &one.place, path, problem).allowed(allowed).remedy(remedy);
+        one.incomplete = true;
+        self.document.errors.push(error);
+    }
+
+    /// All functions among the declarations.
+    fn functions(&self) -> impl Iterator<Item = (usize, &Declaration, &'static dyn AnyFunction)> {
+        let all = self.document.declarations.iter().enumerate();
+        all.filter_map(|(at, one)| Some((at, one, catalogue::function(&one.kind)?)))
+    }
+
+    /// The function that the side is of. Where there is none, that is said of each interface.
+    fn switching(&mut self) -> Option<(usize, &'static dyn AnyFunction, Switched)> {
+        let empty = Table::default();
+        let all = self.functions().filter_map(|(at, one, function)| {
+            let switched = function.switched(one.table.as_table().unwrap_or(&empty))?;
+            Some((format!("{}:{}", one.kind, name_of(one)), at, function, switched))
+        });
+        let all: Vec<_> = all.collect();
+        let names: Vec<String> = all.iter().map(|(name, ..)| name.clone()).collect();
+        let found = all.into_iter().find(|(name, ..)| name == self.side);
+        if let Some((_, at, function, switched)) = found {
+            return Some((at, function, switched));
+        }
+        let (kind, name) = self.side.split_once(':').unwrap_or_default();
+        let switches =
+            catalogue::FUNCTIONS.iter().any(|function| function.kind() == kind && function.switched(&empty).is_some());
+        let problem = match (switches, catalogue::function(kind)) {
+            (true, _) => format!("there is no {kind} \"{name}\""),
+            (false, Some(_)) => {
+                format!("\"{}\" is nothing that interfaces may be on: {kind} has no routed side", self.side)
+            }
+            (false, None) => format!("\"{}\" is nothing that interfaces may be on", self.side),
+        };
+        let allowed = match names.as_slice() {
+            [] => "a port; no function here has a routed side".to_owned(),
+            names => format!("a port, or one of {}", names.join(", ")),
+        };
+        for at in self.interfaces.iter().copied() {
+            self.wrong(at, ErrorKind::Dangling, "on", problem.clone(), allowed.clone(), "");
+        }
+        None
+    }
+
+    /// Checks the tags of the interfaces, and gives them those that it switches by. Answers their VLANs.
+    fn check(&mut self, switched: &Switched) -> BTreeSet<u16> {
+        let mut vlans = BTreeSet::new();
+        let mut untagged: Option<String> = None;
+        for at in self.interfaces.iter().copied() {
+            let Some(one) = self.document.declarations.get(at) else { continue };
+            let (name, vlan, tpid) = (name_of(one).to_owned(), integer(one, "vlan"), integer(one, "tpid"));
+            let vlan = vlan.and_then(|vlan| u16::try_from(vlan).ok()).filter(|vlan| (1..=4094).contains(vlan));
+            match (switched.tpid, vlan) {
+                (Some(_), None) if !has(one, "vlan") => {
+                    let problem = format!("is missing: {} tells VLANs apart", self.side);
+                    self.wrong(at, ErrorKind::Missing, "vlan", problem, allowed(&switched.vlans), "");
+                }
+                (Some(own), Some(vlan)) => {
+                    if !switched.vlans.contains(&vlan) {
+                        let problem = format!("{vlan} is in no port of {}: nobody would be reached there", self.side);
+                        let remedy = "put one of its ports into this VLAN, or name another";
+                        self.wrong(at, ErrorKind::Dangling, "vlan", problem, allowed(&switched.vlans), remedy);
+                    } else if tpid.is_some_and(|tpid| tpid != i64::from(own)) {
+                        let problem = format!("is not that of the tags of {}, which is {own:#06x}", self.side);
+                        self.wrong(at, ErrorKind::Conflict, "tpid", problem, String::new(), "leave it out");
+                    } else if let Some(Value::Table(keys)) =
+                        self.document.declarations.get_mut(at).map(|one| &mut one.table)
+                    {
+                        keys.set("tpid", i64::from(own).into());
+                    }
+                    vlans.insert(vlan);
+                }
+                (None, None) if !has(one, "vlan") => match &untagged {
+                    Some(other) => {
+                        let problem = format!("is missing: interface \"{other}\" has the frames without a tag already");
+                        self.wrong(at, ErrorKind::Conflict, "vlan", problem, String::new(), "leave one of the two out");
+                    }
+                    None => untagged = Some(name),
+                },
+                // What is no VLAN is the schema's to tell.
+                _ => {}
+            }
+        }
+        vlans
+    }
+
+    /// The functions that the interfaces belong to. Where that is not clear, it is said of each interface.
+    fn owners(&mut self) -> Vec<(usize, &'static dyn AnyFunction)> {
+        let routing = self.functions().filter(|(_, _, function)| function.routes());
+        let routing: Vec<_> = routing.map(|(at, one, function)| (name_of(one).to_owned(), at, function)).collect();
+        let names = routing.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(", ");
+        let kinds = catalogue::FUNCTIONS.iter().filter(|function| function.routes()).map(|function| function.kind());
+        let kinds = kinds.collect::<Vec<_>>().join(", ");
+        let mut owners = BTreeMap::new();
+        for at in self.interfaces.iter().copied() {
+            let of = self.document.declarations.get(at).and_then(|one| text(one, "of"));
+            let found = routing.iter().find(|(name, ..)| of.is_none_or(|of| of == name));
+            match (of, found, routing.len()) {
+                (_, _, 0) => {
+                    let problem = format!("\"{}\" has a routed side where there is a function that routes", self.side);
+                    self.wrong(at, ErrorKind::Missing, "on", problem, String::new(), &format!("declare one: {kinds}"));
+                }
+                (Some(of), None, _) => {
+                    let problem = format!("\"{of}\" is no function that routes");
+                    self.wrong(at, ErrorKind::Dangling, "of", problem, format!("one of {names}"), "");
+                }
+                (None, _, 2..) => {
+                    let problem = format!("is missing: who routes for {} is not clear", self.side);
+                    self.wrong(at, ErrorKind::Missing, "of", problem, format!("one of {names}"), "");
+                }
+                (_, Some((_, owner, function)), _) => drop(owners.insert(*owner, *function)),
+                (None, None, _) => {}
+            }
+        }
+        owners.into_iter().collect()
+    }
+
+    /// The MTU of the joint, if it is another than is usual: what passes all ports of the function that switches.
+    fn mtu(&self, switched: &Switched) -> Option<i64> {
+        let ports = self.document.declarations.iter().filter(|one| one.kind == "port");
+        let ports = ports.filter(|one| switched.ports.contains(name_of(one)));
+        let least = ports.map(|one| integer(one, "mtu").unwrap_or(USUAL_MTU)).min();
+        least.filter(|mtu| *mtu != USUAL_MTU)
+    }
+
+    /// Declares an end of the joint.
+    fn declare(&mut self, name: &str, mtu: Option<i64>) {
+        let place = self.interfaces.first().and_then(|at| self.document.declarations.get(*at));
+        let place = place.map_or_else(|| Place::line(&self.document.file, 0), |one| one.place.clone());
+        let mut table = Table::default();
+        table.set("name", name.into());
+        table.set("device", Value::text(format!("{}:{}", super::JOINT, self.side)));
+        mtu.into_iter().for_each(|mtu| table.set("mtu", mtu.into()));
+        let declaration = Declaration { kind: "port".to_owned(), table: Value::Table(table), place, incomplete: false };
+        self.document.declarations.push(declaration);
+    }
+}
+
+/// The VLANs that there are, for messages.
+fn allowed(vlans: &BTreeSet<u16>) -> String {
+    const MOST: usize = 16;
+    let some: Vec<String> = vlans.iter().take(MOST).map(ToString::to_string).collect();
+    let more = if vlans.len() > MOST { ", ..." } else { "" };
+    if some.is_empty() { "a VLAN of one of its ports".to_owned() } else { format!("one of {}{more}", some.join(", ")) }
+}
