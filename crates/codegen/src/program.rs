@@ -1,5 +1,6 @@
 //! Programs: what they are made of, and what they mean.
 
+use std::collections::HashMap;
 use std::fmt;
 
 /// How many bytes of a packet a program sees, from its start. They are there whatever the packet's length, which is for the program to compare with.
@@ -139,6 +140,8 @@ impl std::error::Error for Fault {}
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     program: Program,
+    /// Values that there are: what is asked for again is the same.
+    known: HashMap<Op, Value>,
     fault: Option<Fault>,
 }
 
@@ -164,6 +167,9 @@ impl Builder {
     }
 
     fn value(&mut self, op: Op) -> Value {
+        if let Some(known) = self.known.get(&op) {
+            return *known;
+        }
         let number = self.program.ops.len();
         if op.needs().any(|value| value.0 as usize >= number) {
             self.wrong(Fault::Stranger);
@@ -174,7 +180,9 @@ impl Builder {
             return Value(0);
         }
         self.program.ops.push(op);
-        Value(number as u32)
+        let value = Value(number as u32);
+        self.known.insert(op, value);
+        value
     }
 
     /// Whether so many bytes there are inside the window.
@@ -198,6 +206,15 @@ impl Builder {
             return self.constant(0);
         }
         self.value(Op::Input(number as u8))
+    }
+
+    /// There are so many words of data, whether they are looked at or not.
+    pub fn have_data(&mut self, words: usize) {
+        if words > MOST_DATA {
+            self.wrong(Fault::Data(words));
+            return;
+        }
+        self.program.data = self.program.data.max(words as u32);
     }
 
     /// A word of the data.

@@ -4,6 +4,7 @@
     clippy::expect_used,
     clippy::panic,
     unreachable_pub,
+    dead_code,
     reason = "shared by tests; a failed unwrap fails the test"
 )]
 
