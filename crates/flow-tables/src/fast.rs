@@ -25,7 +25,7 @@ use frame::{At, TAG};
 pub use going::Copies;
 use going::{Desk, Going};
 use program::{End, Program};
-use way::{Step, Steps, Way};
+use way::{MOST_FLOODED, Step, Steps, Way};
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +167,8 @@ impl Switch {
         desk: &mut Desk,
         now: u64,
     ) -> Option<Forwarded> {
-        if !self.is_compiled() || !self.ports.receives(in_port) {
+        // What would be too many copies is known too late here: after the change.
+        if !self.is_compiled() || self.ports.count() > MOST_FLOODED || !self.ports.receives(in_port) {
             return None;
         }
         let bytes = frame.bytes().len();

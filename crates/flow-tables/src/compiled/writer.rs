@@ -107,7 +107,10 @@ struct Writer<'s> {
     usual: Label,
 }
 
-impl Writer<'_> {
+/// Writes what is done with frames of one kind, of which this is known, and whose header begins there.
+type WriteKind<'s> = fn(&mut Writer<'s>, &Known, usize) -> Label;
+
+impl<'s> Writer<'s> {
     /// Whether some flow asks for a field.
     fn asks(&self, field: Field) -> bool {
         let (word, bit) = presence(field);
@@ -194,9 +197,9 @@ impl Writer<'_> {
         other.set(&mut self.builder, Field::EthType, &[kind]);
         let mut label = self.flows(&other, None);
         if self.shape.depth >= Depth::Network {
-            let mut kinds: Vec<(u16, fn(&mut Self, &Known, usize) -> Label)> = Vec::new();
+            let mut kinds: Vec<(u16, WriteKind<'s>)> = Vec::new();
             if self.asks_any(&[Field::MplsLabel, Field::MplsTc, Field::MplsBos]) {
-                kinds.extend(MPLS_TYPES.map(|kind| (kind, Self::mpls as fn(&mut Self, &Known, usize) -> Label)));
+                kinds.extend(MPLS_TYPES.map(|kind| (kind, Self::mpls as WriteKind<'s>)));
             }
             if self.asks_any(&[Field::ArpOp, Field::ArpSha, Field::ArpSpa, Field::ArpTha, Field::ArpTpa]) {
                 kinds.push((0x0806, Self::arp));
@@ -222,7 +225,7 @@ impl Writer<'_> {
         known: &Known,
         at: usize,
         kind: Value,
-        (number, write): (u16, fn(&mut Self, &Known, usize) -> Label),
+        (number, write): (u16, WriteKind<'s>),
         otherwise: Label,
     ) -> Label {
         let mut of_kind = known.clone();
@@ -444,18 +447,15 @@ impl Writer<'_> {
         self.only_at_least(ttl, 2, changed)
     }
 
-    /// The checksum of IPv4 when its TTL is one less: RFC 1624, equation 3, with TTL and protocol as one word.
+    /// The checksum of IPv4 when its TTL is one less: RFC 1624, equation 3. The word of TTL and protocol, m, becomes m - 0x100, so that ~m + m' is the same for
+    /// all: 0xfeff. One carry comes of the sum at most.
     fn checksum(&mut self, at: usize) -> Value {
-        let (sum, before) = (self.builder.bytes(at + 10, 2), self.builder.bytes(at + 8, 2));
-        let (ones, less) = (self.builder.constant(0xffff), self.builder.constant(0_u64.wrapping_sub(0x0100)));
-        let after = self.builder.add(before, less);
-        let (not_sum, not_before) = (self.builder.xor(sum, ones), self.builder.xor(before, ones));
-        let mut sum = self.builder.add(not_sum, not_before);
-        sum = self.builder.add(sum, after);
-        for _ in 0..2 {
-            let (high, low) = (self.builder.right(sum, 16), self.builder.and(sum, ones));
-            sum = self.builder.add(high, low);
-        }
+        let before = self.builder.bytes(at + 10, 2);
+        let (ones, less) = (self.builder.constant(0xffff), self.builder.constant(0xfeff));
+        let sum = self.builder.xor(before, ones);
+        let sum = self.builder.add(sum, less);
+        let (high, low) = (self.builder.right(sum, 16), self.builder.and(sum, ones));
+        let sum = self.builder.add(high, low);
         self.builder.xor(sum, ones)
     }
 }

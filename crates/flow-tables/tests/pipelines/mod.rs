@@ -8,6 +8,8 @@
     reason = "shared by tests; a failed unwrap fails the test"
 )]
 
+pub mod simple;
+
 use proptest::prelude::*;
 use weir_flow_tables::{Forwarded, Frames, Identity, Outcome, Packet, Switch, Verdict, Why};
 use weir_openflow::flow::{FlowMod, FlowQuery};
