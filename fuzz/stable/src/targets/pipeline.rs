@@ -91,14 +91,14 @@ fn switches() -> (Switch, Switch) {
     let set = |field| Action::SetField(Oxm::exact(field, 0x0202_0202_0202));
     let kind = |kind: u128| Oxm::exact(Field::EthType, kind);
     let flows = [
-        (vec![kind(0x0800), Oxm::exact(Field::IpProto, 6), Oxm::masked(Field::TcpDst, 0, 1)], vec![out(3)]),
+        (vec![kind(0x0800), Oxm::exact(Field::IpProto, 6), Oxm::exact(Field::TcpDst, 0)], vec![out(3)]),
         (
             vec![kind(0x0800), Oxm::masked(Field::Ipv4Dst, 0, 0x8000_0000)],
             vec![Action::DecNwTtl, set(Field::EthDst), set(Field::EthSrc), out(2)],
         ),
         (vec![Oxm::masked(Field::VlanVid, 0x1001, 0x1001)], vec![set(Field::EthSrc), out(1)]),
         (vec![kind(0x86dd), Oxm::masked(Field::Ipv6Src, 0, 1)], vec![Action::DecNwTtl, out(3)]),
-        (vec![kind(0x86dd), Oxm::exact(Field::IpProto, 17), Oxm::masked(Field::UdpSrc, 1, 1)], vec![out(2)]),
+        (vec![kind(0x86dd), Oxm::exact(Field::IpProto, 17), Oxm::exact(Field::UdpSrc, 53)], vec![out(2)]),
         (vec![kind(0x86dd), Oxm::masked(Field::Ipv6Exthdr, 0, 1)], vec![out(3)]),
         (vec![kind(0x0806), Oxm::masked(Field::ArpTpa, 0, 1)], vec![out(2)]),
         (vec![kind(0x8847), Oxm::exact(Field::MplsBos, 1)], vec![out(3)]),
