@@ -24,8 +24,8 @@ pub use frame::Frame;
 use frame::{At, TAG};
 pub use going::Copies;
 use going::{Desk, Going};
-use program::Program;
-use way::{Step, Steps, Way};
+use program::{End, Program};
+use way::{MOST_FLOODED, Step, Steps, Way};
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ struct Parsed {
     /// A flow that it meets in this table, unless it is changed before.
     known: Option<(u8, Slot)>,
     in_port: u32,
+    /// It was looked into; else only the port is known.
+    is_seen: bool,
     at: At,
     /// Of IP, as it came.
     ttl: Option<u8>,
@@ -50,6 +52,12 @@ struct Parsed {
 }
 
 impl Parsed {
+    /// Of another frame: only where it came in.
+    #[inline]
+    fn set_port(&mut self, in_port: u32) {
+        (self.in_port, self.is_seen) = (in_port, false);
+    }
+
     /// What is known of another frame, which is looked into so far.
     #[inline]
     fn set(&mut self, bytes: &[u8], in_port: u32, depth: Depth) {
@@ -63,6 +71,7 @@ impl Parsed {
         let ttl = |ip: Ip| bytes.get(ip.start + if ip.is_v6 { 7 } else { 8 }).copied();
         (self.ttl, self.is_fragment) = (layout.ip.and_then(ttl), layout.ip.is_some_and(|ip| ip.fragment));
         (self.in_port, self.known, self.at) = (in_port, None, At::of(&layout));
+        self.is_seen = true;
     }
 }
 
@@ -94,6 +103,11 @@ impl Switch {
     /// need is asked for at the same time. Frames for which there is no room are left out.
     #[inline]
     pub fn approach<'f>(&self, packets: impl Iterator<Item = (&'f [u8], u32)>, frames: &mut Frames) {
+        if self.is_compiled() {
+            // Code looks into frames by itself.
+            frames.parsed.iter_mut().zip(packets).for_each(|(parsed, (_, in_port))| parsed.set_port(in_port));
+            return;
+        }
         let depth = self.depth();
         let mut count = 0;
         for (parsed, (bytes, in_port)) in frames.parsed.iter_mut().zip(packets) {
@@ -117,7 +131,14 @@ impl Switch {
         now: u64,
     ) -> Option<Forwarded> {
         let Frames { parsed, steps, desk } = frames;
-        let Parsed { in_port, fields, at, known, ttl, is_fragment } = parsed.get_mut(number)?;
+        let parsed = parsed.get_mut(number)?;
+        if !parsed.is_seen {
+            if let Some(became) = self.forward_by_code(frame, parsed.in_port, copies, desk, now) {
+                return Some(became);
+            }
+            parsed.set(frame.bytes(), parsed.in_port, self.depth());
+        }
+        let Parsed { in_port, fields, at, known, ttl, is_fragment, .. } = parsed;
         if !self.ports.receives(*in_port) || *is_fragment && self.drops_fragments() {
             return None;
         }
@@ -134,6 +155,42 @@ impl Switch {
             return None;
         }
         Some(self.go(&way, Going::new(frame, copies, desk, at.clone()), now))
+    }
+
+    /// Takes a frame by the code of the first table; nothing, and nothing happened, if that takes the usual way.
+    #[inline]
+    fn forward_by_code(
+        &mut self,
+        frame: &mut impl Frame,
+        in_port: u32,
+        copies: &mut impl Copies,
+        desk: &mut Desk,
+        now: u64,
+    ) -> Option<Forwarded> {
+        // What would be too many copies is known too late here: after the change.
+        if !self.is_compiled() || self.ports.count() > MOST_FLOODED || !self.ports.receives(in_port) {
+            return None;
+        }
+        let bytes = frame.bytes().len();
+        let (slot, end) = self.tables.decide(frame.window()?, bytes, in_port)?;
+        self.ports.received(in_port, bytes, true);
+        if let Some(flow) = self.tables.meet(0, slot) {
+            flow.count(bytes, now);
+        }
+        let port = match end {
+            // Code is for no flow that leads to a group.
+            End::Nowhere | End::Group(_) => return Some(Forwarded::Dropped(Why::NoAction)),
+            End::Port(port) if port == in_port => return Some(Forwarded::Dropped(Why::SamePort)),
+            End::Port(port) => port,
+            End::InPort => in_port,
+            End::Others(others) => {
+                let mut going = Going::new(frame, copies, desk, At::default());
+                let became = self.ports.send_by_others(others, in_port, bytes, |port| going.leave(port));
+                let why = became.err().unwrap_or(going.why);
+                return Some(going.left_by().map_or(Forwarded::Dropped(why), Forwarded::Sent));
+            }
+        };
+        Some(self.ports.send(port, bytes).map_or_else(Forwarded::Dropped, |()| Forwarded::Sent(port)))
     }
 
     /// Goes a way that was found.

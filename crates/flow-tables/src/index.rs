@@ -40,9 +40,9 @@ pub(crate) const BATCH: usize = weir_table::lpm4::BATCH;
 /// What a flow asks of a word of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
-    word: u8,
-    mask: u32,
-    value: u32,
+    pub(crate) word: u8,
+    pub(crate) mask: u32,
+    pub(crate) value: u32,
 }
 
 /// What a flow asks of the words of a packet, in their order.

@@ -18,6 +18,7 @@ use weir_openflow::table::TableMod;
 use weir_openflow::{Error, Instruction, Match, Reply, Request};
 
 use crate::check::Checker;
+use crate::compiled::{CodeState, Made, Recipe, SampleFrame};
 use crate::features;
 use crate::flow::Flow;
 use crate::groups::Groups;
@@ -110,6 +111,49 @@ impl Switch {
     #[inline]
     pub(crate) fn drops_fragments(&self) -> bool {
         self.config.flags == 1
+    }
+
+    /// Whether the first table may be machine code, while that goes: it may, unless told so. Everything becomes of packets that would without.
+    pub fn allow_code(&mut self, is_allowed: bool) {
+        self.tables.allow_code(is_allowed);
+    }
+
+    /// Whether the first table is machine code now, and why not.
+    pub fn code_state(&self) -> CodeState {
+        if self.drops_fragments() { CodeState::No("fragments are dropped") } else { self.tables.code_state() }
+    }
+
+    /// How many packets the code of the first table decided about; the others went the usual way.
+    pub fn decided_by_code(&self) -> u64 {
+        self.tables.decided_by_code()
+    }
+
+    /// Frames by which it is measured how long the code of the first table takes, if it is in use: for each flow one that meets it, where one of the usual
+    /// shape can.
+    pub fn code_samples(&self) -> Option<Vec<SampleFrame>> {
+        if self.is_compiled() { self.tables.code_samples() } else { None }
+    }
+
+    /// For how many of these the code of the first table finds a flow. They are changed as it says, and not counted.
+    pub fn find_all_by_code(&self, frames: &mut [SampleFrame]) -> usize {
+        self.tables.find_all_by_code(frames)
+    }
+
+    /// What code is to be made of, where it is not there: to be [compiled](Recipe::compile) where there is time, and [installed](Switch::install) then.
+    pub fn recipe(&self) -> Option<Recipe> {
+        self.tables.recipe()
+    }
+
+    /// Takes in what came of a [`Recipe`]; if the table has another shape by now, it is of no use, and does no harm. What it replaces is handed back, to be
+    /// dropped where there is time.
+    pub fn install(&mut self, made: Made) -> Option<Made> {
+        self.tables.install(made)
+    }
+
+    /// Whether the code of the first table decides about frames.
+    #[inline]
+    pub(crate) fn is_compiled(&self) -> bool {
+        self.tables.is_compiled() && !self.drops_fragments()
     }
 
     /// What it tells controllers first.

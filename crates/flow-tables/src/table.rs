@@ -72,6 +72,11 @@ impl FlowTable {
         self.after(None)
     }
 
+    /// The same, with their slots.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = (Slot, &Flow)> {
+        self.order.values().filter_map(|slot| Some((*slot, self.in_slot(*slot)?)))
+    }
+
     /// The flows that are tried after the one of a place, or all; that one may be gone.
     pub fn after(&self, place: Option<Place>) -> impl Iterator<Item = (Place, &Flow)> {
         let from = place.map_or(Bound::Unbounded, Bound::Excluded);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use weir_codegen::WINDOW;
 use weir_openflow::Error;
 use weir_openflow::error::FlowModFailed;
 use weir_openflow::flow::{ALL_TABLES, FlowCommand, FlowMod, FlowQuery, FlowRemoved, RemovedReason, flags};
@@ -9,6 +10,7 @@ use weir_openflow::group::Counted;
 use weir_openflow::multipart::Aggregate;
 use weir_openflow::table::TableStats;
 
+use crate::compiled::{CodeState, Compiled, Made, Recipe, SampleFrame, Target};
 use crate::depth::{Depth, Depths};
 use crate::fast::program::Programs;
 use crate::fields::Key;
@@ -34,6 +36,8 @@ pub struct Tables {
     approached: BTreeSet<u8>,
     /// How far flows look into frames.
     depths: Depths,
+    /// The first table as machine code.
+    compiled: Compiled,
 }
 
 impl Tables {
@@ -48,6 +52,7 @@ impl Tables {
             programs: Programs::default(),
             approached: BTreeSet::new(),
             depths: Depths::default(),
+            compiled: Compiled::default(),
         }
     }
 
@@ -92,8 +97,64 @@ impl Tables {
         self.approached.iter().filter_map(|number| Some((*number, self.get(*number)?)))
     }
 
-    /// Notes whether a table is one of those in which many packets can be looked up at the same time, after a change of it.
-    fn note_search(&mut self, number: u8) {
+    /// Whether the first table is machine code.
+    #[inline]
+    pub(crate) fn is_compiled(&self) -> bool {
+        self.compiled.is_in_use()
+    }
+
+    /// Whether it is, and why not.
+    pub(crate) fn code_state(&self) -> CodeState {
+        self.compiled.state()
+    }
+
+    /// How many packets the code of the first table decided about.
+    pub(crate) fn decided_by_code(&self) -> u64 {
+        self.compiled.decided()
+    }
+
+    /// Frames by which it is measured how long the code of the first table takes, if it is in use.
+    pub(crate) fn code_samples(&self) -> Option<Vec<SampleFrame>> {
+        self.compiled.samples(self.tables.first()?)
+    }
+
+    /// For how many of them the code finds a flow.
+    pub(crate) fn find_all_by_code(&self, frames: &mut [SampleFrame]) -> usize {
+        self.compiled.find_all(frames)
+    }
+
+    /// What the code of the first table is to be made of, if it is to be made.
+    pub(crate) fn recipe(&self) -> Option<Recipe> {
+        self.compiled.recipe()
+    }
+
+    /// Takes in what was made; what it replaces.
+    pub(crate) fn install(&mut self, made: Made) -> Option<Made> {
+        let Tables { tables, compiled, .. } = self;
+        compiled.install(made, tables.first()?)
+    }
+
+    /// Whether the first table may be machine code.
+    pub(crate) fn allow_code(&mut self, is_allowed: bool) {
+        let Tables { tables, compiled, .. } = self;
+        if let Some(table) = tables.first() {
+            compiled.allow(is_allowed, table);
+        }
+    }
+
+    /// What the code of the first table says of a frame, if it is in use.
+    #[inline]
+    pub(crate) fn decide(&mut self, window: &mut [u8; WINDOW], length: usize, in_port: u32) -> Option<Target> {
+        self.compiled.decide(window, length, in_port)
+    }
+
+    /// Notes what has changed about a table: whether it is one of those in which many packets can be looked up at the same time, and its code.
+    fn note_change(&mut self, number: u8) {
+        if number == 0
+            && let Some(table) = self.tables.first()
+        {
+            self.compiled.see(table);
+        }
         if self.get(number).is_some_and(FlowTable::can_approach) {
             self.approached.insert(number);
         } else {
@@ -189,13 +250,15 @@ impl Tables {
             }
         };
         self.reschedule((change.table, place));
-        self.note_search(change.table);
+        self.note_change(change.table);
         Ok(())
     }
 
     /// Only the instructions change, and the counters if that is asked for; timeouts, cookie and flags stay.
     fn modify(&mut self, change: &FlowMod) {
-        for (table, place) in self.meant(change) {
+        let meant = self.meant(change);
+        let changes_first = meant.iter().any(|(table, _)| *table == 0);
+        for (table, place) in meant {
             let Tables { tables, programs, depths, .. } = self;
             let Some(flow) = tables.get_mut(usize::from(table)).and_then(|table| table.get_mut(place)) else {
                 continue;
@@ -209,6 +272,9 @@ impl Tables {
             if change.flags & flags::RESET_COUNTS != 0 {
                 flow.counted = Counted::default();
             }
+        }
+        if changes_first {
+            self.note_change(0);
         }
     }
 
@@ -238,8 +304,12 @@ impl Tables {
                 self.schedule.remove(&(at, (*table, *place)));
             }
             news.extend(flow.removed(*table, reason, now));
-            self.note_search(*table);
         }
+        ends.iter()
+            .map(|(table, _)| *table)
+            .collect::<BTreeSet<u8>>()
+            .into_iter()
+            .for_each(|table| self.note_change(table));
         news
     }
 

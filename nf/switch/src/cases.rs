@@ -33,10 +33,11 @@ const VLAN: u16 = 10;
 pub(crate) fn all() -> Vec<Case> {
     vec![
         case("port-to-port", "64-byte UDP packets from port to port, by one flow", |i, _, _| port_to_port(i, 2)),
-        case("flood", "the same by a flow that floods, to the only other port", |i, _, _| {
+        without_code("port-to-port-usual", "the same without machine code", |i, _, _| port_to_port(i, 2)),
+        case("flood", "port-to-port by a flow that floods, to the only other port", |i, _, _| {
             port_to_port(i, number::FLOOD)
         }),
-        case("select", "the same by a group that chooses one of four buckets by the packet's hash", |i, _, _| {
+        case("select", "port-to-port by a group that chooses one of four buckets by the packet's hash", |i, _, _| {
             select(i)
         }),
         case(
@@ -44,8 +45,11 @@ pub(crate) fn all() -> Vec<Case> {
             "one prefix: new addresses, one off the TTL; packets of one sender to one address",
             |i, _, _| prefixes(i, &[(10 << 24, 8)], 1),
         ),
-        case("prefix-1k", "the same, packets to 1,000 addresses", |i, _, _| prefixes(i, &[(10 << 24, 8)], 1_000)),
-        case("prefix-100k", "the same, packets to 100,000 addresses", |i, _, _| prefixes(i, &[(10 << 24, 8)], 100_000)),
+        without_code("prefix-1-usual", "the same without machine code", |i, _, _| prefixes(i, &[(10 << 24, 8)], 1)),
+        case("prefix-1k", "one prefix, packets to 1,000 addresses", |i, _, _| prefixes(i, &[(10 << 24, 8)], 1_000)),
+        case("prefix-100k", "one prefix, packets to 100,000 addresses", |i, _, _| {
+            prefixes(i, &[(10 << 24, 8)], 100_000)
+        }),
         case("prefixes-100", "100 prefixes, packets to 25,600 addresses", |i, _, _| prefixes(i, &table(100), 25_600)),
         case(
             "prefix-10k",
@@ -70,7 +74,17 @@ pub(crate) fn all() -> Vec<Case> {
 }
 
 fn case(name: &'static str, help: &'static str, prepare: Prepare) -> Case {
-    let script = "switch { ports = { \"in\", \"out\" }, limits = { flows = 1000000 } }".to_owned();
+    with(name, help, true, prepare)
+}
+
+/// A case that shows what machine code is good for.
+fn without_code(name: &'static str, help: &'static str, prepare: Prepare) -> Case {
+    with(name, help, false, prepare)
+}
+
+fn with(name: &'static str, help: &'static str, compile: bool, prepare: Prepare) -> Case {
+    let script =
+        format!("switch {{ ports = {{ \"in\", \"out\" }}, compile = {compile}, limits = {{ flows = 1000000 }} }}");
     Case { name, help, needs: &[], script, port_keys: "", knobs: &[], prepare }
 }
 
@@ -80,7 +94,11 @@ fn fill(instance: &dyn Instance, fill: impl FnOnce(&mut Switch) -> Result<(), Er
     let mut core = running.shared.core();
     core.set_ports(running.ports(), 0);
     core.agent.set_fail_mode(FailMode::Secure);
-    fill(&mut core.agent.switch).map_err(|error| error.to_string())
+    fill(&mut core.agent.switch).map_err(|error| error.to_string())?;
+    drop(core);
+    // As the control side would.
+    running.shared.compile();
+    Ok(())
 }
 
 fn add(

@@ -25,6 +25,9 @@ const ATTENTION: u64 = 1_000_000;
 /// The same while no controller is connected.
 const REST: u64 = 50_000_000;
 
+/// How long the flows of a table change before code is made of it again, nanoseconds: making it takes milliseconds.
+const COMPILE_PAUSE: u64 = 100_000_000;
+
 /// What [`Control`] declares.
 pub(crate) fn declaration(ports: usize) -> Declaration {
     Declaration::of::<Exit>().indexed("port", ports).polled()
@@ -36,11 +39,13 @@ pub(crate) struct Control {
     ports: usize,
     /// The ports that the switch has from the first call on, and what else may have changed.
     entering: Option<(Vec<PortInfo>, Live)>,
+    /// When code may be made next.
+    compile_at: u64,
 }
 
 impl Control {
     pub(crate) fn new(shared: Arc<Shared>, ports: &[PortInfo], live: Live) -> Control {
-        Control { shared, ports: ports.len(), entering: Some((ports.to_vec(), live)) }
+        Control { shared, ports: ports.len(), entering: Some((ports.to_vec(), live)), compile_at: 0 }
     }
 }
 
@@ -78,6 +83,9 @@ impl Stage for Control {
         let next = core.stations.age(now).min(core.agent.next_tick().unwrap_or(u64::MAX));
         let rest = if core.peers.is_empty() { REST } else { ATTENTION };
         drop(core);
+        if now >= self.compile_at && self.shared.compile() {
+            self.compile_at = now.saturating_add(COMPILE_PAUSE);
+        }
         self.shared.wake();
         next.min(out.look_again(rest)).max(now.saturating_add(1))
     }

@@ -43,6 +43,8 @@ pub(crate) struct Live {
     pub(crate) fail_mode: FailMode,
     /// It connects to controllers by itself.
     pub(crate) has_targets: bool,
+    /// Its first table may be machine code.
+    pub(crate) compiles: bool,
     /// What it proves itself by to controllers.
     pub(crate) credentials: Option<Arc<Credentials>>,
 }
@@ -123,6 +125,7 @@ impl Core {
     /// Takes in what may change while it runs.
     pub(crate) fn configure(&mut self, wanted: &Live) {
         self.agent.set_fail_mode(wanted.fail_mode);
+        self.agent.switch.allow_code(wanted.compiles);
         self.has_targets = wanted.has_targets;
         self.credentials.clone_from(&wanted.credentials);
     }
@@ -199,6 +202,16 @@ impl Shared {
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         let _next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the code that the switch wants, if it wants some. Packets go on meanwhile: the switch is taken only to ask, and to hand the code in, so that it changes
+    /// between two batches. What was there before is freed when the switch is free again. Whether there was something to make.
+    pub(crate) fn compile(&self) -> bool {
+        let Some(recipe) = self.core().agent.switch.recipe() else { return false };
+        let made = recipe.compile();
+        let old = self.core().agent.switch.install(made);
+        drop(old);
+        true
     }
 
     /// The engine's time.

@@ -108,6 +108,11 @@ impl Frame for InPlace<'_> {
         self.0.bytes_mut()
     }
 
+    #[inline]
+    fn window(&mut self) -> Option<&mut [u8; 128]> {
+        Some(self.0.window_mut(0))
+    }
+
     /// As much as where frames are copied: what is longer is dropped there, by name.
     #[inline]
     fn has_room(&self, back: usize, forward: usize) -> bool {

@@ -75,6 +75,11 @@ impl Wanted {
             Fail::Secure => FailMode::Secure,
             Fail::Standalone => FailMode::Standalone,
         };
-        Live { fail_mode, has_targets: !self.config.controllers.is_empty(), credentials: self.credentials.clone() }
+        Live {
+            fail_mode,
+            has_targets: !self.config.controllers.is_empty(),
+            compiles: self.config.compile,
+            credentials: self.credentials.clone(),
+        }
     }
 }

@@ -251,3 +251,37 @@ fn flows_end_by_themselves_and_controllers_hear_of_it() {
     assert!(controller.closing().unwrap().contains("silent"));
     rig.finish();
 }
+
+/// Code is made beside packets, and does what was done before; it can be switched off while they go.
+#[test]
+fn the_first_table_becomes_code_while_packets_go() {
+    let keys = |compile: bool| json!({ "ports": ["a", "b", "c", "d"], "tables": 4, "compile": compile });
+    let mut rig = switch(keys(true));
+    rig.run(MS);
+    let mut controller = Controller::new(&*rig.instance);
+    let route = [Action::DecNwTtl, Action::SetField(Oxm::exact(Field::EthDst, 7)), out(2)];
+    controller.does(Body::FlowMod(flow(0, 1, &[Oxm::exact(Field::EthType, 0x0800)], apply(&route))));
+    controller.does(Body::FlowMod(flow(0, 0, &[], apply(&[Action::PushVlan(0x8100), out(3)]))));
+    let code = |rig: &Rig| {
+        let row = rig.show("flow-tables", Some("0")).remove(0);
+        assert!(row["lookup_ns"].is_u64(), "{row}");
+        (row["code"].as_str().unwrap().to_owned(), row["code_packets"].as_u64().unwrap())
+    };
+    assert_eq!(code(&rig), ("being made".to_owned(), 0));
+    let frames = [udp(64), frame(1, 2, 3), udp(9)];
+    let first = rig.pass(0, &frames);
+    assert_eq!(first.iter().map(Vec::len).sum::<usize>(), 3);
+    assert_eq!((first[1].len(), first[2].len()), (2, 1));
+    rig.run(200 * MS);
+    let (state, before) = code(&rig);
+    assert_eq!(state, "in use");
+    assert_eq!(rig.pass(0, &frames), first);
+    assert_eq!(code(&rig), ("in use".to_owned(), before + 2));
+    rig.reload(keys(false));
+    assert_eq!(code(&rig), ("no: it is switched off".to_owned(), before + 2));
+    assert_eq!(rig.pass(0, &frames), first);
+    rig.reload(keys(true));
+    assert_eq!(rig.pass(0, &frames), first);
+    assert_eq!(code(&rig), ("in use".to_owned(), before + 4));
+    rig.finish();
+}

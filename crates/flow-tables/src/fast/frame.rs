@@ -1,5 +1,6 @@
 //! A frame that is changed where it lies.
 
+use weir_codegen::WINDOW;
 use weir_wire::checksum;
 
 use super::program::Op;
@@ -17,6 +18,10 @@ pub trait Frame {
 
     /// The same, to be changed.
     fn bytes_mut(&mut self) -> &mut [u8];
+
+    /// The first bytes of the buffer, whatever the frame's length: what is behind its end is of no meaning, and stays as it is. Nothing where the buffer is
+    /// shorter.
+    fn window(&mut self) -> Option<&mut [u8; WINDOW]>;
 
     /// Whether it may become longer in front by `back` bytes, and then, or instead, shorter by `forward` bytes.
     fn has_room(&self, back: usize, forward: usize) -> bool;
@@ -42,6 +47,10 @@ impl Frame for Vec<u8> {
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         self
+    }
+
+    fn window(&mut self) -> Option<&mut [u8; WINDOW]> {
+        self.first_chunk_mut()
     }
 
     fn has_room(&self, _: usize, _: usize) -> bool {

@@ -1,5 +1,7 @@
 //! A packet that goes its way: the frame, which leaves first, and the copies that leave behind it.
 
+use weir_codegen::WINDOW;
+
 use super::frame::{At, Frame, TAG};
 use super::program::Op;
 use crate::pipeline::Why;
@@ -80,6 +82,10 @@ impl Frame for Sheet {
     #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
         self.memory.get_mut(self.start..self.end).unwrap_or_default()
+    }
+
+    fn window(&mut self) -> Option<&mut [u8; WINDOW]> {
+        self.memory.get_mut(self.start..)?.first_chunk_mut()
     }
 
     fn has_room(&self, back: usize, _: usize) -> bool {

@@ -53,8 +53,9 @@ pub(crate) enum Op {
 }
 
 /// Where changes of a frame lead to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum End {
+    #[default]
     Nowhere,
     Port(u32),
     /// Back to where it came from.

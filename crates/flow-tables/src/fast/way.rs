@@ -18,7 +18,7 @@ use crate::words::{METADATA, presence};
 const MOST_STEPS: usize = 512;
 
 /// The ports of floods that make no packet have more than [`MAX_COPIES`], whatever else it meets: a step is two at most, a group and a bucket.
-const MOST_FLOODED: usize = MAX_COPIES - 2 * MOST_STEPS;
+pub(super) const MOST_FLOODED: usize = MAX_COPIES - 2 * MOST_STEPS;
 
 /// Part of the way of a packet.
 #[derive(Clone, Copy, Debug)]

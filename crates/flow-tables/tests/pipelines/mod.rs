@@ -4,8 +4,11 @@
     clippy::expect_used,
     clippy::panic,
     unreachable_pub,
+    dead_code,
     reason = "shared by tests; a failed unwrap fails the test"
 )]
+
+pub mod simple;
 
 use proptest::prelude::*;
 use weir_flow_tables::{Forwarded, Frames, Identity, Outcome, Packet, Switch, Verdict, Why};

@@ -1,6 +1,8 @@
 //! Frames in the flow tables of an OpenFlow switch.
 
-use weir_flow_tables::{Forwarded, Frames, Identity, Outcome, Packet, Switch};
+use std::cell::RefCell;
+
+use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Identity, Outcome, Packet, Switch};
 use weir_openflow::flow::FlowMod;
 use weir_openflow::port::{Port, number};
 use weir_openflow::{Action, Field, Instruction, Match, Oxm};
@@ -65,6 +67,7 @@ fn run(input: &[u8]) -> bool {
             assert!(after.bytes.len() <= input.len() + grows);
         }
     }
+    SWITCHES.with_borrow_mut(|(compiled, definition)| by_code(input, compiled, definition));
     fields.get(Field::IpProto).is_some() || fields.get(Field::ArpOp).is_some() || fields.get(Field::MplsLabel).is_some()
 }
 
@@ -76,6 +79,93 @@ fn apply(switch: &mut Switch, packet: &Packet, action: Action) -> Option<Packet>
         Outcome::Sent { bytes, .. } => Some(Packet::new(1, bytes)),
         _ => None,
     })
+}
+
+thread_local! {
+    /// A switch whose first table is machine code, and one that follows the definition: flows for all kinds of frames, which look at all of them.
+    static SWITCHES: RefCell<(Switch, Switch)> = RefCell::new(switches());
+}
+
+fn switches() -> (Switch, Switch) {
+    let out = |port| Action::Output { port, max_len: 0 };
+    let set = |field| Action::SetField(Oxm::exact(field, 0x0202_0202_0202));
+    let kind = |kind: u128| Oxm::exact(Field::EthType, kind);
+    let flows = [
+        (vec![kind(0x0800), Oxm::exact(Field::IpProto, 6), Oxm::exact(Field::TcpDst, 0)], vec![out(3)]),
+        (
+            vec![kind(0x0800), Oxm::masked(Field::Ipv4Dst, 0, 0x8000_0000)],
+            vec![Action::DecNwTtl, set(Field::EthDst), set(Field::EthSrc), out(2)],
+        ),
+        (vec![Oxm::masked(Field::VlanVid, 0x1001, 0x1001)], vec![set(Field::EthSrc), out(1)]),
+        (vec![kind(0x86dd), Oxm::masked(Field::Ipv6Src, 0, 1)], vec![Action::DecNwTtl, out(3)]),
+        (vec![kind(0x86dd), Oxm::exact(Field::IpProto, 17), Oxm::exact(Field::UdpSrc, 53)], vec![out(2)]),
+        (vec![kind(0x86dd), Oxm::masked(Field::Ipv6Exthdr, 0, 1)], vec![out(3)]),
+        (vec![kind(0x0806), Oxm::masked(Field::ArpTpa, 0, 1)], vec![out(2)]),
+        (vec![kind(0x8847), Oxm::exact(Field::MplsBos, 1)], vec![out(3)]),
+        (vec![Oxm::masked(Field::EthDst, 0, 1)], vec![out(2)]),
+    ];
+    let mut switch = Switch::new(Identity { tables: 1, ..Identity::default() });
+    for number in 1..=3 {
+        switch.set_port(Port { number, ..Port::default() }, 0);
+    }
+    for ((fields, actions), priority) in flows.into_iter().zip((1..=u16::MAX).rev()) {
+        let Ok(matches) = Match::new(fields) else { continue };
+        let flow = FlowMod::add(0, priority, matches, vec![Instruction::ApplyActions(actions)]);
+        assert!(switch.flow_mod(&flow, 0).is_ok());
+    }
+    let definition = switch.clone();
+    if let Some(recipe) = switch.recipe() {
+        switch.install(recipe.compile());
+    }
+    assert_eq!(switch.code_state(), CodeState::InUse);
+    (switch, definition)
+}
+
+/// A frame in a buffer that goes on behind its end.
+struct InBuffer(Vec<u8>, usize);
+
+impl Frame for InBuffer {
+    fn bytes(&self) -> &[u8] {
+        self.0.get(..self.1).unwrap_or_default()
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.get_mut(..self.1).unwrap_or_default()
+    }
+
+    fn window(&mut self) -> Option<&mut [u8; 128]> {
+        self.0.first_chunk_mut()
+    }
+
+    fn has_room(&self, _: usize, _: usize) -> bool {
+        false
+    }
+
+    fn prepend(&mut self, _: usize) {}
+    fn trim_front(&mut self, _: usize) {}
+    fn lengthen(&mut self, _: usize) {}
+    fn replace(&mut self, _: &[u8]) {}
+}
+
+/// Machine code does with a frame what the definition makes of it, or leaves it alone.
+fn by_code(input: &[u8], compiled: &mut Switch, definition: &mut Switch) {
+    if input.len() < 14 {
+        return;
+    }
+    let mut frame = InBuffer([input, &[0x45; 128]].concat(), input.len());
+    let (mut known, mut copies) = (Frames::new(1), Vec::new());
+    compiled.approach(std::iter::once((input, 2)), &mut known);
+    let became = compiled.forward(0, &mut frame, &mut known, &mut copies, 0);
+    assert_eq!(frame.0.get(input.len()..), Some(&[0x45; 128][..]), "something changed behind the frame");
+    let verdict = definition.judge(Packet::new(2, input.to_vec()), 0);
+    match (became, verdict.outcomes.as_slice()) {
+        (None, _) => assert_eq!(frame.bytes(), input, "it was left to the interpreter"),
+        (Some(Forwarded::Dropped(why)), []) => assert_eq!(why, verdict.why),
+        (Some(Forwarded::Sent(by)), [Outcome::Sent { port, bytes, .. }]) => {
+            assert_eq!((by, frame.bytes()), (*port, bytes.as_slice()));
+        }
+        (became, outcomes) => assert_eq!((became, outcomes), (None, &[][..])),
+    }
 }
 
 /// The fast path does with a frame what the definition made of it, or leaves it alone.

@@ -1,0 +1,121 @@
+//! Machine code: made, run, and freed.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+
+use cranelift_codegen::ir::{AbiParam, Endianness, types};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{Linkage, Module, default_libcall_names};
+
+use crate::lower::lower;
+use crate::program::{INPUTS, Program, WINDOW};
+
+/// What compiled code is called as: with the window, the inputs and the data.
+type Entry = unsafe extern "C" fn(*mut u8, u64, u64, *const u32) -> u32;
+
+/// Why there is no machine code: what Cranelift said. The program may be interpreted all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed(String);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+impl Failed {
+    fn of(error: impl fmt::Display) -> Failed {
+        Failed(error.to_string())
+    }
+}
+
+/// A program as machine code, with its data.
+pub struct Code {
+    /// Invariant: it was compiled from a program that sees `data.len()` words, in the module below, which is there as long as this is.
+    entry: Entry,
+    data: Box<[u32]>,
+    _memory: Memory,
+}
+
+/// The module that code lies in. Only a module as a whole can be freed, so each has one of its own.
+struct Memory(Mutex<Option<JITModule>>);
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Some(module) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            // SAFETY: no function of the module is running, nor called afterwards. The only pointer to one is `Code::entry`, which is private, is not
+            // copied out, and is called in `Code::run` alone, for as long as that borrows the `Code`; who drops this owns the `Code`, so that
+            // nobody borrows it, or never made one.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "code with {} words of data", self.data.len())
+    }
+}
+
+impl Code {
+    /// Compiles a program; its data are zeroes. It takes about a millisecond, and memory: not for workers.
+    ///
+    /// # Errors
+    ///
+    /// What Cranelift says where it does not know this processor, gets no memory, or has a defect.
+    pub fn compile(program: &Program) -> Result<Code, Failed> {
+        // Cranelift says most of what is wrong by panicking.
+        let made = catch_unwind(AssertUnwindSafe(|| make(program)));
+        made.unwrap_or_else(|_| Err(Failed("the compiler panicked".to_owned())))
+    }
+
+    /// Its data, to be changed.
+    pub fn data_mut(&mut self) -> &mut [u32] {
+        &mut self.data
+    }
+
+    /// What the program answers, and changes.
+    #[inline]
+    pub fn run(&self, window: &mut [u8; WINDOW], inputs: [u64; INPUTS]) -> u32 {
+        let [first, second] = inputs;
+        // SAFETY: by the invariant of `entry` this is what `lower` made of a program. It was compiled for the calling convention of C with these types, and its
+        // code is there while `self` is. It has no loop, and reads and writes memory only at `window + at` and `data + 4 * number`, with constants that
+        // `Builder` has checked: at + count <= WINDOW, and number < `data.len()`. The window is borrowed exclusively, the data are shared with nobody
+        // who changes them: that takes `&mut self`.
+        unsafe { (self.entry)(window.as_mut_ptr(), first, second, self.data.as_ptr()) }
+    }
+}
+
+fn make(program: &Program) -> Result<Code, Failed> {
+    // What is made is verified before it is compiled.
+    let flags = [("opt_level", "speed"), ("enable_verifier", "true")];
+    let builder = JITBuilder::with_flags(&flags, default_libcall_names()).map_err(Failed::of)?;
+    let memory = Memory(Mutex::new(Some(JITModule::new(builder))));
+    let mut place = memory.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(module) = place.as_mut() else { return Err(Failed("there is no module".to_owned())) };
+    let (mut context, mut frontend) = (module.make_context(), FunctionBuilderContext::new());
+    let pointer = module.target_config().pointer_type();
+    // `lower` turns bytes round, and signatures have 64 bits.
+    if pointer != types::I64 || module.isa().endianness() != Endianness::Little {
+        return Err(Failed("no code is made for processors like this one".to_owned()));
+    }
+    let signature = &mut context.func.signature;
+    signature.params.extend([pointer, types::I64, types::I64, pointer].map(AbiParam::new));
+    signature.returns.push(AbiParam::new(types::I32));
+    let function = module.declare_function("decide", Linkage::Export, &context.func.signature).map_err(Failed::of)?;
+    let mut builder = FunctionBuilder::new(&mut context.func, &mut frontend);
+    lower(program, &mut builder);
+    builder.finalize(module.target_config());
+    module.define_function(function, &mut context).map_err(|error| Failed(format!("{error:?}")))?;
+    module.finalize_definitions().map_err(Failed::of)?;
+    let address = module.get_finalized_function(function);
+    drop(place);
+    // SAFETY: the address is that of a function that was finalised just above, with this signature: the default calling convention of the target, which
+    // is that of C, two pointers, two numbers of 64 bits, and one of 32 bits back.
+    let entry = unsafe { std::mem::transmute::<*const u8, Entry>(address) };
+    Ok(Code { entry, data: vec![0; program.data()].into_boxed_slice(), _memory: memory })
+}

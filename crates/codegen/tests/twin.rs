@@ -1,0 +1,252 @@
+//! Machine code against the meaning of programs: random programs, windows and data.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use proptest::prelude::*;
+use weir_codegen::{Builder, Code, Fault, INPUTS, Label, MOST_DATA, Program, Test, Value, WINDOW};
+
+/// A step of making a program; numbers choose among what there is.
+#[derive(Clone, Debug)]
+enum Step {
+    Constant(u64),
+    Input(usize),
+    Data(usize),
+    Bytes(usize, usize),
+    Two(u8, usize, usize),
+    Shift(bool, usize, u32),
+    Branch(bool, [usize; 4]),
+    Answer(Vec<(usize, usize, usize)>, u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let count = || prop::sample::select(vec![1_usize, 2, 4]);
+    let place = || count().prop_flat_map(|count| (0..=WINDOW - count).prop_map(move |at| (at, count)));
+    prop_oneof![
+        1 => prop_oneof![any::<u64>(), 0_u64..4, Just(u64::MAX)].prop_map(Step::Constant),
+        1 => (0..INPUTS).prop_map(Step::Input),
+        1 => (0_usize..8).prop_map(Step::Data),
+        3 => place().prop_map(|(at, count)| Step::Bytes(at, count)),
+        3 => (0_u8..4, any::<usize>(), any::<usize>()).prop_map(|(kind, one, other)| Step::Two(kind, one, other)),
+        1 => (any::<bool>(), any::<usize>(), 0_u32..64).prop_map(|(left, value, bits)| Step::Shift(left, value, bits)),
+        3 => (any::<bool>(), any::<[usize; 4]>()).prop_map(|(same, which)| Step::Branch(same, which)),
+        2 => (proptest::collection::vec((place(), any::<usize>()), 0..4), any::<u32>()).prop_map(|(changes, answer)| {
+            Step::Answer(changes.into_iter().map(|((at, count), value)| (at, count, value)).collect(), answer)
+        }),
+    ]
+}
+
+fn program(steps: &[Step]) -> Program {
+    let mut builder = Builder::new();
+    let mut values: Vec<Value> = vec![builder.constant(7), builder.bytes(0, 1)];
+    let mut labels: Vec<Label> = vec![builder.answer(9)];
+    for step in steps {
+        let value = |which: usize| values[which % values.len()];
+        let made = match step {
+            Step::Constant(number) => builder.constant(*number),
+            Step::Input(number) => builder.input(*number),
+            Step::Data(number) => builder.data(*number),
+            Step::Bytes(at, count) => builder.bytes(*at, *count),
+            Step::Two(kind, one, other) => {
+                let (one, other) = (value(*one), value(*other));
+                match kind {
+                    0 => builder.and(one, other),
+                    1 => builder.or(one, other),
+                    2 => builder.xor(one, other),
+                    _ => builder.add(one, other),
+                }
+            }
+            Step::Shift(true, one, bits) => builder.left(value(*one), *bits),
+            Step::Shift(false, one, bits) => builder.right(value(*one), *bits),
+            Step::Branch(same, [one, other, yes, no]) => {
+                let (one, other) = (value(*one), value(*other));
+                let test = if *same { Test::Same(one, other) } else { Test::AtLeast(one, other) };
+                // Mostly what was made last, so that ways are long.
+                let label = |which: usize| labels[labels.len() - 1 - (which % labels.len()).min(which % 3)];
+                labels.push(builder.branch(test, label(*yes), label(*no)));
+                continue;
+            }
+            Step::Answer(changes, answer) => {
+                let changes: Vec<_> = changes.iter().map(|(at, count, which)| (*at, *count, value(*which))).collect();
+                labels.push(builder.change_and_answer(&changes, *answer));
+                continue;
+            }
+        };
+        values.push(made);
+    }
+    let entry = *labels.last().unwrap();
+    builder.finish(entry).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, source_file: Some(file!()), ..ProptestConfig::default() })]
+
+    #[test]
+    fn code_does_what_its_program_means(
+        steps in proptest::collection::vec(step(), 1..80),
+        runs in proptest::collection::vec((any::<u64>(), any::<[u64; INPUTS]>(), any::<[u32; 8]>()), 4),
+    ) {
+        let program = program(&steps);
+        let mut code = Code::compile(&program).unwrap();
+        for (seed, inputs, data) in runs {
+            // Few different bytes, so that comparisons hold sometimes.
+            let window: [u8; WINDOW] = std::array::from_fn(|at| (seed >> (at % 61)) as u8 & 3);
+            for inputs in [inputs, inputs.map(|input| input & 3)] {
+                let (mut compiled, mut interpreted) = (window, window);
+                let words = code.data_mut();
+                let count = words.len();
+                words.copy_from_slice(&data[..count]);
+                let answer = code.run(&mut compiled, inputs);
+                prop_assert_eq!(answer, program.interpret(&mut interpreted, inputs, &data));
+                prop_assert_eq!(compiled, interpreted);
+            }
+        }
+    }
+}
+
+/// What a program of one block sees and changes, at every place.
+#[test]
+fn every_place_of_the_window_is_where_it_is() {
+    for (at, count) in (0..WINDOW).flat_map(|at| [1, 2, 4].map(|count| (at, count))) {
+        let mut builder = Builder::new();
+        let (seen, wanted) = (builder.bytes(at, count), builder.data(1));
+        let (yes, no) = (builder.change_and_answer(&[(at, count, wanted)], 1), builder.answer(0));
+        let wanted = builder.data(0);
+        let entry = builder.branch(Test::Same(seen, wanted), yes, no);
+        let program = match builder.finish(entry) {
+            Ok(program) => program,
+            Err(fault) => {
+                assert_eq!((fault, at + count > WINDOW), (Fault::Window { at, count }, true));
+                continue;
+            }
+        };
+        let mut code = Code::compile(&program).unwrap();
+        let mut window: [u8; WINDOW] = std::array::from_fn(|at| at as u8);
+        let number = window[at..at + count].iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+        code.data_mut().copy_from_slice(&[number, 0xdead_beef]);
+        let mut after = window;
+        after[at..at + count].copy_from_slice(&[0xde, 0xad, 0xbe, 0xef][4 - count..]);
+        assert_eq!(code.run(&mut window, [0, 0]), 1, "{count} at {at}");
+        assert_eq!(window, after, "{count} at {at}");
+    }
+}
+
+/// What a program may not be is told, the first of it.
+#[test]
+fn what_is_no_program_is_refused() {
+    let fault = |make: fn(&mut Builder) -> Label| {
+        let mut builder = Builder::new();
+        let label = make(&mut builder);
+        builder.finish(label).unwrap_err()
+    };
+    assert_eq!(fault(|_| Builder::new().answer(0)), Fault::Stranger);
+    assert_eq!(
+        fault(|b| {
+            let value = b.bytes(WINDOW - 3, 4);
+            b.change_and_answer(&[(0, 4, value)], 0)
+        }),
+        Fault::Window { at: WINDOW - 3, count: 4 }
+    );
+    assert_eq!(
+        fault(|b| {
+            let value = b.constant(0);
+            b.change_and_answer(&[(WINDOW, 1, value)], 0)
+        }),
+        Fault::Window { at: WINDOW, count: 1 }
+    );
+    assert_eq!(
+        fault(|b| {
+            b.bytes(usize::MAX, 2);
+            b.answer(0)
+        }),
+        Fault::Window { at: usize::MAX, count: 2 }
+    );
+    assert_eq!(
+        fault(|b| {
+            b.bytes(0, 3);
+            b.answer(0)
+        }),
+        Fault::Window { at: 0, count: 3 }
+    );
+    assert_eq!(
+        fault(|b| {
+            b.input(INPUTS);
+            b.answer(0)
+        }),
+        Fault::Input(INPUTS)
+    );
+    assert_eq!(
+        fault(|b| {
+            b.data(MOST_DATA);
+            b.answer(0)
+        }),
+        Fault::Data(MOST_DATA)
+    );
+    assert_eq!(
+        fault(|b| {
+            let value = b.constant(1);
+            b.left(value, 64);
+            b.answer(0)
+        }),
+        Fault::Shift(64)
+    );
+    // Of another one, which has more.
+    let mut other = Builder::new();
+    let (value, label) =
+        ([0, 1, 2].map(|number| other.constant(number))[2], [0, 1, 2].map(|answer| other.answer(answer))[2]);
+    let mut builder = Builder::new();
+    let zero = builder.constant(0);
+    builder.and(zero, value);
+    assert_eq!(
+        {
+            let label = builder.answer(0);
+            builder.finish(label)
+        },
+        Err(Fault::Stranger)
+    );
+    let mut builder = Builder::new();
+    let (zero, end) = (builder.constant(0), builder.answer(0));
+    let branch = builder.branch(Test::Same(zero, zero), end, label);
+    assert_eq!(builder.finish(branch), Err(Fault::Stranger));
+    let mut builder = Builder::new();
+    let end = builder.answer(0);
+    let branch = builder.branch(Test::AtLeast(value, value), end, end);
+    assert_eq!(builder.finish(branch), Err(Fault::Stranger));
+    let mut builder = Builder::new();
+    let end = (0..20_000).map(|answer| builder.answer(answer)).last().unwrap();
+    assert_eq!(builder.finish(end), Err(Fault::TooLarge));
+    let mut builder = Builder::new();
+    (0..70_000).for_each(|number| {
+        builder.constant(number);
+    });
+    let end = builder.answer(0);
+    assert_eq!(builder.finish(end), Err(Fault::TooLarge));
+}
+
+/// Code that is gone takes its memory along: two hundred of them leave no more than there was.
+#[test]
+fn code_is_freed_with_its_owner() {
+    // Bytes of executable memory.
+    let executable = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        let bytes = |line: &str| {
+            let (range, rest) = line.split_once(' ')?;
+            let (from, to) = range.split_once('-')?;
+            let [from, to] = [from, to].map(|number| u64::from_str_radix(number, 16).unwrap_or(0));
+            rest.starts_with("r-x").then_some(to - from)
+        };
+        Some(maps.lines().filter_map(bytes).sum::<u64>())
+    };
+    let Some(before) = executable() else { return println!("skipped: there is no /proc/self/maps") };
+    let mut builder = Builder::new();
+    let entry = builder.answer(5);
+    let program = builder.finish(entry).unwrap();
+    for _ in 0..200 {
+        let code = Code::compile(&program).unwrap();
+        // It may go to another thread, and be used there.
+        let answer = std::thread::spawn(move || code.run(&mut [0; WINDOW], [0, 0])).join().unwrap();
+        assert_eq!(answer, 5);
+    }
+    // Other tests make code meanwhile, a page at a time.
+    let after = executable().unwrap();
+    assert!(after < before + (100 << 12), "{before} bytes before, {after} after");
+}

@@ -1,0 +1,333 @@
+//! The first table as machine code, against the definition: the same frames leave by the same ports, for the same reasons none does, and everything
+//! has counted the same, whatever frames look like and wherever they break off.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod pipelines;
+
+use std::cell::Cell;
+
+use pipelines::simple::{flows, frame};
+use pipelines::{Became, PORTS, by_definition, counted, out, set};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use weir_flow_tables::{CodeState, Forwarded, Frame, Frames, Packet, Switch, Why};
+use weir_openflow::flow::{FlowCommand, FlowMod};
+use weir_openflow::message::Config;
+use weir_openflow::port::number;
+use weir_openflow::{Action, Field, Instruction, Match, Oxm};
+
+/// A frame in a buffer that goes on behind its end, with what was there before.
+#[derive(Clone, Debug)]
+struct Buffer {
+    memory: Vec<u8>,
+    length: usize,
+}
+
+/// How much is behind the longest frame of these tests.
+const BUFFER: usize = 400;
+
+impl Buffer {
+    fn of(bytes: &[u8]) -> Buffer {
+        // What looks like more of the same, and like addresses that flows ask for.
+        let mut memory: Vec<u8> = (0..BUFFER).map(|at| [8, 0, 0x45, 10, 0, 0, 2, 17][at % 8]).collect();
+        memory[..bytes.len()].copy_from_slice(bytes);
+        Buffer { memory, length: bytes.len() }
+    }
+}
+
+impl Frame for Buffer {
+    fn bytes(&self) -> &[u8] {
+        &self.memory[..self.length]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[..self.length]
+    }
+
+    fn window(&mut self) -> Option<&mut [u8; 128]> {
+        self.memory.first_chunk_mut()
+    }
+
+    fn has_room(&self, _: usize, _: usize) -> bool {
+        false
+    }
+
+    fn prepend(&mut self, _: usize) {}
+    fn trim_front(&mut self, _: usize) {}
+    fn lengthen(&mut self, _: usize) {}
+    fn replace(&mut self, _: &[u8]) {}
+}
+
+/// Makes the code that a switch wants.
+fn compile(switch: &mut Switch) {
+    let recipe = switch.recipe().expect("nothing to compile");
+    assert_eq!(switch.code_state(), CodeState::Wanted);
+    switch.install(recipe.compile());
+    assert_eq!(switch.code_state(), CodeState::InUse);
+    assert!(switch.recipe().is_none());
+}
+
+/// Takes a frame by the fast path, where that goes.
+fn forward(switch: &mut Switch, port: u32, bytes: &[u8], now: u64) -> Option<Became> {
+    let (mut known, mut copies) = (Frames::new(1), Vec::new());
+    switch.approach([(bytes, port)].into_iter(), &mut known);
+    let mut frame = Buffer::of(bytes);
+    let untouched = frame.memory[bytes.len()..].to_vec();
+    let became = switch.forward(0, &mut frame, &mut known, &mut copies, now);
+    assert_eq!(frame.memory[bytes.len()..], untouched, "something changed behind the frame");
+    if became.is_none() {
+        assert_eq!(frame.bytes(), bytes, "it gave up, and changed something");
+    }
+    became.map(|became| match became {
+        Forwarded::Sent(port) => Ok([vec![(port, frame.bytes().to_vec())], copies].concat()),
+        Forwarded::Dropped(why) => Err(why),
+    })
+}
+
+/// Takes frames through a switch with code and through one that follows the definition; how many the code decided about.
+fn both_ways(flows: &[FlowMod], packets: &[(u32, Vec<u8>)]) -> Result<u64, TestCaseError> {
+    let [mut compiled, mut definition] = [0, 1].map(|_| pipelines::switch(flows));
+    compile(&mut compiled);
+    for ((port, bytes), now) in packets.iter().zip((0..).step_by(1_000_000)) {
+        match forward(&mut compiled, *port, bytes, now) {
+            Some(became) => prop_assert_eq!(became, by_definition(&mut definition, *port, bytes, now), "{:x?}", bytes),
+            None => {
+                let [mut one, mut other] = [&mut compiled, &mut definition];
+                let [one, other] =
+                    [&mut one, &mut other].map(|switch| switch.judge(Packet::new(*port, bytes.clone()), now));
+                prop_assert_eq!(one, other);
+            }
+        }
+    }
+    prop_assert_eq!(counted(&compiled, 0), counted(&definition, 0));
+    Ok(compiled.decided_by_code())
+}
+
+/// Random tables of flows, and random frames, some of which break off.
+#[test]
+fn what_code_does_is_what_the_definition_does() {
+    let broken = (frame(), prop::option::weighted(0.2, 0_usize..90)).prop_map(|(mut frame, length)| {
+        frame.truncate(length.unwrap_or(usize::MAX).max(14));
+        frame
+    });
+    let packets = proptest::collection::vec((1..=PORTS, broken), 1..30);
+    let (all, by_code) = (Cell::new(0), Cell::new(0));
+    let config = ProptestConfig { cases: 400, source_file: Some(file!()), ..ProptestConfig::default() };
+    let outcome = TestRunner::new(config).run(&(flows(), packets), |(flows, packets)| {
+        all.set(all.get() + packets.len() as u64);
+        by_code.set(by_code.get() + both_ways(&flows, &packets)?);
+        Ok(())
+    });
+    outcome.unwrap();
+    // Else nothing was shown.
+    assert!(by_code.get() * 5 > all.get(), "{} of {}", by_code.get(), all.get());
+}
+
+/// The same frames, cut off at every length.
+#[test]
+fn frames_that_break_off_anywhere_are_treated_by_definition() {
+    let config = ProptestConfig { cases: 60, source_file: Some(file!()), ..ProptestConfig::default() };
+    let outcome = TestRunner::new(config).run(&(flows(), frame()), |(flows, whole)| {
+        let packets: Vec<(u32, Vec<u8>)> = (14..=whole.len()).map(|length| (1, whole[..length].to_vec())).collect();
+        both_ways(&flows, &packets).map(drop)
+    });
+    outcome.unwrap();
+}
+
+/// Whether there are ports is for IP to say: its length may cut them off, or not be believed, and fragments have none; headers may be between.
+#[test]
+fn ports_are_there_where_ip_has_them() {
+    let kinds = [0x0800, 0x86dd].map(|kind| Oxm::exact(Field::EthType, kind));
+    let asks = [
+        (6, Field::TcpSrc, 0..2),
+        (17, Field::UdpSrc, 0..2),
+        (132, Field::SctpSrc, 0..2),
+        (1, Field::Icmpv4Code, 0..1),
+        (58, Field::Icmpv6Code, 1..2),
+    ];
+    let mut flows: Vec<FlowMod> = Vec::new();
+    for (protocol, field, versions) in asks {
+        for kind in &kinds[versions] {
+            let asked = vec![*kind, Oxm::exact(Field::IpProto, protocol), Oxm::exact(field, 53)];
+            flows.push(add(2, asked, vec![out(2)]));
+        }
+    }
+    flows.extend(kinds.map(|kind| add(1, vec![kind], vec![out(3)])));
+    let start = [2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
+    let carried = [0, 53, 0, 53, 0, 8, 0, 0, 0, 53, 0, 53, 0, 53, 0, 53];
+    let mut packets: Vec<Vec<u8>> = Vec::new();
+    for protocol in [6, 17, 132, 1, 2] {
+        for (total, fragment) in
+            (0..48).flat_map(|total| [[0, 0], [0x20, 0], [0, 1], [0x40, 0]].map(|one| (total, one)))
+        {
+            let [high, low] = fragment;
+            let ip = [8, 0, 0x45, 0, 0, total, 0, 0, high, low, 9, protocol, 0, 0, 192, 0, 2, 1, 10, 0, 0, 2];
+            packets.push([&start[..], &ip, &carried].concat());
+        }
+    }
+    for (protocol, next) in
+        [0, 43, 44, 50, 51, 59, 60, 6, 17, 58, 132, 2].into_iter().flat_map(|one| [(one, 17), (one, 6)])
+    {
+        for length in 0..17 {
+            let ip = [0x86, 0xdd, 0x60, 0, 0, 0, 0, length, protocol, 9];
+            let headers = [next, 53, 0, 0, 0, 0, 0, 0];
+            packets.push([&start[..], &ip, &[0x20; 32], &headers, &carried].concat());
+        }
+    }
+    let cut = packets
+        .iter()
+        .flat_map(|packet| (packet.len() - 14..=packet.len()).map(|length| (1, packet[..length].to_vec())));
+    let cut: Vec<(u32, Vec<u8>)> = cut.collect();
+    let by_code = both_ways(&flows, &cut).unwrap();
+    assert!(by_code * 4 > cut.len() as u64, "{by_code} of {}", cut.len());
+}
+
+/// A packet to this address that left for this station.
+fn forwarded(station: u8, to: u8) -> Option<Became> {
+    let mut frame = udp(to);
+    frame[..6].copy_from_slice(&[0, 0, 0, 0, 0, station]);
+    Some(Ok(vec![(3, frame)]))
+}
+
+fn matched(fields: Vec<Oxm>) -> Match {
+    Match::new(fields).unwrap()
+}
+
+fn add(priority: u16, fields: Vec<Oxm>, actions: Vec<Action>) -> FlowMod {
+    FlowMod::add(0, priority, matched(fields), vec![Instruction::ApplyActions(actions)])
+}
+
+fn udp(to: u8) -> Vec<u8> {
+    let ip = [8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 9, 17, 0xab, 0xcd, 192, 0, 2, 1, 10, 0, 0, to, 1, 1, 0, 53, 0, 26];
+    [&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1][..], &ip, &[0; 20]].concat()
+}
+
+fn to(address: u32, mask: u32) -> Vec<Oxm> {
+    vec![Oxm::exact(Field::EthType, 0x0800), Oxm::masked(Field::Ipv4Dst, (address & mask).into(), mask.into())]
+}
+
+/// Other values are other data: the code stays, and does what the flows say from then on. Another shape takes other code, and until then the usual way.
+#[test]
+fn only_another_shape_takes_other_code() {
+    let mut switch = pipelines::switch(&[add(1, to(0x0a00_0002, u32::MAX), vec![set(Field::EthDst, 7), out(2)])]);
+    assert_eq!(switch.code_state(), CodeState::Wanted);
+    compile(&mut switch);
+    let sent = |switch: &mut Switch, address| {
+        let before = switch.decided_by_code();
+        let became = forward(switch, 1, &udp(address), 0)
+            .unwrap()
+            .map(|sent| sent.into_iter().map(|(port, frame)| (port, frame[5])).collect::<Vec<_>>());
+        (became, switch.decided_by_code() - before)
+    };
+    assert_eq!(sent(&mut switch, 2), (Ok(vec![(2, 7)]), 1));
+    // Another address to match, another to set, another port, another flow in its slot.
+    let gone = FlowMod { command: FlowCommand::Delete, ..add(1, vec![], vec![]) };
+    switch.flow_mod(&gone, 0).unwrap();
+    assert_eq!(switch.code_state(), CodeState::No("it has no flows"));
+    assert_eq!(sent(&mut switch, 2), (Err(Why::Miss), 0));
+    let other = add(1, to(0x0a00_0003, u32::MAX), vec![set(Field::EthDst, 9), out(3)]);
+    switch.flow_mod(&other, 0).unwrap();
+    assert_eq!(switch.code_state(), CodeState::InUse);
+    assert_eq!(sent(&mut switch, 3), (Ok(vec![(3, 9)]), 1));
+    assert_eq!(sent(&mut switch, 2), (Err(Why::Miss), 0));
+    let modify = FlowMod { command: FlowCommand::Modify, ..add(1, vec![], vec![set(Field::EthDst, 8), out(2)]) };
+    switch.flow_mod(&modify, 0).unwrap();
+    assert_eq!((switch.code_state(), sent(&mut switch, 3)), (CodeState::InUse, (Ok(vec![(2, 8)]), 1)));
+    // Another mask alone, and back.
+    let strict = FlowMod { command: FlowCommand::DeleteStrict, ..other.clone() };
+    switch.flow_mod(&strict, 0).unwrap();
+    let wide = add(1, to(0x0a00_0000, 0xffff_ff00), vec![set(Field::EthDst, 6), out(3)]);
+    switch.flow_mod(&wide, 0).unwrap();
+    assert_eq!((switch.code_state(), forward(&mut switch, 1, &udp(9), 0)), (CodeState::Wanted, forwarded(6, 9)));
+    switch.flow_mod(&FlowMod { command: FlowCommand::DeleteStrict, ..wide }, 0).unwrap();
+    switch.flow_mod(&FlowMod { command: FlowCommand::Add, ..other }, 0).unwrap();
+    switch.flow_mod(&modify, 0).unwrap();
+    assert_eq!(switch.code_state(), CodeState::InUse);
+    // Another mask; code of the shape before, made meanwhile, does no harm.
+    let outdated = switch.clone().recipe().unwrap();
+    switch.flow_mod(&add(2, to(0x0a00_0000, 0xff00_0000), vec![out(1)]), 0).unwrap();
+    assert_eq!((switch.code_state(), sent(&mut switch, 3)), (CodeState::Wanted, (Err(Why::SamePort), 0)));
+    switch.install(outdated.compile());
+    assert_eq!((switch.code_state(), sent(&mut switch, 3)), (CodeState::Wanted, (Err(Why::SamePort), 0)));
+    compile(&mut switch);
+    assert_eq!(sent(&mut switch, 3), (Err(Why::SamePort), 1));
+    // A flow that ends by itself.
+    let short = FlowMod { hard_timeout: 1, ..add(3, to(0x0a00_0003, u32::MAX), vec![out(3)]) };
+    switch.flow_mod(&short, 0).unwrap();
+    compile(&mut switch);
+    assert_eq!(sent(&mut switch, 3), (Ok(vec![(3, 1)]), 1));
+    assert_eq!(switch.tables.expire(2_000_000_000, 9).len(), 0);
+    assert_eq!((switch.code_state(), sent(&mut switch, 3)), (CodeState::Wanted, (Err(Why::SamePort), 0)));
+}
+
+/// Where code is not for a table, that is said, and packets go as before.
+#[test]
+fn tables_that_are_not_for_code_say_why() {
+    let flow = |n: u32, actions| add(1, to(n << 8, 0xffff_ff00), actions);
+    let few = |count: u32| (0..count).map(|n| flow(n, vec![out(2)])).collect::<Vec<_>>();
+    let state = |flows: &[FlowMod]| pipelines::switch(flows).code_state();
+    assert_eq!(state(&[]), CodeState::No("it has no flows"));
+    assert_eq!((state(&few(24)), state(&few(25))), (CodeState::Wanted, CodeState::No("it has too many flows")));
+    let more = CodeState::No("a flow does more than to change addresses and TTL and to send");
+    let others = [
+        vec![out(2), out(3)],
+        vec![Action::Group(1)],
+        vec![Action::PushVlan(0x8100), out(2)],
+        vec![Action::DecNwTtl, Action::DecNwTtl, out(2)],
+        vec![set(Field::EthDst, 1), set(Field::EthDst, 2), out(2)],
+        vec![out(number::CONTROLLER)],
+        vec![set(Field::Ipv4Dst, 9), out(2)],
+    ];
+    for actions in others {
+        assert_eq!(state(&[flow(1, actions.clone())]), more, "{actions:?}");
+        // For what no other flow matches, it is the usual way that takes it.
+        let with_miss = [add(0, vec![], actions), few(1).remove(0)];
+        assert_eq!(state(&with_miss), CodeState::Wanted);
+    }
+    for instruction in [Instruction::Meter(1), Instruction::GotoTable(1), Instruction::WriteActions(vec![out(2)])] {
+        let leads_on = matches!(instruction, Instruction::GotoTable(_));
+        let flow = |n| {
+            FlowMod::add(0, n, Match::default(), vec![Instruction::ApplyActions(vec![out(1)]), instruction.clone()])
+        };
+        assert_eq!(state(&[flow(1)]), more);
+        // What is for other tables is looked up there a batch at a time.
+        assert_eq!(state(&[flow(0)]), if leads_on { more.clone() } else { CodeState::Wanted });
+    }
+    // A flow more or less does not change it back and forth.
+    let mut switch = pipelines::switch(&few(24));
+    compile(&mut switch);
+    let remove = |n| FlowMod { command: FlowCommand::DeleteStrict, ..flow(n, vec![]) };
+    switch.flow_mod(&flow(24, vec![out(2)]), 0).unwrap();
+    assert_eq!(switch.code_state(), CodeState::No("it has too many flows"));
+    for (n, wanted) in (16..25).rev().map(|n| (n, n == 16)) {
+        switch.flow_mod(&remove(n), 0).unwrap();
+        assert_eq!(switch.code_state() == CodeState::Wanted, wanted, "{n} flows");
+    }
+    // Its cost is measured by a frame for each flow.
+    let switch = {
+        let flows = [add(2, to(9, 0xff), vec![out(1)]), add(1, vec![Oxm::exact(Field::EthType, 0x86dd)], vec![out(2)])];
+        let mut switch = pipelines::switch(&flows);
+        assert!(switch.code_samples().is_none());
+        compile(&mut switch);
+        switch
+    };
+    let mut frames = switch.code_samples().unwrap();
+    assert_eq!((frames.len(), switch.find_all_by_code(&mut frames), switch.decided_by_code()), (2, 2, 0));
+    // It may be switched off and on, and fragments be dropped.
+    let mut switch = pipelines::switch(&few(2));
+    compile(&mut switch);
+    switch.allow_code(false);
+    assert_eq!((switch.code_state(), switch.recipe().is_none()), (CodeState::No("it is switched off"), true));
+    forward(&mut switch, 1, &udp(1), 0).unwrap().unwrap_err();
+    assert_eq!(switch.decided_by_code(), 0);
+    switch.allow_code(true);
+    assert_eq!(switch.code_state(), CodeState::InUse);
+    switch.set_config(Config { flags: 1, miss_send_len: 0 }).unwrap();
+    assert_eq!(switch.code_state(), CodeState::No("fragments are dropped"));
+    let mut fragment = udp(0);
+    fragment[20] = 0x20;
+    assert_eq!(forward(&mut switch, 1, &fragment, 0), None);
+    switch.set_config(Config { flags: 0, miss_send_len: 0 }).unwrap();
+    assert_eq!(switch.code_state(), CodeState::InUse);
+}
