@@ -14,7 +14,7 @@ const SCRIPT: &str = r#"
     port { name = "tunnels", device = "mem:null", address = "2001:db8:f::1/64" }
     port { name = "lan", device = "mem:null", address = "198.18.0.254/24" }
     port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
-    bridge { ports = { left = {}, right = {} }, macs = { { mac = "02:00:00:00:00:09", port = "left" } } }
+    bridge { ports = { left = { acl_in = "known" }, right = { acl_out = "known" } }, acls = { known = { default = "permit" } }, macs = { { mac = "02:00:00:00:00:09", port = "left" } } }
     switch { ports = { "of-1", "of-2" }, fail = "standalone",
              tls = { certificate = "switch.pem", private_key = "switch.key", ca = "ca.pem" } }
     forward { paths = { "idle -> quiet" } }

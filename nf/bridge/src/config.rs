@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weir_config::{MacAddress, Nanos, PacketRate, PortName, Rate, choice, config};
 use weir_stage::entry;
 
+use crate::acl::{Action, Rule};
 use crate::words::Vlans;
 
 choice! {
@@ -95,6 +96,16 @@ config! {
 }
 
 config! {
+    /// An access list: rules in their order, of which the first that a frame matches says what becomes of it.
+    pub struct AclConfig {
+        /// Rules, such as `deny from 02:00:00:00:00:00/24 vlan 10 ethertype ipv4`.
+        pub rules: Vec<Rule> = empty, live;
+        /// What becomes of a frame that no rule matches.
+        pub default: Action = required, live;
+    }
+}
+
+config! {
     /// A port of a bridge.
     pub struct PortOfBridge {
         /// The VLAN of frames without a tag, both ways. Without it, and with `tagging`, the port takes none of them.
@@ -114,6 +125,10 @@ config! {
         pub max_macs: Option<u32> = optional, live;
         /// How much of what is sent to many it takes in.
         pub storm: StormConfig = empty, live;
+        /// The access list that judges frames that come in by it, one of `acls`.
+        pub acl_in: Option<String> = optional, rebuild;
+        /// The access list that judges frames that leave by it.
+        pub acl_out: Option<String> = optional, rebuild;
         /// Whether a multicast router is behind it.
         pub multicast_router: RouterPort = default(RouterPort::Auto), live;
         /// Whether a group ends at once when a station leaves it: for ports with one station behind them.
@@ -175,6 +190,8 @@ config! {
         pub ports: BTreeMap<PortName, PortOfBridge> = required, rebuild, length(1..=64);
         /// What it makes of tags.
         pub tagging: Tagging = default(Tagging::None), rebuild;
+        /// Access lists by name, which ports have for what comes in and for what leaves: `acl_in` and `acl_out` of the port.
+        pub acls: BTreeMap<String, AclConfig> = empty, live;
         /// How long a station is remembered that sends nothing, to within a sixteenth more.
         pub ageing: Nanos = default(seconds(300)), live, range(seconds(1)..=seconds(1_000_000));
         /// Stations that stay where they are said to be.

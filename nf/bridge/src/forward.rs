@@ -133,7 +133,7 @@ const fn is_group(address: u64) -> bool {
 
 /// Both addresses of a frame, destination first.
 #[inline(always)]
-fn addresses(packet: &Packet) -> [u64; 2] {
+pub(crate) fn addresses(packet: &Packet) -> [u64; 2] {
     [address(packet.window::<8>(0)), address(packet.window::<8>(6))]
 }
 

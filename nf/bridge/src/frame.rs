@@ -10,7 +10,7 @@ use crate::plan::{Plan, bit};
 pub(crate) const TAG: usize = 4;
 
 /// The part of a tag that is the VLAN.
-const VLAN: u16 = 0xfff;
+pub(crate) const VLAN: u16 = 0xfff;
 
 /// What a frame has for a tag of the kind that the bridge is aware of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

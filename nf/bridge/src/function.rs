@@ -13,6 +13,7 @@ use weir_stage::{
 };
 use weir_table::mac::{Entry, MacTable, PERIODS, Station};
 
+use crate::acl::{self, Acl, Lists, Side};
 use crate::config::BridgeConfig;
 use crate::forward::Forward;
 use crate::load::{self, Fixed, Wanted};
@@ -53,8 +54,11 @@ impl Function for Bridge {
 
     fn describe(&self, given: &Given<'_, BridgeConfig>, env: &Env<'_>) -> Result<Described, Vec<ConfigError>> {
         let wanted = load::load(given, env)?;
-        let shape =
-            Shape { name: given.name().to_owned(), ports: wanted.ports.iter().map(|port| port.index).collect() };
+        let shape = Shape {
+            name: given.name().to_owned(),
+            ports: wanted.ports.iter().map(|port| port.index).collect(),
+            acls: given.config.ports.values().map(|port| (port.acl_in.is_some(), port.acl_out.is_some())).collect(),
+        };
         Ok(Described { element: Arc::clone(given.element), shape, wanted })
     }
 
@@ -81,6 +85,8 @@ struct Shape {
     name: String,
     /// Indices of the ports, by their numbers in the bridge.
     ports: Vec<u16>,
+    /// Whether access lists judge what comes in by each, and what leaves.
+    acls: Vec<(bool, bool)>,
 }
 
 impl Shape {
@@ -99,11 +105,32 @@ impl Shape {
         })?;
         graph.wire(forward, "snooped", To::Stage(control));
         graph.leave_open(control, "undecided");
-        for (number, port) in self.ports.iter().enumerate() {
+        let judging = |graph: &mut Graph, what: String, side| {
+            let name = format!("{}.{what}", self.name);
+            graph.add_of(name, acl::declaration(side), worker, running, |running| {
+                Ok(Box::new(Acl::new(Arc::clone(&running.shared), side)))
+            })
+        };
+        let first = match self.acls.iter().any(|(inward, _)| *inward) {
+            true => {
+                let inward = judging(&mut graph, "acl-in".to_owned(), Side::In)?;
+                graph.wire(inward, "out", To::Stage(forward));
+                inward
+            }
+            false => forward,
+        };
+        for ((number, port), (inward, outward)) in (0..).zip(&self.ports).zip(&self.acls) {
             let way = format!("port[{number}]");
-            graph.wire(forward, &way, To::Port(*port));
+            match outward {
+                true => {
+                    let judge = judging(&mut graph, format!("acl-out-{number}"), Side::Out(number))?;
+                    graph.wire(judge, "out", To::Port(*port));
+                    graph.wire(forward, &way, To::Stage(judge));
+                }
+                false => graph.wire(forward, &way, To::Port(*port)),
+            }
             graph.wire(control, &way, To::Port(*port));
-            graph.receive(*port, forward);
+            graph.receive(*port, if *inward { first } else { forward });
         }
         Ok(graph)
     }
@@ -134,16 +161,19 @@ impl Description for Described {
         let up = state::up(&wanted.ports);
         let plan = Published::new(ground.domain, Box::new(Plan::new(config, &wanted.ports, up, &RoutedSides::new())));
         let groups = Published::new(ground.domain, Box::new(Forwarding::default()));
+        let acls = Lists::new(config, old.map(|old| old.shared.control().acls.clone()).as_ref());
         let control = state::Control {
             config: Arc::clone(config),
             ports: wanted.ports,
             up,
             fixed: Ledger::default(),
             routed: RoutedSides::new(),
+            acls: acls.clone(),
             listeners: Listeners::default(),
             told: (0, 0),
         };
-        let shared = Arc::new(Shared::new(table, plan, groups, control));
+        let acls = Published::new(ground.domain, Box::new(acls));
+        let shared = Arc::new(Shared::new(table, plan, groups, acls, control));
         let running = Running { shape, shared, now: ground.now };
         let no_room = running.configure(wanted.fixed);
         if let Some(station) = no_room.first() {
@@ -189,6 +219,8 @@ impl Running {
         let mut control = self.shared.control();
         control.config = Arc::clone(&wanted.config);
         control.publish(&self.shared);
+        control.acls = Lists::new(&control.config, Some(&control.acls));
+        self.shared.acls.publish(Box::new(control.acls.clone()));
         let plan = control.plan();
         // What was learned and heard in VLANs that a port is no longer in does not count.
         self.shared.flush(|station, entry| plan.vlan(station.vlan()).members & bit(entry.port()) == 0);

@@ -8,6 +8,7 @@
 //! | `plan` | what the workers read of that: VLANs, who reaches whom, limits |
 //! | `frame` | the tag of a frame: read, put in, taken off |
 //! | `routed` | interfaces at the other end of a joint: stations of their own |
+//! | `acl` | access lists of ports |
 //! | `learn`, `storm` | what workers write: stations, and how much of a kind has come |
 //! | `forward` | the stage that learns, looks up, floods |
 //! | `snoop` | IGMP and MLD: parsed, and who listens to what |
@@ -17,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod cases;
 mod config;
 mod control;
@@ -34,5 +36,6 @@ mod state;
 mod storm;
 mod words;
 
-pub use config::BridgeConfig;
+pub use acl::{Action, Rule};
+pub use config::{AclConfig, BridgeConfig};
 pub use function::Bridge;

@@ -35,6 +35,11 @@ pub(crate) static SHOWS: &[Show] = &[
         help: "Ports of bridges, and how many stations were learned behind each or moved there. Filter: a port",
     },
     Show {
+        what: "bridge-acls",
+        columns: &["acl", "rule", "text", "packets", "bytes"],
+        help: "Rules of the access lists of a bridge in their order, and what each was for; behind them what none matched. Filter: a list",
+    },
+    Show {
         what: "groups",
         columns: &["vlan", "group", "port", "version", "ends_in_s"],
         help: "Multicast groups, and the ports where somebody listens to them. Filter: a group, a port, or a VLAN",
@@ -54,6 +59,9 @@ pub(crate) fn rows(
     now: u64,
 ) -> Result<Box<dyn ShowRows>, RequestError> {
     let control = shared.control();
+    if what == "bridge-acls" {
+        return acls(&control, filter).map(whole);
+    }
     let word = filter.map(|word| Word::of(&control, what, word)).transpose()?;
     match what {
         "macs" => Ok(Box::new(Macs { shared: Arc::clone(shared), word, next: 0 })),
@@ -201,6 +209,25 @@ fn ports(shared: &Shared, control: &Control, word: Option<Word>) -> Vec<Value> {
     };
     let all = (0_u8..).zip(&control.config.ports);
     all.filter(|(number, _)| word.is_none_or(|word| word == Word::Port(*number))).map(row).collect()
+}
+
+/// Rules, by list.
+fn acls(control: &Control, filter: Option<&str>) -> Result<Vec<Value>, RequestError> {
+    let all = &control.acls.all;
+    if let Some(name) = filter.filter(|name| !all.iter().any(|list| list.name == *name)) {
+        let names = all.iter().map(|list| list.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(RequestError(format!("there is no access list \"{name}\"; there are: {names}")));
+    }
+    let meant = all.iter().filter(|list| filter.is_none_or(|name| list.name == name));
+    let rows = meant.flat_map(|list| {
+        let texts = list.rules.iter().map(ToString::to_string).chain([format!("default {}", list.default)]);
+        let rows = texts.zip(1..).zip(list.counts());
+        rows.map(|((text, number), (packets, bytes))| {
+            let rule = (number <= list.rules.len()).then_some(number);
+            json!({ "acl": list.name, "rule": rule, "text": text, "packets": packets, "bytes": bytes })
+        })
+    });
+    Ok(rows.collect())
 }
 
 fn groups(control: &Control, word: Option<Word>, now: u64) -> Vec<Value> {

@@ -7,6 +7,7 @@ use weir_mem::{CacheAligned, Published};
 use weir_stage::{Ledger, PortInfo};
 use weir_table::mac::{Entry, MacTable, PERIODS, Station};
 
+use crate::acl::Lists;
 use crate::config::{BridgeConfig, StaticMac};
 use crate::plan::{KINDS, Kind, NOWHERE, PORTS, Plan, Ports, VLANS, bit};
 use crate::routed::{RoutedSide, RoutedSides};
@@ -21,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) table: MacTable,
     pub(crate) plan: Published<Plan>,
     pub(crate) groups: Published<Forwarding>,
+    pub(crate) acls: Published<Lists>,
     /// The number of the period; the control side counts it.
     period: CacheAligned<AtomicU8>,
     pub(crate) counts: Counts,
@@ -88,6 +90,8 @@ pub(crate) struct Control {
     pub(crate) fixed: Ledger<StaticMac>,
     /// Interfaces that are beyond ports.
     pub(crate) routed: RoutedSides,
+    /// The access lists that workers have.
+    pub(crate) acls: Lists,
     /// Who listens to what.
     pub(crate) listeners: Listeners,
     /// What was refused when it was told last, and when that was.
@@ -99,12 +103,14 @@ impl Shared {
         table: MacTable,
         plan: Published<Plan>,
         groups: Published<Forwarding>,
+        acls: Published<Lists>,
         control: Control,
     ) -> Shared {
         Shared {
             table,
             plan,
             groups,
+            acls,
             period: CacheAligned::new(AtomicU8::new(0)),
             counts: Counts::new(),
             storm: Box::new(std::array::from_fn(|_| Default::default())),

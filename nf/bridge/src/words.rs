@@ -24,6 +24,11 @@ impl Vlans {
         Vlans(ranges)
     }
 
+    /// The first and the last of each range.
+    pub(crate) fn ranges(&self) -> &[(u16, u16)] {
+        &self.0
+    }
+
     /// All of them, in the order of writing.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         self.0.iter().flat_map(|(first, last)| *first..=*last)

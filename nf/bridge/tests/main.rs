@@ -1,5 +1,6 @@
 //! The bridge's tests, in one program: each file is a module.
 
+mod acl;
 mod common;
 mod config;
 mod hostile;
