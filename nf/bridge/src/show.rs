@@ -215,8 +215,12 @@ fn ports(shared: &Shared, control: &Control, word: Option<Word>) -> Vec<Value> {
 fn acls(control: &Control, filter: Option<&str>) -> Result<Vec<Value>, RequestError> {
     let all = &control.acls.all;
     if let Some(name) = filter.filter(|name| !all.iter().any(|list| list.name == *name)) {
-        let names = all.iter().map(|list| list.name.as_str()).collect::<Vec<_>>().join(", ");
-        return Err(RequestError(format!("there is no access list \"{name}\"; there are: {names}")));
+        let names: Vec<&str> = all.iter().map(|list| list.name.as_str()).collect();
+        let remedy = match names.as_slice() {
+            [] => "the configuration has none".to_owned(),
+            names => format!("write one of {}", names.join(", ")),
+        };
+        return Err(RequestError(format!("there is no access list \"{name}\"; {remedy}")));
     }
     let meant = all.iter().filter(|list| filter.is_none_or(|name| list.name == name));
     let rows = meant.flat_map(|list| {
