@@ -5,6 +5,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use weir_net::limit::Pace;
 use weir_net::{DEFAULT_VRF, VrfId};
 use weir_wire::MacAddr;
 
@@ -135,8 +136,7 @@ pub struct Lost {
 const MOST_LOST: usize = 65_536;
 
 /// ICMP errors that one line may cause in a second, and at once.
-const ERRORS: u64 = 10;
-const SECOND: u64 = 1_000_000_000;
+const ERRORS: Pace = Pace::new(10, 10);
 
 /// What the control side knows of lines.
 #[derive(Debug)]
@@ -145,7 +145,7 @@ pub(crate) struct LineSide {
     four: Vec<Ipv4Net>,
     six: Vec<Ipv6Net>,
     links: Vec<LineLink>,
-    /// By number, when its next error would be sent if it kept its rate (GCRA, ITU-T I.371).
+    /// By number, when its next error is due.
     due: Vec<u64>,
     lost: Vec<Lost>,
 }
@@ -211,12 +211,10 @@ impl LineSide {
             self.due.resize(place + 1, 0);
         }
         let Some(due) = self.due.get_mut(place) else { return false };
-        let next = (*due).max(now);
-        // A burst of errors ahead of time, and no more.
-        if next > now + SECOND - SECOND / ERRORS || !may() {
+        if !ERRORS.has(*due, now) || !may() {
             return false;
         }
-        *due = next + SECOND / ERRORS;
+        *due = ERRORS.after(*due, now);
         true
     }
 
@@ -236,6 +234,8 @@ impl LineSide {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
 
     #[test]
     fn reasons_and_lines_survive_their_lane() {

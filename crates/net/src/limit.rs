@@ -96,6 +96,36 @@ impl TokenBucket {
     }
 }
 
+/// A rate of which many are kept, each by the time at which its next one is due (GCRA, ITU-T I.371): a word for each, 0 at first. Coarser than a
+/// [`TokenBucket`], by the rounding of an interval to nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    interval: u64,
+    /// How far ahead of its rate one may be.
+    ahead: u64,
+}
+
+impl Pace {
+    /// `per_second` in each second, of which `burst` can come at once; at least one of each.
+    pub const fn new(per_second: u64, burst: u64) -> Pace {
+        let interval = SCALE / if per_second == 0 { 1 } else { per_second };
+        Pace { interval, ahead: interval.saturating_mul(burst.saturating_sub(1)) }
+    }
+
+    /// Whether there may be another one at `now`, where the next one is `due`.
+    #[inline(always)]
+    pub const fn has(self, due: u64, now: u64) -> bool {
+        due.saturating_sub(now) <= self.ahead
+    }
+
+    /// There is another one at `now`: when the next one is due then.
+    #[inline(always)]
+    pub const fn after(self, due: u64, now: u64) -> u64 {
+        let from = if due > now { due } else { now };
+        from.saturating_add(self.interval)
+    }
+}
+
 /// One token bucket for each of `N` kinds: no kind can use up another's share.
 #[derive(Clone, Copy, Debug)]
 pub struct Policer<const N: usize> {
@@ -125,6 +155,29 @@ impl<const N: usize> Policer<N> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// After a pause a burst passes at once, and then one in each interval, however often it is asked.
+    #[test]
+    fn a_pace_lets_a_burst_pass_and_then_its_rate() {
+        for (per_second, burst) in [(10, 10), (1, 1), (1000, 16), (3, 4)] {
+            let (pace, interval, mut due) = (Pace::new(per_second, burst), 1_000_000_000 / per_second, 0);
+            let mut passed_until = |now: u64| {
+                let mut passed = 0;
+                while pace.has(due, now) {
+                    due = pace.after(due, now);
+                    passed += 1;
+                }
+                passed
+            };
+            assert_eq!(passed_until(0), burst);
+            for step in 1..=50 {
+                assert_eq!(passed_until(step * interval - 1), 0, "{per_second} {burst}");
+                assert_eq!(passed_until(step * interval), 1, "{per_second} {burst}");
+            }
+            assert_eq!(passed_until(1000 * interval), burst, "no more is saved up");
+        }
+        assert!(!Pace::new(0, 0).has(u64::MAX, 0) && Pace::new(0, 0).has(0, 0), "at least one a second, one at once");
+    }
 
     fn rate(per_second: u64, burst: u64) -> Rate {
         Rate::new(per_second, burst).unwrap()

@@ -3,6 +3,7 @@
 
 use weir_ip::{BatchPolicer, PuntPolicer, PuntReason, Punts};
 use weir_mem::{HugeSlice, arena};
+use weir_net::limit::Pace;
 use weir_packet::{Key, Lanes, Slot};
 
 /// How much one stage hands to the slow path, in all and for each subscriber.
@@ -29,10 +30,9 @@ pub(crate) struct Policer {
 /// What each subscriber may cause.
 #[derive(Debug)]
 struct SubscriberPolicer {
-    /// By number of the subscriber, when its next packet would come if it kept its rate (GCRA, ITU-T I.371).
+    /// By number of the subscriber, when its next packet is due.
     due: HugeSlice<u64>,
-    /// Nanoseconds between a subscriber's packets.
-    interval: u64,
+    pace: Pace,
 }
 
 /// What may still pass of a batch.
@@ -49,10 +49,10 @@ impl Policer {
     ///
     /// No memory.
     pub(crate) fn new(punted: &[PuntReason], rates: Rates) -> Result<Policer, arena::Error> {
-        let (due, interval) = (HugeSlice::new(rates.subscribers as usize)?, 1_000_000_000 / rates.each.max(1));
+        let (due, pace) = (HugeSlice::new(rates.subscribers as usize)?, Pace::new(rates.each, BURST));
         // Interfaces and prefixes have no shares: subscribers do.
         let kinds = PuntPolicer::new(punted, rates.all);
-        Ok(Policer { kinds, subscribers: SubscriberPolicer { due, interval } })
+        Ok(Policer { kinds, subscribers: SubscriberPolicer { due, pace } })
     }
 
     /// What may pass of one batch at time `now`.
@@ -86,12 +86,11 @@ impl SubscriberPolicer {
     /// Whether another packet may pass that a subscriber caused, if it is known and has a share.
     fn pass(&mut self, now: u64, subscriber: Option<u32>) -> bool {
         let Some(due) = subscriber.and_then(|number| self.due.get_mut(number as usize)) else { return true };
-        let next = (*due).max(now);
-        if next - now > self.interval.saturating_mul(BURST - 1) {
-            return false;
+        let passes = self.pace.has(*due, now);
+        if passes {
+            *due = self.pace.after(*due, now);
         }
-        *due = next.saturating_add(self.interval);
-        true
+        passes
     }
 }
 

@@ -2,6 +2,7 @@
 //! answered anew from what waits.
 
 mod admit;
+mod change;
 mod fair;
 mod parts;
 
@@ -448,55 +449,6 @@ impl Model {
             self.pay_subport(subport, length, lent, now);
         }
         Ok(true)
-    }
-
-    pub(crate) fn assign(&mut self, at: usize, to: Option<(usize, usize)>, now: u64) {
-        let Some((profile, subport)) = to else {
-            self.users[at].open = false;
-            return;
-        };
-        self.active.retain(|(user, ..)| *user != at);
-        self.waiting.retain(|(_, id)| *id != Id::User(at));
-        self.refresh_subports();
-        self.set_wants(at, false, now);
-        let user = &mut self.users[at];
-        // What its buckets hold stays, in bytes, as far as it fits; who is new has all that its profile allows.
-        let old = &self.profiles[if user.open { user.profile } else { profile }];
-        (user.open, user.profile, user.subport) = (true, profile, subport);
-        let profile = &self.profiles[profile];
-        if let Some((ceil, _)) = profile.sharing {
-            let before = old.sharing.map_or(ceil, |(ceil, _)| ceil);
-            user.ceil_full_at = ceil.carry(&before, user.ceil_full_at, fine(now));
-        }
-        user.full_at = profile.bucket.carry(&old.bucket, user.full_at, fine(now));
-        for (full_at, (class, old)) in user.class_full_at.iter_mut().zip(profile.classes.iter().zip(&old.classes)) {
-            *full_at = class.cap.carry(&old.cap, *full_at, fine(now));
-        }
-        for queue in 0..QUEUES {
-            let wants = profile.classes[class_of(queue)].fair;
-            if !user.queues[queue].is_empty() && wants != user.fair[queue].is_some() {
-                user.reorder(queue, wants, &mut self.steps);
-            }
-        }
-        self.settle(at, now);
-    }
-
-    /// A subport has other rates and another weight. What its buckets hold stays, in bytes, as far as it fits; and if it waited for tokens, it is
-    /// looked at anew.
-    pub(crate) fn set_subport(&mut self, at: usize, new: &ModelSubport, now: u64) {
-        let subport = &mut self.subports[at];
-        if (subport.bucket, subport.guarantee, subport.weight) == (new.bucket, new.guarantee, new.weight) {
-            return;
-        }
-        self.subport_full_at[at] = new.bucket.carry(&subport.bucket, self.subport_full_at[at], fine(now));
-        if let Some(guarantee) = new.guarantee {
-            let before = subport.guarantee.unwrap_or(guarantee);
-            subport.guarantee_full_at = guarantee.carry(&before, subport.guarantee_full_at, fine(now));
-        }
-        (subport.bucket, subport.guarantee, subport.weight) = (new.bucket, new.guarantee, new.weight);
-        self.waiting.retain(|(_, id)| *id != Id::Subport(at));
-        self.refresh_subports();
-        self.refresh_claims(at, now);
     }
 
     /// All packets in the order they came.

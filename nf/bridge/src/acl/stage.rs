@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_packet::{Batch, LaneId, Packet};
+use weir_packet::{Batch, LaneId, Packet, Slots};
 use weir_simd::Kernel;
 use weir_stage::{Declaration, Out, Stage};
 use weir_table::classifier::{BATCH, Keys};
@@ -72,15 +72,10 @@ impl Stage for Acl {
             return;
         }
         let mut left = batch.live();
-        // Mostly all are from one port.
-        for slot in batch.slots() {
-            if left & slot.bit() == 0 {
-                continue;
-            }
-            let port = batch.lanes.port[slot];
-            let mut alike = 0;
-            batch.slots().for_each(|other| alike |= if batch.lanes.port[other] == port { other.bit() } else { 0 });
-            alike &= left;
+        while let Some(first) = Slots(left).next() {
+            let port = batch.lanes.port[first];
+            let alike =
+                Slots(left).filter(|slot| batch.lanes.port[*slot] == port).fold(0, |mask, slot| mask | slot.bit());
             left &= !alike;
             let port = plan.number(port);
             if let Some(list) = lists.inward(port) {

@@ -8,7 +8,7 @@ mod route;
 use std::sync::Arc;
 
 use weir_ip::{Arrived, Ingress, NO_INTERFACE};
-use weir_packet::{BATCH, Batch, Slot, Slots};
+use weir_packet::{BATCH, Batch, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, Frame, LinkPattern, NO_FRAME};
 use weir_stage::Out;
@@ -144,7 +144,7 @@ struct Done {
 
 /// What became of the packets of a way.
 #[derive(Clone, Copy, Default)]
-struct Ends {
+struct Outcome {
     /// Those that leave, a bit each, and how much they are.
     gone: u64,
     sent: Sum,
@@ -153,7 +153,7 @@ struct Ends {
     stopped: Sum,
 }
 
-impl Ends {
+impl Outcome {
     #[inline(always)]
     fn add(&mut self, slot: Slot, before: usize, done: Done, ports: &mut [u8; BATCH]) {
         match done.port {
@@ -206,7 +206,7 @@ impl Passes {
         self.approach(border, ways);
         let ways = self.route(border, ways);
         let mut ports = [0; BATCH];
-        let [mut into, mut from, mut hairpin] = [Ends::default(); 3];
+        let [mut into, mut from, mut hairpin] = [Outcome::default(); 3];
         let mut inside = Sum::default();
         let view = border.onward.view();
         batch.each_in(
@@ -214,7 +214,7 @@ impl Passes {
             #[inline(always)]
             |slot, packet, _| {
                 let at = slot.index();
-                let before = packet.len() + Ethernet::LEN - usize::from(self.l3[at]);
+                let before = self.untagged_len(packet, at);
                 if let Some(done) = self.wrap(border, view, packet, at) {
                     into.add(slot, before, done, &mut ports);
                 }
@@ -225,7 +225,7 @@ impl Passes {
             #[inline(always)]
             |slot, packet, _| {
                 let at = slot.index();
-                let before = packet.len() + Ethernet::LEN - usize::from(self.l3[at]);
+                let before = self.untagged_len(packet, at);
                 if let Some(done) = self.hairpin(border, view, packet, at) {
                     inside.add(done.bytes - Ipv6::LEN, 0);
                     hairpin.add(slot, before, done, &mut ports);
@@ -237,7 +237,7 @@ impl Passes {
             #[inline(always)]
             |slot, packet, _| {
                 let at = slot.index();
-                let before = packet.len() + Ethernet::LEN - usize::from(self.l3[at]);
+                let before = self.untagged_len(packet, at);
                 if let Some(done) = self.unwrap(border, view, packet, at) {
                     from.add(slot, before, done, &mut ports);
                 }
@@ -261,6 +261,12 @@ impl Passes {
             hairpin.stopped.stop(tally, [Count::InSix, Count::WholeSix, Count::FilteredOutSix, Count::DropSix]);
         }
         gone | kept_six | kept_four
+    }
+
+    /// The bytes of the frame that a packet came in, without its tags.
+    #[inline(always)]
+    fn untagged_len(&self, packet: &Packet, at: usize) -> usize {
+        packet.len() + Ethernet::LEN - usize::from(self.l3[at % BATCH])
     }
 
     /// The first pass: which packets may go the fast way, and what they are found by. Out of tunnels and into others may go those alone that are said to.

@@ -1,8 +1,8 @@
 //! Who causes what goes to the slow path, and what each of them may have of it where it is scarce.
 
-use weir_net::limit::Rate;
+use weir_net::limit::{Pace, Rate};
 use weir_packet::Packet;
-use weir_wire::{Ipv4, Ipv6, View, ethernet};
+use weir_wire::{Ipv4, Ipv6, View, ethernet, flow};
 
 use crate::NO_INTERFACE;
 use crate::ingress::Ingress;
@@ -45,7 +45,7 @@ impl Origin {
 
     /// The places of its shares, which only who knows the secret can foresee.
     pub(super) fn places(self, secret: u64) -> Places {
-        let place = |word| mixed(word ^ secret);
+        let place = |word| flow::one(word, secret);
         Places { link: place(self.link), prefix: self.prefix.map(|prefix| place(prefix | OF_PREFIX)) }
     }
 }
@@ -53,15 +53,8 @@ impl Origin {
 /// Where the shares of an origin are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
-    link: u64,
-    prefix: Option<u64>,
-}
-
-/// A word of which each bit depends on all of another one (the last step of MurmurHash3).
-const fn mixed(word: u64) -> u64 {
-    let word = (word ^ word >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    let word = (word ^ word >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    word ^ word >> 33
+    link: u32,
+    prefix: Option<u32>,
 }
 
 /// The part of a kind's rate that an interface may have where it is scarce, and that of a prefix.
@@ -104,44 +97,37 @@ const PLACES: usize = 64;
 /// with a flood has three others; who shares all four with some, which among a dozen floods happens to one of a thousand, has to share indeed.
 #[derive(Debug)]
 struct Due {
-    /// When the next packet of each place would come if it kept its rate (GCRA, ITU-T I.371), nanoseconds.
+    /// When the next packet of each place is due.
     due: Box<[[u64; PLACES]; ROWS]>,
-    interval: u64,
-    /// How far ahead of its rate a place may be.
-    ahead: u64,
+    pace: Pace,
 }
 
 impl Due {
     fn new(per_second: u64) -> Due {
-        let rate = Rate::saving_a_tenth(per_second.max(1), LEAST_BURST);
-        let interval = 1_000_000_000 / rate.per_second().max(1);
-        let ahead = interval.saturating_mul(rate.burst().saturating_sub(1));
-        Due { due: Box::new([[0; PLACES]; ROWS]), interval, ahead }
+        let rate = Rate::saving_a_tenth(per_second, LEAST_BURST);
+        Due { due: Box::new([[0; PLACES]; ROWS]), pace: Pace::new(rate.per_second(), rate.burst()) }
     }
 
     /// Whether who has these places has something left.
-    fn has(&self, now: u64, places: u64) -> bool {
-        self.due.iter().zip(each(places)).any(|(row, place)| is_left(row[place % PLACES], now, self.ahead))
+    fn has(&self, now: u64, places: u32) -> bool {
+        self.due.iter().zip(each(places)).any(|(row, place)| self.pace.has(row[place % PLACES], now))
     }
 
     /// Takes one of it, wherever something is left.
-    fn take(&mut self, now: u64, places: u64) {
-        let (ahead, interval) = (self.ahead, self.interval);
+    fn take(&mut self, now: u64, places: u32) {
+        let pace = self.pace;
         for (row, place) in self.due.iter_mut().zip(each(places)) {
             let due = &mut row[place % PLACES];
-            if is_left(*due, now, ahead) {
-                *due = (*due).max(now).saturating_add(interval);
+            if pace.has(*due, now) {
+                *due = pace.after(*due, now);
             }
         }
     }
 }
 
-/// Whether a place whose next packet is due then has something left, being no further ahead than it may.
-const fn is_left(due: u64, now: u64, ahead: u64) -> bool {
-    due.saturating_sub(now) <= ahead
+/// The place in each row.
+fn each(places: u32) -> impl Iterator<Item = usize> {
+    places.to_le_bytes().into_iter().map(usize::from)
 }
 
-/// The place in each row.
-fn each(places: u64) -> impl Iterator<Item = usize> {
-    (0..ROWS).map(move |row| (places >> (row * 16)) as usize)
-}
+const _: () = assert!(ROWS == size_of::<u32>() && PLACES <= 1 << u8::BITS);
