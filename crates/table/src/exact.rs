@@ -56,6 +56,12 @@ impl Hash {
         Hash(bits)
     }
 
+    /// All of it, as [`from_bits`](Self::from_bits) takes it.
+    #[inline(always)]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
     /// The tag, where it stands in a word.
     #[inline(always)]
     const fn tag(self) -> u64 {

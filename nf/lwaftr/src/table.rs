@@ -2,13 +2,15 @@
 //!
 //! A shared address leads to how its ports are divided, and to nothing else; address and PSID lead to a *record* of one cache line with all that
 //! packets need: both ends of the tunnel. So a look-up reads three lines, of which the first is one of few where many share an address. Each can be
-//! asked for ahead.
+//! asked for ahead. Where all addresses are divided alike the first is not read, and where they lie close to each other the second is a word of an
+//! array ([`Dense`]).
 //!
 //! The control side alone writes, but for what workers learn of the path to a customer. A record is written before the word of the index that leads to it, and never again before all workers have
 //! passed a quiescent point after it was taken out. What an index answers is compared with the record, which has the address, the PSID **and** how
 //! ports were divided when it was made: what anybody finds is whole, and its own.
 
 mod counters;
+mod dense;
 mod writer;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -21,6 +23,8 @@ use weir_mem::prefetch::prefetch_slice;
 use weir_table::exact::{Hash, Index};
 
 pub(crate) use counters::{Counters, Direction, Sums, WorkerCounters};
+use dense::Dense;
+pub(crate) use dense::DenseView;
 pub(crate) use writer::{Limits, Writer};
 
 use weir_wire::port_sets::{PortSets, WORD_BITS};
@@ -48,7 +52,7 @@ pub(crate) struct Ends {
 }
 
 /// The record of a softwire, a cache line: both ends (words 0 to 3), what it was made for (word 4, see [`tell`]), what routers told of the path to
-/// the customer (word 5, see [`Softwires::learn`]), and what routes answer for the customer's end (word 6, see [`Softwires::answer`]).
+/// the customer (word 5, see [`Softwires::learn`]), and what routes answer for the customer's end (word 6, see [`Entry::answer`]).
 type Record = [AtomicU64; 8];
 
 /// Bytes of the longest packet that every path of IPv6 carries (RFC 8200 section 5).
@@ -90,6 +94,7 @@ pub(crate) struct Softwires {
     /// Whether some address stands elsewhere than where a [candidate](Index::candidate) does.
     has_far: AtomicBool,
     parts: Arc<Index>,
+    dense: Dense,
     /// How the ports of all addresses are divided, if of all alike: [`COMMON`] and a [word](PortSets::word); 0 otherwise.
     common: AtomicU64,
     /// The lowest and the highest address that anybody shares, in the upper and the lower half; the lowest is higher if there is none.
@@ -148,6 +153,12 @@ impl Softwires {
         (word != 0).then(|| PortSets::of_word(word & !COMMON))
     }
 
+    /// The array of all softwires, if all addresses are divided like this and lie close to each other.
+    #[inline(always)]
+    pub(crate) fn dense(&self, common: PortSets) -> Option<DenseView<'_>> {
+        self.dense.view(common)
+    }
+
     /// Whether an address is beyond all that are shared, as most are that customers send to.
     #[inline(always)]
     pub(crate) fn is_beyond(&self, ipv4: u32) -> bool {
@@ -167,12 +178,13 @@ impl Softwires {
         self.parts.candidate(hash).map_or(NOWHERE, |place| place as u32)
     }
 
-    /// The ends of the tunnel at a place, as they lie in packets, if its record was made for what this word [tells](tell).
+    /// The record at a place, if it was made for what this word [tells](tell).
     #[inline(always)]
-    pub(crate) fn ends_at(&self, place: u32, told: u64) -> Option<[u64; 4]> {
-        let [a, b, c, d, made_for, ..] = self.records.get(place as usize)?;
+    pub(crate) fn entry(&self, place: u32, told: u64) -> Option<Entry<'_>> {
+        let record = self.records.get(place as usize)?;
+        let [.., made_for, _, _, _] = record;
         // The word that led here was loaded before, with acquire: the record is whole.
-        (made_for.load(Ordering::Relaxed) == told).then(|| [a, b, c, d].map(|word| word.load(Ordering::Relaxed)))
+        (made_for.load(Ordering::Relaxed) == told).then_some(Entry(record))
     }
 
     /// A router on the way to a customer told that packets of its tunnel may have `mtu` bytes at most. That is believed for ten minutes, "a
@@ -197,37 +209,6 @@ impl Softwires {
         (word != 0).then_some(word as u16)
     }
 
-    /// The same, whether or not it counts any more; the longest packet there may be where nothing is known.
-    #[inline(always)]
-    pub(crate) fn path_once(&self, place: u32) -> usize {
-        let word = self.records.get(place as usize).map_or(0, |[.., path, _, _]| path.load(Ordering::Relaxed));
-        if word == 0 { usize::MAX } else { usize::from(word as u16) }
-    }
-
-    /// The ends of a tunnel that [`Softwires::ends_at`] has answered in the same batch.
-    #[inline(always)]
-    pub(crate) fn same_ends(&self, place: u32) -> Option<[u64; 4]> {
-        let [a, b, c, d, ..] = self.records.get(place as usize)?;
-        Some([a, b, c, d].map(|word| word.load(Ordering::Relaxed)))
-    }
-
-    /// What routes answered for the customer's end at this [version](Onward::version), if somebody has looked it up since: most tunnels go the same
-    /// way for a long time.
-    #[inline(always)]
-    pub(crate) fn answer(&self, place: u32, version: u64) -> Option<u32> {
-        let [.., known, _] = self.records.get(place as usize)?;
-        let word = known.load(Ordering::Relaxed);
-        (word & !ANSWER == version << ANSWER_BITS && word != 0).then_some(Onward::unpacked((word & ANSWER) as u32))
-    }
-
-    /// Keeps what routes answered at a version that was read before they were asked. Version and answer are one word, so that both are of one look-up.
-    #[inline(always)]
-    pub(crate) fn keep_answer(&self, place: u32, version: u64, answer: u32) {
-        if let Some([.., known, _]) = self.records.get(place as usize) {
-            known.store(version << ANSWER_BITS | u64::from(Onward::packed(answer)), Ordering::Relaxed);
-        }
-    }
-
     /// How the ports of an address are divided, for certain; `None` if nobody shares it.
     pub(crate) fn sets_of(&self, ipv4: Ipv4Addr) -> Option<PortSets> {
         let wanted = ADDRESS | u64::from(ipv4.to_bits());
@@ -243,10 +224,10 @@ impl Softwires {
     pub(crate) fn find(&self, key: Key, sets: PortSets) -> Option<Softwire> {
         let (ipv4, psid) = (key.ipv4.to_bits(), key.psid);
         let told = tell(ipv4, psid, sets);
-        let is = |place: u64| self.ends_at(place as u32, told).is_some();
+        let is = |place: u64| self.entry(place as u32, told).is_some();
         let place = self.parts.find(self.hash_of_part(ipv4, psid), is)? as u32;
-        let words = self.ends_at(place, told)?;
-        Some(Softwire { place, key, ends: Ends::of_words(words) })
+        let entry = self.entry(place, told)?;
+        Some(Softwire { place, key, ends: Ends::of_words(entry.ends()) })
     }
 
     /// The softwire that has a port of an address, or all of it for packets without ports.
@@ -254,6 +235,43 @@ impl Softwires {
         let sets = self.sets_of(ipv4)?;
         let psid = port.map_or_else(|| sets.portless(), |port| sets.psid(port))?;
         self.find(Key { ipv4, psid }, sets)
+    }
+}
+
+/// The record of a softwire.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'t>(&'t Record);
+
+impl Entry<'_> {
+    /// The ends of the tunnel, as they lie in packets.
+    #[inline(always)]
+    pub(crate) fn ends(self) -> [u64; 4] {
+        let [a, b, c, d, ..] = self.0;
+        [a, b, c, d].map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// What is known of the [path](Softwires::path), whether or not it counts any more; the longest packet there may be where nothing is known.
+    #[inline(always)]
+    pub(crate) fn path_once(self) -> usize {
+        let [.., path, _, _] = self.0;
+        let word = path.load(Ordering::Relaxed);
+        if word == 0 { usize::MAX } else { usize::from(word as u16) }
+    }
+
+    /// What routes answered for the customer's end at this [version](Onward::version), if somebody has looked it up since: most tunnels go the same
+    /// way for a long time.
+    #[inline(always)]
+    pub(crate) fn answer(self, version: u64) -> Option<u32> {
+        let [.., known, _] = self.0;
+        let word = known.load(Ordering::Relaxed);
+        (word & !ANSWER == version << ANSWER_BITS && word != 0).then_some(Onward::unpacked((word & ANSWER) as u32))
+    }
+
+    /// Keeps what routes answered at a version that was read before they were asked. Version and answer are one word, so that both are of one look-up.
+    #[inline(always)]
+    pub(crate) fn keep_answer(self, version: u64, answer: u32) {
+        let [.., known, _] = self.0;
+        known.store(version << ANSWER_BITS | u64::from(Onward::packed(answer)), Ordering::Relaxed);
     }
 }
 

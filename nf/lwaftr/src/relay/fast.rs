@@ -7,7 +7,8 @@ mod route;
 
 use std::sync::Arc;
 
-use weir_ip::{Arrived, Ingress, NO_INTERFACE};
+use weir_filter::Filter;
+use weir_ip::{Arrived, Ingress, InterfaceId};
 use weir_packet::{BATCH, Batch, Packet, Slot, Slots};
 use weir_simd::Kernel;
 use weir_simd::frame_check::{self, Destinations, Frame, LinkPattern, NO_FRAME};
@@ -21,58 +22,138 @@ use super::sort::tags_in_front;
 use super::{Relay, Stand};
 use crate::border::Border;
 use crate::exit::Exit;
-use crate::table::{Direction, Softwires, tell};
+use crate::rules::{Rules, Side};
+use crate::table::{DenseView, Direction, Entry, Softwires, WorkerCounters, tell};
 use crate::tally::{Count, Tally};
 
 /// What is found out about the packets of a batch, pass by pass.
+#[derive(Default)]
 pub(super) struct Passes {
     /// Where their network headers begin.
-    l3: [u8; BATCH],
-    /// The shared address and the port by which their softwires are found.
-    addresses: [u32; BATCH],
-    ports: [u16; BATCH],
-    hashes: [Hash; BATCH],
-    /// What their records say that they were made for.
-    told: [u64; BATCH],
-    places: [u32; BATCH],
+    l3: Bytes,
+    /// The softwires of the customers whom they are from or for.
+    own: Sought,
     /// Of what comes out of tunnels, the same of the other end, which may be a customer, too.
-    others: Box<Others>,
+    others: Box<Sought>,
     /// Destinations of IPv4 packets, outside of tunnels and inside.
     four: Destinations,
-    /// What routes answer for the tunnels of packets that go into some.
-    answers: [u32; BATCH],
-    /// Of the tunnels that it has to be looked up for.
+    /// What has to be looked up before packets can go into tunnels.
     unknown: Box<Unknown>,
 }
 
-/// To whom packets from customers go that are for customers.
-struct Others {
+/// A byte for each packet.
+struct Bytes([u8; BATCH]);
+
+impl Default for Bytes {
+    fn default() -> Bytes {
+        Bytes([0; BATCH])
+    }
+}
+
+/// Softwires of the packets of a batch, as far as they are found.
+struct Sought {
+    /// The address and the port that they are found by.
+    addresses: [u32; BATCH],
     ports: [u16; BATCH],
-    hashes: [Hash; BATCH],
+    /// Where to look: a hash of the address, then one of address and PSID, or a position in the [array](DenseView).
+    keys: [u64; BATCH],
+    /// What their records say that they were made for.
     told: [u64; BATCH],
     places: [u32; BATCH],
 }
 
-impl Default for Others {
-    fn default() -> Others {
-        Others { ports: [0; BATCH], hashes: [Hash::from_bits(0); BATCH], told: [0; BATCH], places: [0; BATCH] }
+impl Default for Sought {
+    fn default() -> Sought {
+        Sought { addresses: [0; BATCH], ports: [0; BATCH], keys: [0; BATCH], told: [0; BATCH], places: [0; BATCH] }
     }
 }
 
-impl Default for Passes {
-    fn default() -> Passes {
-        Passes {
-            l3: [0; BATCH],
-            addresses: [0; BATCH],
-            ports: [0; BATCH],
-            hashes: [Hash::from_bits(0); BATCH],
-            told: [0; BATCH],
-            places: [0; BATCH],
-            others: Box::default(),
-            four: Destinations::default(),
-            answers: [0; BATCH],
-            unknown: Box::default(),
+/// How softwires are looked up during a batch.
+#[derive(Clone, Copy)]
+struct Lookup<'t> {
+    softwires: &'t Softwires,
+    dense: Option<DenseView<'t>>,
+}
+
+impl Lookup<'_> {
+    /// Asks for what leads to an address, and answers where that is.
+    #[inline(always)]
+    fn seek_address(self, address: u32) -> u64 {
+        let hash = self.softwires.hash_of_address(address);
+        self.softwires.prefetch_address(hash);
+        hash.to_bits()
+    }
+
+    /// How the ports of an address are divided, most probably.
+    #[inline(always)]
+    fn sets(self, key: u64) -> Option<PortSets> {
+        self.softwires.candidate_sets(Hash::from_bits(key))
+    }
+
+    /// The place of the record that a key leads to, most probably.
+    #[inline(always)]
+    fn place(self, key: u64) -> u32 {
+        match self.dense {
+            Some(dense) => dense.place(key),
+            None => self.softwires.candidate_place(Hash::from_bits(key)),
         }
+    }
+}
+
+impl Sought {
+    /// Asks for what leads to the softwire that has a port of an address, divided so. False if none has it.
+    #[inline(always)]
+    fn seek(&mut self, lookup: Lookup<'_>, at: usize, (address, port): (u32, u16), sets: PortSets) -> bool {
+        let Some(psid) = sets.psid(port) else { return false };
+        let at = at % BATCH;
+        self.keys[at] = match lookup.dense {
+            Some(dense) => {
+                let position = dense.position(address, psid);
+                dense.prefetch(position);
+                position
+            }
+            None => {
+                let hash = lookup.softwires.hash_of_part(address, psid);
+                lookup.softwires.prefetch_part(hash);
+                hash.to_bits()
+            }
+        };
+        self.told[at] = tell(address, psid, sets);
+        true
+    }
+
+    /// The same where it is not known yet how the ports of the address are divided: it is asked for.
+    #[inline(always)]
+    fn seek_address(&mut self, lookup: Lookup<'_>, at: usize, (address, port): (u32, u16)) {
+        let at = at % BATCH;
+        (self.addresses[at], self.ports[at]) = (address, port);
+        self.keys[at] = lookup.seek_address(address);
+    }
+
+    /// What an address leads to that was [asked for](Self::seek_address): asks for the softwire. `None` if nobody seems to share the address, false if
+    /// nobody has the port.
+    #[inline(always)]
+    fn follow(&mut self, lookup: Lookup<'_>, at: usize) -> Option<bool> {
+        let at = at % BATCH;
+        let sets = lookup.sets(self.keys[at])?;
+        Some(self.seek(lookup, at, (self.addresses[at], self.ports[at]), sets))
+    }
+
+    /// Goes on to the record and the counters of a softwire.
+    #[inline(always)]
+    fn approach(&mut self, lookup: Lookup<'_>, counters: &WorkerCounters, at: usize, direction: Direction) {
+        let at = at % BATCH;
+        let place = lookup.place(self.keys[at]);
+        lookup.softwires.prefetch_record(place);
+        counters.prefetch(place, direction);
+        self.places[at] = place;
+    }
+
+    /// The softwire of a packet, and its place.
+    #[inline(always)]
+    fn found<'t>(&self, softwires: &'t Softwires, at: usize) -> Option<(Entry<'t>, u32)> {
+        let at = at % BATCH;
+        Some((softwires.entry(self.places[at], self.told[at])?, self.places[at]))
     }
 }
 
@@ -135,7 +216,7 @@ impl Sum {
 
 /// What a packet has become.
 #[derive(Clone, Copy)]
-struct Done {
+struct Left {
     /// The position of the port that it leaves by; `None` if an egress filter keeps it back.
     port: Option<u8>,
     /// Bytes of its frame without tags.
@@ -155,18 +236,66 @@ struct Outcome {
 
 impl Outcome {
     #[inline(always)]
-    fn add(&mut self, slot: Slot, before: usize, done: Done, ports: &mut [u8; BATCH]) {
-        match done.port {
+    fn add(&mut self, slot: Slot, before: usize, left: Left, ports: &mut [u8; BATCH]) {
+        match left.port {
             Some(port) => {
                 ports[slot.index()] = port;
                 self.gone |= slot.bit();
-                self.sent.add(before, done.bytes);
+                self.sent.add(before, left.bytes);
             }
             None => {
                 self.kept |= slot.bit();
-                self.stopped.add(before, done.bytes);
+                self.stopped.add(before, left.bytes);
             }
         }
+    }
+}
+
+/// What became of the packets of a batch.
+struct Done {
+    into: Outcome,
+    from: Outcome,
+    hairpin: Outcome,
+    /// What went out of tunnels and into others, as it is between them.
+    inside: Sum,
+    /// The positions of the ports that packets leave by.
+    ports: [u8; BATCH],
+}
+
+impl Default for Done {
+    fn default() -> Done {
+        let [into, from, hairpin] = [Outcome::default(); 3];
+        Done { into, from, hairpin, inside: Sum::default(), ports: [0; BATCH] }
+    }
+}
+
+impl Done {
+    /// All that nothing is left to be done of.
+    fn all(&self) -> u64 {
+        [self.into, self.from, self.hairpin].iter().fold(0, |all, outcome| all | outcome.gone | outcome.kept)
+    }
+
+    /// Counts packets, and lets them go; answers which they are.
+    #[inline(always)]
+    fn finish(self, border: &Border, out: &mut Out<'_>) -> u64 {
+        let Done { into, from, hairpin, inside, ref ports } = self;
+        out.answer_indexed_each(into.gone | hairpin.gone | from.gone, ports);
+        let tally = &border.tally;
+        into.sent.count(tally, [Count::InFour, Count::WholeFour, Count::OutSix, Count::OutWholeSix]);
+        from.sent.count(tally, [Count::InSix, Count::WholeSix, Count::OutFour, Count::OutWholeFour]);
+        hairpin.sent.count(tally, [Count::InSix, Count::WholeSix, Count::OutSix, Count::OutWholeSix]);
+        if inside.packets > 0 {
+            tally.add(Count::Hairpin, inside.packets, inside.before);
+        }
+        let [kept_six, kept_four] = [into.kept | hairpin.kept, from.kept];
+        if kept_six | kept_four != 0 {
+            out.answer_all(kept_six, Exit::FilteredOutSix);
+            out.answer_all(kept_four, Exit::FilteredOutFour);
+            into.stopped.stop(tally, [Count::InFour, Count::WholeFour, Count::FilteredOutSix, Count::DropFour]);
+            from.stopped.stop(tally, [Count::InSix, Count::WholeSix, Count::FilteredOutFour, Count::DropSix]);
+            hairpin.stopped.stop(tally, [Count::InSix, Count::WholeSix, Count::FilteredOutSix, Count::DropSix]);
+        }
+        self.all()
     }
 }
 
@@ -200,73 +329,22 @@ impl Passes {
     ) -> u64 {
         let border = &*border;
         let common = border.softwires.common_sets();
-        let ways = self.read(batch, (border, ingress, kernel), arrived, common);
-        let ways = if common.is_some() { ways } else { ways.among(self.find(border, ways.all())) };
-        let ways = self.find_others(border, ways);
-        self.approach(border, ways);
-        let ways = self.route(border, ways);
-        let mut ports = [0; BATCH];
-        let [mut into, mut from, mut hairpin] = [Outcome::default(); 3];
-        let mut inside = Sum::default();
-        let view = border.onward.view();
-        batch.each_in(
-            ways.into,
-            #[inline(always)]
-            |slot, packet, _| {
-                let at = slot.index();
-                let before = self.untagged_len(packet, at);
-                if let Some(done) = self.wrap(border, view, packet, at) {
-                    into.add(slot, before, done, &mut ports);
-                }
-            },
-        );
-        batch.each_in(
-            ways.hairpin,
-            #[inline(always)]
-            |slot, packet, _| {
-                let at = slot.index();
-                let before = self.untagged_len(packet, at);
-                if let Some(done) = self.hairpin(border, view, packet, at) {
-                    inside.add(done.bytes - Ipv6::LEN, 0);
-                    hairpin.add(slot, before, done, &mut ports);
-                }
-            },
-        );
-        batch.each_in(
-            ways.from,
-            #[inline(always)]
-            |slot, packet, _| {
-                let at = slot.index();
-                let before = self.untagged_len(packet, at);
-                if let Some(done) = self.unwrap(border, view, packet, at) {
-                    from.add(slot, before, done, &mut ports);
-                }
-            },
-        );
-        let gone = into.gone | hairpin.gone | from.gone;
-        out.answer_indexed_each(gone, &ports);
-        let tally = &border.tally;
-        into.sent.count(tally, [Count::InFour, Count::WholeFour, Count::OutSix, Count::OutWholeSix]);
-        from.sent.count(tally, [Count::InSix, Count::WholeSix, Count::OutFour, Count::OutWholeFour]);
-        hairpin.sent.count(tally, [Count::InSix, Count::WholeSix, Count::OutSix, Count::OutWholeSix]);
-        if inside.packets > 0 {
-            tally.add(Count::Hairpin, inside.packets, inside.before);
+        let dense = common.and_then(|sets| border.softwires.dense(sets));
+        let lookup = Lookup { softwires: &border.softwires, dense };
+        // Before anything is looked up: what is found now counts for this version at least.
+        let version = border.onward.version();
+        let ways = self.read(batch, (border, ingress, kernel), arrived, (lookup, common));
+        let ways = if common.is_some() { ways } else { ways.among(self.find(lookup, ways.all())) };
+        let ways = self.find_others(border, lookup, ways);
+        self.approach(border, lookup, ways);
+        let mut done = Done::default();
+        self.rewrite(batch, border, ways, version, &mut done);
+        if self.unknown.count > 0 {
+            self.look_up(border, version);
+            self.rewrite(batch, border, ways.among(!done.all()), version, &mut done);
+            self.unknown.count = 0;
         }
-        let [kept_six, kept_four] = [into.kept | hairpin.kept, from.kept];
-        if kept_six | kept_four != 0 {
-            out.answer_all(kept_six, Exit::FilteredOutSix);
-            out.answer_all(kept_four, Exit::FilteredOutFour);
-            into.stopped.stop(tally, [Count::InFour, Count::WholeFour, Count::FilteredOutSix, Count::DropFour]);
-            from.stopped.stop(tally, [Count::InSix, Count::WholeSix, Count::FilteredOutFour, Count::DropSix]);
-            hairpin.stopped.stop(tally, [Count::InSix, Count::WholeSix, Count::FilteredOutSix, Count::DropSix]);
-        }
-        gone | kept_six | kept_four
-    }
-
-    /// The bytes of the frame that a packet came in, without its tags.
-    #[inline(always)]
-    fn untagged_len(&self, packet: &Packet, at: usize) -> usize {
-        packet.len() + Ethernet::LEN - usize::from(self.l3[at % BATCH])
+        done.finish(border, out)
     }
 
     /// The first pass: which packets may go the fast way, and what they are found by. Out of tunnels and into others may go those alone that are said to.
@@ -276,15 +354,16 @@ impl Passes {
         batch: &Batch,
         (border, ingress, kernel): (&Border, &Ingress, Kernel),
         arrived: Arrived,
-        common: Option<PortSets>,
+        (lookup, common): (Lookup<'_>, Option<PortSets>),
     ) -> Ways {
-        let (rules, softwires) = (&*border.rules, &*border.softwires);
+        let rules = &*border.rules;
+        // Whether something more is to be looked at than all packets have.
+        let has_more = rules.mss.is_some() || rules.four.ingress.is_some() || rules.six.ingress.is_some();
         let mut ways = Ways::default();
         let (mut frames, mut lengths) = ([&NO_FRAME; BATCH], [0_u16; BATCH]);
-        let has_vrfs = ingress.has_vrfs();
         let mut index = u16::MAX;
         let mut view = ingress.port(index);
-        let (mut mac, mut interface) = (u64::MAX, NO_INTERFACE);
+        let (mut mac, mut sides) = (u64::MAX, Sides::default());
         batch.each_ref(
             #[inline(always)]
             |slot, packet| {
@@ -292,70 +371,49 @@ impl Passes {
                 if batch.lanes.port[slot] != index {
                     index = batch.lanes.port[slot];
                     view = ingress.port(index);
-                    (mac, interface) = (ingress.mac_word(index), ingress.untagged_of(index));
+                    (mac, sides) = (ingress.mac_word(index), Sides::of(rules, ingress, ingress.untagged_of(index)));
                 }
                 let mut l3 = Ethernet::LEN;
                 let mut is_ours = u64::from_le_bytes(*packet.window(0)) & MAC_BITS == mac;
                 if arrived.is_tagged {
                     let entered = view.enter(packet.window(0));
-                    (l3, is_ours, interface) = (usize::from(entered.l3), entered.is_ours, entered.interface);
+                    (l3, is_ours) = (usize::from(entered.l3), entered.is_ours);
+                    sides = Sides::of(rules, ingress, entered.interface);
                 }
-                self.l3[at] = l3 as u8;
-                let length = packet.len().saturating_sub(l3);
+                self.l3.0[at] = l3 as u8;
                 if !is_ours {
                     return;
                 }
-                let vrf = if has_vrfs { ingress.vrf_of(interface) } else { 0 };
+                let length = packet.len().saturating_sub(l3);
                 let ethertype = u16::from_be_bytes(*packet.window(l3.wrapping_sub(2)));
-                // Where the IPv4 header is, less what the kernel looks at in front of it, and how many bytes follow.
-                let (start, bytes, mine) =
-                    if ethertype == ethernet::IPV4 && rules.four.has(interface) && vrf == rules.vrfs[0] {
-                        ways.into |= slot.bit();
-                        (l3 - Ethernet::LEN, length, 2)
-                    } else if ethertype == ethernet::IPV6 && rules.six.has(interface) && vrf == rules.vrfs[1] {
-                        let Some(bytes) = payload_of(packet.window(l3), length) else { return };
-                        ways.from |= slot.bit();
-                        (l3 + Ipv6::LEN - Ethernet::LEN, bytes, 0)
-                    } else {
-                        return;
-                    };
-                let frame: &Frame = packet.window(start);
-                let ports = start + Ethernet::LEN + Ipv4::LEN;
-                if !is_usual(frame) || (rules.mss.is_some() && is_syn(frame, *packet.window(ports + TCP_FLAGS))) {
-                    return;
-                }
-                let side = if mine == 2 { &rules.four } else { &rules.six };
-                if let Some(filter) = &side.ingress
-                    && !filter.matches_untagged(packet.bytes(), tags_in_front(l3))
-                {
-                    return;
-                }
-                let [s0, s1, d0, d1] = *packet.window::<4>(ports);
-                let destination = frame_check::destination_of(frame);
-                let address = if mine == 2 { destination } else { source_of(frame) };
-                let port = u16::from_be_bytes(if mine == 2 { [d0, d1] } else { [s0, s1] });
-                self.addresses[at] = address;
-                if let Some(sets) = common {
-                    if !self.seek(softwires, at, sets, port) {
+                if ethertype == ethernet::IPV4 && sides.four {
+                    let Some((frame, ports)) = usual(packet, l3) else { return };
+                    if has_more && !takes(&rules.four, rules.mss, packet, (l3, l3)) {
                         return;
                     }
-                } else {
-                    self.ports[at] = port;
-                    let hash = softwires.hash_of_address(address);
-                    softwires.prefetch_address(hash);
-                    self.hashes[at] = hash;
-                }
-                frames[at] = frame;
-                lengths[at] = (bytes + Ethernet::LEN) as u16;
-                self.four.0[at] = destination;
-                if mine == 0 {
+                    let destination = frame_check::destination_of(frame);
+                    if !self.seek(lookup, at, (destination, ports as u16), common) {
+                        return;
+                    }
+                    (frames[at], lengths[at], self.four.0[at]) = (frame, (length + Ethernet::LEN) as u16, destination);
+                    ways.into |= slot.bit();
+                } else if ethertype == ethernet::IPV6 && sides.six {
+                    let Some(bytes) = payload_of(packet.window(l3), length) else { return };
+                    let Some((frame, ports)) = usual(packet, l3 + Ipv6::LEN) else { return };
+                    if has_more && !takes(&rules.six, rules.mss, packet, (l3, l3 + Ipv6::LEN)) {
+                        return;
+                    }
+                    let destination = frame_check::destination_of(frame);
+                    if !self.seek(lookup, at, (source_of(frame), (ports >> 16) as u16), common) {
+                        return;
+                    }
                     border.onward.prefetch(destination);
-                    if !softwires.is_beyond(destination) {
-                        let hash = softwires.hash_of_address(destination);
-                        softwires.prefetch_address(hash);
-                        (self.others.hashes[at], self.others.ports[at]) = (hash, u16::from_be_bytes([d0, d1]));
+                    if !lookup.softwires.is_beyond(destination) {
+                        self.others.seek_address(lookup, at, (destination, ports as u16));
                         ways.hairpin |= slot.bit();
                     }
+                    (frames[at], lengths[at], self.four.0[at]) = (frame, (bytes + Ethernet::LEN) as u16, destination);
+                    ways.from |= slot.bit();
                 }
             },
         );
@@ -363,85 +421,121 @@ impl Passes {
         ways.among(frame_check::check(kernel, ANY, &frames, &lengths, &self.four, count))
     }
 
+    /// Asks for what leads to the softwire of a packet: at once, where all addresses are divided alike. False if none has the port.
+    #[inline(always)]
+    fn seek(&mut self, lookup: Lookup<'_>, at: usize, end: (u32, u16), common: Option<PortSets>) -> bool {
+        match common {
+            Some(sets) => self.own.seek(lookup, at, end, sets),
+            None => {
+                self.own.seek_address(lookup, at, end);
+                true
+            }
+        }
+    }
+
     /// The next one, where addresses are not all divided alike: from addresses to how their ports are divided. Answers of which packets there may be a
     /// softwire.
     #[inline(always)]
-    fn find(&mut self, border: &Border, of: u64) -> u64 {
-        let softwires = &*border.softwires;
+    fn find(&mut self, lookup: Lookup<'_>, of: u64) -> u64 {
         let mut found = 0;
         for slot in Slots(of) {
-            let at = slot.index();
-            let Some(sets) = softwires.candidate_sets(self.hashes[at]) else { continue };
-            if self.seek(softwires, at, sets, self.ports[at]) {
+            if self.own.follow(lookup, slot.index()) == Some(true) {
                 found |= slot.bit();
             }
         }
         found
     }
 
-    /// Asks for what leads to the softwire that has a port of a packet's address, divided so. False if none has it.
-    #[inline(always)]
-    fn seek(&mut self, softwires: &Softwires, at: usize, sets: PortSets, port: u16) -> bool {
-        let at = at % BATCH;
-        let Some(psid) = sets.psid(port) else { return false };
-        let hash = softwires.hash_of_part(self.addresses[at], psid);
-        softwires.prefetch_part(hash);
-        (self.told[at], self.hashes[at]) = (tell(self.addresses[at], psid, sets), hash);
-        true
-    }
-
     /// Which packets from customers are for customers, most probably, and which certainly are not.
     #[inline(always)]
-    fn find_others(&mut self, border: &Border, ways: Ways) -> Ways {
-        let (softwires, rules, others) = (&*border.softwires, &*border.rules, &mut *self.others);
+    fn find_others(&mut self, border: &Border, lookup: Lookup<'_>, ways: Ways) -> Ways {
         // What is beyond all shared addresses is nobody's.
         let (mut hairpin, mut from) = (0, ways.from & !ways.hairpin);
         for slot in Slots(ways.from & ways.hairpin) {
-            let at = slot.index();
-            let Some(sets) = softwires.candidate_sets(others.hashes[at]) else {
-                from |= u64::from(softwires.is_nobodys(self.four.0[at])) << slot.index();
-                continue;
-            };
-            let Some(psid) = sets.psid(others.ports[at]) else { continue };
-            let hash = softwires.hash_of_part(self.four.0[at], psid);
-            softwires.prefetch_part(hash);
-            (others.told[at], others.hashes[at]) = (tell(self.four.0[at], psid, sets), hash);
-            hairpin |= slot.bit();
+            match self.others.follow(lookup, slot.index()) {
+                None if lookup.softwires.is_nobodys(self.four.0[slot.index()]) => from |= slot.bit(),
+                Some(true) => hairpin |= slot.bit(),
+                None | Some(false) => {}
+            }
         }
         // Where customers do not reach each other here, it is routed as all else.
-        Ways { hairpin: if rules.hairpinning { hairpin } else { 0 }, from, ..ways }
+        Ways { hairpin: if border.rules.hairpinning { hairpin } else { 0 }, from, ..ways }
     }
 
     /// Goes on to records and counters.
     #[inline(always)]
-    fn approach(&mut self, border: &Border, ways: Ways) {
-        for slot in Slots(ways.all()) {
-            let at = slot.index();
-            let place = border.softwires.candidate_place(self.hashes[at]);
-            border.softwires.prefetch_record(place);
-            let direction = if ways.into & slot.bit() != 0 { Direction::Down } else { Direction::Up };
-            border.counters.prefetch(place, direction);
-            self.places[at] = place;
+    fn approach(&mut self, border: &Border, lookup: Lookup<'_>, ways: Ways) {
+        let counters = &*border.counters;
+        for slot in Slots(ways.into) {
+            self.own.approach(lookup, counters, slot.index(), Direction::Down);
+        }
+        for slot in Slots(ways.from | ways.hairpin) {
+            self.own.approach(lookup, counters, slot.index(), Direction::Up);
         }
         for slot in Slots(ways.hairpin) {
-            let at = slot.index();
-            let place = border.softwires.candidate_place(self.others.hashes[at]);
-            border.softwires.prefetch_record(place);
-            border.counters.prefetch(place, Direction::Down);
-            self.others.places[at] = place;
+            self.others.approach(lookup, counters, slot.index(), Direction::Down);
         }
     }
 
-    /// The ends of the tunnel of a packet's softwire.
+    /// The last pass: into tunnels, out of them, and from one into another. What takes more is left as it is, in the batch as in `done`.
     #[inline(always)]
-    fn ends(&self, border: &Border, at: usize) -> Option<[u64; 4]> {
-        border.softwires.ends_at(self.places[at], self.told[at])
+    fn rewrite(&mut self, batch: &mut Batch, border: &Border, ways: Ways, version: u64, done: &mut Done) {
+        let view = border.onward.view();
+        batch.each_in(
+            ways.into,
+            #[inline(always)]
+            |slot, packet, _| {
+                let before = self.untagged_len(packet, slot.index());
+                if let Some(left) = self.wrap(border, view, packet, (slot.index(), version)) {
+                    done.into.add(slot, before, left, &mut done.ports);
+                }
+            },
+        );
+        batch.each_in(
+            ways.hairpin,
+            #[inline(always)]
+            |slot, packet, _| {
+                let before = self.untagged_len(packet, slot.index());
+                if let Some(left) = self.hairpin(border, view, packet, (slot.index(), version)) {
+                    done.inside.add(left.bytes - Ipv6::LEN, 0);
+                    done.hairpin.add(slot, before, left, &mut done.ports);
+                }
+            },
+        );
+        batch.each_in(
+            ways.from,
+            #[inline(always)]
+            |slot, packet, _| {
+                let before = self.untagged_len(packet, slot.index());
+                if let Some(left) = self.unwrap(border, view, packet, slot.index()) {
+                    done.from.add(slot, before, left, &mut done.ports);
+                }
+            },
+        );
     }
 
-    /// The same of the softwire that a packet goes to from a customer.
+    /// The bytes of the frame that a packet came in, without its tags.
     #[inline(always)]
-    fn other_ends(&self, border: &Border, at: usize) -> Option<[u64; 4]> {
-        border.softwires.ends_at(self.others.places[at], self.others.told[at])
+    fn untagged_len(&self, packet: &Packet, at: usize) -> usize {
+        packet.len() + Ethernet::LEN - usize::from(self.l3.0[at % BATCH])
+    }
+}
+
+/// On which sides of the relay an interface is.
+#[derive(Clone, Copy, Default)]
+struct Sides {
+    four: bool,
+    six: bool,
+}
+
+impl Sides {
+    #[inline(always)]
+    fn of(rules: &Rules, ingress: &Ingress, interface: InterfaceId) -> Sides {
+        let vrf = ingress.vrf_of(interface);
+        Sides {
+            four: rules.four.has(interface) && vrf == rules.vrfs[0],
+            six: rules.six.has(interface) && vrf == rules.vrfs[1],
+        }
     }
 }
 
@@ -465,21 +559,34 @@ fn payload_of(front: &[u8; FRONT_INSIDE], length: usize) -> Option<usize> {
     (!goes_on).then_some(payload)
 }
 
-/// Whether an IPv4 packet is whole, of TCP or UDP, and has ports.
+/// The IPv4 packet that begins at `start`, as the frame check takes it, and its ports in 32 bits, the source's above, if it is whole, of TCP or UDP, and
+/// has ports.
 #[inline(always)]
-fn is_usual(frame: &Frame) -> bool {
-    let Some(ip) = frame.last_chunk::<{ Ipv4::LEN }>().and_then(|bytes| Ipv4::view(bytes)) else { return false };
-    matches!(ip.protocol, ipv4::TCP | ipv4::UDP) && !ip.is_fragment() && ip.total_len() >= FRONT
+fn usual(packet: &Packet, start: usize) -> Option<(&Frame, u32)> {
+    let frame: &Frame = packet.window(start.wrapping_sub(Ethernet::LEN));
+    let ip = frame.last_chunk::<{ Ipv4::LEN }>().and_then(|bytes| Ipv4::view(bytes))?;
+    if !matches!(ip.protocol, ipv4::TCP | ipv4::UDP) || ip.is_fragment() || ip.total_len() < FRONT {
+        return None;
+    }
+    Some((frame, u32::from_be_bytes(*packet.window(start + Ipv4::LEN))))
+}
+
+/// Whether there is nothing more to do with a packet that came by a side, whose network header begins at `l3` and its IPv4 header at `start`: its filter
+/// lets it in, and it is no segment whose options may have to be changed.
+#[inline(never)]
+fn takes(side: &Side, mss: Option<u16>, packet: &Packet, (l3, start): (usize, usize)) -> bool {
+    let is_let_in = |filter: &Filter| filter.matches_untagged(packet.bytes(), tags_in_front(l3));
+    !(mss.is_some() && is_syn(packet, start)) && side.ingress.as_ref().is_none_or(is_let_in)
 }
 
 /// Where the flags of a TCP segment are.
 const TCP_FLAGS: usize = 13;
 
 /// Whether an IPv4 packet opens a conversation of TCP, and may have to ask for smaller segments; its flags are those, if it has any.
-#[inline(always)]
-fn is_syn(frame: &Frame, [flags]: [u8; 1]) -> bool {
+fn is_syn(packet: &Packet, start: usize) -> bool {
     const SYN: u8 = 2;
-    let ip = frame.last_chunk::<{ Ipv4::LEN }>().and_then(|bytes| Ipv4::view(bytes));
+    let [flags] = *packet.window(start + Ipv4::LEN + TCP_FLAGS);
+    let ip = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start));
     flags & SYN != 0 && ip.is_some_and(|ip| ip.protocol == ipv4::TCP)
 }
 

@@ -109,6 +109,82 @@ proptest! {
     }
 }
 
+/// What the array says of a part: the place of its record, if that is so.
+fn in_array(softwires: &Softwires, view: DenseView<'_>, key: Key, sets: PortSets) -> Option<u32> {
+    let place = view.place(view.position(key.ipv4.to_bits(), key.psid));
+    softwires.entry(place, tell(key.ipv4.to_bits(), key.psid, sets)).map(|_| place)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    /// The array has all softwires and no other while it is looked up in, wherever their addresses begin, and however they come and go.
+    #[test]
+    fn the_array_has_what_the_index_has(
+        steps in prop::collection::vec((0..24_u32, 0..4_u16, prop::bool::weighted(0.7), any::<u64>()), 1..300),
+        base in prop_oneof![Just(0), Just(u32::MAX - 40), any::<u32>().prop_map(|base| base.min(u32::MAX - 40))],
+    ) {
+        let domain = Domain::new();
+        let mut reader = domain.reader().unwrap();
+        let mut writer = Writer::new(Limits { softwires: 64, addresses: 64 }, &domain, 7).unwrap();
+        let softwires = Arc::clone(writer.softwires());
+        let sets = PortSets::new(2, 4).unwrap();
+        for (address, psid, is_put, n) in steps {
+            // Every eighth address is farther from the others than the array is long.
+            let far = if address % 8 == 7 { 33 } else { 0 };
+            let key = Key { ipv4: Ipv4Addr::from_bits(base.saturating_add(address / 8 * 3 + far)), psid };
+            if is_put { _ = writer.put(key, sets, ends(n)) } else { _ = writer.remove(key) }
+            reader.quiescent();
+            let Some(view) = softwires.common_sets().and_then(|sets| softwires.dense(sets)) else { continue };
+            for address in (base..=base.saturating_add(48)).chain([0, base.wrapping_sub(1), u32::MAX]) {
+                for psid in 0..4 {
+                    let key = Key { ipv4: address.into(), psid };
+                    let place = softwires.find(key, sets).map(|found| found.place);
+                    prop_assert_eq!(in_array(&softwires, view, key, sets), place, "{} {}", key.ipv4, psid);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_array_serves_addresses_that_lie_close_to_each_other_in_any_order() {
+    let is_in_use =
+        |writer: &Writer| writer.softwires().common_sets().is_some_and(|sets| writer.softwires().dense(sets).is_some());
+    let sets = PortSets::new(4, 0).unwrap();
+    let numbers: Vec<u32> = (0..1024).collect();
+    let backwards: Vec<u32> = numbers.iter().rev().copied().collect();
+    let mixed: Vec<u32> = numbers.iter().map(|n| n * 389 % 1024).collect();
+    for order in [numbers, backwards, mixed] {
+        let domain = Domain::new();
+        let mut writer = Writer::new(Limits { softwires: 1024, addresses: 80 }, &domain, 7).unwrap();
+        for n in order {
+            let key = Key { ipv4: Ipv4Addr::from_bits(0xc000_0200 + n / 16), psid: (n % 16) as u16 };
+            writer.put(key, sets, ends(n.into())).unwrap();
+        }
+        assert!(is_in_use(&writer), "it is in use when the table is full");
+        // One far away, and it has no room for both; then it takes as many changes as filling it takes look-ups, of which there were enough at first.
+        let far = Key { ipv4: Ipv4Addr::new(203, 0, 113, 9), psid: 3 };
+        writer.remove(Key { ipv4: Ipv4Addr::from_bits(0xc000_0200), psid: 0 }).unwrap();
+        for least in [0, 900] {
+            writer.put(far, sets, ends(1)).unwrap();
+            assert!(!is_in_use(&writer));
+            writer.remove(far).unwrap();
+            let again = Key { ipv4: Ipv4Addr::from_bits(0xc000_0210), psid: 1 };
+            let needed = (0..2048).take_while(|n| {
+                writer.put(again, sets, ends(*n)).unwrap();
+                domain.reader().unwrap().quiescent();
+                !is_in_use(&writer)
+            });
+            let needed = needed.count();
+            assert!((least..1100).contains(&needed), "{needed} changes, at least {least}");
+        }
+        // Others whose ports are divided otherwise.
+        let other = Key { ipv4: Ipv4Addr::from_bits(0xc000_0250), psid: 1 };
+        writer.put(other, PortSets::new(5, 0).unwrap(), ends(5)).unwrap();
+        assert!(!is_in_use(&writer));
+    }
+}
+
 #[test]
 fn what_there_is_no_room_for_is_refused_and_changes_nothing() {
     let domain = Domain::new();
@@ -138,23 +214,26 @@ fn what_routes_answered_is_known_at_its_version_alone_and_to_no_other_softwire()
     let key = Key { ipv4: Ipv4Addr::new(192, 0, 2, 1), psid: 0 };
     let (place, _) = writer.put(key, PortSets::WHOLE, ends(1)).unwrap();
     let softwires = Arc::clone(writer.softwires());
-    assert_eq!(softwires.answer(place, 0), None);
+    let told = tell(key.ipv4.to_bits(), key.psid, PortSets::WHOLE);
+    let entry = || softwires.entry(place, told).unwrap();
+    let known = |version| entry().answer(version);
+    assert_eq!(known(0), None);
     for version in [0, 1, 7, u64::from(u32::MAX), (1 << 42) - 1] {
         // A next hop, and a group of several.
         for answer in [17, 1 << 30 | 3] {
-            softwires.keep_answer(place, version, answer);
-            assert_eq!(softwires.answer(place, version), Some(answer));
-            assert_eq!((softwires.answer(place, version + 1), softwires.answer(place, version ^ 2)), (None, None));
+            entry().keep_answer(version, answer);
+            assert_eq!(known(version), Some(answer));
+            assert_eq!((known(version + 1), known(version ^ 2)), (None, None));
         }
     }
     // The place is used again.
-    softwires.keep_answer(place, 1, 17);
+    entry().keep_answer(1, 17);
     let mut others = Vec::new();
     while !others.contains(&place) {
         assert!(others.len() < 100_000, "the place is never used again");
         others.push(writer.put(key, PortSets::WHOLE, ends(others.len() as u64)).unwrap().0);
     }
-    assert_eq!(softwires.answer(place, 1), None);
+    assert_eq!(known(1), None);
 }
 
 /// While softwires come, change and go, a reader finds such ends alone as that softwire has had: each number belongs to one PSID.

@@ -10,6 +10,7 @@ use weir_mem::qsbr::Epoch;
 use weir_mem::{Domain, HugeSlice, arena};
 use weir_table::exact::{self, Exact};
 
+use super::dense::{Dense, Filling};
 use super::{ADDRESS, COMMON, Ends, Key, Softwires, tell};
 use weir_wire::port_sets::PortSets;
 
@@ -101,6 +102,7 @@ pub(crate) struct Writer {
     changed: Vec<(Ipv4Addr, bool)>,
     address_places: Places,
     record_places: Places,
+    filling: Filling,
 }
 
 /// What [`Softwires::is_beyond`] reads where nobody shares an address: from the highest to the lowest.
@@ -124,6 +126,7 @@ impl Writer {
         let softwires = Softwires {
             addresses: Arc::clone(addresses.index()),
             parts: Arc::clone(parts.index()),
+            dense: Dense::new(limits.softwires)?,
             has_far: AtomicBool::new(false),
             common: AtomicU64::new(0),
             range: AtomicU64::new(NO_RANGE),
@@ -141,6 +144,7 @@ impl Writer {
             changed: Vec::new(),
             address_places: Places::new(spare(limits.addresses)),
             record_places: Places::new(spare(limits.softwires)),
+            filling: Filling::default(),
         })
     }
 
@@ -200,7 +204,9 @@ impl Writer {
         let hash = self.softwires.hash_of_part(key.ipv4.to_bits(), key.psid);
         if let Some(before) = before {
             self.parts.replace(hash, u64::from(before.place), u64::from(place));
+            self.filling.change(&self.softwires.dense, key, Some(place));
             self.retire(before.place);
+            self.fit();
             return Ok((place, Some(before.place)));
         }
         if self.parts.insert(hash, u64::from(place)).is_err() {
@@ -211,6 +217,8 @@ impl Writer {
         if let Some(shared) = self.shared.get_mut(&key.ipv4) {
             shared.softwires += 1;
         }
+        self.filling.change(&self.softwires.dense, key, Some(place));
+        self.fit();
         Ok((place, None))
     }
 
@@ -220,12 +228,34 @@ impl Writer {
         let found = self.softwires.find(key, sets)?;
         let hash = self.softwires.hash_of_part(key.ipv4.to_bits(), key.psid);
         self.parts.remove(hash, u64::from(found.place));
+        self.filling.change(&self.softwires.dense, key, None);
         self.retire(found.place);
         if let Some(shared) = self.shared.get_mut(&key.ipv4) {
             shared.softwires -= 1;
         }
         self.unshare(key.ipv4);
+        self.fit();
         Some(found.place)
+    }
+
+    /// Lets the [array](Dense) be of the addresses that there are.
+    fn fit(&mut self) {
+        let range = self.softwires.range.load(Ordering::Relaxed);
+        let common = self.softwires.common_sets();
+        let each = common.map_or(0, |sets| 1_usize << sets.length());
+        let cost = each.saturating_mul(self.shared.len());
+        if !self.filling.fit(&self.softwires.dense, common, ((range >> 32) as u32, range as u32), cost) {
+            return;
+        }
+        for (ipv4, shared) in &self.shared {
+            for psid in 0..=shared.sets.highest() {
+                let key = Key { ipv4: *ipv4, psid };
+                if let Some(found) = self.softwires.find(key, shared.sets) {
+                    self.filling.write(&self.softwires.dense, key, Some(found.place));
+                }
+            }
+        }
+        self.filling.filled(&self.softwires.dense);
     }
 
     fn retire(&mut self, place: u32) {

@@ -5,9 +5,9 @@ use weir_ip::{Behind, Leaving, OnwardView};
 use weir_packet::{BATCH, Packet};
 use weir_wire::{Ethernet, Ipv4, Ipv6, View, ethernet, flow, ipv4};
 
-use super::{Done, FRONT_INSIDE, Passes};
+use super::{FRONT_INSIDE, Left, Passes};
 use crate::border::{Border, HOP_LIMIT};
-use crate::table::Direction;
+use crate::table::{Direction, Entry};
 
 /// What stands in front of a packet in a tunnel.
 const HEAD: usize = Ethernet::LEN + Ipv6::LEN;
@@ -15,88 +15,61 @@ const HEAD: usize = Ethernet::LEN + Ipv6::LEN;
 impl Passes {
     /// The last pass, of a packet into a tunnel. `None`, and nothing done, if that takes more.
     #[inline(always)]
-    pub(super) fn wrap(&self, border: &Border, view: OnwardView<'_>, packet: &mut Packet, at: usize) -> Option<Done> {
+    pub(super) fn wrap(
+        &mut self,
+        border: &Border,
+        view: OnwardView<'_>,
+        packet: &mut Packet,
+        (at, version): (usize, u64),
+    ) -> Option<Left> {
         let at = at % BATCH;
-        let ends = border.softwires.same_ends(self.places[at])?;
-        let longest = border.softwires.path_once(self.places[at]).min(border.rules.six.mtu);
-        let done = self.put_in(border, view, packet, (usize::from(self.l3[at]), at), (ends, longest))?;
-        border.counters.count(self.places[at], Direction::Down, (done.bytes - HEAD) as u64);
-        Some(done)
+        let (entry, place) = self.own.found(&border.softwires, at)?;
+        let Some(answer) = entry.answer(version) else {
+            self.unknown.note(entry, place, self.own.told[at]);
+            return None;
+        };
+        let left = put_in(border, view, packet, usize::from(self.l3.0[at]), (entry, answer))?;
+        border.counters.count(place, Direction::Down, (left.bytes - HEAD) as u64);
+        Some(left)
     }
 
     /// The same of one from a customer to a customer, whose source is to be believed first.
     #[inline(always)]
     pub(super) fn hairpin(
-        &self,
+        &mut self,
         border: &Border,
         view: OnwardView<'_>,
         packet: &mut Packet,
-        at: usize,
-    ) -> Option<Done> {
+        (at, version): (usize, u64),
+    ) -> Option<Left> {
         let at = at % BATCH;
-        let (ends, others) = (self.ends(border, at)?, border.softwires.same_ends(self.others.places[at])?);
-        let l3 = usize::from(self.l3[at]);
-        if !is_between(packet.window(l3), ends) {
+        let (entry, place) = self.own.found(&border.softwires, at)?;
+        let (other, other_place) = self.others.found(&border.softwires, at)?;
+        let l3 = usize::from(self.l3.0[at]);
+        if !is_between(packet.window(l3), entry.ends()) {
             return None;
         }
-        let longest = border.softwires.path_once(self.others.places[at]).min(border.rules.six.mtu);
-        let done = self.put_in(border, view, packet, (l3 + Ipv6::LEN, at), (others, longest))?;
-        let bytes = (done.bytes - HEAD) as u64;
-        border.counters.count(self.places[at], Direction::Up, bytes);
-        border.counters.count(self.others.places[at], Direction::Down, bytes);
-        Some(done)
-    }
-
-    /// Puts the IPv4 packet that begins at `start` into a tunnel between these ends, whose packets have `longest` bytes at most.
-    #[inline(always)]
-    fn put_in(
-        &self,
-        border: &Border,
-        view: OnwardView<'_>,
-        packet: &mut Packet,
-        (start, at): (usize, usize),
-        ([b4_0, b4_1, aftr_0, aftr_1], longest): ([u64; 4], usize),
-    ) -> Option<Done> {
-        let ip = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start))?;
-        let (total, class) = (ip.total_len(), u32::from(ip.tos));
-        let version_class_flow = 6 << 28 | class << 20 | border.rules.flow_label;
-        let [a, b, c, d] = version_class_flow.to_be_bytes();
-        let [e, f] = (total as u16).to_be_bytes();
-        let first = u64::from_ne_bytes([a, b, c, d, e, f, ipv4::IPIP, HOP_LIMIT]);
-        let header = [first, aftr_0, aftr_1, b4_0, b4_1];
-        let hash = || {
-            let mut window = [0; 64];
-            write_words(&mut window, header);
-            flow::hash6(&window, Ipv6::LEN + total, 0)
+        let Some(answer) = other.answer(version) else {
+            self.unknown.note(other, other_place, self.others.told[at]);
+            return None;
         };
-        let leaving = fits(view, self.answers[at % BATCH], hash, longest, Ipv6::LEN + total)?;
-        let room = leaving.room();
-        if packet.headroom() + start < HEAD + room {
-            return None;
-        }
-        let (front, inner) = packet.replace_head::<HEAD, { Ipv4::LEN }>(start, HEAD, total)?;
-        write_words(front.last_chunk_mut::<{ Ipv6::LEN }>()?, header);
-        Ipv4::view_mut(inner)?.decrement_ttl();
-        if let Some(filter) = &border.rules.six.egress
-            && !passes(filter, packet, ethernet::IPV6)
-        {
-            return Some(Done { port: None, bytes: HEAD + total });
-        }
-        leaving.write(packet, Behind::IPV6);
-        view.count(leaving, (HEAD + total + room) as u64);
-        Some(Done { port: Some(leaving.port()), bytes: HEAD + total })
+        let left = put_in(border, view, packet, l3 + Ipv6::LEN, (other, answer))?;
+        let bytes = (left.bytes - HEAD) as u64;
+        border.counters.count(place, Direction::Up, bytes);
+        border.counters.count(other_place, Direction::Down, bytes);
+        Some(left)
     }
 
     /// The same of one out of a tunnel.
     #[inline(always)]
-    pub(super) fn unwrap(&self, border: &Border, view: OnwardView<'_>, packet: &mut Packet, at: usize) -> Option<Done> {
+    pub(super) fn unwrap(&self, border: &Border, view: OnwardView<'_>, packet: &mut Packet, at: usize) -> Option<Left> {
         let at = at % BATCH;
-        let ends = self.ends(border, at)?;
-        let l3 = usize::from(self.l3[at]);
+        let (entry, place) = self.own.found(&border.softwires, at)?;
+        let l3 = usize::from(self.l3.0[at]);
         let front: &[u8; FRONT_INSIDE] = packet.window(l3);
         let (_, inner) = Ipv6::split(front)?;
         let ip = Ipv4::view(inner)?;
-        if !is_between(packet.window(l3), ends) {
+        if !is_between(packet.window(l3), entry.ends()) {
             return None;
         }
         let total = ip.total_len();
@@ -107,16 +80,57 @@ impl Passes {
             return None;
         }
         packet.replace_head::<{ Ethernet::LEN }, { Ipv4::LEN }>(l3 + Ipv6::LEN, Ethernet::LEN, total)?;
-        border.counters.count(self.places[at], Direction::Up, total as u64);
+        border.counters.count(place, Direction::Up, total as u64);
         if let Some(filter) = &border.rules.four.egress
             && !passes(filter, packet, ethernet::IPV4)
         {
-            return Some(Done { port: None, bytes: Ethernet::LEN + total });
+            return Some(Left { port: None, bytes: Ethernet::LEN + total });
         }
         leaving.write(packet, Behind::IPV4);
         view.count(leaving, packet.len() as u64);
-        Some(Done { port: Some(leaving.port()), bytes: Ethernet::LEN + total })
+        Some(Left { port: Some(leaving.port()), bytes: Ethernet::LEN + total })
     }
+}
+
+/// Puts the IPv4 packet that begins at `start` into the tunnel of a softwire, for which routes gave this answer.
+#[inline(always)]
+fn put_in(
+    border: &Border,
+    view: OnwardView<'_>,
+    packet: &mut Packet,
+    start: usize,
+    (entry, answer): (Entry<'_>, u32),
+) -> Option<Left> {
+    let ip = Ipv4::view(packet.window::<{ Ipv4::LEN }>(start))?;
+    let (total, class) = (ip.total_len(), u32::from(ip.tos));
+    let [b4_0, b4_1, aftr_0, aftr_1] = entry.ends();
+    let version_class_flow = 6 << 28 | class << 20 | border.rules.flow_label;
+    let [a, b, c, d] = version_class_flow.to_be_bytes();
+    let [e, f] = (total as u16).to_be_bytes();
+    let first = u64::from_ne_bytes([a, b, c, d, e, f, ipv4::IPIP, HOP_LIMIT]);
+    let header = [first, aftr_0, aftr_1, b4_0, b4_1];
+    let hash = || {
+        let mut window = [0; 64];
+        write_words(&mut window, header);
+        flow::hash6(&window, Ipv6::LEN + total, 0)
+    };
+    let longest = entry.path_once().min(border.rules.six.mtu);
+    let leaving = fits(view, answer, hash, longest, Ipv6::LEN + total)?;
+    let room = leaving.room();
+    if packet.headroom() + start < HEAD + room {
+        return None;
+    }
+    let (front, inner) = packet.replace_head::<HEAD, { Ipv4::LEN }>(start, HEAD, total)?;
+    write_words(front.last_chunk_mut::<{ Ipv6::LEN }>()?, header);
+    Ipv4::view_mut(inner)?.decrement_ttl();
+    if let Some(filter) = &border.rules.six.egress
+        && !passes(filter, packet, ethernet::IPV6)
+    {
+        return Some(Left { port: None, bytes: HEAD + total });
+    }
+    leaving.write(packet, Behind::IPV6);
+    view.count(leaving, (HEAD + total + room) as u64);
+    Some(Left { port: Some(leaving.port()), bytes: HEAD + total })
 }
 
 /// Whether an egress filter lets a packet leave, which has nothing but its EtherType in front of it yet, as where it is decided by the letter.
