@@ -85,11 +85,13 @@ impl Running {
         let chosen = self.config.tunnels.iter().filter(|(port, tunnel)| selects(port, tunnel));
         let row = |(port, one): (&PortName, &TunnelConfig)| json!({ "port": port.as_str(), "vni": one.vni, "source": one.source, "remote": one.remote });
         let rows: Vec<Value> = chosen.map(row).collect();
-        match filter.filter(|_| rows.is_empty()) {
+        // Nothing has such a number or address at present; a name is that of a port or a mistake.
+        let may_be = |word: &str| word.parse::<IpAddr>().is_ok() || word.parse().is_ok_and(|vni: u32| vni >> 24 == 0);
+        match filter.filter(|word| rows.is_empty() && !may_be(word)) {
             Some(word) => {
-                let problem = format!("\"{word}\" selects no tunnels; write one of ");
                 let ports: Vec<&str> = self.config.tunnels.keys().map(PortName::as_str).collect();
-                Err(RequestError(format!("{problem}{}, a VNI, or the address of an end", ports.join(", "))))
+                let remedy = format!("write one of {}, a VNI, or the address of an end", ports.join(", "));
+                Err(RequestError(format!("\"{word}\" selects no tunnels; {remedy}")))
             }
             None => Ok(whole(rows)),
         }

@@ -234,8 +234,13 @@ fn tunnels_are_shown() {
     for filter in ["blue", "11259375", "198.51.100.7"] {
         assert_eq!(rig.show(Some(filter)).unwrap(), std::slice::from_ref(&blue));
     }
-    let told = rig.show(Some("green")).unwrap_err();
-    assert!(told.contains("\"green\" selects no tunnels; write one of blue, red, six"), "{told}");
+    for nobodys in ["7", "192.0.2.77"] {
+        assert_eq!(rig.show(Some(nobodys)).unwrap().len(), 0);
+    }
+    for wrong in ["green", "16777216"] {
+        let told = rig.show(Some(wrong)).unwrap_err();
+        assert!(told.contains(&format!("\"{wrong}\" selects no tunnels; write one of blue, red, six")), "{told}");
+    }
     rig.finish();
 }
 
