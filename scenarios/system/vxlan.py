@@ -1,6 +1,7 @@
-"""VXLAN tunnels of a bridge: byte by byte as scapy has it, floods among several tunnels, and hosts that talk with hosts behind Open vSwitch."""
+"""VXLAN tunnels of a bridge and of a switch: byte by byte as scapy has it, floods among several tunnels, and hosts that talk with hosts behind Open vSwitch."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -72,12 +73,12 @@ def _around(got):
 class _Bridged:
     """A bridge with tunnels to two places, between raw sockets."""
 
-    def __init__(self, lab, **keys):
+    def __init__(self, lab, change=lambda script: script):
         weir, outside, host = lab.namespace("weir"), lab.namespace("outside"), lab.namespace("host")
         lab.wire((weir, "wan", _MACS["wan"]), (outside, "eth0", _NEXT))
         lab.wire((weir, "lan", _MACS["lan"]), (host, "eth0", _HOST))
         self.wan, self.lan = lab.tap(outside, "eth0"), lab.tap(host, "eth0")
-        self.weir = Weir(weir, _config(_ENDS, **keys))
+        self.weir = Weir(weir, change(_config(_ENDS)))
         lab.at_end(lambda: self.weir.__exit__(None, None, None))
         assert wait_for(lambda: all(row["usable"] for row in self.weir.show("addresses")))
 
@@ -137,6 +138,26 @@ def test_the_longest_frames_and_strangers():
         expected = {"vxlan.decap vxlan-unknown-peer": 1, "vxlan.decap vxlan-unknown-vni": 1, "vxlan.encap too-long": 2}
         assert {name: drops.get(name) for name in expected} == expected, drops
         assert [row["port"] for row in net.weir.show("vxlans", "198.51.100.7")] == ["tunnel-berlin"]
+        net.weir.stop()
+
+
+def test_a_switch_has_tunnels_for_ports():
+    """The same tunnels as ports of an OpenFlow switch, whose flows lead frames into them and out of them."""
+    if shutil.which("ovs-ofctl") is None:
+        raise Skipped("ovs-ofctl is missing (package openvswitch-common)")
+    with Lab() as lab, tempfile.TemporaryDirectory(prefix="weir-vxlan-") as folder:
+        path = f"unix:{folder}/switch.mgmt"
+        keys = f'ports = {{ "lan", "vx-berlin", "vx-oslo" }}, listen = "{path}"'
+        net = _Bridged(lab, lambda script: re.sub(r"(?m)^bridge .*$", f"switch {{ {keys} }}", script))
+        for flow in ("in_port=1,actions=output:2,output:3", "in_port=2,actions=output:1", "in_port=3,actions=set_field:02:aa:00:00:00:09->eth_dst,output:1"):
+            run("timeout", "20", "ovs-ofctl", "-O", "OpenFlow13", "add-flow", path, flow)
+        frame = _frame(1, 2, 1, 1000)
+        net.lan.send(frame)
+        assert net.tunneled(2) == sorted(_outer(name, frame, True) for name in _ENDS)
+        net.wan.send(_outer("berlin", _frame(2, 1, 2), False))
+        assert net.arrived(1) == [_frame(2, 1, 2)]
+        net.wan.send(_outer("oslo", _frame(3, 1, 3), False))
+        assert net.arrived(1) == [_frame(3, 9, 3)]
         net.weir.stop()
 
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::common::{BLUE, MAC, MTU, Outer, RED, ROUTER, Rig, SIX, WAN, frame, plain, usual};
+use crate::common::{BLUE, MAC, MTU, Outer, RED, ROUTER, Rig, SIX, WAN, frame, plain, tagged, usual};
 
 /// The UDP source port and the rest of a packet that left, whose flow label counts as part of the port.
 fn parted(sent: &[u8]) -> (u16, Vec<u8>) {
@@ -255,5 +255,33 @@ fn another_udp_port_is_taken() {
     assert_eq!(red, [plain(60)]);
     let [left, red, ..] = rig.pass(WAN, vec![Outer::red().framed(&plain(60))]);
     assert_eq!((&left[0][34..36], red.len()), (&[3, 3][..], 0), "nobody is at the usual port");
+    rig.finish();
+}
+
+/// The own end of a tunnel may be on an interface with a tag, or on none: then the function has it by itself.
+#[test]
+fn tunnels_go_by_tagged_interfaces_and_from_addresses_of_their_own() {
+    let mut config = usual();
+    config["tunnels"]["red"]["source"] = json!("10.7.0.1");
+    config["tunnels"]["red"]["remote"] = json!("10.7.0.9");
+    config["tunnels"]["blue"]["source"] = json!("10.8.0.1");
+    config["neighbors"]["10.7.0.9%seven"] = json!("02:00:00:00:02:01");
+    let mut rig = Rig::with(&config, &[tagged("seven", 7, "10.7.0.1/24")]);
+    let with_tag = |frame: &[u8]| [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat();
+    let ends =
+        |from: &str, to: &str, outer: Outer| Outer { from: from.parse().unwrap(), to: to.parse().unwrap(), ..outer };
+    let longest = plain(usize::from(MTU) - 36);
+    let [left, ..] = rig.pass(RED, vec![longest.clone(), [&longest[..], &[0]].concat()]);
+    let [one] = &left[..] else { panic!("{left:?}") };
+    assert_eq!(one[12..16], [0x81, 0, 0, 7]);
+    let plain_one = [&one[..12], &one[16..]].concat();
+    assert_eq!(parted(&plain_one).1, expected(&ends("10.7.0.1", "10.7.0.9", sent(RED)), &longest));
+    let came = ends("10.7.0.9", "10.7.0.1", Outer::red()).framed(&plain(60));
+    assert_eq!(rig.pass(WAN, vec![with_tag(&came)])[RED], [plain(60)]);
+    let [left, ..] = rig.pass(BLUE, vec![plain(60)]);
+    assert_eq!(parted(&left[0]).1, expected(&ends("10.8.0.1", "198.51.100.7", sent(BLUE)), &plain(60)));
+    let came = ends("198.51.100.7", "10.8.0.1", Outer::blue()).framed(&plain(60));
+    assert_eq!(rig.pass(WAN, vec![came])[BLUE], [plain(60)]);
+    assert_eq!(rig.drops(), [("vxlan.encap/too-long".to_owned(), 1)].into());
     rig.finish();
 }

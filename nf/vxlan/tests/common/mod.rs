@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
-use weir_config::{InterfaceAddress, Scalar};
+use weir_config::{InterfaceAddress, Place, Scalar};
 use weir_engine::{Account, Blueprint, Engine, GraphPart};
 use weir_mem::Domain;
 use weir_packet::{HeapPool, MAX_FRAME};
 use weir_port_mem::{MemHandle, MemPort};
-use weir_stage::{Env, Ground, Instance, PortInfo, rehearsal};
+use weir_stage::{Env, Ground, Instance, InterfaceInfo, PortInfo, TagInfo, rehearsal};
 use weir_vxlan::Vxlan;
 use weir_wire::{checksum, ipv4};
 
@@ -71,6 +71,21 @@ fn opened() -> (Vec<MemPort>, Vec<MemHandle>) {
     NAMES.iter().map(open).unzip()
 }
 
+/// An interface with a VLAN tag on the port that leads to the other ends.
+pub fn tagged(name: &str, vlan: u16, address: &str) -> InterfaceInfo {
+    InterfaceInfo {
+        name: name.to_owned(),
+        on: Some("wan".to_owned()),
+        of: "vxlan".to_owned(),
+        tags: vec![TagInfo { tpid: 0x8100, vlan }],
+        addresses: vec![InterfaceAddress::parse(address).unwrap()],
+        vrf: None,
+        mtu: None,
+        up: true,
+        place: Place::line("test.lua", 3),
+    }
+}
+
 /// What is wrong with a configuration.
 pub fn wrong(config: &Value) -> Vec<String> {
     let (ports, _handles) = opened();
@@ -84,10 +99,15 @@ pub fn wrong(config: &Value) -> Vec<String> {
 
 impl Rig {
     pub fn new(config: &Value) -> Rig {
+        Rig::with(config, &[])
+    }
+
+    /// One with further interfaces.
+    pub fn with(config: &Value, interfaces: &[InterfaceInfo]) -> Rig {
         let (mut ports, handles) = opened();
         let (infos, domain) = (infos(&ports), Domain::new());
         let pool = HeapPool::new(4096, MAX_FRAME);
-        let env = Env { ports: &infos, interfaces: &[], folder: None, running: None };
+        let env = Env { ports: &infos, interfaces, folder: None, running: None };
         let ground = Ground { domain: &domain, now: 0 };
         let element = weir_rig::built(weir_rig::declared(&Vxlan, &NAMES, config));
         let instance = weir_rig::built(rehearsal::build(&Vxlan, &element, &env, &ground));
