@@ -22,6 +22,7 @@ pub(crate) static FUNCTIONS: &[&dyn AnyFunction] = &[
     &weir_bridge::Bridge,
     &weir_lwaftr::Lwaftr::USUAL,
     &weir_switch::Switch,
+    &weir_vxlan::Vxlan,
 ];
 
 /// The stages that a configuration may wire by hand.

@@ -9,11 +9,13 @@ const SCRIPT: &str = r#"
         for _, name in ipairs { ... } do port { name = name, device = "mem:null" } end
     end
     null("qos-in", "qos-out", "idle", "quiet", "lua-in", "lua-out", "wired-in", "wired-out", "access", "core", "gen",
-         "left", "right", "of-1", "of-2")
+         "left", "right", "of-1", "of-2", "vx-1")
     port { name = "internet", device = "mem:null", address = "198.51.100.1/24" }
     port { name = "tunnels", device = "mem:null", address = "2001:db8:f::1/64" }
     port { name = "lan", device = "mem:null", address = "198.18.0.254/24" }
     port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
+    port { name = "under", device = "mem:null", address = "203.0.113.1/24" }
+    vxlan { ports = { "under" }, tunnels = { ["vx-1"] = { vni = 7, source = "203.0.113.1", remote = "203.0.113.9" } }, limits = { routes = 64 } }
     bridge { ports = { left = { acl_in = "known" }, right = { acl_out = "known" } }, acls = { known = { default = "permit" } }, macs = { { mac = "02:00:00:00:00:09", port = "left" } } }
     switch { ports = { "of-1", "of-2" }, fail = "standalone",
              tls = { certificate = "switch.pem", private_key = "switch.key", ca = "ca.pem" } }

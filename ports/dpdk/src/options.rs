@@ -50,7 +50,7 @@ pub struct PortConfig {
     pub promiscuous: bool,
     /// Descriptors of each queue, where the device lets us choose; adjusted to what it can.
     pub descriptors: u16,
-    /// Queue pairs of a link to a peer who must have as many (memif, vhost, virtio_user).
+    /// Queue pairs that it is attached with, where the driver wants to know their number before; it is attached again if others are asked for.
     pub pairs: u16,
 }
 

@@ -22,7 +22,7 @@ use crate::{Device, DpdkError, Kind, PortConfig, access, figures, longest_mtu};
 /// Numbers the devices of the process, for their names in DPDK.
 static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
-/// Queue pairs that the TAP driver can have.
+/// Queue pairs that a TAP can have, and links to other processes.
 const MOST_PAIRS: u16 = 16;
 
 /// The MTU that a device has when nobody says otherwise: that of its interface before a port changed it, else 1500.
@@ -69,6 +69,8 @@ struct DpdkPort {
     /// What is odd about it, for people.
     remark: Option<String>,
     alive: Arc<AtomicBool>,
+    /// Whether its link was ever up since it was opened.
+    was_up: bool,
 }
 
 impl DpdkPort {
@@ -114,6 +116,7 @@ impl DpdkPort {
             remark,
             ethdev,
             alive,
+            was_up: false,
         })
     }
 
@@ -121,8 +124,7 @@ impl DpdkPort {
     fn most_queues(&self) -> (u16, u16) {
         let pairs = match self.device.kind() {
             Kind::AfXdp => self.interface.as_ref().map_or(1, Interface::channels),
-            Kind::Tap => MOST_PAIRS,
-            Kind::Memif | Kind::Vhost | Kind::VirtioUser => self.config.pairs,
+            Kind::Tap | Kind::Memif | Kind::Vhost | Kind::VirtioUser => MOST_PAIRS,
             Kind::AfPacket | Kind::Null | Kind::Vdev | Kind::Pci => {
                 return (self.abilities.max_rx_queues.max(1), self.abilities.max_tx_queues.max(1));
             }
@@ -293,6 +295,7 @@ impl Port for DpdkPort {
             (Some((ethdev, _)), None) => ethdev.link_up(),
         };
         self.alive.store(up, Ordering::Relaxed);
+        self.was_up |= up;
         up
     }
 
@@ -318,14 +321,18 @@ impl Port for DpdkPort {
     }
 
     fn ails(&mut self) -> Option<String> {
-        let is_deaf = self.ethdev.as_ref().is_some_and(|(ethdev, _)| ethdev.is_deaf());
-        is_deaf.then(|| "it hears nothing any more, for the kernel has no buffer left to receive into".to_owned())
+        if self.ethdev.as_ref().is_some_and(|(ethdev, _)| ethdev.is_deaf()) {
+            return Some("it hears nothing any more, for the kernel has no buffer left to receive into".to_owned());
+        }
+        // Those that connect do so once, when they are opened.
+        let is_deserted = self.device.connects_to().is_some() && self.was_up && !self.link_up();
+        is_deserted.then(|| "its peer has gone".to_owned())
     }
 
     /// The device is released when the last of its queues is dropped. It can be opened again then.
     fn close(&mut self) {
         self.alive.store(false, Ordering::Relaxed);
-        self.ethdev = None;
+        (self.ethdev, self.was_up) = (None, false);
     }
 }
 
