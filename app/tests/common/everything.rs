@@ -14,7 +14,7 @@ const SCRIPT: &str = r#"
     port { name = "tunnels", device = "mem:null", address = "2001:db8:f::1/64" }
     port { name = "lan", device = "mem:null", address = "198.18.0.254/24" }
     port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
-    bridge { ports = { left = { acl_in = "known" }, right = { acl_out = "known" } }, acls = { known = { default = "permit" } }, macs = { { mac = "02:00:00:00:00:09", port = "left" } } }
+    bridge { ports = { left = { acl_in = "known" }, right = { acl_out = "known" } }, acls = { known = { default = "permit", rules_csv = "known.csv" } }, macs = { { mac = "02:00:00:00:00:09", port = "left" } } }
     switch { ports = { "of-1", "of-2" }, fail = "standalone",
              tls = { certificate = "switch.pem", private_key = "switch.key", ca = "ca.pem" } }
     forward { paths = { "idle -> quiet" } }
@@ -57,9 +57,10 @@ macro_rules! pem {
 /// Starts it in a folder of its own.
 pub(crate) fn start(name: &str) -> (Folder, Running) {
     let folder = Folder::new(name);
-    let files: [(&str, &[u8]); 22] = [
+    let files: [(&str, &[u8]); 23] = [
         ("router.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9\n"),
         ("blue.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9%wan\n"),
+        ("known.csv", b"rule\ndeny from 02:00:00:00:00:67\n"),
         ("edge.csv", b"rule\ndeny from 203.0.113.66/32\n"),
         ("function.lua", b"function run() end"),
         ("prefixes.csv", b"prefix,value\n10.0.0.0/8,1\n"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_config::{MacAddress, Nanos, PacketRate, PortName, Rate, choice, config};
+use weir_config::{FilePath, MacAddress, Nanos, PacketRate, PortName, Rate, choice, config};
 use weir_stage::entry;
 
 use crate::acl::{Action, Rule};
@@ -100,6 +100,8 @@ config! {
     pub struct AclConfig {
         /// Rules, such as `deny from 02:00:00:00:00:00/24 vlan 10 ethertype ipv4`.
         pub rules: Vec<Rule> = empty, live;
+        /// Further rules, behind those, from a file with the column `rule`.
+        pub rules_csv: Option<FilePath> = optional, live;
         /// What becomes of a frame that no rule matches.
         pub default: Action = required, live;
     }

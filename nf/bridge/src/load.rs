@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_config::{ConfigError, Element, ErrorKind, Errors, MacAddress, NAME, Path};
+use weir_config::{ConfigError, Element, ErrorKind, Errors, MacAddress, Path};
 use weir_stage::{Entry, Env, Given, PortInfo, Site, Wrong};
 use weir_table::mac::Station;
 use weir_wire::MacAddr;
 
-use crate::acl::{MAX_LISTS, MAX_MATCHES, MAX_RULES, Rule};
+use crate::acl::{self, WantedAcls};
 use crate::config::{Accept, BridgeConfig, PortOfBridge, StaticMac, Tagging};
 use crate::plan::NOWHERE;
 use crate::request::MACS;
@@ -26,6 +26,8 @@ pub(crate) struct Wanted {
     pub(crate) ports: Vec<PortInfo>,
     /// Stations that stay where they are said to be.
     pub(crate) fixed: Fixed,
+    /// Access lists.
+    pub(crate) acls: WantedAcls,
 }
 
 /// What a configuration wants.
@@ -41,13 +43,13 @@ pub(crate) fn load(given: &Given<'_, BridgeConfig>, env: &Env<'_>) -> Result<Wan
     for (name, port) in &config.ports {
         loader.port(&of_ports.field(name.as_str()), port);
     }
-    loader.acls();
     let Loader { mut errors, .. } = loader;
+    let acls = acl::load((element, env), config, &mut errors);
     let site = Site { element, path: root, folder: env.folder };
     let fixed = MACS.load(site, &config.macs, None, &mut errors, |entry, _| wrong(config, entry));
     // The schema has checked that there are such ports.
     let ports = config.ports.keys().filter_map(|name| env.port(name).cloned()).collect();
-    errors.into_result(Wanted { config: Arc::clone(config), ports, fixed })
+    errors.into_result(Wanted { config: Arc::clone(config), ports, fixed, acls })
 }
 
 struct Loader<'a> {
@@ -57,51 +59,6 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Lists are within bounds, and ports have such as there are.
-    fn acls(&mut self) {
-        let (root, config) = (self.element.path(), self.config);
-        let path = root.field("acls");
-        for (name, list) in &config.acls {
-            if !(NAME.matches)(name) {
-                let remedy = format!("write one such as {}", NAME.example);
-                self.error(
-                    ErrorKind::Malformed,
-                    &path.entry(name),
-                    format!("\"{name}\" is not {}", NAME.what),
-                    &remedy,
-                );
-            }
-            let matches: usize = list.rules.iter().map(Rule::count).sum();
-            if matches > MAX_MATCHES {
-                let problem = format!(
-                    "comes to {matches} combinations of what its rules list, and there is room for {MAX_MATCHES}"
-                );
-                self.error(ErrorKind::Limit, &path.entry(name), problem, "let its rules list less");
-            }
-        }
-        let rules = config.acls.values().map(|list| list.rules.len()).sum();
-        for (what, count, most) in [("rules", rules, MAX_RULES), ("access lists", config.acls.len(), MAX_LISTS)] {
-            if count > most {
-                let problem = format!("there are {count} {what}, and there is room for {most}");
-                self.error(ErrorKind::Limit, &path, problem, "write fewer");
-            }
-        }
-        let of_ports = root.field("ports");
-        for (name, port) in &config.ports {
-            let path = of_ports.field(name.as_str());
-            for (key, list) in [("acl_in", &port.acl_in), ("acl_out", &port.acl_out)] {
-                if let Some(list) = list.as_ref().filter(|list| !config.acls.contains_key(*list)) {
-                    let all = config.acls.keys().take(16).cloned().collect::<Vec<_>>().join(", ");
-                    let allowed =
-                        if all.is_empty() { "one of acls, which has none".to_owned() } else { format!("one of {all}") };
-                    let problem = format!("there is no access list \"{list}\"");
-                    self.errors
-                        .push(self.element.error(ErrorKind::Dangling, &path.field(key), problem).allowed(allowed));
-                }
-            }
-        }
-    }
-
     fn error(&mut self, kind: ErrorKind, path: &Path<'_>, problem: impl Into<String>, remedy: &str) {
         self.errors.push(self.element.error(kind, path, problem).remedy(remedy));
     }

@@ -11,6 +11,7 @@ use weir_stage::{Entry as _, Record, RequestError, Show, ShowRows, columns, whol
 use weir_table::mac::{BUCKET, Entry, Station};
 use weir_wire::MacAddr;
 
+use crate::acl;
 use crate::config::{StaticMac, Tagging};
 use crate::load::key_of;
 use crate::plan::{Ports, VLANS, bit, ports_in};
@@ -35,9 +36,14 @@ pub(crate) static SHOWS: &[Show] = &[
         help: "Ports of bridges, and how many stations were learned behind each or moved there. Filter: a port",
     },
     Show {
-        what: "bridge-acls",
-        columns: &["acl", "rule", "text", "packets", "bytes"],
-        help: "Rules of the access lists of a bridge in their order, and what each was for; behind them what none matched. Filter: a list",
+        what: "acls",
+        columns: &["acl", "at", "rule", "source", "packets", "bytes"],
+        help: "Rules of access lists in their order, with what matched each; the last row of a list is its default. Filter: a list",
+    },
+    Show {
+        what: "acl-log",
+        columns: &["time", "acl", "port", "side", "source", "destination", "vlan", "ethertype", "rule"],
+        help: "Frames of rules with `log` that came last, a sample: each worker keeps one in a millisecond. Filter: a list",
     },
     Show {
         what: "groups",
@@ -58,10 +64,10 @@ pub(crate) fn rows(
     filter: Option<&str>,
     now: u64,
 ) -> Result<Box<dyn ShowRows>, RequestError> {
-    let control = shared.control();
-    if what == "bridge-acls" {
-        return acls(&control, filter).map(whole);
+    if matches!(what, "acls" | "acl-log") {
+        return acl::request::rows(shared, what, filter);
     }
+    let control = shared.control();
     let word = filter.map(|word| Word::of(&control, what, word)).transpose()?;
     match what {
         "macs" => Ok(Box::new(Macs { shared: Arc::clone(shared), word, next: 0 })),
@@ -100,7 +106,7 @@ impl Word {
 }
 
 /// A VLAN as it is shown; none where the bridge takes no notice of tags.
-fn shown(control: &Control, vlan: u16) -> Value {
+pub(crate) fn shown(control: &Control, vlan: u16) -> Value {
     if control.config.tagging == Tagging::None { Value::Null } else { json!(vlan) }
 }
 
@@ -209,29 +215,6 @@ fn ports(shared: &Shared, control: &Control, word: Option<Word>) -> Vec<Value> {
     };
     let all = (0_u8..).zip(&control.config.ports);
     all.filter(|(number, _)| word.is_none_or(|word| word == Word::Port(*number))).map(row).collect()
-}
-
-/// Rules, by list.
-fn acls(control: &Control, filter: Option<&str>) -> Result<Vec<Value>, RequestError> {
-    let all = &control.acls.all;
-    if let Some(name) = filter.filter(|name| !all.iter().any(|list| list.name == *name)) {
-        let names: Vec<&str> = all.iter().map(|list| list.name.as_str()).collect();
-        let remedy = match names.as_slice() {
-            [] => "the configuration has none".to_owned(),
-            names => format!("write one of {}", names.join(", ")),
-        };
-        return Err(RequestError(format!("there is no access list \"{name}\"; {remedy}")));
-    }
-    let meant = all.iter().filter(|list| filter.is_none_or(|name| list.name == name));
-    let rows = meant.flat_map(|list| {
-        let texts = list.rules.iter().map(ToString::to_string).chain([format!("default {}", list.default)]);
-        let rows = texts.zip(1..).zip(list.counts());
-        rows.map(|((text, number), (packets, bytes))| {
-            let rule = (number <= list.rules.len()).then_some(number);
-            json!({ "acl": list.name, "rule": rule, "text": text, "packets": packets, "bytes": bytes })
-        })
-    });
-    Ok(rows.collect())
 }
 
 fn groups(control: &Control, word: Option<Word>, now: u64) -> Vec<Value> {

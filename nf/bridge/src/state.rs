@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use weir_acl::recent::Recent;
 use weir_mem::{CacheAligned, Published};
 use weir_stage::{Ledger, PortInfo};
 use weir_table::mac::{Entry, MacTable, PERIODS, Station};
 
-use crate::acl::Lists;
+use crate::acl::{Book, Lists, Logged};
 use crate::config::{BridgeConfig, StaticMac};
 use crate::plan::{KINDS, Kind, NOWHERE, PORTS, Plan, Ports, VLANS, bit};
 use crate::routed::{RoutedSide, RoutedSides};
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     pub(crate) plan: Published<Plan>,
     pub(crate) groups: Published<Forwarding>,
     pub(crate) acls: Published<Lists>,
+    /// Frames that rules say to keep in mind.
+    pub(crate) logged: Recent<Logged>,
     /// The number of the period; the control side counts it.
     period: CacheAligned<AtomicU8>,
     pub(crate) counts: Counts,
@@ -90,8 +93,8 @@ pub(crate) struct Control {
     pub(crate) fixed: Ledger<StaticMac>,
     /// Interfaces that are beyond ports.
     pub(crate) routed: RoutedSides,
-    /// The access lists that workers have.
-    pub(crate) acls: Lists,
+    /// The access lists.
+    pub(crate) acls: Book,
     /// Who listens to what.
     pub(crate) listeners: Listeners,
     /// What was refused when it was told last, and when that was.
@@ -111,6 +114,7 @@ impl Shared {
             plan,
             groups,
             acls,
+            logged: Recent::default(),
             period: CacheAligned::new(AtomicU8::new(0)),
             counts: Counts::new(),
             storm: Box::new(std::array::from_fn(|_| Default::default())),
@@ -194,6 +198,11 @@ impl Control {
     /// Tells workers of what has changed.
     pub(crate) fn publish(&self, shared: &Shared) {
         shared.plan.publish(Box::new(self.plan()));
+    }
+
+    /// Tells workers what lists there are, and which ports have them.
+    pub(crate) fn publish_acls(&self, shared: &Shared) {
+        shared.acls.publish(Box::new(self.acls.lists(&self.config)));
     }
 
     /// The port beyond which an interface is a station.

@@ -1,6 +1,7 @@
 //! The bridge's tests, in one program: each file is a module.
 
 mod acl;
+mod acl_changes;
 mod common;
 mod config;
 mod hostile;
