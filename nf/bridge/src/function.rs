@@ -9,9 +9,10 @@ use weir_config::{ConfigError, Element, ErrorKind, Table};
 use weir_mem::Published;
 use weir_stage::{
     Beyond, Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Ledger, Notice, Place,
-    Prepared, RequestError, Saved, Show, ShowRows, Switched, To, Verb, Versions,
+    Prepared, RequestError, Saved, Show, ShowRows, Switched, To, Verb, Versions, local_mac,
 };
 use weir_table::mac::{Entry, MacTable, PERIODS, Station};
+use weir_wire::MacAddr;
 
 use crate::acl::{self, Acl, Book, Side, WantedAcls};
 use crate::config::BridgeConfig;
@@ -19,7 +20,7 @@ use crate::forward::Forward;
 use crate::load::{self, Fixed, Wanted};
 use crate::plan::{Plan, bit};
 use crate::routed::{self, RoutedSide, RoutedSides};
-use crate::snoop::{Forwarding, Listeners};
+use crate::snoop::{Forwarding, Listeners, Queriers};
 use crate::state::{self, Shared};
 use crate::{cases, control, forward, request, show};
 
@@ -178,6 +179,8 @@ impl Description for Described {
             routed: RoutedSides::new(),
             acls: book,
             listeners: Listeners::default(),
+            queriers: Queriers::default(),
+            mac: MacAddr(local_mac(&shape.name)),
             told: (0, 0),
         };
         let shared = Arc::new(Shared::new(table, plan, groups, acls, control));
@@ -244,6 +247,9 @@ impl Running {
         control.listeners.keep_members(|vlan| plan.vlan(vlan).members);
         if plan.snooping.is_none() {
             control.listeners.forget(|_, _| true);
+        }
+        if control.asks().is_none() {
+            control.queriers.forget();
         }
         self.shared.groups.publish(Box::new(control.listeners.forwarding()));
     }

@@ -7,6 +7,7 @@ use weir_config::{ConfigError, Element, ErrorKind, Errors, MacAddress, Path};
 use weir_stage::{Entry, Env, Given, PortInfo, Site, Wrong};
 use weir_table::mac::Station;
 use weir_wire::MacAddr;
+use weir_wire::martian6::is_link_local;
 
 use crate::acl::{self, WantedAcls};
 use crate::config::{Accept, BridgeConfig, PortOfBridge, StaticMac, Tagging};
@@ -43,6 +44,7 @@ pub(crate) fn load(given: &Given<'_, BridgeConfig>, env: &Env<'_>) -> Result<Wan
     for (name, port) in &config.ports {
         loader.port(&of_ports.field(name.as_str()), port);
     }
+    loader.querier();
     let Loader { mut errors, .. } = loader;
     let acls = acl::load((element, env), config, &mut errors);
     let site = Site { element, path: root, folder: env.folder };
@@ -59,6 +61,35 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
+    /// What the bridge asks with is an address that it may have, and leaves time for answers.
+    fn querier(&mut self) {
+        let (root, querier) = (self.element.path(), &self.config.snooping.querier);
+        let path = root.field("snooping");
+        let path = path.field("querier");
+        if querier.enabled && !self.config.snooping.enabled {
+            let remedy = "set snooping.enabled = true, or leave it out";
+            self.error(ErrorKind::Conflict, &path.field("enabled"), "asks, and nobody hears answers", remedy);
+        }
+        if querier.response >= querier.interval {
+            let problem =
+                format!("{} is no shorter than the time between questions, {}", querier.response, querier.interval);
+            self.error(ErrorKind::Conflict, &path.field("response"), problem, "make it shorter, or `interval` longer");
+        }
+        if let Some(address) = querier.address_ipv6.filter(|address| !is_link_local(address.to_bits())) {
+            let remedy = "write one in fe80::/10";
+            let problem = format!("{address} is not a link-local address, from which RFC 3810 has questions come");
+            self.error(ErrorKind::OutOfRange, &path.field("address_ipv6"), problem, remedy);
+        }
+        if let Some(address) = querier.address.filter(|address| address.is_multicast() || address.is_broadcast()) {
+            let problem = format!("{address} is no address of a station");
+            self.error(ErrorKind::OutOfRange, &path.field("address"), problem, "write one that is, or leave it out");
+        }
+        if querier.vlans.is_some() && self.config.tagging == Tagging::None {
+            let problem = "means nothing to a bridge that takes no notice of tags";
+            self.error(ErrorKind::Conflict, &path.field("vlans"), problem, "leave it out");
+        }
+    }
+
     fn error(&mut self, kind: ErrorKind, path: &Path<'_>, problem: impl Into<String>, remedy: &str) {
         self.errors.push(self.element.error(kind, path, problem).remedy(remedy));
     }

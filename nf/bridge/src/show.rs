@@ -51,6 +51,11 @@ pub(crate) static SHOWS: &[Show] = &[
         help: "Multicast groups, and the ports where somebody listens to them. Filter: a group, a port, or a VLAN",
     },
     Show {
+        what: "queriers",
+        columns: &["vlan", "family", "querier", "is_self", "next_s"],
+        help: "Who asks for listeners in each VLAN: the bridge, or another querier that it heard; when the bridge asks again. Filter: a VLAN",
+    },
+    Show {
         what: "multicast-routers",
         columns: &["vlan", "port", "source", "ends_in_s"],
         help: "Ports behind which there are multicast routers. Filter: a port or a VLAN",
@@ -74,6 +79,7 @@ pub(crate) fn rows(
         "vlans" => Ok(whole(vlans(shared, &control, word))),
         "bridge-ports" => Ok(whole(ports(shared, &control, word))),
         "groups" => Ok(whole(groups(&control, word, now))),
+        "queriers" => Ok(whole(queriers(&control, word, now))),
         "multicast-routers" => Ok(whole(routers(&control, word, now))),
         _ => Err(RequestError(format!("there is no table '{what}'"))),
     }
@@ -96,7 +102,7 @@ impl Word {
         let group = || word.parse().ok().map(Word::Group);
         let (found, known) = match what {
             "macs" => (mac().or_else(port).or_else(vlan), "a MAC address, a port of the bridge, or a VLAN"),
-            "vlans" => (vlan(), "a VLAN"),
+            "vlans" | "queriers" => (vlan(), "a VLAN"),
             "bridge-ports" => (port(), "a port of the bridge"),
             "groups" => (port().or_else(vlan).or_else(group), "a group, a port of the bridge, or a VLAN"),
             _ => (port().or_else(vlan), "a port of the bridge or a VLAN"),
@@ -235,6 +241,23 @@ fn groups(control: &Control, word: Option<Word>, now: u64) -> Vec<Value> {
         })
     };
     all.map(row).collect()
+}
+
+fn queriers(control: &Control, word: Option<Word>, now: u64) -> Vec<Value> {
+    let Some(times) = control.asks() else { return Vec::new() };
+    let links = control.queriers.links().filter(|((vlan, _), ..)| word.is_none_or(|word| word == Word::Vlan(*vlan)));
+    let row = |((vlan, is_six), other, at): ((u16, bool), Option<std::net::IpAddr>, u64)| {
+        let [four, six] = times.own;
+        let own = if is_six { six } else { four };
+        json!({
+            "vlan": shown(control, vlan),
+            "family": if is_six { "ipv6" } else { "ipv4" },
+            "querier": other.unwrap_or(own).to_string(),
+            "is_self": other.is_none(),
+            "next_s": seconds(at.saturating_sub(now)),
+        })
+    };
+    links.map(row).collect()
 }
 
 fn routers(control: &Control, word: Option<Word>, now: u64) -> Vec<Value> {

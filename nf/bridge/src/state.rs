@@ -1,5 +1,6 @@
 //! What an instance has: what workers share, and what only the control side knows.
 
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,12 +8,14 @@ use weir_acl::recent::Recent;
 use weir_mem::{CacheAligned, Published};
 use weir_stage::{Ledger, PortInfo};
 use weir_table::mac::{Entry, MacTable, PERIODS, Station};
+use weir_wire::MacAddr;
+use weir_wire::nd::link_local;
 
 use crate::acl::{Book, Lists, Logged};
 use crate::config::{BridgeConfig, StaticMac};
 use crate::plan::{KINDS, Kind, NOWHERE, PORTS, Plan, Ports, VLANS, bit};
 use crate::routed::{RoutedSide, RoutedSides};
-use crate::snoop::{Forwarding, Listeners};
+use crate::snoop::{Forwarding, Listeners, Queriers, Times};
 use crate::storm::Bucket;
 
 /// Periods after which a station is forgotten that sent nothing: half of those that stamps tell apart, so that the sweep has as many to find it in.
@@ -97,6 +100,10 @@ pub(crate) struct Control {
     pub(crate) acls: Book,
     /// Who listens to what.
     pub(crate) listeners: Listeners,
+    /// Who asks them.
+    pub(crate) queriers: Queriers,
+    /// The Ethernet address that the bridge asks from.
+    pub(crate) mac: MacAddr,
     /// What was refused when it was told last, and when that was.
     pub(crate) told: (u64, u64),
 }
@@ -198,6 +205,21 @@ impl Control {
     /// Tells workers of what has changed.
     pub(crate) fn publish(&self, shared: &Shared) {
         shared.plan.publish(Box::new(self.plan()));
+    }
+
+    /// How the bridge asks who listens to what; nothing if it does not.
+    pub(crate) fn asks(&self) -> Option<Times> {
+        let (snooping, querier) = (&self.config.snooping, &self.config.snooping.querier);
+        (snooping.enabled && querier.enabled).then(|| Times {
+            interval: querier.interval.nanos(),
+            response: querier.response.nanos(),
+            robustness: querier.robustness,
+            last_member: snooping.last_member.nanos(),
+            own: [
+                querier.address.unwrap_or(Ipv4Addr::UNSPECIFIED).into(),
+                querier.address_ipv6.unwrap_or_else(|| link_local(self.mac)).into(),
+            ],
+        })
     }
 
     /// Tells workers what lists there are, and which ports have them.

@@ -6,6 +6,7 @@ mod common;
 mod config;
 mod hostile;
 mod model;
+mod querier;
 mod routed;
 mod snooping;
 mod stations;
