@@ -50,7 +50,7 @@ fn frame4(asking: &Asking, source: Ipv4Addr, group: Option<Ipv4Addr>) -> Vec<u8>
     let asked = group.unwrap_or(Ipv4Addr::UNSPECIFIED).octets();
     let last = [asking.robustness & 7, code8(asking.interval / 1_000_000_000), 0, 0];
     let mut message = [&[MEMBERSHIP_QUERY, code, 0, 0][..], &asked, &last].concat();
-    put(&mut message, 2, |message| checksum(message));
+    put(&mut message, 2, checksum);
     // Section 4.1.12: general queries go to all hosts, others to the group.
     let to = group.unwrap_or(ALL_HOSTS);
     let len = (20 + ALERT.len() + message.len()) as u16;
@@ -58,7 +58,7 @@ fn frame4(asking: &Asking, source: Ipv4Addr, group: Option<Ipv4Addr>) -> Vec<u8>
     let [l0, l1] = len.to_be_bytes();
     let front = [0x46, 0xc0, l0, l1, 0, 0, 0, 0, 1, IGMP, 0, 0];
     let mut header = [&front[..], &source.octets(), &to.octets(), &ALERT].concat();
-    put(&mut header, 10, |header| checksum(header));
+    put(&mut header, 10, checksum);
     let [_, b, c, d] = to.octets();
     let ethernet = [[1, 0, 0x5e, b & 127, c, d], asking.mac].concat();
     [&ethernet[..], &ethernet::IPV4.to_be_bytes(), &header, &message].concat()
