@@ -91,7 +91,22 @@ fn a_reload_tells_every_changed_file_and_takes_it_over() {
     assert!(softwires.contains("2001:db8:c::8") && !softwires.contains("2001:db8:c::9"), "{softwires}");
     let users = running.say(&["show", "users", "1.2"]);
     assert!(users.contains("two") && !users.contains("one"), "{users}");
-    check_account(&running.json(&["show", "stats"]));
+    let stats = running.json(&["show", "stats"]);
+    check_account(&stats);
+    check_threads(&stats);
+}
+
+/// All functions' stages on the control side stand on three threads, the router's on the last.
+fn check_threads(stats: &serde_json::Value) {
+    let slow = |worker: &serde_json::Value| worker.as_str().filter(|id| id.starts_with("control")).map(str::to_owned);
+    let ids: Vec<String> =
+        stats["workers"].as_array().unwrap().iter().filter_map(|worker| slow(&worker["id"])).collect();
+    assert_eq!(ids, ["control", "control-2", "control-3"]);
+    let stages = stats["stages"].as_array().unwrap();
+    let on = |name: &str| stages.iter().find(|stage| stage["name"] == name).and_then(|stage| slow(&stage["worker"]));
+    assert_eq!(on("router.control").as_deref(), Some("control-3"));
+    let used: std::collections::BTreeSet<String> = stages.iter().filter_map(|stage| slow(&stage["worker"])).collect();
+    assert_eq!(used.into_iter().collect::<Vec<_>>(), ids, "each has some");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{Folder, Running, frames, pcap};
 
 /// Under the virtual clock all workers are one thread: none is too late for an answer where the machine is busy.
 const SCRIPT: &str = r#"
-    engine { clock = "virtual" }
+    engine { clock = "virtual", control = { threads = 3, functions = { router = 3 } } }
     local function null(...)
         for _, name in ipairs { ... } do port { name = name, device = "mem:null" } end
     end
