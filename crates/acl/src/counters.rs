@@ -145,4 +145,17 @@ mod tests {
         assert_eq!(counters.count(), 2);
         assert_eq!(counters.sum(1), (1_001, 60_060));
     }
+
+    #[test]
+    fn places_are_lent_until_all_are_and_then_those_that_came_back() {
+        let (counters, mut places) = (Counters::new(2), Places::default());
+        let worker = counters.acquire().unwrap();
+        assert_eq!(places.acquire(&counters), Some((0, (0, 0))));
+        worker.view(2).count(0, 3, 180);
+        places.give_back(0);
+        // Who looks at old numbers sees them as long as there are others.
+        assert_eq!(places.acquire(&counters), Some((1, (0, 0))));
+        assert_eq!(places.acquire(&counters), Some((0, (3, 180))));
+        assert_eq!(places.acquire(&counters), None);
+    }
 }
