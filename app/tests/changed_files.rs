@@ -20,6 +20,7 @@ fn cases() -> Vec<Case> {
         case("router.csv", "prefix,via\n203.0.113.0/25,192.0.2.9\n", "router.routes_csv", "live"),
         case("blue.csv", "prefix,via\n203.0.113.0/25,192.0.2.9%wan\n", "router.vrfs.blue.routes_csv", "live"),
         case("edge.csv", "rule\ndeny from 203.0.113.67/32\n", "router.acls.edge.rules_csv", "live"),
+        case("known.csv", "rule\ndeny from 02:00:00:00:00:66\n", "bridge.acls.known.rules_csv", "live"),
         case("function.lua", "function run(b) end", "lua.file", "live"),
         case("stage.lua", "function run(b) end", "wiring.stages.script.file", "live"),
         case("prefixes.csv", "prefix,value\n10.0.0.0/8,2\n", "lua.tables.routes.prefixes_csv", "live"),
@@ -80,6 +81,8 @@ fn a_reload_tells_every_changed_file_and_takes_it_over() {
     assert!(routes.contains("203.0.113.0/25") && !routes.contains("203.0.113.0/24"), "{routes}");
     let lists = running.say(&["show", "acls", "--function", "router"]);
     assert!(lists.contains("203.0.113.67") && !lists.contains("203.0.113.66"), "{lists}");
+    let lists = running.say(&["show", "acls", "--function", "bridge"]);
+    assert!(lists.contains("00:66") && !lists.contains("00:67"), "{lists}");
     let routes = running.say(&["show", "routes", "config", "--function", "bng"]);
     assert!(routes.contains("10.8.0.0/16"), "{routes}");
     let subscribers = running.json(&["show", "subscribers"]);
@@ -88,7 +91,22 @@ fn a_reload_tells_every_changed_file_and_takes_it_over() {
     assert!(softwires.contains("2001:db8:c::8") && !softwires.contains("2001:db8:c::9"), "{softwires}");
     let users = running.say(&["show", "users", "1.2"]);
     assert!(users.contains("two") && !users.contains("one"), "{users}");
-    check_account(&running.json(&["show", "stats"]));
+    let stats = running.json(&["show", "stats"]);
+    check_account(&stats);
+    check_threads(&stats);
+}
+
+/// All functions' stages on the control side stand on three threads, the router's on the last.
+fn check_threads(stats: &serde_json::Value) {
+    let slow = |worker: &serde_json::Value| worker.as_str().filter(|id| id.starts_with("control")).map(str::to_owned);
+    let ids: Vec<String> =
+        stats["workers"].as_array().unwrap().iter().filter_map(|worker| slow(&worker["id"])).collect();
+    assert_eq!(ids, ["control", "control-2", "control-3"]);
+    let stages = stats["stages"].as_array().unwrap();
+    let on = |name: &str| stages.iter().find(|stage| stage["name"] == name).and_then(|stage| slow(&stage["worker"]));
+    assert_eq!(on("router.control").as_deref(), Some("control-3"));
+    let used: std::collections::BTreeSet<String> = stages.iter().filter_map(|stage| slow(&stage["worker"])).collect();
+    assert_eq!(used.into_iter().collect::<Vec<_>>(), ids, "each has some");
 }
 
 #[test]

@@ -16,7 +16,9 @@ use super::bare::Bare;
 use super::chunks::Chunks;
 use super::pattern::Varying;
 use crate::catalogue;
-use crate::supervisor::{IdleMode, Loaded, Next, OpenPort, RunningFunction, blueprint, load_by, open, owners, parts};
+use crate::supervisor::{
+    ControlThreads, IdleMode, Loaded, Next, OpenPort, RunningFunction, blueprint, load_by, open, owners, parts,
+};
 
 /// One packet in so many is verified at the sink.
 const VERIFY_EVERY: u64 = 1024;
@@ -181,7 +183,8 @@ impl Rig {
             sample_every: setup.sampling.then_some(SAMPLE_EVERY).flatten(),
         };
         let mut engine = Engine::start(settings, &pool, &domain).map_err(|error| error.to_string())?;
-        let plan = blueprint(&functions, parts(&mut ports), &cores, loaded.engine.links)?;
+        let mut controls = ControlThreads::new(&loaded.engine.control);
+        let plan = blueprint(&functions, parts(&mut ports), (&cores, &mut controls), loaded.engine.links)?;
         engine.install(plan).map_err(|error| error.to_string())?;
         Ok(Rig {
             engine,

@@ -9,7 +9,7 @@ use weir_lua::Limits;
 use weir_stage::graph::Node;
 use weir_stage::{Configured, Env, Graph, GraphError, InterfaceConfig, PortConfig, PortFacts, PortInfo};
 
-use super::{interface, joint, meant, routed};
+use super::{control, interface, joint, meant, routed};
 use crate::catalogue;
 
 choice! {
@@ -45,6 +45,16 @@ choice! {
 }
 
 config! {
+    /// The threads of the control side, where slow paths run: each function has its own on one of them, so that it waits for no slow path on another.
+    pub(crate) struct ControlConfig {
+        /// How many there are. Functions are spread over them evenly, in the order of their declarations.
+        pub threads: u8 = default(1), restart_process, range(1..=16);
+        /// The thread of a function, by its name, where it is not to be as it comes: `{ router = 2 }`. The first is 1.
+        pub functions: BTreeMap<String, u8> = empty, restart_process;
+    }
+}
+
+config! {
     /// The engine as a whole.
     pub(crate) struct EngineConfig {
         /// What workers do while nothing comes.
@@ -58,6 +68,8 @@ config! {
         /// Packets that stages may hold beside (neighbour queues): part of the number of buffers. What schedulers may hold comes on
         /// top by itself.
         pub held: u32 = default(4096), restart_process, range(0..=4_194_304);
+        /// The threads of the control side.
+        pub control: ControlConfig = empty, restart_process;
     }
 }
 
@@ -256,6 +268,9 @@ impl Loaded {
         errors.extend(interface::check(self));
         errors.extend(self.check_owners());
         errors.extend(self.check_workers());
+        if schemas_hold {
+            errors.extend(control::check(self));
+        }
         if schemas_hold && self.functions.is_empty() && errors.is_empty() {
             let kinds: Vec<&str> = catalogue::FUNCTIONS.iter().map(|function| function.kind()).collect();
             let place = weir_config::Place::line(self.file.to_string_lossy(), 0);

@@ -4,6 +4,7 @@ mod aside;
 mod changes;
 mod closed;
 mod config;
+mod control;
 mod failure;
 mod interface;
 mod joint;
@@ -32,6 +33,7 @@ use weir_stage::{AnyFunction, DeviceStats, Env, Ground, Instance, PortInfo, Requ
 
 pub(crate) use aside::{Aside, Built};
 pub(crate) use config::{ClockKind, EngineConfig, IdleMode, Loaded, Next, load, load_by, load_document};
+pub(crate) use control::ControlThreads;
 pub(crate) use failure::Failure;
 pub(crate) use joint::{JointPort, WORD as JOINT};
 use placing::{Cores, too_few_queues};
@@ -62,6 +64,7 @@ pub(crate) struct Supervisor {
     functions: Vec<RunningFunction>,
     loaded: Arc<Loaded>,
     cores: Cores,
+    controls: ControlThreads,
     domain: Domain,
     buffers: Buffers,
     /// Packets that stages may hold, for which there are buffers.
@@ -104,13 +107,18 @@ impl Supervisor {
             hook: buffers.hook(),
             sample_every: SAMPLE_EVERY,
         };
-        let engine = Engine::start(settings, buffers.pool(), &domain).map_err(Failure::one)?;
+        let mut engine = Engine::start(settings, buffers.pool(), &domain).map_err(Failure::one)?;
+        for _ in 1..loaded.engine.control.threads {
+            engine.add_control(buffers.pool()).map_err(Failure::one)?;
+        }
+        let controls = ControlThreads::new(&loaded.engine.control);
         let mut supervisor = Supervisor {
             engine,
             ports: BTreeMap::new(),
             functions: Vec::new(),
             loaded: Arc::new(loaded),
             cores,
+            controls,
             domain,
             buffers,
             held,
@@ -161,7 +169,8 @@ impl Supervisor {
             return Err(Failure::Start(wrong));
         }
         let plan =
-            blueprint(&functions, parts(&mut ports), &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
+            blueprint(&functions, parts(&mut ports), (&self.cores, &mut self.controls), self.loaded.engine.links)
+                .map_err(Failure::one)?;
         self.engine.install(plan).map_err(Failure::one)?;
         self.ports = ports;
         self.functions = functions;

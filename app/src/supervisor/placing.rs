@@ -1,12 +1,13 @@
 //! Functions on workers: who owns which queue, and the blueprint of it all.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use weir_engine::{Blueprint, Distributor, GraphPart, JointEnd, PortPart};
-use weir_stage::{Configured, Instance, Layout, Placement, PortInfo};
+use weir_stage::{Configured, Instance, Layout, Place, Placement, PortInfo};
 
 use super::config::LinkKind;
+use super::control::ControlThreads;
 use super::joint::{joint_of, pairs};
 use super::ports::{OpenPort, Owners};
 use super::shared::demultiplexers;
@@ -91,7 +92,7 @@ impl Parts {
 pub(crate) fn blueprint(
     functions: &[RunningFunction],
     parts: Parts,
-    cores: &Cores,
+    (cores, controls): (&Cores, &mut ControlThreads),
     links: LinkKind,
 ) -> Result<Blueprint, String> {
     let links_drop = links == LinkKind::Drop;
@@ -102,9 +103,26 @@ pub(crate) fn blueprint(
         add_function(running, cores, &mut blueprint)?;
         graphs.push((first..blueprint.graphs.len()).collect());
     }
+    blueprint.controls = slow_paths(functions, controls, &blueprint.graphs, &graphs);
     blueprint.demultiplexers = demultiplexers(functions, &graphs, &parts.indexes);
     (blueprint.ports, blueprint.joints) = (parts.ports, parts.joints);
     Ok(blueprint)
+}
+
+/// The thread of the control side of each graph that has stages there, by its position: all graphs of a function have the same.
+fn slow_paths(
+    functions: &[RunningFunction],
+    controls: &mut ControlThreads,
+    parts: &[GraphPart],
+    graphs: &[Vec<usize>],
+) -> HashMap<usize, usize> {
+    let is_slow = |at: &usize| {
+        let nodes = parts.get(*at).map_or(&[][..], |part| part.graph.nodes());
+        nodes.iter().any(|node| node.place == Place::Control)
+    };
+    let slow = || functions.iter().zip(graphs).filter(|(_, graphs)| graphs.iter().any(is_slow));
+    let threads = controls.settle(slow().map(|(running, _)| running.configured.name()));
+    slow().zip(threads).flat_map(|((_, graphs), thread)| graphs.iter().map(move |at| (*at, thread))).collect()
 }
 
 /// The ports of a blueprint, their queues owned as they are now.

@@ -131,7 +131,7 @@ impl Needs {
         let rings: usize = devices.iter().map(|(device, _)| ring_buffers(device, queues, queues, DESCRIPTORS)).sum();
         let joints = loaded.ports.iter().filter(|(_, config, _)| joint_of(&config.device).is_some()).count();
         let memory_ports = (loaded.ports.len() - devices.len() - joints) * usize::from(queues) * 4096;
-        let workers = cores.len() + 1;
+        let workers = cores.len() + usize::from(loaded.engine.control.threads);
         let all = buffers_needed(rings + memory_ports, workers * LINKS_PER_WORKER, workers, loaded.held());
         // What the rings and schedulers hold never comes to the workers: with less than that nothing at all would be received.
         let schedulers = loaded.held().saturating_sub(loaded.engine.held as usize);

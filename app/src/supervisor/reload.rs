@@ -231,7 +231,8 @@ impl Supervisor {
     /// Has the workers run the functions there are on the ports there are.
     pub(super) fn install_as_is(&mut self) -> Result<(), Failure> {
         let parts = super::placing::parts(&mut self.ports);
-        let plan = blueprint(&self.functions, parts, &self.cores, self.loaded.engine.links).map_err(Failure::one)?;
+        let plan = blueprint(&self.functions, parts, (&self.cores, &mut self.controls), self.loaded.engine.links)
+            .map_err(Failure::one)?;
         self.engine.install(plan).map_err(Failure::one)
     }
 
@@ -273,7 +274,8 @@ impl Supervisor {
             let open = fresh.remove(name).or_else(|| staying.remove(name))?;
             Some((open, owners.clone()))
         }));
-        let plan = blueprint(&built.functions, parts, &self.cores, new.engine.links).map_err(Failure::one)?;
+        let plan = blueprint(&built.functions, parts, (&self.cores, &mut self.controls), new.engine.links)
+            .map_err(Failure::one)?;
         self.engine.install(plan).map_err(Failure::one)?;
         drop_elsewhere(std::mem::replace(&mut self.functions, built.functions));
         let gone = self.take_ports(aside, std::mem::take(opened));

@@ -4,7 +4,7 @@ use super::{Folder, Running, frames, pcap};
 
 /// Under the virtual clock all workers are one thread: none is too late for an answer where the machine is busy.
 const SCRIPT: &str = r#"
-    engine { clock = "virtual" }
+    engine { clock = "virtual", control = { threads = 3, functions = { router = 3 } } }
     local function null(...)
         for _, name in ipairs { ... } do port { name = name, device = "mem:null" } end
     end
@@ -16,7 +16,7 @@ const SCRIPT: &str = r#"
     port { name = "wan", device = "mem:null", address = "192.0.2.1/24" }
     port { name = "under", device = "mem:null", address = "203.0.113.1/24" }
     vxlan { ports = { "under" }, tunnels = { ["vx-1"] = { vni = 7, source = "203.0.113.1", remote = "203.0.113.9" } }, limits = { routes = 64 } }
-    bridge { ports = { left = { acl_in = "known" }, right = { acl_out = "known" } }, acls = { known = { default = "permit" } }, macs = { { mac = "02:00:00:00:00:09", port = "left" } } }
+    bridge { ports = { left = { acl_in = "known" }, right = { acl_out = "known" } }, acls = { known = { default = "permit", rules_csv = "known.csv" } }, macs = { { mac = "02:00:00:00:00:09", port = "left" } } }
     switch { ports = { "of-1", "of-2" }, fail = "standalone",
              tls = { certificate = "switch.pem", private_key = "switch.key", ca = "ca.pem" } }
     forward { paths = { "idle -> quiet" } }
@@ -59,9 +59,10 @@ macro_rules! pem {
 /// Starts it in a folder of its own.
 pub(crate) fn start(name: &str) -> (Folder, Running) {
     let folder = Folder::new(name);
-    let files: [(&str, &[u8]); 22] = [
+    let files: [(&str, &[u8]); 23] = [
         ("router.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9\n"),
         ("blue.csv", b"prefix,via\n203.0.113.0/24,192.0.2.9%wan\n"),
+        ("known.csv", b"rule\ndeny from 02:00:00:00:00:67\n"),
         ("edge.csv", b"rule\ndeny from 203.0.113.66/32\n"),
         ("function.lua", b"function run() end"),
         ("prefixes.csv", b"prefix,value\n10.0.0.0/8,1\n"),

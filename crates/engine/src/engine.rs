@@ -20,8 +20,13 @@ use crate::thread::start_thread;
 use crate::worker::Worker;
 use crate::worker_thread::{CONTROL_PATIENCE, Command, Idle, PATIENCE, ThreadSettings, WorkerThread};
 
-/// The name of the control side among the workers.
+/// The name of the control side among the workers: that of its first thread. Those that come after it have a number behind it, as `control-2`.
 pub(crate) const CONTROL: &str = "control";
+
+/// Whether a worker of this name is a thread of the control side: others are called by their cores.
+pub(crate) fn is_control(id: &str) -> bool {
+    id.strip_prefix(CONTROL).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
 
 /// How long a worker that has a core may take to answer before it counts as stalled.
 pub(crate) const ANSWER: Duration = Duration::from_secs(2);
@@ -108,6 +113,8 @@ impl std::error::Error for EngineError {}
 pub struct Engine {
     /// Data-path workers, then the control side.
     pub(crate) threads: Vec<(String, WorkerThread)>,
+    /// How many threads the control side has.
+    controls: usize,
     links: HashMap<String, LaneSet>,
     clock: Clock,
     epoch: u64,
@@ -139,6 +146,7 @@ impl Engine {
         let epoch = tsc::now();
         let mut engine = Engine {
             threads: Vec::new(),
+            controls: 0,
             links: HashMap::new(),
             clock,
             epoch,
@@ -154,8 +162,7 @@ impl Engine {
             queues: HashMap::new(),
             idle_queues: IdleQueues::default(),
         };
-        let control = engine.worker_thread(CONTROL.to_owned(), None, Idle::Sleep, pool)?;
-        engine.threads.push(control);
+        engine.add_control(pool)?;
         for core in settings.cores {
             engine.add_worker(core, pool)?;
         }
@@ -175,6 +182,20 @@ impl Engine {
         Ok(())
     }
 
+    /// Starts another thread of the control side, without anything to do yet: which graphs have their stages there is said by
+    /// [`Blueprint::controls`]. It comes after those that are there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::start`].
+    pub fn add_control(&mut self, pool: &dyn Pool) -> Result<(), EngineError> {
+        let id = if self.controls == 0 { CONTROL.to_owned() } else { format!("{CONTROL}-{}", self.controls + 1) };
+        let control = self.worker_thread(id, None, Idle::Sleep, pool)?;
+        self.threads.push(control);
+        self.controls += 1;
+        Ok(())
+    }
+
     fn worker_thread(
         &self,
         id: String,
@@ -188,7 +209,7 @@ impl Engine {
         let worker_thread = if self.virtual_now.is_some() {
             WorkerThread::Inline(Box::new(worker))
         } else {
-            let patience = if id == CONTROL { CONTROL_PATIENCE } else { PATIENCE };
+            let patience = if is_control(&id) { CONTROL_PATIENCE } else { PATIENCE };
             let settings = ThreadSettings { idle, patience, clock: self.clock, epoch: self.epoch };
             start_thread(worker, settings, self.hook.clone(), self.pinned.clone())?
         };
@@ -197,7 +218,7 @@ impl Engine {
 
     /// Data-path workers.
     pub fn workers(&self) -> usize {
-        self.threads.len() - 1
+        self.threads.len() - self.controls
     }
 
     /// Runs the blueprint from here on, keeping what it says to keep. Queues of ports that are another worker's from now on are
@@ -234,7 +255,7 @@ impl Engine {
         }
     }
 
-    /// The numbers of all workers, the control side's last: of each worker all of one moment. A worker that does not answer
+    /// The numbers of all workers, those of the control side last: of each worker all of one moment. A worker that does not answer
     /// is shown as it was last seen.
     ///
     /// Where all say that they are quiet, all were at one moment: they are asked a second time to know that.

@@ -66,6 +66,9 @@ pub struct Blueprint {
     pub joints: Vec<(JointEnd, JointEnd)>,
     /// Graphs.
     pub graphs: Vec<GraphPart>,
+    /// The thread of the control side that the stages of a graph stand on there, from 0 on, by the position of the graph; those that are not named
+    /// have the first one, as those have that name one that there is not. Replicas of a graph have the same.
+    pub controls: HashMap<usize, usize>,
     /// Distributors.
     pub distributors: Vec<Distributor>,
     /// What parts the packets of ports among functions that share them.
@@ -127,7 +130,9 @@ pub(crate) struct Layout<'a> {
     /// Hops to other workers whose links drop what finds them full.
     pub(crate) dropping: HashSet<Crossing>,
     ports: HashMap<u16, (String, Vec<usize>)>,
-    workers: usize,
+    pub(crate) workers: usize,
+    /// Threads of the control side, which come after the workers.
+    controls: usize,
     /// The workers' names: each keeps its own, whatever others come, and so do links.
     names: &'a [String],
     links_drop: bool,
@@ -162,6 +167,7 @@ pub(crate) fn lay_out(
         dropping: HashSet::new(),
         ports,
         workers,
+        controls: names.len().saturating_sub(workers).max(1),
         names,
         links_drop,
         known_links,
@@ -169,7 +175,8 @@ pub(crate) fn lay_out(
     let distributed: HashSet<usize> = blueprint.distributors.iter().flat_map(|d| d.replicas.clone()).collect();
     let mut graph_entries = Vec::new();
     for (at, part) in blueprint.graphs.into_iter().enumerate() {
-        graph_entries.push(layout.place(part, at, distributed.contains(&at))?);
+        let thread = blueprint.controls.get(&at).copied().filter(|thread| *thread < layout.controls).unwrap_or(0);
+        graph_entries.push(layout.place(part, (at, workers + thread), distributed.contains(&at))?);
     }
     for distributor in blueprint.distributors {
         layout.distribute(distributor, &graph_entries);
@@ -181,21 +188,32 @@ pub(crate) fn lay_out(
 }
 
 impl Layout<'_> {
-    /// Adds the stages of one replica. Stages of the control side exist once, however many replicas lead to them.
-    fn place(&mut self, part: GraphPart, graph: usize, distributed: bool) -> Result<Vec<(u16, usize)>, GraphError> {
+    /// Adds the stages of one replica, of the control side to its thread `control`. Stages of the control side exist once, however many replicas lead to
+    /// them.
+    fn place(
+        &mut self,
+        part: GraphPart,
+        (graph, control): (usize, usize),
+        distributed: bool,
+    ) -> Result<Vec<(u16, usize)>, GraphError> {
         let order = part.graph.check()?;
         let replica = part.replica;
         let (nodes, entries) = part.graph.into_parts();
         let mut position = vec![0; nodes.len()];
         let mut at_control: HashMap<String, usize> = HashMap::new();
-        for (at, placed) in self.placed.iter().enumerate().filter(|(_, placed)| placed.worker == self.workers) {
+        for (at, placed) in self.placed.iter().enumerate().filter(|(_, placed)| placed.worker == control) {
             at_control.insert(placed.name.clone(), at);
         }
         let mut slots: Vec<Option<weir_stage::graph::Node>> = nodes.into_iter().map(Some).collect();
         let mut fresh = Vec::new();
         for id in order {
             let Some(node) = slots.get_mut(id.0).and_then(Option::take) else { continue };
-            let worker = self.worker_of(node.place, &part.workers);
+            let worker = match node.place {
+                Place::Control => control,
+                Place::Worker { section } => {
+                    part.workers.get(section as usize).or(part.workers.last()).copied().unwrap_or(0)
+                }
+            };
             let existing = at_control.get(&node.name).copied().filter(|_| node.place == Place::Control);
             let place = existing.unwrap_or(self.placed.len());
             if let Some(slot) = position.get_mut(id.0) {
@@ -226,13 +244,6 @@ impl Layout<'_> {
             self.inlets.extend(entries.iter().map(|&(port, at)| Inlet { port, worker, at, graph }));
         }
         Ok(entries)
-    }
-
-    fn worker_of(&self, place: Place, workers: &[usize]) -> usize {
-        match place {
-            Place::Control => self.workers,
-            Place::Worker { section } => workers.get(section as usize).or(workers.last()).copied().unwrap_or(0),
-        }
     }
 
     /// Puts distributors in front of replicas, one for all ports whose packets enter by the same stages.
@@ -316,38 +327,13 @@ impl Layout<'_> {
         found
     }
 
-    /// Links that may not drop must not lead round: a worker that waits for room would wait for itself. Links to a port do
-    /// not count, because what comes out of them always goes somewhere.
-    fn check_rings(&self) -> Result<(), GraphError> {
-        let mut leads: HashMap<usize, HashSet<usize>> = HashMap::new();
-        for crossing in self.crossings() {
-            if !matches!(crossing.goal, Goal::Port(_)) && !self.may_drop(&crossing) {
-                leads.entry(crossing.from).or_default().insert(crossing.to);
-            }
-        }
-        for start in 0..self.workers {
-            let mut reached: HashSet<usize> = leads.get(&start).cloned().unwrap_or_default();
-            for _ in 0..self.workers {
-                let further: Vec<usize> = reached.iter().filter_map(|at| leads.get(at)).flatten().copied().collect();
-                reached.extend(further);
-            }
-            if reached.contains(&start) {
-                let worker = self.worker_name(start);
-                return Err(GraphError(vec![format!(
-                    "worker {worker}: links that may not drop lead from it back to it; put the stages of one section on one worker"
-                )]));
-            }
-        }
-        Ok(())
-    }
-
     /// Links to and from the control side drop when they are full: it must neither stop the data path nor be stopped by it.
     pub(crate) fn may_drop(&self, crossing: &Crossing) -> bool {
-        let with_control = crossing.from == self.workers || crossing.to == self.workers;
+        let with_control = crossing.from >= self.workers || crossing.to >= self.workers;
         self.links_drop || with_control || self.dropping.contains(crossing)
     }
 
-    fn worker_name(&self, worker: usize) -> &str {
+    pub(crate) fn worker_name(&self, worker: usize) -> &str {
         self.names.get(worker).map_or("control", String::as_str)
     }
 
@@ -362,7 +348,7 @@ impl Layout<'_> {
 
     fn into_plans(self, ports: Vec<PortPart>) -> LayoutPlan {
         let crossings = self.crossings();
-        let mut plans: Vec<WorkerPlan> = (0..=self.workers).map(|_| WorkerPlan::default()).collect();
+        let mut plans: Vec<WorkerPlan> = (0..self.workers + self.controls).map(|_| WorkerPlan::default()).collect();
         let local = self.local_positions();
         let position = |at: usize| local.get(at).copied().unwrap_or(0);
         let mut idle = Vec::new();
@@ -475,7 +461,7 @@ impl Layout<'_> {
 
     /// Each stage's position on its worker.
     fn local_positions(&self) -> Vec<u16> {
-        let mut next = vec![0_u16; self.workers + 1];
+        let mut next = vec![0_u16; self.workers + self.controls];
         let mut local = vec![0; self.placed.len()];
         for at in self.order() {
             let Some(placed) = self.placed.get(at) else { continue };

@@ -30,6 +30,7 @@ mod plan;
 mod reason;
 mod report;
 mod retired;
+mod rings;
 pub mod snapshot;
 mod sweep;
 mod thread;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cores::{keep_off, pin};
-use crate::engine::{CONTROL, EngineError, ThreadHook};
+use crate::engine::{EngineError, ThreadHook, is_control};
 use crate::worker::Worker;
 use crate::worker_thread::{Mailbox, ThreadSettings, WorkerThread, run};
 
@@ -27,7 +27,7 @@ pub(crate) fn start_thread(
         let mut worker = worker;
         theirs.thread.note();
         let pinned = worker.core.map_or(Ok(()), pin);
-        if worker.id == CONTROL {
+        if is_control(&worker.id) {
             keep_off(&busy);
         }
         if pinned.is_err() {

@@ -11,7 +11,6 @@ mod control;
 mod judge;
 mod key;
 mod load;
-mod police;
 mod request;
 mod rule;
 mod sets;

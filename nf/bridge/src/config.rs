@@ -1,8 +1,9 @@
 //! The keys of `bridge`.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use weir_config::{MacAddress, Nanos, PacketRate, PortName, Rate, choice, config};
+use weir_config::{FilePath, MacAddress, Nanos, PacketRate, PortName, Rate, choice, config};
 use weir_stage::entry;
 
 use crate::acl::{Action, Rule};
@@ -100,6 +101,8 @@ config! {
     pub struct AclConfig {
         /// Rules, such as `deny from 02:00:00:00:00:00/24 vlan 10 ethertype ipv4`.
         pub rules: Vec<Rule> = empty, live;
+        /// Further rules, behind those, from a file with the column `rule`.
+        pub rules_csv: Option<FilePath> = optional, live;
         /// What becomes of a frame that no rule matches.
         pub default: Action = required, live;
     }
@@ -154,6 +157,26 @@ const fn seconds(count: u64) -> Nanos {
 }
 
 config! {
+    /// A querier (RFC 3376, RFC 3810): the bridge asks who listens to what, where no multicast router does.
+    pub struct QuerierConfig {
+        /// Whether it asks.
+        pub enabled: bool = default(false), live;
+        /// The VLANs in which it asks; all that have ports when absent.
+        pub vlans: Option<Vlans> = optional, live;
+        /// The address that it asks from in IPv4. When absent, 0.0.0.0, before which any other querier goes; else the one with the lowest address asks.
+        pub address: Option<Ipv4Addr> = optional, live;
+        /// The link-local address that it asks from in IPv6; one that is made of the bridge's name when absent.
+        pub address_ipv6: Option<Ipv6Addr> = optional, live;
+        /// Time between two questions (RFC 3376 section 8.2).
+        pub interval: Nanos = default(seconds(125)), live, range(seconds(2)..=seconds(18_000));
+        /// Time within which stations answer (section 8.3); shorter than `interval`.
+        pub response: Nanos = default(seconds(10)), live, range(seconds(1)..=seconds(30));
+        /// How many messages in a row may be lost (section 8.1).
+        pub robustness: u8 = default(2), live, range(1..=7);
+    }
+}
+
+config! {
     /// IGMP and MLD snooping (RFC 4541): frames to a group go where somebody listens to it, and to multicast routers.
     pub struct SnoopingConfig {
         /// Whether it is done.
@@ -168,6 +191,8 @@ config! {
         pub last_member: Nanos = default(seconds(2)), live, range(Nanos::new(100_000_000)..=seconds(60));
         /// Messages that are looked at per second, from each worker; what comes beyond is dropped as `snoop-policed`.
         pub rate: PacketRate = default(PacketRate::new(1_000)), live, range(PacketRate::new(1)..=PacketRate::new(100_000));
+        /// Whether, and how, the bridge asks who listens.
+        pub querier: QuerierConfig = empty, live;
     }
 }
 

@@ -1,14 +1,16 @@
 //! Stage `NAME.control`, on the control side: stations age, and messages about multicast groups are read and passed on.
 
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use weir_packet::{Batch, Held, LaneId};
 use weir_stage::{Declaration, Out, Stage};
 use weir_wire::{Ethernet, View};
 
 use crate::frame::{Admitted, TAG, Tag, admit, reshape};
-use crate::plan::{Plan, Ports, bit, ports_in};
-use crate::snoop::{Heard, Message, parse};
+use crate::plan::{NOWHERE, Plan, Ports, bit, ports_in};
+use crate::snoop::{Asking, Heard, Message, Question, Times, frame, parse};
 use crate::state::{AGEING_PERIODS, Shared};
 
 weir_stage::ways! {
@@ -28,6 +30,8 @@ weir_stage::ways! {
         NoRoom => drop "no-room-for-tag",
         /// A copy for a further port.
         Copied => create "flooded",
+        /// The bridge asks who listens to groups.
+        Asked => create "group-query",
     }
 }
 
@@ -36,6 +40,9 @@ const PIECE: usize = 16_384;
 
 /// Time between two pieces, nanoseconds.
 const PAUSE: u64 = 1_000_000;
+
+/// Questions that are asked at once, each by up to 64 ports.
+const QUESTIONS: usize = 16;
 
 /// The longest that a change of the times may wait until it counts, nanoseconds.
 const ATTENTION: u64 = 100_000_000;
@@ -55,12 +62,14 @@ pub(crate) struct Control {
     swept: usize,
     /// When the next member of a group, or router, ends.
     ends: u64,
+    /// When it is to be looked what there is to ask.
+    asks: Cell<u64>,
 }
 
 impl Control {
     pub(crate) fn new(shared: Arc<Shared>, ports: usize, now: u64) -> Control {
         let swept = shared.table.buckets();
-        Control { shared, ports, began: now, swept, ends: 0 }
+        Control { shared, ports, began: now, swept, ends: 0, asks: Cell::new(0) }
     }
 
     /// Looks through a piece of the table. Answers when the next piece, or period, is due. A period does not end before all of the table was looked
@@ -107,6 +116,7 @@ impl Control {
         let from_type = packet.packet().bytes().get(Ethernet::LEN - 2 + tag..).unwrap_or_default();
         let message = parse(from_type).map_err(|_| Exit::Malformed)?;
         let Admitted { from, vlan, .. } = *admitted;
+        self.answer(&message, (vlan, from), now);
         let heard = Heard { vlan, port: from, fast_leave: plan.port(from).fast_leave, now };
         let mut control = self.shared.control();
         let changed = control.listeners.take(&message, heard, snooping);
@@ -117,6 +127,76 @@ impl Control {
         Ok((if to_routers { reach & routers } else { reach }, to_routers, changed))
     }
 
+    /// What a querier makes of a message: another one asks, or somebody has left a group, and is asked for who else is there.
+    fn answer(&self, message: &Message, (vlan, from): (u16, u8), now: u64) {
+        let mut control = self.shared.control();
+        let control = &mut *control;
+        let Some(times) = control.asks() else { return };
+        match message {
+            Message::Query { source, .. } => control.queriers.heard(vlan, *source, now, &times),
+            Message::Reports(reports, _) => {
+                let most = control.config.limits.groups as usize;
+                for group in reports.iter().filter(|report| !report.joined).map(|report| (vlan, report.group)) {
+                    // RFC 2236 section 3: what nobody listens to is not asked for.
+                    if control.listeners.has(group, from) && control.queriers.left(group, now, most) {
+                        control.listeners.lower(group, now + times.last_member);
+                        self.asks.set(now);
+                    }
+                }
+            }
+            Message::Router | Message::RouterGone | Message::Other => {}
+        }
+    }
+
+    /// Asks what is due. Answers when it is to be looked again: VLANs may have come and gone by then.
+    fn ask(&self, plan: &Plan, out: &mut Out<'_>) -> u64 {
+        let now = out.now();
+        if now < self.asks.get() {
+            return self.asks.get();
+        }
+        let latest = now.saturating_add(ATTENTION);
+        self.asks.set(latest);
+        let mut control = self.shared.control();
+        let control = &mut *control;
+        let Some(times) = control.asks() else { return latest };
+        let vlans = control.config.snooping.querier.vlans.as_ref();
+        let is_said = |vlan| vlan == 0 || vlans.is_none_or(|vlans| vlans.has(vlan));
+        let is_asked = |vlan| plan.vlan(vlan).members & control.up != 0 && is_said(vlan);
+        let (due, next) = control.queriers.due(now, &times, is_asked, QUESTIONS);
+        for question in &due {
+            let (link, group, within) = match question {
+                Question::General(link) => (*link, None, times.response),
+                Question::Group((vlan, group)) => ((*vlan, group.is_ipv6()), Some(*group), times.last_member / 2),
+            };
+            let [four, six] = times.own;
+            let source = if link.1 { six } else { four };
+            let Times { robustness, interval, .. } = times;
+            let frame = frame(&Asking { mac: control.mac.0, source, within, robustness, interval }, group);
+            self.send_question(plan, &frame, (link.0, control.up), out);
+        }
+        // Where there were too many, the others follow soon.
+        self.asks.set(if due.len() == QUESTIONS { now + PAUSE } else { next.min(latest) });
+        self.asks.get()
+    }
+
+    /// Sends a question to all ports of a VLAN that have a link.
+    fn send_question(&self, plan: &Plan, frame: &[u8], (vlan, up): (u16, Ports), out: &mut Out<'_>) {
+        let known = plan.vlan(vlan);
+        let admitted = Admitted { from: NOWHERE, vlan, tag: Tag::None };
+        for port in ports_in(known.members & up) {
+            let Some(mut packet) = out.alloc() else {
+                self.shared.counts.missed.fetch_add(1, Ordering::Relaxed);
+                return;
+            };
+            let is_untagged = known.untagged & bit(port) != 0;
+            if packet.fill(frame) && reshape(&mut packet, plan.tag, &admitted, is_untagged) {
+                out.emit_indexed(Held::fresh(packet, 0, out.now()), port, Exit::Asked);
+            } else {
+                out.unalloc(packet);
+            }
+        }
+    }
+
     /// Passes a message on.
     fn send(&self, plan: &Plan, mut packet: Held, ports: Ports, admitted: &Admitted, out: &mut Out<'_>) {
         let untagged = plan.vlan(admitted.vlan).untagged;
@@ -125,7 +205,7 @@ impl Control {
         let Some(first) = ports.next() else { return out.send(packet, Exit::Alone) };
         for port in ports {
             let Some(mut copy) = out.copy(packet.packet()) else {
-                self.shared.counts.missed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                self.shared.counts.missed.fetch_add(1, Ordering::Relaxed);
                 break;
             };
             let fits = reshape(&mut copy, plan.tag, admitted, untagged & bit(port) != 0);
@@ -181,6 +261,7 @@ impl Stage for Control {
         let now = out.now();
         let period = self.shared.control().config.ageing.nanos() / u64::from(AGEING_PERIODS);
         let next = self.age(now, period).min(self.expire(now));
+        let next = next.min(self.ask(self.shared.plan.load(out.reader()), out));
         next.min(out.look_again(ATTENTION)).max(now + 1)
     }
 }

@@ -9,17 +9,18 @@ use weir_config::{ConfigError, Element, ErrorKind, Table};
 use weir_mem::Published;
 use weir_stage::{
     Beyond, Case, Description, Env, Function, Given, Graph, GraphError, Ground, Instance, Ledger, Notice, Place,
-    Prepared, RequestError, Saved, Show, ShowRows, Switched, To, Verb, Versions,
+    Prepared, RequestError, Saved, Show, ShowRows, Switched, To, Verb, Versions, local_mac,
 };
 use weir_table::mac::{Entry, MacTable, PERIODS, Station};
+use weir_wire::MacAddr;
 
-use crate::acl::{self, Acl, Lists, Side};
+use crate::acl::{self, Acl, Book, Side, WantedAcls};
 use crate::config::BridgeConfig;
 use crate::forward::Forward;
 use crate::load::{self, Fixed, Wanted};
 use crate::plan::{Plan, bit};
 use crate::routed::{self, RoutedSide, RoutedSides};
-use crate::snoop::{Forwarding, Listeners};
+use crate::snoop::{Forwarding, Listeners, Queriers};
 use crate::state::{self, Shared};
 use crate::{cases, control, forward, request, show};
 
@@ -105,10 +106,15 @@ impl Shape {
         })?;
         graph.wire(forward, "snooped", To::Stage(control));
         graph.leave_open(control, "undecided");
+        // The stages of a replica run on one worker, and count in the same places.
+        let is_judged = self.acls.iter().any(|(inward, outward)| *inward || *outward);
+        let counters = running.filter(|_| is_judged).map(|running| running.shared.control().acls.counters.acquire());
+        let counters = counters.transpose().map_err(|error| GraphError(vec![error.to_string()]))?;
+        let tables = running.zip(counters);
         let judging = |graph: &mut Graph, what: String, side| {
             let name = format!("{}.{what}", self.name);
-            graph.add_of(name, acl::declaration(side), worker, running, |running| {
-                Ok(Box::new(Acl::new(Arc::clone(&running.shared), side)))
+            graph.add_of(name, acl::declaration(side), worker, tables.as_ref(), |(running, counters)| {
+                Ok(Box::new(Acl::new(Arc::clone(&running.shared), side, Arc::clone(counters))))
             })
         };
         let first = match self.acls.iter().any(|(inward, _)| *inward) {
@@ -161,18 +167,22 @@ impl Description for Described {
         let up = state::up(&wanted.ports);
         let plan = Published::new(ground.domain, Box::new(Plan::new(config, &wanted.ports, up, &RoutedSides::new())));
         let groups = Published::new(ground.domain, Box::new(Forwarding::default()));
-        let acls = Lists::new(config, old.map(|old| old.shared.control().acls.clone()).as_ref());
+        let mut book = old.map(|old| old.shared.control().acls.clone()).unwrap_or_default();
+        check_added(&element, &book, &wanted.acls)?;
+        book.reconcile(&wanted.acls);
+        let acls = Published::new(ground.domain, Box::new(book.lists(config)));
         let control = state::Control {
             config: Arc::clone(config),
             ports: wanted.ports,
             up,
             fixed: Ledger::default(),
             routed: RoutedSides::new(),
-            acls: acls.clone(),
+            acls: book,
             listeners: Listeners::default(),
+            queriers: Queriers::default(),
+            mac: MacAddr(local_mac(&shape.name)),
             told: (0, 0),
         };
-        let acls = Published::new(ground.domain, Box::new(acls));
         let shared = Arc::new(Shared::new(table, plan, groups, acls, control));
         let running = Running { shape, shared, now: ground.now };
         let no_room = running.configure(wanted.fixed);
@@ -187,7 +197,8 @@ impl Description for Described {
     }
 
     fn change(self, running: &Running, _env: &Env<'_>) -> Result<Prepared, Vec<ConfigError>> {
-        let Described { shape, wanted, .. } = self;
+        let Described { element, shape, wanted } = self;
+        check_added(&element, &running.shared.control().acls, &wanted.acls)?;
         let running = Running { shape, shared: Arc::clone(&running.shared), now: running.now };
         Ok(Box::new(move |_now| {
             running.reconfigure(&wanted);
@@ -195,6 +206,15 @@ impl Description for Described {
             drop(running.configure(wanted.fixed));
         }))
     }
+}
+
+/// Whether there is room for rules that were added at run time beside those of a configuration.
+fn check_added(element: &Element, book: &Book, wanted: &WantedAcls) -> Result<(), Vec<ConfigError>> {
+    let root = element.path();
+    let error =
+        |problem| element.error(ErrorKind::Limit, &root.field("acls"), problem).remedy("delete some (weir acl del)");
+    let errors: Vec<ConfigError> = book.objections(wanted).into_iter().map(error).collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
 /// A configured `bridge`.
@@ -219,14 +239,17 @@ impl Running {
         let mut control = self.shared.control();
         control.config = Arc::clone(&wanted.config);
         control.publish(&self.shared);
-        control.acls = Lists::new(&control.config, Some(&control.acls));
-        self.shared.acls.publish(Box::new(control.acls.clone()));
+        control.acls.reconcile(&wanted.acls);
+        control.publish_acls(&self.shared);
         let plan = control.plan();
         // What was learned and heard in VLANs that a port is no longer in does not count.
         self.shared.flush(|station, entry| plan.vlan(station.vlan()).members & bit(entry.port()) == 0);
         control.listeners.keep_members(|vlan| plan.vlan(vlan).members);
         if plan.snooping.is_none() {
             control.listeners.forget(|_, _| true);
+        }
+        if control.asks().is_none() {
+            control.queriers.forget();
         }
         self.shared.groups.publish(Box::new(control.listeners.forwarding()));
     }

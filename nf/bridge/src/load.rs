@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_config::{ConfigError, Element, ErrorKind, Errors, MacAddress, NAME, Path};
+use weir_config::{ConfigError, Element, ErrorKind, Errors, MacAddress, Path};
 use weir_stage::{Entry, Env, Given, PortInfo, Site, Wrong};
 use weir_table::mac::Station;
 use weir_wire::MacAddr;
+use weir_wire::martian6::is_link_local;
 
-use crate::acl::{MAX_LISTS, MAX_MATCHES, MAX_RULES, Rule};
+use crate::acl::{self, WantedAcls};
 use crate::config::{Accept, BridgeConfig, PortOfBridge, StaticMac, Tagging};
 use crate::plan::NOWHERE;
 use crate::request::MACS;
@@ -26,6 +27,8 @@ pub(crate) struct Wanted {
     pub(crate) ports: Vec<PortInfo>,
     /// Stations that stay where they are said to be.
     pub(crate) fixed: Fixed,
+    /// Access lists.
+    pub(crate) acls: WantedAcls,
 }
 
 /// What a configuration wants.
@@ -41,13 +44,14 @@ pub(crate) fn load(given: &Given<'_, BridgeConfig>, env: &Env<'_>) -> Result<Wan
     for (name, port) in &config.ports {
         loader.port(&of_ports.field(name.as_str()), port);
     }
-    loader.acls();
+    loader.querier();
     let Loader { mut errors, .. } = loader;
+    let acls = acl::load((element, env), config, &mut errors);
     let site = Site { element, path: root, folder: env.folder };
     let fixed = MACS.load(site, &config.macs, None, &mut errors, |entry, _| wrong(config, entry));
     // The schema has checked that there are such ports.
     let ports = config.ports.keys().filter_map(|name| env.port(name).cloned()).collect();
-    errors.into_result(Wanted { config: Arc::clone(config), ports, fixed })
+    errors.into_result(Wanted { config: Arc::clone(config), ports, fixed, acls })
 }
 
 struct Loader<'a> {
@@ -57,48 +61,32 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Lists are within bounds, and ports have such as there are.
-    fn acls(&mut self) {
-        let (root, config) = (self.element.path(), self.config);
-        let path = root.field("acls");
-        for (name, list) in &config.acls {
-            if !(NAME.matches)(name) {
-                let remedy = format!("write one such as {}", NAME.example);
-                self.error(
-                    ErrorKind::Malformed,
-                    &path.entry(name),
-                    format!("\"{name}\" is not {}", NAME.what),
-                    &remedy,
-                );
-            }
-            let matches: usize = list.rules.iter().map(Rule::count).sum();
-            if matches > MAX_MATCHES {
-                let problem = format!(
-                    "comes to {matches} combinations of what its rules list, and there is room for {MAX_MATCHES}"
-                );
-                self.error(ErrorKind::Limit, &path.entry(name), problem, "let its rules list less");
-            }
+    /// What the bridge asks with is an address that it may have, and leaves time for answers.
+    fn querier(&mut self) {
+        let (root, querier) = (self.element.path(), &self.config.snooping.querier);
+        let path = root.field("snooping");
+        let path = path.field("querier");
+        if querier.enabled && !self.config.snooping.enabled {
+            let remedy = "set snooping.enabled = true, or leave it out";
+            self.error(ErrorKind::Conflict, &path.field("enabled"), "asks, and nobody hears answers", remedy);
         }
-        let rules = config.acls.values().map(|list| list.rules.len()).sum();
-        for (what, count, most) in [("rules", rules, MAX_RULES), ("access lists", config.acls.len(), MAX_LISTS)] {
-            if count > most {
-                let problem = format!("there are {count} {what}, and there is room for {most}");
-                self.error(ErrorKind::Limit, &path, problem, "write fewer");
-            }
+        if querier.response >= querier.interval {
+            let problem =
+                format!("{} is no shorter than the time between questions, {}", querier.response, querier.interval);
+            self.error(ErrorKind::Conflict, &path.field("response"), problem, "make it shorter, or `interval` longer");
         }
-        let of_ports = root.field("ports");
-        for (name, port) in &config.ports {
-            let path = of_ports.field(name.as_str());
-            for (key, list) in [("acl_in", &port.acl_in), ("acl_out", &port.acl_out)] {
-                if let Some(list) = list.as_ref().filter(|list| !config.acls.contains_key(*list)) {
-                    let all = config.acls.keys().take(16).cloned().collect::<Vec<_>>().join(", ");
-                    let allowed =
-                        if all.is_empty() { "one of acls, which has none".to_owned() } else { format!("one of {all}") };
-                    let problem = format!("there is no access list \"{list}\"");
-                    self.errors
-                        .push(self.element.error(ErrorKind::Dangling, &path.field(key), problem).allowed(allowed));
-                }
-            }
+        if let Some(address) = querier.address_ipv6.filter(|address| !is_link_local(address.to_bits())) {
+            let remedy = "write one in fe80::/10";
+            let problem = format!("{address} is not a link-local address, from which RFC 3810 has questions come");
+            self.error(ErrorKind::OutOfRange, &path.field("address_ipv6"), problem, remedy);
+        }
+        if let Some(address) = querier.address.filter(|address| address.is_multicast() || address.is_broadcast()) {
+            let problem = format!("{address} is no address of a station");
+            self.error(ErrorKind::OutOfRange, &path.field("address"), problem, "write one that is, or leave it out");
+        }
+        if querier.vlans.is_some() && self.config.tagging == Tagging::None {
+            let problem = "means nothing to a bridge that takes no notice of tags";
+            self.error(ErrorKind::Conflict, &path.field("vlans"), problem, "leave it out");
         }
     }
 

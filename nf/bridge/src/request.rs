@@ -1,15 +1,17 @@
-//! Changes at run time: `mac add`, `mac del`, `mac flush`.
+//! Changes at run time: `mac add`, `mac del`, `mac flush`; those of access lists are in `acl::request`.
 
 use std::sync::{Arc, MutexGuard};
 
 use serde_json::{Value, json};
+use weir_acl::request::{ADD, DEL};
 use weir_config::PortName;
 use weir_stage::{
-    Argument, Collection, Entries, Entry as _, PIECE, RequestError, Saved, ShowRows, Source as _, Verb, Versions,
-    entries,
+    Argument, Collection, Entries, Entry as _, InTurn, PIECE, RequestError, Saved, ShowRows, Source as _, Verb,
+    Versions, entries,
 };
 use weir_table::mac::{Entry, Station};
 
+use crate::acl;
 use crate::config::StaticMac;
 use crate::load::{self, Key, place};
 use crate::state::{Control, Shared};
@@ -35,6 +37,8 @@ pub(crate) static VERBS: &[Verb] = &[
         help: "Forgets all stations that were learned, or those of a port or a VLAN",
         batch: false,
     },
+    ADD,
+    DEL,
 ];
 
 /// How that is written.
@@ -43,6 +47,7 @@ pub(crate) static EXAMPLES: &[&str] = &[
     "mac add 02:00:00:00:00:66 vlan 10  # frames to it are dropped",
     "mac del 02:00:00:00:00:09 vlan 10  # takes it back",
     "mac flush port lan  # whoever was learned there is learned anew",
+    "acl add guests at 2 rule deny from 02:00:00:00:00:fe log  # in front of the second rule; without `at`, of all",
 ];
 
 /// A bridge whose control side is locked while requests are carried out.
@@ -55,6 +60,9 @@ struct Locked<'a> {
 pub(crate) fn carry_out(shared: &Shared, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
     if verb == "mac flush" {
         return flush(shared, arguments).map_err(RequestError);
+    }
+    if verb.starts_with("acl ") {
+        return acl::request::carry_out(shared, verb, arguments, now);
     }
     entries::carry_out(|| Box::new(Locked { shared, control: shared.control() }), 1024, (verb, arguments), now)
 }
@@ -143,6 +151,7 @@ fn flush(shared: &Shared, arguments: &Value) -> Result<Value, String> {
 
 /// What was added by requests, as requests that would add it again.
 pub(crate) fn saved(shared: &Arc<Shared>) -> Box<dyn ShowRows<Saved>> {
-    let shared = Arc::clone(shared);
-    entries::in_order(move |last| shared.control().fixed.saved(&MACS, "add", last, PIECE))
+    let of_macs = Arc::clone(shared);
+    let macs = entries::in_order(move |last| of_macs.control().fixed.saved(&MACS, "add", last, PIECE));
+    Box::new(InTurn::new([macs, acl::request::save(shared)]))
 }

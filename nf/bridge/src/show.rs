@@ -11,6 +11,7 @@ use weir_stage::{Entry as _, Record, RequestError, Show, ShowRows, columns, whol
 use weir_table::mac::{BUCKET, Entry, Station};
 use weir_wire::MacAddr;
 
+use crate::acl;
 use crate::config::{StaticMac, Tagging};
 use crate::load::key_of;
 use crate::plan::{Ports, VLANS, bit, ports_in};
@@ -35,14 +36,24 @@ pub(crate) static SHOWS: &[Show] = &[
         help: "Ports of bridges, and how many stations were learned behind each or moved there. Filter: a port",
     },
     Show {
-        what: "bridge-acls",
-        columns: &["acl", "rule", "text", "packets", "bytes"],
-        help: "Rules of the access lists of a bridge in their order, and what each was for; behind them what none matched. Filter: a list",
+        what: "acls",
+        columns: &["acl", "at", "rule", "source", "packets", "bytes"],
+        help: "Rules of access lists in their order, with what matched each; the last row of a list is its default. Filter: a list",
+    },
+    Show {
+        what: "acl-log",
+        columns: &["time", "acl", "port", "side", "source", "destination", "vlan", "ethertype", "rule"],
+        help: "Frames of rules with `log` that came last, a sample: each worker keeps one in a millisecond. Filter: a list",
     },
     Show {
         what: "groups",
         columns: &["vlan", "group", "port", "version", "ends_in_s"],
         help: "Multicast groups, and the ports where somebody listens to them. Filter: a group, a port, or a VLAN",
+    },
+    Show {
+        what: "queriers",
+        columns: &["vlan", "family", "querier", "is_self", "next_s"],
+        help: "Who asks for listeners in each VLAN: the bridge, or another querier that it heard; when the bridge asks again. Filter: a VLAN",
     },
     Show {
         what: "multicast-routers",
@@ -58,16 +69,17 @@ pub(crate) fn rows(
     filter: Option<&str>,
     now: u64,
 ) -> Result<Box<dyn ShowRows>, RequestError> {
-    let control = shared.control();
-    if what == "bridge-acls" {
-        return acls(&control, filter).map(whole);
+    if matches!(what, "acls" | "acl-log") {
+        return acl::request::rows(shared, what, filter);
     }
+    let control = shared.control();
     let word = filter.map(|word| Word::of(&control, what, word)).transpose()?;
     match what {
         "macs" => Ok(Box::new(Macs { shared: Arc::clone(shared), word, next: 0 })),
         "vlans" => Ok(whole(vlans(shared, &control, word))),
         "bridge-ports" => Ok(whole(ports(shared, &control, word))),
         "groups" => Ok(whole(groups(&control, word, now))),
+        "queriers" => Ok(whole(queriers(&control, word, now))),
         "multicast-routers" => Ok(whole(routers(&control, word, now))),
         _ => Err(RequestError(format!("there is no table '{what}'"))),
     }
@@ -90,7 +102,7 @@ impl Word {
         let group = || word.parse().ok().map(Word::Group);
         let (found, known) = match what {
             "macs" => (mac().or_else(port).or_else(vlan), "a MAC address, a port of the bridge, or a VLAN"),
-            "vlans" => (vlan(), "a VLAN"),
+            "vlans" | "queriers" => (vlan(), "a VLAN"),
             "bridge-ports" => (port(), "a port of the bridge"),
             "groups" => (port().or_else(vlan).or_else(group), "a group, a port of the bridge, or a VLAN"),
             _ => (port().or_else(vlan), "a port of the bridge or a VLAN"),
@@ -100,7 +112,7 @@ impl Word {
 }
 
 /// A VLAN as it is shown; none where the bridge takes no notice of tags.
-fn shown(control: &Control, vlan: u16) -> Value {
+pub(crate) fn shown(control: &Control, vlan: u16) -> Value {
     if control.config.tagging == Tagging::None { Value::Null } else { json!(vlan) }
 }
 
@@ -211,29 +223,6 @@ fn ports(shared: &Shared, control: &Control, word: Option<Word>) -> Vec<Value> {
     all.filter(|(number, _)| word.is_none_or(|word| word == Word::Port(*number))).map(row).collect()
 }
 
-/// Rules, by list.
-fn acls(control: &Control, filter: Option<&str>) -> Result<Vec<Value>, RequestError> {
-    let all = &control.acls.all;
-    if let Some(name) = filter.filter(|name| !all.iter().any(|list| list.name == *name)) {
-        let names: Vec<&str> = all.iter().map(|list| list.name.as_str()).collect();
-        let remedy = match names.as_slice() {
-            [] => "the configuration has none".to_owned(),
-            names => format!("write one of {}", names.join(", ")),
-        };
-        return Err(RequestError(format!("there is no access list \"{name}\"; {remedy}")));
-    }
-    let meant = all.iter().filter(|list| filter.is_none_or(|name| list.name == name));
-    let rows = meant.flat_map(|list| {
-        let texts = list.rules.iter().map(ToString::to_string).chain([format!("default {}", list.default)]);
-        let rows = texts.zip(1..).zip(list.counts());
-        rows.map(|((text, number), (packets, bytes))| {
-            let rule = (number <= list.rules.len()).then_some(number);
-            json!({ "acl": list.name, "rule": rule, "text": text, "packets": packets, "bytes": bytes })
-        })
-    });
-    Ok(rows.collect())
-}
-
 fn groups(control: &Control, word: Option<Word>, now: u64) -> Vec<Value> {
     let all = control.listeners.groups().filter(|((vlan, group), port, _)| match word {
         None => true,
@@ -252,6 +241,23 @@ fn groups(control: &Control, word: Option<Word>, now: u64) -> Vec<Value> {
         })
     };
     all.map(row).collect()
+}
+
+fn queriers(control: &Control, word: Option<Word>, now: u64) -> Vec<Value> {
+    let Some(times) = control.asks() else { return Vec::new() };
+    let links = control.queriers.links().filter(|((vlan, _), ..)| word.is_none_or(|word| word == Word::Vlan(*vlan)));
+    let row = |((vlan, is_six), other, at): ((u16, bool), Option<std::net::IpAddr>, u64)| {
+        let [four, six] = times.own;
+        let own = if is_six { six } else { four };
+        json!({
+            "vlan": shown(control, vlan),
+            "family": if is_six { "ipv6" } else { "ipv4" },
+            "querier": other.unwrap_or(own).to_string(),
+            "is_self": other.is_none(),
+            "next_s": seconds(at.saturating_sub(now)),
+        })
+    };
+    links.map(row).collect()
 }
 
 fn routers(control: &Control, word: Option<Word>, now: u64) -> Vec<Value> {

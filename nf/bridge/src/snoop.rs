@@ -2,6 +2,8 @@
 
 mod listeners;
 mod message;
+mod querier;
+mod question;
 mod six;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,6 +12,8 @@ use weir_wire::ethernet;
 
 pub(crate) use listeners::{Forwarding, Heard, Listeners, Member};
 pub(crate) use message::{Message, Report, parse};
+pub(crate) use querier::{Queriers, Question, Times};
+pub(crate) use question::{Asking, frame};
 
 /// What a frame to a group is for snooping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

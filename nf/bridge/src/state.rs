@@ -1,17 +1,21 @@
 //! What an instance has: what workers share, and what only the control side knows.
 
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use weir_acl::recent::Recent;
 use weir_mem::{CacheAligned, Published};
 use weir_stage::{Ledger, PortInfo};
 use weir_table::mac::{Entry, MacTable, PERIODS, Station};
+use weir_wire::MacAddr;
+use weir_wire::nd::link_local;
 
-use crate::acl::Lists;
+use crate::acl::{Book, Lists, Logged};
 use crate::config::{BridgeConfig, StaticMac};
 use crate::plan::{KINDS, Kind, NOWHERE, PORTS, Plan, Ports, VLANS, bit};
 use crate::routed::{RoutedSide, RoutedSides};
-use crate::snoop::{Forwarding, Listeners};
+use crate::snoop::{Forwarding, Listeners, Queriers, Times};
 use crate::storm::Bucket;
 
 /// Periods after which a station is forgotten that sent nothing: half of those that stamps tell apart, so that the sweep has as many to find it in.
@@ -23,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) plan: Published<Plan>,
     pub(crate) groups: Published<Forwarding>,
     pub(crate) acls: Published<Lists>,
+    /// Frames that rules say to keep in mind.
+    pub(crate) logged: Recent<Logged>,
     /// The number of the period; the control side counts it.
     period: CacheAligned<AtomicU8>,
     pub(crate) counts: Counts,
@@ -90,10 +96,14 @@ pub(crate) struct Control {
     pub(crate) fixed: Ledger<StaticMac>,
     /// Interfaces that are beyond ports.
     pub(crate) routed: RoutedSides,
-    /// The access lists that workers have.
-    pub(crate) acls: Lists,
+    /// The access lists.
+    pub(crate) acls: Book,
     /// Who listens to what.
     pub(crate) listeners: Listeners,
+    /// Who asks them.
+    pub(crate) queriers: Queriers,
+    /// The Ethernet address that the bridge asks from.
+    pub(crate) mac: MacAddr,
     /// What was refused when it was told last, and when that was.
     pub(crate) told: (u64, u64),
 }
@@ -111,6 +121,7 @@ impl Shared {
             plan,
             groups,
             acls,
+            logged: Recent::default(),
             period: CacheAligned::new(AtomicU8::new(0)),
             counts: Counts::new(),
             storm: Box::new(std::array::from_fn(|_| Default::default())),
@@ -194,6 +205,26 @@ impl Control {
     /// Tells workers of what has changed.
     pub(crate) fn publish(&self, shared: &Shared) {
         shared.plan.publish(Box::new(self.plan()));
+    }
+
+    /// How the bridge asks who listens to what; nothing if it does not.
+    pub(crate) fn asks(&self) -> Option<Times> {
+        let (snooping, querier) = (&self.config.snooping, &self.config.snooping.querier);
+        (snooping.enabled && querier.enabled).then(|| Times {
+            interval: querier.interval.nanos(),
+            response: querier.response.nanos(),
+            robustness: querier.robustness,
+            last_member: snooping.last_member.nanos(),
+            own: [
+                querier.address.unwrap_or(Ipv4Addr::UNSPECIFIED).into(),
+                querier.address_ipv6.unwrap_or_else(|| link_local(self.mac)).into(),
+            ],
+        })
+    }
+
+    /// Tells workers what lists there are, and which ports have them.
+    pub(crate) fn publish_acls(&self, shared: &Shared) {
+        shared.acls.publish(Box::new(self.acls.lists(&self.config)));
     }
 
     /// The port beyond which an interface is a station.

@@ -29,6 +29,11 @@ impl Vlans {
         &self.0
     }
 
+    /// Whether a VLAN is among them.
+    pub(crate) fn has(&self, vlan: u16) -> bool {
+        self.0.iter().any(|(first, last)| (*first..=*last).contains(&vlan))
+    }
+
     /// All of them, in the order of writing.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         self.0.iter().flat_map(|(first, last)| *first..=*last)

@@ -146,7 +146,7 @@ proptest! {
             let sent = judged.pass(port, &[bytes]);
             prop_assert_eq!(&sent[..3], &due[..]);
         }
-        let shown: Vec<u64> = judged.show("bridge-acls", None).iter().map(|row| row["packets"].as_u64().unwrap()).collect();
+        let shown: Vec<u64> = judged.show("acls", None).iter().map(|row| row["packets"].as_u64().unwrap()).collect();
         prop_assert_eq!(shown, counts.concat());
         judged.finish();
         plain.finish();
@@ -184,17 +184,17 @@ fn rules_change_while_frames_flow_and_go_on_counting() {
     let mut rig = bridge(with(json!(["permit ethertype arp", "permit vlan 10"])));
     rig.pass(A, &[frame(BROADCAST, mac(1), 0)]);
     let counts = |rig: &Rig| -> Vec<(String, u64)> {
-        let rows = rig.show("bridge-acls", Some("list"));
-        rows.iter().map(|row| (row["text"].as_str().unwrap().to_owned(), row["packets"].as_u64().unwrap())).collect()
+        let rows = rig.show("acls", Some("list"));
+        rows.iter().map(|row| (row["rule"].as_str().unwrap().to_owned(), row["packets"].as_u64().unwrap())).collect()
     };
     let row = |text: &str, packets| (text.to_owned(), packets);
-    assert_eq!(counts(&rig), [row("permit ethertype arp", 0), row("permit vlan 10", 1), row("default permit", 0)]);
+    assert_eq!(counts(&rig), [row("permit ethertype arp", 0), row("permit vlan 10", 1), row("permit (default)", 0)]);
     rig.reload(with(json!(["deny from 02:00:00:00:00:01", "permit vlan 10"])));
     assert_eq!(rig.ways(A, frame(BROADCAST, mac(1), 0)), "");
     assert_eq!(rig.ways(A, frame(BROADCAST, mac(2), 0)), "bc");
     assert_eq!(
         counts(&rig),
-        [row("deny from 02:00:00:00:00:01", 1), row("permit vlan 10", 2), row("default permit", 0)]
+        [row("deny from 02:00:00:00:00:01", 1), row("permit vlan 10", 2), row("permit (default)", 0)]
     );
     // Another port with a list builds the bridge anew.
     let anew = rig.rebuilt(keys(acls(json!(["permit vlan 10"])), [("list", ""), ("", "list"), ("", "")]));
@@ -212,13 +212,16 @@ fn rules_that_are_wrong_say_why() {
     };
     for (rule, words) in [
         ("allow", "does not begin with permit or deny; write one of them first"),
-        ("deny port 7", "has the word port; use from, to, vlan or ethertype"),
+        ("deny port 7", "has the word port; use from, to, vlan, ethertype, police or log"),
         ("deny from", "has nothing behind from"),
         ("deny vlan 1 vlan 2", "has vlan twice; write several values as 1,2"),
         ("deny from 02:00:00:00:00", "has 02:00:00:00:00 for stations; write one as"),
         ("deny from 02:00:00:00:00:01/49", "for stations"),
         ("deny to 02:00:00:00:00:01/24", "has bits that do not count; write 02:00:00:00:00:00/24"),
         ("deny vlan 4095", "has 4095 for VLANs"),
+        ("deny police 1Mbit/s", "denies, and says what becomes of frames that go on; leave police out"),
+        ("permit police 0bit/s", "has 0bit/s for a rate; deny what is to have none"),
+        ("permit log log", "has log twice"),
         ("deny ethertype ip", "has ip for an EtherType; write ipv4"),
         ("deny ethertype 0x05ff", "has 0x05ff for an EtherType"),
     ] {

@@ -14,7 +14,11 @@ fn keys(tagging: &str) -> serde_json::Value {
             json!({ "a": { "vlan": 1, "tagged": "2-4094" }, "b": { "vlan": 2, "tagged": "1" }, "c": { "tagged": "1-3" } })
         }
     };
-    json!({ "tagging": tagging, "ports": ports, "snooping": { "enabled": true }, "control_frames": "all",
+    let mut querier = json!({ "enabled": true, "interval": "2s", "response": "1s" });
+    if tagging != "none" {
+        querier["vlans"] = json!("1-3");
+    }
+    json!({ "tagging": tagging, "ports": ports, "snooping": { "enabled": true, "querier": querier }, "control_frames": "all",
             "limits": { "macs": 20, "groups": 3 } })
 }
 

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
+use weir_acl::numbered::{MANY, Numbered};
+use weir_acl::police::Police;
+use weir_acl::request::{in_configuration, no_list, no_rule};
 use weir_mem::{Domain, Published, arena};
 use weir_net::VrfId;
 use weir_packet::Key;
-use weir_table::classifier::{Classifier, Match};
 
-use super::key::{FOUR, SIX};
 use super::load::{Misled, WantedAcls};
-use super::police::Police;
 use super::rule::{Action, Rule};
 use super::sets::Sets;
 use super::stage::{Acl, Own, Side};
@@ -19,7 +19,7 @@ use super::tables::{Deed, List, Log, NO_LIST, Tables};
 use super::{MAX_LISTS, MAX_RULES};
 use crate::Interfaces;
 use crate::fast::scope::Chosen;
-use crate::tables::counters::Counters;
+use crate::tables::counters::{Counters, Places};
 use crate::tables::fib::Fib;
 use crate::tables::prefixes::Readers;
 
@@ -64,9 +64,7 @@ pub(super) struct Book {
     outward: BTreeMap<String, String>,
     of_vrfs: BTreeMap<String, String>,
     own: BTreeMap<String, String>,
-    /// Places that were given back, the first one in front; all from `fresh` on have never been used.
-    idle: VecDeque<u32>,
-    fresh: u32,
+    places: Places,
     /// What each interface is called, by number.
     pub(super) names: HashMap<u16, String>,
 }
@@ -78,9 +76,6 @@ pub(crate) struct Acls {
     pub(super) counters: Arc<Counters>,
     pub(super) log: Arc<Log>,
 }
-
-/// Rules to be changed at once above which a list is built anew.
-const MANY: usize = 32;
 
 impl Acls {
     /// No lists yet, of a router with these VRFs.
@@ -125,23 +120,33 @@ impl Acls {
             let wrong = Misled::of(&rule, vrfs, wanted.judges_the_end(name))?;
             Some(format!("the rule \"{rule}\", which was added to {name} at run time, {}", wrong.problem))
         });
-        wrong.collect()
+        let mut wrong: Vec<String> = wrong.collect();
+        let stay = book.lists.iter().filter(|(name, _)| wanted.lists.contains_key(*name));
+        let added: usize = stay.map(|(_, list)| list.rules.iter().filter(|stated| stated.is_added).count()).sum();
+        let count = added + wanted.lists.values().map(|(rules, _)| rules.len()).sum::<usize>();
+        if count > MAX_RULES && added > 0 {
+            wrong.push(format!(
+                "with {added} that were added at run time there are {count} rules, and there is room for {MAX_RULES}"
+            ));
+        }
+        wrong
     }
 
     /// Becomes what a checked configuration wants; rules that were added at run time stay, in front of others. Those that stay as they are
     /// keep what they counted.
     pub(crate) fn reconcile(&self, wanted: &WantedAcls) {
-        let mut book = self.book();
-        let gone: Vec<String> = book.lists.keys().filter(|name| !wanted.lists.contains_key(*name)).cloned().collect();
-        for name in gone {
-            if let Some(list) = book.lists.remove(&name) {
-                book.idle.extend(list.rules.iter().map(|stated| stated.place));
-                book.idle.push_back(list.default_place);
-            }
-        }
+        let book = &mut *self.book();
         book.sets.reconcile(&wanted.sets);
-        for (name, (rules, default)) in &wanted.lists {
-            self.become_list(&mut book, name, rules, *default);
+        // What goes gives its places back before what comes asks for some.
+        let mut before = std::mem::take(&mut book.lists);
+        let kept: Vec<Kept> =
+            wanted.lists.iter().map(|(name, (rules, _))| book.part(before.remove(name), rules)).collect();
+        for list in before.into_values() {
+            book.forget(list.rules);
+            book.places.give_back(list.default_place);
+        }
+        for ((name, (_, default)), kept) in wanted.lists.iter().zip(kept) {
+            self.become_list(book, name, kept, *default);
         }
         book.inward.clone_from(&wanted.inward);
         book.outward.clone_from(&wanted.outward);
@@ -149,47 +154,20 @@ impl Acls {
         book.own.clone_from(&wanted.own);
     }
 
-    fn become_list(&self, book: &mut Book, name: &str, rules: &[Rule], default: Action) {
-        let before = book.lists.remove(name);
-        // By what they say: rules that say the same are the same.
-        let (mut added, mut known) = (Vec::new(), BTreeMap::<String, VecDeque<Stated>>::new());
-        let (default_place, default_before) = match before {
-            Some(list) => {
-                for stated in list.rules {
-                    if stated.is_added {
-                        added.push(stated);
-                    } else {
-                        known.entry(stated.rule.to_string()).or_default().push_back(stated);
-                    }
-                }
-                (list.default_place, list.default_before)
-            }
-            None => self.acquire(book).unwrap_or_default(),
-        };
+    fn become_list(&self, book: &mut Book, name: &str, kept: Kept, default: Action) {
+        let Kept { added, rules, default: before } = kept;
+        let before = before.or_else(|| book.places.acquire(&self.counters)).unwrap_or_default();
         let mut all = added;
         for rule in rules {
-            let same = known.get_mut(rule.text()).and_then(VecDeque::pop_front);
-            let stated = same.or_else(|| self.state(book, rule.clone(), false));
+            let stated = rule.or_else(|rule| self.state(book, *rule, false).ok_or(()));
             all.extend(stated);
         }
-        book.idle.extend(known.into_values().flatten().map(|stated| stated.place));
-        let list = ListOf::new(name, (all, &book.sets), default, (default_place, default_before));
+        let list = ListOf::new(name, (all, &book.sets), default, before);
         book.lists.insert(name.to_owned(), list);
     }
 
-    /// A place for counting, and what was counted there.
-    fn acquire(&self, book: &mut Book) -> Option<(u32, (u64, u64))> {
-        let place = if (book.fresh as usize) < MAX_RULES + MAX_LISTS {
-            book.fresh += 1;
-            book.fresh - 1
-        } else {
-            book.idle.pop_front()?
-        };
-        Some((place, self.counters.sum(place)))
-    }
-
     fn state(&self, book: &mut Book, rule: Rule, is_added: bool) -> Option<Stated> {
-        let (place, before) = self.acquire(book)?;
+        let (place, before) = book.places.acquire(&self.counters)?;
         let police = rule.police.map(|rate| Arc::new(Police::new(rate)));
         let redirect = rule.redirect.as_ref().and_then(|vrf| (0..).zip(&book.vrfs).find(|(_, known)| *known == vrf));
         let redirect = redirect.map(|(vrf, _)| vrf);
@@ -234,16 +212,13 @@ impl Acls {
         let book = &mut *self.book();
         let Some(list) = book.lists.get_mut(name) else { return Err(book.unknown(name)) };
         let Some(stated) = list.rules.get(position) else {
-            return Err(format!("{name} has {} rules; `show acls` numbers them", list.rules.len()));
+            return Err(no_rule(name, list.rules.len()));
         };
         if !stated.is_added {
-            return Err(format!(
-                "rule {} of {name} stands in the configuration; delete it there and reload",
-                position + 1
-            ));
+            return Err(in_configuration(name, position));
         }
         let gone = list.remove(position, &book.sets);
-        book.idle.push_back(gone.place);
+        book.places.give_back(gone.place);
         Ok(gone.rule)
     }
 
@@ -328,25 +303,42 @@ impl Acls {
     }
 }
 
-impl Book {
-    fn unknown(&self, name: &str) -> String {
-        let names: Vec<&str> = self.lists.keys().take(16).map(String::as_str).collect();
-        match names.as_slice() {
-            [] => format!("there is no access list \"{name}\"; the configuration has none"),
-            _ => format!("there is no access list \"{name}\"; write one of {}", names.join(", ")),
-        }
-    }
+/// What stays of a list.
+#[derive(Default)]
+struct Kept {
+    /// Rules that were added at run time.
+    added: Vec<Stated>,
+    /// Those that are wanted: as they were, or new ones.
+    rules: Vec<Result<Stated, Box<Rule>>>,
+    /// Where its default was counted, and what had been counted there before.
+    default: Option<(u32, (u64, u64))>,
 }
 
-/// Writes of whose rule each match is.
-fn note(rules: &mut Arc<Vec<u32>>, slot: u32, rule: u32) {
-    let rules = Arc::make_mut(rules);
-    let at = slot as usize;
-    if rules.len() <= at {
-        rules.resize(at + 1, u32::MAX);
+impl Book {
+    /// What stays of a list that becomes one of these rules. By what they say: rules that say the same are the same.
+    fn part(&mut self, before: Option<ListOf>, rules: &[Rule]) -> Kept {
+        let default = before.as_ref().map(|list| (list.default_place, list.default_before));
+        let (mut added, mut known) = (Vec::new(), BTreeMap::<String, VecDeque<Stated>>::new());
+        for stated in before.into_iter().flat_map(|list| list.rules) {
+            match stated.is_added {
+                true => added.push(stated),
+                false => known.entry(stated.rule.to_string()).or_default().push_back(stated),
+            }
+        }
+        let mut stays = |rule: &Rule| {
+            known.get_mut(rule.text()).and_then(VecDeque::pop_front).ok_or_else(|| Box::new(rule.clone()))
+        };
+        let rules = rules.iter().map(&mut stays).collect();
+        self.forget(known.into_values().flatten());
+        Kept { added, rules, default }
     }
-    if let Some(known) = rules.get_mut(at) {
-        *known = rule;
+
+    fn forget(&mut self, gone: impl IntoIterator<Item = Stated>) {
+        gone.into_iter().for_each(|stated| self.places.give_back(stated.place));
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        no_list(name, self.lists.keys().map(String::as_str))
     }
 }
 
@@ -358,15 +350,8 @@ impl ListOf {
         (place, before): (u32, (u64, u64)),
     ) -> ListOf {
         let deed = Deed { place, action: default, is_logged: false, set_dscp: None, police: None, redirect: None };
-        let seen = List {
-            name: name.into(),
-            four: Arc::new(Classifier::new(&[])),
-            six: Arc::new(Classifier::new(&[])),
-            rules_of_four: Arc::default(),
-            rules_of_six: Arc::default(),
-            deeds: Arc::default(),
-            default: deed,
-        };
+        let (four, six) = (Numbered::default(), Numbered::default());
+        let seen = List { name: name.into(), four, six, deeds: Arc::default(), default: deed };
         let (default_place, default_before) = (place, before);
         let free = Vec::new();
         let mut list = ListOf { rules, default, default_place, default_before, free, seen: Arc::new(seen) };
@@ -376,26 +361,17 @@ impl ListOf {
 
     /// Builds all anew.
     fn rebuild(&mut self, sets: &Sets) {
-        let (mut four, mut six): (Vec<Match<FOUR>>, Vec<Match<SIX>>) = (Vec::new(), Vec::new());
-        let (mut of_four, mut of_six, mut deeds) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut four, mut six, mut deeds) = (Vec::new(), Vec::new(), Vec::new());
         for (stated, number) in self.rules.iter_mut().zip(0..) {
             let (mine_four, mine_six) = (stated.rule.four(sets), stated.rule.six(sets));
             (stated.number, stated.matches) = (number, (mine_four.len(), mine_six.len()));
-            of_four.extend(mine_four.iter().map(|_| number));
-            of_six.extend(mine_six.iter().map(|_| number));
-            four.extend(mine_four);
-            six.extend(mine_six);
+            four.push((number, mine_four));
+            six.push((number, mine_six));
             deeds.push(deed_of(stated));
         }
         self.free.clear();
-        self.seen = Arc::new(List {
-            four: Arc::new(Classifier::new(&four)),
-            six: Arc::new(Classifier::new(&six)),
-            rules_of_four: Arc::new(of_four),
-            rules_of_six: Arc::new(of_six),
-            deeds: Arc::new(deeds),
-            ..(*self.seen).clone()
-        });
+        let (four, six, deeds) = (Numbered::new(four), Numbered::new(six), Arc::new(deeds));
+        self.seen = Arc::new(List { four, six, deeds, ..(*self.seen).clone() });
     }
 
     /// Positions in front of the matches of the rule at a position.
@@ -419,16 +395,8 @@ impl ListOf {
             Some(deed) => *deed = deed_of(&stated),
             None => deeds.push(deed_of(&stated)),
         }
-        for (rule, at) in four.into_iter().zip(at_four..) {
-            if let Some(slot) = Arc::make_mut(&mut seen.four).insert(at, rule) {
-                note(&mut seen.rules_of_four, slot, stated.number);
-            }
-        }
-        for (rule, at) in six.into_iter().zip(at_six..) {
-            if let Some(slot) = Arc::make_mut(&mut seen.six).insert(at, rule) {
-                note(&mut seen.rules_of_six, slot, stated.number);
-            }
-        }
+        seen.four.insert(at_four, stated.number, four);
+        seen.six.insert(at_six, stated.number, six);
         self.rules.insert(position, stated);
         self.seen = Arc::new(seen);
     }
@@ -441,12 +409,8 @@ impl ListOf {
             return gone;
         }
         let mut seen = (*self.seen).clone();
-        for _ in 0..gone.matches.0 {
-            Arc::make_mut(&mut seen.four).remove(at_four);
-        }
-        for _ in 0..gone.matches.1 {
-            Arc::make_mut(&mut seen.six).remove(at_six);
-        }
+        seen.four.remove(at_four, gone.matches.0);
+        seen.six.remove(at_six, gone.matches.1);
         self.free.push(gone.number);
         self.seen = Arc::new(seen);
         gone

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_acl::recent::BETWEEN;
 use weir_net::VrfId;
 use weir_packet::{Batch, Packet};
 use weir_simd::Kernel;
@@ -14,9 +15,6 @@ use super::rule::Action;
 use super::tables::{Deed, List, Log, Logged};
 use crate::fast::by_interface::ByInterface;
 use crate::tables::counters::WorkerCounters;
-
-/// Time between two packets that a worker keeps in mind, nanoseconds.
-const BETWEEN: u64 = 1_000_000;
 
 /// What becomes of packets, as masks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,11 +94,11 @@ impl Judge {
         let mut verdicts = Verdicts::default();
         let mut found = [0; BATCH];
         if four.count > 0 {
-            list.four.lookup_batch(self.kernel, &self.four, four.count, &mut found);
+            list.four.classifier.lookup_batch(self.kernel, &self.four, four.count, &mut found);
             self.carry_out((list, false), &found, &four, (batch, packets, now), &mut verdicts);
         }
         if six.count > 0 {
-            list.six.lookup_batch(self.kernel, &self.six, six.count, &mut found);
+            list.six.classifier.lookup_batch(self.kernel, &self.six, six.count, &mut found);
             self.carry_out((list, true), &found, &six, (batch, packets, now), &mut verdicts);
         }
         verdicts

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use weir_acl::request::RULES;
 use weir_config::{Element, ErrorKind, Errors, NAME, Path};
 use weir_stage::{Env, Site};
 
-use super::request::RULES;
 use super::rule::{Action, Rule};
 use super::sets::{MAX_PREFIXES, Sets};
 use super::{AclSettings, MAX_LISTS, MAX_RULES};

@@ -2,8 +2,8 @@
 
 use ipnet::IpNet;
 use serde_json::{Value, json};
-use weir_config::Scalar;
-use weir_stage::{Argument, Collection, Entries, RequestError, Saved, Show, ShowRows, Verb, Within, entries, whole};
+use weir_acl::request::{ADD, Change, DEL, saved};
+use weir_stage::{Argument, Collection, Entries, RequestError, Saved, Show, ShowRows, Verb, entries, whole};
 use weir_wire::{Ipv4, Ipv6, View};
 
 use super::control::Acls;
@@ -11,54 +11,6 @@ use super::rule::Rule;
 use super::sets::Member;
 use super::stage::Side;
 use super::tables::Logged;
-
-const LIST: Argument =
-    Argument { name: "list", keyword: None, required: true, many: false, help: "The name of the access list" };
-
-const AT: Argument = Argument {
-    name: "at",
-    keyword: Some("at"),
-    required: false,
-    many: false,
-    help: "Its position: 1 is the first, which is where it goes when nothing is said",
-};
-
-const RULE: Argument = Argument {
-    name: "rule",
-    keyword: Some("rule"),
-    required: true,
-    many: true,
-    help: "The rule: permit or deny, then any of protocol, from, to, from-port, to-port, flags, fragment, dscp, icmp, police, set-dscp, \
-           redirect, each with its value, and log",
-};
-
-/// The rules of a list, as a file has them.
-pub(super) static RULES: Collection = Collection {
-    noun: "acl",
-    key: "acls",
-    is_list: true,
-    file_key: "rules_csv",
-    fields: &[Argument { keyword: None, many: false, ..RULE }],
-    has_labels: true,
-};
-
-/// Adds a rule.
-const ADD: Verb = Verb {
-    noun: "acl",
-    action: "add",
-    arguments: &[LIST, AT, RULE],
-    help: "Adds a rule to an access list, in front of the one at its position",
-    batch: true,
-};
-
-/// Deletes one.
-const DEL: Verb = Verb {
-    noun: "acl",
-    action: "del",
-    arguments: &[LIST, Argument { required: true, help: "The position of the rule, as `show acls` tells it", ..AT }],
-    help: "Deletes a rule that was added at run time",
-    batch: true,
-};
 
 const SET: Argument = Argument { name: "set", keyword: None, required: true, many: false, help: "The name of the set" };
 
@@ -128,21 +80,13 @@ impl Entries for &Acls {
             self.change_set(set, &nets, is_added)?;
             return Ok(Undo::Set(set.to_owned(), nets, !is_added));
         }
-        let list = arguments.get("list").and_then(Value::as_str).ok_or("list is missing")?.to_owned();
-        let at = position(arguments.get("at").unwrap_or(&Value::Null))?;
-        match verb {
-            "acl add" => {
-                let rule = Rule::parse(&text(arguments.get("rule").unwrap_or(&Value::Null))).map_err(|wrong| {
-                    let remedy = if wrong.remedy.is_empty() { Rule::EXAMPLE } else { &wrong.remedy };
-                    format!("the rule {}; {remedy}", wrong.problem)
-                })?;
-                let at = self.insert(&list, at.unwrap_or(0), rule)?;
+        let (list, change) = Change::<Rule>::of(verb, arguments)?;
+        match change {
+            Change::Add(rule, at) => {
+                let at = self.insert(&list, at, rule)?;
                 Ok(Undo::Remove(list, at))
             }
-            _ => {
-                let at = at.ok_or("at is missing; `show acls` numbers the rules")?;
-                Ok(Undo::Insert(list.clone(), at, Box::new(self.remove(&list, at)?)))
-            }
+            Change::Del(at) => Ok(Undo::Insert(list.clone(), at, Box::new(self.remove(&list, at)?))),
         }
     }
 
@@ -156,25 +100,6 @@ impl Entries for &Acls {
     }
 }
 
-/// A position from 1 on, as one from 0 on.
-fn position(at: &Value) -> Result<Option<usize>, String> {
-    let number = match at {
-        Value::Null => return Ok(None),
-        Value::String(text) => text.parse().ok(),
-        other => other.as_u64(),
-    };
-    let number = number.and_then(|number| usize::try_from(number).ok()?.checked_sub(1));
-    number.map(Some).ok_or_else(|| format!("at: {at} is no position; the first rule has 1"))
-}
-
-/// A rule in words, or in one text.
-fn text(rule: &Value) -> String {
-    match rule.as_array() {
-        Some(words) => words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
-        None => rule.as_str().unwrap_or_default().to_owned(),
-    }
-}
-
 /// Carries out a request for one or many rules: all of it or nothing.
 pub(crate) fn carry_out(acls: &Acls, verb: &str, arguments: &Value, now: u64) -> Result<Value, RequestError> {
     entries::carry_out(|| Box::new(acls), usize::MAX, (verb, arguments), now)
@@ -184,12 +109,8 @@ pub(crate) fn carry_out(acls: &Acls, verb: &str, arguments: &Value, now: u64) ->
 pub(crate) fn save(acls: &Acls) -> Box<dyn ShowRows<Saved>> {
     let book = acls.book();
     let added = book.lists.iter().flat_map(|(name, list)| {
-        list.rules.iter().filter(|stated| stated.is_added).zip(1..).map(move |(stated, at)| {
-            let rule = stated.rule.to_string();
-            let arguments = json!({ "list": name, "at": at, "rule": rule });
-            let within = Some(Within { key: "acls", argument: "list" });
-            Saved { key: "rules".to_owned(), entry: Some(rule.into()), within, ..RULES.saved("add", arguments) }
-        })
+        let added = list.rules.iter().filter(|stated| stated.is_added).zip(1..);
+        added.map(move |(stated, at)| saved(name, at, stated.rule.text()))
     });
     let in_sets = book.sets.names().filter_map(|name| {
         let nets: Vec<String> = book.sets.added(name).map(|net| net.to_string()).collect();

@@ -1,13 +1,15 @@
 //! All lists, as workers look them up.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use weir_acl::numbered::Numbered;
+use weir_acl::police::Police;
+use weir_acl::recent::Recent;
 use weir_net::VrfId;
-use weir_table::classifier::{Classifier, NONE};
+use weir_table::classifier::NONE;
 
 use super::Side;
 use super::key::{FOUR, SIX};
-use super::police::Police;
 use super::rule::Action;
 use crate::InterfaceId;
 
@@ -37,11 +39,8 @@ impl Deed {
 #[derive(Clone, Debug)]
 pub(super) struct List {
     pub(super) name: Arc<str>,
-    pub(super) four: Arc<Classifier<FOUR>>,
-    pub(super) six: Arc<Classifier<SIX>>,
-    /// The rule of each match, by its number.
-    pub(super) rules_of_four: Arc<Vec<u32>>,
-    pub(super) rules_of_six: Arc<Vec<u32>>,
+    pub(super) four: Numbered<FOUR>,
+    pub(super) six: Numbered<SIX>,
     /// By number of the rule; none where nobody has the number.
     pub(super) deeds: Arc<Vec<Deed>>,
     /// Of packets that no rule matches.
@@ -55,8 +54,7 @@ impl List {
         if found == NONE {
             return &self.default;
         }
-        let rules = if is_six { &self.rules_of_six } else { &self.rules_of_four };
-        let rule = rules.get(found as usize).copied().unwrap_or(NONE);
+        let rule = if is_six { self.six.rule(found) } else { self.four.rule(found) };
         self.deeds.get(rule as usize).unwrap_or(&self.default)
     }
 }
@@ -94,35 +92,5 @@ pub(super) struct Logged {
     pub(super) front: [u8; 64],
 }
 
-/// The packets that came last, in a ring that does not grow.
-#[derive(Debug)]
-pub(super) struct Log(Mutex<(Box<[Option<Logged>]>, usize)>);
-
-/// Packets that are kept.
-const KEPT: usize = 256;
-
-impl Default for Log {
-    fn default() -> Log {
-        Log(Mutex::new(((0..KEPT).map(|_| None).collect(), 0)))
-    }
-}
-
-impl Log {
-    /// Keeps a packet, unless somebody is looking: workers wait for nobody.
-    pub(super) fn keep(&self, logged: Logged) {
-        let Ok(mut kept) = self.0.try_lock() else { return };
-        let (ring, next) = &mut *kept;
-        if let Some(oldest) = ring.get_mut(*next % KEPT) {
-            *oldest = Some(logged);
-        }
-        *next = next.wrapping_add(1);
-    }
-
-    /// All of them, the oldest first.
-    pub(super) fn all(&self) -> Vec<Logged> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (ring, next) = &*kept;
-        let (newer, older) = ring.split_at(*next % KEPT);
-        older.iter().chain(newer).flatten().cloned().collect()
-    }
-}
+/// The packets that came last.
+pub(super) type Log = Recent<Logged>;

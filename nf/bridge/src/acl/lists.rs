@@ -1,147 +1,60 @@
 //! All lists, as workers look them up.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_mem::CacheAligned;
-use weir_table::classifier::{self, Classifier, NONE};
+use weir_acl::numbered::Numbered;
+use weir_acl::police::Police;
 
-use super::rule::{Action, Rule, WORDS};
-use crate::config::{AclConfig, BridgeConfig};
+use super::rule::{Action, Facts, WORDS};
 use crate::plan::PORTS;
 
-/// Lists of a bridge at most.
-pub(crate) const MAX_LISTS: usize = 128;
-
-/// Rules of all its lists together at most: each has a line of memory that workers count in.
-pub(crate) const MAX_RULES: usize = 16_384;
-
-/// Matches that the rules of one list come to at most.
-pub(crate) const MAX_MATCHES: usize = classifier::MAX_RULES;
-
-/// What a rule was for.
-#[derive(Debug, Default)]
-pub(crate) struct Count {
-    packets: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Count {
-    /// So many frames more, with so many bytes.
-    #[inline(always)]
-    pub(super) fn add(&self, packets: u64, bytes: u64) {
-        self.packets.fetch_add(packets, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Frames and bytes.
-    pub(crate) fn read(&self) -> (u64, u64) {
-        (self.packets.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
-    }
-}
-
-/// A rule, or what holds where none matches.
+/// What a rule does.
 #[derive(Clone, Debug)]
 pub(super) struct Deed {
+    /// Where its frames are counted.
+    pub(super) place: u32,
     pub(super) action: Action,
-    pub(super) count: Arc<CacheAligned<Count>>,
+    pub(super) is_logged: bool,
+    pub(super) police: Option<Arc<Police>>,
+}
+
+impl Deed {
+    /// Whether its frames simply go on, or are denied.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        !self.is_logged && self.police.is_none()
+    }
 }
 
 /// One list.
-#[derive(Debug)]
-pub(crate) struct List {
-    pub(crate) name: String,
-    pub(crate) rules: Vec<Rule>,
-    pub(crate) default: Action,
-    pub(super) classifier: Classifier<WORDS>,
-    /// The rule of each match, by its number.
-    of_match: Vec<u32>,
-    /// By rule.
-    deeds: Vec<Deed>,
-    of_default: Deed,
+#[derive(Clone, Debug)]
+pub(super) struct List {
+    pub(super) name: Arc<str>,
+    pub(super) rules: Numbered<WORDS>,
+    /// By number of the rule; none where nobody has the number.
+    pub(super) deeds: Arc<Vec<Deed>>,
+    /// Of frames that no rule matches.
+    pub(super) default: Deed,
 }
 
 impl List {
-    /// A list. A rule that the one `before` has, too, goes on counting.
-    fn new(name: &str, config: &AclConfig, before: Option<&List>) -> List {
-        let fresh = || Arc::new(CacheAligned::new(Count::default()));
-        let mut known: std::collections::HashMap<String, Vec<&Deed>> = std::collections::HashMap::new();
-        for (rule, deed) in before.iter().flat_map(|before| before.rules.iter().zip(&before.deeds).rev()) {
-            known.entry(rule.to_string()).or_default().push(deed);
-        }
-        let deed = |rule: &Rule| {
-            let counted = known.get_mut(&rule.to_string()).and_then(Vec::pop);
-            Deed { action: rule.action, count: counted.map_or_else(fresh, |deed| Arc::clone(&deed.count)) }
-        };
-        let deeds = config.rules.iter().map(deed).collect();
-        let (mut matches, mut of_match) = (Vec::new(), Vec::new());
-        for (rule, number) in config.rules.iter().zip(0..) {
-            for one in rule.matches() {
-                matches.push(one);
-                of_match.push(number);
-            }
-        }
-        let counted = before.map(|before| Arc::clone(&before.of_default.count));
-        List {
-            name: name.to_owned(),
-            rules: config.rules.clone(),
-            default: config.default,
-            classifier: Classifier::new(&matches),
-            of_match,
-            deeds,
-            of_default: Deed { action: config.default, count: counted.unwrap_or_else(fresh) },
-        }
-    }
-
-    fn is(&self, name: &str, config: &AclConfig) -> bool {
-        self.name == name && self.default == config.default && self.rules == config.rules
-    }
-
     /// What becomes of a frame of which a match was found.
     #[inline(always)]
     pub(super) fn deed(&self, found: u32) -> &Deed {
-        if found == NONE {
-            return &self.of_default;
-        }
-        let rule = self.of_match.get(found as usize).copied().unwrap_or(NONE);
-        self.deeds.get(rule as usize).unwrap_or(&self.of_default)
-    }
-
-    /// What its rules have counted, in their order, and behind them what none matched.
-    pub(crate) fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.deeds.iter().chain([&self.of_default]).map(|deed| deed.count.read())
+        self.deeds.get(self.rules.rule(found) as usize).unwrap_or(&self.default)
     }
 }
 
 /// One version of all.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Lists {
-    pub(crate) all: Vec<Arc<List>>,
+    pub(super) all: Vec<Arc<List>>,
     /// The list of each port, by its number, for what comes in, and for what leaves.
-    inward: [Option<u8>; PORTS],
-    outward: [Option<u8>; PORTS],
+    pub(super) inward: [Option<u8>; PORTS],
+    pub(super) outward: [Option<u8>; PORTS],
 }
 
 impl Lists {
-    /// Those of a configuration. A list that is the same as `before` is not built anew.
-    pub(crate) fn new(config: &BridgeConfig, before: Option<&Lists>) -> Lists {
-        let known = |name: &str| before.and_then(|before| before.all.iter().find(|list| list.name == name));
-        let list = |(name, config): (&String, &AclConfig)| match known(name) {
-            Some(list) if list.is(name, config) => Arc::clone(list),
-            list => Arc::new(List::new(name, config, list.map(|list| &**list))),
-        };
-        let all: Vec<Arc<List>> = config.acls.iter().take(MAX_LISTS).map(list).collect();
-        let number = |name: &Option<String>| {
-            let name = name.as_ref()?;
-            all.iter().zip(0..).find(|(list, _)| list.name == *name).map(|(_, number)| number)
-        };
-        let (mut inward, mut outward) = ([None; PORTS], [None; PORTS]);
-        for ((port, inward), outward) in config.ports.values().zip(&mut inward).zip(&mut outward) {
-            (*inward, *outward) = (number(&port.acl_in), number(&port.acl_out));
-        }
-        Lists { all, inward, outward }
-    }
-
     /// The list for what comes in by a port.
     #[inline(always)]
     pub(super) fn inward(&self, port: u8) -> Option<&List> {
@@ -158,4 +71,17 @@ impl Lists {
     fn get(&self, number: Option<u8>) -> Option<&List> {
         self.all.get(usize::from(number?)).map(|list| &**list)
     }
+}
+
+/// A frame that a rule says to keep in mind.
+#[derive(Clone, Debug)]
+pub(crate) struct Logged {
+    /// Nanoseconds.
+    pub(crate) at: u64,
+    pub(crate) list: Arc<str>,
+    pub(crate) place: u32,
+    /// The number of the port that it came in or left by.
+    pub(crate) port: u8,
+    pub(crate) is_in: bool,
+    pub(crate) facts: Facts,
 }

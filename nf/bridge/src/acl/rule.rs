@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weir_config::{MacAddress, Malformed, Scalar, choice, scalar};
+use weir_config::{MacAddress, Malformed, Quantity, Rate, Scalar, choice, scalar};
 use weir_table::classifier::{Half, Match};
 use weir_wire::{MacAddr, ethernet};
 
@@ -11,10 +11,21 @@ use crate::words::Vlans;
 /// Words of a key: both addresses, destination first, then EtherType and VLAN.
 pub(crate) const WORDS: usize = 4;
 
-/// A key of these, which rules are compared with.
-pub(crate) fn key(destination: u64, source: u64, ethertype: u16, vlan: u16) -> [u32; WORDS] {
-    let [a, b, c] = words(destination, source);
-    [a, b, c, u32::from(ethertype) << 16 | u32::from(vlan)]
+/// What of a frame rules look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) to: u64,
+    pub(crate) from: u64,
+    pub(crate) vlan: u16,
+    pub(crate) ethertype: u16,
+}
+
+impl Facts {
+    /// As a key that rules are compared with.
+    pub(crate) fn key(self) -> [u32; WORDS] {
+        let [a, b, c] = words(self.to, self.from);
+        [a, b, c, u32::from(self.ethertype) << 16 | u32::from(self.vlan)]
+    }
 }
 
 /// Two addresses, of 48 bits each, in three words.
@@ -60,6 +71,10 @@ pub struct Rule {
     vlans: Vlans,
     /// Bounds, both within.
     ethertypes: Vec<(u16, u16)>,
+    /// Whether a sample of its frames is kept to be shown.
+    pub(crate) is_logged: bool,
+    /// What it permits at most, bit/s.
+    pub(crate) police: Option<u64>,
 }
 
 impl fmt::Display for Rule {
@@ -79,29 +94,37 @@ impl Scalar for Rule {
             Some("deny") => Action::Deny,
             _ => return Err(Malformed::because("does not begin with permit or deny").remedy("write one of them first")),
         };
-        let (from, to, vlans, ethertypes) = (Vec::new(), Vec::new(), Vlans::default(), Vec::new());
-        let mut rule = Rule { text: String::new(), action, from, to, vlans, ethertypes };
+        let mut rule = Rule::of(action);
         let mut seen: Vec<&str> = Vec::new();
         while let Some(word) = words.next() {
             if seen.contains(&word) {
                 return Err(Malformed::because(format!("has {word} twice")).remedy("write several values as 1,2"));
             }
             seen.push(word);
-            if !matches!(word, "from" | "to" | "vlan" | "ethertype") {
-                let remedy = "use from, to, vlan or ethertype";
+            if word == "log" {
+                rule.is_logged = true;
+                continue;
+            }
+            if !matches!(word, "from" | "to" | "vlan" | "ethertype" | "police") {
+                let remedy = "use from, to, vlan, ethertype, police or log";
                 return Err(Malformed::because(format!("has the word {word}")).remedy(remedy));
             }
             let value = words.next().ok_or_else(|| Malformed::because(format!("has nothing behind {word}")))?;
             match word {
                 "from" => rule.from = list(value, stations)?,
                 "to" => rule.to = list(value, stations)?,
-                "vlan" => rule.vlans = Vlans::parse(value).map_err(|_| vlans_wrong(value))?,
+                "vlan" => rule.vlans = Vlans::parse(&value.replace(';', ",")).map_err(|_| vlans_wrong(value))?,
+                "police" => rule.police = Some(rate(value)?),
                 _ => rule.ethertypes = list(value, ethertype)?,
             }
         }
         if rule.count() > MOST_MATCHES {
             let problem = format!("comes to more than {MOST_MATCHES} combinations of what it lists");
             return Err(Malformed::because(problem).remedy("make several rules of it"));
+        }
+        if rule.action == Action::Deny && rule.police.is_some() {
+            let problem = "denies, and says what becomes of frames that go on";
+            return Err(Malformed::because(problem).remedy("leave police out"));
         }
         rule.text = text.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
         Ok(rule)
@@ -114,6 +137,16 @@ scalar!(Rule);
 const MOST_MATCHES: usize = 4096;
 
 impl Rule {
+    fn of(action: Action) -> Rule {
+        let (text, from, to, ethertypes) = (String::new(), Vec::new(), Vec::new(), Vec::new());
+        Rule { text, action, from, to, vlans: Vlans::default(), ethertypes, is_logged: false, police: None }
+    }
+
+    /// As it is written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// How many matches it comes to.
     pub(crate) fn count(&self) -> usize {
         let parts = [self.from.len(), self.to.len(), self.vlans.ranges().len(), self.ethertypes.len()];
@@ -145,9 +178,9 @@ fn or_all<T: Copy>(listed: &[T], all: T) -> impl Iterator<Item = T> {
     listed.iter().copied().chain(listed.is_empty().then_some(all))
 }
 
-/// What stands between commas.
+/// What stands between commas, or in a file between semicolons.
 fn list<T>(text: &str, read: impl Fn(&str) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
-    text.split(',').map(read).collect()
+    text.split([',', ';']).map(read).collect()
 }
 
 /// An address, alone, with a number of bits that count, or with a mask; or what many have in common.
@@ -198,6 +231,13 @@ fn ethertype(text: &str) -> Result<(u16, u16), Malformed> {
         Malformed::because(format!("has {text} for an EtherType")).remedy(remedy)
     })?;
     Ok((number, number))
+}
+
+fn rate(text: &str) -> Result<u64, Malformed> {
+    match Rate::UNITS.parse(text)? {
+        0 => Err(Malformed::because(format!("has {text} for a rate")).remedy("deny what is to have none")),
+        rate => Ok(rate),
+    }
 }
 
 fn vlans_wrong(text: &str) -> Malformed {

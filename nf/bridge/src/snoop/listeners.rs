@@ -61,7 +61,7 @@ impl Listeners {
     /// Takes a message in. Answers whether workers have to be told.
     pub(crate) fn take(&mut self, message: &Message, heard: Heard, snooping: &Snooping) -> bool {
         match message {
-            Message::Query { group, from_router, lowers } => {
+            Message::Query { group, from_router, lowers, .. } => {
                 let changed = *from_router && self.router(heard, snooping);
                 if let Some(group) = group.filter(|_| *lowers) {
                     self.lower((heard.vlan, group), heard.now + snooping.last_member);
@@ -86,8 +86,13 @@ impl Listeners {
         snooping.never & bit(heard.port) == 0 && self.routers.insert((heard.vlan, heard.port), until).is_none()
     }
 
+    /// Whether somebody behind a port listens to a group.
+    pub(crate) fn has(&self, group: Group, port: u8) -> bool {
+        self.groups.get(&group).is_some_and(|members| members.contains_key(&port))
+    }
+
     /// A querier asks for a group: who does not answer ends soon (RFC 3376 section 6.6.1).
-    fn lower(&mut self, group: Group, until: u64) {
+    pub(crate) fn lower(&mut self, group: Group, until: u64) {
         for member in self.groups.get_mut(&group).into_iter().flat_map(BTreeMap::values_mut) {
             member.until = member.until.min(until);
         }

@@ -32,6 +32,8 @@ pub(crate) enum Message {
     Query {
         /// The group that is asked for; `None`: any.
         group: Option<IpAddr>,
+        /// Who asks.
+        source: IpAddr,
         /// Whether the port is one of a router: the querier has an address (RFC 4541 section 2.1.1 (1)).
         from_router: bool,
         /// Whether members that do not answer end soon: not for questions after sources, nor where the querier says so.
@@ -122,7 +124,7 @@ fn query(message: &[u8], group: Ipv4Addr, source: Ipv4Addr, destination: Ipv4Add
         return Err(Malformed);
     }
     let group = (!is_general).then_some(group.into());
-    Ok(Message::Query { group, from_router: !source.is_unspecified(), lowers })
+    Ok(Message::Query { group, source: source.into(), from_router: !source.is_unspecified(), lowers })
 }
 
 fn reports(message: &[u8]) -> Result<Message, Malformed> {

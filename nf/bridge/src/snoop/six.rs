@@ -51,7 +51,7 @@ pub(super) fn parse(packet: &[u8]) -> Result<Message, Malformed> {
     match kind {
         _ if !is_valid => Err(Malformed),
         QUERY if source.is_unspecified() => Err(Malformed),
-        QUERY => query(message, group.ok_or(Malformed)?),
+        QUERY => query(message, group.ok_or(Malformed)?, source),
         REPORT => one(true),
         DONE => one(false),
         REPORT_2 => {
@@ -64,7 +64,7 @@ pub(super) fn parse(packet: &[u8]) -> Result<Message, Malformed> {
     }
 }
 
-fn query(message: &[u8], group: Ipv6Addr) -> Result<Message, Malformed> {
+fn query(message: &[u8], group: Ipv6Addr, source: Ipv6Addr) -> Result<Message, Malformed> {
     // RFC 3810 section 8.1: of version 1 if it is 24 octets, of version 2 from 28 on.
     let lowers = match message.get(24..) {
         Some([]) => true,
@@ -81,7 +81,7 @@ fn query(message: &[u8], group: Ipv6Addr) -> Result<Message, Malformed> {
         return Err(Malformed);
     }
     let group = (!group.is_unspecified()).then_some(group.into());
-    Ok(Message::Query { group, from_router: true, lowers })
+    Ok(Message::Query { group, source: source.into(), from_router: true, lowers })
 }
 
 fn sum(ip: &Ipv6, message: &[u8]) -> Sum {

@@ -12,19 +12,20 @@ const BURST: u64 = 50_000_000;
 ///
 /// The meters of `weir-table` are one worker's each; this one is shared, and what all workers let through together keeps to the rate.
 #[derive(Debug)]
-pub(super) struct Police {
+pub struct Police {
     /// Bit/s, at least 1.
     rate: u64,
     due: AtomicU64,
 }
 
 impl Police {
-    pub(super) fn new(rate: u64) -> Police {
+    /// A rate in bit/s.
+    pub fn new(rate: u64) -> Police {
         Police { rate: rate.max(1), due: AtomicU64::new(0) }
     }
 
     /// Whether a packet of so many bytes may go on at `now`.
-    pub(super) fn admits(&self, now: u64, bytes: usize) -> bool {
+    pub fn admits(&self, now: u64, bytes: usize) -> bool {
         let takes =
             (bytes as u128 * 8 * 1_000_000_000 * u128::from(PARTS)).checked_div(self.rate.into()).unwrap_or(0) as u64;
         let (now, burst) = (now.wrapping_mul(PARTS), BURST * PARTS);
