@@ -7,6 +7,7 @@ use weir_config::{Nanos, Rate, Size, choice, config};
 
 use crate::class::MAX_CLASSES;
 use crate::codel::{Codel, CodelConfig};
+use crate::levels;
 use crate::manage::Manage;
 use crate::profile::{ClassProfile, Profile};
 use crate::rate::{Bucket, MAX_RATE, MIN_RATE};
@@ -80,8 +81,11 @@ config! {
         pub ceil: Option<Rate> = optional, live, range(LEAST..=MOST);
         /// The size of its token buckets, for `tb_rate` and for `ceil`.
         pub tb_size: Size = default(Size::new(65_536)), live, range(SMALLEST..=LARGEST);
-        /// Its weight among the subports that share what is left.
+        /// Its weight among the subports, and the users, that are below what it is below, and share what is left.
         pub weight: u8 = default(1), live, range(1..=100);
+        /// The subport above it: what is sent below this one counts against what that may send, too. The port alone is above it when absent. There are up to
+        /// three levels of subports.
+        pub parent: Option<String> = optional, rebuild;
     }
 }
 
@@ -154,6 +158,9 @@ impl SchedulerConfig {
             let at_key = |(key, problem): Fault| (format!("subports.{name}.{key}"), problem);
             faults.extend(subport.fault().map(at_key));
         }
+        faults.extend(
+            levels::faults(&self.subports).into_iter().map(|(key, problem)| (format!("subports.{key}"), problem)),
+        );
         for (n, range) in self.assign.iter().enumerate() {
             self.assign_faults(&format!("assign[{}]", n + 1), range, &mut faults);
         }
@@ -195,7 +202,8 @@ impl SchedulerConfig {
 
     pub(crate) fn limits(&self) -> Limits {
         let port = Limit { rate: self.rate.bits_per_second(), size: self.burst.bytes() };
-        Limits { port, subports: self.subports.values().map(SubportConfig::limits).collect() }
+        let number = |name: &str| self.subports.keys().position(|other| other == name);
+        Limits { port, subports: self.subports.values().map(|subport| subport.limits(number)).collect() }
     }
 }
 
@@ -212,10 +220,12 @@ impl SubportConfig {
         self.tb_rate.zip(self.ceil).and_then(|(rate, ceil)| ceil_fault(rate, ceil))
     }
 
-    pub(crate) fn limits(&self) -> SubportLimits {
+    /// With the number of each subport.
+    pub(crate) fn limits(&self, number: impl Fn(&str) -> Option<usize>) -> SubportLimits {
         let limit = |rate: Rate| Limit { rate: rate.bits_per_second(), size: self.tb_size.bytes() };
         let (guaranteed, most) = (self.tb_rate.map(limit), self.ceil.or(self.tb_rate).map(limit));
-        SubportLimits { guaranteed, most, weight: self.weight }
+        let parent = self.parent.as_deref().and_then(number).and_then(|number| u16::try_from(number).ok());
+        SubportLimits { guaranteed, most, weight: self.weight, parent }
     }
 }
 
@@ -330,6 +340,7 @@ mod tests {
             ceil: Some(Rate::new(8_999)),
             tb_size: Size::new(1000),
             weight: 1,
+            parent: Some("lost".into()),
         };
         let assign = AssignConfig { first: 9, last: Some(8), profile: "x".into(), subport: Some("y".into()) };
         let subports = BTreeMap::from([("olt".to_owned(), subport)]);
@@ -343,6 +354,7 @@ mod tests {
                 "profiles.gold.ceil",
                 "profiles.gold.weights",
                 "subports.olt.ceil",
+                "subports.olt.parent",
                 "assign[1].last",
                 "assign[1].last",
                 "assign[1].profile",

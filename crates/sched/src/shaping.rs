@@ -11,7 +11,7 @@ use weir_stage::Stage;
 use crate::config::{Fault, SchedulerConfig, SubportConfig};
 use crate::flows::Flows;
 use crate::gates::{Gates, UserCount};
-use crate::hold::Hold;
+use crate::hold::{Hold, Level};
 use crate::orders::Orders;
 use crate::profile::Profiles;
 use crate::scheduler::{Scheduler, Setup};
@@ -41,6 +41,8 @@ pub struct Shaping {
     pub(crate) owners: Owners,
     /// Classes that are used.
     classes: usize,
+    /// Subports are below others.
+    is_tree: bool,
     subports: Vec<String>,
     /// Profile and subport of each user, 16 bits each, or [`NOBODY`].
     assigned: Box<[AtomicU32]>,
@@ -135,6 +137,7 @@ impl Shaping {
             users: config.users,
             owners,
             classes: usize::from(config.classes),
+            is_tree: limits.subports.iter().any(|subport| subport.parent.is_some()),
             subports: config.subports.keys().cloned().collect(),
             assigned: (0..config.users).map(|_| AtomicU32::new(NOBODY)).collect(),
             generation: AtomicU64::new(0),
@@ -232,7 +235,7 @@ impl Shaping {
     pub fn set_subport(&self, number: u16, given: Option<&SubportConfig>) {
         let mut book = self.book();
         let Some(place) = book.given.get_mut(usize::from(number)) else { return };
-        *place = given.map(SubportConfig::limits);
+        *place = given.map(|given| given.limits(|name| self.subports.iter().position(|other| other == name)));
         book.limit(usize::from(number));
         drop(book);
         self.call();
@@ -309,6 +312,17 @@ impl Shaping {
         self.assigned.get(user as usize).map_or(NOBODY, |word| word.load(Ordering::Relaxed))
     }
 
+    /// What holds somebody back, as it is told: a subport above its own by its name.
+    pub fn held_by(&self, hold: &Hold) -> String {
+        let Level::Above(number) = hold.level else { return hold.to_string() };
+        format!("subport {}", self.subports.get(usize::from(number)).map_or("", String::as_str))
+    }
+
+    /// Whether subports are below others; where they are not, none can come to be so.
+    pub fn is_tree(&self) -> bool {
+        self.is_tree
+    }
+
     /// Users at most.
     pub fn users(&self) -> u32 {
         self.users
@@ -376,14 +390,15 @@ impl Shaping {
 
     /// The stage with the scheduler of an owner, which knows users by their [numbers there](Owners::number).
     pub fn stage_of(self: &Arc<Shaping>, scheduler: u8, user: Key<u32>, colours: bool) -> Box<dyn Stage> {
-        if self.classes <= 4 {
-            self.build::<4, 11>(scheduler, user, colours)
-        } else {
-            self.build::<8, 15>(scheduler, user, colours)
+        match (self.classes <= 4, self.is_tree) {
+            (true, false) => self.build::<4, 11, false>(scheduler, user, colours),
+            (true, true) => self.build::<4, 11, true>(scheduler, user, colours),
+            (false, false) => self.build::<8, 15, false>(scheduler, user, colours),
+            (false, true) => self.build::<8, 15, true>(scheduler, user, colours),
         }
     }
 
-    fn build<const C: usize, const Q: usize>(
+    fn build<const C: usize, const Q: usize, const TREE: bool>(
         self: &Arc<Shaping>,
         scheduler_number: u8,
         user: Key<u32>,
@@ -392,7 +407,7 @@ impl Shaping {
         let (producer, consumer) = ring(CHANGES);
         let mut book = self.book();
         book.divide();
-        let mut scheduler: Scheduler<Held, C, Q> = Scheduler::new(self.setup, book.part(scheduler_number));
+        let mut scheduler: Scheduler<Held, C, Q, TREE> = Scheduler::new(self.setup, book.part(scheduler_number));
         for number in 0..self.setup.users {
             let user = self.owners.user(scheduler_number, number);
             scheduler.assign(number, unpack(self.word(user)), 0);
@@ -442,17 +457,12 @@ impl Book {
 
     /// Has one subport go by what counts for it.
     fn limit(&mut self, number: usize) {
-        let Book { profiles, configured, given, limits, shares, parts, .. } = self;
+        let Book { profiles, configured, given, limits, .. } = self;
         let (Some(configured), Some(given)) = (configured.subports.get(number), given.get(number)) else { return };
         let counts = given.unwrap_or(*configured);
         limits.subports.iter_mut().skip(number).take(1).for_each(|limits| *limits = counts);
         *profiles = Arc::new(profiles.with_subport(number, counts.whole()));
-        for (scheduler, part) in (0..).zip(parts.iter_mut()) {
-            *part = match shares.divides() {
-                true => Arc::new(part.with_subport(number, shares.of_subport(scheduler, number, &counts))),
-                false => Arc::clone(profiles),
-            };
-        }
+        self.divide();
     }
 
     /// The profiles of a scheduler.

@@ -27,7 +27,7 @@ fn class(queue_size: u16) -> ClassConfig {
 
 /// A subport that promises nothing and forbids nothing.
 fn bare() -> SubportConfig {
-    SubportConfig { tb_rate: None, ceil: None, tb_size: Size::new(100), weight: 1 }
+    SubportConfig { tb_rate: None, ceil: None, tb_size: Size::new(100), weight: 1, parent: None }
 }
 
 fn profile(rate: u64, classes: Vec<ClassConfig>) -> ProfileConfig {

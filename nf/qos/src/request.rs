@@ -8,6 +8,7 @@ use weir_stage::{
 };
 
 use weir_sched::config::SubportConfig;
+use weir_sched::levels;
 
 use crate::config::{SubportEntry, UserEntry};
 use crate::key::UserKey;
@@ -50,6 +51,7 @@ pub(crate) static EXAMPLES: &[&str] = &[
     "user set --from gold.txt  # one in each line: 3.9 profile gold",
     "subport set north ceil 800Mbit/s  # what its users may send together at most, from now on",
     "subport set north tb_rate 50Mbit/s weight 3  # what they are guaranteed, and their part of what is left",
+    "subport set south weight 2 parent north  # and what is above it: what it sends counts against what that may send",
     "subport reset north  # what the configuration says counts again",
     "subport set --from busy.txt  # one in each line: south ceil 1Gbit/s",
 ];
@@ -111,6 +113,7 @@ fn understand_subport(control: &Control, verb: &str, arguments: &Value) -> Resul
     let (name,) = source.finish(name)?;
     let number = numbered("subport", Some(name.clone()), &control.names.subports)?.ok_or("subport is missing")?;
     if verb == "subport reset" {
+        check_levels(control, &name, control.subports.configured(number))?;
         return Ok(Given::Subport(number, None));
     }
     let [_, fields @ ..] = SubportEntry::NAMES else { return Err("a subport has no fields".to_owned()) };
@@ -124,9 +127,33 @@ fn understand_subport(control: &Control, verb: &str, arguments: &Value) -> Resul
     let mut source = SUBPORTS.arguments(arguments);
     let read = SubportEntry::read_from(&mut source, before.as_ref());
     let config = SubportConfig::from(source.finish(read)?);
-    match config.fault() {
-        Some((key, problem)) => Err(format!("{key}: {problem}")),
-        None => Ok(Given::Subport(number, Some(config))),
+    if let Some((key, problem)) = config.fault() {
+        return Err(format!("{key}: {problem}"));
+    }
+    check_levels(control, &name, Some(&config))?;
+    Ok(Given::Subport(number, Some(config)))
+}
+
+/// Whether a subport may have something from then on, as far as those above and below it go.
+fn check_levels(control: &Control, name: &str, config: Option<&SubportConfig>) -> Result<(), String> {
+    let mut all = control.subports.all();
+    let before = all.get(name).and_then(|before| before.parent.clone());
+    match config {
+        Some(config) => _ = all.insert(name.to_owned(), config.clone()),
+        None => _ = all.remove(name),
+    }
+    let parent = config.and_then(|config| config.parent.as_ref());
+    if parent.is_some() && parent != before.as_ref() && control.schedulers.iter().any(|(_, shaping)| !shaping.is_tree())
+    {
+        return Err("parent: the scheduler was made for one level, as no subport had a parent: write a parent in scheduler.subports, and `weir reload`"
+            .to_owned());
+    }
+    // What is wrong with the one that is asked for comes first.
+    let own = format!("{name}.");
+    let faults = levels::faults(&all);
+    match faults.iter().find(|(key, _)| key.starts_with(&own)).or(faults.first()) {
+        Some((key, problem)) => Err(format!("{}: {problem}", key.strip_prefix(&own).unwrap_or(key))),
+        None => Ok(()),
     }
 }
 
