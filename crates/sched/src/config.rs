@@ -124,6 +124,8 @@ config! {
         pub minimum: Option<u32> = optional, rebuild, range(0..=1024);
         /// Sets of users with a rate of their own; one without when there is none.
         pub subports: BTreeMap<String, SubportConfig> = empty, rebuild, length(0..=MAX_SUBPORTS);
+        /// How many more there may be while it runs, where it has any: those of `weir subport add`.
+        pub spare_subports: u16 = default(16), rebuild, range(0..=MAX_SUBPORTS as u16);
         /// What users may send, by name.
         pub profiles: BTreeMap<String, ProfileConfig> = required, live, length(1..=1024);
         /// Users by number.
@@ -187,6 +189,14 @@ impl SchedulerConfig {
         }
     }
 
+    /// How many subports there may be while it runs; where there is none, users are in one that has no name.
+    pub fn subports_at_most(&self) -> usize {
+        match self.subports.len() {
+            0 => 0,
+            some => (some + usize::from(self.spare_subports)).min(MAX_SUBPORTS),
+        }
+    }
+
     /// Packets that wait at most in each of so many schedulers that users are divided among: together about [`buffers`](Self::buffers), and
     /// never less than what their users may hold whatever the others do.
     pub fn buffers_of_each(&self, schedulers: u8) -> u32 {
@@ -203,7 +213,9 @@ impl SchedulerConfig {
     pub(crate) fn limits(&self) -> Limits {
         let port = Limit { rate: self.rate.bits_per_second(), size: self.burst.bytes() };
         let number = |name: &str| self.subports.keys().position(|other| other == name);
-        Limits { port, subports: self.subports.values().map(|subport| subport.limits(number)).collect() }
+        let mut subports: Vec<SubportLimits> = self.subports.values().map(|subport| subport.limits(number)).collect();
+        subports.resize(self.subports_at_most(), SubportLimits::default());
+        Limits { port, subports }
     }
 }
 
@@ -215,6 +227,10 @@ fn ceil_fault(rate: Rate, ceil: Rate) -> Option<Fault> {
 }
 
 impl SubportConfig {
+    /// One of which nothing is said.
+    pub const OPEN: SubportConfig =
+        SubportConfig { tb_rate: None, ceil: None, tb_size: Size::new(65_536), weight: 1, parent: None };
+
     /// What is wrong with it beyond the schema: the key, from its own on, and a sentence.
     pub fn fault(&self) -> Option<Fault> {
         self.tb_rate.zip(self.ceil).and_then(|(rate, ceil)| ceil_fault(rate, ceil))
@@ -301,6 +317,7 @@ pub(crate) fn small(name: &str, profile: ProfileConfig) -> SchedulerConfig {
         buffers: 16,
         minimum: Some(1),
         subports: BTreeMap::new(),
+        spare_subports: 2,
         profiles: BTreeMap::from([(name.to_owned(), profile)]),
         assign: Vec::new(),
     }

@@ -52,6 +52,7 @@ fn config() -> SchedulerConfig {
         buffers: 16,
         minimum: Some(1),
         subports: BTreeMap::new(),
+        spare_subports: 0,
         profiles: profiles.into_iter().map(|(name, profile)| (name.to_owned(), profile)).collect(),
         assign: vec![
             AssignConfig { first: 0, last: Some(3), profile: "slow".into(), subport: None },

@@ -226,6 +226,115 @@ fn what_is_wrong_is_told_with_what_to_do() {
 }
 
 #[test]
+fn a_subport_comes_is_used_and_goes() {
+    let mut world = World::new(keys(subports()));
+    world.run(100, &[1, 2, 3, 4]);
+    world
+        .rig
+        .request(
+            "subport add",
+            json!({ "subport": "new", "parent": "far", "ceil": "1 Mbit/s", "tb_size": "1240 B", "weight": 2 }),
+        )
+        .unwrap();
+    world.rig.request("user set", json!({ "user": "1.3", "subport": "new" })).unwrap();
+    world.run(100, &[1, 2, 3, 4]);
+    // Of 2 Mbit/s in far, new has no more than its ceiling, with what waited.
+    assert_rates(world.run(1_000, &[1, 2, 3, 4]), [1.0, 3.0, 1.0, 1.0]);
+    let rows = world.rig.show("subports", Some("new"));
+    assert_eq!(
+        (&rows[0]["parent"], &rows[0]["source"], &rows[0]["users"], &rows[0]["level"]),
+        (&json!("far"), &json!("cli"), &json!(1), &json!(2))
+    );
+    for (verb, arguments, words) in [
+        (
+            "subport add",
+            json!({ "subport": "new" }),
+            "there is a subport \"new\" already: `weir subport set new` changes it",
+        ),
+        ("subport add", json!({ "subport": "more", "parent": "west" }), "more than 3 levels"),
+        (
+            "subport add",
+            json!({ "subport": "more", "tb_rate": "2 Mbit/s", "ceil": "1 Mbit/s" }),
+            "ceil: 1 Mbit/s is less than tb_rate",
+        ),
+        ("subport del", json!({ "subport": "new" }), "user 1.3 is in subport \"new\", and 0 others: move them first"),
+        ("subport del", json!({ "subport": "east" }), "subport \"east\" is in the configuration"),
+        ("subport del", json!({ "subport": "nw" }), "there is no subport \"nw\"; did you mean \"new\"?"),
+        ("subport del", json!({ "subport": "" }), "there is no subport \"\""),
+        ("subport reset", json!({ "subport": "new" }), "`weir subport del new` takes it away"),
+    ] {
+        let told = world.rig.request(verb, arguments.clone()).unwrap_err();
+        assert!(told.contains(words), "{arguments}: {told}");
+    }
+    // It stays through a reload, with its user, and what is saved says it again.
+    world.rig.reload(keys(subports()));
+    assert_rates(world.run(1_000, &[1, 2, 3, 4]), [1.0, 3.0, 1.0, 1.0]);
+    let mut rows = world.rig.instance.save();
+    let mut saved = std::iter::from_fn(|| Some(rows.piece()).filter(|piece| !piece.is_empty())).flatten();
+    let added = saved.find(|saved| saved.verb == "subport add").unwrap();
+    let again = World::new(keys(subports()));
+    again.rig.request("subport add", added.arguments.clone()).unwrap();
+    let configured = World::new(keys({
+        let mut all = subports();
+        all["new"] = added.entry.clone().unwrap();
+        all
+    }));
+    assert_eq!(again.names(None), world.names(None));
+    assert_eq!(configured.names(None), world.names(None));
+    again.finish();
+    configured.finish();
+    // One with another below it stays; then both go.
+    world.rig.request("subport add", json!({ "subport": "newer", "parent": "new" })).unwrap();
+    world.rig.request("user set", json!({ "user": "1.3", "subport": "newer" })).unwrap();
+    let told = world.rig.request("subport del", json!({ "subport": "new" })).unwrap_err();
+    assert!(told.contains("subport \"newer\" is below \"new\": move it first"), "{told}");
+    world.run(100, &[3]);
+    assert_rates(world.run(1_000, &[3]), [0.0, 0.0, 1.0, 0.0]);
+    assert_eq!(world.held_by("1.3"), "subport new");
+    world.rig.request("user reset", json!({ "user": "1.3" })).unwrap();
+    // All of a list, or none: newer would go, but east stays.
+    world.rig.request("subport del", json!([{ "subport": "newer" }, { "subport": "east" }])).unwrap_err();
+    assert_eq!(world.names(Some("new")).len(), 2);
+    world.rig.request("subport del", json!([{ "subport": "newer" }, { "subport": "new" }])).unwrap();
+    assert_eq!(world.names(None).len(), 5);
+    world.run(100, &[1, 2, 3, 4]);
+    assert_rates(world.run(1_000, &[1, 2, 3, 4]), [1.0, 3.0, 6.0, 2.0]);
+    world.finish();
+}
+
+#[test]
+fn there_is_room_for_so_many_and_they_survive_a_thousand_comings_and_goings() {
+    let mut with_room = keys(subports());
+    with_room["scheduler"]["spare_subports"] = json!(2);
+    let mut world = World::new(with_room);
+    world.run(100, &[1, 2, 3, 4]);
+    for n in 0..500 {
+        let (name, parent) = (format!("s{n}"), ["land", "city", "far", "none"][n % 4]);
+        let arguments = json!({ "subport": name, "parent": parent, "ceil": "1 Mbit/s", "tb_rate": "100 kbit/s" });
+        world.rig.request("subport add", arguments).unwrap();
+        world.rig.request("user set", json!({ "user": "1.3", "subport": name })).unwrap();
+        if n > 0 {
+            world.rig.request("subport del", json!({ "subport": format!("s{}", n - 1) })).unwrap();
+        }
+        world.run(1, &[1, 2, 3, 4]);
+    }
+    world.rig.request("subport add", json!({ "subport": "last" })).unwrap();
+    let told = world.rig.request("subport add", json!({ "subport": "none left" })).unwrap_err();
+    assert!(
+        told.contains("there are 7 subports, for which there is room") && told.contains("spare_subports"),
+        "{told}"
+    );
+    world.run(100, &[1, 2, 3, 4]);
+    world.finish();
+    let mut nameless = keys(json!({}));
+    nameless["users"] = json!([{ "tags": "1.1", "profile": "any" }]);
+    let nameless = World::new(nameless);
+    let told = nameless.rig.request("subport add", json!({ "subport": "first" })).unwrap_err();
+    assert!(told.contains("no subport is configured"), "{told}");
+    nameless.finish();
+}
+
+#[test]
 fn an_old_parent_that_the_configuration_no_longer_allows_is_forgotten() {
     let world = World::new(keys(subports()));
     world.set(json!({ "subport": "city", "parent": "none" })).unwrap();

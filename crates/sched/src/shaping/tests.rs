@@ -1,7 +1,7 @@
 use weir_config::{Rate, Size};
 
 use super::*;
-use crate::config::{ProfileConfig, small};
+use crate::config::{ProfileConfig, SubportConfig, small};
 
 fn profile() -> ProfileConfig {
     ProfileConfig {
