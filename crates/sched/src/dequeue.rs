@@ -158,7 +158,8 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
 
     /// Gives a user whose turn it is a packet's worth of what is left, if it has saved up enough for it.
     fn share(&mut self, turn: Turn, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Served {
-        let (moment, Turn { subport, user, lender, lent }) = (fine(now), turn);
+        let (moment, Turn { subport, user, lent }) = (fine(now), turn);
+        let lender = if TREE { self.lines.wanting.lender() } else { NONE };
         self.ask_for_user(self.lines.wanting.behind(user));
         let User { gate, state, rest, share, .. } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
@@ -170,7 +171,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             return Served::Passed;
         };
         let managed = profile.managed >> class & 1 != 0;
-        if !self.lines.wanting.affords(turn, share, sharing.quantum, length) {
+        if !self.lines.wanting.affords(turn, lender, share, sharing.quantum, length) {
             return Served::Passed;
         }
         let (port_cost, bucket) = (self.profiles.port.cost(length), self.profiles.subport(subport as u16));
@@ -200,7 +201,7 @@ impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TRE
             let set = self.lines.subports.at_mut(subport);
             set.full_at = bucket.after(set.full_at, length, moment);
         }
-        self.lines.wanting.sent(turn, self.users.at_mut(user).share, length);
+        self.lines.wanting.sent(turn, lender, self.users.at_mut(user).share, length);
         let Some((judgement, emptied)) = self.send_first(user, Next { class, queue, length }, false, now, out) else {
             return Served::Passed;
         };

@@ -44,10 +44,10 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// From when on it may lend what it is guaranteed, if it is. It lends while its bucket is not in debt: a frame may bring it there.
+    /// From when on it may lend what it is guaranteed, if it is, and somebody `wants` that. It lends while its bucket is not in debt: a frame may bring it there.
     #[inline(always)]
-    pub(crate) fn lends_at(&self) -> Option<Fine> {
-        self.guarantee.map(|bucket| bucket.due(self.full_at, 0))
+    pub(crate) fn lends_at(&self, wants: bool) -> Option<Fine> {
+        self.guarantee.filter(|_| wants).map(|bucket| bucket.due(self.full_at, 0))
     }
 }
 
@@ -76,9 +76,7 @@ pub(crate) struct Wanting<const TREE: bool> {
 pub(crate) struct Turn {
     pub(crate) subport: u32,
     pub(crate) user: u32,
-    /// The subport that lends what it is guaranteed, in a tree: that of the user or one above it; none of them where the port gives what it has left.
-    pub(crate) lender: u32,
-    /// A subport lends what it is guaranteed; else it is what the port has left.
+    /// The subport lends what it is guaranteed; else it is what the port has left.
     pub(crate) lent: bool,
 }
 
@@ -138,6 +136,7 @@ impl<const TREE: bool> Wanting<TREE> {
 
     /// Puts a subport where it belongs, after a change of its users, of its guarantee's bucket, or of whether it may send at all. Says from when
     /// on it lends, where that is to come.
+    #[inline(always)]
     pub(crate) fn settle(&mut self, number: u32, may_send: bool, now: u64) -> Option<Fine> {
         if TREE {
             return self.settle_in_tree(number, may_send, now);
@@ -148,7 +147,7 @@ impl<const TREE: bool> Wanting<TREE> {
             (claims.wants, claims.deficit) = (wants, claims.quantum);
             change(&mut self.ring, &mut self.all, number, wants);
         }
-        let lends_at = claims.lends_at().filter(|_| wants);
+        let lends_at = claims.lends_at(wants);
         let lends = lends_at.is_some_and(|at| at <= fine(now));
         if claims.lends != lends {
             claims.lends = lends;
@@ -166,7 +165,7 @@ impl<const TREE: bool> Wanting<TREE> {
         let lent = !self.lenders.is_empty();
         let subport = if lent { self.lenders.first() } else { self.all.first() };
         let user = self.claims.at(subport).users.first();
-        (!self.all.is_empty()).then_some(Turn { subport, user, lender: subport, lent })
+        (!self.all.is_empty()).then_some(Turn { subport, user, lent })
     }
 
     /// The user behind one who wants more.
@@ -175,9 +174,9 @@ impl<const TREE: bool> Wanting<TREE> {
         self.users.next(user)
     }
 
-    /// Whether whose turn it is has saved up enough for so many bytes. Who has not gets what its weight is worth, and goes behind the others.
+    /// Whether whose turn it is has saved up enough for so many bytes; in a tree, of what `lender` gives. Who has not gets what its weight is worth, and goes behind the others.
     #[inline(always)]
-    pub(crate) fn affords(&mut self, turn: Turn, share: &mut Share, quantum: u32, bytes: u16) -> bool {
+    pub(crate) fn affords(&mut self, turn: Turn, lender: u32, share: &mut Share, quantum: u32, bytes: u16) -> bool {
         let claims = self.claims.at_mut(turn.subport);
         if share.deficit == FRESH {
             share.deficit = quantum;
@@ -188,7 +187,7 @@ impl<const TREE: bool> Wanting<TREE> {
             return false;
         }
         if TREE {
-            return self.levels_afford(turn, bytes);
+            return self.levels_afford(turn, lender, bytes);
         }
         if !turn.lent && claims.deficit < u32::from(bytes) {
             claims.deficit += claims.quantum;
@@ -198,12 +197,12 @@ impl<const TREE: bool> Wanting<TREE> {
         true
     }
 
-    /// Whose turn it was has sent so many bytes.
+    /// Whose turn it was has sent so many bytes; in a tree, of what `lender` gives.
     #[inline(always)]
-    pub(crate) fn sent(&mut self, turn: Turn, share: &mut Share, bytes: u16) {
+    pub(crate) fn sent(&mut self, turn: Turn, lender: u32, share: &mut Share, bytes: u16) {
         share.deficit -= u32::from(bytes).min(share.deficit);
         if TREE {
-            return self.levels_sent(turn, bytes);
+            return self.levels_sent(turn, lender, bytes);
         }
         if turn.lent {
             turn_round(&mut self.lending, &mut self.lenders);

@@ -44,7 +44,7 @@ impl<const TREE: bool> Wanting<TREE> {
             change(users, ring, *first + number, wants);
         }
         let own = claims.at_mut(number);
-        let lends_at = own.lends_at().filter(|_| wants);
+        let lends_at = own.lends_at(wants);
         own.lends = lends_at.is_some_and(|at| at <= fine(now));
         let (lends, branch) = (own.lends, branches.at_mut(number));
         let leads = wants && (lends || !branch.lenders.is_empty());
@@ -56,11 +56,8 @@ impl<const TREE: bool> Wanting<TREE> {
         lends_at.filter(|_| !lends)
     }
 
-    /// [`Wanting::first`] among several levels: of the lowest who lends, else of what the port has left.
-    pub(crate) fn first_in_tree(&self) -> Option<Turn> {
-        if self.all.is_empty() {
-            return None;
-        }
+    /// The lowest subport that lends what it is guaranteed; [`NONE`] where none does, and the port gives what it has left.
+    pub(crate) fn lender(&self) -> u32 {
         let (mut lender, mut below) = (NONE, self.lenders.first());
         for _ in 0..LEVELS {
             if below == NONE {
@@ -68,22 +65,31 @@ impl<const TREE: bool> Wanting<TREE> {
             }
             (lender, below) = (below, self.branches.at(below).lenders.first());
         }
+        lender
+    }
+
+    /// [`Wanting::first`] among several levels: of the lowest who lends, else of what the port has left.
+    pub(crate) fn first_in_tree(&self) -> Option<Turn> {
+        if self.all.is_empty() {
+            return None;
+        }
+        let lender = self.lender();
         let ring = if lender == NONE { &self.all } else { &self.claims.at(lender).users };
         let (mut subport, mut user) = (lender, ring.first());
         for _ in 0..LEVELS {
             let Some(number) = user.checked_sub(self.first) else { break };
             (subport, user) = (number, self.claims.at(number).users.first());
         }
-        Some(Turn { subport, user, lender, lent: lender != NONE })
+        Some(Turn { subport, user, lent: lender != NONE })
     }
 
     /// Whether each level below the one that gives has saved up so many bytes. The lowest that has not gets what its weight is worth, and goes behind
     /// its neighbours.
-    pub(crate) fn levels_afford(&mut self, turn: Turn, bytes: u16) -> bool {
+    pub(crate) fn levels_afford(&mut self, turn: Turn, lender: u32, bytes: u16) -> bool {
         let Wanting { users, claims, all, branches, .. } = self;
         let mut at = turn.subport;
         for _ in 0..LEVELS {
-            if at == turn.lender || at == NONE {
+            if at == lender || at == NONE {
                 break;
             }
             let above = branches.at(at).above;
@@ -99,10 +105,10 @@ impl<const TREE: bool> Wanting<TREE> {
     }
 
     /// Somebody below a turn's levels has sent so many bytes.
-    pub(crate) fn levels_sent(&mut self, turn: Turn, bytes: u16) {
+    pub(crate) fn levels_sent(&mut self, turn: Turn, lender: u32, bytes: u16) {
         let mut at = turn.subport;
         for _ in 0..LEVELS {
-            if at == turn.lender || at == NONE {
+            if at == lender || at == NONE {
                 break;
             }
             let own = self.claims.at_mut(at);
@@ -110,7 +116,7 @@ impl<const TREE: bool> Wanting<TREE> {
             at = self.branches.at(at).above;
         }
         let Wanting { lending, lenders, branches, .. } = self;
-        let mut at = turn.lender;
+        let mut at = lender;
         for _ in 0..LEVELS {
             if at == NONE {
                 break;
@@ -212,7 +218,7 @@ impl<const TREE: bool> Lines<TREE> {
         if !waits {
             self.move_subport(number, Place::Idle);
         }
-        self.wanting.settle(number, false, now);
+        self.wanting.settle_in_tree(number, false, now);
         if let Some(before) = self.above(number) {
             self.settle_claims(before, now);
         }
