@@ -346,6 +346,14 @@ fn every_level_keeps_its_guarantee_while_others_take_all_they_can() {
     assert!(found[0] >= 249e6 && found[..3].iter().sum::<f64>() >= 399e6, "{found:?}");
 }
 
+/// Who has used up its rate stands behind those who have not, and behind subports, for eight turns at most.
+#[test]
+fn a_subport_does_not_starve_users_beside_it() {
+    let users = [user(0, 200e6, 200e6, 1), user(1, PORT, PORT, 1)];
+    let (found, _) = shares(&users, &[OPEN, below(0, OPEN)]);
+    assert!(found[0] > 0.99 * PORT / 9.0 && found[0] + found[1] > 0.99 * PORT, "{found:?}");
+}
+
 #[test]
 fn what_is_below_a_subport_moves_with_it_and_nothing_is_lost() {
     let users: Vec<User> = (0..8).map(|n| user(n % 4, 10e6, PORT, 1 + n as u8)).collect();
