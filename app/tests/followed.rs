@@ -30,7 +30,7 @@ qos {
   users = { { tags = "3.7-9", profile = "basic" } },
   scheduler = {
     rate = "1 Gbit/s", users = 16, buffers = 1024,
-    subports = { north = {}, south = {} },
+    subports = { north = {}, south = { parent = "north" } },
     profiles = { basic = { tb_rate = "1 Mbit/s" }, gold = { tb_rate = "10 Mbit/s" } },
   },
 }

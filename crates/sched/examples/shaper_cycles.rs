@@ -46,6 +46,7 @@ fn config(users: u32, times: u64) -> SchedulerConfig {
         buffers: 65_536,
         minimum: None,
         subports: BTreeMap::new(),
+        spare_subports: 0,
         profiles: BTreeMap::from([("user".to_owned(), profile)]),
         assign: vec![AssignConfig { first: 0, last: Some(users - 1), profile: "user".into(), subport: None }],
     }

@@ -23,7 +23,7 @@ fn places(mask: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
+impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TREE> {
     /// Looks at users to whom packets will be offered, 64 of them by their number, and says which users there are, and which of them have
     /// something waiting: a bit for each.
     ///

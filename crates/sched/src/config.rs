@@ -7,6 +7,7 @@ use weir_config::{Nanos, Rate, Size, choice, config};
 
 use crate::class::MAX_CLASSES;
 use crate::codel::{Codel, CodelConfig};
+use crate::levels;
 use crate::manage::Manage;
 use crate::profile::{ClassProfile, Profile};
 use crate::rate::{Bucket, MAX_RATE, MIN_RATE};
@@ -80,8 +81,11 @@ config! {
         pub ceil: Option<Rate> = optional, live, range(LEAST..=MOST);
         /// The size of its token buckets, for `tb_rate` and for `ceil`.
         pub tb_size: Size = default(Size::new(65_536)), live, range(SMALLEST..=LARGEST);
-        /// Its weight among the subports that share what is left.
+        /// Its weight among the subports, and the users, that are below what it is below, and share what is left.
         pub weight: u8 = default(1), live, range(1..=100);
+        /// The subport above it: what is sent below this one counts against what that may send, too. The port alone is above it when absent. There are up to
+        /// three levels of subports.
+        pub parent: Option<String> = optional, rebuild;
     }
 }
 
@@ -120,6 +124,8 @@ config! {
         pub minimum: Option<u32> = optional, rebuild, range(0..=1024);
         /// Sets of users with a rate of their own; one without when there is none.
         pub subports: BTreeMap<String, SubportConfig> = empty, rebuild, length(0..=MAX_SUBPORTS);
+        /// How many more there may be while it runs, where it has any: those of `weir subport add`.
+        pub spare_subports: u16 = default(16), rebuild, range(0..=MAX_SUBPORTS as u16);
         /// What users may send, by name.
         pub profiles: BTreeMap<String, ProfileConfig> = required, live, length(1..=1024);
         /// Users by number.
@@ -154,6 +160,9 @@ impl SchedulerConfig {
             let at_key = |(key, problem): Fault| (format!("subports.{name}.{key}"), problem);
             faults.extend(subport.fault().map(at_key));
         }
+        faults.extend(
+            levels::faults(&self.subports).into_iter().map(|(key, problem)| (format!("subports.{key}"), problem)),
+        );
         for (n, range) in self.assign.iter().enumerate() {
             self.assign_faults(&format!("assign[{}]", n + 1), range, &mut faults);
         }
@@ -180,6 +189,14 @@ impl SchedulerConfig {
         }
     }
 
+    /// How many subports there may be while it runs; where there is none, users are in one that has no name.
+    pub fn subports_at_most(&self) -> usize {
+        match self.subports.len() {
+            0 => 0,
+            some => (some + usize::from(self.spare_subports)).min(MAX_SUBPORTS),
+        }
+    }
+
     /// Packets that wait at most in each of so many schedulers that users are divided among: together about [`buffers`](Self::buffers), and
     /// never less than what their users may hold whatever the others do.
     pub fn buffers_of_each(&self, schedulers: u8) -> u32 {
@@ -195,7 +212,10 @@ impl SchedulerConfig {
 
     pub(crate) fn limits(&self) -> Limits {
         let port = Limit { rate: self.rate.bits_per_second(), size: self.burst.bytes() };
-        Limits { port, subports: self.subports.values().map(SubportConfig::limits).collect() }
+        let number = |name: &str| self.subports.keys().position(|other| other == name);
+        let mut subports: Vec<SubportLimits> = self.subports.values().map(|subport| subport.limits(number)).collect();
+        subports.resize(self.subports_at_most(), SubportLimits::default());
+        Limits { port, subports }
     }
 }
 
@@ -207,15 +227,21 @@ fn ceil_fault(rate: Rate, ceil: Rate) -> Option<Fault> {
 }
 
 impl SubportConfig {
+    /// One of which nothing is said.
+    pub const OPEN: SubportConfig =
+        SubportConfig { tb_rate: None, ceil: None, tb_size: Size::new(65_536), weight: 1, parent: None };
+
     /// What is wrong with it beyond the schema: the key, from its own on, and a sentence.
     pub fn fault(&self) -> Option<Fault> {
         self.tb_rate.zip(self.ceil).and_then(|(rate, ceil)| ceil_fault(rate, ceil))
     }
 
-    pub(crate) fn limits(&self) -> SubportLimits {
+    /// With the number of each subport.
+    pub(crate) fn limits(&self, number: impl Fn(&str) -> Option<usize>) -> SubportLimits {
         let limit = |rate: Rate| Limit { rate: rate.bits_per_second(), size: self.tb_size.bytes() };
         let (guaranteed, most) = (self.tb_rate.map(limit), self.ceil.or(self.tb_rate).map(limit));
-        SubportLimits { guaranteed, most, weight: self.weight }
+        let parent = self.parent.as_deref().and_then(number).and_then(|number| u16::try_from(number).ok());
+        SubportLimits { guaranteed, most, weight: self.weight, parent }
     }
 }
 
@@ -291,6 +317,7 @@ pub(crate) fn small(name: &str, profile: ProfileConfig) -> SchedulerConfig {
         buffers: 16,
         minimum: Some(1),
         subports: BTreeMap::new(),
+        spare_subports: 2,
         profiles: BTreeMap::from([(name.to_owned(), profile)]),
         assign: Vec::new(),
     }
@@ -330,6 +357,7 @@ mod tests {
             ceil: Some(Rate::new(8_999)),
             tb_size: Size::new(1000),
             weight: 1,
+            parent: Some("lost".into()),
         };
         let assign = AssignConfig { first: 9, last: Some(8), profile: "x".into(), subport: Some("y".into()) };
         let subports = BTreeMap::from([("olt".to_owned(), subport)]);
@@ -343,6 +371,7 @@ mod tests {
                 "profiles.gold.ceil",
                 "profiles.gold.weights",
                 "subports.olt.ceil",
+                "subports.olt.parent",
                 "assign[1].last",
                 "assign[1].last",
                 "assign[1].profile",

@@ -28,7 +28,7 @@ enum Served {
     PortWaits(Fine),
 }
 
-impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
+impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TREE> {
     /// Sends what may go at `now`, at most `room` packets, to `out`. Returns when to call again, unless packets come before:
     /// `u64::MAX` when nothing waits.
     ///
@@ -115,7 +115,13 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return false;
         }
         let bucket = self.profiles.subport(number);
-        if !bucket.is_unlimited() {
+        if TREE {
+            if self.level_waits(number.into(), length, moment) {
+                return false;
+            }
+            self.pay_levels(number.into(), length, moment);
+            self.lines.pay_guarantees(number.into(), length, now);
+        } else if !bucket.is_unlimited() {
             let set = self.lines.subports.at_mut(number.into());
             if set.place == Place::Waiting || bucket.eligible_at(set.full_at, length) > moment {
                 return false;
@@ -153,6 +159,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// Gives a user whose turn it is a packet's worth of what is left, if it has saved up enough for it.
     fn share(&mut self, turn: Turn, now: u64, out: &mut impl FnMut(Leaving<T>)) -> Served {
         let (moment, Turn { subport, user, lent }) = (fine(now), turn);
+        let lender = if TREE { self.lines.wanting.lender() } else { NONE };
         self.ask_for_user(self.lines.wanting.behind(user));
         let User { gate, state, rest, share, .. } = self.users.at_mut(user);
         let profile = self.profiles.user(gate.standing().profile());
@@ -164,7 +171,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return Served::Passed;
         };
         let managed = profile.managed >> class & 1 != 0;
-        if !self.lines.wanting.affords(turn, share, sharing.quantum, length) {
+        if !self.lines.wanting.affords(turn, lender, share, sharing.quantum, length) {
             return Served::Passed;
         }
         let (port_cost, bucket) = (self.profiles.port.cost(length), self.profiles.subport(subport as u16));
@@ -174,7 +181,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         }
         let set = self.lines.subports.at_mut(subport);
         let due = bucket.eligible_at(set.full_at, length);
-        if due > moment {
+        if TREE {
+            if let Some((full, due)) = self.full_level(subport, length, moment) {
+                self.suspend(full, due, now);
+                return Served::Passed;
+            }
+        } else if due > moment {
             self.suspend(subport, due, now);
             return Served::Passed;
         }
@@ -183,14 +195,20 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return Served::Passed;
         }
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
-        let set = self.lines.subports.at_mut(subport);
-        set.full_at = bucket.after(set.full_at, length, moment);
-        self.lines.wanting.sent(turn, self.users.at_mut(user).share, length);
+        if TREE {
+            self.pay_levels(subport, length, moment);
+        } else {
+            let set = self.lines.subports.at_mut(subport);
+            set.full_at = bucket.after(set.full_at, length, moment);
+        }
+        self.lines.wanting.sent(turn, lender, self.users.at_mut(user).share, length);
         let Some((judgement, emptied)) = self.send_first(user, Next { class, queue, length }, false, now, out) else {
             return Served::Passed;
         };
         self.place(user, judgement, now);
-        if lent {
+        if lent && TREE {
+            self.lines.pay_guarantees(lender, length, now);
+        } else if lent {
             self.lines.pay_guarantee(subport, length, now);
         }
         if emptied && managed {
@@ -261,7 +279,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return Served::PortWaits(due);
         }
         let due = bucket.due(set.full_at, set_cost);
-        if due > moment {
+        if TREE {
+            if let Some((full, due)) = self.full_level(subport, length, moment) {
+                self.suspend(full, due, now);
+                return Served::Passed;
+            }
+        } else if due > moment {
             self.suspend(subport, due, now);
             return Served::Passed;
         }
@@ -271,12 +294,18 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return Served::Passed;
         }
         self.port_full_at = self.port_full_at.max(moment) + port_cost;
-        let set = self.lines.subports.at_mut(subport);
-        set.full_at = set.full_at.max(moment) + set_cost;
-        if let Place::Active(rank) = standing.place() {
-            set.count_turn(rank);
+        if TREE {
+            self.pay_levels(subport, length, moment);
+            self.lines.count_turns(subport, standing.place());
+            self.lines.pay_guarantees(subport, length, now);
+        } else {
+            let set = self.lines.subports.at_mut(subport);
+            set.full_at = set.full_at.max(moment) + set_cost;
+            if let Place::Active(rank) = standing.place() {
+                set.count_turn(rank);
+            }
+            self.lines.pay_guarantee(subport, length, now);
         }
-        self.lines.pay_guarantee(subport, length, now);
         let Some((judgement, emptied)) = self.send_first(user, Next { class, queue, length }, true, now, out) else {
             return Served::Passed;
         };

@@ -12,7 +12,7 @@ use crate::profile::{Profile, Profiles};
 use crate::scheduler::Scheduler;
 use crate::state::UserState;
 
-impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
+impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TREE> {
     /// Makes room for flows, once any queue may be fair.
     pub(crate) fn make_flows(&mut self) {
         if self.profiles.fair() && self.flows.is_empty() {

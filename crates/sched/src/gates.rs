@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use weir_stage::Ways as _;
-use weir_table::indexed::Indexed;
+use weir_table::indexed::{Indexed, NONE};
 
 use crate::class::MAX_CLASSES;
 use crate::hold::{Held, Hold};
+use crate::profile::LEVELS;
 use crate::rate::Fine;
 use crate::shaper::Exit;
 use crate::watch::{Asked, Fate, Told, Watches};
@@ -248,10 +249,24 @@ pub(crate) struct Tally {
 pub struct Gates {
     gates: Indexed<Gate>,
     tallies: Indexed<Tally>,
-    subports: Indexed<Held>,
+    subports: Indexed<Full>,
     /// Made when anybody's packets may be marked.
     marks: OnceLock<Marks>,
     pub(crate) watches: Watches,
+}
+
+/// Whether a subport is full, and what is above it.
+#[derive(Debug)]
+struct Full {
+    held: Held,
+    /// [`NONE`] for the port.
+    above: AtomicU32,
+}
+
+impl Default for Full {
+    fn default() -> Full {
+        Full { held: Held::default(), above: AtomicU32::new(NONE) }
+    }
 }
 
 /// Packets marked, by user and class.
@@ -279,7 +294,7 @@ impl Gates {
         Gates {
             gates: Indexed::from_fn(users as usize, |_| Gate::default(), Gate::default()),
             tallies: Indexed::from_fn(users as usize, |_| Tally::default(), Tally::default()),
-            subports: Indexed::from_fn(subports as usize, |_| Held::default(), Held::default()),
+            subports: Indexed::from_fn(subports as usize, |_| Full::default(), Full::default()),
             marks: OnceLock::new(),
             watches: Watches::default(),
         }
@@ -312,7 +327,23 @@ impl Gates {
     pub fn hold(&self, user: u32, now: u64) -> Option<Hold> {
         let at = user as usize;
         let subport = self.gates.items().get(at)?.standing().subport();
-        self.tallies.items().get(at)?.held.at(self.subports.items().get(usize::from(subport)), now)
+        self.tallies.items().get(at)?.held.at(self.levels(subport.into()), now)
+    }
+
+    /// A subport and those above it, the lowest first.
+    fn levels(&self, subport: u32) -> impl Iterator<Item = (u32, &Held)> {
+        let above = |(_, full): &(u32, &Full)| self.level(full.above.load(Ordering::Relaxed));
+        let levels = std::iter::successors(self.level(subport), above).take(LEVELS);
+        levels.map(|(number, full)| (number, &full.held))
+    }
+
+    fn level(&self, number: u32) -> Option<(u32, &Full)> {
+        Some((number, self.subports.items().get(number as usize)?))
+    }
+
+    /// A subport is below another one, or below the port, from now on.
+    pub(crate) fn set_above(&self, number: u32, above: u32) {
+        self.subports.at(number).above.store(above, Ordering::Relaxed);
     }
 
     /// Hints that a user is looked at soon.
@@ -339,7 +370,7 @@ impl Gates {
 
     #[inline(always)]
     pub(crate) fn subport(&self, number: u32) -> &Held {
-        self.subports.at(number)
+        &self.subports.at(number).held
     }
 
     #[inline(always)]

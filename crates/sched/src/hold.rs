@@ -20,6 +20,8 @@ pub enum Level {
     Class(u8),
     /// Its subport may send no more.
     Subport,
+    /// A subport above its own, of this number, may send no more.
+    Above(u16),
     /// The port: it is full, or others go first.
     Port,
     /// A packet of it found no buffer, though none of its own waited.
@@ -49,6 +51,7 @@ impl fmt::Display for Hold {
             Level::Ceil => "ceil",
             Level::Class(class) => return write!(f, "class {class}"),
             Level::Subport => "subport",
+            Level::Above(number) => return write!(f, "subport {number}"),
             Level::Port => "port",
             Level::Buffers => "buffers",
         })
@@ -153,8 +156,8 @@ impl Held {
         self.is.store(word(BUFFERS, now), Ordering::Relaxed);
     }
 
-    /// What holds a user at `now`, if anything; `subport` is that of its subport.
-    pub(crate) fn at(&self, subport: Option<&Held>, now: u64) -> Option<Hold> {
+    /// What holds a user at `now`, if anything; `levels` are its subport and those above it.
+    pub(crate) fn at<'a>(&self, levels: impl Iterator<Item = (u32, &'a Held)>, now: u64) -> Option<Hold> {
         let (told, is) = (self.told.load(Ordering::Relaxed), self.is.load(Ordering::Relaxed));
         if told & CODE == BUFFERS {
             let is_so = now.saturating_sub(is >> CODE_BITS) < SHORTAGE;
@@ -163,10 +166,15 @@ impl Held {
         let (held, _) = self.weigh(told, is, now);
         let since = held >> CODE_BITS;
         match held & CODE {
-            LINE => Some(match subport.and_then(|subport| subport.full(now)) {
-                Some(full) => Hold { level: Level::Subport, since: since.max(full) },
-                None => Hold { level: Level::Port, since },
-            }),
+            LINE => {
+                let mut full =
+                    (0..).zip(levels).filter_map(|(nth, (number, held))| Some((nth, number, held.full(now)?)));
+                Some(match full.next() {
+                    Some((0, _, full)) => Hold { level: Level::Subport, since: since.max(full) },
+                    Some((_, number, full)) => Hold { level: Level::Above(number as u16), since: since.max(full) },
+                    None => Hold { level: Level::Port, since },
+                })
+            }
             _ => own(held),
         }
     }

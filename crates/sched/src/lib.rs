@@ -11,6 +11,7 @@
 //! | [`flows`] | the flows of fair queues (FQ-CoDel, RFC 8290) |
 //! | [`gates`] | what became of each user's packets, beside what lets them pass |
 //! | [`hold`] | what holds a user back, and since when |
+//! | [`levels`] | what must hold of subports below others |
 //! | [`manage`] | what decides about packets of one queue beside its size: RED, CoDel |
 //! | [`offer`] | what is offered to the scheduler, and what becomes of it |
 //! | [`police`] | the stage that colours packets of users by meters |
@@ -38,6 +39,7 @@ pub mod gates;
 mod heavy;
 pub mod hold;
 mod judge;
+pub mod levels;
 mod lines;
 pub mod manage;
 pub mod offer;
@@ -55,5 +57,6 @@ pub mod simulation;
 mod slab;
 mod state;
 mod straight;
+mod tree;
 mod users;
 pub mod watch;

@@ -23,7 +23,7 @@ impl<const RANKS: usize> Active<RANKS> {
     pub(crate) const NONE: Active<RANKS> = Active { lists: [List::EMPTY; RANKS], ranks: 0 };
 
     #[inline(always)]
-    fn push(&mut self, links: &mut Links, rank: u8, id: u32) {
+    pub(crate) fn push(&mut self, links: &mut Links, rank: u8, id: u32) {
         if let Some(list) = self.lists.get_mut(usize::from(rank)) {
             links.push_back(list, id);
             self.ranks |= 1 << rank;
@@ -31,7 +31,7 @@ impl<const RANKS: usize> Active<RANKS> {
     }
 
     #[inline(always)]
-    fn remove(&mut self, links: &mut Links, rank: u8, id: u32) {
+    pub(crate) fn remove(&mut self, links: &mut Links, rank: u8, id: u32) {
         if let Some(list) = self.lists.get_mut(usize::from(rank)) {
             links.remove(list, id);
             if list.is_empty() {
@@ -105,27 +105,28 @@ pub(crate) type Wants = bool;
 
 /// Where all users and subports stand.
 #[derive(Clone, Debug)]
-pub(crate) struct Lines {
-    links: Links,
+pub(crate) struct Lines<const TREE: bool> {
+    /// Of users, and in a tree, behind them, of subports below others.
+    pub(crate) links: Links,
     pub(crate) subports: Indexed<Subport>,
     subport_links: Links,
     /// Subports with users that may send, by their best class.
-    port: Active<MAX_CLASSES>,
-    pub(crate) wanting: Wanting,
+    pub(crate) port: Active<MAX_CLASSES>,
+    pub(crate) wanting: Wanting<TREE>,
     /// Users until they may send what they are guaranteed, and behind them subports until they may send at all, or lend.
     pub(crate) wheel: Wheel,
-    users: u32,
+    pub(crate) users: u32,
 }
 
-impl Lines {
-    pub(crate) fn new(users: u32, subports: u32, shape: Shape) -> Lines {
+impl<const TREE: bool> Lines<TREE> {
+    pub(crate) fn new(users: u32, subports: u32, shape: Shape) -> Lines<TREE> {
         let subport = Subport { full_at: 0, place: Place::Idle, active: Active::NONE, streak: 0 };
         Lines {
-            links: Links::new(users as usize),
+            links: Links::new(users as usize + if TREE { subports as usize } else { 0 }),
             subports: Indexed::new(subports as usize, subport),
             subport_links: Links::new(subports as usize),
             port: Active::NONE,
-            wanting: Wanting::new(subports),
+            wanting: Wanting::new(users, subports),
             wheel: Wheel::new(users.saturating_add(subports), shape),
             users,
         }
@@ -135,6 +136,9 @@ impl Lines {
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<(u32, u8, u32)> {
         let subport = self.port.first(self.port.best())?;
+        if TREE {
+            return self.first_below(subport);
+        }
         let (class, user) = self.subports.at(subport).first()?;
         Some((subport, class, user))
     }
@@ -187,6 +191,14 @@ impl Lines {
 
     /// Puts a subport where it belongs as a lender and as one who wants more.
     pub(crate) fn settle_claims(&mut self, number: u32, now: u64) {
+        self.settle_own_claims(number, now);
+        if TREE {
+            self.path(number).skip(1).for_each(|above| self.settle_own_claims(above, now));
+        }
+    }
+
+    #[inline(always)]
+    fn settle_own_claims(&mut self, number: u32, now: u64) {
         let waits = self.subports.at(number).place == Place::Waiting;
         let lends_at = self.wanting.settle(number, !waits, now);
         // While it waits for tokens, it is in the wheel for that.
@@ -215,7 +227,7 @@ impl Lines {
 
     /// Puts a subport where it belongs, unless it waits for tokens.
     #[inline(always)]
-    fn settle_subport(&mut self, number: u32) {
+    pub(crate) fn settle_subport(&mut self, number: u32) {
         let subport = self.subports.at(number);
         let place = match subport.active.ranks {
             0 => Place::Idle,
@@ -226,8 +238,11 @@ impl Lines {
         }
     }
 
-    fn move_subport(&mut self, number: u32, to: Place) {
+    pub(crate) fn move_subport(&mut self, number: u32, to: Place) {
         let from = std::mem::replace(&mut self.subports.at_mut(number).place, to);
+        if TREE && let Some(above) = self.above(number) {
+            return self.move_below(above, number, (from, to));
+        }
         if let Place::Active(class) = from {
             self.port.remove(&mut self.subport_links, class, number);
         }
@@ -261,6 +276,9 @@ impl Lines {
     /// A subport has had its turn, and goes behind the others.
     #[inline(always)]
     pub(crate) fn turn_subport(&mut self, number: u32) {
+        if TREE {
+            return self.turn_levels(number);
+        }
         let place = self.subports.at(number).place;
         if let Place::Active(class) = place
             && let Some(list) = self.port.lists.get(usize::from(class))

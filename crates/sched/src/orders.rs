@@ -52,9 +52,9 @@ impl Orders {
 
     /// Lets a scheduler know of changes: some of them in each call. Whether there are more.
     #[inline(always)]
-    pub(crate) fn look<const C: usize, const Q: usize>(
+    pub(crate) fn look<const C: usize, const Q: usize, const TREE: bool>(
         &mut self,
-        scheduler: &mut Scheduler<Held, C, Q>,
+        scheduler: &mut Scheduler<Held, C, Q, TREE>,
         now: u64,
     ) -> bool {
         let generation = self.shaping.generation.load(Ordering::Acquire);
@@ -66,10 +66,10 @@ impl Orders {
     }
 
     #[cold]
-    fn follow<const C: usize, const Q: usize>(
+    fn follow<const C: usize, const Q: usize, const TREE: bool>(
         &mut self,
         generation: u64,
-        scheduler: &mut Scheduler<Held, C, Q>,
+        scheduler: &mut Scheduler<Held, C, Q, TREE>,
         now: u64,
     ) {
         let Orders { shaping, scheduler: number, profiles, changed, seen, swept, sweep, .. } = self;

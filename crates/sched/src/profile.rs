@@ -106,17 +106,27 @@ pub struct SubportProfile {
     pub(crate) guarantee: Option<Bucket>,
     /// Bytes that it gets per round of what is left.
     pub(crate) quantum: u32,
+    /// The subport above it; the port when absent.
+    pub(crate) parent: Option<u16>,
 }
+
+/// Subports between the port and a user at most.
+pub const LEVELS: usize = 3;
 
 impl SubportProfile {
     /// One whose users may send so much together, with a weight (at least 1) for its share of what is left.
     pub fn new(bucket: Bucket, weight: u8) -> SubportProfile {
-        SubportProfile { bucket, guarantee: None, quantum: u32::from(weight.max(1)) * QUANTUM }
+        SubportProfile { bucket, guarantee: None, quantum: u32::from(weight.max(1)) * QUANTUM, parent: None }
     }
 
     /// With a guarantee, which is no more than what they may send.
     pub fn guaranteed(self, guarantee: Bucket) -> SubportProfile {
         SubportProfile { guarantee: Some(guarantee), ..self }
+    }
+
+    /// Below another subport: what it sends counts against what that may send, too. That is heeded by a [tree](crate::scheduler::Scheduler) alone.
+    pub fn below(self, parent: u16) -> SubportProfile {
+        SubportProfile { parent: Some(parent), ..self }
     }
 }
 
@@ -160,6 +170,21 @@ impl Profiles {
     #[inline(always)]
     pub(crate) fn subport(&self, number: u16) -> Bucket {
         self.subports.get(usize::from(number)).map_or(Bucket::UNLIMITED, |subport| subport.bucket)
+    }
+
+    /// The subport above one, if it is one of these. No attention is paid to what is above a subport that would be below itself, or below more than
+    /// [`LEVELS`] allow.
+    pub(crate) fn above(&self, number: u32) -> Option<u16> {
+        let parent = |number: u32| self.subports.get(number as usize)?.parent;
+        let mut at = number;
+        for _ in 0..LEVELS {
+            match parent(at) {
+                None => return parent(number),
+                Some(above) if usize::from(above) >= self.subports.len() => return None,
+                Some(above) => at = above.into(),
+            }
+        }
+        None
     }
 
     /// Whether any user shares.

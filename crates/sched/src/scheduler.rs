@@ -47,9 +47,11 @@ impl Setup {
 /// A user with packets has one time from which on its next packet may go. At or after it, the user stands in a list of its
 /// subport; before it, in a timing wheel. A subport without tokens is in the wheel itself, and its lists stay as they are. So
 /// taking a packet and sending one cost the same however many users and packets there are, and nothing is searched.
-pub struct Scheduler<T, const C: usize, const Q: usize> {
+///
+/// With `TREE`, subports may be [below](SubportProfile::below) others; without, all of them are below the port.
+pub struct Scheduler<T, const C: usize, const Q: usize, const TREE: bool = false> {
     pub(crate) users: Users<C, Q>,
-    pub(crate) lines: Lines,
+    pub(crate) lines: Lines<TREE>,
     pub(crate) port_full_at: Fine,
     pub(crate) slab: Slab<T>,
     pub(crate) heavy: Heavy,
@@ -79,9 +81,9 @@ enum Room {
 /// Subports of a scheduler at most.
 pub const MAX_SUBPORTS: usize = 4096;
 
-impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
+impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TREE> {
     /// A scheduler without users: see [`Scheduler::assign`].
-    pub fn new(setup: Setup, profiles: Arc<Profiles>) -> Scheduler<T, C, Q> {
+    pub fn new(setup: Setup, profiles: Arc<Profiles>) -> Scheduler<T, C, Q, TREE> {
         const { assert!(C >= 1 && C <= 8 && Q >= C && Q <= C + 7) };
         let subports = profiles.subports.len().clamp(1, MAX_SUBPORTS);
         let managed = if profiles.managed() { setup.users } else { 0 };
@@ -103,11 +105,12 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         for (number, subport) in (0..).zip(&scheduler.profiles.subports) {
             scheduler.lines.wanting.set(number, subport, 0);
         }
+        scheduler.set_parents(0);
         scheduler
     }
 
     /// The same, with a way to mark packets that wait as [`Offered::mark`] does; without one, none can be marked.
-    pub fn with_marker(self, marker: fn(&mut T) -> bool) -> Scheduler<T, C, Q> {
+    pub fn with_marker(self, marker: fn(&mut T) -> bool) -> Scheduler<T, C, Q, TREE> {
         Scheduler { marker, ..self }
     }
 
@@ -437,6 +440,7 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
         if old.port != self.profiles.port {
             self.port_full_at = self.profiles.port.carry(&old.port, self.port_full_at, fine(now));
         }
+        self.set_parents(now);
         for (number, before) in (0..self.lines.subports.len() as u32).zip(&old.subports) {
             let profile = self.profiles.subports.get(number as usize).filter(|profile| *profile != before);
             if let Some(profile) = profile.copied() {
@@ -487,7 +491,7 @@ fn carry<const C: usize>(
     }
 }
 
-impl<T, const C: usize, const Q: usize> fmt::Debug for Scheduler<T, C, Q> {
+impl<T, const C: usize, const Q: usize, const TREE: bool> fmt::Debug for Scheduler<T, C, Q, TREE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Scheduler({} packets)", self.held())
     }

@@ -85,8 +85,8 @@ fn mark(batch: &mut Batch, slot: Slot) -> bool {
 
 /// Shapes users: holds each packet until its user, subport and port may send it, and there is room for it ahead. A packet that need not wait
 /// goes on in the batch in which it came.
-pub struct Shaper<const C: usize, const Q: usize> {
-    scheduler: Scheduler<Held, C, Q>,
+pub struct Shaper<const C: usize, const Q: usize, const TREE: bool = false> {
+    scheduler: Scheduler<Held, C, Q, TREE>,
     orders: Orders,
     user: Key<u32>,
     colours: bool,
@@ -97,15 +97,15 @@ pub struct Shaper<const C: usize, const Q: usize> {
     now: u64,
 }
 
-impl<const C: usize, const Q: usize> Shaper<C, Q> {
+impl<const C: usize, const Q: usize, const TREE: bool> Shaper<C, Q, TREE> {
     pub(crate) fn new(
-        scheduler: Scheduler<Held, C, Q>,
+        scheduler: Scheduler<Held, C, Q, TREE>,
         orders: Orders,
         user: Key<u32>,
         colours: bool,
         classes: usize,
         overhead: u16,
-    ) -> Shaper<C, Q> {
+    ) -> Shaper<C, Q, TREE> {
         let lowest = classes.clamp(1, C) as u8 - 1;
         let scheduler = scheduler.with_marker(|packet| ecn::mark(packet.packet_mut().bytes_mut()));
         Shaper { scheduler, orders, user, colours, lowest, overhead, now: 0 }
@@ -212,7 +212,7 @@ pub fn declaration(user: Key<u32>, colours: bool) -> Declaration {
     if colours { declaration.reads(&[LaneId::Colour]) } else { declaration }
 }
 
-impl<const C: usize, const Q: usize> Stage for Shaper<C, Q> {
+impl<const C: usize, const Q: usize, const TREE: bool> Stage for Shaper<C, Q, TREE> {
     fn declare(&self) -> Declaration {
         declaration(self.user, self.colours)
     }

@@ -8,7 +8,7 @@ use weir_mem::{Producer, ring};
 use weir_packet::{Held, Key};
 use weir_stage::Stage;
 
-use crate::config::{Fault, SchedulerConfig, SubportConfig};
+use crate::config::{Fault, SchedulerConfig};
 use crate::flows::Flows;
 use crate::gates::{Gates, UserCount};
 use crate::hold::Hold;
@@ -41,7 +41,8 @@ pub struct Shaping {
     pub(crate) owners: Owners,
     /// Classes that are used.
     classes: usize,
-    subports: Vec<String>,
+    /// Subports are below others.
+    is_tree: bool,
     /// Profile and subport of each user, 16 bits each, or [`NOBODY`].
     assigned: Box<[AtomicU32]>,
     /// How often stages were to look at the book.
@@ -53,6 +54,8 @@ pub struct Shaping {
 pub(crate) struct Book {
     /// Names of the profiles, by number. A number is never given to another name.
     names: Vec<String>,
+    /// Names of the subports, by number; empty for those that are to spare.
+    subports: Vec<String>,
     /// The rate of each profile, bit/s.
     rates: Vec<u64>,
     /// With the rates of the whole port.
@@ -135,11 +138,12 @@ impl Shaping {
             users: config.users,
             owners,
             classes: usize::from(config.classes),
-            subports: config.subports.keys().cloned().collect(),
+            is_tree: limits.subports.iter().any(|subport| subport.parent.is_some()),
             assigned: (0..config.users).map(|_| AtomicU32::new(NOBODY)).collect(),
             generation: AtomicU64::new(0),
             book: Mutex::new(Book {
                 names,
+                subports: padded(config.subports.keys().cloned().collect(), limits.subports.len()),
                 rates,
                 profiles,
                 configured: limits.clone(),
@@ -189,7 +193,7 @@ impl Shaping {
         let (port, subports) = Shares::new(Owners::ONE, limits.subports.len()).of(0, &limits);
         let profiles = Arc::new(Profiles::new(port, subports, users.collect()));
         let ranges = config.assign.iter().filter_map(|range| {
-            let word = word(&names, &self.subports, &range.profile, range.subport.as_deref())?;
+            let word = word(&names, &book.subports, &range.profile, range.subport.as_deref())?;
             Some((range.first, range.last.unwrap_or(range.first), word))
         });
         let ranges = ranges.collect();
@@ -227,17 +231,6 @@ impl Shaping {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Gives a subport, by its number, other rates and another weight than the configuration does, or takes that back. What waits goes by
-    /// them from then on; that there is nothing wrong with them has been looked for. Nothing happens where there is no such subport.
-    pub fn set_subport(&self, number: u16, given: Option<&SubportConfig>) {
-        let mut book = self.book();
-        let Some(place) = book.given.get_mut(usize::from(number)) else { return };
-        *place = given.map(SubportConfig::limits);
-        book.limit(usize::from(number));
-        drop(book);
-        self.call();
-    }
-
     fn write(&self, first: u32, last: u32, word: u32) {
         let users = self.assigned.iter().take(last as usize + 1).skip(first as usize);
         users.for_each(|assigned| assigned.store(word, Ordering::Relaxed));
@@ -253,8 +246,8 @@ impl Shaping {
             format!("there is no user {user}: users are 0 to {}; raise users", self.users.saturating_sub(1))
         })?;
         let mut book = self.book();
-        let word = word(&book.names, &self.subports, profile, subport).ok_or_else(|| {
-            let (profiles, subports) = (book.names.join(", "), self.subports.join(", "));
+        let word = word(&book.names, &book.subports, profile, subport).ok_or_else(|| {
+            let (profiles, subports) = (book.names.join(", "), book.subports.join(", "));
             format!("profile {profile:?} or subport {subport:?} does not exist; profiles are {profiles}; subports are {subports}")
         })?;
         self.replace(&mut book, user, assigned, word);
@@ -301,8 +294,9 @@ impl Shaping {
     /// The names of the profile and the subport of a user.
     pub fn assigned(&self, user: u32) -> Option<(String, Option<String>)> {
         let (profile, subport) = unpack(self.word(user))?;
-        let name = self.book().names.get(usize::from(profile)).cloned()?;
-        Some((name, self.subports.get(usize::from(subport)).cloned()))
+        let book = self.book();
+        let name = book.names.get(usize::from(profile)).cloned()?;
+        Some((name, book.subports.get(usize::from(subport)).cloned()))
     }
 
     pub(crate) fn word(&self, user: u32) -> u32 {
@@ -376,14 +370,15 @@ impl Shaping {
 
     /// The stage with the scheduler of an owner, which knows users by their [numbers there](Owners::number).
     pub fn stage_of(self: &Arc<Shaping>, scheduler: u8, user: Key<u32>, colours: bool) -> Box<dyn Stage> {
-        if self.classes <= 4 {
-            self.build::<4, 11>(scheduler, user, colours)
-        } else {
-            self.build::<8, 15>(scheduler, user, colours)
+        match (self.classes <= 4, self.is_tree) {
+            (true, false) => self.build::<4, 11, false>(scheduler, user, colours),
+            (true, true) => self.build::<4, 11, true>(scheduler, user, colours),
+            (false, false) => self.build::<8, 15, false>(scheduler, user, colours),
+            (false, true) => self.build::<8, 15, true>(scheduler, user, colours),
         }
     }
 
-    fn build<const C: usize, const Q: usize>(
+    fn build<const C: usize, const Q: usize, const TREE: bool>(
         self: &Arc<Shaping>,
         scheduler_number: u8,
         user: Key<u32>,
@@ -392,7 +387,7 @@ impl Shaping {
         let (producer, consumer) = ring(CHANGES);
         let mut book = self.book();
         book.divide();
-        let mut scheduler: Scheduler<Held, C, Q> = Scheduler::new(self.setup, book.part(scheduler_number));
+        let mut scheduler: Scheduler<Held, C, Q, TREE> = Scheduler::new(self.setup, book.part(scheduler_number));
         for number in 0..self.setup.users {
             let user = self.owners.user(scheduler_number, number);
             scheduler.assign(number, unpack(self.word(user)), 0);
@@ -440,21 +435,6 @@ impl Book {
         self.profiles = Arc::new(profiles.with_rates(port, subports));
     }
 
-    /// Has one subport go by what counts for it.
-    fn limit(&mut self, number: usize) {
-        let Book { profiles, configured, given, limits, shares, parts, .. } = self;
-        let (Some(configured), Some(given)) = (configured.subports.get(number), given.get(number)) else { return };
-        let counts = given.unwrap_or(*configured);
-        limits.subports.iter_mut().skip(number).take(1).for_each(|limits| *limits = counts);
-        *profiles = Arc::new(profiles.with_subport(number, counts.whole()));
-        for (scheduler, part) in (0..).zip(parts.iter_mut()) {
-            *part = match shares.divides() {
-                true => Arc::new(part.with_subport(number, shares.of_subport(scheduler, number, &counts))),
-                false => Arc::clone(profiles),
-            };
-        }
-    }
-
     /// The profiles of a scheduler.
     pub(crate) fn part(&self, scheduler: u8) -> Arc<Profiles> {
         Arc::clone(self.parts.get(usize::from(scheduler)).unwrap_or(&self.profiles))
@@ -480,5 +460,11 @@ pub(crate) fn unpack(word: u32) -> Option<(u16, u16)> {
     (word != NOBODY).then_some(((word >> 16) as u16, word as u16))
 }
 
+fn padded(mut names: Vec<String>, to: usize) -> Vec<String> {
+    names.resize(to.max(names.len()), String::new());
+    names
+}
+
+mod subports;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 //!
 //! So if all users together may send no more than the port, those of each scheduler may send no more than its share.
 
-use crate::profile::SubportProfile;
+use crate::profile::{LEVELS, SubportProfile};
 use crate::rate::Bucket;
 use weir_stage::ownership::Owners;
 
@@ -43,6 +43,8 @@ pub(crate) struct SubportLimits {
     /// At most; what the port may when absent.
     pub(crate) most: Option<Limit>,
     pub(crate) weight: u8,
+    /// The subport above it; the port when absent.
+    pub(crate) parent: Option<u16>,
 }
 
 impl SubportLimits {
@@ -53,7 +55,28 @@ impl SubportLimits {
 
     fn profile(&self, bucket: impl Fn(Limit) -> Bucket) -> SubportProfile {
         let profile = SubportProfile::new(self.most.map_or(Bucket::UNLIMITED, &bucket), self.weight);
-        self.guaranteed.map_or(profile, |limit| profile.guaranteed(bucket(limit)))
+        let profile = self.guaranteed.map_or(profile, |limit| profile.guaranteed(bucket(limit)));
+        self.parent.map_or(profile, |parent| profile.below(parent))
+    }
+}
+
+/// Which subports are above each.
+struct Levels<'a>(&'a [SubportLimits]);
+
+impl Levels<'_> {
+    fn new(subports: &[SubportLimits]) -> Levels<'_> {
+        Levels(subports)
+    }
+
+    /// What each subport has, with all that is below it.
+    fn sums(&self, own: &[u64]) -> Vec<u64> {
+        let mut sums = own.to_vec();
+        for (n, weight) in own.iter().enumerate() {
+            let above = |n: usize| self.0.get(n)?.parent.map(usize::from);
+            let path = std::iter::successors(above(n), |at| above(*at)).take(LEVELS - 1);
+            path.for_each(|at| sums.iter_mut().skip(at).take(1).for_each(|sum| *sum = sum.saturating_add(*weight)));
+        }
+        sums
     }
 }
 
@@ -87,23 +110,25 @@ impl Shares {
 
     /// What a scheduler may send of these limits.
     pub(crate) fn of(&self, scheduler: u8, limits: &Limits) -> (Bucket, Vec<SubportProfile>) {
+        let levels = Levels::new(&limits.subports);
         let sum = |weights: &Vec<u64>| weights.iter().sum::<u64>();
         let port = match self.own(scheduler) {
             Some(own) => limits.port.part(sum(own), self.weights.iter().map(sum).sum()),
             None => limits.port.whole(),
         };
-        let subport = |(n, limits)| self.of_subport(scheduler, n, limits);
-        (port, limits.subports.iter().enumerate().map(subport).collect())
-    }
-
-    /// What the users of a subport may send at a scheduler of these limits.
-    pub(crate) fn of_subport(&self, scheduler: u8, number: usize, limits: &SubportLimits) -> SubportProfile {
-        let weight = |weights: &Vec<u64>| weights.get(number).copied().unwrap_or(0);
-        let bucket = |limit: Limit| match self.own(scheduler) {
-            None => limit.whole(),
-            Some(own) => limit.part(weight(own), self.weights.iter().map(weight).sum()),
+        // With all that is below each.
+        let all: Vec<Vec<u64>> = match self.divides() {
+            true => self.weights.iter().map(|weights| levels.sums(weights)).collect(),
+            false => Vec::new(),
         };
-        limits.profile(bucket)
+        let weight = |weights: &Vec<u64>, number: usize| weights.get(number).copied().unwrap_or(0);
+        let subport = |(n, limits): (usize, &SubportLimits)| {
+            limits.profile(|limit: Limit| match all.get(usize::from(scheduler)) {
+                None => limit.whole(),
+                Some(own) => limit.part(weight(own, n), all.iter().map(|weights| weight(weights, n)).sum()),
+            })
+        };
+        (port, limits.subports.iter().enumerate().map(subport).collect())
     }
 
     /// The weights of a scheduler, where there is anything to divide.
@@ -117,7 +142,7 @@ mod tests {
     use super::*;
 
     const LIMITS: Limit = Limit { rate: 1_000_000_000, size: 100_000 };
-    const LIMITED: SubportLimits = SubportLimits { guaranteed: None, most: Some(LIMITS), weight: 1 };
+    const LIMITED: SubportLimits = SubportLimits { guaranteed: None, most: Some(LIMITS), weight: 1, parent: None };
 
     #[test]
     fn one_scheduler_has_everything() {

@@ -3,13 +3,15 @@
 //! A user wants more while it has packets, its ceiling lets it send, and its profile has one. It stands in a ring of its subport then; a subport with
 //! such users stands in a ring of the port, unless it waits for its own ceiling. Each ring is served by deficit round robin (Shreedhar and
 //! Varghese 1995): whoever is first and has too little for its packet gets what its weight is worth, and goes behind the others. A subport that has
-//! not used up what it is guaranteed itself lends that to its users before the port gives away what is left.
+//! not used up what it is guaranteed itself lends that to its users before the port gives away what is left. Where subports are below others, [`tree`](crate::tree) has the
+//! same for all levels.
 
 use weir_table::indexed::Indexed;
 use weir_table::links::{Links, List};
 
 use crate::profile::SubportProfile;
 use crate::rate::{Bucket, Fine, fine};
+use crate::tree::Branch;
 
 /// Of a user who may have more than it is guaranteed.
 #[derive(Clone, Debug, Default)]
@@ -25,20 +27,28 @@ pub(crate) struct Share {
 /// Of a subport, as a lender and as one who wants more.
 #[derive(Clone, Debug)]
 pub(crate) struct Claims {
-    /// Its users who want more.
-    users: List,
+    /// Its users who want more, and the subports below it with such users.
+    pub(crate) users: List,
     /// What it is guaranteed, if anything.
     guarantee: Option<Bucket>,
     /// When the bucket of that is full.
     pub(crate) full_at: Fine,
     /// Bytes that it gets per round.
-    quantum: u32,
+    pub(crate) quantum: u32,
     /// Bytes that it may still send in this round.
-    deficit: u32,
-    /// It stands in the ring of the port.
-    wants: bool,
-    /// It stands among the lenders.
-    lends: bool,
+    pub(crate) deficit: u32,
+    /// It stands in the ring of the port, or of the subport above it.
+    pub(crate) wants: bool,
+    /// It lends, and stands among the lenders where there is one level.
+    pub(crate) lends: bool,
+}
+
+impl Claims {
+    /// From when on it may lend what it is guaranteed, if it is, and somebody `wants` that. It lends while its bucket is not in debt: a frame may bring it there.
+    #[inline(always)]
+    pub(crate) fn lends_at(&self, wants: bool) -> Option<Fine> {
+        self.guarantee.filter(|_| wants).map(|bucket| bucket.due(self.full_at, 0))
+    }
 }
 
 /// The deficit of a user who has come since the last round: it has what its weight is worth when its turn comes first.
@@ -46,16 +56,19 @@ const FRESH: u32 = u32::MAX;
 
 /// Those who want more.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanting {
-    /// Rings of users.
-    users: Links,
-    claims: Indexed<Claims>,
+pub(crate) struct Wanting<const TREE: bool> {
+    /// Rings of users, and in a tree of subports, which have the numbers from `first` on.
+    pub(crate) users: Links,
+    pub(crate) claims: Indexed<Claims>,
     ring: Links,
-    /// Subports with users who want more.
-    all: List,
-    lending: Links,
-    /// Those of them that lend what they are guaranteed.
-    lenders: List,
+    /// Subports with users who want more; in a tree, those below the port itself.
+    pub(crate) all: List,
+    pub(crate) lending: Links,
+    /// Those of them that lend what they are guaranteed; in a tree, those below the port itself that do, or below which some do.
+    pub(crate) lenders: List,
+    /// What is above and below each subport; none where there is one level.
+    pub(crate) branches: Indexed<Branch>,
+    pub(crate) first: u32,
 }
 
 /// Whose turn it is.
@@ -67,9 +80,9 @@ pub(crate) struct Turn {
     pub(crate) lent: bool,
 }
 
-impl Wanting {
-    /// For users of whom none shares yet.
-    pub(crate) fn new(subports: u32) -> Wanting {
+impl<const TREE: bool> Wanting<TREE> {
+    /// For so many users, of whom none shares yet.
+    pub(crate) fn new(users: u32, subports: u32) -> Wanting<TREE> {
         let claims = Claims {
             users: List::EMPTY,
             guarantee: None,
@@ -82,12 +95,15 @@ impl Wanting {
         let links = || Links::new(subports as usize);
         let (all, lenders) = (List::EMPTY, List::EMPTY);
         let claims = Indexed::new(subports as usize, claims);
-        Wanting { users: Links::new(0), claims, ring: links(), all, lending: links(), lenders }
+        let branches = Indexed::new(if TREE { subports as usize } else { 0 }, Branch::TOP);
+        let (ring, lending) = (links(), links());
+        Wanting { users: Links::new(0), claims, ring, all, lending, lenders, branches, first: users }
     }
 
     /// Makes room for so many users, none of whom stands in a ring.
     pub(crate) fn make_room(&mut self, users: u32) {
-        self.users = Links::new(users as usize);
+        let subports = if TREE { self.claims.len() } else { 0 };
+        self.users = Links::new(users as usize + subports);
     }
 
     /// Nobody wants more.
@@ -120,15 +136,18 @@ impl Wanting {
 
     /// Puts a subport where it belongs, after a change of its users, of its guarantee's bucket, or of whether it may send at all. Says from when
     /// on it lends, where that is to come.
+    #[inline(always)]
     pub(crate) fn settle(&mut self, number: u32, may_send: bool, now: u64) -> Option<Fine> {
+        if TREE {
+            return self.settle_in_tree(number, may_send, now);
+        }
         let claims = self.claims.at_mut(number);
         let wants = may_send && !claims.users.is_empty();
         if claims.wants != wants {
             (claims.wants, claims.deficit) = (wants, claims.quantum);
             change(&mut self.ring, &mut self.all, number, wants);
         }
-        // It lends while its bucket is not in debt: a frame may bring it there.
-        let lends_at = claims.guarantee.filter(|_| wants).map(|bucket| bucket.due(claims.full_at, 0));
+        let lends_at = claims.lends_at(wants);
         let lends = lends_at.is_some_and(|at| at <= fine(now));
         if claims.lends != lends {
             claims.lends = lends;
@@ -140,6 +159,9 @@ impl Wanting {
     /// Whose turn it is, if anybody wants more.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<Turn> {
+        if TREE {
+            return self.first_in_tree();
+        }
         let lent = !self.lenders.is_empty();
         let subport = if lent { self.lenders.first() } else { self.all.first() };
         let user = self.claims.at(subport).users.first();
@@ -152,9 +174,9 @@ impl Wanting {
         self.users.next(user)
     }
 
-    /// Whether whose turn it is has saved up enough for so many bytes. Who has not gets what its weight is worth, and goes behind the others.
+    /// Whether whose turn it is has saved up enough for so many bytes; in a tree, of what `lender` gives. Who has not gets what its weight is worth, and goes behind the others.
     #[inline(always)]
-    pub(crate) fn affords(&mut self, turn: Turn, share: &mut Share, quantum: u32, bytes: u16) -> bool {
+    pub(crate) fn affords(&mut self, turn: Turn, lender: u32, share: &mut Share, quantum: u32, bytes: u16) -> bool {
         let claims = self.claims.at_mut(turn.subport);
         if share.deficit == FRESH {
             share.deficit = quantum;
@@ -164,6 +186,9 @@ impl Wanting {
             turn_round(&mut self.users, &mut claims.users);
             return false;
         }
+        if TREE {
+            return self.levels_afford(turn, lender, bytes);
+        }
         if !turn.lent && claims.deficit < u32::from(bytes) {
             claims.deficit += claims.quantum;
             turn_round(&mut self.ring, &mut self.all);
@@ -172,10 +197,13 @@ impl Wanting {
         true
     }
 
-    /// Whose turn it was has sent so many bytes.
+    /// Whose turn it was has sent so many bytes; in a tree, of what `lender` gives.
     #[inline(always)]
-    pub(crate) fn sent(&mut self, turn: Turn, share: &mut Share, bytes: u16) {
+    pub(crate) fn sent(&mut self, turn: Turn, lender: u32, share: &mut Share, bytes: u16) {
         share.deficit -= u32::from(bytes).min(share.deficit);
+        if TREE {
+            return self.levels_sent(turn, lender, bytes);
+        }
         if turn.lent {
             turn_round(&mut self.lending, &mut self.lenders);
         } else {
@@ -194,7 +222,7 @@ impl Wanting {
     }
 }
 
-fn change(links: &mut Links, list: &mut List, number: u32, is_in: bool) {
+pub(crate) fn change(links: &mut Links, list: &mut List, number: u32, is_in: bool) {
     if is_in {
         links.push_back(list, number);
     } else {
@@ -204,7 +232,7 @@ fn change(links: &mut Links, list: &mut List, number: u32, is_in: bool) {
 
 /// The first goes behind the others.
 #[inline(always)]
-fn turn_round(links: &mut Links, list: &mut List) {
+pub(crate) fn turn_round(links: &mut Links, list: &mut List) {
     if list.first() != list.last()
         && let Some(first) = links.pop_front(list)
     {

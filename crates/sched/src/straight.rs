@@ -10,7 +10,7 @@ use crate::state::UserState;
 use crate::users::User;
 use crate::watch::Fate;
 
-impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
+impl<T, const C: usize, const Q: usize, const TREE: bool> Scheduler<T, C, Q, TREE> {
     /// Whether a packet may go at once, without waiting here; then it counts as sent. Else it is to be [offered](Scheduler::enqueue).
     ///
     /// It may when it would be the next that is sent: nobody stands in line, nothing of its user waits, and the buckets of its user, its
@@ -44,14 +44,17 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
             return Ok(false);
         }
         let subport = self.profiles.subport(standing.subport());
-        let bounded = !subport.is_unlimited();
+        let bounded = TREE || !subport.is_unlimited();
         if bounded && self.subport_waits(standing.subport(), offer.length, moment) {
             return Ok(false);
         }
         if profile.special && !self.class_lets_pass(offer, standing.profile(), mark, now)? {
             return Ok(false);
         }
-        if bounded {
+        if TREE {
+            self.pay_levels(standing.subport().into(), offer.length, moment);
+            self.lines.pay_guarantees(standing.subport().into(), offer.length, now);
+        } else if bounded {
             let set = self.lines.subports.at_mut(standing.subport().into());
             set.full_at = subport.after(set.full_at, offer.length, moment);
             self.lines.pay_guarantee(standing.subport().into(), offer.length, now);
@@ -70,6 +73,9 @@ impl<T, const C: usize, const Q: usize> Scheduler<T, C, Q> {
     /// Whether the bucket of a subport does not let so many bytes go, or others of the subport wait for that.
     #[inline]
     fn subport_waits(&self, number: u16, length: u16, now: Fine) -> bool {
+        if TREE {
+            return self.level_waits(number.into(), length, now);
+        }
         let set = self.lines.subports.at(number.into());
         set.place == Place::Waiting || self.profiles.subport(number).eligible_at(set.full_at, length) > now
     }

@@ -27,7 +27,7 @@ fn class(queue_size: u16) -> ClassConfig {
 
 /// A subport that promises nothing and forbids nothing.
 fn bare() -> SubportConfig {
-    SubportConfig { tb_rate: None, ceil: None, tb_size: Size::new(100), weight: 1 }
+    SubportConfig { tb_rate: None, ceil: None, tb_size: Size::new(100), weight: 1, parent: None }
 }
 
 fn profile(rate: u64, classes: Vec<ClassConfig>) -> ProfileConfig {
@@ -52,6 +52,7 @@ fn config() -> SchedulerConfig {
         buffers: 16,
         minimum: Some(1),
         subports: BTreeMap::new(),
+        spare_subports: 0,
         profiles: profiles.into_iter().map(|(name, profile)| (name.to_owned(), profile)).collect(),
         assign: vec![
             AssignConfig { first: 0, last: Some(3), profile: "slow".into(), subport: None },

@@ -11,7 +11,6 @@ use weir_sched::class::MAX_QUEUES;
 use weir_sched::classify::Classifier;
 use weir_sched::config::SchedulerConfig;
 use weir_sched::gates::UserCount;
-use weir_sched::hold::Hold;
 use weir_sched::shaping::{Change, Shaping};
 use weir_stage::ownership::Owners;
 use weir_stage::{Given, Layout, Stage};
@@ -113,8 +112,11 @@ impl Schedulers {
     }
 
     /// What holds a user back at `now`, in nanoseconds since the engine started, in one direction: at the first access port where something of it waits.
-    pub(crate) fn hold(&self, direction: Direction, user: u32, now: u64) -> Option<Hold> {
-        self.of(direction).iter().find_map(|shaping| shaping.hold(user, now))
+    /// How that is told, and for how many seconds it has.
+    pub(crate) fn hold(&self, direction: Direction, user: u32, now: u64) -> Option<(String, f64)> {
+        let told =
+            |shaping: &Arc<Shaping>| shaping.hold(user, now).map(|hold| (shaping.held_by(&hold), hold.seconds(now)));
+        self.of(direction).iter().find_map(told)
     }
 
     /// Prepares to run with a configuration of which only live keys differ.

@@ -267,10 +267,10 @@ fn row(registry: &Registry, subscriber: &Subscriber, now: u64) -> Value {
         "shaped_off_by": counted.map(|count| count.by_reason()),
         "marked": counted.map(|count| count.marked()),
         "marks": counted.map(|count| count.marks()),
-        "up_held_by": up.map(|hold| hold.to_string()),
-        "up_held_for": up.map(|hold| hold.seconds(now)),
-        "down_held_by": down.map(|hold| hold.to_string()),
-        "down_held_for": down.map(|hold| hold.seconds(now)),
+        "up_held_by": up.as_ref().map(|(level, _)| level),
+        "up_held_for": up.as_ref().map(|(_, seconds)| seconds),
+        "down_held_by": down.as_ref().map(|(level, _)| level),
+        "down_held_for": down.as_ref().map(|(_, seconds)| seconds),
     });
     if let (Value::Object(row), Value::Object(more)) = (&mut row, more) {
         row.extend(more);

@@ -69,7 +69,41 @@ pub(crate) fn all() -> Vec<Case> {
             shaped(50, "2 KiB"),
             "32,768 users who send many times what they may: most packets are dropped",
         ),
+        sharing(
+            "users-32k-flat-sharing",
+            0,
+            "32,768 users in 256 subports who share a port that is full: the pair of users-32k-tree",
+        ),
+        sharing("users-32k-tree", 8, "the same where the 256 subports are below 8 others, which share, too"),
     ]
+}
+
+/// Subports of those who share.
+const SUBPORTS: u64 = 256;
+
+/// 32,768 users with hardly a guarantee, in as many subports, below so many others or none; the port sends fewer packets than come.
+fn sharing(name: &'static str, sites: u64, help: &'static str) -> Case {
+    const USERS: u64 = 32_768;
+    let each = USERS / SUBPORTS;
+    let users = (0..SUBPORTS).map(|n| {
+        let (outer, first) = (n * each / INNER + 1, n * each % INNER + 1);
+        let last = first + each - 1;
+        format!("{{ tags = \"{outer}.{first}-{last}\", profile = \"user\", subport = \"s{n}\" }}, ")
+    });
+    let subports = (0..SUBPORTS).map(|n| match n.checked_rem(sites) {
+        Some(site) => format!("s{n} = {{ ceil = \"1 Gbit/s\", parent = \"site{site}\" }}, "),
+        None => format!("s{n} = {{ ceil = \"1 Gbit/s\" }}, "),
+    });
+    let above = (0..sites).map(|site| format!("site{site} = {{ ceil = \"1 Gbit/s\" }}, "));
+    let script = format!(
+        "qos {{ from = \"in\", to = \"out\",\n  users = {{ {} }},\n  \
+         scheduler = {{ rate = \"1 Gbit/s\", users = {}, buffers = 8192,\n    subports = {{ {} }},\n    \
+         profiles = {{ user = {{ tb_rate = \"8 kbit/s\", tb_size = \"2 KiB\", ceil = \"1 Gbit/s\" }} }} }} }}",
+        users.collect::<String>(),
+        USERS + 1,
+        subports.chain(above).collect::<String>(),
+    );
+    Case { name, help, needs: &[], script, port_keys: "", knobs: &[], prepare: |_, _, _| Ok(traffic(USERS, 1)) }
 }
 
 /// What users may send, and other keys.

@@ -73,8 +73,10 @@ entry! {
         pub(crate) ceil: Option<Rate> = optional, live, range(LEAST..=MOST);
         /// The size of its token buckets, for `tb_rate` and for `ceil`.
         pub(crate) tb_size: Size = default(Size::new(65_536)), live, range(SMALLEST..=LARGEST);
-        /// Its weight among the subports that share what is left.
+        /// Its weight among the subports, and the users, that are below what it is below, and share what is left.
         pub(crate) weight: u8 = default(1), live, range(1..=100);
+        /// The subport above it; the port alone when absent.
+        pub(crate) parent: Option<String> = optional, live;
     }
 }
 

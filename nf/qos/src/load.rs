@@ -56,7 +56,7 @@ impl Names {
 
 /// The number of a name.
 pub(crate) fn number(names: &[String], name: &str) -> Option<u16> {
-    names.iter().position(|one| one == name).and_then(|position| u16::try_from(position).ok())
+    names.iter().position(|one| one == name && !name.is_empty()).and_then(|position| u16::try_from(position).ok())
 }
 
 /// What a configuration wants.
@@ -81,7 +81,7 @@ pub(crate) fn load(given: &Given<'_, QosConfig>, env: &Env<'_>) -> Result<Wanted
     loader.check_limits(&users);
     let Loader { errors, names, .. } = loader;
     let classifier = Classifier::new(&config.classify, config.scheduler.classes);
-    let subports = Subports::new(config.scheduler.subports.iter());
+    let subports = Subports::new(config.scheduler.subports.iter(), config.scheduler.subports_at_most());
     errors.into_result(Wanted { users, others, names, subports, classifier, policers })
 }
 
@@ -386,7 +386,8 @@ fn each_of(prefixes: &[AnyPrefix], each: u8, most: u32) -> Result<Vec<Vec<UserKe
 
 /// What is said of a name that there is not, and what to do.
 pub(crate) fn unknown(what: &str, name: &str, names: &[String]) -> (String, String) {
-    let remedy = match nearest(name, names.iter().map(String::as_str)) {
+    let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    let remedy = match nearest(name, names.iter().copied()) {
         Some(near) => format!("did you mean \"{near}\"?"),
         None if names.is_empty() => format!("there are no {what}s: declare them under scheduler.{what}s"),
         None => format!("the {what}s are {}", names.join(", ")),

@@ -1,4 +1,4 @@
-//! Changes at run time: `user set`, `user reset`, `subport set`, `subport reset`.
+//! Changes at run time: `user set`, `user reset`, `subport set`, `subport reset`, `subport add`, `subport del`.
 
 use std::sync::Mutex;
 
@@ -13,7 +13,6 @@ use crate::config::{SubportEntry, UserEntry};
 use crate::key::UserKey;
 use crate::load::{number, unknown};
 use crate::state::{Control, lock};
-use crate::subports;
 use crate::users::{Overrides, User};
 
 /// The users, of whom requests give some another profile or subport.
@@ -40,6 +39,8 @@ pub(crate) static VERBS: &[Verb] = &[
         "Gives a subport other rates, another size or another weight; what waits stays, and goes by them. The word `none` takes a rate away",
     ),
     SUBPORTS.verb("reset", SubportEntry::KEYS, "Has the configuration count for a subport again"),
+    SUBPORTS.verb("add", SubportEntry::FIELDS, "Adds a subport, which users may be moved to then"),
+    SUBPORTS.verb("del", SubportEntry::KEYS, "Takes away a subport that was added, and in which there are no users any more"),
 ];
 
 /// How that is written.
@@ -50,7 +51,12 @@ pub(crate) static EXAMPLES: &[&str] = &[
     "user set --from gold.txt  # one in each line: 3.9 profile gold",
     "subport set north ceil 800Mbit/s  # what its users may send together at most, from now on",
     "subport set north tb_rate 50Mbit/s weight 3  # what they are guaranteed, and their part of what is left",
+    "subport set south weight 2 parent north  # and what is above it: what it sends counts against what that may send",
     "subport reset north  # what the configuration says counts again",
+    "subport add centre ceil 500Mbit/s parent north  # a subport that the configuration does not have",
+    "user set 3.7 subport centre  # which users can be moved to, with what waits",
+    "user set 3.7 subport south  # and away from,",
+    "subport del centre  # so that it can go again",
     "subport set --from busy.txt  # one in each line: south ceil 1Gbit/s",
 ];
 
@@ -69,7 +75,9 @@ impl Entries for Control {
 
     fn change(&mut self, verb: &str, arguments: &Value, now: u64) -> Result<Self::Undo, String> {
         let given = match verb {
-            "subport set" | "subport reset" => understand_subport(self, verb, arguments)?,
+            "subport set" | "subport reset" => subports::understand(self, verb, arguments)?,
+            "subport add" => subports::understand_addition(self, arguments)?,
+            "subport del" => subports::understand_removal(self, arguments)?,
             _ => understand(self, verb, arguments).map(|(number, given)| Given::User(number, given))?,
         };
         let before = match &given {
@@ -77,6 +85,10 @@ impl Entries for Control {
                 Given::User(*number, self.users.get(*number).map_or_else(Overrides::default, User::given))
             }
             Given::Subport(number, _) => Given::Subport(*number, self.subports.given(*number).cloned()),
+            Given::Added(number, _) => {
+                let name = self.names.subports.get(usize::from(*number)).filter(|name| !name.is_empty());
+                Given::Added(*number, name.cloned().zip(self.subports.given(*number).cloned()))
+            }
         };
         self.take_back(given, now);
         Ok(before)
@@ -92,9 +104,12 @@ impl Entries for Control {
                 self.subports.give(number, given);
                 self.tell_subport(number);
             }
+            Given::Added(number, added) => self.put_subport(number, added),
         }
     }
 }
+
+mod subports;
 
 /// What somebody is given at run time, or was before, by its number.
 pub(crate) enum Given {
@@ -102,32 +117,8 @@ pub(crate) enum Given {
     User(u32, Overrides),
     /// A subport.
     Subport(u16, Option<SubportConfig>),
-}
-
-/// What a request gives a subport from then on.
-fn understand_subport(control: &Control, verb: &str, arguments: &Value) -> Result<Given, String> {
-    let mut source = SUBPORTS.arguments(arguments);
-    let name = SubportEntry::read_key(&mut source);
-    let (name,) = source.finish(name)?;
-    let number = numbered("subport", Some(name.clone()), &control.names.subports)?.ok_or("subport is missing")?;
-    if verb == "subport reset" {
-        return Ok(Given::Subport(number, None));
-    }
-    let [_, fields @ ..] = SubportEntry::NAMES else { return Err("a subport has no fields".to_owned()) };
-    if fields.iter().all(|field| arguments.get(field).is_none_or(Value::is_null)) {
-        return Err(format!(
-            "nothing is said of what subport {name} has from now on: give one of {}",
-            fields.join(", ")
-        ));
-    }
-    let before = control.subports.get(number).map(|config| subports::entry(&name, config));
-    let mut source = SUBPORTS.arguments(arguments);
-    let read = SubportEntry::read_from(&mut source, before.as_ref());
-    let config = SubportConfig::from(source.finish(read)?);
-    match config.fault() {
-        Some((key, problem)) => Err(format!("{key}: {problem}")),
-        None => Ok(Given::Subport(number, Some(config))),
-    }
+    /// A subport that comes, under a number that is to spare, or none.
+    Added(u16, Option<(String, SubportConfig)>),
 }
 
 /// The number of a user, and what it is given from then on.
@@ -165,7 +156,7 @@ fn names(source: &mut Arguments<'_>) -> Option<(Option<String>, Option<String>)>
 }
 
 /// The number of a name, if one is given.
-fn numbered(what: &str, name: Option<String>, names: &[String]) -> Result<Option<u16>, String> {
+pub(crate) fn numbered(what: &str, name: Option<String>, names: &[String]) -> Result<Option<u16>, String> {
     let Some(name) = name else { return Ok(None) };
     match number(names, &name) {
         Some(number) => Ok(Some(number)),

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use weir_config::Scalar;
+use weir_sched::gates::UserCount;
 use weir_sched::shaping::Shaping;
 use weir_stage::{InTurn, RequestError, Saved, Show, ShowRows, columns, entries, whole};
 
@@ -14,6 +15,7 @@ use crate::key::UserKey;
 use crate::load::unknown;
 use crate::request;
 use crate::state::{Control, Direction, lock};
+use crate::subports::Carried;
 use crate::users::User;
 
 /// What can be shown.
@@ -39,8 +41,8 @@ pub(crate) static SHOWS: &[Show] = &[
     },
     Show {
         what: "subports",
-        columns: columns!(SubportEntry, "users", "source"),
-        help: "Subports: what their users may send together, and how many there are. Filter: a subport",
+        columns: columns!(SubportEntry, "level", "users", "source", "packets", "bytes", "dropped"),
+        help: "Subports, each with those below it behind it: what their users may send together, how many there are, and what became of the packets of those who are in it, or below, now. Filter: a subport, which is shown with those below it",
     },
     Show {
         what: "history",
@@ -103,14 +105,14 @@ fn subport_rows(control: &Control, filter: Option<&str>) -> Result<Box<dyn ShowR
         Some((_, number)) => number,
         None => None,
     };
-    let mut users = vec![0; control.names.subports.len()];
-    let others = control.others.map(|(_, subport)| subport);
-    for subport in control.users.iter().map(|(_, user)| user.subport()).chain(others) {
-        users.iter_mut().skip(usize::from(subport)).take(1).for_each(|users| *users += 1);
+    let mut carried = vec![Carried::default(); control.names.subports.len()];
+    let others = control.others.map(|(_, subport)| (OTHERS, subport));
+    for (user, subport) in control.users.iter().map(|(user, known)| (user, known.subport())).chain(others) {
+        let counts = control.schedulers.iter().map(|(_, shaping)| shaping.count(user));
+        let one = Carried { users: 1, count: counts.fold(UserCount::default(), UserCount::plus) };
+        carried.iter_mut().skip(usize::from(subport)).take(1).for_each(|all| *all = all.plus(one));
     }
-    let rows = control.subports.rows(|number| users.get(usize::from(number)).copied().unwrap_or(0));
-    let chosen = rows.into_iter().zip(0..).filter(|(_, at)| number.is_none_or(|number| number == *at));
-    Ok(whole(chosen.map(|(row, _)| row).collect()))
+    Ok(whole(control.subports.rows(number, &carried)))
 }
 
 /// The number of the one user that a word names, if it does.
@@ -199,7 +201,7 @@ fn user_rows(control: &Control, number: u32, now: u64) -> Vec<Value> {
             "drops": count.by_reason(),
             "marked": count.marked(),
             "marks": count.marks(),
-            "held_by": hold.map(|hold| hold.to_string()),
+            "held_by": hold.map(|hold| shaping.held_by(&hold)),
             "held_for": hold.map(|hold| hold.seconds(now)),
         })
     };

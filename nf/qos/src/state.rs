@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_mem::Published;
 use weir_sched::classify::Classifier;
+use weir_sched::config::SubportConfig;
 use weir_sched::police::{Policers, UserProfiles};
 use weir_sched::shaping::Shaping;
 use weir_stage::ownership::Owners;
@@ -93,6 +94,7 @@ impl Control {
         subports.adopt(&self.subports);
         self.subports = subports;
         let old = std::mem::replace(&mut self.names, names);
+        self.names.subports = self.subports.names();
         let new = &self.names;
         let changes = self.users.reconcile(users, |given| new.translate(given, &old));
         self.others = others;
@@ -112,9 +114,22 @@ impl Control {
         self.schedulers.iter().for_each(|(_, shaping)| shaping.set_subport(number, given));
     }
 
+    /// Under a number that is to spare comes a subport, or that which came there goes.
+    pub(crate) fn put_subport(&mut self, number: u16, added: Option<(String, SubportConfig)>) {
+        let name = added.as_ref().map_or_else(String::new, |(name, _)| name.clone());
+        self.subports.put(number, added);
+        self.names.subports = self.subports.names();
+        self.schedulers.iter().for_each(|(_, shaping)| shaping.name_subport(number, &name));
+        self.tell_subport(number);
+    }
+
     /// Takes over what subports of another instance were given.
     pub(crate) fn adopt_subports(&mut self, old: &Subports) {
         self.subports.adopt(old);
+        self.names.subports = self.subports.names();
+        for (number, name) in self.subports.all_added() {
+            self.schedulers.iter().for_each(|(_, shaping)| shaping.name_subport(number, name));
+        }
         self.subports.all_given().for_each(|(number, _)| self.tell_subport(number));
     }
 

@@ -6,6 +6,7 @@ mod ecn;
 mod flows;
 mod history;
 mod layouts;
+mod levels;
 mod live;
 mod shape;
 mod slow;

@@ -151,14 +151,14 @@ fn what_a_subport_was_given_stays_through_reloads_and_is_saved() {
     );
     let again = Rig::new(keys(saved.entry.clone().unwrap()));
     let same = |mut row: Value| {
-        row["source"] = Value::Null;
+        ["source", "packets", "bytes"].into_iter().for_each(|word| row[word] = Value::Null);
         row
     };
-    assert_eq!(same(again.show("subports", Some("narrow")).remove(0)), same(row));
+    assert_eq!(same(again.show("subports", Some("narrow")).remove(0)), same(row.clone()));
     // And so is the request, said again where the configuration is another.
     let third = Rig::new(keys(json!({ "ceil": "1 Mbit/s", "tb_size": "9 KiB" })));
     third.request(&saved.verb, saved.arguments.clone()).unwrap();
-    assert_eq!(third.show("subports", Some("narrow")), world.rig.show("subports", Some("narrow")));
+    assert_eq!(same(third.show("subports", Some("narrow")).remove(0)), same(world.row()));
     again.finish();
     third.finish();
     world.rig.request("subport reset", json!({ "subport": "narrow" })).unwrap();

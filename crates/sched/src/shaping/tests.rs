@@ -1,7 +1,7 @@
 use weir_config::{Rate, Size};
 
 use super::*;
-use crate::config::{ProfileConfig, small};
+use crate::config::{ProfileConfig, SubportConfig, small};
 
 fn profile() -> ProfileConfig {
     ProfileConfig {
@@ -34,6 +34,7 @@ fn a_subport_that_is_given_rates_is_like_one_that_is_configured_so() {
         ceil: Some(Rate::new(3 * rate)),
         tb_size: Size::new(20 * rate / 1_000),
         weight,
+        parent: None,
     };
     let config = |second| SchedulerConfig {
         subports: [("a".to_owned(), subport(1_000_000, 1)), ("b".to_owned(), second)].into(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::{CLASSES, Model, ModelClass, ModelProfile, ModelSubport, QUEUES, lane, mark};
 use proptest::prelude::*;
 use weir_sched::manage::{Arrival, Departure, Manage, State, Verdict};
-use weir_sched::profile::{ClassProfile, Profile, Profiles, SubportProfile};
+use weir_sched::profile::{ClassProfile, LEVELS, Profile, Profiles, SubportProfile};
 use weir_sched::rate::Bucket;
 use weir_sched::scheduler::{Offer, Offered, Scheduler, Setup};
 
@@ -52,6 +52,8 @@ impl Manage for Every {
 }
 
 const USERS: usize = 8;
+
+const SUBPORTS: usize = 5;
 
 fn bucket(scale: u64) -> impl Strategy<Value = Bucket> {
     let limited = (1..200_u64, 100..4000_u64).prop_map(move |(rate, size)| Bucket::new(rate * scale, size));
@@ -116,7 +118,14 @@ fn subport() -> impl Strategy<Value = ModelSubport> {
 
 fn fast_subport(subport: &ModelSubport) -> SubportProfile {
     let fast = SubportProfile::new(subport.bucket, subport.weight);
-    subport.guarantee.map_or(fast, |guarantee| fast.guaranteed(guarantee))
+    let fast = subport.guarantee.map_or(fast, |guarantee| fast.guaranteed(guarantee));
+    subport.parent.map_or(fast, |parent| fast.below(parent as u16))
+}
+
+/// Whether every subport has at most two above it.
+fn is_tree(subports: &[ModelSubport]) -> bool {
+    let end = |at: usize| (0..LEVELS).try_fold(at, |at, _| subports[at].parent.ok_or(()));
+    (0..subports.len()).all(|at| end(at).is_err())
 }
 
 fn fast(profile: &ModelProfile) -> Profile {
@@ -177,10 +186,42 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(user, class, queue, length, flow, passes)| Step::Enqueue { user, class, queue, length, flow, passes }),
         2 => (0..20_000_u64, 0..6_usize).prop_map(|(wait, room)| Step::Dequeue { wait, room }),
         4 => (1..6_usize).prop_map(|room| Step::DequeueWhenDue { room }),
-        1 => (0..USERS as u32, prop::option::weighted(0.8, (0..3_usize, 0..3_usize)))
+        1 => (0..USERS as u32, prop::option::weighted(0.8, (0..3_usize, 0..SUBPORTS)))
             .prop_map(|(user, to)| Step::Assign { user, to }),
-        1 => (0..3_usize, subport()).prop_map(|(number, to)| Step::SetSubport { number, to }),
+        1 => (0..SUBPORTS, subport()).prop_map(|(number, to)| Step::SetSubport { number, to }),
     ]
+}
+
+/// One that is below another, in most cases.
+fn below() -> impl Strategy<Value = ModelSubport> {
+    let parent = prop::option::weighted(0.8, 0..SUBPORTS);
+    (subport(), parent).prop_map(|(subport, parent)| subport.below(parent))
+}
+
+/// The same with many changes of subports.
+fn tree_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        9 => step(),
+        1 => (0..SUBPORTS, below()).prop_map(|(number, to)| Step::SetSubport { number, to }),
+    ]
+}
+
+/// The subports but for one.
+fn with(subports: &[ModelSubport], number: usize, to: &ModelSubport) -> Vec<ModelSubport> {
+    let mut subports = subports.to_vec();
+    subports[number] = to.clone();
+    subports
+}
+
+/// Subports below others.
+fn tree() -> impl Strategy<Value = Begin> {
+    (begin(), prop::collection::vec(below(), SUBPORTS)).prop_map(|(begin, all)| {
+        let subports = all.iter().enumerate().fold(begin.subports, |subports, (number, to)| {
+            let more = with(&subports, number, to);
+            if is_tree(&more) { more } else { subports }
+        });
+        Begin { subports, ..begin }
+    })
 }
 
 /// What there is before the first step.
@@ -196,7 +237,7 @@ struct Begin {
 
 fn begin() -> impl Strategy<Value = Begin> {
     let profiles = prop::collection::vec(profile(), 3);
-    let subports = prop::collection::vec(subport(), 3);
+    let subports = prop::collection::vec(subport(), SUBPORTS);
     let start = prop_oneof![Just(0), 0..1_u64 << 50];
     (profiles, bucket(100_000_000), subports, 1..40_usize, 0..4_usize, start).prop_map(
         |(profiles, port, subports, buffers, minimum, now)| Begin { profiles, port, subports, buffers, minimum, now },
@@ -239,32 +280,44 @@ fn fair_step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn random_operations_agree(begin in begin(), steps in prop::collection::vec(step(), 1..300)) {
-        agree(begin, steps)?;
+        agree::<false>(begin, steps)?;
+    }
+
+    #[test]
+    fn random_operations_agree_in_a_tree_that_is_flat(
+        begin in begin(), steps in prop::collection::vec(step(), 1..300),
+    ) {
+        agree::<true>(begin, steps)?;
+    }
+
+    #[test]
+    fn random_operations_agree_in_a_tree(begin in tree(), steps in prop::collection::vec(tree_step(), 1..400)) {
+        agree::<true>(begin, steps)?;
     }
 
     #[test]
     fn random_operations_agree_on_fair_queues(
         begin in fair_begin(), steps in prop::collection::vec(fair_step(), 1..400),
     ) {
-        agree(begin, steps)?;
+        agree::<false>(begin, steps)?;
     }
 }
 
-fn agree(begin: Begin, steps: Vec<Step>) -> Result<(), TestCaseError> {
+fn agree<const TREE: bool>(begin: Begin, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let Begin { profiles, port, subports, buffers, minimum, now: start } = begin;
     let shape = weir_table::wheel::Shape { tick_bits: 8, near_bits: 16, far_bits: 4 };
     let setup =
         Setup { users: USERS as u32, buffers: buffers as u32, minimum: minimum as u32, overhead: 24, wheel: shape };
     let mut table =
         Profiles::new(port, subports.iter().map(fast_subport).collect(), profiles.iter().map(fast).collect());
-    let mut scheduler: Scheduler<u32, CLASSES, QUEUES> =
+    let mut scheduler: Scheduler<u32, CLASSES, QUEUES, TREE> =
         Scheduler::new(setup, Arc::new(table.clone())).with_marker(mark);
     let mut model = Model::new(USERS, buffers, minimum, port, subports);
     model.profiles = profiles;
     let (mut now, mut due) = (start, u64::MAX);
     for user in 0..USERS {
-        scheduler.assign(user as u32, Some((user as u16 % 3, user as u16 % 2)), now);
-        model.assign(user, Some((user % 3, user % 2)), now);
+        scheduler.assign(user as u32, Some((user as u16 % 3, (user % SUBPORTS) as u16)), now);
+        model.assign(user, Some((user % 3, user % SUBPORTS)), now);
     }
     for (item, step) in steps.into_iter().enumerate() {
         let item = item as u32;
@@ -290,6 +343,9 @@ fn agree(begin: Begin, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 continue;
             }
             Step::SetSubport { number, to } => {
+                if !is_tree(&with(&model.subports, number, &to)) {
+                    continue;
+                }
                 table.subports[number] = fast_subport(&to);
                 scheduler.set_profiles(Arc::new(table.clone()), now);
                 model.set_subport(number, &to, now);

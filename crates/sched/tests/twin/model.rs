@@ -4,6 +4,7 @@
 mod admit;
 mod change;
 mod fair;
+mod levels;
 mod parts;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -25,16 +26,17 @@ pub(crate) struct Model {
     users: Vec<User>,
     port_full_at: Fine,
     subport_full_at: Vec<Fine>,
-    /// Users that may send, in the order in which they came to, with the class, and whether they lack tokens for another packet.
-    active: Vec<(usize, usize, bool)>,
-    /// Turns of users that did not, while others of their subport and class stood in line.
+    /// Users that may send, and subports with such users, in them or below, that do not wait for tokens, in the order in which they came to be so: with the class,
+    /// and whether it is a user who lacks tokens for another packet.
+    line: Vec<(Id, usize, bool)>,
+    /// Turns of users who do not, and of subports, while others of the subport they are in or below, and of their class, stood in line.
     streaks: Vec<usize>,
-    /// Subports with such users that do not wait for tokens, in the order in which they came to be so, with their best class.
-    ready: Vec<(usize, usize)>,
-    /// Subports with users who want more, that may send, in the order of their turns.
-    wanting: Vec<usize>,
-    /// Those of them that lend, in the order of their turns.
-    lenders: Vec<usize>,
+    /// Users who want more, and subports with such users, in them or below, that may send: those in or below one subport in the order of their turns.
+    wanting: Vec<Id>,
+    /// Those of them that lend, or below which one does, in the same way.
+    leading: Vec<usize>,
+    /// One that is on its way from below one to below another.
+    moving: Option<usize>,
     /// Who waits, until which tick, in the order of coming.
     waiting: Vec<(u64, Id)>,
     buffers: usize,
@@ -73,11 +75,11 @@ impl Model {
             users: vec![user; users],
             port_full_at: 0,
             subport_full_at: vec![0; subports.len()],
-            active: Vec::new(),
+            line: Vec::new(),
             streaks: vec![0; subports.len()],
-            ready: Vec::new(),
             wanting: Vec::new(),
-            lenders: Vec::new(),
+            leading: Vec::new(),
+            moving: None,
             waiting: Vec::new(),
             buffers,
             minimum,
@@ -96,52 +98,8 @@ impl Model {
     }
 
     fn somebody_in_line(&self) -> bool {
-        !self.ready.is_empty() || !self.wanting.is_empty()
-    }
-
-    /// A packet goes on account of what its subport may send, and of what that is guaranteed unless the port gives it.
-    fn pay_subport(&mut self, at: usize, length: u16, on_guarantee: bool, now: u64) {
-        let subport = &mut self.subports[at];
-        self.subport_full_at[at] = subport.bucket.after(self.subport_full_at[at], length, fine(now));
-        if let (true, Some(guarantee)) = (on_guarantee, subport.guarantee) {
-            subport.guarantee_full_at = guarantee.after(subport.guarantee_full_at, length, fine(now));
-            self.refresh_claims(at, now);
-        }
-    }
-
-    /// Whether a subport wants more, and whether it lends.
-    fn refresh_claims(&mut self, at: usize, now: u64) {
-        let waits = self.waiting.iter().any(|(_, id)| *id == Id::Subport(at));
-        let wants = !waits && !self.subports[at].wanting.is_empty();
-        if wants != self.wanting.contains(&at) {
-            self.subports[at].deficit = u32::from(self.subports[at].weight) * 1600;
-            self.wanting.retain(|other| *other != at);
-            self.wanting.extend(wants.then_some(at));
-        }
-        let subport = &self.subports[at];
-        let lends_at =
-            subport.guarantee.filter(|_| wants).map(|bucket| bucket.eligible_at(subport.guarantee_full_at, 0));
-        let lends = lends_at.is_some_and(|from| from <= fine(now));
-        if lends != self.lenders.contains(&at) {
-            self.lenders.retain(|other| *other != at);
-            self.lenders.extend(lends.then_some(at));
-        }
-        self.waiting.retain(|(_, id)| *id != Id::Lender(at));
-        if let (Some(from), false) = (lends_at, lends) {
-            self.waiting.push((nanos(from).div_ceil(TICK), Id::Lender(at)));
-        }
-    }
-
-    /// A user wants more, or does not.
-    fn set_wants(&mut self, at: usize, wants: bool, now: u64) {
-        let subport = self.users[at].subport;
-        if wants != self.subports[subport].wanting.contains(&at) {
-            self.users[at].deficit =
-                self.profiles[self.users[at].profile].sharing.map_or(0, |(_, weight)| u32::from(weight) * 1600);
-            self.subports[subport].wanting.retain(|other| *other != at);
-            self.subports[subport].wanting.extend(wants.then_some(at));
-            self.refresh_claims(subport, now);
-        }
+        let below_port = |id: &Id| self.above(*id).is_none();
+        self.line.iter().any(|(id, ..)| below_port(id)) || self.wanting.iter().any(below_port)
     }
 
     /// A packet of a queue has gone.
@@ -194,7 +152,7 @@ impl Model {
 
     /// Puts a user where it belongs now, as the last of those there.
     fn settle(&mut self, at: usize, now: u64) {
-        self.active.retain(|(user, ..)| *user != at);
+        self.line.retain(|(id, ..)| *id != Id::User(at));
         self.waiting.retain(|(_, id)| *id != Id::User(at));
         let (mut from, mut wants) = (Fine::MAX, false);
         for class in 0..CLASSES {
@@ -221,7 +179,7 @@ impl Model {
             wants = shares;
             if own <= fine(now) {
                 let spare = profile.bucket.eligible_at(user.full_at + profile.bucket.cost(length), length);
-                self.active.push((at, class, spare > fine(now)));
+                self.line.push((Id::User(at), class, spare > fine(now)));
                 self.refresh_subports();
                 return self.set_wants(at, wants, now);
             }
@@ -235,17 +193,19 @@ impl Model {
         self.set_wants(at, wants, now);
     }
 
-    /// The best class of each subport, anew.
+    /// The best class of each subport, anew, those below others first.
     fn refresh_subports(&mut self) {
-        for subport in 0..self.subports.len() {
-            let users = self.active.iter().filter(|(user, ..)| self.users[*user].subport == subport);
-            let best = users.map(|(_, class, _)| *class).min();
-            let waits = self.waiting.iter().any(|(_, id)| *id == Id::Subport(subport));
-            let best = best.filter(|_| !waits);
-            let is = self.ready.iter().find(|(other, _)| *other == subport).map(|(_, class)| *class);
+        let mut all: Vec<usize> = (0..self.subports.len()).collect();
+        all.sort_by_key(|at| std::cmp::Reverse(self.path(*at).len()));
+        for at in all {
+            let members = self.line.iter().filter(|(id, ..)| self.above(*id) == Some(at));
+            let best = members.map(|(_, class, _)| *class).min();
+            let best = best.filter(|_| !self.subport_waits(at) && self.moving != Some(at));
+            let id = Id::Subport(at);
+            let is = self.line.iter().find(|(other, ..)| *other == id).map(|(_, class, _)| *class);
             if is != best {
-                self.ready.retain(|(other, _)| *other != subport);
-                self.ready.extend(best.map(|class| (subport, class)));
+                self.line.retain(|(other, ..)| *other != id);
+                self.line.extend(best.map(|class| (id, class, false)));
             }
         }
     }
@@ -272,32 +232,16 @@ impl Model {
             }
         }
         while sent < room {
-            let Some((subport, class)) = self.ready.iter().min_by_key(|(_, class)| *class).copied() else {
-                let (lent, subport) = match (self.lenders.first(), self.wanting.first()) {
-                    (Some(lender), _) => (true, *lender),
-                    (None, Some(subport)) => (false, *subport),
-                    (None, None) => break,
-                };
-                match self.share(subport, lent, now, out) {
-                    Ok(went) => sent += usize::from(went),
-                    Err(until) => return until,
-                }
-                continue;
+            let went = match (self.first_in_line(), self.first_who_wants()) {
+                (Some((user, class, streaks)), _) => self.serve(user, class, now, out).inspect(|went| {
+                    let all = streaks.into_iter().filter(|_| *went);
+                    all.for_each(|(subport, streak)| self.streaks[subport] = streak);
+                }),
+                (None, Some((user, lender))) => self.share(user, lender, now, out),
+                (None, None) => break,
             };
-            let in_line = |late: bool| {
-                let mut users = self.active.iter();
-                users.find(|(user, may, is)| (*may, *is) == (class, late) && self.users[*user].subport == subport)
-            };
-            let (spare, late) = (in_line(false), in_line(true));
-            let patient = spare.filter(|_| late.is_none() || self.streaks[subport] < 8);
-            let streak = if patient.is_some() && late.is_some() { self.streaks[subport] + 1 } else { 0 };
-            let at = patient.or(late).unwrap().0;
-            match self.serve(at, class, now, out) {
-                Ok(true) => {
-                    sent += 1;
-                    self.streaks[subport] = streak;
-                }
-                Ok(false) => {}
+            match went {
+                Ok(went) => sent += usize::from(went),
                 Err(until) => return until,
             }
         }
@@ -310,17 +254,17 @@ impl Model {
 
     /// Who comes out of the wheel while nobody stands in line goes at once, if it may go, does not share, and no management has a say.
     fn goes_at_once(&mut self, at: usize, now: u64, out: &mut Vec<Leaving<u32>>) -> bool {
-        let Some((_, class, _)) = self.active.iter().find(|(user, ..)| *user == at).copied() else { return false };
+        let Some((_, class, _)) = self.line.iter().find(|(id, ..)| *id == Id::User(at)).copied() else { return false };
         let queue = self.next_queue(at, class);
         let user = &self.users[at];
         let length = user.queues[queue][0].length;
         let port = self.port.eligible_at(self.port_full_at, length);
-        let subport = self.subports[user.subport].bucket.eligible_at(self.subport_full_at[user.subport], length);
+        let levels = self.levels_due(user.subport, length).into_iter().all(|due| due <= fine(now));
         let class_profile = &self.profiles[user.profile].classes[class];
         let managed = class_profile.manage.is_some() || class_profile.fair;
-        let in_line = self.ready.iter().any(|(subport, _)| *subport == user.subport);
+        let in_line = self.path(user.subport).into_iter().all(|at| !self.subport_waits(at));
         let shares = self.profiles[user.profile].sharing.is_some();
-        let may = in_line && !managed && !shares && port <= fine(now) && subport <= fine(now);
+        let may = in_line && !managed && !shares && port <= fine(now) && levels;
         may && self.serve(at, class, now, out).unwrap()
     }
 
@@ -329,19 +273,19 @@ impl Model {
         if !self.send(at, class, queue, None, now, out)? {
             return Ok(false);
         }
-        // The subport has had its turn.
-        let subport = self.users[at].subport;
-        if let Some(place) = self.ready.iter().position(|(other, _)| *other == subport) {
-            let turned = self.ready.remove(place);
-            self.ready.push(turned);
+        // The subport has had its turn, and those above it.
+        for at in self.path(self.users[at].subport) {
+            if let Some(place) = self.line.iter().position(|(id, ..)| *id == Id::Subport(at)) {
+                let turned = self.line.remove(place);
+                self.line.push(turned);
+            }
         }
         Ok(true)
     }
 
-    /// The first user of a subport who wants more gets a packet's worth of what is left, of its subport's guarantee or else of what the port may send;
-    /// or, where it has not saved up enough, what its weight is worth. Then it goes behind the others.
-    fn share(&mut self, subport: usize, lent: bool, now: u64, out: &mut Vec<Leaving<u32>>) -> Result<bool, u64> {
-        let at = self.subports[subport].wanting[0];
+    /// A user who wants more gets a packet's worth of what is left, of what a subport lends or else of what the port may send; or, where it has
+    /// not saved up enough, or a level between it and who gives has not, what the weight of that is worth. Then that goes behind the others.
+    fn share(&mut self, at: usize, lender: Option<usize>, now: u64, out: &mut Vec<Leaving<u32>>) -> Result<bool, u64> {
         let profile = self.profiles[self.users[at].profile].clone();
         let class = (0..CLASSES).find(|class| {
             let queues = if *class < LOWEST { *class..*class + 1 } else { LOWEST..QUEUES };
@@ -364,25 +308,32 @@ impl Model {
         let length = u32::from(length);
         if self.users[at].deficit < length {
             self.users[at].deficit += 1600 * u32::from(weight);
-            self.subports[subport].wanting.rotate_left(1);
+            self.turn(Id::User(at));
             return Ok(false);
         }
-        if !lent && self.subports[subport].deficit < length {
-            self.subports[subport].deficit += 1600 * u32::from(self.subports[subport].weight);
-            self.wanting.rotate_left(1);
-            return Ok(false);
+        for level in self.below(self.users[at].subport, lender) {
+            if self.subports[level].deficit < length {
+                self.subports[level].deficit += 1600 * u32::from(self.subports[level].weight);
+                self.turn(Id::Subport(level));
+                return Ok(false);
+            }
         }
-        self.send(at, class, queue, Some(lent), now, out)
+        self.send(at, class, queue, Some(lender), now, out)
     }
 
-    /// Sends the first packet of a queue, as far as subport and port may: of what its user is guaranteed, or of what is left, lent by its subport or
-    /// not.
+    /// A subport and those above it, below one that lends or else the port.
+    fn below(&self, at: usize, lender: Option<usize>) -> Vec<usize> {
+        self.path(at).into_iter().take_while(|at| Some(*at) != lender).collect()
+    }
+
+    /// Sends the first packet of a queue, as far as subport and port may: of what its user is guaranteed, or of what is left, lent by a
+    /// subport or not.
     fn send(
         &mut self,
         at: usize,
         class: usize,
         queue: usize,
-        shared: Option<bool>,
+        shared: Option<Option<usize>>,
         now: u64,
         out: &mut Vec<Leaving<u32>>,
     ) -> Result<bool, u64> {
@@ -391,12 +342,13 @@ impl Model {
         if due > fine(now) {
             return Err(nanos(due));
         }
-        let due = self.subports[subport].bucket.eligible_at(self.subport_full_at[subport], length);
-        if due > fine(now) {
-            self.waiting.retain(|(_, id)| *id != Id::Lender(subport));
-            self.waiting.push((nanos(due).div_ceil(TICK), Id::Subport(subport)));
+        let full =
+            self.path(subport).into_iter().zip(self.levels_due(subport, length)).find(|(_, due)| *due > fine(now));
+        if let Some((full, due)) = full {
+            self.waiting.retain(|(_, id)| *id != Id::Lender(full));
+            self.waiting.push((nanos(due).div_ceil(TICK), Id::Subport(full)));
             self.refresh_subports();
-            self.refresh_claims(subport, now);
+            self.refresh_claims(full, now);
             return Ok(false);
         }
         let user = &mut self.users[at];
@@ -419,15 +371,20 @@ impl Model {
         self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
         match shared {
             None => user.full_at = profile.bucket.after(user.full_at, length, fine(now)),
-            Some(lent) => {
+            Some(lender) => {
                 user.deficit -= u32::from(length);
-                if lent {
-                    self.lenders.rotate_left(1);
-                } else {
-                    self.subports[subport].deficit -= u32::from(length);
+                for level in self.below(subport, lender) {
+                    self.subports[level].deficit -= u32::from(length);
+                }
+                // Who has lent goes behind its neighbours, and so do those above it.
+                for at in lender.map_or_else(Vec::new, |lender| self.path(lender)) {
+                    self.leading.retain(|other| *other != at);
+                    self.leading.push(at);
                 }
             }
         }
+        let user = &mut self.users[at];
+        let profile = &self.profiles[user.profile];
         if let Some((ceil, _)) = profile.sharing {
             user.ceil_full_at = ceil.after(user.ceil_full_at, length, fine(now));
         }
@@ -441,12 +398,12 @@ impl Model {
         let manage = profile.classes[class].manage.as_deref();
         out.push(Leaving::Sent(user.take(queue, true, manage, &mut self.steps, now).item));
         if shared.is_none() {
-            self.pay_subport(subport, length, true, now);
+            self.pay_levels(subport, length, Some(subport), now);
         }
         self.changed(at, queue, now);
         self.settle(at, now);
-        if let Some(lent) = shared {
-            self.pay_subport(subport, length, lent, now);
+        if let Some(lender) = shared {
+            self.pay_levels(subport, length, lender, now);
         }
         Ok(true)
     }

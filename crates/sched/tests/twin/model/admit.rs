@@ -96,7 +96,7 @@ impl Model {
         }
         self.steps += 1;
         self.users[at].since = self.steps;
-        let may = self.active.iter().find(|(user, ..)| *user == at).map(|(_, class, _)| *class);
+        let may = self.line.iter().find(|(id, ..)| *id == Id::User(at)).map(|(_, class, _)| *class);
         if joins && may.is_none_or(|may| class < may) {
             self.settle(at, now);
         }
@@ -108,18 +108,18 @@ impl Model {
         let queue = if class < LOWEST { class } else { LOWEST + offer.class.queue() as usize };
         let Some(user) = self.users.get(at).filter(|user| user.open && user.held() == 0) else { return Ok(false) };
         let subport = user.subport;
-        if self.somebody_in_line() || self.waiting.iter().any(|(_, id)| *id == Id::Subport(subport)) {
+        if self.somebody_in_line() || self.path(subport).into_iter().any(|at| self.subport_waits(at)) {
             return Ok(false);
         }
         let profile = self.profiles[user.profile].clone();
         let cap = profile.classes[class].cap;
-        let due = [
+        let mut due = self.levels_due(subport, length);
+        due.extend([
             profile.bucket.eligible_at(user.full_at, length),
             profile.sharing.map_or(0, |(ceil, _)| ceil.eligible_at(user.ceil_full_at, length)),
             cap.eligible_at(user.class_full_at[class], length),
-            self.subports[subport].bucket.eligible_at(self.subport_full_at[subport], length),
             self.port.eligible_at(self.port_full_at, length),
-        ];
+        ]);
         if due.into_iter().any(|due| due > fine(now)) {
             return Ok(false);
         }
@@ -140,7 +140,7 @@ impl Model {
             user.class_full_at[class] = cap.after(user.class_full_at[class], length, fine(now));
         }
         user.sent += 1;
-        self.pay_subport(subport, length, true, now);
+        self.pay_levels(subport, length, Some(subport), now);
         self.port_full_at = self.port.after(self.port_full_at, length, fine(now));
         Ok(true)
     }

@@ -11,7 +11,7 @@ impl Model {
             self.users[at].open = false;
             return;
         };
-        self.active.retain(|(user, ..)| *user != at);
+        self.line.retain(|(id, ..)| *id != Id::User(at));
         self.waiting.retain(|(_, id)| *id != Id::User(at));
         self.refresh_subports();
         self.set_wants(at, false, now);
@@ -40,10 +40,14 @@ impl Model {
     /// A subport has other rates and another weight. What its buckets hold stays, in bytes, as far as it fits; and if it waited for tokens, it is
     /// looked at anew.
     pub(crate) fn set_subport(&mut self, at: usize, new: &ModelSubport, now: u64) {
-        let subport = &mut self.subports[at];
-        if (subport.bucket, subport.guarantee, subport.weight) == (new.bucket, new.guarantee, new.weight) {
+        let rules = |subport: &ModelSubport| (subport.bucket, subport.guarantee, subport.weight, subport.parent);
+        if rules(&self.subports[at]) == rules(new) {
             return;
         }
+        if self.subports[at].parent != new.parent {
+            self.set_parent(at, new.parent, now);
+        }
+        let subport = &mut self.subports[at];
         self.subport_full_at[at] = new.bucket.carry(&subport.bucket, self.subport_full_at[at], fine(now));
         if let Some(guarantee) = new.guarantee {
             let before = subport.guarantee.unwrap_or(guarantee);
@@ -53,5 +57,26 @@ impl Model {
         self.waiting.retain(|(_, id)| *id != Id::Subport(at));
         self.refresh_subports();
         self.refresh_claims(at, now);
+    }
+
+    /// A subport moves below another one, with all that waits in it: first it leaves what it was below and is below the port, unless it is that already.
+    fn set_parent(&mut self, at: usize, parent: Option<usize>, now: u64) {
+        let before = self.subports[at].parent;
+        for to in before.map(|_| None).into_iter().chain(parent.map(Some)) {
+            let from = self.subports[at].parent;
+            self.line.retain(|(id, ..)| *id != Id::Subport(at));
+            self.wanting.retain(|other| *other != Id::Subport(at));
+            self.leading.retain(|other| *other != at);
+            // Those above it are settled without it; then others with it.
+            self.moving = Some(at);
+            self.refresh_subports();
+            if let Some(from) = from {
+                self.refresh_claims(from, now);
+            }
+            self.moving = None;
+            self.subports[at].parent = to;
+            self.refresh_subports();
+            self.refresh_claims(at, now);
+        }
     }
 }

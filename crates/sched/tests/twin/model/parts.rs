@@ -35,15 +35,20 @@ pub(crate) struct ModelSubport {
     pub(crate) bucket: Bucket,
     pub(crate) guarantee: Option<Bucket>,
     pub(crate) weight: u8,
+    /// The one above it; the port when absent.
+    pub(crate) parent: Option<usize>,
     pub(super) guarantee_full_at: Fine,
     pub(super) deficit: u32,
-    /// Its users who want more, in the order of their turns.
-    pub(super) wanting: Vec<usize>,
 }
 
 impl ModelSubport {
     pub(crate) fn new(bucket: Bucket, guarantee: Option<Bucket>, weight: u8) -> ModelSubport {
-        ModelSubport { bucket, guarantee, weight, guarantee_full_at: 0, deficit: 0, wanting: Vec::new() }
+        ModelSubport { bucket, guarantee, weight, parent: None, guarantee_full_at: 0, deficit: 0 }
+    }
+
+    /// The same below another one, or below the port.
+    pub(crate) fn below(self, parent: Option<usize>) -> ModelSubport {
+        ModelSubport { parent, ..self }
     }
 }
 
