@@ -163,6 +163,7 @@ mod tests {
             buffers: 16,
             minimum: Some(1),
             subports: Default::default(),
+            spare_subports: 0,
             profiles: profiles.into_iter().map(|(name, rate)| (name.to_owned(), profile(rate))).collect(),
             assign: Vec::new(),
         }
